@@ -1,0 +1,59 @@
+const tseslint = require('typescript-eslint');
+
+/** The layers of src/, top first, and what each may import. `npm run lint` holds this list (docs/architecture.md). */
+const LAYERS = {
+  launcher: [],
+  bench: ['communicator', 'collectives'],
+  tensorflow: ['communicator', 'compression'],
+  communicator: ['collectives', 'rendezvous', 'transport', 'wire', 'compression', 'kernels'],
+  collectives: ['transport', 'wire', 'compression', 'kernels'],
+  rendezvous: ['transport', 'wire'],
+  transport: ['wire'],
+  wire: ['compression'],
+  compression: ['kernels'],
+  kernels: [],
+};
+
+const layerRules = Object.entries(LAYERS).map(([layer, allowed]) => ({
+  files: [`src/${layer}/**/*.ts`],
+  rules: {
+    'no-restricted-imports': [
+      'error',
+      {
+        patterns: [
+          {
+            group: Object.keys(LAYERS)
+              .filter(other => other !== layer && !allowed.includes(other))
+              .flatMap(other => [`../${other}/*`, `../${other}`, `**/../${other}/**`]),
+            message: `src/${layer} may import only from itself, errors, environment and: ${allowed.join(', ') || 'nothing else'}.`,
+          },
+          { group: ['../index', '../cli'], message: 'Nothing imports the public entry points.' },
+          ...(layer === 'tensorflow'
+            ? []
+            : [{ group: ['@tensorflow/*'], message: 'Only src/tensorflow imports TensorFlow.js.' }]),
+          ...(layer === 'wire'
+            ? []
+            : [{ group: ['**/wire/generated/**'], message: 'Only src/wire imports the generated FlatBuffers code.' }]),
+        ],
+      },
+    ],
+  },
+}));
+
+module.exports = tseslint.config(
+  { ignores: ['dist', 'coverage', 'src/wire/generated', 'src/kernels/assembly'] },
+  ...tseslint.configs.recommended,
+  {
+    files: ['src/**/*.ts', 'test/**/*.ts'],
+    languageOptions: { parserOptions: { projectService: true } },
+    rules: {
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-misused-promises': 'error',
+      '@typescript-eslint/switch-exhaustiveness-check': 'error',
+      '@typescript-eslint/consistent-type-imports': ['error', { disallowTypeAnnotations: false }],
+      eqeqeq: ['error', 'always', { null: 'ignore' }],
+    },
+  },
+  { files: ['**/*.js'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
+  ...layerRules,
+);

@@ -1,0 +1,12 @@
+// Tests are TypeScript, the product is what `npm run build` made: `../src/x` is typed from the source
+// and runs from `dist/x`, so that worker threads and wasm files are found where a user has them.
+module.exports = {
+  testEnvironment: '<rootDir>/test/support/environment.js',
+  roots: ['<rootDir>/test'],
+  testMatch: ['**/*.test.ts'],
+  transform: { '\\.ts$': ['ts-jest', { tsconfig: '<rootDir>/test/tsconfig.json', isolatedModules: true }] },
+  moduleNameMapper: { '^(?:\\.\\./)+src/(.*)$': '<rootDir>/dist/$1' },
+  testTimeout: 60_000,
+  // Many tests start processes of their own; more workers than cores only make them wait for each other.
+  maxWorkers: 2,
+};

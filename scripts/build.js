@@ -1,0 +1,22 @@
+#!/usr/bin/env node
+// Builds dist/: the TypeScript by tsc, the kernels by the AssemblyScript compiler. `--clean` starts from nothing.
+const { execFileSync } = require('node:child_process');
+const { rmSync, mkdirSync } = require('node:fs');
+const path = require('node:path');
+
+const root = path.join(__dirname, '..');
+const run = (script, args) =>
+  execFileSync(process.execPath, [path.join(root, 'node_modules', script), ...args], { cwd: root, stdio: 'inherit' });
+
+if (process.argv.includes('--clean')) rmSync(path.join(root, 'dist'), { recursive: true, force: true });
+mkdirSync(path.join(root, 'dist/kernels'), { recursive: true });
+run('typescript/bin/tsc', ['-p', 'tsconfig.json']);
+// The kernels own no memory: they work on the shared one that they are given, so they may hold no static data
+// (--runtime stub, no GC) and two threads may run one instance each over the same memory.
+run('assemblyscript/bin/asc.js', [
+  'src/kernels/assembly/index.ts',
+  ...['--outFile', 'dist/kernels/kernels.wasm'],
+  ...['--runtime', 'stub', '--noAssert', '--optimizeLevel', '3', '--shrinkLevel', '0', '--converge'],
+  ...['--enable', 'simd', '--enable', 'threads', '--enable', 'bulk-memory'],
+  ...['--importMemory', '--sharedMemory', '--initialMemory', '1', '--maximumMemory', '65536'],
+]);

@@ -1,0 +1,80 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import yargs, { type CommandModule } from 'yargs';
+import { GradringError, invalidArgument } from './errors';
+import { runCommand, separateScript } from './launcher/run-command';
+import { similarName } from './similar-name';
+
+/** One file a command, in the folder of what it is about; to add one, list it here. */
+const COMMANDS: CommandModule[] = [runCommand];
+
+/** Errors that mean that the command line was wrong, not that its work failed. */
+const USAGE_ERRORS: ReadonlySet<string> = new Set([
+  'ERR_INVALID_ARGUMENT',
+  'ERR_INVALID_ENVIRONMENT',
+  'ERR_SCRIPT_NOT_FOUND',
+]);
+
+/**
+ * Runs one command line, without the program's name. Never rejects: an error is said on stderr, and the process's exit
+ * code is 2 if the command line was wrong, 1 for other errors, otherwise what the command sets.
+ */
+export async function main(argv: readonly string[]): Promise<void> {
+  const parser = yargs(separateScript(argv))
+    .scriptName('gradring')
+    .locale('en')
+    .parserConfiguration({
+      'populate--': true,
+      'boolean-negation': false,
+      'duplicate-arguments-array': false,
+      'parse-numbers': false, // Only where an option is declared as a number: a script's `007` stays what it is.
+      'parse-positional-numbers': false,
+    })
+    .usage('$0 <command> [options]\n\nTrains one TensorFlow.js model on many processes.')
+    .command(COMMANDS)
+    .demandCommand(1, 'No command was named.')
+    .recommendCommands()
+    .strict()
+    .version(readVersion())
+    .alias('help', 'h')
+    .example('$0 run -n 4 train.js', 'starts train.js as four ranks on this host')
+    .wrap(Math.min(120, process.stdout.columns ?? 100))
+    .exitProcess(false)
+    .fail((message, error) => {
+      // yargs' own errors are about the command line too; all others come from the command's work.
+      if (error && error.name !== 'YError') throw error;
+      throw invalidArgument(`${withSuggestion(message ?? error.message, parser)} See --help.`);
+    });
+  try {
+    await parser.parseAsync();
+  } catch (error) {
+    report(error);
+  }
+}
+
+function readVersion(): string {
+  return JSON.parse(readFileSync(path.join(__dirname, '../package.json'), 'utf8')).version;
+}
+
+/** yargs suggests commands itself, but not options. */
+function withSuggestion(message: string, parser: unknown): string {
+  // It lists each unknown option in kebab-case and in camelCase; the first is enough.
+  const unknown = /^Unknown arguments?: ([^,]+)/.exec(message)?.[1];
+  if (unknown === undefined) return /[.?]$/.test(message) ? message : `${message}.`;
+  const options = (parser as { getOptions(): { key: Record<string, boolean> } }).getOptions();
+  const similar = similarName(unknown, Object.keys(options.key));
+  return `Unknown argument: ${unknown}.${similar === undefined ? '' : ` Did you mean --${similar}?`}`;
+}
+
+function report(error: unknown): void {
+  if (error instanceof GradringError) {
+    console.error(`gradring: ${error.code}: ${error.message}`);
+    process.exitCode = USAGE_ERRORS.has(error.code) ? 2 : 1;
+  } else {
+    console.error(error); // A bug, whose stack is wanted.
+    process.exitCode = 1;
+  }
+}
+
+if (require.main === module) void main(process.argv.slice(2));

@@ -1,0 +1,37 @@
+import { SEGMENT_BYTES } from './collective-call';
+
+/** A run of elements. */
+export interface Range {
+  readonly start: number;
+  readonly count: number;
+}
+
+/** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */
+export class Chunks {
+  /** Segments of each chunk. All chunks have as many, so that every rank sends as many frames; some may be empty. */
+  readonly segmentCount: number;
+
+  constructor(
+    private readonly elementCount: number,
+    private readonly chunkCount: number,
+    elementBytes: number,
+  ) {
+    const largestChunk = Math.ceil(elementCount / chunkCount);
+    this.segmentCount = Math.max(1, Math.ceil((largestChunk * elementBytes) / SEGMENT_BYTES));
+  }
+
+  /** Chunk c is the elements from ⌊c·n/N⌋ on: sizes differ by one at most. */
+  chunk(chunk: number): Range {
+    return part({ start: 0, count: this.elementCount }, chunk, this.chunkCount);
+  }
+
+  segment(chunk: number, segment: number): Range {
+    return part(this.chunk(chunk), segment, this.segmentCount);
+  }
+}
+
+/** The i-th of `parts` nearly equal parts of a range. */
+export function part({ start, count }: Range, i: number, parts: number): Range {
+  const from = Math.floor((count * i) / parts);
+  return { start: start + from, count: Math.floor((count * (i + 1)) / parts) - from };
+}

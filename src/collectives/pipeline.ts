@@ -1,0 +1,23 @@
+/** Frames on their way ahead of what has come: enough to hide the latency of a hop, few enough to bound the memory. */
+const WINDOW = 4;
+
+/** A stream of frames through one rank: as many go out on the right as come in from the left. */
+export interface Pipeline {
+  readonly frameCount: number;
+  /** Frame j + lead that goes out is made of frame j that came in; the first `lead` frames are this rank's own. */
+  readonly lead: number;
+  readonly send: (frame: number) => Promise<void>;
+  readonly receive: (frame: number) => Promise<void>;
+}
+
+/**
+ * Runs a pipeline: sends as far ahead as the window and the lead allow, then receives the next, and so on. Since every
+ * rank receives one frame for each it sends, at most {@link WINDOW} frames a link are in flight and nobody waits in a circle.
+ */
+export async function runPipeline({ frameCount, lead, send, receive }: Pipeline): Promise<void> {
+  let sent = 0;
+  for (let received = 0; received < frameCount; received++) {
+    while (sent < Math.min(frameCount, received + WINDOW, received + lead)) await send(sent++);
+    await receive(received);
+  }
+}

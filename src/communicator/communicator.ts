@@ -1,0 +1,366 @@
+import { type DenseArray } from '../collectives/dense-ring';
+import { arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
+import { invalidArgument, GradringError } from '../errors';
+import { instantiateKernels } from '../kernels/wasm-kernels';
+import type { Kernels, Pointer } from '../kernels/kernels';
+import type { TrafficCount } from '../transport/transport';
+import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from './connect-options';
+import { type ExchangeInput, GradientArena } from './gradient-arena';
+import { SharedHeap } from './shared-heap';
+import { ThreadClient } from './thread-client';
+import type { CommandName, Commands, Reduction } from './thread-protocol';
+
+export type { NumericArray, Reduction };
+
+/** How to reduce. */
+export interface ReduceOptions {
+  /** Default `sum`. `mean` is for floats only; sums of integers wrap around. */
+  readonly op?: Reduction;
+}
+
+/** What to gather. */
+export interface GatherOptions {
+  /** Ranks may pass arrays of different lengths. Default false: other lengths are `ERR_COLLECTIVE_MISMATCH`. */
+  readonly variableLength?: boolean;
+}
+
+/** From where to send. */
+export interface BroadcastOptions {
+  /** The rank whose array everybody gets. Default 0. */
+  readonly root?: number;
+}
+
+/** The entries of a sparse array that are not zero. */
+export interface SparseArray {
+  /** Ascending, each once. */
+  readonly indices: Uint32Array;
+  /** As many as there are indices; finite. */
+  readonly values: Float32Array;
+  /** Length of the whole array. */
+  readonly elementCount: number;
+}
+
+/**
+ * One rank's end of a ring, in the thread that trains. Collectives must be called in the same order on all ranks; calls that are
+ * not awaited run one after the other in the order of the calls. Each comes twice: asynchronous, and `…Sync`,
+ * which puts this thread to sleep while the comm thread works. Arrays are copied when the call is made.
+ *
+ * Every collective may throw, and then the ring has failed for good: `ERR_PEER_LOST` (a rank died or left; `error.rank` says
+ * which), `ERR_TIMEOUT`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`, `ERR_COMM_THREAD`. All ranks get the same error. Wrong
+ * arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator (`ERR_CLOSED`) are told before anything is sent.
+ */
+export class Communicator {
+  /** @internal The memory that both threads share. */
+  readonly heap: SharedHeap;
+  /** @internal The kernels over it, for the user's thread. */
+  readonly kernels: Kernels;
+  private exchanges = 0;
+  private closing: Promise<void> | undefined;
+  private readonly closeAtEnd = () => void this.close();
+
+  protected constructor(
+    private readonly options: ConnectOptions,
+    heap: SharedHeap,
+    private readonly thread: ThreadClient,
+  ) {
+    this.heap = heap;
+    this.kernels = instantiateKernels(heap.memory);
+    // A program that just ends has its goodbye said for it, so that its neighbours know that it did not crash.
+    process.once('beforeExit', this.closeAtEnd);
+  }
+
+  /**
+   * Joins the ring: meets the other ranks at rank 0 and connects the neighbours. Alone (no RANK in the environment), it is a
+   * ring of one, without sockets.
+   *
+   * @throws GradringError `ERR_INVALID_ENVIRONMENT`, `ERR_INVALID_ARGUMENT`, `ERR_RENDEZVOUS_TIMEOUT`,
+   *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`.
+   */
+  static async connect(input: ConnectInput = {}): Promise<Communicator> {
+    return new this(...(await Communicator.start(input)));
+  }
+
+  /** What a constructor needs, made ready. For subclasses. */
+  protected static async start(input: ConnectInput): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
+    const options = resolveConnectOptions(input);
+    const heap = new SharedHeap();
+    return [options, heap, await ThreadClient.start(options, heap)];
+  }
+
+  /** 0 … worldSize − 1. */
+  get rank(): number {
+    return this.options.rank;
+  }
+
+  get worldSize(): number {
+    return this.options.worldSize;
+  }
+
+  /** The rank among the processes of this host. */
+  get localRank(): number {
+    return this.options.localRank;
+  }
+
+  /** What this rank has sent and received since the ring formed, up to the last collective. */
+  get traffic(): TrafficCount {
+    return this.thread.traffic;
+  }
+
+  /** Reduces element by element over all ranks, in place. Returns the array, whose bits are then equal on all ranks. */
+  async allReduce<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
+    return this.staged(array, async (staged, copyBack) => {
+      await this.call('allReduce', { array: staged, reduction: reductionOf(options, staged) });
+      return copyBack();
+    });
+  }
+
+  /** {@link allReduce}, asleep. */
+  allReduceSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
+    return this.stagedSync(array, (staged, copyBack) => {
+      this.callSync('allReduce', { array: staged, reduction: reductionOf(options, staged) });
+      return copyBack();
+    });
+  }
+
+  /** Every rank's array, by rank. */
+  async allGather<T extends NumericArray>(array: T, options: GatherOptions = {}): Promise<T[]> {
+    return this.staged(array, async staged =>
+      gathered<T>(staged, await this.call('allGather', { array: staged, lengths: lengthsOf(options) })),
+    );
+  }
+
+  /** {@link allGather}, asleep. */
+  allGatherSync<T extends NumericArray>(array: T, options: GatherOptions = {}): T[] {
+    return this.stagedSync(array, staged =>
+      gathered<T>(staged, this.callSync('allGather', { array: staged, lengths: lengthsOf(options) })),
+    );
+  }
+
+  /**
+   * Reduces like {@link allReduce}, but returns only this rank's chunk, from element ⌊rank · n / worldSize⌋ up to
+   * ⌊(rank + 1) · n / worldSize⌋, as a new array.
+   */
+  async reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
+    return this.staged(array, async staged => {
+      const range = await this.call('reduceScatter', { array: staged, reduction: reductionOf(options, staged) });
+      return this.view<T>(staged, range).slice() as T;
+    });
+  }
+
+  /** {@link reduceScatter}, asleep. */
+  reduceScatterSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
+    return this.stagedSync(array, staged => {
+      const range = this.callSync('reduceScatter', { array: staged, reduction: reductionOf(options, staged) });
+      return this.view<T>(staged, range).slice() as T;
+    });
+  }
+
+  /** Gives every rank the root's array, in place. Returns the array. */
+  async broadcast<T extends NumericArray>(array: T, { root = 0 }: BroadcastOptions = {}): Promise<T> {
+    this.checkRoot(root);
+    return this.staged(array, async (staged, copyBack) => {
+      await this.call('broadcast', { array: staged, root });
+      return copyBack();
+    });
+  }
+
+  /** {@link broadcast}, asleep. */
+  broadcastSync<T extends NumericArray>(array: T, { root = 0 }: BroadcastOptions = {}): T {
+    this.checkRoot(root);
+    return this.stagedSync(array, (staged, copyBack) => {
+      this.callSync('broadcast', { array: staged, root });
+      return copyBack();
+    });
+  }
+
+  /** Returns when all ranks have called it. */
+  async barrier(): Promise<void> {
+    await this.call('barrier', {});
+  }
+
+  /** {@link barrier}, asleep. */
+  barrierSync(): void {
+    this.callSync('barrier', {});
+  }
+
+  /** The sum over all ranks of sparse arrays of one length, as a dense array. Added in the order of ranks. */
+  async sparseAllReduce(array: SparseArray): Promise<Float32Array> {
+    return this.stagedSparse(array, async (input, result) => {
+      await this.call('sparseAllReduce', input);
+      return result();
+    });
+  }
+
+  /** {@link sparseAllReduce}, asleep. */
+  sparseAllReduceSync(array: SparseArray): Float32Array {
+    return this.stagedSparse(array, (input, result) => {
+      this.callSync('sparseAllReduce', input);
+      return result();
+    });
+  }
+
+  /**
+   * Opens the exchange of one model's gradients; the optimizer wrapper's way in.
+   *
+   * @internal
+   */
+  openExchange(input: ExchangeInput): GradientArena {
+    const exchange = this.exchanges++;
+    const arena = new GradientArena(this.heap, input);
+    this.callSync('openExchange', { exchange, plan: arena.plan });
+    arena.attach({
+      run: step => this.call('exchange', { exchange, step }),
+      runSync: step => this.callSync('exchange', { exchange, step }),
+      close: () => {
+        if (this.closing === undefined) this.callSync('closeExchange', { exchange });
+      },
+    });
+    return arena;
+  }
+
+  /**
+   * Leaves the ring, after what was called before has finished. The other ranks may finish what needs this one no more;
+   * a collective that does fails there with `ERR_PEER_LOST`. May be called twice.
+   */
+  close(): Promise<void> {
+    process.removeListener('beforeExit', this.closeAtEnd);
+    this.closing ??= (async () => {
+      await this.thread.call('close', {}).catch(() => undefined); // a thread that has failed is closed
+      await this.thread.terminate();
+    })();
+    return this.closing;
+  }
+
+  private async call<N extends CommandName>(name: N, input: Commands[N]['input']): Promise<Commands[N]['result']> {
+    this.checkOpen();
+    return this.thread.call(name, input);
+  }
+
+  private callSync<N extends CommandName>(name: N, input: Commands[N]['input']): Commands[N]['result'] {
+    this.checkOpen();
+    return this.thread.callSync(name, input);
+  }
+
+  private checkOpen(): void {
+    if (this.closing !== undefined) throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
+  }
+
+  private checkRoot(root: number): void {
+    if (!Number.isInteger(root) || root < 0 || root >= this.worldSize) {
+      throw invalidArgument(`root is ${root}; it must be a rank, 0 … ${this.worldSize - 1}.`);
+    }
+  }
+
+  /** Copies an array to the shared memory for the time of a call. */
+  private async staged<T extends NumericArray, R>(
+    array: T,
+    use: (staged: DenseArray, copyBack: () => T) => Promise<R>,
+  ): Promise<R> {
+    const { staged, copyBack, release } = this.stage(array);
+    try {
+      return await use(staged, copyBack);
+    } finally {
+      release();
+    }
+  }
+
+  private stagedSync<T extends NumericArray, R>(array: T, use: (staged: DenseArray, copyBack: () => T) => R): R {
+    const { staged, copyBack, release } = this.stage(array);
+    try {
+      return use(staged, copyBack);
+    } finally {
+      release();
+    }
+  }
+
+  private stage<T extends NumericArray>(array: T): { staged: DenseArray; copyBack: () => T; release: () => void } {
+    const type = elementTypeOf(array);
+    if (type === undefined) {
+      throw invalidArgument('Collectives take a Float32Array, Float64Array, Int32Array or Uint8Array.');
+    }
+    const data = this.heap.allocate(array.byteLength);
+    const staged = { type, data, elementCount: array.length };
+    this.view(staged).set(array);
+    return {
+      staged,
+      copyBack: () => {
+        array.set(this.view(staged));
+        return array;
+      },
+      release: () => this.heap.release(data, array.byteLength),
+    };
+  }
+
+  private view<T extends NumericArray>(
+    { type, data, elementCount }: DenseArray,
+    range?: { start: number; count: number },
+  ): T {
+    const { start, count } = range ?? { start: 0, count: elementCount };
+    return arrayOf(type, this.heap.memory.buffer, data + start * ELEMENT_BYTES[type], count) as T;
+  }
+
+  private stagedSparse<R extends Float32Array | Promise<Float32Array>>(
+    array: SparseArray,
+    use: (input: Commands['sparseAllReduce']['input'], result: () => Float32Array) => R,
+  ): R {
+    checkSparse(array);
+    const { indices, values, elementCount } = array;
+    const sizes = [indices.byteLength, values.byteLength, elementCount * 4];
+    const blocks = sizes.map(bytes => this.heap.allocate(bytes)) as [Pointer, Pointer, Pointer];
+    const release = () => blocks.forEach((block, i) => this.heap.release(block, sizes[i]!));
+    const { buffer } = this.heap.memory;
+    new Uint32Array(buffer, blocks[0], indices.length).set(indices);
+    new Float32Array(buffer, blocks[1], values.length).set(values);
+    const input = { indices: blocks[0], values: blocks[1], count: indices.length, elementCount, output: blocks[2] };
+    const result = () => new Float32Array(this.heap.memory.buffer, blocks[2], elementCount).slice();
+    let used: R;
+    try {
+      used = use(input, result);
+    } catch (error) {
+      release();
+      throw error;
+    }
+    if (used instanceof Promise) return used.finally(release) as R;
+    release();
+    return used;
+  }
+}
+
+const REDUCTION_NAMES: readonly string[] = ['sum', 'mean', 'min', 'max'] satisfies Reduction[];
+
+function reductionOf({ op = 'sum' }: ReduceOptions, { type }: DenseArray): Reduction {
+  if (!REDUCTION_NAMES.includes(op))
+    throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTION_NAMES.join(', ')}.`);
+  if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
+    throw invalidArgument(`A mean of ${type} would not be whole: reduce with 'sum', or convert to float32 before.`);
+  }
+  return op;
+}
+
+function lengthsOf({ variableLength = false }: GatherOptions): 'variable' | 'equal' {
+  return variableLength ? 'variable' : 'equal';
+}
+
+function gathered<T extends NumericArray>({ type }: DenseArray, bodies: Uint8Array[]): T[] {
+  return bodies.map(
+    bytes => arrayOf(type, bytes.buffer, bytes.byteOffset, bytes.byteLength / ELEMENT_BYTES[type]) as T,
+  );
+}
+
+function checkSparse({ indices, values, elementCount }: SparseArray): void {
+  if (!(indices instanceof Uint32Array) || !(values instanceof Float32Array)) {
+    throw invalidArgument('sparseAllReduce takes indices as a Uint32Array and values as a Float32Array.');
+  }
+  if (!Number.isInteger(elementCount) || elementCount < 0 || elementCount > 2 ** 30) {
+    throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number from 0 to 2^30.`);
+  }
+  if (indices.length !== values.length) {
+    throw invalidArgument(`There are ${indices.length} indices but ${values.length} values.`);
+  }
+  for (let i = 0; i < indices.length; i++) {
+    if (indices[i]! >= elementCount || (i > 0 && indices[i]! <= indices[i - 1]!)) {
+      throw invalidArgument(`Index ${i} is ${indices[i]}; indices must ascend and lie below ${elementCount}.`);
+    }
+    if (!Number.isFinite(values[i])) throw invalidArgument(`Value ${i} is ${values[i]}; values must be finite.`);
+  }
+}

@@ -1,0 +1,85 @@
+import { GradringError, invalidArgument } from '../errors';
+import { type RankEnvironment, readRankEnvironment } from '../environment';
+
+/** How a rank joins its ring. Everything is optional: the environment tells who it is (`gradring run` sets it). */
+export interface ConnectInput extends Partial<RankEnvironment> {
+  /** How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`. */
+  readonly timeoutMs?: number;
+  /** How long to wait for the other ranks to come, in ms. Default 60,000; `GRADRING_CONNECT_TIMEOUT_MS`. */
+  readonly connectTimeoutMs?: number;
+  /** How long a neighbour may be silent before it counts as lost, in ms. Default 10,000; `GRADRING_HEARTBEAT_TIMEOUT_MS`. */
+  readonly heartbeatTimeoutMs?: number;
+  /**
+   * `auto`: unix sockets between ranks of one host, TCP between hosts. `tcp` and `ipc` force one. Default `auto`;
+   * `GRADRING_TRANSPORT`.
+   */
+  readonly transport?: TransportName;
+}
+
+export type TransportName = 'auto' | 'tcp' | 'ipc';
+
+/** {@link ConnectInput}, complete and checked. */
+export type ConnectOptions = Required<ConnectInput>;
+
+const TRANSPORTS: readonly string[] = ['auto', 'tcp', 'ipc'];
+const MAX_TIMEOUT_MS = 2 ** 31 - 1; // the longest that timers can wait
+
+/**
+ * Joins what the caller says with the environment and the defaults.
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` or `ERR_INVALID_ENVIRONMENT`, naming the option or variable.
+ */
+export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.ProcessEnv = process.env): ConnectOptions {
+  const place = placeOf(input, env);
+  const transport = input.transport ?? env['GRADRING_TRANSPORT'] ?? 'auto';
+  if (!TRANSPORTS.includes(transport))
+    throw invalidArgument(`transport is '${transport}'; it must be one of ${TRANSPORTS.join(', ')}.`);
+  return {
+    ...place,
+    timeoutMs: timeout('timeoutMs', input.timeoutMs, env['GRADRING_TIMEOUT_MS'], 300_000),
+    connectTimeoutMs: timeout('connectTimeoutMs', input.connectTimeoutMs, env['GRADRING_CONNECT_TIMEOUT_MS'], 60_000),
+    heartbeatTimeoutMs: timeout(
+      'heartbeatTimeoutMs',
+      input.heartbeatTimeoutMs,
+      env['GRADRING_HEARTBEAT_TIMEOUT_MS'],
+      10_000,
+    ),
+    transport: transport as TransportName,
+  };
+}
+
+function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
+  // What is given as an option goes through the same checks as the environment, with the option's own name in the error.
+  const names = {
+    rank: 'RANK',
+    worldSize: 'WORLD_SIZE',
+    localRank: 'LOCAL_RANK',
+    masterAddr: 'MASTER_ADDR',
+    masterPort: 'MASTER_PORT',
+    runId: 'GRADRING_RUN_ID',
+  } as const;
+  const merged: NodeJS.ProcessEnv = { ...env };
+  for (const [option, variable] of Object.entries(names)) {
+    const value = input[option as keyof typeof names];
+    if (value !== undefined) merged[variable] = String(value);
+  }
+  // A rank given by the program is another process's than the one that the environment's local rank tells of.
+  if (input.rank !== undefined && input.localRank === undefined) delete merged['LOCAL_RANK'];
+  try {
+    return readRankEnvironment(merged);
+  } catch (error) {
+    const given = Object.keys(names).filter(option => input[option as keyof typeof names] !== undefined);
+    if (given.length === 0 || !(error instanceof GradringError)) throw error;
+    throw invalidArgument(`connect({ ${given.join(', ')} }): ${error.message}`);
+  }
+}
+
+function timeout(name: string, given: number | undefined, variable: string | undefined, otherwise: number): number {
+  const value = given ?? (variable === undefined || variable === '' ? otherwise : Number(variable));
+  if (!Number.isInteger(value) || value < 1 || value > MAX_TIMEOUT_MS) {
+    throw invalidArgument(
+      `${name} is ${given ?? variable}; it must be a whole number of milliseconds from 1 to ${MAX_TIMEOUT_MS}.`,
+    );
+  }
+  return value;
+}

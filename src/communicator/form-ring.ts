@@ -1,0 +1,66 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { GradringError } from '../errors';
+import { addressTowards, hostId } from '../rendezvous/host-identity';
+import { isLoopback, rendezvous } from '../rendezvous/rendezvous';
+import { Link } from '../transport/link';
+import { RingTransport } from '../transport/ring-transport';
+import { SoloTransport, type Transport } from '../transport/transport';
+import type { ConnectOptions } from './connect-options';
+
+/**
+ * Finds the other ranks and connects the two neighbours. Runs on the comm thread.
+ *
+ * @param onFailure Called when the standing ring fails, also between collectives.
+ */
+export async function formRing(options: ConnectOptions, onFailure: (error: GradringError) => void): Promise<Transport> {
+  const { rank, worldSize, masterAddr, masterPort, runId, connectTimeoutMs } = options;
+  if (worldSize === 1) return new SoloTransport();
+  let left: Link | undefined;
+  let right: Link | undefined;
+  let socketDirectory: string | undefined;
+  try {
+    const { ringId, endpoints } = await rendezvous(
+      { rank, worldSize, masterAddr, masterPort, runId, hostId: hostId(), timeoutMs: connectTimeoutMs },
+      async hostIds => {
+        const leftHost = hostIds[(rank + worldSize - 1) % worldSize];
+        let endpoint: string;
+        if (options.transport === 'ipc' || (options.transport === 'auto' && leftHost === hostIds[rank])) {
+          socketDirectory = mkdtempSync(join(tmpdir(), 'gradring-')); // mode 0700
+          endpoint = `ipc://${socketDirectory}/left`;
+        } else {
+          endpoint = `tcp://${isLoopback(masterAddr) ? '127.0.0.1' : await addressTowards(masterAddr, masterPort)}:*`;
+        }
+        const listening = await Link.listen(endpoint, options);
+        left = listening.link;
+        return listening.endpoint;
+      },
+    );
+    right = Link.connect(endpoints[(rank + 1) % worldSize]!, options);
+    const place = { ringId, generation: 0, rank, worldSize, addresses: endpoints };
+    const transport = new RingTransport(place, left!, right, onFailure);
+    await within(connectTimeoutMs, transport.open(), rank);
+    return transport;
+  } catch (error) {
+    left?.close();
+    right?.close();
+    throw error;
+  } finally {
+    // The neighbour is connected: nobody needs the socket's file any more, and nothing is left behind by a kill.
+    if (socketDirectory !== undefined) rmSync(socketDirectory, { recursive: true, force: true });
+  }
+}
+
+async function within(timeoutMs: number, opened: Promise<void>, rank: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const words = `The neighbours of rank ${rank} came to the rendezvous but did not connect within ${timeoutMs} ms: is a firewall between the hosts?`;
+    timer = setTimeout(() => reject(new GradringError('ERR_RENDEZVOUS_TIMEOUT', words)), timeoutMs);
+  });
+  try {
+    await Promise.race([opened, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

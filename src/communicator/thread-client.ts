@@ -1,0 +1,147 @@
+import { join } from 'node:path';
+import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { SEGMENT_BYTES } from '../collectives/collective-call';
+import { deserializeError, GradringError } from '../errors';
+import type { TrafficCount } from '../transport/transport';
+import type { ConnectOptions } from './connect-options';
+import type { SharedHeap } from './shared-heap';
+import {
+  type CommandName,
+  type Commands,
+  CONTROL,
+  READY,
+  type Request,
+  type Response,
+  type ThreadData,
+} from './thread-protocol';
+
+interface Pending {
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: GradringError) => void;
+}
+
+/** A comm thread whose event loop has not turned for so long, while the user's thread waits for it, counts as crashed. */
+const STALLED_MS = 60_000;
+
+/**
+ * The user's thread's end of the line to the comm thread: a command may be awaited, or waited for asleep. Either way the comm
+ * thread runs on, and keeps the links alive.
+ */
+export class ThreadClient {
+  private readonly pending = new Map<number, Pending>();
+  private nextId = READY + 1;
+  private lastTraffic: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
+  private ended: GradringError | undefined;
+
+  private constructor(
+    private readonly worker: Worker,
+    private readonly port: MessagePort,
+    private readonly control: Int32Array,
+  ) {
+    port.on('message', (response: Response) => this.settle(response));
+    worker.on('error', error => this.end(`failed: ${(error as Error).stack ?? String(error)}`));
+    worker.on('exit', () => this.end('has ended'));
+    this.rest();
+  }
+
+  /** Starts the thread and awaits the ring. */
+  static async start(options: ConnectOptions, heap: SharedHeap): Promise<ThreadClient> {
+    const { port1, port2 } = new MessageChannel();
+    const control = new Int32Array(new SharedArrayBuffer(CONTROL.words * 4));
+    const scratch = heap.allocate(SEGMENT_BYTES);
+    const data: ThreadData = { options, memory: heap.memory, scratch, port: port2, control };
+    const worker = new Worker(join(__dirname, 'comm-thread.js'), { workerData: data, transferList: [port2] });
+    const client = new ThreadClient(worker, port1, control);
+    try {
+      await client.register(READY);
+    } catch (error) {
+      await client.terminate();
+      throw error;
+    }
+    return client;
+  }
+
+  /** Traffic up to the last answer. */
+  get traffic(): TrafficCount {
+    return this.lastTraffic;
+  }
+
+  /** Asks, and awaits the answer. The process does not end while it is pending. */
+  call<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
+    const id = this.post(name, input);
+    return this.register(id) as Promise<Commands[Name]['result']>;
+  }
+
+  /** Asks, and sleeps until the answer has come. Answers to earlier calls that come meanwhile are delivered after. */
+  callSync<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Commands[Name]['result'] {
+    const id = this.post(name, input);
+    let beat = Atomics.load(this.control, CONTROL.beat);
+    let lastBeatAt = Date.now();
+    for (;;) {
+      const seen = Atomics.load(this.control, CONTROL.responses);
+      let received;
+      while ((received = receiveMessageOnPort(this.port)) !== undefined) {
+        const response = received.message as Response;
+        if (response.id !== id) {
+          this.settle(response);
+          continue;
+        }
+        this.lastTraffic = response.traffic;
+        if (response.error !== undefined) throw deserializeError(response.error);
+        return response.result as Commands[Name]['result'];
+      }
+      Atomics.wait(this.control, CONTROL.responses, seen, 1_000);
+      const now = Atomics.load(this.control, CONTROL.beat);
+      if (now !== beat) {
+        beat = now;
+        lastBeatAt = Date.now();
+      } else if (Date.now() - lastBeatAt > STALLED_MS) {
+        throw new GradringError('ERR_COMM_THREAD', `The comm thread has not answered for ${STALLED_MS} ms.`);
+      }
+    }
+  }
+
+  /** Ends the thread. To be called when it has closed its sockets, or never had any. */
+  async terminate(): Promise<void> {
+    this.ended ??= new GradringError('ERR_CLOSED', 'The communicator was closed.');
+    this.port.close();
+    await this.worker.terminate();
+  }
+
+  private post(name: CommandName, input: unknown): number {
+    if (this.ended !== undefined) throw this.ended;
+    const id = this.nextId++;
+    this.port.postMessage({ id, name, input } satisfies Request);
+    return id;
+  }
+
+  private register(id: number): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.pending.set(id, { resolve, reject });
+      this.worker.ref();
+      this.port.ref();
+    });
+  }
+
+  private settle(response: Response): void {
+    this.lastTraffic = response.traffic;
+    const pending = this.pending.get(response.id);
+    this.pending.delete(response.id);
+    this.rest();
+    if (response.error !== undefined) pending?.reject(deserializeError(response.error));
+    else pending?.resolve(response.result);
+  }
+
+  /** An idle communicator does not keep the process alive. */
+  private rest(): void {
+    if (this.pending.size > 0) return;
+    this.worker.unref();
+    this.port.unref();
+  }
+
+  private end(how: string): void {
+    this.ended ??= new GradringError('ERR_COMM_THREAD', `The comm thread ${how}.`);
+    for (const { reject } of this.pending.values()) reject(this.ended);
+    this.pending.clear();
+  }
+}

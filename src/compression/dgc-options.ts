@@ -1,0 +1,115 @@
+import { inspect } from 'node:util';
+import { invalidArgument } from '../errors';
+
+/** How {@link dgc} compresses. Everything has a default. */
+export interface DgcOptions {
+  /** The fraction of a tensor's elements held back at each step, 0 up to but not including 1. Default 0.999. */
+  readonly sparsity?: number | undefined;
+  /** Epochs over which the sparsity rises to its final value; 0 for no warm-up. Default 4. */
+  readonly warmUpEpochs?: number | undefined;
+  /** The same in optimizer steps, for loops that have no epochs. Instead of `warmUpEpochs`. */
+  readonly warmUpSteps?: number | undefined;
+  /** Whether the warm-up sends a falling fraction (section 3.3 of the paper), or everything. Default 'sparse'. */
+  readonly warmUp?: 'sparse' | 'dense' | undefined;
+  /** The global L2 norm to which gradients are clipped (section 3.2 of the paper). Default: no clipping. */
+  readonly clipNorm?: number | undefined;
+  /** Tensors with fewer elements travel uncompressed, as those of one dimension always do. Default 1024. */
+  readonly denseBelow?: number | undefined;
+}
+
+/** Deep Gradient Compression, its options checked and its defaults filled in. Frozen, and may be structured-cloned. */
+export interface DgcCompression {
+  readonly kind: 'dgc';
+  readonly sparsity: number;
+  /** 0 where the warm-up is counted in steps, or there is none. */
+  readonly warmUpEpochs: number;
+  /** 0 where the warm-up is counted in epochs, or there is none. */
+  readonly warmUpSteps: number;
+  readonly warmUp: 'sparse' | 'dense';
+  readonly clipNorm: number | undefined;
+  readonly denseBelow: number;
+}
+
+/** Gradients travel whole. */
+export interface NoCompression {
+  readonly kind: 'none';
+}
+
+/** How gradients are compressed, as plain data that may be sent to a thread. */
+export type Compression = DgcCompression | NoCompression;
+
+const OPTION_NAMES: readonly string[] = [
+  'sparsity',
+  'warmUpEpochs',
+  'warmUpSteps',
+  'warmUp',
+  'clipNorm',
+  'denseBelow',
+] satisfies (keyof DgcOptions)[];
+
+/**
+ * Deep Gradient Compression (Lin et al., ICLR 2018).
+ *
+ * @throws ERR_INVALID_ARGUMENT for an option that is unknown, out of its range, or contradicts another.
+ */
+export function dgc(options: DgcOptions = {}): DgcCompression {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw invalidArgument(`dgc() takes an object of options, such as { sparsity: 0.999 }, not ${inspect(options)}`);
+  }
+  const unknown = Object.keys(options).find(name => !OPTION_NAMES.includes(name));
+  if (unknown !== undefined) {
+    throw invalidArgument(`dgc() has no option '${unknown}'; its options are ${OPTION_NAMES.join(', ')}`);
+  }
+  const { sparsity = 0.999, warmUpEpochs, warmUpSteps, warmUp = 'sparse', clipNorm, denseBelow = 1024 } = options;
+
+  if (sparsity === 1) {
+    throw invalidArgument(
+      'dgc(): sparsity 1 would hold back every gradient for ever, and nothing would be learned; ' +
+        'it is the fraction that is not sent at a step, such as 0.999',
+    );
+  }
+  if (typeof sparsity !== 'number' || !(sparsity >= 0 && sparsity < 1)) {
+    throw invalidArgument(
+      `dgc(): sparsity is the fraction of a gradient held back, from 0 up to but not including 1, not ${inspect(sparsity)}`,
+    );
+  }
+  if (warmUpEpochs !== undefined && warmUpSteps !== undefined) {
+    throw invalidArgument(
+      'dgc(): give the length of the warm-up either as warmUpEpochs or as warmUpSteps, not as both',
+    );
+  }
+  if (warmUpEpochs !== undefined) requireCount('warmUpEpochs', warmUpEpochs);
+  if (warmUpSteps !== undefined) requireCount('warmUpSteps', warmUpSteps);
+  if (warmUp !== 'sparse' && warmUp !== 'dense') {
+    throw invalidArgument(
+      `dgc(): warmUp is 'sparse' or 'dense', not ${inspect(warmUp)}; its length is warmUpEpochs or warmUpSteps`,
+    );
+  }
+  if (clipNorm !== undefined && !(typeof clipNorm === 'number' && clipNorm > 0 && Number.isFinite(clipNorm))) {
+    throw invalidArgument(
+      `dgc(): clipNorm is a positive, finite norm, not ${inspect(clipNorm)}; leave it out for no clipping`,
+    );
+  }
+  requireCount('denseBelow', denseBelow);
+
+  return Object.freeze({
+    kind: 'dgc',
+    sparsity,
+    warmUpEpochs: warmUpSteps === undefined ? (warmUpEpochs ?? 4) : 0,
+    warmUpSteps: warmUpSteps ?? 0,
+    warmUp,
+    clipNorm,
+    denseBelow,
+  });
+}
+
+/** No compression: every gradient travels whole, by dense all-reduce. */
+export function noCompression(): NoCompression {
+  return Object.freeze({ kind: 'none' });
+}
+
+function requireCount(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 0) {
+    throw invalidArgument(`dgc(): ${name} is a whole number from 0 on, not ${inspect(value)}`);
+  }
+}

@@ -1,0 +1,59 @@
+import { GradringError } from './errors';
+
+/** Where a process stands among its peers, as torchrun and `gradring run` say it in environment variables. */
+export interface RankEnvironment {
+  /** 0 … worldSize − 1; `RANK`. */
+  readonly rank: number;
+  /** `WORLD_SIZE`. */
+  readonly worldSize: number;
+  /** The rank among the processes of this host; `LOCAL_RANK`. */
+  readonly localRank: number;
+  /** Host name or address where rank 0 holds the rendezvous; `MASTER_ADDR`. */
+  readonly masterAddr: string;
+  /** Its TCP port; `MASTER_PORT`. */
+  readonly masterPort: number;
+  /** Tells this run from others that might meet at the same port; `GRADRING_RUN_ID`. */
+  readonly runId: string;
+}
+
+const DEFAULT_MASTER_PORT = 29_500; // torchrun's
+
+/**
+ * Reads and checks the rank variables. Without any of them the process is alone: rank 0 of 1.
+ *
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if one is no number, out of range, or missing beside others.
+ */
+export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankEnvironment {
+  const given = ['RANK', 'WORLD_SIZE'].filter(name => env[name] !== undefined && env[name] !== '');
+  if (given.length === 1) {
+    const missing = given[0] === 'RANK' ? 'WORLD_SIZE' : 'RANK';
+    throw wrong(`${given[0]} is set but ${missing} is not; set both, or neither for a ring of one.`);
+  }
+  const worldSize = readInteger(env, 'WORLD_SIZE', 1, 1, 65_535);
+  const rank = readInteger(env, 'RANK', 0, 0, 65_534);
+  if (rank >= worldSize)
+    throw wrong(`RANK is ${rank}, but WORLD_SIZE is ${worldSize}: ranks are 0 … ${worldSize - 1}.`);
+  const localRank = readInteger(env, 'LOCAL_RANK', rank, 0, 65_534);
+  return {
+    rank,
+    worldSize,
+    localRank,
+    masterAddr: env['MASTER_ADDR'] || '127.0.0.1',
+    masterPort: readInteger(env, 'MASTER_PORT', DEFAULT_MASTER_PORT, 1, 65_535),
+    runId: env['GRADRING_RUN_ID'] ?? '',
+  };
+}
+
+function readInteger(env: NodeJS.ProcessEnv, name: string, otherwise: number, least: number, most: number): number {
+  const text = env[name];
+  if (text === undefined || text === '') return otherwise;
+  const value = /^\d+$/.test(text) ? Number(text) : NaN;
+  if (!(value >= least && value <= most)) {
+    throw wrong(`${name} is '${text}'; it must be a whole number from ${least} to ${most}.`);
+  }
+  return value;
+}
+
+function wrong(message: string): GradringError {
+  return new GradringError('ERR_INVALID_ENVIRONMENT', message);
+}

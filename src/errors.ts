@@ -1,0 +1,100 @@
+/** What went wrong, for programs: every error that gradring raises carries one of these as `code`. */
+export type ErrorCode =
+  /** An option or argument that cannot be meant: sparsity of 1, an unknown reduction, a detached array. */
+  | 'ERR_INVALID_ARGUMENT'
+  /** RANK, WORLD_SIZE and their like are missing, contradictory or no numbers. */
+  | 'ERR_INVALID_ENVIRONMENT'
+  /** Two processes came to the rendezvous with the same rank. */
+  | 'ERR_RANK_TAKEN'
+  /** A process came to the rendezvous with another world size, run or version of gradring. */
+  | 'ERR_RENDEZVOUS_REFUSED'
+  /** Not every rank came to the rendezvous in time. */
+  | 'ERR_RENDEZVOUS_TIMEOUT'
+  /** A port or socket that this rank must bind is in use, or cannot be bound. */
+  | 'ERR_ADDRESS_IN_USE'
+  /** A rank died, or its link was cut. The error's `rank` says which. */
+  | 'ERR_PEER_LOST'
+  /** A collective did not finish within its deadline. */
+  | 'ERR_TIMEOUT'
+  /** Ranks called different collectives, or the same with other lengths, types or options. */
+  | 'ERR_COLLECTIVE_MISMATCH'
+  /** Ranks train different models: names, shapes, types or order of the variables differ. */
+  | 'ERR_MODEL_MISMATCH'
+  /** A peer sent bytes that are no valid frame. */
+  | 'ERR_PROTOCOL'
+  /** A gradient held NaN or infinity. The error names rank, variable and step. */
+  | 'ERR_NON_FINITE'
+  /** The weights of the ranks, which must be bit-identical, are not. */
+  | 'ERR_REPLICAS_DIVERGED'
+  /** The communicator was closed, by `close()` or by an earlier error. */
+  | 'ERR_CLOSED'
+  /** The comm thread ended or stopped answering: a bug, or memory exhausted. */
+  | 'ERR_COMM_THREAD'
+  /** The shared memory of the communicator, at most 4 GiB, is full. */
+  | 'ERR_OUT_OF_MEMORY'
+  /** DGC's warm-up is counted in epochs, but nobody said which epoch it is. */
+  | 'ERR_NO_EPOCH'
+  /** No TensorFlow.js backend could be loaded, or the one asked for could not. */
+  | 'ERR_BACKEND'
+  /** The launcher was given a script that does not exist. */
+  | 'ERR_SCRIPT_NOT_FOUND'
+  /** A launched rank failed. */
+  | 'ERR_RANK_FAILED';
+
+/** What an error may tell beyond its words. All of it survives the way from thread to thread. */
+export interface ErrorDetails {
+  /** The rank that the error is about (the lost one, the one whose gradient held NaN), not the one that raises it. */
+  readonly rank?: number;
+  /** The collective that was under way, as the user called it. */
+  readonly operation?: string;
+  /** The optimizer step, counted from 0. */
+  readonly step?: number;
+  /** The variable's name, where it is about one. */
+  readonly variable?: string;
+}
+
+/** The one class of all errors raised on purpose: a code for programs, and words for people. */
+export class GradringError extends Error {
+  override readonly name = 'GradringError';
+
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+    readonly details: ErrorDetails = {},
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+
+  /** {@link ErrorDetails.rank}, at hand for `catch` blocks that only want to know who. */
+  get rank(): number | undefined {
+    return this.details.rank;
+  }
+}
+
+/** An error as plain data, for a message between threads or ranks. */
+export interface SerializedError {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly details: ErrorDetails;
+}
+
+/** Any thrown value as plain data; what is not a {@link GradringError} becomes one of the given code. */
+export function serializeError(error: unknown, otherwise: ErrorCode): SerializedError {
+  if (error instanceof GradringError) return { code: error.code, message: error.message, details: error.details };
+  return {
+    code: otherwise,
+    message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    details: {},
+  };
+}
+
+/** The inverse of {@link serializeError}. The stack is that of the caller, who is the one to be shown. */
+export function deserializeError(error: SerializedError): GradringError {
+  return new GradringError(error.code, error.message, error.details);
+}
+
+/** The error for a wrong argument. */
+export function invalidArgument(message: string): GradringError {
+  return new GradringError('ERR_INVALID_ARGUMENT', message);
+}

@@ -1,0 +1,2 @@
+export { GradringError, type ErrorCode, type ErrorDetails } from './errors';
+export { Communicator } from './communicator/communicator';

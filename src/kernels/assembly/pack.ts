@@ -1,0 +1,30 @@
+/** The magnitude of a float32 as an integer: everything but the sign. Orders as the absolute values do. */
+export const MAGNITUDE: u32 = 0x7fffffff;
+
+@inline
+export function magnitudes(lanes: v128): v128 {
+  return v128.and(lanes, i32x4.splat(MAGNITUDE));
+}
+
+/**
+ * Writes for each 4-bit mask the byte shuffle that moves the lanes set in the mask to the front, in order: 256 bytes.
+ * Made anew in each call that uses it, as the memory is the caller's and the module may own no data.
+ */
+export function writePackTable(table: usize): void {
+  for (let mask: u32 = 0; mask < 16; mask++) {
+    let to = table + (<usize>mask << 4);
+    v128.store(to, i32x4.splat(0));
+    for (let lane: u32 = 0; lane < 4; lane++) {
+      if ((mask >> lane) & 1) {
+        store<u32>(to, 0x03020100 + lane * 0x04040404);
+        to += 4;
+      }
+    }
+  }
+}
+
+/** Stores the lanes set in the mask at `to`, in order; overwrites 16 bytes however few they are. */
+@inline
+export function storePacked(to: usize, lanes: v128, mask: u32, table: usize): void {
+  v128.store(to, v128.swizzle(lanes, v128.load(table + (<usize>mask << 4))));
+}

@@ -1,0 +1,98 @@
+const enum Operation {
+  Sum,
+  Min,
+  Max,
+}
+
+// The operation is a literal at each call below, so the inliner leaves one of the branches.
+
+@inline
+function combineLanes<T>(operation: Operation, a: v128, b: v128): v128 {
+  if (operation == Operation.Sum) return v128.add<T>(a, b);
+  if (operation == Operation.Min) return v128.min<T>(a, b);
+  return v128.max<T>(a, b);
+}
+
+@inline
+function combine<T>(operation: Operation, a: T, b: T): T {
+  if (operation == Operation.Sum) return <T>(a + b);
+  if (operation == Operation.Min) return min<T>(a, b);
+  return max<T>(a, b);
+}
+
+@inline
+function reduce<T>(operation: Operation, into: usize, from: usize, elementCount: u32): void {
+  const bytes = <usize>elementCount * sizeof<T>();
+  const laneBytes = bytes & ~15;
+  let at: usize = 0;
+  for (; at < laneBytes; at += 16) {
+    v128.store(into + at, combineLanes<T>(operation, v128.load(into + at), v128.load(from + at)));
+  }
+  for (; at < bytes; at += sizeof<T>()) {
+    store<T>(into + at, combine<T>(operation, load<T>(into + at), load<T>(from + at)));
+  }
+}
+
+export function sumFloat32(into: usize, from: usize, elementCount: u32): void {
+  reduce<f32>(Operation.Sum, into, from, elementCount);
+}
+
+export function minFloat32(into: usize, from: usize, elementCount: u32): void {
+  reduce<f32>(Operation.Min, into, from, elementCount);
+}
+
+export function maxFloat32(into: usize, from: usize, elementCount: u32): void {
+  reduce<f32>(Operation.Max, into, from, elementCount);
+}
+
+export function sumFloat64(into: usize, from: usize, elementCount: u32): void {
+  reduce<f64>(Operation.Sum, into, from, elementCount);
+}
+
+export function minFloat64(into: usize, from: usize, elementCount: u32): void {
+  reduce<f64>(Operation.Min, into, from, elementCount);
+}
+
+export function maxFloat64(into: usize, from: usize, elementCount: u32): void {
+  reduce<f64>(Operation.Max, into, from, elementCount);
+}
+
+export function sumInt32(into: usize, from: usize, elementCount: u32): void {
+  reduce<i32>(Operation.Sum, into, from, elementCount);
+}
+
+export function minInt32(into: usize, from: usize, elementCount: u32): void {
+  reduce<i32>(Operation.Min, into, from, elementCount);
+}
+
+export function maxInt32(into: usize, from: usize, elementCount: u32): void {
+  reduce<i32>(Operation.Max, into, from, elementCount);
+}
+
+export function sumUint8(into: usize, from: usize, elementCount: u32): void {
+  reduce<u8>(Operation.Sum, into, from, elementCount);
+}
+
+export function minUint8(into: usize, from: usize, elementCount: u32): void {
+  reduce<u8>(Operation.Min, into, from, elementCount);
+}
+
+export function maxUint8(into: usize, from: usize, elementCount: u32): void {
+  reduce<u8>(Operation.Max, into, from, elementCount);
+}
+
+export function scaleFloat32(data: usize, factor: f32, elementCount: u32): void {
+  const bytes = <usize>elementCount << 2;
+  const factors = f32x4.splat(factor);
+  let at: usize = 0;
+  for (; at < (bytes & ~15); at += 16) v128.store(data + at, f32x4.mul(v128.load(data + at), factors));
+  for (; at < bytes; at += 4) store<f32>(data + at, load<f32>(data + at) * factor);
+}
+
+export function scaleFloat64(data: usize, factor: f64, elementCount: u32): void {
+  const bytes = <usize>elementCount << 3;
+  const factors = f64x2.splat(factor);
+  let at: usize = 0;
+  for (; at < (bytes & ~15); at += 16) v128.store(data + at, f64x2.mul(v128.load(data + at), factors));
+  for (; at < bytes; at += 8) store<f64>(data + at, load<f64>(data + at) * factor);
+}

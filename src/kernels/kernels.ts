@@ -1,0 +1,155 @@
+/** A byte offset in the one shared memory, 0 to 2³² − 1. */
+export type Pointer = number;
+
+/** What an element of a tensor may be. */
+export type ElementType = 'float32' | 'float64' | 'int32' | 'uint8';
+
+/** How two elements become one. */
+export type ReduceOperation = 'sum' | 'min' | 'max';
+
+/**
+ * The absolute value of a float32 as an integer: its bits without the sign, 0 to 0x7f7fffff while it is finite.
+ * Magnitudes order exactly as absolute values do; zeros of either sign are equal.
+ */
+export type Magnitude = number;
+
+/** The magnitude that no finite value reaches. */
+export const INFINITE_MAGNITUDE: Magnitude = 0x7f800000;
+
+/** Bytes that {@link Kernels.magnitudeOfRank} counts in. */
+export const HISTOGRAM_BYTES = 2048 * 4;
+
+/** Bytes of scratch for the kernels that pack: those that take a `packTable`. */
+export const PACK_TABLE_BYTES = 16 * 16;
+
+/** Two arrays side by side: the uint32 indices of elements of a tensor, and their float32 values. */
+export interface IndexedValues {
+  readonly indices: Pointer;
+  readonly values: Pointer;
+}
+
+/**
+ * One step of DGC's momentum correction (Lin et al. 2018, section 3.2) on one tensor of float32, element by element:
+ * with g′ = gradient · gradientScale, momentum u, residual v and factor m,
+ *
+ * - plain: u ← m·u + g′; v ← v + u
+ * - Nesterov: u ← m·(u + g′); v ← (v + u) + g′
+ *
+ * each operation rounded to float32.
+ */
+export interface Accumulation {
+  /** Read only. */
+  readonly gradient: Pointer;
+  /** u, updated in place. */
+  readonly momentum: Pointer;
+  /** v, updated in place. */
+  readonly residual: Pointer;
+  readonly elementCount: number;
+  /** Rounded to float32. */
+  readonly gradientScale: number;
+  /** m, rounded to float32. */
+  readonly momentumFactor: number;
+  readonly nesterov: boolean;
+}
+
+/** Which elements {@link Kernels.accumulate} gathers, and where. */
+export interface Gathering {
+  /** Elements from this magnitude on, at least 1, … */
+  readonly lowest: Magnitude;
+  /** … up to and including this one are gathered. Those above are counted. */
+  readonly highest: Magnitude;
+  /** Room for `capacity` entries and four more, which may be overwritten with anything. */
+  readonly into: IndexedValues;
+  readonly capacity: number;
+  readonly packTable: Pointer;
+}
+
+/** What {@link Kernels.accumulate} found. */
+export interface Gathered {
+  /** Elements within the band. Only the first `capacity` of them are stored. */
+  readonly within: number;
+  /** Elements above the band. */
+  readonly above: number;
+}
+
+/** Which elements {@link Kernels.takeLargest} takes, and where it writes them. */
+export interface Taking {
+  /** Every element above it is taken. */
+  readonly threshold: Magnitude;
+  /** Of those exactly at the threshold, this many are taken, the first ones. */
+  readonly ties: number;
+  /** Never more entries than this are written. */
+  readonly count: number;
+  readonly into: IndexedValues;
+  readonly packTable: Pointer;
+}
+
+/**
+ * The tight loops over tensors in one shared `WebAssembly.Memory`. There are two implementations with the same
+ * results, bit for bit unless stated: `instantiateKernels` (WebAssembly SIMD) and `referenceKernels` (plain TypeScript).
+ *
+ * For all of them: tensors start at multiples of 16 bytes, arrays of indices and values at multiples of 4. Element
+ * counts may be anything, 0 included, as long as the array ends within the memory. Nothing is checked and nothing
+ * allocated; the arrays belong to the caller, are written only where stated, and may not overlap. They may be used by
+ * two threads at once where neither writes what the other uses.
+ */
+export interface Kernels {
+  /**
+   * `into[i] = into[i] op from[i]`. Integer sums wrap around. The minimum and maximum of floats are NaN where either
+   * is (which of the NaNs is not stated), and −0 is less than +0.
+   */
+  reduce(operation: ReduceOperation, type: ElementType, into: Pointer, from: Pointer, elementCount: number): void;
+
+  /** `data[i] *= factor`, the factor rounded to the type. */
+  scale(type: 'float32' | 'float64', data: Pointer, factor: number, elementCount: number): void;
+
+  /**
+   * Σ data[i]² of float32, summed in float64 (the order, and so the last bits, depend on the implementation). It cannot
+   * overflow: the result is non-finite exactly if an element is NaN or infinite.
+   */
+  sumOfSquares(data: Pointer, elementCount: number): number;
+
+  /** The index of the first float32 that is NaN or infinite, or −1. */
+  firstNonFinite(data: Pointer, elementCount: number): number;
+
+  /**
+   * The momentum optimizer of TensorFlow, on an averaged dense gradient of float32: u ← m·u + g, then
+   * g ← u, or with Nesterov g ← g + m·u. Each operation is rounded to float32, m too.
+   */
+  applyMomentum(gradient: Pointer, momentum: Pointer, elementCount: number, factor: number, nesterov: boolean): void;
+
+  /** `into[indices[j]] += values[j]` for j from 0 on; an index may occur twice. Indices are the caller's to check. */
+  scatterAdd(into: Pointer, indices: Pointer, values: Pointer, count: number): void;
+
+  /** `data[indices[j]] = 0` of float32. Indices are the caller's to check. */
+  clearAt(data: Pointer, indices: Pointer, count: number): void;
+
+  /**
+   * One {@link Accumulation}, gathering in the same pass over memory the elements whose new residual lies in a band of
+   * magnitudes, in ascending order of their indices.
+   */
+  accumulate(accumulation: Accumulation, gathering: Gathering): Gathered;
+
+  /**
+   * What the residual would be after an {@link Accumulation} at `blockCount` places (1 to elementCount / 4) of four
+   * elements each, spread evenly but not regularly over the tensor: writes 4 · blockCount float32 to `into`, and leaves
+   * momentum and residual alone. The same arguments give the same places.
+   */
+  sampleAccumulation(accumulation: Accumulation, blockCount: number, into: Pointer): void;
+
+  /**
+   * The magnitude at a rank (1 is the largest, elementCount the smallest; equal ones take as many ranks) among float32
+   * values, exactly, by a radix histogram: three passes whatever the distribution. `histogram` is scratch of
+   * {@link HISTOGRAM_BYTES}.
+   */
+  magnitudeOfRank(values: Pointer, elementCount: number, rank: number, histogram: Pointer): Magnitude;
+
+  /** How many float32 values are larger than the magnitude. */
+  countAbove(values: Pointer, elementCount: number, magnitude: Magnitude): number;
+
+  /**
+   * Writes the elements that a {@link Taking} asks for, with their indices, in their order, and returns how many.
+   * An element's index is its position in `values`, or stands in `indices` where the elements are a list already.
+   */
+  takeLargest(values: Pointer, indices: Pointer | undefined, elementCount: number, taking: Taking): number;
+}

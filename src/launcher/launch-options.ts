@@ -1,0 +1,117 @@
+import { statSync } from 'node:fs';
+import path from 'node:path';
+import { GradringError, invalidArgument } from '../errors';
+
+/** What to start, and how. Times are in milliseconds. */
+export interface LaunchOptions {
+  /** How many ranks to start on this host: 1 or more. */
+  readonly ranks: number;
+  /** The program of every rank: a JavaScript file, relative to the working directory. Node runs it. */
+  readonly script: string;
+  /** The script's own arguments, passed on untouched. */
+  readonly args?: readonly string[];
+  /** Arguments for Node itself, before the script, such as `--max-old-space-size=4096`. */
+  readonly nodeArgs?: readonly string[];
+  /** Where rank 0 holds the rendezvous. Default `127.0.0.1`; needed when there are more nodes than one. */
+  readonly masterAddr?: string;
+  /** Its TCP port. Default: a free one; with more nodes than one 29500, since all nodes must agree. */
+  readonly masterPort?: number;
+  /** How many hosts take part, each with its own launcher and as many ranks as here. Default 1. */
+  readonly nodes?: number;
+  /** Which of them this one is: 0 … nodes − 1. Default 0. */
+  readonly nodeRank?: number;
+  /** A folder for one log a rank: `rank-0.log`, …; it is created. Default: no logs. */
+  readonly outputDir?: string;
+  /** Variables for the ranks, beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Where the ranks' output goes. Default: this process's. The streams are not ended. */
+  readonly stdout?: NodeJS.WritableStream;
+  /** Where the ranks' error output and the launcher's own words go. Default: this process's. */
+  readonly stderr?: NodeJS.WritableStream;
+  /** Whether each line begins with `[rank] `, coloured on a terminal. Default true. */
+  readonly prefix?: boolean;
+  /** How long ranks that were asked to end (SIGINT, SIGTERM, SIGHUP) may take before SIGKILL. Default 10,000. */
+  readonly graceMs?: number;
+  /**
+   * How long the other ranks may go on after one failed, before they get SIGTERM. Default 3,000. It lets them notice
+   * the loss and report it in their own words.
+   */
+  readonly failureGraceMs?: number;
+}
+
+/** {@link LaunchOptions} checked, with all defaults but the streams' and the port's. */
+export interface LaunchPlan {
+  readonly ranks: number;
+  /** Absolute. */
+  readonly script: string;
+  readonly args: readonly string[];
+  readonly nodeArgs: readonly string[];
+  readonly masterAddr: string;
+  /** Undefined: any free one. */
+  readonly masterPort: number | undefined;
+  readonly nodes: number;
+  readonly nodeRank: number;
+  readonly outputDir: string | undefined;
+  readonly env: Readonly<Record<string, string>>;
+  readonly prefix: boolean;
+  readonly graceMs: number;
+  readonly failureGraceMs: number;
+}
+
+/** torchrun's, and the one that a rank takes when nobody names any. */
+const DEFAULT_MASTER_PORT = 29_500;
+
+/** What WORLD_SIZE may be at most. */
+const MAX_WORLD_SIZE = 65_535;
+
+/** The longest delay that a timer of Node can wait. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
+/**
+ * Checks the options and completes them.
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT`, or `ERR_SCRIPT_NOT_FOUND` if the script is no file.
+ */
+export function planLaunch(options: LaunchOptions): LaunchPlan {
+  const { nodes = 1, nodeRank = 0, graceMs = 10_000, failureGraceMs = 3_000 } = options;
+  requireWhole('ranks', options.ranks, 1, MAX_WORLD_SIZE);
+  requireWhole('nodes', nodes, 1, MAX_WORLD_SIZE);
+  requireWhole('nodeRank', nodeRank, 0, nodes - 1);
+  requireWhole('graceMs', graceMs, 0, MAX_DELAY_MS);
+  requireWhole('failureGraceMs', failureGraceMs, 0, MAX_DELAY_MS);
+  if (options.masterPort !== undefined) requireWhole('masterPort', options.masterPort, 1, 65_535);
+  if (nodes * options.ranks > MAX_WORLD_SIZE) {
+    throw invalidArgument(`${nodes} nodes of ${options.ranks} ranks are more than ${MAX_WORLD_SIZE} ranks.`);
+  }
+  if (nodes > 1 && !options.masterAddr) {
+    throw invalidArgument(`${nodes} nodes need masterAddr: the address of node 0, at which all others reach it.`);
+  }
+  return {
+    ranks: options.ranks,
+    script: resolveScript(options.script),
+    args: options.args ?? [],
+    nodeArgs: options.nodeArgs ?? [],
+    masterAddr: options.masterAddr || '127.0.0.1',
+    masterPort: options.masterPort ?? (nodes > 1 ? DEFAULT_MASTER_PORT : undefined),
+    nodes,
+    nodeRank,
+    outputDir: options.outputDir,
+    env: options.env ?? {},
+    prefix: options.prefix ?? true,
+    graceMs,
+    failureGraceMs,
+  };
+}
+
+function requireWhole(name: string, value: number, least: number, most: number): void {
+  if (Number.isInteger(value) && value >= least && value <= most) return;
+  throw invalidArgument(`${name} is ${value}; it must be a whole number from ${least} to ${most}.`);
+}
+
+function resolveScript(script: string): string {
+  const resolved = path.resolve(script);
+  const found = statSync(resolved, { throwIfNoEntry: false });
+  if (found?.isFile()) return resolved;
+  const reason = found ? 'is a directory, not a script' : 'does not exist';
+  throw new GradringError('ERR_SCRIPT_NOT_FOUND', `${resolved} ${reason}.`);
+}

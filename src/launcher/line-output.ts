@@ -1,0 +1,51 @@
+/**
+ * A place where lines of several ranks go: the terminal, or a log. Each write is whole lines, so they never mix.
+ *
+ * An output that breaks (`| head`, a full disk) does not end the ranks, whose work of hours is worth more than its
+ * viewer: what is written from then on is dropped.
+ */
+export class LineOutput {
+  private lost = false;
+  private drained: Promise<void> | undefined;
+
+  /** @param onLost Told once, if the stream breaks. */
+  constructor(
+    private readonly stream: NodeJS.WritableStream,
+    private readonly onLost: (error: Error) => void = () => {},
+  ) {
+    stream.on('error', this.lose);
+  }
+
+  /** Writes the lines, and resolves when the stream wants more. Every line gets the prefix. */
+  async write(lines: readonly string[], prefix = ''): Promise<void> {
+    if (this.lost || lines.length === 0) return;
+    if (this.stream.write(lines.map(line => `${prefix}${line}\n`).join(''))) return;
+    // All ranks that write here wait for the same event; a listener each would be too many.
+    this.drained ??= new Promise(resolve => {
+      const resume = (): void => {
+        this.stream.off('drain', resume).off('error', resume).off('close', resume);
+        this.drained = undefined;
+        resolve();
+      };
+      this.stream.on('drain', resume).on('error', resume).on('close', resume);
+    });
+    await this.drained;
+  }
+
+  /** Resolves when all that was written has left; the stream stays open. Nothing may be written afterwards. */
+  async release(): Promise<void> {
+    if (!this.lost) await new Promise<void>(resolve => this.stream.write('', () => resolve()));
+    this.stream.off('error', this.lose);
+  }
+
+  /** Ends the stream, and resolves when it is closed. */
+  async close(): Promise<void> {
+    if (!this.lost) await new Promise<void>(resolve => this.stream.on('close', resolve).end());
+  }
+
+  private readonly lose = (error: Error): void => {
+    if (this.lost) return;
+    this.lost = true;
+    this.onLost(error);
+  };
+}

@@ -1,0 +1,63 @@
+import { StringDecoder } from 'node:string_decoder';
+
+/** How much of a line is held back while its end has not come: 64 Ki UTF-16 units. */
+export const MAX_LINE_LENGTH = 65_536;
+
+/**
+ * Cuts a stream of UTF-8 bytes into whole lines, however its chunks fall. `\n`, `\r\n` and `\r` each end a line: a
+ * progress bar that redraws itself with `\r` would otherwise overwrite what other ranks wrote. A line longer than
+ * {@link MAX_LINE_LENGTH} is cut, so that one without end cannot fill the memory.
+ */
+export class LineSplitter {
+  private readonly decoder = new StringDecoder('utf8');
+  private partial = '';
+  /** Whether the last chunk's last character was a `\r` that ended a line: a `\n` right after it ends no other. */
+  private endedWithReturn = false;
+
+  /** The lines that the chunk completes, without their ends. */
+  push(chunk: Buffer): string[] {
+    return this.split(this.decoder.write(chunk));
+  }
+
+  /** What is left when the stream has ended: a last line without an end, or nothing. */
+  end(): string[] {
+    const lines = this.split(this.decoder.end());
+    if (this.partial !== '') lines.push(this.partial);
+    this.partial = '';
+    return lines;
+  }
+
+  private split(text: string): string[] {
+    if (text === '') return [];
+    const rest = this.endedWithReturn && text.startsWith('\n') ? text.slice(1) : text;
+    this.endedWithReturn = false;
+
+    const lines: string[] = [];
+    let start = 0;
+    for (const { 0: lineEnd, index } of rest.matchAll(/\r\n|\n|\r/g)) {
+      this.extend(rest.slice(start, index), lines);
+      start = index + lineEnd.length;
+      // A progress bar returns before it draws as often as after: a bare `\r` on an empty line is no empty line.
+      if (lineEnd === '\r' && this.partial === '') continue;
+      lines.push(this.partial);
+      this.partial = '';
+      this.endedWithReturn = lineEnd === '\r' && start === rest.length;
+    }
+    this.extend(rest.slice(start), lines);
+    return lines;
+  }
+
+  private extend(text: string, lines: string[]): void {
+    this.partial += text;
+    while (this.partial.length > MAX_LINE_LENGTH) {
+      const cut = isHighSurrogate(this.partial.charCodeAt(MAX_LINE_LENGTH - 1)) ? MAX_LINE_LENGTH - 1 : MAX_LINE_LENGTH;
+      lines.push(this.partial.slice(0, cut));
+      this.partial = this.partial.slice(cut);
+    }
+  }
+}
+
+/** The first unit of a character of two, which must not be cut apart. */
+function isHighSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdbff;
+}

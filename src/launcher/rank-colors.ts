@@ -1,0 +1,25 @@
+import { createColors } from 'picocolors';
+
+// Without red, which readers take for an error.
+const PALETTE = ['cyan', 'yellow', 'green', 'magenta', 'blue'] as const;
+
+/** `[rank] `, in the rank's colour if the stream shows any. */
+export function rankPrefix(rank: number, stream: NodeJS.WritableStream, env: NodeJS.ProcessEnv): string {
+  const color = createColors(showsColors(stream, env))[PALETTE[rank % PALETTE.length]!];
+  return `${color(`[${rank}]`)} `;
+}
+
+/**
+ * The variable that makes ranks colour their output, although they write to a pipe, when it will be shown on a terminal.
+ * Nothing where the user already decided.
+ */
+export function forcedColors(stream: NodeJS.WritableStream, env: NodeJS.ProcessEnv): { FORCE_COLOR?: string } {
+  if (env['FORCE_COLOR'] !== undefined || !showsColors(stream, env)) return {};
+  const depth = 'getColorDepth' in stream ? (stream as NodeJS.WriteStream).getColorDepth(env) : 4;
+  return { FORCE_COLOR: depth >= 24 ? '3' : depth >= 8 ? '2' : '1' };
+}
+
+/** Colours are for terminals, and for those who did not refuse them (https://no-color.org). */
+function showsColors(stream: NodeJS.WritableStream, env: NodeJS.ProcessEnv): boolean {
+  return 'isTTY' in stream && stream.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+}

@@ -1,0 +1,80 @@
+import { stripVTControlCharacters } from 'node:util';
+import type { LaunchPlan } from './launch-options';
+import { LineOutput } from './line-output';
+import { LineRelay } from './line-relay';
+import { forcedColors, rankPrefix } from './rank-colors';
+import { openRankLog } from './rank-logs';
+import type { RankProcess } from './rank-process';
+import { globalRank } from './rank-variables';
+
+/** How many lines of error output are kept, to be shown again when a run has failed. */
+const LAST_WORDS = 10;
+
+/** Where the output of all ranks goes: the two common streams, and a log each. */
+export class RankOutputs {
+  /** What to add to the ranks' environment, so that they colour their output where it is shown. */
+  readonly colors: { FORCE_COLOR?: string };
+  private readonly out: LineOutput;
+  private readonly err: LineOutput;
+  private readonly logs = new Map<number, LineOutput>();
+  private readonly lastErrors = new Map<number, string[]>();
+
+  /** @throws GradringError `ERR_INVALID_ARGUMENT` if a log cannot be opened. */
+  constructor(
+    private readonly plan: LaunchPlan,
+    private readonly stdout: NodeJS.WritableStream,
+    private readonly stderr: NodeJS.WritableStream,
+  ) {
+    this.out = new LineOutput(stdout);
+    this.err = new LineOutput(stderr);
+    this.colors = forcedColors(stdout, { ...process.env, ...plan.env });
+    if (plan.outputDir === undefined) return;
+    for (let localRank = 0; localRank < plan.ranks; localRank += 1) {
+      const rank = globalRank(plan, localRank);
+      const onLost = (words: string): void => void this.say([`gradring: ${words}`]);
+      this.logs.set(rank, openRankLog(plan.outputDir, rank, onLost));
+    }
+  }
+
+  /** Passes on all that the rank writes. Resolves when it has ended and all of it has been taken. */
+  async relay({ rank, stdout, stderr, ended }: RankProcess): Promise<void> {
+    const lastErrors: string[] = [];
+    this.lastErrors.set(rank, lastErrors);
+    const [outPrefix, errPrefix] = [this.stdout, this.stderr].map(stream =>
+      this.plan.prefix ? rankPrefix(rank, stream, process.env) : '',
+    );
+    const relays = [
+      new LineRelay(stdout, async lines => {
+        await Promise.all([this.out.write(lines, outPrefix), this.log(rank, lines)]);
+      }),
+      new LineRelay(stderr, async lines => {
+        lastErrors.push(...lines.filter(line => line.trim() !== '').slice(-LAST_WORDS));
+        lastErrors.splice(0, lastErrors.length - LAST_WORDS);
+        await Promise.all([this.err.write(lines, errPrefix), this.log(rank, lines)]);
+      }),
+    ];
+    await ended;
+    for (const relay of relays) relay.sourceEnded();
+    await Promise.all(relays.map(relay => relay.done));
+  }
+
+  /** The last lines of the rank's error output that were not empty. */
+  lastWords(rank: number): readonly string[] {
+    return this.lastErrors.get(rank) ?? [];
+  }
+
+  /** The launcher's own words. */
+  async say(lines: readonly string[]): Promise<void> {
+    await this.err.write(lines);
+  }
+
+  /** Resolves when everything has been written. */
+  async close(): Promise<void> {
+    await Promise.all([...[...this.logs.values()].map(log => log.close()), this.out.release(), this.err.release()]);
+  }
+
+  /** Logs are read in editors and by grep, where colours are but noise. */
+  private async log(rank: number, lines: readonly string[]): Promise<void> {
+    await this.logs.get(rank)?.write(lines.map(line => stripVTControlCharacters(line)));
+  }
+}

@@ -1,0 +1,107 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import { GradringError } from '../errors';
+import { GUARD_FD, GUARD_FD_VARIABLE } from './rank-guard-pipe';
+import { signalGroup, signalProcess } from './signals';
+
+/** How one rank ended. Exactly one of `exitCode` and `signal` is not null. */
+export interface RankOutcome {
+  readonly rank: number;
+  readonly pid: number;
+  readonly exitCode: number | null;
+  /** The signal that it died of. */
+  readonly signal: NodeJS.Signals | null;
+  /** From the start of the launch to its end, in milliseconds. */
+  readonly afterMs: number;
+}
+
+/** What it takes to start one rank. */
+export interface RankCommand {
+  readonly rank: number;
+  readonly nodeArgs: readonly string[];
+  readonly script: string;
+  readonly args: readonly string[];
+  readonly env: NodeJS.ProcessEnv;
+}
+
+/**
+ * One rank: a Node process in a process group of its own, so that a terminal's Ctrl-C reaches the launcher alone, which
+ * passes it on once. It reads nothing (`/dev/null`). What it starts in its group ends with it, and it ends with this
+ * process, however that may end (`rank-guard`).
+ */
+export class RankProcess {
+  readonly rank: number;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  /** Resolves when the process runs; rejects with `ERR_RANK_FAILED` if the system could not start it. */
+  readonly started: Promise<void>;
+  /** Resolves when it has ended. Never, if it could not be started. */
+  readonly ended: Promise<RankOutcome>;
+  private readonly child: ChildProcess;
+  private running = true;
+
+  /** @throws GradringError `ERR_RANK_FAILED`, if the system says at once that it cannot start it. */
+  constructor(command: RankCommand) {
+    const launchedAt = performance.now();
+    this.rank = command.rank;
+    this.child = startProcess(command);
+    const { stdout, stderr, stdio } = this.child;
+    // A rank that could not be started, for want of descriptors or memory, has no pipes.
+    this.stdout = stdout as Readable;
+    this.stderr = stderr as Readable;
+    const guardPipe = stdio[GUARD_FD] as Readable | undefined;
+    guardPipe?.on('error', () => {}); // The rank's end says nothing that its exit does not.
+
+    this.started = new Promise((resolve, reject) => {
+      this.child.once('spawn', resolve);
+      this.child.on('error', cause => reject(notStarted(this.rank, cause)));
+    });
+    this.ended = new Promise(resolve => {
+      this.child.once('exit', (exitCode, signal) => {
+        const pid = this.pid;
+        this.running = false;
+        signalGroup(pid, 'SIGKILL');
+        guardPipe?.destroy();
+        resolve({ rank: this.rank, pid, exitCode, signal, afterMs: performance.now() - launchedAt });
+      });
+    });
+  }
+
+  get pid(): number {
+    return this.child.pid as number;
+  }
+
+  /** Asks the rank to end. What its own children are to know of this is the rank's business. */
+  signal(signal: NodeJS.Signals): void {
+    if (this.running && this.child.pid !== undefined) signalProcess(this.pid, signal);
+  }
+
+  /** Ends the rank and its children at once. */
+  kill(): void {
+    if (this.running && this.child.pid !== undefined) signalGroup(this.pid, 'SIGKILL');
+  }
+}
+
+function startProcess({ rank, nodeArgs, script, args, env }: RankCommand): ChildProcess {
+  const guard = path.join(__dirname, 'rank-guard.js');
+  try {
+    return spawn(process.execPath, [...nodeArgs, '--require', guard, script, ...args], {
+      env: { ...env, [GUARD_FD_VARIABLE]: String(GUARD_FD) },
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      detached: process.platform !== 'win32', // There it would mean a window for each rank.
+      windowsHide: true,
+    });
+  } catch (cause) {
+    throw notStarted(rank, cause as Error);
+  }
+}
+
+function notStarted(rank: number, cause: Error): GradringError {
+  return new GradringError(
+    'ERR_RANK_FAILED',
+    `Rank ${rank} could not be started: ${cause.message}.`,
+    { rank },
+    { cause },
+  );
+}

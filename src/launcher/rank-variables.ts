@@ -1,0 +1,35 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { LaunchPlan } from './launch-options';
+
+/** The environment of one rank, given the port at which the ranks will meet and the {@link chooseRunId run's id}. */
+export function rankVariables(
+  plan: LaunchPlan,
+  localRank: number,
+  masterPort: number,
+  runId: string,
+): Record<string, string> {
+  return {
+    RANK: String(globalRank(plan, localRank)),
+    LOCAL_RANK: String(localRank),
+    WORLD_SIZE: String(plan.nodes * plan.ranks),
+    MASTER_ADDR: plan.masterAddr,
+    MASTER_PORT: String(masterPort),
+    GRADRING_RUN_ID: runId,
+  };
+}
+
+/** Nodes come one after the other: node 1 of 2-rank nodes holds ranks 2 and 3. */
+export function globalRank(plan: Pick<LaunchPlan, 'nodeRank' | 'ranks'>, localRank: number): number {
+  return plan.nodeRank * plan.ranks + localRank;
+}
+
+/**
+ * What tells this run from others: `GRADRING_RUN_ID` if it is given, else 32 random hex digits. Launchers on several
+ * nodes cannot agree on random ones, so there it is a hash of the master's address and port, which a stranger can
+ * compute too: give `GRADRING_RUN_ID` on every node where the network is not trusted.
+ */
+export function chooseRunId(plan: LaunchPlan, masterPort: number, env: NodeJS.ProcessEnv): string {
+  if (env['GRADRING_RUN_ID']) return env['GRADRING_RUN_ID'];
+  if (plan.nodes === 1) return randomBytes(16).toString('hex');
+  return createHash('sha256').update(`${plan.masterAddr}:${masterPort}`).digest('hex').slice(0, 32);
+}

@@ -1,0 +1,24 @@
+import { constants } from 'node:os';
+
+/** The signals that a launcher passes on: Ctrl-C, a job manager's request to end, a terminal that was closed. */
+export const FORWARDED_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+export type ForwardedSignal = (typeof FORWARDED_SIGNALS)[number];
+
+/** What a shell shows for a process that died of the signal: 128 + its number. */
+export function signalExitCode(signal: NodeJS.Signals): number {
+  return 128 + constants.signals[signal];
+}
+
+/** Sends the signal to one process; false if there is none any more. */
+export function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch {
+    return false; // It ended meanwhile, which is what all signals here are about.
+  }
+}
+
+/** Sends the signal to a process and all its children that did not leave its group; the process must lead it. */
+export function signalGroup(leader: number, signal: NodeJS.Signals): boolean {
+  return signalProcess(process.platform === 'win32' ? leader : -leader, signal); // Windows has no groups.
+}

@@ -1,0 +1,144 @@
+import { Pair } from 'zeromq';
+import { GradringError } from '../errors';
+
+/** A received message: its parts, in memory of their own. */
+export type Message = readonly Buffer[];
+
+/** What a {@link Link} tells its owner. */
+export interface LinkEvents {
+  /** The next message; the link reads no further until the promise settles, so the peer feels back-pressure. */
+  readonly onMessage: (message: Message) => Promise<void> | void;
+  /** The peer's process or the network is gone. Called once at most, and not after {@link Link.close}. */
+  readonly onLost: () => void;
+}
+
+export interface LinkOptions {
+  /** How long a peer may be silent, in ms, before the link counts as lost. ZeroMQ's own threads keep it from silence. */
+  readonly heartbeatTimeoutMs: number;
+}
+
+/**
+ * One connection to one neighbour: a ZeroMQ PAIR socket, one end bound, the other connected. Messages arrive whole, in
+ * order, at most once. A broken connection is never mended: what was in flight is lost, and the ring must know.
+ */
+export class Link {
+  private readonly unsettled = new Set<(error: GradringError) => void>();
+  private sending: Promise<void> = Promise.resolve();
+  private closed = false;
+
+  private constructor(
+    private readonly socket: Pair,
+    private readonly bound: boolean,
+  ) {}
+
+  /** Binds the end that awaits the neighbour. Returns the endpoint that the neighbour must connect to. */
+  static async listen(endpoint: string, options: LinkOptions): Promise<{ link: Link; endpoint: string }> {
+    // sendTimeout 0: this end only sends the rare control frame, and learns from a refusal that the peer is gone.
+    const socket = new Pair({ ...socketOptions(options), sendTimeout: 0 });
+    try {
+      await socket.bind(endpoint);
+    } catch (error) {
+      socket.close();
+      const words = `Cannot listen at ${endpoint}: ${(error as Error).message}.`;
+      throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
+    }
+    return { link: new Link(socket, true), endpoint: socket.lastEndpoint! };
+  }
+
+  /** Connects the other end. It needs no waiting: what is sent first is held until the connection stands. */
+  static connect(endpoint: string, options: LinkOptions): Link {
+    const socket = new Pair(socketOptions(options));
+    socket.connect(endpoint);
+    return new Link(socket, false);
+  }
+
+  /** Begins to receive. To be called once. */
+  start(events: LinkEvents): void {
+    this.socket.events.on('disconnect', () => {
+      this.isLost().then(
+        lost => {
+          if (lost && !this.closed) events.onLost();
+        },
+        () => undefined,
+      );
+    });
+    void this.receive(events);
+  }
+
+  /**
+   * Queues a message, in order. Settles when ZeroMQ has taken it over, which waits while the peer is slow; the parts must
+   * not be written to again, for large ones are not copied.
+   */
+  send(parts: Uint8Array[]): Promise<void> {
+    const sent = this.sending.then(() => this.settle(this.socket.send(parts)));
+    this.sending = sent.catch(() => undefined); // one send at a time: a second one would be refused as EBUSY
+    return sent;
+  }
+
+  /** Closes at once; messages taken over are still delivered, for a moment. Waiting sends fail with `ERR_CLOSED`. */
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.socket.events.close();
+    this.socket.close();
+    const error = new GradringError('ERR_CLOSED', 'The link was closed.');
+    for (const reject of this.unsettled) reject(error);
+    this.unsettled.clear();
+  }
+
+  private async receive(events: LinkEvents): Promise<void> {
+    while (!this.closed) {
+      let message: Message;
+      try {
+        message = await this.socket.receive();
+      } catch {
+        return; // closed, by us or by the end of the thread
+      }
+      await events.onMessage(message);
+    }
+  }
+
+  /**
+   * Whether a 'disconnect' concerns the peer. At a bound TCP port any stranger may come and go; the peer is still there
+   * if a message can be handed over. (An empty message; the receiver passes it over.)
+   */
+  private async isLost(): Promise<boolean> {
+    if (!this.bound) return true;
+    try {
+      await this.send([new Uint8Array(0)]);
+      return false;
+    } catch {
+      return true;
+    }
+  }
+
+  /** A promise of ZeroMQ's that also fails when the link closes: a closed socket may leave its own pending for ever. */
+  private settle(promise: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.unsettled.add(reject);
+      promise.then(
+        () => {
+          this.unsettled.delete(reject);
+          resolve();
+        },
+        (error: unknown) => {
+          this.unsettled.delete(reject);
+          reject(new GradringError('ERR_PEER_LOST', 'The neighbour takes no more messages.', {}, { cause: error }));
+        },
+      );
+    });
+  }
+}
+
+function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParameters<typeof Pair>[0] {
+  return {
+    // Few messages are queued: the collectives keep a window of their own, and memory must be bounded.
+    sendHighWaterMark: 64,
+    receiveHighWaterMark: 64,
+    // A last error or goodbye is given a moment to leave, but a dead peer must not hold up the end of the process.
+    linger: 1_000,
+    reconnectInterval: -1,
+    heartbeatInterval: Math.max(1, Math.floor(heartbeatTimeoutMs / 4)),
+    heartbeatTimeout: heartbeatTimeoutMs,
+  };
+}

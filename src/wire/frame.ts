@@ -1,0 +1,212 @@
+import * as flatbuffers from 'flatbuffers';
+import { crc32 } from 'node:zlib';
+import { GradringError, type SerializedError } from '../errors';
+import { Frame as FrameTable } from './generated/frame';
+import { FrameHeader } from './generated/frame-header';
+import { FrameKind } from './generated/frame-kind';
+import { Operation } from './generated/operation';
+
+export { FrameKind, Operation };
+
+/** Counted up with every change of the wire that an older peer would misread. */
+export const PROTOCOL_VERSION = 1;
+
+/** The wire's numbers of the element types: the position in this list. */
+export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;
+/** The wire's numbers of the reductions: the position in this list. */
+export const REDUCTIONS = ['none', 'sum', 'mean', 'min', 'max'] as const;
+
+/**
+ * What a rank says of the collective it called. Equal on all ranks, or the collective fails with
+ * `ERR_COLLECTIVE_MISMATCH`.
+ */
+export interface CallFingerprint {
+  readonly operation: Operation;
+  readonly elementType: (typeof ELEMENT_TYPES)[number];
+  readonly reduction: (typeof REDUCTIONS)[number];
+  /** Elements of the whole array on each rank; 0 where ranks may differ. */
+  readonly elementCount: number;
+  /** What else must agree: the root of a broadcast, the tensor-table hash of an exchange. */
+  readonly parameter: number;
+}
+
+/** A {@link FrameKind.Data} frame's header, decoded and checked. */
+export interface DataHeader extends CallFingerprint {
+  readonly kind: FrameKind.Data;
+  /** Number of the collective. */
+  readonly sequence: number;
+  /** Number of the frame within the collective, on this link. */
+  readonly part: number;
+  /** The rank that made the body. */
+  readonly origin: number;
+  /** CRC-32 of the body, or 0 for bodies without one. */
+  readonly checksum: number;
+}
+
+/** Any frame's first part, decoded and checked. */
+export type Header =
+  | DataHeader
+  | { readonly kind: FrameKind.Hello | FrameKind.Goodbye; readonly origin: number }
+  | { readonly kind: FrameKind.Abort; readonly origin: number; readonly error: SerializedError };
+
+/** Who sends: written into every frame, and demanded of every frame that comes. */
+export interface RingIdentity {
+  readonly ringId: bigint;
+  readonly generation: number;
+  readonly worldSize: number;
+}
+
+/** The first part of a message. The builder's memory is new each time, so the result may be kept and sent. */
+export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
+  const builder = new flatbuffers.Builder(128);
+  const text = header.kind === FrameKind.Abort ? builder.createString(JSON.stringify(header.error)) : 0;
+  const data = header.kind === FrameKind.Data ? header : undefined;
+  FrameTable.startFrame(builder);
+  FrameTable.addHeader(
+    builder,
+    FrameHeader.createFrameHeader(
+      builder,
+      ring.ringId,
+      BigInt(data?.sequence ?? 0),
+      BigInt(data?.elementCount ?? 0),
+      data?.parameter ?? 0,
+      ring.generation,
+      data?.part ?? 0,
+      data?.checksum ?? 0,
+      header.origin,
+      PROTOCOL_VERSION,
+      header.kind,
+      data?.operation ?? Operation.None,
+      ELEMENT_TYPES.indexOf(data?.elementType ?? 'none'),
+      REDUCTIONS.indexOf(data?.reduction ?? 'none'),
+      0,
+    ),
+  );
+  if (text !== 0) FrameTable.addText(builder, text);
+  FrameTable.finishFrameBuffer(builder, FrameTable.endFrame(builder));
+  return builder.asUint8Array();
+}
+
+/**
+ * Decodes and checks the first part of a message.
+ *
+ * @throws GradringError `ERR_PROTOCOL` for bytes that are no header of this protocol, ring and generation.
+ */
+export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
+  const frame = checkedRoot(bytes, 'frame header', buffer => FrameTable.getRootAsFrame(buffer));
+  const header = checked('frame header', () => {
+    const struct = frame.header();
+    if (struct === null || struct.bb_pos + FrameHeader.sizeOf() > bytes.length)
+      throw new RangeError('header cut short');
+    return struct;
+  });
+  if (header.protocolVersion() !== PROTOCOL_VERSION) {
+    throw protocolError(`speaks protocol version ${header.protocolVersion()}, this rank version ${PROTOCOL_VERSION}`);
+  }
+  if (header.runId() !== ring.ringId) throw protocolError('belongs to another run');
+  if (header.generation() !== ring.generation) {
+    throw protocolError(`is of generation ${header.generation()}, the ring of ${ring.generation}`);
+  }
+  const origin = header.origin();
+  if (origin >= ring.worldSize) throw protocolError(`claims rank ${origin} in a ring of ${ring.worldSize}`);
+  const kind = header.kind();
+  switch (kind) {
+    case FrameKind.Hello:
+    case FrameKind.Goodbye:
+      return { kind, origin };
+    case FrameKind.Abort:
+      return { kind, origin, error: decodeError(checked('abort text', () => frame.text())) };
+    case FrameKind.Data: {
+      const elementType = ELEMENT_TYPES[header.elementType()];
+      const reduction = REDUCTIONS[header.reduction()];
+      if (elementType === undefined || reduction === undefined || Operation[header.operation()] === undefined) {
+        throw protocolError('names an operation, element type or reduction that does not exist');
+      }
+      const sequence = Number(header.sequence());
+      const elementCount = Number(header.elementCount());
+      if (!Number.isSafeInteger(sequence) || !Number.isSafeInteger(elementCount))
+        throw protocolError('counts past 2^53');
+      return {
+        kind,
+        origin,
+        sequence,
+        part: header.part(),
+        operation: header.operation(),
+        elementType,
+        reduction,
+        elementCount,
+        parameter: header.parameter(),
+        checksum: header.checksum(),
+      };
+    }
+    default:
+      throw protocolError(`is of unknown kind ${String(kind)}`);
+  }
+}
+
+/** The checksum of a body, as {@link DataHeader.checksum} holds it. Never 0, which stands for "none". */
+export function checksumOf(body: Uint8Array): number {
+  return crc32(body) || 1;
+}
+
+/** Words for a call, for the errors that tell who called what: `allReduce(sum, float32[1000])`. */
+export function describeCall(call: CallFingerprint): string {
+  const name = Operation[call.operation] ?? 'unknown';
+  const parts = [
+    ...(call.reduction === 'none' ? [] : [call.reduction]),
+    ...(call.elementType === 'none'
+      ? []
+      : [`${call.elementType}${call.elementCount > 0 ? `[${call.elementCount}]` : ''}`]),
+    ...(call.operation === Operation.Broadcast ? [`root ${call.parameter}`] : []),
+    ...(call.operation === Operation.Exchange ? [`tensor table ${call.parameter.toString(16)}`] : []),
+  ];
+  return `${name.charAt(0).toLowerCase()}${name.slice(1)}(${parts.join(', ')})`;
+}
+
+/** The error for bytes that are no frame. The words continue "A frame …". */
+export function protocolError(words: string): GradringError {
+  return new GradringError('ERR_PROTOCOL', `A frame ${words}.`);
+}
+
+/** Runs a reader of untrusted bytes: whatever it throws becomes `ERR_PROTOCOL`. */
+export function checked<T>(what: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof GradringError) throw error;
+    throw new GradringError('ERR_PROTOCOL', `A frame holds no valid ${what}.`, {}, { cause: error });
+  }
+}
+
+/**
+ * Finds the root table of untrusted bytes. FlatBuffers' JavaScript has no verifier: its readers return `undefined`
+ * past the end, and follow any offset. So the root and its vtable are checked here, and vectors by
+ * {@link checked} readers that build views, which throw when they would pass the end.
+ */
+export function checkedRoot<T extends { bb_pos: number }>(
+  bytes: Uint8Array,
+  what: string,
+  getRoot: (buffer: flatbuffers.ByteBuffer) => T,
+): T {
+  return checked(what, () => {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const table = view.getUint32(0, true);
+    const vtable = table - view.getInt32(table, true);
+    const vtableBytes = view.getUint16(vtable, true);
+    const tableBytes = view.getUint16(vtable + 2, true);
+    if (vtable + vtableBytes > bytes.length || table + tableBytes > bytes.length)
+      throw new RangeError('table cut short');
+    for (let slot = 4; slot + 2 <= vtableBytes; slot += 2) {
+      if (view.getUint16(vtable + slot, true) >= tableBytes && tableBytes > 0)
+        throw new RangeError('field past its table');
+    }
+    return getRoot(new flatbuffers.ByteBuffer(bytes));
+  });
+}
+
+function decodeError(text: string | null): SerializedError {
+  const error = checked('abort text', () => JSON.parse(text ?? '') as Partial<SerializedError>);
+  if (typeof error.code !== 'string' || typeof error.message !== 'string')
+    throw protocolError('holds no valid abort text');
+  return { code: error.code, message: error.message, details: error.details ?? {} };
+}

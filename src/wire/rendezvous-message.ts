@@ -1,0 +1,116 @@
+import * as flatbuffers from 'flatbuffers';
+import { checked, checkedRoot, protocolError } from './frame';
+import { Join } from './generated/join';
+import { Listening } from './generated/listening';
+import { Message } from './generated/message';
+import { Refuse } from './generated/refuse';
+import { RendezvousMessage as MessageTable } from './generated/rendezvous-message';
+import { Roster } from './generated/roster';
+import { Start } from './generated/start';
+
+/** The conversation of the rendezvous; schemas/rendezvous.fbs tells who says what when. */
+export type RendezvousMessage =
+  | {
+      readonly kind: 'join';
+      readonly protocolVersion: number;
+      readonly runId: string;
+      readonly worldSize: number;
+      readonly rank: number;
+      readonly hostId: string;
+    }
+  | { readonly kind: 'roster'; readonly hostIds: readonly string[] }
+  | { readonly kind: 'listening'; readonly rank: number; readonly endpoint: string }
+  | { readonly kind: 'start'; readonly ringId: bigint; readonly endpoints: readonly string[] }
+  | { readonly kind: 'refuse'; readonly code: string; readonly message: string };
+
+/** Packs a message. */
+export function encodeRendezvousMessage(message: RendezvousMessage): Uint8Array {
+  const builder = new flatbuffers.Builder(256);
+  const [type, body] = encodeBody(builder, message);
+  MessageTable.startRendezvousMessage(builder);
+  MessageTable.addMessageType(builder, type);
+  MessageTable.addMessage(builder, body);
+  builder.finish(MessageTable.endRendezvousMessage(builder));
+  return builder.asUint8Array();
+}
+
+/**
+ * Unpacks a message.
+ *
+ * @throws GradringError `ERR_PROTOCOL` for bytes that are no such message.
+ */
+export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
+  const root = checkedRoot(bytes, 'rendezvous message', buffer => MessageTable.getRootAsRendezvousMessage(buffer));
+  return checked('rendezvous message', () => {
+    switch (root.messageType()) {
+      case Message.Join: {
+        const join = root.message(new Join()) as Join;
+        return {
+          kind: 'join' as const,
+          protocolVersion: join.protocolVersion(),
+          runId: join.runId() ?? '',
+          worldSize: join.worldSize(),
+          rank: join.rank(),
+          hostId: join.hostId() ?? '',
+        };
+      }
+      case Message.Roster: {
+        const roster = root.message(new Roster()) as Roster;
+        return { kind: 'roster' as const, hostIds: strings(roster.hostIdsLength(), i => roster.hostIds(i), bytes) };
+      }
+      case Message.Listening: {
+        const listening = root.message(new Listening()) as Listening;
+        return { kind: 'listening' as const, rank: listening.rank(), endpoint: listening.endpoint() ?? '' };
+      }
+      case Message.Start: {
+        const start = root.message(new Start()) as Start;
+        const endpoints = strings(start.endpointsLength(), i => start.endpoints(i), bytes);
+        return { kind: 'start' as const, ringId: start.ringId(), endpoints };
+      }
+      case Message.Refuse: {
+        const refuse = root.message(new Refuse()) as Refuse;
+        return { kind: 'refuse' as const, code: refuse.code() ?? '', message: refuse.message() ?? '' };
+      }
+      default:
+        throw protocolError('is no message of the rendezvous');
+    }
+  });
+}
+
+function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [Message, flatbuffers.Offset] {
+  switch (message.kind) {
+    case 'join': {
+      const runId = builder.createString(message.runId);
+      const hostId = builder.createString(message.hostId);
+      return [
+        Message.Join,
+        Join.createJoin(builder, message.protocolVersion, runId, message.worldSize, message.rank, hostId),
+      ];
+    }
+    case 'roster': {
+      const ids = message.hostIds.map(id => builder.createString(id));
+      return [Message.Roster, Roster.createRoster(builder, Roster.createHostIdsVector(builder, ids))];
+    }
+    case 'listening': {
+      const endpoint = builder.createString(message.endpoint);
+      return [Message.Listening, Listening.createListening(builder, message.rank, endpoint)];
+    }
+    case 'start': {
+      const endpoints = message.endpoints.map(endpoint => builder.createString(endpoint));
+      return [
+        Message.Start,
+        Start.createStart(builder, message.ringId, Start.createEndpointsVector(builder, endpoints)),
+      ];
+    }
+    case 'refuse': {
+      const code = builder.createString(message.code);
+      return [Message.Refuse, Refuse.createRefuse(builder, code, builder.createString(message.message))];
+    }
+  }
+}
+
+/** A vector of strings whose length is believed only as far as the bytes could hold it. */
+function strings(length: number, at: (i: number) => string | null, bytes: Uint8Array): string[] {
+  if (length * 4 > bytes.length) throw new RangeError('more strings than bytes');
+  return Array.from({ length }, (_, i) => at(i) ?? '');
+}

@@ -1,0 +1,72 @@
+import { dgc, noCompression, type DgcOptions } from '../../src/compression/dgc-options';
+
+describe('dgc()', () => {
+  it('has the defaults of the paper', () => {
+    expect(dgc()).toEqual({
+      kind: 'dgc',
+      sparsity: 0.999,
+      warmUpEpochs: 4,
+      warmUpSteps: 0,
+      warmUp: 'sparse',
+      clipNorm: undefined,
+      denseBelow: 1024,
+    });
+    expect(dgc({ sparsity: undefined, warmUpEpochs: undefined, clipNorm: undefined })).toEqual(dgc());
+  });
+
+  it('keeps what it is given', () => {
+    const options = { sparsity: 0, warmUpEpochs: 0, warmUp: 'dense', clipNorm: 2.5, denseBelow: 0 } as const;
+    expect(dgc(options)).toMatchObject(options);
+  });
+
+  it('counts the warm-up in steps instead of epochs', () => {
+    expect(dgc({ warmUpSteps: 100 })).toMatchObject({ warmUpSteps: 100, warmUpEpochs: 0 });
+    expect(dgc({ warmUpSteps: 0 })).toMatchObject({ warmUpSteps: 0, warmUpEpochs: 0 });
+  });
+
+  it('is frozen and survives the way to a thread', () => {
+    expect(Object.isFrozen(dgc())).toBe(true);
+    expect(structuredClone(dgc({ clipNorm: 1 }))).toEqual(dgc({ clipNorm: 1 }));
+    expect(Object.isFrozen(noCompression())).toBe(true);
+    expect(structuredClone(noCompression())).toEqual({ kind: 'none' });
+  });
+
+  it.each([
+    [{ sparsity: 1 }, /sparsity 1 would hold back every gradient/],
+    [{ sparsity: 1.5 }, /sparsity .* not 1\.5/],
+    [{ sparsity: -0.1 }, /sparsity .* not -0\.1/],
+    [{ sparsity: NaN }, /sparsity .* not NaN/],
+    [{ sparsity: '0.9' }, /sparsity .* not '0\.9'/],
+    [{ sparsity: null }, /sparsity .* not null/],
+    [{ warmUpEpochs: -1 }, /warmUpEpochs .* not -1/],
+    [{ warmUpEpochs: 1.5 }, /warmUpEpochs .* not 1\.5/],
+    [{ warmUpEpochs: NaN }, /warmUpEpochs .* not NaN/],
+    [{ warmUpEpochs: Infinity }, /warmUpEpochs .* not Infinity/],
+    [{ warmUpEpochs: '4' }, /warmUpEpochs .* not '4'/],
+    [{ warmUpSteps: -1 }, /warmUpSteps .* not -1/],
+    [{ warmUpSteps: 0.5 }, /warmUpSteps .* not 0\.5/],
+    [{ warmUpSteps: 10, warmUpEpochs: 1 }, /not as both/],
+    [{ warmUpSteps: 0, warmUpEpochs: 0 }, /not as both/],
+    [{ warmUp: 'none' }, /warmUp is 'sparse' or 'dense', not 'none'/],
+    [{ warmUp: 4 }, /its length is warmUpEpochs or warmUpSteps/],
+    [{ clipNorm: 0 }, /clipNorm .* not 0/],
+    [{ clipNorm: -1 }, /clipNorm .* not -1/],
+    [{ clipNorm: NaN }, /clipNorm .* not NaN/],
+    [{ clipNorm: Infinity }, /clipNorm .* not Infinity/],
+    [{ clipNorm: true }, /clipNorm .* not true/],
+    [{ denseBelow: -1 }, /denseBelow .* not -1/],
+    [{ denseBelow: 10.5 }, /denseBelow .* not 10\.5/],
+    [{ ratio: 0.01 }, /no option 'ratio'; its options are sparsity, /],
+    [0.999, /an object of options, .* not 0\.999/],
+    [null, /an object of options/],
+    [[], /an object of options/],
+  ])('refuses %j', (options, words) => {
+    let error: unknown;
+    try {
+      dgc(options as unknown as DgcOptions);
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(words) });
+  });
+});

@@ -1,0 +1,390 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import {
+  HISTOGRAM_BYTES,
+  INFINITE_MAGNITUDE,
+  PACK_TABLE_BYTES,
+  type ElementType,
+  type Kernels,
+  type ReduceOperation,
+} from '../../src/kernels/kernels';
+import { referenceKernels } from '../../src/kernels/reference-kernels';
+import { instantiateKernels } from '../../src/kernels/wasm-kernels';
+import {
+  float32At,
+  float32From,
+  IMPLEMENTATIONS,
+  normalNumbers,
+  Pieces,
+  randomNumbers,
+  sharedMemory,
+  uint32At,
+} from './shared-memory';
+
+const LENGTHS = [0, 1, 3, 4, 5, 15, 16, 17, 1023];
+const OPERATIONS: ReduceOperation[] = ['sum', 'min', 'max'];
+const ELEMENT_BYTES: Record<ElementType, number> = { float32: 4, float64: 8, int32: 4, uint8: 1 };
+const TYPES = Object.keys(ELEMENT_BYTES) as ElementType[];
+
+/** Awkward float32 among ordinary ones. */
+function awkwardNumbers(seed: number): () => number {
+  const random = randomNumbers(seed);
+  const normal = normalNumbers(seed + 1);
+  const special = [0, -0, 1e-45, -1e-45, 1e-39, 3.4028234663852886e38, -3.4028234663852886e38, 1, -1];
+  return () => (random() < 0.3 ? special[Math.floor(random() * special.length)]! : normal());
+}
+
+/** Runs the same on both implementations, each in a memory of its own, and returns the bytes that each left behind. */
+function onBoth(run: (kernels: Kernels, pieces: Pieces) => unknown): { wasm: unknown[]; reference: unknown[] } {
+  const [wasm, reference] = [instantiateKernels, referenceKernels].map(make => {
+    const memory = sharedMemory(2);
+    const result = run(make(memory), new Pieces(memory));
+    return [result, Buffer.from(new Uint8Array(memory.buffer)).toString('latin1')];
+  });
+  return { wasm: wasm!, reference: reference! };
+}
+
+describe('the wasm module', () => {
+  const module = new WebAssembly.Module(readFileSync(path.join(__dirname, '../../dist/kernels/kernels.wasm')));
+
+  it('imports nothing but the memory, so it can neither allocate nor abort', () => {
+    expect(WebAssembly.Module.imports(module)).toEqual([{ module: 'env', name: 'memory', kind: 'memory' }]);
+  });
+
+  it('leaves a memory as it finds it when it is instantiated', () => {
+    const memory = sharedMemory(2);
+    new Uint8Array(memory.buffer).fill(0xa5);
+    instantiateKernels(memory);
+    expect(new Uint8Array(memory.buffer).every(byte => byte === 0xa5)).toBe(true);
+  });
+
+  it('sees a memory that grew', () => {
+    const memory = sharedMemory(1);
+    const kernels = instantiateKernels(memory);
+    memory.grow(1);
+    const values = new Pieces(memory, 65536 + 64).float32([3, 4]);
+    expect(kernels.sumOfSquares(values, 2)).toBe(25);
+  });
+});
+
+describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
+  describe.each(TYPES)('%s', type => {
+    it.each(OPERATIONS)('%s', operation => {
+      const { wasm, reference } = onBoth((kernels, pieces) => {
+        const [into, from] = [1, 2].map(seed => {
+          const at = pieces.bytes(count * ELEMENT_BYTES[type]);
+          const { buffer } = pieces.memory;
+          const random = randomNumbers(seed);
+          const awkward = awkwardNumbers(seed);
+          if (type === 'float32') new Float32Array(buffer, at, count).forEach((_, i, all) => (all[i] = awkward()));
+          else if (type === 'float64') new Float64Array(buffer, at, count).forEach((_, i, all) => (all[i] = awkward()));
+          else
+            new Uint8Array(buffer, at, count * ELEMENT_BYTES[type]).forEach((_, i, all) => (all[i] = random() * 256));
+          return at;
+        });
+        kernels.reduce(operation, type, into!, from!, count);
+      });
+      expect(wasm).toEqual(reference);
+    });
+  });
+
+  it.each(['float32', 'float64'] as const)('scale %s', type => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      const data = pieces.bytes(count * ELEMENT_BYTES[type]);
+      const Typed = type === 'float32' ? Float32Array : Float64Array;
+      new Typed(pieces.memory.buffer, data, count).set(Array.from({ length: count }, awkwardNumbers(3)));
+      kernels.scale(type, data, 0.3, count);
+    });
+    expect(wasm).toEqual(reference);
+  });
+
+  it.each([false, true])('applyMomentum, nesterov %s', nesterov => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      const gradient = pieces.float32(float32From(normalNumbers(4), count));
+      const momentum = pieces.float32(float32From(normalNumbers(5), count));
+      for (let step = 0; step < 3; step++) kernels.applyMomentum(gradient, momentum, count, 0.9, nesterov);
+    });
+    expect(wasm).toEqual(reference);
+  });
+
+  it.each([false, true])('accumulate, nesterov %s, whatever the band and the room', nesterov => {
+    const bands = [
+      { lowest: 1, highest: INFINITE_MAGNITUDE },
+      { lowest: 0x3f800000, highest: 0x40000000 },
+      { lowest: 0x40000000, highest: 0x40000000 },
+      { lowest: INFINITE_MAGNITUDE, highest: INFINITE_MAGNITUDE },
+    ];
+    for (const band of bands) {
+      for (const capacity of [0, 1, 6, count]) {
+        const memories = [instantiateKernels, referenceKernels].map(make => {
+          const memory = sharedMemory(2);
+          const pieces = new Pieces(memory);
+          const [gradient, momentum, residual] = [6, 7, 8].map(seed =>
+            pieces.float32(float32From(awkwardNumbers(seed), count)),
+          );
+          const into = { indices: pieces.bytes(4 * (capacity + 4)), values: pieces.bytes(4 * (capacity + 4)) };
+          const packTable = pieces.bytes(PACK_TABLE_BYTES);
+          const found = make(memory).accumulate(
+            {
+              gradient: gradient!,
+              momentum: momentum!,
+              residual: residual!,
+              elementCount: count,
+              gradientScale: 0.7,
+              momentumFactor: 0.9,
+              nesterov,
+            },
+            { ...band, into, capacity, packTable },
+          );
+          const stored = Math.min(found.within, capacity);
+          return {
+            found,
+            // With a gap behind the last, so that a write past the end shows; but not the scratch.
+            tensors: [gradient, momentum, residual].map(at => uint32At(memory, at!, count + 4).slice()),
+            indices: uint32At(memory, into.indices, stored).slice(),
+            values: uint32At(memory, into.values, stored).slice(),
+            gaps: [into.indices, into.values].map(at => uint32At(memory, at + 4 * (capacity + 4), 4).slice()),
+          };
+        });
+        expect(memories[0]).toEqual(memories[1]);
+      }
+    }
+  });
+
+  it('firstNonFinite, wherever it is', () => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      const values = float32From(awkwardNumbers(9), count);
+      const data = pieces.float32(values);
+      const view = float32At(pieces.memory, data, count);
+      const found = [kernels.firstNonFinite(data, count)];
+      for (const [i, bad] of [NaN, Infinity, -Infinity].entries()) {
+        const at = Math.floor((count * (i + 1)) / 4);
+        if (at < count) view[at] = bad;
+        found.push(kernels.firstNonFinite(data, count));
+        view.set(values);
+      }
+      return found;
+    });
+    expect(wasm).toEqual(reference);
+  });
+
+  it('sumOfSquares, but for the rounding', () => {
+    const { wasm, reference } = onBoth((kernels, pieces) =>
+      kernels.sumOfSquares(pieces.float32(float32From(normalNumbers(10), count)), count),
+    );
+    expect(Math.abs(Number(wasm[0]) - Number(reference[0]))).toBeLessThanOrEqual(1e-12 * Number(reference[0]));
+  });
+
+  it('scatterAdd and clearAt, indices twice included', () => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      const random = randomNumbers(11);
+      const indices = pieces.uint32(Array.from({ length: count }, () => Math.floor(random() * 500)));
+      const into = pieces.float32(float32From(normalNumbers(12), 500));
+      kernels.scatterAdd(into, indices, pieces.float32(float32From(normalNumbers(13), count)), count);
+      kernels.clearAt(into, indices, count >> 1);
+    });
+    expect(wasm).toEqual(reference);
+  });
+
+  it('sampleAccumulation', () => {
+    if (count < 4) return;
+    for (const nesterov of [false, true]) {
+      const { wasm, reference } = onBoth((kernels, pieces) => {
+        const [gradient, momentum, residual] = [14, 15, 16].map(seed =>
+          pieces.float32(float32From(normalNumbers(seed), count)),
+        );
+        const blockCount = Math.ceil(count / 16);
+        kernels.sampleAccumulation(
+          {
+            gradient: gradient!,
+            momentum: momentum!,
+            residual: residual!,
+            elementCount: count,
+            gradientScale: 0.7,
+            momentumFactor: 0.9,
+            nesterov,
+          },
+          blockCount,
+          pieces.bytes(16 * blockCount),
+        );
+      });
+      expect(wasm).toEqual(reference);
+    }
+  });
+
+  it('magnitudeOfRank, countAbove and takeLargest at every rank', () => {
+    const run = (
+      make: (memory: WebAssembly.Memory) => Kernels,
+      rank: number,
+      source: () => number,
+      listed: boolean,
+    ) => {
+      const memory = sharedMemory(2);
+      const pieces = new Pieces(memory);
+      const kernels = make(memory);
+      const values = pieces.float32(float32From(source, count));
+      const indices = listed ? pieces.uint32(Array.from({ length: count }, (_, i) => 7 * i + 2)) : undefined;
+      const histogram = pieces.bytes(HISTOGRAM_BYTES);
+      const into = { indices: pieces.bytes(4 * rank), values: pieces.bytes(4 * rank) };
+      const packTable = pieces.bytes(PACK_TABLE_BYTES);
+      const threshold = kernels.magnitudeOfRank(values, count, rank, histogram);
+      const larger = kernels.countAbove(values, count, threshold);
+      const taking = { threshold, ties: rank - larger, count: rank, into, packTable };
+      const taken = kernels.takeLargest(values, indices, count, taking);
+      // Four more than were to be written, to see that they were not.
+      const written = [into.indices, into.values].map(at => uint32At(memory, at, rank + 4).slice());
+      return { threshold, larger, taken, written };
+    };
+    for (let rank = 1; rank <= count; rank += count > 17 ? 73 : 1) {
+      for (const listed of [false, true]) {
+        for (const source of [normalNumbers, awkwardNumbers]) {
+          const wasm = run(instantiateKernels, rank, source(17), listed);
+          expect(wasm).toEqual(run(referenceKernels, rank, source(17), listed));
+          expect(wasm.taken).toBe(rank);
+        }
+      }
+    }
+  });
+});
+
+describe.each(IMPLEMENTATIONS)('%s kernels', (_, make) => {
+  const memory = sharedMemory(2);
+  const kernels = make(memory);
+  const pieces = () => new Pieces(memory);
+
+  it.each(['min', 'max'] as const)('propagate NaN from either side in the %s of floats', operation => {
+    for (const [type, Typed] of [
+      ['float32', Float32Array],
+      ['float64', Float64Array],
+    ] as const) {
+      const at = pieces();
+      const [into, from] = [at.bytes(80), at.bytes(80)];
+      const target = new Typed(memory.buffer, into, 7).fill(1);
+      const source = new Typed(memory.buffer, from, 7).fill(1);
+      target[1] = target[6] = NaN;
+      source[2] = source[5] = NaN;
+      kernels.reduce(operation, type, into, from, 7);
+      expect([...target]).toEqual([1, NaN, NaN, 1, 1, NaN, NaN]);
+    }
+  });
+
+  it('order the zeros', () => {
+    const at = pieces();
+    const [into, from] = [at.float32([0, -0, 0, -0, 0]), at.float32([-0, 0, -0, 0, -0])];
+    kernels.reduce('min', 'float32', into, from, 5);
+    expect([...float32At(memory, into, 5)]).toEqual([-0, -0, -0, -0, -0]);
+  });
+
+  it('wrap integer sums', () => {
+    const at = pieces();
+    const [into, from] = [at.bytes(20), at.bytes(20)];
+    const target = new Int32Array(memory.buffer, into, 5).fill(0x7fffffff);
+    new Int32Array(memory.buffer, from, 5).fill(2);
+    kernels.reduce('sum', 'int32', into, from, 5);
+    expect([...target]).toEqual(Array(5).fill(-0x7fffffff));
+
+    const bytes = new Uint8Array(memory.buffer, into, 17).fill(250);
+    new Uint8Array(memory.buffer, from, 17).fill(10);
+    kernels.reduce('sum', 'uint8', into, from, 17);
+    expect([...bytes]).toEqual(Array(17).fill(4));
+  });
+
+  it('compare uint8 without a sign and int32 with one', () => {
+    const at = pieces();
+    const [into, from] = [at.bytes(20), at.bytes(20)];
+    const bytes = new Uint8Array(memory.buffer, into, 17).fill(200);
+    new Uint8Array(memory.buffer, from, 17).fill(100);
+    kernels.reduce('max', 'uint8', into, from, 17);
+    expect([...bytes]).toEqual(Array(17).fill(200));
+
+    const integers = new Int32Array(memory.buffer, into, 5).fill(-1);
+    new Int32Array(memory.buffer, from, 5).fill(1);
+    kernels.reduce('max', 'int32', into, from, 5);
+    expect([...integers]).toEqual(Array(5).fill(1));
+  });
+
+  it('sum squares beyond the range of float32, and tell NaN and infinity', () => {
+    const largest = 3.4028234663852886e38;
+    const data = pieces().float32(Array(9).fill(largest));
+    expect(kernels.sumOfSquares(data, 9)).toBeCloseTo(9 * largest * largest, -70);
+    for (const bad of [NaN, Infinity, -Infinity]) {
+      for (const i of [0, 1, 2, 3, 7, 8]) {
+        const view = float32At(memory, data, 9).fill(1);
+        view[i] = bad;
+        expect(Number.isFinite(kernels.sumOfSquares(data, 9))).toBe(false);
+        expect(kernels.firstNonFinite(data, 9)).toBe(i);
+      }
+    }
+  });
+
+  it('apply momentum as TensorFlow.js does', () => {
+    const at = pieces();
+    const [gradient, momentum] = [at.float32([1, 2]), at.float32([10, 20])];
+    kernels.applyMomentum(gradient, momentum, 2, 0.5, false);
+    expect([...float32At(memory, gradient, 2)]).toEqual([6, 12]);
+    expect([...float32At(memory, momentum, 2)]).toEqual([6, 12]);
+    float32At(memory, gradient, 2).set([1, 2]);
+    kernels.applyMomentum(gradient, momentum, 2, 0.5, true);
+    expect([...float32At(memory, momentum, 2)]).toEqual([4, 8]);
+    expect([...float32At(memory, gradient, 2)]).toEqual([3, 6]);
+  });
+});
+
+describe('beyond 2 GiB', () => {
+  it('the kernels work as they do below', () => {
+    const memory = sharedMemory(1);
+    // Pages that are never touched cost nothing.
+    memory.grow(35_500);
+    const start = 2 ** 31 - 65536;
+    const answers = IMPLEMENTATIONS.map(([, make]) => {
+      const kernels = make(memory);
+      const pieces = new Pieces(memory, start);
+      const count = 20_003;
+      const into = pieces.float32(float32From(normalNumbers(1), count));
+      const from = pieces.float32(float32From(normalNumbers(2), count));
+      expect(into).toBeLessThan(2 ** 31);
+      expect(from).toBeGreaterThan(2 ** 31);
+      kernels.reduce('sum', 'float32', into, from, count);
+      kernels.reduce('min', 'float32', from, into, count);
+      kernels.scale('float32', into, 0.5, count);
+      kernels.applyMomentum(into, from, count, 0.9, true);
+      const residual = pieces.float32(float32From(normalNumbers(3), count));
+      const accumulation = {
+        gradient: into,
+        momentum: from,
+        residual,
+        elementCount: count,
+        gradientScale: 1,
+        momentumFactor: 0.9,
+        nesterov: false,
+      };
+      const gathered = { indices: pieces.bytes(4 * (count + 4)), values: pieces.bytes(4 * (count + 4)) };
+      const histogram = pieces.bytes(HISTOGRAM_BYTES);
+      const packTable = pieces.bytes(PACK_TABLE_BYTES);
+      const sample = pieces.bytes(1600);
+      kernels.sampleAccumulation(accumulation, 100, sample);
+      const band = { lowest: 0x40000000, highest: INFINITE_MAGNITUDE };
+      const found = kernels.accumulate(accumulation, { ...band, into: gathered, capacity: count, packTable });
+      const largest = { indices: pieces.bytes(400), values: pieces.bytes(400) };
+      const threshold = kernels.magnitudeOfRank(residual, count, 100, histogram);
+      const larger = kernels.countAbove(residual, count, threshold);
+      const taking = { threshold, ties: 100 - larger, count: 100, into: largest, packTable };
+      const taken = kernels.takeLargest(gathered.values, gathered.indices, found.within, taking);
+      kernels.clearAt(residual, largest.indices, taken);
+      kernels.scatterAdd(residual, largest.indices, largest.values, taken >> 1);
+      float32At(memory, into, count)[count - 1] = NaN;
+      return {
+        found,
+        threshold,
+        taken,
+        nonFinite: kernels.firstNonFinite(into, count),
+        bits: [into, from, residual].map(at => uint32At(memory, at, count).slice()),
+        largest: [largest.indices, largest.values].map(at => uint32At(memory, at, 100).slice()),
+        sample: uint32At(memory, sample, 400).slice(),
+      };
+    });
+    expect(answers[0]!.taken).toBe(100);
+    expect(answers[0]!.nonFinite).toBe(20_002);
+    expect(answers[0]).toEqual(answers[1]);
+  });
+});

@@ -1,0 +1,17 @@
+// Jest runs tests in a realm of their own, with their own Float32Array, WebAssembly and so on. Arrays that
+// come from Node's own realm (worker messages, Buffers) would then fail `instanceof` in the code under test,
+// as they never do in a user's program. So the test realm borrows the constructors of the main realm.
+const { TestEnvironment } = require('jest-environment-node');
+
+const SHARED = [
+  'Array', 'ArrayBuffer', 'SharedArrayBuffer', 'Atomics', 'DataView', 'WebAssembly', 'Error', 'TypeError', 'RangeError',
+  'Int8Array', 'Uint8Array', 'Uint8ClampedArray', 'Int16Array', 'Uint16Array', 'Int32Array', 'Uint32Array',
+  'Float32Array', 'Float64Array', 'BigInt64Array', 'BigUint64Array',
+]; // prettier-ignore
+
+module.exports = class extends TestEnvironment {
+  async setup() {
+    await super.setup();
+    for (const name of SHARED) this.global[name] = globalThis[name];
+  }
+};
