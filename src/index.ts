@@ -1,2 +1,12 @@
-export { GradringError, type ErrorCode, type ErrorDetails } from './errors';
+export type { NumericArray, ReduceOptions, Reduction, GatherOptions, BroadcastOptions, SparseArray } from './communicator/communicator';
 export { Communicator } from './communicator/communicator';
+export type { ConnectInput as ConnectOptions } from './communicator/connect-options';
+export { dgc, noCompression, type Compression, type DgcOptions } from './compression/dgc-options';
+export { GradringError, type ErrorCode, type ErrorDetails } from './errors';
+export { launch } from './launcher/launch';
+export type { LaunchOptions } from './launcher/launch-options';
+export { loadBackend, type BackendName, type BackendOptions, type LoadedBackend } from './tensorflow/backend';
+export { connect, Ring } from './tensorflow/ring';
+export { RingOptimizer, type StepStatistics, type WrapOptions } from './tensorflow/ring-optimizer';
+export type { CallbackOptions } from './tensorflow/ring-callback';
+export type { TrafficCount } from './transport/transport';

@@ -12,12 +12,14 @@ import { GradringError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
 import { encodeGradientPayload } from '../wire/gradient-payload';
+import { closeAllSockets } from '../transport/open-sockets';
 import { formRing } from './form-ring';
 import { GradientExchange } from './gradient-exchange';
 import {
   type Commands,
   type CommandName,
   CONTROL,
+  type End,
   READY,
   type Reduction,
   type Request,
@@ -42,6 +44,11 @@ class CommThread {
   /** The ring has failed, whether or not a collective is under way: every later request gets this error. */
   onRingFailure(error: GradringError): void {
     this.failure ??= error;
+  }
+
+  /** Leaves the ring, whatever is under way. */
+  close(): Promise<void> {
+    return this.context.transport.close();
   }
 
   enqueue(request: Request): void {
@@ -210,9 +217,25 @@ function respond(
 
 async function main(data: ThreadData): Promise<void> {
   const { options, memory, scratch, port, control } = data;
-  setInterval(() => Atomics.add(control, CONTROL.beat, 1), BEAT_MS).unref();
-  // Requests wait in the port until there is a ring to serve them.
+  const beat = setInterval(() => Atomics.add(control, CONTROL.beat, 1), BEAT_MS);
   let thread: CommThread | undefined;
+  /** After this nothing keeps the thread alive. */
+  const end = async (how: End) => {
+    if (how === 'leave') await thread?.close();
+    closeAllSockets();
+    clearInterval(beat);
+    port.close();
+    Atomics.store(control, CONTROL.closed, 1);
+    Atomics.notify(control, CONTROL.closed);
+  };
+  port.on('message', (request: Request | End) => {
+    if (typeof request === 'string') void end(request);
+    else thread?.enqueue(request);
+  });
+  process.on('uncaughtException', error => {
+    thread?.onRingFailure(new GradringError('ERR_COMM_THREAD', `The comm thread failed: ${error.stack}`));
+    void end('drop');
+  });
   try {
     const transport = await formRing(options, error => thread?.onRingFailure(error));
     const context = { transport, kernels: instantiateKernels(memory), memory, scratch };
@@ -220,9 +243,7 @@ async function main(data: ThreadData): Promise<void> {
     respond(data, context, { id: READY });
   } catch (error) {
     respond(data, undefined, { id: READY, error: serializeError(error, 'ERR_COMM_THREAD') });
-    return;
   }
-  port.on('message', (request: Request) => thread.enqueue(request));
 }
 
 void main(workerData as ThreadData);

@@ -9,6 +9,7 @@ import {
   type CommandName,
   type Commands,
   CONTROL,
+  type End,
   READY,
   type Request,
   type Response,
@@ -22,6 +23,9 @@ interface Pending {
 
 /** A comm thread whose event loop has not turned for so long, while the user's thread waits for it, counts as crashed. */
 const STALLED_MS = 60_000;
+
+/** How long the end of the process waits for the comm thread's last words. */
+const ABANDON_MS = 3_000;
 
 /**
  * The user's thread's end of the line to the comm thread: a command may be awaited, or waited for asleep. Either way the comm
@@ -39,8 +43,9 @@ export class ThreadClient {
     private readonly control: Int32Array,
   ) {
     port.on('message', (response: Response) => this.settle(response));
-    worker.on('error', error => this.end(`failed: ${(error as Error).stack ?? String(error)}`));
-    worker.on('exit', () => this.end('has ended'));
+    worker.on('error', error => this.end(crashed(`failed: ${(error as Error).stack}`)));
+    worker.on('exit', () => this.end(crashed('has ended')));
+    process.on('exit', this.abandon);
     this.rest();
   }
 
@@ -101,12 +106,22 @@ export class ThreadClient {
     }
   }
 
-  /** Ends the thread. To be called when it has closed its sockets, or never had any. */
+  /** Ends the thread, and settles when it has ended. What is under way fails with `ERR_CLOSED`. */
   async terminate(): Promise<void> {
-    this.ended ??= new GradringError('ERR_CLOSED', 'The communicator was closed.');
+    process.removeListener('exit', this.abandon);
+    this.end(new GradringError('ERR_CLOSED', 'The communicator was closed.'));
+    const exited = new Promise(resolve => this.worker.once('exit', resolve));
+    this.worker.ref();
+    this.port.postMessage('leave' satisfies End);
+    await exited;
     this.port.close();
-    await this.worker.terminate();
   }
+
+  /** The process ends, perhaps by an error: the sockets must be closed first, see {@link closeAllSockets}. */
+  private readonly abandon = (exitCode: number): void => {
+    this.port.postMessage((exitCode === 0 ? 'leave' : 'drop') satisfies End);
+    Atomics.wait(this.control, CONTROL.closed, 0, ABANDON_MS);
+  };
 
   private post(name: CommandName, input: unknown): number {
     if (this.ended !== undefined) throw this.ended;
@@ -139,9 +154,13 @@ export class ThreadClient {
     this.port.unref();
   }
 
-  private end(how: string): void {
-    this.ended ??= new GradringError('ERR_COMM_THREAD', `The comm thread ${how}.`);
+  private end(error: GradringError): void {
+    this.ended ??= error;
     for (const { reject } of this.pending.values()) reject(this.ended);
     this.pending.clear();
   }
+}
+
+function crashed(how: string): GradringError {
+  return new GradringError('ERR_COMM_THREAD', `The comm thread ${how}.`);
 }

@@ -107,8 +107,16 @@ export const CONTROL = {
   responses: 0,
   /** Counts up while the comm thread's event loop turns. */
   beat: 1,
+  /** 1 when the comm thread has closed its sockets, so that the process may end. */
+  closed: 2,
   words: 4,
 } as const;
+
+/**
+ * Posted instead of a request: end at once, whatever is under way. `leave` says goodbye; `drop` does not, so that the
+ * neighbours find the links broken, as they would after a crash.
+ */
+export type End = 'leave' | 'drop';
 
 /** The id of the response that says that the ring stands, or why not. */
 export const READY = 0;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Dealer, Router } from 'zeromq';
 import { type ErrorCode, GradringError } from '../errors';
+import { closed, opened } from '../transport/open-sockets';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import { decodeRendezvousMessage, encodeRendezvousMessage, type RendezvousMessage } from '../wire/rendezvous-message';
 
@@ -50,14 +51,16 @@ async function join(
 ): Promise<RendezvousResult> {
   const { rank, worldSize, masterAddr, masterPort, runId, hostId, timeoutMs } = options;
   const endpoint = endpointOf(masterAddr, masterPort);
-  const socket = new Dealer({
+  const socket = opened(
+    new Dealer({
     ipv6: masterAddr.includes(':'),
     linger: 1_000,
     // Rank 0 tells who is missing; only if it is itself not there, the time runs out here.
     receiveTimeout: timeoutMs + (rank === 0 ? 0 : 2_000),
     reconnectInterval: 50,
     reconnectMaxInterval: 1_000,
-  });
+    }),
+  );
   const receive = async (): Promise<RendezvousMessage> => {
     const message = decodeRendezvousMessage(
       await socket.receive().then(
@@ -82,7 +85,7 @@ async function join(
     if (start.kind !== 'start' || start.endpoints.length !== worldSize) throw unexpected(start);
     return { ringId: start.ringId, endpoints: start.endpoints };
   } finally {
-    socket.close();
+    close(socket);
   }
 }
 
@@ -104,12 +107,12 @@ class Host {
 
   static async open(options: RendezvousOptions): Promise<Host> {
     const { masterAddr, masterPort } = options;
-    const socket = new Router({ ipv6: masterAddr.includes(':'), linger: 2_000, maxMessageSize: 65_536 });
+    const socket = opened(new Router({ ipv6: masterAddr.includes(':'), linger: 2_000, maxMessageSize: 65_536 }));
     const endpoint = isLoopback(masterAddr) ? endpointOf(masterAddr, masterPort) : `tcp://*:${masterPort}`;
     try {
       await socket.bind(endpoint);
     } catch (error) {
-      socket.close();
+      close(socket);
       const words =
         (error as { code?: string }).code === 'EADDRINUSE'
           ? `Port ${masterPort} is in use: another run may hold it. Choose another MASTER_PORT, on every rank.`
@@ -122,7 +125,7 @@ class Host {
   async close(): Promise<void> {
     clearTimeout(this.deadline);
     this.finished = true;
-    this.socket.close();
+    close(this.socket);
     await this.served;
   }
 
@@ -204,6 +207,11 @@ class Host {
   private ranks(): number[] {
     return Array.from({ length: this.options.worldSize }, (_, rank) => rank);
   }
+}
+
+function close(socket: Dealer | Router): void {
+  closed(socket);
+  socket.close();
 }
 
 /** Whether an address reaches only this host. */

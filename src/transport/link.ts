@@ -1,5 +1,6 @@
 import { Pair } from 'zeromq';
 import { GradringError } from '../errors';
+import { closed, opened } from './open-sockets';
 
 /** A received message: its parts, in memory of their own. */
 export type Message = readonly Buffer[];
@@ -29,7 +30,9 @@ export class Link {
   private constructor(
     private readonly socket: Pair,
     private readonly bound: boolean,
-  ) {}
+  ) {
+    opened(this);
+  }
 
   /** Binds the end that awaits the neighbour. Returns the endpoint that the neighbour must connect to. */
   static async listen(endpoint: string, options: LinkOptions): Promise<{ link: Link; endpoint: string }> {
@@ -79,9 +82,17 @@ export class Link {
   close(): void {
     if (this.closed) return;
     this.closed = true;
+    closed(this);
     this.socket.events.close();
     this.socket.close();
-    const error = new GradringError('ERR_CLOSED', 'The link was closed.');
+    this.interrupt(new GradringError('ERR_CLOSED', 'The link was closed.'));
+  }
+
+  /**
+   * Fails the sends that wait. The queue is longer than what collectives keep in flight, so a send that waits has nobody to
+   * send to, and would wait for ever.
+   */
+  interrupt(error: GradringError): void {
     for (const reject of this.unsettled) reject(error);
     this.unsettled.clear();
   }

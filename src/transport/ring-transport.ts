@@ -110,6 +110,7 @@ export class RingTransport implements Transport {
     this.greeted.left.reject(error);
     this.greeted.right.reject(error);
     this.inboxDrained?.();
+    this.right.interrupt(error);
     const abort = this.encode({
       kind: FrameKind.Abort,
       origin: this.rank,

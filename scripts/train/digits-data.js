@@ -1,0 +1,30 @@
+// The shipped digits (scripts/data/README.md), split once and for all: every fifth image is for testing.
+const { readFileSync } = require('node:fs');
+const path = require('node:path');
+const { gunzipSync } = require('node:zlib');
+
+const IMAGE_PIXELS = 64;
+const CLASSES = 10;
+const MAX_INTENSITY = 16;
+
+/**
+ * Reads the digits as tensors: x [n, 8, 8, 1] with intensities 0 … 1, y [n, 10] one-hot.
+ *
+ * @param {typeof import('@tensorflow/tfjs')} tf
+ */
+function loadDigits(tf) {
+  const text = gunzipSync(readFileSync(path.join(__dirname, '../data/optdigits.csv.gz'))).toString('utf8');
+  const rows = text.trim().split('\n').map(line => line.split(',').map(Number)); // prettier-ignore
+  if (rows.some(row => row.length !== IMAGE_PIXELS + 1)) throw new Error('optdigits.csv.gz is damaged');
+  const split = isTest => {
+    const part = rows.filter((_, i) => (i % 5 === 4) === isTest);
+    const pixels = part.map(row => row.slice(0, IMAGE_PIXELS).map(value => value / MAX_INTENSITY));
+    return {
+      x: tf.tensor(pixels, [part.length, IMAGE_PIXELS]).reshape([part.length, 8, 8, 1]),
+      y: tf.oneHot(tf.tensor1d(part.map(row => row[IMAGE_PIXELS]), 'int32'), CLASSES).toFloat(), // prettier-ignore
+    };
+  };
+  return { train: split(false), test: split(true) };
+}
+
+module.exports = { loadDigits };

@@ -1,0 +1,22 @@
+/**
+ * A convolutional network for 8×8 digits, compiled with the optimizer that is given. Its initial weights follow the seed.
+ *
+ * @param {typeof import('@tensorflow/tfjs')} tf
+ */
+function digitsModel(tf, { seed, optimizer }) {
+  const initializer = layer => tf.initializers.heNormal({ seed: seed * 100 + layer });
+  const model = tf.sequential({
+    layers: [
+      tf.layers.conv2d({ inputShape: [8, 8, 1], filters: 16, kernelSize: 3, padding: 'same', activation: 'relu', kernelInitializer: initializer(1) }),
+      tf.layers.conv2d({ filters: 32, kernelSize: 3, padding: 'same', activation: 'relu', kernelInitializer: initializer(2) }),
+      tf.layers.maxPooling2d({ poolSize: 2 }),
+      tf.layers.flatten(),
+      tf.layers.dense({ units: 128, activation: 'relu', kernelInitializer: initializer(3) }),
+      tf.layers.dense({ units: 10, activation: 'softmax', kernelInitializer: initializer(4) }),
+    ],
+  }); // prettier-ignore
+  model.compile({ optimizer, loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
+  return model;
+}
+
+module.exports = { digitsModel };

@@ -1,0 +1,200 @@
+import { existsSync, readdirSync } from 'node:fs';
+import path from 'node:path';
+import { GradringError } from '../errors';
+
+type TensorFlow = typeof import('@tensorflow/tfjs');
+
+/** The backends that gradring trains on, the fastest first: {@link loadBackend} tries them in this order. */
+export const BACKEND_NAMES = ['tfjs-node-gpu', 'tfjs-node', 'wasm', 'cpu'] as const;
+
+export type BackendName = (typeof BACKEND_NAMES)[number];
+
+export interface BackendOptions {
+  /** The only backend to try. Default: that of the environment variable `GRADRING_BACKEND`, else all in order. */
+  readonly backend?: BackendName | undefined;
+  /** Is given one line that says which backend was taken, and why. Default: nobody is told. */
+  readonly log?: ((line: string) => void) | undefined;
+}
+
+export interface LoadedBackend {
+  /** TensorFlow.js, the very module that `require('@tensorflow/tfjs')` gives, set to the backend and ready. */
+  readonly tf: TensorFlow;
+  readonly name: BackendName;
+  /** Why this one, in words for people. */
+  readonly reason: string;
+  /** The backends that were tried before, and why each would not serve. */
+  readonly skipped: readonly { readonly name: BackendName; readonly why: string }[];
+}
+
+let loading: Promise<LoadedBackend> | undefined;
+
+/**
+ * Loads TensorFlow.js with the best backend there is here, makes it tfjs's current one, and completes it for training
+ * (the kernels that wasm lacks, the gradient of einsum).
+ *
+ * A process has one backend: further calls are cheap, give the first call's result, whatever `log` they bring, and may
+ * not ask for another. After a failure the next call tries anew.
+ *
+ * @throws GradringError `ERR_BACKEND` if the backend asked for is unknown, cannot be loaded, or is not the one that
+ * this process already has; or if none can be loaded.
+ */
+export async function loadBackend(options: BackendOptions = {}): Promise<LoadedBackend> {
+  const [asked, askedBy] = readChoice(options);
+  if (loading !== undefined) {
+    const loaded = await loading;
+    if (asked === undefined || asked === loaded.name) return loaded;
+    throw failure(`'${asked}' was asked for by ${askedBy}, but this process already runs on '${loaded.name}'.`);
+  }
+  loading = asked === undefined ? loadFirst() : loadOnly(asked, askedBy);
+  try {
+    const loaded = await loading;
+    options.log?.(describe(loaded));
+    return loaded;
+  } catch (error) {
+    loading = undefined;
+    throw error;
+  }
+}
+
+function readChoice(options: BackendOptions): [asked: BackendName | undefined, askedBy: string] {
+  const [name, askedBy] =
+    options.backend !== undefined
+      ? [options.backend, "the option 'backend'"]
+      : [process.env['GRADRING_BACKEND'] || undefined, 'GRADRING_BACKEND'];
+  if (name === undefined || BACKEND_NAMES.includes(name as BackendName)) return [name as BackendName, askedBy];
+  throw failure(`'${name}', asked for by ${askedBy}, is none of the backends: ${BACKEND_NAMES.join(', ')}.`);
+}
+
+async function loadOnly(name: BackendName, askedBy: string): Promise<LoadedBackend> {
+  try {
+    return { tf: await start(name), name, reason: `asked for by ${askedBy}`, skipped: [] };
+  } catch (cause) {
+    throw failure(`'${name}' was asked for by ${askedBy}, but ${wordsOf(cause)}.`, cause);
+  }
+}
+
+async function loadFirst(): Promise<LoadedBackend> {
+  const skipped: { name: BackendName; why: string }[] = [];
+  for (const name of BACKEND_NAMES) {
+    try {
+      const tf = await start(name);
+      return { tf, name, reason: `the first of ${BACKEND_NAMES.join(', ')} that can be loaded here`, skipped };
+    } catch (error) {
+      skipped.push({ name, why: wordsOf(error) });
+    }
+  }
+  throw failure(`none can be loaded: ${listSkipped(skipped)}.`);
+}
+
+async function start(name: BackendName): Promise<TensorFlow> {
+  // Loaded only now: whoever does not train, such as the launcher, is spared the 0.2 s that it takes.
+  const { tf } = await import('./tfjs');
+  switch (name) {
+    case 'tfjs-node-gpu':
+    case 'tfjs-node':
+      await loadNative(tf, name);
+      break;
+    case 'wasm':
+      await import('@tensorflow/tfjs-backend-wasm');
+      (await import('./wasm-gradient-kernels')).registerWasmGradientKernels();
+      await use(tf, 'wasm');
+      removeEmscriptenHandlers();
+      break;
+    case 'cpu':
+      (await import('./cpu-backend')).quietCpuBackend();
+      await use(tf, 'cpu');
+      break;
+  }
+  (await import('./einsum-gradient')).registerEinsumGradient();
+  return tf;
+}
+
+async function loadNative(tf: TensorFlow, name: 'tfjs-node-gpu' | 'tfjs-node'): Promise<void> {
+  const packageName = `@tensorflow/${name}`;
+  const install = `npm install ${packageName}@${tf.version.tfjs}`;
+  const directory = findPackage(packageName);
+  if (directory === undefined) throw new Error(`${packageName} is not installed (${install})`);
+  // Looked for first, because the package registers its kernels before it finds that it cannot run them.
+  if (!hasNativeBinding(directory)) {
+    throw new Error(
+      `${packageName} is installed without its native binding ` +
+        `(npm rebuild ${packageName} --build-addon-from-source)`,
+    );
+  }
+  if (require.resolve('@tensorflow/tfjs', { paths: [directory] }) !== require.resolve('@tensorflow/tfjs')) {
+    throw new Error(`${packageName} brings another version of @tensorflow/tfjs (${install})`);
+  }
+  // TensorFlow prints what instructions the processor has, once a rank, unless told to print warnings only.
+  process.env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
+  try {
+    await import(directory);
+    await use(tf, 'tensorflow');
+  } catch (error) {
+    forget(tf, 'tensorflow');
+    throw error;
+  }
+}
+
+/** The directory of a package that gradring does not depend on: as seen from gradring, or from the user's program. */
+function findPackage(name: string): string | undefined {
+  const paths = [__dirname, path.dirname(process.argv[1] ?? ''), process.cwd()];
+  try {
+    return path.dirname(require.resolve(`${name}/package.json`, { paths }));
+  } catch {
+    return undefined;
+  }
+}
+
+function hasNativeBinding(directory: string): boolean {
+  const library = path.join(directory, 'lib');
+  if (!existsSync(library)) return false;
+  return readdirSync(library).some(version => existsSync(path.join(library, version, 'tfjs_binding.node')));
+}
+
+async function use(tf: TensorFlow, backend: string): Promise<void> {
+  if (!(await tf.setBackend(backend))) throw new Error('its initialization failed');
+  await tf.ready();
+  // A native library may load and still not run, on a processor or with a driver that it was not made for.
+  const two = tf.tidy(() => tf.add(1, 1).dataSync()[0]);
+  if (two !== 2) throw new Error(`it computes 1 + 1 = ${two}`);
+}
+
+/** Undoes half a registration, so that the next package can register the same backend without warnings. */
+function forget(tf: TensorFlow, backend: string): void {
+  if (tf.engine().registryFactory[backend] !== undefined) tf.removeBackend(backend);
+  for (const { kernelName } of tf.getKernelsForBackend(backend)) tf.unregisterKernel(kernelName, backend);
+}
+
+/**
+ * Emscripten's start-up code listens for uncaught errors only to throw them again, which turns a script's exit code
+ * of 1 into 7 and hides where the error came from.
+ */
+function removeEmscriptenHandlers(): void {
+  for (const listener of process.listeners('uncaughtException')) {
+    if (/instanceof ExitStatus/.test(String(listener))) process.off('uncaughtException', listener);
+  }
+  for (const listener of process.listeners('unhandledRejection')) {
+    if (/^function\s*\(reason\)\s*{\s*throw reason;?\s*}$/.test(String(listener))) {
+      process.off('unhandledRejection', listener);
+    }
+  }
+}
+
+function describe({ tf, name, reason, skipped }: LoadedBackend): string {
+  const line = `TensorFlow.js ${tf.version.tfjs} runs on ${name}, ${reason}`;
+  return skipped.length > 0 ? `${line} (${listSkipped(skipped)})` : line;
+}
+
+function listSkipped(skipped: LoadedBackend['skipped']): string {
+  return skipped.map(({ name, why }) => `${name}: ${why}`).join('; ');
+}
+
+/** An error's first line, without its full stop: to be put into a sentence. */
+function wordsOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String((error as { message?: unknown })?.message ?? error);
+  return message.split('\n', 1)[0]!.replace(/\.\s*$/, '');
+}
+
+function failure(message: string, cause?: unknown): GradringError {
+  return new GradringError('ERR_BACKEND', `TensorFlow.js backend: ${message}`, {}, { cause });
+}

@@ -1,0 +1,39 @@
+import { tf } from './tfjs';
+
+/**
+ * Registers the gradient of `tf.einsum`, for every backend, unless tfjs has one: 4.22 has none, and without it no
+ * attention layer that uses einsum can be trained. Calling it again does nothing.
+ */
+export function registerEinsumGradient(): void {
+  if (tf.getGradient(tf.Einsum) !== undefined) return;
+  tf.registerGradient({
+    kernelName: tf.Einsum,
+    saveAllInputs: true,
+    gradFunc: (dy, saved, attrs) => {
+      const { equation } = attrs as unknown as tf.EinsumAttrs;
+      const [terms, result] = equation.replace(/\s/g, '').split('->') as [string, string];
+      const labels = terms.split(',');
+      const gradientOf = (i: number) => () => {
+        const others = saved.filter((_, j) => j !== i);
+        const otherLabels = labels.filter((_, j) => j !== i);
+        return derive(dy as tf.Tensor, result, others, otherLabels, saved[i]!.shape, labels[i]!);
+      };
+      return Object.fromEntries(saved.map((_, i) => [i, gradientOf(i)]));
+    },
+  });
+}
+
+/** `dy` times the other factor, summed to the labels of this one, and spread over those that it alone has. */
+function derive(
+  dy: tf.Tensor,
+  result: string,
+  others: tf.Tensor[],
+  otherLabels: string[],
+  shape: number[],
+  labels: string,
+): tf.Tensor {
+  const known = [...labels].filter(label => [result, ...otherLabels].some(term => term.includes(label))).join('');
+  const product = tf.einsum(`${[result, ...otherLabels].join(',')}->${known}`, dy, ...others);
+  const expanded = [...labels].map((label, axis) => (known.includes(label) ? shape[axis]! : 1));
+  return tf.broadcastTo(tf.reshape(product, expanded), shape);
+}

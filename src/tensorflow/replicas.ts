@@ -1,0 +1,99 @@
+import { tf } from './tfjs';
+import { createHash } from 'node:crypto';
+import type { Communicator } from '../communicator/communicator';
+import { GradringError } from '../errors';
+
+/** What replicas are made of: `model.weights`' values, or the variables of a custom loop. */
+export type Variables = readonly tf.Variable[];
+
+/** The variables of a model (all weights, trainable or not), or those given. */
+export function variablesOf(source: tf.LayersModel | Variables): Variables {
+  return 'weights' in source ? source.weights.map(weight => weight.read() as tf.Variable) : source;
+}
+
+/** SHA-256 of names, shapes and bits of the variables, in hexadecimal. */
+export function hashOf(variables: Variables): string {
+  const hash = createHash('sha256');
+  for (const variable of variables) {
+    const data = variable.dataSync();
+    hash.update(`${variable.name} ${variable.dtype} [${variable.shape.join()}]\n`);
+    hash.update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  }
+  return hash.digest('hex');
+}
+
+/** Bytes for an all-gather of something small that must agree. */
+export function toBytes(value: unknown): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(value));
+}
+
+/** The inverse of {@link toBytes}. */
+export function fromBytes<T>(bytes: Uint8Array): T {
+  return JSON.parse(new TextDecoder().decode(bytes)) as T;
+}
+
+/**
+ * Compares the hashes of all ranks.
+ *
+ * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0.
+ */
+export function checkHashes(hashes: readonly string[], when: string): void {
+  const rank = hashes.findIndex(hash => hash !== hashes[0]);
+  if (rank === -1) return;
+  const words = `The weights of rank ${rank} differ from those of rank 0 ${when}. Start from the same weights (pass ring.callbacks() to model.fit, or await ring.broadcastVariables(…)), and change them in no other way than by the wrapped optimizer.`;
+  throw new GradringError('ERR_REPLICAS_DIVERGED', words, { rank });
+}
+
+/**
+ * Checks that all ranks hold the same variables: as many, of the same names, shapes and types, in the same order.
+ *
+ * @throws GradringError `ERR_MODEL_MISMATCH`, naming the first difference.
+ */
+export async function checkSameVariables(communicator: Communicator, variables: Variables): Promise<void> {
+  const own = variables.map(describe);
+  const all = await communicator.allGather(toBytes(own), { variableLength: true });
+  checkDescriptions(all.map(bytes => fromBytes<string[]>(bytes)));
+}
+
+/** A variable in words that ranks compare. */
+export function describe({ name, shape, dtype }: { name: string; shape: readonly number[]; dtype: string }): string {
+  return `'${name}' ${dtype}[${shape.join(', ')}]`;
+}
+
+/** The comparison of {@link checkSameVariables}: one list of descriptions a rank. */
+export function checkDescriptions(all: readonly (readonly string[])[]): void {
+  const [first] = all;
+  all.forEach((descriptions, rank) => {
+    const longer = Math.max(descriptions.length, first!.length);
+    for (let i = 0; i < longer; i++) {
+      if (descriptions[i] === first![i]) continue;
+      const words = `Ranks train different models: variable ${i} is ${first![i] ?? 'missing'} on rank 0, but ${descriptions[i] ?? 'missing'} on rank ${rank}.`;
+      throw new GradringError('ERR_MODEL_MISMATCH', words, { rank });
+    }
+  });
+}
+
+/** Gives every rank the root's values, bit for bit. The variables must agree in all else. */
+export async function broadcastVariables(communicator: Communicator, variables: Variables, root: number): Promise<void> {
+  for (const variable of variables) {
+    const data = (await variable.data()).slice() as Float32Array;
+    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+    await communicator.broadcast(bytes, { root });
+    assign(variable, data);
+  }
+}
+
+/** Averages float variables over the ranks. */
+export async function averageVariables(communicator: Communicator, variables: Variables): Promise<void> {
+  for (const variable of variables) {
+    if (variable.dtype !== 'float32') continue;
+    const data = (await variable.data()).slice() as Float32Array;
+    assign(variable, await communicator.allReduce(data, { op: 'mean' }));
+  }
+}
+
+function assign(variable: tf.Variable, data: Float32Array): void {
+  const value = tf.tensor(data, variable.shape, variable.dtype);
+  variable.assign(value);
+  value.dispose();
+}

@@ -1,0 +1,103 @@
+import { tf } from './tfjs';
+import type { Communicator } from '../communicator/communicator';
+import { invalidArgument } from '../errors';
+import { averageVariables, broadcastVariables, checkSameVariables, checkHashes, fromBytes, hashOf, toBytes } from './replicas';
+import { RingOptimizer } from './ring-optimizer';
+
+/** What {@link Ring.callbacks} adds to its usual work. */
+export interface CallbackOptions {
+  /** Raise the learning rate linearly from 1/worldSize of it to all of it over so many steps (Goyal et al., 2017). */
+  readonly learningRateWarmUp?: { readonly steps: number };
+  /** Callbacks of your own, called after the ring's, so that they see averaged metrics and equal weights. */
+  readonly also?: readonly (tf.CustomCallbackArgs | tf.CustomCallback | tf.Callback | object)[];
+}
+
+/**
+ * What has to happen around `model.fit`, on every rank alike:
+ * before: names, shapes and order of the weights are compared, and rank 0's weights broadcast;
+ * each epoch: the optimizer learns the epoch; at its end the moving statistics of batch norm and the metrics are averaged, and the
+ * hashes of all weights compared.
+ */
+export class RingCallback extends tf.Callback {
+  private fullLearningRate = 0;
+  private step = 0;
+
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly options: CallbackOptions,
+  ) {
+    super();
+    const steps = options.learningRateWarmUp?.steps;
+    if (steps !== undefined && (!Number.isInteger(steps) || steps < 1)) {
+      throw invalidArgument(`learningRateWarmUp.steps is ${steps}; it must be a whole number from 1 on.`);
+    }
+  }
+
+  override async onTrainBegin(): Promise<void> {
+    const weights = this.weights();
+    await checkSameVariables(this.communicator, weights);
+    await broadcastVariables(this.communicator, weights, 0);
+    this.step = 0;
+    this.fullLearningRate = this.optimizer?.learningRate ?? 0;
+  }
+
+  override async onEpochBegin(epoch: number): Promise<void> {
+    this.optimizer?.setEpoch(epoch);
+  }
+
+  override async onBatchBegin(): Promise<void> {
+    const steps = this.options.learningRateWarmUp?.steps;
+    if (steps === undefined || this.step > steps || this.optimizer === undefined) return;
+    const start = 1 / this.communicator.worldSize;
+    this.optimizer.learningRate = this.fullLearningRate * (start + (1 - start) * Math.min(1, this.step / steps));
+    this.step++;
+  }
+
+  override async onEpochEnd(epoch: number, logs?: Record<string, number | tf.Scalar>): Promise<void> {
+    await averageVariables(this.communicator, this.statistics());
+    const hashes = await this.communicator.allGather(toBytes(hashOf(this.weights())));
+    checkHashes(
+      hashes.map(bytes => fromBytes<string>(bytes)),
+      `after epoch ${epoch}`,
+    );
+    if (logs !== undefined) await this.averageMetrics(logs);
+  }
+
+  private async averageMetrics(logs: Record<string, number | tf.Scalar>): Promise<void> {
+    const names = Object.keys(logs).sort();
+    const values = new Float64Array(names.length);
+    for (const [i, name] of names.entries()) {
+      const value = logs[name]!;
+      values[i] = typeof value === 'number' ? value : (await value.data())[0]!;
+    }
+    await this.communicator.allReduce(values, { op: 'mean' });
+    names.forEach((name, i) => {
+      logs[name] = values[i]!;
+    });
+  }
+
+  private get optimizer(): RingOptimizer | undefined {
+    const { optimizer } = this.layersModel;
+    return RingOptimizer.is(optimizer) ? optimizer : undefined;
+  }
+
+  private get layersModel(): tf.LayersModel {
+    return this.model as unknown as tf.LayersModel;
+  }
+
+  private weights(): tf.Variable[] {
+    return this.layersModel.weights.map(weight => weight.read() as tf.Variable);
+  }
+
+  /** The weights that no gradient trains: batch norm's moving mean and variance. */
+  private statistics(): tf.Variable[] {
+    const trained = new Set(this.layersModel.trainableWeights);
+    return this.layersModel.weights.filter(weight => !trained.has(weight)).map(weight => weight.read() as tf.Variable);
+  }
+}
+
+/** Makes callbacks of any kind ones that `model.fit` takes together. */
+export function asCallback(callback: object): tf.Callback | tf.CustomCallback {
+  const isReady = typeof (callback as { setParams?: unknown }).setParams === 'function';
+  return isReady ? (callback as tf.Callback) : new tf.CustomCallback(callback as tf.CustomCallbackArgs, 'auto');
+}

@@ -1,0 +1,365 @@
+import { tf } from './tfjs';
+import type { Communicator } from '../communicator/communicator';
+import type { GradientArena, VariableShape } from '../communicator/gradient-arena';
+import type { ExchangeResult, ExchangeStep } from '../communicator/thread-protocol';
+import { type Compression, dgc } from '../compression/dgc-options';
+import { densityAt } from '../compression/sparsity-schedule';
+import { GradringError, invalidArgument } from '../errors';
+import { checkDescriptions, checkHashes, describe, fromBytes, hashOf, toBytes } from './replicas';
+
+/** How a wrapped optimizer exchanges gradients. */
+export interface WrapOptions {
+  /** `dgc({ … })` or `noCompression()`. Default `dgc()`. */
+  readonly compression?: Compression;
+  /**
+   * What to do when a gradient holds NaN or infinity on some rank: `error` raises `ERR_NON_FINITE` on every rank; `skip` applies
+   * nothing on any rank and goes on. Either way that rank's gradient is dropped, and the other ranks hold theirs back for later
+   * steps (but for dense tensors', which are dropped). Default `error`.
+   */
+  readonly onNonFinite?: 'error' | 'skip';
+  /** Every so many steps, compare the hash of the weights of all ranks. 0: never. Default 1000. */
+  readonly verifyEvery?: number;
+}
+
+/** What has gone over the wire for a wrapped optimizer, on this rank. */
+export interface StepStatistics {
+  /** Steps taken, skipped ones among them. */
+  readonly steps: number;
+  /** Steps that `onNonFinite: 'skip'` passed over. */
+  readonly skippedSteps: number;
+  /** Bytes sent, forwarded frames and headers among them. */
+  readonly bytesSent: number;
+  /** Bytes that a dense ring all-reduce of the same gradients would have sent. */
+  readonly denseBytes: number;
+  /** Fraction of each large tensor that was sent in the last step. */
+  readonly density: number;
+}
+
+/** As tf.Optimizer has it, which tfjs does not export by name. */
+type NamedTensor = Awaited<ReturnType<tf.Optimizer['getWeights']>>[number];
+type Gradients = tf.NamedTensorMap | NamedTensor[];
+
+/**
+ * An optimizer that applies the mean gradient of all ranks: the same `tf.Optimizer` to `model.compile`, `minimize` and custom
+ * loops. Made by {@link Ring.wrap}.
+ *
+ * It takes over the momentum of `tf.train.momentum` (plain or Nesterov), for Deep Gradient Compression has to apply it before
+ * it selects (paper, section 3.2), and of `tf.train.sgd`, which has none; the inner optimizer then only gives its learning rate.
+ * Any other optimizer is handed the averaged gradient, with what compression makes of it: see docs/algorithms.md.
+ */
+export class RingOptimizer extends tf.Optimizer {
+  /** @nocollapse */
+  static get className(): string {
+    return 'RingOptimizer';
+  }
+
+  /** Use this, not `instanceof`: to tfjs, anything with an optimizer's methods is an instance of any optimizer class. */
+  static is(optimizer: unknown): optimizer is RingOptimizer {
+    return (optimizer as Partial<tf.Optimizer> | undefined)?.constructor === RingOptimizer;
+  }
+
+  private readonly compression: Compression;
+  private readonly onNonFinite: 'error' | 'skip';
+  private readonly verifyEvery: number;
+  /** The momentum that was taken over; `undefined` if the inner optimizer applies the averaged gradient itself. */
+  private readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
+  private variables: tf.Variable[] = [];
+  private arena: GradientArena | undefined;
+  /** State from {@link setWeights}, until the first step tells of which variables. */
+  private restored: ReadonlyMap<string, Float32Array> | undefined;
+  private epoch: number | undefined;
+  private total = { steps: 0, skippedSteps: 0, bytesSent: 0, denseBytes: 0, density: 1 };
+
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly inner: tf.Optimizer,
+    options: WrapOptions = {},
+  ) {
+    super();
+    if (RingOptimizer.is(inner)) throw invalidArgument('The optimizer is wrapped already.');
+    if (!(inner instanceof tf.Optimizer)) {
+      throw invalidArgument(
+        'ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9). (Is a second copy of @tensorflow/tfjs installed?)',
+      );
+    }
+    const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000 } = options;
+    if (compression?.kind !== 'dgc' && compression?.kind !== 'none') {
+      throw invalidArgument('compression must be what dgc({ … }) or noCompression() returns.');
+    }
+    if (onNonFinite !== 'error' && onNonFinite !== 'skip') {
+      throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
+    }
+    if (!Number.isInteger(verifyEvery) || verifyEvery < 0) {
+      throw invalidArgument(`verifyEvery is ${verifyEvery}; it must be a whole number of steps, or 0 for never.`);
+    }
+    this.compression = compression;
+    this.onNonFinite = onNonFinite;
+    this.verifyEvery = verifyEvery;
+    this.takenOver = momentumOf(inner);
+  }
+
+  /** Of the inner optimizer; may be changed between steps, on all ranks alike. */
+  get learningRate(): number {
+    return (this.inner as unknown as { learningRate: number }).learningRate;
+  }
+
+  set learningRate(learningRate: number) {
+    const inner = this.inner as unknown as { learningRate: number; setLearningRate?: (learningRate: number) => void };
+    if (inner.setLearningRate !== undefined) inner.setLearningRate(learningRate);
+    else inner.learningRate = learningRate;
+  }
+
+  /** What was sent so far. The compression ratio of a run is `denseBytes / bytesSent`. */
+  get statistics(): StepStatistics {
+    return this.total;
+  }
+
+  /** Tells the epoch, from 0, on which DGC's warm-up depends. `ring.callbacks()` does it for `model.fit`. */
+  setEpoch(epoch: number): void {
+    if (!Number.isInteger(epoch) || epoch < 0) throw invalidArgument(`epoch is ${epoch}; epochs are counted from 0.`);
+    this.epoch = epoch;
+  }
+
+  /**
+   * Exchanges the local gradients and applies their mean; the thread sleeps meanwhile.
+   *
+   * @throws GradringError `ERR_NON_FINITE`, `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`, `ERR_NO_EPOCH`, and what every collective
+   *   may throw (see {@link Communicator}).
+   */
+  override applyGradients(gradients: Gradients): void {
+    const named = toNamedTensors(gradients);
+    if (this.arena === undefined) {
+      const greeting = this.prepare(named);
+      this.open(this.communicator.allGatherSync(greeting, { variableLength: true }));
+    }
+    this.finish(this.arena!.runSync(this.load(named)));
+    if (this.isVerificationDue()) this.verify(this.communicator.allGatherSync(toBytes(hashOf(this.variables))));
+  }
+
+  /** {@link applyGradients} without putting the thread to sleep. */
+  async applyGradientsAsync(gradients: Gradients): Promise<void> {
+    const named = toNamedTensors(gradients);
+    if (this.arena === undefined) {
+      const greeting = this.prepare(named);
+      this.open(await this.communicator.allGather(greeting, { variableLength: true }));
+    }
+    this.finish(await this.arena!.run(this.load(named)));
+    if (this.isVerificationDue()) this.verify(await this.communicator.allGather(toBytes(hashOf(this.variables))));
+  }
+
+  /** `minimize` without putting the thread to sleep: `const cost = await optimizer.minimizeAsync(() => loss(), true)`. */
+  async minimizeAsync(f: () => tf.Scalar, returnCost = false, varList?: tf.Variable[]): Promise<tf.Scalar | null> {
+    const { value, grads } = this.computeGradients(f, varList);
+    try {
+      const named = varList?.map(({ name }) => ({ name, tensor: grads[name]! }));
+      await this.applyGradientsAsync(named ?? grads);
+    } catch (error) {
+      value.dispose();
+      throw error;
+    } finally {
+      tf.dispose(grads);
+    }
+    if (returnCost) return value;
+    value.dispose();
+    return null;
+  }
+
+  /** The step, this rank's u and v of every variable, and the inner optimizer's own state. */
+  override async getWeights(): Promise<NamedTensor[]> {
+    const arena = this.arena;
+    const own = this.variables.flatMap(({ name, shape }, i) => [
+      { name: momentumName(name), tensor: tf.tensor(arena!.momentum(i).slice(), shape) },
+      { name: residualName(name), tensor: tf.tensor(arena!.residual(i).slice(), shape) },
+    ]);
+    const step = { name: STEP_NAME, tensor: tf.scalar(this.total.steps, 'int32') };
+    return [step, ...own, ...(this.takenOver === undefined ? await this.inner.getWeights() : [])];
+  }
+
+  /** Takes back what {@link getWeights} gave, on the same rank. The tensors stay the caller's. */
+  override async setWeights(weights: NamedTensor[]): Promise<void> {
+    const step = weights.find(({ name }) => name === STEP_NAME);
+    if (step === undefined) throw invalidArgument(`These are no weights of a RingOptimizer: '${STEP_NAME}' is missing.`);
+    this.total = { ...this.total, steps: (await step.tensor.data())[0]! };
+    const isOwn = ({ name }: NamedTensor) => name.endsWith(MOMENTUM_SUFFIX) || name.endsWith(RESIDUAL_SUFFIX);
+    const restored = new Map<string, Float32Array>();
+    for (const { name, tensor } of weights.filter(isOwn)) restored.set(name, (await tensor.data()).slice() as Float32Array);
+    this.restored = restored;
+    if (this.arena !== undefined) this.restore();
+    if (this.takenOver === undefined) await this.inner.setWeights(weights.filter(weight => weight !== step && !isOwn(weight)));
+  }
+
+  override getConfig(): tf.serialization.ConfigDict {
+    return { inner: this.inner.getClassName(), ...this.inner.getConfig() };
+  }
+
+  /** Frees the arena and the inner optimizer's variables. */
+  override dispose(): void {
+    this.arena?.close();
+    this.arena = undefined;
+    this.variables = [];
+    this.inner.dispose();
+    super.dispose();
+  }
+
+  /** Learns from the first gradients which variables there are. Returns what the ranks must agree on. */
+  private prepare(gradients: readonly NamedTensor[]): Uint8Array {
+    this.variables = gradients.map(({ name }) => {
+      const variable = tf.engine().registeredVariables[name];
+      if (variable === undefined) throw invalidArgument(`There is a gradient of '${name}', but no variable of that name.`);
+      if (variable.dtype !== 'float32') {
+        throw invalidArgument(`Variable '${name}' is ${variable.dtype}; only float32 variables can be trained.`);
+      }
+      return variable;
+    });
+    return toBytes({
+      variables: this.variables.map(describe),
+      options: { ...this.exchangeOptions(), onNonFinite: this.onNonFinite, inner: this.inner.getClassName() },
+      hash: hashOf(this.variables),
+    } satisfies Greeting);
+  }
+
+  private open(greetings: readonly Uint8Array[]): void {
+    const all = greetings.map(bytes => fromBytes<Greeting>(bytes));
+    checkDescriptions(all.map(({ variables }) => variables));
+    checkDescriptions(all.map(({ options }) => Object.entries(options).map(([name, value]) => `${name} ${JSON.stringify(value)}`)));
+    checkHashes(
+      all.map(({ hash }) => hash),
+      'before the first step',
+    );
+    const variables = this.variables.map(({ name, shape }): VariableShape => ({ name, shape }));
+    this.arena = this.communicator.openExchange({ variables, ...this.exchangeOptions() });
+    this.restore();
+  }
+
+  private exchangeOptions() {
+    return { compression: this.compression, nesterov: this.takenOver?.nesterov ?? false };
+  }
+
+  /** Copies the gradients to the arena, and sums their squares while they are in the cache. */
+  private load(gradients: readonly NamedTensor[]): ExchangeStep {
+    const given = new Map(gradients.map(({ name, tensor }) => [name, tensor]));
+    const step = {
+      density: this.densityNow(),
+      momentumFactor: this.takenOver?.momentum ?? 0,
+      sumOfSquares: 0,
+      nonFiniteTensor: -1,
+    };
+    this.variables.forEach(({ name }, i) => {
+      const segment = this.arena!.gradient(i);
+      const tensor = given.get(name);
+      given.delete(name);
+      if (tensor == null) {
+        segment.fill(0); // the loss did not depend on it this time
+        return;
+      }
+      segment.set(tensor.dataSync<'float32'>());
+      const sumOfSquares = this.communicator.kernels.sumOfSquares(segment.byteOffset, segment.length);
+      if (!Number.isFinite(sumOfSquares) && step.nonFiniteTensor === -1) step.nonFiniteTensor = i;
+      step.sumOfSquares += sumOfSquares;
+    });
+    const [unexpected] = given.keys();
+    if (unexpected !== undefined) {
+      const words = `There is a gradient of '${unexpected}', which the first step did not train. Wrap one optimizer for each set of variables.`;
+      throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: unexpected });
+    }
+    return step;
+  }
+
+  private densityNow(): number {
+    if (this.compression.kind === 'none') return 1;
+    return densityAt(this.compression, { epoch: this.epoch, step: this.total.steps });
+  }
+
+  private finish({ nonFinite, bytesSent, denseBytes }: ExchangeResult): void {
+    const density = this.densityNow();
+    const step = this.total.steps;
+    this.total = {
+      steps: step + 1,
+      skippedSteps: this.total.skippedSteps + (nonFinite === undefined ? 0 : 1),
+      bytesSent: this.total.bytesSent + bytesSent,
+      denseBytes: this.total.denseBytes + denseBytes,
+      density,
+    };
+    if (nonFinite === undefined) {
+      this.applyUpdate();
+      return;
+    }
+    if (this.onNonFinite === 'skip') return;
+    const variable = this.variables[nonFinite.tensor]!.name;
+    const words = `The gradient of '${variable}' holds NaN or infinity on rank ${nonFinite.rank}, in step ${step}. Nothing was applied on any rank. (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
+    throw new GradringError('ERR_NON_FINITE', words, { rank: nonFinite.rank, variable, step });
+  }
+
+  private applyUpdate(): void {
+    tf.tidy(() => {
+      // A copy: the backend may keep the array, and the arena is written again in the next step.
+      const updates = this.variables.map(({ shape }, i) => tf.tensor(this.arena!.gradient(i).slice(), shape));
+      if (this.takenOver === undefined) {
+        this.inner.applyGradients(this.variables.map(({ name }, i) => ({ name, tensor: updates[i]! })));
+        return;
+      }
+      const factor = tf.scalar(-this.learningRate);
+      this.variables.forEach((variable, i) => variable.assign(tf.add(tf.mul(factor, updates[i]!), variable)));
+    });
+    this.incrementIterations();
+  }
+
+  private isVerificationDue(): boolean {
+    return this.verifyEvery > 0 && this.total.steps % this.verifyEvery === 0;
+  }
+
+  private verify(hashes: readonly Uint8Array[]): void {
+    checkHashes(
+      hashes.map(bytes => fromBytes<string>(bytes)),
+      `after step ${this.total.steps - 1}`,
+    );
+  }
+
+  private restore(): void {
+    if (this.restored === undefined) return;
+    this.variables.forEach(({ name }, i) => {
+      const momentum = this.restored!.get(momentumName(name));
+      const residual = this.restored!.get(residualName(name));
+      const segment = this.arena!.momentum(i);
+      if (momentum?.length !== segment.length || residual?.length !== segment.length) {
+        const words = `The restored optimizer state does not fit the model: it lacks '${name}', or has it in another shape.`;
+        throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
+      }
+      segment.set(momentum);
+      this.arena!.residual(i).set(residual);
+    });
+    this.restored = undefined;
+  }
+}
+
+/** What ranks tell each other before the first step. */
+interface Greeting {
+  readonly variables: string[];
+  readonly options: Record<string, unknown>;
+  readonly hash: string;
+}
+
+const STEP_NAME = 'gradring/step';
+const MOMENTUM_SUFFIX = '/gradring_momentum';
+const RESIDUAL_SUFFIX = '/gradring_residual';
+
+const momentumName = (variable: string) => variable + MOMENTUM_SUFFIX;
+const residualName = (variable: string) => variable + RESIDUAL_SUFFIX;
+
+function momentumOf(inner: tf.Optimizer): { momentum: number; nesterov: boolean } | undefined {
+  const { momentum = 0, useNesterov = false } = inner.getConfig() as { momentum?: number; useNesterov?: boolean };
+  // By class name, for tfjs's `instanceof` says yes to all. A user's subclass has rules of its own, and keeps them.
+  switch (inner.getClassName()) {
+    case tf.MomentumOptimizer.className:
+      return { momentum, nesterov: useNesterov };
+    case tf.SGDOptimizer.className:
+      return { momentum: 0, nesterov: false };
+    default:
+      return undefined;
+  }
+}
+
+function toNamedTensors(gradients: Gradients): NamedTensor[] {
+  if (Array.isArray(gradients)) return gradients;
+  return Object.entries(gradients).map(([name, tensor]) => ({ name, tensor }));
+}

@@ -1,0 +1,70 @@
+import { tf } from './tfjs';
+import { Communicator } from '../communicator/communicator';
+import type { ConnectInput } from '../communicator/connect-options';
+import { broadcastVariables, checkHashes, checkSameVariables, fromBytes, hashOf, toBytes, variablesOf, type Variables } from './replicas';
+import { asCallback, type CallbackOptions, RingCallback } from './ring-callback';
+import { RingOptimizer, type WrapOptions } from './ring-optimizer';
+import { shardDataset, shardTensors, type TensorData } from './shard';
+
+/** A {@link Communicator} that knows TensorFlow.js: what a training script holds. Made by {@link connect}. */
+export class Ring extends Communicator {
+  static override async connect(input: ConnectInput = {}): Promise<Ring> {
+    return new this(...(await Communicator.start(input)));
+  }
+
+  /** Makes an optimizer apply the mean gradient of all ranks; see {@link RingOptimizer}. */
+  wrap(optimizer: tf.Optimizer, options?: WrapOptions): RingOptimizer {
+    return new RingOptimizer(this, optimizer, options);
+  }
+
+  /** For `model.fit`'s `callbacks`, first or alone; see {@link RingCallback}. Pass your own as `{ also: [ … ] }`. */
+  callbacks(options: CallbackOptions = {}): tf.Callback[] {
+    return [new RingCallback(this, options), ...(options.also ?? []).map(asCallback)] as tf.Callback[];
+  }
+
+  /** This rank's part of tensors or of a dataset; all ranks get as many rows. See {@link shardTensors}, {@link shardDataset}. */
+  shard<T extends tf.TensorContainer>(dataset: tf.data.Dataset<T>): tf.data.Dataset<T>;
+  shard<X extends TensorData, Y extends TensorData>(x: X, y: Y): [X, Y];
+  shard<X extends TensorData>(x: X): X;
+  shard(first: TensorData | tf.data.Dataset<tf.TensorContainer>, second?: TensorData): unknown {
+    if (first instanceof tf.data.Dataset) return shardDataset(first, this);
+    if (second === undefined) return shardTensors([first], this)[0];
+    return shardTensors([first, second], this);
+  }
+
+  /**
+   * Gives every rank the root's values of a model's weights or of variables, after checking that names, shapes and order
+   * agree. `ring.callbacks()` does it for `model.fit`; a custom loop calls it before its first step.
+   *
+   * @throws GradringError `ERR_MODEL_MISMATCH`, naming the first difference.
+   */
+  async broadcastVariables(source: tf.LayersModel | Variables, { root = 0 }: { root?: number } = {}): Promise<void> {
+    const variables = variablesOf(source);
+    await checkSameVariables(this, variables);
+    await broadcastVariables(this, variables, root);
+  }
+
+  /**
+   * Compares the weights of all ranks, bit for bit, by their SHA-256, and returns it.
+   *
+   * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0.
+   */
+  async verifyReplicas(source: tf.LayersModel | Variables): Promise<string> {
+    const hash = hashOf(variablesOf(source));
+    const hashes = await this.allGather(toBytes(hash));
+    checkHashes(
+      hashes.map(bytes => fromBytes<string>(bytes)),
+      'at this point',
+    );
+    return hash;
+  }
+}
+
+/**
+ * Joins the ring that `gradring run`, torchrun's variables or the options describe. Alone, it is a ring of one.
+ *
+ * @throws GradringError see {@link Communicator.connect}.
+ */
+export function connect(input: ConnectInput = {}): Promise<Ring> {
+  return Ring.connect(input);
+}

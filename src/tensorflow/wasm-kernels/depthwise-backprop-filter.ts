@@ -1,0 +1,39 @@
+import { tf } from '../tfjs';
+import type { ComposedKernel } from './kernel';
+import { padOrCrop } from './spatial';
+
+/**
+ * The gradient of a depthwise convolution with respect to its filter [KH,KW,C,M]:
+ * `dw[i,j,c,m] = Σ_{n,p,q} x[n, p·stride+i·dilation, q·stride+j·dilation, c] · dy[n,p,q,c·M+m]`.
+ *
+ * Again a depthwise convolution, over one image whose channels are all channels of all images, x [1,H,W,N·C], with
+ * `dy` as its filter [OH,OW,N·C,M]; strides and dilations change places. What the images give is then summed.
+ */
+export const depthwiseBackpropFilter: ComposedKernel<tf.DepthwiseConv2dNativeBackpropFilterAttrs> = {
+  name: tf.DepthwiseConv2dNativeBackpropFilter,
+  compute(inputs, { strides, dilations, pad, dimRoundingMode, filterShape }) {
+    const x = inputs['x'] as tf.Tensor4D;
+    const dy = inputs['dy'] as tf.Tensor4D;
+    const info = tf.backend_util.computeConv2DInfo(
+      x.shape, filterShape, strides, dilations, pad, dimRoundingMode, true,
+    ); // prettier-ignore
+    const { batchSize, inHeight, inWidth, inChannels, outHeight, outWidth, strideHeight, strideWidth } = info;
+    const { top, left } = info.padInfo;
+    const bottom = (outHeight - 1) * strideHeight + info.effectiveFilterHeight - top - inHeight;
+    const right = (outWidth - 1) * strideWidth + info.effectiveFilterWidth - left - inWidth;
+    const padded = padOrCrop(x, { top, bottom, left, right });
+    const [, height, width] = padded.shape;
+    const [filterHeight, filterWidth, , multiplier] = filterShape;
+    const groups = batchSize * inChannels;
+
+    const image = tf.reshape(tf.transpose(padded, [1, 2, 0, 3]), [1, height, width, groups]) as tf.Tensor4D;
+    const pixels = tf.reshape(dy, [batchSize, outHeight * outWidth, inChannels * multiplier]);
+    const filterSize: [number, number, number, number] = [outHeight, outWidth, groups, multiplier];
+    const filter: tf.Tensor4D = tf.reshape(tf.transpose(pixels, [1, 0, 2]), filterSize);
+    // tf.depthwiseConv2d refuses strides beside dilations, so neither can the forward pass have had both.
+    const products = tf.depthwiseConv2d(
+      image, filter, [info.dilationHeight, info.dilationWidth], 'valid', 'NHWC', [strideHeight, strideWidth],
+    ); // prettier-ignore
+    return tf.sum(tf.reshape(products, [filterHeight, filterWidth, batchSize, inChannels, multiplier]), 2);
+  },
+};

@@ -1,0 +1,48 @@
+import { tf } from '../tfjs';
+
+/**
+ * A kernel for the wasm backend that is composed of TensorFlow.js ops.
+ *
+ * A raw kernel sees `TensorInfo`s and must count references itself. These are called by the engine, which passes real
+ * tensors and takes a tensor back, so they may use ordinary ops: no tape is running inside a kernel, and the
+ * `tf.tidy` round the function frees everything but its result.
+ */
+export interface ComposedKernel<Attributes> {
+  readonly name: string;
+  /**
+   * Computes the result, a tensor of its own (never one of the inputs). `stock` runs the backend's own kernel on the
+   * same arguments; it is there for kernels in {@link replaceKernel}, which leave to it what it does well.
+   */
+  compute(inputs: Record<string, tf.Tensor>, attributes: Attributes, stock: () => tf.Tensor): tf.Tensor;
+}
+
+/** Registers the kernel, unless the backend has one of that name: a later tfjs may bring its own. */
+export function addKernel<Attributes>(kernel: ComposedKernel<Attributes>): void {
+  if (tf.getKernel(kernel.name, 'wasm') !== undefined) return;
+  tf.registerKernel({
+    kernelName: kernel.name,
+    backendName: 'wasm',
+    kernelFunc: ({ inputs, attrs }) =>
+      tf.tidy(() =>
+        kernel.compute(inputs as Record<string, tf.Tensor>, attrs as Attributes, () => {
+          throw new Error(`The wasm backend has no ${kernel.name} of its own.`);
+        }),
+      ),
+  });
+}
+
+/** Puts the kernel in front of the one that the backend has, whose set-up is kept and which stays in reach. */
+export function replaceKernel<Attributes>(kernel: ComposedKernel<Attributes>): void {
+  const original = tf.getKernel(kernel.name, 'wasm');
+  // Unregistered first, or tfjs would warn of a kernel registered twice.
+  tf.unregisterKernel(kernel.name, 'wasm');
+  tf.registerKernel({
+    ...original,
+    kernelFunc: params =>
+      tf.tidy(() =>
+        kernel.compute(params.inputs as Record<string, tf.Tensor>, params.attrs as Attributes, () =>
+          tf.engine().makeTensorFromTensorInfo(original.kernelFunc(params) as tf.TensorInfo),
+        ),
+      ),
+  });
+}

@@ -1,0 +1,27 @@
+/** A socket, or what closes one. */
+interface Closable {
+  close(): void;
+}
+
+/**
+ * What this thread has open. Node aborts the whole process when a thread ends that still awaits a ZeroMQ socket or its
+ * events (an exception in zeromq's clean-up), so whoever ends the thread closes them all before.
+ */
+const open = new Set<Closable>();
+
+/** Remembers something to be closed by {@link closeAllSockets}, unless it is {@link closed} before. */
+export function opened<T extends Closable>(closable: T): T {
+  open.add(closable);
+  return closable;
+}
+
+/** Forgets it. */
+export function closed(closable: Closable): void {
+  open.delete(closable);
+}
+
+/** Closes all that is open. What was awaited fails. */
+export function closeAllSockets(): void {
+  for (const closable of open) closable.close();
+  open.clear();
+}

@@ -1,0 +1,221 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+// A process can hold one backend only, so each test runs a program of its own against the build.
+const root = path.join(__dirname, '../..');
+const modules = path.join(root, 'node_modules/@tensorflow');
+
+/** Stands in for a native package: what it does at `require`, and whether its native binding is there. */
+interface FakePackage {
+  readonly main: string;
+  readonly hasBinding: boolean;
+}
+
+const REGISTERS_A_BACKEND = `
+  const tf = require('@tensorflow/tfjs');
+  tf.copyRegisteredKernels('cpu', 'tensorflow');
+  const cpu = tf.findBackend('cpu');
+  cpu.firstUse = false;
+  tf.registerBackend('tensorflow', () => cpu, 3);`;
+
+let directory: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(path.join(tmpdir(), 'gradring-backend-'));
+});
+
+afterEach(() => {
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** Makes the package as the program will find it: beside itself, resolving @tensorflow/tfjs as gradring does. */
+function installFake(name: string, { main, hasBinding }: FakePackage): void {
+  const home = path.join(directory, 'node_modules/@tensorflow', name);
+  mkdirSync(path.join(home, 'lib/napi-v8'), { recursive: true });
+  if (hasBinding) writeFileSync(path.join(home, 'lib/napi-v8/tfjs_binding.node'), '');
+  writeFileSync(path.join(home, 'package.json'), JSON.stringify({ name: `@tensorflow/${name}`, main: 'main.js' }));
+  writeFileSync(path.join(home, 'main.js'), main);
+  const tfjs = path.join(directory, 'node_modules/@tensorflow/tfjs');
+  mkdirSync(tfjs, { recursive: true });
+  writeFileSync(path.join(tfjs, 'package.json'), JSON.stringify({ main: path.join(modules, 'tfjs/dist/tf.node.js') }));
+}
+
+interface Outcome {
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly code: number;
+}
+
+/** Runs the body of an async function that may use `loadBackend` and `tf`. */
+async function run(body: string, env: NodeJS.ProcessEnv = {}): Promise<Outcome> {
+  const program = path.join(directory, 'program.js');
+  writeFileSync(
+    program,
+    `const { loadBackend } = require(${JSON.stringify(path.join(root, 'dist/tensorflow/backend.js'))});
+     const tf = require(${JSON.stringify(path.join(modules, 'tfjs'))});
+     (async () => { ${body} })();`,
+  );
+  const options = { cwd: directory, env: { ...process.env, GRADRING_BACKEND: '', ...env } };
+  try {
+    return { ...(await promisify(execFile)(process.execPath, [program], options)), code: 0 };
+  } catch (error) {
+    const { stdout, stderr, code } = error as Outcome;
+    return { stdout, stderr, code };
+  }
+}
+
+/** What `loadBackend` gives, or the code and message of the error that it raises, after some preparation. */
+async function load(options: string, env: NodeJS.ProcessEnv = {}, before = ''): Promise<Record<string, unknown>> {
+  const { stdout, stderr } = await run(
+    `${before}
+     const lines = [];
+     const options = { log: line => lines.push(line), ...${options} };
+     const result = await loadBackend(options).then(
+       loaded => ({ ...loaded, tf: undefined, sameModule: loaded.tf === tf, current: tf.getBackend() }),
+       error => ({ code: error.code, message: error.message }));
+     console.log('RESULT ' + JSON.stringify({ ...result, lines }));`,
+    env,
+  );
+  const [noise, json] = stdout.split('RESULT ');
+  return { ...JSON.parse(json!), noise: noise + stderr };
+}
+
+// Fakes beside the program are found only where this checkout has no such package itself.
+const isInstalled = (name: string) => {
+  try {
+    require.resolve(`@tensorflow/${name}/package.json`);
+    return true;
+  } catch {
+    return false;
+  }
+};
+const testWithFakes = isInstalled('tfjs-node') || isInstalled('tfjs-node-gpu') ? test.skip : test;
+
+describe('a forced backend', () => {
+  test.each(['wasm', 'cpu'])('%s, by the option, without noise', async name => {
+    const result = await load(`{ backend: '${name}' }`);
+    expect(result).toMatchObject({ name, current: name, sameModule: true, skipped: [], noise: '' });
+    expect(result['reason']).toBe("asked for by the option 'backend'");
+    expect(result['lines']).toEqual([expect.stringMatching(new RegExp(`runs on ${name}, asked for by the option`))]);
+  });
+
+  test('by GRADRING_BACKEND, which the option overrides', async () => {
+    const env = { GRADRING_BACKEND: 'cpu' };
+    expect(await load('{}', env)).toMatchObject({ name: 'cpu', reason: 'asked for by GRADRING_BACKEND' });
+    expect(await load("{ backend: 'wasm' }", env)).toMatchObject({ name: 'wasm' });
+  });
+
+  test('of an unknown name is an error that lists the names', async () => {
+    const { code, message } = await load('{}', { GRADRING_BACKEND: 'webgl' });
+    expect(code).toBe('ERR_BACKEND');
+    expect(message).toMatch(/'webgl', asked for by GRADRING_BACKEND, .*tfjs-node-gpu, tfjs-node, wasm, cpu\./);
+  });
+
+  testWithFakes('whose package has no native binding is an error that says how to build it', async () => {
+    installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: false });
+    const { code, message } = await load("{ backend: 'tfjs-node' }");
+    expect(code).toBe('ERR_BACKEND');
+    expect(message).toMatch(/without its native binding \(npm rebuild @tensorflow\/tfjs-node /);
+  });
+
+  test('that is not installed is an error that says what to install', async () => {
+    // Resolution is cut off from this checkout's own packages, whatever is installed there.
+    const before = `
+      const Module = require('node:module');
+      const resolve = Module._resolveFilename;
+      Module._resolveFilename = function (request, ...rest) {
+        if (request.startsWith('@tensorflow/tfjs-node')) throw new Error('not found: ' + request);
+        return resolve.call(this, request, ...rest);
+      };`;
+    const { code, message } = await load("{ backend: 'tfjs-node' }", {}, before);
+    expect(code).toBe('ERR_BACKEND');
+    expect(message).toMatch(/is not installed \(npm install @tensorflow\/tfjs-node@\d+\.\d+\.\d+\)/);
+  });
+});
+
+describe('the order of the backends', () => {
+  test('is tried until one serves, and says why those before did not', async () => {
+    const result = await load('{}');
+    const names = ['tfjs-node-gpu', 'tfjs-node', 'wasm', 'cpu'];
+    const skipped = result['skipped'] as { name: string; why: string }[];
+    expect(skipped.map(({ name }) => name)).toEqual(names.slice(0, names.indexOf(result['name'] as string)));
+    for (const { name, why } of skipped) {
+      expect(why).toContain(`@tensorflow/${name}`);
+      expect((result['lines'] as string[])[0]).toContain(why);
+    }
+  });
+
+  testWithFakes('tfjs-node-gpu comes before tfjs-node', async () => {
+    installFake('tfjs-node-gpu', { main: REGISTERS_A_BACKEND, hasBinding: true });
+    installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: true });
+    const result = await load('{}');
+    expect(result).toMatchObject({ name: 'tfjs-node-gpu', current: 'tensorflow', sameModule: true, skipped: [] });
+  });
+
+  testWithFakes('goes on, without noise, after a package that fails when half registered', async () => {
+    installFake('tfjs-node-gpu', {
+      main: `${REGISTERS_A_BACKEND}; throw new Error('libcuda.so: cannot open shared object file');`,
+      hasBinding: true,
+    });
+    installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: true });
+    expect(await load('{}')).toMatchObject({
+      name: 'tfjs-node',
+      skipped: [{ name: 'tfjs-node-gpu', why: 'libcuda.so: cannot open shared object file' }],
+      noise: '',
+    });
+  });
+
+  testWithFakes('goes on after a native backend that cannot compute', async () => {
+    const broken = REGISTERS_A_BACKEND.replace('() => cpu', "() => { throw new Error('no such device'); }");
+    installFake('tfjs-node', { main: broken, hasBinding: true });
+    expect(await load('{}')).toMatchObject({
+      name: 'wasm',
+      current: 'wasm',
+      skipped: [{ name: 'tfjs-node-gpu' }, { name: 'tfjs-node', why: expect.stringContaining('failed') }],
+    });
+  });
+
+  testWithFakes('passes over a package that uses another copy of @tensorflow/tfjs', async () => {
+    installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: true });
+    const copy = path.join(directory, 'node_modules/@tensorflow/tfjs');
+    writeFileSync(path.join(copy, 'package.json'), JSON.stringify({ main: 'copy.js' }));
+    writeFileSync(path.join(copy, 'copy.js'), '');
+    const { name, skipped } = await load('{}');
+    expect(name).toBe('wasm');
+    expect(skipped).toContainEqual({ name: 'tfjs-node', why: expect.stringContaining('another version') });
+  });
+});
+
+describe('a second call', () => {
+  test('gives the same backend, to callers at the same time too, and logs once', async () => {
+    const { stdout } = await run(`
+      const [a, b] = await Promise.all([loadBackend({ backend: 'cpu', log: console.log }), loadBackend()]);
+      console.log(a === b, a === await loadBackend({ backend: 'cpu', log: console.log }));`);
+    expect(stdout.trim().split('\n')).toEqual([expect.stringContaining('runs on cpu'), 'true true']);
+  });
+
+  test('for another backend is an error', async () => {
+    const before = "await loadBackend({ backend: 'cpu' });";
+    const { code, message } = await load("{ backend: 'wasm' }", {}, before);
+    expect(code).toBe('ERR_BACKEND');
+    expect(message).toMatch(/'wasm' was asked for .* already runs on 'cpu'/);
+  });
+
+  testWithFakes('after a failure tries again', async () => {
+    installFake('tfjs-node', { main: "throw new Error('fails');", hasBinding: true });
+    const before = "await loadBackend({ backend: 'tfjs-node' }).catch(error => console.log(error.message));";
+    const { noise, name } = await load("{ backend: 'cpu' }", {}, before);
+    expect([noise, name]).toEqual([expect.stringContaining('fails'), 'cpu']);
+  });
+});
+
+test('an uncaught error still ends a wasm process with exit code 1', async () => {
+  const body = (fail: string) => `await loadBackend({ backend: 'wasm' }); ${fail}`;
+  const thrown = await run(body("setTimeout(() => { throw new Error('thrown'); })"));
+  expect(thrown).toMatchObject({ code: 1, stderr: expect.stringContaining('Error: thrown') });
+  const rejected = await run(body("throw new Error('rejected')"));
+  expect(rejected).toMatchObject({ code: 1, stderr: expect.stringContaining('Error: rejected') });
+});
