@@ -1,4 +1,11 @@
-export type { NumericArray, ReduceOptions, Reduction, GatherOptions, BroadcastOptions, SparseArray } from './communicator/communicator';
+export type {
+  NumericArray,
+  ReduceOptions,
+  Reduction,
+  GatherOptions,
+  BroadcastOptions,
+  SparseArray,
+} from './communicator/communicator';
 export { Communicator } from './communicator/communicator';
 export type { ConnectInput as ConnectOptions } from './communicator/connect-options';
 export { dgc, noCompression, type Compression, type DgcOptions } from './compression/dgc-options';

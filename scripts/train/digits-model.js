@@ -8,10 +8,10 @@ function digitsModel(tf, { seed, optimizer }) {
   const model = tf.sequential({
     layers: [
       tf.layers.conv2d({ inputShape: [8, 8, 1], filters: 16, kernelSize: 3, padding: 'same', activation: 'relu', kernelInitializer: initializer(1) }),
-      tf.layers.conv2d({ filters: 32, kernelSize: 3, padding: 'same', activation: 'relu', kernelInitializer: initializer(2) }),
       tf.layers.maxPooling2d({ poolSize: 2 }),
+      tf.layers.conv2d({ filters: 32, kernelSize: 3, padding: 'same', activation: 'relu', kernelInitializer: initializer(2) }),
       tf.layers.flatten(),
-      tf.layers.dense({ units: 128, activation: 'relu', kernelInitializer: initializer(3) }),
+      tf.layers.dense({ units: 256, activation: 'relu', kernelInitializer: initializer(3) }),
       tf.layers.dense({ units: 10, activation: 'softmax', kernelInitializer: initializer(4) }),
     ],
   }); // prettier-ignore

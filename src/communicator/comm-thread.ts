@@ -3,6 +3,7 @@
  * thread asked for them. The user's thread may sleep in `Atomics.wait` meanwhile; this one never does.
  */
 import { workerData } from 'node:worker_threads';
+import { context } from 'zeromq';
 import { allGather, barrier } from '../collectives/all-gather';
 import { CollectiveCall, type CollectiveContext } from '../collectives/collective-call';
 import { allReduce, broadcast, type DenseArray, reduceScatter } from '../collectives/dense-ring';
@@ -216,6 +217,7 @@ function respond(
 }
 
 async function main(data: ThreadData): Promise<void> {
+  context.blocky = false; // every socket has a linger of its own, so the end of the process needs no warning that it waits
   const { options, memory, scratch, port, control } = data;
   const beat = setInterval(() => Atomics.add(control, CONTROL.beat, 1), BEAT_MS);
   let thread: CommThread | undefined;
@@ -238,9 +240,9 @@ async function main(data: ThreadData): Promise<void> {
   });
   try {
     const transport = await formRing(options, error => thread?.onRingFailure(error));
-    const context = { transport, kernels: instantiateKernels(memory), memory, scratch };
-    thread = new CommThread(data, context);
-    respond(data, context, { id: READY });
+    const collectives = { transport, kernels: instantiateKernels(memory), memory, scratch };
+    thread = new CommThread(data, collectives);
+    respond(data, collectives, { id: READY });
   } catch (error) {
     respond(data, undefined, { id: READY, error: serializeError(error, 'ERR_COMM_THREAD') });
   }

@@ -53,12 +53,12 @@ async function join(
   const endpoint = endpointOf(masterAddr, masterPort);
   const socket = opened(
     new Dealer({
-    ipv6: masterAddr.includes(':'),
-    linger: 1_000,
-    // Rank 0 tells who is missing; only if it is itself not there, the time runs out here.
-    receiveTimeout: timeoutMs + (rank === 0 ? 0 : 2_000),
-    reconnectInterval: 50,
-    reconnectMaxInterval: 1_000,
+      ipv6: masterAddr.includes(':'),
+      linger: 1_000,
+      // Rank 0 tells who is missing; only if it is itself not there, the time runs out here.
+      receiveTimeout: timeoutMs + (rank === 0 ? 0 : 2_000),
+      reconnectInterval: 50,
+      reconnectMaxInterval: 1_000,
     }),
   );
   const receive = async (): Promise<RendezvousMessage> => {

@@ -74,7 +74,11 @@ export function checkDescriptions(all: readonly (readonly string[])[]): void {
 }
 
 /** Gives every rank the root's values, bit for bit. The variables must agree in all else. */
-export async function broadcastVariables(communicator: Communicator, variables: Variables, root: number): Promise<void> {
+export async function broadcastVariables(
+  communicator: Communicator,
+  variables: Variables,
+  root: number,
+): Promise<void> {
   for (const variable of variables) {
     const data = (await variable.data()).slice() as Float32Array;
     const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

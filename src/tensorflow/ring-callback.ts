@@ -1,7 +1,15 @@
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
-import { averageVariables, broadcastVariables, checkSameVariables, checkHashes, fromBytes, hashOf, toBytes } from './replicas';
+import {
+  averageVariables,
+  broadcastVariables,
+  checkSameVariables,
+  checkHashes,
+  fromBytes,
+  hashOf,
+  toBytes,
+} from './replicas';
 import { RingOptimizer } from './ring-optimizer';
 
 /** What {@link Ring.callbacks} adds to its usual work. */

@@ -178,14 +178,17 @@ export class RingOptimizer extends tf.Optimizer {
   /** Takes back what {@link getWeights} gave, on the same rank. The tensors stay the caller's. */
   override async setWeights(weights: NamedTensor[]): Promise<void> {
     const step = weights.find(({ name }) => name === STEP_NAME);
-    if (step === undefined) throw invalidArgument(`These are no weights of a RingOptimizer: '${STEP_NAME}' is missing.`);
+    if (step === undefined)
+      throw invalidArgument(`These are no weights of a RingOptimizer: '${STEP_NAME}' is missing.`);
     this.total = { ...this.total, steps: (await step.tensor.data())[0]! };
     const isOwn = ({ name }: NamedTensor) => name.endsWith(MOMENTUM_SUFFIX) || name.endsWith(RESIDUAL_SUFFIX);
     const restored = new Map<string, Float32Array>();
-    for (const { name, tensor } of weights.filter(isOwn)) restored.set(name, (await tensor.data()).slice() as Float32Array);
+    for (const { name, tensor } of weights.filter(isOwn))
+      restored.set(name, (await tensor.data()).slice() as Float32Array);
     this.restored = restored;
     if (this.arena !== undefined) this.restore();
-    if (this.takenOver === undefined) await this.inner.setWeights(weights.filter(weight => weight !== step && !isOwn(weight)));
+    if (this.takenOver === undefined)
+      await this.inner.setWeights(weights.filter(weight => weight !== step && !isOwn(weight)));
   }
 
   override getConfig(): tf.serialization.ConfigDict {
@@ -205,7 +208,8 @@ export class RingOptimizer extends tf.Optimizer {
   private prepare(gradients: readonly NamedTensor[]): Uint8Array {
     this.variables = gradients.map(({ name }) => {
       const variable = tf.engine().registeredVariables[name];
-      if (variable === undefined) throw invalidArgument(`There is a gradient of '${name}', but no variable of that name.`);
+      if (variable === undefined)
+        throw invalidArgument(`There is a gradient of '${name}', but no variable of that name.`);
       if (variable.dtype !== 'float32') {
         throw invalidArgument(`Variable '${name}' is ${variable.dtype}; only float32 variables can be trained.`);
       }
@@ -221,7 +225,9 @@ export class RingOptimizer extends tf.Optimizer {
   private open(greetings: readonly Uint8Array[]): void {
     const all = greetings.map(bytes => fromBytes<Greeting>(bytes));
     checkDescriptions(all.map(({ variables }) => variables));
-    checkDescriptions(all.map(({ options }) => Object.entries(options).map(([name, value]) => `${name} ${JSON.stringify(value)}`)));
+    checkDescriptions(
+      all.map(({ options }) => Object.entries(options).map(([name, value]) => `${name} ${JSON.stringify(value)}`)),
+    );
     checkHashes(
       all.map(({ hash }) => hash),
       'before the first step',

@@ -1,7 +1,16 @@
 import { tf } from './tfjs';
 import { Communicator } from '../communicator/communicator';
 import type { ConnectInput } from '../communicator/connect-options';
-import { broadcastVariables, checkHashes, checkSameVariables, fromBytes, hashOf, toBytes, variablesOf, type Variables } from './replicas';
+import {
+  broadcastVariables,
+  checkHashes,
+  checkSameVariables,
+  fromBytes,
+  hashOf,
+  toBytes,
+  variablesOf,
+  type Variables,
+} from './replicas';
 import { asCallback, type CallbackOptions, RingCallback } from './ring-callback';
 import { RingOptimizer, type WrapOptions } from './ring-optimizer';
 import { shardDataset, shardTensors, type TensorData } from './shard';

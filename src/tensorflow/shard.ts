@@ -40,7 +40,10 @@ export function shardTensors<T extends TensorData[]>(data: T, place: ShardPlace)
  * as many: of an incomplete last group, ranks without an element get one of the others' once more. Every rank reads the whole
  * source and disposes what is not its own, so the source must give the same elements in the same order everywhere.
  */
-export function shardDataset<T extends tf.TensorContainer>(dataset: tf.data.Dataset<T>, place: ShardPlace): tf.data.Dataset<T> {
+export function shardDataset<T extends tf.TensorContainer>(
+  dataset: tf.data.Dataset<T>,
+  place: ShardPlace,
+): tf.data.Dataset<T> {
   return tf.data.generator<T>((async () => {
     const iterator = await dataset.iterator();
     async function* own(): AsyncGenerator<T> {

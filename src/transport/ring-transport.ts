@@ -127,7 +127,11 @@ export class RingTransport implements Transport {
       this.waiting?.reject(error);
       const goodbye = this.encode({ kind: FrameKind.Goodbye, origin: this.rank });
       // A neighbour that is gone needs no goodbye; one that reads nothing must not hold us up.
-      const sent = [this.left, this.right].map(link => link.send([goodbye]).catch(() => undefined));
+      const staying = [
+        ...(this.departed.has('left') ? [] : [this.left]),
+        ...(this.departed.has('right') ? [] : [this.right]),
+      ];
+      const sent = staying.map(link => link.send([goodbye]).catch(() => undefined));
       await Promise.race([Promise.all(sent), new Promise(resolve => setTimeout(resolve, 1_000).unref())]);
     }
     this.left.close();

@@ -1,0 +1,68 @@
+// Brings a fresh clone to where its programs run: installs what package-lock.json asks for, and builds. Does only what is
+// missing, so that it costs next to nothing the second time. Needs nothing but Node and npm.
+const { execFileSync } = require('node:child_process');
+const { createHash } = require('node:crypto');
+const { existsSync, readdirSync, readFileSync, statSync, writeFileSync } = require('node:fs');
+const path = require('node:path');
+
+const root = path.join(__dirname, '..');
+
+/** Installs and builds what is missing or out of date. Ends the process if either fails. */
+function bootstrap() {
+  requireNode();
+  stage(
+    'Installing the dependencies (npm ci)',
+    'node_modules/.gradring-installed',
+    ['package.json', 'package-lock.json'],
+    () => {
+      const npm = process.env.npm_execpath;
+      const [command, args] = npm?.endsWith('.js') ? [process.execPath, [npm]] : ['npm', []];
+      execFileSync(command, [...args, 'ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+        cwd: root,
+        stdio: 'inherit',
+      });
+    },
+  );
+  stage('Building', 'dist/.gradring-built', ['src', 'tsconfig.json', 'package-lock.json', 'scripts/build.js'], () => {
+    execFileSync(process.execPath, [path.join(__dirname, 'build.js')], { cwd: root, stdio: 'inherit' });
+  });
+}
+
+/** Runs a stage unless its stamp says that it ran for these very files. */
+function stage(title, stamp, inputs, run) {
+  const stampFile = path.join(root, stamp);
+  const wanted = hashOf(inputs);
+  if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === wanted) return;
+  console.error(`${title} …`);
+  const start = Date.now();
+  try {
+    run();
+  } catch (error) {
+    console.error(`${title} failed: ${error.message}`);
+    process.exit(1);
+  }
+  writeFileSync(stampFile, wanted);
+  console.error(`${title}: done in ${((Date.now() - start) / 1000).toFixed(1)} s`);
+}
+
+function hashOf(inputs) {
+  const hash = createHash('sha256');
+  const add = file => {
+    const full = path.join(root, file);
+    if (statSync(full).isDirectory()) for (const name of readdirSync(full).sort()) add(path.join(file, name));
+    else hash.update(`${file}\0`).update(readFileSync(full)).update('\0');
+  };
+  for (const input of inputs) add(input);
+  return hash.digest('hex');
+}
+
+function requireNode() {
+  const { engines } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+  const wanted = engines.node.match(/\d+/g).map(Number);
+  const have = process.versions.node.split('.').map(Number);
+  if (have[0] > wanted[0] || (have[0] === wanted[0] && have[1] >= wanted[1])) return;
+  console.error(`gradring needs Node ${engines.node}; this is ${process.versions.node}.`);
+  process.exit(1);
+}
+
+module.exports = { bootstrap };

@@ -1,0 +1,35 @@
+const { Transform } = require('node:stream');
+
+/** What a program puts before a line that the next such line may take the place of. */
+const PROGRESS = '\u25b8 ';
+
+/**
+ * A stream in front of standard output, in which on a terminal each progress line overwrites the one before. Elsewhere (a log file)
+ * every line stays.
+ *
+ * @param {NodeJS.WriteStream} output
+ */
+function progressLines(output) {
+  let rest = '';
+  let standing = false; // a progress line stands on the terminal, the cursor behind it
+  const lines = new Transform({
+    transform(chunk, _encoding, done) {
+      const pieces = (rest + chunk.toString('utf8')).split('\n');
+      rest = pieces.pop();
+      for (const line of pieces) {
+        const isProgress = line.startsWith(PROGRESS);
+        const clear = standing ? '\r\x1b[2K' : '';
+        standing = output.isTTY === true && isProgress;
+        this.push(standing ? clear + line.slice(0, output.columns - 1) : `${clear}${line}\n`);
+      }
+      done();
+    },
+    flush(done) {
+      done(null, standing ? `\n${rest}` : rest);
+    },
+  });
+  lines.pipe(output, { end: false });
+  return lines;
+}
+
+module.exports = { PROGRESS, progressLines };

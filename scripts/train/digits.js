@@ -1,0 +1,150 @@
+#!/usr/bin/env node
+// The main job: trains a convolutional network on real handwritten digits, on all ranks of a ring, with Deep Gradient Compression
+// and without, and compares. `npm start` runs it on four ranks; `npx gradring run -n 2 scripts/train/digits.js` on two.
+const { writeFileSync } = require('node:fs');
+const seedrandom = require('seedrandom');
+const yargs = require('yargs');
+const { connect, dgc, loadBackend, noCompression } = require('../..');
+const { PROGRESS } = require('../progress-lines');
+const { loadDigits } = require('./digits-data');
+const { digitsModel } = require('./digits-model');
+
+const SPARSITY = 0.999;
+
+const options = yargs(process.argv.slice(2))
+  .usage('$0 [options]\n\nTrains handwritten digits with and without Deep Gradient Compression, and compares.')
+  .option('epochs', { type: 'number', default: 30, describe: 'epochs of each training' })
+  .option('batch-size', { type: 'number', default: 8, describe: 'images a rank and step' })
+  .option('learning-rate', { type: 'number', default: 0.05 })
+  .option('seeds', { type: 'string', default: '1,2,3', describe: 'a training of each kind for each seed' })
+  .option('json', { type: 'string', describe: 'also write the result to this file' })
+  .example('npm start', 'four ranks, three seeds')
+  .example('npm start -- --seeds 1 --epochs 40 --json result.json', 'one seed, longer, for a program')
+  .coerce('seeds', text => text.split(',').map(Number))
+  .check(({ epochs, batchSize, learningRate, seeds }) => {
+    if (![epochs, batchSize, ...seeds].every(value => Number.isInteger(value) && value > 0) || !(learningRate > 0)) {
+      throw new Error(
+        '--epochs, --batch-size and --seeds take whole numbers from 1 on, --learning-rate a positive number.',
+      );
+    }
+    return true;
+  })
+  .strict()
+  .parseSync();
+
+async function main() {
+  const backend = await loadBackend();
+  const { tf } = backend;
+  const ring = await connect();
+  const say = line => ring.rank === 0 && console.log(line);
+  say(`${ring.worldSize} ranks, TensorFlow.js backend ${backend.name} (${backend.reason})`);
+
+  const { train, test } = loadDigits(tf);
+  const [x, y] = ring.shard(train.x, train.y);
+  const data = { x, y, test };
+  say(`${train.x.shape[0]} training images, ${x.shape[0]} a rank; ${test.x.shape[0]} test images\n`);
+
+  const kinds = { dgc: dgc({ sparsity: SPARSITY }), dense: noCompression() };
+  const results = { dgc: [], dense: [] };
+  for (const seed of options.seeds) {
+    for (const [kind, compression] of Object.entries(kinds)) {
+      results[kind].push(await trainOnce(tf, ring, data, { kind, compression, seed, say }));
+    }
+  }
+  report(ring, backend.name, results, say);
+  await ring.close();
+}
+
+/** One training from scratch. Everything that is random follows the seed. */
+async function trainOnce(tf, ring, { x, y, test }, { kind, compression, seed, say }) {
+  seedrandom(`${seed} ${ring.rank}`, { global: true }); // model.fit shuffles by Math.random
+  const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
+  const model = digitsModel(tf, { seed, optimizer });
+  const start = performance.now();
+  let warmUp; // what had been sent when the full sparsity was reached
+
+  const progress = {
+    onEpochEnd(epoch, { loss, acc }) {
+      const { steps, bytesSent, denseBytes, density } = optimizer.statistics;
+      if (density > 1 - SPARSITY + 1e-9) warmUp = { bytesSent, denseBytes };
+      const stepMs = (performance.now() - start) / steps;
+      say(
+        `${PROGRESS}${kind.padEnd(5)} seed ${seed}  epoch ${String(epoch + 1).padStart(2)}/${options.epochs}  loss ${loss.toFixed(4)}  ` +
+          `accuracy ${percent(acc)}  ${stepMs.toFixed(1)} ms/step  sent ${megabytes(bytesSent)}  ` +
+          `compression ${ratio(denseBytes, bytesSent)}`,
+      );
+    },
+  };
+  await model.fit(x, y, {
+    epochs: options.epochs,
+    batchSize: options.batchSize,
+    verbose: 0,
+    callbacks: ring.callbacks({ also: [progress] }),
+  });
+
+  const seconds = (performance.now() - start) / 1000;
+  const weightsHash = await ring.verifyReplicas(model); // throws unless the weights of all ranks are the same bits
+  const [loss, accuracy] = model.evaluate(test.x, test.y).map(scalar => scalar.dataSync()[0]);
+  const { steps, bytesSent, denseBytes } = optimizer.statistics;
+  say(
+    `${kind.padEnd(5)} seed ${seed}  test accuracy ${percent(accuracy)}, loss ${loss.toFixed(4)}; ${steps} steps in ` +
+      `${seconds.toFixed(1)} s; sent ${megabytes(bytesSent)}; weights ${weightsHash.slice(0, 8)} on all ranks`,
+  );
+  const parameters = model.countParams();
+  model.dispose();
+  optimizer.dispose();
+  const afterWarmUp = warmUp && (denseBytes - warmUp.denseBytes) / Math.max(1, bytesSent - warmUp.bytesSent);
+  return { accuracy, bytesSent, seconds, parameters, afterWarmUp };
+}
+
+function report(ring, backend, results, say) {
+  const summary = kind => ({
+    accuracy: mean(results[kind].map(result => result.accuracy)),
+    bytesSentPerRank: sum(results[kind].map(result => result.bytesSent)),
+    seconds: sum(results[kind].map(result => result.seconds)),
+  });
+  const dense = summary('dense');
+  const compressed = summary('dgc');
+  const compressionRatio = ring.worldSize > 1 ? dense.bytesSentPerRank / compressed.bytesSentPerRank : null;
+  const afterWarmUp = ring.worldSize > 1 ? mean(results.dgc.map(result => result.afterWarmUp)) : null;
+  const { parameters } = results.dgc[0];
+  // Each training has compared the weights of all ranks, every epoch and at its end, and would have thrown.
+  const json = {
+    ranks: ring.worldSize,
+    backend,
+    seeds: options.seeds,
+    epochs: options.epochs,
+    parameters,
+    dense,
+    dgc: compressed,
+    compressionRatio,
+    compressionRatioAfterWarmUp: afterWarmUp,
+    replicasIdentical: true,
+  };
+  const row = (name, ...cells) => say(`${name.padEnd(30)}${cells.map(cell => cell.padStart(14)).join('')}`);
+  say('');
+  row(`${parameters.toLocaleString('en')} parameters, ${ring.worldSize} ranks`, 'dense', `DGC ${SPARSITY * 100} %`);
+  row(`test accuracy, mean of ${options.seeds.length}`, percent(dense.accuracy), percent(compressed.accuracy));
+  row('sent by each rank', megabytes(dense.bytesSentPerRank), megabytes(compressed.bytesSentPerRank));
+  if (compressionRatio !== null) {
+    row('compression ratio, whole run', '1×', ratio(compressionRatio, 1));
+    row('compression ratio after warm-up', '1×', ratio(afterWarmUp, 1));
+  }
+  row('time', `${dense.seconds.toFixed(1)} s`, `${compressed.seconds.toFixed(1)} s`);
+  row('weights of all ranks identical', 'yes', 'yes');
+  if (options.json !== undefined && ring.rank === 0) {
+    writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`);
+    say(`\nwritten to ${options.json}`);
+  }
+}
+
+const sum = values => values.reduce((total, value) => total + value, 0);
+const mean = values => sum(values) / values.length;
+const percent = fraction => `${(fraction * 100).toFixed(2)} %`;
+const megabytes = bytes => `${(bytes / 1e6).toFixed(1)} MB`;
+const ratio = (dense, sent) => (sent > 0 ? `${(dense / sent).toFixed(1)}×` : '–');
+
+main().catch(error => {
+  console.error(error);
+  process.exit(1);
+});
