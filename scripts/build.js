@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Builds dist/: the TypeScript by tsc, the kernels by the AssemblyScript compiler. `--clean` starts from nothing.
 const { execFileSync } = require('node:child_process');
-const { rmSync, mkdirSync } = require('node:fs');
+const { chmodSync, mkdirSync, rmSync } = require('node:fs');
 const path = require('node:path');
 
 const root = path.join(__dirname, '..');
@@ -20,3 +20,4 @@ run('assemblyscript/bin/asc.js', [
   ...['--enable', 'simd', '--enable', 'threads', '--enable', 'bulk-memory'],
   ...['--importMemory', '--sharedMemory', '--initialMemory', '1', '--maximumMemory', '65536'],
 ]);
+chmodSync(path.join(root, 'dist/cli.js'), 0o755); // npm does so for those who install the package

@@ -13,7 +13,7 @@ const SPARSITY = 0.999;
 
 const options = yargs(process.argv.slice(2))
   .usage('$0 [options]\n\nTrains handwritten digits with and without Deep Gradient Compression, and compares.')
-  .option('epochs', { type: 'number', default: 30, describe: 'epochs of each training' })
+  .option('epochs', { type: 'number', default: 20, describe: 'epochs of each training' })
   .option('batch-size', { type: 'number', default: 8, describe: 'images a rank and step' })
   .option('learning-rate', { type: 'number', default: 0.05 })
   .option('seeds', { type: 'string', default: '1,2,3', describe: 'a training of each kind for each seed' })
