@@ -206,15 +206,14 @@ export class Communicator {
    */
   openExchange(input: ExchangeInput): GradientArena {
     const exchange = this.exchanges++;
-    const arena = new GradientArena(this.heap, input);
-    this.callSync('openExchange', { exchange, plan: arena.plan });
-    arena.attach({
+    const arena = new GradientArena(this.heap, input, {
       run: step => this.call('exchange', { exchange, step }),
       runSync: step => this.callSync('exchange', { exchange, step }),
       close: () => {
         if (this.closing === undefined) this.callSync('closeExchange', { exchange });
       },
     });
+    this.callSync('openExchange', { exchange, plan: arena.plan });
     return arena;
   }
 

@@ -20,7 +20,7 @@ export interface ExchangeInput {
   readonly nesterov: boolean;
 }
 
-/** The line to the comm thread. */
+/** The line to its counterpart in the comm thread. */
 interface ExchangeLine {
   run(step: ExchangeStep): Promise<ExchangeResult>;
   runSync(step: ExchangeStep): ExchangeResult;
@@ -38,11 +38,11 @@ export class GradientArena {
   readonly plan: ExchangePlan;
   private readonly bytes: number;
   private readonly block: Pointer;
-  private line: ExchangeLine | undefined;
 
   constructor(
     private readonly heap: SharedHeap,
     { variables, compression, nesterov }: ExchangeInput,
+    private readonly line: ExchangeLine,
   ) {
     const counts = variables.map(({ shape }) => shape.reduce((product, size) => product * size, 1));
     const offsets = counts.map(() => 0);
@@ -81,11 +81,6 @@ export class GradientArena {
     };
   }
 
-  /** @internal Connects it with its counterpart in the comm thread. */
-  attach(line: ExchangeLine): void {
-    this.line = line;
-  }
-
   /** A variable's gradient before a step, its update after: a view that is valid until the memory grows. */
   gradient(variable: number): Float32Array {
     return this.view(this.plan.tensors[variable]!, 'gradient');
@@ -103,18 +98,17 @@ export class GradientArena {
 
   /** Exchanges the gradients that were written to the arena; see {@link ExchangeResult}. */
   run(step: ExchangeStep): Promise<ExchangeResult> {
-    return this.line!.run(step);
+    return this.line.run(step);
   }
 
   /** {@link run}, asleep. */
   runSync(step: ExchangeStep): ExchangeResult {
-    return this.line!.runSync(step);
+    return this.line.runSync(step);
   }
 
   /** Gives the memory back. */
   close(): void {
-    this.line?.close();
-    this.line = undefined;
+    this.line.close();
     this.heap.release(this.block, this.bytes);
   }
 
