@@ -33,16 +33,16 @@ const options = yargs(process.argv.slice(2))
   .parseSync();
 
 async function main() {
-  const backend = await loadBackend();
-  const { tf } = backend;
   const ring = await connect();
   const say = line => ring.rank === 0 && console.log(line);
-  say(`${ring.worldSize} ranks, TensorFlow.js backend ${backend.name} (${backend.reason})`);
+  const { tf, name: backend } = await loadBackend({ log: say });
 
   const { train, test } = loadDigits(tf);
   const [x, y] = ring.shard(train.x, train.y);
   const data = { x, y, test };
-  say(`${train.x.shape[0]} training images, ${x.shape[0]} a rank; ${test.x.shape[0]} test images\n`);
+  say(
+    `${ring.worldSize} ranks; ${train.x.shape[0]} training images, ${x.shape[0]} a rank; ${test.x.shape[0]} test images\n`,
+  );
 
   const kinds = { dgc: dgc({ sparsity: SPARSITY }), dense: noCompression() };
   const results = { dgc: [], dense: [] };
@@ -51,7 +51,7 @@ async function main() {
       results[kind].push(await trainOnce(tf, ring, data, { kind, compression, seed, say }));
     }
   }
-  report(ring, backend.name, results, say);
+  report(ring, backend, results, say);
   await ring.close();
 }
 
@@ -121,7 +121,7 @@ function report(ring, backend, results, say) {
     compressionRatioAfterWarmUp: afterWarmUp,
     replicasIdentical: true,
   };
-  const row = (name, ...cells) => say(`${name.padEnd(30)}${cells.map(cell => cell.padStart(14)).join('')}`);
+  const row = (name, ...cells) => say(`${name.padEnd(31)}${cells.map(cell => cell.padStart(14)).join('')}`);
   say('');
   row(`${parameters.toLocaleString('en')} parameters, ${ring.worldSize} ranks`, 'dense', `DGC ${SPARSITY * 100} %`);
   row(`test accuracy, mean of ${options.seeds.length}`, percent(dense.accuracy), percent(compressed.accuracy));
