@@ -1,5 +1,6 @@
 import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
 import { protocolError } from '../wire/frame';
+import { barrier } from './all-gather';
 import { Chunks, type Range } from './chunks';
 import type { CollectiveCall } from './collective-call';
 import { ELEMENT_BYTES } from './element-type';
@@ -31,9 +32,15 @@ export async function reduceScatter(
   return new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]).chunk(call.rank);
 }
 
-/** From the root round the ring, segment by segment: N − 1 hops, n elements sent by each rank but the last. */
+/**
+ * From the root round the ring, segment by segment: N − 1 hops, n elements sent by each rank but the last.
+ *
+ * All ranks meet first. Else the root would send before the others are there to read, up to the end of every buffer, and
+ * a link that is not read lets no heartbeat through; and a root would never learn that others named another root.
+ */
 export async function broadcast(call: CollectiveCall, array: DenseArray, root: number): Promise<void> {
   if (call.worldSize === 1) return;
+  await barrier(call);
   const { memory } = call.context;
   const elementBytes = ELEMENT_BYTES[array.type];
   const chunks = new Chunks(array.elementCount, 1, elementBytes);

@@ -91,7 +91,8 @@ class CommThread {
           array.elementCount * ELEMENT_BYTES[array.type],
         );
         const elementCount = lengths === 'equal' ? array.elementCount : 0;
-        return this.collective(dense(Operation.AllGather, { ...array, elementCount }), call =>
+        const parameter = lengths === 'equal' ? 0 : 1; // else arrays of no elements could not be told from any length
+        return this.collective(dense(Operation.AllGather, { ...array, elementCount }, { parameter }), call =>
           allGather(call, bytes, lengths),
         );
       },
@@ -224,7 +225,7 @@ async function main(data: ThreadData): Promise<void> {
   /** After this nothing keeps the thread alive. */
   const end = async (how: End) => {
     if (how === 'leave') await thread?.close();
-    closeAllSockets();
+    await closeAllSockets();
     clearInterval(beat);
     port.close();
     Atomics.store(control, CONTROL.closed, 1);

@@ -305,13 +305,20 @@ export class Communicator {
     checkSparse(array);
     const { indices, values, elementCount } = array;
     const sizes = [indices.byteLength, values.byteLength, elementCount * 4];
-    const blocks = sizes.map(bytes => this.heap.allocate(bytes)) as [Pointer, Pointer, Pointer];
+    const blocks: Pointer[] = [];
     const release = () => blocks.forEach((block, i) => this.heap.release(block, sizes[i]!));
+    try {
+      for (const bytes of sizes) blocks.push(this.heap.allocate(bytes));
+    } catch (error) {
+      release(); // those that there was still room for
+      throw error;
+    }
+    const [indicesAt, valuesAt, output] = blocks as [Pointer, Pointer, Pointer];
     const { buffer } = this.heap.memory;
-    new Uint32Array(buffer, blocks[0], indices.length).set(indices);
-    new Float32Array(buffer, blocks[1], values.length).set(values);
-    const input = { indices: blocks[0], values: blocks[1], count: indices.length, elementCount, output: blocks[2] };
-    const result = () => new Float32Array(this.heap.memory.buffer, blocks[2], elementCount).slice();
+    new Uint32Array(buffer, indicesAt, indices.length).set(indices);
+    new Float32Array(buffer, valuesAt, values.length).set(values);
+    const input = { indices: indicesAt, values: valuesAt, count: indices.length, elementCount, output };
+    const result = () => new Float32Array(this.heap.memory.buffer, output, elementCount).slice();
     let used: R;
     try {
       used = use(input, result);

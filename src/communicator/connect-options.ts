@@ -31,17 +31,19 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1; // the longest that timers can wait
  */
 export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.ProcessEnv = process.env): ConnectOptions {
   const place = placeOf(input, env);
-  const transport = input.transport ?? env['GRADRING_TRANSPORT'] ?? 'auto';
-  if (!TRANSPORTS.includes(transport))
-    throw invalidArgument(`transport is '${transport}'; it must be one of ${TRANSPORTS.join(', ')}.`);
+  const transport = input.transport ?? (env['GRADRING_TRANSPORT'] || 'auto');
+  if (!TRANSPORTS.includes(transport)) {
+    throw wrongOption('transport', input.transport, 'GRADRING_TRANSPORT', transport, `one of ${TRANSPORTS.join(', ')}`);
+  }
   return {
     ...place,
-    timeoutMs: timeout('timeoutMs', input.timeoutMs, env['GRADRING_TIMEOUT_MS'], 300_000),
-    connectTimeoutMs: timeout('connectTimeoutMs', input.connectTimeoutMs, env['GRADRING_CONNECT_TIMEOUT_MS'], 60_000),
+    timeoutMs: timeout('timeoutMs', input.timeoutMs, 'GRADRING_TIMEOUT_MS', env, 300_000),
+    connectTimeoutMs: timeout('connectTimeoutMs', input.connectTimeoutMs, 'GRADRING_CONNECT_TIMEOUT_MS', env, 60_000),
     heartbeatTimeoutMs: timeout(
       'heartbeatTimeoutMs',
       input.heartbeatTimeoutMs,
-      env['GRADRING_HEARTBEAT_TIMEOUT_MS'],
+      'GRADRING_HEARTBEAT_TIMEOUT_MS',
+      env,
       10_000,
     ),
     transport: transport as TransportName,
@@ -74,12 +76,24 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
   }
 }
 
-function timeout(name: string, given: number | undefined, variable: string | undefined, otherwise: number): number {
-  const value = given ?? (variable === undefined || variable === '' ? otherwise : Number(variable));
+function timeout(
+  option: string,
+  given: number | undefined,
+  variable: string,
+  env: NodeJS.ProcessEnv,
+  otherwise: number,
+): number {
+  const value = given ?? Number(env[variable] || otherwise);
   if (!Number.isInteger(value) || value < 1 || value > MAX_TIMEOUT_MS) {
-    throw invalidArgument(
-      `${name} is ${given ?? variable}; it must be a whole number of milliseconds from 1 to ${MAX_TIMEOUT_MS}.`,
-    );
+    const allowed = `a whole number of milliseconds from 1 to ${MAX_TIMEOUT_MS}`;
+    throw wrongOption(option, given, variable, env[variable], allowed);
   }
   return value;
+}
+
+/** The error for an option that is wrong, or else for the variable that stands in for it. */
+function wrongOption(option: string, given: unknown, variable: string, text: unknown, allowed: string): GradringError {
+  return given !== undefined
+    ? invalidArgument(`${option} is '${String(given)}'; it must be ${allowed}.`)
+    : new GradringError('ERR_INVALID_ENVIRONMENT', `${variable} is '${String(text)}'; it must be ${allowed}.`);
 }

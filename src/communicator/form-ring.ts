@@ -43,8 +43,7 @@ export async function formRing(options: ConnectOptions, onFailure: (error: Gradr
     await within(connectTimeoutMs, transport.open(), rank);
     return transport;
   } catch (error) {
-    left?.close();
-    right?.close();
+    await Promise.all([left?.close(), right?.close()]);
     throw error;
   } finally {
     // The neighbour is connected: nobody needs the socket's file any more, and nothing is left behind by a kill.

@@ -114,7 +114,8 @@ export interface Kernels {
 
   /**
    * The momentum optimizer of TensorFlow, on an averaged dense gradient of float32: u ← m·u + g, then
-   * g ← u, or with Nesterov g ← g + m·u. Each operation is rounded to float32, m too.
+   * g ← u; or with Nesterov u ← m·(u + g), then g ← u + g, so that u means what it does in {@link Accumulation}, and a dense
+   * warm-up can hand it on. Each operation is rounded to float32, m too.
    */
   applyMomentum(gradient: Pointer, momentum: Pointer, elementCount: number, factor: number, nesterov: boolean): void;
 

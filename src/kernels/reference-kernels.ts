@@ -75,8 +75,8 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
       const u = float32(momentum, elementCount);
       const m = fround(factor);
       for (let i = 0; i < elementCount; i++) {
-        u[i] = fround(m * u[i]!) + g[i]!;
-        g[i] = nesterov ? g[i]! + fround(m * u[i]!) : u[i]!;
+        u[i] = nesterov ? m * fround(u[i]! + g[i]!) : fround(m * u[i]!) + g[i]!;
+        g[i] = nesterov ? u[i]! + g[i]! : u[i]!;
       }
     },
 

@@ -55,8 +55,8 @@ async function join(
     new Dealer({
       ipv6: masterAddr.includes(':'),
       linger: 1_000,
-      // Rank 0 tells who is missing; only if it is itself not there, the time runs out here.
-      receiveTimeout: timeoutMs + (rank === 0 ? 0 : 2_000),
+      // Rank 0's other half tells who is missing, to rank 0 too; only if there is no rank 0, the time runs out here.
+      receiveTimeout: timeoutMs + 2_000,
       reconnectInterval: 50,
       reconnectMaxInterval: 1_000,
     }),

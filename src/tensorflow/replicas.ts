@@ -87,10 +87,12 @@ export async function broadcastVariables(
   }
 }
 
-/** Averages float variables over the ranks. */
+/** Averages float variables over the ranks. Those that are equal everywhere (frozen layers') keep their bits. */
 export async function averageVariables(communicator: Communicator, variables: Variables): Promise<void> {
-  for (const variable of variables) {
-    if (variable.dtype !== 'float32') continue;
+  const hashes = await communicator.allGather(toBytes(variables.map(variable => hashOf([variable]))));
+  const byRank = hashes.map(bytes => fromBytes<string[]>(bytes));
+  for (const [i, variable] of variables.entries()) {
+    if (variable.dtype !== 'float32' || byRank.every(own => own[i] === byRank[0]![i])) continue;
     const data = (await variable.data()).slice() as Float32Array;
     assign(variable, await communicator.allReduce(data, { op: 'mean' }));
   }

@@ -16,8 +16,11 @@ import { RingOptimizer } from './ring-optimizer';
 export interface CallbackOptions {
   /** Raise the learning rate linearly from 1/worldSize of it to all of it over so many steps (Goyal et al., 2017). */
   readonly learningRateWarmUp?: { readonly steps: number };
-  /** Callbacks of your own, called after the ring's, so that they see averaged metrics and equal weights. */
-  readonly also?: readonly (tf.CustomCallbackArgs | tf.CustomCallback | tf.Callback | object)[];
+  /**
+   * Callbacks of your own (objects with some of the methods, or instances of tfjs's callback classes), called after the ring's,
+   * so that they see averaged metrics and equal weights.
+   */
+  readonly also?: readonly tf.CustomCallbackArgs[];
 }
 
 /**
@@ -77,6 +80,7 @@ export class RingCallback extends tf.Callback {
     for (const [i, name] of names.entries()) {
       const value = logs[name]!;
       values[i] = typeof value === 'number' ? value : (await value.data())[0]!;
+      tf.dispose(value); // its place in the logs is taken by the mean
     }
     await this.communicator.allReduce(values, { op: 'mean' });
     names.forEach((name, i) => {

@@ -66,8 +66,10 @@ export class RingOptimizer extends tf.Optimizer {
   private variables: tf.Variable[] = [];
   private arena: GradientArena | undefined;
   /** State from {@link setWeights}, until the first step tells of which variables. */
-  private restored: ReadonlyMap<string, Float32Array> | undefined;
+  private restored: ReadonlyMap<string, tf.TensorBuffer<tf.Rank>> | undefined;
   private epoch: number | undefined;
+  /** An asynchronous step is under way, and the arena is the comm thread's. */
+  private stepping = false;
   private total = { steps: 0, skippedSteps: 0, bytesSent: 0, denseBytes: 0, density: 1 };
 
   constructor(
@@ -77,7 +79,7 @@ export class RingOptimizer extends tf.Optimizer {
   ) {
     super();
     if (RingOptimizer.is(inner)) throw invalidArgument('The optimizer is wrapped already.');
-    if (!(inner instanceof tf.Optimizer)) {
+    if (inner == null || !(inner instanceof tf.Optimizer)) {
       throw invalidArgument(
         'ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9). (Is a second copy of @tensorflow/tfjs installed?)',
       );
@@ -127,6 +129,7 @@ export class RingOptimizer extends tf.Optimizer {
    *   may throw (see {@link Communicator}).
    */
   override applyGradients(gradients: Gradients): void {
+    this.checkIdle();
     const named = toNamedTensors(gradients);
     if (this.arena === undefined) {
       const greeting = this.prepare(named);
@@ -138,13 +141,19 @@ export class RingOptimizer extends tf.Optimizer {
 
   /** {@link applyGradients} without putting the thread to sleep. */
   async applyGradientsAsync(gradients: Gradients): Promise<void> {
-    const named = toNamedTensors(gradients);
-    if (this.arena === undefined) {
-      const greeting = this.prepare(named);
-      this.open(await this.communicator.allGather(greeting, { variableLength: true }));
+    this.checkIdle();
+    this.stepping = true;
+    try {
+      const named = toNamedTensors(gradients);
+      if (this.arena === undefined) {
+        const greeting = this.prepare(named);
+        this.open(await this.communicator.allGather(greeting, { variableLength: true }));
+      }
+      this.finish(await this.arena!.run(this.load(named)));
+      if (this.isVerificationDue()) this.verify(await this.communicator.allGather(toBytes(hashOf(this.variables))));
+    } finally {
+      this.stepping = false;
     }
-    this.finish(await this.arena!.run(this.load(named)));
-    if (this.isVerificationDue()) this.verify(await this.communicator.allGather(toBytes(hashOf(this.variables))));
   }
 
   /** `minimize` without putting the thread to sleep: `const cost = await optimizer.minimizeAsync(() => loss(), true)`. */
@@ -167,10 +176,16 @@ export class RingOptimizer extends tf.Optimizer {
   /** The step, this rank's u and v of every variable, and the inner optimizer's own state. */
   override async getWeights(): Promise<NamedTensor[]> {
     const arena = this.arena;
-    const own = this.variables.flatMap(({ name, shape }, i) => [
-      { name: momentumName(name), tensor: tf.tensor(arena!.momentum(i).slice(), shape) },
-      { name: residualName(name), tensor: tf.tensor(arena!.residual(i).slice(), shape) },
-    ]);
+    const own =
+      arena === undefined
+        ? [...(this.restored ?? [])].map(([name, buffer]) => ({
+            name,
+            tensor: tf.tensor(buffer.values.slice(), buffer.shape),
+          }))
+        : this.variables.flatMap(({ name, shape }, i) => [
+            { name: momentumName(name), tensor: tf.tensor(arena.momentum(i).slice(), shape) },
+            { name: residualName(name), tensor: tf.tensor(arena.residual(i).slice(), shape) },
+          ]);
     const step = { name: STEP_NAME, tensor: tf.scalar(this.total.steps, 'int32') };
     return [step, ...own, ...(this.takenOver === undefined ? await this.inner.getWeights() : [])];
   }
@@ -182,10 +197,13 @@ export class RingOptimizer extends tf.Optimizer {
       throw invalidArgument(`These are no weights of a RingOptimizer: '${STEP_NAME}' is missing.`);
     this.total = { ...this.total, steps: (await step.tensor.data())[0]! };
     const isOwn = ({ name }: NamedTensor) => name.endsWith(MOMENTUM_SUFFIX) || name.endsWith(RESIDUAL_SUFFIX);
-    const restored = new Map<string, Float32Array>();
-    for (const { name, tensor } of weights.filter(isOwn))
-      restored.set(name, (await tensor.data()).slice() as Float32Array);
-    this.restored = restored;
+    const restored = new Map<string, tf.TensorBuffer<tf.Rank>>();
+    for (const { name, tensor } of weights.filter(isOwn)) {
+      const values = (await tensor.data()).slice() as Float32Array;
+      restored.set(name, tf.buffer(tensor.shape, 'float32', values));
+    }
+    // Of an optimizer that has not taken a step there is nothing but the step.
+    this.restored = restored.size > 0 || this.total.steps > 0 ? restored : undefined;
     if (this.arena !== undefined) this.restore();
     if (this.takenOver === undefined)
       await this.inner.setWeights(weights.filter(weight => weight !== step && !isOwn(weight)));
@@ -204,6 +222,11 @@ export class RingOptimizer extends tf.Optimizer {
     super.dispose();
   }
 
+  private checkIdle(): void {
+    if (this.stepping)
+      throw invalidArgument('The optimizer is within a step: await applyGradientsAsync or minimizeAsync.');
+  }
+
   /** Learns from the first gradients which variables there are. Returns what the ranks must agree on. */
   private prepare(gradients: readonly NamedTensor[]): Uint8Array {
     this.variables = gradients.map(({ name }) => {
@@ -217,7 +240,7 @@ export class RingOptimizer extends tf.Optimizer {
     });
     return toBytes({
       variables: this.variables.map(describe),
-      options: { ...this.exchangeOptions(), onNonFinite: this.onNonFinite, inner: this.inner.getClassName() },
+      options: this.optionsToAgreeOn(),
       hash: hashOf(this.variables),
     } satisfies Greeting);
   }
@@ -225,9 +248,7 @@ export class RingOptimizer extends tf.Optimizer {
   private open(greetings: readonly Uint8Array[]): void {
     const all = greetings.map(bytes => fromBytes<Greeting>(bytes));
     checkDescriptions(all.map(({ variables }) => variables));
-    checkDescriptions(
-      all.map(({ options }) => Object.entries(options).map(([name, value]) => `${name} ${JSON.stringify(value)}`)),
-    );
+    checkOptions(all.map(({ options }) => options));
     checkHashes(
       all.map(({ hash }) => hash),
       'before the first step',
@@ -235,6 +256,17 @@ export class RingOptimizer extends tf.Optimizer {
     const variables = this.variables.map(({ name, shape }): VariableShape => ({ name, shape }));
     this.arena = this.communicator.openExchange({ variables, ...this.exchangeOptions() });
     this.restore();
+  }
+
+  private optionsToAgreeOn(): Record<string, unknown> {
+    return {
+      optimizer: this.inner.getClassName(),
+      learningRate: this.learningRate,
+      ...this.takenOver,
+      compression: this.compression,
+      onNonFinite: this.onNonFinite,
+      verifyEvery: this.verifyEvery,
+    };
   }
 
   private exchangeOptions() {
@@ -257,6 +289,11 @@ export class RingOptimizer extends tf.Optimizer {
       if (tensor == null) {
         segment.fill(0); // the loss did not depend on it this time
         return;
+      }
+      if (tensor.size !== segment.length) {
+        throw invalidArgument(
+          `The gradient of '${name}' has the shape [${tensor.shape.join(', ')}], and not that of the variable.`,
+        );
       }
       segment.set(tensor.dataSync<'float32'>());
       const sumOfSquares = this.communicator.kernels.sumOfSquares(segment.byteOffset, segment.length);
@@ -324,8 +361,8 @@ export class RingOptimizer extends tf.Optimizer {
   private restore(): void {
     if (this.restored === undefined) return;
     this.variables.forEach(({ name }, i) => {
-      const momentum = this.restored!.get(momentumName(name));
-      const residual = this.restored!.get(residualName(name));
+      const momentum = this.restored!.get(momentumName(name))?.values as Float32Array | undefined;
+      const residual = this.restored!.get(residualName(name))?.values as Float32Array | undefined;
       const segment = this.arena!.momentum(i);
       if (momentum?.length !== segment.length || residual?.length !== segment.length) {
         const words = `The restored optimizer state does not fit the model: it lacks '${name}', or has it in another shape.`;
@@ -354,15 +391,28 @@ const residualName = (variable: string) => variable + RESIDUAL_SUFFIX;
 
 function momentumOf(inner: tf.Optimizer): { momentum: number; nesterov: boolean } | undefined {
   const { momentum = 0, useNesterov = false } = inner.getConfig() as { momentum?: number; useNesterov?: boolean };
-  // By class name, for tfjs's `instanceof` says yes to all. A user's subclass has rules of its own, and keeps them.
-  switch (inner.getClassName()) {
-    case tf.MomentumOptimizer.className:
+  // Not by `instanceof`, to which tfjs says yes for all. A user's subclass has rules of its own, and keeps them.
+  switch (inner.constructor) {
+    case tf.MomentumOptimizer:
       return { momentum, nesterov: useNesterov };
-    case tf.SGDOptimizer.className:
+    case tf.SGDOptimizer:
       return { momentum: 0, nesterov: false };
     default:
       return undefined;
   }
+}
+
+/** @throws GradringError `ERR_MODEL_MISMATCH`, naming the first option that a rank has otherwise than rank 0. */
+function checkOptions(all: readonly Record<string, unknown>[]): void {
+  const first = all[0]!;
+  all.forEach((options, rank) => {
+    for (const name of Object.keys({ ...first, ...options })) {
+      const [expected, found] = [JSON.stringify(first[name]), JSON.stringify(options[name])];
+      if (found === expected) continue;
+      const words = `Ranks wrap their optimizers differently: ${name} is ${expected} on rank 0, but ${found} on rank ${rank}.`;
+      throw new GradringError('ERR_MODEL_MISMATCH', words, { rank });
+    }
+  });
 }
 
 function toNamedTensors(gradients: Gradients): NamedTensor[] {

@@ -15,7 +15,12 @@ export interface ShardPlace {
  * rows do not divide, the last ranks get a row from the start once more. The tensors are new; the inputs stay the caller's.
  */
 export function shardTensors<T extends TensorData[]>(data: T, place: ShardPlace): T {
-  const tensors = data.flatMap(each => (each instanceof tf.Tensor ? [each] : Object.values(each)));
+  const tensors = data.flatMap(each => (each instanceof tf.Tensor ? [each] : Object.values(each ?? {})));
+  if (tensors.length === 0 || tensors.some(tensor => !(tensor instanceof tf.Tensor))) {
+    throw invalidArgument(
+      'ring.shard takes a dataset, or tensors: one, an array of them, or a record of them by name.',
+    );
+  }
   const rows = tensors[0]?.shape[0];
   if (rows === undefined || tensors.some(tensor => tensor.shape[0] !== rows)) {
     const counts = tensors.map(tensor => tensor.shape[0] ?? 'no').join(', ');

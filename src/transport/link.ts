@@ -1,4 +1,4 @@
-import { Pair } from 'zeromq';
+import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../errors';
 import { closed, opened } from './open-sockets';
 
@@ -18,6 +18,9 @@ export interface LinkOptions {
   readonly heartbeatTimeoutMs: number;
 }
 
+/** How long a closed socket tries to deliver what it holds. */
+const LINGER_MS = 1_000;
+
 /**
  * One connection to one neighbour: a ZeroMQ PAIR socket, one end bound, the other connected. Messages arrive whole, in
  * order, at most once. A broken connection is never mended: what was in flight is lost, and the ring must know.
@@ -26,6 +29,10 @@ export class Link {
   private readonly unsettled = new Set<(error: GradringError) => void>();
   private sending: Promise<void> = Promise.resolve();
   private closed = false;
+  /** Tells of the socket's events. Kept here: asked again, a closed socket would try to make a new one. */
+  private observer: Observer | undefined;
+  /** Settles after the last event. */
+  private watched: Promise<void> = Promise.resolve();
 
   private constructor(
     private readonly socket: Pair,
@@ -57,14 +64,8 @@ export class Link {
 
   /** Begins to receive. To be called once. */
   start(events: LinkEvents): void {
-    this.socket.events.on('disconnect', () => {
-      this.isLost().then(
-        lost => {
-          if (lost && !this.closed) events.onLost();
-        },
-        () => undefined,
-      );
-    });
+    this.observer = this.socket.events;
+    this.watched = this.watch(this.observer, events).catch(() => undefined);
     void this.receive(events);
   }
 
@@ -78,14 +79,18 @@ export class Link {
     return sent;
   }
 
-  /** Closes at once; messages taken over are still delivered, for a moment. Waiting sends fail with `ERR_CLOSED`. */
-  close(): void {
-    if (this.closed) return;
-    this.closed = true;
-    closed(this);
-    this.socket.events.close();
-    this.socket.close();
-    this.interrupt(new GradringError('ERR_CLOSED', 'The link was closed.'));
+  /**
+   * Takes and sends nothing from now on; waiting sends fail with `ERR_CLOSED`. Settles when the messages that ZeroMQ took over
+   * are delivered, or their moment has passed, and the socket is gone.
+   */
+  async close(): Promise<void> {
+    if (!this.closed) {
+      this.closed = true;
+      closed(this);
+      this.socket.close();
+      this.interrupt(new GradringError('ERR_CLOSED', 'The link was closed.'));
+    }
+    await this.gone();
   }
 
   /**
@@ -95,6 +100,35 @@ export class Link {
   interrupt(error: GradringError): void {
     for (const reject of this.unsettled) reject(error);
     this.unsettled.clear();
+  }
+
+  /**
+   * Awaits the socket's events one by one, up to the last. ZeroMQ's I/O thread, which the whole process shares, would block
+   * for ever on an event that nobody takes, and the binding aborts a process whose thread ends with events open.
+   */
+  private async watch(observer: Observer, events: LinkEvents): Promise<void> {
+    let isLost = false;
+    for (;;) {
+      const { type } = await observer.receive();
+      if (type === 'end') return;
+      if (type !== 'disconnect' || isLost || this.closed) continue;
+      isLost = await this.isLost();
+      if (isLost && !this.closed) events.onLost();
+    }
+  }
+
+  /**
+   * Settles when the socket is gone, which its last event tells. Should that never come: when the socket has had its time
+   * to linger, no other can come any more either, and it is safe to stop listening.
+   */
+  private async gone(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const lingered = new Promise<void>(resolve => {
+      timer = setTimeout(resolve, LINGER_MS + 200);
+    });
+    await Promise.race([this.watched, lingered]);
+    clearTimeout(timer);
+    if (this.observer?.closed === false) this.observer.close();
   }
 
   private async receive(events: LinkEvents): Promise<void> {
@@ -147,7 +181,7 @@ function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParamete
     sendHighWaterMark: 64,
     receiveHighWaterMark: 64,
     // A last error or goodbye is given a moment to leave, but a dead peer must not hold up the end of the process.
-    linger: 1_000,
+    linger: LINGER_MS,
     reconnectInterval: -1,
     heartbeatInterval: Math.max(1, Math.floor(heartbeatTimeoutMs / 4)),
     heartbeatTimeout: heartbeatTimeoutMs,

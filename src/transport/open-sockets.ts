@@ -1,6 +1,6 @@
 /** A socket, or what closes one. */
 interface Closable {
-  close(): void;
+  close(): void | Promise<void>;
 }
 
 /**
@@ -20,8 +20,8 @@ export function closed(closable: Closable): void {
   open.delete(closable);
 }
 
-/** Closes all that is open. What was awaited fails. */
-export function closeAllSockets(): void {
-  for (const closable of open) closable.close();
+/** Closes all that is open, and settles when it is gone. What was awaited fails. */
+export async function closeAllSockets(): Promise<void> {
+  await Promise.all([...open].map(closable => closable.close()));
   open.clear();
 }

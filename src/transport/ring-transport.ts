@@ -134,8 +134,7 @@ export class RingTransport implements Transport {
       const sent = staying.map(link => link.send([goodbye]).catch(() => undefined));
       await Promise.race([Promise.all(sent), new Promise(resolve => setTimeout(resolve, 1_000).unref())]);
     }
-    this.left.close();
-    this.right.close();
+    await Promise.all([this.left.close(), this.right.close()]);
   }
 
   private get leftRank(): number {

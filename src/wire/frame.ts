@@ -1,6 +1,6 @@
 import * as flatbuffers from 'flatbuffers';
 import { crc32 } from 'node:zlib';
-import { GradringError, type SerializedError } from '../errors';
+import { type ErrorDetails, GradringError, type SerializedError } from '../errors';
 import { Frame as FrameTable } from './generated/frame';
 import { FrameHeader } from './generated/frame-header';
 import { FrameKind } from './generated/frame-kind';
@@ -190,23 +190,37 @@ export function checkedRoot<T extends { bb_pos: number }>(
 ): T {
   return checked(what, () => {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const table = view.getUint32(0, true);
-    const vtable = table - view.getInt32(table, true);
-    const vtableBytes = view.getUint16(vtable, true);
-    const tableBytes = view.getUint16(vtable + 2, true);
-    if (vtable + vtableBytes > bytes.length || table + tableBytes > bytes.length)
-      throw new RangeError('table cut short');
-    for (let slot = 4; slot + 2 <= vtableBytes; slot += 2) {
-      if (view.getUint16(vtable + slot, true) >= tableBytes && tableBytes > 0)
-        throw new RangeError('field past its table');
-    }
+    checkTable(bytes, view.getUint32(0, true));
     return getRoot(new flatbuffers.ByteBuffer(bytes));
   });
 }
 
+/** Checks that a table at that place lies within the bytes, and its fields within the table. Throws if not. */
+export function checkTable(bytes: Uint8Array, table: number): void {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const vtable = table - view.getInt32(table, true);
+  const vtableBytes = view.getUint16(vtable, true);
+  const tableBytes = view.getUint16(vtable + 2, true);
+  if (vtable + vtableBytes > bytes.length || table + tableBytes > bytes.length) throw new RangeError('table cut short');
+  for (let slot = 4; slot + 2 <= vtableBytes; slot += 2) {
+    if (view.getUint16(vtable + slot, true) >= tableBytes) throw new RangeError('field past its table');
+  }
+}
+
 function decodeError(text: string | null): SerializedError {
-  const error = checked('abort text', () => JSON.parse(text ?? '') as Partial<SerializedError>);
-  if (typeof error.code !== 'string' || typeof error.message !== 'string')
+  const error = checked('abort text', () => JSON.parse(text ?? '') as Partial<SerializedError> | null);
+  if (typeof error?.code !== 'string' || typeof error.message !== 'string' || !areDetails(error.details))
     throw protocolError('holds no valid abort text');
-  return { code: error.code, message: error.message, details: error.details ?? {} };
+  return { code: error.code, message: error.message, details: error.details };
+}
+
+function areDetails(details: unknown): details is ErrorDetails {
+  if (typeof details !== 'object' || details === null || Array.isArray(details)) return false;
+  const types: Record<keyof ErrorDetails, string> = {
+    rank: 'number',
+    operation: 'string',
+    step: 'number',
+    variable: 'string',
+  };
+  return Object.entries(details).every(([key, value]) => typeof value === types[key as keyof ErrorDetails]);
 }

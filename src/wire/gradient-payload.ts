@@ -89,7 +89,8 @@ export function decodeGradientPayload(
     let denseElements = 0;
     tensors.forEach(({ elementCount, dense }, t) => {
       const entry = table.tensors(t)!;
-      if (entry.bb_pos + TENSOR_ENTRY_BYTES > bytes.length) throw new RangeError('tensor entries cut short');
+      if (entry.bb_pos < 0 || entry.bb_pos + TENSOR_ENTRY_BYTES > bytes.length)
+        throw new RangeError('tensor entries cut short');
       const count = entry.count();
       if (
         entry.encoding() !== (dense ? Encoding.Dense : Encoding.Raw) ||
@@ -103,9 +104,9 @@ export function decodeGradientPayload(
     });
     const payload = {
       counts,
-      indices: table.indicesArray() ?? new Uint8Array(0),
-      values: table.valuesArray() ?? new Uint8Array(0),
-      dense: table.denseArray() ?? new Uint8Array(0),
+      indices: within(bytes, table.indicesArray()),
+      values: within(bytes, table.valuesArray()),
+      dense: within(bytes, table.denseArray()),
     };
     if (
       payload.indices.length !== pairs * 4 ||
@@ -117,6 +118,14 @@ export function decodeGradientPayload(
     checkEntries(payload, tensors);
     return payload;
   });
+}
+
+/** A stream, if it is a part of the message: the view could as well be of what lies beside it in the same buffer. */
+function within(bytes: Uint8Array, stream: Uint8Array | null): Uint8Array {
+  if (stream === null) return new Uint8Array(0);
+  const start = stream.byteOffset - bytes.byteOffset;
+  if (start < 0 || start + stream.length > bytes.length) throw new RangeError('stream cut short');
+  return stream;
 }
 
 function createStream(builder: flatbuffers.Builder, bytes: Uint8Array): flatbuffers.Offset {

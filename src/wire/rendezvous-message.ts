@@ -1,5 +1,5 @@
 import * as flatbuffers from 'flatbuffers';
-import { checked, checkedRoot, protocolError } from './frame';
+import { checked, checkedRoot, checkTable, protocolError } from './frame';
 import { Join } from './generated/join';
 import { Listening } from './generated/listening';
 import { Message } from './generated/message';
@@ -41,10 +41,16 @@ export function encodeRendezvousMessage(message: RendezvousMessage): Uint8Array 
  */
 export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
   const root = checkedRoot(bytes, 'rendezvous message', buffer => MessageTable.getRootAsRendezvousMessage(buffer));
+  const body = <T extends { bb_pos: number }>(empty: T): T => {
+    const table = root.message(empty) as T | null;
+    if (table === null) throw new RangeError('no message');
+    checkTable(bytes, table.bb_pos);
+    return table;
+  };
   return checked('rendezvous message', () => {
     switch (root.messageType()) {
       case Message.Join: {
-        const join = root.message(new Join()) as Join;
+        const join = body(new Join());
         return {
           kind: 'join' as const,
           protocolVersion: join.protocolVersion(),
@@ -55,20 +61,20 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
         };
       }
       case Message.Roster: {
-        const roster = root.message(new Roster()) as Roster;
+        const roster = body(new Roster());
         return { kind: 'roster' as const, hostIds: strings(roster.hostIdsLength(), i => roster.hostIds(i), bytes) };
       }
       case Message.Listening: {
-        const listening = root.message(new Listening()) as Listening;
+        const listening = body(new Listening());
         return { kind: 'listening' as const, rank: listening.rank(), endpoint: listening.endpoint() ?? '' };
       }
       case Message.Start: {
-        const start = root.message(new Start()) as Start;
+        const start = body(new Start());
         const endpoints = strings(start.endpointsLength(), i => start.endpoints(i), bytes);
         return { kind: 'start' as const, ringId: start.ringId(), endpoints };
       }
       case Message.Refuse: {
-        const refuse = root.message(new Refuse()) as Refuse;
+        const refuse = body(new Refuse());
         return { kind: 'refuse' as const, code: refuse.code() ?? '', message: refuse.message() ?? '' };
       }
       default:
@@ -109,8 +115,17 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
   }
 }
 
-/** A vector of strings whose length is believed only as far as the bytes could hold it. */
+/**
+ * A vector of strings, whose length is believed only as far as the bytes could hold it; and so are the lengths of the
+ * strings, for all offsets could point to one long string.
+ */
 function strings(length: number, at: (i: number) => string | null, bytes: Uint8Array): string[] {
-  if (length * 4 > bytes.length) throw new RangeError('more strings than bytes');
-  return Array.from({ length }, (_, i) => at(i) ?? '');
+  if (length < 0 || length * 4 > bytes.length) throw new RangeError('more strings than bytes');
+  let characters = 0;
+  return Array.from({ length }, (_, i) => {
+    const text = at(i) ?? '';
+    characters += text.length;
+    if (characters > bytes.length) throw new RangeError('more text than bytes');
+    return text;
+  });
 }

@@ -325,8 +325,8 @@ describe.each(IMPLEMENTATIONS)('%s kernels', (_, make) => {
     expect([...float32At(memory, momentum, 2)]).toEqual([6, 12]);
     float32At(memory, gradient, 2).set([1, 2]);
     kernels.applyMomentum(gradient, momentum, 2, 0.5, true);
-    expect([...float32At(memory, momentum, 2)]).toEqual([4, 8]);
-    expect([...float32At(memory, gradient, 2)]).toEqual([3, 6]);
+    expect([...float32At(memory, momentum, 2)]).toEqual([3.5, 7]);
+    expect([...float32At(memory, gradient, 2)]).toEqual([4.5, 9]);
   });
 });
 

@@ -6,15 +6,17 @@ function momentumLoop(nesterov: bool, gradient: usize, momentum: usize, elementC
   let at: usize = 0;
   for (; at < (bytes & ~15); at += 16) {
     const g = v128.load(gradient + at);
-    const u = f32x4.add(f32x4.mul(factors, v128.load(momentum + at)), g);
+    const u = nesterov
+      ? f32x4.mul(factors, f32x4.add(v128.load(momentum + at), g))
+      : f32x4.add(f32x4.mul(factors, v128.load(momentum + at)), g);
     v128.store(momentum + at, u);
-    v128.store(gradient + at, nesterov ? f32x4.add(g, f32x4.mul(factors, u)) : u);
+    v128.store(gradient + at, nesterov ? f32x4.add(u, g) : u);
   }
   for (; at < bytes; at += 4) {
     const g = load<f32>(gradient + at);
-    const u: f32 = factor * load<f32>(momentum + at) + g;
+    const u: f32 = nesterov ? factor * (load<f32>(momentum + at) + g) : factor * load<f32>(momentum + at) + g;
     store<f32>(momentum + at, u);
-    store<f32>(gradient + at, nesterov ? g + factor * u : u);
+    store<f32>(gradient + at, nesterov ? u + g : u);
   }
 }
 

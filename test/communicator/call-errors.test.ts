@@ -1,0 +1,181 @@
+import type { Communicator, NumericArray } from '../../src/communicator/communicator';
+import type { GradringError } from '../../src/errors';
+import { closeRing, connectRing, failureOf } from '../support/rings';
+
+const open: Communicator[] = [];
+const ringOf = async (...args: Parameters<typeof connectRing>) => {
+  const ring = await connectRing(...args);
+  open.push(...ring);
+  return ring;
+};
+afterEach(() => closeRing(open.splice(0)));
+
+const matching = (words: RegExp) => expect.stringMatching(words) as string;
+const floats = (length: number) => new Float32Array(length);
+
+/** Every collective, called in a sound way. */
+const COLLECTIVES: [string, (rank: Communicator) => Promise<unknown>, (rank: Communicator) => unknown][] = [
+  ['allReduce', rank => rank.allReduce(floats(8)), rank => rank.allReduceSync(floats(8))],
+  ['allGather', rank => rank.allGather(floats(8)), rank => rank.allGatherSync(floats(8))],
+  ['reduceScatter', rank => rank.reduceScatter(floats(8)), rank => rank.reduceScatterSync(floats(8))],
+  ['broadcast', rank => rank.broadcast(floats(8)), rank => rank.broadcastSync(floats(8))],
+  ['barrier', rank => rank.barrier(), rank => rank.barrierSync()],
+  [
+    'sparseAllReduce',
+    rank => rank.sparseAllReduce(sparse([1], [1])),
+    rank => rank.sparseAllReduceSync(sparse([1], [1])),
+  ],
+];
+
+function sparse(indices: number[], values: number[], elementCount = 8) {
+  return { indices: Uint32Array.from(indices), values: Float32Array.from(values), elementCount };
+}
+
+function thrownBy(call: () => unknown): GradringError {
+  try {
+    call();
+  } catch (error) {
+    return error as GradringError;
+  }
+  throw new Error('It was to throw.');
+}
+
+describe('wrong arguments', () => {
+  let ring: Communicator[];
+  beforeAll(async () => {
+    ring = await connectRing(2);
+  });
+  afterAll(() => closeRing(ring));
+
+  const ints = Int32Array.of(1, 2);
+  const array = (value: unknown) => value as NumericArray;
+
+  // prettier-ignore
+  test.each<[string, (rank: Communicator) => Promise<unknown>, (rank: Communicator) => unknown, RegExp]>([
+    ['a mean of int32', r => r.allReduce(ints, { op: 'mean' }), r => r.allReduceSync(ints, { op: 'mean' }), /mean of int32/],
+    ['a mean of uint8', r => r.reduceScatter(Uint8Array.of(1), { op: 'mean' }), r => r.reduceScatterSync(Uint8Array.of(1), { op: 'mean' }), /mean of uint8/],
+    ['an unknown op', r => r.allReduce(ints, { op: 'product' as never }), r => r.allReduceSync(ints, { op: 'product' as never }), /op is 'product'.*sum, mean, min, max/],
+    ['a root that is no rank', r => r.broadcast(ints, { root: 2 }), r => r.broadcastSync(ints, { root: 2 }), /root is 2.*0 … 1/],
+    ['a negative root', r => r.broadcast(ints, { root: -1 }), r => r.broadcastSync(ints, { root: -1 }), /root is -1/],
+    ['a root that is not whole', r => r.broadcast(ints, { root: 0.5 }), r => r.broadcastSync(ints, { root: 0.5 }), /root is 0.5/],
+    ['a plain array', r => r.allReduce(array([1, 2])), r => r.allReduceSync(array([1, 2])), /Float32Array, Float64Array/],
+    ['an Int16Array', r => r.allGather(array(new Int16Array(2))), r => r.allGatherSync(array(new Int16Array(2))), /Float32Array/],
+    ['nothing', r => r.broadcast(array(undefined)), r => r.broadcastSync(array(undefined)), /Float32Array/],
+    ['an index past the end', r => r.sparseAllReduce(sparse([8], [1])), r => r.sparseAllReduceSync(sparse([8], [1])), /Index 0 is 8/],
+    ['a repeated index', r => r.sparseAllReduce(sparse([3, 3], [1, 1])), r => r.sparseAllReduceSync(sparse([3, 3], [1, 1])), /Index 1 is 3.*ascend/],
+    ['descending indices', r => r.sparseAllReduce(sparse([3, 2], [1, 1])), r => r.sparseAllReduceSync(sparse([3, 2], [1, 1])), /ascend/],
+    ['fewer values than indices', r => r.sparseAllReduce(sparse([1, 2], [1])), r => r.sparseAllReduceSync(sparse([1, 2], [1])), /2 indices but 1 values/],
+    ['NaN', r => r.sparseAllReduce(sparse([1], [NaN])), r => r.sparseAllReduceSync(sparse([1], [NaN])), /Value 0 is NaN/],
+    ['infinity', r => r.sparseAllReduce(sparse([1], [-Infinity])), r => r.sparseAllReduceSync(sparse([1], [-Infinity])), /Value 0 is -Infinity/],
+    ['a length that is not whole', r => r.sparseAllReduce(sparse([], [], 1.5)), r => r.sparseAllReduceSync(sparse([], [], 1.5)), /elementCount is 1.5/],
+    ['plain indices', r => r.sparseAllReduce({ ...sparse([], []), indices: [1] as never }), r => r.sparseAllReduceSync({ ...sparse([], []), indices: [1] as never }), /Uint32Array/],
+  ])('%s: told before anything is sent', async (_, call, callSync, words) => {
+    const expected = { code: 'ERR_INVALID_ARGUMENT', message: matching(words) };
+    expect(await failureOf(call(ring[0]!))).toMatchObject(expected);
+    expect(thrownBy(() => callSync(ring[0]!))).toMatchObject(expected);
+    // The ring is as good as before.
+    const sums = await Promise.all(ring.map(rank => rank.allReduce(Int32Array.of(1))));
+    expect(sums).toEqual([Int32Array.of(2), Int32Array.of(2)]);
+  });
+});
+
+describe('a closed communicator', () => {
+  test.each([1, 2])('takes no calls, in a ring of %i, and may be closed twice', async worldSize => {
+    const ring = await ringOf(worldSize);
+    await Promise.all(ring.flatMap(rank => [rank.close(), rank.close()]));
+    for (const [, call, callSync] of COLLECTIVES) {
+      expect(await failureOf(call(ring[0]!))).toMatchObject({ code: 'ERR_CLOSED' });
+      expect(thrownBy(() => callSync(ring[0]!))).toMatchObject({ code: 'ERR_CLOSED' });
+    }
+    await ring[0]!.close();
+  });
+
+  test('finishes what was called before', async () => {
+    const ring = await ringOf(3);
+    const sums = ring.map(rank => rank.allReduce(floats(100_000).fill(1)));
+    await closeRing(ring);
+    for (const sum of await Promise.all(sums)) expect(sum.every(value => value === 3)).toBe(true);
+  });
+});
+
+describe('ranks that call different things', () => {
+  const sum = (length: number) => (rank: Communicator) => rank.allReduce(floats(length));
+
+  // prettier-ignore
+  test.each<[string, (rank: Communicator) => Promise<unknown>, (rank: Communicator) => Promise<unknown>, string, string]>([
+    ['operations', sum(8), rank => rank.barrier(), 'allReduce(sum, float32[8])', 'barrier()'],
+    ['lengths', sum(8), sum(9), 'allReduce(sum, float32[8])', 'allReduce(sum, float32[9])'],
+    ['long arrays', sum(1_000_000), sum(999_999), 'allReduce(sum, float32[1000000])', 'allReduce(sum, float32[999999])'],
+    ['lengths, of which one is 0', sum(8), sum(0), 'allReduce(sum, float32[8])', 'allReduce(sum, float32)'],
+    ['types', sum(8), rank => rank.allReduce(new Int32Array(8)), 'allReduce(sum, float32[8])', 'allReduce(sum, int32[8])'],
+    ['reductions', sum(8), rank => rank.allReduce(floats(8), { op: 'max' }), 'allReduce(sum, float32[8])', 'allReduce(max, float32[8])'],
+    ['halves', sum(8), rank => rank.reduceScatter(floats(8)), 'allReduce(sum, float32[8])', 'reduceScatter(sum, float32[8])'],
+    ['roots', rank => rank.broadcast(floats(8), { root: 1 }), rank => rank.broadcast(floats(8), { root: 2 }), 'broadcast(float32[8], root 1)', 'broadcast(float32[8], root 2)'],
+    ['gathers of variable length', rank => rank.allGather(floats(0)), rank => rank.allGather(floats(0), { variableLength: true }), 'allGather(float32)', 'allGather(float32)'],
+    ['sparse lengths', rank => rank.sparseAllReduce(sparse([1], [1], 8)), rank => rank.sparseAllReduce(sparse([1], [1], 9)), 'sparseAllReduce(sum, float32[8])', 'sparseAllReduce(sum, float32[9])'],
+  ])('%s: all ranks are told who called what', async (_, usual, other, usualWords, otherWords) => {
+    for (const odd of [0, 2]) {
+      const ring = await ringOf(3);
+      const errors = await Promise.all(ring.map(rank => failureOf(rank.rank === odd ? other(rank) : usual(rank))));
+      for (const error of errors) {
+        expect(error.code).toBe('ERR_COLLECTIVE_MISMATCH');
+        expect(error.message).toContain(usualWords);
+        expect(error.message).toContain(otherWords);
+        expect(error.message).toMatch(/rank \d called .* as its collective 0, rank \d called/);
+      }
+    }
+  });
+});
+
+describe('a rank that does not come', () => {
+  test.each(COLLECTIVES)('to %s lets the others run into the deadline, at once the later calls', async (name, call) => {
+    const ring = await ringOf(3, { timeoutMs: 300 });
+    const present = ring.slice(0, 2);
+    for (const error of await Promise.all(present.map(rank => failureOf(call(rank))))) {
+      expect(error).toMatchObject({ code: 'ERR_TIMEOUT', message: matching(/300 ms/) });
+      expect(error.details.operation).toContain(name);
+    }
+    // What the late rank calls may begin before it has heard of the failure, but it ends alike.
+    expect(await failureOf(ring[2]!.barrier())).toMatchObject({ code: 'ERR_TIMEOUT' });
+    for (const rank of ring) {
+      const expected = { code: 'ERR_TIMEOUT', message: matching(/has failed and cannot be used any more/) };
+      expect(await failureOf(rank.barrier())).toMatchObject(expected);
+      expect(thrownBy(() => rank.allReduceSync(floats(4)))).toMatchObject(expected);
+    }
+  });
+
+  test('to a broadcast of more than the buffers hold: likewise, and when it is only late, nothing happens', async () => {
+    const root = await ringOf(2, { timeoutMs: 500 });
+    expect(await failureOf(root[0]!.broadcast(floats(30e6)))).toMatchObject({ code: 'ERR_TIMEOUT' });
+
+    const [first, second] = await ringOf(2, { heartbeatTimeoutMs: 300 });
+    const early = first!.broadcast(floats(30e6).fill(5));
+    await new Promise(resolve => setTimeout(resolve, 1_500));
+    expect((await second!.broadcast(floats(30e6))).at(-1)).toBe(5);
+    await early;
+  });
+});
+
+describe('a rank that leaves', () => {
+  test.each(COLLECTIVES)('while others wait in %s fails them, and is named', async (_, call) => {
+    const ring = await ringOf(4);
+    const waiting = ring.filter(rank => rank.rank !== 2).map(rank => failureOf(call(rank)));
+    await new Promise(resolve => setTimeout(resolve, 20));
+    await ring[2]!.close();
+    for (const error of await Promise.all(waiting)) {
+      expect(error).toMatchObject({ code: 'ERR_PEER_LOST', rank: 2, message: matching(/Rank 2 .*has left the ring/) });
+    }
+  });
+
+  test('after its last collective lets the others finish it', async () => {
+    const ring = await ringOf(4);
+    const sums = await Promise.all(
+      ring.map(async rank => {
+        const sum = await rank.allReduce(floats(50_000).fill(rank.rank));
+        await rank.close();
+        return sum;
+      }),
+    );
+    for (const sum of sums) expect(sum.every(value => value === 6)).toBe(true);
+  });
+});

@@ -1,0 +1,147 @@
+import { createServer } from 'node:net';
+import { Communicator } from '../../src/communicator/communicator';
+import { type ConnectInput, resolveConnectOptions } from '../../src/communicator/connect-options';
+import type { GradringError } from '../../src/errors';
+import { closeRing, failureOf, freePort } from '../support/rings';
+
+describe('what a rank is told', () => {
+  const errorOf = (input: ConnectInput, env: NodeJS.ProcessEnv): Partial<GradringError> => {
+    try {
+      return { message: `accepted as ${JSON.stringify(resolveConnectOptions(input, env))}` };
+    } catch (error) {
+      return error as GradringError;
+    }
+  };
+
+  test.each<[NodeJS.ProcessEnv, RegExp]>([
+    [{ RANK: '0', WORLD_SIZE: '0' }, /WORLD_SIZE is '0'/],
+    [{ RANK: '2', WORLD_SIZE: '2' }, /RANK is 2.*WORLD_SIZE is 2.*0 … 1/],
+    [{ RANK: '-1', WORLD_SIZE: '2' }, /RANK is '-1'/],
+    [{ RANK: '1' }, /RANK is set but WORLD_SIZE is not/],
+    [{ RANK: '1', WORLD_SIZE: '' }, /RANK is set but WORLD_SIZE is not/],
+    [{ WORLD_SIZE: '2' }, /WORLD_SIZE is set but RANK is not/],
+    [{ RANK: 'one', WORLD_SIZE: '2' }, /RANK is 'one'/],
+    [{ RANK: '0', WORLD_SIZE: '1e1' }, /WORLD_SIZE is '1e1'/],
+    [{ RANK: '0', WORLD_SIZE: '1.5' }, /WORLD_SIZE is '1.5'/],
+    [{ RANK: '0', WORLD_SIZE: '70000' }, /WORLD_SIZE is '70000'/],
+    [{ RANK: '0', WORLD_SIZE: '2', LOCAL_RANK: 'x' }, /LOCAL_RANK is 'x'/],
+    [{ RANK: '0', WORLD_SIZE: '2', MASTER_PORT: '0' }, /MASTER_PORT is '0'/],
+    [{ RANK: '0', WORLD_SIZE: '2', MASTER_PORT: '65536' }, /MASTER_PORT is '65536'/],
+    [{ GRADRING_TIMEOUT_MS: 'soon' }, /GRADRING_TIMEOUT_MS is 'soon'/],
+    [{ GRADRING_CONNECT_TIMEOUT_MS: '-5' }, /GRADRING_CONNECT_TIMEOUT_MS is '-5'/],
+    [{ GRADRING_HEARTBEAT_TIMEOUT_MS: '1e99' }, /GRADRING_HEARTBEAT_TIMEOUT_MS is '1e99'/],
+    [{ GRADRING_TRANSPORT: 'pigeon' }, /GRADRING_TRANSPORT is 'pigeon'/],
+  ])('by an environment of %j is refused', (env, words) => {
+    const error = errorOf({}, env);
+    expect(error.message).toMatch(words);
+    expect(error.code).toBe('ERR_INVALID_ENVIRONMENT');
+  });
+
+  test.each<[ConnectInput, RegExp]>([
+    [{ rank: 0, worldSize: 0 }, /WORLD_SIZE is '0'/],
+    [{ rank: 3, worldSize: 3 }, /RANK is 3/],
+    [{ rank: 1 }, /WORLD_SIZE is not/],
+    [{ rank: NaN, worldSize: 3 }, /RANK is 'NaN'/],
+    [{ rank: 0.5, worldSize: 3 }, /RANK is '0.5'/],
+    [{ rank: 0, worldSize: 2, masterPort: 1e6 }, /MASTER_PORT/],
+    [{ timeoutMs: 0 }, /timeoutMs is '0'/],
+    [{ timeoutMs: 1.5 }, /timeoutMs is '1.5'/],
+    [{ connectTimeoutMs: Infinity }, /connectTimeoutMs is 'Infinity'/],
+    [{ heartbeatTimeoutMs: -1 }, /heartbeatTimeoutMs is '-1'/],
+    [{ timeoutMs: '5' as never }, /timeoutMs is '5'/],
+    [{ timeoutMs: 2 ** 31 }, /timeoutMs is '2147483648'/],
+    [{ transport: 'pigeon' as never }, /transport is 'pigeon'.*auto, tcp, ipc/],
+  ])('by options of %j is refused', (input, words) => {
+    const error = errorOf(input, {});
+    expect(error.message).toMatch(words);
+    expect(error.code).toBe('ERR_INVALID_ARGUMENT');
+  });
+
+  test('by options wins over the environment, and nothing makes a ring of one', () => {
+    const env = { RANK: '1', WORLD_SIZE: '4', LOCAL_RANK: '1', GRADRING_TIMEOUT_MS: '7', GRADRING_TRANSPORT: '' };
+    expect(resolveConnectOptions({ rank: 2, timeoutMs: 9 }, env)).toMatchObject({
+      ...{ rank: 2, worldSize: 4, localRank: 2, timeoutMs: 9, transport: 'auto' },
+    });
+    expect(resolveConnectOptions({}, env)).toMatchObject({ rank: 1, localRank: 1, timeoutMs: 7 });
+    expect(resolveConnectOptions({}, {})).toMatchObject({ rank: 0, worldSize: 1, timeoutMs: 300_000 });
+  });
+
+  test('is checked before anything is opened', async () => {
+    expect(await failureOf(Communicator.connect({ rank: 2, worldSize: 2 }))).toMatchObject({
+      code: 'ERR_INVALID_ARGUMENT',
+    });
+  });
+});
+
+describe('the rendezvous', () => {
+  const joinAll = (worldSize: number, masterPort: number, ranks: number[], more: ConnectInput = {}) =>
+    ranks.map(rank => Communicator.connect({ rank, worldSize, masterPort, connectTimeoutMs: 30_000, ...more }));
+
+  /** Lets a stray process try to join, then the rest of the ring, which must not have taken notice. */
+  const strayFailure = async (stray: ConnectInput): Promise<GradringError> => {
+    const masterPort = await freePort();
+    const early = joinAll(3, masterPort, [0, 1]);
+    // Rank 1 must be known before its double comes. Joining takes some ten milliseconds here.
+    await new Promise(resolve => setTimeout(resolve, 1_000));
+    const error = await failureOf(Communicator.connect({ rank: 2, worldSize: 3, masterPort, ...stray }));
+    const ring = await Promise.all([...early, ...joinAll(3, masterPort, [2])]);
+    const sums = await Promise.all(ring.map(rank => rank.allReduce(Int32Array.of(rank.rank + 1))));
+    expect(sums).toEqual([Int32Array.of(6), Int32Array.of(6), Int32Array.of(6)]);
+    await closeRing(ring);
+    return error;
+  };
+
+  test('refuses a rank that has come already, and the ring still forms', async () => {
+    expect(await strayFailure({ rank: 1 })).toMatchObject({
+      code: 'ERR_RANK_TAKEN',
+      message: expect.stringMatching(/rank 1 of 3/) as string,
+    });
+  });
+
+  test('refuses another world size, and the ring still forms', async () => {
+    expect(await strayFailure({ worldSize: 4 })).toMatchObject({
+      code: 'ERR_RENDEZVOUS_REFUSED',
+      message: expect.stringMatching(/Rank 2 has WORLD_SIZE 4, rank 0 has 3/) as string,
+    });
+  });
+
+  test('refuses another run, and the ring still forms', async () => {
+    expect(await strayFailure({ runId: 'other' })).toMatchObject({
+      code: 'ERR_RENDEZVOUS_REFUSED',
+      message: expect.stringMatching(/run 'other'/) as string,
+    });
+  });
+
+  test('tells every rank which ones did not come', async () => {
+    const joining = joinAll(5, await freePort(), [0, 1, 3], { connectTimeoutMs: 1_000 });
+    for (const error of await Promise.all(joining.map(failureOf))) {
+      expect(error).toMatchObject({
+        code: 'ERR_RENDEZVOUS_TIMEOUT',
+        message: expect.stringMatching(/Of 5 ranks, ranks 2, 4 did not come .* 1000 ms/) as string,
+      });
+    }
+  });
+
+  test('fails when rank 0 is not there, and says so', async () => {
+    const joining = joinAll(3, await freePort(), [1, 2], { connectTimeoutMs: 500 });
+    for (const error of await Promise.all(joining.map(failureOf))) {
+      expect(error).toMatchObject({
+        ...{ code: 'ERR_RENDEZVOUS_TIMEOUT', rank: 0 },
+        message: expect.stringMatching(/Is rank 0 running.*MASTER_ADDR/) as string,
+      });
+    }
+  });
+
+  test('fails at once on rank 0 when the port is in use', async () => {
+    const server = createServer();
+    const masterPort = await new Promise<number>(resolve => {
+      server.listen(0, '127.0.0.1', () => resolve((server.address() as { port: number }).port));
+    });
+    const error = await failureOf(Communicator.connect({ rank: 0, worldSize: 2, masterPort }));
+    expect(error).toMatchObject({
+      code: 'ERR_ADDRESS_IN_USE',
+      message: expect.stringContaining(`Port ${masterPort} is in use`) as string,
+    });
+    await new Promise(resolve => server.close(resolve));
+  });
+});

@@ -1,0 +1,141 @@
+import { Communicator } from '../../src/communicator/communicator';
+import type { GradientArena, VariableShape } from '../../src/communicator/gradient-arena';
+import type { ExchangeResult } from '../../src/communicator/thread-protocol';
+import { dgc } from '../../src/compression/dgc-options';
+import { findFreePort } from '../../src/launcher/master-port';
+
+// The gradients are small multiples of 1/16, the momentum is 1/2 and the ranks are four: no sum ever rounds, so its order,
+// in which the two ways of travel differ, does not matter, and the results must be the same bits.
+const RANKS = 4;
+const STEPS = 4;
+const ELEMENTS = 4096;
+const MATRIX: VariableShape = { name: 'matrix', shape: [64, 64] };
+/** Dense, and so large that its bytes make the dense ring the cheaper way for all. */
+const HEAVY: VariableShape = { name: 'heavy', shape: [50_000] };
+const COMPRESSION = dgc({ sparsity: 0.9, warmUpEpochs: 0 });
+
+let ring: Communicator[];
+
+beforeAll(async () => {
+  const masterPort = await findFreePort('127.0.0.1');
+  const place = (rank: number) => ({ rank, worldSize: RANKS, masterAddr: '127.0.0.1', masterPort, runId: 'exchange' });
+  ring = await Promise.all(Array.from({ length: RANKS }, (_, rank) => Communicator.connect(place(rank))));
+});
+
+afterAll(() => Promise.all(ring.map(communicator => communicator.close())));
+
+interface Rank {
+  readonly updates: number[][];
+  readonly momentum: number[];
+  readonly residual: number[];
+  readonly results: readonly ExchangeResult[];
+}
+
+const gradientOf = (rank: number, step: number) =>
+  Float32Array.from({ length: ELEMENTS }, (_, i) => (((i * 7919 + rank * 104_729 + step * 1299) % 257) - 128) / 16);
+
+async function exchange(variables: readonly VariableShape[], nesterov: boolean): Promise<readonly Rank[]> {
+  return Promise.all(
+    ring.map(async (communicator, rank) => {
+      const arena: GradientArena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov });
+      const updates: number[][] = [];
+      const results: ExchangeResult[] = [];
+      for (let step = 0; step < STEPS; step++) {
+        variables.forEach((_, i) => arena.gradient(i).fill(rank));
+        arena.gradient(0).set(gradientOf(rank, step));
+        results.push(await arena.run({ density: 0.1, momentumFactor: 0.5, sumOfSquares: 1, nonFiniteTensor: -1 }));
+        updates.push([...arena.gradient(0)]);
+      }
+      const state = { momentum: [...arena.momentum(0)], residual: [...arena.residual(0)] };
+      arena.close();
+      return { updates, results, ...state };
+    }),
+  );
+}
+
+describe.each([false, true])('the two ways of travel, nesterov %s', nesterov => {
+  let sparse: readonly Rank[];
+  let dense: readonly Rank[];
+
+  beforeAll(async () => {
+    sparse = await exchange([MATRIX], nesterov);
+    dense = await exchange([MATRIX, HEAVY], nesterov);
+  });
+
+  test('both were taken', () => {
+    // The all-gather sends 3 payloads of 410 entries, about 10 kB; the dense ring at least 2 · 3/4 of all bytes.
+    for (const { results } of sparse) for (const { bytesSent } of results) expect(bytesSent).toBeLessThan(15_000);
+    const wholeRing = 1.5 * (ELEMENTS + 50_000) * 4;
+    for (const { results } of dense) {
+      for (const { bytesSent } of results) {
+        expect(bytesSent).toBeGreaterThanOrEqual(wholeRing);
+        expect(bytesSent).toBeLessThan(wholeRing * 1.05); // the all-gather would have sent twice as much
+      }
+    }
+  });
+
+  test('they give the same updates, on all ranks', () => {
+    const [{ updates }] = sparse as [Rank];
+    const sent = updates[0]!.filter(value => value !== 0).length;
+    expect(sent).toBeGreaterThanOrEqual(410); // what one rank sends; the others add theirs
+    expect(sent).toBeLessThanOrEqual(4 * 410);
+    for (const rank of [...sparse, ...dense]) expect(rank.updates).toEqual(updates);
+  });
+
+  test('they leave the same momentum and residual, each rank its own', () => {
+    expect(dense.map(({ momentum }) => momentum)).toEqual(sparse.map(({ momentum }) => momentum));
+    expect(dense.map(({ residual }) => residual)).toEqual(sparse.map(({ residual }) => residual));
+    for (const { momentum, residual } of sparse) {
+      expect(residual.filter(value => value === 0).length).toBeGreaterThanOrEqual(410); // masked where just sent
+      for (const [i, v] of residual.entries()) if (v !== 0) expect(Number.isFinite(momentum[i])).toBe(true);
+    }
+    expect(sparse[1]!.residual).not.toEqual(sparse[0]!.residual);
+  });
+
+  test('nothing is lost: without momentum, sent and kept add up to all gradients', async () => {
+    const ranks = await Promise.all(
+      ring.map(async (communicator, rank) => {
+        const arena = communicator.openExchange({ variables: [MATRIX], compression: COMPRESSION, nesterov });
+        const received = new Float64Array(ELEMENTS);
+        for (let step = 0; step < STEPS; step++) {
+          arena.gradient(0).set(gradientOf(rank, step));
+          await arena.run({ density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 });
+          arena.gradient(0).forEach((value, i) => (received[i]! += value * RANKS));
+        }
+        const residual = [...arena.residual(0)];
+        arena.close();
+        return { received, residual };
+      }),
+    );
+    const given = new Float64Array(ELEMENTS);
+    for (let rank = 0; rank < RANKS; rank++) {
+      for (let step = 0; step < STEPS; step++) gradientOf(rank, step).forEach((value, i) => (given[i]! += value));
+    }
+    const kept = (i: number) => ranks.reduce((sum, { residual }) => sum + residual[i]!, 0);
+    expect([...ranks[0]!.received].map((sent, i) => sent + kept(i))).toEqual([...given]);
+  });
+});
+
+describe('a gradient that is not finite on one rank', () => {
+  test.each([
+    ['sparse all-gather', [MATRIX]],
+    ['dense ring', [MATRIX, HEAVY]],
+  ])('%s: is told to all; the others hold theirs back, and nothing of it is kept', async (_, variables) => {
+    const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
+    const ranks = await Promise.all(
+      ring.map(async (communicator, rank) => {
+        const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov: false });
+        arena.gradient(0).set(gradientOf(rank, 0));
+        if (rank === 2) arena.gradient(0)[5] = NaN;
+        const { nonFinite } = await arena.run({ ...step, nonFiniteTensor: rank === 2 ? 0 : -1 });
+        const residual = [...arena.residual(0)];
+        arena.close();
+        return { nonFinite, residual };
+      }),
+    );
+    for (const [rank, { nonFinite, residual }] of ranks.entries()) {
+      expect(nonFinite).toEqual({ rank: 2, tensor: 0 });
+      expect(residual).toEqual(rank === 2 ? new Array(ELEMENTS).fill(0) : [...gradientOf(rank, 0)]);
+    }
+  });
+});

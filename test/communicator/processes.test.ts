@@ -1,0 +1,123 @@
+import { cleanUpRanks, filesIn, startRanks, temporaryFolder } from '../support/rings';
+
+/** Ranks as processes of their own, which die, stop and end in every way. */
+
+afterEach(cleanUpRanks);
+
+const TRANSPORTS = ['ipc', 'tcp'] as const;
+const SURVIVORS = [0, 1, 3];
+
+/** Calls until it fails; then only the end of the script is left, so the process must end by itself. */
+const UNTIL_FAILURE = (call: string, before = '') => `
+  const ring = await Communicator.connect();
+  ${before}
+  await ring.barrier();
+  say('ready');
+  try { for (;;) { ${call}; } } catch (error) { tell(error); }`;
+
+const LOOPS = {
+  'is idle': 'await sleep(100); await ring.barrier()',
+  'reduces large arrays': 'await ring.allReduce(new Float32Array(300_000))',
+  'reduces small arrays': 'await ring.allReduce(new Float32Array(10))',
+  'sleeps in a Sync call': 'ring.rank === 2 ? await sleep(60_000) : ring.allReduceSync(new Float32Array(10))',
+} as const;
+
+describe.each(TRANSPORTS)('over %s', transport => {
+  const env = (folder: string, more: NodeJS.ProcessEnv = {}) => ({
+    ...{ TMPDIR: folder, GRADRING_TRANSPORT: transport, GRADRING_TIMEOUT_MS: '20000' },
+    ...more,
+  });
+
+  const expectLost = async (ranks: Awaited<ReturnType<typeof startRanks>>) => {
+    for (const rank of SURVIVORS) {
+      const { exitCode, signal, stdout, stderr } = await ranks[rank]!.ended;
+      expect({ rank, exitCode, signal, stdout, stderr }).toMatchObject({
+        ...{ rank, exitCode: 0, signal: null },
+        stdout: 'ready\nerror ERR_PEER_LOST 2\n',
+      });
+    }
+  };
+
+  test.each(Object.entries(LOOPS))('a rank is killed while the ring %s', async (_, call) => {
+    const folder = temporaryFolder();
+    const ranks = await startRanks(4, UNTIL_FAILURE(call), env(folder));
+    await Promise.all(ranks.map(rank => rank.said('ready')));
+    ranks[2]!.child.kill('SIGKILL');
+    await expectLost(ranks);
+    expect(filesIn(folder)).toEqual([]);
+  });
+
+  test('a rank is stopped: its heart beats no more', async () => {
+    const folder = temporaryFolder();
+    const call = LOOPS['reduces small arrays'];
+    const ranks = await startRanks(4, UNTIL_FAILURE(call), env(folder, { GRADRING_HEARTBEAT_TIMEOUT_MS: '500' }));
+    await Promise.all(ranks.map(rank => rank.said('ready')));
+    ranks[2]!.child.kill('SIGSTOP');
+    await expectLost(ranks);
+    expect(filesIn(folder)).toEqual([]);
+  });
+
+  test.each([
+    ['throws', `setTimeout(() => { throw new Error('on purpose'); }, 200)`, 1],
+    ['exits with an error', 'setTimeout(() => process.exit(7), 200)', 7],
+    ['exits without one', 'setTimeout(() => process.exit(0), 200)', 0],
+  ])('a rank %s in the midst of calls, and keeps its exit code', async (_, doom, exitCode) => {
+    const before = `if (ring.rank === 2) ${doom};`;
+    const ranks = await startRanks(4, UNTIL_FAILURE(LOOPS['reduces large arrays'], before), env(temporaryFolder()));
+    await expectLost(ranks);
+    expect(await ranks[2]!.ended).toMatchObject({ exitCode, signal: null });
+  });
+
+  test('a rank that is busy, or asleep in a Sync call, for much longer than the heartbeat allows is not lost', async () => {
+    const source = `
+      const ring = await Communicator.connect();
+      const busy = ms => { for (const until = Date.now() + ms; Date.now() < until; ); };
+      await ring.barrier();
+      if (ring.rank === 0) busy(2_000); // no event loop of rank 0 turns, and ranks 1 and 2 sleep until it comes
+      say(ring.allReduceSync(Float32Array.of(ring.rank + 1)).join());
+      if (ring.rank === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_000);
+      say((await ring.allReduce(Float32Array.of(1))).join());`;
+    const ranks = await startRanks(3, source, env(temporaryFolder(), { GRADRING_HEARTBEAT_TIMEOUT_MS: '400' }));
+    for (const { ended } of ranks) {
+      expect(await ended).toMatchObject({ exitCode: 0, stdout: '6\n3\n', stderr: '' });
+    }
+  });
+
+  test.each([
+    ['falls off its end', ''],
+    ['calls process.exit()', 'process.exit(0);'],
+    ['closes', 'await ring.close();'],
+  ])('a script that %s right after its last collective leaves nobody without its frames', async (_, end) => {
+    const source = `
+      const ring = await Communicator.connect();
+      const array = new Float32Array(200_000).fill(ring.rank);
+      await ring.allReduce(array);
+      const gathered = await ring.allGather(Int32Array.of(ring.rank));
+      say('sums ' + array.every(value => value === 3) + ' ' + gathered.join());
+      ${end}`;
+    const folder = temporaryFolder();
+    for (let round = 0; round < 5; round++) {
+      const ranks = await startRanks(3, source, env(folder));
+      for (const { ended } of ranks) {
+        expect(await ended).toMatchObject({ exitCode: 0, signal: null, stdout: 'sums true 0,1,2\n' });
+      }
+    }
+    expect(filesIn(folder)).toEqual([]);
+  });
+});
+
+test('a rank that fails while the ring forms ends with its own exit code', async () => {
+  const source = `setTimeout(() => { throw new Error('on purpose'); }, 300); await Communicator.connect();`;
+  const folder = temporaryFolder();
+  const [first] = await startRanks(2, rank => (rank === 0 ? source : ''), { TMPDIR: folder });
+  expect(await first!.ended).toMatchObject({ exitCode: 1, signal: null });
+  expect(filesIn(folder)).toEqual([]);
+});
+
+test('a ring of one ends by itself, too', async () => {
+  const source = `
+    const ring = await Communicator.connect();
+    say((await ring.allReduce(Float32Array.of(5), { op: 'mean' })).join());`;
+  const [only] = await startRanks(1, source);
+  expect(await only!.ended).toMatchObject({ exitCode: 0, stdout: '5\n' });
+});

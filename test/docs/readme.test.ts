@@ -1,0 +1,59 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+const ROOT = path.join(__dirname, '../..');
+const CLI = path.join(ROOT, 'dist/cli.js');
+
+interface Program {
+  readonly title: string;
+  readonly source: string;
+}
+
+/** The blocks fenced ```js of a Markdown file, in the README all of them, elsewhere those that say `// runnable`. */
+function programsOf(file: string): Program[] {
+  const text = readFileSync(path.join(ROOT, file), 'utf8');
+  return [...text.matchAll(/^```js\n(.*?)^```$/gms)]
+    .map(({ 1: source, index }) => {
+      const line = text.slice(0, index).split('\n').length + 1;
+      return { title: `${file}:${line}`, source: source! };
+    })
+    .filter(({ source }) => file === 'README.md' || /^\/\/ runnable\b/.test(source));
+}
+
+const guides = readdirSync(path.join(ROOT, 'docs')).filter(name => name.endsWith('.md'));
+const readme = programsOf('README.md');
+const programs = [...readme, ...guides.flatMap(name => programsOf(`docs/${name}`))];
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'gradring-docs-'));
+  mkdirSync(path.join(folder, 'node_modules'));
+  symlinkSync(ROOT, path.join(folder, 'node_modules/gradring'), 'dir');
+  symlinkSync(path.join(ROOT, 'node_modules/@tensorflow'), path.join(folder, 'node_modules/@tensorflow'), 'dir');
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test('the README shows a program', () => {
+  expect(readme.length).toBeGreaterThan(0);
+});
+
+test('only the fences that are known to this test are used for JavaScript', () => {
+  for (const file of ['README.md', ...guides.map(name => `docs/${name}`)]) {
+    expect(readFileSync(path.join(ROOT, file), 'utf8')).not.toMatch(/^```(javascript|mjs|cjs|node)\b/im);
+  }
+});
+
+test.each(programs.map(({ title, source }) => [title, source]))(
+  '%s runs alone and on two ranks',
+  async (title, source) => {
+    const extension = /^import\s/m.test(source) ? 'mjs' : 'js';
+    const program = path.join(folder, `${title.replace(/\W+/g, '-')}.${extension}`);
+    writeFileSync(program, source);
+    // Rejects, with all that was written, unless the exit code is 0.
+    const run = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd: folder, timeout: 50_000 });
+    await Promise.all([run(program), run(CLI, 'run', '-n', '2', program)]);
+  },
+);

@@ -1,0 +1,60 @@
+import { ESLint, type Linter } from 'eslint';
+import path from 'node:path';
+
+// eslint-disable-next-line @typescript-eslint/no-require-imports -- it is no TypeScript
+const config = require('../../eslint.config.js') as Linter.Config[];
+
+const ROOT = path.join(__dirname, '../..');
+
+/** What the rule of the layers says of an import in a file. */
+async function complaints(file: string, imported: string): Promise<string[]> {
+  const eslint = new ESLint({
+    cwd: ROOT,
+    overrideConfigFile: true, // ESLint would import the file, which Jest does not allow
+    // The other rules need types, and so a file that exists.
+    overrideConfig: [...config, { languageOptions: { parserOptions: { projectService: false } } }],
+    ruleFilter: ({ ruleId }) => ruleId === 'no-restricted-imports',
+  });
+  const [result] = await eslint.lintText(`import { x } from '${imported}';\nx();\n`, {
+    filePath: path.join(ROOT, file),
+  });
+  return result!.messages.map(({ ruleId, message }) => `${ruleId}: ${message}`);
+}
+
+describe('the layers', () => {
+  test.each([
+    ['src/kernels/x.ts', '../communicator/communicator'],
+    ['src/kernels/x.ts', '../wire/frame'],
+    ['src/compression/x.ts', '../wire/frame'],
+    ['src/wire/x.ts', '../transport/link'],
+    ['src/transport/x.ts', '../collectives/pipeline'],
+    ['src/transport/x.ts', '../rendezvous/rendezvous'],
+    ['src/rendezvous/x.ts', '../collectives/pipeline'],
+    ['src/collectives/x.ts', '../communicator/communicator'],
+    ['src/communicator/x.ts', '../tensorflow/ring'],
+    ['src/bench/x.ts', '../tensorflow/ring'],
+    ['src/launcher/x.ts', '../communicator/communicator'],
+    ['src/transport/x.ts', '@tensorflow/tfjs'],
+    ['src/communicator/x.ts', '@tensorflow/tfjs-core'],
+    ['src/communicator/x.ts', '../wire/generated/frame'],
+    ['src/collectives/x.ts', '../index'],
+  ])('%s may not import %s', async (file, imported) => {
+    expect(await complaints(file, imported)).toEqual([expect.stringMatching(/^no-restricted-imports: /)]);
+  });
+
+  test.each([
+    ['src/kernels/x.ts', './wasm-kernels'],
+    ['src/wire/x.ts', './generated/frame'],
+    ['src/transport/x.ts', '../wire/frame'],
+    ['src/transport/x.ts', '../errors'],
+    ['src/rendezvous/x.ts', '../transport/link'],
+    ['src/collectives/x.ts', '../kernels/kernels'],
+    ['src/communicator/x.ts', '../collectives/pipeline'],
+    ['src/tensorflow/x.ts', '../communicator/communicator'],
+    ['src/tensorflow/x.ts', '@tensorflow/tfjs'],
+    ['src/index.ts', './communicator/communicator'],
+    ['test/x.ts', '../src/kernels/kernels'],
+  ])('%s may import %s', async (file, imported) => {
+    expect(await complaints(file, imported)).toEqual([]);
+  });
+});

@@ -1,0 +1,193 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+const ROOT = path.join(__dirname, '../..');
+const run = promisify(execFile);
+
+let folder: string;
+let project: string;
+let packed: string[];
+let registryIsAway = false;
+
+/** Runs a program of the project that has installed the package. */
+const inProject = async (command: string, ...args: string[]) => {
+  const { stdout } = await run(command, args, {
+    cwd: project,
+    env: { ...process.env, GRADRING_BACKEND: 'cpu' },
+    timeout: 60_000,
+  });
+  return stdout;
+};
+
+beforeAll(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'gradring-pack-'));
+  // `npm pack` here would first build anew, and take dist/ from under the other tests: so in a copy.
+  const copy = path.join(folder, 'copy');
+  for (const name of [
+    'package.json',
+    'README.md',
+    'LICENSE',
+    'NOTICE',
+    'CHANGELOG.md',
+    'tsconfig.json',
+    'src',
+    'schemas',
+    'scripts',
+  ]) {
+    cpSync(path.join(ROOT, name), path.join(copy, name), { recursive: true });
+  }
+  symlinkSync(path.join(ROOT, 'node_modules'), path.join(copy, 'node_modules'));
+  await run(process.execPath, ['scripts/build.js', '--clean'], { cwd: copy });
+  const pack = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder];
+  const { stdout } = await run('npm', pack, { cwd: copy });
+  const [{ filename, files }] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
+  packed = files.map(file => file.path);
+
+  project = path.join(folder, 'project');
+  mkdirSync(project);
+  writeFileSync(path.join(project, 'package.json'), '{ "name": "project", "version": "1.0.0", "private": true }');
+  const install = [
+    'install',
+    path.join(folder, filename),
+    '--no-audit',
+    '--no-fund',
+    '--omit=optional',
+    '--prefer-offline',
+  ];
+  try {
+    await run('npm', install, { cwd: project, timeout: 240_000 });
+  } catch (error) {
+    const { stderr } = error as { stderr: string };
+    if (!/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/.test(stderr)) throw error;
+    registryIsAway = true;
+    console.warn('The npm registry cannot be reached: the packed package was not installed, and not tried.');
+  }
+}, 300_000);
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A test of the installed package; passed over, with the warning above, without a registry. */
+const testInstalled = (name: string, body: () => Promise<void>) =>
+  test(name, async () => {
+    if (!registryIsAway) await body();
+  }, 90_000); // prettier-ignore
+
+test('the package holds what it runs on, and nothing that it does not', () => {
+  const needed = [
+    'dist/index.js',
+    'dist/index.d.ts',
+    'dist/cli.js',
+    'dist/communicator/comm-thread.js',
+    'dist/kernels/kernels.wasm',
+  ];
+  expect(packed).toEqual(
+    expect.arrayContaining([...needed, 'README.md', 'LICENSE', 'NOTICE', 'CHANGELOG.md', 'schemas/frame.fbs']),
+  );
+  expect(packed.filter(file => /^(src|test|scripts|docs|node_modules)\/|tsbuildinfo/.test(file))).toEqual([]);
+});
+
+const TRAINING = `
+  const { tf } = await loadBackend();
+  const ring = await connect();
+  const w = tf.variable(tf.zeros([2000]), true, 'w');
+  const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ warmUpSteps: 2 }) });
+  for (let step = 0; step < 5; step++) optimizer.minimize(() => w.sub(ring.rank).square().mean(), false, [w]);
+  console.log('rank', ring.rank, 'of', ring.worldSize, await ring.verifyReplicas([w]));
+  await ring.close();`;
+
+async function twoRanks(script: string): Promise<void> {
+  const output = await inProject('npx', 'gradring', 'run', '-n', '2', '--no-prefix', script);
+  const lines = output.trim().split('\n').sort();
+  expect(lines).toEqual([expect.stringMatching(/^rank 0 of 2 /), expect.stringMatching(/^rank 1 of 2 /)]);
+  expect(lines[0]!.split(' ')[4]).toBe(lines[1]!.split(' ')[4]);
+}
+
+testInstalled('two ranks train from CommonJS', async () => {
+  const source = `const { connect, dgc, loadBackend } = require('gradring');\n(async () => {${TRAINING}\n})();\n`;
+  writeFileSync(path.join(project, 'train.cjs'), source);
+  await twoRanks('train.cjs');
+});
+
+testInstalled('two ranks train from an ES module', async () => {
+  writeFileSync(
+    path.join(project, 'train.mjs'),
+    `import { connect, dgc, loadBackend } from 'gradring';\n${TRAINING}\n`,
+  );
+  await twoRanks('train.mjs');
+});
+
+testInstalled('both ways of import give the same names', async () => {
+  const source = `
+    import { createRequire } from 'node:module';
+    import * as imported from 'gradring';
+    const required = createRequire(import.meta.url)('gradring');
+    console.log(JSON.stringify([Object.keys(required), Object.keys(required).filter(name => !(name in imported))]));`;
+  writeFileSync(path.join(project, 'names.mjs'), source);
+  const [names, missing] = JSON.parse(await inProject(process.execPath, 'names.mjs')) as [string[], string[]];
+  expect(names).toEqual(
+    expect.arrayContaining(['connect', 'dgc', 'launch', 'loadBackend', 'noCompression', 'GradringError']),
+  );
+  expect(missing).toEqual([]);
+});
+
+testInstalled('the command says its version', async () => {
+  const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as { version: string };
+  expect((await inProject('npx', 'gradring', '--version')).trim()).toBe(version);
+});
+
+const CONSUMER = `
+  import { connect, dgc, GradringError, launch, loadBackend, noCompression, type Compression, type Ring } from 'gradring';
+  import * as tf from '@tensorflow/tfjs';
+
+  export async function train(model: tf.LayersModel, x: tf.Tensor2D, y: tf.Tensor2D): Promise<number> {
+    const { name } = await loadBackend({ backend: 'wasm' });
+    const ring: Ring = await connect({ timeoutMs: 1000 });
+    const compression: Compression = name === 'cpu' ? noCompression() : dgc({ sparsity: 0.999 });
+    const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression });
+    model.compile({ optimizer, loss: 'meanSquaredError' });
+    const callbacks = ring.callbacks({ also: [tf.callbacks.earlyStopping(), new tf.CustomCallback({}), { onEpochEnd: epoch => console.log(epoch) }] });
+    const [xs, ys]: [tf.Tensor2D, tf.Tensor2D] = ring.shard(x, y);
+    await model.fit(xs, ys, { callbacks });
+    await model.fitDataset(ring.shard(tf.data.zip({ xs: tf.data.array([[1]]), ys: tf.data.array([[1]]) })), { epochs: 1, callbacks });
+    const sum: Float32Array = await ring.allReduce(new Float32Array(3), { op: 'mean' });
+    try {
+      await launch({ ranks: 2, script: 'train.js' });
+    } catch (error) {
+      if (error instanceof GradringError && error.code === 'ERR_PEER_LOST') return error.rank ?? -1;
+    }
+    // @ts-expect-error sparsity is a number
+    dgc({ sparsity: '0.999' });
+    // @ts-expect-error there is no such reduction
+    await ring.allReduce(sum, { op: 'median' });
+    return optimizer.statistics.bytesSent;
+  }
+`;
+
+for (const [moduleResolution, module] of [
+  ['node16', 'node16'],
+  ['bundler', 'esnext'],
+  ['node10', 'commonjs'],
+]) {
+  testInstalled(`a TypeScript program type-checks with moduleResolution ${moduleResolution}`, async () => {
+    writeFileSync(path.join(project, 'consumer.ts'), CONSUMER);
+    const types = path.join(project, 'node_modules/@types/node');
+    rmSync(types, { force: true, recursive: true });
+    mkdirSync(path.dirname(types), { recursive: true });
+    symlinkSync(path.join(ROOT, 'node_modules/@types/node'), types);
+    const tsc = path.join(ROOT, 'node_modules/typescript/bin/tsc');
+    const options = ['--noEmit', '--strict', '--target', 'es2022', '--skipLibCheck', '--types', 'node'];
+    const check = () =>
+      execFileSync(
+        process.execPath,
+        [tsc, ...options, '--module', module!, '--moduleResolution', moduleResolution!, 'consumer.ts'],
+        {
+          cwd: project,
+          encoding: 'utf8',
+        },
+      );
+    expect(check()).toBe('');
+  });
+}

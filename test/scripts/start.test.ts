@@ -1,0 +1,91 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Writable } from 'node:stream';
+import { launch } from '../../src/launcher/launch';
+
+const SCRIPT = path.join(__dirname, '../../scripts/train/digits.js');
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'gradring-digits-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+async function digits(ranks: number, ...args: string[]) {
+  let output = '';
+  const stream = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      output += chunk.toString();
+      done();
+    },
+  });
+  const env = { GRADRING_BACKEND: 'wasm' };
+  const { exitCode } = await launch({
+    ranks,
+    script: SCRIPT,
+    args,
+    env,
+    prefix: false,
+    stdout: stream,
+    stderr: stream,
+  });
+  return { exitCode, output };
+}
+
+interface Result {
+  readonly ranks: number;
+  readonly backend: string;
+  readonly seeds: number[];
+  readonly dense: Summary;
+  readonly dgc: Summary;
+  readonly compressionRatio: number | null;
+  readonly replicasIdentical: boolean;
+}
+
+interface Summary {
+  readonly accuracy: number;
+  readonly bytesSentPerRank: number;
+  readonly seconds: number;
+}
+
+const readResult = (file: string) => JSON.parse(readFileSync(file, 'utf8')) as Result;
+
+test('two ranks train the digits with and without compression, and say how it went', async () => {
+  const file = path.join(folder, 'result.json');
+  const { exitCode, output } = await digits(2, '--epochs', '2', '--batch-size', '32', '--seeds', '7', '--json', file);
+  expect({ exitCode, output }).toEqual({
+    exitCode: 0,
+    output: expect.stringMatching(/weights of all ranks identical/),
+  });
+
+  const result = readResult(file);
+  expect(result).toMatchObject({ ranks: 2, backend: 'wasm', seeds: [7], replicasIdentical: true });
+  for (const { accuracy, bytesSentPerRank, seconds } of [result.dense, result.dgc]) {
+    expect(accuracy).toBeGreaterThan(0.5); // chance is 0.1
+    expect(accuracy).toBeLessThanOrEqual(1);
+    expect(Number.isInteger(bytesSentPerRank)).toBe(true);
+    expect(seconds).toBeGreaterThan(0);
+  }
+  expect(result.dgc.bytesSentPerRank).toBeGreaterThan(0);
+  expect(result.dgc.bytesSentPerRank).toBeLessThan(result.dense.bytesSentPerRank);
+  expect(result.compressionRatio).toBeCloseTo(result.dense.bytesSentPerRank / result.dgc.bytesSentPerRank, 5);
+});
+
+test('alone it trains as well, and has no compression ratio', async () => {
+  const file = path.join(folder, 'result.json');
+  const { exitCode } = await digits(1, '--epochs', '1', '--batch-size', '64', '--seeds', '1', '--json', file);
+  expect(exitCode).toBe(0);
+  expect(readResult(file)).toMatchObject({ ranks: 1, compressionRatio: null, dense: { bytesSentPerRank: 0 } });
+});
+
+test.each([
+  ['an unknown option', ['--epoch', '2'], /Unknown argument: epoch/],
+  ['no whole number', ['--epochs', '1.5'], /--epochs, --batch-size and --seeds take whole numbers/],
+  ['no number', ['--seeds', '1,x'], /--epochs, --batch-size and --seeds take whole numbers/],
+  ['a learning rate of 0', ['--learning-rate', '0'], /--learning-rate a positive number/],
+])('%s is told, and fails', async (_, args, message) => {
+  const { exitCode, output } = await digits(2, ...args);
+  expect(exitCode).not.toBe(0);
+  expect(output).toMatch(message);
+});

@@ -1,0 +1,130 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import { Communicator } from '../../src/communicator/communicator';
+import type { ConnectInput } from '../../src/communicator/connect-options';
+import type { GradringError } from '../../src/errors';
+
+const DIST = path.join(__dirname, '../../dist');
+
+/** A port that nobody listens at. */
+export function freePort(): Promise<number> {
+  const server = createServer();
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** All ranks of a ring, in this process. */
+export async function connectRing(worldSize: number, options: ConnectInput = {}): Promise<Communicator[]> {
+  const masterPort = await freePort();
+  const ranks = Array.from({ length: worldSize }, (_, rank) => rank);
+  return Promise.all(ranks.map(rank => Communicator.connect({ rank, worldSize, masterPort, ...options })));
+}
+
+export async function closeRing(ring: readonly Communicator[]): Promise<void> {
+  await Promise.all(ring.map(communicator => communicator.close()));
+}
+
+/** What a promise that must fail fails with. */
+export async function failureOf(promise: Promise<unknown>): Promise<GradringError> {
+  const result = await promise.then(
+    value => ({ value }),
+    (error: GradringError) => ({ error }),
+  );
+  if ('error' in result) return result.error;
+  throw new Error(`It was to fail, but gave ${String(result.value)}.`);
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
+
+/** How a rank's process ended, and what it wrote. */
+export interface RankEnd {
+  readonly exitCode: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A rank as a process of its own. */
+export class RankProcess {
+  stdout = '';
+  private stderr = '';
+  readonly child: ChildProcess;
+  readonly ended: Promise<RankEnd>;
+
+  constructor(source: string, env: NodeJS.ProcessEnv) {
+    const prelude = `
+      const { Communicator } = require(${JSON.stringify(path.join(DIST, 'communicator/communicator.js'))});
+      const say = text => require('node:fs').writeSync(1, text + '\\n');
+      const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
+      const tell = error => say('error ' + error.code + ' ' + error.rank);
+      (async () => {\n`;
+    this.child = spawn(process.execPath, ['-e', `${prelude}${source}\n})();`], {
+      env: { ...process.env, ...env },
+      stdio: 'pipe',
+    });
+    this.child.stdout!.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
+    this.child.stderr!.setEncoding('utf8').on('data', (text: string) => (this.stderr += text));
+    this.ended = new Promise(resolve =>
+      this.child.once('close', (exitCode, signal) =>
+        resolve({ exitCode, signal, stdout: this.stdout, stderr: this.stderr }),
+      ),
+    );
+  }
+
+  /** Waits for a line on standard output. */
+  async said(line: string): Promise<void> {
+    const deadline = Date.now() + 30_000;
+    while (!this.stdout.split('\n').includes(line)) {
+      if (Date.now() > deadline || this.child.exitCode !== null) {
+        throw new Error(`A rank never said '${line}' but: ${this.stdout}${this.stderr}`);
+      }
+      await sleep(10);
+    }
+  }
+}
+
+const processes: RankProcess[] = [];
+const folders: string[] = [];
+
+/**
+ * Starts a ring of processes. Each runs the body of an async function, which finds `Communicator`, `say(line)`,
+ * `tell(error)` and `sleep(ms)`.
+ */
+export async function startRanks(
+  worldSize: number,
+  source: string | ((rank: number) => string),
+  env: NodeJS.ProcessEnv = {},
+): Promise<RankProcess[]> {
+  const port = await freePort();
+  const place = { WORLD_SIZE: String(worldSize), MASTER_PORT: String(port) };
+  const ranks = Array.from({ length: worldSize }, (_, rank) => {
+    const text = typeof source === 'string' ? source : source(rank);
+    return new RankProcess(text, { ...place, RANK: String(rank), ...env });
+  });
+  processes.push(...ranks);
+  return ranks;
+}
+
+/** A folder for the ranks' temporary files, to see what is left there. */
+export function temporaryFolder(): string {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'grt-')); // short: the paths of unix sockets are limited
+  folders.push(folder);
+  return folder;
+}
+
+export const filesIn = (folder: string): string[] => readdirSync(folder);
+
+/** Ends what a test left running, and removes its folders. */
+export async function cleanUpRanks(): Promise<void> {
+  for (const { child } of processes) child.kill('SIGKILL');
+  await Promise.all(processes.splice(0).map(rank => rank.ended));
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+}

@@ -1,0 +1,266 @@
+import { runFixture } from './support';
+
+interface Failure {
+  readonly code?: string;
+  readonly message?: string;
+  readonly details?: { readonly rank?: number; readonly variable?: string; readonly step?: number };
+}
+
+interface Outcome extends Failure {
+  readonly value?: unknown;
+}
+
+describe('three ranks', () => {
+  let byRank: readonly Record<string, Outcome>[];
+  beforeAll(async () => {
+    byRank = await runFixture('optimizer-scenarios.js', { ranks: 3 });
+  });
+
+  /** What the scenario returned on each rank. */
+  function valuesOf<T>(scenario: string): T[] {
+    return byRank.map(outcomes => {
+      const { value, ...failure } = outcomes[scenario]!;
+      expect(failure).toEqual({});
+      return value as T;
+    });
+  }
+
+  /** What every rank returned alike. */
+  function valueOf<T>(scenario: string): T {
+    const [first, ...others] = valuesOf<T>(scenario);
+    for (const other of others) expect(other).toEqual(first);
+    return first!;
+  }
+
+  test('minimize and minimizeAsync train what is in varList, and give the cost if asked', () => {
+    type Value = { costs: number[]; nothing: null[]; steps: number; sparedMoved: boolean };
+    const { costs, nothing, steps, sparedMoved } = valueOf<Value>('minimize, all ways');
+    expect(costs).toHaveLength(40);
+    expect(costs[19]).toBeLessThan(0.8 * costs[0]!);
+    expect(costs[39]).toBeLessThan(0.9 * costs[19]!);
+    expect(nothing).toEqual([null, null]);
+    expect(steps).toBe(43);
+    expect(sparedMoved).toBe(false);
+  });
+
+  test('without varList they train all trainable variables', () => {
+    expect(valueOf('minimize without varList')).toEqual([true, true, false]);
+  });
+
+  test('a step is the same asleep or awake', () => {
+    type Value = { sync: number[]; async: number[]; statistics: [unknown, unknown] };
+    const { sync, async, statistics } = valueOf<Value>('sync and async do the same');
+    expect(async).toEqual(sync);
+    expect(statistics[1]).toEqual(statistics[0]);
+  });
+
+  test('the learning rate may change between steps', () => {
+    // With sparsity 0.9 one of the two elements is sent, and the mean of three equal gradients is one gradient.
+    expect(valueOf('learning rate')).toEqual([
+      [1, -1],
+      [0.5, -1.5],
+      [0.25, -1.75],
+    ]);
+  });
+
+  test('a variable that the loss does not depend on in a step has a gradient of zero there', () => {
+    const { moved } = valueOf<{ moved: [number, number][] }>('a variable without gradient');
+    const expected = [
+      [-0.1, 0],
+      [-0.19, -0.1],
+      [-0.171, -0.19], // a goes on by its momentum
+    ];
+    moved.flat().forEach((value, i) => expect(value).toBeCloseTo(expected.flat()[i]!, 5));
+  });
+
+  test('a model with frozen layers keeps their bits', () => {
+    expect(valueOf('frozen weights')).toBe(0); // weights that changed in three epochs
+  });
+
+  test('empty variables and scalars are trained like others', () => {
+    expect(valueOf<number>('an empty variable and a scalar')).toEqual([expect.closeTo(0.8)]);
+  });
+
+  test('a subclass of a tfjs optimizer keeps its own rules', () => {
+    expect(valueOf('a subclass of momentum')).toEqual([-0.5, -0.5]);
+  });
+
+  describe('misuse is a coded error, and the ring goes on', () => {
+    test.each([
+      ['another variable set', 'ERR_MODEL_MISMATCH', /a gradient of '.*\/b', which the first step did not train/],
+      ['gradient of another shape', 'ERR_INVALID_ARGUMENT', /has the shape \[7\]/],
+      ['gradient of no variable', 'ERR_INVALID_ARGUMENT', /but no variable of that name/],
+      ['int32 variable', 'ERR_INVALID_ARGUMENT', /is int32; only float32 variables can be trained/],
+    ])('%s', (scenario, code, message) => {
+      expect(valueOf(scenario)).toMatchObject({ code, message: expect.stringMatching(message) });
+    });
+
+    test('steps that overlap', () => {
+      const { refused, steps } = valueOf<{ refused: Failure[]; steps: number }>('overlapping steps');
+      expect(refused.map(({ code }) => code)).toEqual(['ERR_INVALID_ARGUMENT', 'ERR_INVALID_ARGUMENT']);
+      expect(refused[0]!.message).toMatch(/await/);
+      expect(steps).toBe(2);
+    });
+
+    test('a warm-up in epochs, and nobody told the epoch', () => {
+      const { without, density } = valueOf<{ without: Failure; density: number }>('no epoch');
+      expect(without).toMatchObject({ code: 'ERR_NO_EPOCH', details: { step: 0 } });
+      expect(without.message).toMatch(/ring\.callbacks\(\).*setEpoch.*warmUpSteps/);
+      expect(density).toBe(0.25); // of epoch 0, told after
+    });
+  });
+
+  describe('a gradient that is not finite on one rank', () => {
+    test.each(['NaN', 'Infinity'])('%s is an error on all, that names rank, variable and step', bad => {
+      type Value = { error: Failure; untouched: boolean; steps: number };
+      const scenario = `${bad} is an error`;
+      const { error, untouched, steps } = valueOf<Value>(scenario);
+      expect(error).toMatchObject({ code: 'ERR_NON_FINITE', details: { rank: 1, variable: `${scenario}/b`, step: 1 } });
+      expect(error.message).toMatch(/'.*\/b' holds NaN or infinity on rank 1, in step 1/);
+      expect(untouched).toBe(true);
+      expect(steps).toBe(3); // training may go on
+    });
+
+    test('is skipped on all if asked to; healthy gradients are held back, none is lost', () => {
+      type Value = { lost: number; hashes: string[]; steps: number; skippedSteps: number };
+      const { lost, hashes, ...counts } = valueOf<Value>('NaN is skipped');
+      expect(lost).toBeLessThan(1e-5);
+      expect(hashes[2]).toBe(hashes[1]);
+      expect(new Set(hashes).size).toBe(4);
+      expect(counts).toEqual({ steps: 5, skippedSteps: 1 });
+    });
+
+    test('a finite gradient is none, however large its squares', () => {
+      expect(valueOf('huge but finite')).toBe(true);
+    });
+  });
+
+  describe('ranks that do not agree', () => {
+    test.each([
+      ['different model', /variable 1 is '.*\/b' float32\[4, 5\] on rank 0, but '.*\/b' float32\[5, 4\] on rank 2/, 2],
+      ['fewer variables', /variable 1 is '.*\/b' float32\[10, 20\] on rank 0, but missing on rank 1/, 1],
+      ['different broadcastVariables', /variable 0 is '.*\/y' .* on rank 0, but '.*\/x' .* on rank 1/, 1],
+      ['different compression', /compression is .*"dgc".* on rank 0, but .*"none".* on rank 1/, 1],
+      ['different sparsity', /compression is .*"sparsity":0.9,.* on rank 0, but .*"sparsity":0.5,.* on rank 1/, 1],
+      ['different onNonFinite', /onNonFinite is "error" on rank 0, but "skip" on rank 1/, 1],
+      ['different verifyEvery', /verifyEvery is 6 on rank 0, but 5 on rank 1/, 1],
+      ['different optimizer', /optimizer is "Adam" on rank 0, but "SGD" on rank 1/, 1],
+      ['different momentum', /momentum is 0.9 on rank 0, but 0.5 on rank 1/, 1],
+      ['different nesterov', /nesterov is false on rank 0, but true on rank 1/, 1],
+      ['different learningRate', /learningRate is 0.1 on rank 0, but 0.2 on rank 1/, 1],
+    ])('%s: ERR_MODEL_MISMATCH on all, naming the first difference', (scenario, message, rank) => {
+      const expected = { code: 'ERR_MODEL_MISMATCH', message: expect.stringMatching(message), details: { rank } };
+      expect(valueOf(scenario)).toMatchObject(expected);
+    });
+
+    test('different initial weights: ERR_REPLICAS_DIVERGED; broadcastVariables heals it', () => {
+      const { without, isRoots } = valueOf<{ without: Failure; isRoots: boolean }>('different initial weights');
+      expect(without).toMatchObject({ code: 'ERR_REPLICAS_DIVERGED', details: { rank: 1 } });
+      expect(without.message).toMatch(/rank 1 differ from those of rank 0 before the first step.*broadcastVariables/);
+      expect(isRoots).toBe(true);
+    });
+
+    test('weights tampered with are found at the next verification', () => {
+      const { early, last } = valueOf<{ early: Outcome[]; last: Failure }>('tampered');
+      expect(early).toEqual([{}, {}, {}, {}]);
+      expect(last).toMatchObject({ code: 'ERR_REPLICAS_DIVERGED', details: { rank: 1 } });
+      expect(last.message).toMatch(/after step 4/);
+    });
+  });
+});
+
+describe('getWeights and setWeights', () => {
+  interface Saved {
+    readonly weights: unknown;
+    readonly state: { name: string; shape: number[]; data: number[] }[];
+    readonly savedAgain?: unknown;
+    readonly densities: number[];
+  }
+  const run = (input: object) => runFixture<Saved>('resume.js', { ranks: 2, input });
+
+  test.each(['momentum', 'Nesterov', 'RMSProp'])(
+    '%s: 40 steps, and 20 and 20 in other processes, are the same bits',
+    async optimizerName => {
+      const [whole, firstHalf] = await Promise.all([
+        run({ optimizerName, from: 0, to: 40 }),
+        run({ optimizerName, from: 0, to: 20 }),
+      ]);
+      const secondHalf = await run({ optimizerName, from: 20, to: 40, states: firstHalf });
+      for (const rank of [0, 1]) {
+        expect(secondHalf[rank]!.savedAgain).toEqual(firstHalf[rank]!.state);
+        expect(secondHalf[rank]!.weights).toEqual(whole[rank]!.weights);
+        expect(secondHalf[rank]!.state).toEqual(whole[rank]!.state);
+        // The warm-up goes on where it was.
+        expect(secondHalf[rank]!.densities).toEqual(whole[rank]!.densities.slice(20));
+        expect(new Set(secondHalf[rank]!.densities).size).toBeGreaterThan(1);
+      }
+      const residual = (saved: Saved) => saved.state.find(({ name }) => name === 'w0/gradring_residual')!;
+      expect(residual(whole[0]!).shape).toEqual([30, 50]);
+      expect(residual(whole[0]!).data).not.toEqual(residual(whole[1]!).data); // each rank has its own
+    },
+  );
+
+  test('an optimizer that has taken no step may be saved and restored', async () => {
+    const fresh = await run({ optimizerName: 'momentum', from: 0, to: 0 });
+    const [restored, never] = await Promise.all([
+      run({ optimizerName: 'momentum', from: 0, to: 3, states: fresh }),
+      run({ optimizerName: 'momentum', from: 0, to: 3 }),
+    ]);
+    expect(restored.map(({ state }) => state)).toEqual(never.map(({ state }) => state));
+  });
+});
+
+describe.each(['cpu', 'wasm'] as const)('tensors on %s', backend => {
+  interface Counts {
+    readonly backend: string;
+    readonly before: number;
+    readonly sync: number[][];
+    readonly async: number[][];
+    readonly afterLoops: number;
+    readonly fit: number[];
+    readonly epochs: number[];
+    readonly fits: number[];
+    readonly after: number;
+  }
+
+  test('are as many after each step, and none is left after dispose()', async () => {
+    for (const counts of await runFixture<Counts>('memory.js', { ranks: 2, backend })) {
+      expect(counts.backend).toBe(backend);
+      for (const series of [...counts.sync, ...counts.async, counts.fit, counts.epochs, counts.fits]) {
+        expect(series.length).toBeGreaterThan(1);
+        expect(new Set(series).size).toBe(1);
+      }
+      expect(counts.afterLoops).toBe(counts.before);
+      expect(counts.after).toBe(counts.before);
+    }
+  });
+});
+
+describe('wrong arguments are told in words', () => {
+  let outcomes: Record<string, Failure>;
+  beforeAll(async () => {
+    [outcomes] = (await runFixture('options.js', { ranks: 1 })) as [Record<string, Failure>];
+  });
+
+  test.each([
+    ['undefined', /ring\.wrap takes a tf\.Optimizer/],
+    ['a name', /ring\.wrap takes a tf\.Optimizer/],
+    ['wrapped twice', /wrapped already/],
+    ['compression by name', /compression must be what dgc\(/],
+    ['compression by function', /compression must be what dgc\(/],
+    ['onNonFinite', /onNonFinite is 'ignore'; it must be 'error' or 'skip'/],
+    ['verifyEvery', /verifyEvery is -1;/],
+    ['half a verifyEvery', /verifyEvery is 0\.5;/],
+    ['epoch', /epoch is -1;/],
+    ['weights of another optimizer', /no weights of a RingOptimizer: 'gradring\/step' is missing/],
+    ['learningRateWarmUp', /learningRateWarmUp\.steps is 0;/],
+    ['shard of nothing', /ring\.shard takes a dataset, or tensors/],
+    ['shard of numbers', /ring\.shard takes a dataset, or tensors/],
+    ['shard of no tensors', /ring\.shard takes a dataset, or tensors/],
+    ['shard of a scalar', /same number of rows; these have no/],
+    ['shard of no rows', /tensors without rows/],
+    ['shard of uneven rows', /same number of rows; these have 4, 5/],
+  ])('%s', (name, message) => {
+    expect(outcomes[name]).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(message) });
+  });
+});

@@ -1,0 +1,69 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Writable } from 'node:stream';
+import { launch, type LaunchResult } from '../../src/launcher/launch';
+
+/** How a launch of a fixture ended, and what its ranks had to say. */
+export interface FixtureRun<T> extends LaunchResult {
+  /** By rank; nothing of those that did not get as far. */
+  readonly results: readonly T[];
+  readonly output: string;
+}
+
+export interface FixtureOptions {
+  readonly ranks: number;
+  readonly input?: unknown;
+  readonly backend?: 'cpu' | 'wasm';
+  readonly env?: Record<string, string>;
+}
+
+/** Launches a fixture of this folder, whatever comes of it. */
+export async function launchFixture<T>(name: string, options: FixtureOptions): Promise<FixtureRun<T>> {
+  const { ranks, input = null, backend = 'cpu', env = {} } = options;
+  const folder = mkdtempSync(path.join(tmpdir(), 'gradring-ranks-'));
+  const output = new Capture();
+  try {
+    writeFileSync(path.join(folder, 'input.json'), JSON.stringify(input));
+    const result = await launch({
+      ranks,
+      script: path.join(__dirname, 'fixtures', name),
+      env: { GRADRING_BACKEND: backend, TEST_FOLDER: folder, ...env },
+      stdout: output,
+      stderr: output,
+    });
+    const results: T[] = [];
+    for (const file of readdirSync(folder)) {
+      const rank = /^rank-(\d+)\.json$/.exec(file)?.[1];
+      if (rank !== undefined) results[Number(rank)] = JSON.parse(readFileSync(path.join(folder, file), 'utf8')) as T;
+    }
+    return { ...result, results, output: output.text };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Launches a fixture that must succeed, and returns the ranks' results. */
+export async function runFixture<T>(name: string, options: FixtureOptions): Promise<readonly T[]> {
+  const { exitCode, results, output } = await launchFixture<T>(name, options);
+  if (exitCode !== 0) throw new Error(`${name} failed:\n${output}`);
+  return results;
+}
+
+class Capture extends Writable {
+  text = '';
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, callback: () => void): void {
+    this.text += chunk.toString();
+    callback();
+  }
+}
+
+/** The largest |a − b| ÷ (1 + |b|). */
+export function largestError(actual: readonly number[], expected: ArrayLike<number>): number {
+  expect(actual).toHaveLength(expected.length);
+  return actual.reduce(
+    (worst, value, i) => Math.max(worst, Math.abs(value - expected[i]!) / (1 + Math.abs(expected[i]!))),
+    0,
+  );
+}

@@ -1,0 +1,166 @@
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { launchFixture, runFixture } from './support';
+
+const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+describe('four ranks train a convolutional network with batch norm', () => {
+  interface Epoch {
+    readonly local: Record<string, number>;
+    readonly seen: Record<string, number>;
+    readonly localMoving: number[][];
+    readonly moving: number[][];
+    readonly hash: string;
+    readonly density: number;
+  }
+  interface Training {
+    readonly beginning: string;
+    readonly epochs: Epoch[];
+    readonly history: Record<string, number[]>;
+    readonly rates: number[];
+    readonly stoppedAfter: number;
+  }
+
+  let ranks: readonly Training[];
+  beforeAll(async () => {
+    ranks = await runFixture<Training>('train.js', { ranks: 4, backend: 'wasm' });
+  });
+
+  const epochOf = (epoch: number) => ranks.map(({ epochs }) => epochs[epoch]!);
+
+  test('from different weights, they are bit-identical after every epoch', () => {
+    expect(new Set(ranks.map(({ beginning }) => beginning)).size).toBe(4);
+    const hashes = [0, 1, 2, 3].map(epoch => new Set(epochOf(epoch).map(({ hash }) => hash)));
+    for (const ofEpoch of hashes) expect(ofEpoch.size).toBe(1);
+    expect(new Set(hashes.flatMap(ofEpoch => [...ofEpoch])).size).toBe(4); // and they do learn
+  });
+
+  test.each([0, 1, 2, 3])(
+    'epoch %d: a callback in `also` sees the mean of the ranks’ metrics, as does the history',
+    epoch => {
+      const epochs = epochOf(epoch);
+      const names = Object.keys(epochs[0]!.local);
+      expect(names.sort()).toEqual(['acc', 'loss', 'val_acc', 'val_loss']);
+      expect(new Set(epochs.map(({ local }) => local['loss'])).size).toBe(4);
+      for (const name of names) {
+        const expected = mean(epochs.map(({ local }) => local[name]!));
+        for (const { seen } of epochs) expect(seen[name]).toBeCloseTo(expected, 6);
+        for (const { history } of ranks) expect(history[name]![epoch]).toBe(epochs[0]!.seen[name]);
+      }
+    },
+  );
+
+  test.each([0, 1, 2, 3])('epoch %d: the moving statistics become their mean', epoch => {
+    const epochs = epochOf(epoch);
+    expect(epochs[0]!.localMoving).not.toEqual(epochs[1]!.localMoving);
+    epochs[0]!.moving.forEach((values, weight) =>
+      values.forEach((value, i) => {
+        expect(value).toBeCloseTo(mean(epochs.map(({ localMoving }) => localMoving[weight]![i]!)), 5);
+      }),
+    );
+    for (const { moving } of epochs) expect(moving).toEqual(epochs[0]!.moving);
+  });
+
+  test('the warm-up follows the epochs', () => {
+    for (const { epochs } of ranks) {
+      const densities = epochs.map(({ density }) => density);
+      expect(densities).toEqual([0.25, 0.25, expect.closeTo(0.1), expect.closeTo(0.1)]);
+    }
+  });
+
+  test('earlyStopping in `also` ends all ranks after the same epoch', () => {
+    expect(ranks.map(({ stoppedAfter }) => stoppedAfter)).toEqual([2, 2, 2, 2]);
+  });
+
+  test('learningRateWarmUp raises the rate from a quarter, and then leaves it', () => {
+    const expected = [0.1, 0.2, 0.3, 0.4, 0.4, 0.4].map(rate => expect.closeTo(rate));
+    for (const { rates } of ranks) expect(rates).toEqual(expected);
+  });
+});
+
+describe.each([
+  { ranks: 4, rows: 10, batchSize: 1 },
+  { ranks: 3, rows: 21, batchSize: 3 }, // 7 batches
+  { ranks: 3, rows: 2, batchSize: 1 }, // fewer than ranks
+])('$rows rows in batches of $batchSize for $ranks ranks', ({ ranks, rows, batchSize }) => {
+  interface Shards {
+    readonly batches: [number[][], number[][]];
+    readonly leaked: number;
+    readonly losses: number[];
+    readonly steps: number;
+    readonly alone: number[];
+    readonly pair: [number[], number[]];
+    readonly list: [number[], number[]];
+    readonly record: { a: number[]; b: number[] };
+    readonly kinds: unknown;
+    readonly inputsLeft: boolean;
+  }
+
+  const all = Array.from({ length: rows }, (_, row) => row);
+  const sorted = (values: Iterable<number>) => [...new Set(values)].sort((a, b) => a - b);
+  let shards: readonly Shards[];
+  beforeAll(async () => {
+    shards = await runFixture<Shards>('shards.js', { ranks, input: { rows, batchSize } });
+  });
+
+  test('of a dataset, all ranks get as many batches in every pass, every row is seen, and no tensor is left', () => {
+    const steps = Math.ceil(Math.ceil(rows / batchSize) / ranks);
+    for (const { batches, leaked } of shards) {
+      expect(batches[0]).toHaveLength(steps);
+      expect(batches[1]).toEqual(batches[0]);
+      expect(leaked).toBe(0);
+    }
+    expect(sorted(shards.flatMap(({ batches }) => batches[0].flat()))).toEqual(all);
+    const first = shards.map(({ batches }) => batches[0][0]![0]);
+    if (rows >= ranks * batchSize) expect(first).toEqual(Array.from({ length: ranks }, (_, rank) => rank * batchSize));
+  });
+
+  test('fitDataset takes as many steps on all ranks and ends', () => {
+    const steps = 3 * Math.ceil(Math.ceil(rows / batchSize) / ranks);
+    for (const shard of shards) {
+      expect(shard.steps).toBe(steps);
+      expect(shard.losses).toEqual(shards[0]!.losses);
+      expect(shard.losses).toHaveLength(3);
+    }
+  });
+
+  test('of tensors, lists and records of them, all ranks get as many rows, the same of each, and every row is seen', () => {
+    for (const { alone, pair, list, record } of shards) {
+      expect(alone).toHaveLength(Math.ceil(rows / ranks));
+      for (const other of [...pair, ...list, record.a, record.b]) expect(other).toEqual(alone);
+    }
+    expect(sorted(shards.flatMap(({ alone }) => alone))).toEqual(all);
+    expect(shards[0]!.kinds).toEqual([[Math.ceil(rows / ranks), 1], 'int32']);
+    expect(shards[0]!.inputsLeft).toBe(true);
+  });
+});
+
+test('a script run by node alone is a ring of one, without a socket', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'gradring-alone-'));
+  try {
+    writeFileSync(path.join(folder, 'input.json'), 'null');
+    const { RANK, WORLD_SIZE, ...inherited } = process.env;
+    expect([RANK, WORLD_SIZE]).toEqual([undefined, undefined]);
+    const env = { ...inherited, GRADRING_BACKEND: 'cpu', TEST_FOLDER: folder };
+    await promisify(execFile)(process.execPath, [path.join(__dirname, 'fixtures/alone.js')], { env });
+    const result = JSON.parse(readFileSync(path.join(folder, 'rank-0.json'), 'utf8'));
+    const none = { bytesSent: 0, bytesReceived: 0 };
+    expect(result).toMatchObject({ sockets: 0, rank: 0, worldSize: 1, traffic: none, rows: 8 });
+    expect(result.losses[5]).toBeLessThan(result.losses[0]);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+});
+
+test('a rank that is killed in model.fit: the others raise ERR_PEER_LOST with its number, the launcher names it', async () => {
+  type Failure = { code: string; details: { rank: number } } | undefined;
+  const { results, rootCause, exitCode, output } = await launchFixture<Failure>('killed.js', { ranks: 4 });
+  expect(rootCause).toMatchObject({ rank: 1, signal: 'SIGKILL' });
+  expect(exitCode).toBe(128 + 9);
+  expect(output).toMatch(/rank 1 \(pid \d+\) was killed by SIGKILL .*root cause/);
+  for (const rank of [0, 2, 3]) expect(results[rank]).toMatchObject({ code: 'ERR_PEER_LOST', details: { rank: 1 } });
+  expect(results[1]).toBeUndefined();
+});
