@@ -10,9 +10,10 @@ export interface SummedTensor extends ExpectedTensor {
   readonly sum: Pointer;
 }
 
-/** A tensor that was NaN or infinite somewhere, so that nobody summed anything. */
+/** A tensor that is NaN or infinite, so that nobody applies anything. */
 export interface NonFinite {
-  readonly rank: number;
+  /** The rank whose own gradient it is; `undefined` if only the sum of all overflows. */
+  readonly rank: number | undefined;
   readonly tensor: number;
 }
 

@@ -45,44 +45,61 @@ export class GradientExchange {
       const dense = tensor.dense || step.density === 1;
       return { ...tensor, dense, count: dense ? tensor.elementCount : sentCount(tensor.elementCount, step.density) };
     });
-    const finite = step.nonFiniteTensor === -1;
-    if (finite) this.compress(tensors, step);
+    const nonFiniteTensor = step.nonFiniteTensor === -1 ? this.compress(tensors, step) : step.nonFiniteTensor;
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(tensors, transport.worldSize);
     const nonFinite =
       cost.sparseBytes <= cost.denseBytes
-        ? await this.allGatherAndSum(call, tensors, step)
-        : await this.denseAllReduce(call, tensors, step);
+        ? await this.allGatherAndSum(call, tensors, nonFiniteTensor)
+        : await this.denseAllReduce(call, tensors, nonFiniteTensor);
     const result = { bytesSent: transport.traffic.bytesSent - sentBefore, denseBytes: cost.denseBytes };
-    if (nonFinite !== undefined) return { ...result, nonFinite };
+    const overflow = nonFinite ?? this.overflowOfSums(tensors);
+    if (overflow !== undefined) return { ...result, nonFinite: overflow };
     this.finish(tensors, step);
     return result;
   }
 
-  /** Leaves the entries to send in the plan's buffers, and the clipped gradients of dense tensors in place. */
-  private compress(tensors: readonly StepTensor[], step: ExchangeStep): void {
+  /**
+   * Leaves the entries to send in the plan's buffers, and the clipped gradients of dense tensors in place. Returns the number of a
+   * tensor whose accumulated gradient has overflowed, or −1. (The largest are selected, so an infinite one is among them.)
+   */
+  private compress(tensors: readonly StepTensor[], step: ExchangeStep): number {
     const { kernels, transport } = this.context;
     const { compression, nesterov } = this.plan;
     const clipNorm = compression.kind === 'dgc' ? compression.clipNorm : undefined;
     const gradientScale = clipFactor({ sumOfSquares: step.sumOfSquares, clipNorm, worldSize: transport.worldSize });
+    let overflowed = -1;
     this.eachSparse(tensors, (tensor, indices, values) => {
+      const { count } = tensor;
       const { momentumFactor } = step;
-      tensor.compressor.compress({ count: tensor.count, momentumFactor, nesterov, gradientScale, indices, values });
+      tensor.compressor.compress({ count, momentumFactor, nesterov, gradientScale, indices, values });
+      if (kernels.firstNonFinite(values, count) !== -1) overflowed = tensors.indexOf(tensor);
     });
-    if (gradientScale === 1) return;
-    for (const { dense, gradient, elementCount } of tensors) {
-      if (dense) kernels.scale('float32', gradient, gradientScale, elementCount);
+    if (gradientScale !== 1) {
+      for (const { dense, gradient, elementCount } of tensors) {
+        if (dense) kernels.scale('float32', gradient, gradientScale, elementCount);
+      }
     }
+    return overflowed;
+  }
+
+  /** Finite gradients may add up to infinity. All ranks have the same sums, and so find the same. */
+  private overflowOfSums(tensors: readonly StepTensor[]): NonFinite | undefined {
+    const { kernels } = this.context;
+    const tensor = tensors.findIndex(
+      ({ gradient, elementCount }) => !Number.isFinite(kernels.sumOfSquares(gradient, elementCount)),
+    );
+    return tensor === -1 ? undefined : { rank: undefined, tensor };
   }
 
   private allGatherAndSum(
     call: CollectiveCall,
     tensors: readonly StepTensor[],
-    step: ExchangeStep,
+    nonFiniteTensor: number,
   ): Promise<NonFinite | undefined> {
     // The sums may take the place of the gradients: those are encoded, or accumulated, by then.
     const summed = tensors.map(({ elementCount, dense, gradient }) => ({ elementCount, dense, sum: gradient }));
-    return sparseAllReduce(call, this.encode(tensors, step.nonFiniteTensor), summed);
+    return sparseAllReduce(call, this.encode(tensors, nonFiniteTensor), summed);
   }
 
   private encode(tensors: readonly StepTensor[], nonFiniteTensor: number): Uint8Array {
@@ -112,9 +129,9 @@ export class GradientExchange {
   private async denseAllReduce(
     call: CollectiveCall,
     tensors: readonly StepTensor[],
-    step: ExchangeStep,
+    nonFiniteTensor: number,
   ): Promise<NonFinite | undefined> {
-    const nonFinite = await this.agreeOnFinite(call, step.nonFiniteTensor);
+    const nonFinite = await this.agreeOnFinite(call, nonFiniteTensor);
     if (nonFinite !== undefined) return nonFinite;
     const { kernels, memory } = this.context;
     this.eachSparse(tensors, ({ gradient, elementCount, count }, indices, values) => {

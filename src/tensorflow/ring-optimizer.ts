@@ -329,8 +329,13 @@ export class RingOptimizer extends tf.Optimizer {
     }
     if (this.onNonFinite === 'skip') return;
     const variable = this.variables[nonFinite.tensor]!.name;
-    const words = `The gradient of '${variable}' holds NaN or infinity on rank ${nonFinite.rank}, in step ${step}. Nothing was applied on any rank. (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
-    throw new GradringError('ERR_NON_FINITE', words, { rank: nonFinite.rank, variable, step });
+    const where =
+      nonFinite.rank === undefined
+        ? 'overflows in the sum over all ranks'
+        : `holds NaN or infinity on rank ${nonFinite.rank}`;
+    const words = `The gradient of '${variable}' ${where}, in step ${step}. Nothing was applied on any rank. (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
+    const details = { ...(nonFinite.rank !== undefined && { rank: nonFinite.rank }), variable, step };
+    throw new GradringError('ERR_NON_FINITE', words, details);
   }
 
   private applyUpdate(): void {

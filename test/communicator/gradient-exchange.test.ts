@@ -139,3 +139,29 @@ describe('a gradient that is not finite on one rank', () => {
     }
   });
 });
+
+describe('finite gradients that overflow float32', () => {
+  const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
+
+  test.each([
+    ['sparse all-gather', [MATRIX]],
+    ['dense ring', [MATRIX, HEAVY]],
+  ])('%s: in the sum of ranks, or accumulated on one', async (_, variables) => {
+    const results = await Promise.all(
+      ring.map(async (communicator, rank) => {
+        const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov: false });
+        arena.gradient(0).fill(2e38);
+        const inSum = (await arena.run(step)).nonFinite;
+        for (const i of variables.keys()) arena.gradient(i).fill(0);
+        if (rank === 1) arena.gradient(0).fill(2e38); // twice that is in this rank's residual then
+        const onOneRank = (await arena.run(step)).nonFinite;
+        arena.close();
+        return { inSum, onOneRank };
+      }),
+    );
+    for (const { inSum, onOneRank } of results) {
+      expect(inSum).toEqual({ rank: undefined, tensor: 0 });
+      expect(onOneRank).toEqual({ rank: 1, tensor: 0 });
+    }
+  });
+});
