@@ -16,8 +16,8 @@ function bootstrap() {
     ['package.json', 'package-lock.json'],
     () => {
       const npm = process.env.npm_execpath;
-      const [command, args] = npm?.endsWith('.js') ? [process.execPath, [npm]] : ['npm', []];
-      execFileSync(command, [...args, 'ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+      const [command, args] = npm?.endsWith('npm-cli.js') ? [process.execPath, [npm]] : ['npm', []];
+      execFileSync(command, [...args, 'ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'], {
         cwd: root,
         stdio: 'inherit',
       });
@@ -56,11 +56,16 @@ function hashOf(inputs) {
   return hash.digest('hex');
 }
 
+/** engines.node is a list of `^MAJOR.MINOR` and `>=MAJOR.MINOR`. */
 function requireNode() {
   const { engines } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
-  const wanted = engines.node.match(/\d+/g).map(Number);
-  const have = process.versions.node.split('.').map(Number);
-  if (have[0] > wanted[0] || (have[0] === wanted[0] && have[1] >= wanted[1])) return;
+  const [major, minor] = process.versions.node.split('.').map(Number);
+  const fits = engines.node.split('||').some(range => {
+    const [wantedMajor, wantedMinor] = range.match(/\d+/g).map(Number);
+    const sameMajor = major === wantedMajor && minor >= wantedMinor;
+    return sameMajor || (range.includes('>=') && major > wantedMajor);
+  });
+  if (fits) return;
   console.error(`gradring needs Node ${engines.node}; this is ${process.versions.node}.`);
   process.exit(1);
 }

@@ -93,7 +93,8 @@ async function trainOnce(tf, ring, { x, y, test }, { kind, compression, seed, sa
   const parameters = model.countParams();
   model.dispose();
   optimizer.dispose();
-  const afterWarmUp = warmUp && (denseBytes - warmUp.denseBytes) / Math.max(1, bytesSent - warmUp.bytesSent);
+  const stepsAfterWarmUp = warmUp !== undefined && bytesSent > warmUp.bytesSent;
+  const afterWarmUp = stepsAfterWarmUp ? (denseBytes - warmUp.denseBytes) / (bytesSent - warmUp.bytesSent) : undefined;
   return { accuracy, bytesSent, seconds, parameters, afterWarmUp };
 }
 
@@ -106,7 +107,8 @@ function report(ring, backend, results, say) {
   const dense = summary('dense');
   const compressed = summary('dgc');
   const compressionRatio = ring.worldSize > 1 ? dense.bytesSentPerRank / compressed.bytesSentPerRank : null;
-  const afterWarmUp = ring.worldSize > 1 ? mean(results.dgc.map(result => result.afterWarmUp)) : null;
+  const ratios = results.dgc.flatMap(({ afterWarmUp }) => afterWarmUp ?? []);
+  const afterWarmUp = ratios.length > 0 ? mean(ratios) : null; // none in a ring of one, or where the warm-up is all
   const { parameters } = results.dgc[0];
   // Each training has compared the weights of all ranks, every epoch and at its end, and would have thrown.
   const json = {
@@ -128,7 +130,7 @@ function report(ring, backend, results, say) {
   row('sent by each rank', megabytes(dense.bytesSentPerRank), megabytes(compressed.bytesSentPerRank));
   if (compressionRatio !== null) {
     row('compression ratio, whole run', '1×', ratio(compressionRatio, 1));
-    row('compression ratio after warm-up', '1×', ratio(afterWarmUp, 1));
+    if (afterWarmUp !== null) row('compression ratio after warm-up', '1×', ratio(afterWarmUp, 1));
   }
   row('time', `${dense.seconds.toFixed(1)} s`, `${compressed.seconds.toFixed(1)} s`);
   row('weights of all ranks identical', 'yes', 'yes');

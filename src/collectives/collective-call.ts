@@ -95,7 +95,11 @@ export class CollectiveCall {
       this.fingerprint.operation === Operation.Exchange &&
       header.sequence === this.sequence;
     return isModel
-      ? new GradringError('ERR_MODEL_MISMATCH', `Ranks train different models: ${who}.`, { rank: header.origin })
+      ? new GradringError(
+          'ERR_MODEL_MISMATCH',
+          `Ranks train different models, or with other options or at another epoch: ${who}.`,
+          { rank: header.origin },
+        )
       : new GradringError('ERR_COLLECTIVE_MISMATCH', `Ranks called different collectives: ${who}.`, {
           rank: header.origin,
         });

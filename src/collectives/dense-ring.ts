@@ -14,7 +14,7 @@ export interface DenseArray {
 }
 
 /**
- * Ring all-reduce (Patarasu and Yuan, 2009), pipelined by segments. For N ranks and n elements: N − 1 steps of
+ * Ring all-reduce (Patarasuk and Yuan, 2009), pipelined by segments. For N ranks and n elements: N − 1 steps of
  * reduce-scatter, N − 1 of all-gather, 2(N − 1)/N · n elements sent by each rank, which is the least possible.
  * Chunk c is summed in the order of ranks c + 1, c + 2, …, c and then copied, so all ranks end with the same bits.
  */

@@ -108,8 +108,11 @@ export class GradientArena {
 
   /** Gives the memory back. */
   close(): void {
-    this.line.close();
-    this.heap.release(this.block, this.bytes);
+    try {
+      this.line.close();
+    } finally {
+      this.heap.release(this.block, this.bytes);
+    }
   }
 
   private view({ elementCount, ...tensor }: ExchangedTensor, what: 'gradient' | 'momentum' | 'residual'): Float32Array {

@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import { allGatherBodies } from '../collectives/all-gather';
 import type { CollectiveCall, CollectiveContext } from '../collectives/collective-call';
 import { allReduce } from '../collectives/dense-ring';
@@ -6,7 +7,7 @@ import { clipFactor } from '../compression/clip-factor';
 import { sentCount } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import { encodeGradientPayload, encodeNonFinite, TENSOR_ENTRY_BYTES } from '../wire/gradient-payload';
-import { protocolError } from '../wire/frame';
+import { type CallFingerprint, Operation, protocolError } from '../wire/frame';
 import type { ExchangedTensor, ExchangePlan, ExchangeResult, ExchangeStep } from './thread-protocol';
 
 /** A tensor with what this step makes of it. */
@@ -38,6 +39,13 @@ export class GradientExchange {
     }));
   }
 
+  /** What all ranks must agree on for a step: model and options, and how much of it is sent. */
+  fingerprint({ density, momentumFactor }: ExchangeStep): CallFingerprint {
+    const parameter = crc32(new Uint8Array(Float64Array.of(density, momentumFactor).buffer), this.plan.hash);
+    const { elementCount } = this.plan.gradients;
+    return { operation: Operation.Exchange, elementType: 'float32', reduction: 'mean', elementCount, parameter };
+  }
+
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
   async run(call: CollectiveCall, step: ExchangeStep): Promise<ExchangeResult> {
     const { transport } = this.context;
@@ -49,7 +57,7 @@ export class GradientExchange {
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(tensors, transport.worldSize);
     const nonFinite =
-      cost.sparseBytes <= cost.denseBytes
+      cost.sparseBytes < cost.denseBytes
         ? await this.allGatherAndSum(call, tensors, nonFiniteTensor)
         : await this.denseAllReduce(call, tensors, nonFiniteTensor);
     const result = { bytesSent: transport.traffic.bytesSent - sentBefore, denseBytes: cost.denseBytes };

@@ -35,7 +35,7 @@ export interface ExchangePlan {
   readonly indices: Pointer;
   readonly values: Pointer;
   readonly workspace: Pointer;
-  /** Of names, shapes and options: frames of ranks with another hash are refused. */
+  /** Of names, shapes and options, which all ranks must have alike. */
   readonly hash: number;
 }
 

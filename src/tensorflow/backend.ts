@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError } from '../errors';
+import { tf } from './tfjs';
 
 type TensorFlow = typeof import('@tensorflow/tfjs');
 
@@ -87,29 +88,27 @@ async function loadFirst(): Promise<LoadedBackend> {
 }
 
 async function start(name: BackendName): Promise<TensorFlow> {
-  // Loaded only now: whoever does not train, such as the launcher, is spared the 0.2 s that it takes.
-  const { tf } = await import('./tfjs');
   switch (name) {
     case 'tfjs-node-gpu':
     case 'tfjs-node':
-      await loadNative(tf, name);
+      await loadNative(name);
       break;
     case 'wasm':
       await import('@tensorflow/tfjs-backend-wasm');
       (await import('./wasm-gradient-kernels')).registerWasmGradientKernels();
-      await use(tf, 'wasm');
+      await use('wasm');
       removeEmscriptenHandlers();
       break;
     case 'cpu':
       (await import('./cpu-backend')).quietCpuBackend();
-      await use(tf, 'cpu');
+      await use('cpu');
       break;
   }
   (await import('./einsum-gradient')).registerEinsumGradient();
   return tf;
 }
 
-async function loadNative(tf: TensorFlow, name: 'tfjs-node-gpu' | 'tfjs-node'): Promise<void> {
+async function loadNative(name: 'tfjs-node-gpu' | 'tfjs-node'): Promise<void> {
   const packageName = `@tensorflow/${name}`;
   const install = `npm install ${packageName}@${tf.version.tfjs}`;
   const directory = findPackage(packageName);
@@ -126,16 +125,18 @@ async function loadNative(tf: TensorFlow, name: 'tfjs-node-gpu' | 'tfjs-node'): 
   }
   // TensorFlow prints what instructions the processor has, once a rank, unless told to print warnings only.
   process.env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
+  // Ranks may share a GPU; without this the first one takes all its memory.
+  process.env['TF_FORCE_GPU_ALLOW_GROWTH'] ??= 'true';
   try {
     await import(directory);
-    await use(tf, 'tensorflow');
+    await use('tensorflow');
   } catch (error) {
-    forget(tf, 'tensorflow');
+    forget('tensorflow');
     throw error;
   }
 }
 
-/** The directory of a package that gradring does not depend on: as seen from gradring, or from the user's program. */
+/** The directory of a package that may be installed or not: as seen from gradring, or from the user's program. */
 function findPackage(name: string): string | undefined {
   const paths = [__dirname, path.dirname(process.argv[1] ?? ''), process.cwd()];
   try {
@@ -151,7 +152,7 @@ function hasNativeBinding(directory: string): boolean {
   return readdirSync(library).some(version => existsSync(path.join(library, version, 'tfjs_binding.node')));
 }
 
-async function use(tf: TensorFlow, backend: string): Promise<void> {
+async function use(backend: string): Promise<void> {
   if (!(await tf.setBackend(backend))) throw new Error('its initialization failed');
   await tf.ready();
   // A native library may load and still not run, on a processor or with a driver that it was not made for.
@@ -160,7 +161,7 @@ async function use(tf: TensorFlow, backend: string): Promise<void> {
 }
 
 /** Undoes half a registration, so that the next package can register the same backend without warnings. */
-function forget(tf: TensorFlow, backend: string): void {
+function forget(backend: string): void {
   if (tf.engine().registryFactory[backend] !== undefined) tf.removeBackend(backend);
   for (const { kernelName } of tf.getKernelsForBackend(backend)) tf.unregisterKernel(kernelName, backend);
 }

@@ -1,14 +1,22 @@
 import { tf } from './tfjs';
 import { createHash } from 'node:crypto';
 import type { Communicator } from '../communicator/communicator';
-import { GradringError } from '../errors';
+import { GradringError, invalidArgument } from '../errors';
 
 /** What replicas are made of: `model.weights`' values, or the variables of a custom loop. */
 export type Variables = readonly tf.Variable[];
 
-/** The variables of a model (all weights, trainable or not), or those given. */
+/**
+ * The variables of a model (all weights, trainable or not), or those given.
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for variables of strings, which have no bits to compare or send.
+ */
 export function variablesOf(source: tf.LayersModel | Variables): Variables {
-  return 'weights' in source ? source.weights.map(weight => weight.read() as tf.Variable) : source;
+  const variables = 'weights' in source ? source.weights.map(weight => weight.read() as tf.Variable) : source;
+  const ofStrings = variables.find(({ dtype }) => dtype === 'string');
+  if (ofStrings !== undefined)
+    throw invalidArgument(`Variable '${ofStrings.name}' holds strings, which do not travel.`);
+  return variables;
 }
 
 /** SHA-256 of names, shapes and bits of the variables, in hexadecimal. */

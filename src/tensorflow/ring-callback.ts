@@ -9,6 +9,8 @@ import {
   fromBytes,
   hashOf,
   toBytes,
+  type Variables,
+  variablesOf,
 } from './replicas';
 import { RingOptimizer } from './ring-optimizer';
 
@@ -53,7 +55,7 @@ export class RingCallback extends tf.Callback {
   }
 
   override async onEpochBegin(epoch: number): Promise<void> {
-    this.optimizer?.setEpoch(epoch);
+    this.optimizer?.beginEpoch(epoch);
   }
 
   override async onBatchBegin(): Promise<void> {
@@ -62,6 +64,13 @@ export class RingCallback extends tf.Callback {
     const start = 1 / this.communicator.worldSize;
     this.optimizer.learningRate = this.fullLearningRate * (start + (1 - start) * Math.min(1, this.step / steps));
     this.step++;
+  }
+
+  override async onTrainEnd(): Promise<void> {
+    // A training that ended within the warm-up must not leave its reduced rate to the next one.
+    if (this.options.learningRateWarmUp !== undefined && this.optimizer !== undefined) {
+      this.optimizer.learningRate = this.fullLearningRate;
+    }
   }
 
   override async onEpochEnd(epoch: number, logs?: Record<string, number | tf.Scalar>): Promise<void> {
@@ -97,8 +106,8 @@ export class RingCallback extends tf.Callback {
     return this.model as unknown as tf.LayersModel;
   }
 
-  private weights(): tf.Variable[] {
-    return this.layersModel.weights.map(weight => weight.read() as tf.Variable);
+  private weights(): Variables {
+    return variablesOf(this.layersModel);
   }
 
   /** The weights that no gradient trains: batch norm's moving mean and variance. */

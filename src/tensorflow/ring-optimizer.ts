@@ -80,9 +80,7 @@ export class RingOptimizer extends tf.Optimizer {
     super();
     if (RingOptimizer.is(inner)) throw invalidArgument('The optimizer is wrapped already.');
     if (inner == null || !(inner instanceof tf.Optimizer)) {
-      throw invalidArgument(
-        'ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9). (Is a second copy of @tensorflow/tfjs installed?)',
-      );
+      throw invalidArgument('ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9).');
     }
     const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000 } = options;
     if (compression?.kind !== 'dgc' && compression?.kind !== 'none') {
@@ -123,6 +121,15 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
+   * Like {@link setEpoch}, but never goes back: a second `model.fit`, which counts from 0 again, does not repeat DGC's warm-up.
+   *
+   * @internal
+   */
+  beginEpoch(epoch: number): void {
+    this.setEpoch(Math.max(epoch, (this.epoch ?? -1) + 1));
+  }
+
+  /**
    * Exchanges the local gradients and applies their mean; the thread sleeps meanwhile.
    *
    * @throws GradringError `ERR_NON_FINITE`, `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`, `ERR_NO_EPOCH`, and what every collective
@@ -135,7 +142,7 @@ export class RingOptimizer extends tf.Optimizer {
       const greeting = this.prepare(named);
       this.open(this.communicator.allGatherSync(greeting, { variableLength: true }));
     }
-    this.finish(this.arena!.runSync(this.load(named)));
+    this.finish(this.arena!.runSync(this.load(named, Array.isArray(gradients))));
     if (this.isVerificationDue()) this.verify(this.communicator.allGatherSync(toBytes(hashOf(this.variables))));
   }
 
@@ -149,7 +156,7 @@ export class RingOptimizer extends tf.Optimizer {
         const greeting = this.prepare(named);
         this.open(await this.communicator.allGather(greeting, { variableLength: true }));
       }
-      this.finish(await this.arena!.run(this.load(named)));
+      this.finish(await this.arena!.run(this.load(named, Array.isArray(gradients))));
       if (this.isVerificationDue()) this.verify(await this.communicator.allGather(toBytes(hashOf(this.variables))));
     } finally {
       this.stepping = false;
@@ -175,6 +182,7 @@ export class RingOptimizer extends tf.Optimizer {
 
   /** The step, this rank's u and v of every variable, and the inner optimizer's own state. */
   override async getWeights(): Promise<NamedTensor[]> {
+    this.checkIdle();
     const arena = this.arena;
     const own =
       arena === undefined
@@ -192,6 +200,7 @@ export class RingOptimizer extends tf.Optimizer {
 
   /** Takes back what {@link getWeights} gave, on the same rank. The tensors stay the caller's. */
   override async setWeights(weights: NamedTensor[]): Promise<void> {
+    this.checkIdle();
     const step = weights.find(({ name }) => name === STEP_NAME);
     if (step === undefined)
       throw invalidArgument(`These are no weights of a RingOptimizer: '${STEP_NAME}' is missing.`);
@@ -215,6 +224,7 @@ export class RingOptimizer extends tf.Optimizer {
 
   /** Frees the arena and the inner optimizer's variables. */
   override dispose(): void {
+    this.checkIdle();
     this.arena?.close();
     this.arena = undefined;
     this.variables = [];
@@ -223,13 +233,14 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   private checkIdle(): void {
-    if (this.stepping)
-      throw invalidArgument('The optimizer is within a step: await applyGradientsAsync or minimizeAsync.');
+    if (!this.stepping) return;
+    throw invalidArgument('The optimizer is within a step: await applyGradientsAsync or minimizeAsync.');
   }
 
   /** Learns from the first gradients which variables there are. Returns what the ranks must agree on. */
   private prepare(gradients: readonly NamedTensor[]): Uint8Array {
-    this.variables = gradients.map(({ name }) => {
+    const names = new Set(gradients.map(({ name }) => name)); // a layer in several models may be listed twice
+    this.variables = [...names].map(name => {
       const variable = tf.engine().registeredVariables[name];
       if (variable === undefined)
         throw invalidArgument(`There is a gradient of '${name}', but no variable of that name.`);
@@ -266,6 +277,7 @@ export class RingOptimizer extends tf.Optimizer {
       compression: this.compression,
       onNonFinite: this.onNonFinite,
       verifyEvery: this.verifyEvery,
+      step: this.total.steps,
     };
   }
 
@@ -273,8 +285,13 @@ export class RingOptimizer extends tf.Optimizer {
     return { compression: this.compression, nesterov: this.takenOver?.nesterov ?? false };
   }
 
-  /** Copies the gradients to the arena, and sums their squares while they are in the cache. */
-  private load(gradients: readonly NamedTensor[]): ExchangeStep {
+  /**
+   * Copies the gradients to the arena, and sums their squares while they are in the cache.
+   *
+   * @param all Whether they name every variable that is trained, as lists do (with `null` where the loss did not depend on one),
+   *   or only those that the loss depended on, as `minimize` without a list has them.
+   */
+  private load(gradients: readonly NamedTensor[], all: boolean): ExchangeStep {
     const given = new Map(gradients.map(({ name, tensor }) => [name, tensor]));
     const step = {
       density: this.densityNow(),
@@ -285,6 +302,10 @@ export class RingOptimizer extends tf.Optimizer {
     this.variables.forEach(({ name }, i) => {
       const segment = this.arena!.gradient(i);
       const tensor = given.get(name);
+      if (all && !given.has(name)) {
+        const words = `'${name}', which the first step trained, is trained no more. Wrap a new optimizer when a layer is frozen.`;
+        throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
+      }
       given.delete(name);
       if (tensor == null) {
         segment.fill(0); // the loss did not depend on it this time
@@ -403,6 +424,11 @@ function momentumOf(inner: tf.Optimizer): { momentum: number; nesterov: boolean 
     case tf.SGDOptimizer:
       return { momentum: 0, nesterov: false };
     default:
+      if (/^(Momentum|SGD)Optimizer$/.test(inner.constructor.name)) {
+        throw invalidArgument(
+          'The optimizer comes from another copy of @tensorflow/tfjs than the one gradring uses: install one version, or use the tf of loadBackend().',
+        );
+      }
       return undefined;
   }
 }

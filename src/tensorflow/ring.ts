@@ -2,6 +2,7 @@ import { tf } from './tfjs';
 import { Communicator } from '../communicator/communicator';
 import type { ConnectInput } from '../communicator/connect-options';
 import {
+  averageVariables,
   broadcastVariables,
   checkHashes,
   checkSameVariables,
@@ -51,6 +52,14 @@ export class Ring extends Communicator {
     const variables = variablesOf(source);
     await checkSameVariables(this, variables);
     await broadcastVariables(this, variables, root);
+  }
+
+  /**
+   * Averages float32 variables over the ranks, but for those that are equal already. `ring.callbacks()` does it for batch norm's moving
+   * statistics after each epoch; a custom loop does it when it wants equal ones.
+   */
+  async averageVariables(source: tf.LayersModel | Variables): Promise<void> {
+    await averageVariables(this, variablesOf(source));
   }
 
   /**

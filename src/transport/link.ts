@@ -29,6 +29,8 @@ export class Link {
   private readonly unsettled = new Set<(error: GradringError) => void>();
   private sending: Promise<void> = Promise.resolve();
   private closed = false;
+  /** Whether the peer has said anything yet. */
+  private heard = false;
   /** Tells of the socket's events. Kept here: asked again, a closed socket would try to make a new one. */
   private observer: Observer | undefined;
   /** Settles after the last event. */
@@ -139,6 +141,7 @@ export class Link {
       } catch {
         return; // closed, by us or by the end of the thread
       }
+      this.heard = true;
       await events.onMessage(message);
     }
   }
@@ -149,6 +152,7 @@ export class Link {
    */
   private async isLost(): Promise<boolean> {
     if (!this.bound) return true;
+    if (!this.heard) return false; // the peer is still to come
     try {
       await this.send([new Uint8Array(0)]);
       return false;

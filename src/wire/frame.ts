@@ -158,7 +158,7 @@ export function describeCall(call: CallFingerprint): string {
       ? []
       : [`${call.elementType}${call.elementCount > 0 ? `[${call.elementCount}]` : ''}`]),
     ...(call.operation === Operation.Broadcast ? [`root ${call.parameter}`] : []),
-    ...(call.operation === Operation.Exchange ? [`tensor table ${call.parameter.toString(16)}`] : []),
+    ...(call.operation === Operation.Exchange ? [`model, options and density ${call.parameter.toString(16)}`] : []),
   ];
   return `${name.charAt(0).toLowerCase()}${name.slice(1)}(${parts.join(', ')})`;
 }

@@ -1,0 +1,161 @@
+import { allGather, barrier } from '../collectives/all-gather';
+import { CollectiveCall, type CollectiveContext } from '../collectives/collective-call';
+import { allReduce, broadcast, type DenseArray, reduceScatter } from '../collectives/dense-ring';
+import { ELEMENT_BYTES } from '../collectives/element-type';
+import { sparseAllReduce } from '../collectives/sparse-all-reduce';
+import { GradringError } from '../errors';
+import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
+import { encodeGradientPayload } from '../wire/gradient-payload';
+import { GradientExchange } from './gradient-exchange';
+import type { CommandName, Commands, Reduction } from './thread-protocol';
+
+/**
+ * Carries out commands on the comm thread, one at a time. The first failure, in a collective or between two, is what every
+ * later collective fails with.
+ */
+export class CommandRunner {
+  private readonly exchanges = new Map<number, GradientExchange>();
+  /** Number of the next collective, the same on all ranks. */
+  private sequence = 0;
+  private failure: GradringError | undefined;
+
+  constructor(
+    private readonly context: CollectiveContext,
+    /** Deadline of a collective. */
+    private readonly timeoutMs: number,
+  ) {}
+
+  /** To be told when the ring has failed, whether or not a collective is under way. */
+  onRingFailure(error: GradringError): void {
+    this.failure ??= error;
+  }
+
+  run<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
+    return this.handlers[name](input);
+  }
+
+  private readonly handlers: { [N in CommandName]: (input: Commands[N]['input']) => Promise<Commands[N]['result']> } = {
+    allReduce: ({ array, reduction }) =>
+      this.collective(dense(Operation.AllReduce, array, { reduction }), async call => {
+        await allReduce(call, array, reduction === 'mean' ? 'sum' : reduction);
+        this.average(array, reduction);
+      }),
+    reduceScatter: ({ array, reduction }) =>
+      this.collective(dense(Operation.ReduceScatter, array, { reduction }), async call => {
+        const { start, count } = await reduceScatter(call, array, reduction === 'mean' ? 'sum' : reduction);
+        const data = array.data + start * ELEMENT_BYTES[array.type];
+        this.average({ type: array.type, data, elementCount: count }, reduction);
+        return { start, count };
+      }),
+    allGather: ({ array, lengths }) => {
+      const bytes = new Uint8Array(
+        this.context.memory.buffer,
+        array.data,
+        array.elementCount * ELEMENT_BYTES[array.type],
+      );
+      const elementCount = lengths === 'equal' ? array.elementCount : 0;
+      const parameter = lengths === 'equal' ? 0 : 1; // else arrays of no elements could not be told from any length
+      return this.collective(dense(Operation.AllGather, { ...array, elementCount }, { parameter }), call =>
+        allGather(call, bytes, lengths),
+      );
+    },
+    broadcast: ({ array, root }) =>
+      this.collective(dense(Operation.Broadcast, array, { parameter: root }), call => broadcast(call, array, root)),
+    barrier: () =>
+      this.collective(
+        { operation: Operation.Barrier, elementType: 'none', reduction: 'none', elementCount: 0, parameter: 0 },
+        barrier,
+      ),
+    sparseAllReduce: input => this.sparseAllReduce(input),
+    openExchange: async ({ exchange, plan }) => {
+      this.exchanges.set(exchange, new GradientExchange(this.context, plan));
+    },
+    exchange: ({ exchange: id, step }) => {
+      const exchange = this.exchanges.get(id)!;
+      return this.collective(exchange.fingerprint(step), call => exchange.run(call, step));
+    },
+    closeExchange: async ({ exchange }) => {
+      this.exchanges.delete(exchange);
+    },
+    close: () => this.context.transport.close(),
+  };
+
+  private async sparseAllReduce(input: Commands['sparseAllReduce']['input']): Promise<void> {
+    const { memory } = this.context;
+    const { indices, values, count, elementCount, output } = input;
+    const tensors = [{ elementCount, dense: false, sum: output }];
+    const payload = encodeGradientPayload(
+      {
+        counts: [count],
+        indices: new Uint8Array(memory.buffer, indices, count * 4),
+        values: new Uint8Array(memory.buffer, values, count * 4),
+        dense: new Uint8Array(0),
+      },
+      tensors,
+    );
+    const fingerprint = { elementType: 'float32', reduction: 'sum', elementCount, parameter: 0 } as const;
+    await this.collective({ operation: Operation.SparseAllReduce, ...fingerprint }, call =>
+      sparseAllReduce(call, payload, tensors),
+    );
+  }
+
+  /** Runs one collective within its deadline. Whatever goes wrong in it ends the ring, for the neighbours wait for us. */
+  private async collective<T>(fingerprint: CallFingerprint, run: (call: CollectiveCall) => Promise<T>): Promise<T> {
+    if (this.failure !== undefined) throw unusable(this.failure);
+    const { transport } = this.context;
+    const { rank } = transport;
+    const { timeoutMs } = this;
+    const sequence = this.sequence++;
+    const call = describeCall(fingerprint);
+    const deadline = setTimeout(() => {
+      const words = `Rank ${rank} waited ${timeoutMs} ms in ${call}, its collective ${sequence}: a rank is late or hangs.`;
+      transport.fail(new GradringError('ERR_TIMEOUT', words, { operation: call }));
+    }, timeoutMs);
+    try {
+      return await run(new CollectiveCall(this.context, sequence, fingerprint));
+    } catch (error) {
+      const coded =
+        error instanceof GradringError
+          ? error
+          : new GradringError(
+              'ERR_COMM_THREAD',
+              `Rank ${rank} failed in ${call}: ${String(error)}`,
+              { rank },
+              { cause: error },
+            );
+      this.failure ??= coded;
+      transport.fail(coded);
+      throw new GradringError(
+        this.failure.code,
+        `${this.failure.message} (Rank ${rank} was in ${call}, its collective ${sequence}.)`,
+        {
+          ...this.failure.details,
+          operation: call,
+        },
+      );
+    } finally {
+      clearTimeout(deadline);
+    }
+  }
+
+  private average({ type, data, elementCount }: DenseArray, reduction: Reduction): void {
+    if (reduction !== 'mean' || (type !== 'float32' && type !== 'float64')) return;
+    this.context.kernels.scale(type, data, 1 / this.context.transport.worldSize, elementCount);
+  }
+}
+
+function dense(
+  operation: Operation,
+  array: DenseArray,
+  { reduction = 'none', parameter = 0 }: { reduction?: Reduction | 'none'; parameter?: number } = {},
+): CallFingerprint {
+  return { operation, elementType: array.type, reduction, elementCount: array.elementCount, parameter };
+}
+
+function unusable(failure: GradringError): GradringError {
+  return new GradringError(
+    failure.code,
+    `The ring has failed and cannot be used any more: ${failure.message}`,
+    failure.details,
+  );
+}
