@@ -38,13 +38,17 @@ async function main(data: ThreadData): Promise<void> {
 
   /** After this nothing keeps the thread alive. */
   const end = async (how: End) => {
-    if (how === 'leave') await collectives?.transport.close();
+    // A ring that has failed is left with care too: the neighbours must hear the first cause.
+    if (how === 'leave' || collectives?.transport.failed) await collectives?.transport.close();
     await closeAllSockets();
     clearInterval(beat);
     port.close();
     Atomics.store(control, CONTROL.closed, 1);
     Atomics.notify(control, CONTROL.closed);
+    Atomics.add(control, CONTROL.responses, 1); // whoever sleeps for an answer has none to expect
+    Atomics.notify(control, CONTROL.responses);
   };
+  const unanswered = new Set<number>();
   const carryOut = async ({ id, name, input }: Request) => {
     try {
       respond(data, collectives, { id, result: await runner!.run(name, input as never) });
@@ -55,10 +59,15 @@ async function main(data: ThreadData): Promise<void> {
   port.on('message', (request: Request | End) => {
     // No request comes before the response that says that the ring stands.
     if (typeof request === 'string') void end(request);
-    else ran = ran.then(() => carryOut(request));
+    else {
+      unanswered.add(request.id);
+      ran = ran.then(() => carryOut(request)).then(() => void unanswered.delete(request.id));
+    }
   });
   process.on('uncaughtException', error => {
-    runner?.onRingFailure(new GradringError('ERR_COMM_THREAD', `The comm thread failed: ${error.stack}`));
+    const failure = new GradringError('ERR_COMM_THREAD', `The comm thread failed: ${error.stack}`);
+    for (const id of unanswered) respond(data, collectives, { id, error: serializeError(failure, 'ERR_COMM_THREAD') });
+    collectives?.transport.fail(failure);
     void end('drop');
   });
 

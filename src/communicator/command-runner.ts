@@ -84,19 +84,19 @@ export class CommandRunner {
     const { memory } = this.context;
     const { indices, values, count, elementCount, output } = input;
     const tensors = [{ elementCount, dense: false, sum: output }];
-    const payload = encodeGradientPayload(
-      {
-        counts: [count],
-        indices: new Uint8Array(memory.buffer, indices, count * 4),
-        values: new Uint8Array(memory.buffer, values, count * 4),
-        dense: new Uint8Array(0),
-      },
-      tensors,
-    );
     const fingerprint = { elementType: 'float32', reduction: 'sum', elementCount, parameter: 0 } as const;
-    await this.collective({ operation: Operation.SparseAllReduce, ...fingerprint }, call =>
-      sparseAllReduce(call, payload, tensors),
-    );
+    await this.collective({ operation: Operation.SparseAllReduce, ...fingerprint }, async call => {
+      const payload = encodeGradientPayload(
+        {
+          counts: [count],
+          indices: new Uint8Array(memory.buffer, indices, count * 4),
+          values: new Uint8Array(memory.buffer, values, count * 4),
+          dense: new Uint8Array(0),
+        },
+        tensors,
+      );
+      await sparseAllReduce(call, payload, tensors);
+    });
   }
 
   /** Runs one collective within its deadline. Whatever goes wrong in it ends the ring, for the neighbours wait for us. */

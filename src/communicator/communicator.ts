@@ -277,7 +277,8 @@ export class Communicator {
     if (type === undefined) {
       throw invalidArgument('Collectives take a Float32Array, Float64Array, Int32Array or Uint8Array.');
     }
-    const data = this.heap.allocate(array.byteLength);
+    const { byteLength } = array;
+    const data = this.heap.allocate(byteLength);
     const staged = { type, data, elementCount: array.length };
     this.view(staged).set(array);
     return {
@@ -286,7 +287,7 @@ export class Communicator {
         array.set(this.view(staged));
         return array;
       },
-      release: () => this.heap.release(data, array.byteLength),
+      release: () => this.heap.release(data, byteLength),
     };
   }
 

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GradringError } from '../errors';
-import { addressTowards, hostId } from '../rendezvous/host-identity';
-import { isLoopback, rendezvous } from '../rendezvous/rendezvous';
+import { addressForPeers, hostId } from '../rendezvous/host-identity';
+import { rendezvous } from '../rendezvous/rendezvous';
 import { Link } from '../transport/link';
 import { RingTransport } from '../transport/ring-transport';
 import { SoloTransport, type Transport } from '../transport/transport';
@@ -30,7 +30,8 @@ export async function formRing(options: ConnectOptions, onFailure: (error: Gradr
           socketDirectory = mkdtempSync(join(tmpdir(), 'gradring-')); // mode 0700
           endpoint = `ipc://${socketDirectory}/left`;
         } else {
-          endpoint = `tcp://${isLoopback(masterAddr) ? '127.0.0.1' : await addressTowards(masterAddr, masterPort)}:*`;
+          const address = leftHost === hostIds[rank] ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
+          endpoint = `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
         }
         const listening = await Link.listen(endpoint, options);
         left = listening.link;

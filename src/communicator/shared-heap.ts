@@ -2,47 +2,77 @@ import { GradringError } from '../errors';
 import type { Pointer } from '../kernels/kernels';
 
 const PAGE_BYTES = 64 * 1024;
-const MEBIBYTE = 1024 * 1024;
+const ALIGNMENT = 64;
+
+/** A run of bytes that nobody uses. */
+interface Gap {
+  start: Pointer;
+  bytes: number;
+}
 
 /**
  * Blocks of the one WebAssembly memory that a communicator's two threads and the kernels share. The user's thread alone
- * allocates and frees. The memory grows and never shrinks; untouched pages cost nothing.
+ * allocates and frees. First fit; neighbouring gaps are joined. The memory grows and never shrinks; untouched pages cost nothing.
  */
 export class SharedHeap {
   readonly memory = new WebAssembly.Memory({ initial: 1, maximum: 65_536, shared: true });
-  private readonly free = new Map<number, Pointer[]>();
-  private end: Pointer = 64; // so that no block is at 0
+  /** Ascending, none touching another. */
+  private readonly gaps: Gap[] = [];
+  private end: Pointer = ALIGNMENT; // so that no block is at 0
 
-  /** @returns a block of at least so many bytes, aligned to 16, its content undefined. */
+  /** @returns a block of at least so many bytes, aligned to 64, its content undefined. */
   allocate(bytes: number): Pointer {
     const size = blockSize(bytes);
-    const reused = this.free.get(size)?.pop();
-    if (reused !== undefined) return reused;
+    const at = this.gaps.findIndex(gap => gap.bytes >= size);
+    if (at === -1) return this.extend(size);
+    const gap = this.gaps[at]!;
+    const block = gap.start;
+    gap.start += size;
+    gap.bytes -= size;
+    if (gap.bytes === 0) this.gaps.splice(at, 1);
+    return block;
+  }
+
+  /** Gives back a block of {@link allocate}, with the same number of bytes. */
+  release(block: Pointer, bytes: number): void {
+    let freed: Gap = { start: block, bytes: blockSize(bytes) };
+    const following = this.gaps.findIndex(gap => gap.start > block);
+    const at = following === -1 ? this.gaps.length : following;
+    const [before, after] = [this.gaps[at - 1], this.gaps[at]];
+    let from = at;
+    let replaced = 0;
+    if (before !== undefined && before.start + before.bytes === freed.start) {
+      freed = { start: before.start, bytes: before.bytes + freed.bytes };
+      from--;
+      replaced++;
+    }
+    if (after !== undefined && freed.start + freed.bytes === after.start) {
+      freed.bytes += after.bytes;
+      replaced++;
+    }
+    this.gaps.splice(from, replaced, freed);
+    if (freed.start + freed.bytes === this.end) {
+      this.gaps.pop();
+      this.end = freed.start;
+    }
+  }
+
+  private extend(size: number): Pointer {
     const block = this.end;
     const missing = block + size - this.memory.buffer.byteLength;
     if (missing > 0) {
       try {
         this.memory.grow(Math.ceil(missing / PAGE_BYTES));
       } catch (error) {
-        const words = `No room for ${bytes} more bytes: the communicator's memory of at most 4 GiB holds ${block} already.`;
+        const words = `No room for ${size} more bytes: the communicator's memory of at most 4 GiB holds ${block} already.`;
         throw new GradringError('ERR_OUT_OF_MEMORY', words, {}, { cause: error });
       }
     }
     this.end = block + size;
     return block;
   }
-
-  /** Gives back a block of {@link allocate}, with the same number of bytes. */
-  release(block: Pointer, bytes: number): void {
-    const size = blockSize(bytes);
-    const blocks = this.free.get(size) ?? [];
-    blocks.push(block);
-    this.free.set(size, blocks);
-  }
 }
 
-/** Few different sizes, so that freed blocks fit again: powers of two, and from a mebibyte on whole mebibytes. */
 function blockSize(bytes: number): number {
-  if (bytes >= MEBIBYTE) return Math.ceil(bytes / MEBIBYTE) * MEBIBYTE;
-  return Math.max(64, 2 ** Math.ceil(Math.log2(Math.max(1, bytes))));
+  return Math.ceil(Math.max(1, bytes) / ALIGNMENT) * ALIGNMENT;
 }

@@ -36,6 +36,7 @@ export class ThreadClient {
   private nextId = READY + 1;
   private lastTraffic: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
   private ended: GradringError | undefined;
+  private readonly exited: Promise<void>;
 
   private constructor(
     private readonly worker: Worker,
@@ -44,7 +45,13 @@ export class ThreadClient {
   ) {
     port.on('message', (response: Response) => this.settle(response));
     worker.on('error', error => this.end(crashed(`failed: ${(error as Error).stack}`)));
-    worker.on('exit', () => this.end(crashed('has ended')));
+    this.exited = new Promise(resolve => {
+      worker.on('exit', () => {
+        process.removeListener('exit', this.abandon);
+        this.end(crashed('has ended'));
+        resolve();
+      });
+    });
     process.on('exit', this.abandon);
     this.rest();
   }
@@ -72,7 +79,7 @@ export class ThreadClient {
   }
 
   /** Asks, and awaits the answer. The process does not end while it is pending. */
-  call<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
+  async call<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
     const id = this.post(name, input);
     return this.register(id) as Promise<Commands[Name]['result']>;
   }
@@ -95,13 +102,15 @@ export class ThreadClient {
         if (response.error !== undefined) throw deserializeError(response.error);
         return response.result as Commands[Name]['result'];
       }
+      if (Atomics.load(this.control, CONTROL.closed) === 1) throw this.ended ?? crashed('has ended');
       Atomics.wait(this.control, CONTROL.responses, seen, 1_000);
       const now = Atomics.load(this.control, CONTROL.beat);
       if (now !== beat) {
         beat = now;
         lastBeatAt = Date.now();
       } else if (Date.now() - lastBeatAt > STALLED_MS) {
-        throw new GradringError('ERR_COMM_THREAD', `The comm thread has not answered for ${STALLED_MS} ms.`);
+        this.end(crashed(`has not answered for ${STALLED_MS} ms`));
+        throw this.ended!;
       }
     }
   }
@@ -110,10 +119,9 @@ export class ThreadClient {
   async terminate(): Promise<void> {
     process.removeListener('exit', this.abandon);
     this.end(new GradringError('ERR_CLOSED', 'The communicator was closed.'));
-    const exited = new Promise(resolve => this.worker.once('exit', resolve));
     this.worker.ref();
     this.port.postMessage('leave' satisfies End);
-    await exited;
+    await this.exited;
     this.port.close();
   }
 

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { createSocket } from 'node:dgram';
-import { lookup } from 'node:dns/promises';
+import dns from 'node:dns/promises';
 import { readFileSync, readlinkSync } from 'node:fs';
-import { hostname } from 'node:os';
+import { hostname, networkInterfaces } from 'node:os';
+import { GradringError } from '../errors';
 
 /**
  * Text that two processes share exactly if a unix socket connects them: the same boot of the same host, and the same
@@ -18,15 +19,38 @@ export function hostId(): string {
   return createHash('sha256').update(facts.join('\n')).digest('hex').slice(0, 16);
 }
 
-/** The address of this host from which the master is reached, and so at which peers reach this host. */
-export async function addressTowards(masterAddr: string, masterPort: number): Promise<string> {
-  const { address, family } = await lookup(masterAddr);
+/**
+ * The address of this host at which peers on other hosts reach it: the one from which it reaches the master. If the master's name
+ * stands for loopback here (as Debian's /etc/hosts has it for a host's own name), the first address that others can reach.
+ */
+export async function addressForPeers(masterAddr: string, masterPort: number): Promise<string> {
+  const { address, family } = await lookup(masterAddr).catch((error: unknown) => {
+    const words = `MASTER_ADDR is '${masterAddr}', which names no host: ${(error as Error).message}.`;
+    throw new GradringError('ERR_INVALID_ENVIRONMENT', words, {}, { cause: error });
+  });
+  const own = await routeTo(address, family, masterPort);
+  if (!isLoopback(own)) return own;
+  const others = Object.values(networkInterfaces()).flatMap(addresses => addresses ?? []);
+  return others.find(other => !other.internal && other.family === 'IPv4')?.address ?? own;
+}
+
+/** Whether an address reaches only this host. */
+export function isLoopback(address: string): boolean {
+  return address === 'localhost' || address === '::1' || /^127(\.\d+){3}$/.test(address);
+}
+
+/** IPv4 where a name has it: that is what most clusters route. */
+async function lookup(name: string): Promise<{ address: string; family: number }> {
+  return dns.lookup(name, { family: 4 }).catch(() => dns.lookup(name));
+}
+
+async function routeTo(address: string, family: number, port: number): Promise<string> {
   const socket = createSocket(family === 6 ? 'udp6' : 'udp4');
   try {
     // Connecting a UDP socket sends nothing; it only asks the kernel for the route.
     await new Promise<void>((resolve, reject) => {
       socket.once('error', reject);
-      socket.connect(masterPort, address, resolve);
+      socket.connect(port, address, resolve);
     });
     return socket.address().address;
   } finally {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Dealer, Router } from 'zeromq';
 import { type ErrorCode, GradringError } from '../errors';
+import { isLoopback } from './host-identity';
 import { closed, opened } from '../transport/open-sockets';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import { decodeRendezvousMessage, encodeRendezvousMessage, type RendezvousMessage } from '../wire/rendezvous-message';
@@ -53,10 +54,10 @@ async function join(
   const endpoint = endpointOf(masterAddr, masterPort);
   const socket = opened(
     new Dealer({
-      ipv6: masterAddr.includes(':'),
+      ipv6: true,
       linger: 1_000,
       // Rank 0's other half tells who is missing, to rank 0 too; only if there is no rank 0, the time runs out here.
-      receiveTimeout: timeoutMs + 2_000,
+      receiveTimeout: Math.min(timeoutMs + 2_000, 2 ** 31 - 1),
       reconnectInterval: 50,
       reconnectMaxInterval: 1_000,
     }),
@@ -107,7 +108,7 @@ class Host {
 
   static async open(options: RendezvousOptions): Promise<Host> {
     const { masterAddr, masterPort } = options;
-    const socket = opened(new Router({ ipv6: masterAddr.includes(':'), linger: 2_000, maxMessageSize: 65_536 }));
+    const socket = opened(new Router({ ipv6: true, linger: 2_000, maxMessageSize: 65_536 }));
     const endpoint = isLoopback(masterAddr) ? endpointOf(masterAddr, masterPort) : `tcp://*:${masterPort}`;
     try {
       await socket.bind(endpoint);
@@ -212,11 +213,6 @@ class Host {
 function close(socket: Dealer | Router): void {
   closed(socket);
   socket.close();
-}
-
-/** Whether an address reaches only this host. */
-export function isLoopback(address: string): boolean {
-  return address === 'localhost' || address === '::1' || /^127(\.\d+){3}$/.test(address);
 }
 
 function endpointOf(address: string, port: number): string {

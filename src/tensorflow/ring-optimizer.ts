@@ -293,6 +293,11 @@ export class RingOptimizer extends tf.Optimizer {
    */
   private load(gradients: readonly NamedTensor[], all: boolean): ExchangeStep {
     const given = new Map(gradients.map(({ name, tensor }) => [name, tensor]));
+    const unexpected = [...given.keys()].find(name => !this.variables.some(variable => variable.name === name));
+    if (unexpected !== undefined) {
+      const words = `There is a gradient of '${unexpected}', which the first step did not train. Wrap one optimizer for each set of variables.`;
+      throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: unexpected });
+    }
     const step = {
       density: this.densityNow(),
       momentumFactor: this.takenOver?.momentum ?? 0,
@@ -306,7 +311,6 @@ export class RingOptimizer extends tf.Optimizer {
         const words = `'${name}', which the first step trained, is trained no more. Wrap a new optimizer when a layer is frozen.`;
         throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
       }
-      given.delete(name);
       if (tensor == null) {
         segment.fill(0); // the loss did not depend on it this time
         return;
@@ -321,11 +325,6 @@ export class RingOptimizer extends tf.Optimizer {
       if (!Number.isFinite(sumOfSquares) && step.nonFiniteTensor === -1) step.nonFiniteTensor = i;
       step.sumOfSquares += sumOfSquares;
     });
-    const [unexpected] = given.keys();
-    if (unexpected !== undefined) {
-      const words = `There is a gradient of '${unexpected}', which the first step did not train. Wrap one optimizer for each set of variables.`;
-      throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: unexpected });
-    }
     return step;
   }
 

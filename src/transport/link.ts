@@ -181,6 +181,7 @@ export class Link {
 
 function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParameters<typeof Pair>[0] {
   return {
+    ipv6: true, // and IPv4 still
     // Few messages are queued: the collectives keep a window of their own, and memory must be bounded.
     sendHighWaterMark: 64,
     receiveHighWaterMark: 64,

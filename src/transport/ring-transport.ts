@@ -29,6 +29,9 @@ const INBOX_BYTES = 64 * 1024 * 1024;
  */
 const LAST_WORDS_MS = 250;
 
+/** How long a rank that leaves in order waits for its right neighbour to take what was sent. */
+const FAREWELL_MS = 60_000;
+
 /**
  * The two links of a rank, as a ring: data goes right and comes from the left; aborts and goodbyes go both ways. The first
  * failure, here or anywhere, ends the ring for good: every waiting and later call throws it.
@@ -42,6 +45,8 @@ export class RingTransport implements Transport {
   /** Sides from which a goodbye came. By side, for in a ring of two both neighbours are one rank over two links. */
   private readonly departed = new Set<Side>();
   private readonly greeted = { left: deferred(), right: deferred() };
+  /** Resolved when a side has said its last, or is gone. */
+  private readonly finished = { left: deferred(), right: deferred() };
   private bytesSent = 0;
   private bytesReceived = 0;
 
@@ -63,6 +68,10 @@ export class RingTransport implements Transport {
 
   get traffic(): TrafficCount {
     return { bytesSent: this.bytesSent, bytesReceived: this.bytesReceived };
+  }
+
+  get failed(): boolean {
+    return this.failure !== undefined;
   }
 
   /** Greets both neighbours and awaits their greetings. */
@@ -89,7 +98,7 @@ export class RingTransport implements Transport {
     if (this.failure !== undefined) return Promise.reject(this.failure);
     const frame = this.inbox.shift();
     if (frame !== undefined) {
-      this.inboxBytes -= frame.body.length;
+      this.inboxBytes -= heldBytes(frame);
       if (this.inboxBytes <= INBOX_BYTES) this.inboxDrained?.();
       return Promise.resolve(frame);
     }
@@ -109,7 +118,7 @@ export class RingTransport implements Transport {
     this.waiting = undefined;
     this.greeted.left.reject(error);
     this.greeted.right.reject(error);
-    this.inboxDrained?.();
+    this.dropInbox();
     this.right.interrupt(error);
     const abort = this.encode({
       kind: FrameKind.Abort,
@@ -121,19 +130,28 @@ export class RingTransport implements Transport {
   }
 
   async close(): Promise<void> {
+    const sides = ['left', 'right'] as const;
+    let awaited: readonly Side[] = sides;
+    let timeoutMs = 2 * LAST_WORDS_MS;
     if (this.failure === undefined) {
       const error = new GradringError('ERR_CLOSED', 'The communicator was closed.');
       this.failure = error;
       this.waiting?.reject(error);
+      this.dropInbox();
       const goodbye = this.encode({ kind: FrameKind.Goodbye, origin: this.rank });
-      // A neighbour that is gone needs no goodbye; one that reads nothing must not hold us up.
-      const staying = [
-        ...(this.departed.has('left') ? [] : [this.left]),
-        ...(this.departed.has('right') ? [] : [this.right]),
-      ];
-      const sent = staying.map(link => link.send([goodbye]).catch(() => undefined));
-      await Promise.race([Promise.all(sent), new Promise(resolve => setTimeout(resolve, 1_000).unref())]);
+      const staying = sides.filter(side => !this.departed.has(side));
+      for (const side of staying) this[side].send([goodbye]).catch(() => undefined); // it may just have gone
+      awaited = ['right'];
+      timeoutMs = FAREWELL_MS;
     }
+    // A connection that is closed with bytes unread is reset, and what was last sent on it may be lost. So our end stays open, and
+    // is read, until the neighbours have heard: they answer a goodbye, and an abort with theirs.
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>(resolve => {
+      timer = setTimeout(resolve, timeoutMs);
+    });
+    await Promise.race([Promise.all(awaited.map(side => this.finished[side].promise)), late]);
+    clearTimeout(timer);
     await Promise.all([this.left.close(), this.right.close()]);
   }
 
@@ -167,6 +185,7 @@ export class RingTransport implements Transport {
     link.start({
       onMessage: message => this.onMessage(side, neighbour, message),
       onLost: () => {
+        this.finished[side].resolve();
         if (this.departed.has(side)) return;
         setTimeout(() => {
           if (this.departed.has(side)) return;
@@ -179,25 +198,8 @@ export class RingTransport implements Transport {
   private async onMessage(side: Side, neighbour: number, message: Message): Promise<void> {
     if (message.length === 1 && message[0]!.length === 0) return; // a probe of the link itself
     for (const part of message) this.bytesReceived += part.length;
-    if (this.failure !== undefined) return;
     try {
-      const header = decodeHeader(this.place, message[0]!);
-      if (message.length > 2) throw protocolError(`comes in ${message.length} parts`);
-      switch (header.kind) {
-        case FrameKind.Hello:
-          if (header.origin !== neighbour) throw protocolError(`greets as rank ${header.origin}`);
-          this.greeted[side].resolve();
-          return;
-        case FrameKind.Goodbye:
-          this.depart(side, neighbour);
-          return;
-        case FrameKind.Abort:
-          this.fail(deserializeError(header.error));
-          return;
-        case FrameKind.Data:
-          if (side !== 'left') throw protocolError('comes from the right, where no data comes from');
-          this.deliver({ header, body: message[1] ?? Buffer.alloc(0), message });
-      }
+      this.take(side, neighbour, message);
     } catch (error) {
       const words = `Rank ${neighbour} (${this.place.addresses[neighbour]}) broke the protocol: ${(error as Error).message}`;
       this.fail(new GradringError('ERR_PROTOCOL', words, { rank: neighbour }, { cause: error }));
@@ -210,6 +212,34 @@ export class RingTransport implements Transport {
     }
   }
 
+  private take(side: Side, neighbour: number, message: Message): void {
+    const header = decodeHeader(this.place, message[0]!);
+    if (message.length > 2) throw protocolError(`comes in ${message.length} parts`);
+    switch (header.kind) {
+      case FrameKind.Hello:
+        if (header.origin !== neighbour) throw protocolError(`greets as rank ${header.origin}`);
+        this.greeted[side].resolve();
+        return;
+      case FrameKind.Goodbye:
+        this.finished[side].resolve();
+        if (side === 'left') {
+          this.left.send([this.encode({ kind: FrameKind.Seen, origin: this.rank })]).catch(() => undefined);
+        }
+        this.depart(side, neighbour);
+        return;
+      case FrameKind.Seen:
+        this.finished[side].resolve();
+        return;
+      case FrameKind.Abort:
+        this.finished[side].resolve();
+        this.fail(deserializeError(header.error));
+        return;
+      case FrameKind.Data:
+        if (side !== 'left') throw protocolError('comes from the right, where no data comes from');
+        if (this.failure === undefined) this.deliver({ header, body: message[1] ?? Buffer.alloc(0), message });
+    }
+  }
+
   private deliver(frame: DataFrame): void {
     if (this.waiting !== undefined) {
       const { resolve } = this.waiting;
@@ -218,7 +248,13 @@ export class RingTransport implements Transport {
       return;
     }
     this.inbox.push(frame);
-    this.inboxBytes += frame.body.length;
+    this.inboxBytes += heldBytes(frame);
+  }
+
+  private dropInbox(): void {
+    this.inbox.length = 0;
+    this.inboxBytes = 0;
+    this.inboxDrained?.();
   }
 
   private depart(side: Side, neighbour: number): void {
@@ -229,6 +265,11 @@ export class RingTransport implements Transport {
   private lost(rank: number, how: string): GradringError {
     return new GradringError('ERR_PEER_LOST', `Rank ${rank} (${this.place.addresses[rank]}) ${how}.`, { rank });
   }
+}
+
+/** What a waiting frame costs in memory, about: small frames must count too. */
+function heldBytes({ message }: DataFrame): number {
+  return message.reduce((sum, part) => sum + part.length, 512);
 }
 
 interface Deferred {

@@ -21,6 +21,8 @@ export interface Transport {
   readonly rank: number;
   readonly worldSize: number;
   readonly traffic: TrafficCount;
+  /** Whether the ring has failed. */
+  readonly failed: boolean;
   /** Sends a data frame to the right. Settles when ZeroMQ took it over; the body must not be written to any more. */
   send(header: DataHeader, body?: Uint8Array): Promise<void>;
   /** Sends a received frame on to the right, byte for byte. */
@@ -29,7 +31,10 @@ export interface Transport {
   receive(): Promise<DataFrame>;
   /** Ends the ring with an error, and tells the neighbours, who tell theirs. */
   fail(error: GradringError): void;
-  /** Leaves the ring: says goodbye, unless it has failed, and closes the links. */
+  /**
+   * Leaves the ring: says goodbye, unless it has failed, and closes the links when the right neighbour has taken all that was sent
+   * to it, or is gone.
+   */
   close(): Promise<void>;
 }
 
@@ -38,6 +43,7 @@ export class SoloTransport implements Transport {
   readonly rank = 0;
   readonly worldSize = 1;
   readonly traffic = { bytesSent: 0, bytesReceived: 0 };
+  readonly failed = false;
 
   send(): Promise<void> {
     return Promise.reject(alone());

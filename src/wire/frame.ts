@@ -46,7 +46,7 @@ export interface DataHeader extends CallFingerprint {
 /** Any frame's first part, decoded and checked. */
 export type Header =
   | DataHeader
-  | { readonly kind: FrameKind.Hello | FrameKind.Goodbye; readonly origin: number }
+  | { readonly kind: FrameKind.Hello | FrameKind.Goodbye | FrameKind.Seen; readonly origin: number }
   | { readonly kind: FrameKind.Abort; readonly origin: number; readonly error: SerializedError };
 
 /** Who sends: written into every frame, and demanded of every frame that comes. */
@@ -113,6 +113,7 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
   switch (kind) {
     case FrameKind.Hello:
     case FrameKind.Goodbye:
+    case FrameKind.Seen:
       return { kind, origin };
     case FrameKind.Abort:
       return { kind, origin, error: decodeError(checked('abort text', () => frame.text())) };

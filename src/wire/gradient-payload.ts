@@ -157,6 +157,7 @@ function words(stream: Uint8Array): Uint32Array {
 
 /** Whether all float32 of a stream are finite: their exponent bits are not all set. */
 function allFinite(stream: Uint8Array): boolean {
-  for (const word of words(stream)) if ((word & 0x7f800000) === 0x7f800000) return false;
+  const bits = words(stream);
+  for (let i = 0; i < bits.length; i++) if ((bits[i]! & 0x7f800000) === 0x7f800000) return false;
   return true;
 }

@@ -6,5 +6,6 @@ export enum FrameKind {
   Data = 0,
   Hello = 1,
   Abort = 2,
-  Goodbye = 3
+  Goodbye = 3,
+  Seen = 4
 }
