@@ -78,10 +78,13 @@ export class CollectiveCall {
     if (header.origin !== origin || header.part !== part) {
       throw protocolError(
         `is part ${header.part} of rank ${header.origin} where part ${part} of rank ${origin} is due`,
+        {
+          rank: this.leftBy(1),
+        },
       );
     }
     if (header.checksum !== 0 && checksumOf(body) !== header.checksum) {
-      throw protocolError(`of rank ${origin} was damaged on its way: its checksum does not fit`);
+      throw protocolError(`of rank ${origin} was damaged on its way: its checksum does not fit`, { rank: origin });
     }
     return frame;
   }

@@ -3,7 +3,6 @@
  * thread asked for them. The user's thread may sleep in `Atomics.wait` meanwhile; this one never does.
  */
 import { workerData } from 'node:worker_threads';
-import { context } from 'zeromq';
 import type { CollectiveContext } from '../collectives/collective-call';
 import { GradringError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
@@ -29,7 +28,6 @@ function respond(
 }
 
 async function main(data: ThreadData): Promise<void> {
-  context.blocky = false; // every socket has a linger of its own, so the end of the process needs no warning that it waits
   const { options, memory, scratch, port, control } = data;
   const beat = setInterval(() => Atomics.add(control, CONTROL.beat, 1), BEAT_MS);
   let collectives: CollectiveContext | undefined;

@@ -108,7 +108,7 @@ export class CommandRunner {
     const sequence = this.sequence++;
     const call = describeCall(fingerprint);
     const deadline = setTimeout(() => {
-      const words = `Rank ${rank} waited ${timeoutMs} ms in ${call}, its collective ${sequence}: a rank is late or hangs.`;
+      const words = `Rank ${rank} waited ${timeoutMs} ms in ${call}, its collective ${sequence}, for rank ${(rank + transport.worldSize - 1) % transport.worldSize} on its left: that rank, or one before it, is late or hangs.`;
       transport.fail(new GradringError('ERR_TIMEOUT', words, { operation: call }));
     }, timeoutMs);
     try {

@@ -27,7 +27,7 @@ export async function formRing(options: ConnectOptions, onFailure: (error: Gradr
         const leftHost = hostIds[(rank + worldSize - 1) % worldSize];
         let endpoint: string;
         if (options.transport === 'ipc' || (options.transport === 'auto' && leftHost === hostIds[rank])) {
-          socketDirectory = mkdtempSync(join(tmpdir(), 'gradring-')); // mode 0700
+          socketDirectory = mkdtempSync(join(socketParent(), 'gradring-')); // mode 0700
           endpoint = `ipc://${socketDirectory}/left`;
         } else {
           const address = leftHost === hostIds[rank] ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
@@ -50,6 +50,12 @@ export async function formRing(options: ConnectOptions, onFailure: (error: Gradr
     // The neighbour is connected: nobody needs the socket's file any more, and nothing is left behind by a kill.
     if (socketDirectory !== undefined) rmSync(socketDirectory, { recursive: true, force: true });
   }
+}
+
+/** The folder for temporary files, unless its name is too long for the address of a unix socket (108 bytes). */
+function socketParent(): string {
+  const parent = tmpdir();
+  return parent.length + '/gradring-XXXXXX/left'.length < 100 ? parent : '/tmp';
 }
 
 async function within(timeoutMs: number, opened: Promise<void>, rank: number): Promise<void> {

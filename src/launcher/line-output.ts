@@ -1,3 +1,5 @@
+import type { Writable } from 'node:stream';
+
 /**
  * A place where lines of several ranks go: the terminal, or a log. Each write is whole lines, so they never mix.
  *
@@ -18,7 +20,7 @@ export class LineOutput {
 
   /** Writes the lines, and resolves when the stream wants more. Every line gets the prefix. */
   async write(lines: readonly string[], prefix = ''): Promise<void> {
-    if (this.lost || lines.length === 0) return;
+    if (this.lost || this.isDestroyed() || lines.length === 0) return;
     if (this.stream.write(lines.map(line => `${prefix}${line}\n`).join(''))) return;
     // All ranks that write here wait for the same event; a listener each would be too many.
     this.drained ??= new Promise(resolve => {
@@ -34,13 +36,18 @@ export class LineOutput {
 
   /** Resolves when all that was written has left; the stream stays open. Nothing may be written afterwards. */
   async release(): Promise<void> {
-    if (!this.lost) await new Promise<void>(resolve => this.stream.write('', () => resolve()));
+    if (!this.lost && !this.isDestroyed()) await new Promise<void>(resolve => this.stream.write('', () => resolve()));
     this.stream.off('error', this.lose);
   }
 
   /** Ends the stream, and resolves when it is closed. */
   async close(): Promise<void> {
-    if (!this.lost) await new Promise<void>(resolve => this.stream.on('close', resolve).end());
+    if (!this.lost && !this.isDestroyed()) await new Promise<void>(resolve => this.stream.on('close', resolve).end());
+  }
+
+  /** A stream that was destroyed without an error takes nothing, and never says that it wants more. */
+  private isDestroyed(): boolean {
+    return (this.stream as Partial<Writable>).destroyed === true;
   }
 
   private readonly lose = (error: Error): void => {

@@ -55,7 +55,7 @@ async function join(
   const socket = opened(
     new Dealer({
       ipv6: true,
-      linger: 1_000,
+      linger: 400,
       // Rank 0's other half tells who is missing, to rank 0 too; only if there is no rank 0, the time runs out here.
       receiveTimeout: Math.min(timeoutMs + 2_000, 2 ** 31 - 1),
       reconnectInterval: 50,

@@ -8,9 +8,11 @@ interface Closable {
  * events (an exception in zeromq's clean-up), so whoever ends the thread closes them all before.
  */
 const open = new Set<Closable>();
+let ending = false;
 
 /** Remembers something to be closed by {@link closeAllSockets}, unless it is {@link closed} before. */
 export function opened<T extends Closable>(closable: T): T {
+  if (ending) void closable.close(); // the thread was told to end while this was being opened
   open.add(closable);
   return closable;
 }
@@ -22,6 +24,7 @@ export function closed(closable: Closable): void {
 
 /** Closes all that is open, and settles when it is gone. What was awaited fails. */
 export async function closeAllSockets(): Promise<void> {
+  ending = true;
   await Promise.all([...open].map(closable => closable.close()));
   open.clear();
 }

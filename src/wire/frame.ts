@@ -165,8 +165,8 @@ export function describeCall(call: CallFingerprint): string {
 }
 
 /** The error for bytes that are no frame. The words continue "A frame …". */
-export function protocolError(words: string): GradringError {
-  return new GradringError('ERR_PROTOCOL', `A frame ${words}.`);
+export function protocolError(words: string, details: ErrorDetails = {}): GradringError {
+  return new GradringError('ERR_PROTOCOL', `A frame ${words}.`, details);
 }
 
 /** Runs a reader of untrusted bytes: whatever it throws becomes `ERR_PROTOCOL`. */

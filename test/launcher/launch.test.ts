@@ -137,6 +137,13 @@ describe('output', () => {
     expect(mostHeld).toBeLessThan(1_000_000);
   });
 
+  test('an output that was destroyed without an error does not hold up the ranks', async () => {
+    const stdout = new Capture();
+    stdout.destroy();
+    const file = script(`for (let i = 0; i < 1000; i++) console.log('x'.repeat(1000))`);
+    expect((await launch({ ranks: 1, script: file, stdout, stderr: new Capture() })).exitCode).toBe(0);
+  });
+
   test('an output that breaks does not end the ranks', async () => {
     const broken = new Writable({ write: (_chunk, _encoding, callback) => callback(new Error('EPIPE')) });
     const outputDir = temporaryFolder();

@@ -153,7 +153,7 @@ describe('frame headers', () => {
           demand(typeof code === 'string' && typeof message === 'string', 'words');
           demand(details.rank === undefined || typeof details.rank === 'number', 'rank');
         } else {
-          demand([FrameKind.Hello, FrameKind.Goodbye].includes(result.kind), 'kind');
+          demand([FrameKind.Hello, FrameKind.Goodbye, FrameKind.Seen].includes(result.kind), 'kind');
         }
       },
     );
