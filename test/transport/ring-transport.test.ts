@@ -81,12 +81,16 @@ test('strangers at the ports of the links do not disturb a standing ring', async
   await Promise.all(ring.map(transport => transport.close()));
 });
 
+// Not those who begin as no ZMTP 2 or 3 does: libzmq takes them for peers of ZMTP 1, and the first at the port takes the
+// neighbour's place (docs/security.md). Encrypted links will refuse them.
+const VISITS_WHILE_FORMING = VISITS.filter(([bytes]) => bytes.length === 0 || bytes[0] === 0xff);
+
 test('strangers at the ports of the links do not disturb a forming ring', async () => {
   const { ring, failures, ports } = await transports(3);
   const leavers: (() => void)[] = [];
   const [first, ...others] = ring;
   const opening = [first!.open()];
-  for (const [bytes, leave] of VISITS) {
+  for (const [bytes, leave] of VISITS_WHILE_FORMING) {
     leavers.push(...(await Promise.all(ports.map(port => intrude(port, bytes, leave)))));
   }
   opening.push(...others.map(transport => transport.open()));
