@@ -28,6 +28,7 @@ function progressLines(output) {
       done(null, standing ? `\n${rest}` : rest);
     },
   });
+  output.on('error', () => process.exit(1)); // `npm start | head`
   lines.pipe(output, { end: false });
   return lines;
 }

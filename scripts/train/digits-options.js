@@ -1,0 +1,32 @@
+const yargs = require('yargs');
+
+/**
+ * The options of digits.js. Prints help or what is wrong, and ends the process, where it has to.
+ *
+ * @param {string[]} argv
+ */
+function parseOptions(argv) {
+  return yargs(argv)
+    .scriptName('digits.js')
+    .usage('$0 [options]\n\nTrains handwritten digits with and without Deep Gradient Compression, and compares.')
+    .option('epochs', { type: 'number', default: 20, describe: 'epochs of each training' })
+    .option('batch-size', { type: 'number', default: 8, describe: 'images a rank and step' })
+    .option('learning-rate', { type: 'number', default: 0.05 })
+    .option('seeds', { type: 'string', default: '1,2,3', describe: 'a training of each kind for each seed' })
+    .option('json', { type: 'string', describe: 'also write the result to this file' })
+    .example('npm start', 'four ranks, three seeds')
+    .example('npm start -- --seeds 1 --epochs 40 --json result.json', 'one seed, longer, for a program')
+    .coerce('seeds', text => text.split(',').map(Number))
+    .check(({ epochs, batchSize, learningRate, seeds }) => {
+      if (![epochs, batchSize, ...seeds].every(value => Number.isInteger(value) && value > 0) || !(learningRate > 0)) {
+        throw new Error(
+          '--epochs, --batch-size and --seeds take whole numbers from 1 on, --learning-rate a positive number.',
+        );
+      }
+      return true;
+    })
+    .strict()
+    .parseSync();
+}
+
+module.exports = { parseOptions };
