@@ -52,6 +52,17 @@ export function checkHashes(hashes: readonly string[], when: string): void {
   throw new GradringError('ERR_REPLICAS_DIVERGED', words, { rank });
 }
 
+/** Compares the variables of all ranks, bit for bit, and returns their hash. Throws as {@link checkHashes} does. */
+export async function verifyReplicas(communicator: Communicator, variables: Variables, when: string): Promise<string> {
+  const hash = hashOf(variables);
+  const hashes = await communicator.allGather(toBytes(hash));
+  checkHashes(
+    hashes.map(bytes => fromBytes<string>(bytes)),
+    when,
+  );
+  return hash;
+}
+
 /**
  * Checks that all ranks hold the same variables: as many, of the same names, shapes and types, in the same order.
  *

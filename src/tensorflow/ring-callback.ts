@@ -5,12 +5,9 @@ import {
   averageVariables,
   broadcastVariables,
   checkSameVariables,
-  checkHashes,
-  fromBytes,
-  hashOf,
-  toBytes,
   type Variables,
   variablesOf,
+  verifyReplicas,
 } from './replicas';
 import { RingOptimizer } from './ring-optimizer';
 
@@ -68,18 +65,14 @@ export class RingCallback extends tf.Callback {
 
   override async onTrainEnd(): Promise<void> {
     // A training that ended within the warm-up must not leave its reduced rate to the next one.
-    if (this.options.learningRateWarmUp !== undefined && this.optimizer !== undefined) {
-      this.optimizer.learningRate = this.fullLearningRate;
-    }
+    const steps = this.options.learningRateWarmUp?.steps;
+    if (steps === undefined || this.step > steps || this.optimizer === undefined) return;
+    this.optimizer.learningRate = this.fullLearningRate;
   }
 
   override async onEpochEnd(epoch: number, logs?: Record<string, number | tf.Scalar>): Promise<void> {
     await averageVariables(this.communicator, this.statistics());
-    const hashes = await this.communicator.allGather(toBytes(hashOf(this.weights())));
-    checkHashes(
-      hashes.map(bytes => fromBytes<string>(bytes)),
-      `after epoch ${epoch}`,
-    );
+    await verifyReplicas(this.communicator, this.weights(), `after epoch ${epoch}`);
     if (logs !== undefined) await this.averageMetrics(logs);
   }
 

@@ -4,12 +4,9 @@ import type { ConnectInput } from '../communicator/connect-options';
 import {
   averageVariables,
   broadcastVariables,
-  checkHashes,
   checkSameVariables,
-  fromBytes,
-  hashOf,
-  toBytes,
   variablesOf,
+  verifyReplicas,
   type Variables,
 } from './replicas';
 import { asCallback, type CallbackOptions, RingCallback } from './ring-callback';
@@ -68,13 +65,7 @@ export class Ring extends Communicator {
    * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0.
    */
   async verifyReplicas(source: tf.LayersModel | Variables): Promise<string> {
-    const hash = hashOf(variablesOf(source));
-    const hashes = await this.allGather(toBytes(hash));
-    checkHashes(
-      hashes.map(bytes => fromBytes<string>(bytes)),
-      'at this point',
-    );
-    return hash;
+    return verifyReplicas(this, variablesOf(source), 'at this point');
   }
 }
 
