@@ -30,7 +30,7 @@ export type ErrorCode =
   | 'ERR_CLOSED'
   /** The comm thread ended or stopped answering: a bug, or memory exhausted. */
   | 'ERR_COMM_THREAD'
-  /** The shared memory of the communicator, at most 4 GiB, is full. */
+  /** A variable or an array does not fit in a memory of 4 GiB, or the system has no more. */
   | 'ERR_OUT_OF_MEMORY'
   /** DGC's warm-up is counted in epochs, but nobody said which epoch it is. */
   | 'ERR_NO_EPOCH'

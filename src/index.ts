@@ -9,6 +9,7 @@ export type {
 export { Communicator } from './communicator/communicator';
 export type { ConnectInput as ConnectOptions } from './communicator/connect-options';
 export { dgc, noCompression, type Compression, type DgcOptions } from './compression/dgc-options';
+export type { ValueFormat } from './compression/value-format';
 export { GradringError, type ErrorCode, type ErrorDetails } from './errors';
 export { launch } from './launcher/launch';
 export type { LaunchOptions } from './launcher/launch-options';

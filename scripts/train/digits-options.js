@@ -1,5 +1,7 @@
 const yargs = require('yargs');
 
+const VALUE_FORMATS = ['float32', 'float16', 'bfloat16', 'int8', 'log4'];
+
 /**
  * The options of digits.js. Prints help or what is wrong, and ends the process, where it has to.
  *
@@ -13,6 +15,7 @@ function parseOptions(argv) {
     .option('batch-size', { type: 'number', default: 8, describe: 'images a rank and step' })
     .option('learning-rate', { type: 'number', default: 0.05 })
     .option('seeds', { type: 'string', default: '1,2,3', describe: 'a training of each kind for each seed' })
+    .option('values', { choices: VALUE_FORMATS, default: 'float16', describe: 'how values travel with compression' })
     .option('json', { type: 'string', describe: 'also write the result to this file' })
     .example('npm start', 'four ranks, three seeds')
     .example('npm start -- --seeds 1 --epochs 40 --json result.json', 'one seed, longer, for a program')

@@ -25,7 +25,7 @@ async function main() {
     `${ring.worldSize} ranks; ${train.x.shape[0]} training images, ${x.shape[0]} a rank; ${test.x.shape[0]} test images\n`,
   );
 
-  const kinds = { dgc: dgc({ sparsity: SPARSITY }), dense: noCompression() };
+  const kinds = { dgc: dgc({ sparsity: SPARSITY, values: options.values }), dense: noCompression() };
   const results = { dgc: [], dense: [] };
   for (const seed of options.seeds) {
     for (const [kind, compression] of Object.entries(kinds)) {

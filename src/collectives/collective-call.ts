@@ -32,6 +32,11 @@ export class CollectiveCall {
     this.transport = context.transport;
   }
 
+  /** The same call over another memory: its frames belong to the same stream. */
+  over(context: CollectiveContext): CollectiveCall {
+    return new CollectiveCall(context, this.sequence, this.fingerprint);
+  }
+
   get rank(): number {
     return this.transport.rank;
   }

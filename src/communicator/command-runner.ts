@@ -1,11 +1,13 @@
 import { allGather, barrier } from '../collectives/all-gather';
-import { CollectiveCall, type CollectiveContext } from '../collectives/collective-call';
+import { CollectiveCall, type CollectiveContext, SEGMENT_BYTES } from '../collectives/collective-call';
 import { allReduce, broadcast, type DenseArray, reduceScatter } from '../collectives/dense-ring';
 import { ELEMENT_BYTES } from '../collectives/element-type';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { GradringError } from '../errors';
 import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
+import { GradientCodec } from '../compression/gradient-codec';
 import { encodeGradientPayload } from '../wire/gradient-payload';
+import { collectGarbage } from './collect-garbage';
 import { GradientExchange } from './gradient-exchange';
 import type { CommandName, Commands, Reduction } from './thread-protocol';
 
@@ -68,7 +70,7 @@ export class CommandRunner {
       ),
     sparseAllReduce: input => this.sparseAllReduce(input),
     openExchange: async ({ exchange, plan }) => {
-      this.exchanges.set(exchange, new GradientExchange(this.context, plan));
+      this.exchanges.set(exchange, new GradientExchange(this.context.transport, plan));
     },
     exchange: ({ exchange: id, step }) => {
       const exchange = this.exchanges.get(id)!;
@@ -76,26 +78,23 @@ export class CommandRunner {
     },
     closeExchange: async ({ exchange }) => {
       this.exchanges.delete(exchange);
+      collectGarbage();
     },
     close: () => this.context.transport.close(),
   };
 
   private async sparseAllReduce(input: Commands['sparseAllReduce']['input']): Promise<void> {
-    const { memory } = this.context;
+    const { kernels, memory, scratch } = this.context;
     const { indices, values, count, elementCount, output } = input;
-    const tensors = [{ elementCount, dense: false, sum: output }];
+    const codec = new GradientCodec(kernels, memory, 'float32', scratch);
+    const used = GradientCodec.workspaceBytes;
+    const room = { start: scratch + used, bytes: SEGMENT_BYTES - used };
     const fingerprint = { elementType: 'float32', reduction: 'sum', elementCount, parameter: 0 } as const;
     await this.collective({ operation: Operation.SparseAllReduce, ...fingerprint }, async call => {
-      const payload = encodeGradientPayload(
-        {
-          counts: [count],
-          indices: new Uint8Array(memory.buffer, indices, count * 4),
-          values: new Uint8Array(memory.buffer, values, count * 4),
-          dense: new Uint8Array(0),
-        },
-        tensors,
-      );
-      await sparseAllReduce(call, payload, tensors);
+      const streams = codec.encode([{ elementCount, count, indices, values }]);
+      const payload = encodeGradientPayload({ format: codec.format, counts: [count], streams });
+      const tensors = [{ elementCount, count: undefined, sum: output }];
+      await sparseAllReduce(call, [{ kernels, codec, payload, tensors, room }]);
     });
   }
 

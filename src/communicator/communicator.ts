@@ -1,11 +1,10 @@
 import { type DenseArray } from '../collectives/dense-ring';
 import { arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
 import { invalidArgument, GradringError } from '../errors';
-import { instantiateKernels } from '../kernels/wasm-kernels';
-import type { Kernels, Pointer } from '../kernels/kernels';
+import type { Pointer } from '../kernels/kernels';
 import type { TrafficCount } from '../transport/transport';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from './connect-options';
-import { type ExchangeInput, GradientArena } from './gradient-arena';
+import { ExchangeHandle, type ExchangeInput } from './exchange-handle';
 import { SharedHeap } from './shared-heap';
 import { ThreadClient } from './thread-client';
 import type { CommandName, Commands, Reduction } from './thread-protocol';
@@ -50,10 +49,8 @@ export interface SparseArray {
  * arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator (`ERR_CLOSED`) are told before anything is sent.
  */
 export class Communicator {
-  /** @internal The memory that both threads share. */
+  /** @internal The memory that both threads share, for the arrays of collectives. */
   readonly heap: SharedHeap;
-  /** @internal The kernels over it, for the user's thread. */
-  readonly kernels: Kernels;
   private exchanges = 0;
   private closing: Promise<void> | undefined;
   private readonly closeAtEnd = () => void this.close();
@@ -64,7 +61,6 @@ export class Communicator {
     private readonly thread: ThreadClient,
   ) {
     this.heap = heap;
-    this.kernels = instantiateKernels(heap.memory);
     // A program that just ends has its goodbye said for it, so that its neighbours know that it did not crash.
     process.once('beforeExit', this.closeAtEnd);
   }
@@ -204,17 +200,17 @@ export class Communicator {
    *
    * @internal
    */
-  openExchange(input: ExchangeInput): GradientArena {
+  openExchange(input: ExchangeInput): ExchangeHandle {
     const exchange = this.exchanges++;
-    const arena = new GradientArena(this.heap, input, {
+    const handle = new ExchangeHandle(input, {
       run: step => this.call('exchange', { exchange, step }),
       runSync: step => this.callSync('exchange', { exchange, step }),
       close: () => {
         if (this.closing === undefined) this.callSync('closeExchange', { exchange });
       },
     });
-    this.callSync('openExchange', { exchange, plan: arena.plan });
-    return arena;
+    this.callSync('openExchange', { exchange, plan: handle.plan });
+    return handle;
   }
 
   /**

@@ -6,35 +6,23 @@ import type { Compression } from '../compression/dgc-options';
 import type { SerializedError } from '../errors';
 import type { Pointer } from '../kernels/kernels';
 import type { TrafficCount } from '../transport/transport';
+import type { ArenaLayout } from './arena-layout';
 import type { ConnectOptions } from './connect-options';
 
 /** How the ranks' values become one. */
 export type Reduction = 'sum' | 'mean' | 'min' | 'max';
 
-/** A tensor of an exchange and its state, all in the shared memory, float32, 16-byte aligned. */
-export interface ExchangedTensor {
-  readonly elementCount: number;
-  /** Whether the compression's rules send it whole at any density. */
-  readonly dense: boolean;
-  /** The local mean gradient before a step, the update after it. The tensors' follow each other without a gap but for alignment. */
-  readonly gradient: Pointer;
-  /** The paper's u, or the momentum of a dense tensor. */
-  readonly momentum: Pointer;
-  /** The paper's v. */
-  readonly residual: Pointer;
+/** One memory of an exchange, and what lies in it. */
+export interface ArenaPlan extends ArenaLayout {
+  readonly memory: WebAssembly.Memory;
 }
 
 /** What stays the same over all steps of one wrapped optimizer. */
 export interface ExchangePlan {
-  readonly tensors: readonly ExchangedTensor[];
-  /** From the first tensor's gradient to the end of the last one's. */
-  readonly gradients: DenseArray;
+  /** Their tensors, one arena after the other, are numbered through. */
+  readonly arenas: readonly ArenaPlan[];
   readonly compression: Compression;
   readonly nesterov: boolean;
-  /** Room for the entries that are sent of all tensors, and for {@link TensorCompressor}. */
-  readonly indices: Pointer;
-  readonly values: Pointer;
-  readonly workspace: Pointer;
   /** Of names, shapes and options, which all ranks must have alike. */
   readonly hash: number;
 }

@@ -1,5 +1,6 @@
 import { inspect } from 'node:util';
 import { invalidArgument } from '../errors';
+import { VALUE_FORMATS, type ValueFormat } from './value-format';
 
 /** How {@link dgc} compresses. Everything has a default. */
 export interface DgcOptions {
@@ -13,8 +14,10 @@ export interface DgcOptions {
   readonly warmUp?: 'sparse' | 'dense' | undefined;
   /** The global L2 norm to which gradients are clipped (section 3.2 of the paper). Default: no clipping. */
   readonly clipNorm?: number | undefined;
-  /** Tensors with fewer elements travel uncompressed, as those of one dimension always do. Default 1024. */
+  /** Tensors with fewer elements travel whole, rounded to `values`, as those of one dimension always do. Default 1024. */
   readonly denseBelow?: number | undefined;
+  /** How values travel; see {@link ValueFormat}. What a format loses is kept and sent later. Default 'float16'. */
+  readonly values?: ValueFormat | undefined;
 }
 
 /** Deep Gradient Compression, its options checked and its defaults filled in. Frozen, and may be structured-cloned. */
@@ -28,6 +31,7 @@ export interface DgcCompression {
   readonly warmUp: 'sparse' | 'dense';
   readonly clipNorm: number | undefined;
   readonly denseBelow: number;
+  readonly values: ValueFormat;
 }
 
 /** Gradients travel whole. */
@@ -45,6 +49,7 @@ const OPTION_NAMES: readonly string[] = [
   'warmUp',
   'clipNorm',
   'denseBelow',
+  'values',
 ] satisfies (keyof DgcOptions)[];
 
 /**
@@ -60,7 +65,15 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
   if (unknown !== undefined) {
     throw invalidArgument(`dgc() has no option '${unknown}'; its options are ${OPTION_NAMES.join(', ')}`);
   }
-  const { sparsity = 0.999, warmUpEpochs, warmUpSteps, warmUp = 'sparse', clipNorm, denseBelow = 1024 } = options;
+  const {
+    sparsity = 0.999,
+    warmUpEpochs,
+    warmUpSteps,
+    warmUp = 'sparse',
+    clipNorm,
+    denseBelow = 1024,
+    values = 'float16',
+  } = options;
 
   if (sparsity === 1) {
     throw invalidArgument(
@@ -91,6 +104,9 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     );
   }
   requireCount('denseBelow', denseBelow);
+  if (!VALUE_FORMATS.includes(values)) {
+    throw invalidArgument(`dgc(): values is one of ${VALUE_FORMATS.join(', ')}, not ${inspect(values)}`);
+  }
 
   return Object.freeze({
     kind: 'dgc',
@@ -100,12 +116,18 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     warmUp,
     clipNorm,
     denseBelow,
+    values,
   });
 }
 
 /** No compression: every gradient travels whole, by dense all-reduce. */
 export function noCompression(): NoCompression {
   return Object.freeze({ kind: 'none' });
+}
+
+/** How values travel under that compression. */
+export function valueFormatOf(compression: Compression): ValueFormat {
+  return compression.kind === 'dgc' ? compression.values : 'float32';
 }
 
 function requireCount(name: string, value: number): void {

@@ -62,7 +62,7 @@ export function sentCount(elementCount: number, density: number): number {
 }
 
 /**
- * Whether a tensor travels uncompressed: with DGC biases, the scales and offsets of normalisation and the like (rank 1
+ * Whether a tensor travels whole: with DGC biases, the scales and offsets of normalisation and the like (rank 1
  * or 0), and those under `denseBelow` elements, for which indices and selection cost more than they save; without
  * compression all of them.
  */

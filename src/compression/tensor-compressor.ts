@@ -1,9 +1,11 @@
 import { invalidArgument } from '../errors';
 import {
+  GATHER_BLOCK,
   HISTOGRAM_BYTES,
   INFINITE_MAGNITUDE,
   PACK_TABLE_BYTES,
   type Accumulation,
+  type Gathered,
   type IndexedValues,
   type Kernels,
   type Magnitude,
@@ -47,13 +49,20 @@ interface Threshold {
   readonly ties: number;
 }
 
-/** The smallest and largest number of blocks of four elements that are sampled, and the fraction in between. */
+/** The smallest and largest number of blocks of sixteen elements that are sampled, and the fraction in between. */
 const MIN_SAMPLE_BLOCKS = 64;
-const MAX_SAMPLE_BLOCKS = 4096;
-const ELEMENTS_PER_SAMPLE_BLOCK = 64;
+const MAX_SAMPLE_BLOCKS = 2048;
+const ELEMENTS_PER_SAMPLE_BLOCK = 256;
+const SAMPLE_BLOCK = 16;
 
 /** Tensors up to this size are gathered without asking for a sample. */
-const SAMPLE_FROM = 4 * MIN_SAMPLE_BLOCKS;
+const SAMPLE_FROM = 2 * SAMPLE_BLOCK * MIN_SAMPLE_BLOCKS;
+
+/** The largest of all, those of NaN included. */
+const LARGEST_MAGNITUDE: Magnitude = 0x7fffffff;
+
+/** What a place of entries must have room for beyond its capacity. */
+const GATHER_SLACK = GATHER_BLOCK + 4;
 
 /**
  * Deep Gradient Compression of one tensor (Lin et al. 2018, Algorithm 1 with momentum correction and masking), in
@@ -62,12 +71,12 @@ const SAMPLE_FROM = 4 * MIN_SAMPLE_BLOCKS;
  * The selection is exact whatever the distribution: the k largest |v| of the tensor, of equal ones those of lower index.
  * How it is found:
  *
- * 1. A sample of at most 16,384 elements tells a band of magnitudes in which the k-th largest almost surely lies.
- * 2. One pass over the tensor updates u and v, gathers the elements within the band and counts those above it.
- * 3. If few enough are to be sent, the band has no upper end, and the sent ones are picked from the gathered ones. If
- *    they are many, the gathered ones only tell the exact threshold, and a second pass over v picks those sent.
+ * 1. A sample of at most 32,768 elements tells a band of magnitudes in which the k-th largest almost surely lies.
+ * 2. One pass over the tensor updates u and v and gathers the elements from the band's lower end on: as many as there is
+ *    room for where the entries are to be written, the rest in the workspace.
+ * 3. Those within the band tell the exact threshold, and the entries that do not reach it are dropped.
  *
- * A sample that misled costs time, never exactness: then a histogram of all of v finds the threshold.
+ * A sample that misled costs more passes over v, never exactness.
  */
 export class TensorCompressor {
   private readonly capacity: number;
@@ -92,7 +101,7 @@ export class TensorCompressor {
   }
 
   /**
-   * Bytes of workspace for tensors of up to so many elements: about half a byte an element, from 512 KiB on for all but
+   * Bytes of workspace for tensors of up to so many elements: about half a byte an element, from 536 KiB on for all but
    * small tensors. Never falls as the count rises.
    */
   static workspaceBytes(elementCount: number): number {
@@ -103,7 +112,7 @@ export class TensorCompressor {
    * Accumulates the gradient into u and v (see {@link Accumulation}), then writes exactly `count` entries, those of the
    * largest |v|, to `indices` and `values`, in ascending order of the indices. `values` are those of v, unchanged.
    *
-   * u and v keep what is sent until {@link mask} is called, so that a step whose exchange failed loses nothing. The
+   * u and v keep what is sent until {@link settle} is called, so that a step whose exchange failed loses nothing. The
    * gradient must be finite; with NaN in it the entries are meaningless, yet their number and indices are valid.
    *
    * @throws ERR_INVALID_ARGUMENT, before anything is changed, if `count` is not a whole number of 0 to elementCount.
@@ -115,28 +124,48 @@ export class TensorCompressor {
       throw invalidArgument(`Cannot send ${count} of the ${elementCount} elements of a tensor`);
     }
     const { kernels, candidates, capacity, packTable } = this;
-    const { residual } = this.segment;
     const accumulation: Accumulation = { ...this.segment, gradientScale, momentumFactor, nesterov };
 
     const band = this.expectedBand(accumulation, count);
-    const gathering = { ...band, into: candidates, capacity, packTable };
-    const { within, above } = kernels.accumulate(accumulation, gathering);
+    const { indices, values } = input;
+    const gathered = kernels.accumulate(accumulation, {
+      lowest: band.lowest,
+      first: { indices, values, capacity: count - GATHER_SLACK },
+      second: { ...candidates, capacity },
+      packTable,
+    });
     if (count === 0) return;
 
-    const { magnitude, ties } = this.threshold(count, band, within, above);
+    const { magnitude, ties } = this.threshold(input, band, gathered);
     const taking = { threshold: magnitude, ties, count, into: input, packTable };
-    const allGathered = above === 0 && within <= capacity && magnitude >= band.lowest;
-    if (allGathered) kernels.takeLargest(candidates.values, candidates.indices, within, taking);
-    else kernels.takeLargest(residual, undefined, elementCount, taking);
+    const { inFirst, inSecond } = gathered;
+    if (inSecond > capacity || magnitude < band.lowest) {
+      kernels.takeLargest(this.segment.residual, undefined, elementCount, taking);
+      return;
+    }
+    const taken = kernels.takeLargest(values, indices, inFirst, taking);
+    kernels.takeLargest(candidates.values, candidates.indices, inSecond, {
+      threshold: magnitude,
+      ties: ties - taken.ties,
+      count: count - taken.entries,
+      into: { indices: indices + 4 * taken.entries, values: values + 4 * taken.entries },
+      packTable,
+    });
   }
 
-  /** Clears u and v at the indices that were sent (momentum factor masking, section 3.3 of the paper). */
-  mask(indices: Pointer, count: number): void {
-    this.kernels.clearAt(this.segment.momentum, indices, count);
-    this.kernels.clearAt(this.segment.residual, indices, count);
+  /**
+   * To be called once the entries are with their receivers, `values` being what those got: clears u where something was
+   * sent (momentum factor masking, section 3.3 of the paper), and takes what was sent from v. What a lossy encoding has
+   * lost so stays in v; where nothing was lost, v becomes +0.
+   *
+   * @param indices `count` uint32, each once.
+   * @param values As many float32.
+   */
+  settle(indices: Pointer, values: Pointer, count: number): void {
+    this.kernels.settle(this.segment.momentum, this.segment.residual, indices, values, count);
   }
 
-  /** A band in which the k-th largest magnitude will almost surely lie, and few enough others to be gathered. */
+  /** A band in which the k-th largest magnitude will almost surely lie, and few others. */
   private expectedBand(accumulation: Accumulation, count: number): Band {
     const { elementCount } = accumulation;
     // When nothing or everything is sent, no threshold is to be found.
@@ -147,42 +176,73 @@ export class TensorCompressor {
       MAX_SAMPLE_BLOCKS,
       Math.max(MIN_SAMPLE_BLOCKS, Math.floor(elementCount / ELEMENTS_PER_SAMPLE_BLOCK)),
     );
-    const sampleCount = 4 * blockCount;
+    const sampleCount = SAMPLE_BLOCK * blockCount;
     // The candidates' place is free until the pass that gathers them.
     const sample = this.candidates.values;
     this.kernels.sampleAccumulation(accumulation, blockCount, sample);
-    const magnitudeOfRank = (rank: number) => this.kernels.magnitudeOfRank(sample, sampleCount, rank, this.histogram);
+    const magnitudeOfRank = (rank: number) =>
+      this.kernels.magnitudeOfRank(sample, sampleCount, rank, 0, LARGEST_MAGNITUDE, this.histogram);
 
     const fraction = count / elementCount;
     const expectedRank = fraction * sampleCount;
-    // Six standard deviations of the rank; three if the elements of each block are all alike.
+    // Six standard deviations of the rank; one and a half if the elements of each block are all alike.
     const margin = 4 + 6 * Math.sqrt(expectedRank * (1 - fraction));
     const lowRank = Math.ceil(expectedRank + margin);
     const highRank = Math.floor(expectedRank - margin);
     // Zeros are never gathered, as a tensor may have too many: `threshold` knows that those left out are zeros.
     const lowest = lowRank > sampleCount ? 1 : Math.max(1, magnitudeOfRank(lowRank));
-    const gatheredIfOpen = (lowRank / sampleCount) * elementCount;
-    const open = highRank < 1 || gatheredIfOpen < this.capacity / 2;
-    return { lowest, highest: open ? INFINITE_MAGNITUDE : Math.max(lowest, magnitudeOfRank(highRank)) };
+    return { lowest, highest: highRank < 1 ? INFINITE_MAGNITUDE : Math.max(lowest, magnitudeOfRank(highRank)) };
   }
 
   /** The exact threshold, from the gathered elements where they suffice. */
-  private threshold(count: number, band: Band, within: number, above: number): Threshold {
-    const { kernels, candidates, capacity, histogram } = this;
-    const { elementCount, residual } = this.segment;
+  private threshold(input: CompressInput, { lowest, highest }: Band, { inFirst, inSecond }: Gathered): Threshold {
+    const { kernels, candidates, capacity, histogram, packTable } = this;
+    const { elementCount } = this.segment;
+    const { count } = input;
+    const gathered = inFirst + inSecond;
     // All are sent: all but the zeros lie above this magnitude, and there are ties enough for those.
     if (count === elementCount) return { magnitude: 0, ties: elementCount };
-    // All but zeros were counted, and were too few.
-    if (above + within < count && band.lowest === 1) return { magnitude: 0, ties: count - above - within };
+    // All but zeros were gathered, and were too few.
+    if (gathered < count && lowest === 1) return { magnitude: 0, ties: count - gathered };
 
-    const amongGathered = above < count && count <= above + within && within <= capacity;
-    if (amongGathered) {
-      const magnitude = kernels.magnitudeOfRank(candidates.values, within, count - above, histogram);
-      const larger = above + kernels.countAbove(candidates.values, within, magnitude);
-      return { magnitude, ties: count - larger };
+    if (count <= gathered && inSecond <= capacity) {
+      // Behind the candidates there is room for those within the band, which are few among many.
+      const within = candidates.values + 4 * inSecond;
+      const room = capacity + GATHER_BLOCK - inSecond;
+      const ofFirst = kernels.copyUpTo(input.values, inFirst, highest, within, room, packTable);
+      const ofSecond = kernels.copyUpTo(
+        candidates.values,
+        inSecond,
+        highest,
+        within + 4 * ofFirst,
+        Math.max(0, room - ofFirst),
+        packTable,
+      );
+      const withinCount = ofFirst + ofSecond;
+      const rank = count - (gathered - withinCount);
+      if (withinCount <= room && rank >= 1) {
+        const magnitude = kernels.magnitudeOfRank(within, withinCount, rank, lowest, highest, histogram);
+        return { magnitude, ties: rank - kernels.countAbove(within, withinCount, magnitude) };
+      }
     }
-    const magnitude = kernels.magnitudeOfRank(residual, elementCount, count, histogram);
-    return { magnitude, ties: count - kernels.countAbove(residual, elementCount, magnitude) };
+    return this.thresholdOfAll(count, lowest, gathered);
+  }
+
+  /** The exact threshold, given how many have a magnitude of `lowest` or more. */
+  private thresholdOfAll(count: number, lowest: Magnitude, fromLowest: number): Threshold {
+    const { kernels, histogram } = this;
+    const { elementCount, residual } = this.segment;
+    const magnitudeOfRank = (rank: number, from: Magnitude, to: Magnitude) =>
+      kernels.magnitudeOfRank(residual, elementCount, rank, from, to, histogram);
+    const ofMagnitude = (magnitude: Magnitude) => ({
+      magnitude,
+      ties: count - kernels.countAbove(residual, elementCount, magnitude),
+    });
+    if (fromLowest < count) return ofMagnitude(magnitudeOfRank(count - fromLowest, 0, lowest - 1));
+    // Where one magnitude dominates, that is it.
+    const atLowest = ofMagnitude(lowest);
+    if (atLowest.ties > 0) return atLowest;
+    return ofMagnitude(magnitudeOfRank(count, lowest + 1, LARGEST_MAGNITUDE));
   }
 }
 
@@ -191,7 +251,7 @@ function candidateCapacity(elementCount: number): number {
   return Math.min(elementCount, Math.max(65536, Math.ceil(elementCount / 16)));
 }
 
-/** An array of candidates, with the four entries more that the kernels ask for, in whole units of 16 bytes. */
+/** An array of candidates, with what the kernels ask for beyond them, in whole units of 16 bytes. */
 function candidateBytes(capacity: number): number {
-  return 16 * Math.ceil((capacity + 4) / 4);
+  return 16 * Math.ceil((capacity + GATHER_SLACK) / 4);
 }

@@ -1,3 +1,5 @@
+import type { CodecKernels } from './codec-kernels';
+
 /** A byte offset in the one shared memory, 0 to 2³² − 1. */
 export type Pointer = number;
 
@@ -21,6 +23,9 @@ export const HISTOGRAM_BYTES = 2048 * 4;
 
 /** Bytes of scratch for the kernels that pack: those that take a `packTable`. */
 export const PACK_TABLE_BYTES = 16 * 16;
+
+/** {@link Kernels.accumulate} gathers block by block, of so many elements. */
+export const GATHER_BLOCK = 2048;
 
 /** Two arrays side by side: the uint32 indices of elements of a tensor, and their float32 values. */
 export interface IndexedValues {
@@ -52,24 +57,33 @@ export interface Accumulation {
   readonly nesterov: boolean;
 }
 
+/** A place where {@link Kernels.accumulate} gathers entries. */
+export interface GatheringPlace extends IndexedValues {
+  /**
+   * A block of {@link GATHER_BLOCK} elements is gathered here while there are at most this many entries before it, so
+   * there must be room for `capacity` + {@link GATHER_BLOCK} + 4 of them. None are if it is negative. What lies behind
+   * the last entry may be overwritten.
+   */
+  readonly capacity: number;
+}
+
 /** Which elements {@link Kernels.accumulate} gathers, and where. */
 export interface Gathering {
-  /** Elements from this magnitude on, at least 1, … */
+  /** Elements from this magnitude on, at least 1, are gathered. */
   readonly lowest: Magnitude;
-  /** … up to and including this one are gathered. Those above are counted. */
-  readonly highest: Magnitude;
-  /** Room for `capacity` entries and four more, which may be overwritten with anything. */
-  readonly into: IndexedValues;
-  readonly capacity: number;
+  /** Filled before `second` is. */
+  readonly first: GatheringPlace;
+  /** Its capacity is not negative. */
+  readonly second: GatheringPlace;
   readonly packTable: Pointer;
 }
 
 /** What {@link Kernels.accumulate} found. */
 export interface Gathered {
-  /** Elements within the band. Only the first `capacity` of them are stored. */
-  readonly within: number;
-  /** Elements above the band. */
-  readonly above: number;
+  /** Entries in the first place. */
+  readonly inFirst: number;
+  /** All others. They are in the second place if these are at most its capacity; if they are more, it may hold anything. */
+  readonly inSecond: number;
 }
 
 /** Which elements {@link Kernels.takeLargest} takes, and where it writes them. */
@@ -80,8 +94,16 @@ export interface Taking {
   readonly ties: number;
   /** Never more entries than this are written. */
   readonly count: number;
+  /** May be the list itself that is taken from. */
   readonly into: IndexedValues;
   readonly packTable: Pointer;
+}
+
+/** What {@link Kernels.takeLargest} took. */
+export interface Taken {
+  readonly entries: number;
+  /** How many of them are exactly at the threshold. */
+  readonly ties: number;
 }
 
 /**
@@ -90,15 +112,21 @@ export interface Taking {
  *
  * For all of them: tensors start at multiples of 16 bytes, arrays of indices and values at multiples of 4. Element
  * counts may be anything, 0 included, as long as the array ends within the memory. Nothing is checked and nothing
- * allocated; the arrays belong to the caller, are written only where stated, and may not overlap. They may be used by
- * two threads at once where neither writes what the other uses.
+ * allocated; the arrays belong to the caller, are written only where stated, and may not overlap unless stated. They may
+ * be used by two threads at once where neither writes what the other uses.
  */
-export interface Kernels {
+export interface Kernels extends CodecKernels {
   /**
    * `into[i] = into[i] op from[i]`. Integer sums wrap around. The minimum and maximum of floats are NaN where either
    * is (which of the NaNs is not stated), and −0 is less than +0.
    */
   reduce(operation: ReduceOperation, type: ElementType, into: Pointer, from: Pointer, elementCount: number): void;
+
+  /** `data[i] = +0` of float32. */
+  clear(data: Pointer, elementCount: number): void;
+
+  /** Copies elements of 4 bytes. */
+  copy(from: Pointer, into: Pointer, elementCount: number): void;
 
   /** `data[i] *= factor`, the factor rounded to the type. */
   scale(type: 'float32' | 'float64', data: Pointer, factor: number, elementCount: number): void;
@@ -122,35 +150,70 @@ export interface Kernels {
   /** `into[indices[j]] += values[j]` for j from 0 on; an index may occur twice. Indices are the caller's to check. */
   scatterAdd(into: Pointer, indices: Pointer, values: Pointer, count: number): void;
 
-  /** `data[indices[j]] = 0` of float32. Indices are the caller's to check. */
-  clearAt(data: Pointer, indices: Pointer, count: number): void;
+  /**
+   * {@link scatterAdd} of the entries numbered `from` to `until` − 1 of a list in ascending order of the indices, up to the first
+   * index that is not below `limit`. Returns the number of the entry after the last one added.
+   */
+  scatterAddBelow(into: Pointer, indices: Pointer, values: Pointer, from: number, until: number, limit: number): number;
 
   /**
-   * One {@link Accumulation}, gathering in the same pass over memory the elements whose new residual lies in a band of
-   * magnitudes, in ascending order of their indices.
+   * `momentum[i] = 0; residual[i] -= values[j]` of float32, with i = `indices[j]`, for each j. No index occurs twice.
+   * Indices are the caller's to check.
+   */
+  settle(momentum: Pointer, residual: Pointer, indices: Pointer, values: Pointer, count: number): void;
+
+  /**
+   * One {@link Accumulation}, gathering in the same pass over memory the elements whose new residual is large, in
+   * ascending order of their indices.
    */
   accumulate(accumulation: Accumulation, gathering: Gathering): Gathered;
 
   /**
-   * What the residual would be after an {@link Accumulation} at `blockCount` places (1 to elementCount / 4) of four
-   * elements each, spread evenly but not regularly over the tensor: writes 4 · blockCount float32 to `into`, and leaves
+   * What the residual would be after an {@link Accumulation} at `blockCount` places (1 to elementCount / 16) of sixteen
+   * elements each, spread evenly but not regularly over the tensor: writes 16 · blockCount float32 to `into`, and leaves
    * momentum and residual alone. The same arguments give the same places.
    */
   sampleAccumulation(accumulation: Accumulation, blockCount: number, into: Pointer): void;
 
   /**
-   * The magnitude at a rank (1 is the largest, elementCount the smallest; equal ones take as many ranks) among float32
-   * values, exactly, by a radix histogram: three passes whatever the distribution. `histogram` is scratch of
-   * {@link HISTOGRAM_BYTES}.
+   * The magnitude at a rank among those float32 values whose magnitudes are `lowest` to `highest` (rank 1 is the largest
+   * of them; equal ones take as many ranks), exactly, by a radix histogram: at most three passes whatever the
+   * distribution. There must be as many values. `histogram` is scratch of {@link HISTOGRAM_BYTES}.
    */
-  magnitudeOfRank(values: Pointer, elementCount: number, rank: number, histogram: Pointer): Magnitude;
+  magnitudeOfRank(
+    values: Pointer,
+    elementCount: number,
+    rank: number,
+    lowest: Magnitude,
+    highest: Magnitude,
+    histogram: Pointer,
+  ): Magnitude;
 
   /** How many float32 values are larger than the magnitude. */
   countAbove(values: Pointer, elementCount: number, magnitude: Magnitude): number;
 
   /**
-   * Writes the elements that a {@link Taking} asks for, with their indices, in their order, and returns how many.
+   * Copies the float32 values that are not larger than the magnitude, in no stated order, and returns how many they are.
+   * Only `capacity` of them are stored; four values more may be overwritten with anything.
+   */
+  copyUpTo(
+    values: Pointer,
+    elementCount: number,
+    highest: Magnitude,
+    into: Pointer,
+    capacity: number,
+    packTable: Pointer,
+  ): number;
+
+  /**
+   * Writes the elements that a {@link Taking} asks for, with their indices, in their order.
    * An element's index is its position in `values`, or stands in `indices` where the elements are a list already.
    */
-  takeLargest(values: Pointer, indices: Pointer | undefined, elementCount: number, taking: Taking): number;
+  takeLargest(values: Pointer, indices: Pointer | undefined, elementCount: number, taking: Taking): Taken;
+
+  /**
+   * u ← u + g; v ← v + u of float32, and nothing else: reads 12 bytes an element and writes 8, as every step of DGC
+   * must. For benchmarks only: its time is what memory alone would cost.
+   */
+  streamFloor(gradient: Pointer, momentum: Pointer, residual: Pointer, elementCount: number): void;
 }

@@ -1,4 +1,12 @@
-import type { Accumulation, ElementType, Kernels, Pointer, ReduceOperation } from './kernels';
+import { referenceCodecKernels } from './reference-codec-kernels';
+import {
+  GATHER_BLOCK,
+  type Accumulation,
+  type ElementType,
+  type Kernels,
+  type Pointer,
+  type ReduceOperation,
+} from './kernels';
 
 const MAGNITUDE_BITS = 0x7fffffff;
 const EXPONENT_BITS = 0x7f800000;
@@ -52,11 +60,20 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
   };
 
   return {
+    ...referenceCodecKernels(memory),
     reduce(operation, type, into, from, elementCount) {
       const target = typed(type, into, elementCount);
       const source = typed(type, from, elementCount);
       const combine = REDUCTIONS[operation];
       for (let i = 0; i < elementCount; i++) target[i] = combine(target[i]!, source[i]!);
+    },
+
+    clear(data, elementCount) {
+      float32(data, elementCount).fill(0);
+    },
+
+    copy(from, into, elementCount) {
+      uint32(into, elementCount).set(uint32(from, elementCount));
     },
 
     scale(type, data, factor, elementCount) {
@@ -80,63 +97,81 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
       }
     },
 
+    scatterAddBelow(into, indices, values, from, until, limit) {
+      const [at, value] = [uint32(indices, until), float32(values, until)];
+      let entry = from;
+      for (; entry < until && at[entry]! < limit; entry++) float32(into, limit)[at[entry]!]! += value[entry]!;
+      return entry;
+    },
+
     scatterAdd(into, indices, values, count) {
       const targets = uint32(indices, count);
       const addends = float32(values, count);
       for (let j = 0; j < count; j++) float32(into + 4 * targets[j]!, 1)[0]! += addends[j]!;
     },
 
-    clearAt(data, indices, count) {
-      for (const index of uint32(indices, count)) float32(data + 4 * index, 1)[0] = 0;
+    settle(momentum, residual, indices, values, count) {
+      const sent = float32(values, count);
+      uint32(indices, count).forEach((index, j) => {
+        float32(momentum + 4 * index, 1)[0] = 0;
+        float32(residual + 4 * index, 1)[0]! -= sent[j]!;
+      });
     },
 
-    accumulate(step, { lowest, highest, into, capacity }) {
+    accumulate(step, { lowest, first, second }) {
       const momentum = float32(step.momentum, step.elementCount);
       const residual = float32(step.residual, step.elementCount);
       const residualBits = uint32(step.residual, step.elementCount);
-      const indices = uint32(into.indices, capacity);
-      const values = float32(into.values, capacity);
       const next = accumulated(step);
-      let within = 0;
-      let above = 0;
+      const held = { inFirst: 0, inSecond: 0 };
+      let place: keyof typeof held = 'inFirst';
       for (let i = 0; i < step.elementCount; i++) {
+        if (i % GATHER_BLOCK === 0 && held.inFirst > first.capacity) place = 'inSecond';
         const { u, v } = next(i);
         momentum[i] = u;
         residual[i] = v;
-        const magnitude = residualBits[i]! & MAGNITUDE_BITS;
-        if (magnitude > highest) above++;
-        else if (magnitude >= lowest) {
-          if (within < capacity) {
-            indices[within] = i;
-            values[within] = v;
-          }
-          within++;
-        }
+        if ((residualBits[i]! & MAGNITUDE_BITS) < lowest) continue;
+        const entry = held[place]++;
+        const into = place === 'inFirst' ? first : second;
+        if (place === 'inSecond' && entry >= second.capacity) continue;
+        uint32(into.indices + 4 * entry, 1)[0] = i;
+        float32(into.values + 4 * entry, 1)[0] = v;
       }
-      return { within, above };
+      return held;
     },
 
     sampleAccumulation(step, blockCount, into) {
-      const sample = float32(into, 4 * blockCount);
+      const sample = float32(into, 16 * blockCount);
       const next = accumulated(step);
-      const stride = Math.floor(Math.floor(step.elementCount / 4) / blockCount);
+      const stride = Math.floor(Math.floor(step.elementCount / 16) / blockCount);
       let random = 0;
       for (let block = 0; block < blockCount; block++) {
         random = (Math.imul(random, 1664525) + 1013904223) >>> 0;
         const jitter = Math.floor(((random >>> 16) * stride) / 0x10000);
-        const start = 4 * (block * stride + jitter);
-        for (let lane = 0; lane < 4; lane++) sample[4 * block + lane] = next(start + lane).v;
+        const start = 16 * (block * stride + jitter);
+        for (let i = 0; i < 16; i++) sample[16 * block + i] = next(start + i).v;
       }
     },
 
-    magnitudeOfRank: (values, elementCount, rank) => magnitudesOf(values, elementCount).sort()[elementCount - rank]!,
+    magnitudeOfRank: (values, elementCount, rank, lowest, highest) =>
+      magnitudesOf(values, elementCount)
+        .filter(magnitude => lowest <= magnitude && magnitude <= highest)
+        .sort()
+        .at(-rank)!,
 
     countAbove: (values, elementCount, magnitude) =>
       magnitudesOf(values, elementCount).reduce((count, other) => count + (other > magnitude ? 1 : 0), 0),
 
+    copyUpTo(values, elementCount, highest, into, capacity) {
+      const bits = uint32(values, elementCount).filter(word => (word & MAGNITUDE_BITS) <= highest);
+      uint32(into, capacity).set(bits.subarray(0, capacity));
+      return bits.length;
+    },
+
     takeLargest(values, indices, elementCount, { threshold, ties, count, into }) {
-      const source = float32(values, elementCount);
-      const sourceIndices = indices === undefined ? undefined : uint32(indices, elementCount);
+      // Copies, as they may be the place to write to.
+      const source = float32(values, elementCount).slice();
+      const sourceIndices = indices === undefined ? undefined : uint32(indices, elementCount).slice();
       const intoIndices = uint32(into.indices, count);
       const intoValues = float32(into.values, count);
       let tiesLeft = ties;
@@ -149,7 +184,17 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
         intoValues[taken] = source[i]!;
         taken++;
       });
-      return taken;
+      return { entries: taken, ties: ties - tiesLeft };
+    },
+
+    streamFloor(gradient, momentum, residual, elementCount) {
+      const g = float32(gradient, elementCount);
+      const u = float32(momentum, elementCount);
+      const v = float32(residual, elementCount);
+      for (let i = 0; i < elementCount; i++) {
+        u[i]! += g[i]!;
+        v[i]! += u[i]!;
+      }
     },
   };
 }

@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ElementType, Kernels, ReduceOperation } from './kernels';
+import { type CodecExports, codecKernels } from './wasm-codec-kernels';
 
 type Reduce = (into: number, from: number, elementCount: number) => void;
 type Scale = (data: number, factor: number, elementCount: number) => void;
 
 /** What assembly/index.ts exports. Results of type i32 are signed; those that mean a u32 need `>>> 0`. */
-interface Exports {
+interface Exports extends CodecExports {
   sumFloat32: Reduce;
   minFloat32: Reduce;
   maxFloat32: Reduce;
@@ -21,11 +22,21 @@ interface Exports {
   maxUint8: Reduce;
   scaleFloat32: Scale;
   scaleFloat64: Scale;
+  clear: (data: number, elementCount: number) => void;
+  copy: (from: number, into: number, elementCount: number) => void;
+  scatterAddBelow: (
+    into: number,
+    indices: number,
+    values: number,
+    from: number,
+    until: number,
+    limit: number,
+  ) => number;
   sumOfSquares: (data: number, elementCount: number) => number;
   firstNonFinite: (data: number, elementCount: number) => number;
   applyMomentum: (gradient: number, momentum: number, elementCount: number, factor: number, nesterov: boolean) => void;
   scatterAdd: (into: number, indices: number, values: number, count: number) => void;
-  clearAt: (data: number, indices: number, count: number) => void;
+  settle: (momentum: number, residual: number, indices: number, values: number, count: number) => void;
   accumulate: (
     gradient: number,
     momentum: number,
@@ -35,13 +46,15 @@ interface Exports {
     momentumFactor: number,
     nesterov: boolean,
     lowest: number,
-    highest: number,
-    indices: number,
-    values: number,
-    capacity: number,
+    firstIndices: number,
+    firstValues: number,
+    firstCapacity: number,
+    secondIndices: number,
+    secondValues: number,
+    secondCapacity: number,
     packTable: number,
   ) => number;
-  aboveCount: { value: number };
+  firstCount: { value: number };
   sampleAccumulation: (
     gradient: number,
     momentum: number,
@@ -53,8 +66,24 @@ interface Exports {
     blockCount: number,
     into: number,
   ) => void;
-  magnitudeOfRank: (values: number, elementCount: number, rank: number, histogram: number) => number;
+  magnitudeOfRank: (
+    values: number,
+    elementCount: number,
+    rank: number,
+    lowest: number,
+    highest: number,
+    histogram: number,
+  ) => number;
   countAbove: (values: number, elementCount: number, magnitude: number) => number;
+  copyUpTo: (
+    values: number,
+    elementCount: number,
+    highest: number,
+    into: number,
+    capacity: number,
+    packTable: number,
+  ) => number;
+  tiesTaken: { value: number };
   takeLargest: (
     values: number,
     elementCount: number,
@@ -76,6 +105,7 @@ interface Exports {
     count: number,
     packTable: number,
   ) => number;
+  streamFloor: (gradient: number, momentum: number, residual: number, elementCount: number) => void;
 }
 
 let compiled: WebAssembly.Module | undefined;
@@ -96,16 +126,21 @@ export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
   };
 
   return {
+    ...codecKernels(wasm),
     reduce: (operation, type, into, from, elementCount) => reductions[operation][type](into, from, elementCount),
     scale: (type, data, factor, elementCount) =>
       (type === 'float32' ? wasm.scaleFloat32 : wasm.scaleFloat64)(data, factor, elementCount),
+    clear: wasm.clear,
+    copy: wasm.copy,
+    scatterAddBelow: (into, indices, values, from, until, limit) =>
+      wasm.scatterAddBelow(into, indices, values, from, until, limit) >>> 0,
     sumOfSquares: wasm.sumOfSquares,
     firstNonFinite: wasm.firstNonFinite,
     applyMomentum: wasm.applyMomentum,
     scatterAdd: wasm.scatterAdd,
-    clearAt: wasm.clearAt,
-    accumulate: (step, { lowest, highest, into, capacity, packTable }) => {
-      const within = wasm.accumulate(
+    settle: wasm.settle,
+    accumulate: (step, { lowest, first, second, packTable }) => {
+      const gathered = wasm.accumulate(
         step.gradient,
         step.momentum,
         step.residual,
@@ -114,13 +149,16 @@ export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
         step.momentumFactor,
         step.nesterov,
         lowest,
-        highest,
-        into.indices,
-        into.values,
-        capacity,
+        first.indices,
+        first.values,
+        first.capacity,
+        second.indices,
+        second.values,
+        second.capacity,
         packTable,
       );
-      return { within: within >>> 0, above: wasm.aboveCount.value >>> 0 };
+      const inFirst = wasm.firstCount.value >>> 0;
+      return { inFirst, inSecond: (gathered >>> 0) - inFirst };
     },
     sampleAccumulation: (step, blockCount, into) =>
       wasm.sampleAccumulation(
@@ -136,8 +174,10 @@ export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
       ),
     magnitudeOfRank: wasm.magnitudeOfRank,
     countAbove: (values, elementCount, magnitude) => wasm.countAbove(values, elementCount, magnitude) >>> 0,
+    copyUpTo: (values, elementCount, highest, into, capacity, packTable) =>
+      wasm.copyUpTo(values, elementCount, highest, into, capacity, packTable) >>> 0,
     takeLargest: (values, indices, elementCount, { threshold, ties, count, into, packTable }) => {
-      const taken =
+      const entries =
         indices === undefined
           ? wasm.takeLargest(values, elementCount, threshold, ties, into.indices, into.values, count, packTable)
           : wasm.takeLargestListed(
@@ -151,7 +191,8 @@ export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
               count,
               packTable,
             );
-      return taken >>> 0;
+      return { entries: entries >>> 0, ties: wasm.tiesTaken.value >>> 0 };
     },
+    streamFloor: wasm.streamFloor,
   };
 }

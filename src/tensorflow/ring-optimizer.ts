@@ -1,6 +1,7 @@
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
-import type { GradientArena, VariableShape } from '../communicator/gradient-arena';
+import type { VariableShape } from '../communicator/arena-layout';
+import type { ExchangeHandle } from '../communicator/exchange-handle';
 import type { ExchangeResult, ExchangeStep } from '../communicator/thread-protocol';
 import { type Compression, dgc } from '../compression/dgc-options';
 import { densityAt } from '../compression/sparsity-schedule';
@@ -14,7 +15,7 @@ export interface WrapOptions {
   /**
    * What to do when a gradient holds NaN or infinity on some rank: `error` raises `ERR_NON_FINITE` on every rank; `skip` applies
    * nothing on any rank and goes on. Either way that rank's gradient is dropped, and the other ranks hold theirs back for later
-   * steps (but for dense tensors', which are dropped). Default `error`.
+   * steps (but for dense tensors' with float32 values, which are dropped). What has overflowed is forgotten on all ranks. Default `error`.
    */
   readonly onNonFinite?: 'error' | 'skip';
   /** Every so many steps, compare the hash of the weights of all ranks. 0: never. Default 1000. */
@@ -64,11 +65,11 @@ export class RingOptimizer extends tf.Optimizer {
   /** The momentum that was taken over; `undefined` if the inner optimizer applies the averaged gradient itself. */
   private readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
   private variables: tf.Variable[] = [];
-  private arena: GradientArena | undefined;
+  private exchange: ExchangeHandle | undefined;
   /** State from {@link setWeights}, until the first step tells of which variables. */
   private restored: ReadonlyMap<string, tf.TensorBuffer<tf.Rank>> | undefined;
   private epoch: number | undefined;
-  /** An asynchronous step is under way, and the arena is the comm thread's. */
+  /** An asynchronous step is under way, and the arenas are the comm thread's. */
   private stepping = false;
   private total = { steps: 0, skippedSteps: 0, bytesSent: 0, denseBytes: 0, density: 1 };
 
@@ -138,11 +139,11 @@ export class RingOptimizer extends tf.Optimizer {
   override applyGradients(gradients: Gradients): void {
     this.checkIdle();
     const named = toNamedTensors(gradients);
-    if (this.arena === undefined) {
+    if (this.exchange === undefined) {
       const greeting = this.prepare(named);
       this.open(this.communicator.allGatherSync(greeting, { variableLength: true }));
     }
-    this.finish(this.arena!.runSync(this.load(named, Array.isArray(gradients))));
+    this.finish(this.exchange!.runSync(this.load(named, Array.isArray(gradients))));
     if (this.isVerificationDue()) this.verify(this.communicator.allGatherSync(toBytes(hashOf(this.variables))));
   }
 
@@ -152,11 +153,11 @@ export class RingOptimizer extends tf.Optimizer {
     this.stepping = true;
     try {
       const named = toNamedTensors(gradients);
-      if (this.arena === undefined) {
+      if (this.exchange === undefined) {
         const greeting = this.prepare(named);
         this.open(await this.communicator.allGather(greeting, { variableLength: true }));
       }
-      this.finish(await this.arena!.run(this.load(named, Array.isArray(gradients))));
+      this.finish(await this.exchange!.run(this.load(named, Array.isArray(gradients))));
       if (this.isVerificationDue()) this.verify(await this.communicator.allGather(toBytes(hashOf(this.variables))));
     } finally {
       this.stepping = false;
@@ -183,16 +184,16 @@ export class RingOptimizer extends tf.Optimizer {
   /** The step, this rank's u and v of every variable, and the inner optimizer's own state. */
   override async getWeights(): Promise<NamedTensor[]> {
     this.checkIdle();
-    const arena = this.arena;
+    const exchange = this.exchange;
     const own =
-      arena === undefined
+      exchange === undefined
         ? [...(this.restored ?? [])].map(([name, buffer]) => ({
             name,
             tensor: tf.tensor(buffer.values.slice(), buffer.shape),
           }))
         : this.variables.flatMap(({ name, shape }, i) => [
-            { name: momentumName(name), tensor: tf.tensor(arena.momentum(i).slice(), shape) },
-            { name: residualName(name), tensor: tf.tensor(arena.residual(i).slice(), shape) },
+            { name: momentumName(name), tensor: tf.tensor(exchange.momentum(i).slice(), shape) },
+            { name: residualName(name), tensor: tf.tensor(exchange.residual(i).slice(), shape) },
           ]);
     const step = { name: STEP_NAME, tensor: tf.scalar(this.total.steps, 'int32') };
     return [step, ...own, ...(this.takenOver === undefined ? await this.inner.getWeights() : [])];
@@ -213,7 +214,7 @@ export class RingOptimizer extends tf.Optimizer {
     }
     // Of an optimizer that has not taken a step there is nothing but the step.
     this.restored = restored.size > 0 || this.total.steps > 0 ? restored : undefined;
-    if (this.arena !== undefined) this.restore();
+    if (this.exchange !== undefined) this.restore();
     if (this.takenOver === undefined)
       await this.inner.setWeights(weights.filter(weight => weight !== step && !isOwn(weight)));
   }
@@ -222,11 +223,11 @@ export class RingOptimizer extends tf.Optimizer {
     return { inner: this.inner.getClassName(), ...this.inner.getConfig() };
   }
 
-  /** Frees the arena and the inner optimizer's variables. */
+  /** Closes the exchange, and frees its memory and the inner optimizer's variables. */
   override dispose(): void {
     this.checkIdle();
-    this.arena?.close();
-    this.arena = undefined;
+    this.exchange?.close();
+    this.exchange = undefined;
     this.variables = [];
     this.inner.dispose();
     super.dispose();
@@ -265,7 +266,7 @@ export class RingOptimizer extends tf.Optimizer {
       'before the first step',
     );
     const variables = this.variables.map(({ name, shape }): VariableShape => ({ name, shape }));
-    this.arena = this.communicator.openExchange({ variables, ...this.exchangeOptions() });
+    this.exchange = this.communicator.openExchange({ variables, ...this.exchangeOptions() });
     this.restore();
   }
 
@@ -286,7 +287,7 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Copies the gradients to the arena, and sums their squares while they are in the cache.
+   * Copies the gradients to the arenas, and sums their squares while they are in the cache.
    *
    * @param all Whether they name every variable that is trained, as lists do (with `null` where the loss did not depend on one),
    *   or only those that the loss depended on, as `minimize` without a list has them.
@@ -305,7 +306,7 @@ export class RingOptimizer extends tf.Optimizer {
       nonFiniteTensor: -1,
     };
     this.variables.forEach(({ name }, i) => {
-      const segment = this.arena!.gradient(i);
+      const segment = this.exchange!.gradient(i);
       const tensor = given.get(name);
       if (all && !given.has(name)) {
         const words = `'${name}', which the first step trained, is trained no more. Wrap a new optimizer when a layer is frozen.`;
@@ -321,7 +322,7 @@ export class RingOptimizer extends tf.Optimizer {
         );
       }
       segment.set(tensor.dataSync<'float32'>());
-      const sumOfSquares = this.communicator.kernels.sumOfSquares(segment.byteOffset, segment.length);
+      const sumOfSquares = this.exchange!.sumOfSquares(i);
       if (!Number.isFinite(sumOfSquares) && step.nonFiniteTensor === -1) step.nonFiniteTensor = i;
       step.sumOfSquares += sumOfSquares;
     });
@@ -360,8 +361,8 @@ export class RingOptimizer extends tf.Optimizer {
 
   private applyUpdate(): void {
     tf.tidy(() => {
-      // A copy: the backend may keep the array, and the arena is written again in the next step.
-      const updates = this.variables.map(({ shape }, i) => tf.tensor(this.arena!.gradient(i).slice(), shape));
+      // A copy: the backend may keep the array, and the memory is written again in the next step.
+      const updates = this.variables.map(({ shape }, i) => tf.tensor(this.exchange!.gradient(i).slice(), shape));
       if (this.takenOver === undefined) {
         this.inner.applyGradients(this.variables.map(({ name }, i) => ({ name, tensor: updates[i]! })));
         return;
@@ -388,13 +389,13 @@ export class RingOptimizer extends tf.Optimizer {
     this.variables.forEach(({ name }, i) => {
       const momentum = this.restored!.get(momentumName(name))?.values as Float32Array | undefined;
       const residual = this.restored!.get(residualName(name))?.values as Float32Array | undefined;
-      const segment = this.arena!.momentum(i);
+      const segment = this.exchange!.momentum(i);
       if (momentum?.length !== segment.length || residual?.length !== segment.length) {
         const words = `The restored optimizer state does not fit the model: it lacks '${name}', or has it in another shape.`;
         throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
       }
       segment.set(momentum);
-      this.arena!.residual(i).set(residual);
+      this.exchange!.residual(i).set(residual);
     });
     this.restored = undefined;
   }

@@ -9,7 +9,7 @@ import { Operation } from './generated/operation';
 export { FrameKind, Operation };
 
 /** Counted up with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
 /** The wire's numbers of the element types: the position in this list. */
 export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;
@@ -204,7 +204,9 @@ export function checkTable(bytes: Uint8Array, table: number): void {
   const tableBytes = view.getUint16(vtable + 2, true);
   if (vtable + vtableBytes > bytes.length || table + tableBytes > bytes.length) throw new RangeError('table cut short');
   for (let slot = 4; slot + 2 <= vtableBytes; slot += 2) {
-    if (view.getUint16(vtable + slot, true) >= tableBytes) throw new RangeError('field past its table');
+    // Signed, as the readers take it.
+    const field = view.getInt16(vtable + slot, true);
+    if (field < 0 || field >= tableBytes) throw new RangeError('field outside of its table');
   }
 }
 

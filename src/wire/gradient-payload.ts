@@ -1,51 +1,45 @@
 import * as flatbuffers from 'flatbuffers';
+import type { GradientStreams } from '../compression/gradient-codec';
+import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { checked, checkedRoot, protocolError } from './frame';
-import { Encoding } from './generated/encoding';
 import { GradientPayload as PayloadTable } from './generated/gradient-payload';
-import { TensorEntry } from './generated/tensor-entry';
 
-/** What each tensor costs on the wire beside its entries. */
-export const TENSOR_ENTRY_BYTES = TensorEntry.sizeOf();
+/** Where a table's vtable tells of `counts`: two bytes a field, in the order of the schema, from the fourth on. */
+const COUNTS_SLOT = 6;
 
 /** What the receiver of a payload knows of each tensor before it reads a byte. */
 export interface ExpectedTensor {
   readonly elementCount: number;
-  /** Dense tensors come as all their elements, the others as (index, value) pairs. */
-  readonly dense: boolean;
+  /** How many of its elements travel; `undefined` if the sender says. */
+  readonly count: number | undefined;
 }
 
-/**
- * One rank's contribution to a step, as streams of bytes. Tensors follow each other in the streams in the order
- * of the tensor table.
- */
+/** One rank's contribution to a step. */
 export interface GradientPayload {
-  /** Entries of each tensor: pairs where sparse, elements where dense. */
-  readonly counts: readonly number[];
-  /** uint32 indices of the sparse tensors, ascending within each. */
-  readonly indices: Uint8Array;
-  /** float32 values of the sparse tensors. */
-  readonly values: Uint8Array;
-  /** float32 elements of the dense tensors. */
-  readonly dense: Uint8Array;
+  readonly format: ValueFormat;
+  /** How many elements of each tensor travel; `undefined` where all ranks know. */
+  readonly counts: readonly number[] | undefined;
+  readonly streams: GradientStreams;
 }
 
-/** Packs a payload. The streams are copied: the caller may reuse their memory at once. */
-export function encodeGradientPayload(payload: GradientPayload, tensors: readonly ExpectedTensor[]): Uint8Array {
-  const { indices, values, dense } = payload;
-  const builder = new flatbuffers.Builder(
-    indices.length + values.length + dense.length + tensors.length * TENSOR_ENTRY_BYTES + 128,
-  );
-  const streams = [indices, values, dense].map(stream => createStream(builder, stream));
-  PayloadTable.startTensorsVector(builder, tensors.length);
-  for (let t = tensors.length - 1; t >= 0; t--) {
-    TensorEntry.createTensorEntry(builder, payload.counts[t]!, tensors[t]!.dense ? Encoding.Dense : Encoding.Raw);
-  }
-  const entries = builder.endVector();
+/** A payload that has come, with the counts that it has or that were known. */
+export interface ReceivedPayload {
+  readonly counts: readonly number[];
+  /** Views of the message; what they hold is not checked yet. */
+  readonly streams: GradientStreams;
+}
+
+/** Packs a payload. The streams are copied. */
+export function encodeGradientPayload({ format, counts, streams }: GradientPayload): Uint8Array {
+  const { indices, values } = streams;
+  const builder = new flatbuffers.Builder(indices.length + values.length + 4 * (counts?.length ?? 0) + 128);
+  const vectors = [indices, values].map(stream => builder.createByteVector(stream));
+  const countsVector = counts === undefined ? 0 : PayloadTable.createCountsVector(builder, [...counts]);
   PayloadTable.startGradientPayload(builder);
-  PayloadTable.addTensors(builder, entries);
-  PayloadTable.addIndices(builder, streams[0]!);
-  PayloadTable.addValues(builder, streams[1]!);
-  PayloadTable.addDense(builder, streams[2]!);
+  PayloadTable.addValueFormat(builder, VALUE_FORMATS.indexOf(format));
+  if (countsVector !== 0) PayloadTable.addCounts(builder, countsVector);
+  PayloadTable.addIndices(builder, vectors[0]!);
+  PayloadTable.addValues(builder, vectors[1]!);
   builder.finish(PayloadTable.endGradientPayload(builder));
   return builder.asUint8Array();
 }
@@ -53,71 +47,55 @@ export function encodeGradientPayload(payload: GradientPayload, tensors: readonl
 /** The payload of a rank whose gradient held NaN or infinity in the tensor of that number. */
 export function encodeNonFinite(tensor: number): Uint8Array {
   const builder = new flatbuffers.Builder(64);
-  PayloadTable.startTensorsVector(builder, 0);
-  const entries = builder.endVector();
   PayloadTable.startGradientPayload(builder);
-  PayloadTable.addTensors(builder, entries);
   PayloadTable.addNonFiniteTensor(builder, tensor);
   builder.finish(PayloadTable.endGradientPayload(builder));
   return builder.asUint8Array();
 }
 
 /**
- * Unpacks a payload and checks it against the tensor table: counts, stream lengths, every index within its tensor and
- * ascending, every value finite. The streams of the result are views of `bytes`.
+ * Unpacks a payload of values in that format. What the streams hold is for {@link GradientCodec.decode} to check.
  *
- * @returns the payload, or the number of the tensor that was not finite at the origin.
+ * @param tensorCount Of the whole table, where `tensors` is a part of it.
+ * @returns the payload, or the number in the whole table of a tensor that was not finite at the origin.
  * @throws GradringError `ERR_PROTOCOL` for anything else.
  */
 export function decodeGradientPayload(
   bytes: Uint8Array,
+  format: ValueFormat,
   tensors: readonly ExpectedTensor[],
-): GradientPayload | { readonly nonFiniteTensor: number } {
+  tensorCount = tensors.length,
+): ReceivedPayload | { readonly nonFiniteTensor: number } {
   const table = checkedRoot(bytes, 'gradient payload', buffer => PayloadTable.getRootAsGradientPayload(buffer));
   return checked('gradient payload', () => {
     const nonFiniteTensor = table.nonFiniteTensor();
     if (nonFiniteTensor !== -1) {
-      if (nonFiniteTensor < 0 || nonFiniteTensor >= tensors.length)
+      if (nonFiniteTensor < 0 || nonFiniteTensor >= tensorCount)
         throw protocolError('blames a tensor that does not exist');
       return { nonFiniteTensor };
     }
-    if (table.tensorsLength() !== tensors.length) {
-      throw protocolError(`holds ${table.tensorsLength()} tensors where ${tensors.length} are expected`);
+    const sent = VALUE_FORMATS[table.valueFormat()];
+    if (sent !== format) throw protocolError(`holds ${sent ?? 'unknown'} values where ${format} is expected`);
+    const known = tensors.every(({ count }) => count !== undefined);
+    if (table.countsLength() !== (known ? 0 : tensors.length)) {
+      throw protocolError(`counts the entries of ${table.countsLength()} tensors, of ${tensors.length}`);
     }
-    const counts: number[] = [];
-    let pairs = 0;
-    let denseElements = 0;
-    tensors.forEach(({ elementCount, dense }, t) => {
-      const entry = table.tensors(t)!;
-      if (entry.bb_pos < 0 || entry.bb_pos + TENSOR_ENTRY_BYTES > bytes.length)
-        throw new RangeError('tensor entries cut short');
-      const count = entry.count();
-      if (
-        entry.encoding() !== (dense ? Encoding.Dense : Encoding.Raw) ||
-        (dense ? count !== elementCount : count > elementCount)
-      ) {
+    if (!known) checkCounts(bytes, table);
+    const counts = tensors.map((tensor, t) => {
+      const { elementCount, count = table.counts(t)! } = tensor;
+      if (count > elementCount)
         throw protocolError(`holds ${count} entries for tensor ${t} of ${elementCount} elements`);
-      }
-      counts.push(count);
-      if (dense) denseElements += count;
-      else pairs += count;
+      return count;
     });
-    const payload = {
-      counts,
-      indices: within(bytes, table.indicesArray()),
-      values: within(bytes, table.valuesArray()),
-      dense: within(bytes, table.denseArray()),
-    };
-    if (
-      payload.indices.length !== pairs * 4 ||
-      payload.values.length !== pairs * 4 ||
-      payload.dense.length !== denseElements * 4
-    ) {
-      throw protocolError('holds streams whose lengths do not fit its counts');
-    }
-    checkEntries(payload, tensors);
-    return payload;
+    const streams = { indices: within(bytes, table.indicesArray()), values: within(bytes, table.valuesArray()) };
+    return { counts, streams };
   });
+}
+
+/** Throws if not all counts are in the message: those past its end would be read as 0. A view would have to be aligned. */
+function checkCounts(bytes: Uint8Array, table: PayloadTable): void {
+  const start = table.bb!.__vector(table.bb_pos + table.bb!.__offset(table.bb_pos, COUNTS_SLOT));
+  if (start < 0 || start + 4 * table.countsLength() > bytes.length) throw new RangeError('counts cut short');
 }
 
 /** A stream, if it is a part of the message: the view could as well be of what lies beside it in the same buffer. */
@@ -126,38 +104,4 @@ function within(bytes: Uint8Array, stream: Uint8Array | null): Uint8Array {
   const start = stream.byteOffset - bytes.byteOffset;
   if (start < 0 || start + stream.length > bytes.length) throw new RangeError('stream cut short');
   return stream;
-}
-
-function createStream(builder: flatbuffers.Builder, bytes: Uint8Array): flatbuffers.Offset {
-  builder.prep(16, bytes.length); // the schema's force_align, which createByteVector does not know of
-  return builder.createByteVector(bytes);
-}
-
-function checkEntries(payload: GradientPayload, tensors: readonly ExpectedTensor[]): void {
-  const { counts } = payload;
-  const indices = words(payload.indices);
-  let position = 0;
-  tensors.forEach(({ elementCount, dense }, t) => {
-    if (dense) return;
-    let next = 0;
-    for (const end = position + counts[t]!; position < end; position++) {
-      const index = indices[position]!;
-      if (index < next || index >= elementCount) throw protocolError(`holds a bad index ${index} for tensor ${t}`);
-      next = index + 1;
-    }
-  });
-  if (!allFinite(payload.values) || !allFinite(payload.dense)) throw protocolError('holds values that are not finite');
-}
-
-/** A stream as uint32, copied only where its place in the message is not aligned. */
-function words(stream: Uint8Array): Uint32Array {
-  const aligned = stream.byteOffset % 4 === 0 ? stream : stream.slice();
-  return new Uint32Array(aligned.buffer, aligned.byteOffset, stream.length / 4);
-}
-
-/** Whether all float32 of a stream are finite: their exponent bits are not all set. */
-function allFinite(stream: Uint8Array): boolean {
-  const bits = words(stream);
-  for (let i = 0; i < bits.length; i++) if ((bits[i]! & 0x7f800000) === 0x7f800000) return false;
-  return true;
 }

@@ -1,8 +1,11 @@
 import { Communicator } from '../../src/communicator/communicator';
-import type { GradientArena, VariableShape } from '../../src/communicator/gradient-arena';
+import type { VariableShape } from '../../src/communicator/arena-layout';
 import type { ExchangeResult } from '../../src/communicator/thread-protocol';
-import { dgc } from '../../src/compression/dgc-options';
+import { dgc, noCompression } from '../../src/compression/dgc-options';
+import { VALUE_FORMATS } from '../../src/compression/value-format';
 import { findFreePort } from '../../src/launcher/master-port';
+import { random } from '../support/random';
+import { closeRing, connectRing, failureOf } from '../support/rings';
 
 // The gradients are small multiples of 1/16, the momentum is 1/2 and the ranks are four: no sum ever rounds, so its order,
 // in which the two ways of travel differ, does not matter, and the results must be the same bits.
@@ -12,7 +15,7 @@ const ELEMENTS = 4096;
 const MATRIX: VariableShape = { name: 'matrix', shape: [64, 64] };
 /** Dense, and so large that its bytes make the dense ring the cheaper way for all. */
 const HEAVY: VariableShape = { name: 'heavy', shape: [50_000] };
-const COMPRESSION = dgc({ sparsity: 0.9, warmUpEpochs: 0 });
+const COMPRESSION = dgc({ sparsity: 0.9, warmUpEpochs: 0, values: 'float32' });
 
 let ring: Communicator[];
 
@@ -37,7 +40,7 @@ const gradientOf = (rank: number, step: number) =>
 async function exchange(variables: readonly VariableShape[], nesterov: boolean): Promise<readonly Rank[]> {
   return Promise.all(
     ring.map(async (communicator, rank) => {
-      const arena: GradientArena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov });
+      const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov });
       const updates: number[][] = [];
       const results: ExchangeResult[] = [];
       for (let step = 0; step < STEPS; step++) {
@@ -116,6 +119,52 @@ describe.each([false, true])('the two ways of travel, nesterov %s', nesterov => 
   });
 });
 
+describe.each(VALUE_FORMATS)('values as %s', values => {
+  // Only one rank has gradients, so that what all receive is what it sent, and the sum of ranks rounds nothing.
+  test('what was sent and what is kept is what was accumulated, exactly, in sparse and in dense tensors', async () => {
+    const variables = [MATRIX, { name: 'bias', shape: [70] }];
+    const compression = dgc({ sparsity: 0.9, warmUpEpochs: 0, values });
+    const next = random(3);
+    const gradients = Array.from({ length: STEPS }, () =>
+      variables.map(({ shape }) => {
+        const elementCount = shape.reduce((product, size) => product * size);
+        return Float32Array.from({ length: elementCount }, () => (next() - 0.5) * 10 ** (4 * next() - 3));
+      }),
+    );
+    const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
+    const steps = await Promise.all(
+      ring.map(async (communicator, rank) => {
+        const arena = communicator.openExchange({ variables, compression, nesterov: false });
+        const seen: { sent: Float32Array; kept: Float32Array }[][] = [];
+        for (const ofStep of gradients) {
+          variables.forEach((_, i) => (rank === 1 ? arena.gradient(i).set(ofStep[i]!) : arena.gradient(i).fill(0)));
+          const { bytesSent, denseBytes } = await arena.run(step);
+          expect(bytesSent).toBeLessThan(denseBytes);
+          const sent = (i: number) => arena.gradient(i).map(value => value * RANKS);
+          seen.push(variables.map((_, i) => ({ sent: sent(i), kept: arena.residual(i).slice() })));
+        }
+        arena.close();
+        return seen;
+      }),
+    );
+    const lossy = values !== 'float32';
+    let lost = 0;
+    variables.forEach((_, i) => {
+      let before: Float32Array = new Float32Array(gradients[0]![i]!.length);
+      gradients.forEach((ofStep, s) => {
+        const { sent } = steps[0]![s]![i]!;
+        const { kept } = steps[1]![s]![i]!;
+        const accumulated = before.map((value, j) => value + ofStep[i]![j]!);
+        expect([...accumulated.map((_, j) => sent[j]! + kept[j]!)]).toEqual([...accumulated]);
+        lost += kept.filter((value, j) => value !== 0 && sent[j] !== 0).length;
+        before = kept;
+      });
+    });
+    if (lossy) expect(lost).toBeGreaterThan(100);
+    else expect(lost).toBe(0);
+  });
+});
+
 describe('a gradient that is not finite on one rank', () => {
   test.each([
     ['sparse all-gather', [MATRIX]],
@@ -140,6 +189,46 @@ describe('a gradient that is not finite on one rank', () => {
   });
 });
 
+test('a step that sends everything after one that does not is refused on all ranks: their momenta differ', async () => {
+  const own = await connectRing(2);
+  const failures = await Promise.all(
+    own.map(async communicator => {
+      const exchange = communicator.openExchange({ variables: [MATRIX], compression: COMPRESSION, nesterov: false });
+      const step = { momentumFactor: 0.9, sumOfSquares: 1, nonFiniteTensor: -1 };
+      for (const density of [1, 1, 0.1]) await exchange.run({ ...step, density });
+      return failureOf(exchange.run({ ...step, density: 1 }));
+    }),
+  );
+  for (const { code, message } of failures) {
+    expect(code).toBe('ERR_INVALID_ARGUMENT');
+    expect(message).toMatch(/dense warm-up begin anew/);
+  }
+  await closeRing(own);
+});
+
+test('a momentum that overflows is told to all, and begun anew', async () => {
+  const own = await connectRing(2);
+  const results = await Promise.all(
+    own.map(async communicator => {
+      const compression = noCompression();
+      const exchange = communicator.openExchange({ variables: [MATRIX], compression, nesterov: false });
+      const step = { density: 1, momentumFactor: 0.9, sumOfSquares: 1, nonFiniteTensor: -1 };
+      const seen: unknown[] = [];
+      for (const gradient of [1.6e38, 1.6e38, 1.6e38, 1]) {
+        exchange.gradient(0).fill(gradient);
+        const { nonFinite } = await exchange.run(step);
+        seen.push(nonFinite ?? exchange.gradient(0)[7]);
+      }
+      return seen;
+    }),
+  );
+  const float32 = (value: number) => expect.closeTo(value, -33) as number;
+  for (const seen of results) {
+    expect(seen).toEqual([float32(1.6e38), float32(3.04e38), { rank: undefined, tensor: 0 }, 1]);
+  }
+  await closeRing(own);
+});
+
 describe('finite gradients that overflow float32', () => {
   const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
 
@@ -152,16 +241,24 @@ describe('finite gradients that overflow float32', () => {
         const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov: false });
         arena.gradient(0).fill(2e38);
         const inSum = (await arena.run(step)).nonFinite;
-        for (const i of variables.keys()) arena.gradient(i).fill(0);
-        if (rank === 1) arena.gradient(0).fill(2e38); // twice that is in this rank's residual then
-        const onOneRank = (await arena.run(step)).nonFinite;
+        const spoil = async (value: number) => {
+          for (const i of variables.keys()) arena.gradient(i).fill(0);
+          if (rank === 1) arena.gradient(0).fill(value);
+          return (await arena.run(step)).nonFinite;
+        };
+        // Of the first, nine tenths stay in this rank's residual; the second adds as much.
+        const held = await spoil(3e38);
+        const onOneRank = await spoil(3e38);
+        const after = await spoil(1e-3);
         arena.close();
-        return { inSum, onOneRank };
+        return { inSum, held, onOneRank, after };
       }),
     );
-    for (const { inSum, onOneRank } of results) {
+    for (const { inSum, held, onOneRank, after } of results) {
       expect(inSum).toEqual({ rank: undefined, tensor: 0 });
+      expect(held).toBeUndefined();
       expect(onOneRank).toEqual({ rank: 1, tensor: 0 });
+      expect(after).toBeUndefined(); // what overflowed is forgotten
     }
   });
 });

@@ -10,12 +10,14 @@ describe('dgc()', () => {
       warmUp: 'sparse',
       clipNorm: undefined,
       denseBelow: 1024,
+      values: 'float16',
     });
     expect(dgc({ sparsity: undefined, warmUpEpochs: undefined, clipNorm: undefined })).toEqual(dgc());
   });
 
   it('keeps what it is given', () => {
-    const options = { sparsity: 0, warmUpEpochs: 0, warmUp: 'dense', clipNorm: 2.5, denseBelow: 0 } as const;
+    const rates = { sparsity: 0, warmUpEpochs: 0, warmUp: 'dense' } as const;
+    const options = { ...rates, clipNorm: 2.5, denseBelow: 0, values: 'int8' } as const;
     expect(dgc(options)).toMatchObject(options);
   });
 
@@ -32,6 +34,7 @@ describe('dgc()', () => {
   });
 
   it.each([
+    [{ values: 'fp16' }, /values is one of float32, float16, bfloat16, int8, log4, not 'fp16'/],
     [{ sparsity: 1 }, /sparsity 1 would hold back every gradient/],
     [{ sparsity: 1.5 }, /sparsity .* not 1\.5/],
     [{ sparsity: -0.1 }, /sparsity .* not -0\.1/],

@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import {
+  GATHER_BLOCK,
   HISTOGRAM_BYTES,
   INFINITE_MAGNITUDE,
   PACK_TABLE_BYTES,
   type ElementType,
+  type IndexedValues,
   type Kernels,
   type ReduceOperation,
 } from '../../src/kernels/kernels';
@@ -22,6 +24,9 @@ import {
 } from './shared-memory';
 
 const LENGTHS = [0, 1, 3, 4, 5, 15, 16, 17, 1023];
+
+/** More than four pages of 4 KiB twice, and something behind them. */
+const SEVERAL_PAGES = 9001;
 const OPERATIONS: ReduceOperation[] = ['sum', 'min', 'max'];
 const ELEMENT_BYTES: Record<ElementType, number> = { float32: 4, float64: 8, int32: 4, uint8: 1 };
 const TYPES = Object.keys(ELEMENT_BYTES) as ElementType[];
@@ -42,6 +47,58 @@ function onBoth(run: (kernels: Kernels, pieces: Pieces) => unknown): { wasm: unk
     return [result, Buffer.from(new Uint8Array(memory.buffer)).toString('latin1')];
   });
   return { wasm: wasm!, reference: reference! };
+}
+
+/** Words of memory as a string, which Jest compares at once where it takes seconds for large arrays. */
+function bitsAt(memory: WebAssembly.Memory, at: number, words: number): string {
+  return Buffer.from(new Uint8Array(memory.buffer, at, 4 * words)).toString('latin1');
+}
+
+/** One accumulation by both implementations, gathering in two places of these capacities. */
+function expectSameAccumulation(
+  count: number,
+  nesterov: boolean,
+  lowest: number,
+  [firstCapacity, secondCapacity]: [number, number],
+): void {
+  const [wasm, reference] = [instantiateKernels, referenceKernels].map(make => {
+    const memory = sharedMemory(6);
+    const pieces = new Pieces(memory);
+    const [gradient, momentum, residual] = [6, 7, 8].map(seed =>
+      pieces.float32(float32From(awkwardNumbers(seed), count)),
+    );
+    const place = (capacity: number) => {
+      const bytes = capacity < 0 ? 0 : 4 * (capacity + GATHER_BLOCK + 4);
+      return { capacity, bytes, indices: pieces.bytes(bytes), values: pieces.bytes(bytes) };
+    };
+    const [first, second] = [place(firstCapacity), place(secondCapacity)];
+    const packTable = pieces.bytes(PACK_TABLE_BYTES);
+    const gathered = make(memory).accumulate(
+      {
+        gradient: gradient!,
+        momentum: momentum!,
+        residual: residual!,
+        elementCount: count,
+        gradientScale: 0.7,
+        momentumFactor: 0.9,
+        nesterov,
+      },
+      { lowest, first, second, packTable },
+    );
+    const entries = (place: IndexedValues, stored: number) =>
+      [place.indices, place.values].map(at => bitsAt(memory, at, stored));
+    return {
+      gathered,
+      // With a gap behind the last, so that a write past the end shows; but not the scratch.
+      tensors: [gradient, momentum, residual].map(at => bitsAt(memory, at!, count + 4)),
+      first: entries(first, gathered.inFirst),
+      second: gathered.inSecond <= secondCapacity && entries(second, gathered.inSecond),
+      gaps: [first, second].flatMap(({ indices, values, bytes }) =>
+        [indices, values].map(at => bitsAt(memory, at + bytes, 4)),
+      ),
+    };
+  });
+  expect(wasm).toEqual(reference);
 }
 
 describe('the wasm module', () => {
@@ -107,48 +164,19 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
     expect(wasm).toEqual(reference);
   });
 
-  it.each([false, true])('accumulate, nesterov %s, whatever the band and the room', nesterov => {
-    const bands = [
-      { lowest: 1, highest: INFINITE_MAGNITUDE },
-      { lowest: 0x3f800000, highest: 0x40000000 },
-      { lowest: 0x40000000, highest: 0x40000000 },
-      { lowest: INFINITE_MAGNITUDE, highest: INFINITE_MAGNITUDE },
-    ];
-    for (const band of bands) {
-      for (const capacity of [0, 1, 6, count]) {
-        const memories = [instantiateKernels, referenceKernels].map(make => {
-          const memory = sharedMemory(2);
-          const pieces = new Pieces(memory);
-          const [gradient, momentum, residual] = [6, 7, 8].map(seed =>
-            pieces.float32(float32From(awkwardNumbers(seed), count)),
-          );
-          const into = { indices: pieces.bytes(4 * (capacity + 4)), values: pieces.bytes(4 * (capacity + 4)) };
-          const packTable = pieces.bytes(PACK_TABLE_BYTES);
-          const found = make(memory).accumulate(
-            {
-              gradient: gradient!,
-              momentum: momentum!,
-              residual: residual!,
-              elementCount: count,
-              gradientScale: 0.7,
-              momentumFactor: 0.9,
-              nesterov,
-            },
-            { ...band, into, capacity, packTable },
-          );
-          const stored = Math.min(found.within, capacity);
-          return {
-            found,
-            // With a gap behind the last, so that a write past the end shows; but not the scratch.
-            tensors: [gradient, momentum, residual].map(at => uint32At(memory, at!, count + 4).slice()),
-            indices: uint32At(memory, into.indices, stored).slice(),
-            values: uint32At(memory, into.values, stored).slice(),
-            gaps: [into.indices, into.values].map(at => uint32At(memory, at + 4 * (capacity + 4), 4).slice()),
-          };
-        });
-        expect(memories[0]).toEqual(memories[1]);
-      }
-    }
+  it.each([false, true])('accumulate, nesterov %s, whatever is gathered', nesterov => {
+    for (const lowest of [1, 0x3f800000, INFINITE_MAGNITUDE])
+      expectSameAccumulation(count, nesterov, lowest, [0, count]);
+  });
+
+  it('streamFloor', () => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      const [gradient, momentum, residual] = [17, 18, 19].map(seed =>
+        pieces.float32(float32From(normalNumbers(seed), count)),
+      );
+      kernels.streamFloor(gradient!, momentum!, residual!, count);
+    });
+    expect(wasm).toEqual(reference);
   });
 
   it('firstNonFinite, wherever it is', () => {
@@ -168,6 +196,13 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
     expect(wasm).toEqual(reference);
   });
 
+  it('clear', () => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      kernels.clear(pieces.float32(float32From(awkwardNumbers(3), count)), count);
+    });
+    expect(wasm).toEqual(reference);
+  });
+
   it('sumOfSquares, but for the rounding', () => {
     const { wasm, reference } = onBoth((kernels, pieces) =>
       kernels.sumOfSquares(pieces.float32(float32From(normalNumbers(10), count)), count),
@@ -175,25 +210,41 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
     expect(Math.abs(Number(wasm[0]) - Number(reference[0]))).toBeLessThanOrEqual(1e-12 * Number(reference[0]));
   });
 
-  it('scatterAdd and clearAt, indices twice included', () => {
+  it('scatterAdd, indices twice included', () => {
     const { wasm, reference } = onBoth((kernels, pieces) => {
       const random = randomNumbers(11);
       const indices = pieces.uint32(Array.from({ length: count }, () => Math.floor(random() * 500)));
       const into = pieces.float32(float32From(normalNumbers(12), 500));
       kernels.scatterAdd(into, indices, pieces.float32(float32From(normalNumbers(13), count)), count);
-      kernels.clearAt(into, indices, count >> 1);
+    });
+    expect(wasm).toEqual(reference);
+  });
+
+  it('settle', () => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      const [momentum, residual, values] = [11, 12, 13].map(seed =>
+        pieces.float32(float32From(awkwardNumbers(seed), 3 * count)),
+      );
+      const indices = Array.from({ length: count }, (_, i) => 3 * i + (i % 3));
+      kernels.settle(momentum!, residual!, pieces.uint32(indices), values!, count);
+      const [u, v] = [momentum!, residual!].map(at => float32At(pieces.memory, at, 3 * count));
+      expect(indices.every(i => Object.is(u![i], 0))).toBe(true);
+      // The same once more leaves +0, whatever its sign was.
+      const kept = pieces.float32(indices.map(i => v![i]!));
+      kernels.settle(momentum!, residual!, pieces.uint32(indices), kept, count);
+      expect(indices.every(i => Object.is(v![i], 0))).toBe(true);
     });
     expect(wasm).toEqual(reference);
   });
 
   it('sampleAccumulation', () => {
-    if (count < 4) return;
+    if (count < 16) return;
     for (const nesterov of [false, true]) {
       const { wasm, reference } = onBoth((kernels, pieces) => {
         const [gradient, momentum, residual] = [14, 15, 16].map(seed =>
           pieces.float32(float32From(normalNumbers(seed), count)),
         );
-        const blockCount = Math.ceil(count / 16);
+        const blockCount = Math.ceil(count / 64);
         kernels.sampleAccumulation(
           {
             gradient: gradient!,
@@ -205,7 +256,7 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
             nesterov,
           },
           blockCount,
-          pieces.bytes(16 * blockCount),
+          pieces.bytes(64 * blockCount),
         );
       });
       expect(wasm).toEqual(reference);
@@ -227,7 +278,7 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
       const histogram = pieces.bytes(HISTOGRAM_BYTES);
       const into = { indices: pieces.bytes(4 * rank), values: pieces.bytes(4 * rank) };
       const packTable = pieces.bytes(PACK_TABLE_BYTES);
-      const threshold = kernels.magnitudeOfRank(values, count, rank, histogram);
+      const threshold = kernels.magnitudeOfRank(values, count, rank, 0, INFINITE_MAGNITUDE, histogram);
       const larger = kernels.countAbove(values, count, threshold);
       const taking = { threshold, ties: rank - larger, count: rank, into, packTable };
       const taken = kernels.takeLargest(values, indices, count, taking);
@@ -240,11 +291,122 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
         for (const source of [normalNumbers, awkwardNumbers]) {
           const wasm = run(instantiateKernels, rank, source(17), listed);
           expect(wasm).toEqual(run(referenceKernels, rank, source(17), listed));
-          expect(wasm.taken).toBe(rank);
+          expect(wasm.taken.entries).toBe(rank);
         }
       }
     }
   });
+});
+
+describe('wasm and reference agree:', () => {
+  it.each([2 * GATHER_BLOCK + 500, 5 * GATHER_BLOCK])('accumulate gathers %i elements in two places', count => {
+    // None, one block, two, all in the first place; the second has room for the rest, or overflows.
+    for (const firstCapacity of [-5, 0, GATHER_BLOCK, count]) {
+      for (const secondCapacity of [0, 700, count]) {
+        for (const lowest of [1, 0x3f800000, 0x40600000]) {
+          expectSameAccumulation(count, lowest === 1, lowest, [firstCapacity, secondCapacity]);
+        }
+      }
+    }
+  });
+
+  it('magnitudeOfRank among those of a range', () => {
+    const answers = [instantiateKernels, referenceKernels].map(make => {
+      const memory = sharedMemory(2);
+      const pieces = new Pieces(memory);
+      const kernels = make(memory);
+      const elements = float32From(awkwardNumbers(18), 1023);
+      const values = pieces.float32(elements);
+      const histogram = pieces.bytes(HISTOGRAM_BYTES);
+      const magnitudes = uint32At(memory, values, 1023).map(bits => bits & 0x7fffffff);
+      const found = [];
+      const ranges = [
+        [0, 0],
+        [0, 1],
+        [1, 0x3f800000],
+        [0x3f7fffff, 0x3f800000],
+        [0x3f000000, 0x3f3fffff],
+        [0x3f000001, 0x3f0fffff],
+        [0x3f800001, 0x7f7fffff],
+      ] as const;
+      for (const [lowest, highest] of ranges) {
+        const inside = magnitudes.filter(magnitude => lowest <= magnitude && magnitude <= highest).length;
+        expect(inside).toBeGreaterThan(0);
+        for (let rank = 1; rank <= inside; rank++) {
+          found.push(kernels.magnitudeOfRank(values, 1023, rank, lowest, highest, histogram));
+        }
+      }
+      return found;
+    });
+    expect(answers[0]).toEqual(answers[1]);
+  });
+
+  it.each([0, 1, 3, 4, 15, 16, 17, 100])('copyUpTo of %i values', count => {
+    for (const highest of [0, 0x3f800000, INFINITE_MAGNITUDE]) {
+      for (const capacity of [0, 1, 2, 50, count]) {
+        const answers = [instantiateKernels, referenceKernels].map(make => {
+          const memory = sharedMemory(2);
+          const pieces = new Pieces(memory);
+          const values = pieces.float32(float32From(awkwardNumbers(19), count));
+          const into = pieces.bytes(4 * (capacity + 4));
+          const packTable = pieces.bytes(PACK_TABLE_BYTES);
+          const found = make(memory).copyUpTo(values, count, highest, into, capacity, packTable);
+          return {
+            found,
+            copied: found <= capacity && uint32At(memory, into, found).slice().sort(),
+            gap: uint32At(memory, into + 4 * (capacity + 4), 4).slice(),
+          };
+        });
+        expect(answers[0]).toEqual(answers[1]);
+      }
+    }
+  });
+
+  it.each([0, 1, 16, 40, 200])('takeLargest to where the list is, %i of it', count => {
+    const elements = float32From(awkwardNumbers(20), 200);
+    const sorted = [...elements].map(Math.abs).sort((a, b) => b - a);
+    const threshold = new Uint32Array(Float32Array.of(sorted[Math.max(0, count - 1)]!).buffer)[0]!;
+    const answers = [instantiateKernels, referenceKernels].map(make => {
+      const memory = sharedMemory(2);
+      const pieces = new Pieces(memory);
+      const values = pieces.float32(elements);
+      const indices = pieces.uint32(Array.from({ length: 200 }, (_, i) => 3 * i));
+      const packTable = pieces.bytes(PACK_TABLE_BYTES);
+      const kernels = make(memory);
+      const ties = count - kernels.countAbove(values, 200, threshold);
+      const taking = { threshold, ties, count, into: { indices, values }, packTable };
+      const taken = kernels.takeLargest(values, indices, 200, taking);
+      expect(taken).toEqual({ entries: count, ties });
+      return [indices, values].map(at => uint32At(memory, at, count).slice());
+    });
+    expect(answers[0]).toEqual(answers[1]);
+  });
+});
+
+it('sums the squares of several pages, and finds what is not finite in any of them', () => {
+  const values = float32From(normalNumbers(14), SEVERAL_PAGES);
+  const { wasm, reference } = onBoth((kernels, pieces) => {
+    const data = pieces.float32(values);
+    const view = float32At(pieces.memory, data, SEVERAL_PAGES);
+    const found = [];
+    for (const place of [0, 1023, 1024, 5000, 8191, 8192, SEVERAL_PAGES - 1]) {
+      view[place] = NaN;
+      expect(kernels.firstNonFinite(data, SEVERAL_PAGES)).toBe(place);
+      expect(kernels.sumOfSquares(data, SEVERAL_PAGES)).toBe(NaN);
+      view[place] = values[place]!;
+      found.push(kernels.firstNonFinite(data, SEVERAL_PAGES));
+    }
+    view.set([NaN, Infinity], 3000);
+    view[1500] = Infinity; // later in its page, but in an earlier one
+    expect(kernels.firstNonFinite(data, SEVERAL_PAGES)).toBe(1500);
+    view.set(values);
+    return found;
+  });
+  expect(wasm).toEqual(reference);
+  const memory = sharedMemory(2);
+  const sum = instantiateKernels(memory).sumOfSquares(new Pieces(memory).float32(values), SEVERAL_PAGES);
+  const exact = values.reduce((total, x) => total + x * x, 0);
+  expect(Math.abs(sum - exact)).toBeLessThanOrEqual(1e-12 * exact);
 });
 
 describe.each(IMPLEMENTATIONS)('%s kernels', (_, make) => {
@@ -358,29 +520,38 @@ describe('beyond 2 GiB', () => {
         momentumFactor: 0.9,
         nesterov: false,
       };
-      const gathered = { indices: pieces.bytes(4 * (count + 4)), values: pieces.bytes(4 * (count + 4)) };
+      const place = (capacity: number) => {
+        const bytes = 4 * (capacity + GATHER_BLOCK + 4);
+        return { capacity, indices: pieces.bytes(bytes), values: pieces.bytes(bytes) };
+      };
+      const [first, second] = [place(0), place(count)];
       const histogram = pieces.bytes(HISTOGRAM_BYTES);
       const packTable = pieces.bytes(PACK_TABLE_BYTES);
-      const sample = pieces.bytes(1600);
+      const sample = pieces.bytes(6400);
       kernels.sampleAccumulation(accumulation, 100, sample);
-      const band = { lowest: 0x40000000, highest: INFINITE_MAGNITUDE };
-      const found = kernels.accumulate(accumulation, { ...band, into: gathered, capacity: count, packTable });
+      const found = kernels.accumulate(accumulation, { lowest: 0x40000000, first, second, packTable });
+      const inBand = pieces.bytes(4 * (count + 4));
+      const copied = kernels.copyUpTo(residual, count, 0x40000000, inBand, count, packTable);
       const largest = { indices: pieces.bytes(400), values: pieces.bytes(400) };
-      const threshold = kernels.magnitudeOfRank(residual, count, 100, histogram);
+      const threshold = kernels.magnitudeOfRank(residual, count, 100, 0, INFINITE_MAGNITUDE, histogram);
       const larger = kernels.countAbove(residual, count, threshold);
       const taking = { threshold, ties: 100 - larger, count: 100, into: largest, packTable };
-      const taken = kernels.takeLargest(gathered.values, gathered.indices, found.within, taking);
-      kernels.clearAt(residual, largest.indices, taken);
+      const inFirst = kernels.takeLargest(first.values, first.indices, found.inFirst, taking);
+      const taken = kernels.takeLargest(residual, undefined, count, taking).entries;
+      kernels.settle(from, residual, largest.indices, largest.values, taken);
       kernels.scatterAdd(residual, largest.indices, largest.values, taken >> 1);
       float32At(memory, into, count)[count - 1] = NaN;
       return {
         found,
         threshold,
+        inFirst,
+        copied,
         taken,
         nonFinite: kernels.firstNonFinite(into, count),
         bits: [into, from, residual].map(at => uint32At(memory, at, count).slice()),
         largest: [largest.indices, largest.values].map(at => uint32At(memory, at, 100).slice()),
-        sample: uint32At(memory, sample, 400).slice(),
+        sample: uint32At(memory, sample, 1600).slice(),
+        inBand: uint32At(memory, inBand, copied).slice().sort(),
       };
     });
     expect(answers[0]!.taken).toBe(100);

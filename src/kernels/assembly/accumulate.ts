@@ -1,4 +1,4 @@
-import { magnitudes, storePacked, writePackTable } from './pack';
+import { appendPacked, magnitudes, writePackTable } from './pack';
 
 // `nesterov` is a literal at the calls of the inlined loops, so each is compiled twice, without a branch inside.
 
@@ -46,28 +46,65 @@ function accumulateLanes(
   return v;
 }
 
-/** Appends the lanes set in the mask, with their indices, while there is room; counts them in any case. */
+/** Sixteen elements, of which those above `low` are appended to a list of `held` entries; returns its new length. */
 @inline
-function gather(
-  lanes: v128,
-  mask: u32,
-  firstIndex: u32,
-  gathered: u32,
+function accumulateSixteen(
+  nesterov: bool,
+  gradient: usize,
+  momentum: usize,
+  residual: usize,
+  i: u32,
+  scale: v128,
+  factor: v128,
+  low: v128,
+  held: u32,
   indices: usize,
   values: usize,
-  capacity: u32,
   table: usize,
 ): u32 {
-  if (gathered < capacity) {
-    const at = <usize>gathered << 2;
-    storePacked(values + at, lanes, mask, table);
-    storePacked(indices + at, i32x4.add(i32x4.splat(firstIndex), i32x4(0, 1, 2, 3)), mask, table);
+  const at = <usize>i << 2;
+  const g = gradient + at;
+  const u = momentum + at;
+  const v = residual + at;
+  const v0 = accumulateLanes(nesterov, g, u, v, scale, factor);
+  const v1 = accumulateLanes(nesterov, g + 16, u + 16, v + 16, scale, factor);
+  const v2 = accumulateLanes(nesterov, g + 32, u + 32, v + 32, scale, factor);
+  const v3 = accumulateLanes(nesterov, g + 48, u + 48, v + 48, scale, factor);
+  const in0 = i32x4.gt_s(magnitudes(v0), low);
+  const in1 = i32x4.gt_s(magnitudes(v1), low);
+  const in2 = i32x4.gt_s(magnitudes(v2), low);
+  const in3 = i32x4.gt_s(magnitudes(v3), low);
+  // At the usual densities most turns gather nothing, and one branch tells so.
+  if (v128.any_true(v128.or(v128.or(in0, in1), v128.or(in2, in3)))) {
+    const order = i32x4.add(i32x4.splat(i), i32x4(0, 1, 2, 3));
+    held = appendPacked(v0, order, in0, held, indices, values, table);
+    held = appendPacked(v1, i32x4.add(order, i32x4.splat(4)), in1, held, indices, values, table);
+    held = appendPacked(v2, i32x4.add(order, i32x4.splat(8)), in2, held, indices, values, table);
+    held = appendPacked(v3, i32x4.add(order, i32x4.splat(12)), in3, held, indices, values, table);
   }
-  return gathered + popcnt(mask);
+  return held;
 }
 
-/** How many magnitudes the last {@link accumulate} of this instance found above its band. */
-export let aboveCount: u32 = 0;
+/** Moves the entries `from` to `end` of a list up to the `held` first ones; returns how many those are then. */
+@inline
+function moveEntries(held: u32, from: u32, end: u32, indices: usize, values: usize): u32 {
+  const bytes = <usize>(end - from) << 2;
+  const source = <usize>from << 2;
+  const target = <usize>held << 2;
+  // In units of four, so what lies behind the last may be moved with it.
+  for (let at: usize = 0; at < bytes; at += 16) {
+    v128.store(indices + target + at, v128.load(indices + source + at));
+    v128.store(values + target + at, v128.load(values + source + at));
+  }
+  return held + (end - from);
+}
+
+/** GATHER_BLOCK of ../kernels.ts, and half of it: a page of 4 KiB of each tensor. */
+const BLOCK: u32 = 2048;
+const PAGE: u32 = 1024;
+
+/** How many entries the last {@link accumulate} of this instance gathered in its first list. */
+export let firstCount: u32 = 0;
 
 @inline
 function accumulateLoop(
@@ -79,82 +116,84 @@ function accumulateLoop(
   gradientScale: f32,
   momentumFactor: f32,
   lowest: u32,
-  highest: u32,
-  indices: usize,
-  values: usize,
-  capacity: u32,
+  firstIndices: usize,
+  firstValues: usize,
+  firstCapacity: i32,
+  secondIndices: usize,
+  secondValues: usize,
+  secondCapacity: i32,
   table: usize,
 ): u32 {
   const scale = f32x4.splat(gradientScale);
   const factor = f32x4.splat(momentumFactor);
   // Magnitudes have no sign bit, so signed comparisons, which the hardware has, order them rightly.
   const low = i32x4.splat(lowest - 1);
-  const high = i32x4.splat(highest);
-  let above = i32x4.splat(0);
-  let gathered: u32 = 0;
+  let indices = firstIndices;
+  let values = firstValues;
+  let capacity = firstCapacity;
+  let inFirst = true;
+  let held: u32 = 0;
+  let earlier: u32 = 0;
   let i: u32 = 0;
-  // Sixteen elements a turn: at the usual densities most turns gather nothing, and one branch tells so.
-  for (; i + 16 <= elementCount; i += 16) {
-    const at = <usize>i << 2;
-    const g = gradient + at;
-    const u = momentum + at;
-    const v = residual + at;
-    const v0 = accumulateLanes(nesterov, g, u, v, scale, factor);
-    const v1 = accumulateLanes(nesterov, g + 16, u + 16, v + 16, scale, factor);
-    const v2 = accumulateLanes(nesterov, g + 32, u + 32, v + 32, scale, factor);
-    const v3 = accumulateLanes(nesterov, g + 48, u + 48, v + 48, scale, factor);
-    const m0 = magnitudes(v0);
-    const m1 = magnitudes(v1);
-    const m2 = magnitudes(v2);
-    const m3 = magnitudes(v3);
-    const above0 = i32x4.gt_s(m0, high);
-    const above1 = i32x4.gt_s(m1, high);
-    const above2 = i32x4.gt_s(m2, high);
-    const above3 = i32x4.gt_s(m3, high);
-    // A true lane is −1, so the sum counts downwards.
-    above = i32x4.add(above, i32x4.add(i32x4.add(above0, above1), i32x4.add(above2, above3)));
-    const in0 = v128.andnot(i32x4.gt_s(m0, low), above0);
-    const in1 = v128.andnot(i32x4.gt_s(m1, low), above1);
-    const in2 = v128.andnot(i32x4.gt_s(m2, low), above2);
-    const in3 = v128.andnot(i32x4.gt_s(m3, low), above3);
-    if (v128.any_true(v128.or(v128.or(in0, in1), v128.or(in2, in3)))) {
-      gathered = gather(v0, i32x4.bitmask(in0), i, gathered, indices, values, capacity, table);
-      gathered = gather(v1, i32x4.bitmask(in1), i + 4, gathered, indices, values, capacity, table);
-      gathered = gather(v2, i32x4.bitmask(in2), i + 8, gathered, indices, values, capacity, table);
-      gathered = gather(v3, i32x4.bitmask(in3), i + 12, gathered, indices, values, capacity, table);
-    }
-  }
   while (i < elementCount) {
-    const at = <usize>i << 2;
-    const count = min<u32>(4, elementCount - i);
-    const whole = count == 4;
-    const g = f32x4.mul(whole ? v128.load(gradient + at) : loadTail(gradient + at, count), scale);
-    const oldMomentum = whole ? v128.load(momentum + at) : loadTail(momentum + at, count);
-    const oldResidual = whole ? v128.load(residual + at) : loadTail(residual + at, count);
-    const u = nextMomentum(nesterov, oldMomentum, g, factor);
-    const v = nextResidual(nesterov, oldResidual, u, g);
-    if (whole) {
-      v128.store(momentum + at, u);
-      v128.store(residual + at, v);
-    } else {
-      storeTail(momentum + at, u, count);
-      storeTail(residual + at, v, count);
+    if (<i32>held > capacity) {
+      if (inFirst) firstCount = held;
+      inFirst = false;
+      // When the second is full as well, it is written over: the caller sees by the count that it is worthless.
+      indices = secondIndices;
+      values = secondValues;
+      capacity = secondCapacity;
+      earlier += held;
+      held = 0;
     }
-    // The lanes behind a tail are zeros, whose magnitude is below every band.
-    const m = magnitudes(v);
-    const aboveHigh = i32x4.gt_s(m, high);
-    above = i32x4.add(above, aboveHigh);
-    const mask = i32x4.bitmask(v128.andnot(i32x4.gt_s(m, low), aboveHigh));
-    gathered = gather(v, mask, i, gathered, indices, values, capacity, table);
-    i += count;
+    if (i + BLOCK <= elementCount) {
+      // Two pages at a time, because a core fetches from memory faster when it prefetches more streams: a hardware
+      // prefetcher stops at the end of its page. The second page's entries are put where there is room for all of the
+      // first's, and close up once it is known how many those are.
+      const page = i + PAGE;
+      const pagedFrom = held + PAGE;
+      let paged = pagedFrom;
+      for (; i < page; i += 16) {
+        held = accumulateSixteen(
+          nesterov, gradient, momentum, residual, i, scale, factor, low, held, indices, values, table,
+        );
+        paged = accumulateSixteen(
+          nesterov, gradient, momentum, residual, i + PAGE, scale, factor, low, paged, indices, values, table,
+        );
+      }
+      held = moveEntries(held, pagedFrom, paged, indices, values);
+      i += PAGE;
+      continue;
+    }
+    for (; i + 16 <= elementCount; i += 16) {
+      held = accumulateSixteen(
+        nesterov, gradient, momentum, residual, i, scale, factor, low, held, indices, values, table,
+      );
+    }
+    while (i < elementCount) {
+      const at = <usize>i << 2;
+      const count = min<u32>(4, elementCount - i);
+      const whole = count == 4;
+      const g = f32x4.mul(whole ? v128.load(gradient + at) : loadTail(gradient + at, count), scale);
+      const oldMomentum = whole ? v128.load(momentum + at) : loadTail(momentum + at, count);
+      const oldResidual = whole ? v128.load(residual + at) : loadTail(residual + at, count);
+      const u = nextMomentum(nesterov, oldMomentum, g, factor);
+      const v = nextResidual(nesterov, oldResidual, u, g);
+      if (whole) {
+        v128.store(momentum + at, u);
+        v128.store(residual + at, v);
+      } else {
+        storeTail(momentum + at, u, count);
+        storeTail(residual + at, v, count);
+      }
+      // The lanes behind a tail are zeros, which are never gathered.
+      const order = i32x4.add(i32x4.splat(i), i32x4(0, 1, 2, 3));
+      held = appendPacked(v, order, i32x4.gt_s(magnitudes(v), low), held, indices, values, table);
+      i += count;
+    }
   }
-  aboveCount = -(
-    i32x4.extract_lane(above, 0) +
-    i32x4.extract_lane(above, 1) +
-    i32x4.extract_lane(above, 2) +
-    i32x4.extract_lane(above, 3)
-  );
-  return gathered;
+  if (inFirst) firstCount = held;
+  return earlier + held;
 }
 
 export function accumulate(
@@ -166,24 +205,29 @@ export function accumulate(
   momentumFactor: f32,
   nesterov: bool,
   lowest: u32,
-  highest: u32,
-  indices: usize,
-  values: usize,
-  capacity: u32,
+  firstIndices: usize,
+  firstValues: usize,
+  firstCapacity: i32,
+  secondIndices: usize,
+  secondValues: usize,
+  secondCapacity: i32,
   table: usize,
 ): u32 {
   writePackTable(table);
   if (nesterov) {
     return accumulateLoop(
-      true, gradient, momentum, residual, elementCount, gradientScale, momentumFactor,
-      lowest, highest, indices, values, capacity, table,
+      true, gradient, momentum, residual, elementCount, gradientScale, momentumFactor, lowest,
+      firstIndices, firstValues, firstCapacity, secondIndices, secondValues, secondCapacity, table,
     );
   }
   return accumulateLoop(
-    false, gradient, momentum, residual, elementCount, gradientScale, momentumFactor,
-    lowest, highest, indices, values, capacity, table,
+    false, gradient, momentum, residual, elementCount, gradientScale, momentumFactor, lowest,
+    firstIndices, firstValues, firstCapacity, secondIndices, secondValues, secondCapacity, table,
   );
 }
+
+/** One cache line. */
+const SAMPLE_BLOCK: u32 = 16;
 
 export function sampleAccumulation(
   gradient: usize,
@@ -198,18 +242,21 @@ export function sampleAccumulation(
 ): void {
   const scale = f32x4.splat(gradientScale);
   const factor = f32x4.splat(momentumFactor);
-  const stride = (elementCount >> 2) / blockCount;
+  const stride = elementCount / SAMPLE_BLOCK / blockCount;
   let random: u32 = 0;
   for (let block: u32 = 0; block < blockCount; block++) {
     random = random * 1664525 + 1013904223;
     // Somewhere in its stride: a fixed place would, in a tensor of 2ⁿ columns, always be the same column.
     const jitter = <u32>((<u64>(random >> 16) * stride) >> 16);
-    const at = <usize>(block * stride + jitter) << 4;
-    const g = f32x4.mul(v128.load(gradient + at), scale);
-    const oldMomentum = v128.load(momentum + at);
-    const oldResidual = v128.load(residual + at);
-    const u = nesterov ? nextMomentum(true, oldMomentum, g, factor) : nextMomentum(false, oldMomentum, g, factor);
-    const v = nesterov ? nextResidual(true, oldResidual, u, g) : nextResidual(false, oldResidual, u, g);
-    v128.store(into + (<usize>block << 4), v);
+    const start = <usize>(block * stride + jitter) << 6;
+    for (let at = start; at < start + 64; at += 16) {
+      const g = f32x4.mul(v128.load(gradient + at), scale);
+      const oldMomentum = v128.load(momentum + at);
+      const oldResidual = v128.load(residual + at);
+      const u = nesterov ? nextMomentum(true, oldMomentum, g, factor) : nextMomentum(false, oldMomentum, g, factor);
+      const v = nesterov ? nextResidual(true, oldResidual, u, g) : nextResidual(false, oldResidual, u, g);
+      v128.store(into, v);
+      into += 16;
+    }
   }
 }

@@ -23,8 +23,29 @@ export function writePackTable(table: usize): void {
   }
 }
 
-/** Stores the lanes set in the mask at `to`, in order; overwrites 16 bytes however few they are. */
+/** The lanes whose bits are set in the mask, in order, at the front. */
 @inline
-export function storePacked(to: usize, lanes: v128, mask: u32, table: usize): void {
-  v128.store(to, v128.swizzle(lanes, v128.load(table + (<usize>mask << 4))));
+export function packed(lanes: v128, mask: u32, table: usize): v128 {
+  return v128.swizzle(lanes, v128.load(table + (<usize>mask << 4)));
+}
+
+/**
+ * Appends the lanes where `selected` is true, and their indices, to a list of `held` entries; returns its new length.
+ * Writes four entries however few they are.
+ */
+@inline
+export function appendPacked(
+  lanes: v128,
+  order: v128,
+  selected: v128,
+  held: u32,
+  indices: usize,
+  values: usize,
+  table: usize,
+): u32 {
+  const to = <usize>held << 2;
+  const mask: u32 = i32x4.bitmask(selected);
+  v128.store(values + to, packed(lanes, mask, table));
+  v128.store(indices + to, packed(order, mask, table));
+  return held + popcnt(mask);
 }

@@ -81,6 +81,15 @@ export function maxUint8(into: usize, from: usize, elementCount: u32): void {
   reduce<u8>(Operation.Max, into, from, elementCount);
 }
 
+/** Faster than filling a view of shared memory from JavaScript. */
+export function clear(data: usize, elementCount: u32): void {
+  memory.fill(data, 0, <usize>elementCount << 2);
+}
+
+export function copy(from: usize, into: usize, elementCount: u32): void {
+  memory.copy(into, from, <usize>elementCount << 2);
+}
+
 export function scaleFloat32(data: usize, factor: f32, elementCount: u32): void {
   const bytes = <usize>elementCount << 2;
   const factors = f32x4.splat(factor);

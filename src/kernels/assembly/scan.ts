@@ -1,36 +1,65 @@
+import { PAGE, PAGES } from './lanes';
+
 const EXPONENT: u32 = 0x7f800000;
 
+@inline
+function squaresOfTwo(data: usize): v128 {
+  const x = f64x2.promote_low_f32x4(v128.load64_zero(data));
+  return f64x2.mul(x, x);
+}
+
 export function sumOfSquares(data: usize, elementCount: u32): f64 {
-  const bytes = <usize>elementCount << 2;
-  // Two chains of additions, so that one need not wait for the other's latency.
-  let low = f64x2.splat(0);
-  let high = f64x2.splat(0);
-  let at: usize = 0;
-  for (; at < (bytes & ~15); at += 16) {
-    const a = f64x2.promote_low_f32x4(v128.load64_zero(data + at));
-    const b = f64x2.promote_low_f32x4(v128.load64_zero(data + at, 8));
-    low = f64x2.add(low, f64x2.mul(a, a));
-    high = f64x2.add(high, f64x2.mul(b, b));
+  const end = data + (<usize>elementCount << 2);
+  // Several chains of additions, so that one need not wait for the other's latency.
+  let a = f64x2.splat(0);
+  let b = f64x2.splat(0);
+  let c = f64x2.splat(0);
+  let d = f64x2.splat(0);
+  while (data + PAGES <= end) {
+    for (const page = data + PAGE; data < page; data += 16) {
+      a = f64x2.add(a, f64x2.add(squaresOfTwo(data), squaresOfTwo(data + 8)));
+      b = f64x2.add(b, f64x2.add(squaresOfTwo(data + PAGE), squaresOfTwo(data + (PAGE + 8))));
+      c = f64x2.add(c, f64x2.add(squaresOfTwo(data + 2 * PAGE), squaresOfTwo(data + (2 * PAGE + 8))));
+      d = f64x2.add(d, f64x2.add(squaresOfTwo(data + 3 * PAGE), squaresOfTwo(data + (3 * PAGE + 8))));
+    }
+    data += PAGES - PAGE;
   }
-  const sums = f64x2.add(low, high);
+  for (; data + 16 <= end; data += 16) {
+    a = f64x2.add(a, squaresOfTwo(data));
+    b = f64x2.add(b, squaresOfTwo(data + 8));
+  }
+  const sums = f64x2.add(f64x2.add(a, b), f64x2.add(c, d));
   let sum = f64x2.extract_lane(sums, 0) + f64x2.extract_lane(sums, 1);
-  for (; at < bytes; at += 4) {
-    const x = <f64>load<f32>(data + at);
+  for (; data < end; data += 4) {
+    const x = <f64>load<f32>(data);
     sum += x * x;
   }
   return sum;
 }
 
-export function firstNonFinite(data: usize, elementCount: u32): i32 {
+@inline
+function nonFinite(data: usize): v128 {
   const exponents = i32x4.splat(EXPONENT);
-  let i: u32 = 0;
-  for (; i + 4 <= elementCount; i += 4) {
-    const bits = v128.load(data + (<usize>i << 2));
-    // The element-wise loop below finds which of the four.
-    if (v128.any_true(i32x4.eq(v128.and(bits, exponents), exponents))) break;
+  return i32x4.eq(v128.and(v128.load(data), exponents), exponents);
+}
+
+export function firstNonFinite(data: usize, elementCount: u32): i32 {
+  const end = data + (<usize>elementCount << 2);
+  const start = data;
+  // The loops after each find where in those pages, or which of the four.
+  while (data + PAGES <= end) {
+    let found = i32x4.splat(0);
+    for (const page = data + PAGE; data < page; data += 16) {
+      const ofTwo = v128.or(nonFinite(data), nonFinite(data + PAGE));
+      found = v128.or(found, v128.or(ofTwo, v128.or(nonFinite(data + 2 * PAGE), nonFinite(data + 3 * PAGE))));
+    }
+    if (v128.any_true(found)) {
+      data -= PAGE;
+      break;
+    }
+    data += PAGES - PAGE;
   }
-  for (; i < elementCount; i++) {
-    if ((load<u32>(data + (<usize>i << 2)) & EXPONENT) == EXPONENT) return <i32>i;
-  }
+  for (; data + 16 <= end; data += 16) if (v128.any_true(nonFinite(data))) break;
+  for (; data < end; data += 4) if ((load<u32>(data) & EXPONENT) == EXPONENT) return <i32>((data - start) >> 2);
   return -1;
 }

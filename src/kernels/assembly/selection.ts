@@ -1,43 +1,56 @@
-import { MAGNITUDE, magnitudes, storePacked, writePackTable } from './pack';
+import { appendPacked, MAGNITUDE, magnitudes, packed, writePackTable } from './pack';
 
-export function magnitudeOfRank(values: usize, elementCount: u32, rank: u32, histogram: usize): u32 {
-  let found: u32 = 0;
+/** HISTOGRAM_BYTES of ../kernels.ts has room for this many bits' buckets. */
+const BUCKET_BITS: i32 = 11;
+
+export function magnitudeOfRank(
+  values: usize,
+  elementCount: u32,
+  rank: u32,
+  lowest: u32,
+  highest: u32,
+  histogram: usize,
+): u32 {
+  let base = lowest;
+  let span = highest - lowest;
   let remaining = rank;
-  // 31 bits from the top: eleven, ten and ten. Each pass counts only what shares the digits found so far.
-  for (let shift: i32 = 20; shift >= 0; shift -= 10) {
-    const buckets: u32 = shift == 20 ? 2048 : 1024;
-    const digitMask = buckets - 1;
-    const settled = shift == 20 ? 0 : ~0 << (shift + 10);
-    memory.fill(histogram, 0, <usize>buckets << 2);
-    const wanted = i32x4.splat(found);
-    const settledLanes = v128.and(i32x4.splat(settled), i32x4.splat(MAGNITUDE));
+  // Each pass counts what lies in the bucket that the one before has found, by its next eleven bits.
+  while (true) {
+    const shift = <u32>max<i32>(0, 32 - BUCKET_BITS - <i32>clz(span));
+    const bucketCount = (span >> shift) + 1;
+    memory.fill(histogram, 0, <usize>bucketCount << 2);
+    const bases = i32x4.splat(base);
+    const spans = i32x4.splat(span);
     let i: u32 = 0;
     while (i < elementCount) {
       const at = values + (<usize>i << 2);
       if (i + 4 <= elementCount) {
-        if (shift != 20 && !v128.any_true(i32x4.eq(v128.and(v128.load(at), settledLanes), wanted))) {
+        const offsets = i32x4.sub(magnitudes(v128.load(at)), bases);
+        if (!v128.any_true(i32x4.le_u(offsets, spans))) {
           i += 4;
           continue;
         }
       }
       const end = min<u32>(elementCount, i + 4);
       for (; i < end; i++) {
-        const magnitude = load<u32>(values + (<usize>i << 2)) & MAGNITUDE;
-        if ((magnitude & settled) == found) {
-          const bucket = histogram + (<usize>((magnitude >> shift) & digitMask) << 2);
+        const offset = (load<u32>(values + (<usize>i << 2)) & MAGNITUDE) - base;
+        if (offset <= span) {
+          const bucket = histogram + (<usize>(offset >> shift) << 2);
           store<u32>(bucket, load<u32>(bucket) + 1);
         }
       }
     }
-    let digit = digitMask;
-    for (; digit > 0; digit--) {
-      const count = load<u32>(histogram + (<usize>digit << 2));
+    let bucket = bucketCount - 1;
+    for (; bucket > 0; bucket--) {
+      const count = load<u32>(histogram + (<usize>bucket << 2));
       if (count >= remaining) break;
       remaining -= count;
     }
-    found |= digit << shift;
+    base += bucket << shift;
+    if (shift == 0) return base;
+    // The topmost bucket may reach beyond the span, but nothing has been counted there.
+    span = (<u32>1 << shift) - 1;
   }
-  return found;
 }
 
 export function countAbove(values: usize, elementCount: u32, magnitude: u32): u32 {
@@ -58,24 +71,49 @@ export function countAbove(values: usize, elementCount: u32, magnitude: u32): u3
   return count;
 }
 
-/** Appends the lanes set in the mask, with their indices; returns how many entries there are now. */
 @inline
-function takeFour(
-  listed: bool,
-  lanes: v128,
-  mask: u32,
-  position: u32,
-  fromIndices: usize,
-  taken: u32,
-  indices: usize,
+function copyFour(from: usize, beyond: v128, into: usize, found: u32, capacity: u32, table: usize): u32 {
+  const lanes = v128.load(from);
+  const mask: u32 = i32x4.bitmask(i32x4.le_s(magnitudes(lanes), beyond));
+  if (found < capacity) v128.store(into + (<usize>found << 2), packed(lanes, mask, table));
+  return found + popcnt(mask);
+}
+
+export function copyUpTo(
   values: usize,
+  elementCount: u32,
+  highest: u32,
+  into: usize,
+  capacity: u32,
   table: usize,
 ): u32 {
-  const to = <usize>taken << 2;
-  const order = listed ? v128.load(fromIndices) : i32x4.add(i32x4.splat(position), i32x4(0, 1, 2, 3));
-  storePacked(values + to, lanes, mask, table);
-  storePacked(indices + to, order, mask, table);
-  return taken + popcnt(mask);
+  writePackTable(table);
+  const beyond = i32x4.splat(highest);
+  // From four places at a time, as more streams are fetched faster.
+  const quarter = <usize>(elementCount >> 4) << 4;
+  let found: u32 = 0;
+  for (let at = values; at < values + quarter; at += 16) {
+    found = copyFour(at, beyond, into, found, capacity, table);
+    found = copyFour(at + quarter, beyond, into, found, capacity, table);
+    found = copyFour(at + 2 * quarter, beyond, into, found, capacity, table);
+    found = copyFour(at + 3 * quarter, beyond, into, found, capacity, table);
+  }
+  for (let at = values + 4 * quarter; at < values + (<usize>elementCount << 2); at += 4) {
+    const bits = load<u32>(at);
+    if ((bits & MAGNITUDE) > highest) continue;
+    if (found < capacity) store<u32>(into + (<usize>found << 2), bits);
+    found++;
+  }
+  return found;
+}
+
+/** How many of the entries that the last {@link takeLargest} of this instance took were exactly at its threshold. */
+export let tiesTaken: u32 = 0;
+
+/** Where the list gives no indices, an element's index is its position. */
+@inline
+function orderOf(listed: bool, fromIndices: usize, i: u32): v128 {
+  return listed ? v128.load(fromIndices + (<usize>i << 2)) : i32x4.add(i32x4.splat(i), i32x4(0, 1, 2, 3));
 }
 
 /** `listed`: the elements' indices stand in `fromIndices`; otherwise an element's index is its position. */
@@ -120,11 +158,10 @@ function takeLoop(
         const g2 = i32x4.gt_s(m2, tied);
         const g3 = i32x4.gt_s(m3, tied);
         if (v128.any_true(v128.or(v128.or(g0, g1), v128.or(g2, g3)))) {
-          const list = listed ? fromIndices + at : 0;
-          taken = takeFour(listed, l0, i32x4.bitmask(g0), i, list, taken, indices, values, table);
-          taken = takeFour(listed, l1, i32x4.bitmask(g1), i + 4, list + 16, taken, indices, values, table);
-          taken = takeFour(listed, l2, i32x4.bitmask(g2), i + 8, list + 32, taken, indices, values, table);
-          taken = takeFour(listed, l3, i32x4.bitmask(g3), i + 12, list + 48, taken, indices, values, table);
+          taken = appendPacked(l0, orderOf(listed, fromIndices, i), g0, taken, indices, values, table);
+          taken = appendPacked(l1, orderOf(listed, fromIndices, i + 4), g1, taken, indices, values, table);
+          taken = appendPacked(l2, orderOf(listed, fromIndices, i + 8), g2, taken, indices, values, table);
+          taken = appendPacked(l3, orderOf(listed, fromIndices, i + 12), g3, taken, indices, values, table);
         }
         i += 16;
         continue;
@@ -133,15 +170,15 @@ function takeLoop(
     if (i + 4 <= elementCount) {
       const lanes = v128.load(fromValues + at);
       const magnitude = magnitudes(lanes);
-      const mask: u32 = i32x4.bitmask(i32x4.gt_s(magnitude, i32x4.splat(below)));
-      if (mask == 0) {
+      const above = i32x4.gt_s(magnitude, i32x4.splat(below));
+      if (!v128.any_true(above)) {
         i += 4;
         continue;
       }
-      const tiesHere: u32 = popcnt(mask & i32x4.bitmask(i32x4.eq(magnitude, tied)));
+      const tiesHere: u32 = popcnt(i32x4.bitmask(v128.and(above, i32x4.eq(magnitude, tied))));
       // A packed store writes four entries: not over the end, and not where some of the ties must stay behind.
       if (tiesHere <= tiesLeft && taken + 4 <= count) {
-        taken = takeFour(listed, lanes, mask, i, listed ? fromIndices + at : 0, taken, indices, values, table);
+        taken = appendPacked(lanes, orderOf(listed, fromIndices, i), above, taken, indices, values, table);
         tiesLeft -= tiesHere;
         if (tiesLeft == 0) below = threshold;
         i += 4;
@@ -158,6 +195,7 @@ function takeLoop(
     }
     i++;
   }
+  tiesTaken = ties - tiesLeft;
   return taken;
 }
 

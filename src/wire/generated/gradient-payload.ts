@@ -4,7 +4,7 @@
 
 import * as flatbuffers from 'flatbuffers';
 
-import { TensorEntry } from './tensor-entry.js';
+import { ValueFormat } from './value-format.js';
 
 
 export class GradientPayload {
@@ -25,57 +25,52 @@ static getSizePrefixedRootAsGradientPayload(bb:flatbuffers.ByteBuffer, obj?:Grad
   return (obj || new GradientPayload()).__init(bb.readInt32(bb.position()) + bb.position(), bb);
 }
 
-tensors(index: number, obj?:TensorEntry):TensorEntry|null {
+valueFormat():ValueFormat {
   const offset = this.bb!.__offset(this.bb_pos, 4);
-  return offset ? (obj || new TensorEntry()).__init(this.bb!.__vector(this.bb_pos + offset) + index * 8, this.bb!) : null;
+  return offset ? this.bb!.readUint8(this.bb_pos + offset) : ValueFormat.Float32;
 }
 
-tensorsLength():number {
-  const offset = this.bb!.__offset(this.bb_pos, 4);
+counts(index: number):number|null {
+  const offset = this.bb!.__offset(this.bb_pos, 6);
+  return offset ? this.bb!.readUint32(this.bb!.__vector(this.bb_pos + offset) + index * 4) : 0;
+}
+
+countsLength():number {
+  const offset = this.bb!.__offset(this.bb_pos, 6);
   return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
 }
 
-indices(index: number):number|null {
+countsArray():Uint32Array|null {
   const offset = this.bb!.__offset(this.bb_pos, 6);
+  return offset ? new Uint32Array(this.bb!.bytes().buffer, this.bb!.bytes().byteOffset + this.bb!.__vector(this.bb_pos + offset), this.bb!.__vector_len(this.bb_pos + offset)) : null;
+}
+
+indices(index: number):number|null {
+  const offset = this.bb!.__offset(this.bb_pos, 8);
   return offset ? this.bb!.readUint8(this.bb!.__vector(this.bb_pos + offset) + index) : 0;
 }
 
 indicesLength():number {
-  const offset = this.bb!.__offset(this.bb_pos, 6);
+  const offset = this.bb!.__offset(this.bb_pos, 8);
   return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
 }
 
 indicesArray():Uint8Array|null {
-  const offset = this.bb!.__offset(this.bb_pos, 6);
+  const offset = this.bb!.__offset(this.bb_pos, 8);
   return offset ? new Uint8Array(this.bb!.bytes().buffer, this.bb!.bytes().byteOffset + this.bb!.__vector(this.bb_pos + offset), this.bb!.__vector_len(this.bb_pos + offset)) : null;
 }
 
 values(index: number):number|null {
-  const offset = this.bb!.__offset(this.bb_pos, 8);
+  const offset = this.bb!.__offset(this.bb_pos, 10);
   return offset ? this.bb!.readUint8(this.bb!.__vector(this.bb_pos + offset) + index) : 0;
 }
 
 valuesLength():number {
-  const offset = this.bb!.__offset(this.bb_pos, 8);
+  const offset = this.bb!.__offset(this.bb_pos, 10);
   return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
 }
 
 valuesArray():Uint8Array|null {
-  const offset = this.bb!.__offset(this.bb_pos, 8);
-  return offset ? new Uint8Array(this.bb!.bytes().buffer, this.bb!.bytes().byteOffset + this.bb!.__vector(this.bb_pos + offset), this.bb!.__vector_len(this.bb_pos + offset)) : null;
-}
-
-dense(index: number):number|null {
-  const offset = this.bb!.__offset(this.bb_pos, 10);
-  return offset ? this.bb!.readUint8(this.bb!.__vector(this.bb_pos + offset) + index) : 0;
-}
-
-denseLength():number {
-  const offset = this.bb!.__offset(this.bb_pos, 10);
-  return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
-}
-
-denseArray():Uint8Array|null {
   const offset = this.bb!.__offset(this.bb_pos, 10);
   return offset ? new Uint8Array(this.bb!.bytes().buffer, this.bb!.bytes().byteOffset + this.bb!.__vector(this.bb_pos + offset), this.bb!.__vector_len(this.bb_pos + offset)) : null;
 }
@@ -89,16 +84,33 @@ static startGradientPayload(builder:flatbuffers.Builder) {
   builder.startObject(5);
 }
 
-static addTensors(builder:flatbuffers.Builder, tensorsOffset:flatbuffers.Offset) {
-  builder.addFieldOffset(0, tensorsOffset, 0);
+static addValueFormat(builder:flatbuffers.Builder, valueFormat:ValueFormat) {
+  builder.addFieldInt8(0, valueFormat, ValueFormat.Float32);
 }
 
-static startTensorsVector(builder:flatbuffers.Builder, numElems:number) {
-  builder.startVector(8, numElems, 4);
+static addCounts(builder:flatbuffers.Builder, countsOffset:flatbuffers.Offset) {
+  builder.addFieldOffset(1, countsOffset, 0);
+}
+
+static createCountsVector(builder:flatbuffers.Builder, data:number[]|Uint32Array):flatbuffers.Offset;
+/**
+ * @deprecated This Uint8Array overload will be removed in the future.
+ */
+static createCountsVector(builder:flatbuffers.Builder, data:number[]|Uint8Array):flatbuffers.Offset;
+static createCountsVector(builder:flatbuffers.Builder, data:number[]|Uint32Array|Uint8Array):flatbuffers.Offset {
+  builder.startVector(4, data.length, 4);
+  for (let i = data.length - 1; i >= 0; i--) {
+    builder.addInt32(data[i]!);
+  }
+  return builder.endVector();
+}
+
+static startCountsVector(builder:flatbuffers.Builder, numElems:number) {
+  builder.startVector(4, numElems, 4);
 }
 
 static addIndices(builder:flatbuffers.Builder, indicesOffset:flatbuffers.Offset) {
-  builder.addFieldOffset(1, indicesOffset, 0);
+  builder.addFieldOffset(2, indicesOffset, 0);
 }
 
 static createIndicesVector(builder:flatbuffers.Builder, data:number[]|Uint8Array):flatbuffers.Offset {
@@ -114,7 +126,7 @@ static startIndicesVector(builder:flatbuffers.Builder, numElems:number) {
 }
 
 static addValues(builder:flatbuffers.Builder, valuesOffset:flatbuffers.Offset) {
-  builder.addFieldOffset(2, valuesOffset, 0);
+  builder.addFieldOffset(3, valuesOffset, 0);
 }
 
 static createValuesVector(builder:flatbuffers.Builder, data:number[]|Uint8Array):flatbuffers.Offset {
@@ -129,29 +141,12 @@ static startValuesVector(builder:flatbuffers.Builder, numElems:number) {
   builder.startVector(1, numElems, 1);
 }
 
-static addDense(builder:flatbuffers.Builder, denseOffset:flatbuffers.Offset) {
-  builder.addFieldOffset(3, denseOffset, 0);
-}
-
-static createDenseVector(builder:flatbuffers.Builder, data:number[]|Uint8Array):flatbuffers.Offset {
-  builder.startVector(1, data.length, 1);
-  for (let i = data.length - 1; i >= 0; i--) {
-    builder.addInt8(data[i]!);
-  }
-  return builder.endVector();
-}
-
-static startDenseVector(builder:flatbuffers.Builder, numElems:number) {
-  builder.startVector(1, numElems, 1);
-}
-
 static addNonFiniteTensor(builder:flatbuffers.Builder, nonFiniteTensor:number) {
   builder.addFieldInt32(4, nonFiniteTensor, -1);
 }
 
 static endGradientPayload(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
-  builder.requiredField(offset, 4) // tensors
   return offset;
 }
 
@@ -163,12 +158,12 @@ static finishSizePrefixedGradientPayloadBuffer(builder:flatbuffers.Builder, offs
   builder.finish(offset, undefined, true);
 }
 
-static createGradientPayload(builder:flatbuffers.Builder, tensorsOffset:flatbuffers.Offset, indicesOffset:flatbuffers.Offset, valuesOffset:flatbuffers.Offset, denseOffset:flatbuffers.Offset, nonFiniteTensor:number):flatbuffers.Offset {
+static createGradientPayload(builder:flatbuffers.Builder, valueFormat:ValueFormat, countsOffset:flatbuffers.Offset, indicesOffset:flatbuffers.Offset, valuesOffset:flatbuffers.Offset, nonFiniteTensor:number):flatbuffers.Offset {
   GradientPayload.startGradientPayload(builder);
-  GradientPayload.addTensors(builder, tensorsOffset);
+  GradientPayload.addValueFormat(builder, valueFormat);
+  GradientPayload.addCounts(builder, countsOffset);
   GradientPayload.addIndices(builder, indicesOffset);
   GradientPayload.addValues(builder, valuesOffset);
-  GradientPayload.addDense(builder, denseOffset);
   GradientPayload.addNonFiniteTensor(builder, nonFiniteTensor);
   return GradientPayload.endGradientPayload(builder);
 }

@@ -2,7 +2,10 @@
 
 /* eslint-disable @typescript-eslint/no-unused-vars, @typescript-eslint/no-explicit-any, @typescript-eslint/no-non-null-assertion */
 
-export enum Encoding {
-  Dense = 0,
-  Raw = 1
+export enum ValueFormat {
+  Float32 = 0,
+  Float16 = 1,
+  Bfloat16 = 2,
+  Int8 = 3,
+  Log4 = 4
 }

@@ -1,0 +1,137 @@
+#!/usr/bin/env node
+// Exchanges the gradients of a model larger than most machines could train, without TensorFlow: for real, with made-up gradients, and
+// compares the updates of all ranks. By hand, after `npm run build`; each rank needs some 13 bytes of memory a parameter:
+//   npx gradring run -n 2 scripts/large-model.js
+//   npx gradring run -n 2 scripts/large-model.js --arena-gib 2        in several arenas
+//   node scripts/large-model.js --plan                                only tells how models would be laid out
+const { createHash } = require('node:crypto');
+const { parseArgs } = require('node:util');
+const { layArenas, MAX_ARENA_BYTES } = require('../dist/communicator/arena-layout');
+const { Communicator } = require('../dist/communicator/communicator');
+const { dgc, noCompression } = require('../dist/compression/dgc-options');
+
+const GIB = 2 ** 30;
+/** Elements of the pattern that gradients repeat: a prime, so that it falls differently on each row and tensor. */
+const PERIOD = 65_521;
+
+const { values: given } = parseArgs({
+  options: {
+    parameters: { type: 'string', default: '300e6' },
+    tensors: { type: 'string', default: '12' },
+    sparsity: { type: 'string', default: '0.999' },
+    steps: { type: 'string', default: '2' },
+    'arena-gib': { type: 'string', default: '4' },
+    plan: { type: 'boolean', default: false },
+  },
+});
+
+const sparsity = Number(given.sparsity);
+const arenaBytes = Number(given['arena-gib']) * GIB;
+
+function model(parameters, tensors) {
+  const rows = 1000;
+  const columns = Math.round(parameters / tensors / rows);
+  return Array.from({ length: tensors }, (_, i) => ({ name: `tensor-${i}`, shape: [rows, columns] }));
+}
+
+function describe(arenas) {
+  const parameters = arenas.flatMap(arena => arena.tensors).reduce((sum, { elementCount }) => sum + elementCount, 0);
+  const bytes = arenas.reduce((sum, arena) => sum + arena.bytes, 0);
+  const sizes = arenas.map(arena => (arena.bytes / 1e9).toFixed(2)).join(' + ');
+  return `${parameters / 1e6} M parameters, ${arenas.length} arena(s) of ${sizes} GB, ${(bytes / 1e9).toFixed(2)} GB, ${(bytes / parameters).toFixed(2)} bytes a parameter`;
+}
+
+function plan() {
+  const compressions = { 'dgc()': dgc(), 'dgc({ warmUpEpochs: 0 })': dgc({ warmUpEpochs: 0 }), 'noCompression()': noCompression() }; // prettier-ignore
+  for (const [parameters, tensors] of [
+    [25.6e6, 160],
+    [300e6, 12],
+    [1e9, 40],
+  ]) {
+    // prettier-ignore
+    for (const [name, compression] of Object.entries(compressions)) {
+      console.log(`${name}: ${describe(layArenas(model(parameters, tensors), compression, arenaBytes))}`);
+    }
+  }
+  for (const [name, compression] of Object.entries(compressions)) {
+    console.log(`${name}: the largest variable has ${(largestVariable(compression) / 1e6).toFixed(1)} M parameters`);
+  }
+}
+
+function largestVariable(compression) {
+  let [fits, fails] = [1000, MAX_ARENA_BYTES];
+  while (fails - fits > 1000) {
+    const middle = Math.floor((fits + fails) / 2);
+    try {
+      layArenas([{ name: 'largest', shape: [middle, 1] }], compression, MAX_ARENA_BYTES);
+      fits = middle;
+    } catch {
+      fails = middle;
+    }
+  }
+  return fits;
+}
+
+/** Fills a gradient with a pattern of its own for each rank, step and tensor. */
+function fill(gradient, seed) {
+  const pattern = Float32Array.from({ length: PERIOD }, (_, i) => Math.sin((i + 1) * (seed + 1)) * ((i * 7919) % 257));
+  for (let at = 0; at < gradient.length; at += PERIOD) {
+    gradient.set(at + PERIOD <= gradient.length ? pattern : pattern.subarray(0, gradient.length - at), at);
+  }
+}
+
+const seconds = since => ((performance.now() - since) / 1000).toFixed(2);
+
+async function main() {
+  if (given.plan) return plan();
+  const variables = model(Number(given.parameters), Number(given.tensors));
+  const ring = await Communicator.connect({ timeoutMs: 600_000 });
+  const say = words => ring.rank === 0 && console.log(words);
+  const compression = dgc({ sparsity, warmUpEpochs: 0 });
+  const exchange = ring.openExchange({ variables, compression, nesterov: false, arenaBytes });
+  say(describe(exchange.plan.arenas));
+  for (let step = 0; step < Number(given.steps); step++) {
+    const begin = performance.now();
+    let sumOfSquares = 0;
+    variables.forEach((_, i) => {
+      fill(exchange.gradient(i), i + 31 * ring.rank + 1009 * step);
+      sumOfSquares += exchange.sumOfSquares(i);
+    });
+    const filled = seconds(begin);
+    await ring.barrier();
+    const start = performance.now();
+    const { nonFinite, bytesSent } = await exchange.run({
+      density: 1 - sparsity,
+      momentumFactor: 0.9,
+      sumOfSquares,
+      nonFiniteTensor: -1,
+    });
+    const took = seconds(start);
+    if (nonFinite !== undefined) throw new Error(`Tensor ${nonFinite.tensor} is not finite.`);
+    const hash = createHash('sha256');
+    let changed = 0;
+    variables.forEach((_, i) => {
+      const update = exchange.gradient(i);
+      hash.update(update);
+      for (let j = 0; j < update.length; j++) if (update[j] !== 0) changed++;
+    });
+    const hashes = (await ring.allGather(new Uint8Array(hash.digest()))).map(bytes =>
+      Buffer.from(bytes).toString('hex'),
+    );
+    if (new Set(hashes).size !== 1) throw new Error(`The updates differ: ${hashes.join(', ')}`);
+    say(`step ${step}: exchanged in ${took} s (gradients filled in ${filled} s), ${bytesSent} bytes sent, ${changed} elements of the update are not 0, sha256 ${hashes[0].slice(0, 16)} on all ${ring.worldSize} rank(s)`); // prettier-ignore
+  }
+  const peak = process.resourceUsage().maxRSS * 1024;
+  exchange.close();
+  await new Promise(resolve => setTimeout(resolve, 1000)); // the memory is unmapped behind our back
+  const after = process.memoryUsage().rss;
+  console.log(
+    `rank ${ring.rank}: peak RSS ${(peak / 1e9).toFixed(2)} GB, ${(after / 1e9).toFixed(2)} GB when it is closed`,
+  );
+  await ring.close();
+}
+
+main().catch(error => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,16 @@
+import type { CodedTensor } from './gradient-codec';
+import { MAGNITUDE_BITS, type ValueFormat } from './value-format';
+
+/** Bits of a value that is among a tensor's largest, about: as measured on normal gradients at densities up to 0.25. */
+const LARGEST_BITS: Record<ValueFormat, number> = { float32: 24, float16: 11, bfloat16: 8, int8: 6, log4: 3.5 };
+
+/**
+ * About how many bits a tensor's entries will take. All ranks compute the same from what they all know, as they choose by it
+ * how the bytes travel; so it is plain arithmetic, without logarithms.
+ */
+export function expectedBits({ elementCount, count }: CodedTensor, format: ValueFormat): number {
+  if (count === elementCount) return count * (MAGNITUDE_BITS[format] + 1);
+  // Rice's code with p = ⌊log₂ of the mean gap⌋ takes p + 1 bits and a quotient of 1.5 on average; a bitmap n bits.
+  const gapBits = 31 - Math.clz32(elementCount / count) + 2;
+  return Math.min(count * gapBits, elementCount) + count * LARGEST_BITS[format];
+}

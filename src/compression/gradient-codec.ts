@@ -1,0 +1,141 @@
+import type { Kernels, Pointer } from '../kernels/kernels';
+import { BIT_STREAM_BYTES, BitReader, BitWriter, BLOCK_ENTRIES } from './bit-stream';
+import { blockCount, decodeIndices, encodeIndices } from './index-codec';
+import { decodeValues, encodeValues } from './value-codec';
+import { LEVELS_BYTES, quantizationOf, readQuantization, type ValueFormat } from './value-format';
+
+/** What both ends know of a tensor. */
+export interface CodedTensor {
+  readonly elementCount: number;
+  /** How many of its elements travel. All of them travel without indices. */
+  readonly count: number;
+}
+
+/** Where the sent entries of a tensor are, in the memory that the kernels see. */
+export interface TensorEntries extends CodedTensor {
+  /** `count` uint32, ascending, below elementCount; anything where all elements travel. */
+  readonly indices: Pointer;
+  /** `count` float32, finite. Encoding writes over them what the receivers will get. */
+  readonly values: Pointer;
+}
+
+/** The entries of all tensors as bits: docs/wire-format.md. */
+export interface GradientStreams {
+  readonly indices: Uint8Array;
+  readonly values: Uint8Array;
+}
+
+/** A run of decoded entries, valid until the visitor returns. */
+export interface DecodedEntries {
+  /** Number of the tensor. */
+  readonly tensor: number;
+  readonly count: number;
+  /** The element that the run begins with, where all of a tensor travel … */
+  readonly first: number;
+  /** … or where each belongs: uint32, ascending, below elementCount. */
+  readonly indices: Pointer | undefined;
+  /** float32, finite, 16-byte aligned. */
+  readonly values: Pointer;
+}
+
+const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
+
+/**
+ * Gradients to bits and back. Tensors follow each other in the two streams without a gap, in blocks of
+ * {@link BLOCK_ENTRIES} entries, each in the code that takes the fewest bits. What both ends know, such as how many entries
+ * there are, is not written.
+ */
+export class GradientCodec {
+  /** Bytes of workspace. */
+  static readonly workspaceBytes = 2 * align(BIT_STREAM_BYTES) + 3 * ARRAY_BYTES + align(LEVELS_BYTES);
+
+  private readonly indexWindow: Pointer;
+  private readonly valueWindow: Pointer;
+  private readonly indexWriter: BitWriter;
+  private readonly valueWriter: BitWriter;
+  private readonly symbols: Pointer;
+  private readonly indices: Pointer;
+  private readonly values: Pointer;
+  private readonly levels: Pointer;
+
+  /**
+   * @param memory That of the kernels.
+   * @param workspace {@link workspaceBytes}, 16-byte aligned. It holds nothing between calls.
+   */
+  constructor(
+    private readonly kernels: Kernels,
+    private readonly memory: WebAssembly.Memory,
+    readonly format: ValueFormat,
+    workspace: Pointer,
+  ) {
+    this.indexWindow = workspace;
+    this.valueWindow = this.indexWindow + align(BIT_STREAM_BYTES);
+    this.symbols = this.valueWindow + align(BIT_STREAM_BYTES);
+    this.indices = this.symbols + ARRAY_BYTES;
+    this.values = this.indices + ARRAY_BYTES;
+    this.levels = this.values + ARRAY_BYTES;
+    this.indexWriter = new BitWriter(kernels, memory, this.indexWindow);
+    this.valueWriter = new BitWriter(kernels, memory, this.valueWindow);
+  }
+
+  /** The streams of these tensors, valid until the next call. */
+  encode(tensors: readonly TensorEntries[]): GradientStreams {
+    const { kernels, memory, format, symbols, levels, indexWriter, valueWriter } = this;
+    indexWriter.start();
+    valueWriter.start();
+    for (const { elementCount, count, indices, values } of tensors) {
+      if (count === 0) continue;
+      const quantization = quantizationOf(kernels, memory, format, values, count, levels, valueWriter);
+      const sent = new Uint32Array(memory.buffer, indices, count < elementCount ? count : 0);
+      let first = 0;
+      for (let done = 0; done < count; done += BLOCK_ENTRIES) {
+        const block = { elementCount, first, left: count - done };
+        const entries = blockCount(block);
+        if (count < elementCount) {
+          const next = sent[done + entries - 1]! + 1;
+          encodeIndices(kernels, block, indices + 4 * done, next, symbols, indexWriter);
+          first = next;
+          indexWriter.endBlock();
+        }
+        encodeValues(kernels, values + 4 * done, entries, quantization, symbols, valueWriter);
+        valueWriter.endBlock();
+      }
+    }
+    return { indices: indexWriter.finish(), values: valueWriter.finish() };
+  }
+
+  /**
+   * Reads streams that came from outside, and hands the entries over as they are decoded.
+   *
+   * @throws ERR_PROTOCOL where they hold something else than these tensors. The visitor has seen what stood before.
+   */
+  decode(streams: GradientStreams, tensors: readonly CodedTensor[], visit: (entries: DecodedEntries) => void): void {
+    const { kernels, memory, format, symbols, indices, values, levels } = this;
+    const indexReader = new BitReader(kernels, memory, this.indexWindow, streams.indices);
+    const valueReader = new BitReader(kernels, memory, this.valueWindow, streams.values);
+    tensors.forEach(({ elementCount, count }, tensor) => {
+      if (count === 0) return;
+      valueReader.startBlock();
+      const quantization = readQuantization(memory, format, levels, valueReader);
+      const whole = count === elementCount;
+      let next = 0;
+      for (let done = 0; done < count; done += BLOCK_ENTRIES) {
+        const block = { elementCount, first: next, left: count - done };
+        const entries = blockCount(block);
+        if (!whole) {
+          indexReader.startBlock();
+          next = decodeIndices(kernels, block, indexReader, symbols, indices);
+        }
+        valueReader.startBlock();
+        decodeValues(kernels, valueReader, entries, quantization, symbols, values);
+        visit({ tensor, count: entries, first: done, indices: whole ? undefined : indices, values });
+      }
+    });
+    indexReader.finish();
+    valueReader.finish();
+  }
+}
+
+function align(bytes: number): number {
+  return 16 * Math.ceil(bytes / 16);
+}

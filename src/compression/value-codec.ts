@@ -1,0 +1,124 @@
+import type { Quantization } from '../kernels/codec-kernels';
+import type { Kernels, Pointer } from '../kernels/kernels';
+import { type BitReader, type BitWriter, malformed } from './bit-stream';
+import { bitWidth, riceParameter } from './rice-parameter';
+import { MAGNITUDE_BITS } from './value-format';
+
+/**
+ * How a block of symbols is written; two bits say which. All but Plain have a base after these, a magnitude.
+ *
+ * What is sent of a sparse tensor are the largest of its values: many just above the threshold, few far above, so that their
+ * distances from the smallest are near geometric. Of a dense tensor, with most values small, the distances from the
+ * largest are, in a floating-point format.
+ */
+enum ValueCode {
+  /** Distances from the smallest magnitude, with the sign as lowest bit, in Rice code. 5 bits: the parameter. */
+  Rising,
+  /** The same, from the largest downwards. */
+  Falling,
+  /** As Rising, each in as many bits as the widest. 6 bits: how many. */
+  Fixed,
+  /** The symbols, each in as many bits as the format has. */
+  Plain,
+}
+
+const CODE_BITS = 2;
+const PARAMETER_BITS = 5;
+const WIDTH_BITS = 6;
+
+/**
+ * Appends a block of values, in the code that takes the fewest bits, and writes over them what {@link decodeValues} will make
+ * of it. `symbols` is scratch for as many uint32. At most {@link BLOCK_ENTRIES}, at least one.
+ */
+export function encodeValues(
+  kernels: Kernels,
+  values: Pointer,
+  count: number,
+  quantization: Quantization,
+  symbols: Pointer,
+  writer: BitWriter,
+): void {
+  const baseBits = MAGNITUDE_BITS[quantization.format];
+  const range = kernels.quantize(values, count, quantization, symbols);
+  const [smallest, largest] = [range.smallest >>> 1, range.largest >>> 1];
+  const mean = range.sum / count;
+  // From the end that most of them are near to.
+  const falling = 2 * largest - mean < mean - 2 * smallest;
+  const base = falling ? largest : smallest;
+  if (falling) kernels.mirrorSymbols(symbols, count, base);
+  else kernels.raiseSymbols(symbols, count, -base);
+
+  const start = writer.at;
+  const parameter = riceParameter(kernels, symbols, count, falling ? 2 * largest - mean : mean - 2 * smallest, 'near');
+  writer.write(falling ? ValueCode.Falling : ValueCode.Rising, CODE_BITS);
+  writer.write(base, baseBits);
+  writer.write(parameter, PARAMETER_BITS);
+  writer.at = kernels.riceEncode(symbols, count, parameter, writer.at);
+
+  const width = bitWidth(2 * (largest - smallest) + 1);
+  const fixedBits = CODE_BITS + baseBits + WIDTH_BITS + width * count;
+  const plainBits = CODE_BITS + (baseBits + 1) * count;
+  if (writer.at - start <= Math.min(fixedBits, plainBits)) return;
+  writer.at = start;
+  // Back to what they were.
+  if (falling) kernels.mirrorSymbols(symbols, count, base);
+  else kernels.raiseSymbols(symbols, count, base);
+  if (fixedBits < plainBits) {
+    writer.write(ValueCode.Fixed, CODE_BITS);
+    writer.write(smallest, baseBits);
+    writer.write(width, WIDTH_BITS);
+    kernels.raiseSymbols(symbols, count, -smallest);
+    writer.at = kernels.packBits(symbols, count, width, writer.at);
+  } else {
+    writer.write(ValueCode.Plain, CODE_BITS);
+    writer.at = kernels.packBits(symbols, count, baseBits + 1, writer.at);
+  }
+}
+
+/**
+ * Reads a block of values, all finite.
+ *
+ * @throws ERR_PROTOCOL if the stream holds none such.
+ */
+export function decodeValues(
+  kernels: Kernels,
+  reader: BitReader,
+  count: number,
+  quantization: Quantization,
+  symbols: Pointer,
+  values: Pointer,
+): void {
+  decodeSymbols(kernels, reader, count, MAGNITUDE_BITS[quantization.format], symbols);
+  if (!kernels.dequantize(symbols, count, quantization, values)) throw malformed('holds a value out of range');
+}
+
+function decodeSymbols(kernels: Kernels, reader: BitReader, count: number, baseBits: number, symbols: Pointer): void {
+  const code: ValueCode = reader.read(CODE_BITS);
+  switch (code) {
+    case ValueCode.Rising:
+    case ValueCode.Falling: {
+      const base = reader.read(baseBits);
+      const parameter = reader.read(PARAMETER_BITS);
+      reader.advance(kernels.riceDecode(symbols, count, parameter, reader.at, reader.until));
+      if (code === ValueCode.Falling) kernels.mirrorSymbols(symbols, count, base);
+      else kernels.raiseSymbols(symbols, count, base);
+      return;
+    }
+    case ValueCode.Fixed: {
+      const base = reader.read(baseBits);
+      const width = reader.read(WIDTH_BITS);
+      if (width > 32) throw malformed('holds values of more than 32 bits');
+      unpack(kernels, reader, count, width, symbols);
+      kernels.raiseSymbols(symbols, count, base);
+      return;
+    }
+    case ValueCode.Plain:
+      unpack(kernels, reader, count, baseBits + 1, symbols);
+  }
+}
+
+function unpack(kernels: Kernels, reader: BitReader, count: number, width: number, symbols: Pointer): void {
+  const from = reader.at;
+  reader.advance(from + width * count);
+  kernels.unpackBits(symbols, count, width, from);
+}

@@ -1,0 +1,130 @@
+import type { Quantization } from '../kernels/codec-kernels';
+import type { Kernels, Pointer } from '../kernels/kernels';
+import { type BitReader, type BitWriter, malformed } from './bit-stream';
+
+/**
+ * How values travel. All but float32 lose something; the sender keeps what was lost in its residual and sends it later.
+ *
+ * - `float16`: 11 significant bits; a power of two a tensor brings its largest value near the top of the range.
+ * - `bfloat16`: 8 significant bits.
+ * - `int8`: multiples of 1/127 of the tensor's largest magnitude.
+ * - `log4`: a sign and 3 bits: zero, or one of seven levels below the tensor's largest magnitude, 1 to 8 of them an octave.
+ */
+export type ValueFormat = 'float32' | 'float16' | 'bfloat16' | 'int8' | 'log4';
+
+/** All formats, in the order of their numbers on the wire. */
+export const VALUE_FORMATS: readonly ValueFormat[] = ['float32', 'float16', 'bfloat16', 'int8', 'log4'];
+
+/** Bits of a magnitude, without the sign. */
+export const MAGNITUDE_BITS: Record<ValueFormat, number> = { float32: 31, float16: 15, bfloat16: 15, int8: 7, log4: 3 };
+
+/** Scratch of {@link quantizationOf} and {@link readQuantization}: the levels of log4. */
+export const LEVELS_BYTES = 32;
+
+/** Exponents of the float16 scale, −113 to 126, are written with this added. */
+const EXPONENT_BIAS = 128;
+const EXPONENT_BITS = 8;
+const LARGEST_EXPONENT = 126;
+/** That of the largest float32 brings it below 2¹⁵. */
+const SMALLEST_EXPONENT = -113;
+
+/** The smallest normal float32. */
+const SMALLEST_SCALE = 2 ** -126;
+const LARGEST_FLOAT32_BITS = 0x7f7fffff;
+const SMALLEST_NORMAL_BITS = 0x00800000;
+
+/** Levels of log4 an octave are 1, 2, 4 or 8; written as their logarithm. */
+const DENSITY_BITS = 2;
+const LEVELS = 7;
+/** 2^(−i/8), as float32, so that all machines have the same levels. */
+const EIGHTHS = [1, 0.917004, 0.8408964, 0.77110541, 0.70710678, 0.64841978, 0.59460356, 0.54525387].map(Math.fround);
+
+/** What a tensor's values are scaled by in a format, and its bits for the wire. */
+export function quantizationOf(
+  kernels: Kernels,
+  memory: WebAssembly.Memory,
+  format: ValueFormat,
+  values: Pointer,
+  count: number,
+  levels: Pointer,
+  writer: BitWriter,
+): Quantization {
+  switch (format) {
+    case 'float32':
+    case 'bfloat16':
+      return { format };
+    case 'float16': {
+      const largest = kernels.largestMagnitude(values, count);
+      // A float32 with exponent field e is less than 2^(e − 126), a subnormal one less than 2⁻¹²⁶.
+      const exponent = Math.min(LARGEST_EXPONENT, 15 - (Math.max(1, largest >>> 23) - 126));
+      writer.write(exponent + EXPONENT_BIAS, EXPONENT_BITS);
+      return { format, exponent };
+    }
+    case 'int8': {
+      const largest = float32Of(kernels.largestMagnitude(values, count));
+      const scale = Math.max(Math.fround(largest / 127), SMALLEST_SCALE);
+      writer.write(bitsOf(scale), 32);
+      return { format, scale };
+    }
+    case 'log4': {
+      const largest = float32Of(kernels.largestMagnitude(values, count));
+      const smallest = float32Of(kernels.smallestMagnitude(values, count));
+      // As dense as reaches down to the smallest value, or to the lowest level's half with one an octave.
+      let density = 3;
+      while (density > 0 && level(largest, density, 1) > smallest) density--;
+      writer.write(bitsOf(largest), 32);
+      writer.write(density, DENSITY_BITS);
+      writeLevels(memory, levels, largest, density);
+      return { format, levels };
+    }
+  }
+}
+
+/** @throws ERR_PROTOCOL for a scale that no encoder writes. */
+export function readQuantization(
+  memory: WebAssembly.Memory,
+  format: ValueFormat,
+  levels: Pointer,
+  reader: BitReader,
+): Quantization {
+  switch (format) {
+    case 'float32':
+    case 'bfloat16':
+      return { format };
+    case 'float16': {
+      const exponent = reader.read(EXPONENT_BITS) - EXPONENT_BIAS;
+      if (exponent < SMALLEST_EXPONENT || exponent > LARGEST_EXPONENT) throw malformed('holds a scale out of range');
+      return { format, exponent };
+    }
+    case 'int8': {
+      const bits = reader.read(32);
+      if (bits < SMALLEST_NORMAL_BITS || bits > LARGEST_FLOAT32_BITS) throw malformed('holds a scale out of range');
+      return { format, scale: float32Of(bits) };
+    }
+    case 'log4': {
+      const bits = reader.read(32);
+      if (bits > LARGEST_FLOAT32_BITS) throw malformed('holds a scale out of range');
+      writeLevels(memory, levels, float32Of(bits), reader.read(DENSITY_BITS));
+      return { format, levels };
+    }
+  }
+}
+
+/** Level 7 is the largest magnitude, each below it smaller by 2^(−1/2^density), level 0 is 0. */
+function level(largest: number, density: number, number: number): number {
+  if (number === 0) return 0;
+  const eighths = (LEVELS - number) << (3 - density);
+  return Math.fround(largest * EIGHTHS[eighths & 7]! * 2 ** -(eighths >> 3));
+}
+
+function writeLevels(memory: WebAssembly.Memory, at: Pointer, largest: number, density: number): void {
+  new Float32Array(memory.buffer, at, LEVELS + 1).forEach((_, i, all) => (all[i] = level(largest, density, i)));
+}
+
+function bitsOf(value: number): number {
+  return new Uint32Array(Float32Array.of(value).buffer)[0]!;
+}
+
+function float32Of(bits: number): number {
+  return new Float32Array(Uint32Array.of(bits).buffer)[0]!;
+}

@@ -1,0 +1,91 @@
+// Streams of bits. A bit address is 8 · pointer + bit; bit 0 is the lowest of a byte, and of a number that is written.
+//
+// Writers store, and readers load, eight bytes at a time: what lies up to eight bytes past the end of a stream must belong
+// to the caller, and a writer overwrites it.
+
+@inline
+export function byteOf(address: f64): usize {
+  return <usize>(<u64>address >> 3);
+}
+
+@inline
+export function bitOf(address: f64): u64 {
+  return <u64>address & 7;
+}
+
+@inline
+export function addressOf(byte: usize, bit: u64): f64 {
+  return <f64>byte * 8 + <f64>bit;
+}
+
+/** The bits of a byte that were written before, without those from `bit` on. */
+@inline
+export function writtenBefore(byte: usize, bit: u64): u64 {
+  return <u64>load<u8>(byte) & ((<u64>1 << bit) - 1);
+}
+
+@inline
+function lowBits(width: u64): u64 {
+  return (<u64>1 << width) - 1;
+}
+
+// The cursor of the functions that are not worth one in registers. It belongs to the instance, so to one thread.
+let byte: usize = 0;
+let bit: u64 = 0;
+let written: u64 = 0;
+
+export function startAt(address: f64): void {
+  byte = byteOf(address);
+  bit = bitOf(address);
+}
+
+export function startWritingAt(address: f64): void {
+  startAt(address);
+  written = writtenBefore(byte, bit);
+}
+
+export function position(): f64 {
+  return addressOf(byte, bit);
+}
+
+/** Appends the low `width` bits of a value, at most 32, that has no others. */
+export function putBits(value: u32, width: u32): void {
+  written |= <u64>value << bit;
+  bit += width;
+  store<u64>(byte, written);
+  byte += <usize>(bit >> 3);
+  written >>= bit & ~7;
+  bit &= 7;
+}
+
+/** Takes the next `width` bits, at most 32. */
+export function takeBits(width: u32): u32 {
+  const value = <u32>((load<u64>(byte) >> bit) & lowBits(width));
+  bit += width;
+  byte += <usize>(bit >> 3);
+  bit &= 7;
+  return value;
+}
+
+export function writeBits(value: u32, width: u32, into: f64): f64 {
+  startWritingAt(into);
+  putBits(value, width);
+  return position();
+}
+
+export function readBits(width: u32, from: f64): u32 {
+  startAt(from);
+  return takeBits(width);
+}
+
+export function packBits(symbols: usize, count: u32, width: u32, into: f64): f64 {
+  startWritingAt(into);
+  for (const end = symbols + (<usize>count << 2); symbols < end; symbols += 4) putBits(load<u32>(symbols), width);
+  return position();
+}
+
+export function unpackBits(symbols: usize, count: u32, width: u32, from: f64): f64 {
+  startAt(from);
+  for (const end = symbols + (<usize>count << 2); symbols < end; symbols += 4) store<u32>(symbols, takeBits(width));
+  return position();
+}
