@@ -2,12 +2,13 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import yargs, { type CommandModule } from 'yargs';
+import { benchCommand } from './bench/bench-command';
 import { GradringError, invalidArgument } from './errors';
 import { runCommand, separateScript } from './launcher/run-command';
 import { similarName } from './similar-name';
 
 /** One file a command, in the folder of what it is about; to add one, list it here. */
-const COMMANDS: CommandModule[] = [runCommand];
+const COMMANDS: CommandModule[] = [runCommand, benchCommand];
 
 /** Errors that mean that the command line was wrong, not that its work failed. */
 const USAGE_ERRORS: ReadonlySet<string> = new Set([

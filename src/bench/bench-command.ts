@@ -1,0 +1,28 @@
+import type { Argv, CommandModule } from 'yargs';
+import { codecBenchmark } from './codec';
+import { compressBenchmark } from './compress';
+import { decodeBenchmark } from './decode';
+
+/** One file a benchmark; to add one, list it here. */
+const BENCHMARKS: CommandModule[] = [compressBenchmark, codecBenchmark, decodeBenchmark];
+
+/** What the builder made, so that the handler can show it. */
+let shown: Argv;
+
+/** `gradring bench`: measurements of gradring's parts on this machine. Without a benchmark's name it shows its help. */
+export const benchCommand: CommandModule = {
+  command: 'bench',
+  describe: 'Measure parts of gradring on this machine',
+  builder: (yargs: Argv) => {
+    shown = yargs
+      .usage('$0 bench <benchmark> [options]\n\nMeasures parts of gradring on this machine. Trust ratios, not times.')
+      .command(BENCHMARKS)
+      .example('$0 bench compress --elements 1000000', 'the compression of a tensor of a million elements')
+      .example('$0 bench compress --json > compress.jsonl', 'one JSON object a line, for programs')
+      .epilogue('$0 bench <benchmark> --help lists the options of each.');
+    return shown;
+  },
+  handler: () => {
+    shown.showHelp('log');
+  },
+};

@@ -1,0 +1,187 @@
+import type { Argv, CommandModule, Options } from 'yargs';
+import { SharedHeap } from '../communicator/shared-heap';
+import { sentCount } from '../compression/sparsity-schedule';
+import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
+import { invalidArgument } from '../errors';
+import { instantiateKernels } from '../kernels/wasm-kernels';
+import { isCount, parseName, parseNumber, parseNumbers } from './arguments';
+import { type CompressCase, type CompressTimes, measureCompression, memoryBytes } from './compress-measurement';
+import { type Distribution, DISTRIBUTIONS, GradientSource } from './gradient-source';
+import { writeResults } from './results';
+import type { Column } from './table';
+
+/** One line of `gradring bench compress --json`. */
+export interface CompressRow extends CompressTimes {
+  readonly bench: 'compress';
+  readonly elements: number;
+  readonly density: number;
+  /** How many elements a step sends. */
+  readonly sent: number;
+  readonly values: ValueFormat;
+  readonly distribution: Distribution;
+  readonly iterations: number;
+  readonly seed: number;
+  readonly clipNorm?: number;
+}
+
+// Strings all of them, so that what is said of a wrong one is what was typed.
+const OPTIONS = {
+  elements: {
+    type: 'string',
+    requiresArg: true,
+    default: '25600000',
+    describe: 'Elements of the tensor; several with commas',
+  },
+  density: {
+    type: 'string',
+    requiresArg: true,
+    default: '0.25,0.0625,0.015625,0.004,0.001',
+    describe: 'Fraction of them that is sent; several with commas',
+  },
+  values: {
+    type: 'string',
+    requiresArg: true,
+    default: 'float16' satisfies ValueFormat,
+    describe: `How values are encoded: ${VALUE_FORMATS.join(', ')}`,
+  },
+  iterations: { type: 'string', requiresArg: true, default: '15', describe: 'How many steps are timed' },
+  distribution: {
+    type: 'string',
+    requiresArg: true,
+    default: 'normal' satisfies Distribution,
+    describe: `Of the gradient's values: ${DISTRIBUTIONS.join(', ')}`,
+  },
+  'clip-norm': {
+    type: 'string',
+    requiresArg: true,
+    describe: "Clip the gradient to this norm, and time the norm's computation too [default: no clipping]",
+  },
+  seed: { type: 'string', requiresArg: true, default: '1', describe: "Of the gradient's values" },
+  json: { type: 'boolean', default: false, describe: 'One JSON object a line instead of a table' },
+} as const satisfies Record<string, Options>;
+
+/** `gradring bench compress`: the time of DGC's compression of one tensor, beside what memory alone would cost. */
+export const compressBenchmark: CommandModule = {
+  command: 'compress',
+  describe: 'Time the compression of one tensor, on one thread',
+  builder: (yargs: Argv) =>
+    yargs
+      .usage(
+        '$0 bench compress [options]\n\nTimes the compression of one tensor, on one thread. Beside it stands the ' +
+          '"floor", a bare loop that reads gradient, u and v and writes u and v: what memory alone would cost.',
+      )
+      .options(OPTIONS)
+      .example('$0 bench compress', "the size of ResNet-50, at each density of the paper's warm-up")
+      .example('$0 bench compress --elements 1000000,100000000 --density 0.001', 'a row for each size')
+      .example('$0 bench compress --distribution sorted --json', 'values that are hard to select from, for programs'),
+  handler: async parsed => {
+    const text = parsed as unknown as Words;
+    const cases = casesOf(text);
+    const measurements = measurementsOf(cases, {
+      distribution: parseName(text.distribution, 'distribution', DISTRIBUTIONS),
+      seed: parseNumber(text.seed, {
+        option: 'seed',
+        words: 'a whole number from 0 to 4294967295',
+        accepts: value => Number.isInteger(value) && value >= 0 && value < 2 ** 32,
+      }),
+    });
+    await writeResults(measurements, {
+      json: parsed['json'] as boolean,
+      columns: COLUMNS,
+      describe: index => `${cases[index]!.elements} elements, density ${cases[index]!.density}`,
+    });
+  },
+};
+
+/** The options' values, as they were typed. */
+interface Words extends Record<Exclude<keyof typeof OPTIONS, 'json' | 'clip-norm'>, string> {
+  'clip-norm'?: string;
+}
+
+const COLUMNS: readonly Column<CompressRow>[] = [
+  { heading: 'elements', value: row => row.elements, decimals: 0 },
+  { heading: 'density', value: row => row.density, decimals: 'all' },
+  { heading: 'sent', value: row => row.sent, decimals: 0 },
+  { heading: 'floor p50 ms', value: row => row.floorMs, decimals: 3 },
+  { heading: 'step min ms', value: row => row.timeMs.min, decimals: 3 },
+  { heading: 'p50 ms', value: row => row.timeMs.p50, decimals: 3 },
+  { heading: 'p99 ms', value: row => row.timeMs.p99, decimals: 3 },
+  { heading: '× floor', value: row => row.timesFloor, decimals: 2 },
+  { heading: 'norm ms', value: row => row.phaseMs.normMs, decimals: 3 },
+  { heading: 'compress ms', value: row => row.phaseMs.compressMs, decimals: 3 },
+  { heading: 'encode ms', value: row => row.phaseMs.encodeMs, decimals: 3 },
+  { heading: 'settle ms', value: row => row.phaseMs.settleMs, decimals: 3 },
+];
+
+/** What measures each case, one after the other: they share one memory, and the gradients of those of equal size. */
+function measurementsOf(
+  cases: readonly CompressCase[],
+  { distribution, seed }: { distribution: Distribution; seed: number },
+): (() => CompressRow)[] {
+  const heap = new SharedHeap();
+  const kernels = instantiateKernels(heap.memory);
+  let source: { elements: number; gradients: GradientSource } | undefined;
+  return cases.map(measured => () => {
+    const { elements, density, format, iterations, clipNorm } = measured;
+    if (source?.elements !== elements) {
+      source = undefined; // before the next one takes as much again
+      source = { elements, gradients: new GradientSource(distribution, elements, seed) };
+    }
+    return {
+      bench: 'compress',
+      elements,
+      density,
+      sent: sentCount(elements, density),
+      ...measureCompression(heap, kernels, source.gradients, measured),
+      values: format,
+      distribution,
+      iterations,
+      seed,
+      ...(clipNorm !== undefined && { clipNorm }),
+    };
+  });
+}
+
+/** Every combination of sizes and densities, checked before the first is measured. */
+function casesOf(text: Words): CompressCase[] {
+  const sizes = parseNumbers(text.elements, {
+    option: 'elements',
+    words: 'a whole number from 1 on, or several, separated by commas',
+    accepts: isCount,
+  });
+  const densities = parseNumbers(text.density, {
+    option: 'density',
+    words: 'more than 0 and at most 1, or several such numbers, separated by commas',
+    accepts: value => value > 0 && value <= 1,
+  });
+  const wantedCount = { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount };
+  const iterations = parseNumber(text.iterations, wantedCount);
+  const clipNorm =
+    text['clip-norm'] === undefined
+      ? undefined
+      : parseNumber(text['clip-norm'], {
+          option: 'clip-norm',
+          words: 'a positive, finite norm; leave it out for no clipping',
+          accepts: value => value > 0 && Number.isFinite(value),
+        });
+  const format = parseName(text.values, 'values', VALUE_FORMATS);
+  const cases = sizes.flatMap(elements =>
+    densities.map(density => ({ elements, density, format, iterations, clipNorm })),
+  );
+  for (const measured of cases) requireRoom(measured);
+  return cases;
+}
+
+const MEMORY_BYTES = 2 ** 32;
+/** A heap has a little of its own, too. */
+const HEAP_BYTES = 64 * 1024;
+
+function requireRoom(measured: CompressCase): void {
+  const bytes = memoryBytes(measured);
+  if (bytes + HEAP_BYTES <= MEMORY_BYTES) return;
+  const { elements, density } = measured;
+  throw invalidArgument(
+    `--elements ${elements} at density ${density} needs ${(bytes / 2 ** 30).toFixed(1)} GiB, but a WebAssembly ` +
+      'memory has at most 4; about 20 bytes an element are needed, and 8 for each that is sent.',
+  );
+}

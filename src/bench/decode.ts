@@ -1,0 +1,141 @@
+import type { Argv, CommandModule, Options } from 'yargs';
+import { SharedHeap } from '../communicator/shared-heap';
+import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
+import { invalidArgument } from '../errors';
+import { instantiateKernels } from '../kernels/wasm-kernels';
+import { isCount, parseNames, parseNumber, parseNumbers } from './arguments';
+import { type DecodeCase, type DecodeTimes, measureDecoding, memoryBytes } from './decode-measurement';
+import { writeResults } from './results';
+import type { Column } from './table';
+
+/** One line of `gradring bench decode --json`. */
+export interface DecodeRow extends DecodeTimes {
+  readonly bench: 'decode';
+  readonly elements: number;
+  readonly density: number;
+  readonly ranks: number;
+  readonly values: ValueFormat;
+  readonly iterations: number;
+}
+
+// Strings all of them, so that what is said of a wrong one is what was typed.
+const OPTIONS = {
+  elements: {
+    type: 'string',
+    requiresArg: true,
+    default: '25600000',
+    describe: 'Elements of the tensor; several with commas',
+  },
+  density: {
+    type: 'string',
+    requiresArg: true,
+    default: '0.001',
+    describe: 'Fraction of them that each rank sends; several with commas',
+  },
+  ranks: {
+    type: 'string',
+    requiresArg: true,
+    default: '64',
+    describe: 'How many payloads are summed; several with commas',
+  },
+  values: {
+    type: 'string',
+    requiresArg: true,
+    default: 'float16' satisfies ValueFormat,
+    describe: `How values are encoded; several with commas: ${VALUE_FORMATS.join(', ')}`,
+  },
+  iterations: { type: 'string', requiresArg: true, default: '9', describe: 'How many sums are timed' },
+  json: { type: 'boolean', default: false, describe: 'One JSON object a line instead of a table' },
+} as const satisfies Record<string, Options>;
+
+/** `gradring bench decode`: the time to sum the payloads of many ranks, beside what memory alone would cost. */
+export const decodeBenchmark: CommandModule = {
+  command: 'decode',
+  describe: 'Time the decoding and summing of what many ranks sent, on one thread',
+  builder: (yargs: Argv) =>
+    yargs
+      .usage(
+        '$0 bench decode [options]\n\nTimes how long one thread takes to decode the payloads of many ranks and to sum them. ' +
+          'Beside it stands the "floor", a bare loop that reads gradient, u and v and writes u and v: what memory alone ' +
+          'costs in the compression of as large a tensor.',
+      )
+      .options(OPTIONS)
+      .example('$0 bench decode', 'the size of ResNet-50, 64 ranks')
+      .example('$0 bench decode --ranks 2,8,64 --values float16,int8', 'a row for each combination')
+      .example('$0 bench decode --elements 1000000 --json', 'for programs'),
+  handler: async parsed => {
+    const cases = casesOf(parsed as unknown as Words);
+    const heap = new SharedHeap();
+    const kernels = instantiateKernels(heap.memory);
+    const measurements = cases.map(measured => (): DecodeRow => {
+      const { elements, density, ranks, format, iterations } = measured;
+      const times = measureDecoding(heap, kernels, measured);
+      return { bench: 'decode', elements, density, ranks, values: format, ...times, iterations };
+    });
+    await writeResults(measurements, {
+      json: parsed['json'] as boolean,
+      columns: COLUMNS,
+      describe: index => {
+        const { elements, density, ranks, format } = cases[index]!;
+        return `${elements} elements, density ${density}, ${ranks} ranks, ${format}`;
+      },
+    });
+  },
+};
+
+/** The options' values, as they were typed. */
+type Words = Record<Exclude<keyof typeof OPTIONS, 'json'>, string>;
+
+const COLUMNS: readonly Column<DecodeRow>[] = [
+  { heading: 'elements', value: row => row.elements, decimals: 0 },
+  { heading: 'density', value: row => row.density, decimals: 'all' },
+  { heading: 'ranks', value: row => row.ranks, decimals: 0 },
+  { heading: 'values', value: row => row.values },
+  { heading: 'payload bytes', value: row => row.payloadBytes, decimals: 0 },
+  { heading: 'floor p50 ms', value: row => row.floorMs, decimals: 3 },
+  { heading: 'sum min ms', value: row => row.timeMs.min, decimals: 3 },
+  { heading: 'p50 ms', value: row => row.timeMs.p50, decimals: 3 },
+  { heading: 'p99 ms', value: row => row.timeMs.p99, decimals: 3 },
+  { heading: '× floor', value: row => row.timesFloor, decimals: 2 },
+];
+
+/** The same entries in each run. */
+const SEED = 1;
+
+/** Every combination, checked before the first is measured. */
+function casesOf(text: Words): DecodeCase[] {
+  const counts = { words: 'a whole number from 1 on, or several, separated by commas', accepts: isCount };
+  const sizes = parseNumbers(text.elements, { option: 'elements', ...counts });
+  const densities = parseNumbers(text.density, {
+    option: 'density',
+    words: 'more than 0 and less than 1, or several such numbers, separated by commas',
+    accepts: value => value > 0 && value < 1,
+  });
+  const rankCounts = parseNumbers(text.ranks, { option: 'ranks', ...counts });
+  const formats = parseNames(text.values, 'values', VALUE_FORMATS);
+  const wantedCount = { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount };
+  const iterations = parseNumber(text.iterations, wantedCount);
+  const cases = sizes.flatMap(elements =>
+    densities.flatMap(density =>
+      rankCounts.flatMap(ranks =>
+        formats.map(format => ({ elements, density, ranks, format, iterations, seed: SEED })),
+      ),
+    ),
+  );
+  for (const measured of cases) requireRoom(measured);
+  return cases;
+}
+
+const MEMORY_BYTES = 2 ** 32;
+/** A heap has a little of its own, too. */
+const HEAP_BYTES = 64 * 1024;
+
+function requireRoom(measured: DecodeCase): void {
+  const bytes = memoryBytes(measured);
+  if (bytes + HEAP_BYTES <= MEMORY_BYTES) return;
+  const { elements, density } = measured;
+  throw invalidArgument(
+    `--elements ${elements} at density ${density} needs ${(bytes / 2 ** 30).toFixed(1)} GiB, but a WebAssembly ` +
+      'memory has at most 4; about 16 bytes an element are needed, and 8 for each that is sent.',
+  );
+}

@@ -1,0 +1,26 @@
+import { alexnet } from './alexnet';
+import { deepSpeech2 } from './deepspeech2';
+import { lstm2x1500 } from './lstm-2x1500';
+import { resnet50 } from './resnet50';
+import type { TensorShape } from './tensor-shape';
+import { vgg16Bn } from './vgg16-bn';
+
+/**
+ * The trainable tensors of well-known models, for benchmarks that want real shapes: names and order of PyTorch's
+ * programs, dimensions in TensorFlow's order (HWIO, [inputs, outputs]).
+ */
+export const MODELS = {
+  resnet50: resnet50(),
+  alexnet: alexnet(),
+  'vgg16-bn': vgg16Bn(),
+  'lstm-2x1500': lstm2x1500(false),
+  /** By its size the language model of Lin et al. 2018. */
+  'lstm-2x1500-tied': lstm2x1500(true),
+  /** With the 800 units that were deepspeech.pytorch's default, and the LSTM cells and the padding that now are. */
+  deepspeech2: deepSpeech2({ cell: 'lstm', units: 800, padded: true }),
+  /** By its size the speech model of Lin et al. 2018. */
+  'deepspeech2-gru-1500': deepSpeech2({ cell: 'gru', units: 1500, padded: false }),
+} as const satisfies Record<string, readonly TensorShape[]>;
+
+/** A name in {@link MODELS}. */
+export type ModelName = keyof typeof MODELS;

@@ -1,0 +1,28 @@
+/** How long something took over many repetitions. All in the unit of the samples. */
+export interface Timings {
+  readonly min: number;
+  readonly p50: number;
+  readonly p99: number;
+}
+
+/**
+ * The smallest sample that at least so many percent of the samples do not exceed (the "nearest rank"): always one that
+ * was measured. With fewer than a hundred samples the 99th percentile is the largest.
+ *
+ * @param percent More than 0, up to 100.
+ * @param samples At least one, in any order; left alone.
+ */
+export function percentile(samples: readonly number[], percent: number): number {
+  const ascending = Float64Array.from(samples).sort();
+  return ascending[Math.ceil((percent / 100) * ascending.length) - 1]!;
+}
+
+/** {@link Timings} of at least one sample. */
+export function timingsOf(samples: readonly number[]): Timings {
+  return { min: Math.min(...samples), p50: percentile(samples, 50), p99: percentile(samples, 99) };
+}
+
+/** Rounded to a number of decimals, for people and for JSON: six make nanoseconds of milliseconds. */
+export function rounded(value: number, decimals: number): number {
+  return Number(value.toFixed(decimals));
+}

@@ -1,0 +1,130 @@
+import { entryBytes } from '../communicator/arena-layout';
+import { type DgcCompression } from '../compression/dgc-options';
+import { GradientCodec, type TensorEntries } from '../compression/gradient-codec';
+import { densityAt, sentCount, travelsDense } from '../compression/sparsity-schedule';
+import { TensorCompressor } from '../compression/tensor-compressor';
+import type { Kernels, Pointer } from '../kernels/kernels';
+import type { GradientSource } from './gradient-source';
+import { elementCountOf, type TensorShape } from './models/tensor-shape';
+import { normalNumber, uniformNumbers } from './random';
+
+/** What a rank sends of a tensor in a step. */
+export interface StepTensor extends TensorEntries {
+  /** Whether it travels whole by the rules of the compression. */
+  readonly dense: boolean;
+}
+
+/** Where the step of a model lies in a memory. */
+export interface StepLayout {
+  /** In the order of the model. Where a tensor travels whole, `indices` point to nothing. */
+  readonly tensors: readonly StepTensor[];
+  /** g, u and v of one tensor after the other: each has room for the largest. */
+  readonly gradient: Pointer;
+  readonly momentum: Pointer;
+  readonly residual: Pointer;
+  /** For {@link TensorCompressor} and {@link GradientCodec}. */
+  readonly workspace: Pointer;
+}
+
+/** What the memory of a {@link StepLayout} belongs to. */
+export interface StepMemory {
+  readonly memory: WebAssembly.Memory;
+  /** Over that memory. */
+  readonly kernels: Kernels;
+  /** Over that memory, in the format of the compression. */
+  readonly codec: GradientCodec;
+}
+
+/** A training in which each tensor has gradients of a size of its own. */
+export interface Training {
+  /** The last step is what is asked for. */
+  readonly steps: number;
+  /** At least as long as the largest tensor. Each tensor and step takes another part of it. */
+  readonly source: GradientSource;
+  readonly sourceLength: number;
+  readonly seed: number;
+}
+
+const MOMENTUM_FACTOR = 0.9;
+
+/** Brings the source's gradients, which deviate by about 0.01, to about 0.001, which each tensor's own factor then multiplies. */
+const TYPICAL_SCALE = 0.1;
+
+/** Places a step, from `start` on. It costs about 14 bytes an element of the largest tensor, and 8 an entry. */
+export function layStep(
+  model: readonly TensorShape[],
+  compression: DgcCompression,
+  start: Pointer,
+): StepLayout & { readonly bytes: number } {
+  const density = densityAt(compression, { epoch: undefined, step: 0 });
+  const largest = Math.max(...model.map(elementCountOf));
+  let end = start;
+  const place = (bytes: number): Pointer => {
+    const at = end;
+    end += 16 * Math.ceil(bytes / 16);
+    return at;
+  };
+  return {
+    tensors: model.map((tensor): StepTensor => {
+      const elementCount = elementCountOf(tensor);
+      const dense = travelsDense(compression, tensor.shape, elementCount);
+      const count = dense ? elementCount : sentCount(elementCount, density);
+      return {
+        elementCount,
+        dense,
+        count,
+        indices: place(dense ? 0 : entryBytes(count)),
+        values: place(entryBytes(count)),
+      };
+    }),
+    gradient: place(4 * largest),
+    momentum: place(4 * largest),
+    residual: place(4 * largest),
+    workspace: place(Math.max(GradientCodec.workspaceBytes, TensorCompressor.workspaceBytes(largest))),
+    bytes: end - start,
+  };
+}
+
+/**
+ * Trains tensor after tensor as one rank does, and leaves at their places the entries that the last step sends, not encoded
+ * yet. In the steps before, what the format lost has stayed in the residual, and u was masked where something was sent.
+ *
+ * A tensor's gradients are the source's times a factor of its own, log-normal as the layers of a network differ.
+ */
+export function trainSteps(
+  memory: StepMemory,
+  layout: StepLayout,
+  { steps, source, sourceLength, seed }: Training,
+): void {
+  const { kernels, codec } = memory;
+  const { gradient, momentum, residual, workspace } = layout;
+  const random = uniformNumbers(seed);
+  for (const tensor of layout.tensors) {
+    const { elementCount, count, dense, indices, values } = tensor;
+    const view = (at: Pointer): Float32Array => new Float32Array(memory.memory.buffer, at, elementCount);
+    const compressor = new TensorCompressor(kernels, { elementCount, gradient, momentum, residual }, workspace);
+    const gradientScale = TYPICAL_SCALE * Math.exp(normalNumber(random));
+    view(momentum).fill(0);
+    view(residual).fill(0);
+    for (let step = 1; step <= steps; step++) {
+      source.write(view(gradient), Math.floor(random() * sourceLength));
+      if (dense) {
+        // Its momentum comes after averaging, and so is not sent.
+        kernels.scale('float32', gradient, gradientScale, elementCount);
+        kernels.reduce('sum', 'float32', residual, gradient, elementCount);
+        view(values).set(view(residual));
+      } else {
+        const momentumFactor = MOMENTUM_FACTOR;
+        compressor.compress({ count, momentumFactor, nesterov: false, gradientScale, indices, values });
+      }
+      if (step === steps) break;
+      codec.encode([tensor]); // for what the receivers get
+      if (dense) {
+        kernels.scale('float32', values, -1, elementCount);
+        kernels.reduce('sum', 'float32', residual, values, elementCount);
+      } else {
+        compressor.settle(indices, values, count);
+      }
+    }
+  }
+}
