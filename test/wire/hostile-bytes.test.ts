@@ -1,4 +1,7 @@
+import { GradientCodec } from '../../src/compression/gradient-codec';
+import { VALUE_FORMATS, type ValueFormat } from '../../src/compression/value-format';
 import { GradringError } from '../../src/errors';
+import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import {
   decodeHeader,
   ELEMENT_TYPES,
@@ -9,17 +12,14 @@ import {
   REDUCTIONS,
   type RingIdentity,
 } from '../../src/wire/frame';
-import {
-  decodeGradientPayload,
-  encodeGradientPayload,
-  encodeNonFinite,
-  type ExpectedTensor,
-} from '../../src/wire/gradient-payload';
+import { encodeGradientPayload, encodeNonFinite, type ExpectedTensor } from '../../src/wire/gradient-payload';
 import {
   decodeRendezvousMessage,
   encodeRendezvousMessage,
   type RendezvousMessage,
 } from '../../src/wire/rendezvous-message';
+import { PayloadChecker } from '../fuzz/payload-checker';
+import { Pieces, sharedMemory } from '../kernels/shared-memory';
 import { random } from '../support/random';
 
 const MUTATIONS = 4_000;
@@ -35,19 +35,35 @@ const ABORT: Header = {
 };
 const HEADERS: Header[] = [DATA, ABORT, { kind: FrameKind.Hello, origin: 0 }, { kind: FrameKind.Goodbye, origin: 3 }];
 
-const TENSORS: ExpectedTensor[] = [
-  { elementCount: 100, dense: false },
-  { elementCount: 5, dense: true },
-  { elementCount: 7, dense: false },
-  { elementCount: 1_000_000, dense: false },
+/** Sparse ones with and without a choice of codes, one of which nothing and one of which all travels. */
+const TENSORS = [
+  { elementCount: 100, count: 3 },
+  { elementCount: 5, count: 5 },
+  { elementCount: 7, count: 0 },
+  { elementCount: 1_000_000, count: 2 },
+  { elementCount: 90, count: 20 },
 ];
-const bytesOf = (array: Uint32Array | Float32Array) => new Uint8Array(array.buffer);
-const PAYLOAD = {
-  counts: [3, 5, 0, 2],
-  indices: bytesOf(Uint32Array.of(0, 50, 99, 12, 999_999)),
-  values: bytesOf(Float32Array.of(1, -2.5, 1e-30, 3e38, -0)),
-  dense: bytesOf(Float32Array.of(1, 2, 3, 4, 5)),
-};
+const SENDER_SAYS: ExpectedTensor[] = TENSORS.map(({ elementCount }) => ({ elementCount, count: undefined }));
+
+/** The streams of entries for {@link TENSORS}. */
+function streamsIn(format: ValueFormat) {
+  const memory = sharedMemory();
+  const pieces = new Pieces(memory);
+  const codec = new GradientCodec(
+    instantiateKernels(memory),
+    memory,
+    format,
+    pieces.bytes(GradientCodec.workspaceBytes),
+  );
+  return codec.encode(
+    TENSORS.map(({ elementCount, count }, t) => ({
+      elementCount,
+      count,
+      indices: pieces.uint32(Array.from({ length: count }, (_, i) => Math.floor(((i + 0.5) * elementCount) / count))),
+      values: pieces.float32(Array.from({ length: count }, (_, i) => (1 + i / 3) * (i % 2 === 0 ? 1 : -1) * 10 ** -t)),
+    })),
+  );
+}
 
 const MESSAGES: RendezvousMessage[] = [
   { kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
@@ -172,85 +188,79 @@ describe('frame headers', () => {
   );
 });
 
-describe('gradient payloads', () => {
-  const examine = (result: ReturnType<typeof decodeGradientPayload>) => {
-    if ('nonFiniteTensor' in result) {
-      demand(isCount(result.nonFiniteTensor, TENSORS.length - 1), 'nonFiniteTensor');
-      return;
+// What must hold of payloads that are accepted, and of memory, is told in test/fuzz/payload-checker.js.
+describe.each(VALUE_FORMATS)('gradient payloads of %s', format => {
+  const checker = new PayloadChecker();
+  const streams = streamsIn(format);
+  const counts = TENSORS.map(({ count }) => count);
+  const PAYLOADS: [name: string, bytes: Uint8Array, tensors: ExpectedTensor[]][] = [
+    ['with known counts', encodeGradientPayload({ format, counts: undefined, streams }), TENSORS],
+    ['that tell the counts', encodeGradientPayload({ format, counts, streams }), SENDER_SAYS],
+    ['that blame a tensor', encodeNonFinite(2), TENSORS],
+  ];
+
+  /** How many of the inputs are not refused. */
+  const accepted = (inputs: Iterable<Uint8Array>, tensors: ExpectedTensor[]): number => {
+    let count = 0;
+    for (const bytes of inputs) {
+      const { outcome } = checker.check(placed(bytes), format, tensors);
+      if (outcome === 'accepted' || outcome === 'not finite at the origin') count++;
     }
-    demand(result.counts.length === TENSORS.length, 'counts');
-    const { indices, values, dense } = result;
-    const words = new Uint32Array(indices.slice().buffer);
-    let at = 0;
-    let denseCount = 0;
-    TENSORS.forEach((tensor, t) => {
-      demand(isCount(result.counts[t]!, tensor.elementCount), 'count');
-      if (tensor.dense) {
-        denseCount += result.counts[t]!;
-        return;
-      }
-      for (let previous = -1, end = at + result.counts[t]!; at < end; previous = words[at]!, at++) {
-        demand(words[at]! > previous && words[at]! < tensor.elementCount, 'index');
-      }
-    });
-    demand(indices.length === at * 4 && values.length === at * 4 && dense.length === denseCount * 4, 'lengths');
-    for (const stream of [values, dense]) {
-      demand(
-        new Float32Array(stream.slice().buffer).every(value => Number.isFinite(value)),
-        'finite',
-      );
-    }
+    return count;
   };
 
-  test('survive the way, aligned', () => {
-    const bytes = encodeGradientPayload(PAYLOAD, TENSORS);
-    expect(decodeGradientPayload(placed(bytes), TENSORS)).toEqual(PAYLOAD);
-    expect(decodeGradientPayload(placed(encodeNonFinite(2)), TENSORS)).toEqual({ nonFiniteTensor: 2 });
+  test.each(PAYLOADS)('%s survive the way', (_, bytes, tensors) => {
+    expect(accepted([bytes], tensors)).toBe(1);
   });
 
-  test.each([
-    ['of numbers', encodeGradientPayload(PAYLOAD, TENSORS)],
-    ['of no numbers', encodeNonFinite(2)],
-  ])('%s, damaged in any way, are refused or sane', (_, bytes) => {
-    let around: ArrayBufferLike | undefined;
-    const { refused } = survey(
-      damaged(bytes, 9),
-      input => {
-        around = input.buffer;
-        const result = decodeGradientPayload(input, TENSORS);
-        for (const stream of 'counts' in result ? [result.indices, result.values, result.dense] : []) {
-          const end = input.byteOffset + input.length;
-          const inside = stream.byteOffset >= input.byteOffset && stream.byteOffset + stream.length <= end;
-          if (stream.buffer === around && !inside) throw new Error('A stream lies outside of the message.');
-        }
-        return result;
-      },
-      examine,
+  test.each(PAYLOADS)('%s are refused if they are cut short', (_, bytes, tensors) => {
+    const prefixes = Array.from(bytes, (_, length) => bytes.subarray(0, length));
+    // Up to three bytes at the end only fill up a word.
+    expect(accepted(prefixes, tensors)).toBeLessThanOrEqual(3);
+  });
+
+  test.each(PAYLOADS)('%s with any bit flipped are refused or sane', (_, bytes, tensors) => {
+    const flipped = Array.from({ length: 8 * bytes.length }, (_, bit) => {
+      const copy = bytes.slice();
+      copy[bit >> 3]! ^= 1 << (bit & 7);
+      return copy;
+    });
+    const count = accepted(flipped, tensors);
+    expect(count).toBeGreaterThan(10); // such as signs of values
+    expect(count).toBeLessThan(flipped.length - 100);
+  });
+
+  test.each(PAYLOADS)('%s, damaged in any way, are refused or sane', (_, bytes, tensors) => {
+    const inputs = [...damaged(bytes, 9)];
+    expect(inputs.length - accepted(inputs, tensors)).toBeGreaterThan(500);
+  });
+
+  test('whose counts go on behind the end are refused', () => {
+    const told = encodeGradientPayload({ format, counts, streams });
+    const bytes = Uint8Array.of(...told, ...new Uint8Array(4));
+    const view = new DataView(bytes.buffer);
+    const words = Array.from({ length: told.length >> 2 }, (_, i) => view.getUint32(4 * i, true));
+    const vector = words.findIndex(
+      (word, i) => word === counts.length && counts.every((n, t) => words[i + 1 + t] === n),
     );
-    expect(refused).toBeGreaterThan(500);
+    const field = words.findIndex((word, i) => word === 4 * (vector - i));
+    view.setUint32(4 * field, told.length - 4 * field, true);
+    view.setUint32(told.length, counts.length, true);
+    expect(checker.check(placed(bytes), format, SENDER_SAYS).outcome).toMatch(/counts cut short/);
   });
 
-  test('whose indices repeat, descend or pass the end are refused', () => {
-    const withIndices = (...indices: number[]) =>
-      encodeGradientPayload({ ...PAYLOAD, indices: bytesOf(Uint32Array.from(indices)) }, TENSORS);
-    expect(decodeGradientPayload(withIndices(0, 1, 2, 0, 1), TENSORS)).toBeDefined();
-    for (const bad of [
-      [0, 0, 2, 0, 1],
-      [2, 1, 3, 0, 1],
-      [0, 1, 100, 0, 1],
-      [0, 1, 2, 0, 1_000_000],
-    ]) {
-      // prettier-ignore
-      expect(() => decodeGradientPayload(withIndices(...bad), TENSORS)).toThrow(/bad index/);
-    }
-  });
-
-  test.each([NaN, Infinity, -Infinity])('that hold %d are refused', value => {
-    const values = bytesOf(Float32Array.of(1, 2, value, 4, 5));
-    for (const stream of ['values', 'dense'] as const) {
-      const bytes = encodeGradientPayload({ ...PAYLOAD, [stream]: values }, TENSORS);
-      expect(() => decodeGradientPayload(bytes, TENSORS)).toThrow(/not finite/);
-    }
+  test('for other tensors or of another format are refused', () => {
+    const outcome = (bytes: Uint8Array, tensors: readonly ExpectedTensor[], of = format) =>
+      checker.check(placed(bytes), of, tensors).outcome;
+    const [[, known], [, told]] = PAYLOADS as [(typeof PAYLOADS)[0], (typeof PAYLOADS)[0]];
+    const other = VALUE_FORMATS[(VALUE_FORMATS.indexOf(format) + 1) % VALUE_FORMATS.length]!;
+    expect(outcome(known, TENSORS, other)).toMatch(/where .* is expected/);
+    expect(outcome(known, SENDER_SAYS)).toMatch(/counts the entries of # tensors/);
+    expect(outcome(told, TENSORS)).toMatch(/counts the entries of # tensors/);
+    expect(outcome(told, [...SENDER_SAYS, { elementCount: 1, count: undefined }])).toMatch(/counts the entries/);
+    expect(outcome(told, SENDER_SAYS.with(1, { elementCount: 4, count: undefined }))).toMatch(/entries for tensor #/);
+    expect(outcome(known, TENSORS.slice(1))).toMatch(/^The payload /);
+    expect(outcome(encodeNonFinite(TENSORS.length + 2), TENSORS)).toMatch(/blames a tensor/);
   });
 });
 
@@ -285,6 +295,23 @@ describe('rendezvous messages', () => {
     });
     expect(refused).toBeGreaterThan(500);
     expect(decoded).toBeGreaterThan(100);
+  });
+
+  test('whose fields lie before their table are refused', () => {
+    // In a table of 32 KiB and more, offsets of fields can be such as FlatBuffers' readers take for negative ones.
+    const { length } = encodeRendezvousMessage(MESSAGES[0]!);
+    const bytes = new Uint8Array(length + 0xffff);
+    bytes.set(encodeRendezvousMessage(MESSAGES[0]!));
+    const view = new DataView(bytes.buffer);
+    const root = view.getUint32(0, true);
+    const rootVtable = root - view.getInt32(root, true);
+    const field = root + view.getUint16(rootVtable + 6, true);
+    const join = field + view.getUint32(field, true);
+    const vtable = join - view.getInt32(join, true);
+    expect(decodeRendezvousMessage(bytes)).toEqual(MESSAGES[0]);
+    view.setUint16(vtable + 2, 0xffff, true); // the table's bytes
+    view.setUint16(vtable + 4, 0x8000, true); // the protocol version
+    expect(() => decodeRendezvousMessage(bytes)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
   });
 
   test('whose strings all point to one long string are refused, before they fill the memory', () => {

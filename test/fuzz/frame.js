@@ -1,0 +1,65 @@
+const {
+  decodeHeader,
+  ELEMENT_TYPES,
+  encodeHeader,
+  FrameKind,
+  Operation,
+  REDUCTIONS,
+} = require('../../dist/wire/frame');
+const { isCount } = require('./payload-checker');
+const { demand, refusalOf } = require('./refusal');
+
+const RING = { ringId: 0x0123456789abcdefn, generation: 3, worldSize: 4 };
+
+const HEADERS = [
+  {
+    ...{ kind: FrameKind.Data, origin: 2, sequence: 2 ** 40, part: 77, checksum: 0xdeadbeef, parameter: 0xcafebabe },
+    ...{ operation: Operation.Exchange, elementType: 'float32', reduction: 'mean', elementCount: 25_557_032 },
+  },
+  {
+    ...{ kind: FrameKind.Abort, origin: 1 },
+    error: {
+      code: 'ERR_PEER_LOST',
+      message: 'Rank 3 is gone – for good.',
+      details: { rank: 3, operation: 'barrier()' },
+    },
+  },
+  ...[FrameKind.Hello, FrameKind.Goodbye, FrameKind.Seen].map(kind => ({ kind, origin: 3 })),
+];
+
+/** First parts of messages. @type {import('./fuzz').Target} */
+const frameTarget = {
+  name: 'frame',
+  seeds: () => HEADERS.map(header => ({ bytes: encodeHeader(RING, header) })),
+  run: bytes => {
+    let header;
+    try {
+      header = decodeHeader(RING, bytes);
+    } catch (error) {
+      return { outcome: refusalOf(error) };
+    }
+    demandSane(header);
+    return { outcome: `accepted: ${FrameKind[header.kind]}` };
+  },
+};
+
+function demandSane(header) {
+  demand(isCount(header.origin, RING.worldSize - 1), 'The origin is no rank.');
+  if (header.kind === FrameKind.Data) {
+    demand(isCount(header.sequence, Number.MAX_SAFE_INTEGER), 'The sequence number is none.');
+    demand(isCount(header.elementCount, Number.MAX_SAFE_INTEGER), 'The element count is none.');
+    for (const word of [header.part, header.checksum, header.parameter])
+      demand(isCount(word, 0xffffffff), 'A word is none.');
+    demand(typeof Operation[header.operation] === 'string', 'The operation does not exist.');
+    demand(ELEMENT_TYPES.includes(header.elementType), 'The element type does not exist.');
+    demand(REDUCTIONS.includes(header.reduction), 'The reduction does not exist.');
+  } else if (header.kind === FrameKind.Abort) {
+    const { code, message, details } = header.error;
+    demand(typeof code === 'string' && typeof message === 'string', 'The words are none.');
+    demand(details.rank === undefined || typeof details.rank === 'number', 'The rank is none.');
+  } else {
+    demand([FrameKind.Hello, FrameKind.Goodbye, FrameKind.Seen].includes(header.kind), 'The kind does not exist.');
+  }
+}
+
+module.exports = { frameTarget };

@@ -1,0 +1,49 @@
+const { decodeRendezvousMessage, encodeRendezvousMessage } = require('../../dist/wire/rendezvous-message');
+const { isCount } = require('./payload-checker');
+const { demand, refusalOf } = require('./refusal');
+
+const MESSAGES = [
+  { kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
+  { kind: 'roster', hostIds: ['aaaa', 'bbbb', 'cccc', 'dddd'] },
+  { kind: 'listening', rank: 2, endpoint: 'tcp://10.0.0.7:40123' },
+  { kind: 'start', ringId: 0xfedcba9876543210n, endpoints: ['ipc:///tmp/a', 'ipc:///tmp/b', 'tcp://[::1]:4'] },
+  { kind: 'refuse', code: 'ERR_RANK_TAKEN', message: 'Two processes claim rank 1.' },
+];
+
+/** What each kind holds: whole numbers up to a bound, or texts, of which there can be no more than bytes. */
+const FIELDS = {
+  join: { protocolVersion: 255, runId: 'text', worldSize: 0xffffffff, rank: 0xffffffff, hostId: 'text' },
+  roster: { hostIds: 'texts' },
+  listening: { rank: 0xffffffff, endpoint: 'text' },
+  start: { ringId: 'bigint', endpoints: 'texts' },
+  refuse: { code: 'text', message: 'text' },
+};
+
+/** Messages of the rendezvous. @type {import('./fuzz').Target} */
+const rendezvousTarget = {
+  name: 'rendezvous',
+  seeds: () => MESSAGES.map(message => ({ bytes: encodeRendezvousMessage(message) })),
+  run: bytes => {
+    let message;
+    try {
+      message = decodeRendezvousMessage(bytes);
+    } catch (error) {
+      return { outcome: refusalOf(error) };
+    }
+    const fields = Object.entries(FIELDS[message.kind] ?? {});
+    demand(fields.length > 0, 'The kind does not exist.');
+    for (const [name, type] of fields)
+      demand(isSane(message[name], type, bytes.length), `${name} is ${message[name]}.`);
+    return { outcome: `accepted: ${message.kind}` };
+  },
+};
+
+function isSane(value, type, byteCount) {
+  if (typeof type === 'number') return isCount(value, type);
+  if (type === 'text') return typeof value === 'string' && value.length <= byteCount;
+  if (type === 'texts')
+    return Array.isArray(value) && 4 * value.length <= byteCount && isSane(value.join(''), 'text', byteCount);
+  return typeof value === type;
+}
+
+module.exports = { rendezvousTarget };

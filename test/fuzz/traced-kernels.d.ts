@@ -1,0 +1,4 @@
+export class KernelTrace {
+  readonly features: Set<number>;
+  static pairs(features: Iterable<number>): Set<string>;
+}
