@@ -57,11 +57,6 @@ export class BitWriter {
     this.at = this.kernels.writeBits(value, width, this.at);
   }
 
-  /** Bits written so far. */
-  get bitCount(): number {
-    return 8 * this.length + this.at - 8 * this.window;
-  }
-
   endBlock(): void {
     if (this.at > 8 * (this.window + WINDOW_BYTES - LARGEST_BLOCK_BYTES)) this.empty(COPIED_BYTES);
   }
