@@ -2,7 +2,7 @@
 // missing, so that it costs next to nothing the second time. Needs nothing but Node and npm.
 const { execFileSync } = require('node:child_process');
 const { createHash } = require('node:crypto');
-const { existsSync, readdirSync, readFileSync, statSync, writeFileSync } = require('node:fs');
+const { existsSync, lstatSync, readdirSync, readFileSync, statSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 
 const root = path.join(__dirname, '..');
@@ -10,6 +10,14 @@ const root = path.join(__dirname, '..');
 /** Installs and builds what is missing or out of date. Ends the process if either fails. */
 function bootstrap() {
   requireNode();
+  // `npm ci` would empty the directory behind a link, which others use too.
+  if (!isLink('node_modules')) install();
+  stage('Building', 'dist/.gradring-built', ['src', 'tsconfig.json', 'package-lock.json', 'scripts/build.js'], () => {
+    execFileSync(process.execPath, [path.join(__dirname, 'build.js')], { cwd: root, stdio: 'inherit' });
+  });
+}
+
+function install() {
   stage(
     'Installing the dependencies (npm ci)',
     'node_modules/.gradring-installed',
@@ -23,9 +31,10 @@ function bootstrap() {
       });
     },
   );
-  stage('Building', 'dist/.gradring-built', ['src', 'tsconfig.json', 'package-lock.json', 'scripts/build.js'], () => {
-    execFileSync(process.execPath, [path.join(__dirname, 'build.js')], { cwd: root, stdio: 'inherit' });
-  });
+}
+
+function isLink(file) {
+  return lstatSync(path.join(root, file), { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }
 
 /** Runs a stage unless its stamp says that it ran for these very files. */
