@@ -105,15 +105,20 @@ export function encodeIndices(
   };
   // Where the bits are known beforehand, a code is written only if it takes the fewest.
   const codeBits = CODE_BITS + (maySubset ? 1 : 0);
+  const bitmapBits = codeBits + SPAN_BITS + span;
+  const fixedBits = codeBits + WIDTH_BITS + width * count;
+  const riceBits = write(IndexCode.Rice);
+  const riceIsBest = !maySubset && clusters === undefined && riceBits <= Math.min(bitmapBits, fixedBits);
+  if (riceIsBest) return; // the usual case, in which the rest would cost much of the time
   const sizes: [IndexCode, bits: number][] = [
-    [IndexCode.Bitmap, codeBits + SPAN_BITS + span],
-    [IndexCode.Fixed, codeBits + WIDTH_BITS + width * count],
+    [IndexCode.Bitmap, bitmapBits],
+    [IndexCode.Fixed, fixedBits],
+    [IndexCode.Rice, riceBits],
   ];
   if (clusters !== undefined) sizes.push([IndexCode.Clusters, write(IndexCode.Clusters)]);
   if (maySubset) sizes.push([IndexCode.Subset, write(IndexCode.Subset)]);
-  sizes.push([IndexCode.Rice, write(IndexCode.Rice)]);
   const [best] = sizes.reduce((a, b) => (b[1] <= a[1] ? b : a));
-  if (best !== IndexCode.Rice) write(best);
+  if (best !== sizes.at(-1)![0]) write(best);
 }
 
 /** Parameters for {@link Kernels.encodeClusters}, if there are so many small gaps that it may pay. */
