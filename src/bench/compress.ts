@@ -2,10 +2,10 @@ import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../communicator/shared-heap';
 import { sentCount } from '../compression/sparsity-schedule';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
-import { invalidArgument } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { isCount, parseName, parseNumber, parseNumbers } from './arguments';
 import { type CompressCase, type CompressTimes, measureCompression, memoryBytes } from './compress-measurement';
+import { requireRoom } from './memory-limit';
 import { type Distribution, DISTRIBUTIONS, GradientSource } from './gradient-source';
 import { writeResults } from './results';
 import type { Column } from './table';
@@ -168,20 +168,6 @@ function casesOf(text: Words): CompressCase[] {
   const cases = sizes.flatMap(elements =>
     densities.map(density => ({ elements, density, format, iterations, clipNorm })),
   );
-  for (const measured of cases) requireRoom(measured);
+  for (const measured of cases) requireRoom(measured, memoryBytes(measured), 20);
   return cases;
-}
-
-const MEMORY_BYTES = 2 ** 32;
-/** A heap has a little of its own, too. */
-const HEAP_BYTES = 64 * 1024;
-
-function requireRoom(measured: CompressCase): void {
-  const bytes = memoryBytes(measured);
-  if (bytes + HEAP_BYTES <= MEMORY_BYTES) return;
-  const { elements, density } = measured;
-  throw invalidArgument(
-    `--elements ${elements} at density ${density} needs ${(bytes / 2 ** 30).toFixed(1)} GiB, but a WebAssembly ` +
-      'memory has at most 4; about 20 bytes an element are needed, and 8 for each that is sent.',
-  );
 }

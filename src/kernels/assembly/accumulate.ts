@@ -1,3 +1,4 @@
+import { loadLanes, storeLanes } from './lanes';
 import { appendPacked, magnitudes, writePackTable } from './pack';
 
 // `nesterov` is a literal at the calls of the inlined loops, so each is compiled twice, without a branch inside.
@@ -10,22 +11,6 @@ function nextMomentum(nesterov: bool, u: v128, g: v128, factor: v128): v128 {
 @inline
 function nextResidual(nesterov: bool, v: v128, u: v128, g: v128): v128 {
   return nesterov ? f32x4.add(f32x4.add(v, u), g) : f32x4.add(v, u);
-}
-
-/** The last one to three elements, with zeros behind them. */
-@inline
-function loadTail(from: usize, count: u32): v128 {
-  let lanes = v128.load32_zero(from);
-  if (count > 1) lanes = v128.load_lane<u32>(from, lanes, 1, 4);
-  if (count > 2) lanes = v128.load_lane<u32>(from, lanes, 2, 8);
-  return lanes;
-}
-
-@inline
-function storeTail(to: usize, lanes: v128, count: u32): void {
-  v128.store_lane<u32>(to, lanes, 0);
-  if (count > 1) v128.store_lane<u32>(to, lanes, 1, 4);
-  if (count > 2) v128.store_lane<u32>(to, lanes, 2, 8);
 }
 
 /** One aligned step of four elements of DGC's accumulation, in place; returns the new residual. */
@@ -173,19 +158,13 @@ function accumulateLoop(
     while (i < elementCount) {
       const at = <usize>i << 2;
       const count = min<u32>(4, elementCount - i);
-      const whole = count == 4;
-      const g = f32x4.mul(whole ? v128.load(gradient + at) : loadTail(gradient + at, count), scale);
-      const oldMomentum = whole ? v128.load(momentum + at) : loadTail(momentum + at, count);
-      const oldResidual = whole ? v128.load(residual + at) : loadTail(residual + at, count);
+      const g = f32x4.mul(loadLanes(gradient + at, count), scale);
+      const oldMomentum = loadLanes(momentum + at, count);
+      const oldResidual = loadLanes(residual + at, count);
       const u = nextMomentum(nesterov, oldMomentum, g, factor);
       const v = nextResidual(nesterov, oldResidual, u, g);
-      if (whole) {
-        v128.store(momentum + at, u);
-        v128.store(residual + at, v);
-      } else {
-        storeTail(momentum + at, u, count);
-        storeTail(residual + at, v, count);
-      }
+      storeLanes(momentum + at, u, count);
+      storeLanes(residual + at, v, count);
       // The lanes behind a tail are zeros, which are never gathered.
       const order = i32x4.add(i32x4.splat(i), i32x4(0, 1, 2, 3));
       held = appendPacked(v, order, i32x4.gt_s(magnitudes(v), low), held, indices, values, table);
