@@ -1,4 +1,6 @@
 export type {
+  ArrayOf,
+  ElementType,
   NumericArray,
   ReduceOptions,
   Reduction,

@@ -13,6 +13,9 @@ const CONSTRUCTORS = {
   uint8: Uint8Array,
 } as const;
 
+/** The array of an element type. */
+export type ArrayOf<T extends ElementType> = InstanceType<(typeof CONSTRUCTORS)[T]>;
+
 /** An array of the type over given memory. */
 export function arrayOf(
   type: ElementType,

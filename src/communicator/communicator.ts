@@ -1,7 +1,8 @@
 import { type DenseArray } from '../collectives/dense-ring';
-import { arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
+import type { Range } from '../collectives/chunks';
+import { type ArrayOf, arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
 import { invalidArgument, GradringError } from '../errors';
-import type { Pointer } from '../kernels/kernels';
+import type { ElementType, Pointer } from '../kernels/kernels';
 import type { TrafficCount } from '../transport/transport';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from './connect-options';
 import { ExchangeHandle, type ExchangeInput } from './exchange-handle';
@@ -9,7 +10,7 @@ import { SharedHeap } from './shared-heap';
 import { ThreadClient } from './thread-client';
 import type { CommandName, Commands, Reduction } from './thread-protocol';
 
-export type { NumericArray, Reduction };
+export type { ArrayOf, ElementType, NumericArray, Reduction };
 
 /** How to reduce. */
 export interface ReduceOptions {
@@ -42,7 +43,7 @@ export interface SparseArray {
 /**
  * One rank's end of a ring, in the thread that trains. Collectives must be called in the same order on all ranks; calls that are
  * not awaited run one after the other in the order of the calls. Each comes twice: asynchronous, and `…Sync`,
- * which puts this thread to sleep while the comm thread works. Arrays are copied when the call is made.
+ * which puts this thread to sleep while the comm thread works. Arrays are copied when the call is made, but those of {@link allocate}.
  *
  * Every collective may throw, and then the ring has failed for good: `ERR_PEER_LOST` (a rank died or left; `error.rank` says
  * which), `ERR_TIMEOUT`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`, `ERR_COMM_THREAD`. All ranks get the same error. Wrong
@@ -51,6 +52,7 @@ export interface SparseArray {
 export class Communicator {
   /** @internal The memory that both threads share, for the arrays of collectives. */
   readonly heap: SharedHeap;
+  private readonly allocated = new WeakSet<NumericArray>();
   private exchanges = 0;
   private closing: Promise<void> | undefined;
   private readonly closeAtEnd = () => void this.close();
@@ -102,6 +104,29 @@ export class Communicator {
     return this.thread.traffic;
   }
 
+  /**
+   * An array of zeros in the memory that the comm thread shares: collectives work on it, and on parts of it (`subarray`), where it
+   * lies, while they copy other arrays in and out. It must be left alone until a collective on it has returned.
+   * It stays until it is {@link free | freed}; what is done with it after that does harm.
+   *
+   * @throws GradringError `ERR_OUT_OF_MEMORY` past 4 GiB in all.
+   */
+  allocate<T extends ElementType>(type: T, elementCount: number): ArrayOf<T> {
+    if (!Number.isSafeInteger(elementCount) || elementCount < 0) {
+      throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number from 0 on.`);
+    }
+    const data = this.heap.allocate(elementCount * ELEMENT_BYTES[type]);
+    const array = this.view<ArrayOf<T>>({ type, data, elementCount });
+    this.allocated.add(array);
+    return array.fill(0) as ArrayOf<T>;
+  }
+
+  /** Gives back an array of {@link allocate}. */
+  free(array: NumericArray): void {
+    if (!this.allocated.delete(array)) throw invalidArgument('free takes an array that allocate made, once.');
+    this.heap.release(array.byteOffset, array.byteLength);
+  }
+
   /** Reduces element by element over all ranks, in place. Returns the array, whose bits are then equal on all ranks. */
   async allReduce<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
     return this.staged(array, async (staged, copyBack) => {
@@ -134,12 +159,12 @@ export class Communicator {
 
   /**
    * Reduces like {@link allReduce}, but returns only this rank's chunk, from element ⌊rank · n / worldSize⌋ up to
-   * ⌊(rank + 1) · n / worldSize⌋, as a new array.
+   * ⌊(rank + 1) · n / worldSize⌋, as a new array. Of an array of {@link allocate} it is a part, and the rest is then undefined.
    */
   async reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
     return this.staged(array, async staged => {
       const range = await this.call('reduceScatter', { array: staged, reduction: reductionOf(options, staged) });
-      return this.view<T>(staged, range).slice() as T;
+      return this.part(array, staged, range);
     });
   }
 
@@ -147,7 +172,7 @@ export class Communicator {
   reduceScatterSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
     return this.stagedSync(array, staged => {
       const range = this.callSync('reduceScatter', { array: staged, reduction: reductionOf(options, staged) });
-      return this.view<T>(staged, range).slice() as T;
+      return this.part(array, staged, range);
     });
   }
 
@@ -246,7 +271,7 @@ export class Communicator {
     }
   }
 
-  /** Copies an array to the shared memory for the time of a call. */
+  /** Has an array in the shared memory for the time of a call: a copy, unless it is there anyway. */
   private async staged<T extends NumericArray, R>(
     array: T,
     use: (staged: DenseArray, copyBack: () => T) => Promise<R>,
@@ -274,6 +299,10 @@ export class Communicator {
       throw invalidArgument('Collectives take a Float32Array, Float64Array, Int32Array or Uint8Array.');
     }
     const { byteLength } = array;
+    if (this.heap.holds(array)) {
+      const staged = { type, data: array.byteOffset, elementCount: array.length };
+      return { staged, copyBack: () => array, release: () => undefined };
+    }
     const data = this.heap.allocate(byteLength);
     const staged = { type, data, elementCount: array.length };
     this.view(staged).set(array);
@@ -287,12 +316,14 @@ export class Communicator {
     };
   }
 
-  private view<T extends NumericArray>(
-    { type, data, elementCount }: DenseArray,
-    range?: { start: number; count: number },
-  ): T {
+  private part<T extends NumericArray>(array: T, staged: DenseArray, range: Range): T {
+    const part = this.view<T>(staged, range);
+    return (this.heap.holds(array) ? part : part.slice()) as T;
+  }
+
+  private view<T extends NumericArray>({ type, data, elementCount }: DenseArray, range?: Range): T {
     const { start, count } = range ?? { start: 0, count: elementCount };
-    return arrayOf(type, this.heap.memory.buffer, data + start * ELEMENT_BYTES[type], count) as T;
+    return arrayOf(type, this.heap.buffer, data + start * ELEMENT_BYTES[type], count) as T;
   }
 
   private stagedSparse<R extends Float32Array | Promise<Float32Array>>(

@@ -16,9 +16,23 @@ interface Gap {
  */
 export class SharedHeap {
   readonly memory = new WebAssembly.Memory({ initial: 1, maximum: 65_536, shared: true });
+  /** Those of {@link memory} so far: as it grows it gets new ones, and the old ones stay good. */
+  private readonly buffers = new WeakSet<ArrayBufferLike>();
   /** Ascending, none touching another. */
   private readonly gaps: Gap[] = [];
   private end: Pointer = ALIGNMENT; // so that no block is at 0
+
+  /** The buffer for new views. */
+  get buffer(): ArrayBufferLike {
+    const { buffer } = this.memory;
+    this.buffers.add(buffer);
+    return buffer;
+  }
+
+  /** Whether a view lies in this memory. */
+  holds(view: ArrayBufferView): boolean {
+    return this.buffers.has(view.buffer);
+  }
 
   /** @returns a block of at least so many bytes, aligned to 64, its content undefined. */
   allocate(bytes: number): Pointer {
