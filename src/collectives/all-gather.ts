@@ -1,11 +1,13 @@
-import { type CollectiveCall, SEGMENT_BYTES } from './collective-call';
-import { part } from './chunks';
-import { runPipeline } from './pipeline';
 import { GradringError } from '../errors';
+import type { DataFrame, Side } from '../transport/transport';
+import { part } from './chunks';
+import { type CollectiveCall, SEGMENT_BYTES } from './collective-call';
+import { copyBytes } from './copy-bytes';
+import { runPipeline } from './pipeline';
 
 /**
- * Ring all-gather of one body a rank, whose sizes may differ: every frame is forwarded byte for byte, N − 1 hops in all, so
- * a rank sends each body but its right neighbour's once.
+ * Ring all-gather of one body a rank, whose sizes may differ. Every body goes both ways round, half the ring each, and is
+ * forwarded byte for byte: ⌈(N − 1)/2⌉ hops to the right, ⌊(N − 1)/2⌋ to the left. A rank sends N − 1 bodies in all.
  *
  * @param partCount Into how many frames each body is cut; the same on all ranks.
  * @param receive Is handed the parts of the other ranks' bodies as they come. The bytes are the callee's to keep.
@@ -16,18 +18,27 @@ export async function allGatherParts(
   own: (part: number) => Uint8Array,
   receive: (origin: number, part: number, body: Buffer) => void,
 ): Promise<void> {
-  const waiting: Awaited<ReturnType<CollectiveCall['receive']>>[] = []; // to be forwarded, in order
-  await runPipeline({
-    frameCount: (call.worldSize - 1) * partCount,
-    lead: partCount,
-    send: frame => (frame < partCount ? call.send(frame, own(frame), 'checksum') : call.forward(waiting.shift()!)),
-    receive: async index => {
-      const origin = call.leftBy(1 + Math.floor(index / partCount));
-      const frame = await call.receive(origin, index % partCount);
-      if (index < (call.worldSize - 2) * partCount) waiting.push(frame);
-      receive(origin, index % partCount, frame.body);
-    },
-  });
+  const rightHops = Math.ceil((call.worldSize - 1) / 2);
+  const flow = async (side: Side, hops: number): Promise<void> => {
+    const from = side === 'right' ? 'left' : 'right';
+    const waiting: DataFrame[] = []; // to be forwarded, in order
+    await runPipeline({
+      frameCount: hops * partCount,
+      lead: partCount,
+      send: frame =>
+        frame < partCount
+          ? call.send(frame, own(frame), { side, checksum: true })
+          : call.forward(waiting.shift()!, side),
+      receive: async index => {
+        const distance = 1 + Math.floor(index / partCount);
+        const origin = call.leftBy(side === 'right' ? distance : -distance);
+        const frame = await call.receive(origin, index % partCount, from);
+        if (index < (hops - 1) * partCount) waiting.push(frame);
+        receive(origin, index % partCount, frame.body);
+      },
+    });
+  };
+  await Promise.all([flow('right', rightHops), flow('left', call.worldSize - 1 - rightHops)]);
 }
 
 /** All-gather of small bodies, a frame each. Returns them by rank, this rank's own among them. */
@@ -57,7 +68,7 @@ export async function allGather(
   const byteLengths =
     lengths === 'equal' ? new Array<number>(call.worldSize).fill(own.length) : await allGatherLengths(call, own.length);
   const results = byteLengths.map(byteLength => new Uint8Array(byteLength));
-  results[call.rank]!.set(own);
+  copyBytes(results[call.rank]!, own);
   const partCount = Math.max(1, Math.ceil(Math.max(...byteLengths) / SEGMENT_BYTES));
   const rangeOf = (rank: number, i: number) => part({ start: 0, count: byteLengths[rank]! }, i, partCount);
   const view = (bytes: Uint8Array, { start, count }: { start: number; count: number }) =>
@@ -65,16 +76,17 @@ export async function allGather(
   await allGatherParts(
     call,
     partCount,
-    i => view(own, rangeOf(call.rank, i)).slice(),
+    i => view(own, rangeOf(call.rank, i)),
     (origin, i, body) => {
       const range = rangeOf(origin, i);
       if (body.length !== range.count) {
         const words = `Rank ${origin} sent ${body.length} bytes to an all-gather where ${range.count} are due.`;
         throw new GradringError('ERR_PROTOCOL', words, { rank: origin });
       }
-      results[origin]!.set(body, range.start);
+      copyBytes(results[origin]!.subarray(range.start), body);
     },
   );
+  if (call.worldSize > 1) await call.delivered('right', 'left');
   return results;
 }
 

@@ -1,6 +1,7 @@
 import { GradringError } from '../errors';
 import type { Kernels, Pointer } from '../kernels/kernels';
-import type { DataFrame, Transport } from '../transport/transport';
+import { releaseMemory } from '../transport/release-memory';
+import type { DataFrame, Side, Transport } from '../transport/transport';
 import { type CallFingerprint, checksumOf, describeCall, FrameKind, Operation, protocolError } from '../wire/frame';
 
 /** What the collectives of one rank work with. */
@@ -17,8 +18,7 @@ export interface CollectiveContext {
 export const SEGMENT_BYTES = 256 * 1024;
 
 /**
- * One collective under way: numbers and labels its frames, and checks that what comes from the left belongs to the same
- * call. (Links keep order, so a frame that does not belong shows that ranks called different things.)
+ * One collective under way: numbers and labels its frames, and checks that what comes belongs to the same call. (Links keep order, so a frame that does not belong shows that ranks called different things.)
  */
 export class CollectiveCall {
   private readonly transport: Transport;
@@ -50,32 +50,52 @@ export class CollectiveCall {
     return (((this.rank - distance) % this.worldSize) + this.worldSize) % this.worldSize;
   }
 
-  /** Sends a body of this rank's to the right. It must not be written to any more. */
-  send(part: number, body: Uint8Array, checksum: 'checksum' | 'no checksum' = 'no checksum'): Promise<void> {
+  /**
+   * Sends a body of this rank's. It must not be written to before the neighbour is known to have it; {@link delivered} tells.
+   */
+  send(
+    part: number,
+    body: Uint8Array,
+    { side = 'right', checksum = false }: { side?: Side; checksum?: boolean } = {},
+  ): Promise<void> {
     const header = {
       kind: FrameKind.Data,
       ...this.fingerprint,
       origin: this.rank,
       sequence: this.sequence,
       part,
-      checksum: checksum === 'checksum' ? checksumOf(body) : 0,
+      checksum: checksum ? checksumOf(body) : 0,
     } as const;
-    return this.transport.send(header, body);
+    return this.transport.send(side, header, body);
   }
 
   /** Sends a received frame on, byte for byte. */
-  forward(frame: DataFrame): Promise<void> {
-    return this.transport.forward(frame);
+  forward(frame: DataFrame, side: Side = 'right'): Promise<void> {
+    return this.transport.forward(side, frame);
+  }
+
+  /** Gives back the memory of a received frame that is not forwarded, for the next one; its body is empty after that. */
+  release(frame: DataFrame): void {
+    releaseMemory(frame.body);
   }
 
   /**
-   * The next frame from the left, which must be that part of that rank's body.
+   * Settles when the neighbours that data was sent to say that all of it has come. The last thing to be called, on every rank,
+   * by a collective that sends straight from memory which is then its caller's again.
+   */
+  async delivered(...sides: Side[]): Promise<void> {
+    for (const side of sides) await this.send(0, new Uint8Array(0), { side: side === 'right' ? 'left' : 'right' });
+    for (const side of sides) await this.receive(this.leftBy(side === 'right' ? -1 : 1), 0, side);
+  }
+
+  /**
+   * The next frame from a neighbour, which must be that part of that rank's body.
    *
-   * @throws GradringError `ERR_COLLECTIVE_MISMATCH` or `ERR_MODEL_MISMATCH` if the left neighbour is in another call,
+   * @throws GradringError `ERR_COLLECTIVE_MISMATCH` or `ERR_MODEL_MISMATCH` if the neighbour is in another call,
    *   `ERR_PROTOCOL` if the frame makes no sense.
    */
-  async receive(origin: number, part: number): Promise<DataFrame> {
-    const frame = await this.transport.receive();
+  async receive(origin: number, part: number, side: Side = 'left'): Promise<DataFrame> {
+    const frame = await this.transport.receive(side);
     const { header, body } = frame;
     const mine = this.fingerprint;
     const keys = ['operation', 'elementType', 'reduction', 'elementCount', 'parameter'] as const;
@@ -84,7 +104,7 @@ export class CollectiveCall {
       throw protocolError(
         `is part ${header.part} of rank ${header.origin} where part ${part} of rank ${origin} is due`,
         {
-          rank: this.leftBy(1),
+          rank: this.leftBy(side === 'left' ? 1 : -1),
         },
       );
     }

@@ -1,10 +1,15 @@
 import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
 import { protocolError } from '../wire/frame';
-import { barrier } from './all-gather';
+import type { Side } from '../transport/transport';
+import { allGatherBodies, barrier } from './all-gather';
 import { Chunks, type Range } from './chunks';
-import type { CollectiveCall } from './collective-call';
+import { type CollectiveCall, SEGMENT_BYTES } from './collective-call';
+import { copyBytes, copyOf } from './copy-bytes';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
+
+/** So many bytes take as long as a hop, about (docs/performance.md). */
+const HOP_BYTES = 32 * 1024;
 
 /** An array in the shared memory that a ring collective works on in place. */
 export interface DenseArray {
@@ -17,9 +22,12 @@ export interface DenseArray {
  * Ring all-reduce (Patarasuk and Yuan, 2009), pipelined by segments. For N ranks and n elements: N − 1 steps of
  * reduce-scatter, N − 1 of all-gather, 2(N − 1)/N · n elements sent by each rank, which is the least possible.
  * Chunk c is summed in the order of ranks c + 1, c + 2, …, c and then copied, so all ranks end with the same bits.
+ *
+ * Small arrays are gathered instead, and reduced by every rank; see {@link isSmall}.
  */
 export async function allReduce(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
-  await ringPasses(call, array, operation, 'all-reduce');
+  if (isSmall(call, array)) await reduceGathered(call, array, operation);
+  else await ringPasses(call, array, operation, 'all-reduce');
 }
 
 /** The first half of {@link allReduce}: chunk r of rank r is reduced, the other chunks hold partial results. */
@@ -28,12 +36,14 @@ export async function reduceScatter(
   array: DenseArray,
   operation: ReduceOperation,
 ): Promise<Range> {
-  await ringPasses(call, array, operation, 'reduce-scatter');
+  if (isSmall(call, array)) await reduceGathered(call, array, operation);
+  else await ringPasses(call, array, operation, 'reduce-scatter');
   return new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]).chunk(call.rank);
 }
 
 /**
- * From the root round the ring, segment by segment: N − 1 hops, n elements sent by each rank but the last.
+ * From the root round the ring, segment by segment, n elements sent by each rank but the last. Large arrays take one way, N − 1
+ * hops; small ones both, half the ring each.
  *
  * All ranks meet first. Else the root would send before the others are there to read, up to the end of every buffer, and
  * a link that is not read lets no heartbeat through; and a root would never learn that others named another root.
@@ -41,19 +51,39 @@ export async function reduceScatter(
 export async function broadcast(call: CollectiveCall, array: DenseArray, root: number): Promise<void> {
   if (call.worldSize === 1) return;
   await barrier(call);
+  const small = isSmall(call, array);
+  const hops = call.worldSize - 1;
+  const leftHops = small ? Math.floor(hops / 2) : 0;
+  const distance = (call.rank - root + call.worldSize) % call.worldSize;
+  const ways = [
+    { side: 'right', distance, hops: hops - leftHops },
+    { side: 'left', distance: (call.worldSize - distance) % call.worldSize, hops: leftHops },
+  ] as const;
+  await Promise.all(ways.map(way => passOn(call, array, root, way)));
+  if (!small) await call.delivered('right');
+}
+
+/** One way of a broadcast: to so many ranks on that side of the root. This one is `distance` from it. */
+async function passOn(
+  call: CollectiveCall,
+  array: DenseArray,
+  root: number,
+  { side, distance, hops }: { side: Side; distance: number; hops: number },
+): Promise<void> {
+  if (distance > hops || hops === 0) return;
   const { memory } = call.context;
   const elementBytes = ELEMENT_BYTES[array.type];
   const chunks = new Chunks(array.elementCount, 1, elementBytes);
-  const isLast = call.leftBy(-1) === root;
   for (let segment = 0; segment < chunks.segmentCount; segment++) {
-    const range = chunks.segment(0, segment);
-    if (call.rank === root) {
-      await call.send(segment, copyOut(memory, array, range));
+    const bytes = bytesOf(memory, array, chunks.segment(0, segment));
+    if (distance === 0) {
+      await call.send(segment, isSmall(call, array) ? copyOf(bytes) : bytes, { side });
     } else {
-      const frame = await call.receive(root, segment);
-      if (!isLast) await call.forward(frame);
-      checkLength(frame.body, range.count * elementBytes);
-      new Uint8Array(memory.buffer, array.data + range.start * elementBytes, frame.body.length).set(frame.body);
+      const frame = await call.receive(root, segment, side === 'right' ? 'left' : 'right');
+      if (distance < hops) await call.forward(frame, side);
+      checkLength(frame.body, bytes.length);
+      copyBytes(bytes, frame.body);
+      if (distance === hops) call.release(frame);
     }
   }
 }
@@ -65,8 +95,7 @@ async function ringPasses(
   upTo: 'reduce-scatter' | 'all-reduce',
 ): Promise<void> {
   const { kernels, memory, scratch } = call.context;
-  const elementBytes = ELEMENT_BYTES[array.type];
-  const chunks = new Chunks(array.elementCount, call.worldSize, elementBytes);
+  const chunks = new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]);
   const hops = call.worldSize - 1;
   // In step t chunk rank − 1 − t leaves and chunk rank − 2 − t comes. After N − 1 steps of reducing, this rank has all of
   // chunk `rank`, which is the next to leave: the all-gather goes on with the same numbers.
@@ -76,30 +105,65 @@ async function ringPasses(
   await runPipeline({
     frameCount: (upTo === 'all-reduce' ? 2 : 1) * hops * chunks.segmentCount,
     lead: chunks.segmentCount,
-    send: frame => call.send(frame, copyOut(memory, array, rangeOf(frame, 1))),
+    // Straight from the array. Where a reduced segment comes in, what was sent from there has been received: it is part of the result.
+    send: frame => call.send(frame, bytesOf(memory, array, rangeOf(frame, 1))),
     receive: async frame => {
-      const { start, count } = rangeOf(frame, 2);
-      const { body } = await call.receive(left, frame);
-      checkLength(body, count * elementBytes);
-      const target = array.data + start * elementBytes;
+      const range = rangeOf(frame, 2);
+      const received = await call.receive(left, frame);
+      const { body } = received;
+      const target = bytesOf(memory, array, range);
+      checkLength(body, target.length);
       if (frame < hops * chunks.segmentCount) {
-        new Uint8Array(memory.buffer, scratch, body.length).set(body);
-        kernels.reduce(operation, array.type, target, scratch, count);
+        copyBytes(new Uint8Array(memory.buffer, scratch, body.length), body);
+        kernels.reduce(operation, array.type, target.byteOffset, scratch, range.count);
       } else {
-        new Uint8Array(memory.buffer, target, body.length).set(body);
+        copyBytes(target, body);
       }
+      call.release(received);
     },
   });
+  if (hops > 0) await call.delivered('right');
 }
 
 /**
- * The bytes to send, as a copy: ZeroMQ may still hold a large message when the collective has ended, and the array is
- * then the caller's again.
+ * Whether to gather all arrays rather than to reduce them on their way: ⌈(N − 1)/2⌉ hops instead of 2(N − 1), but
+ * N/2 times the bytes. A hop takes about as long as {@link HOP_BYTES}.
  */
-function copyOut(memory: WebAssembly.Memory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
-  const bytes = new Uint8Array(count * ELEMENT_BYTES[type]);
-  bytes.set(new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], bytes.length));
-  return bytes;
+function isSmall({ worldSize }: CollectiveCall, { type, elementCount }: DenseArray): boolean {
+  const bytes = elementCount * ELEMENT_BYTES[type];
+  const hopsSaved = 2 * (worldSize - 1) - Math.ceil((worldSize - 1) / 2);
+  const bytesMore = (worldSize - 1) * (1 - 2 / worldSize) * bytes;
+  return bytes <= SEGMENT_BYTES && bytesMore <= hopsSaved * HOP_BYTES;
+}
+
+/** Reduces the arrays of all ranks, in the order in which the ring would. */
+async function reduceGathered(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
+  const { worldSize, context } = call;
+  const { kernels, memory, scratch } = context;
+  const elementBytes = ELEMENT_BYTES[array.type];
+  const whole = bytesOf(memory, array, { start: 0, count: array.elementCount });
+  const bodies = await allGatherBodies(call, copyOf(whole));
+  for (const body of bodies) checkLength(body, whole.length);
+  const chunks = new Chunks(array.elementCount, worldSize, elementBytes);
+  for (let chunk = 0; chunk < worldSize; chunk++) {
+    const range = chunks.chunk(chunk);
+    const target = bytesOf(memory, array, range);
+    for (let i = 1; i <= worldSize && range.count > 0; i++) {
+      const from = range.start * elementBytes;
+      const operand = bodies[(chunk + i) % worldSize]!.subarray(from, from + target.length);
+      if (i === 1) {
+        copyBytes(target, operand);
+      } else {
+        copyBytes(new Uint8Array(memory.buffer, scratch, operand.length), operand);
+        kernels.reduce(operation, array.type, target.byteOffset, scratch, range.count);
+      }
+    }
+  }
+}
+
+/** A part of an array, as the bytes that travel. */
+function bytesOf(memory: WebAssembly.Memory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
+  return new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], count * ELEMENT_BYTES[type]);
 }
 
 function checkLength(body: Uint8Array, bytes: number): void {

@@ -50,7 +50,7 @@ export class Link {
 
   /** Binds the end that awaits the neighbour. Returns the endpoint that the neighbour must connect to. */
   static async listen(endpoint: string, options: LinkOptions): Promise<{ link: Link; endpoint: string }> {
-    // sendTimeout 0: this end only sends the rare control frame, and learns from a refusal that the peer is gone.
+    // sendTimeout 0: the queue never fills, so that a refusal tells that the peer is gone.
     const socket = new Pair({ ...socketOptions(options), sendTimeout: 0 });
     try {
       await socket.bind(endpoint);
@@ -190,9 +190,9 @@ export class Link {
 function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParameters<typeof Pair>[0] {
   return {
     ipv6: true, // and IPv4 still
-    // Few messages are queued: the collectives keep a window of their own, and memory must be bounded.
-    sendHighWaterMark: 64,
-    receiveHighWaterMark: 64,
+    // More than ever is on its way at once, which the collectives keep a bound on.
+    sendHighWaterMark: 1024,
+    receiveHighWaterMark: 1024,
     // A last error or goodbye is given a moment to leave, but a dead peer must not hold up the end of the process.
     linger: LINGER_MS,
     reconnectInterval: -1,

@@ -16,24 +16,30 @@ export interface TrafficCount {
   readonly bytesReceived: number;
 }
 
-/** What the collectives need of the network: frames go to the right and come from the left. */
+/** One of a rank's two neighbours. In a ring of two they are the same rank, over two links. */
+export type Side = 'left' | 'right';
+
+/** What the collectives need of the network: frames to and from both neighbours. Each link keeps its order. */
 export interface Transport {
   readonly rank: number;
   readonly worldSize: number;
   readonly traffic: TrafficCount;
   /** Whether the ring has failed. */
   readonly failed: boolean;
-  /** Sends a data frame to the right. Settles when ZeroMQ took it over; the body must not be written to any more. */
-  send(header: DataHeader, body?: Uint8Array): Promise<void>;
-  /** Sends a received frame on to the right, byte for byte. */
-  forward(frame: DataFrame): Promise<void>;
-  /** The next data frame from the left. One call at a time. */
-  receive(): Promise<DataFrame>;
+  /**
+   * Sends a data frame. Settles when ZeroMQ took it over; it reads the body when it likes, so that must not be written to
+   * before the neighbour is known to have it.
+   */
+  send(side: Side, header: DataHeader, body?: Uint8Array): Promise<void>;
+  /** Sends a received frame on, byte for byte. */
+  forward(side: Side, frame: DataFrame): Promise<void>;
+  /** The next data frame from that neighbour. One call at a time a side. */
+  receive(side: Side): Promise<DataFrame>;
   /** Ends the ring with an error, and tells the neighbours, who tell theirs. */
   fail(error: GradringError): void;
   /**
-   * Leaves the ring: says goodbye, unless it has failed, and closes the links when the right neighbour has taken all that was sent
-   * to it, or is gone.
+   * Leaves the ring: says goodbye, unless it has failed, and closes the links when the neighbours have taken all that was sent
+   * to them, or are gone.
    */
   close(): Promise<void>;
 }

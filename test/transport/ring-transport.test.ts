@@ -69,10 +69,12 @@ test('strangers at the ports of the links do not disturb a standing ring', async
   await sleep(600); // longer than a loss takes to be told
   for (let sequence = 0; sequence < 20; sequence++) {
     await Promise.all(
-      ring.map(transport => transport.send({ ...FRAME, sequence, origin: transport.rank }, Buffer.from('body'))),
+      ring.map(transport =>
+        transport.send('right', { ...FRAME, sequence, origin: transport.rank }, Buffer.from('body')),
+      ),
     );
     for (const transport of ring) {
-      const { header, body } = await transport.receive();
+      const { header, body } = await transport.receive('left');
       expect(header).toMatchObject({ sequence, origin: (transport.rank + 2) % 3 });
       expect(String(body)).toBe('body');
     }
@@ -120,7 +122,7 @@ test('a send that waits for a neighbour who is gone fails when the loss is told'
   await Promise.all(ring.map(transport => transport.open()));
   await bound[1]!.link.close(); // without a goodbye, as in a crash: rank 0 has nobody at its right
   await sleep(100); // rank 0 still waits for the last words of rank 1: a send finds no failure, and no receiver
-  const sent = ring[0]!.send({ ...FRAME, sequence: 0, origin: 0 }, Buffer.from('body'));
+  const sent = ring[0]!.send('right', { ...FRAME, sequence: 0, origin: 0 }, Buffer.from('body'));
   await expect(sent).rejects.toMatchObject({ code: 'ERR_PEER_LOST', rank: 1 });
   expect(failures[0]).toMatchObject({ code: 'ERR_PEER_LOST', rank: 1 });
   await Promise.all(ring.map(transport => transport.close()));
