@@ -17,7 +17,7 @@ export class Chunks {
     elementBytes: number,
   ) {
     const largestChunk = Math.ceil(elementCount / chunkCount);
-    this.segmentCount = Math.max(1, Math.ceil((largestChunk * elementBytes) / SEGMENT_BYTES));
+    this.segmentCount = 4*Math.max(1, Math.ceil((largestChunk * elementBytes) / SEGMENT_BYTES/4));
   }
 
   /** Chunk c is the elements from ⌊c·n/N⌋ on: sizes differ by one at most. */

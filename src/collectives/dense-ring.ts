@@ -8,6 +8,8 @@ import { copyBytes, copyOf } from './copy-bytes';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
 
+const BLOCK = 4;
+
 /** So many bytes take as long as a hop, about (docs/performance.md). */
 const HOP_BYTES = 32 * 1024;
 
@@ -99,12 +101,22 @@ async function ringPasses(
   const hops = call.worldSize - 1;
   // In step t chunk rank − 1 − t leaves and chunk rank − 2 − t comes. After N − 1 steps of reducing, this rank has all of
   // chunk `rank`, which is the next to leave: the all-gather goes on with the same numbers.
-  const rangeOf = (frame: number, distance: number): Range =>
-    chunks.segment(call.leftBy(distance + Math.floor(frame / chunks.segmentCount)), frame % chunks.segmentCount);
+  const steps = (upTo === 'all-reduce' ? 2 : 1) * hops;
+  const placeOf = (frame: number): { step: number; segment: number } => {
+    const inBlock = frame % (steps * BLOCK);
+    return {
+      step: Math.floor(inBlock / BLOCK),
+      segment: Math.floor(frame / (steps * BLOCK)) * BLOCK + (inBlock % BLOCK),
+    };
+  };
+  const rangeOf = (frame: number, distance: number): Range => {
+    const { step, segment } = placeOf(frame);
+    return chunks.segment(call.leftBy(distance + step), segment);
+  };
   const left = call.leftBy(1);
   await runPipeline({
-    frameCount: (upTo === 'all-reduce' ? 2 : 1) * hops * chunks.segmentCount,
-    lead: chunks.segmentCount,
+    frameCount: steps * chunks.segmentCount,
+    lead: BLOCK,
     // Straight from the array. Where a reduced segment comes in, what was sent from there has been received: it is part of the result.
     send: frame => call.send(frame, bytesOf(memory, array, rangeOf(frame, 1))),
     receive: async frame => {
@@ -113,7 +125,7 @@ async function ringPasses(
       const { body } = received;
       const target = bytesOf(memory, array, range);
       checkLength(body, target.length);
-      if (frame < hops * chunks.segmentCount) {
+      if (placeOf(frame).step < hops) {
         copyBytes(new Uint8Array(memory.buffer, scratch, body.length), body);
         kernels.reduce(operation, array.type, target.byteOffset, scratch, range.count);
       } else {

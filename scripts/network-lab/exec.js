@@ -1,0 +1,83 @@
+const { randomBytes } = require('node:crypto');
+const { existsSync } = require('node:fs');
+const path = require('node:path');
+const { LabError } = require('./lab-error');
+
+const GRACE_MS = 10_000; // as `gradring run` gives them
+const FAILURE_GRACE_MS = 3_000;
+
+/**
+ * Runs the command in each namespace of the lab at once, or in that of one `rank`, and resolves with the exit code: 0,
+ * else that of the first failure, after which the others are ended. SIGINT, SIGTERM and SIGHUP are passed on.
+ *
+ * @param options.guard The lab's guard, if this process is to take the lab down.
+ */
+async function execute(lab, { command, rank: onlyRank, prefix, masterPort, guard }) {
+  const launcher = requireLauncher();
+  const outputs = new launcher.RankOutputs({ prefix, env: {} }, process.stdout, process.stderr);
+  const ranks = [];
+  const supervisor = new launcher.Supervisor(ranks, { graceMs: GRACE_MS, failureGraceMs: FAILURE_GRACE_MS });
+  const handlers = launcher.FORWARDED_SIGNALS.map(signal => [signal, () => supervisor.receive(signal)]);
+  for (const [signal, handler] of handlers) process.on(signal, handler);
+  try {
+    const common = { ...process.env, ...outputs.colors, ...commonVariables(lab, masterPort) };
+    for (const rank of onlyRank === undefined ? lab.addresses.keys() : [onlyRank]) {
+      const own = command.map(argument => argument.replaceAll('{rank}', rank));
+      ranks.push(
+        new launcher.NamespaceProcess({
+          lab: lab.name,
+          rank,
+          command: own,
+          env: { ...common, RANK: String(rank) },
+          guard,
+        }),
+      );
+    }
+    const relays = ranks.map(rank => outputs.relay(rank));
+    const outcomes = await supervisor.untilAllEnded();
+    await Promise.all(relays);
+    return await conclude(launcher, supervisor, outcomes, outputs);
+  } finally {
+    for (const rank of ranks) rank.kill();
+    for (const [signal, handler] of handlers) process.off(signal, handler);
+    await outputs.close();
+  }
+}
+
+/** To its own processes each namespace is a host, with one rank. */
+function commonVariables({ addresses }, masterPort) {
+  return {
+    WORLD_SIZE: String(addresses.length),
+    LOCAL_RANK: '0',
+    LOCAL_WORLD_SIZE: '1',
+    MASTER_ADDR: addresses[0],
+    MASTER_PORT: String(masterPort),
+    GRADRING_RUN_ID: process.env.GRADRING_RUN_ID || randomBytes(16).toString('hex'),
+  };
+}
+
+async function conclude(launcher, { rootCause, interruptedBy }, outcomes, outputs) {
+  const { describeFailure, describeInterruption, signalExitCode } = launcher;
+  if (rootCause !== undefined) {
+    await outputs.say(describeFailure(rootCause, outcomes, outputs.lastWords(rootCause.rank)));
+    return rootCause.exitCode ?? signalExitCode(rootCause.signal);
+  }
+  if (interruptedBy === undefined) return 0;
+  await outputs.say([describeInterruption(interruptedBy, outcomes)]);
+  return outcomes.every(({ exitCode }) => exitCode === 0) ? 0 : signalExitCode(interruptedBy);
+}
+
+/** What the launcher of ranks on one host has for this. It is there once gradring is built. */
+function requireLauncher() {
+  const launcher = path.join(__dirname, '../../dist/launcher');
+  if (!existsSync(launcher)) throw new LabError('gradring is not built yet: run `npm run build` first.');
+  return {
+    ...require(path.join(launcher, 'rank-outputs')),
+    ...require(path.join(launcher, 'signals')),
+    ...require(path.join(launcher, 'summary')),
+    ...require(path.join(launcher, 'supervisor')),
+    ...require('./namespace-process'),
+  };
+}
+
+module.exports = { execute, requireLauncher };

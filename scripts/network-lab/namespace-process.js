@@ -1,0 +1,41 @@
+const { spawn } = require('node:child_process');
+const { signalGroup, signalProcess } = require('../../dist/launcher/signals');
+const { rankName } = require('./names');
+
+/**
+ * A command in a rank's namespace, with what the launcher's supervisor and outputs want of a rank: `rank`, `pid`,
+ * `stdout`, `stderr`, `ended`, `signal`, `kill`. It leads a process group of its own, which ends with it.
+ */
+class NamespaceProcess {
+  constructor({ lab, rank, command, env, guard }) {
+    const startedAt = performance.now();
+    this.rank = rank;
+    // Until it is inside, where it can be found and ended, the guard waits for it (see Guard); then it lets go.
+    const inside = ['sh', '-c', 'exec "$@" 3>&-', 'sh', ...command];
+    this.child = spawn('ip', ['netns', 'exec', rankName(lab, rank), ...inside], {
+      env,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe', ...(guard ? [guard.pipe] : [])],
+    });
+    const { pid, stdout, stderr } = this.child;
+    Object.assign(this, { pid, stdout, stderr, running: true });
+    this.ended = new Promise((resolve, reject) => {
+      this.child.once('error', reject);
+      this.child.once('exit', (exitCode, signal) => {
+        this.running = false;
+        signalGroup(pid, 'SIGKILL');
+        resolve({ rank, pid, exitCode, signal, afterMs: performance.now() - startedAt });
+      });
+    });
+  }
+
+  signal(signal) {
+    if (this.running) signalProcess(this.pid, signal);
+  }
+
+  kill() {
+    if (this.running) signalGroup(this.pid, 'SIGKILL');
+  }
+}
+
+module.exports = { NamespaceProcess };

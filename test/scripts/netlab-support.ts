@@ -1,0 +1,77 @@
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { cleanUp, Program, ROOT } from '../launcher/support';
+
+export const NETLAB = path.join(ROOT, 'scripts/netlab');
+
+const labs = new Set<string>();
+
+/** Why no lab can be made here, or undefined. Containers often have a root that may not make namespaces. */
+function whyNoLab(): string | undefined {
+  if (process.platform !== 'linux') return 'network labs need Linux';
+  if (process.getuid!() !== 0) return 'network labs need root';
+  const name = `probe-${process.pid}`;
+  const made = spawnSync('ip', ['netns', 'add', name], { encoding: 'utf8' });
+  if (made.error !== undefined) return 'network labs need iproute2';
+  if (made.status !== 0) return `no network namespace can be made here: ${made.stderr.trim()}`;
+  spawnSync('ip', ['netns', 'delete', name]);
+  return undefined;
+}
+
+/** `describe` for tests that make labs; where none can be made they are skipped, and the reason is said. */
+export function describeLab(name: string, tests: () => void): void {
+  const reason = whyNoLab();
+  if (reason === undefined) return describe(name, tests);
+  process.stderr.write(`${name}: tests skipped, ${reason}.\n`);
+  describe.skip(name, tests);
+}
+
+/** A lab's name that no other test process uses, for {@link removeLabs}. `last` is one character. */
+export function ownLab(last: string): string {
+  const lab = `t${process.pid.toString(36)}${last}`;
+  labs.add(lab);
+  return lab;
+}
+
+/** Ends what a test left running, and removes its labs. */
+export async function removeLabs(): Promise<void> {
+  await cleanUp();
+  for (const lab of labs) spawnSync(process.execPath, [NETLAB, 'down', '--name', lab]);
+  labs.clear();
+}
+
+export function netlab(...args: string[]): Program {
+  return netlabWith({}, ...args);
+}
+
+/** {@link netlab} with variables in its environment. */
+export function netlabWith(env: NodeJS.ProcessEnv, ...args: string[]): Program {
+  return new Program([NETLAB, ...args], env);
+}
+
+/** Runs netlab to its end. */
+export async function finished(...args: string[]) {
+  const program = netlab(...args);
+  const { exitCode } = await program.exited;
+  return { exitCode, stdout: program.stdout, stderr: program.stderr };
+}
+
+/** Namespaces and interfaces that bear the name of the lab. */
+export function partsOf(lab: string): string[] {
+  const list = (folder: string) => readdirSync(folder).filter(name => new RegExp(`^nl-${lab}(-|$)`).test(name));
+  return [...list('/var/run/netns').map(name => `namespace ${name}`), ...list('/sys/class/net')];
+}
+
+/** What a command on this host prints, as JSON. */
+export function json<T>(command: string, ...args: string[]): T {
+  return JSON.parse(spawnSync(command, args, { encoding: 'utf8' }).stdout) as T;
+}
+
+/** The objects that ranks printed, one in a line, by rank. */
+export function printed<T>(stdout: string): T[] {
+  const objects: T[] = [];
+  for (const [, rank, text] of stdout.matchAll(/^\[(\d+)\] (\{.*\})$/gm))
+    objects[Number(rank)] = JSON.parse(text!) as T;
+  return objects;
+}
