@@ -2,7 +2,7 @@ import { GradringError } from '../errors';
 import type { DataFrame, Side } from '../transport/transport';
 import { part } from './chunks';
 import { type CollectiveCall, SEGMENT_BYTES } from './collective-call';
-import { copyBytes } from './copy-bytes';
+import { copyBytes } from '../transport/copy-bytes';
 import { runPipeline } from './pipeline';
 
 /**

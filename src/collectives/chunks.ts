@@ -6,9 +6,15 @@ export interface Range {
   readonly count: number;
 }
 
+/** So many segments of each chunk go round together. */
+export const BLOCK_SEGMENTS = 4;
+
 /** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */
 export class Chunks {
-  /** Segments of each chunk. All chunks have as many, so that every rank sends as many frames; some may be empty. */
+  /**
+   * Segments of each chunk, a multiple of {@link BLOCK_SEGMENTS} or fewer. All chunks have as many, so that every rank sends as
+   * many frames; some may be empty.
+   */
   readonly segmentCount: number;
 
   constructor(
@@ -17,7 +23,8 @@ export class Chunks {
     elementBytes: number,
   ) {
     const largestChunk = Math.ceil(elementCount / chunkCount);
-    this.segmentCount = 4*Math.max(1, Math.ceil((largestChunk * elementBytes) / SEGMENT_BYTES/4));
+    const segments = Math.max(1, Math.ceil((largestChunk * elementBytes) / SEGMENT_BYTES));
+    this.segmentCount = segments < BLOCK_SEGMENTS ? segments : Math.ceil(segments / BLOCK_SEGMENTS) * BLOCK_SEGMENTS;
   }
 
   /** Chunk c is the elements from ⌊c·n/N⌋ on: sizes differ by one at most. */

@@ -1,7 +1,7 @@
 import { GradringError } from '../errors';
 import type { Kernels, Pointer } from '../kernels/kernels';
-import { releaseMemory } from '../transport/release-memory';
-import type { DataFrame, Side, Transport } from '../transport/transport';
+import { SLOT_BYTES } from '../transport/slots';
+import type { DataFrame, SendOptions, Side, Transport } from '../transport/transport';
 import { type CallFingerprint, checksumOf, describeCall, FrameKind, Operation, protocolError } from '../wire/frame';
 
 /** What the collectives of one rank work with. */
@@ -15,7 +15,7 @@ export interface CollectiveContext {
 }
 
 /** Large arrays travel in segments of at most this: small enough for the cache, large enough to hide the cost of a frame. */
-export const SEGMENT_BYTES = 256 * 1024;
+export const SEGMENT_BYTES = SLOT_BYTES;
 
 /**
  * One collective under way: numbers and labels its frames, and checks that what comes belongs to the same call. (Links keep order, so a frame that does not belong shows that ranks called different things.)
@@ -56,7 +56,7 @@ export class CollectiveCall {
   send(
     part: number,
     body: Uint8Array,
-    { side = 'right', checksum = false }: { side?: Side; checksum?: boolean } = {},
+    { side = 'right', checksum = false, bulk = false }: { side?: Side; checksum?: boolean } & SendOptions = {},
   ): Promise<void> {
     const header = {
       kind: FrameKind.Data,
@@ -66,17 +66,12 @@ export class CollectiveCall {
       part,
       checksum: checksum ? checksumOf(body) : 0,
     } as const;
-    return this.transport.send(side, header, body);
+    return this.transport.send(side, header, body, { bulk });
   }
 
   /** Sends a received frame on, byte for byte. */
   forward(frame: DataFrame, side: Side = 'right'): Promise<void> {
     return this.transport.forward(side, frame);
-  }
-
-  /** Gives back the memory of a received frame that is not forwarded, for the next one; its body is empty after that. */
-  release(frame: DataFrame): void {
-    releaseMemory(frame.body);
   }
 
   /**

@@ -2,13 +2,14 @@ import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
 import { protocolError } from '../wire/frame';
 import type { Side } from '../transport/transport';
 import { allGatherBodies, barrier } from './all-gather';
-import { Chunks, type Range } from './chunks';
+import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
 import { type CollectiveCall, SEGMENT_BYTES } from './collective-call';
-import { copyBytes, copyOf } from './copy-bytes';
+import { copyBytes, copyOf } from '../transport/copy-bytes';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
 
-const BLOCK = 4;
+/** What is received is reduced by pieces that the first caches hold. */
+const PIECE_BYTES = 64 * 1024;
 
 /** So many bytes take as long as a hop, about (docs/performance.md). */
 const HOP_BYTES = 32 * 1024;
@@ -83,9 +84,9 @@ async function passOn(
     } else {
       const frame = await call.receive(root, segment, side === 'right' ? 'left' : 'right');
       if (distance < hops) await call.forward(frame, side);
-      checkLength(frame.body, bytes.length);
-      copyBytes(bytes, frame.body);
-      if (distance === hops) call.release(frame);
+      checkLength(frame.bodyBytes, bytes.length);
+      frame.copyTo(bytes);
+      if (distance === hops) frame.release();
     }
   }
 }
@@ -97,41 +98,40 @@ async function ringPasses(
   upTo: 'reduce-scatter' | 'all-reduce',
 ): Promise<void> {
   const { kernels, memory, scratch } = call.context;
-  const chunks = new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]);
+  const elementBytes = ELEMENT_BYTES[array.type];
+  const chunks = new Chunks(array.elementCount, call.worldSize, elementBytes);
   const hops = call.worldSize - 1;
   // In step t chunk rank − 1 − t leaves and chunk rank − 2 − t comes. After N − 1 steps of reducing, this rank has all of
   // chunk `rank`, which is the next to leave: the all-gather goes on with the same numbers.
   const steps = (upTo === 'all-reduce' ? 2 : 1) * hops;
-  const placeOf = (frame: number): { step: number; segment: number } => {
-    const inBlock = frame % (steps * BLOCK);
-    return {
-      step: Math.floor(inBlock / BLOCK),
-      segment: Math.floor(frame / (steps * BLOCK)) * BLOCK + (inBlock % BLOCK),
-    };
-  };
+  // A few segments of each chunk take all their steps before the next: what was just received is sent while the cache has it.
+  const block = Math.min(BLOCK_SEGMENTS, chunks.segmentCount);
+  const stepOf = (frame: number): number => Math.floor(frame / block) % steps;
   const rangeOf = (frame: number, distance: number): Range => {
-    const { step, segment } = placeOf(frame);
-    return chunks.segment(call.leftBy(distance + step), segment);
+    const segment = Math.floor(frame / (steps * block)) * block + (frame % block);
+    return chunks.segment(call.leftBy(distance + stepOf(frame)), segment);
   };
   const left = call.leftBy(1);
   await runPipeline({
     frameCount: steps * chunks.segmentCount,
-    lead: BLOCK,
+    lead: block,
     // Straight from the array. Where a reduced segment comes in, what was sent from there has been received: it is part of the result.
-    send: frame => call.send(frame, bytesOf(memory, array, rangeOf(frame, 1))),
+    send: frame => call.send(frame, bytesOf(memory, array, rangeOf(frame, 1)), { bulk: true }),
     receive: async frame => {
       const range = rangeOf(frame, 2);
       const received = await call.receive(left, frame);
-      const { body } = received;
       const target = bytesOf(memory, array, range);
-      checkLength(body, target.length);
-      if (placeOf(frame).step < hops) {
-        copyBytes(new Uint8Array(memory.buffer, scratch, body.length), body);
-        kernels.reduce(operation, array.type, target.byteOffset, scratch, range.count);
+      checkLength(received.bodyBytes, target.length);
+      if (stepOf(frame) >= hops) {
+        received.copyTo(target);
       } else {
-        copyBytes(target, body);
+        for (let start = 0; start < target.length; start += PIECE_BYTES) {
+          const bytes = Math.min(PIECE_BYTES, target.length - start);
+          received.copyTo(new Uint8Array(memory.buffer, scratch, bytes), start);
+          kernels.reduce(operation, array.type, target.byteOffset + start, scratch, bytes / elementBytes);
+        }
       }
-      call.release(received);
+      received.release();
     },
   });
   if (hops > 0) await call.delivered('right');
@@ -155,7 +155,7 @@ async function reduceGathered(call: CollectiveCall, array: DenseArray, operation
   const elementBytes = ELEMENT_BYTES[array.type];
   const whole = bytesOf(memory, array, { start: 0, count: array.elementCount });
   const bodies = await allGatherBodies(call, copyOf(whole));
-  for (const body of bodies) checkLength(body, whole.length);
+  for (const body of bodies) checkLength(body.length, whole.length);
   const chunks = new Chunks(array.elementCount, worldSize, elementBytes);
   for (let chunk = 0; chunk < worldSize; chunk++) {
     const range = chunks.chunk(chunk);
@@ -178,6 +178,6 @@ function bytesOf(memory: WebAssembly.Memory, { type, data }: DenseArray, { start
   return new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], count * ELEMENT_BYTES[type]);
 }
 
-function checkLength(body: Uint8Array, bytes: number): void {
-  if (body.length !== bytes) throw protocolError(`holds ${body.length} bytes where ${bytes} are due`);
+function checkLength(bytes: number, due: number): void {
+  if (bytes !== due) throw protocolError(`holds ${bytes} bytes where ${due} are due`);
 }

@@ -1,11 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { GradringError } from '../errors';
 import { addressForPeers, hostId } from '../rendezvous/host-identity';
 import { rendezvous } from '../rendezvous/rendezvous';
 import { Link } from '../transport/link';
 import { RingTransport } from '../transport/ring-transport';
+import { Slots } from '../transport/slots';
 import { SoloTransport, type Transport } from '../transport/transport';
 import type { ConnectOptions } from './connect-options';
 
@@ -20,6 +21,8 @@ export async function formRing(options: ConnectOptions, onFailure: (error: Gradr
   let left: Link | undefined;
   let right: Link | undefined;
   let socketDirectory: string | undefined;
+  let fromLeft: Slots | undefined;
+  let toRight: Slots | undefined;
   try {
     const { ringId, endpoints } = await rendezvous(
       { rank, worldSize, masterAddr, masterPort, runId, hostId: hostId(), timeoutMs: connectTimeoutMs },
@@ -29,6 +32,7 @@ export async function formRing(options: ConnectOptions, onFailure: (error: Gradr
         if (options.transport === 'ipc' || (options.transport === 'auto' && leftHost === hostIds[rank])) {
           socketDirectory = mkdtempSync(join(socketParent(), 'gradring-')); // mode 0700
           endpoint = `ipc://${socketDirectory}/left`;
+          fromLeft = Slots.create(slotsPath(endpoint));
         } else {
           const address = leftHost === hostIds[rank] ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
           endpoint = `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
@@ -38,13 +42,18 @@ export async function formRing(options: ConnectOptions, onFailure: (error: Gradr
         return listening.endpoint;
       },
     );
-    right = Link.connect(endpoints[(rank + 1) % worldSize]!, options);
-    const place = { ringId, generation: 0, rank, worldSize, addresses: endpoints };
+    const rightEndpoint = endpoints[(rank + 1) % worldSize]!;
+    right = Link.connect(rightEndpoint, options);
+    if (rightEndpoint.startsWith('ipc:')) toRight = Slots.open(slotsPath(rightEndpoint));
+    const slots = { left: fromLeft, right: toRight };
+    const place = { ringId, generation: 0, rank, worldSize, addresses: endpoints, slots };
     const transport = new RingTransport(place, left!, right, onFailure);
     await within(connectTimeoutMs, transport.open(), rank);
     return transport;
   } catch (error) {
     await Promise.all([left?.close(), right?.close()]);
+    fromLeft?.close();
+    toRight?.close();
     throw error;
   } finally {
     // The neighbour is connected: nobody needs the socket's file any more, and nothing is left behind by a kill.
@@ -52,10 +61,32 @@ export async function formRing(options: ConnectOptions, onFailure: (error: Gradr
   }
 }
 
-/** The folder for temporary files, unless its name is too long for the address of a unix socket (108 bytes). */
+/**
+ * Memory, where there is a folder for that, for the file beside the socket. Else that for temporary files, unless its name is too long for the
+ * address of a unix socket (108 bytes).
+ */
 function socketParent(): string {
+  if (isWritable(MEMORY)) return MEMORY;
   const parent = tmpdir();
   return parent.length + '/gradring-XXXXXX/left'.length < 100 ? parent : '/tmp';
+}
+
+/** Of Linux. */
+const MEMORY = '/dev/shm';
+
+function isWritable(directory: string): boolean {
+  try {
+    accessSync(directory, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The file of {@link Slots} beside a socket; undefined on a disk, which is no place for it. */
+function slotsPath(endpoint: string): string | undefined {
+  const directory = dirname(endpoint.slice('ipc://'.length));
+  return directory.startsWith(`${MEMORY}/`) ? join(directory, 'slots') : undefined;
 }
 
 async function within(timeoutMs: number, opened: Promise<void>, rank: number): Promise<void> {

@@ -10,13 +10,17 @@ import {
 } from '../wire/frame';
 import { Inbox } from './inbox';
 import type { Link, Message } from './link';
-import type { DataFrame, Side, TrafficCount, Transport } from './transport';
+import { ReceivedFrame } from './received-frame';
+import type { Slots } from './slots';
+import type { DataFrame, SendOptions, Side, TrafficCount, Transport } from './transport';
 
 /** This rank's place, and how to name its neighbours in errors. */
 export interface RingPlace extends RingIdentity {
   readonly rank: number;
   /** Host and endpoint of each rank, for the words of errors. */
   readonly addresses: readonly string[];
+  /** The files that large bodies go by: to the right, and from the left. */
+  readonly slots?: { readonly left: Slots | undefined; readonly right: Slots | undefined };
 }
 
 const SIDES = ['left', 'right'] as const;
@@ -80,8 +84,11 @@ export class RingTransport implements Transport {
     await this.greeted.right.promise;
   }
 
-  send(side: Side, header: DataHeader, body?: Uint8Array): Promise<void> {
-    return this.sendParts(side, body === undefined ? [this.encode(header)] : [this.encode(header), body]);
+  send(side: Side, header: DataHeader, body: Uint8Array, { bulk = false }: SendOptions = {}): Promise<void> {
+    const place = bulk && side === 'right' ? this.place.slots?.right?.fill(body) : undefined;
+    if (place === undefined) return this.sendParts(side, [this.encode(header), body]);
+    this.bytesSent += body.length;
+    return this.sendParts(side, [this.encode({ ...header, inSlot: true }), place]);
   }
 
   forward(side: Side, frame: DataFrame): Promise<void> {
@@ -131,6 +138,7 @@ export class RingTransport implements Transport {
     await Promise.race([Promise.all(SIDES.map(side => this.finished[side].promise)), late]);
     clearTimeout(timer);
     await Promise.all([this.left.close(), this.right.close()]);
+    for (const side of SIDES) this.place.slots?.[side]?.close();
   }
 
   private encode(header: Header): Uint8Array {
@@ -199,7 +207,9 @@ export class RingTransport implements Transport {
         return;
       case FrameKind.Data:
         if (this.failure === undefined) {
-          this.inboxes[side].put({ header, body: message[1] ?? Buffer.alloc(0), message });
+          const frame = new ReceivedFrame(header, message, side === 'left' ? this.place.slots?.left : undefined);
+          if (header.inSlot) this.bytesReceived += frame.bodyBytes;
+          this.inboxes[side].put(frame);
         }
     }
   }

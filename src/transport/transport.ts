@@ -5,9 +5,21 @@ import type { Message } from './link';
 /** A received data frame. */
 export interface DataFrame {
   readonly header: DataHeader;
+  /** The body; of one that was sent with {@link SendOptions.bulk} {@link copyTo} alone gives it. */
   readonly body: Buffer;
+  readonly bodyBytes: number;
   /** The message as it came, for {@link Transport.forward}. */
   readonly message: Message;
+  /** Fills `target` with what the body has from that byte on. */
+  copyTo(target: Uint8Array, start?: number): void;
+  /** Frees the body's memory for the next. Not for frames that are forwarded. */
+  release(): void;
+}
+
+/** How to send a body. */
+export interface SendOptions {
+  /** It may go by the file in memory that neighbours on one host share: nobody forwards it, and the receiver uses `copyTo` and `release`. */
+  readonly bulk?: boolean;
 }
 
 /** Bytes handed to and taken from the sockets since the ring formed: headers and bodies, without ZeroMQ's framing. */
@@ -30,7 +42,7 @@ export interface Transport {
    * Sends a data frame. Settles when ZeroMQ took it over; it reads the body when it likes, so that must not be written to
    * before the neighbour is known to have it.
    */
-  send(side: Side, header: DataHeader, body?: Uint8Array): Promise<void>;
+  send(side: Side, header: DataHeader, body: Uint8Array, options?: SendOptions): Promise<void>;
   /** Sends a received frame on, byte for byte. */
   forward(side: Side, frame: DataFrame): Promise<void>;
   /** The next data frame from that neighbour. One call at a time a side. */

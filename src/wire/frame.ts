@@ -9,7 +9,7 @@ import { Operation } from './generated/operation';
 export { FrameKind, Operation };
 
 /** Counted up with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 2;
+export const PROTOCOL_VERSION = 3;
 
 /** The wire's numbers of the element types: the position in this list. */
 export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;
@@ -41,6 +41,8 @@ export interface DataHeader extends CallFingerprint {
   readonly origin: number;
   /** CRC-32 of the body, or 0 for bodies without one. */
   readonly checksum: number;
+  /** Whether the body only tells where in the link's shared file the real one lies. */
+  readonly inSlot?: boolean;
 }
 
 /** Any frame's first part, decoded and checked. */
@@ -79,7 +81,7 @@ export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
       data?.operation ?? Operation.None,
       ELEMENT_TYPES.indexOf(data?.elementType ?? 'none'),
       REDUCTIONS.indexOf(data?.reduction ?? 'none'),
-      0,
+      data?.inSlot === true ? 1 : 0,
     ),
   );
   if (text !== 0) FrameTable.addText(builder, text);
@@ -138,6 +140,7 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
         elementCount,
         parameter: header.parameter(),
         checksum: header.checksum(),
+        inSlot: header.inSlot() === 1,
       };
     }
     default:
