@@ -1,7 +1,8 @@
 import { decodeGradientPayload, type ReceivedPayload } from '../wire/gradient-payload';
 import { allGatherParts } from './all-gather';
+import { blaming } from './blame';
 import type { CollectiveCall } from './collective-call';
-import { blaming, type SummedPart, sumPayloads } from './sum-payloads';
+import { type SummedPart, sumPayloads } from './sum-payloads';
 
 /** The tensors in one memory, which travel as one frame of each rank. The codec's format is that of all ranks. */
 export interface SparsePart extends SummedPart {

@@ -10,8 +10,8 @@ import type { Pointer } from '../kernels/kernels';
 /** The most that one arena may hold: what 32-bit pointers reach. */
 export const MAX_ARENA_BYTES = 2 ** 32;
 
-/** Room for two million entries of other ranks: at density 0.001 those of 80 ranks of a model of 25 million parameters. */
-const MAX_GATHERED_BYTES = 16 * 2 ** 20;
+/** Room for the decoders of some 200 ranks. */
+const MAX_DECODER_BYTES = 16 * 2 ** 20;
 
 /** A variable whose gradient is exchanged. */
 export interface VariableShape {
@@ -116,12 +116,12 @@ function bytesOf(need: Need): number {
   return 3 * need.regionBytes + need.indexBytes + need.valueBytes + align(workspaceBytes(need));
 }
 
-/** Selection, coding with the entries that are gathered from several ranks, and the dense collectives use it by turns. */
+/** Selection, coding with the decoders of several ranks side by side, and the dense collectives use it by turns. */
 function workspaceBytes({ regionBytes, largestSparse }: Need): number {
-  const gathered = largestSparse === 0 ? 0 : Math.min(MAX_GATHERED_BYTES, regionBytes / 8);
+  const decoders = largestSparse === 0 ? 0 : Math.min(MAX_DECODER_BYTES, regionBytes / 8);
   return Math.max(
     SEGMENT_BYTES,
-    GradientCodec.workspaceBytes + gathered,
+    GradientCodec.workspaceBytes + decoders,
     TensorCompressor.workspaceBytes(largestSparse),
   );
 }

@@ -1,8 +1,9 @@
 import type { Kernels, Pointer } from '../kernels/kernels';
-import { BIT_STREAM_BYTES, BitReader, BitWriter, BLOCK_ENTRIES } from './bit-stream';
-import { blockCount, decodeIndices, encodeIndices } from './index-codec';
-import { decodeValues, encodeValues } from './value-codec';
-import { LEVELS_BYTES, quantizationOf, readQuantization, type ValueFormat } from './value-format';
+import { BIT_STREAM_BYTES, BitWriter, BLOCK_ENTRIES } from './bit-stream';
+import { GradientDecoder } from './gradient-decoder';
+import { blockCount, encodeIndices } from './index-codec';
+import { encodeValues } from './value-codec';
+import { LEVELS_BYTES, quantizationOf, type ValueFormat } from './value-format';
 
 /** What both ends know of a tensor. */
 export interface CodedTensor {
@@ -47,15 +48,14 @@ const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
  */
 export class GradientCodec {
   /** Bytes of workspace. */
-  static readonly workspaceBytes = 2 * align(BIT_STREAM_BYTES) + 3 * ARRAY_BYTES + align(LEVELS_BYTES);
+  static readonly workspaceBytes = Math.max(
+    2 * align(BIT_STREAM_BYTES) + ARRAY_BYTES + align(LEVELS_BYTES),
+    GradientDecoder.workspaceBytes,
+  );
 
-  private readonly indexWindow: Pointer;
-  private readonly valueWindow: Pointer;
   private readonly indexWriter: BitWriter;
   private readonly valueWriter: BitWriter;
   private readonly symbols: Pointer;
-  private readonly indices: Pointer;
-  private readonly values: Pointer;
   private readonly levels: Pointer;
 
   /**
@@ -66,16 +66,13 @@ export class GradientCodec {
     private readonly kernels: Kernels,
     private readonly memory: WebAssembly.Memory,
     readonly format: ValueFormat,
-    workspace: Pointer,
+    private readonly workspace: Pointer,
   ) {
-    this.indexWindow = workspace;
-    this.valueWindow = this.indexWindow + align(BIT_STREAM_BYTES);
-    this.symbols = this.valueWindow + align(BIT_STREAM_BYTES);
-    this.indices = this.symbols + ARRAY_BYTES;
-    this.values = this.indices + ARRAY_BYTES;
-    this.levels = this.values + ARRAY_BYTES;
-    this.indexWriter = new BitWriter(kernels, memory, this.indexWindow);
-    this.valueWriter = new BitWriter(kernels, memory, this.valueWindow);
+    const valueWindow = workspace + align(BIT_STREAM_BYTES);
+    this.symbols = valueWindow + align(BIT_STREAM_BYTES);
+    this.levels = this.symbols + ARRAY_BYTES;
+    this.indexWriter = new BitWriter(kernels, memory, workspace);
+    this.valueWriter = new BitWriter(kernels, memory, valueWindow);
   }
 
   /** The streams of these tensors, valid until the next call. */
@@ -110,29 +107,27 @@ export class GradientCodec {
    * @throws ERR_PROTOCOL where they hold something else than these tensors. The visitor has seen what stood before.
    */
   decode(streams: GradientStreams, tensors: readonly CodedTensor[], visit: (entries: DecodedEntries) => void): void {
-    const { kernels, memory, format, symbols, indices, values, levels } = this;
-    const indexReader = new BitReader(kernels, memory, this.indexWindow, streams.indices);
-    const valueReader = new BitReader(kernels, memory, this.valueWindow, streams.values);
-    tensors.forEach(({ elementCount, count }, tensor) => {
-      if (count === 0) return;
-      valueReader.startBlock();
-      const quantization = readQuantization(memory, format, levels, valueReader);
-      const whole = count === elementCount;
-      let next = 0;
-      for (let done = 0; done < count; done += BLOCK_ENTRIES) {
-        const block = { elementCount, first: next, left: count - done };
-        const entries = blockCount(block);
-        if (!whole) {
-          indexReader.startBlock();
-          next = decodeIndices(kernels, block, indexReader, symbols, indices);
-        }
-        valueReader.startBlock();
-        decodeValues(kernels, valueReader, entries, quantization, symbols, values);
-        visit({ tensor, count: entries, first: done, indices: whole ? undefined : indices, values });
+    const decoder = this.decoderOf(streams);
+    tensors.forEach((coded, tensor) => {
+      decoder.startTensor(coded);
+      const indices = coded.count === coded.elementCount ? undefined : decoder.indices;
+      for (let first = 0; first < coded.count;) {
+        const count = decoder.readBlock();
+        visit({ tensor, count, first, indices, values: decoder.values });
+        first += count;
       }
     });
-    indexReader.finish();
-    valueReader.finish();
+    decoder.finish();
+  }
+
+  /**
+   * Reads streams of this format that came from outside.
+   *
+   * @param workspace {@link GradientDecoder.workspaceBytes}, 16-byte aligned; the codec's own if there is none given.
+   */
+  decoderOf(streams: GradientStreams, workspace = this.workspace): GradientDecoder {
+    const { kernels, memory, format } = this;
+    return new GradientDecoder({ kernels, memory, workspace }, format, streams);
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { type BitReader, type BitWriter, BLOCK_ENTRIES, malformed } from './bit-stream';
+import type { RicePair } from './rice-pair';
 import { bitWidth, riceParameter } from './rice-parameter';
 
 /**
@@ -145,28 +146,13 @@ function clusterParameters(
 }
 
 /**
- * Reads a block of indices: ascending, none below `first`, all below elementCount, and room behind them for those that
- * are left. Returns the index after the last.
+ * Reads the gaps of a block, of which those in Rice code may wait in `codes`.
  *
- * @throws ERR_PROTOCOL if the stream holds none such.
+ * @throws ERR_PROTOCOL if the stream ends first, or holds no gaps.
  */
-export function decodeIndices(
-  kernels: Kernels,
-  block: IndexBlock,
-  reader: BitReader,
-  gaps: Pointer,
-  indices: Pointer,
-): number {
+export function readGaps(kernels: Kernels, block: IndexBlock, reader: BitReader, codes: RicePair, gaps: Pointer): void {
   const { elementCount, first, left } = block;
   const count = blockCount(block);
-  decodeGaps(kernels, block, count, reader, gaps);
-  const next = kernels.indicesOf(gaps, count, first, elementCount, indices);
-  if (next === -1 || left - count > elementCount - next) throw malformed('holds an index past the end of its tensor');
-  return next;
-}
-
-function decodeGaps(kernels: Kernels, block: IndexBlock, count: number, reader: BitReader, gaps: Pointer): void {
-  const { elementCount, first, left } = block;
   const places = elementCount - first;
   if (left === places) {
     kernels.unpackBits(gaps, count, 0, reader.at); // zeros
@@ -176,7 +162,7 @@ function decodeGaps(kernels: Kernels, block: IndexBlock, count: number, reader: 
   switch (code) {
     case IndexCode.Rice: {
       const parameter = reader.read(PARAMETER_BITS);
-      reader.advance(kernels.riceDecode(gaps, count, parameter, reader.at, reader.until));
+      codes.read(gaps, count, parameter, reader);
       return;
     }
     case IndexCode.Clusters: {
@@ -203,6 +189,20 @@ function decodeGaps(kernels: Kernels, block: IndexBlock, count: number, reader: 
       kernels.unpackBits(gaps, count, width, from);
     }
   }
+}
+
+/**
+ * Turns the gaps of a block into indices, in place: ascending, none below `first`, all below elementCount, and room behind them
+ * for those that are left. Returns the index after the last.
+ *
+ * @throws ERR_PROTOCOL if they would not be so.
+ */
+export function finishIndices(kernels: Kernels, block: IndexBlock, gaps: Pointer): number {
+  const { elementCount, first, left } = block;
+  const count = blockCount(block);
+  const next = kernels.indicesOf(gaps, count, first, elementCount, gaps);
+  if (next === -1 || left - count > elementCount - next) throw malformed('holds an index past the end of its tensor');
+  return next;
 }
 
 function readCode(left: number, reader: BitReader): IndexCode {

@@ -1,6 +1,7 @@
 import type { Quantization } from '../kernels/codec-kernels';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { type BitReader, type BitWriter, malformed } from './bit-stream';
+import type { RicePair } from './rice-pair';
 import { bitWidth, riceParameter } from './rice-parameter';
 import { MAGNITUDE_BITS } from './value-format';
 
@@ -27,7 +28,7 @@ const PARAMETER_BITS = 5;
 const WIDTH_BITS = 6;
 
 /**
- * Appends a block of values, in the code that takes the fewest bits, and writes over them what {@link decodeValues} will make
+ * Appends a block of values, in the code that takes the fewest bits, and writes over them what {@link finishValues} will make
  * of it. `symbols` is scratch for as many uint32. At most {@link BLOCK_ENTRIES}, at least one.
  */
 export function encodeValues(
@@ -75,46 +76,61 @@ export function encodeValues(
   }
 }
 
+/** What the symbols of a block are distances from. */
+export interface ValueBase {
+  readonly magnitude: number;
+  /** Whether they are so downwards. */
+  readonly falling: boolean;
+}
+
+const PLAIN: ValueBase = { magnitude: 0, falling: false };
+
 /**
- * Reads a block of values, all finite.
+ * Reads the symbols of a block, of which those in Rice code may wait in `codes`.
  *
- * @throws ERR_PROTOCOL if the stream holds none such.
+ * @throws ERR_PROTOCOL if the stream ends first, or holds no symbols.
  */
-export function decodeValues(
+export function readSymbols(
   kernels: Kernels,
   reader: BitReader,
   count: number,
   quantization: Quantization,
+  codes: RicePair,
   symbols: Pointer,
-  values: Pointer,
-): void {
-  decodeSymbols(kernels, reader, count, MAGNITUDE_BITS[quantization.format], symbols);
-  if (!kernels.dequantize(symbols, count, quantization, values)) throw malformed('holds a value out of range');
+): ValueBase {
+  const baseBits = MAGNITUDE_BITS[quantization.format];
+  const code: ValueCode = reader.read(CODE_BITS);
+  if (code === ValueCode.Plain) {
+    unpack(kernels, reader, count, baseBits + 1, symbols);
+    return PLAIN;
+  }
+  const magnitude = reader.read(baseBits);
+  if (code === ValueCode.Fixed) {
+    const width = reader.read(WIDTH_BITS);
+    if (width > 32) throw malformed('holds values of more than 32 bits');
+    unpack(kernels, reader, count, width, symbols);
+  } else {
+    const parameter = reader.read(PARAMETER_BITS);
+    codes.read(symbols, count, parameter, reader);
+  }
+  return { magnitude, falling: code === ValueCode.Falling };
 }
 
-function decodeSymbols(kernels: Kernels, reader: BitReader, count: number, baseBits: number, symbols: Pointer): void {
-  const code: ValueCode = reader.read(CODE_BITS);
-  switch (code) {
-    case ValueCode.Rising:
-    case ValueCode.Falling: {
-      const base = reader.read(baseBits);
-      const parameter = reader.read(PARAMETER_BITS);
-      reader.advance(kernels.riceDecode(symbols, count, parameter, reader.at, reader.until));
-      if (code === ValueCode.Falling) kernels.mirrorSymbols(symbols, count, base);
-      else kernels.raiseSymbols(symbols, count, base);
-      return;
-    }
-    case ValueCode.Fixed: {
-      const base = reader.read(baseBits);
-      const width = reader.read(WIDTH_BITS);
-      if (width > 32) throw malformed('holds values of more than 32 bits');
-      unpack(kernels, reader, count, width, symbols);
-      kernels.raiseSymbols(symbols, count, base);
-      return;
-    }
-    case ValueCode.Plain:
-      unpack(kernels, reader, count, baseBits + 1, symbols);
-  }
+/**
+ * Turns the symbols of a block into values, in place, all finite.
+ *
+ * @throws ERR_PROTOCOL if one would not be so.
+ */
+export function finishValues(
+  kernels: Kernels,
+  count: number,
+  quantization: Quantization,
+  { magnitude, falling }: ValueBase,
+  symbols: Pointer,
+): void {
+  if (falling) kernels.mirrorSymbols(symbols, count, magnitude);
+  else if (magnitude !== 0) kernels.raiseSymbols(symbols, count, magnitude);
+  if (!kernels.dequantize(symbols, count, quantization, symbols)) throw malformed('holds a value out of range');
 }
 
 function unpack(kernels: Kernels, reader: BitReader, count: number, width: number, symbols: Pointer): void {

@@ -47,6 +47,16 @@ export function referenceCodecKernels(memory: WebAssembly.Memory): CodecKernels 
     return { value: quotient * 2 ** parameter + remainder, at };
   };
 
+  const riceDecode: CodecKernels['riceDecode'] = (symbols, count, parameter, from, until) => {
+    const into = uint32(symbols, count);
+    let at = from;
+    for (let i = 0; i < count; i++) {
+      ({ value: into[i], at } = readRice(parameter, at));
+      if (at > until) return -1;
+    }
+    return at;
+  };
+
   /** One of so many values, in as few whole bits as may be: the first ones get the shorter codes. */
   const writeChoice = (value: number, choices: number, into: BitAddress): BitAddress => {
     const width = 31 - Math.clz32(choices);
@@ -85,14 +95,12 @@ export function referenceCodecKernels(memory: WebAssembly.Memory): CodecKernels 
     riceEncode(symbols, count, parameter, into) {
       return uint32(symbols, count).reduce((at, symbol) => writeRice(symbol, parameter, at), into);
     },
-    riceDecode(symbols, count, parameter, from, until) {
-      const into = uint32(symbols, count);
-      let at = from;
-      for (let i = 0; i < count; i++) {
-        ({ value: into[i], at } = readRice(parameter, at));
-        if (at > until) return -1;
-      }
-      return at;
+    riceDecode,
+    riceDecodeBoth(count, a, b) {
+      const ends = [a, b].map(({ symbols, parameter, from, until }) =>
+        riceDecode(symbols, count, parameter, from, until),
+      ) as [BitAddress, BitAddress];
+      return ends.includes(-1) ? undefined : ends;
     },
 
     encodeClusters(symbols, count, small, parameter, into) {

@@ -11,6 +11,18 @@ export interface CodecExports {
   costAbove: { value: number };
   riceEncode: (symbols: number, count: number, parameter: number, into: number) => number;
   riceDecode: (symbols: number, count: number, parameter: number, from: number, until: number) => number;
+  riceDecodeBoth: (
+    count: number,
+    symbols: number,
+    parameter: number,
+    from: number,
+    until: number,
+    otherSymbols: number,
+    otherParameter: number,
+    otherFrom: number,
+    otherUntil: number,
+  ) => number;
+  secondEnd: { value: number };
   encodeClusters: (symbols: number, count: number, small: number, parameter: number, into: number) => number;
   decodeClusters: (
     symbols: number,
@@ -58,6 +70,20 @@ export function codecKernels(wasm: CodecExports): CodecKernels {
     },
     riceEncode: wasm.riceEncode,
     riceDecode: wasm.riceDecode,
+    riceDecodeBoth: (count, a, b) => {
+      const first = wasm.riceDecodeBoth(
+        count,
+        a.symbols,
+        a.parameter,
+        a.from,
+        a.until,
+        b.symbols,
+        b.parameter,
+        b.from,
+        b.until,
+      );
+      return first === -1 ? undefined : [first, wasm.secondEnd.value];
+    },
     encodeClusters: wasm.encodeClusters,
     decodeClusters: wasm.decodeClusters,
     countBelow: (symbols, count, limit) => wasm.countBelow(symbols, count, limit) >>> 0,

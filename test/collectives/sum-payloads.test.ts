@@ -1,5 +1,6 @@
 import { sumPayloads } from '../../src/collectives/sum-payloads';
 import { GradientCodec } from '../../src/compression/gradient-codec';
+import { GradientDecoder } from '../../src/compression/gradient-decoder';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import type { ReceivedPayload } from '../../src/wire/gradient-payload';
 import { Pieces, randomNumbers, sharedMemory } from '../kernels/shared-memory';
@@ -45,10 +46,10 @@ function payloads(countOf: (rank: number, tensor: number) => number) {
 const COUNTS = [2000, 300, 50, 20];
 
 describe.each([
-  ['no room: each payload is added as it is decoded', 0],
-  ['room for the entries of one rank', 8 * 2400],
-  ['room for those of two ranks and a half', 8 * 5800],
-  ['room for all', 8 * 20_000],
+  ['no room: one payload after the other', 0],
+  ['room for the decoder of one more rank', GradientDecoder.workspaceBytes],
+  ['room for two and a half', 2.5 * GradientDecoder.workspaceBytes],
+  ['room for all', RANKS * GradientDecoder.workspaceBytes],
 ])('%s', (_, bytes) => {
   const room = { start: pieces.bytes(bytes), bytes };
 
@@ -69,10 +70,15 @@ describe.each([
     expect([...new Uint8Array(memory.buffer, room.start + bytes, 8)]).toEqual(new Array(8).fill(0xa5));
   });
 
-  it('names the rank whose payload is bad', () => {
+  it.each([
+    ['starts wrongly', (bytes: Uint8Array) => bytes.subarray(1)],
+    ['ends early', (bytes: Uint8Array) => bytes.subarray(0, -4)],
+    ['goes on', (bytes: Uint8Array) => Buffer.concat([bytes, Uint8Array.of(0)])],
+    ['is empty', () => new Uint8Array(0)],
+  ])('names the rank whose payload %s', (_case, change) => {
     const { received } = payloads((_rank, t) => COUNTS[t]!);
     const { streams } = received[3]!;
-    received[3] = { ...received[3]!, streams: { ...streams, values: streams.values.subarray(1) } };
+    received[3] = { ...received[3]!, streams: { ...streams, values: change(streams.values) } };
     expect(() => sumPayloads({ kernels, codec, tensors, room }, received)).toThrow(
       expect.objectContaining({ code: 'ERR_PROTOCOL', details: { rank: 3 } }),
     );

@@ -1,10 +1,11 @@
 /** What decoding calls. */
 const NAMES = [
   ...['riceDecode', 'decodeClusters', 'unpackBits'],
-  ...['decodeBitmap', 'decodeSubset', 'indicesOf', 'raiseSymbols', 'mirrorSymbols', 'dequantize'],
+  ...['riceDecodeBoth', 'decodeBitmap', 'decodeSubset', 'indicesOf', 'raiseSymbols', 'mirrorSymbols', 'dequantize'],
 ];
 /** So many of these take, after the count, a width or parameter from the bytes. */
 const RULED = 3;
+const BOTH = NAMES.indexOf('riceDecodeBoth');
 
 /** More than any width or parameter, so that a call and its parameter are one number. */
 const PARAMETERS = 64;
@@ -34,14 +35,23 @@ class KernelTrace {
       traced[name] = (a, b, c, d, e, f) => {
         this.steps += b + (name === 'decodeBitmap' ? c : 0);
         const result = call(a, b, c, d, e, f);
-        const failed = result === -1 || result === false ? 1 : 0;
-        const parameter = number < RULED ? c : 0;
-        this.features.add(((this.last * NAMES.length + number) * PARAMETERS + parameter) * 2 + failed);
+        this.note(number, number < RULED ? c : 0, result === -1 || result === false);
         this.last = number;
         return result;
       };
     });
+    traced.riceDecodeBoth = (count, a, b) => {
+      this.steps += 2 * count;
+      const ends = kernels.riceDecodeBoth(count, a, b);
+      for (const { parameter } of [a, b]) this.note(BOTH, parameter, ends === undefined);
+      this.last = BOTH;
+      return ends;
+    };
     return traced;
+  }
+
+  note(number, parameter, failed) {
+    this.features.add(((this.last * NAMES.length + number) * PARAMETERS + parameter) * 2 + (failed ? 1 : 0));
   }
 
   /** The calls that features tell of, in words: `unpackBits then indicesOf`. */

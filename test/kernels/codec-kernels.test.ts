@@ -1,4 +1,4 @@
-import type { BitAddress, Quantization } from '../../src/kernels/codec-kernels';
+import type { BitAddress, Quantization, RiceStream } from '../../src/kernels/codec-kernels';
 import type { Kernels, Pointer } from '../../src/kernels/kernels';
 import { referenceKernels } from '../../src/kernels/reference-kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
@@ -107,6 +107,37 @@ describe.each(LENGTHS)('wasm and reference agree on %i symbols:', count => {
   });
 
   it.each([
+    [0, 9],
+    [5, 20],
+    [12, 12],
+    [22, 5],
+    [27, 28],
+    [31, 1],
+  ])('two streams in Rice code at once, with parameters %i and %i', (...parameters) => {
+    const from = parameters.map(parameter => symbols(count, 2 ** (parameter + 0.5), parameter));
+    expectAgreement((kernels, pieces) => {
+      const streams = from.map((ofOne, i) => {
+        const start = 8 * pieces.bytes(STREAM_BYTES) + 3 * i;
+        const until = kernels.riceEncode(pieces.uint32(ofOne), count, parameters[i]!, start);
+        return { symbols: pieces.bytes(4 * count), parameter: parameters[i]!, from: start, until };
+      });
+      const [a, b] = streams as [RiceStream, RiceStream];
+      const behind = streams.map(stream => stream.symbols + 4 * count);
+      const ends = kernels.riceDecodeBoth(count, a, b);
+      expect(ends).toEqual([a.until, b.until]);
+      streams.forEach((stream, i) => expect(uint32At(pieces.memory, stream.symbols, count)).toEqual(from[i]));
+      for (const at of behind) {
+        expect([...new Uint8Array(pieces.memory.buffer, at, 8)]).toEqual(new Array(8).fill(0xa5));
+      }
+      if (count > 0) {
+        expect(kernels.riceDecodeBoth(count, { ...a, until: a.until - 1 }, b)).toBeUndefined();
+        expect(kernels.riceDecodeBoth(count, a, { ...b, until: b.until - 1 })).toBeUndefined();
+      }
+      return ends;
+    });
+  });
+
+  it.each([
     [0, 5],
     [1, 0],
     [4, 12],
@@ -152,7 +183,10 @@ describe.each(LENGTHS)('wasm and reference agree on %i symbols:', count => {
       expect(kernels.indicesOf(gaps, count, 7, next, output)).toBe(next);
       expect(uint32At(pieces.memory, output, count)).toEqual(from);
       if (count > 0) expect(kernels.indicesOf(gaps, count, 7, next - 1, output)).toBe(-1);
-      return [bits, [...uint32At(pieces.memory, gaps, count)]];
+      const found = [bits, [...uint32At(pieces.memory, gaps, count)]];
+      expect(kernels.indicesOf(gaps, count, 7, next, gaps)).toBe(next);
+      expect(uint32At(pieces.memory, gaps, count)).toEqual(from);
+      return found;
     });
   });
 
@@ -186,7 +220,10 @@ describe.each(LENGTHS)('wasm and reference agree on %i symbols:', count => {
       expect(uint32At(pieces.memory, output, count)).toEqual(sent);
       const behind = new Uint8Array(pieces.memory.buffer, output + 4 * count, 8);
       expect([...behind]).toEqual(new Array(8).fill(0xa5));
-      return [range, [...uint32At(pieces.memory, into, count)], [...sent]];
+      const found = [range, [...uint32At(pieces.memory, into, count)], [...sent]];
+      expect(kernels.dequantize(into, count, quantization, into)).toBe(true);
+      expect(uint32At(pieces.memory, into, count)).toEqual(sent);
+      return found;
     });
   });
 

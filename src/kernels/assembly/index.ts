@@ -11,5 +11,6 @@ export * from './selection';
 export * from './sparse';
 export * from './bits';
 export * from './rice';
+export * from './rice-decode';
 export * from './subsets';
 export * from './values';

@@ -9,15 +9,8 @@ import {
   writtenBefore,
 } from './bits';
 import { loadLanes } from './lanes';
-
-/** So many ones mean: what follows is the quotient itself. */
-const ESCAPE: u32 = 20;
-
-/**
- * So many bits fit into eight bytes behind the 7 that may stand in the first of them. One bit must stay free, lest the stream go
- * on in a byte that was not written, or a register of 64 bits be shifted by 64.
- */
-const MOST_BITS: u64 = 56;
+import { ESCAPE, MOST_BITS } from './rice-code';
+import { riceDecode } from './rice-decode';
 
 /** What {@link riceCost} counted for the parameter below the one asked for, and above. */
 export let costBelow: u32 = 0;
@@ -200,40 +193,6 @@ export function riceEncode(symbols: usize, count: u32, parameter: u32, into: f64
     const symbol = <u64>load<u32>(symbols);
     at = append(at, codeOf(symbol, parameter), lengthOf(symbol, parameter));
     symbols += 4;
-  }
-  return <f64>at;
-}
-
-export function riceDecode(symbols: usize, count: u32, parameter: u32, from: f64, until: f64): f64 {
-  let at = <u64>from;
-  const end = <u64>until;
-  const shift = <u64>parameter;
-  const step = <u64>1 << shift;
-  const mask = step - 1;
-  const escaped = ESCAPE + shift;
-  const quotients = shift * step;
-  const last = symbols + (<usize>count << 2);
-  while (symbols < last) {
-    const bits = load<u64>(<usize>(at >> 3)) >> (at & 7);
-    const zero = ctz(~(bits | mask));
-    if (zero < escaped) {
-      store<u32>(symbols, <u32>((bits & mask) + zero * step - quotients));
-      symbols += 4;
-      at += zero + 1;
-      // A second one from the same load, where all of it is there.
-      const following = bits >> (zero + 1);
-      const second = ctz(~(following | mask));
-      if (second < escaped && zero + second + 1 < MOST_BITS && symbols < last) {
-        store<u32>(symbols, <u32>((following & mask) + second * step - quotients));
-        symbols += 4;
-        at += second + 1;
-      }
-    } else {
-      store<u32>(symbols, <u32>((bits & mask) | ((bits >> escaped) << shift)));
-      symbols += 4;
-      at += ESCAPE + 32;
-    }
-    if (at > end) return -1;
   }
   return <f64>at;
 }

@@ -1,0 +1,101 @@
+import type { Quantization } from '../kernels/codec-kernels';
+import type { Kernels, Pointer } from '../kernels/kernels';
+import { BIT_STREAM_BYTES, BitReader, BLOCK_ENTRIES } from './bit-stream';
+import type { CodedTensor, GradientStreams } from './gradient-codec';
+import { blockCount, finishIndices, readGaps } from './index-codec';
+import { RicePair } from './rice-pair';
+import { finishValues, readSymbols } from './value-codec';
+import { LEVELS_BYTES, readQuantization, type ValueFormat } from './value-format';
+
+/** What a {@link GradientDecoder} works in. */
+export interface DecoderPlace {
+  readonly kernels: Kernels;
+  /** That of the kernels. */
+  readonly memory: WebAssembly.Memory;
+  /** {@link GradientDecoder.workspaceBytes}, 16-byte aligned, which belong to the decoder. */
+  readonly workspace: Pointer;
+}
+
+const WINDOW_BYTES = align(BIT_STREAM_BYTES);
+const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
+
+/**
+ * Reads streams that came from outside, tensor by tensor in their order, and block by block. Any number of decoders may take
+ * turns. Every method throws ERR_PROTOCOL where the streams hold something else than these tensors.
+ */
+export class GradientDecoder {
+  /** Bytes of workspace. */
+  static readonly workspaceBytes = 2 * WINDOW_BYTES + 2 * ARRAY_BYTES + align(LEVELS_BYTES);
+
+  /** Of the last block: where each entry belongs, uint32, ascending, below elementCount. Nothing where all of a tensor travel. */
+  readonly indices: Pointer;
+  /** Of the last block: float32, finite. 16-byte aligned. */
+  readonly values: Pointer;
+
+  private readonly kernels: Kernels;
+  private readonly memory: WebAssembly.Memory;
+  private readonly levels: Pointer;
+  private readonly indexReader: BitReader;
+  private readonly valueReader: BitReader;
+  private readonly codes: RicePair;
+  private tensor: CodedTensor = { elementCount: 0, count: 0 };
+  private quantization: Quantization = { format: 'float32' };
+  private left = 0;
+  private next = 0;
+
+  constructor(
+    { kernels, memory, workspace }: DecoderPlace,
+    private readonly format: ValueFormat,
+    streams: GradientStreams,
+  ) {
+    this.kernels = kernels;
+    this.memory = memory;
+    this.indices = workspace + 2 * WINDOW_BYTES;
+    this.values = this.indices + ARRAY_BYTES;
+    this.levels = this.values + ARRAY_BYTES;
+    this.indexReader = new BitReader(kernels, memory, workspace, streams.indices);
+    this.valueReader = new BitReader(kernels, memory, workspace + WINDOW_BYTES, streams.values);
+    this.codes = new RicePair(kernels);
+  }
+
+  /** Goes on to the next tensor. All blocks of the one before have been read. */
+  startTensor(tensor: CodedTensor): void {
+    this.tensor = tensor;
+    this.left = tensor.count;
+    this.next = 0;
+    if (tensor.count === 0) return;
+    this.valueReader.startBlock();
+    this.quantization = readQuantization(this.memory, this.format, this.levels, this.valueReader);
+  }
+
+  /** Reads the next block of the tensor, over the one before. Returns how many entries it has; 0 if there is none left. */
+  readBlock(): number {
+    const { kernels, left, codes, indexReader, valueReader, indices, values } = this;
+    if (left === 0) return 0;
+    const { elementCount, count } = this.tensor;
+    const block = { elementCount, first: this.next, left };
+    const entries = blockCount(block);
+    const whole = count === elementCount;
+    if (!whole) {
+      indexReader.startBlock();
+      readGaps(kernels, block, indexReader, codes, indices);
+    }
+    valueReader.startBlock();
+    const base = readSymbols(kernels, valueReader, entries, this.quantization, codes, values);
+    codes.finish();
+    finishValues(kernels, entries, this.quantization, base, values);
+    if (!whole) this.next = finishIndices(kernels, block, indices);
+    this.left -= entries;
+    return entries;
+  }
+
+  /** Sees to it that nothing is left in the streams. All tensors have been read. */
+  finish(): void {
+    this.indexReader.finish();
+    this.valueReader.finish();
+  }
+}
+
+function align(bytes: number): number {
+  return 16 * Math.ceil(bytes / 16);
+}
