@@ -117,13 +117,14 @@ function timeSteps(
   const codec = new GradientCodec(kernels, memory, format, at.workspace);
   const accumulation = { count, momentumFactor: MOMENTUM_FACTOR, nesterov: false, indices, values };
   let gradientScale = 1;
+  let largest = 0;
   const clip = (): void => {
     gradientScale = clipFactor({ sumOfSquares: kernels.sumOfSquares(gradient, elements), clipNorm, worldSize: 1 });
   };
   const phases: readonly (readonly [PhaseName, () => void])[] = [
     ...(clipNorm === undefined ? [] : [['norm', clip] as const]),
-    ['compress', () => compressor.compress({ ...accumulation, gradientScale })],
-    ['encode', () => codec.encode([{ elementCount: elements, count, indices, values }])],
+    ['compress', () => (largest = compressor.compress({ ...accumulation, gradientScale }))],
+    ['encode', () => codec.encode([{ elementCount: elements, count, indices, values, largest }])],
     ['settle', () => compressor.settle(indices, values, count)],
   ];
 

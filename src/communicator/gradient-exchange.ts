@@ -11,7 +11,7 @@ import { expectedBits } from '../compression/expected-size';
 import { sentCount } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import { GradringError } from '../errors';
-import type { Kernels, Pointer } from '../kernels/kernels';
+import { INFINITE_MAGNITUDE, type Kernels, type Magnitude, type Pointer } from '../kernels/kernels';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
 import { encodeGradientPayload, encodeNonFinite } from '../wire/gradient-payload';
@@ -52,6 +52,8 @@ interface StepTensor extends CompressedTensor {
   readonly indices: Pointer;
   /** What is sent of it; after encoding, what the receivers get. */
   readonly values: Pointer;
+  /** The largest magnitude of what is sent, once it is selected. */
+  largest?: Magnitude;
 }
 
 /** An arena in a step. */
@@ -150,7 +152,8 @@ export class GradientExchange {
       for (const tensor of arena.tensors) {
         const { number, compressor, way, count, gradient, residual, indices, values } = tensor;
         if (way === 'largest') {
-          compressor.compress({ count, momentumFactor, nesterov, gradientScale, indices, values });
+          tensor.largest = compressor.compress({ count, momentumFactor, nesterov, gradientScale, indices, values });
+          if (tensor.largest < INFINITE_MAGNITUDE) continue;
         } else {
           if (gradientScale !== 1) kernels.scale('float32', gradient, gradientScale, count);
           if (way === 'whole') continue;

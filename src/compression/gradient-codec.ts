@@ -1,4 +1,4 @@
-import type { Kernels, Pointer } from '../kernels/kernels';
+import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { BIT_STREAM_BYTES, BitWriter, BLOCK_ENTRIES } from './bit-stream';
 import { GradientDecoder } from './gradient-decoder';
 import { blockCount, encodeIndices } from './index-codec';
@@ -18,6 +18,8 @@ export interface TensorEntries extends CodedTensor {
   readonly indices: Pointer;
   /** `count` float32, finite. Encoding writes over them what the receivers will get. */
   readonly values: Pointer;
+  /** The largest magnitude of the values where it is known, which spares a pass over them. */
+  readonly largest?: Magnitude | undefined;
 }
 
 /** The entries of all tensors as bits: docs/wire-format.md. */
@@ -80,9 +82,10 @@ export class GradientCodec {
     const { kernels, memory, format, symbols, levels, indexWriter, valueWriter } = this;
     indexWriter.start();
     valueWriter.start();
-    for (const { elementCount, count, indices, values } of tensors) {
+    for (const tensor of tensors) {
+      const { elementCount, count, indices, values } = tensor;
       if (count === 0) continue;
-      const quantization = quantizationOf(kernels, memory, format, values, count, levels, valueWriter);
+      const quantization = quantizationOf(kernels, memory, format, tensor, levels, valueWriter);
       const sent = new Uint32Array(memory.buffer, indices, count < elementCount ? count : 0);
       let first = 0;
       for (let done = 0; done < count; done += BLOCK_ENTRIES) {

@@ -1,7 +1,6 @@
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { type BitReader, type BitWriter, BLOCK_ENTRIES, malformed } from './bit-stream';
 import type { RicePair } from './rice-pair';
-import { bitWidth, riceParameter } from './rice-parameter';
 
 /**
  * How a block of indices is written. One bit says whether it is Subset, where that may be; two bits say which of the others.
@@ -81,7 +80,7 @@ export function encodeIndices(
     if (code !== IndexCode.Subset) writer.write(code, CODE_BITS);
     switch (code) {
       case IndexCode.Rice: {
-        const parameter = riceParameter(kernels, gaps, count, meanGap, 'far');
+        const parameter = kernels.riceParameter(gaps, count, meanGap, 'far');
         writer.write(parameter, PARAMETER_BITS);
         writer.at = kernels.riceEncode(gaps, count, parameter, writer.at);
         break;
@@ -208,4 +207,9 @@ export function finishIndices(kernels: Kernels, block: IndexBlock, gaps: Pointer
 function readCode(left: number, reader: BitReader): IndexCode {
   if (left <= WITHOUT_CHOICE || (left <= SUBSET_UNTIL && reader.read(1) === 1)) return IndexCode.Subset;
   return reader.read(CODE_BITS);
+}
+
+/** Bits of a number as large as this, 0 of 0. */
+function bitWidth(value: number): number {
+  return 32 - Math.clz32(value);
 }

@@ -111,13 +111,14 @@ export class TensorCompressor {
   /**
    * Accumulates the gradient into u and v (see {@link Accumulation}), then writes exactly `count` entries, those of the
    * largest |v|, to `indices` and `values`, in ascending order of the indices. `values` are those of v, unchanged.
+   * Returns the largest magnitude among them, 0 where there are none.
    *
    * u and v keep what is sent until {@link settle} is called, so that a step whose exchange failed loses nothing. The
    * gradient must be finite; with NaN in it the entries are meaningless, yet their number and indices are valid.
    *
    * @throws ERR_INVALID_ARGUMENT, before anything is changed, if `count` is not a whole number of 0 to elementCount.
    */
-  compress(input: CompressInput): void {
+  compress(input: CompressInput): Magnitude {
     const { elementCount } = this.segment;
     const { count, gradientScale, momentumFactor, nesterov } = input;
     if (!Number.isInteger(count) || count < 0 || count > elementCount) {
@@ -134,23 +135,23 @@ export class TensorCompressor {
       second: { ...candidates, capacity },
       packTable,
     });
-    if (count === 0) return;
+    if (count === 0) return 0;
 
     const { magnitude, ties } = this.threshold(input, band, gathered);
     const taking = { threshold: magnitude, ties, count, into: input, packTable };
     const { inFirst, inSecond } = gathered;
     if (inSecond > capacity || magnitude < band.lowest) {
-      kernels.takeLargest(this.segment.residual, undefined, elementCount, taking);
-      return;
+      return kernels.takeLargest(this.segment.residual, undefined, elementCount, taking).largest;
     }
     const taken = kernels.takeLargest(values, indices, inFirst, taking);
-    kernels.takeLargest(candidates.values, candidates.indices, inSecond, {
+    const others = kernels.takeLargest(candidates.values, candidates.indices, inSecond, {
       threshold: magnitude,
       ties: ties - taken.ties,
       count: count - taken.entries,
       into: { indices: indices + 4 * taken.entries, values: values + 4 * taken.entries },
       packTable,
     });
+    return Math.max(taken.largest, others.largest);
   }
 
   /**

@@ -2,7 +2,6 @@ import type { Quantization } from '../kernels/codec-kernels';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { type BitReader, type BitWriter, malformed } from './bit-stream';
 import type { RicePair } from './rice-pair';
-import { bitWidth, riceParameter } from './rice-parameter';
 import { MAGNITUDE_BITS } from './value-format';
 
 /**
@@ -39,41 +38,8 @@ export function encodeValues(
   symbols: Pointer,
   writer: BitWriter,
 ): void {
-  const baseBits = MAGNITUDE_BITS[quantization.format];
   const range = kernels.quantize(values, count, quantization, symbols);
-  const [smallest, largest] = [range.smallest >>> 1, range.largest >>> 1];
-  const mean = range.sum / count;
-  // From the end that most of them are near to.
-  const falling = 2 * largest - mean < mean - 2 * smallest;
-  const base = falling ? largest : smallest;
-  if (falling) kernels.mirrorSymbols(symbols, count, base);
-  else kernels.raiseSymbols(symbols, count, -base);
-
-  const start = writer.at;
-  const parameter = riceParameter(kernels, symbols, count, falling ? 2 * largest - mean : mean - 2 * smallest, 'near');
-  writer.write(falling ? ValueCode.Falling : ValueCode.Rising, CODE_BITS);
-  writer.write(base, baseBits);
-  writer.write(parameter, PARAMETER_BITS);
-  writer.at = kernels.riceEncode(symbols, count, parameter, writer.at);
-
-  const width = bitWidth(2 * (largest - smallest) + 1);
-  const fixedBits = CODE_BITS + baseBits + WIDTH_BITS + width * count;
-  const plainBits = CODE_BITS + (baseBits + 1) * count;
-  if (writer.at - start <= Math.min(fixedBits, plainBits)) return;
-  writer.at = start;
-  // Back to what they were.
-  if (falling) kernels.mirrorSymbols(symbols, count, base);
-  else kernels.raiseSymbols(symbols, count, base);
-  if (fixedBits < plainBits) {
-    writer.write(ValueCode.Fixed, CODE_BITS);
-    writer.write(smallest, baseBits);
-    writer.write(width, WIDTH_BITS);
-    kernels.raiseSymbols(symbols, count, -smallest);
-    writer.at = kernels.packBits(symbols, count, width, writer.at);
-  } else {
-    writer.write(ValueCode.Plain, CODE_BITS);
-    writer.at = kernels.packBits(symbols, count, baseBits + 1, writer.at);
-  }
+  writer.at = kernels.encodeSymbols(symbols, count, range, MAGNITUDE_BITS[quantization.format], writer.at);
 }
 
 /** What the symbols of a block are distances from. */

@@ -1,5 +1,5 @@
 import type { Quantization } from '../kernels/codec-kernels';
-import type { Kernels, Pointer } from '../kernels/kernels';
+import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { type BitReader, type BitWriter, malformed } from './bit-stream';
 
 /**
@@ -39,35 +39,40 @@ const LEVELS = 7;
 /** 2^(−i/8), as float32, so that all machines have the same levels. */
 const EIGHTHS = [1, 0.917004, 0.8408964, 0.77110541, 0.70710678, 0.64841978, 0.59460356, 0.54525387].map(Math.fround);
 
+/** The values of a tensor that travel. */
+interface ScaledValues {
+  readonly values: Pointer;
+  readonly count: number;
+  /** Their largest magnitude, if it is known. */
+  readonly largest?: Magnitude | undefined;
+}
+
 /** What a tensor's values are scaled by in a format, and its bits for the wire. */
 export function quantizationOf(
   kernels: Kernels,
   memory: WebAssembly.Memory,
   format: ValueFormat,
-  values: Pointer,
-  count: number,
+  { values, count, largest: known }: ScaledValues,
   levels: Pointer,
   writer: BitWriter,
 ): Quantization {
+  if (format === 'float32' || format === 'bfloat16') return { format };
+  const largestMagnitude = known ?? kernels.largestMagnitude(values, count);
   switch (format) {
-    case 'float32':
-    case 'bfloat16':
-      return { format };
     case 'float16': {
-      const largest = kernels.largestMagnitude(values, count);
       // A float32 with exponent field e is less than 2^(e − 126), a subnormal one less than 2⁻¹²⁶.
-      const exponent = Math.min(LARGEST_EXPONENT, 15 - (Math.max(1, largest >>> 23) - 126));
+      const exponent = Math.min(LARGEST_EXPONENT, 15 - (Math.max(1, largestMagnitude >>> 23) - 126));
       writer.write(exponent + EXPONENT_BIAS, EXPONENT_BITS);
       return { format, exponent };
     }
     case 'int8': {
-      const largest = float32Of(kernels.largestMagnitude(values, count));
+      const largest = float32Of(largestMagnitude);
       const scale = Math.max(Math.fround(largest / 127), SMALLEST_SCALE);
       writer.write(bitsOf(scale), 32);
       return { format, scale };
     }
     case 'log4': {
-      const largest = float32Of(kernels.largestMagnitude(values, count));
+      const largest = float32Of(largestMagnitude);
       const smallest = float32Of(kernels.smallestMagnitude(values, count));
       // As dense as reaches down to the smallest value, or to the lowest level's half with one an octave.
       let density = 3;

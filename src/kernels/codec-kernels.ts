@@ -39,15 +39,6 @@ export interface SymbolRange {
   readonly sum: number;
 }
 
-/** What {@link CodecKernels.riceCost} counts. */
-export interface RiceCost {
-  /** With the parameter below, or with 0 where there is none below. */
-  readonly below: number;
-  readonly at: number;
-  /** With the parameter above, or with 31 where there is none above. */
-  readonly above: number;
-}
-
 /** What {@link CodecKernels.riceDecode} takes. */
 export interface RiceStream {
   readonly symbols: Pointer;
@@ -79,10 +70,17 @@ export interface CodecKernels {
   unpackBits(symbols: Pointer, count: number, width: number, from: BitAddress): BitAddress;
 
   /**
-   * How many bits {@link riceEncode} would write with a parameter, and with those next to it, but that a code which would
-   * have 20 to 51 bits is counted as if nothing escaped. At most 2²⁵ symbols.
+   * The parameter for {@link riceEncode} that takes the fewest bits, as far as a search finds it, but that a code which
+   * would have 20 to 51 bits is counted as if nothing escaped. At most 2²⁵ symbols.
+   *
+   * For a geometric distribution, that of gaps between uniformly placed indices, the best is next to log₂ of the mean, so the
+   * search starts there.
+   *
+   * @param mean That of the symbols, rounded off; anything that is not a number below 2³² finds worse parameters.
+   * @param search 'near' goes on only while it gets better. 'far' tries all parameters down to 0: where a few symbols
+   *   are large and most are small, the best is far below, with worse ones in between.
    */
-  riceCost(symbols: Pointer, count: number, parameter: number): RiceCost;
+  riceParameter(symbols: Pointer, count: number, mean: number, search: 'near' | 'far'): number;
 
   /**
    * Golomb–Rice code with a parameter p of 0 to 31: the p low bits of the symbol, then the quotient symbol >> p as so
@@ -146,6 +144,21 @@ export interface CodecKernels {
 
   /** Writes the symbols of values, and over the values what {@link dequantize} will make of these. */
   quantize(values: Pointer, count: number, quantization: Quantization, symbols: Pointer): SymbolRange;
+
+  /**
+   * Writes the symbols of a block of values (see ValueCode in ../compression/value-codec.ts), at least one, in the code that
+   * takes the fewest bits, and leaves anything in their place.
+   *
+   * @param range That of the symbols.
+   * @param magnitudeBits That they have at most, without the sign.
+   */
+  encodeSymbols(
+    symbols: Pointer,
+    count: number,
+    range: SymbolRange,
+    magnitudeBits: number,
+    into: BitAddress,
+  ): BitAddress;
 
   /**
    * The values of symbols, all finite; false, and values that mean nothing, if a symbol is none of the format. `values` may be

@@ -104,6 +104,8 @@ export interface Taken {
   readonly entries: number;
   /** How many of them are exactly at the threshold. */
   readonly ties: number;
+  /** The largest magnitude among them, 0 where there are none. */
+  readonly largest: Magnitude;
 }
 
 /**

@@ -75,6 +75,32 @@ export function referenceCodecKernels(memory: WebAssembly.Memory): CodecKernels 
   const median = (span: number, left: number): number =>
     Math.max(1, Math.floor((span * 45426 + left * 32768 + 11356) / (left * 65536 + 22713)));
 
+  /** Each a count of its own, so a parameter out of range is none. */
+  const riceBits = (symbols: Uint32Array, p: number): number =>
+    p < 0 || p > 31
+      ? Infinity
+      : symbols.reduce((bits, symbol) => bits + Math.min(ESCAPE + 32, (symbol >>> p) + 1 + p), 0);
+  const riceParameter: CodecKernels['riceParameter'] = (symbols, count, mean, search) => {
+    const all = uint32(symbols, count);
+    let best = 0;
+    let least = Infinity;
+    const improves = (parameter: number): boolean => {
+      // Of equally good ones that itself, then the one below.
+      const tried = [parameter, parameter - 1, parameter + 1].map(p => ({ p, bits: riceBits(all, p) }));
+      const found = tried.reduce((a, b) => (b.bits < a.bits ? b : a));
+      if (found.bits >= least) return false;
+      least = found.bits;
+      best = found.p;
+      return true;
+    };
+    const start = 31 - Math.clz32(Math.max(1, mean));
+    improves(start);
+    if (best > start) for (let p = start + 3; p <= 32 && improves(Math.min(31, p)); p += 3);
+    const far = search === 'far';
+    if (best < start || far) for (let p = start - 3; p > -2 && (improves(Math.max(0, p)) || far); p -= 3);
+    return best;
+  };
+
   return {
     writeBits,
     readBits,
@@ -86,12 +112,7 @@ export function referenceCodecKernels(memory: WebAssembly.Memory): CodecKernels 
       return from + count * width;
     },
 
-    riceCost(symbols, count, parameter) {
-      const costWith = (p: number) =>
-        uint32(symbols, count).reduce((bits, symbol) => bits + Math.min(ESCAPE + 32, (symbol >>> p) + 1 + p), 0);
-      const [below, at, above] = [Math.max(0, parameter - 1), parameter, Math.min(31, parameter + 1)].map(costWith);
-      return { below: below!, at: at!, above: above! };
-    },
+    riceParameter,
     riceEncode(symbols, count, parameter, into) {
       return uint32(symbols, count).reduce((at, symbol) => writeRice(symbol, parameter, at), into);
     },
@@ -234,6 +255,30 @@ export function referenceCodecKernels(memory: WebAssembly.Memory): CodecKernels 
         into[i] = from[i]! % 2 === 1 ? -absolute : absolute;
       }
       return true;
+    },
+    encodeSymbols(symbols, count, range, magnitudeBits, into) {
+      const all = uint32(symbols, count);
+      const [smallest, largest] = [range.smallest >>> 1, range.largest >>> 1];
+      const mean = range.sum / count;
+      const falling = 2 * largest - mean < mean - 2 * smallest;
+      const base = falling ? largest : smallest;
+      const original = all.slice();
+      const distanceFrom = (symbol: number) => 2 * Math.abs((symbol >>> 1) - base) + (symbol % 2);
+      all.set(original.map(distanceFrom));
+      const parameter = riceParameter(symbols, count, falling ? 2 * largest - mean : mean - 2 * smallest, 'near');
+      let at = writeBits(falling ? 1 : 0, 2, into);
+      at = writeBits(parameter, 5, writeBits(base, magnitudeBits, at));
+      at = all.reduce((next, symbol) => writeRice(symbol, parameter, next), at);
+
+      const width = 32 - Math.clz32(2 * (largest - smallest) + 1);
+      const fixedBits = 8 + magnitudeBits + width * count;
+      const plainBits = 2 + (magnitudeBits + 1) * count;
+      if (at - into <= Math.min(fixedBits, plainBits)) return at;
+      if (plainBits <= fixedBits) {
+        return original.reduce((next, symbol) => writeBits(symbol, magnitudeBits + 1, next), writeBits(3, 2, into));
+      }
+      at = writeBits(width, 6, writeBits(smallest, magnitudeBits, writeBits(2, 2, into)));
+      return original.reduce((next, symbol) => writeBits(symbol - 2 * smallest, width, next), at);
     },
     largestMagnitude(values, count) {
       return uint32(values, count).reduce((largest, bits) => Math.max(largest, bits & MAGNITUDE_BITS), 0);

@@ -176,15 +176,17 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
       const intoValues = float32(into.values, count);
       let tiesLeft = ties;
       let taken = 0;
+      let largest = 0;
       magnitudesOf(values, elementCount).forEach((magnitude, i) => {
         const tied = magnitude === threshold && tiesLeft > 0;
         if (taken === count || !(magnitude > threshold || tied)) return;
         if (tied) tiesLeft--;
         intoIndices[taken] = sourceIndices?.[i] ?? i;
         intoValues[taken] = source[i]!;
+        largest = Math.max(largest, magnitude);
         taken++;
       });
-      return { entries: taken, ties: ties - tiesLeft };
+      return { entries: taken, ties: ties - tiesLeft, largest };
     },
 
     streamFloor(gradient, momentum, residual, elementCount) {

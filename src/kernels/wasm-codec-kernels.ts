@@ -6,9 +6,7 @@ export interface CodecExports {
   readBits: (width: number, from: number) => number;
   packBits: (symbols: number, count: number, width: number, into: number) => number;
   unpackBits: (symbols: number, count: number, width: number, from: number) => number;
-  riceCost: (symbols: number, count: number, parameter: number) => number;
-  costBelow: { value: number };
-  costAbove: { value: number };
+  riceParameter: (symbols: number, count: number, mean: number, far: boolean) => number;
   riceEncode: (symbols: number, count: number, parameter: number, into: number) => number;
   riceDecode: (symbols: number, count: number, parameter: number, from: number, until: number) => number;
   riceDecodeBoth: (
@@ -44,6 +42,15 @@ export interface CodecExports {
   quantizeBfloat16: (values: number, count: number, symbols: number) => number;
   quantizeInt8: (values: number, count: number, scale: number, symbols: number) => number;
   quantizeLevels: (values: number, count: number, levels: number, symbols: number) => number;
+  encodeSymbols: (
+    symbols: number,
+    count: number,
+    smallest: number,
+    largest: number,
+    sum: number,
+    magnitudeBits: number,
+    into: number,
+  ) => number;
   dequantizeFloat32: (symbols: number, count: number, values: number) => number;
   dequantizeFloat16: (symbols: number, count: number, exponent: number, values: number) => number;
   dequantizeBfloat16: (symbols: number, count: number, values: number) => number;
@@ -64,10 +71,7 @@ export function codecKernels(wasm: CodecExports): CodecKernels {
     readBits: (width, from) => wasm.readBits(width, from) >>> 0,
     packBits: wasm.packBits,
     unpackBits: wasm.unpackBits,
-    riceCost: (symbols, count, parameter) => {
-      const at = wasm.riceCost(symbols, count, parameter) >>> 0;
-      return { below: wasm.costBelow.value >>> 0, at, above: wasm.costAbove.value >>> 0 };
-    },
+    riceParameter: (symbols, count, mean, search) => wasm.riceParameter(symbols, count, mean, search === 'far'),
     riceEncode: wasm.riceEncode,
     riceDecode: wasm.riceDecode,
     riceDecodeBoth: (count, a, b) => {
@@ -97,6 +101,8 @@ export function codecKernels(wasm: CodecExports): CodecKernels {
       const sum = quantize(wasm, values, count, quantization, symbols);
       return { smallest: wasm.smallestSymbol.value >>> 0, largest: wasm.largestSymbol.value >>> 0, sum };
     },
+    encodeSymbols: (symbols, count, { smallest, largest, sum }, magnitudeBits, into) =>
+      wasm.encodeSymbols(symbols, count, smallest, largest, sum, magnitudeBits, into),
     dequantize: (symbols, count, quantization, values) => {
       switch (quantization.format) {
         case 'float32':

@@ -84,6 +84,7 @@ interface Exports extends CodecExports {
     packTable: number,
   ) => number;
   tiesTaken: { value: number };
+  largestTaken: { value: number };
   takeLargest: (
     values: number,
     elementCount: number,
@@ -191,7 +192,7 @@ export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
               count,
               packTable,
             );
-      return { entries: entries >>> 0, ties: wasm.tiesTaken.value >>> 0 };
+      return { entries: entries >>> 0, ties: wasm.tiesTaken.value >>> 0, largest: wasm.largestTaken.value };
     },
     streamFloor: wasm.streamFloor,
   };

@@ -172,6 +172,22 @@ describe.each(VALUE_FORMATS)('%s', format => {
   });
 });
 
+it.each(VALUE_FORMATS)('takes the word of who knows the largest magnitude: %s', format => {
+  const pieces = new Pieces(memory);
+  const codec = new GradientCodec(kernels, memory, format, pieces.bytes(GradientCodec.workspaceBytes));
+  const tensor = sparse(3000, 30_000, 5);
+  const place = () => ({
+    ...tensor,
+    count: 3000,
+    indices: pieces.uint32(tensor.indices),
+    values: pieces.float32(tensor.values),
+  });
+  const unknown = Buffer.from(codec.encode([place()]).values);
+  const placed = place();
+  const largest = kernels.largestMagnitude(placed.values, 3000);
+  expect(Buffer.from(codec.encode([{ ...placed, largest }]).values)).toEqual(unknown);
+});
+
 it('makes one stream after the other, long and short', () => {
   const pieces = new Pieces(memory);
   const codec = new GradientCodec(kernels, memory, 'float16', pieces.bytes(GradientCodec.workspaceBytes));

@@ -111,8 +111,10 @@ class Bench {
     // What lies behind the last entry must stay as it is, too.
     uint32At(this.memory, this.indices, this.elementCount).fill(0xa5a5a5a5);
     uint32At(this.memory, this.values, this.elementCount).fill(0xa5a5a5a5);
-    this.compressor.compress({ ...step, indices: this.indices, values: this.values });
+    const largest = this.compressor.compress({ ...step, indices: this.indices, values: this.values });
 
+    const magnitudes = uint32At(this.memory, this.values, step.count).map(bits => bits & 0x7fffffff);
+    expect(largest).toBe(magnitudes.reduce((a, b) => Math.max(a, b), 0));
     expectSame(float32At(this.memory, this.gradient, this.elementCount), gradient);
     for (const fence of this.fences) {
       expect([...new Uint8Array(this.memory.buffer, fence, 48)]).toEqual(Array(48).fill(0xa5));

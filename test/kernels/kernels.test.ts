@@ -365,7 +365,7 @@ describe('wasm and reference agree:', () => {
   it.each([0, 1, 16, 40, 200])('takeLargest to where the list is, %i of it', count => {
     const elements = float32From(awkwardNumbers(20), 200);
     const sorted = [...elements].map(Math.abs).sort((a, b) => b - a);
-    const threshold = new Uint32Array(Float32Array.of(sorted[Math.max(0, count - 1)]!).buffer)[0]!;
+    const [threshold, largest] = new Uint32Array(Float32Array.of(sorted[Math.max(0, count - 1)]!, sorted[0]!).buffer);
     const answers = [instantiateKernels, referenceKernels].map(make => {
       const memory = sharedMemory(2);
       const pieces = new Pieces(memory);
@@ -376,7 +376,7 @@ describe('wasm and reference agree:', () => {
       const ties = count - kernels.countAbove(values, 200, threshold);
       const taking = { threshold, ties, count, into: { indices, values }, packTable };
       const taken = kernels.takeLargest(values, indices, 200, taking);
-      expect(taken).toEqual({ entries: count, ties });
+      expect(taken).toEqual({ entries: count, ties, largest: count === 0 ? 0 : largest });
       return [indices, values].map(at => uint32At(memory, at, count).slice());
     });
     expect(answers[0]).toEqual(answers[1]);

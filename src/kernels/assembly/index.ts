@@ -12,5 +12,7 @@ export * from './sparse';
 export * from './bits';
 export * from './rice';
 export * from './rice-decode';
+export * from './rice-parameter';
 export * from './subsets';
 export * from './values';
+export * from './value-blocks';

@@ -27,3 +27,11 @@ export function storeLanes(to: usize, lanes: v128, left: u32): void {
   if (left > 2) v128.store_lane<u32>(to, lanes, 2, 8);
 }
 
+/** The largest of four unsigned lanes. */
+@inline
+export function largestLane(lanes: v128): u32 {
+  return max<u32>(
+    max<u32>(i32x4.extract_lane(lanes, 0), i32x4.extract_lane(lanes, 1)),
+    max<u32>(i32x4.extract_lane(lanes, 2), i32x4.extract_lane(lanes, 3)),
+  );
+}

@@ -1,3 +1,4 @@
+import { largestLane } from './lanes';
 import { appendPacked, MAGNITUDE, magnitudes, packed, writePackTable } from './pack';
 
 /** HISTOGRAM_BYTES of ../kernels.ts has room for this many bits' buckets. */
@@ -110,6 +111,9 @@ export function copyUpTo(
 /** How many of the entries that the last {@link takeLargest} of this instance took were exactly at its threshold. */
 export let tiesTaken: u32 = 0;
 
+/** The largest magnitude that it took, or 0. */
+export let largestTaken: u32 = 0;
+
 /** Where the list gives no indices, an element's index is its position. */
 @inline
 function orderOf(listed: bool, fromIndices: usize, i: u32): v128 {
@@ -134,6 +138,8 @@ function takeLoop(
   let tiesLeft = ties;
   let below: i32 = threshold - (tiesLeft > 0 ? 1 : 0);
   let taken: u32 = 0;
+  // Where an element of some lanes is taken, those that are not are smaller, so all may be counted in.
+  let largest = i32x4.splat(0);
   let i: u32 = 0;
   while (i < elementCount && taken < count) {
     const at = <usize>i << 2;
@@ -158,6 +164,7 @@ function takeLoop(
         const g2 = i32x4.gt_s(m2, tied);
         const g3 = i32x4.gt_s(m3, tied);
         if (v128.any_true(v128.or(v128.or(g0, g1), v128.or(g2, g3)))) {
+          largest = i32x4.max_u(largest, i32x4.max_u(i32x4.max_u(m0, m1), i32x4.max_u(m2, m3)));
           taken = appendPacked(l0, orderOf(listed, fromIndices, i), g0, taken, indices, values, table);
           taken = appendPacked(l1, orderOf(listed, fromIndices, i + 4), g1, taken, indices, values, table);
           taken = appendPacked(l2, orderOf(listed, fromIndices, i + 8), g2, taken, indices, values, table);
@@ -178,6 +185,7 @@ function takeLoop(
       const tiesHere: u32 = popcnt(i32x4.bitmask(v128.and(above, i32x4.eq(magnitude, tied))));
       // A packed store writes four entries: not over the end, and not where some of the ties must stay behind.
       if (tiesHere <= tiesLeft && taken + 4 <= count) {
+        largest = i32x4.max_u(largest, magnitude);
         taken = appendPacked(lanes, orderOf(listed, fromIndices, i), above, taken, indices, values, table);
         tiesLeft -= tiesHere;
         if (tiesLeft == 0) below = threshold;
@@ -188,6 +196,7 @@ function takeLoop(
     const bits = load<u32>(fromValues + at);
     const magnitude = bits & MAGNITUDE;
     if (<i32>magnitude > below) {
+      largest = i32x4.max_u(largest, i32x4.splat(magnitude));
       store<u32>(values + to, bits);
       store<u32>(indices + to, listed ? load<u32>(fromIndices + at) : i);
       taken++;
@@ -196,6 +205,7 @@ function takeLoop(
     i++;
   }
   tiesTaken = ties - tiesLeft;
+  largestTaken = largestLane(largest);
   return taken;
 }
 

@@ -1,5 +1,5 @@
 // Values to symbols and back: a symbol is a magnitude in the coarser format, doubled, plus 1 if the value is negative.
-import { loadLanes, PAGE, PAGES, storeLanes } from './lanes';
+import { largestLane, loadLanes, PAGE, PAGES, storeLanes } from './lanes';
 import { MAGNITUDE, magnitudes } from './pack';
 
 /** The largest finite float32. */
@@ -241,14 +241,6 @@ export function smallestMagnitude(values: usize, count: u32): u32 {
     smallest = i32x4.min_u(smallest, i32x4.sub(lanes, one));
   }
   return ~largestLane(v128.not(smallest)) + 1;
-}
-
-@inline
-function largestLane(lanes: v128): u32 {
-  return max<u32>(
-    max<u32>(i32x4.extract_lane(lanes, 0), i32x4.extract_lane(lanes, 1)),
-    max<u32>(i32x4.extract_lane(lanes, 2), i32x4.extract_lane(lanes, 3)),
-  );
 }
 
 /** `mirror` is a literal at the calls, so each is compiled without a branch inside. */
