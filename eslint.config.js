@@ -5,13 +5,14 @@ const LAYERS = {
   launcher: [],
   bench: ['communicator', 'collectives', 'wire', 'compression', 'kernels'],
   tensorflow: ['communicator', 'compression'],
-  communicator: ['collectives', 'rendezvous', 'transport', 'wire', 'compression', 'kernels'],
-  collectives: ['transport', 'wire', 'compression', 'kernels'],
+  communicator: ['collectives', 'rendezvous', 'transport', 'wire', 'compression', 'kernels', 'timeline'],
+  collectives: ['transport', 'wire', 'compression', 'kernels', 'timeline'],
   rendezvous: ['transport', 'wire'],
-  transport: ['wire'],
+  transport: ['wire', 'timeline'],
   wire: ['compression'],
   compression: ['kernels'],
   kernels: [],
+  timeline: [],
 };
 
 const layerRules = Object.entries(LAYERS).map(([layer, allowed]) => ({

@@ -6,9 +6,10 @@ import { benchCommand } from './bench/bench-command';
 import { GradringError, invalidArgument } from './errors';
 import { runCommand, separateScript } from './launcher/run-command';
 import { similarName } from './similar-name';
+import { timelineCommand } from './timeline/timeline-command';
 
 /** One file a command, in the folder of what it is about; to add one, list it here. */
-const COMMANDS: CommandModule[] = [runCommand, benchCommand];
+const COMMANDS: CommandModule[] = [runCommand, benchCommand, timelineCommand];
 
 /** Errors that mean that the command line was wrong, not that its work failed. */
 const USAGE_ERRORS: ReadonlySet<string> = new Set([

@@ -36,6 +36,8 @@ export type ErrorCode =
   | 'ERR_NO_EPOCH'
   /** No TensorFlow.js backend could be loaded, or the one asked for could not. */
   | 'ERR_BACKEND'
+  /** A timeline cannot be written, read or merged. */
+  | 'ERR_TIMELINE'
   /** The launcher was given a script that does not exist. */
   | 'ERR_SCRIPT_NOT_FOUND'
   /** A launched rank failed. */

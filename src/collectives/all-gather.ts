@@ -1,5 +1,5 @@
 import { GradringError } from '../errors';
-import type { DataFrame, Side } from '../transport/transport';
+import { type DataFrame, opposite, type Side } from '../transport/transport';
 import { part } from './chunks';
 import { type CollectiveCall, SEGMENT_BYTES } from './collective-call';
 import { copyBytes } from '../transport/copy-bytes';
@@ -20,7 +20,7 @@ export async function allGatherParts(
 ): Promise<void> {
   const rightHops = Math.ceil((call.worldSize - 1) / 2);
   const flow = async (side: Side, hops: number): Promise<void> => {
-    const from = side === 'right' ? 'left' : 'right';
+    const from = opposite(side);
     const waiting: DataFrame[] = []; // to be forwarded, in order
     await runPipeline({
       frameCount: hops * partCount,

@@ -1,7 +1,15 @@
 import { GradringError } from '../errors';
 import type { Kernels, Pointer } from '../kernels/kernels';
+import { recorded, type Timeline } from '../timeline/timeline';
 import { SLOT_BYTES } from '../transport/slots';
-import type { DataFrame, SendOptions, Side, Transport } from '../transport/transport';
+import {
+  type DataFrame,
+  frameArguments,
+  opposite,
+  type SendOptions,
+  type Side,
+  type Transport,
+} from '../transport/transport';
 import { type CallFingerprint, checksumOf, describeCall, FrameKind, Operation, protocolError } from '../wire/frame';
 
 /** What the collectives of one rank work with. */
@@ -12,6 +20,12 @@ export interface CollectiveContext {
   readonly memory: WebAssembly.Memory;
   /** {@link SEGMENT_BYTES} of 16-byte aligned scratch, where received bytes meet the kernels. */
   readonly scratch: Pointer;
+}
+
+/** When a collective's first and last frame were taken from the link so far, as `performance.now()` has it. */
+export interface FrameTimes {
+  first?: number;
+  last?: number;
 }
 
 /** Large arrays travel in segments of at most this: small enough for the cache, large enough to hide the cost of a frame. */
@@ -28,13 +42,14 @@ export class CollectiveCall {
     /** Number of this call, the same on all ranks. */
     readonly sequence: number,
     readonly fingerprint: CallFingerprint,
+    readonly frameTimes: FrameTimes = {},
   ) {
     this.transport = context.transport;
   }
 
   /** The same call over another memory: its frames belong to the same stream. */
   over(context: CollectiveContext): CollectiveCall {
-    return new CollectiveCall(context, this.sequence, this.fingerprint);
+    return new CollectiveCall(context, this.sequence, this.fingerprint, this.frameTimes);
   }
 
   get rank(): number {
@@ -43,6 +58,11 @@ export class CollectiveCall {
 
   get worldSize(): number {
     return this.transport.worldSize;
+  }
+
+  /** Where to record the spans of the call, if anywhere. */
+  get timeline(): Timeline | undefined {
+    return this.transport.timeline;
   }
 
   /** The rank `distance` places to the left. */
@@ -58,20 +78,23 @@ export class CollectiveCall {
     body: Uint8Array,
     { side = 'right', checksum = false, bulk = false }: { side?: Side; checksum?: boolean } & SendOptions = {},
   ): Promise<void> {
-    const header = {
-      kind: FrameKind.Data,
-      ...this.fingerprint,
-      origin: this.rank,
-      sequence: this.sequence,
-      part,
-      checksum: checksum ? checksumOf(body) : 0,
-    } as const;
-    return this.transport.send(side, header, body, { bulk });
+    const { sequence, rank: origin } = this;
+    return recorded(this.timeline, 'send', { sequence, part, origin, way: side, bytes: body.length }, () => {
+      const header = {
+        kind: FrameKind.Data,
+        ...this.fingerprint,
+        origin,
+        sequence,
+        part,
+        checksum: checksum ? checksumOf(body) : 0,
+      } as const;
+      return this.transport.send(side, header, body, { bulk });
+    });
   }
 
   /** Sends a received frame on, byte for byte. */
   forward(frame: DataFrame, side: Side = 'right'): Promise<void> {
-    return this.transport.forward(side, frame);
+    return recorded(this.timeline, 'forward', frameArguments(frame, side), () => this.transport.forward(side, frame));
   }
 
   /**
@@ -79,7 +102,7 @@ export class CollectiveCall {
    * by a collective that sends straight from memory which is then its caller's again.
    */
   async delivered(...sides: Side[]): Promise<void> {
-    for (const side of sides) await this.send(0, new Uint8Array(0), { side: side === 'right' ? 'left' : 'right' });
+    for (const side of sides) await this.send(0, new Uint8Array(0), { side: opposite(side) });
     for (const side of sides) await this.receive(this.leftBy(side === 'right' ? -1 : 1), 0, side);
   }
 
@@ -90,7 +113,10 @@ export class CollectiveCall {
    *   `ERR_PROTOCOL` if the frame makes no sense.
    */
   async receive(origin: number, part: number, side: Side = 'left'): Promise<DataFrame> {
-    const frame = await this.transport.receive(side);
+    const args = { sequence: this.sequence, part, origin, way: opposite(side) };
+    const frame = await recorded(this.timeline, 'wait', args, () => this.transport.receive(side));
+    this.frameTimes.last = performance.now();
+    this.frameTimes.first ??= this.frameTimes.last;
     const { header, body } = frame;
     const mine = this.fingerprint;
     const keys = ['operation', 'elementType', 'reduction', 'elementCount', 'parameter'] as const;

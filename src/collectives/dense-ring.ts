@@ -1,6 +1,6 @@
 import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
 import { protocolError } from '../wire/frame';
-import type { Side } from '../transport/transport';
+import { opposite, type Side } from '../transport/transport';
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
 import { type CollectiveCall, SEGMENT_BYTES } from './collective-call';
@@ -82,7 +82,7 @@ async function passOn(
     if (distance === 0) {
       await call.send(segment, isSmall(call, array) ? copyOf(bytes) : bytes, { side });
     } else {
-      const frame = await call.receive(root, segment, side === 'right' ? 'left' : 'right');
+      const frame = await call.receive(root, segment, opposite(side));
       if (distance < hops) await call.forward(frame, side);
       checkLength(frame.bodyBytes, bytes.length);
       frame.copyTo(bytes);

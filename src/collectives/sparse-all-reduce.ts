@@ -1,3 +1,4 @@
+import { recorded } from '../timeline/timeline';
 import { decodeGradientPayload, type ReceivedPayload } from '../wire/gradient-payload';
 import { allGatherParts } from './all-gather';
 import { blaming } from './blame';
@@ -33,6 +34,16 @@ export async function sparseAllReduce(
 ): Promise<NonFinite | undefined> {
   const bodies = await allGatherPayloads(call, parts);
   const tensorCount = parts.reduce((sum, { tensors }) => sum + tensors.length, 0);
+  const bytes = bodies.flat().reduce((sum, body) => sum + body.length, 0);
+  const args = { sequence: call.sequence, stage: 'sum', tensors: tensorCount, bytes };
+  return recorded(call.timeline, 'decode', args, () => decodeAndSum(parts, bodies, tensorCount));
+}
+
+function decodeAndSum(
+  parts: readonly SparsePart[],
+  bodies: readonly Uint8Array[][],
+  tensorCount: number,
+): NonFinite | undefined {
   const payloads: ReceivedPayload[][] = parts.map(() => []);
   for (const [rank, ofRank] of bodies.entries()) {
     for (const [i, { codec, tensors }] of parts.entries()) {

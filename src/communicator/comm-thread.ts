@@ -6,6 +6,7 @@ import { workerData } from 'node:worker_threads';
 import type { CollectiveContext } from '../collectives/collective-call';
 import { GradringError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
+import { Timeline } from '../timeline/timeline';
 import { closeAllSockets } from '../transport/open-sockets';
 import { CommandRunner } from './command-runner';
 import { formRing } from './form-ring';
@@ -29,6 +30,7 @@ function respond(
 
 async function main(data: ThreadData): Promise<void> {
   const { options, memory, scratch, port, control } = data;
+  const timeline = data.timeline && new Timeline(data.timeline, 'comm');
   const beat = setInterval(() => Atomics.add(control, CONTROL.beat, 1), BEAT_MS);
   let collectives: CollectiveContext | undefined;
   let runner: CommandRunner | undefined;
@@ -39,6 +41,7 @@ async function main(data: ThreadData): Promise<void> {
     // A ring that has failed is left with care too: the neighbours must hear the first cause.
     if (how === 'leave' || collectives?.transport.failed) await collectives?.transport.close();
     await closeAllSockets();
+    timeline?.close();
     clearInterval(beat);
     port.close();
     Atomics.store(control, CONTROL.closed, 1);
@@ -70,7 +73,7 @@ async function main(data: ThreadData): Promise<void> {
   });
 
   try {
-    const transport = await formRing(options, error => runner?.onRingFailure(error));
+    const transport = await formRing(options, timeline, error => runner?.onRingFailure(error));
     collectives = { transport, kernels: instantiateKernels(memory), memory, scratch };
     runner = new CommandRunner(collectives, options.timeoutMs);
     respond(data, collectives, { id: READY });

@@ -6,6 +6,7 @@ import { sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { GradringError } from '../errors';
 import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
 import { GradientCodec } from '../compression/gradient-codec';
+import { recorded } from '../timeline/timeline';
 import { encodeGradientPayload } from '../wire/gradient-payload';
 import { collectGarbage } from './collect-garbage';
 import { GradientExchange } from './gradient-exchange';
@@ -91,8 +92,15 @@ export class CommandRunner {
     const room = { start: scratch + used, bytes: SEGMENT_BYTES - used };
     const fingerprint = { elementType: 'float32', reduction: 'sum', elementCount, parameter: 0 } as const;
     await this.collective({ operation: Operation.SparseAllReduce, ...fingerprint }, async call => {
-      const streams = codec.encode([{ elementCount, count, indices, values }]);
-      const payload = encodeGradientPayload({ format: codec.format, counts: [count], streams });
+      const payload = recorded(
+        call.timeline,
+        'encode',
+        { sequence: call.sequence, stage: 'payload', tensors: 1 },
+        () => {
+          const streams = codec.encode([{ elementCount, count, indices, values }]);
+          return encodeGradientPayload({ format: codec.format, counts: [count], streams });
+        },
+      );
       const tensors = [{ elementCount, count: undefined, sum: output }];
       await sparseAllReduce(call, [{ kernels, codec, payload, tensors, room }]);
     });
@@ -110,6 +118,7 @@ export class CommandRunner {
       const words = `Rank ${rank} waited ${timeoutMs} ms in ${call}, its collective ${sequence}, for rank ${(rank + transport.worldSize - 1) % transport.worldSize} on its left: that rank, or one before it, is late or hangs.`;
       transport.fail(new GradringError('ERR_TIMEOUT', words, { operation: call }));
     }, timeoutMs);
+    const startedAt = transport.timeline?.now();
     try {
       return await run(new CollectiveCall(this.context, sequence, fingerprint));
     } catch (error) {
@@ -134,6 +143,7 @@ export class CommandRunner {
       );
     } finally {
       clearTimeout(deadline);
+      transport.timeline?.collective(call, startedAt!, { sequence });
     }
   }
 

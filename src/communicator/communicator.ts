@@ -3,6 +3,8 @@ import type { Range } from '../collectives/chunks';
 import { type ArrayOf, arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
 import { invalidArgument, GradringError } from '../errors';
 import type { ElementType, Pointer } from '../kernels/kernels';
+import { recorded } from '../timeline/timeline';
+import type { SpanArguments, SpanKind } from '../timeline/trace-event';
 import type { TrafficCount } from '../transport/transport';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from './connect-options';
 import { ExchangeHandle, type ExchangeInput } from './exchange-handle';
@@ -72,7 +74,7 @@ export class Communicator {
    * ring of one, without sockets.
    *
    * @throws GradringError `ERR_INVALID_ENVIRONMENT`, `ERR_INVALID_ARGUMENT`, `ERR_RENDEZVOUS_TIMEOUT`,
-   *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`.
+   *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_TIMELINE`.
    */
   static async connect(input: ConnectInput = {}): Promise<Communicator> {
     return new this(...(await Communicator.start(input)));
@@ -236,6 +238,15 @@ export class Communicator {
     });
     this.callSync('openExchange', { exchange, plan: handle.plan });
     return handle;
+  }
+
+  /**
+   * Runs something in this thread, and records it on the timeline, if there is one.
+   *
+   * @internal
+   */
+  recorded<T>(name: SpanKind, args: SpanArguments, run: () => T): T {
+    return recorded(this.thread.timeline, name, args, run);
   }
 
   /**

@@ -14,12 +14,19 @@ export interface ConnectInput extends Partial<RankEnvironment> {
    * `GRADRING_TRANSPORT`.
    */
   readonly transport?: TransportName;
+  /**
+   * A folder for the rank's timeline, `rank-0.json`, a trace that chrome://tracing and ui.perfetto.dev show; it is made. Default: none;
+   * `GRADRING_TIMELINE`.
+   */
+  readonly timeline?: string;
 }
 
 export type TransportName = 'auto' | 'tcp' | 'ipc';
 
 /** {@link ConnectInput}, complete and checked. */
-export type ConnectOptions = Required<ConnectInput>;
+export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline'>> {
+  readonly timeline: string | undefined;
+}
 
 const TRANSPORTS: readonly string[] = ['auto', 'tcp', 'ipc'];
 const MAX_TIMEOUT_MS = 2 ** 31 - 1; // the longest that timers can wait
@@ -47,6 +54,7 @@ export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.Proc
       10_000,
     ),
     transport: transport as TransportName,
+    timeline: input.timeline ?? (env['GRADRING_TIMELINE'] || undefined),
   };
 }
 

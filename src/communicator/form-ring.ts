@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { GradringError } from '../errors';
 import { addressForPeers, hostId } from '../rendezvous/host-identity';
 import { rendezvous } from '../rendezvous/rendezvous';
+import type { Timeline } from '../timeline/timeline';
 import { Link } from '../transport/link';
 import { RingTransport } from '../transport/ring-transport';
 import { Slots } from '../transport/slots';
@@ -15,9 +16,16 @@ import type { ConnectOptions } from './connect-options';
  *
  * @param onFailure Called when the standing ring fails, also between collectives.
  */
-export async function formRing(options: ConnectOptions, onFailure: (error: GradringError) => void): Promise<Transport> {
+export async function formRing(
+  options: ConnectOptions,
+  timeline: Timeline | undefined,
+  onFailure: (error: GradringError) => void,
+): Promise<Transport> {
   const { rank, worldSize, masterAddr, masterPort, runId, connectTimeoutMs } = options;
-  if (worldSize === 1) return new SoloTransport();
+  if (worldSize === 1) {
+    timeline?.ring('alone');
+    return new SoloTransport(timeline);
+  }
   let left: Link | undefined;
   let right: Link | undefined;
   let socketDirectory: string | undefined;
@@ -42,12 +50,13 @@ export async function formRing(options: ConnectOptions, onFailure: (error: Gradr
         return listening.endpoint;
       },
     );
+    timeline?.ring(ringId.toString(16));
     const rightEndpoint = endpoints[(rank + 1) % worldSize]!;
     right = Link.connect(rightEndpoint, options);
     if (rightEndpoint.startsWith('ipc:')) toRight = Slots.open(slotsPath(rightEndpoint));
     const slots = { left: fromLeft, right: toRight };
     const place = { ringId, generation: 0, rank, worldSize, addresses: endpoints, slots };
-    const transport = new RingTransport(place, left!, right, onFailure);
+    const transport = new RingTransport(place, left!, right, onFailure, timeline);
     await within(connectTimeoutMs, transport.open(), rank);
     return transport;
   } catch (error) {

@@ -17,6 +17,7 @@ import type { Transport } from '../transport/transport';
 import { encodeGradientPayload, encodeNonFinite } from '../wire/gradient-payload';
 import { type CallFingerprint, Operation, protocolError } from '../wire/frame';
 import { entryBytes, type ExchangedTensor } from './arena-layout';
+import { StepClock } from './step-clock';
 import type { ArenaPlan, ExchangePlan, ExchangeResult, ExchangeStep } from './thread-protocol';
 
 /** A tensor with what works on it. */
@@ -104,19 +105,25 @@ export class GradientExchange {
     const { transport } = this;
     this.requireOrder(step.density);
     const arenas = this.arenas.map(arena => stepOf(arena, step.density));
-    const nonFiniteTensor = step.nonFiniteTensor === -1 ? await this.compress(arenas, step) : step.nonFiniteTensor;
+    const clock = new StepClock(call, { tensors: arenas.reduce((sum, { tensors }) => sum + tensors.length, 0) });
+    const nonFiniteTensor =
+      step.nonFiniteTensor === -1
+        ? await clock.stage('compress', 'select', () => this.compress(arenas, step))
+        : step.nonFiniteTensor;
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(arenas, transport.worldSize);
     // A ring of one sends nothing either way, and rounds as larger ones do. Where everything is sent, there is nothing to round for.
     const sparse = this.plan.compression.kind === 'dgc' && step.density < 1 && cost.sparseBytes <= cost.denseBytes;
-    const nonFinite = sparse
-      ? await allGatherAndSum(call, arenas, nonFiniteTensor)
-      : await denseAllReduce(call, arenas, nonFiniteTensor);
+    const parts = sparse && (await clock.stage('encode', 'payload', () => encode(arenas, nonFiniteTensor)));
+    const nonFinite = await clock.travel(() =>
+      parts ? sparseAllReduce(call, parts) : denseAllReduce(call, arenas, nonFiniteTensor),
+    );
     const result = { bytesSent: transport.traffic.bytesSent - sentBefore, denseBytes: cost.denseBytes };
-    const overflow = nonFinite ?? overflowOf(arenas, () => true) ?? this.average(arenas, step);
-    if (overflow !== undefined) return { ...result, nonFinite: overflow };
-    arenas.forEach(settle);
-    return result;
+    const average = () => nonFinite ?? overflowOf(arenas, () => true) ?? this.average(arenas, step);
+    const overflow = await clock.stage('decode', 'average', average);
+    if (overflow !== undefined) return { ...result, timesMs: clock.timesMs, nonFinite: overflow };
+    await clock.stage('compress', 'settle', () => arenas.forEach(settle));
+    return { ...result, timesMs: clock.timesMs };
   }
 
   /**
@@ -243,12 +250,9 @@ function overflowOf(arenas: readonly StepArena[], concerns: (tensor: StepTensor)
   return first;
 }
 
-function allGatherAndSum(
-  call: CollectiveCall,
-  arenas: readonly StepArena[],
-  nonFiniteTensor: number,
-): Promise<NonFinite | undefined> {
-  const parts = arenas.map(({ context, codec, tensors, workspace, bytes }): SparsePart => {
+/** This rank's payloads, one an arena, and where the sums are to go. */
+function encode(arenas: readonly StepArena[], nonFiniteTensor: number): SparsePart[] {
+  return arenas.map(({ context, codec, tensors, workspace, bytes }): SparsePart => {
     const payload =
       nonFiniteTensor === -1
         ? encodeGradientPayload({ format: codec.format, counts: undefined, streams: codec.encode(tensors) })
@@ -258,7 +262,6 @@ function allGatherAndSum(
     const start = workspace + GradientCodec.workspaceBytes;
     return { kernels: context.kernels, codec, payload, tensors: summed, room: { start, bytes: bytes - start } };
   });
-  return sparseAllReduce(call, parts);
 }
 
 /** The same sum by the dense ring: what is not sent counts as zero. */

@@ -2,6 +2,8 @@ import { join } from 'node:path';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { SEGMENT_BYTES } from '../collectives/collective-call';
 import { deserializeError, GradringError } from '../errors';
+import { recorded, Timeline } from '../timeline/timeline';
+import { createTimelineFile } from '../timeline/timeline-file';
 import type { TrafficCount } from '../transport/transport';
 import type { ConnectOptions } from './connect-options';
 import type { SharedHeap } from './shared-heap';
@@ -42,6 +44,8 @@ export class ThreadClient {
     private readonly worker: Worker,
     private readonly port: MessagePort,
     private readonly control: Int32Array,
+    /** This thread's, if it records one. */
+    readonly timeline: Timeline | undefined,
   ) {
     port.on('message', (response: Response) => this.settle(response));
     worker.on('error', error => this.end(crashed(`failed: ${(error as Error).stack}`)));
@@ -56,14 +60,21 @@ export class ThreadClient {
     this.rest();
   }
 
-  /** Starts the thread and awaits the ring. */
+  /**
+   * Starts the thread and awaits the ring.
+   *
+   * @throws GradringError `ERR_TIMELINE`, and what forming the ring may throw.
+   */
   static async start(options: ConnectOptions, heap: SharedHeap): Promise<ThreadClient> {
+    const { rank, worldSize } = options;
+    const file = options.timeline === undefined ? undefined : createTimelineFile(options.timeline, rank, worldSize);
+    const timeline = file && new Timeline(file, 'training');
     const { port1, port2 } = new MessageChannel();
     const control = new Int32Array(new SharedArrayBuffer(CONTROL.words * 4));
     const scratch = heap.allocate(SEGMENT_BYTES);
-    const data: ThreadData = { options, memory: heap.memory, scratch, port: port2, control };
+    const data: ThreadData = { options, memory: heap.memory, scratch, timeline: file, port: port2, control };
     const worker = new Worker(join(__dirname, 'comm-thread.js'), { workerData: data, transferList: [port2] });
-    const client = new ThreadClient(worker, port1, control);
+    const client = new ThreadClient(worker, port1, control, timeline);
     try {
       await client.register(READY);
     } catch (error) {
@@ -87,6 +98,11 @@ export class ThreadClient {
   /** Asks, and sleeps until the answer has come. Answers to earlier calls that come meanwhile are delivered after. */
   callSync<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Commands[Name]['result'] {
     const id = this.post(name, input);
+    return recorded(this.timeline, 'wait', { call: name }, () => this.sleepFor(id)) as Commands[Name]['result'];
+  }
+
+  /** The result of that request. */
+  private sleepFor(id: number): unknown {
     let beat = Atomics.load(this.control, CONTROL.beat);
     let lastBeatAt = Date.now();
     for (;;) {
@@ -100,7 +116,7 @@ export class ThreadClient {
         }
         this.lastTraffic = response.traffic;
         if (response.error !== undefined) throw deserializeError(response.error);
-        return response.result as Commands[Name]['result'];
+        return response.result;
       }
       if (Atomics.load(this.control, CONTROL.closed) === 1) throw this.ended ?? crashed('has ended');
       Atomics.wait(this.control, CONTROL.responses, seen, 1_000);
@@ -123,6 +139,7 @@ export class ThreadClient {
     this.port.postMessage('leave' satisfies End);
     await this.exited;
     this.port.close();
+    this.timeline?.close();
   }
 
   /** The process ends, perhaps by an error: the sockets must be closed first, see {@link closeAllSockets}. */

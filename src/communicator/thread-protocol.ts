@@ -5,6 +5,7 @@ import type { NonFinite } from '../collectives/sparse-all-reduce';
 import type { Compression } from '../compression/dgc-options';
 import type { SerializedError } from '../errors';
 import type { Pointer } from '../kernels/kernels';
+import type { TimelineFile } from '../timeline/timeline-file';
 import type { TrafficCount } from '../transport/transport';
 import type { ArenaLayout } from './arena-layout';
 import type { ConnectOptions } from './connect-options';
@@ -45,6 +46,21 @@ export interface ExchangeResult {
   readonly bytesSent: number;
   /** Bytes it would have sent for a dense ring all-reduce of the same gradient. */
   readonly denseBytes: number;
+  readonly timesMs: StepTimes;
+}
+
+/** How long a step spent on what, on this rank's comm thread, in ms. */
+export interface StepTimes {
+  /** Accumulating, selecting, and taking from the residuals what was sent. */
+  readonly compress: number;
+  /** From entries to bytes. 0 where all travels by the dense ring. */
+  readonly encode: number;
+  /** Until the first frame from the left came. */
+  readonly wait: number;
+  /** From then until the last frame came; on the dense ring with the adding up of what came. */
+  readonly wire: number;
+  /** From bytes to the sum, and to the mean; on the dense ring only the latter. */
+  readonly decode: number;
 }
 
 /** What the user's thread asks of the comm thread, and what it gets. */
@@ -85,6 +101,8 @@ export interface ThreadData {
   readonly options: ConnectOptions;
   readonly memory: WebAssembly.Memory;
   readonly scratch: Pointer;
+  /** What to record on, if anything. */
+  readonly timeline: TimelineFile | undefined;
   readonly port: MessagePort;
   readonly control: Int32Array;
 }

@@ -22,6 +22,8 @@ export interface LaunchOptions {
   readonly nodeRank?: number;
   /** A folder for one log a rank: `rank-0.log`, …; it is created. Default: no logs. */
   readonly outputDir?: string;
+  /** A folder for one timeline a rank: `rank-0.json`, …; it is made. Default: what `GRADRING_TIMELINE` says. */
+  readonly timeline?: string;
   /** Variables for the ranks, beside those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Where the ranks' output goes. Default: this process's. The streams are not ended. */
@@ -96,7 +98,10 @@ export function planLaunch(options: LaunchOptions): LaunchPlan {
     nodes,
     nodeRank,
     outputDir: options.outputDir,
-    env: options.env ?? {},
+    env: {
+      ...options.env,
+      ...(options.timeline !== undefined && { GRADRING_TIMELINE: path.resolve(options.timeline) }),
+    },
     prefix: options.prefix ?? true,
     graceMs,
     failureGraceMs,

@@ -17,6 +17,11 @@ const OPTIONS = {
     requiresArg: true,
     describe: 'Folder that keeps a log a rank: rank-0.log, … [default: no logs]',
   },
+  timeline: {
+    type: 'string',
+    requiresArg: true,
+    describe: 'Folder for a timeline a rank: rank-0.json, …; see timeline --help [default: none]',
+  },
   'master-addr': {
     type: 'string',
     requiresArg: true,
@@ -49,6 +54,7 @@ export const runCommand: CommandModule = {
       .example('$0 run -n 4 train.js', 'four ranks on this host')
       .example('$0 run -n 4 train.js --epochs 3', 'options after the script are its own')
       .example('$0 run -n 2 --output-dir logs train.js', 'keeps logs/rank-0.log and logs/rank-1.log')
+      .example('$0 run -n 2 --timeline trace train.js', 'records trace/rank-0.json and trace/rank-1.json')
       .example(
         '$0 run -n 8 --nodes 2 --node-rank 1 --master-addr 10.0.0.5 train.js',
         'ranks 8 … 15 of 16, where node 0 is 10.0.0.5',
@@ -69,6 +75,7 @@ export const runCommand: CommandModule = {
       nodeRank: parsed['node-rank'] as number,
       graceMs: parsed['grace-ms'] as number,
       ...(parsed['output-dir'] !== undefined && { outputDir: parsed['output-dir'] as string }),
+      ...(parsed['timeline'] !== undefined && { timeline: parsed['timeline'] as string }),
       ...(parsed['master-addr'] !== undefined && { masterAddr: parsed['master-addr'] as string }),
       ...(parsed['master-port'] !== undefined && { masterPort: parsed['master-port'] as number }),
     };

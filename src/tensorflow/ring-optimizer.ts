@@ -293,6 +293,10 @@ export class RingOptimizer extends tf.Optimizer {
    *   or only those that the loss depended on, as `minimize` without a list has them.
    */
   private load(gradients: readonly NamedTensor[], all: boolean): ExchangeStep {
+    return this.communicator.recorded('copy', this.spanArguments(), () => this.copy(gradients, all));
+  }
+
+  private copy(gradients: readonly NamedTensor[], all: boolean): ExchangeStep {
     const given = new Map(gradients.map(({ name, tensor }) => [name, tensor]));
     const unexpected = [...given.keys()].find(name => !this.variables.some(variable => variable.name === name));
     if (unexpected !== undefined) {
@@ -345,7 +349,7 @@ export class RingOptimizer extends tf.Optimizer {
       density,
     };
     if (nonFinite === undefined) {
-      this.applyUpdate();
+      this.communicator.recorded('apply', { ...this.spanArguments(), step }, () => this.applyUpdate());
       return;
     }
     if (this.onNonFinite === 'skip') return;
@@ -371,6 +375,12 @@ export class RingOptimizer extends tf.Optimizer {
       this.variables.forEach((variable, i) => variable.assign(tf.add(tf.mul(factor, updates[i]!), variable)));
     });
     this.incrementIterations();
+  }
+
+  /** What the timeline tells of a step. */
+  private spanArguments() {
+    const elements = this.variables.reduce((sum, { size }) => sum + size, 0);
+    return { step: this.total.steps, tensors: this.variables.length, bytes: 4 * elements };
   }
 
   private isVerificationDue(): boolean {

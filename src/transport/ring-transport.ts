@@ -10,9 +10,18 @@ import {
 } from '../wire/frame';
 import { Inbox } from './inbox';
 import type { Link, Message } from './link';
+import type { Timeline } from '../timeline/timeline';
 import { ReceivedFrame } from './received-frame';
 import type { Slots } from './slots';
-import type { DataFrame, SendOptions, Side, TrafficCount, Transport } from './transport';
+import {
+  type DataFrame,
+  frameArguments,
+  opposite,
+  type SendOptions,
+  type Side,
+  type TrafficCount,
+  type Transport,
+} from './transport';
 
 /** This rank's place, and how to name its neighbours in errors. */
 export interface RingPlace extends RingIdentity {
@@ -55,6 +64,7 @@ export class RingTransport implements Transport {
     private readonly right: Link,
     /** Called once, with the error that ended the ring. */
     private readonly onFailure: (error: GradringError) => void,
+    readonly timeline?: Timeline,
   ) {}
 
   get rank(): number {
@@ -185,6 +195,7 @@ export class RingTransport implements Transport {
   }
 
   private take(side: Side, message: Message): void {
+    const cameAt = this.timeline?.now();
     const header = decodeHeader(this.place, message[0]!);
     if (message.length > 2) throw protocolError(`comes in ${message.length} parts`);
     switch (header.kind) {
@@ -205,12 +216,12 @@ export class RingTransport implements Transport {
         this.finished[side].resolve();
         this.fail(deserializeError(header.error));
         return;
-      case FrameKind.Data:
-        if (this.failure === undefined) {
-          const frame = new ReceivedFrame(header, message, side === 'left' ? this.place.slots?.left : undefined);
-          if (header.inSlot) this.bytesReceived += frame.bodyBytes;
-          this.inboxes[side].put(frame);
-        }
+      case FrameKind.Data: {
+        const frame = new ReceivedFrame(header, message, side === 'left' ? this.place.slots?.left : undefined);
+        if (header.inSlot) this.bytesReceived += frame.bodyBytes;
+        if (this.failure === undefined) this.inboxes[side].put(frame);
+        this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
+      }
     }
   }
 

@@ -1,4 +1,6 @@
 import { GradringError } from '../errors';
+import type { Timeline } from '../timeline/timeline';
+import type { SpanArguments } from '../timeline/trace-event';
 import type { DataHeader } from '../wire/frame';
 import type { Message } from './link';
 
@@ -38,6 +40,8 @@ export interface Transport {
   readonly traffic: TrafficCount;
   /** Whether the ring has failed. */
   readonly failed: boolean;
+  /** Where to record what happens, if anywhere. The transport records the arrival of frames itself. */
+  readonly timeline?: Timeline | undefined;
   /**
    * Sends a data frame. Settles when ZeroMQ took it over; it reads the body when it likes, so that must not be written to
    * before the neighbour is known to have it.
@@ -63,6 +67,8 @@ export class SoloTransport implements Transport {
   readonly traffic = { bytesSent: 0, bytesReceived: 0 };
   readonly failed = false;
 
+  constructor(readonly timeline?: Timeline) {}
+
   send(): Promise<void> {
     return Promise.reject(alone());
   }
@@ -82,6 +88,16 @@ export class SoloTransport implements Transport {
   async close(): Promise<void> {
     // Nothing to close.
   }
+}
+
+export function opposite(side: Side): Side {
+  return side === 'left' ? 'right' : 'left';
+}
+
+/** What the timeline tells of a data frame, which goes that way. All but the size match its sending and its arrival. */
+export function frameArguments({ header, bodyBytes }: DataFrame, way: Side): SpanArguments {
+  const { sequence, part, origin } = header;
+  return { sequence, part, origin, way, bytes: bodyBytes };
 }
 
 function alone(): GradringError {

@@ -64,6 +64,11 @@ describe('what a rank is told', () => {
     });
     expect(resolveConnectOptions({}, env)).toMatchObject({ rank: 1, localRank: 1, timeoutMs: 7 });
     expect(resolveConnectOptions({}, {})).toMatchObject({ rank: 0, worldSize: 1, timeoutMs: 300_000 });
+    const timelines = [{ GRADRING_TIMELINE: 'a' }, { GRADRING_TIMELINE: '' }, {}].map(
+      variables => resolveConnectOptions({}, variables).timeline,
+    );
+    expect(timelines).toEqual(['a', undefined, undefined]);
+    expect(resolveConnectOptions({ timeline: 'b' }, { GRADRING_TIMELINE: 'a' }).timeline).toBe('b');
   });
 
   test('is checked before anything is opened', async () => {

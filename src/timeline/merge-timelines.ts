@@ -1,0 +1,106 @@
+import { closeSync, openSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { type ClockOffset, clockOffsets, RankFrames } from './clock-offsets';
+import { failure, findTimelines, type RankTimeline, readTimeline } from './read-timeline';
+import { type RankTotals, SpanTotals } from './span-totals';
+import type { TraceEvent } from './trace-event';
+
+/** What came of a merge. */
+export interface Merged {
+  readonly output: string;
+  /** In words, why the result is less than it might be. */
+  readonly warnings: readonly string[];
+  readonly ranks: readonly RankTotals[];
+}
+
+const CHUNK_LENGTH = 1024 * 1024;
+
+/**
+ * Merges the timelines of a ring's ranks into one trace, a JSON array, in which all times are rank 0's: see {@link clockOffsets}.
+ * Reads each file twice, and holds of it only when its frames came and went.
+ *
+ * @throws GradringError `ERR_TIMELINE` if there are none, they are of several runs, damaged, or the output cannot be written.
+ */
+export async function mergeTimelines(directory: string, output: string): Promise<Merged> {
+  const timelines = await findTimelines(directory);
+  if (timelines.some(timeline => path.resolve(timeline.path) === path.resolve(output))) {
+    throw failure(`The output, ${output}, would replace what is to be merged.`);
+  }
+  const frames: RankFrames[] = [];
+  const totals: SpanTotals[] = [];
+  for (const { path: file, rank } of timelines) {
+    const ofRank = { frames: new RankFrames(), totals: new SpanTotals(rank) };
+    for await (const event of readTimeline(file)) {
+      ofRank.frames.add(event);
+      ofRank.totals.add(event);
+    }
+    frames.push(ofRank.frames);
+    totals.push(ofRank.totals);
+  }
+  const { offsets, warnings } = offsetsOf(timelines, frames);
+  await write(timelines, offsets, output);
+  const ranks = timelines.map(({ rank }, i): RankTotals => {
+    const { durationMs, spansMs } = totals[i]!;
+    return { rank, durationMs, clockOffsetUs: offsets === undefined ? null : Math.round(offsets[i]!.mean), spansMs };
+  });
+  return { output, warnings, ranks };
+}
+
+function offsetsOf(
+  timelines: readonly RankTimeline[],
+  frames: readonly RankFrames[],
+): { offsets: ClockOffset[] | undefined; warnings: string[] } {
+  const { worldSize } = timelines[0]!;
+  const present = new Set(timelines.map(({ rank }) => rank));
+  const missing = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => !present.has(rank));
+  const asTheyAre = 'The clocks of the ranks are left as they are.';
+  if (missing.length > 0) {
+    const words = `Of ${worldSize} ranks, the timeline of rank ${missing.join(', ')} is missing. ${asTheyAre}`;
+    return { offsets: undefined, warnings: [words] };
+  }
+  if (worldSize === 1) return { offsets: undefined, warnings: [] };
+  const offsets = clockOffsets(frames);
+  return { offsets, warnings: offsets === undefined ? [`No frame went round the ring. ${asTheyAre}`] : [] };
+}
+
+async function write(
+  timelines: readonly RankTimeline[],
+  offsets: readonly ClockOffset[] | undefined,
+  output: string,
+): Promise<void> {
+  const descriptor = reporting(output, () => openSync(output, 'w'));
+  let chunk = '[';
+  const flush = () => {
+    reporting(output, () => writeFileSync(descriptor, chunk));
+    chunk = '';
+  };
+  try {
+    let separator = '\n';
+    for (const [i, { path: file }] of timelines.entries()) {
+      for await (const event of readTimeline(file)) {
+        chunk += separator + JSON.stringify(corrected(event, offsets?.[i]));
+        separator = ',\n';
+        if (chunk.length >= CHUNK_LENGTH) flush();
+      }
+    }
+    chunk += '\n]\n';
+    flush();
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Begin and end are corrected each by itself, so that spans nest as before. */
+function corrected(event: TraceEvent, offset: ClockOffset | undefined): TraceEvent {
+  if (event.ph !== 'X' || offset === undefined) return event;
+  const ts = offset.correct(event.ts);
+  return { ...event, ts, dur: offset.correct(event.ts + event.dur) - ts };
+}
+
+function reporting<T>(output: string, run: () => T): T {
+  try {
+    return run();
+  } catch (error) {
+    throw failure(`The merged timeline cannot be written to ${output}: ${(error as Error).message}.`);
+  }
+}

@@ -1,0 +1,127 @@
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { lineOf, monotonicMicroseconds, type TimelineFile } from './timeline-file';
+import {
+  type MetadataEvent,
+  processNumber,
+  RING_EVENT,
+  type SpanArguments,
+  type SpanEvent,
+  type SpanKind,
+  type ThreadName,
+  threadNumber,
+} from './trace-event';
+
+/** A thread holds so much of its timeline in memory, in characters, and no longer than the interval. */
+const BUFFER_LENGTH = 64 * 1024;
+const FLUSH_INTERVAL_MS = 1_000;
+
+/**
+ * One thread's part of a rank's timeline. Both threads append to one file, each whole lines in one write, so lines never mix.
+ *
+ * Recording never fails. Where the file cannot be written to any more, the rank says so once on stderr, and records no further. A
+ * crash loses what is in the buffer, the end of the process does not.
+ */
+export class Timeline {
+  private readonly descriptor: number;
+  private readonly pid: number;
+  private readonly tid: number;
+  private readonly leftwardTid: number;
+  private readonly timer: NodeJS.Timeout;
+  private buffer = '';
+  private closed = false;
+  private readonly flushAtEnd = () => this.flush();
+
+  constructor(
+    private readonly file: TimelineFile,
+    thread: ThreadName,
+  ) {
+    this.descriptor = openSync(file.path, 'a');
+    this.pid = processNumber(file.rank);
+    this.tid = threadNumber(file.rank, thread);
+    this.leftwardTid = threadNumber(file.rank, 'comm, to the left');
+    this.timer = setInterval(() => this.flush(), FLUSH_INTERVAL_MS).unref();
+    process.on('exit', this.flushAtEnd);
+  }
+
+  /** Whole microseconds since 1970, the same in both threads. Whole ones are added without rounding, so that spans nest exactly. */
+  now(): number {
+    return Math.floor(this.file.clockOrigin + monotonicMicroseconds());
+  }
+
+  /** Records a span that ends now. */
+  span(name: SpanKind, start: number, args: SpanArguments): void {
+    this.add(name, 'span', start, args);
+  }
+
+  /** Records what encloses the spans of one collective, and ends now. */
+  collective(name: string, start: number, args: SpanArguments): void {
+    this.add(name, 'collective', start, args);
+  }
+
+  /** Runs something and records its span, up to the settling of its promise if it returns one; also when it fails. */
+  record<T>(name: SpanKind, args: SpanArguments, run: () => T): T {
+    const start = this.now();
+    const end = () => this.span(name, start, args);
+    let result: T;
+    try {
+      result = run();
+    } catch (error) {
+      end();
+      throw error;
+    }
+    if (result instanceof Promise) return result.finally(end) as T;
+    end();
+    return result;
+  }
+
+  /** Tells to which ring the file belongs; at once, for by that it is merged. */
+  ring(ringId: string): void {
+    const { pid, tid } = this;
+    const { rank, worldSize } = this.file;
+    this.write({ ph: 'M', name: RING_EVENT, pid, tid, args: { ring: ringId, rank, worldSize } });
+    this.flush();
+  }
+
+  /** Writes out what is in the buffer. */
+  flush(): void {
+    const text = this.buffer;
+    this.buffer = '';
+    const { stopped, path, rank } = this.file;
+    if (text === '' || this.closed || Atomics.load(stopped, 0) === 1) return;
+    try {
+      const bytes = Buffer.from(text);
+      const written = writeSync(this.descriptor, bytes);
+      if (written < bytes.length) throw new Error('the disk is full');
+    } catch (error) {
+      if (Atomics.exchange(stopped, 0, 1) === 1) return;
+      console.error(`gradring: the timeline of rank ${rank} ends here: ${path}: ${(error as Error).message}`);
+    }
+  }
+
+  /** Flushes, and takes no more. */
+  close(): void {
+    if (this.closed) return;
+    this.flush();
+    this.closed = true;
+    clearInterval(this.timer);
+    process.removeListener('exit', this.flushAtEnd);
+    closeSync(this.descriptor);
+  }
+
+  private add(name: string, cat: SpanEvent['cat'], start: number, args: SpanArguments): void {
+    const { pid } = this;
+    const tid = args['way'] === 'left' ? this.leftwardTid : this.tid;
+    this.write({ ph: 'X', name, cat, ts: start, dur: this.now() - start, pid, tid, args });
+  }
+
+  private write(event: SpanEvent | MetadataEvent): void {
+    if (this.closed) return;
+    this.buffer += lineOf(event);
+    if (this.buffer.length >= BUFFER_LENGTH) this.flush();
+  }
+}
+
+/** {@link Timeline.record}, or only runs it where nothing is recorded. */
+export function recorded<T>(timeline: Timeline | undefined, name: SpanKind, args: SpanArguments, run: () => T): T {
+  return timeline === undefined ? run() : timeline.record(name, args, run);
+}

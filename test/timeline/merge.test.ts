@@ -1,0 +1,187 @@
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { mergeTimelines } from '../../src/timeline/merge-timelines';
+import { createTimelineFile } from '../../src/timeline/timeline-file';
+import { processNumber, RING_EVENT, type TraceEvent } from '../../src/timeline/trace-event';
+import { failureOf } from '../support/rings';
+import { spansOf } from './support';
+
+let folder: string;
+const file = (name: string) => path.join(folder, name);
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'timeline-'));
+});
+
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function write(rank: number, events: readonly TraceEvent[], ring: Record<string, string | number> = {}): void {
+  const place = { pid: processNumber(rank), tid: processNumber(rank) + 1 };
+  const { path: written } = createTimelineFile(folder, rank, 99);
+  const args = { ring: 'ab', rank, worldSize: 2, ...ring };
+  const all: TraceEvent[] = [{ ph: 'M', name: RING_EVENT, ...place, args }, ...events];
+  appendFileSync(written, all.map(event => `${JSON.stringify(event)},\n`).join(''));
+}
+
+const span = (rank: number, name: string, ts: number, dur: number, args = {}, thread = 1): TraceEvent => {
+  const pid = processNumber(rank);
+  return { ph: 'X', name, cat: 'span', ts, dur, pid, tid: pid + thread, args };
+};
+
+/** Rank 1's clock is 5 s ahead, and each frame takes 100 µs. */
+function writeRing(): void {
+  const frame = (sequence: number, origin: number) => ({ sequence, part: 0, origin, bytes: 8 });
+  write(0, [
+    span(0, 'copy', 500, 250, { step: 0 }, 0),
+    span(0, 'wait', 750, 2_000, { call: 'exchange' }, 0),
+    span(0, 'send', 1_000, 30, frame(0, 0)),
+    span(0, 'receive', 2_100, 10, frame(0, 1)),
+    span(0, 'wait', 1_500, 700, { sequence: 0 }),
+  ]);
+  write(1, [
+    span(1, 'receive', 5_001_100, 10, frame(0, 0)),
+    span(1, 'wait', 5_000_900, 300, { sequence: 0 }),
+    span(1, 'send', 5_002_000, 40, frame(0, 1)),
+    span(1, 'barrier()', 5_000_800, 1_300, { sequence: 0 }),
+  ]);
+}
+
+test('the ranks come into one valid trace, on the clock of rank 0', async () => {
+  writeRing();
+  const { warnings, output, ranks } = await mergeTimelines(folder, file('out.json'));
+  expect(warnings).toEqual([]);
+  expect(output).toBe(file('out.json'));
+  const events = JSON.parse(readFileSync(output, 'utf8')) as TraceEvent[];
+  expect(spansOf(events).map(({ pid, name, ts, dur }) => [pid, name, ts, dur])).toEqual([
+    [1, 'copy', 500, 250],
+    [1, 'wait', 750, 2_000],
+    [1, 'send', 1_000, 30],
+    [1, 'receive', 2_100, 10],
+    [1, 'wait', 1_500, 700],
+    [4, 'receive', 1_100, 10],
+    [4, 'wait', 900, 300],
+    [4, 'send', 2_000, 40],
+    [4, 'barrier()', 800, 1_300],
+  ]);
+  const names = events.filter(({ name }) => name === 'process_name' || name === 'thread_name');
+  expect(names.map(({ pid, tid, args }) => [pid, tid, args['name']])).toEqual([
+    ...[[1, 1, 'rank 0'] as const, [1, 1, 'training'] as const, [1, 2, 'comm'] as const],
+    [1, 3, 'comm, to the left'],
+    ...[[4, 4, 'rank 1'] as const, [4, 4, 'training'] as const, [4, 5, 'comm'] as const],
+    [4, 6, 'comm, to the left'],
+  ]);
+  const none = { ...{ copy: 0, compress: 0, encode: 0, send: 0, receive: 0, forward: 0, decode: 0, apply: 0 } };
+  expect(ranks).toEqual([
+    {
+      ...{ rank: 0, durationMs: 2.25, clockOffsetUs: 0 },
+      spansMs: {
+        ...none,
+        copy: 0.25,
+        send: 0.03,
+        receive: 0.01,
+        'wait training': 2,
+        'wait comm': 0.7,
+        'wait comm, to the left': 0,
+      },
+    },
+    {
+      ...{ rank: 1, durationMs: 1.3, clockOffsetUs: 5_000_000 },
+      spansMs: {
+        ...none,
+        send: 0.04,
+        receive: 0.01,
+        'wait training': 0,
+        'wait comm': 0.3,
+        'wait comm, to the left': 0,
+      },
+    },
+  ]);
+});
+
+test('what is missing is told, and the clocks are left as they are', async () => {
+  writeRing();
+  rmSync(file('rank-0.json'));
+  const { warnings, ranks } = await mergeTimelines(folder, file('out.json'));
+  expect(warnings).toEqual([
+    'Of 2 ranks, the timeline of rank 0 is missing. The clocks of the ranks are left as they are.',
+  ]);
+  expect(ranks).toEqual([expect.objectContaining({ rank: 1, clockOffsetUs: null })]);
+  const events = JSON.parse(readFileSync(file('out.json'), 'utf8')) as TraceEvent[];
+  expect(spansOf(events)[0]).toMatchObject({ name: 'receive', ts: 5_001_100 });
+});
+
+test('ranks that never exchanged a frame are merged with a warning; a ring of one without', async () => {
+  write(0, [span(0, 'copy', 1, 1)]);
+  write(1, [span(1, 'copy', 1, 1)]);
+  expect((await mergeTimelines(folder, file('out.json'))).warnings).toEqual([
+    'No frame went round the ring. The clocks of the ranks are left as they are.',
+  ]);
+  rmSync(file('rank-1.json'));
+  write(0, [span(0, 'copy', 1, 1)], { ring: 'alone', worldSize: 1 });
+  expect(await mergeTimelines(folder, file('out.json'))).toMatchObject({
+    warnings: [],
+    ranks: [{ rank: 0, clockOffsetUs: null, durationMs: 0.001 }],
+  });
+});
+
+test('a line that a crash has cut short is passed over', async () => {
+  writeRing();
+  appendFileSync(file('rank-1.json'), '{"ph":"X","name":"se');
+  await mergeTimelines(folder, file('out.json'));
+  expect(spansOf(JSON.parse(readFileSync(file('out.json'), 'utf8')) as TraceEvent[])).toHaveLength(9);
+});
+
+describe('an error says', () => {
+  const messageOf = async (output = file('out.json')) => {
+    const { code, message } = await failureOf(mergeTimelines(folder, output));
+    expect(code).toBe('ERR_TIMELINE');
+    return message;
+  };
+
+  test('that there is no folder, or no timeline in it', async () => {
+    expect(await messageOf()).toBe(`There is no timeline, rank-0.json or another rank's, in ${folder}.`);
+    const { code, message } = await failureOf(mergeTimelines(file('nowhere'), file('out.json')));
+    expect([code, message]).toEqual(['ERR_TIMELINE', expect.stringMatching(/cannot be read: ENOENT.*nowhere/)]);
+  });
+
+  test.each([{ ring: 'cd' }, { worldSize: 3 }])('which files are of different runs: %j', async other => {
+    writeRing();
+    write(1, [], other);
+    expect(await messageOf()).toMatch(/rank-0\.json and .*rank-1\.json are of different runs/);
+  });
+
+  test('that a file is another rank’s, or of a rank that joined no ring', async () => {
+    write(0, [], { rank: 1 });
+    expect(await messageOf()).toMatch(/rank-0\.json is the timeline of rank 1/);
+    createTimelineFile(folder, 0, 2);
+    expect(await messageOf()).toMatch(/rank-0\.json tells of no ring/);
+  });
+
+  test.each([
+    'garbage',
+    '',
+    'null,',
+    '{"ph":"X","name":"send","pid":1,"tid":2,"args":{}},',
+    '{"ph":"X","name":"send","ts":"1","dur":1,"pid":1,"tid":2,"args":{}},',
+    '{"ph":"X","name":"send","ts":1,"dur":1,"pid":1,"tid":2,"args":null},',
+    '{"ph":"X","name":"send","ts":1,"dur":1,"pid":1,"args":{}},',
+    '{"ph":"B","name":"send","ts":1,"dur":1,"pid":1,"tid":2,"args":{}},',
+    '{"ph":"X","name":5,"ts":1,"dur":1,"pid":1,"tid":2,"args":{}},',
+  ])('which line of which file is damaged: %s', async line => {
+    writeRing();
+    const lines = readFileSync(file('rank-1.json'), 'utf8').split('\n');
+    writeFileSync(file('rank-1.json'), lines.toSpliced(9, 0, line).join('\n'));
+    expect(await messageOf()).toBe(`${file('rank-1.json')} is damaged: line 10 is no event of a timeline.`);
+  });
+
+  test('that a file cannot be read, or the output not be written', async () => {
+    writeRing();
+    expect(await messageOf(file('nowhere/out.json'))).toMatch(/cannot be written to .*out\.json: ENOENT/);
+    expect(await messageOf('/dev/full')).toMatch(/cannot be written to \/dev\/full: ENOSPC/);
+    expect(await messageOf(file('rank-1.json'))).toMatch(/rank-1\.json, would replace what is to be merged/);
+    rmSync(file('rank-1.json'));
+    mkdirSync(file('rank-1.json'));
+    expect(await messageOf()).toMatch(/rank-1\.json cannot be read: EISDIR/);
+  });
+});
