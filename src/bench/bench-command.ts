@@ -1,10 +1,17 @@
 import type { Argv, CommandModule } from 'yargs';
 import { codecBenchmark } from './codec';
+import { collectiveCommand } from './collectives/collective-command';
+import { COLLECTIVES } from './collectives/collectives';
 import { compressBenchmark } from './compress';
 import { decodeBenchmark } from './decode';
 
-/** One file a benchmark; to add one, list it here. */
-const BENCHMARKS: CommandModule[] = [compressBenchmark, codecBenchmark, decodeBenchmark];
+/** One file a benchmark; to add one, list it here. Those of collectives are listed in collectives/. */
+const BENCHMARKS: CommandModule[] = [
+  compressBenchmark,
+  codecBenchmark,
+  decodeBenchmark,
+  ...COLLECTIVES.map(collectiveCommand),
+];
 
 /** What the builder made, so that the handler can show it. */
 let shown: Argv;
@@ -18,6 +25,7 @@ export const benchCommand: CommandModule = {
       .usage('$0 bench <benchmark> [options]\n\nMeasures parts of gradring on this machine. Trust ratios, not times.')
       .command(BENCHMARKS)
       .example('$0 bench compress --elements 1000000', 'the compression of a tensor of a million elements')
+      .example('$0 bench all-reduce -n 4', 'the all-reduce of four ranks, over sizes')
       .example('$0 bench compress --json > compress.jsonl', 'one JSON object a line, for programs')
       .epilogue('$0 bench <benchmark> --help lists the options of each.');
     return shown;

@@ -2,6 +2,7 @@ import { allGather, barrier } from '../collectives/all-gather';
 import { CollectiveCall, type CollectiveContext, SEGMENT_BYTES } from '../collectives/collective-call';
 import { allReduce, broadcast, type DenseArray, reduceScatter } from '../collectives/dense-ring';
 import { ELEMENT_BYTES } from '../collectives/element-type';
+import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { GradringError } from '../errors';
 import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
@@ -69,6 +70,7 @@ export class CommandRunner {
         { operation: Operation.Barrier, elementType: 'none', reduction: 'none', elementCount: 0, parameter: 0 },
         barrier,
       ),
+    sendReceive: ({ array }) => this.collective(dense(Operation.SendReceive, array), call => sendReceive(call, array)),
     sparseAllReduce: input => this.sparseAllReduce(input),
     openExchange: async ({ exchange, plan }) => {
       this.exchanges.set(exchange, new GradientExchange(this.context.transport, plan));

@@ -206,6 +206,22 @@ export class Communicator {
     this.callSync('barrier', {});
   }
 
+  /** Gives this rank's array to the right neighbour, and returns the left one's, in place. All ranks pass as many elements. */
+  async sendReceive<T extends NumericArray>(array: T): Promise<T> {
+    return this.staged(array, async (staged, copyBack) => {
+      await this.call('sendReceive', { array: staged });
+      return copyBack();
+    });
+  }
+
+  /** {@link sendReceive}, asleep. */
+  sendReceiveSync<T extends NumericArray>(array: T): T {
+    return this.stagedSync(array, (staged, copyBack) => {
+      this.callSync('sendReceive', { array: staged });
+      return copyBack();
+    });
+  }
+
   /** The sum over all ranks of sparse arrays of one length, as a dense array. Added in the order of ranks. */
   async sparseAllReduce(array: SparseArray): Promise<Float32Array> {
     return this.stagedSparse(array, async (input, result) => {

@@ -14,6 +14,8 @@ export interface ExchangeInput {
   readonly nesterov: boolean;
   /** The most that one of its memories may take, on all ranks alike. Default 4 GiB, which is the most. */
   readonly arenaBytes?: number;
+  /** Forces the way that entries travel, on all ranks alike. A step that sends everything is dense in any case. */
+  readonly way?: 'sparse' | 'dense';
 }
 
 /** Where a variable is. */
@@ -47,13 +49,14 @@ export class ExchangeHandle {
 
   /** @throws GradringError `ERR_OUT_OF_MEMORY`, before the comm thread or another rank hears of the exchange. */
   constructor(
-    { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES }: ExchangeInput,
+    { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES, way }: ExchangeInput,
     private readonly line: ExchangeLine,
   ) {
     const layouts = layArenas(variables, compression, arenaBytes);
     // The ranks must cut alike; where there is one arena only, there is nothing to agree on.
     const cut = layouts.length > 1 ? { tensorCounts: layouts.map(({ tensors }) => tensors.length) } : {};
-    this.common = { compression, nesterov, hash: crc32(JSON.stringify({ variables, compression, nesterov, ...cut })) };
+    const hash = crc32(JSON.stringify({ variables, compression, nesterov, way, ...cut }));
+    this.common = { compression, nesterov, hash, ...(way !== undefined && { way }) };
     this.arenas = layouts.map(layout => new GradientArena(layout));
     this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));
   }

@@ -113,12 +113,13 @@ export class GradientExchange {
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(arenas, transport.worldSize);
     // A ring of one sends nothing either way, and rounds as larger ones do. Where everything is sent, there is nothing to round for.
-    const sparse = this.plan.compression.kind === 'dgc' && step.density < 1 && cost.sparseBytes <= cost.denseBytes;
-    const parts = sparse && (await clock.stage('encode', 'payload', () => encode(arenas, nonFiniteTensor)));
+    const cheaper = cost.sparseBytes <= cost.denseBytes ? 'sparse' : 'dense';
+    const way = this.plan.compression.kind === 'dgc' && step.density < 1 ? (this.plan.way ?? cheaper) : 'dense';
+    const parts = way === 'sparse' && (await clock.stage('encode', 'payload', () => encode(arenas, nonFiniteTensor)));
     const nonFinite = await clock.travel(() =>
       parts ? sparseAllReduce(call, parts) : denseAllReduce(call, arenas, nonFiniteTensor),
     );
-    const result = { bytesSent: transport.traffic.bytesSent - sentBefore, denseBytes: cost.denseBytes };
+    const result = { bytesSent: transport.traffic.bytesSent - sentBefore, denseBytes: cost.denseBytes, way } as const;
     const average = () => nonFinite ?? overflowOf(arenas, () => true) ?? this.average(arenas, step);
     const overflow = await clock.stage('decode', 'average', average);
     if (overflow !== undefined) return { ...result, timesMs: clock.timesMs, nonFinite: overflow };

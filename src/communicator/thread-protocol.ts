@@ -24,6 +24,8 @@ export interface ExchangePlan {
   readonly arenas: readonly ArenaPlan[];
   readonly compression: Compression;
   readonly nesterov: boolean;
+  /** How entries travel; left out, the way that is expected to send fewer bytes is chosen at each step. For measurements. */
+  readonly way?: 'sparse' | 'dense';
   /** Of names, shapes and options, which all ranks must have alike. */
   readonly hash: number;
 }
@@ -46,6 +48,8 @@ export interface ExchangeResult {
   readonly bytesSent: number;
   /** Bytes it would have sent for a dense ring all-reduce of the same gradient. */
   readonly denseBytes: number;
+  /** How the entries travelled. */
+  readonly way: 'sparse' | 'dense';
   readonly timesMs: StepTimes;
 }
 
@@ -71,6 +75,7 @@ export interface Commands {
   reduceScatter: { input: { array: DenseArray; reduction: Reduction }; result: Range };
   broadcast: { input: { array: DenseArray; root: number }; result: void };
   barrier: { input: Record<string, never>; result: void };
+  sendReceive: { input: { array: DenseArray }; result: void };
   sparseAllReduce: {
     input: { indices: Pointer; values: Pointer; count: number; elementCount: number; output: Pointer };
     result: void;

@@ -68,6 +68,17 @@ describe.each(['ipc', 'tcp'] as const)('over %s', transport => {
       });
     };
 
+    const checkSendReceive = async (type: TypeName, length: number) => {
+      const inputs = inputsOf(type, length, 6);
+      const before = inputs.map(array => array.slice());
+      const results = await onAll(rank => rank.sendReceive(inputs[rank.rank]!));
+      results.forEach((result, rank) => {
+        expect(result).toBe(inputs[rank]);
+        const left = (rank + worldSize - 1) % worldSize;
+        expectSameBits(result, before[left]!, `${type}[${length}] of rank ${left}, received on rank ${rank}`);
+      });
+    };
+
     const checkSparseAllReduce = async (elementCount: number, density: number) => {
       const inputs = ring.map(({ rank }) => sparseInput(elementCount, density, rank, 5));
       const expected = sparseSum(inputs);
@@ -103,6 +114,11 @@ describe.each(['ipc', 'tcp'] as const)('over %s', transport => {
       await checkBroadcast(type, LONG, worldSize - 1);
     });
 
+    test.each(TYPE_NAMES)('sends %s to the right while it receives from the left', async type => {
+      await Promise.all(lengthsFor(worldSize).map(length => checkSendReceive(type, length)));
+      await checkSendReceive(type, 10 * LONG); // more segments than may be in flight
+    });
+
     test('adds sparse arrays in the order of ranks', async () => {
       for (const length of lengthsFor(worldSize)) {
         await Promise.all([0, 0.1, 1].map(density => checkSparseAllReduce(length, density)));
@@ -130,6 +146,7 @@ describe.each(['ipc', 'tcp'] as const)('over %s', transport => {
         checkAllGather('float64', rank => rank + 1, true),
         checkReduceScatter('int32', PRIME, 'sum'),
         checkAllReduce('float64', 100_003, 'sum'),
+        checkSendReceive('float32', PRIME),
         checkAllGather('int32', () => 3, false),
       ]);
     });

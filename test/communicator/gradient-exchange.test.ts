@@ -262,3 +262,45 @@ describe('finite gradients that overflow float32', () => {
     }
   });
 });
+
+test.each(['sparse', 'dense'] as const)('the way may be forced: %s', async forced => {
+  const variables = forced === 'sparse' ? [MATRIX, HEAVY] : [MATRIX]; // what would go the other way
+  const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
+  const results = await Promise.all(
+    ring.map(async communicator => {
+      const run = async (way: { way?: 'sparse' | 'dense' }) => {
+        const input = { variables, compression: COMPRESSION, nesterov: false, ...way };
+        const exchange = communicator.openExchange(input);
+        exchange.gradient(0).set(gradientOf(communicator.rank, 0));
+        const result = await exchange.run(step);
+        const update = [...exchange.gradient(0)];
+        exchange.close();
+        return { ...result, update };
+      };
+      return { free: await run({}), held: await run({ way: forced }) };
+    }),
+  );
+  for (const { free, held } of results) {
+    expect([free.way, held.way]).toEqual([forced === 'sparse' ? 'dense' : 'sparse', forced]);
+    expect(held.update).toEqual(free.update);
+    for (const { way, bytesSent, denseBytes, timesMs } of [free, held]) {
+      expect(bytesSent >= denseBytes).toBe(way === 'dense');
+      for (const stage of ['compress', 'wait', 'wire', 'decode'] as const) expect(timesMs[stage]).toBeGreaterThan(0);
+      expect(timesMs.encode > 0).toBe(way === 'sparse');
+    }
+  }
+});
+
+test('ranks that force different ways are told', async () => {
+  const own = await connectRing(2);
+  const failures = await Promise.all(
+    own.map(async (communicator, rank) => {
+      const way = rank === 0 ? 'sparse' : 'dense';
+      const input = { variables: [MATRIX], compression: COMPRESSION, nesterov: false, way } as const;
+      const exchange = communicator.openExchange(input);
+      return failureOf(exchange.run({ density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 }));
+    }),
+  );
+  for (const { code } of failures) expect(code).toBe('ERR_MODEL_MISMATCH');
+  await closeRing(own);
+});

@@ -10,5 +10,6 @@ export enum Operation {
   Broadcast = 4,
   Barrier = 5,
   SparseAllReduce = 6,
-  Exchange = 7
+  Exchange = 7,
+  SendReceive = 8
 }

@@ -1,0 +1,23 @@
+import type { NumericArray } from '../../communicator/communicator';
+import type { CollectiveBenchmark } from './collective-benchmark';
+import { countWrongElements, fillExact, inputOf } from './exact-values';
+
+export const allGather: CollectiveBenchmark = {
+  name: 'all-gather',
+  describe: 'Time the ring all-gather',
+  sizeMeans: 'of what each rank has at the end, so each gives an Nth',
+  options: ['sizes', 'type'],
+  elementsFor: (elements, ranks) => ranks * Math.ceil(elements / ranks),
+  busFactor: ranks => (ranks - 1) / ranks,
+  prepare: (communicator, { type, elements }) => {
+    const array = communicator.allocate(type, elements / communicator.worldSize);
+    let gathered: readonly NumericArray[] = [];
+    return {
+      fill: iteration => fillExact(array, communicator.rank, iteration),
+      run: () => void (gathered = communicator.allGatherSync(array)),
+      countWrong: iteration =>
+        gathered.reduce((sum, of, rank) => sum + countWrongElements(of, inputOf(rank), iteration), 0),
+      release: () => communicator.free(array),
+    };
+  },
+};

@@ -1,0 +1,69 @@
+import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
+import type { TransportName } from '../../communicator/connect-options';
+import type { StepTimes } from '../../communicator/thread-protocol';
+import type { ValueFormat } from '../../compression/value-format';
+
+export type CollectiveName =
+  'all-reduce' | 'all-gather' | 'reduce-scatter' | 'broadcast' | 'barrier' | 'sparse-all-reduce' | 'send-recv';
+
+/** How entries of a sparse all-reduce travel; `auto` is the way that a training takes. */
+export const WAYS = ['auto', 'sparse', 'dense'] as const;
+export type Way = (typeof WAYS)[number];
+
+/** One row's worth of work: a collective over arrays of one size. */
+export interface Case {
+  /** Of the whole operation: what busbw is defined on. 0 for a barrier. */
+  readonly elements: number;
+  readonly type: ElementType;
+  readonly op: Reduction;
+  readonly root: number;
+  readonly warmUp: number;
+  readonly iterations: number;
+  /** Of a sparse all-reduce only. */
+  readonly sparse?: { readonly density: number; readonly values: ValueFormat; readonly way: Way };
+}
+
+/** A whole run, as plain data that every rank gets alike. */
+export interface Plan {
+  readonly collective: CollectiveName;
+  readonly cases: readonly Case[];
+  readonly transport: TransportName;
+  /** Whether every result is compared with what it must be. */
+  readonly check: boolean;
+}
+
+/** What a sparse all-reduce tells beyond its time. */
+export interface SparseDetails {
+  readonly travelled: 'sparse' | 'dense';
+  readonly timesMs: StepTimes;
+}
+
+/** A case with its arrays, on one rank. The calls come in the order fill, run, countWrong, for each iteration. */
+export interface PreparedCase {
+  /** Writes this iteration's input. Not timed. */
+  fill(iteration: number): void;
+  /** The operation that is timed. */
+  run(): void;
+  /** Compares the result of that iteration; how many of this rank's elements are wrong. May be collective itself. */
+  countWrong(iteration: number): number;
+  /** What the last run told, if it tells anything. */
+  details?(): SparseDetails;
+  release(): void;
+}
+
+/** A benchmark of one collective. */
+export interface CollectiveBenchmark {
+  readonly name: CollectiveName;
+  /** In the list of benchmarks. */
+  readonly describe: string;
+  /** What the size of a row counts, for the help. */
+  readonly sizeMeans?: string;
+  /** Those of the options that only some collectives have. */
+  readonly options: readonly ('sizes' | 'type' | 'op' | 'root' | 'sparse')[];
+  /** The nearest number of elements that it can be done with. Left out, any. */
+  readonly elementsFor?: (elements: number, ranks: number) => number;
+  /** busbw ÷ algbw. */
+  readonly busFactor: (ranks: number) => number;
+  /** Allocates the arrays, the same on all ranks. */
+  readonly prepare: (communicator: Communicator, measured: Case) => PreparedCase;
+}

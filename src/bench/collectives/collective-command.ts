@@ -1,0 +1,113 @@
+import { accessSync, constants, statSync } from 'node:fs';
+import path from 'node:path';
+import type { Argv, CommandModule } from 'yargs';
+import { readRankEnvironment } from '../../environment';
+import { invalidArgument } from '../../errors';
+import { isCount, parseNumber } from '../arguments';
+import type { CollectiveBenchmark } from './collective-benchmark';
+import { joinRing } from './join-ring';
+import { bitsPerSecond, requireNetlab } from './netlab';
+import { optionsOf, type Words } from './options';
+import { planOf } from './plan';
+import { Report } from './report';
+import { startRanks } from './start-ranks';
+
+/** What WORLD_SIZE may be at most. */
+const MAX_RANKS = 65_535;
+
+/** `gradring bench <collective>`: starts ranks of its own, or is one of a ring, if the environment says so. */
+export function collectiveCommand(benchmark: CollectiveBenchmark): CommandModule {
+  const { name, describe, sizeMeans } = benchmark;
+  return {
+    command: name,
+    describe,
+    builder: (yargs: Argv) => {
+      const sizes = sizeMeans === undefined ? '' : ` The size is that ${sizeMeans}.`;
+      yargs
+        .usage(
+          `$0 bench ${name} -n <ranks> [options]\n\n${describe}. Every iteration follows a barrier and is timed by itself, on ` +
+            `rank 0.${sizes} docs/performance.md defines algbw and busbw.`,
+        )
+        .options(optionsOf(benchmark))
+        .example(`$0 bench ${name} -n 4`, 'four ranks on this host');
+      for (const [args, words] of examplesOf(benchmark)) yargs.example(`$0 bench ${name} ${args}`, words);
+      return yargs
+        .example(`$0 run -n 4 $(which gradring) bench ${name}`, 'as ranks of a run: the way for several hosts')
+        .epilogue('The exit code is 1 if any result was wrong, and 130 after Ctrl-C, which shows what there is.');
+    },
+    handler: async parsed => {
+      process.exitCode = await run(benchmark, parsed as unknown as Words);
+    },
+  };
+}
+
+function examplesOf({ options }: CollectiveBenchmark): [args: string, words: string][] {
+  const sparse = options.includes('sparse');
+  return [
+    ...(options.includes('sizes') && !sparse
+      ? [['-n 2 --min-bytes 64K --max-bytes 100MB --step-factor 2', 'other sizes'] as [string, string]]
+      : []),
+    ...(sparse ? [['-n 4 --density 0.001,0.01 --way sparse,dense', 'both ways side by side'] as [string, string]] : []),
+    ['-n 4 --json > rows.jsonl', 'one JSON object a line, for programs'],
+    ['-n 4 --html rows.html', 'with a page to look at in a browser'],
+    ['-n 4 --netlab 1gbit', 'each rank behind a link of 1 Gbit/s (root)'],
+  ];
+}
+
+async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number> {
+  const { ranks, joins } = placeOf(words);
+  const plan = planOf(benchmark, words, ranks);
+  const lineRate = words.netlab === undefined ? undefined : bitsPerSecond(words.netlab);
+  if (words.html !== undefined) requireWritable(words.html);
+  if (words.netlab !== undefined) {
+    if (joins)
+      throw invalidArgument('--netlab starts ranks itself, but RANK and WORLD_SIZE are set: this is one already.');
+    requireNetlab();
+  }
+  const command = `gradring ${process.argv.slice(2).join(' ')}`;
+  const report = new Report(plan, { json: words.json, html: words.html, lineRate, command });
+  const silent = joins && readRankEnvironment().rank !== 0;
+  try {
+    if (joins) return await joinRing(benchmark, plan, report);
+    const exitCode = await startRanks(plan, { ranks, netlabRate: words.netlab, stderr: report.stderr }, report);
+    return exitCode === 0 && report.wrong ? 1 : exitCode;
+  } finally {
+    if (!silent) await report.finish();
+  }
+}
+
+/** How many ranks there are, and whether this process is one of them. */
+function placeOf(words: Words): { ranks: number; joins: boolean } {
+  const asked =
+    words.ranks === undefined
+      ? undefined
+      : parseNumber(words.ranks, {
+          option: 'ranks',
+          words: `a whole number from 1 to ${MAX_RANKS}`,
+          accepts: value => isCount(value) && value <= MAX_RANKS,
+        });
+  if (!process.env['RANK'] && !process.env['WORLD_SIZE']) {
+    if (asked === undefined) throw invalidArgument('How many ranks? Give -n, such as -n 4.');
+    return { ranks: asked, joins: false };
+  }
+  const { worldSize } = readRankEnvironment();
+  if (asked !== undefined && asked !== worldSize) {
+    throw invalidArgument(
+      `--ranks is ${asked}, but WORLD_SIZE is ${worldSize}: this process is a rank of a run already. Leave --ranks out, or unset RANK and WORLD_SIZE.`,
+    );
+  }
+  return { ranks: worldSize, joins: true };
+}
+
+/** Before anything is measured for it. */
+function requireWritable(file: string): void {
+  const folder = path.dirname(path.resolve(file));
+  try {
+    accessSync(folder, constants.W_OK);
+  } catch {
+    throw invalidArgument(`--html is '${file}', but ${folder} does not exist or cannot be written to.`);
+  }
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) {
+    throw invalidArgument(`--html is '${file}', which is a folder; it must be a file.`);
+  }
+}

@@ -1,0 +1,23 @@
+import { allGather } from './all-gather';
+import { allReduce } from './all-reduce';
+import { barrier } from './barrier';
+import { broadcast } from './broadcast';
+import type { CollectiveBenchmark, CollectiveName } from './collective-benchmark';
+import { reduceScatter } from './reduce-scatter';
+import { sendReceive } from './send-receive';
+import { sparseAllReduce } from './sparse-all-reduce';
+
+/** One file a collective; to add one, list it here. */
+export const COLLECTIVES: readonly CollectiveBenchmark[] = [
+  allReduce,
+  allGather,
+  reduceScatter,
+  broadcast,
+  barrier,
+  sendReceive,
+  sparseAllReduce,
+];
+
+export function collectiveNamed(name: CollectiveName): CollectiveBenchmark {
+  return COLLECTIVES.find(collective => collective.name === name)!;
+}

@@ -1,0 +1,125 @@
+import type uPlot from 'uplot';
+import type { Chart } from './charts';
+
+/**
+ * Draws the charts of a page, in a browser: the text of this function is part of the page, so it may use nothing from outside itself.
+ * When all are drawn, `data-drawn` of the root element says how many have something on them.
+ */
+export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void {
+  const place = document.getElementById('charts')!;
+  const color = (name: string) => (): string =>
+    getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const sizeText = (bytes: number): string => {
+    const unit = Math.min(3, Math.floor(Math.log2(bytes) / 10));
+    return `${Number((bytes / 1024 ** unit).toPrecision(3))} ${['B', 'KiB', 'MiB', 'GiB'][unit]}`;
+  };
+  const number = (value: number): string =>
+    Number(value.toPrecision(3)).toLocaleString('en-US', { maximumFractionDigits: 9 });
+  const timeText = (us: number): string =>
+    us < 1e3 ? `${number(us)} µs` : us < 1e6 ? `${number(us / 1e3)} ms` : `${number(us / 1e6)} s`;
+  const rateText = (gb: number): string =>
+    gb >= 1 ? `${number(gb)} GB/s` : gb >= 1e-3 ? `${number(gb * 1e3)} MB/s` : `${number(gb * 1e6)} kB/s`;
+  /** From a power of ten below all values to one above. */
+  const decades = (least: number, most: number): [number, number] => {
+    const from = Math.floor(Math.log10(least));
+    return [10 ** from, 10 ** Math.max(from + 1, Math.ceil(Math.log10(most)))];
+  };
+  /** Powers of ten, and what lies between where they are few. */
+  const steps = (least: number, most: number): number[] => {
+    const within = most / least < 500 ? [1, 2, 5] : [1];
+    const from = Math.round(Math.log10(least));
+    const powers = Array.from({ length: Math.round(Math.log10(most)) - from + 1 }, (_, i) => 10 ** (from + i));
+    return powers.flatMap(power => within.map(step => step * power)).filter(value => value <= most * 1.001);
+  };
+  /** The sizes measured, thinned out to what fits. */
+  const ticks = (sizes: readonly number[], width: number): number[] => {
+    const every = Math.max(1, Math.ceil((sizes.length * 75) / width));
+    return sizes.filter((_, i) => i % every === 0);
+  };
+  const isPainted = ({ ctx }: uPlot): boolean => {
+    const { data } = ctx.getImageData(0, 0, ctx.canvas.width, ctx.canvas.height);
+    for (let i = 3; i < data.length; i += 4) if (data[i] !== 0) return true;
+    return false;
+  };
+
+  const painted = new Set<uPlot>();
+  const plots = charts.map(chart => {
+    const text = chart.unit === 'µs' ? timeText : rateText;
+    const figure = document.createElement('figure');
+    const heading = figure.appendChild(document.createElement('h2'));
+    heading.textContent = chart.title;
+    place.appendChild(figure);
+    const inner = (): number => figure.clientWidth - 40;
+    const axis = {
+      stroke: color('--faint'),
+      grid: { stroke: color('--line'), width: 1 },
+      ticks: { stroke: color('--line') },
+    };
+    const plot = new UPlot(
+      {
+        width: inner(),
+        height: 360,
+        scales: {
+          x: { time: false, distr: 3, log: 2, range: (_u, least, most) => [least / 1.5, most * 1.5] },
+          y: { distr: 3, log: 10, range: (_u, least, most) => decades(least, most) },
+        },
+        axes: [
+          {
+            ...axis,
+            label: 'size',
+            labelSize: 24,
+            splits: u => ticks(chart.sizes, u.width),
+            filter: (_u, splits) => splits,
+            values: (_u, splits) => splits.map(sizeText),
+          },
+          {
+            ...axis,
+            label: chart.axis,
+            labelSize: 24,
+            size: 84,
+            splits: (_u, _axis, least, most) => steps(least, most),
+            filter: (_u, splits) => splits,
+            values: (_u, splits) => splits.map(value => (value == null ? '' : text(value))),
+          },
+        ],
+        legend: {
+          markers: {
+            width: 2,
+            fill: (_u, i) =>
+              chart.series[i - 1]!.thin ? 'transparent' : color(`--series-${chart.series[i - 1]!.color}`)(),
+            dash: (_u, i) => (chart.series[i - 1]!.thin ? 'dashed' : 'solid'),
+          },
+        },
+        series: [
+          { label: 'size', value: (_u, bytes) => (bytes == null ? '–' : sizeText(bytes)) },
+          ...chart.series.map(({ label, color: number, thin }): uPlot.Series => ({
+            label,
+            stroke: color(`--series-${number}`),
+            width: thin ? 0.75 : 2.25,
+            ...(thin && { dash: [4, 4] }),
+            points: { show: !thin, size: 7, fill: color(`--series-${number}`) },
+            spanGaps: true,
+            value: (_u, value) => (value == null ? '–' : text(value)),
+          })),
+        ],
+        ...(chart.band && {
+          bands: [{ series: [chart.band[0] + 1, chart.band[1] + 1], fill: () => `${color('--series-1')()}22` }],
+        }),
+        hooks: {
+          draw: [
+            u => {
+              if (!painted.has(u) && isPainted(u)) painted.add(u);
+              document.documentElement.dataset['drawn'] = String(painted.size);
+            },
+          ],
+        },
+      },
+      [chart.sizes, ...chart.series.map(({ values }) => values)] as uPlot.AlignedData,
+      figure,
+    );
+    window.addEventListener('resize', () => plot.setSize({ width: inner(), height: 360 }));
+    return plot;
+  });
+  const dark = window.matchMedia('(prefers-color-scheme: dark)');
+  dark.addEventListener('change', () => plots.forEach(plot => plot.redraw(false, true)));
+}

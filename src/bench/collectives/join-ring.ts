@@ -1,0 +1,42 @@
+import { setTimeout } from 'node:timers/promises';
+import { Communicator } from '../../communicator/communicator';
+import { signalExitCode } from '../../launcher/signals';
+import type { CollectiveBenchmark, Plan } from './collective-benchmark';
+import { runRank, type RunListener } from './run-rank';
+
+/** How long a signal may take to be told to this process after another rank has died of the same. */
+const SIGNAL_MS = 200;
+
+class Interrupted extends Error {}
+
+/**
+ * Runs this process as one rank of a ring that the environment tells of. Resolves with the exit code: 0, 1 if any rank's result was wrong,
+ * or 130 if rank 0 got SIGINT; then what was measured has been told to the listener.
+ */
+export async function joinRing(benchmark: CollectiveBenchmark, plan: Plan, listener: RunListener): Promise<number> {
+  const communicator = await Communicator.connect({ transport: plan.transport });
+  if (communicator.rank !== 0) {
+    const { wrong } = await runRank(communicator, benchmark, plan, listener);
+    await communicator.close();
+    return wrong > 0 ? 1 : 0;
+  }
+  let interrupted = false;
+  const interrupt = (): void => void (interrupted = true);
+  process.on('SIGINT', interrupt);
+  try {
+    const { wrong } = await runRank(communicator, benchmark, plan, {
+      ...listener,
+      continue: () => {
+        if (interrupted) throw new Interrupted();
+      },
+    });
+    await communicator.close();
+    return wrong > 0 ? 1 : 0;
+  } catch (error) {
+    await setTimeout(SIGNAL_MS);
+    if (!interrupted) throw error;
+    return signalExitCode('SIGINT');
+  } finally {
+    process.off('SIGINT', interrupt);
+  }
+}

@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { GradringError, invalidArgument } from '../../errors';
+import { FORWARDED_SIGNALS, signalExitCode, signalProcess } from '../../launcher/signals';
+
+/** In the package, beside dist/. */
+const NETLAB = path.join(__dirname, '../../../scripts/netlab');
+
+const UNITS: Readonly<Record<string, number>> = { bit: 1, kbit: 1e3, mbit: 1e6, gbit: 1e9 };
+
+/**
+ * Bits a second of a rate as tc writes it: `1gbit`, `100mbit`.
+ *
+ * @throws ERR_INVALID_ARGUMENT
+ */
+export function bitsPerSecond(rate: string): number {
+  const parts = /^(\d+(?:\.\d+)?)([kmg]?bit)$/.exec(rate);
+  const bits = parts === null ? 0 : Number(parts[1]) * UNITS[parts[2]!]!;
+  if (bits > 0) return bits;
+  throw invalidArgument(`--netlab is '${rate}'; it must be the rate of each link, such as 1gbit or 100mbit.`);
+}
+
+/** @throws ERR_INVALID_ARGUMENT where there can be no lab of network namespaces. */
+export function requireNetlab(): void {
+  if (process.platform !== 'linux') throw invalidArgument('--netlab needs Linux, for its network namespaces.');
+  if (process.getuid!() !== 0) {
+    throw invalidArgument('--netlab needs root, to make network namespaces: try sudo, or leave --netlab out.');
+  }
+  if (!existsSync(NETLAB)) throw invalidArgument(`--netlab needs ${NETLAB}, which is not there.`);
+}
+
+export interface NetlabRun {
+  readonly ranks: number;
+  readonly rate: string;
+  readonly command: readonly string[];
+  readonly stdout: NodeJS.WritableStream;
+  readonly stderr: NodeJS.WritableStream;
+}
+
+/** Runs the command once for each rank, each in a network namespace of its own; resolves with the exit code when all have ended. */
+export async function runInNetlab({ ranks, rate, command, stdout, stderr }: NetlabRun): Promise<number> {
+  const args = [NETLAB, 'with', String(ranks), '--rate', rate, '--no-prefix', '--', ...command];
+  // In a group of its own, so that Ctrl-C reaches it once: from here.
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  let interruptedBy: NodeJS.Signals | undefined;
+  const handlers = FORWARDED_SIGNALS.map(signal => {
+    const forward = (): void => {
+      interruptedBy ??= signal;
+      if (child.pid !== undefined) signalProcess(child.pid, signal);
+    };
+    return [signal, forward] as const;
+  });
+  for (const [signal, forward] of handlers) process.on(signal, forward);
+  child.stdout.pipe(stdout, { end: false });
+  child.stderr.pipe(stderr, { end: false });
+  try {
+    return await new Promise((resolve, reject) => {
+      child.once('error', cause =>
+        reject(new GradringError('ERR_RANK_FAILED', `${NETLAB} could not be started: ${cause.message}`)),
+      );
+      child.once('close', (exitCode, signal) =>
+        resolve(interruptedBy ? signalExitCode(interruptedBy) : (exitCode ?? signalExitCode(signal!))),
+      );
+    });
+  } finally {
+    for (const [signal, forward] of handlers) process.off(signal, forward);
+  }
+}

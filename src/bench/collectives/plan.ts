@@ -1,0 +1,110 @@
+import { ELEMENT_BYTES } from '../../collectives/element-type';
+import type { ElementType, Reduction } from '../../communicator/communicator';
+import type { TransportName } from '../../communicator/connect-options';
+import { VALUE_FORMATS } from '../../compression/value-format';
+import { invalidArgument } from '../../errors';
+import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../arguments';
+import { parseSize, sizesBetween } from './byte-sizes';
+import { type Case, type CollectiveBenchmark, type Plan, WAYS } from './collective-benchmark';
+import type { Words } from './options';
+
+const TYPES: readonly ElementType[] = ['float32', 'float64', 'int32', 'uint8'];
+const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
+const TRANSPORTS: readonly TransportName[] = ['auto', 'tcp', 'ipc'];
+
+/** So many bytes are moved in all, but in 5 iterations at least, and in 200 at most. */
+const BYTES_OF_A_CASE = 256 * 2 ** 20;
+
+/**
+ * The command line, checked and completed.
+ *
+ * @throws ERR_INVALID_ARGUMENT
+ */
+export function planOf(benchmark: CollectiveBenchmark, words: Words, ranks: number): Plan {
+  const type = parseName(words.type ?? 'float32', 'type', TYPES);
+  const op = parseName(words.op ?? 'sum', 'op', REDUCTIONS);
+  if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
+    throw invalidArgument(`--op mean of --type ${type} would not be whole; it must be a float type, or another op.`);
+  }
+  const root = rootOf(words.root, ranks);
+  const counts = elementCounts(benchmark, words, type, ranks);
+  const repetitions = (elements: number) => repetitionsOf(words, elements * ELEMENT_BYTES[type]);
+  const sparse = sparseCases(benchmark, words);
+  const cases = counts.flatMap(elements =>
+    sparse.map((of): Case => ({ elements, type, op, root, ...repetitions(elements), ...(of && { sparse: of }) })),
+  );
+  const transport = parseName(words.transport!, 'transport', TRANSPORTS);
+  return { collective: benchmark.name, cases, transport, check: !words['no-check'] };
+}
+
+function rootOf(text: string | undefined, ranks: number): number {
+  if (text === undefined) return Math.min(1, ranks - 1);
+  return parseNumber(text, {
+    option: 'root',
+    words: `a rank, 0 … ${ranks - 1}`,
+    accepts: value => Number.isInteger(value) && value >= 0 && value < ranks,
+  });
+}
+
+/** Of the sizes or elements that were asked for, each once. */
+function elementCounts(
+  { options, elementsFor = elements => elements }: CollectiveBenchmark,
+  words: Words,
+  type: ElementType,
+  ranks: number,
+): number[] {
+  if (!options.includes('sizes')) return [0];
+  const bySize = words['min-bytes'] !== undefined || words['max-bytes'] !== undefined;
+  if (options.includes('sparse') && !bySize) {
+    return parseNumbers(words.elements ?? '1000000,25600000', {
+      option: 'elements',
+      words: 'a whole number from 1 on, or several, separated by commas',
+      accepts: isCount,
+    });
+  }
+  if (words.elements !== undefined) throw invalidArgument('Give either --elements or sizes in bytes, not both.');
+  const least = parseSize(words['min-bytes'] ?? '4', 'min-bytes');
+  const most = parseSize(words['max-bytes'] ?? '64M', 'max-bytes');
+  if (least > most) {
+    throw invalidArgument(
+      `--min-bytes ${words['min-bytes'] ?? '4'} is more than --max-bytes ${words['max-bytes'] ?? '64M'}.`,
+    );
+  }
+  const factor = parseNumber(words['step-factor']!, {
+    option: 'step-factor',
+    words: 'a number of more than 1',
+    accepts: value => value > 1 && Number.isFinite(value),
+  });
+  const counts = sizesBetween(least, most, factor).map(bytes =>
+    elementsFor(Math.max(1, Math.floor(bytes / ELEMENT_BYTES[type])), ranks),
+  );
+  return [...new Set(counts)];
+}
+
+function sparseCases({ options }: CollectiveBenchmark, words: Words): (Case['sparse'] | undefined)[] {
+  if (!options.includes('sparse')) return [undefined];
+  const densities = parseNumbers(words.density!, {
+    option: 'density',
+    words: 'more than 0 and less than 1, or several such numbers, separated by commas',
+    accepts: value => value > 0 && value < 1,
+  });
+  const formats = parseNames(words.values!, 'values', VALUE_FORMATS);
+  const ways = parseNames(words.way!, 'way', WAYS);
+  return densities.flatMap(density => formats.flatMap(values => ways.map(way => ({ density, values, way }))));
+}
+
+function repetitionsOf(words: Words, bytes: number): { warmUp: number; iterations: number } {
+  const iterations =
+    words.iterations === undefined
+      ? Math.max(5, Math.min(200, Math.floor(BYTES_OF_A_CASE / Math.max(1, bytes))))
+      : parseNumber(words.iterations, { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount });
+  const warmUp =
+    words['warm-up'] === undefined
+      ? Math.max(2, Math.round(iterations / 10))
+      : parseNumber(words['warm-up'], {
+          option: 'warm-up',
+          words: 'a whole number from 0 on',
+          accepts: value => Number.isSafeInteger(value) && value >= 0,
+        });
+  return { warmUp, iterations };
+}

@@ -1,0 +1,85 @@
+import { writeFileSync } from 'node:fs';
+import { Writable } from 'node:stream';
+import { Progress } from '../progress';
+import { formatTable } from '../table';
+import { sizeText } from './byte-sizes';
+import { chartPage } from './chart-page';
+import type { Plan } from './collective-benchmark';
+import { COLUMNS, type CollectiveRow } from './row';
+import type { RunListener, RunProgress } from './run-rank';
+import { TimeLeft } from './time-left';
+import { ELEMENT_BYTES } from '../../collectives/element-type';
+
+export interface ReportOptions {
+  /** Each row as JSON on a line of its own as soon as it is there, instead of a table at the end. */
+  readonly json: boolean;
+  /** The file for a page with charts, if one is wanted. */
+  readonly html: string | undefined;
+  /** Bits a second of each link, if they are known. */
+  readonly lineRate: number | undefined;
+  /** The command line, for the page. */
+  readonly command: string;
+}
+
+/** Shows the rows of a run: on standard output, and as a page. If the reader of the output leaves, the process ends. */
+export class Report implements RunListener {
+  private readonly rows: CollectiveRow[] = [];
+  private readonly progressLine = new Progress();
+  private readonly timeLeft: TimeLeft;
+  private readonly startedAt = new Date();
+  private readonly leave = (error: NodeJS.ErrnoException): void => {
+    if (error.code !== 'EPIPE') throw error;
+    process.exit();
+  };
+
+  /** Standard error, for others: what they write does not mix with the line of the progress. */
+  readonly stderr = new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      this.progressLine.clear();
+      process.stderr.write(chunk, () => done());
+    },
+  });
+
+  constructor(
+    private readonly plan: Plan,
+    private readonly options: ReportOptions,
+  ) {
+    this.timeLeft = new TimeLeft(plan.cases);
+    process.stdout.on('error', this.leave);
+  }
+
+  /** Whether any result was wrong. */
+  get wrong(): boolean {
+    return this.rows.some(({ wrong = 0 }) => wrong > 0);
+  }
+
+  readonly row = (measured: CollectiveRow): void => {
+    const { lineRate } = this.options;
+    const row =
+      lineRate === undefined
+        ? measured
+        : { ...measured, lineFraction: Number(((measured.busbwGBps * 8e9) / lineRate).toFixed(4)) };
+    this.rows.push(row);
+    if (!this.options.json) return;
+    this.progressLine.clear();
+    process.stdout.write(`${JSON.stringify(row)}\n`);
+  };
+
+  readonly progress = (progress: RunProgress): void => {
+    const { cases, collective } = this.plan;
+    const { elements, type } = cases[progress.row]!;
+    const size = elements === 0 ? '' : ` of ${sizeText(elements * ELEMENT_BYTES[type])}`;
+    const left = this.timeLeft.text(progress);
+    this.progressLine.show(`${progress.row + 1}/${cases.length}: ${collective}${size}${left && `, ${left}`}`);
+  };
+
+  /** Writes the table, or the page, of the rows there are. */
+  async finish(): Promise<void> {
+    this.progressLine.clear();
+    const { json, html, command } = this.options;
+    if (!json && this.rows.length > 0) process.stdout.write(`${formatTable(COLUMNS, this.rows).join('\n')}\n`);
+    if (html !== undefined) writeFileSync(html, chartPage(this.rows, { command, startedAt: this.startedAt }));
+    await new Promise<void>(resolve => process.stdout.write('', () => resolve()));
+    process.stdout.off('error', this.leave);
+  }
+}

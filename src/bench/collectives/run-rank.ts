@@ -1,0 +1,87 @@
+import { ELEMENT_BYTES } from '../../collectives/element-type';
+import type { Communicator } from '../../communicator/communicator';
+import type { StepTimes } from '../../communicator/thread-protocol';
+import { rounded, timingsOf } from '../statistics';
+import type { Case, CollectiveBenchmark, Plan } from './collective-benchmark';
+import { type Measured, measureCase } from './measure-case';
+import type { CollectiveRow } from './row';
+
+/** Where a run stands. */
+export interface RunProgress {
+  /** The case under way. */
+  readonly row: number;
+  /** How many of its iterations are done, those of the warm-up among them. */
+  readonly iterations: number;
+}
+
+/** Who hears of rank 0's results. */
+export interface RunListener {
+  row(row: CollectiveRow): void;
+  progress(progress: RunProgress): void;
+  /** Told before each iteration; it may throw to end the run. */
+  continue?(): void;
+}
+
+/** How often progress is told at most. */
+const PROGRESS_MS = 200;
+
+/** One rank's part of a run: all cases, one after the other. To be called on all ranks; rank 0 tells the listener. */
+export async function runRank(
+  communicator: Communicator,
+  benchmark: CollectiveBenchmark,
+  { cases, check, transport }: Plan,
+  listener: RunListener,
+): Promise<{ readonly wrong: number }> {
+  const isFirst = communicator.rank === 0;
+  let wrong = 0;
+  let toldAt = -Infinity;
+  for (const [row, measured] of cases.entries()) {
+    const result = await measureCase(communicator, benchmark, measured, check, iterations => {
+      if (!isFirst) return;
+      listener.continue?.();
+      if (performance.now() - toldAt < PROGRESS_MS) return;
+      toldAt = performance.now();
+      listener.progress({ row, iterations });
+    });
+    wrong += result.wrong;
+    if (isFirst) {
+      const ofRow = rowOf(benchmark, measured, communicator.worldSize, result);
+      listener.row({ ...ofRow, transport, ...(check && { wrong: result.wrong }) });
+    }
+  }
+  return { wrong };
+}
+
+function rowOf(
+  { name, options, busFactor }: CollectiveBenchmark,
+  { elements, type, op, root, iterations, sparse }: Case,
+  ranks: number,
+  { timesMs, wireBytesSent, details }: Measured,
+): Omit<CollectiveRow, 'transport'> {
+  const bytes = elements * ELEMENT_BYTES[type];
+  const { min, p50, p99 } = timingsOf(timesMs);
+  const algbwGBps = bytes / (p50 * 1e6);
+  return {
+    collective: name,
+    ranks,
+    elements,
+    bytes,
+    ...(options.includes('type') && { type }),
+    ...(options.includes('op') && { op }),
+    ...(options.includes('root') && { root }),
+    ...(sparse !== undefined && { density: sparse.density, values: sparse.values, way: sparse.way }),
+    ...(details !== undefined && { travelled: details.travelled }),
+    iterations,
+    timeUs: { min: rounded(min * 1e3, 3), p50: rounded(p50 * 1e3, 3), p99: rounded(p99 * 1e3, 3) },
+    algbwGBps: rounded(algbwGBps, 9),
+    busbwGBps: rounded(algbwGBps * busFactor(ranks), 9),
+    ...(details !== undefined && { timesMs: microseconds(details.timesMs) }),
+    wireBytesSent,
+  };
+}
+
+/** To three decimals of a millisecond. */
+function microseconds({ compress, encode, wait, wire, decode }: StepTimes): StepTimes {
+  const r = (ms: number): number => rounded(ms, 3);
+  return { compress: r(compress), encode: r(encode), wait: r(wait), wire: r(wire), decode: r(decode) };
+}

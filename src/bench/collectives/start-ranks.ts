@@ -1,0 +1,34 @@
+import path from 'node:path';
+import { launch } from '../../launcher/launch';
+import type { Plan } from './collective-benchmark';
+import { runInNetlab } from './netlab';
+import { eventStream } from './rank-events';
+import type { RunListener } from './run-rank';
+
+const ENTRY = path.join(__dirname, 'rank-entry.js');
+
+/** Where the ranks run. */
+export interface RanksPlace {
+  readonly ranks: number;
+  /** Rate of the links of a lab of network namespaces, as tc has it; undefined for this host itself. */
+  readonly netlabRate: string | undefined;
+  /** Where error output goes. */
+  readonly stderr: NodeJS.WritableStream;
+}
+
+/**
+ * Starts the ranks of a run and resolves when all have ended, with the exit code: 0, 130 upon SIGINT, or that of the first rank that
+ * failed. No rank outlives this process.
+ */
+export async function startRanks(
+  plan: Plan,
+  { ranks, netlabRate, stderr }: RanksPlace,
+  listener: RunListener,
+): Promise<number> {
+  const args = [JSON.stringify(plan)];
+  const stdout = eventStream(listener, line => stderr.write(`${line}\n`));
+  if (netlabRate !== undefined) {
+    return runInNetlab({ ranks, rate: netlabRate, command: [process.execPath, ENTRY, ...args], stdout, stderr });
+  }
+  return (await launch({ ranks, script: ENTRY, args, prefix: false, stdout, stderr })).exitCode;
+}

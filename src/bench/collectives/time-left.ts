@@ -1,0 +1,40 @@
+import { ELEMENT_BYTES } from '../../collectives/element-type';
+import type { Case } from './collective-benchmark';
+import type { RunProgress } from './run-rank';
+
+/** An iteration costs about as much as so many bytes, whatever its size. */
+const FIXED_BYTES = 256 * 1024;
+
+/** Estimates how long a run will still take, as if every byte took as long as those before. */
+export class TimeLeft {
+  private startedAt: number | undefined;
+
+  constructor(
+    private readonly cases: readonly Case[],
+    private readonly now: () => number = () => performance.now(),
+  ) {}
+
+  /** In words; empty as long as nothing can be said. */
+  text(progress: RunProgress): string {
+    this.startedAt ??= this.now();
+    const done = this.workUpTo(progress);
+    if (done === 0) return '';
+    const left = this.workUpTo({ row: this.cases.length, iterations: 0 }) - done;
+    const seconds = Math.ceil((((this.now() - this.startedAt) / done) * left) / 1000);
+    return seconds < 60 ? `${seconds} s left` : `${Math.ceil(seconds / 60)} min left`;
+  }
+
+  private workUpTo({ row, iterations }: RunProgress): number {
+    const before = this.cases.slice(0, row).reduce((sum, measured) => sum + workOf(measured), 0);
+    const current = this.cases[row];
+    return before + (current === undefined ? 0 : (workOf(current) * iterations) / countOf(current));
+  }
+}
+
+function countOf({ warmUp, iterations }: Case): number {
+  return warmUp + iterations;
+}
+
+function workOf(measured: Case): number {
+  return countOf(measured) * (measured.elements * ELEMENT_BYTES[measured.type] + FIXED_BYTES);
+}

@@ -1,0 +1,94 @@
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { chartPage } from '../../../src/bench/collectives/chart-page';
+import { chartsOf } from '../../../src/bench/collectives/charts';
+import type { CollectiveRow } from '../../../src/bench/collectives/row';
+import { cleanUp, temporaryFolder } from '../../launcher/support';
+
+afterEach(cleanUp);
+
+const row = (elements: number, more: Partial<CollectiveRow> = {}): CollectiveRow => ({
+  ...{ collective: 'all-reduce', ranks: 4, elements, bytes: 4 * elements, type: 'float32', op: 'sum' },
+  ...{ transport: 'auto', iterations: 5, timeUs: { min: 90 + elements, p50: 100 + elements, p99: 200 + elements } },
+  ...{ algbwGBps: elements / 1e4, busbwGBps: elements / 1e5, wireBytesSent: 8 * elements, wrong: 0 },
+  ...more,
+});
+const OPTIONS = { command: 'gradring bench all-reduce <&">', startedAt: new Date(Date.UTC(2020, 1, 2, 3, 4, 5)) };
+
+test('one collective has its median with a band, and its busbw', () => {
+  const [time, bandwidth, ...more] = chartsOf([row(16), row(1), row(64, { busbwGBps: 0 })]);
+  expect(more).toEqual([]);
+  expect(time).toMatchObject({ unit: 'µs', sizes: [4, 64, 256], band: [1, 2] });
+  expect(time!.series.map(({ label, values }) => [label, ...values])).toEqual([
+    ['p50', 101, 116, 164],
+    ['p99', 201, 216, 264],
+    ['min', 91, 106, 154],
+  ]);
+  expect(bandwidth!.series).toEqual([
+    { label: 'float32, sum', color: 1, values: [1 / 1e5, 16 / 1e5, null], thin: false },
+  ]);
+});
+
+test('several densities or ways have a curve each', () => {
+  const sparse = { type: undefined, op: undefined, values: 'int8', way: 'sparse' } as unknown as Partial<CollectiveRow>;
+  const rows = [
+    row(1, { ...sparse, density: 0.1 }),
+    row(9, { ...sparse, density: 0.1 }),
+    row(9, { ...sparse, density: 0.2 }),
+  ];
+  const [time] = chartsOf(rows);
+  expect(time!.series.map(({ label, values }) => [label, ...values])).toEqual([
+    ['density 0.1, int8, sparse', 101, 109],
+    ['density 0.2, int8, sparse', null, 109],
+  ]);
+  expect(time!.band).toBeUndefined();
+});
+
+test('a barrier has no charts', () => {
+  expect(chartsOf([row(0)])).toEqual([]);
+});
+
+test('the page holds everything: table, parameters, licence, and fetches nothing', () => {
+  const page = chartPage([row(1), row(1_024)], OPTIONS);
+  expect(page).toContain('<h1>all-reduce, 4 ranks</h1>');
+  expect(page).toContain('<dd>gradring bench all-reduce &lt;&amp;&quot;&gt;</dd>');
+  expect(page).toContain('2020-02-02 03:04:05 UTC');
+  expect(page).toContain(process.version);
+  expect(page).toContain('<td>1,024</td>');
+  expect(page).toContain('Permission is hereby granted');
+  expect(page).not.toMatch(/<(script|img|link)[^>]*(src|href)="(?!data:)/);
+  expect(page).not.toMatch(/@import|url\(/);
+});
+
+/** The program, if it can be found. */
+const CHROMIUM = ['chromium', 'chromium-browser', 'google-chrome'].find(
+  name => spawnSync('which', [name]).status === 0,
+);
+
+if (CHROMIUM === undefined) console.warn('There is no Chromium on PATH: no page was opened in a browser.');
+
+(CHROMIUM === undefined ? test.skip : test).each([
+  ['two curves', [row(1), row(4_096), row(1 << 20)], '2'],
+  ['one point', [row(4_096)], '2'],
+  ['none', [row(0)], undefined],
+])('a browser draws it: %s', (_, rows, drawn) => {
+  const folder = temporaryFolder();
+  const file = path.join(folder, 'page.html');
+  writeFileSync(file, chartPage(rows, OPTIONS));
+  const flags = [
+    '--headless',
+    '--no-sandbox',
+    '--disable-gpu',
+    '--enable-logging=stderr',
+    `--user-data-dir=${folder}/profile`,
+  ];
+  const { stdout, stderr } = spawnSync(CHROMIUM!, [...flags, '--dump-dom', `file://${file}`], {
+    encoding: 'utf8',
+    timeout: 50_000,
+  });
+  expect(/<html[^>]* data-drawn="(\d+)"/.exec(stdout)?.[1]).toBe(drawn);
+  expect(stdout).toMatch(/<h2>All rows<\/h2>/);
+  if (drawn !== undefined) expect(stdout).toMatch(/<canvas[^>]*>[^]*size[^]*p50/);
+  expect(stderr).not.toMatch(/CONSOLE/);
+});

@@ -1,0 +1,129 @@
+import type { CollectiveRow } from '../../../src/bench/collectives/row';
+import { cleanUp, gradring } from '../../launcher/support';
+
+afterEach(cleanUp);
+
+async function rowsOf(name: string, ...args: string[]): Promise<CollectiveRow[]> {
+  const program = gradring('bench', name, ...args, '--json');
+  expect(await program.exited).toEqual({ exitCode: 0, signal: null });
+  expect(program.stderr).toBe('');
+  return program.stdout.trim().split('\n').map(line => JSON.parse(line) as CollectiveRow); // prettier-ignore
+}
+
+const number = expect.any(Number) as number;
+const small = ['-n', '3', '--max-bytes', '4M', '--step-factor', '64', '--iterations', '3', '--warm-up', '1'];
+
+// Of 3 ranks: busbw ÷ algbw, the bytes of the largest row, and what a rank then sends of it, headers aside.
+test.each([
+  ['all-reduce', { type: 'float32', op: 'sum' }, 4 / 3, 4 / 3],
+  ['all-gather', { type: 'float32' }, 2 / 3, 2 / 3],
+  ['reduce-scatter', { type: 'float32', op: 'sum' }, 2 / 3, 2 / 3],
+  ['broadcast', { type: 'float32', root: 1 }, 1, 1],
+  ['send-recv', { type: 'float32' }, 1, 1],
+])('%s of three ranks', async (collective, options, busFactor, sentFraction) => {
+  const rows = await rowsOf(collective, ...small);
+  expect(rows.map(({ elements }) => elements)).toEqual(collective === 'all-gather' ? [3, 66, 4_098, 262_146] : [1, 64, 4_096, 262_144]); // prettier-ignore
+  for (const row of rows) {
+    expect(row).toEqual({
+      ...{ collective, ranks: 3, elements: number, bytes: 4 * row.elements, transport: 'auto', iterations: 3 },
+      ...options,
+      timeUs: { min: number, p50: number, p99: number },
+      ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
+    });
+    const { timeUs, algbwGBps, busbwGBps, bytes } = row;
+    expect(timeUs.min).toBeGreaterThan(0);
+    expect(timeUs.p50).toBeGreaterThanOrEqual(timeUs.min);
+    expect(timeUs.p99).toBeGreaterThanOrEqual(timeUs.p50);
+    expect(algbwGBps / (bytes / timeUs.p50 / 1e3)).toBeCloseTo(1, 2);
+    expect(busbwGBps / algbwGBps).toBeCloseTo(busFactor, 2);
+  }
+  const { bytes, wireBytesSent } = rows.at(-1)!;
+  expect(wireBytesSent / (bytes * sentFraction)).toBeGreaterThanOrEqual(0.999);
+  expect(wireBytesSent / (bytes * sentFraction)).toBeLessThan(1.01);
+});
+
+test('a barrier has no size', async () => {
+  const [row, ...more] = await rowsOf('barrier', '-n', '3', '--iterations', '4', '--transport', 'tcp');
+  expect(row).toEqual({
+    ...{ collective: 'barrier', ranks: 3, elements: 0, bytes: 0, transport: 'tcp', iterations: 4 },
+    timeUs: { min: number, p50: number, p99: number },
+    ...{ algbwGBps: 0, busbwGBps: 0, wireBytesSent: number, wrong: 0 },
+  });
+  expect(more).toEqual([]);
+});
+
+test.each(['uint8 max', 'int32 sum', 'float64 mean', 'float32 min'])('reduces %s', async words => {
+  const [type, op] = words.split(' ') as [string, string];
+  const size = ['--min-bytes', '300001', '--max-bytes', '300001', '--iterations', '2'];
+  for (const name of ['all-reduce', 'reduce-scatter']) {
+    const [row] = await rowsOf(name, '-n', '2', '--type', type, '--op', op, ...size);
+    expect(row).toMatchObject({ type, op, wrong: 0 });
+  }
+});
+
+test('a sparse all-reduce tells its parts, and how the entries travelled', async () => {
+  const sparse = ['--elements', '50000', '--density', '0.01,0.4', '--way', 'auto,sparse,dense'];
+  const rows = await rowsOf('sparse-all-reduce', '-n', '3', ...sparse, '--iterations', '3');
+  expect(rows.map(({ density, way, travelled }) => [density, way, travelled])).toEqual(
+    [0.01, 0.4].flatMap(density => [
+      [density, 'auto', 'sparse'],
+      [density, 'sparse', 'sparse'],
+      [density, 'dense', 'dense'],
+    ]),
+  );
+  for (const row of rows) {
+    expect(row).toEqual({
+      ...{ collective: 'sparse-all-reduce', ranks: 3, elements: 50_000, bytes: 200_000, transport: 'auto' },
+      ...{ density: row.density, values: 'float16', way: row.way, travelled: row.travelled, iterations: 3 },
+      timeUs: { min: number, p50: number, p99: number },
+      timesMs: { compress: number, encode: number, wait: number, wire: number, decode: number },
+      ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
+    });
+    expect(row.timesMs!.compress).toBeGreaterThan(0);
+    expect(row.wireBytesSent < 100_000).toBe(row.travelled === 'sparse');
+  }
+});
+
+test('without --json it is a table; unchecked it has no column of wrong elements', async () => {
+  const args = ['-n', '2', '--max-bytes', '16', '--iterations', '2'];
+  const program = gradring('bench', 'all-reduce', ...args);
+  expect((await program.exited).exitCode).toBe(0);
+  expect(program.stderr).toBe('');
+  const [headings, first, second, ...rest] = program.stdout.split('\n');
+  expect(headings).toMatch(
+    /^size +count +type +op +time min µs +p50 µs +p99 µs +algbw GB\/s +busbw GB\/s +wire bytes a rank +#wrong$/,
+  );
+  expect(first).toMatch(/^ 4 B +1 +float32 +sum .* 0$/);
+  expect(second).toMatch(/^16 B +4 +float32 +sum .* 0$/);
+  expect(rest).toEqual(['']);
+  const unchecked = gradring('bench', 'all-reduce', ...args, '--no-check');
+  expect((await unchecked.exited).exitCode).toBe(0);
+  expect(unchecked.stdout).toMatch(/wire bytes a rank\n/);
+});
+
+test.each([
+  [['all-reduce'], 'How many ranks? Give -n'],
+  [['all-reduce', '-n', '0'], "--ranks is '0'; it must be a whole number from 1 to 65535"],
+  [['all-reduce', '-n', '2', '--max-byte', '4'], 'Unknown argument: max-byte. Did you mean --max-bytes?'],
+  [['all-reduce', '-n', '2', '--max-bytes', '4T'], "--max-bytes is '4T'; it must be a size"],
+  [['all-reduce', '-n', '2', '--root', '1'], 'Unknown argument: root'],
+  [['barrier', '-n', '2', '--type', 'uint8'], 'Unknown argument: type'],
+  [['all-reduce', '-n', '2', '--html', '/nowhere/x.html'], '/nowhere does not exist'],
+  [['all-reduce', '-n', '2', '--html', '/'], "--html is '/', which is a folder"],
+  [['all-reduce', '-n', '2', '--netlab', 'fast'], "--netlab is 'fast'; it must be the rate"],
+])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
+  const program = gradring('bench', ...args);
+  expect((await program.exited).exitCode).toBe(2);
+  expect(program.stderr).toContain(words);
+  expect(program.stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
+  expect(program.stdout).toBe('');
+});
+
+test.each(['all-reduce', 'all-gather', 'reduce-scatter', 'broadcast', 'barrier', 'send-recv', 'sparse-all-reduce'])(
+  '%s has help with examples',
+  async name => {
+    const program = gradring('bench', name, '--help');
+    expect((await program.exited).exitCode).toBe(0);
+    expect(program.stdout).toMatch(new RegExp(`-n, --ranks[^]*Examples:\\n +gradring bench ${name} -n 4`));
+  },
+);

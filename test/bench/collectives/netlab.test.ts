@@ -1,0 +1,62 @@
+import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { cleanUp, Program, ROOT, temporaryFolder } from '../../launcher/support';
+
+afterEach(cleanUp);
+
+/** The built package in a folder of its own, with another netlab, or none. */
+function packageWith(netlab: string | undefined): string {
+  const folder = temporaryFolder();
+  cpSync(path.join(ROOT, 'dist'), path.join(folder, 'dist'), { recursive: true });
+  cpSync(path.join(ROOT, 'package.json'), path.join(folder, 'package.json'));
+  symlinkSync(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules'));
+  mkdirSync(path.join(folder, 'scripts'));
+  if (netlab !== undefined) {
+    writeFileSync(path.join(folder, 'scripts/netlab'), netlab);
+    chmodSync(path.join(folder, 'scripts/netlab'), 0o755);
+  }
+  return path.join(folder, 'dist/cli.js');
+}
+
+const isRoot = process.platform === 'linux' && process.getuid!() === 0;
+
+(isRoot ? test : test.skip)('the ranks are handed to netlab, and rows tell the fraction of the line rate', async () => {
+  // Stands in for the real one: checks what it is asked, then runs the command twice on this host.
+  const cli = packageWith(`#!/usr/bin/env node
+    const { spawn } = require('node:child_process');
+    const [...args] = process.argv.slice(2);
+    const end = args.indexOf('--');
+    if (args.slice(0, end).join(' ') !== 'with 2 --rate 100mbit --no-prefix') process.exit(9);
+    for (const RANK of ['0', '1']) {
+      const env = { ...process.env, RANK, WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '${20_000 + (process.pid % 20_000)}' };
+      spawn(args[end + 1], args.slice(end + 2), { env, stdio: 'inherit' });
+    }`);
+  const size = ['--min-bytes', '4K', '--max-bytes', '4K', '--iterations', '2'];
+  const program = new Program([cli, 'bench', 'all-reduce', '-n', '2', ...size, '--netlab', '100mbit', '--json']);
+  expect(await program.exited).toEqual({ exitCode: 0, signal: null });
+  const row = JSON.parse(program.stdout) as { busbwGBps: number; lineFraction: number };
+  expect(row.lineFraction).toBeCloseTo(row.busbwGBps * 80, 3);
+});
+
+(isRoot ? test : test.skip)('a wrong result that rank 0 tells of is exit code 1', async () => {
+  const row = { timeUs: { min: 1, p50: 1, p99: 1 }, bytes: 4, busbwGBps: 1, wrong: 3 };
+  const cli = packageWith(`console.log(JSON.stringify({ row: ${JSON.stringify(row)} }));`);
+  const program = new Program([cli, 'bench', 'barrier', '-n', '2', '--netlab', '1gbit', '--json']);
+  expect((await program.exited).exitCode).toBe(1);
+  expect(JSON.parse(program.stdout)).toMatchObject({ wrong: 3 });
+});
+
+(isRoot ? test : test.skip)('its failure is this one’s', async () => {
+  const cli = packageWith(`console.error('netlab: no bridges here'); process.exit(2);`);
+  const program = new Program([cli, 'bench', 'barrier', '-n', '2', '--netlab', '1gbit']);
+  expect((await program.exited).exitCode).toBe(2);
+  expect(program.stderr).toBe('netlab: no bridges here\n');
+});
+
+test('where it cannot be, it says why', async () => {
+  const program = new Program([packageWith(undefined), 'bench', 'barrier', '-n', '2', '--netlab', '1gbit']);
+  expect((await program.exited).exitCode).toBe(2);
+  expect(program.stderr).toMatch(
+    /^gradring: ERR_INVALID_ARGUMENT: --netlab needs (Linux|root|.*netlab, which is not there)/,
+  );
+});

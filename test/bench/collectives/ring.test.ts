@@ -1,0 +1,130 @@
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { CollectiveName } from '../../../src/bench/collectives/collective-benchmark';
+import type { CollectiveRow } from '../../../src/bench/collectives/row';
+import {
+  cleanUp,
+  gradring,
+  isRunning,
+  Program,
+  ROOT,
+  script,
+  temporaryFolder,
+  waitUntil,
+} from '../../launcher/support';
+
+afterEach(cleanUp);
+
+const CLI = path.join(ROOT, 'dist/cli.js');
+const BENCH = path.join(ROOT, 'dist/bench/collectives');
+const small = ['--max-bytes', '64', '--iterations', '3'];
+
+/** Processes whose command line has that word; what the tests look for is unique to them. */
+function processesWith(word: string): number[] {
+  const lines = execFileSync('ps', ['-eo', 'pid=,args='], { encoding: 'utf8' }).split('\n');
+  return lines.filter(line => line.includes(word)).map(line => Number.parseInt(line, 10)).filter(isRunning); // prettier-ignore
+}
+
+describe('inside gradring run', () => {
+  test('the ranks are those of the run, and rank 0 alone speaks', async () => {
+    const program = gradring('run', '-n', '3', CLI, 'bench', 'all-reduce', '-n', '3', ...small, '--json');
+    expect((await program.exited).exitCode).toBe(0);
+    expect(program.stderr).toBe('');
+    const lines = program.stdout.trim().split('\n');
+    const rows = lines.map(line => JSON.parse(line.replace(/^\[0\] /, '')) as CollectiveRow);
+    expect(rows.map(({ ranks, elements, wrong }) => [ranks, elements, wrong])).toEqual([[3, 1, 0], [3, 4, 0], [3, 16, 0]]); // prettier-ignore
+  });
+
+  test.each([
+    [['-n', '4'], '--ranks is 4, but WORLD_SIZE is 2'],
+    [['--netlab', '1gbit'], '--netlab starts ranks itself, but RANK and WORLD_SIZE are set'],
+  ])('%j is refused', async (args, words) => {
+    const program = gradring('run', '-n', '2', CLI, 'bench', 'barrier', ...args);
+    expect((await program.exited).exitCode).toBe(2);
+    expect(program.stderr).toContain(words);
+    expect(program.stdout).toBe('');
+  });
+
+  test('Ctrl-C shows what there is', async () => {
+    const html = path.join(temporaryFolder(), 'rows.html');
+    const args = ['bench', 'all-reduce', '--max-bytes', '4G', '--iterations', '60', '--json', '--html', html];
+    const program = gradring('run', '-n', '2', '--no-prefix', CLI, ...args);
+    await waitUntil('a row', () => program.stdout.includes('\n'));
+    program.child.kill('SIGINT');
+    expect(await program.exited).toEqual({ exitCode: 130, signal: null });
+    expect(program.stderr).toMatch(/^gradring: SIGINT was passed on to the ranks, which ended: rank 0 exit 130/);
+    const rows = program.stdout.trim().split('\n');
+    expect(readFileSync(html, 'utf8').match(/<tr><td>/g)).toHaveLength(rows.length);
+    expect(processesWith(html)).toEqual([]);
+  });
+});
+
+test('Ctrl-C writes the page of the rows there are, and leaves no rank behind', async () => {
+  const html = path.join(temporaryFolder(), 'rows.html');
+  const args = ['--max-bytes', '4G', '--iterations', '77', '--json', '--html', html];
+  const program = gradring('bench', 'all-reduce', '-n', '2', ...args);
+  await waitUntil('two rows', () => program.stdout.split('\n').length > 2);
+  expect(processesWith('"iterations":77')).toHaveLength(2);
+  program.child.kill('SIGINT');
+  expect(await program.exited).toEqual({ exitCode: 130, signal: null });
+  expect(program.stderr).toMatch(/^gradring: SIGINT was passed on to the ranks.*\n$/);
+  const rows = program.stdout.trim().split('\n');
+  for (const line of rows) expect(JSON.parse(line)).toMatchObject({ wrong: 0 });
+  expect(readFileSync(html, 'utf8').match(/<tr><td>/g)).toHaveLength(rows.length);
+  expect(processesWith('"iterations":77')).toEqual([]);
+});
+
+/** The real command, but that the result of each run is spoiled in the given elements on the given ranks. */
+const corrupted = (name: CollectiveName, elements: number[], ranks: number[]): string =>
+  script(`
+    const { collectiveNamed } = require(${JSON.stringify(path.join(BENCH, 'collectives.js'))});
+    const { collectiveCommand } = require(${JSON.stringify(path.join(BENCH, 'collective-command.js'))});
+    const benchmark = collectiveNamed(${JSON.stringify(name)});
+    const prepare = (communicator, measured) => {
+      let array;
+      const watched = Object.create(communicator, {
+        allocate: { value: (...args) => (array = communicator.allocate(...args)) },
+        openExchange: { value: (...args) => {
+          const exchange = communicator.openExchange(...args);
+          array = exchange.gradient(0);
+          return exchange;
+        } },
+      });
+      const prepared = benchmark.prepare(watched, measured);
+      const run = () => {
+        prepared.run();
+        if (${JSON.stringify(ranks)}.includes(communicator.rank)) for (const i of ${JSON.stringify(elements)}) array[i] += 1;
+      };
+      return { ...prepared, run };
+    };
+    const words = { 'min-bytes': '64', 'max-bytes': '64', 'step-factor': '4', iterations: '4', 'warm-up': '1' };
+    const sparse = { density: '0.5', values: 'float16', way: 'auto' };
+    const common = { transport: 'auto', json: true, 'no-check': false };
+    collectiveCommand({ ...benchmark, prepare }).handler({ ...words, ...sparse, ...common });`);
+
+test.each<[CollectiveName, number[], number[], number]>([
+  ['all-reduce', [2, 3, 15], [], 0],
+  ['all-reduce', [2, 3, 15], [1], 3],
+  ['all-reduce', [2, 3, 15], [0, 1], 6],
+  ['reduce-scatter', [0, 15], [1], 1], // rank 1 has the second half
+  ['broadcast', [7], [0, 1], 2],
+  ['send-recv', [7, 8], [0], 2],
+  ['sparse-all-reduce', [5], [1], 16], // its hash differs, and that says no more
+  ['sparse-all-reduce', [5], [0, 1], 2],
+])('%s, elements %j spoiled on ranks %j: %i are wrong in each iteration', async (name, elements, ranks, wrong) => {
+  const program = gradring('run', '-n', '2', '--no-prefix', corrupted(name, elements, ranks));
+  expect((await program.exited).exitCode).toBe(wrong === 0 ? 0 : 1);
+  expect(program.stderr).toMatch(wrong === 0 ? /^$/ : /failed with exit code 1 .* ended: rank \d exit 1\./); // on both
+  expect(JSON.parse(program.stdout)).toMatchObject({ elements: 16, wrong: 5 * wrong });
+});
+
+test('ranks may be started without any launcher', async () => {
+  const env = { WORLD_SIZE: '2', MASTER_PORT: String(20_000 + (process.pid % 20_000)) };
+  const ranks = [0, 1].map(
+    rank => new Program([CLI, 'bench', 'barrier', '--iterations', '2', '--json'], { ...env, RANK: String(rank) }),
+  );
+  for (const rank of ranks) expect((await rank.exited).exitCode).toBe(0);
+  expect(JSON.parse(ranks[0]!.stdout)).toMatchObject({ collective: 'barrier', ranks: 2 });
+  expect(ranks[1]!.stdout).toBe('');
+});
