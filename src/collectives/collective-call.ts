@@ -18,18 +18,19 @@ export interface CollectiveContext {
   readonly kernels: Kernels;
   /** All pointers point into this memory. */
   readonly memory: WebAssembly.Memory;
-  /** {@link SEGMENT_BYTES} of 16-byte aligned scratch, where received bytes meet the kernels. */
+  /** {@link SCRATCH_BYTES} of 16-byte aligned scratch, where received bytes meet the kernels. */
   readonly scratch: Pointer;
 }
 
-/** When a collective's first and last frame were taken from the link so far, as `performance.now()` has it. */
+/** When a collective's last frame with data was taken from its link so far, as `performance.now()` has it. */
 export interface FrameTimes {
-  first?: number;
   last?: number;
 }
 
 /** Large arrays travel in segments of at most this: small enough for the cache, large enough to hide the cost of a frame. */
 export const SEGMENT_BYTES = SLOT_BYTES;
+
+export const SCRATCH_BYTES = 256 * 1024;
 
 /**
  * One collective under way: numbers and labels its frames, and checks that what comes belongs to the same call. (Links keep order, so a frame that does not belong shows that ranks called different things.)
@@ -103,7 +104,7 @@ export class CollectiveCall {
    */
   async delivered(...sides: Side[]): Promise<void> {
     for (const side of sides) await this.send(0, new Uint8Array(0), { side: opposite(side) });
-    for (const side of sides) await this.receive(this.leftBy(side === 'right' ? -1 : 1), 0, side);
+    for (const side of sides) await this.next(this.leftBy(side === 'right' ? -1 : 1), 0, side);
   }
 
   /**
@@ -113,10 +114,14 @@ export class CollectiveCall {
    *   `ERR_PROTOCOL` if the frame makes no sense.
    */
   async receive(origin: number, part: number, side: Side = 'left'): Promise<DataFrame> {
+    const frame = await this.next(origin, part, side);
+    this.frameTimes.last = performance.now();
+    return frame;
+  }
+
+  private async next(origin: number, part: number, side: Side): Promise<DataFrame> {
     const args = { sequence: this.sequence, part, origin, way: opposite(side) };
     const frame = await recorded(this.timeline, 'wait', args, () => this.transport.receive(side));
-    this.frameTimes.last = performance.now();
-    this.frameTimes.first ??= this.frameTimes.last;
     const { header, body } = frame;
     const mine = this.fingerprint;
     const keys = ['operation', 'elementType', 'reduction', 'elementCount', 'parameter'] as const;

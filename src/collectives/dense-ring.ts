@@ -3,7 +3,7 @@ import { protocolError } from '../wire/frame';
 import { opposite, type Side } from '../transport/transport';
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
-import { type CollectiveCall, SEGMENT_BYTES } from './collective-call';
+import { type CollectiveCall, SCRATCH_BYTES } from './collective-call';
 import { copyBytes, copyOf } from '../transport/copy-bytes';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
@@ -145,7 +145,7 @@ function isSmall({ worldSize }: CollectiveCall, { type, elementCount }: DenseArr
   const bytes = elementCount * ELEMENT_BYTES[type];
   const hopsSaved = 2 * (worldSize - 1) - Math.ceil((worldSize - 1) / 2);
   const bytesMore = (worldSize - 1) * (1 - 2 / worldSize) * bytes;
-  return bytes <= SEGMENT_BYTES && bytesMore <= hopsSaved * HOP_BYTES;
+  return bytes <= SCRATCH_BYTES && bytesMore <= hopsSaved * HOP_BYTES;
 }
 
 /** Reduces the arrays of all ranks, in the order in which the ring would. */

@@ -1,4 +1,4 @@
-import { SEGMENT_BYTES } from '../collectives/collective-call';
+import { SCRATCH_BYTES } from '../collectives/collective-call';
 import type { DenseArray } from '../collectives/dense-ring';
 import { type Compression, valueFormatOf } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
@@ -120,7 +120,7 @@ function bytesOf(need: Need): number {
 function workspaceBytes({ regionBytes, largestSparse }: Need): number {
   const decoders = largestSparse === 0 ? 0 : Math.min(MAX_DECODER_BYTES, regionBytes / 8);
   return Math.max(
-    SEGMENT_BYTES,
+    SCRATCH_BYTES,
     GradientCodec.workspaceBytes + decoders,
     TensorCompressor.workspaceBytes(largestSparse),
   );

@@ -1,5 +1,5 @@
 import { allGather, barrier } from '../collectives/all-gather';
-import { CollectiveCall, type CollectiveContext, SEGMENT_BYTES } from '../collectives/collective-call';
+import { CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../collectives/collective-call';
 import { allReduce, broadcast, type DenseArray, reduceScatter } from '../collectives/dense-ring';
 import { ELEMENT_BYTES } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
@@ -91,7 +91,7 @@ export class CommandRunner {
     const { indices, values, count, elementCount, output } = input;
     const codec = new GradientCodec(kernels, memory, 'float32', scratch);
     const used = GradientCodec.workspaceBytes;
-    const room = { start: scratch + used, bytes: SEGMENT_BYTES - used };
+    const room = { start: scratch + used, bytes: SCRATCH_BYTES - used };
     const fingerprint = { elementType: 'float32', reduction: 'sum', elementCount, parameter: 0 } as const;
     await this.collective({ operation: Operation.SparseAllReduce, ...fingerprint }, async call => {
       const payload = recorded(

@@ -5,7 +5,7 @@ import type { StepTimes } from './thread-protocol';
 
 /** Measures the stages of one step of an exchange, and records them on the timeline, if there is one. */
 export class StepClock {
-  private readonly times = { compress: 0, encode: 0, wait: 0, wire: 0, decode: 0 };
+  private readonly times = { compress: 0, encode: 0, travel: 0, decode: 0 };
 
   constructor(
     private readonly call: CollectiveCall,
@@ -26,14 +26,13 @@ export class StepClock {
     return result;
   }
 
-  /** Runs the collective. What it does before its first frame has come is waiting, and what after its last is decoding. */
+  /** Runs the collective. What it does after the last frame has come is decoding. */
   async travel<T>(run: () => Promise<T>): Promise<T> {
     const start = performance.now();
     const result = await run();
     const end = performance.now();
-    const { first = start, last = start } = this.call.frameTimes; // none in a ring of one
-    this.times.wait += first - start;
-    this.times.wire += last - first;
+    const { last = start } = this.call.frameTimes; // none in a ring of one
+    this.times.travel += last - start;
     this.times.decode += end - last;
     return result;
   }

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
-import { SEGMENT_BYTES } from '../collectives/collective-call';
+import { SCRATCH_BYTES } from '../collectives/collective-call';
 import { deserializeError, GradringError } from '../errors';
 import { recorded, Timeline } from '../timeline/timeline';
 import { createTimelineFile } from '../timeline/timeline-file';
@@ -71,7 +71,7 @@ export class ThreadClient {
     const timeline = file && new Timeline(file, 'training');
     const { port1, port2 } = new MessageChannel();
     const control = new Int32Array(new SharedArrayBuffer(CONTROL.words * 4));
-    const scratch = heap.allocate(SEGMENT_BYTES);
+    const scratch = heap.allocate(SCRATCH_BYTES);
     const data: ThreadData = { options, memory: heap.memory, scratch, timeline: file, port: port2, control };
     const worker = new Worker(join(__dirname, 'comm-thread.js'), { workerData: data, transferList: [port2] });
     const client = new ThreadClient(worker, port1, control, timeline);

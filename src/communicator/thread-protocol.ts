@@ -59,10 +59,8 @@ export interface StepTimes {
   readonly compress: number;
   /** From entries to bytes. 0 where all travels by the dense ring. */
   readonly encode: number;
-  /** Until the first frame from the left came. */
-  readonly wait: number;
-  /** From then until the last frame came; on the dense ring with the adding up of what came. */
-  readonly wire: number;
+  /** Until the last frame had come, on the dense ring with the adding up: the network's time, and waiting for those who come late. */
+  readonly travel: number;
   /** From bytes to the sum, and to the mean; on the dense ring only the latter. */
   readonly decode: number;
 }

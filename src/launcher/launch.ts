@@ -2,6 +2,7 @@ import { planLaunch, type LaunchOptions, type LaunchPlan } from './launch-option
 import { findFreePort, requireFreePort } from './master-port';
 import { RankOutputs } from './rank-outputs';
 import { RankProcess, type RankOutcome } from './rank-process';
+import { allocatorVariables } from './allocator-variables';
 import { chooseRunId, globalRank, rankVariables } from './rank-variables';
 import { FORWARDED_SIGNALS, signalExitCode, type ForwardedSignal } from './signals';
 import { describeFailure, describeInterruption } from './summary';
@@ -78,7 +79,12 @@ async function startRanks(
   const runId = chooseRunId(plan, masterPort, inherited);
   try {
     for (let localRank = 0; localRank < plan.ranks; localRank += 1) {
-      const env = { ...inherited, ...outputs.colors, ...rankVariables(plan, localRank, masterPort, runId) };
+      const env = {
+        ...inherited,
+        ...allocatorVariables(inherited),
+        ...outputs.colors,
+        ...rankVariables(plan, localRank, masterPort, runId),
+      };
       ranks.push(new RankProcess({ ...plan, rank: globalRank(plan, localRank), env }));
     }
     await Promise.all(ranks.map(rank => rank.started));

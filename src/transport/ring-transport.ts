@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { deserializeError, GradringError, serializeError } from '../errors';
 import {
   type DataHeader,
@@ -33,6 +34,8 @@ export interface RingPlace extends RingIdentity {
 }
 
 const SIDES = ['left', 'right'] as const;
+
+const IS_GONE = 'is gone: its process ended, or the connection broke';
 
 /**
  * After a link breaks, what the neighbour had still sent is read for this long: if it failed itself, its abort tells the
@@ -135,7 +138,8 @@ export class RingTransport implements Transport {
       const goodbye = this.encode({ kind: FrameKind.Goodbye, origin: this.rank });
       for (const side of SIDES) {
         this.inboxes[side].fail(error);
-        if (!this.departed.has(side)) this[side].send([goodbye]).catch(() => undefined); // it may just have gone
+        if (this.departed.has(side)) continue;
+        this[side].send([goodbye]).catch(() => this.finished[side].resolve()); // it may just have gone
       }
       timeoutMs = FAREWELL_MS;
     }
@@ -161,9 +165,11 @@ export class RingTransport implements Transport {
     for (const part of parts) this.bytesSent += part.length;
     try {
       await this[side].send(parts);
-    } catch (error) {
-      // The link fails before the reason is known; the failure that closes it is the one to be thrown.
-      throw this.failure ?? error;
+    } catch {
+      // The link fails before the reason is known, which the neighbour may still tell.
+      if (this.failure === undefined) await sleep(LAST_WORDS_MS);
+      this.fail(this.lost(side, IS_GONE));
+      throw this.failure!;
     }
   }
 
@@ -175,7 +181,7 @@ export class RingTransport implements Transport {
         if (this.departed.has(side)) return;
         setTimeout(() => {
           if (this.departed.has(side)) return;
-          this.fail(this.lost(side, 'is gone: its process ended, or the connection broke'));
+          this.fail(this.lost(side, IS_GONE));
         }, LAST_WORDS_MS);
       },
     });

@@ -31,10 +31,10 @@ function recorded(kernels: Kernels): { kernels: Kernels; calls: string[]; pointe
         pointers.step.add(accumulation.momentum).add(accumulation.residual);
         return kernels.accumulate(accumulation, gathering);
       },
-      // For the scale: once a tensor.
-      largestMagnitude: (values, count) => {
-        calls.push('encode');
-        return kernels.largestMagnitude(values, count);
+      // Once a block.
+      quantize: (values, count, quantization, symbols) => {
+        if (calls.at(-1) !== 'encode') calls.push('encode');
+        return kernels.quantize(values, count, quantization, symbols);
       },
       settle: (momentum, residual, indices, values, count) => {
         calls.push('settle');

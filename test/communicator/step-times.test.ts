@@ -31,24 +31,23 @@ async function stepOf(
 }
 
 describe.each(['sparse', 'dense'] as const)('the times of a %s step', kind => {
-  test('are parts of it that do not overlap, and the wait for a late rank is one', async () => {
+  test('are parts of it that do not overlap, and travelling waits for a late rank', async () => {
     const ranks = await stepOf(3, kind);
     for (const { elapsed, result } of ranks) {
-      const { compress, encode, wait, wire, decode } = result.timesMs;
-      expect(compress + encode + wait + wire + decode).toBeLessThanOrEqual(elapsed);
-      for (const ms of [compress, wait, wire, decode]) expect(ms).toBeGreaterThan(0);
+      const { compress, encode, travel, decode } = result.timesMs;
+      expect(compress + encode + travel + decode).toBeLessThanOrEqual(elapsed);
+      for (const ms of [compress, travel, decode]) expect(ms).toBeGreaterThan(0);
       if (kind === 'dense') expect(encode).toBe(0);
       else expect(encode).toBeGreaterThan(0);
     }
-    // Rank 1 has nothing from its left until rank 0 comes.
-    const { compress, encode, wait, wire, decode } = ranks[1]!.result.timesMs;
-    expect(wait).toBeGreaterThan(Math.max(compress, encode, wire, decode));
-    expect(ranks[0]!.result.timesMs.wait).toBeLessThan(wait);
+    const { compress, encode, travel, decode } = ranks[1]!.result.timesMs;
+    expect(travel).toBeGreaterThan(Math.max(compress, encode, decode));
+    expect(ranks[0]!.result.timesMs.travel).toBeLessThan(travel);
   });
 
-  test('have no wait and no wire in a ring of one', async () => {
+  test('have no travel in a ring of one', async () => {
     const { result } = (await stepOf(1, kind))[0]!;
-    expect(result.timesMs).toMatchObject({ wait: 0, wire: 0 });
+    expect(result.timesMs).toMatchObject({ travel: 0 });
     expect(result.timesMs.compress).toBeGreaterThan(0);
     expect(result.timesMs.decode).toBeGreaterThan(0);
   });

@@ -38,6 +38,14 @@ export interface SparseDetails {
   readonly timesMs: StepTimes;
 }
 
+/** The parts of a sparse step, in ms: {@link StepTimes}, but `travel` parted. */
+export interface SparseSplit extends Omit<StepTimes, 'travel'> {
+  /** For the slowest rank to have its payload ready. All begin together, so that is how much longer it compressed and encoded. */
+  readonly wait: number;
+  /** The rest: the network's time. */
+  readonly wire: number;
+}
+
 /** A case with its arrays, on one rank. The calls come in the order fill, run, countWrong, for each iteration. */
 export interface PreparedCase {
   /** Writes this iteration's input. Not timed. */

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Communicator } from '../../communicator/communicator';
 import type { StepTimes } from '../../communicator/thread-protocol';
 import { percentile } from '../statistics';
-import type { Case, CollectiveBenchmark, SparseDetails } from './collective-benchmark';
+import type { Case, CollectiveBenchmark, SparseDetails, SparseSplit } from './collective-benchmark';
 
 /** What a case gave, seen from one rank. */
 export interface Measured {
@@ -12,8 +12,10 @@ export interface Measured {
   readonly wireBytesSent: number;
   /** Wrong elements of all ranks. */
   readonly wrong: number;
-  /** Medians of this rank's. */
-  readonly details?: SparseDetails;
+  /** How the entries of a sparse all-reduce travelled. */
+  readonly travelled?: SparseDetails['travelled'];
+  /** Medians of this rank's parts of it. */
+  readonly split?: SparseSplit;
 }
 
 /**
@@ -59,24 +61,34 @@ export async function measureCase(
     timesMs,
     wrong: all.reduce((sum, [ofRank]) => sum + ofRank!, 0),
     wireBytesSent: Math.round(Math.max(...all.map(([, ofRank]) => ofRank!))),
-    ...(details.length > 0 && { details: medianOf(details) }),
+    ...(details.length > 0 && {
+      travelled: details.at(-1)!.travelled,
+      split: splitOf(
+        communicator,
+        details.map(({ timesMs }) => timesMs),
+      ),
+    }),
   };
 }
 
-function medianOf(details: readonly SparseDetails[]): SparseDetails {
-  const median = (stage: keyof StepTimes): number =>
+/** Medians of the parts of the steps; to be called on all ranks. */
+function splitOf(communicator: Communicator, steps: readonly StepTimes[]): SparseSplit {
+  const ready = communicator.allGatherSync(Float64Array.from(steps, ({ compress, encode }) => compress + encode));
+  const splits = steps.map(({ travel, ...stages }, i): SparseSplit => {
+    const slowest = Math.max(...ready.map(ofRank => ofRank[i]!));
+    const wait = Math.min(travel, slowest - ready[communicator.rank]![i]!);
+    return { ...stages, wait, wire: travel - wait };
+  });
+  const median = (stage: keyof SparseSplit): number =>
     percentile(
-      details.map(({ timesMs }) => timesMs[stage]),
+      splits.map(split => split[stage]),
       50,
     );
   return {
-    travelled: details.at(-1)!.travelled,
-    timesMs: {
-      compress: median('compress'),
-      encode: median('encode'),
-      wait: median('wait'),
-      wire: median('wire'),
-      decode: median('decode'),
-    },
+    compress: median('compress'),
+    encode: median('encode'),
+    wait: median('wait'),
+    wire: median('wire'),
+    decode: median('decode'),
   };
 }

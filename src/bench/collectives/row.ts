@@ -1,11 +1,10 @@
 import type { ElementType, Reduction } from '../../communicator/communicator';
 import type { TransportName } from '../../communicator/connect-options';
-import type { StepTimes } from '../../communicator/thread-protocol';
 import type { ValueFormat } from '../../compression/value-format';
 import type { Timings } from '../statistics';
 import type { Column } from '../table';
 import { sizeText } from './byte-sizes';
-import type { CollectiveName, Way } from './collective-benchmark';
+import type { CollectiveName, SparseSplit, Way } from './collective-benchmark';
 
 /** One line of `gradring bench <collective> --json`. Times are rank 0's. */
 export interface CollectiveRow {
@@ -36,7 +35,7 @@ export interface CollectiveRow {
   /** … and how the entries travelled. */
   readonly travelled?: 'sparse' | 'dense';
   /** Medians of the parts of a sparse step, on rank 0's comm thread. */
-  readonly timesMs?: StepTimes;
+  readonly timesMs?: SparseSplit;
 }
 
 export const COLUMNS: readonly Column<CollectiveRow>[] = [

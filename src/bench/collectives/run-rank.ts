@@ -1,8 +1,7 @@
 import { ELEMENT_BYTES } from '../../collectives/element-type';
 import type { Communicator } from '../../communicator/communicator';
-import type { StepTimes } from '../../communicator/thread-protocol';
 import { rounded, timingsOf } from '../statistics';
-import type { Case, CollectiveBenchmark, Plan } from './collective-benchmark';
+import type { Case, CollectiveBenchmark, Plan, SparseSplit } from './collective-benchmark';
 import { type Measured, measureCase } from './measure-case';
 import type { CollectiveRow } from './row';
 
@@ -56,7 +55,7 @@ function rowOf(
   { name, options, busFactor }: CollectiveBenchmark,
   { elements, type, op, root, iterations, sparse }: Case,
   ranks: number,
-  { timesMs, wireBytesSent, details }: Measured,
+  { timesMs, wireBytesSent, travelled, split }: Measured,
 ): Omit<CollectiveRow, 'transport'> {
   const bytes = elements * ELEMENT_BYTES[type];
   const { min, p50, p99 } = timingsOf(timesMs);
@@ -70,18 +69,18 @@ function rowOf(
     ...(options.includes('op') && { op }),
     ...(options.includes('root') && { root }),
     ...(sparse !== undefined && { density: sparse.density, values: sparse.values, way: sparse.way }),
-    ...(details !== undefined && { travelled: details.travelled }),
+    ...(travelled !== undefined && { travelled }),
     iterations,
     timeUs: { min: rounded(min * 1e3, 3), p50: rounded(p50 * 1e3, 3), p99: rounded(p99 * 1e3, 3) },
     algbwGBps: rounded(algbwGBps, 9),
     busbwGBps: rounded(algbwGBps * busFactor(ranks), 9),
-    ...(details !== undefined && { timesMs: microseconds(details.timesMs) }),
+    ...(split !== undefined && { timesMs: microseconds(split) }),
     wireBytesSent,
   };
 }
 
 /** To three decimals of a millisecond. */
-function microseconds({ compress, encode, wait, wire, decode }: StepTimes): StepTimes {
+function microseconds({ compress, encode, wait, wire, decode }: SparseSplit): SparseSplit {
   const r = (ms: number): number => rounded(ms, 3);
   return { compress: r(compress), encode: r(encode), wait: r(wait), wire: r(wire), decode: r(decode) };
 }

@@ -1,0 +1,16 @@
+/**
+ * Has glibc keep the memory that a rank frees, up to half a gigabyte, instead of giving it back to the system: gradients are made and
+ * freed at each step, and memory that is new to a process is slow to touch the first time. Variables that the user has set stay as
+ * they are; other C libraries pass these over.
+ */
+export function allocatorVariables(env: NodeJS.ProcessEnv): Record<string, string> {
+  const mebibyte = 1024 * 1024;
+  const wanted = {
+    // From this size on blocks are mapped one by one, and unmapped when freed. The largest that glibc takes.
+    MALLOC_MMAP_THRESHOLD_: String(32 * mebibyte),
+    // Free memory at the end of the heap that is kept.
+    MALLOC_TRIM_THRESHOLD_: String(512 * mebibyte),
+    MALLOC_TOP_PAD_: String(16 * mebibyte),
+  };
+  return Object.fromEntries(Object.entries(wanted).filter(([name]) => env[name] === undefined));
+}
