@@ -46,13 +46,13 @@ export interface SparseSplit extends Omit<StepTimes, 'travel'> {
   readonly wire: number;
 }
 
-/** A case with its arrays, on one rank. The calls come in the order fill, run, countWrong, for each iteration. */
+/** A case with its arrays, on one rank. */
 export interface PreparedCase {
-  /** Writes this iteration's input. Not timed. */
+  /** Writes an iteration's input. Not timed, and left out where an iteration is timed and not checked, unless there are `details`. */
   fill(iteration: number): void;
   /** The operation that is timed. */
   run(): void;
-  /** Compares the result of that iteration; how many of this rank's elements are wrong. May be collective itself. */
+  /** Compares the result of that iteration, which followed its `fill`; how many of this rank's elements are wrong. May be collective itself. */
   countWrong(iteration: number): number;
   /** What the last run told, if it tells anything. */
   details?(): SparseDetails;

@@ -96,11 +96,11 @@ function sparseCases({ options }: CollectiveBenchmark, words: Words): (Case['spa
 function repetitionsOf(words: Words, bytes: number): { warmUp: number; iterations: number } {
   const iterations =
     words.iterations === undefined
-      ? Math.max(5, Math.min(200, Math.floor(BYTES_OF_A_CASE / Math.max(1, bytes))))
+      ? Math.max(5, Math.min(1000, Math.floor(BYTES_OF_A_CASE / Math.max(1, bytes))))
       : parseNumber(words.iterations, { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount });
   const warmUp =
     words['warm-up'] === undefined
-      ? Math.max(2, Math.round(iterations / 10))
+      ? Math.max(2, Math.round(iterations / 2))
       : parseNumber(words['warm-up'], {
           option: 'warm-up',
           words: 'a whole number from 0 on',

@@ -1,0 +1,95 @@
+#!/usr/bin/env node
+// Dense all-reduce of gradring beside Gloo's and Open MPI's, by turns on this machine, so that all meet the same noise:
+//   node scripts/compare-peers.js --ranks 2,4 --python python3
+// A peer that is not installed (PyTorch for that Python; mpicc and mpirun) is left out, and said so.
+const { execFileSync, spawnSync } = require('node:child_process');
+const { mkdtempSync, rmSync } = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { parseArgs } = require('node:util');
+
+const root = path.join(__dirname, '..');
+const { values } = parseArgs({
+  options: {
+    ranks: { type: 'string', default: '2,4' },
+    elements: { type: 'string', default: '1,256,4096,16384,262144,1048576,4194304,25600000' },
+    iterations: { type: 'string', default: '11' },
+    rounds: { type: 'string', default: '3' },
+    python: { type: 'string', default: 'python3' },
+    json: { type: 'boolean', default: false },
+  },
+});
+const elements = values.elements.split(',').map(Number);
+const scratch = mkdtempSync(path.join(os.tmpdir(), 'gradring-peers-'));
+process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
+
+const lines = (command, args) =>
+  execFileSync(command, args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], timeout: 600_000 })
+    .split('\n')
+    .filter(line => line.startsWith('{'))
+    .map(line => JSON.parse(line));
+
+/** Small arrays are repeated more often, and warmed up: a JavaScript engine compiles what it has run some hundred times. */
+const iterationsOf = count => String(Math.max(Number(values.iterations), Math.min(1000, Math.floor(1e6 / count))));
+
+const gradring = transport => ranks =>
+  elements.flatMap(count => {
+    const bytes = String(4 * count);
+    const size = ['--min-bytes', bytes, '--max-bytes', bytes, '--json'];
+    size.push('--iterations', iterationsOf(count), '--warm-up', iterationsOf(count));
+    const args = [
+      path.join(root, 'dist/cli.js'),
+      'bench',
+      'all-reduce',
+      '-n',
+      ranks,
+      '--transport',
+      transport,
+      ...size,
+    ];
+    return lines(process.execPath, args).map(row => ({ elements: row.elements, p50Us: row.timeUs.p50 }));
+  });
+
+function gloo(ranks) {
+  const sizes = ['--elements', values.elements, '--iterations', elements.map(iterationsOf).join()];
+  return lines(values.python, [path.join(__dirname, 'peers/gloo.py'), '--ranks', ranks, ...sizes]);
+}
+
+function openMpi(ranks) {
+  const overTcp = ['--mca', 'btl', 'tcp,self', '--mca', 'btl_tcp_if_include', 'lo'];
+  const program = [path.join(scratch, 'open-mpi'), ...elements.flatMap(count => [iterationsOf(count), String(count)])];
+  return lines('mpirun', ['--allow-run-as-root', '--oversubscribe', ...overTcp, '-np', ranks, ...program]);
+}
+
+const peers = { 'gradring tcp': gradring('tcp'), 'gradring ipc': gradring('ipc') };
+if (spawnSync(values.python, ['-c', 'import torch.distributed']).status === 0) peers.gloo = gloo;
+else console.error(`Gloo is left out: ${values.python} has no PyTorch.`);
+const compiler = ['-O3', path.join(__dirname, 'peers/open-mpi.c'), '-o', path.join(scratch, 'open-mpi')];
+if (spawnSync('mpicc', compiler).status === 0) peers['open mpi tcp'] = openMpi;
+else console.error('Open MPI is left out: there is no mpicc.');
+
+const median = numbers => numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
+
+for (const ranks of values.ranks.split(',')) {
+  /** Peer → elements → one p50 a round. */
+  const times = Object.fromEntries(Object.keys(peers).map(peer => [peer, new Map(elements.map(n => [n, []]))]));
+  for (let round = 0; round < Number(values.rounds); round++) {
+    for (const [peer, measure] of Object.entries(peers)) {
+      for (const row of measure(ranks)) times[peer].get(row.elements).push(row.p50Us);
+    }
+  }
+  const rows = elements.map(count => {
+    const p50Us = Object.fromEntries(Object.keys(peers).map(peer => [peer, median(times[peer].get(count))]));
+    const best = Math.min(...['gloo', 'open mpi tcp'].map(peer => p50Us[peer] ?? Infinity));
+    const ratio = peer => Number((best / p50Us[peer]).toFixed(2));
+    return {
+      ranks: Number(ranks),
+      bytes: 4 * count,
+      p50Us,
+      tcpToBest: ratio('gradring tcp'),
+      ipcToBest: ratio('gradring ipc'),
+    };
+  });
+  if (values.json) rows.forEach(row => console.log(JSON.stringify(row)));
+  else console.table(rows.map(({ p50Us, ...row }) => ({ ...row, ...p50Us })));
+}
