@@ -28,6 +28,7 @@ export async function formRing(
   }
   let left: Link | undefined;
   let right: Link | undefined;
+  let isLocal = false;
   let socketDirectory: string | undefined;
   let fromLeft: Slots | undefined;
   let toRight: Slots | undefined;
@@ -35,6 +36,7 @@ export async function formRing(
     const { ringId, endpoints } = await rendezvous(
       { rank, worldSize, masterAddr, masterPort, runId, hostId: hostId(), timeoutMs: connectTimeoutMs },
       async hostIds => {
+        isLocal = hostIds.every(host => host === hostIds[rank]);
         const leftHost = hostIds[(rank + worldSize - 1) % worldSize];
         let endpoint: string;
         if (options.transport === 'ipc' || (options.transport === 'auto' && leftHost === hostIds[rank])) {
@@ -55,7 +57,7 @@ export async function formRing(
     right = Link.connect(rightEndpoint, options);
     if (rightEndpoint.startsWith('ipc:')) toRight = Slots.open(slotsPath(rightEndpoint));
     const slots = { left: fromLeft, right: toRight };
-    const place = { ringId, generation: 0, rank, worldSize, addresses: endpoints, slots };
+    const place = { ringId, generation: 0, rank, worldSize, addresses: endpoints, isLocal, slots };
     const transport = new RingTransport(place, left!, right, onFailure, timeline);
     await within(connectTimeoutMs, transport.open(), rank);
     return transport;

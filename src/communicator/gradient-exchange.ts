@@ -7,7 +7,6 @@ import { type NonFinite, sparseAllReduce, type SparsePart } from '../collectives
 import { clipFactor } from '../compression/clip-factor';
 import { valueFormatOf } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
-import { expectedBits } from '../compression/expected-size';
 import { sentCount } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import { GradringError } from '../errors';
@@ -18,6 +17,7 @@ import { encodeGradientPayload, encodeNonFinite } from '../wire/gradient-payload
 import { type CallFingerprint, Operation, protocolError } from '../wire/frame';
 import { entryBytes, type ExchangedTensor } from './arena-layout';
 import { StepClock } from './step-clock';
+import { costOf } from './step-cost';
 import type { ArenaPlan, ExchangePlan, ExchangeResult, ExchangeStep } from './thread-protocol';
 
 /** A tensor with what works on it. */
@@ -111,10 +111,8 @@ export class GradientExchange {
         ? await clock.stage('compress', 'select', () => this.compress(arenas, step))
         : step.nonFiniteTensor;
     const sentBefore = transport.traffic.bytesSent;
-    const cost = costOf(arenas, transport.worldSize);
-    // A ring of one sends nothing either way, and rounds as larger ones do. Where everything is sent, there is nothing to round for.
-    const cheaper = cost.sparseBytes <= cost.denseBytes ? 'sparse' : 'dense';
-    const way = this.plan.compression.kind === 'dgc' && step.density < 1 ? (this.plan.way ?? cheaper) : 'dense';
+    const cost = costOf(arenas, transport.worldSize, transport.isLocal);
+    const way = this.plan.compression.kind === 'dgc' && step.density < 1 ? (this.plan.way ?? cost.cheaper) : 'dense';
     const parts = way === 'sparse' && (await clock.stage('encode', 'payload', () => encode(arenas, nonFiniteTensor)));
     const nonFinite = await clock.travel(() =>
       parts ? sparseAllReduce(call, parts) : denseAllReduce(call, arenas, nonFiniteTensor),
@@ -302,24 +300,4 @@ async function agreeOnFinite(
     if (tensor !== -1) return { rank, tensor };
   }
   return undefined;
-}
-
-/** Frame header and payload table, about; of each arena. */
-const FRAME_OVERHEAD_BYTES = 160;
-
-/**
- * What a rank sends in a step by either way, in bytes. It depends only on what all ranks know, so that all choose alike.
- */
-function costOf(arenas: readonly StepArena[], worldSize: number): { sparseBytes: number; denseBytes: number } {
-  let elements = 0;
-  let payloadBytes = 0;
-  for (const { codec, tensors } of arenas) {
-    const bits = tensors.reduce((sum, tensor) => sum + expectedBits(tensor, codec.format), 0);
-    elements += tensors.reduce((sum, { elementCount }) => sum + elementCount, 0);
-    payloadBytes += Math.ceil(bits / 8) + FRAME_OVERHEAD_BYTES;
-  }
-  return {
-    sparseBytes: (worldSize - 1) * payloadBytes,
-    denseBytes: Math.ceil((2 * (worldSize - 1) * elements * 4) / worldSize),
-  };
 }

@@ -29,6 +29,8 @@ export interface RingPlace extends RingIdentity {
   readonly rank: number;
   /** Host and endpoint of each rank, for the words of errors. */
   readonly addresses: readonly string[];
+  /** Whether all ranks are on this host. */
+  readonly isLocal: boolean;
   /** The files that large bodies go by: to the right, and from the left. */
   readonly slots?: { readonly left: Slots | undefined; readonly right: Slots | undefined };
 }
@@ -76,6 +78,10 @@ export class RingTransport implements Transport {
 
   get worldSize(): number {
     return this.place.worldSize;
+  }
+
+  get isLocal(): boolean {
+    return this.place.isLocal;
   }
 
   get traffic(): TrafficCount {

@@ -37,6 +37,8 @@ export type Side = 'left' | 'right';
 export interface Transport {
   readonly rank: number;
   readonly worldSize: number;
+  /** Whether all ranks are on this host. */
+  readonly isLocal: boolean;
   readonly traffic: TrafficCount;
   /** Whether the ring has failed. */
   readonly failed: boolean;
@@ -64,6 +66,7 @@ export interface Transport {
 export class SoloTransport implements Transport {
   readonly rank = 0;
   readonly worldSize = 1;
+  readonly isLocal = true;
   readonly traffic = { bytesSent: 0, bytesReceived: 0 };
   readonly failed = false;
 

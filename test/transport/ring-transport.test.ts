@@ -42,7 +42,7 @@ async function transports(worldSize: number) {
   const failures: GradringError[] = [];
   const ring = bound.map(({ link }, rank) => {
     const right = Link.connect(addresses[(rank + 1) % worldSize]!, options);
-    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses };
+    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true };
     return new RingTransport(place, link, right, error => failures.push(error));
   });
   return { ring, bound, failures, ports: addresses.map(address => Number(address.split(':').at(-1))) };

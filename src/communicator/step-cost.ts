@@ -1,0 +1,50 @@
+import { expectedBits } from '../compression/expected-size';
+import type { CodedTensor } from '../compression/gradient-codec';
+import type { ValueFormat } from '../compression/value-format';
+
+/** What travels in one arena's step, as all ranks know it. */
+interface CostedArena {
+  readonly codec: { readonly format: ValueFormat };
+  readonly tensors: readonly CodedTensor[];
+}
+
+/** What a step costs each rank, by either way. */
+export interface StepCost {
+  /** The way that is expected to take less time. */
+  readonly cheaper: 'sparse' | 'dense';
+  /** Bytes that a rank would send for a dense ring all-reduce. */
+  readonly denseBytes: number;
+}
+
+/** Frame header and payload table, about; of each arena. */
+const FRAME_OVERHEAD_BYTES = 160;
+
+/** What an entry and a byte take, in ns; measured (docs/performance.md). Only their ratios matter. */
+const ENCODE_NS = 6;
+const DECODE_NS = 9;
+const LOCAL_BYTE_NS = 1.5;
+/** Of a link of 1 Gbit/s. */
+const NETWORK_BYTE_NS = 8;
+
+/**
+ * Reckons what a step costs by the sparse all-gather, where a rank sends N − 1 payloads, encodes its own and decodes all N, and by the
+ * dense ring, where it sends 2(N − 1)/N of the gradient. It depends only on what all ranks know, so that all choose alike; how fast
+ * a network is they do not, so on any but the host's own only slow ones are thought of.
+ */
+export function costOf(arenas: readonly CostedArena[], worldSize: number, isLocal: boolean): StepCost {
+  let elements = 0;
+  let entries = 0;
+  let payloadBytes = 0;
+  for (const { codec, tensors } of arenas) {
+    const bits = tensors.reduce((sum, tensor) => sum + expectedBits(tensor, codec.format), 0);
+    elements += tensors.reduce((sum, { elementCount }) => sum + elementCount, 0);
+    entries += tensors.reduce((sum, { count }) => sum + count, 0);
+    payloadBytes += Math.ceil(bits / 8) + FRAME_OVERHEAD_BYTES;
+  }
+  const byteNs = isLocal ? LOCAL_BYTE_NS : NETWORK_BYTE_NS;
+  const denseBytes = Math.ceil((2 * (worldSize - 1) * elements * 4) / worldSize);
+  const sparseNs = entries * (ENCODE_NS + worldSize * DECODE_NS) + (worldSize - 1) * payloadBytes * byteNs;
+  // Alone nothing is sent either way, and a ring of one rounds as larger ones do.
+  const cheaper = worldSize === 1 || sparseNs <= denseBytes * byteNs ? 'sparse' : 'dense';
+  return { cheaper, denseBytes };
+}
