@@ -22,10 +22,12 @@ export interface SummedPart {
   readonly codec: GradientCodec;
   readonly tensors: readonly SummedTensor[];
   readonly room: DecoderRoom;
+  /** Is handed each region of a sum when it is complete, while the cache has it. Its start is 16-byte aligned. */
+  readonly onSummed?: (tensor: number, region: Pointer, elementCount: number) => void;
 }
 
 /** So much of a sum is worked on at a time: half a megabyte, which stays in the cache. A whole number of blocks. */
-const REGION_ELEMENTS = 128 * 1024;
+export const REGION_ELEMENTS = 128 * 1024;
 
 /**
  * Sets the sums of a part to zero, then adds every rank's payload, **in the order of ranks**.
@@ -35,7 +37,10 @@ const REGION_ELEMENTS = 128 * 1024;
  *
  * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. The sums are void then.
  */
-export function sumPayloads({ kernels, codec, tensors, room }: SummedPart, payloads: readonly ReceivedPayload[]): void {
+export function sumPayloads(
+  { kernels, codec, tensors, room, onSummed }: SummedPart,
+  payloads: readonly ReceivedPayload[],
+): void {
   const { workspaceBytes } = GradientDecoder;
   const atOnce = 1 + Math.floor(room.bytes / workspaceBytes);
   for (let first = 0; first < payloads.length; first += atOnce) {
@@ -49,6 +54,7 @@ export function sumPayloads({ kernels, codec, tensors, room }: SummedPart, paylo
         const end = Math.min(elementCount, start + REGION_ELEMENTS);
         if (first === 0) kernels.clear(sum + 4 * start, end - start);
         for (const rank of ranks) rank.addBelow(end, sum);
+        if (first + atOnce >= payloads.length) onSummed?.(t, sum + 4 * start, end - start);
       }
     });
     for (const rank of ranks) rank.finish();

@@ -7,67 +7,25 @@ import { type NonFinite, sparseAllReduce, type SparsePart } from '../collectives
 import { clipFactor } from '../compression/clip-factor';
 import { valueFormatOf } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
-import { sentCount } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import { GradringError } from '../errors';
-import { INFINITE_MAGNITUDE, type Kernels, type Magnitude, type Pointer } from '../kernels/kernels';
+import { INFINITE_MAGNITUDE, type Pointer } from '../kernels/kernels';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
 import { encodeGradientPayload, encodeNonFinite } from '../wire/gradient-payload';
 import { type CallFingerprint, Operation, protocolError } from '../wire/frame';
-import { entryBytes, type ExchangedTensor } from './arena-layout';
+import { forget, forgetAll, Means, type Overflowed } from './means';
 import { StepClock } from './step-clock';
 import { costOf } from './step-cost';
-import type { ArenaPlan, ExchangePlan, ExchangeResult, ExchangeStep } from './thread-protocol';
-
-/** A tensor with what works on it. */
-interface CompressedTensor extends ExchangedTensor {
-  /** Among those of all arenas. */
-  readonly number: number;
-  readonly compressor: TensorCompressor;
-}
-
-/** An arena with what works on it. */
-interface Arena extends ArenaPlan {
-  /** For the collectives over its memory. */
-  readonly context: CollectiveContext;
-  readonly codec: GradientCodec;
-  readonly tensors: readonly CompressedTensor[];
-}
-
-/** What a step makes of a tensor. */
-type Way =
-  /** Deep Gradient Compression: the largest of what was accumulated. */
-  | 'largest'
-  /** Whole, in a lossy format: what was lost before is added, what is lost now is kept. */
-  | 'whole, with error feedback'
-  /** Whole and exactly. */
-  | 'whole';
-
-/** A tensor in a step. */
-interface StepTensor extends CompressedTensor {
-  readonly way: Way;
-  /** Entries that each rank sends of it. */
-  readonly count: number;
-  /** The indices of what is sent of it, where that are the largest. */
-  readonly indices: Pointer;
-  /** What is sent of it; after encoding, what the receivers get. */
-  readonly values: Pointer;
-  /** The largest magnitude of what is sent, once it is selected. */
-  largest?: Magnitude;
-}
-
-/** An arena in a step. */
-interface StepArena extends Arena {
-  readonly tensors: readonly StepTensor[];
-}
+import { type Arena, type StepArena, stepOf } from './step-tensors';
+import type { ExchangePlan, ExchangeResult, ExchangeStep } from './thread-protocol';
 
 /**
  * The steps of one wrapped optimizer, on the comm thread: local gradients in, the same mean update on every rank out.
  *
  * Sparse tensors take Deep Gradient Compression's way: clip, accumulate with momentum, select, exchange, settle. Dense ones are
- * averaged first and get their momentum then, once. How the bytes travel is chosen by counting those of all tensors: as a
- * sparse all-gather, whose cost grows with the ranks, or by the dense ring, whose cost does not.
+ * averaged first and get their momentum then, once. How the entries travel is chosen by what each way
+ * would cost: as a sparse all-gather, whose cost grows with the ranks, or by the dense ring, whose cost does not.
  *
  * With several arenas a rank's entries travel as one frame an arena, or one arena after the other goes round the dense ring. What
  * is sent leaves the residuals only when everything of the step has come.
@@ -113,13 +71,19 @@ export class GradientExchange {
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(arenas, transport.worldSize, transport.isLocal);
     const way = this.plan.compression.kind === 'dgc' && step.density < 1 ? (this.plan.way ?? cost.cheaper) : 'dense';
-    const parts = way === 'sparse' && (await clock.stage('encode', 'payload', () => encode(arenas, nonFiniteTensor)));
+    const means = new Means(transport.worldSize);
+    const parts =
+      way === 'sparse' && (await clock.stage('encode', 'payload', () => encode(arenas, nonFiniteTensor, means)));
     const nonFinite = await clock.travel(() =>
       parts ? sparseAllReduce(call, parts) : denseAllReduce(call, arenas, nonFiniteTensor),
     );
     const result = { bytesSent: transport.traffic.bytesSent - sentBefore, denseBytes: cost.denseBytes, way } as const;
-    const average = () => nonFinite ?? overflowOf(arenas, () => true) ?? this.average(arenas, step);
-    const overflow = await clock.stage('decode', 'average', average);
+    const finish = () => {
+      if (nonFinite !== undefined) return nonFinite;
+      if (way === 'dense') means.takeAll(arenas);
+      return means.overflow ?? this.applyMomentum(arenas, step);
+    };
+    const overflow = await clock.stage('decode', 'average', finish);
     if (overflow !== undefined) return { ...result, timesMs: clock.timesMs, nonFinite: overflow };
     await clock.stage('compress', 'settle', () => arenas.forEach(settle));
     return { ...result, timesMs: clock.timesMs };
@@ -174,20 +138,20 @@ export class GradientExchange {
     return overflowed;
   }
 
-  /** Averages the sums, and applies the momentum of the tensors that travelled whole, which may overflow. */
-  private average(arenas: readonly StepArena[], { momentumFactor }: ExchangeStep): NonFinite | undefined {
-    for (const { context, gradients, tensors } of arenas) {
-      const { kernels, transport } = context;
-      const { data, elementCount } = gradients;
-      if (transport.worldSize > 1) kernels.scale('float32', data, 1 / transport.worldSize, elementCount);
-      if (momentumFactor === 0) continue;
-      for (const { way, gradient, momentum, elementCount } of tensors) {
-        if (way !== 'largest') {
-          kernels.applyMomentum(gradient, momentum, elementCount, momentumFactor, this.plan.nesterov);
-        }
+  /** Applies the momentum of the tensors that travelled whole, which may overflow. */
+  private applyMomentum(arenas: readonly StepArena[], { momentumFactor }: ExchangeStep): NonFinite | undefined {
+    if (momentumFactor === 0) return undefined;
+    const overflowed: Overflowed[] = [];
+    for (const { context, tensors } of arenas) {
+      const { kernels } = context;
+      for (const tensor of tensors) {
+        const { way, gradient, momentum, elementCount } = tensor;
+        if (way === 'largest') continue;
+        kernels.applyMomentum(gradient, momentum, elementCount, momentumFactor, this.plan.nesterov);
+        if (!Number.isFinite(kernels.sumOfSquares(gradient, elementCount))) overflowed.push({ kernels, tensor });
       }
     }
-    return momentumFactor === 0 ? undefined : overflowOf(arenas, ({ way }) => way !== 'largest');
+    return forgetAll(overflowed);
   }
 }
 
@@ -202,56 +166,10 @@ function settle({ context, tensors }: StepArena): void {
   }
 }
 
-/** Begins a tensor anew whose state has overflowed, or would overflow at every step from now on. */
-function forget(kernels: Kernels, { momentum, residual, elementCount }: StepTensor): void {
-  kernels.clear(momentum, elementCount);
-  kernels.clear(residual, elementCount);
-}
-
-/** What a step of that density makes of an arena's tensors, and where in its buffers their entries go. */
-function stepOf(arena: Arena, density: number): StepArena {
-  let { indices, values } = arena;
-  const lossy = arena.codec.format !== 'float32';
-  const tensors = arena.tensors.map((tensor): StepTensor => {
-    const { elementCount, gradient } = tensor;
-    if (!tensor.dense && density < 1) {
-      const count = sentCount(elementCount, density);
-      const entries = { way: 'largest', count, indices, values } as const;
-      indices += entryBytes(count);
-      values += entryBytes(count);
-      return { ...tensor, ...entries };
-    }
-    // What of a sparse tensor travels whole does so by the dense ring, which loses nothing.
-    if (!tensor.dense || !lossy) return { ...tensor, way: 'whole', count: elementCount, indices, values: gradient };
-    const entries = { way: 'whole, with error feedback', count: elementCount, indices, values } as const;
-    values += entryBytes(elementCount);
-    return { ...tensor, ...entries };
-  });
-  // What lies behind is overwritten by turns, so nobody would notice at once.
-  if (values > arena.workspace) throw new RangeError(`Density ${density} sends more than the schedule ever does.`);
-  return { ...arena, tensors };
-}
-
-/**
- * The first tensor whose sum, or update, is not finite, as finite gradients may add up to infinity. All ranks have the same, and so find the
- * same; each forgets what it holds of every such tensor.
- */
-function overflowOf(arenas: readonly StepArena[], concerns: (tensor: StepTensor) => boolean): NonFinite | undefined {
-  let first: NonFinite | undefined;
-  for (const { context, tensors } of arenas) {
-    const { kernels } = context;
-    for (const tensor of tensors) {
-      if (!concerns(tensor) || Number.isFinite(kernels.sumOfSquares(tensor.gradient, tensor.elementCount))) continue;
-      forget(kernels, tensor);
-      first ??= { rank: undefined, tensor: tensor.number };
-    }
-  }
-  return first;
-}
-
 /** This rank's payloads, one an arena, and where the sums are to go. */
-function encode(arenas: readonly StepArena[], nonFiniteTensor: number): SparsePart[] {
+function encode(arenas: readonly StepArena[], nonFiniteTensor: number, means: Means): SparsePart[] {
   return arenas.map(({ context, codec, tensors, workspace, bytes }): SparsePart => {
+    const { kernels } = context;
     const payload =
       nonFiniteTensor === -1
         ? encodeGradientPayload({ format: codec.format, counts: undefined, streams: codec.encode(tensors) })
@@ -259,7 +177,10 @@ function encode(arenas: readonly StepArena[], nonFiniteTensor: number): SparsePa
     // The sums may take the place of the gradients: those are encoded, or accumulated, by then.
     const summed = tensors.map(({ elementCount, count, gradient }) => ({ elementCount, count, sum: gradient }));
     const start = workspace + GradientCodec.workspaceBytes;
-    return { kernels: context.kernels, codec, payload, tensors: summed, room: { start, bytes: bytes - start } };
+    const room = { start, bytes: bytes - start };
+    const onSummed = (tensor: number, region: Pointer, count: number) =>
+      means.take(kernels, tensors[tensor]!, region, count);
+    return { kernels, codec, payload, tensors: summed, room, onSummed };
   });
 }
 
