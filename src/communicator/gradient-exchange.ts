@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { allGatherBodies } from '../collectives/all-gather';
-import type { CollectiveCall, CollectiveContext } from '../collectives/collective-call';
+import type { CollectiveCall } from '../collectives/collective-call';
 import { allReduce } from '../collectives/dense-ring';
 import { type NonFinite, sparseAllReduce, type SparsePart } from '../collectives/sparse-all-reduce';
 import { clipFactor } from '../compression/clip-factor';
