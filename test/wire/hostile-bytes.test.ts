@@ -26,7 +26,15 @@ const MUTATIONS = 4_000;
 const RING: RingIdentity = { ringId: 0x0123456789abcdefn, generation: 3, worldSize: 4 };
 
 const DATA: Header = {
-  ...{ kind: FrameKind.Data, origin: 2, sequence: 2 ** 40, part: 77, checksum: 0xdeadbeef, parameter: 0xcafebabe, inSlot: true },
+  ...{
+    kind: FrameKind.Data,
+    origin: 2,
+    sequence: 2 ** 40,
+    part: 77,
+    checksum: 0xdeadbeef,
+    parameter: 0xcafebabe,
+    inSlot: true,
+  },
   ...{ operation: Operation.Exchange, elementType: 'float32', reduction: 'mean', elementCount: 25_557_032 },
 };
 const ABORT: Header = {
