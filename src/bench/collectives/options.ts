@@ -40,7 +40,7 @@ const GROUPS = {
 const COMMON = {
   ranks: { ...text, alias: 'n', describe: 'How many ranks to start on this host; inside a run, its own' },
   iterations: { ...text, describe: 'How many are timed [default: 5 to 200, fewer of large arrays]' },
-  'warm-up': { ...text, describe: 'How many run before those [default: a tenth as many, 2 at least]' },
+  'warm-up': { ...text, describe: 'How many run before those [default: half as many, 2 at least]' },
   'no-check': { type: 'boolean', default: false, describe: 'Do not verify the results' },
   transport: { ...text, default: 'auto', describe: 'Between ranks of one host: auto, tcp, ipc' },
   netlab: { ...text, describe: 'Run in network namespaces with links of this rate, such as 1gbit (Linux, root)' },

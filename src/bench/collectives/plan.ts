@@ -96,7 +96,7 @@ function sparseCases({ options }: CollectiveBenchmark, words: Words): (Case['spa
 function repetitionsOf(words: Words, bytes: number): { warmUp: number; iterations: number } {
   const iterations =
     words.iterations === undefined
-      ? Math.max(5, Math.min(1000, Math.floor(BYTES_OF_A_CASE / Math.max(1, bytes))))
+      ? Math.max(5, Math.min(200, Math.floor(BYTES_OF_A_CASE / Math.max(1, bytes))))
       : parseNumber(words.iterations, { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount });
   const warmUp =
     words['warm-up'] === undefined
