@@ -14,7 +14,7 @@ import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
 import { encodeGradientPayload, encodeNonFinite } from '../wire/gradient-payload';
 import { type CallFingerprint, Operation, protocolError } from '../wire/frame';
-import { forget, forgetAll, Means, type Overflowed } from './means';
+import { forgetAll, forgetOwn, Means, type Overflowed } from './means';
 import { StepClock } from './step-clock';
 import { costOf } from './step-cost';
 import { type Arena, type StepArena, stepOf } from './step-tensors';
@@ -132,7 +132,7 @@ export class GradientExchange {
         }
         if (kernels.firstNonFinite(values, count) === -1) continue;
         overflowed = number;
-        forget(kernels, tensor);
+        forgetOwn(kernels, tensor);
       }
     }
     return overflowed;

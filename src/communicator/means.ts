@@ -17,8 +17,16 @@ export function forgetAll(overflowed: readonly Overflowed[]): NonFinite | undefi
     : { rank: undefined, tensor: Math.min(...overflowed.map(({ tensor }) => tensor.number)) };
 }
 
-/** Begins a tensor anew whose state has overflowed, or would overflow at every step from now on. */
-export function forget(kernels: Kernels, { momentum, residual, elementCount }: StepTensor): void {
+/**
+ * Begins a tensor anew whose state has overflowed on this rank, or would at every step from now on. The momentum of one that travels whole
+ * is that of all ranks, and has not overflowed.
+ */
+export function forgetOwn(kernels: Kernels, { way, momentum, residual, elementCount }: StepTensor): void {
+  if (way === 'largest') kernels.clear(momentum, elementCount);
+  kernels.clear(residual, elementCount);
+}
+
+function forget(kernels: Kernels, { momentum, residual, elementCount }: StepTensor): void {
   kernels.clear(momentum, elementCount);
   kernels.clear(residual, elementCount);
 }

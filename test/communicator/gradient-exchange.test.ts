@@ -304,3 +304,37 @@ test('ranks that force different ways are told', async () => {
   for (const { code } of failures) expect(code).toBe('ERR_MODEL_MISMATCH');
   await closeRing(own);
 });
+
+test('where one rank alone overflows in a tensor that travels whole, the momentum that all share stays alike', async () => {
+  const own = await connectRing(2);
+  const [before, huge] = [1.0003e38, 3.4028234e38];
+  const results = await Promise.all(
+    own.map(async (communicator, rank) => {
+      const exchange = communicator.openExchange({
+        variables: [{ name: 'bias', shape: [8] }],
+        compression: dgc({ sparsity: 0.9, warmUpEpochs: 0, values: 'float16' }),
+        nesterov: false,
+        way: 'sparse', // the dense ring loses nothing
+      });
+      const step = async (gradient: number) => {
+        exchange.gradient(0).fill(gradient);
+        const { nonFinite } = await exchange.run({
+          ...{ density: 0.1, momentumFactor: 0.5, sumOfSquares: 1, nonFiniteTensor: -1 },
+        });
+        return { nonFinite, update: [...exchange.gradient(0)], residual: exchange.residual(0)[0]! };
+      };
+      const first = await step(rank === 0 ? before : 1);
+      const second = await step(rank === 0 ? huge : 1); // what the first has lost makes it infinite
+      return { first, second, third: await step(1) };
+    }),
+  );
+  expect(results[0]!.first.residual).toBeGreaterThan(0);
+  for (const { first, second, third } of results) {
+    expect(first.nonFinite).toBeUndefined();
+    expect(second.nonFinite).toEqual({ rank: 0, tensor: 0 });
+    expect(third.nonFinite).toBeUndefined();
+    expect(third.update).toEqual(results[0]!.third.update);
+    expect(third.update[0]).toBeGreaterThan(1e37); // half of the first step's
+  }
+  await closeRing(own);
+});
