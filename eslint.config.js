@@ -4,7 +4,7 @@ const tseslint = require('typescript-eslint');
 const LAYERS = {
   launcher: [],
   bench: ['launcher', 'communicator', 'collectives', 'wire', 'compression', 'kernels'],
-  tensorflow: ['communicator', 'compression'],
+  tensorflow: ['communicator', 'compression', 'checkpoint'],
   communicator: ['collectives', 'rendezvous', 'transport', 'wire', 'compression', 'kernels', 'timeline'],
   collectives: ['transport', 'wire', 'compression', 'kernels', 'timeline'],
   rendezvous: ['transport', 'wire'],
@@ -13,6 +13,7 @@ const LAYERS = {
   compression: ['kernels'],
   kernels: [],
   timeline: [],
+  checkpoint: [],
 };
 
 const layerRules = Object.entries(LAYERS).map(([layer, allowed]) => ({

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Feeds mutated messages to the decoders of what comes from peers (test/fuzz/). By hand, after `npm run build`:
+// Feeds mutated bytes to the decoders of what comes from peers and from checkpoints (test/fuzz/). By hand, after `npm run build`:
 //   npm run fuzz -- --inputs 10000000 --seed 7         the same seed gives the same inputs
 //   npm run fuzz -- --seconds 60 --target gradient-payload
 //   npm run fuzz -- --target frame --replay FILE       runs one input, such as a crash has left
@@ -41,7 +41,7 @@ function summary({ inputs, features, seconds, outcomes }) {
 }
 
 function isRefusal(outcome) {
-  return /^(A frame|The payload) /.test(outcome);
+  return /^(A frame|The payload|The checkpoint's) /.test(outcome);
 }
 
 /** Writes a crash's input to a file, and says how to see it again. */

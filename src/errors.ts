@@ -38,6 +38,10 @@ export type ErrorCode =
   | 'ERR_BACKEND'
   /** A timeline cannot be written, read or merged. */
   | 'ERR_TIMELINE'
+  /** A checkpoint cannot be written, read, or used by this ring. The error's `rank` says on which rank. */
+  | 'ERR_CHECKPOINT'
+  /** A checkpoint that was complete has a file that is missing, cut off or changed. The words name it. */
+  | 'ERR_CHECKPOINT_DAMAGED'
   /** The launcher was given a script that does not exist. */
   | 'ERR_SCRIPT_NOT_FOUND'
   /** A launched rank failed. */

@@ -16,6 +16,8 @@ export { GradringError, type ErrorCode, type ErrorDetails } from './errors';
 export { launch } from './launcher/launch';
 export type { LaunchOptions } from './launcher/launch-options';
 export { loadBackend, type BackendName, type BackendOptions, type LoadedBackend } from './tensorflow/backend';
+export type { Checkpoint, Trained } from './tensorflow/checkpoint';
+export type { CheckpointOptions, ResumedPosition } from './tensorflow/checkpoint-options';
 export { connect, Ring } from './tensorflow/ring';
 export { RingOptimizer, type StepStatistics, type WrapOptions } from './tensorflow/ring-optimizer';
 export type { CallbackOptions } from './tensorflow/ring-callback';

@@ -1,6 +1,8 @@
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
+import type { Checkpoint } from './checkpoint';
+import type { FitPosition } from './checkpoint-state';
 import {
   averageVariables,
   broadcastVariables,
@@ -20,6 +22,8 @@ export interface CallbackOptions {
    * so that they see averaged metrics and equal weights.
    */
   readonly also?: readonly tf.CustomCallbackArgs[];
+  /** Saved as its options say; and if it was resumed, training goes on from there. */
+  readonly checkpoint?: Checkpoint;
 }
 
 /**
@@ -31,6 +35,9 @@ export interface CallbackOptions {
 export class RingCallback extends tf.Callback {
   private fullLearningRate = 0;
   private step = 0;
+  private epoch = 0;
+  private batch = 0;
+  private resumed: FitPosition | undefined;
 
   constructor(
     private readonly communicator: Communicator,
@@ -45,22 +52,46 @@ export class RingCallback extends tf.Callback {
 
   override async onTrainBegin(): Promise<void> {
     const weights = this.weights();
+    this.resumed = this.options.checkpoint?.takeResumedPosition();
     await checkSameVariables(this.communicator, weights);
-    await broadcastVariables(this.communicator, weights, 0);
-    this.step = 0;
-    this.fullLearningRate = this.optimizer?.learningRate ?? 0;
+    // Within an epoch each rank has moving statistics of its own, and a checkpoint has brought them back.
+    if (this.resumed === undefined) await broadcastVariables(this.communicator, weights, 0);
+    this.step = this.resumed?.warmUp?.step ?? 0;
+    this.fullLearningRate = this.resumed?.warmUp?.fullLearningRate ?? this.optimizer?.learningRate ?? 0;
+    if (this.resumed !== undefined && this.resumed.warmUp === undefined) this.step = Infinity;
   }
 
   override async onEpochBegin(epoch: number): Promise<void> {
-    this.optimizer?.beginEpoch(epoch);
+    // An epoch that was resumed half done is not a new one for the optimizer.
+    if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer?.beginEpoch(epoch);
+    this.batch = this.resumed?.batch ?? 0;
+    this.resumed = undefined;
+    this.epoch = epoch;
   }
 
   override async onBatchBegin(): Promise<void> {
+    if (this.batch > 0) await this.save({ epoch: this.epoch, batch: this.batch });
     const steps = this.options.learningRateWarmUp?.steps;
     if (steps === undefined || this.step > steps || this.optimizer === undefined) return;
     const start = 1 / this.communicator.worldSize;
     this.optimizer.learningRate = this.fullLearningRate * (start + (1 - start) * Math.min(1, this.step / steps));
     this.step++;
+  }
+
+  override async onBatchEnd(): Promise<void> {
+    this.batch++;
+  }
+
+  /** To be called after all callbacks have seen the epoch's end. */
+  async saveAfter(epoch: number): Promise<void> {
+    await this.save({ epoch: epoch + 1, batch: 0 });
+  }
+
+  private async save({ epoch, batch }: FitPosition): Promise<void> {
+    const steps = this.options.learningRateWarmUp?.steps ?? -1;
+    const { step, fullLearningRate } = this;
+    const warmUp = step > steps ? undefined : { step, fullLearningRate };
+    await this.options.checkpoint?.saveIfDue({ epoch, batch, warmUp });
   }
 
   override async onTrainEnd(): Promise<void> {
@@ -110,8 +141,16 @@ export class RingCallback extends tf.Callback {
   }
 }
 
+/** For `model.fit`: the ring's own, the user's, and what must come after those. */
+export function callbacksOf(communicator: Communicator, options: CallbackOptions): tf.Callback[] {
+  const first = new RingCallback(communicator, options);
+  const last = { onEpochEnd: (epoch: number) => first.saveAfter(epoch) };
+  const others = [...(options.also ?? []), ...(options.checkpoint === undefined ? [] : [last])];
+  return [first, ...others.map(asCallback)] as tf.Callback[];
+}
+
 /** Makes callbacks of any kind ones that `model.fit` takes together. */
-export function asCallback(callback: object): tf.Callback | tf.CustomCallback {
+function asCallback(callback: object): tf.Callback | tf.CustomCallback {
   const isReady = typeof (callback as { setParams?: unknown }).setParams === 'function';
   return isReady ? (callback as tf.Callback) : new tf.CustomCallback(callback as tf.CustomCallbackArgs, 'auto');
 }

@@ -4,8 +4,17 @@ import type { VariableShape } from '../communicator/arena-layout';
 import type { ExchangeHandle } from '../communicator/exchange-handle';
 import type { ExchangeResult, ExchangeStep } from '../communicator/thread-protocol';
 import { type Compression, dgc } from '../compression/dgc-options';
-import { densityAt } from '../compression/sparsity-schedule';
+import { densityAt, travelsDense } from '../compression/sparsity-schedule';
 import { GradringError, invalidArgument } from '../errors';
+import {
+  captureInner,
+  disposeInner,
+  type InnerState,
+  type NamedTensor,
+  type OptimizerState,
+  restoreInner,
+  type VariableState,
+} from './optimizer-state';
 import { checkDescriptions, checkHashes, describe, fromBytes, hashOf, toBytes } from './replicas';
 
 /** How a wrapped optimizer exchanges gradients. */
@@ -36,8 +45,6 @@ export interface StepStatistics {
   readonly density: number;
 }
 
-/** As tf.Optimizer has it, which tfjs does not export by name. */
-type NamedTensor = Awaited<ReturnType<tf.Optimizer['getWeights']>>[number];
 type Gradients = tf.NamedTensorMap | NamedTensor[];
 
 /**
@@ -219,6 +226,68 @@ export class RingOptimizer extends tf.Optimizer {
       await this.inner.setWeights(weights.filter(weight => weight !== step && !isOwn(weight)));
   }
 
+  /**
+   * Gives away what a checkpoint keeps of this rank: views, so that no step may be taken until the promise of `use` settles.
+   *
+   * @internal
+   */
+  async withState<T>(use: (state: OptimizerState) => Promise<T>): Promise<T> {
+    this.checkIdle();
+    this.stepping = true;
+    let inner: InnerState = { weights: [], fields: [] };
+    try {
+      if (this.takenOver === undefined) inner = await captureInner(this.inner);
+      const { steps, skippedSteps, density } = this.total;
+      const { iterations, epoch, learningRate } = this;
+      const optimizer = this.inner.getClassName();
+      const counters = { optimizer, steps, skippedSteps, density, iterations, epoch, learningRate };
+      return await use({ counters, variables: this.variableStates(), inner });
+    } finally {
+      this.stepping = false;
+      disposeInner(inner);
+    }
+  }
+
+  /**
+   * Takes back what {@link withState} gave, on this or another rank. The arrays become the optimizer's, the tensors stay the caller's.
+   *
+   * @internal
+   */
+  async restoreState({ counters, variables, inner }: OptimizerState): Promise<void> {
+    this.checkIdle();
+    this.requireSharedMomenta(variables);
+    const { steps, skippedSteps, density, iterations, epoch, learningRate } = counters;
+    this.total = { ...this.total, steps, skippedSteps, density };
+    this.iterations_ = iterations;
+    this.epoch = epoch;
+    if (learningRate !== undefined) this.learningRate = learningRate;
+    const buffers = variables.flatMap(({ name, shape, momentum, residual }) => [
+      [momentumName(name), tf.buffer([...shape], 'float32', momentum)] as const,
+      [residualName(name), tf.buffer([...shape], 'float32', residual)] as const,
+    ]);
+    this.restored = variables.length > 0 ? new Map(buffers) : undefined;
+    if (this.exchange !== undefined) this.restore();
+    if (this.takenOver === undefined) await restoreInner(this.inner, inner);
+  }
+
+  /**
+   * As {@link setEpoch} or `model.fit` last told it.
+   *
+   * @internal
+   */
+  get currentEpoch(): number | undefined {
+    return this.epoch;
+  }
+
+  /**
+   * The names of the variables that it trains. Undefined before the first step.
+   *
+   * @internal
+   */
+  get trainedNames(): ReadonlySet<string> | undefined {
+    return this.exchange && new Set(this.variables.map(({ name }) => name));
+  }
+
   override getConfig(): tf.serialization.ConfigDict {
     return { inner: this.inner.getClassName(), ...this.inner.getConfig() };
   }
@@ -235,7 +304,41 @@ export class RingOptimizer extends tf.Optimizer {
 
   private checkIdle(): void {
     if (!this.stepping) return;
-    throw invalidArgument('The optimizer is within a step: await applyGradientsAsync or minimizeAsync.');
+    throw invalidArgument(
+      'The optimizer is within a step, or is being saved: await applyGradientsAsync, minimizeAsync, and checkpoint.save.',
+    );
+  }
+
+  /** Of a variable that travels whole the momentum is that of the average, so it must be the same on all ranks. */
+  private requireSharedMomenta(variables: readonly VariableState[]): void {
+    if (!this.takenOver?.momentum) return;
+    const own = variables.find(
+      ({ shape, momentum, isMomentumShared }) =>
+        !isMomentumShared && travelsDense(this.compression, shape, momentum.length),
+    );
+    if (own === undefined) return;
+    const words = `The gradient of '${own.name}' was compressed when the checkpoint was saved, and now travels whole, but the ranks have momenta of their own. Wrap the optimizer with the compression (denseBelow) of before.`;
+    throw new GradringError('ERR_CHECKPOINT', words, { variable: own.name });
+  }
+
+  private variableStates(): VariableState[] {
+    const stateOf = (name: string, shape: number[], momentum: Float32Array, residual: Float32Array): VariableState => {
+      // As in the exchange: what travels whole is averaged first.
+      const isMomentumShared = this.total.density === 1 || travelsDense(this.compression, shape, momentum.length);
+      return { name, shape, momentum, residual, isMomentumShared };
+    };
+    const { exchange, restored } = this;
+    if (exchange !== undefined) {
+      return this.variables.map(({ name, shape }, i) =>
+        stateOf(name, shape, exchange.momentum(i), exchange.residual(i)),
+      );
+    }
+    return [...(restored ?? [])].flatMap(([momentumKey, { shape, values }]) => {
+      if (!momentumKey.endsWith(MOMENTUM_SUFFIX)) return [];
+      const name = momentumKey.slice(0, -MOMENTUM_SUFFIX.length);
+      const residual = restored!.get(residualName(name))!;
+      return [stateOf(name, shape, values as Float32Array, residual.values as Float32Array)];
+    });
   }
 
   /** Learns from the first gradients which variables there are. Returns what the ranks must agree on. */

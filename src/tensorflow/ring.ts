@@ -9,7 +9,9 @@ import {
   verifyReplicas,
   type Variables,
 } from './replicas';
-import { asCallback, type CallbackOptions, RingCallback } from './ring-callback';
+import { Checkpoint, type Trained } from './checkpoint';
+import type { CheckpointOptions } from './checkpoint-options';
+import { type CallbackOptions, callbacksOf } from './ring-callback';
 import { RingOptimizer, type WrapOptions } from './ring-optimizer';
 import { shardDataset, shardTensors, type TensorData } from './shard';
 
@@ -26,7 +28,17 @@ export class Ring extends Communicator {
 
   /** For `model.fit`'s `callbacks`, first or alone; see {@link RingCallback}. Pass your own as `{ also: [ … ] }`. */
   callbacks(options: CallbackOptions = {}): tf.Callback[] {
-    return [new RingCallback(this, options), ...(options.also ?? []).map(asCallback)] as tf.Callback[];
+    return callbacksOf(this, options);
+  }
+
+  /**
+   * Saves a training to disk and resumes it: of a model, compiled with a wrapped optimizer, or of a custom loop's variables and
+   * optimizer; see {@link Checkpoint}. Give it to {@link callbacks} for `model.fit` to save by itself.
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for options that cannot be meant.
+   */
+  checkpoint(source: tf.LayersModel | Trained, options: CheckpointOptions): Checkpoint {
+    return new Checkpoint(this, source, options);
   }
 
   /** This rank's part of tensors or of a dataset; all ranks get as many rows. See {@link shardTensors}, {@link shardDataset}. */

@@ -33,7 +33,7 @@ describe('npm run fuzz', () => {
     const { exitCode, stdout } = await node(SCRIPT, '--inputs', '60000', '--seed', '1');
     expect(stdout).not.toMatch(/CRASH/);
     expect(exitCode).toBe(0);
-    for (const target of ['gradient-payload', 'frame', 'rendezvous']) {
+    for (const target of ['gradient-payload', 'frame', 'rendezvous', 'safetensors', 'manifest']) {
       expect(stdout).toMatch(new RegExp(`${target}, seed 1: 60000 inputs, [1-9][0-9]{3,} accepted`));
     }
   });

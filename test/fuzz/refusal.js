@@ -11,11 +11,12 @@ function demand(holds, what) {
 /**
  * Why a decoder refused, without the numbers, so that refusals can be counted by kind.
  *
- * @throws Violation for an error that is no `ERR_PROTOCOL`.
+ * @param {string} [code] The one that a refusal has.
+ * @throws Violation for any other error.
  */
-function refusalOf(error) {
+function refusalOf(error, code = 'ERR_PROTOCOL') {
   if (error instanceof Violation) throw error;
-  if (!(error instanceof GradringError) || error.code !== 'ERR_PROTOCOL') {
+  if (!(error instanceof GradringError) || error.code !== code) {
     throw new Violation(`The decoder threw ${error?.stack ?? String(error)}`, { cause: error });
   }
   const { cause } = error;

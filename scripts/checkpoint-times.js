@@ -1,0 +1,50 @@
+#!/usr/bin/env node
+// Times a checkpoint's save and resume, and counts its bytes. By hand, after `npm run build`:
+//   npx gradring run -n 1 scripts/checkpoint-times.js --parameters 25.6e6 --dir /some/disk --repeat 5
+const { mkdtempSync, readdirSync, rmSync, statSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const { join } = require('node:path');
+const { parseArgs } = require('node:util');
+const { connect, dgc, loadBackend } = require('../dist');
+
+const { values: given } = parseArgs({
+  options: {
+    parameters: { type: 'string', default: '25.6e6' },
+    variables: { type: 'string', default: '16' },
+    dir: { type: 'string', default: tmpdir() },
+    repeat: { type: 'string', default: '5' },
+  },
+});
+
+async function main() {
+  const { tf } = await loadBackend();
+  const ring = await connect();
+  const count = Number(given.variables);
+  const rows = Math.round(Number(given.parameters) / count / 1000);
+  const variables = Array.from({ length: count }, (_, i) =>
+    tf.tidy(() => tf.variable(tf.randomNormal([rows, 1000], 0, 1, 'float32', i + 1), true, `w${i}`)),
+  );
+  const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ warmUpEpochs: 0 }) });
+  tf.tidy(() => optimizer.applyGradients(variables.map(w => ({ name: w.name, tensor: w.mul(0.01) }))));
+  const dir = mkdtempSync(join(given.dir, 'checkpoint-times-'));
+  const checkpoint = ring.checkpoint({ variables, optimizer }, { dir });
+  const times = { save: [], resume: [] };
+  let bytes = 0;
+  for (let i = 0; i < Number(given.repeat); i++) {
+    const start = performance.now();
+    const path = await checkpoint.save();
+    const saved = performance.now();
+    await checkpoint.resume();
+    times.save.push(Math.round(saved - start));
+    times.resume.push(Math.round(performance.now() - saved));
+    bytes = readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0);
+  }
+  rmSync(dir, { recursive: true });
+  const parameters = count * rows * 1000;
+  const words = Object.entries(times).map(([what, all]) => `${what} ${all.join(', ')} ms`);
+  const total = `${bytes} bytes in files here, ${(bytes / parameters).toFixed(3)} a parameter`;
+  console.log(`${tf.getBackend()}, ${parameters} parameters: ${words.join('; ')}; ${total}`);
+  await ring.close();
+}
+
+main();

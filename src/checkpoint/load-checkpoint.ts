@@ -1,0 +1,117 @@
+import { join } from 'node:path';
+import { GradringError } from '../errors';
+import { damaged } from './checkpoint-errors';
+import { readSmallFile, readTensorFile, type TensorFile } from './checkpoint-file';
+import { folderName, hasManifest, listSaves, newestFirst, type SavedName } from './checkpoint-folder';
+import {
+  decodeManifest,
+  encodeManifest,
+  type Manifest,
+  MANIFEST_FILE,
+  MAX_MANIFEST_BYTES,
+  rankFile,
+  WEIGHTS_FILE,
+} from './manifest';
+import { type Ranks, together } from './ranks';
+import { STATE_KEY } from './save-checkpoint';
+
+/** What of a checkpoint a rank gets. */
+export interface LoadedCheckpoint {
+  readonly path: string;
+  readonly manifest: Manifest;
+  /** On rank 0 only. */
+  readonly weights: TensorFile | undefined;
+  /** The files that were asked for. */
+  readonly own: readonly RankFile[];
+  /** Newer ones that were passed over, with the reason. */
+  readonly skipped: readonly SkippedCheckpoint[];
+}
+
+/** What a rank had saved. */
+export interface RankFile extends TensorFile {
+  readonly state: unknown;
+}
+
+export interface SkippedCheckpoint {
+  readonly name: string;
+  readonly reason: string;
+}
+
+export interface LoadInput {
+  readonly dir: string;
+  /** If the newest complete checkpoint is damaged: an error, or the newest of those before it that is whole. */
+  readonly onDamage: 'error' | 'previous';
+  /** The ranks of the saved ring whose files this rank reads. What it throws on one rank, all do. */
+  readonly ranksToRead: (manifest: Manifest) => readonly number[];
+  /** Whether what was read can be used. What it throws on one rank, all do. */
+  readonly check: (loaded: Omit<LoadedCheckpoint, 'skipped'>) => void;
+}
+
+/**
+ * Finds the newest checkpoint that is complete, reads this rank's part, and returns when all ranks have theirs; all have the same
+ * one. Each rank looks into its own `dir`; a manifest that one of them has is enough, as rank files need only be where they are read.
+ *
+ * @returns undefined if there is none.
+ * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, naming rank, path and reason; `ERR_CHECKPOINT` for what cannot be read;
+ *   what `ranksToRead` or `check` throw; and what a collective throws.
+ */
+export async function loadCheckpoint(ranks: Ranks, input: LoadInput): Promise<LoadedCheckpoint | undefined> {
+  const { dir, onDamage } = input;
+  const visible = await together(ranks, async () => (await listSaves(dir)).filter(save => hasManifest(dir, save)));
+  const byName = new Map(visible.flat().map(save => [save.name, save]));
+  const skipped: SkippedCheckpoint[] = [];
+  let firstDamage: unknown;
+  for (const save of [...byName.values()].sort(newestFirst)) {
+    try {
+      return { ...(await loadOne(ranks, input, save)), skipped };
+    } catch (error) {
+      if (!(error instanceof GradringError) || error.code !== 'ERR_CHECKPOINT_DAMAGED') throw error;
+      if (onDamage === 'error') throw error;
+      firstDamage ??= error;
+      skipped.push({ name: save.name, reason: error.message });
+    }
+  }
+  if (firstDamage !== undefined) throw firstDamage;
+  return undefined;
+}
+
+async function loadOne(ranks: Ranks, input: LoadInput, save: SavedName): Promise<Omit<LoadedCheckpoint, 'skipped'>> {
+  const path = join(input.dir, save.name);
+  const manifest = await agreeOnManifest(ranks, input, save);
+  let loaded: Omit<LoadedCheckpoint, 'skipped'> | undefined;
+  await together(ranks, async () => {
+    const own: RankFile[] = [];
+    for (const number of input.ranksToRead(manifest)) {
+      own.push(await readRankFile(join(path, rankFile(number)), manifest.ranks[number]!));
+    }
+    const weights = ranks.rank === 0 ? await readTensorFile(join(path, WEIGHTS_FILE), manifest.weights) : undefined;
+    loaded = { path, manifest, weights, own };
+    input.check(loaded);
+  });
+  return loaded!;
+}
+
+/** The manifest, which not every rank may see. Those who do must see the same. */
+async function agreeOnManifest(ranks: Ranks, { dir }: LoadInput, save: SavedName): Promise<Manifest> {
+  const path = join(dir, save.name, MANIFEST_FILE);
+  const texts = await together(ranks, async () => {
+    if (!hasManifest(dir, save)) return null;
+    const manifest = decodeManifest(await readSmallFile(path, MAX_MANIFEST_BYTES), path);
+    if (folderName(manifest.number, manifest.step) !== save.name) throw damaged(path, 'its folder is another one’s');
+    return new TextDecoder().decode(encodeManifest(manifest));
+  });
+  const text = texts.find(each => each !== null);
+  if (text == null) throw damaged(path, 'it has gone');
+  const rank = texts.findIndex(each => each !== null && each !== text);
+  if (rank !== -1) throw damaged(path, `on rank ${rank} it is another one`);
+  return decodeManifest(new TextEncoder().encode(text), path);
+}
+
+async function readRankFile(path: string, expected: Manifest['weights']): Promise<RankFile> {
+  const file = await readTensorFile(path, expected);
+  try {
+    return { ...file, state: JSON.parse(file.metadata.get(STATE_KEY)!) as unknown };
+  } catch {
+    throw damaged(path, 'it holds no state of a rank');
+  }
+}

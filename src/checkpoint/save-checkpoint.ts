@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import { GradringError } from '../errors';
+import { folderName, hasManifest, listSaves, removeSave } from './checkpoint-folder';
+import { type TensorSource, writeTensorFile } from './checkpoint-file';
+import { type FileSum, makeFolder, writeDurably } from './durable-file';
+import { encodeManifest, MANIFEST_FILE, rankFile, WEIGHTS_FILE } from './manifest';
+import { type Ranks, together } from './ranks';
+
+/** What to save. */
+export interface SaveInput {
+  /** On a file system that the ranks share, or on each host's own. */
+  readonly dir: string;
+  /** How many complete checkpoints are to stay, this one among them. */
+  readonly keep: number;
+  /** The same on all ranks. */
+  readonly step: number;
+  /** What all ranks have in common; rank 0 writes it. */
+  readonly weights: readonly TensorSource[];
+  /** What is this rank's own. */
+  readonly own: readonly TensorSource[];
+  /** Gives what else is this rank's, small, and plain JSON. If it throws, the save fails on all ranks. */
+  readonly state: () => unknown;
+  /** Names of saves that do not count as complete, and go. */
+  readonly discarded?: readonly string[];
+}
+
+/** The name, in the metadata of a rank's file, of {@link SaveInput.state}. */
+export const STATE_KEY = 'gradring';
+
+/**
+ * Saves a checkpoint, on all ranks together, and returns its folder. A crash at any instant leaves the last complete one: this one is
+ * complete when rank 0 has renamed its manifest, which it does when all ranks have said that their files are on disk.
+ *
+ * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, naming rank and path. What was written is then removed;
+ *   the ring may be used further. And what a collective throws.
+ */
+export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<string> {
+  const { rank, worldSize } = ranks;
+  const { dir, step } = input;
+  const seen = await together(ranks, async () => {
+    await makeFolder(dir);
+    const [newest] = await listSaves(dir);
+    return { step, number: newest?.number ?? 0 };
+  });
+  requireSameStep(seen.map(each => each.step));
+  const number = 1 + Math.max(...seen.map(each => each.number));
+  const name = folderName(number, step);
+  const path = join(dir, name);
+
+  const undo = () => removeSave(dir, name).catch(() => undefined); // what is left is no harm, and goes with the next save
+  const sums = await together(ranks, () => writeOwn(path, rank, input), undo);
+  const weights = sums[0]!.weights!;
+  const manifest = encodeManifest({ number, step, worldSize, weights, ranks: sums.map(({ own }) => own) });
+  const writeManifest = () => writeDurably(join(path, MANIFEST_FILE), rank, [manifest]);
+  const commit = async () => {
+    if (rank !== 0) return [];
+    await writeManifest();
+    return namesToKeep(input);
+  };
+  const [kept] = await together(ranks, commit, undo);
+  await together(ranks, async () => {
+    if (!hasManifest(dir, { name, number })) await writeManifest(); // on a disk that rank 0 does not share
+    for (const save of await listSaves(dir)) {
+      if (save.number <= number && !kept!.includes(save.name)) await removeSave(dir, save.name);
+    }
+  });
+  return path;
+}
+
+async function writeOwn(
+  path: string,
+  rank: number,
+  { weights, own, state }: SaveInput,
+): Promise<{ weights?: FileSum; own: FileSum }> {
+  await makeFolder(path);
+  const metadata = new Map([[STATE_KEY, JSON.stringify(state())]]);
+  const sum = { own: await writeTensorFile(join(path, rankFile(rank)), rank, own, metadata) };
+  if (rank !== 0) return sum;
+  return { ...sum, weights: await writeTensorFile(join(path, WEIGHTS_FILE), rank, weights, new Map()) };
+}
+
+/** By what rank 0 sees: on a disk of its own, another rank may lack the manifest of a checkpoint that is complete. */
+async function namesToKeep({ dir, keep, discarded = [] }: SaveInput): Promise<string[]> {
+  const complete = (await listSaves(dir)).filter(save => hasManifest(dir, save) && !discarded.includes(save.name));
+  return complete.slice(0, keep).map(({ name }) => name);
+}
+
+function requireSameStep(steps: readonly number[]): void {
+  const rank = steps.findIndex(step => step !== steps[0]);
+  if (rank === -1) return;
+  const words = `A checkpoint is of one step, but rank 0 is at step ${steps[0]}, and rank ${rank} at step ${steps[rank]}.`;
+  throw new GradringError('ERR_CHECKPOINT', words, { rank });
+}

@@ -1,0 +1,32 @@
+import type { RankFile } from '../checkpoint/load-checkpoint';
+import { GradringError } from '../errors';
+import type { OptimizerCounters } from './optimizer-state';
+
+/** Where in `model.fit` a checkpoint was taken. */
+export interface FitPosition {
+  /** The epoch to go on with. */
+  readonly epoch: number;
+  /** Batches of it that are done. */
+  readonly batch: number;
+  /** A `learningRateWarmUp` that is not over. */
+  readonly warmUp?: { readonly step: number; readonly fullLearningRate: number } | undefined;
+}
+
+/** What of a rank's state is small; JSON in the metadata of its file. */
+export interface RankState {
+  readonly position: FitPosition;
+  readonly optimizer: OptimizerCounters;
+  /** The user's. */
+  readonly state?: unknown;
+}
+
+/** @throws GradringError `ERR_CHECKPOINT` for a file of another program. */
+export function rankStateOf({ state }: RankFile): RankState {
+  const { position, optimizer } = (state ?? {}) as Partial<RankState>;
+  const counts = [position?.epoch, position?.batch, optimizer?.steps, optimizer?.skippedSteps, optimizer?.iterations];
+  const hasCounts = counts.every(count => Number.isSafeInteger(count) && count! >= 0);
+  const { density, epoch = 0, learningRate = 0 } = optimizer ?? {};
+  const hasNumbers = [density, epoch, learningRate].every(value => typeof value === 'number');
+  if (hasCounts && hasNumbers && typeof optimizer?.optimizer === 'string') return state as RankState;
+  throw new GradringError('ERR_CHECKPOINT', 'The files in the checkpoint hold no state of a wrapped optimizer.');
+}

@@ -1,0 +1,238 @@
+import { tf } from './tfjs';
+import type { ReadTensor, TensorFile, TensorSource } from '../checkpoint/checkpoint-file';
+import { type LoadedCheckpoint, loadCheckpoint } from '../checkpoint/load-checkpoint';
+import { saveCheckpoint } from '../checkpoint/save-checkpoint';
+import type { Communicator } from '../communicator/communicator';
+import { GradringError, invalidArgument } from '../errors';
+import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
+import { type FitPosition, type RankState, rankStateOf } from './checkpoint-state';
+import { type NamedTensor, type OptimizerState, sourcesOf } from './optimizer-state';
+import { broadcastVariables, describe, fromBytes, hashOf, toBytes, type Variables, variablesOf } from './replicas';
+import { ranksToRead, type Resizing, variableStates } from './resized-state';
+import { RingOptimizer } from './ring-optimizer';
+import { sourceOf, tensorOf, tensorsUnder } from './saved-tensor';
+
+/** What a custom loop trains. */
+export interface Trained {
+  /** All that is to be saved; what the optimizer trains must be among them. */
+  readonly variables: Variables;
+  readonly optimizer: RingOptimizer;
+}
+
+/**
+ * Saves a training, and resumes it bit for bit: the weights, each rank's u and v, the inner optimizer's state, counters, the learning
+ * rate, and what the user adds. Made by {@link Ring.checkpoint}. All ranks must save, and resume, together.
+ */
+export class Checkpoint {
+  /** Where `model.fit` is to go on, until it does. */
+  private resumedAt: FitPosition | undefined;
+  /** Damaged ones that were passed over. They go with the next save. */
+  private discarded: readonly string[] = [];
+
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly source: tf.LayersModel | Trained,
+    private readonly options: CheckpointOptions,
+  ) {
+    checkCheckpointOptions(options);
+  }
+
+  /**
+   * Saves now, and returns the new checkpoint's folder. Await it before the next step. It returns on all ranks when the checkpoint is
+   * complete on all; a crash at any instant before leaves the one before.
+   *
+   * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, with its rank and the path; training may go on. And what
+   *   every collective may throw (see {@link Communicator}).
+   */
+  async save(): Promise<string> {
+    const { optimizer } = this.trained();
+    return this.saveAt({ epoch: optimizer.currentEpoch ?? 0, batch: 0 });
+  }
+
+  /**
+   * Goes back to the newest checkpoint that is complete on all ranks, or leaves all as it is if there is none. Call it when the model is
+   * compiled, or the optimizer wrapped, and before the first step.
+   *
+   * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and what is wrong with it, unless
+   *   `onDamage: 'previous'` finds another; `ERR_CHECKPOINT` if a file cannot be read, or the ring has another size, and no
+   *   `residuals` say what to do; `ERR_MODEL_MISMATCH` if the model is another one. And what every collective may throw.
+   */
+  async resume(): Promise<ResumedPosition> {
+    const { dir, onDamage = 'error' } = this.options;
+    const loaded = await loadCheckpoint(this.communicator, {
+      dir,
+      onDamage,
+      ranksToRead: ({ worldSize }) => ranksToRead(this.resizing(worldSize)),
+      check: found => this.check(found),
+    });
+    if (loaded === undefined) return { step: 0, epoch: 0, batch: 0, state: undefined, path: undefined, skipped: [] };
+    const { path, skipped, manifest } = loaded;
+    const { position, state } = await this.restore(loaded);
+    this.discarded = skipped.map(({ name }) => name);
+    this.resumedAt = position;
+    const { epoch, batch } = position;
+    const reasons = skipped.map(({ reason }) => reason);
+    const isOwn = this.communicator.rank < manifest.worldSize;
+    return { step: manifest.step, epoch, batch, state: isOwn ? state : undefined, path, skipped: reasons };
+  }
+
+  /**
+   * Where `model.fit` goes on; undefined if it begins. Asking for it uses it up.
+   *
+   * @internal
+   */
+  takeResumedPosition(): FitPosition | undefined {
+    const position = this.resumedAt;
+    this.resumedAt = undefined;
+    return position;
+  }
+
+  /**
+   * Saves within `model.fit` if it is time to.
+   *
+   * @internal
+   */
+  async saveIfDue(position: FitPosition): Promise<void> {
+    const { every, onFailure = 'stop' } = this.options;
+    const { steps } = this.trained().optimizer.statistics;
+    if (every === undefined ? position.batch > 0 : steps % every !== 0) return;
+    try {
+      await this.saveAt(position);
+    } catch (error) {
+      if (onFailure === 'stop' || !(error instanceof GradringError) || error.code !== 'ERR_CHECKPOINT') throw error;
+      process.emitWarning(error.message, { code: error.code });
+    }
+  }
+
+  private async saveAt(position: FitPosition): Promise<string> {
+    const { variables, optimizer } = this.trained();
+    const { dir, keep = 2 } = this.options;
+    const path = await optimizer.withState(async state => {
+      const rankState = (): RankState => ({ position, optimizer: state.counters, state: this.options.state?.() });
+      const sources = variables.map(variable => sourceOf(variable.name, variable));
+      const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
+      const step = state.counters.steps;
+      const { discarded } = this;
+      return saveCheckpoint(this.communicator, { dir, keep, step, weights: sources, own, state: rankState, discarded });
+    });
+    this.discarded = [];
+    return path;
+  }
+
+  /** Of what no gradient trains (batch norm's moving statistics within an epoch), that in which this rank differs from rank 0. */
+  private async ownWeights(variables: Variables, optimizer: RingOptimizer): Promise<TensorSource[]> {
+    const trained = optimizer.trainedNames;
+    const missing = [...(trained ?? [])].find(name => !variables.some(variable => variable.name === name));
+    if (missing !== undefined) {
+      throw invalidArgument(`The optimizer trains '${missing}', which is not among the variables of the checkpoint.`);
+    }
+    const others = variables.filter(({ name }) => !trained?.has(name));
+    const hashes = others.map(variable => hashOf([variable]));
+    const [root] = await this.communicator.allGather(toBytes(hashes), { variableLength: true });
+    const ofRoot = fromBytes<string[]>(root!);
+    return others
+      .filter((_, i) => hashes[i] !== ofRoot[i])
+      .map(variable => sourceOf(`weight/${variable.name}`, variable));
+  }
+
+  /** Whether what was read fits this model and optimizer. */
+  private check({ weights, own }: Omit<LoadedCheckpoint, 'skipped'>): void {
+    const { variables, optimizer } = this.trained();
+    if (weights !== undefined) checkWeights(weights, variables);
+    const known = new Map(variables.map(variable => [variable.name, variable]));
+    for (const file of own) {
+      const saved = rankStateOf(file).optimizer.optimizer;
+      const { inner } = optimizer.getConfig();
+      if (saved !== inner) throw mismatch(`the optimizer is ${saved} in the checkpoint, but ${String(inner)} here`);
+      for (const kind of ['momentum', 'sharedMomentum', 'residual', 'weight']) {
+        for (const [name, tensor] of tensorsUnder(file.tensors, kind)) requireSame(name, tensor, known.get(name));
+      }
+    }
+  }
+
+  private async restore({ manifest, weights, own }: LoadedCheckpoint): Promise<RankState> {
+    const { variables, optimizer } = this.trained();
+    for (const variable of weights === undefined ? [] : variables) {
+      restoreVariable(variable, weights!.tensors.get(variable.name)!);
+    }
+    await broadcastVariables(this.communicator, variables, 0);
+    const [first] = own;
+    if (manifest.worldSize === this.communicator.worldSize) {
+      const differing = tensorsUnder(first!.tensors, 'weight');
+      for (const variable of variables) {
+        const saved = differing.get(variable.name);
+        if (saved !== undefined) restoreVariable(variable, saved);
+      }
+    }
+    const rankState = rankStateOf(first!);
+    const inner = { weights: innerWeights(first!), fields: namedTensors(tensorsUnder(first!.tensors, 'innerField')) };
+    const resizing = this.resizing(manifest.worldSize);
+    const state: OptimizerState = { counters: rankState.optimizer, variables: variableStates(own, resizing), inner };
+    try {
+      await optimizer.restoreState(state);
+    } finally {
+      tf.dispose([...inner.weights, ...inner.fields].map(({ tensor }) => tensor));
+    }
+    return rankState;
+  }
+
+  private resizing(savedWorldSize: number): Resizing {
+    const { rank, worldSize } = this.communicator;
+    return { savedWorldSize, rank, worldSize, policy: this.options.residuals };
+  }
+
+  private trained(): Trained {
+    const { source } = this;
+    const { optimizer } = source;
+    if (!RingOptimizer.is(optimizer)) {
+      throw invalidArgument(
+        'ring.checkpoint takes a model that is compiled with ring.wrap(…), or { variables, optimizer }.',
+      );
+    }
+    return { variables: variablesOf('variables' in source ? source.variables : source), optimizer };
+  }
+}
+
+function innerWeights({ tensors }: TensorFile): NamedTensor[] {
+  const numbered = [...tensorsUnder(tensors, 'inner')].map(([key, tensor]) => {
+    const slash = key.indexOf('/');
+    return { number: Number(key.slice(0, slash)), name: key.slice(slash + 1), tensor };
+  });
+  numbered.sort((a, b) => a.number - b.number);
+  return numbered.map(({ name, tensor }) => ({ name, tensor: tensorOf(tensor) }));
+}
+
+function namedTensors(tensors: ReadonlyMap<string, ReadTensor>): NamedTensor[] {
+  return [...tensors].map(([name, tensor]) => ({ name, tensor: tensorOf(tensor) }));
+}
+
+function restoreVariable(variable: tf.Variable, saved: ReadTensor): void {
+  const value = tensorOf(saved);
+  variable.assign(value);
+  value.dispose();
+}
+
+function checkWeights({ tensors }: TensorFile, variables: Variables): void {
+  for (const variable of variables) {
+    const saved = tensors.get(variable.name);
+    if (saved === undefined) throw mismatch(`the checkpoint has no ${describe(variable)}`);
+    requireSame(variable.name, saved, variable);
+  }
+  if (tensors.size === variables.length) return;
+  const names = new Set(variables.map(({ name }) => name));
+  const unknown = [...tensors.keys()].find(name => !names.has(name));
+  throw mismatch(`the checkpoint has a '${unknown}', and this model has none`);
+}
+
+function requireSame(name: string, { type, shape }: ReadTensor, variable: tf.Variable | undefined): void {
+  if (variable === undefined) throw mismatch(`the checkpoint has a '${name}', and this model has none`);
+  const own = sourceOf(name, variable);
+  if (type === own.type && shape.join() === own.shape.join()) return;
+  throw mismatch(
+    `'${name}' is ${type}[${shape.join(', ')}] in the checkpoint, but ${own.type}[${own.shape.join(', ')}] here`,
+  );
+}
+
+function mismatch(what: string): GradringError {
+  return new GradringError('ERR_MODEL_MISMATCH', `The checkpoint is of another model: ${what}.`);
+}

@@ -1,0 +1,97 @@
+import { tf } from './tfjs';
+import type { TensorSource } from '../checkpoint/checkpoint-file';
+import { invalidArgument } from '../errors';
+import { sourceOf, sourceOfValues } from './saved-tensor';
+
+/** All that a wrapped optimizer must keep to go on bit for bit. */
+export interface OptimizerState {
+  readonly counters: OptimizerCounters;
+  /** Of every variable. None before the first step. */
+  readonly variables: readonly VariableState[];
+  readonly inner: InnerState;
+}
+
+/** What of it is small. */
+export interface OptimizerCounters {
+  /** The class of the inner optimizer. */
+  readonly optimizer: string;
+  readonly steps: number;
+  readonly skippedSteps: number;
+  readonly iterations: number;
+  /** Of the last step. */
+  readonly density: number;
+  /** Undefined where nobody told it. */
+  readonly epoch?: number | undefined;
+  readonly learningRate?: number | undefined;
+}
+
+/** A variable's u and v. */
+export interface VariableState {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly momentum: Float32Array;
+  readonly residual: Float32Array;
+  /** Whether the momentum is that of the average, which all ranks have in common. */
+  readonly isMomentumShared: boolean;
+}
+
+/** As tf.Optimizer has it, which tfjs does not export by name. */
+export type NamedTensor = Awaited<ReturnType<tf.Optimizer['getWeights']>>[number];
+
+/** Of an inner optimizer that applies the averaged gradient itself; the same on all ranks. */
+export interface InnerState {
+  /** What its `getWeights` gives. */
+  readonly weights: readonly NamedTensor[];
+  /**
+   * Variables in its fields, by the field's name: Adam's powers of β. Its `setWeights` computes them anew, and their last bits then differ from
+   * those of the product over all steps.
+   */
+  readonly fields: readonly NamedTensor[];
+}
+
+/** The state of an inner optimizer. {@link disposeInner} frees what of it is a copy. */
+export async function captureInner(inner: tf.Optimizer): Promise<InnerState> {
+  try {
+    return { weights: await inner.getWeights(), fields: fieldsOf(inner) };
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw invalidArgument(`The state of ${inner.getClassName()} cannot be saved: ${why}`);
+  }
+}
+
+/** Gives an inner optimizer its state back. The tensors stay the caller's. */
+export async function restoreInner(inner: tf.Optimizer, { weights, fields }: InnerState): Promise<void> {
+  const before = await inner.getWeights();
+  await inner.setWeights([...weights]);
+  const after = await inner.getWeights();
+  // tfjs drops the variables that it replaces, and leaves them in memory.
+  const kept = new Set(after.map(({ tensor }) => tensor));
+  tf.dispose(before.map(({ tensor }) => tensor).filter(tensor => !kept.has(tensor)));
+  disposeInner({ weights: after, fields: [] });
+  const own = new Map(fieldsOf(inner).map(({ name, tensor }) => [name, tensor as tf.Variable]));
+  for (const { name, tensor } of fields) own.get(name)?.assign(tensor);
+}
+
+/** Frees what is no variable of the optimizer itself. */
+export function disposeInner({ weights }: InnerState): void {
+  tf.dispose(weights.map(({ tensor }) => tensor).filter(tensor => !(tensor instanceof tf.Variable)));
+}
+
+function fieldsOf(inner: tf.Optimizer): NamedTensor[] {
+  return Object.entries(inner)
+    .filter((entry): entry is [string, tf.Variable] => entry[1] instanceof tf.Variable)
+    .map(([name, tensor]) => ({ name, tensor }));
+}
+
+/** The state's tensors as a rank's file has them: the kind, a slash, and the name. */
+export function sourcesOf({ variables, inner }: OptimizerState): TensorSource[] {
+  return [
+    ...variables.flatMap(({ name, shape, momentum, residual, isMomentumShared }) => [
+      sourceOfValues(`${isMomentumShared ? 'sharedMomentum' : 'momentum'}/${name}`, shape, momentum),
+      sourceOfValues(`residual/${name}`, shape, residual),
+    ]),
+    // By number, as their order tells what they are.
+    ...inner.weights.map(({ name, tensor }, i) => sourceOf(`inner/${i}/${name}`, tensor)),
+    ...inner.fields.map(({ name, tensor }) => sourceOf(`innerField/${name}`, tensor)),
+  ];
+}

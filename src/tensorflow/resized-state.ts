@@ -1,0 +1,68 @@
+import type { ReadTensor, TensorFile } from '../checkpoint/checkpoint-file';
+import { GradringError } from '../errors';
+import type { VariableState } from './optimizer-state';
+import { tensorsUnder } from './saved-tensor';
+
+/** What becomes of each rank's own u and v when the ring has another size; see {@link CheckpointOptions.residuals}. */
+export type ResidualPolicy = 'redistribute' | 'drop';
+
+/** The size of the ring that saved, and a rank of the one that resumes. */
+export interface Resizing {
+  readonly savedWorldSize: number;
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly policy: ResidualPolicy | undefined;
+}
+
+/**
+ * The ranks whose files a rank reads: its own; in a smaller ring those that are congruent to it; in a larger one, a rank that
+ * was not there takes what all have in common from another's.
+ *
+ * @throws GradringError `ERR_CHECKPOINT` for another size without a policy.
+ */
+export function ranksToRead({ savedWorldSize, rank, worldSize, policy }: Resizing): number[] {
+  if (savedWorldSize === worldSize) return [rank];
+  if (policy === undefined) {
+    const words = `The checkpoint was saved by ${savedWorldSize} ranks, and this ring has ${worldSize}. Each rank's own residuals (what is not sent yet) must be shared out anew: pass { residuals: 'redistribute' }, or 'drop' to forget them.`;
+    throw new GradringError('ERR_CHECKPOINT', words);
+  }
+  if (policy === 'drop' || rank >= savedWorldSize) return [rank % savedWorldSize];
+  const ranks: number[] = [];
+  for (let saved = rank; saved < savedWorldSize; saved += worldSize) ranks.push(saved);
+  return ranks;
+}
+
+/**
+ * A rank's u and v, of the files of {@link ranksToRead}. A ring of M that takes over from one of N has the same mean of u and v over its
+ * ranks, which is what the update is made of: the sum over the files, times M/N; zero on ranks that were not there.
+ */
+export function variableStates(files: readonly TensorFile[], resizing: Resizing): VariableState[] {
+  const share = shareOf(resizing);
+  const [first] = files;
+  const shared = tensorsUnder(first!.tensors, 'sharedMomentum');
+  return [...tensorsUnder(first!.tensors, 'residual')].map(([name, { shape }]) => {
+    const sum = (kind: string) => weightedSum(files, `${kind}/${name}`, share);
+    const common = shared.get(name);
+    const momentum = common === undefined ? sum('momentum') : valuesOf(common);
+    return { name, shape, momentum, residual: sum('residual'), isMomentumShared: common !== undefined };
+  });
+}
+
+function shareOf({ savedWorldSize, rank, worldSize, policy }: Resizing): number {
+  if (savedWorldSize === worldSize) return 1;
+  return policy === 'drop' || rank >= savedWorldSize ? 0 : worldSize / savedWorldSize;
+}
+
+function weightedSum(files: readonly TensorFile[], name: string, weight: number): Float32Array {
+  const all = files.map(({ tensors }) => tensors.get(name)).filter(tensor => tensor !== undefined);
+  if (weight === 1 && all.length === 1) return valuesOf(all[0]!);
+  const values = all.map(valuesOf);
+  const sum = new Float32Array(values[0]?.length ?? 0);
+  if (weight === 0) return sum;
+  // Added in double precision: the order does not matter then, nor is anything lost to rounding but at the end.
+  return sum.map((_, i) => weight * values.reduce((total, each) => total + each[i]!, 0));
+}
+
+function valuesOf({ bytes }: ReadTensor): Float32Array {
+  return new Float32Array(bytes.buffer);
+}
