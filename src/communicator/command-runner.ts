@@ -5,6 +5,7 @@ import { ELEMENT_BYTES } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { GradringError } from '../errors';
+import type { Transport } from '../transport/transport';
 import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
 import { GradientCodec } from '../compression/gradient-codec';
 import { recorded } from '../timeline/timeline';
@@ -117,7 +118,7 @@ export class CommandRunner {
     const sequence = this.sequence++;
     const call = describeCall(fingerprint);
     const deadline = setTimeout(() => {
-      const words = `Rank ${rank} waited ${timeoutMs} ms in ${call}, its collective ${sequence}, for rank ${(rank + transport.worldSize - 1) % transport.worldSize} on its left: that rank, or one before it, is late or hangs.`;
+      const words = `Rank ${rank} waited ${timeoutMs} ms in ${call}, its collective ${sequence}, for ${neighboursOf(transport)}: one of them, or one beyond, is late or hangs.`;
       transport.fail(new GradringError('ERR_TIMEOUT', words, { operation: call }));
     }, timeoutMs);
     const startedAt = transport.timeline?.now();
@@ -161,6 +162,11 @@ function dense(
   { reduction = 'none', parameter = 0 }: { reduction?: Reduction | 'none'; parameter?: number } = {},
 ): CallFingerprint {
   return { operation, elementType: array.type, reduction, elementCount: array.elementCount, parameter };
+}
+
+function neighboursOf({ rank, worldSize }: Transport): string {
+  const [left, right] = [(rank + worldSize - 1) % worldSize, (rank + 1) % worldSize];
+  return left === right ? `rank ${left}` : `rank ${left} on its left and rank ${right} on its right`;
 }
 
 function unusable(failure: GradringError): GradringError {

@@ -108,7 +108,8 @@ export class Communicator {
 
   /**
    * An array of zeros in the memory that the comm thread shares: collectives work on it, and on parts of it (`subarray`), where it
-   * lies, while they copy other arrays in and out. It must be left alone until a collective on it has returned.
+   * lies, while they copy other arrays in and out. It must be left alone until a collective on it has returned, and
+   * after one has failed until the communicator is closed.
    * It stays until it is {@link free | freed}; what is done with it after that does harm.
    *
    * @throws GradringError `ERR_OUT_OF_MEMORY` past 4 GiB in all.
@@ -305,18 +306,24 @@ export class Communicator {
   ): Promise<R> {
     const { staged, copyBack, release } = this.stage(array);
     try {
-      return await use(staged, copyBack);
-    } finally {
+      const result = await use(staged, copyBack);
       release();
+      return result;
+    } catch (error) {
+      if (!isInFlight(error)) release();
+      throw error;
     }
   }
 
   private stagedSync<T extends NumericArray, R>(array: T, use: (staged: DenseArray, copyBack: () => T) => R): R {
     const { staged, copyBack, release } = this.stage(array);
     try {
-      return use(staged, copyBack);
-    } finally {
+      const result = use(staged, copyBack);
       release();
+      return result;
+    } catch (error) {
+      if (!isInFlight(error)) release();
+      throw error;
     }
   }
 
@@ -385,6 +392,11 @@ export class Communicator {
     release();
     return used;
   }
+}
+
+/** Whether ZeroMQ may still send from the memory of a call that failed so. It is then left alone: the ring is of no more use. */
+function isInFlight(error: unknown): boolean {
+  return !(error instanceof GradringError && error.code === 'ERR_INVALID_ARGUMENT');
 }
 
 const REDUCTION_NAMES: readonly string[] = ['sum', 'mean', 'min', 'max'] satisfies Reduction[];

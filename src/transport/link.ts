@@ -50,8 +50,8 @@ export class Link {
 
   /** Binds the end that awaits the neighbour. Returns the endpoint that the neighbour must connect to. */
   static async listen(endpoint: string, options: LinkOptions): Promise<{ link: Link; endpoint: string }> {
-    // sendTimeout 0: the queue never fills, so that a refusal tells that the peer is gone.
-    const socket = new Pair({ ...socketOptions(options), sendTimeout: 0 });
+    // It takes all that is sent, which the collectives keep a bound on, so that a refusal tells that the peer is gone.
+    const socket = new Pair({ ...socketOptions(options), sendTimeout: 0, sendHighWaterMark: 0 });
     try {
       await socket.bind(endpoint);
     } catch (error) {
@@ -190,9 +190,9 @@ export class Link {
 function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParameters<typeof Pair>[0] {
   return {
     ipv6: true, // and IPv4 still
-    // More than ever is on its way at once, which the collectives keep a bound on.
-    sendHighWaterMark: 1024,
-    receiveHighWaterMark: 1024,
+    // More than a window of segments; a broadcast sends as far ahead as there is room, and memory must be bounded.
+    sendHighWaterMark: 16,
+    receiveHighWaterMark: 16,
     // A last error or goodbye is given a moment to leave, but a dead peer must not hold up the end of the process.
     linger: LINGER_MS,
     reconnectInterval: -1,

@@ -11,7 +11,7 @@ export function releaseMemory(received: Buffer): void {
   const { buffer } = received;
   // Small buffers share their memory with others.
   if (received.length < SMALLEST || buffer.byteLength !== received.length) return;
-  transfer ??= exposedTransfer();
+  transfer ??= findTransfer();
   transfer.call(buffer as ArrayBuffer, 0);
 }
 
@@ -21,8 +21,10 @@ type Transfer = (this: ArrayBuffer, newLength: number) => ArrayBuffer;
 
 let transfer: Transfer | undefined;
 
-/** `ArrayBuffer.prototype.transfer`, which detaches a buffer; V8 has it in all contexts from Node 22 on, before that in new ones by a flag. */
-function exposedTransfer(): Transfer {
+/** `ArrayBuffer.prototype.transfer`, which detaches a buffer. Node has it from 22 on, before that in new contexts by a flag of V8. */
+function findTransfer(): Transfer {
+  const { transfer } = ArrayBuffer.prototype as { transfer?: Transfer };
+  if (transfer !== undefined) return transfer;
   setFlagsFromString('--harmony-rab-gsab-transfer');
   return runInNewContext('ArrayBuffer.prototype.transfer') as Transfer;
 }

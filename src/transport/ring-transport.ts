@@ -104,7 +104,8 @@ export class RingTransport implements Transport {
   }
 
   send(side: Side, header: DataHeader, body: Uint8Array, { bulk = false }: SendOptions = {}): Promise<void> {
-    const place = bulk && side === 'right' ? this.place.slots?.right?.fill(body) : undefined;
+    const slots = bulk && side === 'right' && this.failure === undefined ? this.place.slots?.right : undefined;
+    const place = slots?.fill(body);
     if (place === undefined) return this.sendParts(side, [this.encode(header), body]);
     this.bytesSent += body.length;
     return this.sendParts(side, [this.encode({ ...header, inSlot: true }), place]);

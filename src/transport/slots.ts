@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
 import { protocolError } from '../wire/frame';
 
 /** The largest body that a slot takes. */
@@ -35,6 +35,7 @@ export class Slots {
         return slots;
       } catch (error) {
         slots.close();
+        rmSync(path); // or the other end would take it for whole
         throw error;
       }
     });
@@ -42,17 +43,27 @@ export class Slots {
 
   /** Opens the file that the other end has made. Undefined if there is none. */
   static open(path: string | undefined): Slots | undefined {
-    return attempt(path, path => new Slots(openSync(path, 'r+')));
+    return attempt(path, path => {
+      const slots = new Slots(openSync(path, 'r+'));
+      if (fstatSync(slots.file).size === STATES_AT + SLOT_COUNT) return slots;
+      slots.close();
+      return undefined;
+    });
   }
 
-  /** Puts a body into a slot. Returns what tells the other end where, or undefined if none is free. */
+  /** Puts a body into a slot. Returns what tells the other end where, or undefined if none is free, or the file gives up. */
   fill(body: Uint8Array): Uint8Array | undefined {
-    if (body.length > SLOT_BYTES) return undefined;
-    readSync(this.file, this.states, 0, SLOT_COUNT, STATES_AT);
-    const slot = this.states.indexOf(0);
-    if (slot === -1) return undefined;
-    writeSync(this.file, body, 0, body.length, slot * SLOT_BYTES);
-    writeSync(this.file, TAKEN, 0, 1, STATES_AT + slot);
+    if (this.closed || body.length > SLOT_BYTES) return undefined;
+    let slot: number;
+    try {
+      if (readSync(this.file, this.states, 0, SLOT_COUNT, STATES_AT) < SLOT_COUNT) return undefined;
+      slot = this.states.indexOf(0);
+      if (slot === -1) return undefined;
+      if (writeSync(this.file, body, 0, body.length, slot * SLOT_BYTES) < body.length) return undefined;
+      writeSync(this.file, TAKEN, 0, 1, STATES_AT + slot);
+    } catch {
+      return undefined;
+    }
     const place = Buffer.alloc(PLACE_BYTES);
     place.writeUInt32LE(slot, 0);
     place.writeUInt32LE(body.length, 4);
@@ -95,7 +106,7 @@ export function placeOf(bytes: Buffer): Place {
 const TAKEN = Buffer.of(1);
 const FREE = Buffer.of(0);
 
-function attempt(path: string | undefined, make: (path: string) => Slots): Slots | undefined {
+function attempt(path: string | undefined, make: (path: string) => Slots | undefined): Slots | undefined {
   if (path === undefined) return undefined;
   try {
     return make(path);

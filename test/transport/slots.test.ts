@@ -1,4 +1,5 @@
-import { existsSync, mkdtempSync, rmSync, statSync, truncateSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { ReceivedFrame } from '../../src/transport/received-frame';
@@ -103,4 +104,36 @@ test('a frame that names a slot where the link has none is an error, as is a fil
   const frame = new ReceivedFrame({ ...HEADER, inSlot: true }, message, receiver);
   truncateSync(file, 500);
   expect(() => frame.copyTo(Buffer.alloc(1_000))).toThrow(error);
+});
+
+test('a file that was cut short while it was made is not taken for one', () => {
+  const { file, sender } = bothEnds();
+  truncateSync(file, 3 * SLOT_BYTES);
+  expect(Slots.open(file)).toBeUndefined();
+  expect(sender.fill(body(10, 1))).toBeUndefined(); // nor used any more
+});
+
+test('closed slots are not filled', () => {
+  const { sender } = bothEnds();
+  sender.close();
+  expect(sender.fill(body(10, 1))).toBeUndefined();
+});
+
+const tmpfs = spawnSync('unshare', ['-Urmn', 'true']).status === 0;
+
+(tmpfs ? test : test.skip)('where the memory is full, all goes by the socket', () => {
+  const source = `
+    const { Communicator } = require(${JSON.stringify(path.join(__dirname, '../../dist/communicator/communicator.js'))});
+    (async () => {
+      const ring = await Communicator.connect();
+      const sum = await ring.allReduce(new Float32Array(1_000_000).fill(ring.rank + 1));
+      console.log(ring.rank, sum[0], sum.at(-1), require('node:fs').readdirSync('/dev/shm').length);
+      await ring.close();
+    })();`;
+  const script = path.join(folder, 'full.js');
+  writeFileSync(script, source);
+  const launch = path.join(__dirname, '../../scripts/launch');
+  const run = `mount -t tmpfs -o size=1m none /dev/shm && ip link set lo up && ${launch} -n 2 --no-prefix ${script}`;
+  const { stdout, stderr } = spawnSync('unshare', ['-Urmn', 'sh', '-c', run], { encoding: 'utf8' });
+  expect([stdout.trim().split('\n').sort(), stderr]).toEqual([['0 3 3 0', '1 3 3 0'], '']);
 });
