@@ -19,12 +19,13 @@ export interface StepCost {
 /** Frame header and payload table, about; of each arena. */
 const FRAME_OVERHEAD_BYTES = 160;
 
-/** What an entry and a byte take, in ns; measured (docs/performance.md). Only their ratios matter. */
+/** What an entry, a byte and a hop take, in ns; measured (docs/performance.md). Only their ratios matter. */
 const ENCODE_NS = 6;
 const DECODE_NS = 9;
 const LOCAL_BYTE_NS = 1.5;
 /** Of a link of 1 Gbit/s. */
 const NETWORK_BYTE_NS = 8;
+const HOP_NS = 300_000;
 
 /**
  * Reckons what a step costs by the sparse all-gather, where a rank sends N − 1 payloads, encodes its own and decodes all N, and by the
@@ -43,8 +44,11 @@ export function costOf(arenas: readonly CostedArena[], worldSize: number, isLoca
   }
   const byteNs = isLocal ? LOCAL_BYTE_NS : NETWORK_BYTE_NS;
   const denseBytes = Math.ceil((2 * (worldSize - 1) * elements * 4) / worldSize);
-  const sparseNs = entries * (ENCODE_NS + worldSize * DECODE_NS) + (worldSize - 1) * payloadBytes * byteNs;
+  const sparseHops = Math.ceil((worldSize - 1) / 2);
+  const sparseNs =
+    entries * (ENCODE_NS + worldSize * DECODE_NS) + (worldSize - 1) * payloadBytes * byteNs + sparseHops * HOP_NS;
+  const denseNs = denseBytes * byteNs + 2 * (worldSize - 1) * HOP_NS;
   // Alone nothing is sent either way, and a ring of one rounds as larger ones do.
-  const cheaper = worldSize === 1 || sparseNs <= denseBytes * byteNs ? 'sparse' : 'dense';
+  const cheaper = worldSize === 1 || sparseNs <= denseNs ? 'sparse' : 'dense';
   return { cheaper, denseBytes };
 }

@@ -22,6 +22,11 @@ test.each([
   }
 });
 
+test('hops tell in a small model', () => {
+  const small = [{ codec: { format: 'float16' as const }, tensors: [{ elementCount: 138_698, count: 34_675 }] }];
+  expect(costOf(small, 4, true).cheaper).toBe('sparse');
+});
+
 test('as density rises the way changes once, from sparse to dense', () => {
   for (const worldSize of [2, 3, 8, 64]) {
     const ways = [0.0001, 0.001, 0.004, 0.015, 0.06, 0.25, 0.5, 0.9].map(density => way(density, worldSize, true));
