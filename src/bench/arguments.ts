@@ -1,5 +1,15 @@
+import type { Options } from 'yargs';
 import { invalidArgument } from '../errors';
 import { similarName } from '../similar-name';
+
+/** An option with a value: always text, so that what is said of a wrong one is what was typed. */
+export const TEXT_OPTION = { type: 'string', requiresArg: true } as const satisfies Options;
+
+export const JSON_OPTION = {
+  type: 'boolean',
+  default: false,
+  describe: 'One JSON object a line instead of a table',
+} as const satisfies Options;
 
 /** What a number on the command line must be. */
 export interface Wanted {

@@ -2,7 +2,7 @@ import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../communicator/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { instantiateKernels } from '../kernels/wasm-kernels';
-import { isCount, parseName, parseNames, parseNumber, parseNumbers } from './arguments';
+import { isCount, JSON_OPTION, parseName, parseNames, parseNumber, parseNumbers, TEXT_OPTION } from './arguments';
 import { type CodecCase, type CodecSizes, measureCodec } from './codec-measurement';
 import { type Distribution, GradientSource } from './gradient-source';
 import { type ModelName, MODELS } from './models/models';
@@ -25,40 +25,34 @@ const MODEL_NAMES = Object.keys(MODELS) as ModelName[];
 /** Those of which every element has its own size; the others are for the selection's corner cases. */
 const GRADIENT_DISTRIBUTIONS = ['normal', 'laplace'] as const satisfies Distribution[];
 
-// Strings all of them, so that what is said of a wrong one is what was typed.
 const OPTIONS = {
   model: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: 'resnet50,alexnet,vgg16-bn,lstm-2x1500,deepspeech2',
     describe: `Whose tensors are sent; several with commas: ${MODEL_NAMES.join(', ')}, or all`,
   },
   values: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: 'float16,int8',
     describe: `How values are encoded; several with commas: ${VALUE_FORMATS.join(', ')}`,
   },
   density: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: '0.001',
     describe: 'Fraction of each large tensor that is sent; several with commas',
   },
   distribution: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: 'normal' satisfies Distribution,
     describe: `Of the gradients' values: ${GRADIENT_DISTRIBUTIONS.join(', ')}`,
   },
   steps: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: '3',
     describe: 'How many steps are trained; the bytes of the last one are counted',
   },
-  seed: { type: 'string', requiresArg: true, default: '1', describe: "Of the gradients' values" },
-  json: { type: 'boolean', default: false, describe: 'One JSON object a line instead of a table' },
+  seed: { ...TEXT_OPTION, default: '1', describe: "Of the gradients' values" },
+  json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
 
 /** `gradring bench codec`: how many bytes a step of a model takes on the wire. */

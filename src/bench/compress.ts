@@ -3,7 +3,7 @@ import { SharedHeap } from '../communicator/shared-heap';
 import { sentCount } from '../compression/sparsity-schedule';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { instantiateKernels } from '../kernels/wasm-kernels';
-import { isCount, parseName, parseNumber, parseNumbers } from './arguments';
+import { isCount, JSON_OPTION, parseName, parseNumber, parseNumbers, TEXT_OPTION } from './arguments';
 import { type CompressCase, type CompressTimes, measureCompression, memoryBytes } from './compress-measurement';
 import { requireRoom } from './memory-limit';
 import { type Distribution, DISTRIBUTIONS, GradientSource } from './gradient-source';
@@ -24,40 +24,34 @@ export interface CompressRow extends CompressTimes {
   readonly clipNorm?: number;
 }
 
-// Strings all of them, so that what is said of a wrong one is what was typed.
 const OPTIONS = {
   elements: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: '25600000',
     describe: 'Elements of the tensor; several with commas',
   },
   density: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: '0.25,0.0625,0.015625,0.004,0.001',
     describe: 'Fraction of them that is sent; several with commas',
   },
   values: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: 'float16' satisfies ValueFormat,
     describe: `How values are encoded: ${VALUE_FORMATS.join(', ')}`,
   },
-  iterations: { type: 'string', requiresArg: true, default: '15', describe: 'How many steps are timed' },
+  iterations: { ...TEXT_OPTION, default: '15', describe: 'How many steps are timed' },
   distribution: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: 'normal' satisfies Distribution,
     describe: `Of the gradient's values: ${DISTRIBUTIONS.join(', ')}`,
   },
   'clip-norm': {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     describe: "Clip the gradient to this norm, and time the norm's computation too [default: no clipping]",
   },
-  seed: { type: 'string', requiresArg: true, default: '1', describe: "Of the gradient's values" },
-  json: { type: 'boolean', default: false, describe: 'One JSON object a line instead of a table' },
+  seed: { ...TEXT_OPTION, default: '1', describe: "Of the gradient's values" },
+  json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
 
 /** `gradring bench compress`: the time of DGC's compression of one tensor, beside what memory alone would cost. */

@@ -2,7 +2,7 @@ import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../communicator/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { instantiateKernels } from '../kernels/wasm-kernels';
-import { isCount, parseNames, parseNumber, parseNumbers } from './arguments';
+import { isCount, JSON_OPTION, parseNames, parseNumber, parseNumbers, TEXT_OPTION } from './arguments';
 import { type DecodeCase, type DecodeTimes, measureDecoding, memoryBytes } from './decode-measurement';
 import { requireRoom } from './memory-limit';
 import { writeResults } from './results';
@@ -18,34 +18,29 @@ export interface DecodeRow extends DecodeTimes {
   readonly iterations: number;
 }
 
-// Strings all of them, so that what is said of a wrong one is what was typed.
 const OPTIONS = {
   elements: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: '25600000',
     describe: 'Elements of the tensor; several with commas',
   },
   density: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: '0.001',
     describe: 'Fraction of them that each rank sends; several with commas',
   },
   ranks: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: '64',
     describe: 'How many payloads are summed; several with commas',
   },
   values: {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     default: 'float16' satisfies ValueFormat,
     describe: `How values are encoded; several with commas: ${VALUE_FORMATS.join(', ')}`,
   },
-  iterations: { type: 'string', requiresArg: true, default: '9', describe: 'How many sums are timed' },
-  json: { type: 'boolean', default: false, describe: 'One JSON object a line instead of a table' },
+  iterations: { ...TEXT_OPTION, default: '9', describe: 'How many sums are timed' },
+  json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
 
 /** `gradring bench decode`: the time to sum the payloads of many ranks, beside what memory alone would cost. */

@@ -30,10 +30,12 @@ export interface FrameTimes {
 /** Large arrays travel in segments of at most this: small enough for the cache, large enough to hide the cost of a frame. */
 export const SEGMENT_BYTES = SLOT_BYTES;
 
+/** The largest array that is gathered rather than reduced on its way fits in. */
 export const SCRATCH_BYTES = 256 * 1024;
 
 /**
- * One collective under way: numbers and labels its frames, and checks that what comes belongs to the same call. (Links keep order, so a frame that does not belong shows that ranks called different things.)
+ * One collective under way: numbers and labels its frames, and checks that what comes belongs to the same call. (Links keep
+ * order, so a frame that does not belong shows that ranks called different things.)
  */
 export class CollectiveCall {
   private readonly transport: Transport;

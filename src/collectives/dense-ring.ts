@@ -77,10 +77,11 @@ async function passOn(
   const { memory } = call.context;
   const elementBytes = ELEMENT_BYTES[array.type];
   const chunks = new Chunks(array.elementCount, 1, elementBytes);
+  const copied = isSmall(call, array); // else the call ends when the neighbour has it
   for (let segment = 0; segment < chunks.segmentCount; segment++) {
     const bytes = bytesOf(memory, array, chunks.segment(0, segment));
     if (distance === 0) {
-      await call.send(segment, isSmall(call, array) ? copyOf(bytes) : bytes, { side });
+      await call.send(segment, copied ? copyOf(bytes) : bytes, { side });
     } else {
       const frame = await call.receive(root, segment, opposite(side));
       if (distance < hops) await call.forward(frame, side);

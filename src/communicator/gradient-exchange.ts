@@ -70,6 +70,7 @@ export class GradientExchange {
         : step.nonFiniteTensor;
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(arenas, transport.worldSize, transport.isLocal);
+    // Where everything is sent, there is nothing to round for.
     const way = this.plan.compression.kind === 'dgc' && step.density < 1 ? (this.plan.way ?? cost.cheaper) : 'dense';
     const means = new Means(transport.worldSize);
     const parts =

@@ -1,36 +1,37 @@
 import type { Options } from 'yargs';
 import type { Reduction } from '../../communicator/communicator';
 import { VALUE_FORMATS, type ValueFormat } from '../../compression/value-format';
+import { JSON_OPTION, TEXT_OPTION } from '../arguments';
 import type { CollectiveBenchmark } from './collective-benchmark';
 import { WAYS, type Way } from './collective-benchmark';
 
-// Strings all of them but the flags, so that what is said of a wrong one is what was typed.
-const text = { type: 'string', requiresArg: true } as const;
-
 const GROUPS = {
   sizes: {
-    'min-bytes': { ...text, describe: 'The least size: 4, 64K, 1M, 100MB, with powers of 1024 [default: 4]' },
-    'max-bytes': { ...text, describe: 'The largest size [default: 64M]' },
-    'step-factor': { ...text, default: '4', describe: 'Each size is so many times the one before' },
+    'min-bytes': { ...TEXT_OPTION, describe: 'The least size: 4, 64K, 1M, 100MB, with powers of 1024 [default: 4]' },
+    'max-bytes': { ...TEXT_OPTION, describe: 'The largest size [default: 64M]' },
+    'step-factor': { ...TEXT_OPTION, default: '4', describe: 'Each size is so many times the one before' },
   },
-  type: { type: { ...text, default: 'float32', describe: 'Of the elements: float32, float64, int32, uint8' } },
-  op: { op: { ...text, default: 'sum' satisfies Reduction, describe: 'Reduction: sum, mean, min, max' } },
+  type: { type: { ...TEXT_OPTION, default: 'float32', describe: 'Of the elements: float32, float64, int32, uint8' } },
+  op: { op: { ...TEXT_OPTION, default: 'sum' satisfies Reduction, describe: 'Reduction: sum, mean, min, max' } },
   root: {
-    root: { ...text, describe: 'Whose array is sent [default: 1, so that rank 0, whose time is told, is the last]' },
+    root: {
+      ...TEXT_OPTION,
+      describe: 'Whose array is sent [default: 1, so that rank 0, whose time is told, is the last]',
+    },
   },
   sparse: {
     elements: {
-      ...text,
+      ...TEXT_OPTION,
       describe: 'Of the gradient, instead of sizes; several with commas [default: 1000000,25600000]',
     },
-    density: { ...text, default: '0.001', describe: 'Fraction that each rank sends; several with commas' },
+    density: { ...TEXT_OPTION, default: '0.001', describe: 'Fraction that each rank sends; several with commas' },
     values: {
-      ...text,
+      ...TEXT_OPTION,
       default: 'float16' satisfies ValueFormat,
       describe: `How values are encoded; several with commas: ${VALUE_FORMATS.join(', ')}`,
     },
     way: {
-      ...text,
+      ...TEXT_OPTION,
       default: 'auto' satisfies Way,
       describe: `How entries travel; several with commas: ${WAYS.join(', ')}`,
     },
@@ -38,14 +39,17 @@ const GROUPS = {
 } as const satisfies Record<string, Record<string, Options>>;
 
 const COMMON = {
-  ranks: { ...text, alias: 'n', describe: 'How many ranks to start on this host; inside a run, its own' },
-  iterations: { ...text, describe: 'How many are timed [default: 5 to 200, fewer of large arrays]' },
-  'warm-up': { ...text, describe: 'How many run before those [default: half as many, 2 at least]' },
+  ranks: { ...TEXT_OPTION, alias: 'n', describe: 'How many ranks to start on this host; inside a run, its own' },
+  iterations: { ...TEXT_OPTION, describe: 'How many are timed [default: 5 to 200, fewer of large arrays]' },
+  'warm-up': { ...TEXT_OPTION, describe: 'How many run before those [default: half as many, 2 at least]' },
   'no-check': { type: 'boolean', default: false, describe: 'Do not verify the results' },
-  transport: { ...text, default: 'auto', describe: 'Between ranks of one host: auto, tcp, ipc' },
-  netlab: { ...text, describe: 'Run in network namespaces with links of this rate, such as 1gbit (Linux, root)' },
-  json: { type: 'boolean', default: false, describe: 'One JSON object a line instead of a table' },
-  html: { ...text, describe: 'Also write a page with charts to this file' },
+  transport: { ...TEXT_OPTION, default: 'auto', describe: 'Between ranks of one host: auto, tcp, ipc' },
+  netlab: {
+    ...TEXT_OPTION,
+    describe: 'Run in network namespaces with links of this rate, such as 1gbit (Linux, root)',
+  },
+  json: JSON_OPTION,
+  html: { ...TEXT_OPTION, describe: 'Also write a page with charts to this file' },
 } as const satisfies Record<string, Options>;
 
 /** The options of a benchmark's command. */
