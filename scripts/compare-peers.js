@@ -45,6 +45,8 @@ const gradring = transport => ranks =>
       ranks,
       '--transport',
       transport,
+      '--encryption',
+      'off', // as the peers
       ...size,
     ];
     return lines(process.execPath, args).map(row => ({ elements: row.elements, p50Us: row.timeUs.p50 }));

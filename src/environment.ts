@@ -14,6 +14,8 @@ export interface RankEnvironment {
   readonly masterPort: number;
   /** Tells this run from others that might meet at the same port; `GRADRING_RUN_ID`. */
   readonly runId: string;
+  /** The secret that only this run's ranks know: 64 hexadecimal digits; `GRADRING_RUN_TOKEN`. */
+  readonly runToken: string | undefined;
 }
 
 const DEFAULT_MASTER_PORT = 29_500; // torchrun's
@@ -41,7 +43,17 @@ export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankE
     masterAddr: env['MASTER_ADDR'] || '127.0.0.1',
     masterPort: readInteger(env, 'MASTER_PORT', DEFAULT_MASTER_PORT, 1, 65_535),
     runId: env['GRADRING_RUN_ID'] ?? '',
+    runToken: env['GRADRING_RUN_TOKEN'] ? checkRunToken(env['GRADRING_RUN_TOKEN'], 'GRADRING_RUN_TOKEN') : undefined,
   };
+}
+
+/**
+ * @param source Where the token is from, for the error, which does not show the token itself.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if it is no 64 hexadecimal digits: what people make up can be guessed.
+ */
+export function checkRunToken(token: string, source: string): string {
+  if (/^[0-9a-f]{64}$/i.test(token)) return token.toLowerCase();
+  throw wrong(`${source} is no run token, which has 64 hexadecimal digits: make one with 'openssl rand -hex 32'.`);
 }
 
 function readInteger(env: NodeJS.ProcessEnv, name: string, otherwise: number, least: number, most: number): number {

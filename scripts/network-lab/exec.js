@@ -53,6 +53,7 @@ function commonVariables({ addresses }, masterPort) {
     MASTER_ADDR: addresses[0],
     MASTER_PORT: String(masterPort),
     GRADRING_RUN_ID: process.env.GRADRING_RUN_ID || randomBytes(16).toString('hex'),
+    GRADRING_RUN_TOKEN: process.env.GRADRING_RUN_TOKEN || randomBytes(32).toString('hex'),
   };
 }
 

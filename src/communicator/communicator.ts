@@ -84,7 +84,8 @@ export class Communicator {
   protected static async start(input: ConnectInput): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
     const options = resolveConnectOptions(input);
     const heap = new SharedHeap();
-    return [options, heap, await ThreadClient.start(options, heap)];
+    const thread = await ThreadClient.start(options, heap);
+    return [{ ...options, runToken: undefined }, heap, thread]; // a communicator may be printed
   }
 
   /** 0 … worldSize − 1. */

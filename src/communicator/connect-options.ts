@@ -1,5 +1,7 @@
 import { GradringError, invalidArgument } from '../errors';
 import { type RankEnvironment, readRankEnvironment } from '../environment';
+import { isLoopback } from '../rendezvous/host-identity';
+import type { Encryption } from '../rendezvous/run-security';
 
 /** How a rank joins its ring. Everything is optional: the environment tells who it is (`gradring run` sets it). */
 export interface ConnectInput extends Partial<RankEnvironment> {
@@ -15,6 +17,11 @@ export interface ConnectInput extends Partial<RankEnvironment> {
    */
   readonly transport?: TransportName;
   /**
+   * `auto`: TCP is encrypted, and both ends must prove that they are of this run, unless it stays on the loopback interface. `on`: there too. `off`: never.
+   * All ranks must say the same. Default `auto`; `GRADRING_ENCRYPTION`. Encryption needs {@link runToken}.
+   */
+  readonly encryption?: Encryption;
+  /**
    * A folder for the rank's timeline, `rank-0.json`, a trace that chrome://tracing and ui.perfetto.dev show; it is made. Default: none;
    * `GRADRING_TIMELINE`.
    */
@@ -24,11 +31,14 @@ export interface ConnectInput extends Partial<RankEnvironment> {
 export type TransportName = 'auto' | 'tcp' | 'ipc';
 
 /** {@link ConnectInput}, complete and checked. */
-export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline'>> {
+export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken'>> {
+  readonly runToken: string | undefined;
   readonly timeline: string | undefined;
 }
 
+/** The defaults come first. */
 const TRANSPORTS: readonly string[] = ['auto', 'tcp', 'ipc'];
+const ENCRYPTIONS: readonly string[] = ['auto', 'on', 'off'];
 const MAX_TIMEOUT_MS = 2 ** 31 - 1; // the longest that timers can wait
 
 /**
@@ -38,10 +48,9 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1; // the longest that timers can wait
  */
 export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.ProcessEnv = process.env): ConnectOptions {
   const place = placeOf(input, env);
-  const transport = input.transport ?? (env['GRADRING_TRANSPORT'] || 'auto');
-  if (!TRANSPORTS.includes(transport)) {
-    throw wrongOption('transport', input.transport, 'GRADRING_TRANSPORT', transport, `one of ${TRANSPORTS.join(', ')}`);
-  }
+  const transport = oneOf(TRANSPORTS, 'transport', input.transport, 'GRADRING_TRANSPORT', env);
+  const encryption = oneOf(ENCRYPTIONS, 'encryption', input.encryption, 'GRADRING_ENCRYPTION', env) as Encryption;
+  requireRunToken(place, encryption);
   return {
     ...place,
     timeoutMs: timeout('timeoutMs', input.timeoutMs, 'GRADRING_TIMEOUT_MS', env, 300_000),
@@ -54,6 +63,7 @@ export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.Proc
       10_000,
     ),
     transport: transport as TransportName,
+    encryption,
     timeline: input.timeline ?? (env['GRADRING_TIMELINE'] || undefined),
   };
 }
@@ -67,6 +77,7 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
     masterAddr: 'MASTER_ADDR',
     masterPort: 'MASTER_PORT',
     runId: 'GRADRING_RUN_ID',
+    runToken: 'GRADRING_RUN_TOKEN',
   } as const;
   const merged: NodeJS.ProcessEnv = { ...env };
   for (const [option, variable] of Object.entries(names)) {
@@ -82,6 +93,27 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
     if (given.length === 0 || !(error instanceof GradringError)) throw error;
     throw invalidArgument(`connect({ ${given.join(', ')} }): ${error.message}`);
   }
+}
+
+/** Without a token there is nothing that tells the run's ranks from strangers, and no key. */
+function requireRunToken({ worldSize, masterAddr, runToken }: RankEnvironment, encryption: Encryption): void {
+  if (worldSize === 1 || runToken !== undefined || encryption === 'off') return;
+  if (encryption === 'auto' && isLoopback(masterAddr)) return;
+  const why = encryption === 'on' ? 'Encryption is on' : `MASTER_ADDR is '${masterAddr}', which strangers may reach`;
+  const words = `${why}: all ranks need the same run token. Make one with 'openssl rand -hex 32', and give it as GRADRING_RUN_TOKEN, or in a file to 'gradring run --token-file', on every host. In a network that you trust, GRADRING_ENCRYPTION=off does without.`;
+  throw new GradringError('ERR_INVALID_ENVIRONMENT', words);
+}
+
+function oneOf(
+  allowed: readonly string[],
+  option: string,
+  given: string | undefined,
+  variable: string,
+  env: NodeJS.ProcessEnv,
+): string {
+  const value = given ?? (env[variable] || allowed[0]!);
+  if (allowed.includes(value)) return value;
+  throw wrongOption(option, given, variable, value, `one of ${allowed.join(', ')}`);
 }
 
 function timeout(

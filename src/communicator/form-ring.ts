@@ -2,9 +2,11 @@ import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { GradringError } from '../errors';
-import { addressForPeers, hostId } from '../rendezvous/host-identity';
+import { addressForPeers, hostId, isLoopback } from '../rendezvous/host-identity';
 import { rendezvous } from '../rendezvous/rendezvous';
+import { isEncrypted, type RunSecurity, secureRun } from '../rendezvous/run-security';
 import type { Timeline } from '../timeline/timeline';
+import { curveClient } from '../transport/curve';
 import { Link } from '../transport/link';
 import { RingTransport } from '../transport/ring-transport';
 import { Slots } from '../transport/slots';
@@ -21,11 +23,14 @@ export async function formRing(
   timeline: Timeline | undefined,
   onFailure: (error: GradringError) => void,
 ): Promise<Transport> {
-  const { rank, worldSize, masterAddr, masterPort, runId, connectTimeoutMs } = options;
+  const { rank, worldSize, masterAddr, masterPort, runId, connectTimeoutMs, encryption, runToken } = options;
   if (worldSize === 1) {
     timeline?.ring('alone');
     return new SoloTransport(timeline);
   }
+  const leftRank = (rank + worldSize - 1) % worldSize;
+  const rightRank = (rank + 1) % worldSize;
+  let security: RunSecurity | undefined;
   let left: Link | undefined;
   let right: Link | undefined;
   let isLocal = false;
@@ -33,28 +38,41 @@ export async function formRing(
   let fromLeft: Slots | undefined;
   let toRight: Slots | undefined;
   try {
-    const { ringId, endpoints } = await rendezvous(
-      { rank, worldSize, masterAddr, masterPort, runId, hostId: hostId(), timeoutMs: connectTimeoutMs },
-      async hostIds => {
+    security = runToken === undefined || encryption === 'off' ? undefined : await secureRun(runToken);
+    const { ringId, endpoints, publicKeys } = await rendezvous(
+      {
+        ...{ rank, worldSize, masterAddr, masterPort, runId, hostId: hostId() },
+        ...{ encryption, security, timeoutMs: connectTimeoutMs },
+      },
+      async ({ hostIds, publicKeys }) => {
         isLocal = hostIds.every(host => host === hostIds[rank]);
-        const leftHost = hostIds[(rank + worldSize - 1) % worldSize];
+        const isSameHost = hostIds[leftRank] === hostIds[rank];
         let endpoint: string;
-        if (options.transport === 'ipc' || (options.transport === 'auto' && leftHost === hostIds[rank])) {
+        if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
           socketDirectory = mkdtempSync(join(socketParent(), 'gradring-')); // mode 0700
           endpoint = `ipc://${socketDirectory}/left`;
           fromLeft = Slots.create(slotsPath(endpoint));
         } else {
-          const address = leftHost === hostIds[rank] ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
+          // Who reached a master on loopback reaches others there too, in whatever container it runs.
+          const isLocal = isSameHost || isLoopback(masterAddr);
+          const address = isLocal ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
           endpoint = `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
         }
-        const listening = await Link.listen(endpoint, options);
+        // Where encryption is due there is a run token, as resolveConnectOptions sees to, and so all have keys.
+        const curve = isEncrypted(endpoint, encryption)
+          ? security!.gate.serve(security!.link, publicKeys[leftRank]!)
+          : undefined;
+        const listening = await Link.listen(endpoint, options, curve);
         left = listening.link;
         return listening.endpoint;
       },
     );
     timeline?.ring(ringId.toString(16));
-    const rightEndpoint = endpoints[(rank + 1) % worldSize]!;
-    right = Link.connect(rightEndpoint, options);
+    const rightEndpoint = endpoints[rightRank]!;
+    const curve = isEncrypted(rightEndpoint, encryption)
+      ? curveClient(security!.link, publicKeys[rightRank]!)
+      : undefined;
+    right = Link.connect(rightEndpoint, options, curve);
     if (rightEndpoint.startsWith('ipc:')) toRight = Slots.open(slotsPath(rightEndpoint));
     const slots = { left: fromLeft, right: toRight };
     const place = { ringId, generation: 0, rank, worldSize, addresses: endpoints, isLocal, slots };
@@ -67,6 +85,7 @@ export async function formRing(
     toRight?.close();
     throw error;
   } finally {
+    security?.gate.close(); // all who may come in are there
     // The neighbour is connected: nobody needs the socket's file any more, and nothing is left behind by a kill.
     if (socketDirectory !== undefined) rmSync(socketDirectory, { recursive: true, force: true });
   }

@@ -20,6 +20,10 @@ export interface LaunchOptions {
   readonly nodes?: number;
   /** Which of them this one is: 0 … nodes − 1. Default 0. */
   readonly nodeRank?: number;
+  /**
+   * A file that holds the run token, the same on all nodes. Default: what `GRADRING_RUN_TOKEN` says; else, on one node, a new one.
+   */
+  readonly tokenFile?: string;
   /** A folder for one log a rank: `rank-0.log`, …; it is created. Default: no logs. */
   readonly outputDir?: string;
   /** A folder for one timeline a rank: `rank-0.json`, …; it is made. Default: what `GRADRING_TIMELINE` says. */
@@ -53,6 +57,7 @@ export interface LaunchPlan {
   readonly masterPort: number | undefined;
   readonly nodes: number;
   readonly nodeRank: number;
+  readonly tokenFile: string | undefined;
   readonly outputDir: string | undefined;
   readonly env: Readonly<Record<string, string>>;
   readonly prefix: boolean;
@@ -97,6 +102,7 @@ export function planLaunch(options: LaunchOptions): LaunchPlan {
     masterPort: options.masterPort ?? (nodes > 1 ? DEFAULT_MASTER_PORT : undefined),
     nodes,
     nodeRank,
+    tokenFile: options.tokenFile,
     outputDir: options.outputDir,
     env: {
       ...options.env,

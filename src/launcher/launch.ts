@@ -4,6 +4,7 @@ import { RankOutputs } from './rank-outputs';
 import { RankProcess, type RankOutcome } from './rank-process';
 import { allocatorVariables } from './allocator-variables';
 import { chooseRunId, globalRank, rankVariables } from './rank-variables';
+import { chooseRunToken } from './run-token';
 import { FORWARDED_SIGNALS, signalExitCode, type ForwardedSignal } from './signals';
 import { describeFailure, describeInterruption } from './summary';
 import { Supervisor } from './supervisor';
@@ -23,21 +24,28 @@ export interface LaunchResult {
   readonly ranks: readonly RankOutcome[];
 }
 
+/** What the ranks must know to meet, beside the plan. */
+interface Meeting {
+  readonly masterPort: number;
+  readonly runToken: string | undefined;
+}
+
 /**
  * Starts the ranks, passes on their output line by line, and resolves when all of them have ended. The ranks end
  * together: when one fails, the others are ended too; SIGINT, SIGTERM and SIGHUP to this process are passed on, and no
  * rank outlives this process. A rank that exits with 0 ahead of the others is no failure. Why a run failed is said on
  * stderr. See {@link LaunchOptions} for the times and {@link LaunchResult} for the outcome.
  *
- * @throws GradringError before any rank runs: `ERR_INVALID_ARGUMENT`, `ERR_SCRIPT_NOT_FOUND`; `ERR_ADDRESS_IN_USE` if the
+ * @throws GradringError before any rank runs: `ERR_INVALID_ARGUMENT`, `ERR_INVALID_ENVIRONMENT` (the run token), `ERR_SCRIPT_NOT_FOUND`; `ERR_ADDRESS_IN_USE` if the
  *   master port named for this host is taken; `ERR_RANK_FAILED` if the system cannot start the ranks.
  */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   const plan = planLaunch(options);
+  const runToken = chooseRunToken(plan, { ...process.env, ...plan.env });
   const masterPort = await choosePort(plan);
   const outputs = new RankOutputs(plan, options.stdout ?? process.stdout, options.stderr ?? process.stderr);
   try {
-    return await runRanks(plan, masterPort, outputs);
+    return await runRanks(plan, { masterPort, runToken }, outputs);
   } finally {
     await outputs.close();
   }
@@ -49,7 +57,7 @@ async function choosePort({ masterAddr, masterPort, nodeRank }: LaunchPlan): Pro
   return masterPort;
 }
 
-async function runRanks(plan: LaunchPlan, masterPort: number, outputs: RankOutputs): Promise<LaunchResult> {
+async function runRanks(plan: LaunchPlan, meeting: Meeting, outputs: RankOutputs): Promise<LaunchResult> {
   const ranks: RankProcess[] = [];
   const supervisor = new Supervisor(ranks, plan);
   const handlers = FORWARDED_SIGNALS.map(signal => [signal, () => supervisor.receive(signal)] as const);
@@ -57,7 +65,7 @@ async function runRanks(plan: LaunchPlan, masterPort: number, outputs: RankOutpu
   let relays: Promise<void>[];
   let outcomes: RankOutcome[];
   try {
-    await startRanks(plan, masterPort, outputs, ranks);
+    await startRanks(plan, meeting, outputs, ranks);
     relays = ranks.map(rank => outputs.relay(rank));
     outcomes = await supervisor.untilAllEnded();
   } finally {
@@ -71,7 +79,7 @@ async function runRanks(plan: LaunchPlan, masterPort: number, outputs: RankOutpu
 /** Starts all ranks, or none: if one cannot be started, those that were are killed. Fills `ranks` as it goes. */
 async function startRanks(
   plan: LaunchPlan,
-  masterPort: number,
+  { masterPort, runToken }: Meeting,
   outputs: RankOutputs,
   ranks: RankProcess[],
 ): Promise<void> {
@@ -83,6 +91,7 @@ async function startRanks(
         ...inherited,
         ...allocatorVariables(inherited),
         ...outputs.colors,
+        ...(runToken !== undefined && { GRADRING_RUN_TOKEN: runToken }),
         ...rankVariables(plan, localRank, masterPort, runId),
       };
       ranks.push(new RankProcess({ ...plan, rank: globalRank(plan, localRank), env }));

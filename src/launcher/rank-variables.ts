@@ -25,8 +25,7 @@ export function globalRank(plan: Pick<LaunchPlan, 'nodeRank' | 'ranks'>, localRa
 
 /**
  * What tells this run from others: `GRADRING_RUN_ID` if it is given, else 32 random hex digits. Launchers on several
- * nodes cannot agree on random ones, so there it is a hash of the master's address and port, which a stranger can
- * compute too: give `GRADRING_RUN_ID` on every node where the network is not trusted.
+ * nodes cannot agree on random ones, so there it is a hash of the master's address and port. It is no secret.
  */
 export function chooseRunId(plan: LaunchPlan, masterPort: number, env: NodeJS.ProcessEnv): string {
   if (env['GRADRING_RUN_ID']) return env['GRADRING_RUN_ID'];

@@ -34,6 +34,11 @@ const OPTIONS = {
   },
   nodes: { type: 'number', requiresArg: true, default: 1, describe: 'How many hosts take part' },
   'node-rank': { type: 'number', requiresArg: true, default: 0, describe: 'Which of them this is: 0 … nodes − 1' },
+  'token-file': {
+    type: 'string',
+    requiresArg: true,
+    describe: 'File with the run token, 64 hexadecimal digits, the same on every host [default: GRADRING_RUN_TOKEN]',
+  },
   'no-prefix': { type: 'boolean', default: false, describe: 'Do not begin output lines with the rank' },
   'grace-ms': {
     type: 'number',
@@ -56,7 +61,7 @@ export const runCommand: CommandModule = {
       .example('$0 run -n 2 --output-dir logs train.js', 'keeps logs/rank-0.log and logs/rank-1.log')
       .example('$0 run -n 2 --timeline trace train.js', 'records trace/rank-0.json and trace/rank-1.json')
       .example(
-        '$0 run -n 8 --nodes 2 --node-rank 1 --master-addr 10.0.0.5 train.js',
+        '$0 run -n 8 --nodes 2 --node-rank 1 --master-addr 10.0.0.5 --token-file token train.js',
         'ranks 8 … 15 of 16, where node 0 is 10.0.0.5',
       )
       .epilogue(
@@ -76,6 +81,7 @@ export const runCommand: CommandModule = {
       graceMs: parsed['grace-ms'] as number,
       ...(parsed['output-dir'] !== undefined && { outputDir: parsed['output-dir'] as string }),
       ...(parsed['timeline'] !== undefined && { timeline: parsed['timeline'] as string }),
+      ...(parsed['token-file'] !== undefined && { tokenFile: parsed['token-file'] as string }),
       ...(parsed['master-addr'] !== undefined && { masterAddr: parsed['master-addr'] as string }),
       ...(parsed['master-port'] !== undefined && { masterPort: parsed['master-port'] as number }),
     };

@@ -34,9 +34,9 @@ export async function addressForPeers(masterAddr: string, masterPort: number): P
   return others.find(other => !other.internal && other.family === 'IPv4')?.address ?? own;
 }
 
-/** Whether an address reaches only this host. */
+/** Whether an address, IPv4 as IPv6 too, reaches only this host. */
 export function isLoopback(address: string): boolean {
-  return address === 'localhost' || address === '::1' || /^127(\.\d+){3}$/.test(address);
+  return address === 'localhost' || address === '::1' || /^(::ffff:)?127(\.\d+){3}$/.test(address);
 }
 
 /** IPv4 where a name has it: that is what most clusters route. */

@@ -1,5 +1,6 @@
 import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../errors';
+import type { CurveClient, CurveServer } from './curve';
 import { closed, opened } from './open-sockets';
 
 /** A received message: its parts, in memory of their own. */
@@ -17,6 +18,15 @@ export interface LinkOptions {
   /** How long a peer may be silent, in ms, before the link counts as lost. ZeroMQ's own threads keep it from silence. */
   readonly heartbeatTimeoutMs: number;
 }
+
+/**
+ * What is longer travels in several parts. ZeroMQ takes no longer part of a message, so that a stranger, of whom nothing is yet known, can make it hold
+ * no more than this.
+ */
+const MAX_PART_BYTES = 16 * 1024 * 1024;
+
+/** What encryption adds to a part, and more. */
+const PART_OVERHEAD_BYTES = 1024;
 
 /**
  * How long a closed socket still delivers what it took over. All that matters has been acknowledged by then (see
@@ -38,6 +48,9 @@ export class Link {
   private heard = false;
   /** Tells of the socket's events. Kept here: asked again, a closed socket would try to make a new one. */
   private observer: Observer | undefined;
+  /** How many connections have ended, strangers' too. */
+  private disconnections = 0;
+  private probing = false;
   /** Settles after the last event. */
   private watched: Promise<void> = Promise.resolve();
 
@@ -49,9 +62,13 @@ export class Link {
   }
 
   /** Binds the end that awaits the neighbour. Returns the endpoint that the neighbour must connect to. */
-  static async listen(endpoint: string, options: LinkOptions): Promise<{ link: Link; endpoint: string }> {
+  static async listen(
+    endpoint: string,
+    options: LinkOptions,
+    curve?: CurveServer,
+  ): Promise<{ link: Link; endpoint: string }> {
     // It takes all that is sent, which the collectives keep a bound on, so that a refusal tells that the peer is gone.
-    const socket = new Pair({ ...socketOptions(options), sendTimeout: 0, sendHighWaterMark: 0 });
+    const socket = new Pair({ ...socketOptions(options), ...curve, sendTimeout: 0, sendHighWaterMark: 0 });
     try {
       await socket.bind(endpoint);
     } catch (error) {
@@ -63,8 +80,8 @@ export class Link {
   }
 
   /** Connects the other end. It needs no waiting: what is sent first is held until the connection stands. */
-  static connect(endpoint: string, options: LinkOptions): Link {
-    const socket = new Pair(socketOptions(options));
+  static connect(endpoint: string, options: LinkOptions, curve?: CurveClient): Link {
+    const socket = new Pair({ ...socketOptions(options), ...curve });
     socket.connect(endpoint);
     return new Link(socket, false);
   }
@@ -81,7 +98,7 @@ export class Link {
    * not be written to again, for large ones are not copied.
    */
   send(parts: Uint8Array[]): Promise<void> {
-    const sent = this.sending.then(() => this.settle(this.socket.send(parts)));
+    const sent = this.sending.then(() => this.settle(this.socket.send(parts.flatMap(split))));
     this.sending = sent.catch(() => undefined); // one send at a time: a second one would be refused as EBUSY
     return sent;
   }
@@ -111,17 +128,30 @@ export class Link {
 
   /**
    * Awaits the socket's events one by one, up to the last. ZeroMQ's I/O thread, which the whole process shares, would block
-   * for ever on an event that nobody takes, and the binding aborts a process whose thread ends with events open.
+   * for ever on an event that nobody takes, and the binding aborts a process whose thread ends with events open. Nothing else is
+   * awaited here, for thousands of strangers may come and go.
    */
   private async watch(observer: Observer, events: LinkEvents): Promise<void> {
-    let isLost = false;
     for (;;) {
       const { type } = await observer.receive();
       if (type === 'end') return;
-      if (type !== 'disconnect' || isLost || this.closed) continue;
-      isLost = await this.isLost();
-      if (isLost && !this.closed) events.onLost();
+      if (type !== 'disconnect') continue;
+      this.disconnections += 1;
+      if (!this.probing) void this.probe(events);
     }
+  }
+
+  /** Finds out whether the peer was among those who left, and again while others leave. Once it was, it goes on for good. */
+  private async probe(events: LinkEvents): Promise<void> {
+    this.probing = true;
+    for (let seen = 0; seen !== this.disconnections;) {
+      seen = this.disconnections;
+      if (this.closed) return;
+      if (!(await this.isLost())) continue;
+      if (!this.closed) events.onLost();
+      return;
+    }
+    this.probing = false;
   }
 
   /**
@@ -142,7 +172,7 @@ export class Link {
     while (!this.closed) {
       let message: Message;
       try {
-        message = await this.socket.receive();
+        message = joined(await this.socket.receive());
       } catch {
         return; // closed, by us or by the end of the thread
       }
@@ -198,5 +228,19 @@ function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParamete
     reconnectInterval: -1,
     heartbeatInterval: Math.max(1, Math.floor(heartbeatTimeoutMs / 4)),
     heartbeatTimeout: heartbeatTimeoutMs,
+    maxMessageSize: MAX_PART_BYTES + PART_OVERHEAD_BYTES,
   };
+}
+
+/** The parts in which a part of a message travels. */
+function split(part: Uint8Array): Uint8Array[] {
+  if (part.length <= MAX_PART_BYTES) return [part];
+  const count = Math.ceil(part.length / MAX_PART_BYTES);
+  return Array.from({ length: count }, (_, i) => part.subarray(i * MAX_PART_BYTES, (i + 1) * MAX_PART_BYTES));
+}
+
+/** The message as it was sent: its body, which follows the header, whole. */
+function joined([header, ...body]: Buffer[]): Message {
+  if (body.length > 1 && body[0]!.length === MAX_PART_BYTES) return [header!, Buffer.concat(body)];
+  return [header!, ...body];
 }

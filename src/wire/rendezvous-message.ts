@@ -17,8 +17,10 @@ export type RendezvousMessage =
       readonly worldSize: number;
       readonly rank: number;
       readonly hostId: string;
+      readonly encryption: string;
+      readonly publicKey: string;
     }
-  | { readonly kind: 'roster'; readonly hostIds: readonly string[] }
+  | { readonly kind: 'roster'; readonly hostIds: readonly string[]; readonly publicKeys: readonly string[] }
   | { readonly kind: 'listening'; readonly rank: number; readonly endpoint: string }
   | { readonly kind: 'start'; readonly ringId: bigint; readonly endpoints: readonly string[] }
   | { readonly kind: 'refuse'; readonly code: string; readonly message: string };
@@ -58,11 +60,17 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
           worldSize: join.worldSize(),
           rank: join.rank(),
           hostId: join.hostId() ?? '',
+          encryption: join.encryption() ?? '',
+          publicKey: join.publicKey() ?? '',
         };
       }
       case Message.Roster: {
         const roster = body(new Roster());
-        return { kind: 'roster' as const, hostIds: strings(roster.hostIdsLength(), i => roster.hostIds(i), bytes) };
+        return {
+          kind: 'roster' as const,
+          hostIds: strings(roster.hostIdsLength(), i => roster.hostIds(i), bytes),
+          publicKeys: strings(roster.publicKeysLength(), i => roster.publicKeys(i), bytes),
+        };
       }
       case Message.Listening: {
         const listening = body(new Listening());
@@ -88,14 +96,19 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
     case 'join': {
       const runId = builder.createString(message.runId);
       const hostId = builder.createString(message.hostId);
+      const encryption = builder.createString(message.encryption);
+      const publicKey = builder.createString(message.publicKey);
+      const { protocolVersion, worldSize, rank } = message;
       return [
         Message.Join,
-        Join.createJoin(builder, message.protocolVersion, runId, message.worldSize, message.rank, hostId),
+        Join.createJoin(builder, protocolVersion, runId, worldSize, rank, hostId, encryption, publicKey),
       ];
     }
     case 'roster': {
       const ids = message.hostIds.map(id => builder.createString(id));
-      return [Message.Roster, Roster.createRoster(builder, Roster.createHostIdsVector(builder, ids))];
+      const hostIds = Roster.createHostIdsVector(builder, ids);
+      const keys = message.publicKeys.map(key => builder.createString(key));
+      return [Message.Roster, Roster.createRoster(builder, hostIds, Roster.createPublicKeysVector(builder, keys))];
     }
     case 'listening': {
       const endpoint = builder.createString(message.endpoint);

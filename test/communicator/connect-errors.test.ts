@@ -31,6 +31,10 @@ describe('what a rank is told', () => {
     [{ GRADRING_CONNECT_TIMEOUT_MS: '-5' }, /GRADRING_CONNECT_TIMEOUT_MS is '-5'/],
     [{ GRADRING_HEARTBEAT_TIMEOUT_MS: '1e99' }, /GRADRING_HEARTBEAT_TIMEOUT_MS is '1e99'/],
     [{ GRADRING_TRANSPORT: 'pigeon' }, /GRADRING_TRANSPORT is 'pigeon'/],
+    [{ GRADRING_ENCRYPTION: 'yes' }, /GRADRING_ENCRYPTION is 'yes'.*auto, on, off/],
+    [{ RANK: '0', WORLD_SIZE: '2', GRADRING_RUN_TOKEN: 'secret' }, /^GRADRING_RUN_TOKEN is no run token(?!.*secret)/],
+    [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5' }, /10\.0\.0\.5.*GRADRING_RUN_TOKEN.*--token-file/],
+    [{ RANK: '0', WORLD_SIZE: '2', GRADRING_ENCRYPTION: 'on' }, /Encryption is on.*GRADRING_RUN_TOKEN/],
   ])('by an environment of %j is refused', (env, words) => {
     const error = errorOf({}, env);
     expect(error.message).toMatch(words);
@@ -51,6 +55,8 @@ describe('what a rank is told', () => {
     [{ timeoutMs: '5' as never }, /timeoutMs is '5'/],
     [{ timeoutMs: 2 ** 31 }, /timeoutMs is '2147483648'/],
     [{ transport: 'pigeon' as never }, /transport is 'pigeon'.*auto, tcp, ipc/],
+    [{ encryption: 'yes' as never }, /encryption is 'yes'.*auto, on, off/],
+    [{ runToken: 'secret'.padEnd(64, 'x') }, /runToken.*is no run token(?!.*secret)/],
   ])('by options of %j is refused', (input, words) => {
     const error = errorOf(input, {});
     expect(error.message).toMatch(words);
@@ -69,6 +75,17 @@ describe('what a rank is told', () => {
     );
     expect(timelines).toEqual(['a', undefined, undefined]);
     expect(resolveConnectOptions({ timeline: 'b' }, { GRADRING_TIMELINE: 'a' }).timeline).toBe('b');
+  });
+
+  test.each<[NodeJS.ProcessEnv]>([
+    [{ RANK: '0', WORLD_SIZE: '2' }],
+    [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: 'localhost' }],
+    [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '::1' }],
+    [{ RANK: '0', WORLD_SIZE: '1', MASTER_ADDR: '10.0.0.5' }],
+    [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5', GRADRING_ENCRYPTION: 'off' }],
+    [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5', GRADRING_RUN_TOKEN: 'aB'.repeat(32) }],
+  ])('by an environment of %j is accepted: nobody off this host can come, or there is a token', env => {
+    expect(resolveConnectOptions({}, env).runToken).toBe(env['GRADRING_RUN_TOKEN']?.toLowerCase());
   });
 
   test('is checked before anything is opened', async () => {

@@ -3,8 +3,15 @@ const { isCount } = require('./payload-checker');
 const { demand, refusalOf } = require('./refusal');
 
 const MESSAGES = [
-  { kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
-  { kind: 'roster', hostIds: ['aaaa', 'bbbb', 'cccc', 'dddd'] },
+  {
+    ...{ kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
+    ...{ encryption: 'auto', publicKey: 'rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7' },
+  },
+  {
+    kind: 'roster',
+    hostIds: ['aaaa', 'bbbb', 'cccc', 'dddd'],
+    publicKeys: ['rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7', '', '', ''],
+  },
   { kind: 'listening', rank: 2, endpoint: 'tcp://10.0.0.7:40123' },
   { kind: 'start', ringId: 0xfedcba9876543210n, endpoints: ['ipc:///tmp/a', 'ipc:///tmp/b', 'tcp://[::1]:4'] },
   { kind: 'refuse', code: 'ERR_RANK_TAKEN', message: 'Two processes claim rank 1.' },
@@ -12,8 +19,11 @@ const MESSAGES = [
 
 /** What each kind holds: whole numbers up to a bound, or texts, of which there can be no more than bytes. */
 const FIELDS = {
-  join: { protocolVersion: 255, runId: 'text', worldSize: 0xffffffff, rank: 0xffffffff, hostId: 'text' },
-  roster: { hostIds: 'texts' },
+  join: {
+    ...{ protocolVersion: 255, runId: 'text', worldSize: 0xffffffff, rank: 0xffffffff, hostId: 'text' },
+    ...{ encryption: 'text', publicKey: 'text' },
+  },
+  roster: { hostIds: 'texts', publicKeys: 'texts' },
   listening: { rank: 0xffffffff, endpoint: 'text' },
   start: { ringId: 'bigint', endpoints: 'texts' },
   refuse: { code: 'text', message: 'text' },

@@ -1,57 +1,8 @@
-import { connect } from 'node:net';
 import { Pair } from 'zeromq';
 import { Communicator } from '../../src/communicator/communicator';
 import { closeRing, freePort, sleep } from '../support/rings';
-import { Link } from '../../src/transport/link';
-import { RingTransport } from '../../src/transport/ring-transport';
-import type { GradringError } from '../../src/errors';
-import { FrameKind, Operation } from '../../src/wire/frame';
-
-/** Opens a connection, says something and leaves, gently or not. */
-function intrude(port: number, bytes: Uint8Array | string, leave: 'end' | 'reset' | 'stay'): Promise<() => void> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ port, host: '127.0.0.1' });
-    socket.on('error', error => ((error as { code?: string }).code === 'ECONNREFUSED' ? reject(error) : undefined));
-    socket.once('connect', () => {
-      socket.write(bytes, () => {
-        if (leave === 'end') socket.end();
-        if (leave === 'reset') socket.resetAndDestroy();
-        resolve(() => socket.destroy());
-      });
-    });
-  });
-}
-
-const VISITS: [Uint8Array | string, 'end' | 'reset' | 'stay'][] = [
-  ['', 'end'],
-  ['', 'reset'],
-  ['', 'stay'],
-  ['GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', 'end'],
-  ['GET / HTTP/1.1\r\nHost: localhost\r\n\r\n', 'stay'],
-  [Uint8Array.from({ length: 5_000 }, (_, i) => (i * 131) % 256), 'stay'],
-  // A greeting of ZeroMQ's (version 3.1, NULL mechanism), and then no word more, or nonsense.
-  [Uint8Array.of(0xff, ...Array<number>(8).fill(0), 0x7f, 3, 1, ...Buffer.from('NULL'), ...Array<number>(48).fill(0)), 'stay'],
-  [Uint8Array.of(0xff, ...Array<number>(8).fill(0), 0x7f, 3, 1, ...Buffer.from('NULL'), ...Array<number>(48).fill(0), 0xff, 1, 2, 3), 'end'],
-]; // prettier-ignore
-
-/** A ring of transports over TCP, as the comm threads make it; with the ports at which each awaits its left neighbour. */
-async function transports(worldSize: number) {
-  const options = { heartbeatTimeoutMs: 10_000 };
-  const bound = await Promise.all(Array.from({ length: worldSize }, () => Link.listen('tcp://127.0.0.1:*', options)));
-  const addresses = bound.map(({ endpoint }) => endpoint);
-  const failures: GradringError[] = [];
-  const ring = bound.map(({ link }, rank) => {
-    const right = Link.connect(addresses[(rank + 1) % worldSize]!, options);
-    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true };
-    return new RingTransport(place, link, right, error => failures.push(error));
-  });
-  return { ring, bound, failures, ports: addresses.map(address => Number(address.split(':').at(-1))) };
-}
-
-const FRAME = {
-  ...({ kind: FrameKind.Data, operation: Operation.AllReduce, elementType: 'none', reduction: 'none' } as const),
-  ...{ elementCount: 0, parameter: 0, part: 0, checksum: 0 },
-};
+import { intrude, VISITS } from '../support/strangers';
+import { expectToWork, FRAME, transports } from '../support/transports';
 
 test('strangers at the ports of the links do not disturb a standing ring', async () => {
   const { ring, failures, ports } = await transports(3);
@@ -67,24 +18,13 @@ test('strangers at the ports of the links do not disturb a standing ring', async
   leavers.forEach(leave => leave());
   stranger.close();
   await sleep(600); // longer than a loss takes to be told
-  for (let sequence = 0; sequence < 20; sequence++) {
-    await Promise.all(
-      ring.map(transport =>
-        transport.send('right', { ...FRAME, sequence, origin: transport.rank }, Buffer.from('body')),
-      ),
-    );
-    for (const transport of ring) {
-      const { header, body } = await transport.receive('left');
-      expect(header).toMatchObject({ sequence, origin: (transport.rank + 2) % 3 });
-      expect(String(body)).toBe('body');
-    }
-  }
+  await expectToWork(ring);
   expect(failures).toEqual([]);
   await Promise.all(ring.map(transport => transport.close()));
 });
 
 // Not those who begin as no ZMTP 2 or 3 does: libzmq takes them for peers of ZMTP 1, and the first at the port takes the
-// neighbour's place (docs/security.md). Encrypted links will refuse them.
+// neighbour's place (docs/security.md). Encrypted links refuse them (encrypted-links.test.ts).
 const VISITS_WHILE_FORMING = VISITS.filter(([bytes]) => bytes.length === 0 || bytes[0] === 0xff);
 
 test('strangers at the ports of the links do not disturb a forming ring', async () => {

@@ -74,8 +74,15 @@ function streamsIn(format: ValueFormat) {
 }
 
 const MESSAGES: RendezvousMessage[] = [
-  { kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
-  { kind: 'roster', hostIds: ['aaaa', 'bbbb', 'cccc', 'dddd'] },
+  {
+    ...{ kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
+    ...{ encryption: 'auto', publicKey: 'rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7' },
+  },
+  {
+    kind: 'roster',
+    hostIds: ['aaaa', 'bbbb', 'cccc', 'dddd'],
+    publicKeys: ['rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7', '', '', ''],
+  },
   { kind: 'listening', rank: 2, endpoint: 'tcp://10.0.0.7:40123' },
   { kind: 'start', ringId: 0xfedcba9876543210n, endpoints: ['ipc:///tmp/a', 'ipc:///tmp/b', 'tcp://[::1]:4'] },
   { kind: 'refuse', code: 'ERR_RANK_TAKEN', message: 'Two processes claim rank 1.' },
@@ -286,9 +293,11 @@ describe('rendezvous messages', () => {
           demand(isCount(result.protocolVersion, 255), 'protocolVersion');
           demand(isCount(result.worldSize, 0xffffffff) && isCount(result.rank, 0xffffffff), 'numbers');
           demand(isText(result.runId) && isText(result.hostId), 'texts');
+          demand(isText(result.encryption) && isText(result.publicKey), 'more texts');
           return;
         case 'roster':
           demand(result.hostIds.length <= bytes.length && isText(result.hostIds.join('')), 'hostIds');
+          demand(result.publicKeys.length <= bytes.length && isText(result.publicKeys.join('')), 'publicKeys');
           return;
         case 'listening':
           demand(isCount(result.rank, 0xffffffff) && isText(result.endpoint), 'listening');
@@ -324,7 +333,7 @@ describe('rendezvous messages', () => {
 
   test('whose strings all point to one long string are refused, before they fill the memory', () => {
     const hostIds = ['x'.repeat(30_000), ...Array.from({ length: 7_000 }, () => '')];
-    const bytes = encodeRendezvousMessage({ kind: 'roster', hostIds });
+    const bytes = encodeRendezvousMessage({ kind: 'roster', hostIds, publicKeys: [] });
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     const vector = [...Array(bytes.length / 4).keys()].find(word => view.getUint32(word * 4, true) === hostIds.length)!;
     const long = (vector + 1) * 4 + view.getUint32((vector + 1) * 4, true);

@@ -1,7 +1,8 @@
 import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
-import type { TransportName } from '../../communicator/connect-options';
+import type { ConnectInput, TransportName } from '../../communicator/connect-options';
 import type { StepTimes } from '../../communicator/thread-protocol';
 import type { ValueFormat } from '../../compression/value-format';
+import type { Encryption } from '../../rendezvous/run-security';
 
 export type CollectiveName =
   'all-reduce' | 'all-gather' | 'reduce-scatter' | 'broadcast' | 'barrier' | 'sparse-all-reduce' | 'send-recv';
@@ -28,8 +29,15 @@ export interface Plan {
   readonly collective: CollectiveName;
   readonly cases: readonly Case[];
   readonly transport: TransportName;
+  /** Left out, as the environment says. */
+  readonly encryption?: Encryption;
   /** Whether every result is compared with what it must be. */
   readonly check: boolean;
+}
+
+/** What a rank connects with. */
+export function linksOf({ transport, encryption }: Plan): ConnectInput {
+  return { transport, ...(encryption && { encryption }) };
 }
 
 /** What a sparse all-reduce tells beyond its time. */

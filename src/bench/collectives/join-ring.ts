@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { Communicator } from '../../communicator/communicator';
 import { signalExitCode } from '../../launcher/signals';
-import type { CollectiveBenchmark, Plan } from './collective-benchmark';
+import { type CollectiveBenchmark, linksOf, type Plan } from './collective-benchmark';
 import { runRank, type RunListener } from './run-rank';
 
 /** How long a signal may take to be told to this process after another rank has died of the same. */
@@ -14,7 +14,7 @@ class Interrupted extends Error {}
  * or 130 if rank 0 got SIGINT; then what was measured has been told to the listener.
  */
 export async function joinRing(benchmark: CollectiveBenchmark, plan: Plan, listener: RunListener): Promise<number> {
-  const communicator = await Communicator.connect({ transport: plan.transport });
+  const communicator = await Communicator.connect(linksOf(plan));
   if (communicator.rank !== 0) {
     const { wrong } = await runRank(communicator, benchmark, plan, listener);
     await communicator.close();

@@ -44,6 +44,10 @@ const COMMON = {
   'warm-up': { ...TEXT_OPTION, describe: 'How many run before those [default: half as many, 2 at least]' },
   'no-check': { type: 'boolean', default: false, describe: 'Do not verify the results' },
   transport: { ...TEXT_OPTION, default: 'auto', describe: 'Between ranks of one host: auto, tcp, ipc' },
+  encryption: {
+    ...TEXT_OPTION,
+    describe: 'Of TCP: auto (what leaves the host), on, off [default: GRADRING_ENCRYPTION]',
+  },
   netlab: {
     ...TEXT_OPTION,
     describe: 'Run in network namespaces with links of this rate, such as 1gbit (Linux, root)',

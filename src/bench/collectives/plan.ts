@@ -3,6 +3,7 @@ import type { ElementType, Reduction } from '../../communicator/communicator';
 import type { TransportName } from '../../communicator/connect-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
+import type { Encryption } from '../../rendezvous/run-security';
 import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../arguments';
 import { parseSize, sizesBetween } from './byte-sizes';
 import { type Case, type CollectiveBenchmark, type Plan, WAYS } from './collective-benchmark';
@@ -11,6 +12,7 @@ import type { Words } from './options';
 const TYPES: readonly ElementType[] = ['float32', 'float64', 'int32', 'uint8'];
 const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
 const TRANSPORTS: readonly TransportName[] = ['auto', 'tcp', 'ipc'];
+const ENCRYPTIONS: readonly Encryption[] = ['auto', 'on', 'off'];
 
 /** So many bytes are moved in all, but in 5 iterations at least, and in 200 at most. */
 const BYTES_OF_A_CASE = 256 * 2 ** 20;
@@ -34,7 +36,9 @@ export function planOf(benchmark: CollectiveBenchmark, words: Words, ranks: numb
     sparse.map((of): Case => ({ elements, type, op, root, ...repetitions(elements), ...(of && { sparse: of }) })),
   );
   const transport = parseName(words.transport!, 'transport', TRANSPORTS);
-  return { collective: benchmark.name, cases, transport, check: !words['no-check'] };
+  const encryption =
+    words.encryption === undefined ? undefined : parseName(words.encryption, 'encryption', ENCRYPTIONS);
+  return { collective: benchmark.name, cases, transport, ...(encryption && { encryption }), check: !words['no-check'] };
 }
 
 function rootOf(text: string | undefined, ranks: number): number {

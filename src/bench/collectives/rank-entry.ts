@@ -1,13 +1,13 @@
 /** The program of each rank that `gradring bench` starts. Its argument is the {@link Plan}; rank 0 writes {@link RankEvent}s. */
 import { Communicator } from '../../communicator/communicator';
 import { GradringError } from '../../errors';
-import type { Plan } from './collective-benchmark';
+import { linksOf, type Plan } from './collective-benchmark';
 import { collectiveNamed } from './collectives';
 import type { RankEvent } from './rank-events';
 import { runRank } from './run-rank';
 
 async function main(plan: Plan): Promise<void> {
-  const communicator = await Communicator.connect({ transport: plan.transport });
+  const communicator = await Communicator.connect(linksOf(plan));
   const tell = (event: RankEvent): void => void process.stdout.write(`${JSON.stringify(event)}\n`);
   await runRank(communicator, collectiveNamed(plan.collective), plan, {
     row: row => tell({ row }),

@@ -51,8 +51,22 @@ hostId(optionalEncoding?:any):string|Uint8Array|null {
   return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
 }
 
+encryption():string|null
+encryption(optionalEncoding:flatbuffers.Encoding):string|Uint8Array|null
+encryption(optionalEncoding?:any):string|Uint8Array|null {
+  const offset = this.bb!.__offset(this.bb_pos, 14);
+  return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
+}
+
+publicKey():string|null
+publicKey(optionalEncoding:flatbuffers.Encoding):string|Uint8Array|null
+publicKey(optionalEncoding?:any):string|Uint8Array|null {
+  const offset = this.bb!.__offset(this.bb_pos, 16);
+  return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
+}
+
 static startJoin(builder:flatbuffers.Builder) {
-  builder.startObject(5);
+  builder.startObject(7);
 }
 
 static addProtocolVersion(builder:flatbuffers.Builder, protocolVersion:number) {
@@ -75,18 +89,28 @@ static addHostId(builder:flatbuffers.Builder, hostIdOffset:flatbuffers.Offset) {
   builder.addFieldOffset(4, hostIdOffset, 0);
 }
 
+static addEncryption(builder:flatbuffers.Builder, encryptionOffset:flatbuffers.Offset) {
+  builder.addFieldOffset(5, encryptionOffset, 0);
+}
+
+static addPublicKey(builder:flatbuffers.Builder, publicKeyOffset:flatbuffers.Offset) {
+  builder.addFieldOffset(6, publicKeyOffset, 0);
+}
+
 static endJoin(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
 }
 
-static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffset:flatbuffers.Offset, worldSize:number, rank:number, hostIdOffset:flatbuffers.Offset):flatbuffers.Offset {
+static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffset:flatbuffers.Offset, worldSize:number, rank:number, hostIdOffset:flatbuffers.Offset, encryptionOffset:flatbuffers.Offset, publicKeyOffset:flatbuffers.Offset):flatbuffers.Offset {
   Join.startJoin(builder);
   Join.addProtocolVersion(builder, protocolVersion);
   Join.addRunId(builder, runIdOffset);
   Join.addWorldSize(builder, worldSize);
   Join.addRank(builder, rank);
   Join.addHostId(builder, hostIdOffset);
+  Join.addEncryption(builder, encryptionOffset);
+  Join.addPublicKey(builder, publicKeyOffset);
   return Join.endJoin(builder);
 }
 }

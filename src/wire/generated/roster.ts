@@ -34,8 +34,20 @@ hostIdsLength():number {
   return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
 }
 
+publicKeys(index: number):string
+publicKeys(index: number,optionalEncoding:flatbuffers.Encoding):string|Uint8Array
+publicKeys(index: number,optionalEncoding?:any):string|Uint8Array|null {
+  const offset = this.bb!.__offset(this.bb_pos, 6);
+  return offset ? this.bb!.__string(this.bb!.__vector(this.bb_pos + offset) + index * 4, optionalEncoding) : null;
+}
+
+publicKeysLength():number {
+  const offset = this.bb!.__offset(this.bb_pos, 6);
+  return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
+}
+
 static startRoster(builder:flatbuffers.Builder) {
-  builder.startObject(1);
+  builder.startObject(2);
 }
 
 static addHostIds(builder:flatbuffers.Builder, hostIdsOffset:flatbuffers.Offset) {
@@ -54,14 +66,31 @@ static startHostIdsVector(builder:flatbuffers.Builder, numElems:number) {
   builder.startVector(4, numElems, 4);
 }
 
+static addPublicKeys(builder:flatbuffers.Builder, publicKeysOffset:flatbuffers.Offset) {
+  builder.addFieldOffset(1, publicKeysOffset, 0);
+}
+
+static createPublicKeysVector(builder:flatbuffers.Builder, data:flatbuffers.Offset[]):flatbuffers.Offset {
+  builder.startVector(4, data.length, 4);
+  for (let i = data.length - 1; i >= 0; i--) {
+    builder.addOffset(data[i]!);
+  }
+  return builder.endVector();
+}
+
+static startPublicKeysVector(builder:flatbuffers.Builder, numElems:number) {
+  builder.startVector(4, numElems, 4);
+}
+
 static endRoster(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
 }
 
-static createRoster(builder:flatbuffers.Builder, hostIdsOffset:flatbuffers.Offset):flatbuffers.Offset {
+static createRoster(builder:flatbuffers.Builder, hostIdsOffset:flatbuffers.Offset, publicKeysOffset:flatbuffers.Offset):flatbuffers.Offset {
   Roster.startRoster(builder);
   Roster.addHostIds(builder, hostIdsOffset);
+  Roster.addPublicKeys(builder, publicKeysOffset);
   return Roster.endRoster(builder);
 }
 }

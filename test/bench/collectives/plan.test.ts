@@ -1,6 +1,6 @@
 import { parseSize, sizesBetween, sizeText } from '../../../src/bench/collectives/byte-sizes';
 import { collectiveNamed } from '../../../src/bench/collectives/collectives';
-import type { CollectiveName } from '../../../src/bench/collectives/collective-benchmark';
+import { type CollectiveName, linksOf } from '../../../src/bench/collectives/collective-benchmark';
 import type { Words } from '../../../src/bench/collectives/options';
 import { planOf } from '../../../src/bench/collectives/plan';
 import { bitsPerSecond } from '../../../src/bench/collectives/netlab';
@@ -82,6 +82,12 @@ test('a broadcast ends at rank 0 unless another root is named', () => {
   expect(plan('broadcast', { root: '3' }).cases[0]!.root).toBe(3);
 });
 
+test('the encryption of links is asked for in the plan, or else left to the environment', () => {
+  const linksOfPlan = (words: Partial<Words>) => linksOf(plan('all-reduce', words));
+  expect(linksOfPlan({ transport: 'tcp', encryption: 'off' })).toEqual({ transport: 'tcp', encryption: 'off' });
+  expect(linksOfPlan({})).toEqual({ transport: 'auto' });
+});
+
 test.each<[CollectiveName, Partial<Words>, string]>([
   ['all-reduce', { 'min-bytes': '2K', 'max-bytes': '1K' }, '--min-bytes 2K is more than --max-bytes 1K'],
   ['all-reduce', { 'step-factor': '1' }, "--step-factor is '1'; it must be a number of more than 1"],
@@ -91,6 +97,7 @@ test.each<[CollectiveName, Partial<Words>, string]>([
   ['all-reduce', { op: 'median' }, "--op is 'median'; it must be one of sum, mean, min, max"],
   ['all-reduce', { op: 'mean', type: 'int32' }, '--op mean of --type int32 would not be whole'],
   ['all-reduce', { transport: 'udp' }, "--transport is 'udp'; it must be one of auto, tcp, ipc"],
+  ['all-reduce', { encryption: 'no' }, "--encryption is 'no'; it must be one of auto, on, off"],
   ['broadcast', { root: '4' }, "--root is '4'; it must be a rank, 0 … 3"],
   ['sparse-all-reduce', { density: '1' }, "--density is '1'; it must be more than 0 and less than 1"],
   ['sparse-all-reduce', { way: 'fast' }, "--way is 'fast'; it must be one of auto, sparse, dense"],

@@ -1,0 +1,44 @@
+import { createPrivateKey, createPublicKey, hkdfSync } from 'node:crypto';
+import { curveKeyPair } from 'zeromq';
+import { encodeKey, type KeyPair } from '../transport/curve';
+import { Gate } from '../transport/gate';
+import { isLoopback } from './host-identity';
+
+/** Which TCP links are encrypted: those that leave the host, all, none. Unix sockets never are. */
+export type Encryption = 'auto' | 'on' | 'off';
+
+/** What proves that a rank is of this run, and that the others are. */
+export interface RunSecurity {
+  /** Rank 0's at the rendezvous, and what all others have there: who knows the run token knows both. */
+  readonly host: KeyPair;
+  readonly guest: KeyPair;
+  /** Of this rank's links, drawn for this ring alone. The others learn the public one at the rendezvous. */
+  readonly link: KeyPair;
+  readonly gate: Gate;
+}
+
+export async function secureRun(runToken: string): Promise<RunSecurity> {
+  return {
+    host: derivedKeys(runToken, 'gradring rendezvous host'),
+    guest: derivedKeys(runToken, 'gradring rendezvous guest'),
+    link: curveKeyPair(),
+    gate: await Gate.open(),
+  };
+}
+
+/** Whether the link at an endpoint is encrypted. Both its ends come to the same answer. */
+export function isEncrypted(endpoint: string, encryption: Encryption): boolean {
+  if (encryption === 'off' || !endpoint.startsWith('tcp://')) return false;
+  const host = endpoint.slice('tcp://'.length, endpoint.lastIndexOf(':')).replace(/^\[(.*)\]$/, '$1');
+  return encryption === 'on' || !isLoopback(host);
+}
+
+/** DER of an X25519 secret key, but for its 32 bytes (RFC 8410). */
+const PKCS8_X25519 = Buffer.from('302e020100300506032b656e04220420', 'hex');
+
+function derivedKeys(runToken: string, purpose: string): KeyPair {
+  const secret = Buffer.from(hkdfSync('sha256', Buffer.from(runToken, 'hex'), '', purpose, 32));
+  const key = createPrivateKey({ key: Buffer.concat([PKCS8_X25519, secret]), format: 'der', type: 'pkcs8' });
+  const publicKey = createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-32);
+  return { publicKey: encodeKey(publicKey), secretKey: encodeKey(secret) };
+}

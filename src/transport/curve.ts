@@ -1,0 +1,44 @@
+import type { Context } from 'zeromq';
+
+/** A CURVE key pair, as ZeroMQ wants it: each key is 40 characters of Z85. */
+export interface KeyPair {
+  readonly publicKey: string;
+  readonly secretKey: string;
+}
+
+/** Socket options of the end of a connection that says who may come in; made by {@link Gate.serve}. */
+export interface CurveServer {
+  readonly context: Context;
+  readonly curveServer: true;
+  readonly curveSecretKey: string;
+  readonly zapDomain: string;
+  readonly zapEnforceDomain: true;
+}
+
+/** Socket options of the other end, which talks to nobody who has not the server's secret key. */
+export interface CurveClient {
+  readonly curvePublicKey: string;
+  readonly curveSecretKey: string;
+  readonly curveServerKey: string;
+}
+
+export function curveClient({ publicKey, secretKey }: KeyPair, serverKey: string): CurveClient {
+  return { curvePublicKey: publicKey, curveSecretKey: secretKey, curveServerKey: serverKey };
+}
+
+const Z85 = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#';
+
+/** The text form of a key (ZeroMQ RFC 32). `bytes` are 32. */
+export function encodeKey(bytes: Buffer): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; at += 4) {
+    const word = bytes.readUInt32BE(at);
+    for (const weight of [85 ** 4, 85 ** 3, 85 ** 2, 85, 1]) text += Z85[Math.floor(word / weight) % 85];
+  }
+  return text;
+}
+
+/** Whether a text that a peer sent has the form of a key. */
+export function isKey(text: string): boolean {
+  return text.length === 40 && [...text].every(character => Z85.includes(character));
+}

@@ -1,0 +1,87 @@
+import { Context, Reply } from 'zeromq';
+import { type CurveServer, encodeKey, type KeyPair } from './curve';
+import { opened } from './open-sockets';
+
+/** Where ZeroMQ asks whether a peer that has proved a key may come in (ZeroMQ RFC 27). */
+const ADDRESS = 'inproc://zeromq.zap.01';
+
+/** This thread's context and desk. ZeroMQ ends a context only with the process, so rings that form one after the other share it. */
+let desk: Promise<Desk> | undefined;
+
+/**
+ * Decides who may connect to a ring's encrypted sockets of this rank: at each, the holder of one key. ZeroMQ asks when a peer has proved that
+ * it holds a key; whoever has none is turned away before, by ZeroMQ's own threads.
+ */
+export class Gate {
+  private readonly names: string[] = [];
+
+  private constructor(private readonly desk: Desk) {}
+
+  static async open(): Promise<Gate> {
+    desk ??= Desk.open();
+    return new Gate(await desk);
+  }
+
+  /**
+   * Options for a socket that is to be bound.
+   *
+   * @param clientKey The public key of the only peer that may connect.
+   */
+  serve({ secretKey }: KeyPair, clientKey: string): CurveServer {
+    const { context } = this.desk;
+    const name = this.desk.admit(clientKey);
+    this.names.push(name);
+    // Enforced: without the desk nobody would be asked for, but all would be let in.
+    return { context, curveServer: true, curveSecretKey: secretKey, zapDomain: name, zapEnforceDomain: true };
+  }
+
+  /** From now on this gate lets nobody in any more. Connections that stand go on. */
+  close(): void {
+    for (const name of this.names) this.desk.dismiss(name);
+  }
+}
+
+/** Where ZeroMQ's questions are answered, until the thread's sockets are closed. */
+class Desk {
+  private readonly admitted = new Map<string, string>();
+  private count = 0;
+
+  private constructor(
+    /** Of this thread's own: there is one desk in each, and a process may have several comm threads. */
+    readonly context: Context,
+    private readonly socket: Reply,
+  ) {
+    void this.answer();
+  }
+
+  static async open(): Promise<Desk> {
+    const context = new Context();
+    const socket = opened(new Reply({ context, linger: 0 }));
+    await socket.bind(ADDRESS);
+    return new Desk(context, socket);
+  }
+
+  /** Returns the name of a door for the holder of a key. */
+  admit(clientKey: string): string {
+    const name = `door ${this.count++}`;
+    this.admitted.set(name, clientKey);
+    return name;
+  }
+
+  dismiss(name: string): void {
+    this.admitted.delete(name);
+  }
+
+  private async answer(): Promise<void> {
+    for (;;) {
+      try {
+        const [version, request, name, , , mechanism, key] = await this.socket.receive();
+        const isAdmitted = String(mechanism) === 'CURVE' && encodeKey(key!) === this.admitted.get(String(name));
+        const verdict = isAdmitted ? ['200', 'OK'] : ['400', 'Not of this ring'];
+        await this.socket.send([version!, request!, ...verdict, '', '']);
+      } catch {
+        return; // closed
+      }
+    }
+  }
+}

@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
+import { inspect } from 'node:util';
+import { Communicator } from '../../src/communicator/communicator';
+import type { ConnectInput } from '../../src/communicator/connect-options';
+import { isEncrypted } from '../../src/rendezvous/run-security';
+import { listeningPorts } from '../support/listening-ports';
+import { closeRing, connectRing, failureOf, freePort, sleep } from '../support/rings';
+import { mechanismAt } from '../support/strangers';
+import { Tap } from '../support/tap';
+
+const TOKEN = randomBytes(32).toString('hex');
+
+const join = (rank: number, options: ConnectInput) =>
+  Communicator.connect({ rank, worldSize: 3, runToken: TOKEN, transport: 'tcp', ...options });
+
+async function expectSums(ring: readonly Communicator[]): Promise<void> {
+  const sums = await Promise.all(ring.map(rank => rank.allReduce(Int32Array.of(rank.rank + 1))));
+  expect(sums).toEqual([Int32Array.of(6), Int32Array.of(6), Int32Array.of(6)]);
+}
+
+/** What can be read in bytes from the rendezvous: as they are, and as base64, wherever that begins. */
+function readable(bytes: Buffer): string {
+  const runs = bytes.toString('latin1').match(/[A-Za-z0-9+/]{24,}/g) ?? [];
+  const texts = runs.flatMap(run => [0, 1, 2, 3].map(start => Buffer.from(run.slice(start), 'base64')));
+  return Buffer.concat([bytes, ...texts]).toString('latin1');
+}
+
+/** Settles when somebody listens at a port of this host. */
+async function listening(port: number): Promise<void> {
+  const isThere = () =>
+    new Promise<boolean>(resolve => {
+      const socket = connect({ port, host: '127.0.0.1' }, () => resolve(true)).on('error', () => resolve(false));
+      socket.once('connect', () => socket.destroy());
+    });
+  while (!(await isThere())) await sleep(20);
+}
+
+test('TCP that leaves the host is encrypted, and on loopback if asked for', () => {
+  const endpoints = ['tcp://10.0.0.5:1', 'tcp://[fe80::1]:1', 'tcp://127.0.0.1:1', 'tcp://[::1]:1', 'ipc:///tmp/a:1'];
+  const encrypted = (mode: 'auto' | 'on' | 'off') => endpoints.map(endpoint => isEncrypted(endpoint, mode));
+  expect(encrypted('auto')).toEqual([true, true, false, false, false]);
+  expect(encrypted('on')).toEqual([true, true, true, true, false]);
+  expect(encrypted('off')).toEqual([false, false, false, false, false]);
+  expect(isEncrypted('tcp://[::ffff:127.0.0.1]:1', 'auto')).toBe(false); // as ZeroMQ tells of 127.0.0.1
+});
+
+(process.platform === 'linux' ? test : test.skip).each([
+  ['on', TOKEN, 'CURVE'],
+  ['auto', TOKEN, 'NULL'],
+  ['auto', undefined, 'NULL'],
+  ['off', TOKEN, 'NULL'],
+] as const)(
+  'with encryption %s, the links of a ring over loopback speak it',
+  async (encryption, runToken, mechanism) => {
+    const before = listeningPorts();
+    const ring = await connectRing(3, { transport: 'tcp', encryption, ...(runToken && { runToken }) });
+    let ports: number[];
+    do ports = listeningPorts().filter(port => !before.includes(port));
+    while (ports.length > 3 && (await sleep(20)) === undefined); // the rendezvous' own is closed a moment later
+    const spoken = (await Promise.all(ports.map(port => mechanismAt(port)))).filter(answer => answer !== 'no ZeroMQ');
+    expect(spoken).toEqual([mechanism, mechanism, mechanism]);
+    await expectSums(ring);
+    expect(inspect(ring, { depth: 10, showHidden: true })).not.toContain(TOKEN);
+    await closeRing(ring);
+  },
+);
+
+describe('the rendezvous', () => {
+  test('lets nobody in without the token, and the ring still forms', async () => {
+    const masterPort = await freePort();
+    const early = [join(0, { masterPort }), join(1, { masterPort })];
+    const stranger = { masterPort, connectTimeoutMs: 500 };
+    const others: ConnectInput[] = [{ runToken: randomBytes(32).toString('hex') }, { encryption: 'off' }];
+    for (const error of await Promise.all(others.map(other => failureOf(join(2, { ...stranger, ...other }))))) {
+      expect(error).toMatchObject({ code: 'ERR_RENDEZVOUS_TIMEOUT', rank: 0 });
+      expect(error.message).toMatch(/the same GRADRING_RUN_TOKEN/);
+    }
+    const ring = await Promise.all([...early, join(2, { masterPort })]);
+    await expectSums(ring);
+    await closeRing(ring);
+  });
+
+  test('of a stranger in the place of rank 0 is not joined', async () => {
+    const masterPort = await freePort();
+    const impostors = [
+      join(0, { masterPort, connectTimeoutMs: 1_500, runToken: randomBytes(32).toString('hex') }),
+      join(1, { masterPort, connectTimeoutMs: 1_000 }),
+    ].map(failureOf);
+    const [impostor, misled] = await Promise.all(impostors);
+    expect(impostor!.message).toMatch(/ranks 1, 2 did not come/); // it never heard of rank 1
+    expect(misled).toMatchObject({ code: 'ERR_RENDEZVOUS_TIMEOUT', rank: 0 });
+  });
+
+  test('refuses a rank with another idea of encryption', async () => {
+    const masterPort = await freePort();
+    const [first, second] = [
+      join(0, { masterPort, connectTimeoutMs: 3_000 }),
+      join(1, { masterPort, encryption: 'on' }),
+    ].map(failureOf);
+    expect(await second).toMatchObject({
+      code: 'ERR_RENDEZVOUS_REFUSED',
+      message: expect.stringMatching(/Rank 1 has encryption 'on', rank 0 'auto'/) as string,
+    });
+    await first;
+  });
+
+  test.each([true, false])('gives nothing to a replayed join, nor away the token (encryption: %s)', async encrypted => {
+    const masterPort = await freePort();
+    const encryption = encrypted ? 'on' : 'off';
+    const tap = new Tap();
+    const early = [join(0, { masterPort, encryption, runId: 'this-run' })];
+    await listening(masterPort); // a proxy that finds nobody would be asked twice, and what it keeps would be no one conversation
+    const viaTap = { masterPort: await tap.before(masterPort), encryption, runId: 'this-run' } as const;
+    early.push(join(1, viaTap));
+    while (!readable(Buffer.concat(tap.sent)).includes(encrypted ? 'INITIATE' : 'this-run')) await sleep(20);
+    await sleep(100); // and whatever belongs to it
+    const replayed = connect({ port: masterPort, host: '127.0.0.1' }).on('error', () => undefined);
+    let answer = Buffer.alloc(0);
+    replayed.on('data', (bytes: Buffer) => (answer = Buffer.concat([answer, bytes])));
+    for (const bytes of tap.sent) {
+      replayed.write(bytes);
+      await sleep(100); // ZeroMQ hangs up on who speaks out of turn
+    }
+    const isRefused = () => readable(answer).includes('Two processes claim rank 1');
+    for (let waited = 0; waited < (encrypted ? 2_000 : 20_000) && !isRefused(); waited += 100) await sleep(100);
+    replayed.destroy();
+    expect(isRefused()).toBe(!encrypted);
+    const ring = await Promise.all([...early, join(2, { masterPort, encryption, runId: 'this-run' })]);
+    await expectSums(ring);
+    await closeRing(ring);
+    await tap.close();
+    expect(readable(tap.bytes).includes('this-run')).toBe(!encrypted);
+    for (const form of [TOKEN, Buffer.from(TOKEN, 'hex').toString('latin1')]) {
+      expect(readable(tap.bytes)).not.toContain(form);
+    }
+  });
+});

@@ -1,0 +1,19 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+/** The TCP ports at which a process listens (Linux). */
+export function listeningPorts(pid: number | 'self' = 'self'): number[] {
+  const own = new Set(
+    readdirSync(`/proc/${pid}/fd`).flatMap(file => {
+      try {
+        return [/socket:\[(\d+)\]/.exec(readlinkSync(`/proc/${pid}/fd/${file}`))?.[1]];
+      } catch {
+        return []; // closed meanwhile
+      }
+    }),
+  );
+  const rows = ['tcp', 'tcp6'].flatMap(name => readFileSync(`/proc/${pid}/net/${name}`, 'utf8').split('\n').slice(1));
+  return rows
+    .map(row => row.trim().split(/\s+/))
+    .filter(([, , , state, , , , , , inode]) => state === '0A' && own.has(inode))
+    .map(([, address]) => parseInt(address!.split(':')[1]!, 16));
+}

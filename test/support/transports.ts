@@ -1,0 +1,63 @@
+import { curveKeyPair } from 'zeromq';
+import type { GradringError } from '../../src/errors';
+import { curveClient } from '../../src/transport/curve';
+import { Gate } from '../../src/transport/gate';
+import { Link } from '../../src/transport/link';
+import { RingTransport } from '../../src/transport/ring-transport';
+import { FrameKind, Operation } from '../../src/wire/frame';
+
+/**
+ * A ring of transports over TCP, as the comm threads make it; with the ports at which each awaits its left neighbour.
+ *
+ * @param via The port to connect to instead of one of these, of a proxy.
+ */
+export async function transports(worldSize: number, { encrypted = false, via = async (port: number) => port } = {}) {
+  const options = { heartbeatTimeoutMs: 10_000 };
+  const keys = Array.from({ length: worldSize }, () => curveKeyPair());
+  const gates = encrypted ? await Promise.all(keys.map(() => Gate.open())) : [];
+  const bound = await Promise.all(
+    keys.map((own, rank) => {
+      const leftKey = keys[(rank + worldSize - 1) % worldSize]!.publicKey;
+      return Link.listen('tcp://127.0.0.1:*', options, gates[rank]?.serve(own, leftKey));
+    }),
+  );
+  const ports = bound.map(({ endpoint }) => Number(endpoint.split(':').at(-1)));
+  const addresses = await Promise.all(
+    bound.map(async ({ endpoint }, rank) => endpoint.replace(/\d+$/, String(await via(ports[rank]!)))),
+  );
+  const failures: GradringError[] = [];
+  const ring = bound.map(({ link }, rank) => {
+    const rightRank = (rank + 1) % worldSize;
+    const curve = encrypted ? curveClient(keys[rank]!, keys[rightRank]!.publicKey) : undefined;
+    const right = Link.connect(addresses[rightRank]!, options, curve);
+    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true };
+    return new RingTransport(place, link, right, error => failures.push(error));
+  });
+  const close = async () => {
+    await Promise.all(ring.map(transport => transport.close()));
+    gates.forEach(gate => gate.close());
+  };
+  return { ring, bound, failures, ports, keys, gates, close };
+}
+
+export const FRAME = {
+  ...({ kind: FrameKind.Data, operation: Operation.AllReduce, elementType: 'none', reduction: 'none' } as const),
+  ...{ elementCount: 0, parameter: 0, part: 0, checksum: 0 },
+};
+
+/** Sends frames round, and expects each where it belongs. */
+export async function expectToWork(
+  ring: readonly RingTransport[],
+  frames = 20,
+  body = Buffer.from('body'),
+): Promise<void> {
+  for (let sequence = 0; sequence < frames; sequence++) {
+    const sent = ring.map(transport => transport.send('right', { ...FRAME, sequence, origin: transport.rank }, body));
+    for (const transport of ring) {
+      const frame = await transport.receive('left');
+      expect(frame.header).toMatchObject({ sequence, origin: (transport.rank + ring.length - 1) % ring.length });
+      expect(Buffer.compare(Buffer.from(frame.body), body)).toBe(0);
+    }
+    await Promise.all(sent);
+  }
+}
