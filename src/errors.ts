@@ -51,6 +51,8 @@ export type ErrorCode =
 export interface ErrorDetails {
   /** The rank that the error is about (the lost one, the one whose gradient held NaN), not the one that raises it. */
   readonly rank?: number;
+  /** Of a lost rank: the endpoint at which it listened to its left neighbour. */
+  readonly address?: string;
   /** The collective that was under way, as the user called it. */
   readonly operation?: string;
   /** The optimizer step, counted from 0. */

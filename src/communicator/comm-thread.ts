@@ -2,6 +2,7 @@
  * The comm thread: a worker that owns the sockets and runs the collectives, one at a time, in the order in which the user's
  * thread asked for them. The user's thread may sleep in `Atomics.wait` meanwhile; this one never does.
  */
+import { writeSync } from 'node:fs';
 import { workerData } from 'node:worker_threads';
 import type { CollectiveContext } from '../collectives/collective-call';
 import { GradringError, serializeError } from '../errors';
@@ -10,9 +11,12 @@ import { Timeline } from '../timeline/timeline';
 import { closeAllSockets } from '../transport/open-sockets';
 import { CommandRunner } from './command-runner';
 import { formRing } from './form-ring';
-import { CONTROL, type End, READY, type Request, type Response, type ThreadData } from './thread-protocol';
+import { CONTROL, CRASHED, type End, READY, type Request, type Response, type ThreadData } from './thread-protocol';
 
 const BEAT_MS = 500;
+
+/** The file descriptor. */
+const STDERR = 2;
 
 function respond(
   { port, control }: ThreadData,
@@ -26,6 +30,15 @@ function respond(
   port.postMessage({ ...response, traffic } satisfies Response, transfer);
   Atomics.add(control, CONTROL.responses, 1);
   Atomics.notify(control, CONTROL.responses);
+}
+
+/** Says a line at once, though the user's thread, through which `console` would go, may be asleep. */
+function say(line: string): void {
+  try {
+    writeSync(STDERR, `${line}\n`);
+  } catch {
+    // Nobody reads it.
+  }
 }
 
 async function main(data: ThreadData): Promise<void> {
@@ -66,16 +79,20 @@ async function main(data: ThreadData): Promise<void> {
     }
   });
   process.on('uncaughtException', error => {
-    const failure = new GradringError('ERR_COMM_THREAD', `The comm thread failed: ${error.stack}`);
-    for (const id of unanswered) respond(data, collectives, { id, error: serializeError(failure, 'ERR_COMM_THREAD') });
-    collectives?.transport.fail(failure);
+    const { rank } = options;
+    const words = `The comm thread of rank ${rank} failed: ${error.stack}`;
+    const failure = new GradringError('ERR_COMM_THREAD', words, { rank });
+    for (const id of [...unanswered, CRASHED]) {
+      respond(data, collectives, { id, error: serializeError(failure, 'ERR_COMM_THREAD') });
+    }
+    void collectives?.transport.fail(failure);
     void end('drop');
   });
 
   try {
     const transport = await formRing(options, timeline, error => runner?.onRingFailure(error));
     collectives = { transport, kernels: instantiateKernels(memory), memory, scratch };
-    runner = new CommandRunner(collectives, options.timeoutMs);
+    runner = new CommandRunner(collectives, options, say);
     respond(data, collectives, { id: READY });
   } catch (error) {
     respond(data, undefined, { id: READY, error: serializeError(error, 'ERR_COMM_THREAD') });

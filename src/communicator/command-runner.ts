@@ -4,14 +4,15 @@ import { allReduce, broadcast, type DenseArray, reduceScatter } from '../collect
 import { ELEMENT_BYTES } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';
-import { GradringError } from '../errors';
-import type { Transport } from '../transport/transport';
+import { type ErrorDetails, GradringError } from '../errors';
 import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
 import { GradientCodec } from '../compression/gradient-codec';
 import { recorded } from '../timeline/timeline';
 import { encodeGradientPayload } from '../wire/gradient-payload';
+import { describeNumbered } from './absent-ranks';
 import { collectGarbage } from './collect-garbage';
 import { GradientExchange } from './gradient-exchange';
+import { type StallOptions, StallWatch } from './stall-watch';
 import type { CommandName, Commands, Reduction } from './thread-protocol';
 
 /**
@@ -23,12 +24,16 @@ export class CommandRunner {
   /** Number of the next collective, the same on all ranks. */
   private sequence = 0;
   private failure: GradringError | undefined;
+  private readonly watch: StallWatch;
 
+  /** @param say Takes a line for the user, when a collective waits for long. */
   constructor(
     private readonly context: CollectiveContext,
-    /** Deadline of a collective. */
-    private readonly timeoutMs: number,
-  ) {}
+    options: StallOptions,
+    say: (line: string) => void,
+  ) {
+    this.watch = new StallWatch(context.transport, options, say);
+  }
 
   /** To be told when the ring has failed, whether or not a collective is under way. */
   onRingFailure(error: GradringError): void {
@@ -78,7 +83,7 @@ export class CommandRunner {
     },
     exchange: ({ exchange: id, step }) => {
       const exchange = this.exchanges.get(id)!;
-      return this.collective(exchange.fingerprint(step), call => exchange.run(call, step));
+      return this.collective(exchange.fingerprint(step), call => exchange.run(call, step), step.step);
     },
     closeExchange: async ({ exchange }) => {
       this.exchanges.delete(exchange);
@@ -109,44 +114,37 @@ export class CommandRunner {
     });
   }
 
-  /** Runs one collective within its deadline. Whatever goes wrong in it ends the ring, for the neighbours wait for us. */
-  private async collective<T>(fingerprint: CallFingerprint, run: (call: CollectiveCall) => Promise<T>): Promise<T> {
+  /**
+   * Runs one collective within its deadline. Whatever goes wrong in it ends the ring, for the neighbours wait for us.
+   *
+   * @param step The optimizer's, if it is of one.
+   */
+  private async collective<T>(
+    fingerprint: CallFingerprint,
+    run: (call: CollectiveCall) => Promise<T>,
+    step?: number,
+  ): Promise<T> {
     if (this.failure !== undefined) throw unusable(this.failure);
     const { transport } = this.context;
     const { rank } = transport;
-    const { timeoutMs } = this;
     const sequence = this.sequence++;
-    const call = describeCall(fingerprint);
-    const deadline = setTimeout(() => {
-      const words = `Rank ${rank} waited ${timeoutMs} ms in ${call}, its collective ${sequence}, for ${neighboursOf(transport)}: one of them, or one beyond, is late or hangs.`;
-      transport.fail(new GradringError('ERR_TIMEOUT', words, { operation: call }));
-    }, timeoutMs);
+    const operation = describeCall(fingerprint);
+    const where = { operation, ...(step !== undefined && { step }) };
+    this.watch.begin({ fingerprint, sequence, step });
     const startedAt = transport.timeline?.now();
     try {
       return await run(new CollectiveCall(this.context, sequence, fingerprint));
     } catch (error) {
-      const coded =
+      const cause =
         error instanceof GradringError
-          ? error
-          : new GradringError(
-              'ERR_COMM_THREAD',
-              `Rank ${rank} failed in ${call}: ${String(error)}`,
-              { rank },
-              { cause: error },
-            );
-      this.failure ??= coded;
-      transport.fail(coded);
-      throw new GradringError(
-        this.failure.code,
-        `${this.failure.message} (Rank ${rank} was in ${call}, its collective ${sequence}.)`,
-        {
-          ...this.failure.details,
-          operation: call,
-        },
-      );
+          ? new GradringError(error.code, error.message, { ...where, ...error.details }, { cause: error })
+          : failedInside(rank, where, error);
+      const failure = (this.failure = await transport.fail(cause));
+      const words = `${failure.message} (Rank ${rank} was in ${describeNumbered({ call: fingerprint, sequence, step })}.)`;
+      throw new GradringError(failure.code, words, { ...failure.details, ...where });
     } finally {
-      clearTimeout(deadline);
-      transport.timeline?.collective(call, startedAt!, { sequence });
+      this.watch.end();
+      transport.timeline?.collective(operation, startedAt!, { sequence });
     }
   }
 
@@ -164,9 +162,9 @@ function dense(
   return { operation, elementType: array.type, reduction, elementCount: array.elementCount, parameter };
 }
 
-function neighboursOf({ rank, worldSize }: Transport): string {
-  const [left, right] = [(rank + worldSize - 1) % worldSize, (rank + 1) % worldSize];
-  return left === right ? `rank ${left}` : `rank ${left} on its left and rank ${right} on its right`;
+function failedInside(rank: number, where: ErrorDetails, cause: unknown): GradringError {
+  const words = `Rank ${rank} failed in ${where.operation}: ${String(cause)}`;
+  return new GradringError('ERR_COMM_THREAD', words, { ...where, rank }, { cause });
 }
 
 function unusable(failure: GradringError): GradringError {

@@ -251,7 +251,7 @@ export class Communicator {
       run: step => this.call('exchange', { exchange, step }),
       runSync: step => this.callSync('exchange', { exchange, step }),
       close: () => {
-        if (this.closing === undefined) this.callSync('closeExchange', { exchange });
+        if (this.closing === undefined) ignoreCrash(() => this.callSync('closeExchange', { exchange }));
       },
     });
     this.callSync('openExchange', { exchange, plan: handle.plan });
@@ -392,6 +392,15 @@ export class Communicator {
     if (used instanceof Promise) return used.finally(release) as R;
     release();
     return used;
+  }
+}
+
+/** A comm thread that has crashed holds nothing any more. */
+function ignoreCrash(run: () => void): void {
+  try {
+    run();
+  } catch (error) {
+    if (!(error instanceof GradringError && error.code === 'ERR_COMM_THREAD')) throw error;
   }
 }
 

@@ -12,6 +12,11 @@ export interface ConnectInput extends Partial<RankEnvironment> {
   /** How long a neighbour may be silent before it counts as lost, in ms. Default 10,000; `GRADRING_HEARTBEAT_TIMEOUT_MS`. */
   readonly heartbeatTimeoutMs?: number;
   /**
+   * How long a collective waits before one line on stderr says which ranks it waits for, in ms; again after twice as long, and so on. 0: never.
+   * Default 30,000; `GRADRING_STALL_MS`.
+   */
+  readonly stallMs?: number;
+  /**
    * `auto`: unix sockets between ranks of one host, TCP between hosts. `tcp` and `ipc` force one. Default `auto`;
    * `GRADRING_TRANSPORT`.
    */
@@ -62,6 +67,7 @@ export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.Proc
       env,
       10_000,
     ),
+    stallMs: timeout('stallMs', input.stallMs, 'GRADRING_STALL_MS', env, 30_000, 0),
     transport: transport as TransportName,
     encryption,
     timeline: input.timeline ?? (env['GRADRING_TIMELINE'] || undefined),
@@ -122,10 +128,11 @@ function timeout(
   variable: string,
   env: NodeJS.ProcessEnv,
   otherwise: number,
+  least = 1,
 ): number {
   const value = given ?? Number(env[variable] || otherwise);
-  if (!Number.isInteger(value) || value < 1 || value > MAX_TIMEOUT_MS) {
-    const allowed = `a whole number of milliseconds from 1 to ${MAX_TIMEOUT_MS}`;
+  if (!Number.isInteger(value) || value < least || value > MAX_TIMEOUT_MS) {
+    const allowed = `a whole number of milliseconds from ${least} to ${MAX_TIMEOUT_MS}`;
     throw wrongOption(option, given, variable, env[variable], allowed);
   }
   return value;

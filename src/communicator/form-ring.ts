@@ -49,7 +49,7 @@ export async function formRing(
         const isSameHost = hostIds[leftRank] === hostIds[rank];
         let endpoint: string;
         if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
-          socketDirectory = mkdtempSync(join(socketParent(), 'gradring-')); // mode 0700
+          socketDirectory = makeSocketDirectory();
           endpoint = `ipc://${socketDirectory}/left`;
           fromLeft = Slots.create(slotsPath(endpoint));
         } else {
@@ -88,6 +88,17 @@ export async function formRing(
     security?.gate.close(); // all who may come in are there
     // The neighbour is connected: nobody needs the socket's file any more, and nothing is left behind by a kill.
     if (socketDirectory !== undefined) rmSync(socketDirectory, { recursive: true, force: true });
+  }
+}
+
+/** @throws GradringError `ERR_ADDRESS_IN_USE` if there is no place for one. */
+function makeSocketDirectory(): string {
+  const parent = socketParent();
+  try {
+    return mkdtempSync(join(parent, 'gradring-')); // mode 0700
+  } catch (error) {
+    const words = `No folder for a unix socket can be made in ${parent}: ${(error as Error).message}. Set TMPDIR to one that can be written to, or GRADRING_TRANSPORT=tcp.`;
+    throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
   }
 }
 

@@ -11,6 +11,7 @@ import {
   type CommandName,
   type Commands,
   CONTROL,
+  CRASHED,
   type End,
   READY,
   type Request,
@@ -165,6 +166,7 @@ export class ThreadClient {
 
   private settle(response: Response): void {
     this.lastTraffic = response.traffic;
+    if (response.id === CRASHED) return this.end(deserializeError(response.error!));
     const pending = this.pending.get(response.id);
     this.pending.delete(response.id);
     this.rest();

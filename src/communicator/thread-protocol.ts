@@ -32,6 +32,8 @@ export interface ExchangePlan {
 
 /** One step of it. */
 export interface ExchangeStep {
+  /** Its number, for errors. */
+  readonly step?: number;
   readonly density: number;
   readonly momentumFactor: number;
   /** Of the whole local gradient. */
@@ -129,3 +131,6 @@ export type End = 'leave' | 'drop';
 
 /** The id of the response that says that the ring stands, or why not. */
 export const READY = 0;
+
+/** The id of a response that nobody asked for: why the thread is about to end. */
+export const CRASHED = -1;

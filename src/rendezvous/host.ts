@@ -16,6 +16,8 @@ const MAX_MESSAGE_BYTES = 65_536;
 export class Host {
   private readonly joined = new Map<number, { routing: Buffer; hostId: string; publicKey: string }>();
   private readonly listening = new Map<number, string>();
+  /** Why ranks were refused, by rank: perhaps the one that all wait for. */
+  private readonly refused = new Map<number, string>();
   private readonly deadline: NodeJS.Timeout;
   private finished = false;
   private readonly served: Promise<void>;
@@ -77,6 +79,7 @@ export class Host {
     if (message.kind === 'join') {
       const refusal = this.refusalOf(message);
       if (refusal !== undefined) {
+        if (message.rank < this.options.worldSize) this.refused.set(message.rank, refusal.message);
         await this.send(routing, { kind: 'refuse', ...refusal });
         return;
       }
@@ -92,6 +95,8 @@ export class Host {
         const endpoints = this.ranks().map(rank => this.listening.get(rank)!);
         await this.tellAll({ kind: 'start', ringId: randomBytes(8).readBigUInt64LE(), endpoints });
       }
+    } else if (message.kind === 'refuse' && [...this.joined.values()].some(rank => rank.routing.equals(routing))) {
+      await this.tellAll(message); // a rank that can go no further
     }
   }
 
@@ -124,7 +129,8 @@ export class Host {
   private async giveUp(): Promise<void> {
     const there = this.joined.size === this.options.worldSize ? this.listening : this.joined;
     const missing = this.ranks().filter(rank => !there.has(rank));
-    const message = `Of ${this.options.worldSize} ranks, ${missing.length === 1 ? 'rank' : 'ranks'} ${missing.join(', ')} did not come to the rendezvous within ${this.options.timeoutMs} ms.${this.options.security === undefined ? '' : ' (Without the run token of rank 0 they cannot.)'}`;
+    const reasons = missing.slice(0, 8).flatMap(rank => this.refused.get(rank) ?? []);
+    const message = `Of ${this.options.worldSize} ranks, ${missing.length === 1 ? 'rank' : 'ranks'} ${missing.join(', ')} did not come to the rendezvous within ${this.options.timeoutMs} ms.${this.options.security === undefined ? '' : ' (Without the run token of rank 0 they cannot.)'}${reasons.map(words => ` Refused: ${words}`).join('')}`;
     await this.tellAll({ kind: 'refuse', code: 'ERR_RENDEZVOUS_TIMEOUT', message });
   }
 

@@ -1,5 +1,5 @@
 import { Dealer } from 'zeromq';
-import { type ErrorCode, GradringError } from '../errors';
+import { type ErrorCode, GradringError, serializeError } from '../errors';
 import { curveClient } from '../transport/curve';
 import { closed, opened } from '../transport/open-sockets';
 import { PROTOCOL_VERSION } from '../wire/frame';
@@ -89,7 +89,14 @@ async function join(
     if (roster.kind !== 'roster') throw unexpected(roster);
     const { hostIds, publicKeys } = roster;
     if (hostIds.length !== worldSize || publicKeys.length !== worldSize) throw unexpected(roster);
-    await send({ kind: 'listening', rank, endpoint: await listen(roster) });
+    const listening = await listen(roster).catch(async (error: unknown) => {
+      // Or all would wait for this rank. The answer shows that rank 0, which may be this one, has told them.
+      const { code, message } = serializeError(error, 'ERR_ADDRESS_IN_USE');
+      await send({ kind: 'refuse', code, message: `Rank ${rank} cannot listen: ${message}` });
+      await receive().catch(() => undefined);
+      throw error;
+    });
+    await send({ kind: 'listening', rank, endpoint: listening });
     const start = await receive();
     if (start.kind !== 'start' || start.endpoints.length !== worldSize) throw unexpected(start);
     return { ringId: start.ringId, publicKeys, endpoints: start.endpoints };

@@ -407,6 +407,7 @@ export class RingOptimizer extends tf.Optimizer {
       throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: unexpected });
     }
     const step = {
+      step: this.total.steps,
       density: this.densityNow(),
       momentumFactor: this.takenOver?.momentum ?? 0,
       sumOfSquares: 0,

@@ -43,6 +43,7 @@ const PROBE_AGAIN_MS = 50;
 export class Link {
   private readonly unsettled = new Set<(error: GradringError) => void>();
   private sending: Promise<void> = Promise.resolve();
+  private interruptions = 0;
   private closed = false;
   /** Whether the peer has said anything yet. */
   private heard = false;
@@ -98,9 +99,15 @@ export class Link {
    * not be written to again, for large ones are not copied.
    */
   send(parts: Uint8Array[]): Promise<void> {
-    const sent = this.sending.then(() => this.settle(this.socket.send(parts.flatMap(split))));
-    this.sending = sent.catch(() => undefined); // one send at a time: a second one would be refused as EBUSY
-    return sent;
+    if (this.closed) return Promise.reject(new GradringError('ERR_CLOSED', 'The link was closed.'));
+    const { interruptions } = this;
+    const sent = this.sending.then(() => {
+      if (interruptions !== this.interruptions) return; // who waited for this one has been told
+      return this.socket.send(parts.flatMap(split));
+    });
+    // One send at a time: a second one would be refused as EBUSY. One that was interrupted is still ZeroMQ's.
+    this.sending = sent.catch(() => undefined);
+    return this.settle(sent);
   }
 
   /**
@@ -119,9 +126,10 @@ export class Link {
 
   /**
    * Fails the sends that wait. The queue is longer than what collectives keep in flight, so a send that waits has nobody to
-   * send to, and would wait for ever.
+   * send to, or who does not read. What is sent after this goes when ZeroMQ has taken the one that it was offered.
    */
   interrupt(error: GradringError): void {
+    this.interruptions += 1;
     for (const reject of this.unsettled) reject(error);
     this.unsettled.clear();
   }

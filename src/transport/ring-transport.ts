@@ -1,39 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deserializeError, GradringError, serializeError } from '../errors';
-import {
-  type DataHeader,
-  decodeHeader,
-  encodeHeader,
-  FrameKind,
-  type Header,
-  type RingIdentity,
-  protocolError,
-} from '../wire/frame';
+import { type DataHeader, decodeHeader, encodeHeader, FrameKind, type Header, protocolError } from '../wire/frame';
+import { deferred } from './deferred';
+import { FailureAgreement } from './failure-agreement';
 import { Inbox } from './inbox';
 import type { Link, Message } from './link';
 import type { Timeline } from '../timeline/timeline';
 import { ReceivedFrame } from './received-frame';
-import type { Slots } from './slots';
+import { neighbourOf, peerLost, type RingPlace } from './ring-place';
+import { RollCall } from './roll-call';
 import {
   type DataFrame,
   frameArguments,
   opposite,
+  type RankState,
   type SendOptions,
   type Side,
   type TrafficCount,
   type Transport,
 } from './transport';
-
-/** This rank's place, and how to name its neighbours in errors. */
-export interface RingPlace extends RingIdentity {
-  readonly rank: number;
-  /** Host and endpoint of each rank, for the words of errors. */
-  readonly addresses: readonly string[];
-  /** Whether all ranks are on this host. */
-  readonly isLocal: boolean;
-  /** The files that large bodies go by: to the right, and from the left. */
-  readonly slots?: { readonly left: Slots | undefined; readonly right: Slots | undefined };
-}
 
 const SIDES = ['left', 'right'] as const;
 
@@ -50,11 +35,16 @@ const FAREWELL_MS = 60_000;
 
 /**
  * The two links of a rank, as a ring: frames go either way. The first failure, here or anywhere, ends the ring for good:
- * every waiting and later call throws it.
+ * every waiting and later call throws what the ranks agree on.
  */
 export class RingTransport implements Transport {
   private readonly inboxes = { left: new Inbox(), right: new Inbox() };
+  /** What calls throw: set when the ranks have agreed on it, or when this one has left. */
   private failure: GradringError | undefined;
+  private readonly agreement: FailureAgreement;
+  /** Resolved with {@link failure}. */
+  private readonly ended = deferred<GradringError>();
+  private readonly rollCall: RollCall;
   /** Sides from which a goodbye came. By side, for in a ring of two both neighbours are one rank over two links. */
   private readonly departed = new Set<Side>();
   private readonly greeted = { left: deferred(), right: deferred() };
@@ -70,7 +60,15 @@ export class RingTransport implements Transport {
     /** Called once, with the error that ended the ring. */
     private readonly onFailure: (error: GradringError) => void,
     readonly timeline?: Timeline,
-  ) {}
+  ) {
+    this.agreement = new FailureAgreement({
+      rank: place.rank,
+      neighbourOf: (rank, side) => neighbourOf(place, rank, side),
+      tell: (side, origin, error) => void this.tell(side, { kind: FrameKind.Abort, origin, error }),
+      onAgreed: error => this.end(error),
+    });
+    this.rollCall = new RollCall(place, (side, status) => this.tell(side, status));
+  }
 
   get rank(): number {
     return this.place.rank;
@@ -89,7 +87,7 @@ export class RingTransport implements Transport {
   }
 
   get failed(): boolean {
-    return this.failure !== undefined;
+    return this.failure !== undefined || this.agreement.begun;
   }
 
   /** Greets both neighbours and awaits their greetings. */
@@ -104,7 +102,7 @@ export class RingTransport implements Transport {
   }
 
   send(side: Side, header: DataHeader, body: Uint8Array, { bulk = false }: SendOptions = {}): Promise<void> {
-    const slots = bulk && side === 'right' && this.failure === undefined ? this.place.slots?.right : undefined;
+    const slots = bulk && side === 'right' && !this.failed ? this.place.slots?.right : undefined;
     const place = slots?.fill(body);
     if (place === undefined) return this.sendParts(side, [this.encode(header), body]);
     this.bytesSent += body.length;
@@ -116,32 +114,39 @@ export class RingTransport implements Transport {
   }
 
   receive(side: Side): Promise<DataFrame> {
-    if (this.failure === undefined && this.inboxes[side].isEmpty && this.departed.has(side)) this.failDeparted(side);
-    return this.failure === undefined ? this.inboxes[side].next() : Promise.reject(this.failure);
+    if (!this.failed && this.inboxes[side].isEmpty && this.departed.has(side)) void this.failDeparted(side);
+    if (this.failed) return this.ended.promise.then(failure => Promise.reject(failure));
+    return this.inboxes[side].next();
   }
 
-  fail(error: GradringError): void {
-    if (this.failure !== undefined) return;
-    this.failure = error;
-    for (const side of SIDES) {
-      this.inboxes[side].fail(error);
-      this.greeted[side].reject(error);
+  fail(error: GradringError): Promise<GradringError> {
+    if (!this.failed) {
+      this.right.interrupt(error); // behind a send that waits nothing could be told
+      this.agreement.find(serializeError(error, 'ERR_COMM_THREAD'));
     }
-    this.right.interrupt(error);
-    const abort = this.encode({
-      kind: FrameKind.Abort,
-      origin: this.rank,
-      error: serializeError(error, 'ERR_COMM_THREAD'),
-    });
-    for (const link of [this.left, this.right]) link.send([abort]).catch(() => undefined);
-    this.onFailure(error);
+    return this.ended.promise;
+  }
+
+  attend(describe: () => RankState, onAsked: () => void): void {
+    this.rollCall.attend(describe, onAsked);
+  }
+
+  ask(what: 'answers' | 'report'): void {
+    this.rollCall.ask(what);
+  }
+
+  answers(since: number): ReadonlyMap<number, RankState> {
+    return this.rollCall.answers(since);
   }
 
   async close(): Promise<void> {
     let timeoutMs = 2 * LAST_WORDS_MS;
+    this.rollCall.close();
+    if (this.agreement.begun) await this.ended.promise;
     if (this.failure === undefined) {
       const error = new GradringError('ERR_CLOSED', 'The communicator was closed.');
       this.failure = error;
+      this.ended.resolve(error);
       const goodbye = this.encode({ kind: FrameKind.Goodbye, origin: this.rank });
       for (const side of SIDES) {
         this.inboxes[side].fail(error);
@@ -166,17 +171,34 @@ export class RingTransport implements Transport {
     return encodeHeader(this.place, header);
   }
 
+  /** The ranks have agreed on what all of them raise. */
+  private end(error: GradringError): void {
+    if (this.failure !== undefined) return; // it has left
+    this.failure = error;
+    this.rollCall.close();
+    this.ended.resolve(error);
+    for (const side of SIDES) {
+      this.inboxes[side].fail(error);
+      this.greeted[side].reject(error);
+    }
+    this.onFailure(error);
+  }
+
+  /** Sends what is no part of a collective, if that can be done. */
+  private async tell(side: Side, header: Header): Promise<void> {
+    await this[side].send([this.encode(header)]).catch(() => undefined);
+  }
+
   private async sendParts(side: Side, parts: Uint8Array[]): Promise<void> {
-    if (this.failure === undefined && this.departed.has(side)) this.failDeparted(side);
-    if (this.failure !== undefined) throw this.failure;
+    if (!this.failed && this.departed.has(side)) void this.failDeparted(side);
+    if (this.failed) throw await this.ended.promise;
     for (const part of parts) this.bytesSent += part.length;
     try {
       await this[side].send(parts);
     } catch {
       // The link fails before the reason is known, which the neighbour may still tell.
-      if (this.failure === undefined) await sleep(LAST_WORDS_MS);
-      this.fail(this.lost(side, IS_GONE));
-      throw this.failure!;
+      if (!this.failed) await sleep(LAST_WORDS_MS);
+      throw await this.fail(peerLost(this.place, side, IS_GONE));
     }
   }
 
@@ -186,9 +208,9 @@ export class RingTransport implements Transport {
       onLost: () => {
         this.finished[side].resolve();
         if (this.departed.has(side)) return;
+        this.agreement.lose(side);
         setTimeout(() => {
-          if (this.departed.has(side)) return;
-          this.fail(this.lost(side, IS_GONE));
+          if (!this.departed.has(side)) void this.fail(peerLost(this.place, side, IS_GONE));
         }, LAST_WORDS_MS);
       },
     });
@@ -200,9 +222,9 @@ export class RingTransport implements Transport {
     try {
       this.take(side, message);
     } catch (error) {
-      const rank = this.neighbour(side);
+      const rank = neighbourOf(this.place, this.rank, side);
       const words = `Rank ${rank} (${this.place.addresses[rank]}) broke the protocol: ${(error as Error).message}`;
-      this.fail(new GradringError('ERR_PROTOCOL', words, { rank }, { cause: error }));
+      void this.fail(new GradringError('ERR_PROTOCOL', words, { rank }, { cause: error }));
     }
     await this.inboxes[side].room();
   }
@@ -213,59 +235,38 @@ export class RingTransport implements Transport {
     if (message.length > 2) throw protocolError(`comes in ${message.length} parts`);
     switch (header.kind) {
       case FrameKind.Hello:
-        if (header.origin !== this.neighbour(side)) throw protocolError(`greets as rank ${header.origin}`);
+        if (header.origin !== neighbourOf(this.place, this.rank, side))
+          throw protocolError(`greets as rank ${header.origin}`);
         this.greeted[side].resolve();
         return;
       case FrameKind.Goodbye:
         this.finished[side].resolve();
         this[side].send([this.encode({ kind: FrameKind.Seen, origin: this.rank })]).catch(() => undefined);
         this.departed.add(side);
-        if (this.inboxes[side].isAwaited) this.failDeparted(side);
+        this.agreement.lose(side);
+        if (this.inboxes[side].isAwaited) void this.failDeparted(side);
         return;
       case FrameKind.Seen:
         this.finished[side].resolve();
         return;
       case FrameKind.Abort:
         this.finished[side].resolve();
-        this.fail(deserializeError(header.error));
+        if (!this.failed) this.right.interrupt(deserializeError(header.error));
+        if (this.agreement.begun || !this.failed) this.agreement.hear(side, header.origin, header.error);
+        return;
+      case FrameKind.Status:
+        if (!this.failed) this.rollCall.hear(side, header);
         return;
       case FrameKind.Data: {
         const frame = new ReceivedFrame(header, message, side === 'left' ? this.place.slots?.left : undefined);
         if (header.inSlot) this.bytesReceived += frame.bodyBytes;
-        if (this.failure === undefined) this.inboxes[side].put(frame);
+        if (!this.failed) this.inboxes[side].put(frame);
         this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
       }
     }
   }
 
-  private failDeparted(side: Side): void {
-    this.fail(this.lost(side, 'has left the ring'));
+  private failDeparted(side: Side): Promise<GradringError> {
+    return this.fail(peerLost(this.place, side, 'has left the ring'));
   }
-
-  private lost(side: Side, how: string): GradringError {
-    const rank = this.neighbour(side);
-    return new GradringError('ERR_PEER_LOST', `Rank ${rank} (${this.place.addresses[rank]}) ${how}.`, { rank });
-  }
-
-  private neighbour(side: Side): number {
-    const { rank, worldSize } = this.place;
-    return (rank + (side === 'right' ? 1 : worldSize - 1)) % worldSize;
-  }
-}
-
-interface Deferred {
-  readonly promise: Promise<void>;
-  readonly resolve: () => void;
-  readonly reject: (error: GradringError) => void;
-}
-
-function deferred(): Deferred {
-  let resolve!: () => void;
-  let reject!: (error: GradringError) => void;
-  const promise = new Promise<void>((yes, no) => {
-    resolve = yes;
-    reject = no;
-  });
-  promise.catch(() => undefined); // a ring that fails while it opens fails where `open` awaits it
-  return { promise, resolve, reject };
 }

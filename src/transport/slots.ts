@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync, symlinkSync, unlinkSync, writeSync } from 'node:fs';
 import { protocolError } from '../wire/frame';
 
 /** The largest body that a slot takes. */
@@ -24,18 +24,24 @@ export class Slots {
 
   private constructor(private readonly file: number) {}
 
-  /** Makes the file, all of it. Undefined where it cannot be had, as in a container whose /dev/shm is full: all goes by the socket then. */
+  /**
+   * Makes the file, all of it. Undefined where it cannot be had, as in a container whose /dev/shm is full: all goes by the socket then.
+   *
+   * The file itself has no name, or it would stay when this process is killed before the other end has opened it. What is made at the path
+   * is a link to where the other end finds it while this process runs.
+   */
   static create(path: string | undefined): Slots | undefined {
     return attempt(path, path => {
       const slots = new Slots(openSync(path, 'wx+', 0o600));
       try {
+        unlinkSync(path);
         const zeros = Buffer.alloc(SLOT_BYTES);
         for (let i = 0; i < SLOT_COUNT; i++) writeSync(slots.file, zeros, 0, SLOT_BYTES, i * SLOT_BYTES);
         writeSync(slots.file, zeros, 0, SLOT_COUNT, STATES_AT);
+        symlinkSync(`/proc/${process.pid}/fd/${slots.file}`, path);
         return slots;
       } catch (error) {
         slots.close();
-        rmSync(path); // or the other end would take it for whole
         throw error;
       }
     });

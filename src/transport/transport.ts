@@ -1,7 +1,7 @@
 import { GradringError } from '../errors';
 import type { Timeline } from '../timeline/timeline';
 import type { SpanArguments } from '../timeline/trace-event';
-import type { DataHeader } from '../wire/frame';
+import type { CallFingerprint, DataHeader } from '../wire/frame';
 import type { Message } from './link';
 
 /** A received data frame. */
@@ -33,6 +33,19 @@ export interface TrafficCount {
 /** One of a rank's two neighbours. In a ring of two they are the same rank, over two links. */
 export type Side = 'left' | 'right';
 
+/** What a rank is doing. */
+export interface RankState {
+  /** The collective under way, or the last. Its operation is `None` if there was none yet. */
+  readonly call: CallFingerprint;
+  /** Its number. */
+  readonly sequence: number;
+  readonly isCalling: boolean;
+  /** For how long it has been under way, or over, in ms. */
+  readonly sinceMs: number;
+  /** The optimizer's step, if it is of one. */
+  readonly step: number | undefined;
+}
+
 /** What the collectives need of the network: frames to and from both neighbours. Each link keeps its order. */
 export interface Transport {
   readonly rank: number;
@@ -53,8 +66,18 @@ export interface Transport {
   forward(side: Side, frame: DataFrame): Promise<void>;
   /** The next data frame from that neighbour. One call at a time a side. */
   receive(side: Side): Promise<DataFrame>;
-  /** Ends the ring with an error, and tells the neighbours, who tell theirs. */
-  fail(error: GradringError): void;
+  /** Ends the ring with an error, which all ranks are told of. Settles with what all of them raise: another's finding, perhaps. */
+  fail(error: GradringError): Promise<GradringError>;
+  /**
+   * From now on other ranks can learn what this one is doing.
+   *
+   * @param onAsked Called when one of them wants the user to be told who is missing.
+   */
+  attend(describe: () => RankState, onAsked: () => void): void;
+  /** Asks all ranks what they are doing; with `report` it tells them to let the user know. */
+  ask(what: 'answers' | 'report'): void;
+  /** What other ranks have said of themselves since then (as `performance.now()` has it). */
+  answers(since: number): ReadonlyMap<number, RankState>;
   /**
    * Leaves the ring: says goodbye, unless it has failed, and closes the links when the neighbours have taken all that was sent
    * to them, or are gone.
@@ -84,8 +107,20 @@ export class SoloTransport implements Transport {
     return Promise.reject(alone());
   }
 
-  fail(): void {
-    // Nobody to tell.
+  fail(error: GradringError): Promise<GradringError> {
+    return Promise.resolve(error);
+  }
+
+  attend(): void {
+    // Nobody will ask.
+  }
+
+  ask(): void {
+    // Nobody would answer.
+  }
+
+  answers(): ReadonlyMap<number, RankState> {
+    return new Map();
   }
 
   async close(): Promise<void> {

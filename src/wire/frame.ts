@@ -5,11 +5,12 @@ import { Frame as FrameTable } from './generated/frame';
 import { FrameHeader } from './generated/frame-header';
 import { FrameKind } from './generated/frame-kind';
 import { Operation } from './generated/operation';
+import { createRankStatus, type RankStatus, readRankStatus } from './rank-status';
 
 export { FrameKind, Operation };
 
 /** Counted up with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 3;
+export const PROTOCOL_VERSION = 4;
 
 /** The wire's numbers of the element types: the position in this list. */
 export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;
@@ -45,10 +46,20 @@ export interface DataHeader extends CallFingerprint {
   readonly inSlot?: boolean;
 }
 
+/** A {@link FrameKind.Status} frame: what its origin is doing. Its operation is `None` if that has not called any collective yet. */
+export interface StatusHeader extends CallFingerprint, RankStatus {
+  readonly kind: FrameKind.Status;
+  readonly origin: number;
+  /** Number of the collective. */
+  readonly sequence: number;
+}
+
 /** Any frame's first part, decoded and checked. */
 export type Header =
   | DataHeader
+  | StatusHeader
   | { readonly kind: FrameKind.Hello | FrameKind.Goodbye | FrameKind.Seen; readonly origin: number }
+  /** The origin is the rank that found something wrong, not one that passes it on. */
   | { readonly kind: FrameKind.Abort; readonly origin: number; readonly error: SerializedError };
 
 /** Who sends: written into every frame, and demanded of every frame that comes. */
@@ -63,28 +74,30 @@ export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
   const builder = new flatbuffers.Builder(128);
   const text = header.kind === FrameKind.Abort ? builder.createString(JSON.stringify(header.error)) : 0;
   const data = header.kind === FrameKind.Data ? header : undefined;
+  const call = header.kind === FrameKind.Status ? header : data;
   FrameTable.startFrame(builder);
   FrameTable.addHeader(
     builder,
     FrameHeader.createFrameHeader(
       builder,
       ring.ringId,
-      BigInt(data?.sequence ?? 0),
-      BigInt(data?.elementCount ?? 0),
-      data?.parameter ?? 0,
+      BigInt(call?.sequence ?? 0),
+      BigInt(call?.elementCount ?? 0),
+      call?.parameter ?? 0,
       ring.generation,
       data?.part ?? 0,
       data?.checksum ?? 0,
       header.origin,
       PROTOCOL_VERSION,
       header.kind,
-      data?.operation ?? Operation.None,
-      ELEMENT_TYPES.indexOf(data?.elementType ?? 'none'),
-      REDUCTIONS.indexOf(data?.reduction ?? 'none'),
+      call?.operation ?? Operation.None,
+      ELEMENT_TYPES.indexOf(call?.elementType ?? 'none'),
+      REDUCTIONS.indexOf(call?.reduction ?? 'none'),
       data?.inSlot === true ? 1 : 0,
     ),
   );
   if (text !== 0) FrameTable.addText(builder, text);
+  if (header.kind === FrameKind.Status) FrameTable.addStatus(builder, createRankStatus(builder, header));
   FrameTable.finishFrameBuffer(builder, FrameTable.endFrame(builder));
   return builder.asUint8Array();
 }
@@ -120,32 +133,31 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
     case FrameKind.Abort:
       return { kind, origin, error: decodeError(checked('abort text', () => frame.text())) };
     case FrameKind.Data: {
-      const elementType = ELEMENT_TYPES[header.elementType()];
-      const reduction = REDUCTIONS[header.reduction()];
-      if (elementType === undefined || reduction === undefined || Operation[header.operation()] === undefined) {
-        throw protocolError('names an operation, element type or reduction that does not exist');
-      }
-      const sequence = Number(header.sequence());
-      const elementCount = Number(header.elementCount());
-      if (!Number.isSafeInteger(sequence) || !Number.isSafeInteger(elementCount))
-        throw protocolError('counts past 2^53');
-      return {
-        kind,
-        origin,
-        sequence,
-        part: header.part(),
-        operation: header.operation(),
-        elementType,
-        reduction,
-        elementCount,
-        parameter: header.parameter(),
-        checksum: header.checksum(),
-        inSlot: header.inSlot() === 1,
-      };
+      const call = readCall(header);
+      return { kind, origin, ...call, part: header.part(), checksum: header.checksum(), inSlot: header.inSlot() === 1 };
     }
+    case FrameKind.Status:
+      return {
+        ...{ kind, origin, ...readCall(header) },
+        ...checked('status', () => readRankStatus(frame, bytes.length)),
+      };
     default:
       throw protocolError(`is of unknown kind ${String(kind)}`);
   }
+}
+
+/** The call that a header is about. */
+function readCall(header: FrameHeader): CallFingerprint & { sequence: number } {
+  const operation = header.operation();
+  const elementType = ELEMENT_TYPES[header.elementType()];
+  const reduction = REDUCTIONS[header.reduction()];
+  if (elementType === undefined || reduction === undefined || Operation[operation] === undefined) {
+    throw protocolError('names an operation, element type or reduction that does not exist');
+  }
+  const sequence = Number(header.sequence());
+  const elementCount = Number(header.elementCount());
+  if (!Number.isSafeInteger(sequence) || !Number.isSafeInteger(elementCount)) throw protocolError('counts past 2^53');
+  return { sequence, operation, elementType, reduction, elementCount, parameter: header.parameter() };
 }
 
 /** The checksum of a body, as {@link DataHeader.checksum} holds it. Never 0, which stands for "none". */
@@ -224,6 +236,7 @@ function areDetails(details: unknown): details is ErrorDetails {
   if (typeof details !== 'object' || details === null || Array.isArray(details)) return false;
   const types: Record<keyof ErrorDetails, string> = {
     rank: 'number',
+    address: 'string',
     operation: 'string',
     step: 'number',
     variable: 'string',

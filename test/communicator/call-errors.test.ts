@@ -119,6 +119,7 @@ describe('ranks that call different things', () => {
       const errors = await Promise.all(ring.map(rank => failureOf(rank.rank === odd ? other(rank) : usual(rank))));
       for (const error of errors) {
         expect(error.code).toBe('ERR_COLLECTIVE_MISMATCH');
+        expect(error.rank).toBe(errors[0]!.rank);
         expect(error.message).toContain(usualWords);
         expect(error.message).toContain(otherWords);
         expect(error.message).toMatch(/rank \d called .* as its collective 0, rank \d called/);
@@ -132,7 +133,7 @@ describe('a rank that does not come', () => {
     const ring = await ringOf(3, { timeoutMs: 300 });
     const present = ring.slice(0, 2);
     for (const error of await Promise.all(present.map(rank => failureOf(call(rank))))) {
-      expect(error).toMatchObject({ code: 'ERR_TIMEOUT', message: matching(/300 ms/) });
+      expect(error).toMatchObject({ code: 'ERR_TIMEOUT', rank: 2, message: matching(/300 ms.*rank 2 has not called/) });
       expect(error.details.operation).toContain(name);
     }
     // What the late rank calls may begin before it has heard of the failure, but it ends alike.

@@ -30,6 +30,7 @@ describe('what a rank is told', () => {
     [{ GRADRING_TIMEOUT_MS: 'soon' }, /GRADRING_TIMEOUT_MS is 'soon'/],
     [{ GRADRING_CONNECT_TIMEOUT_MS: '-5' }, /GRADRING_CONNECT_TIMEOUT_MS is '-5'/],
     [{ GRADRING_HEARTBEAT_TIMEOUT_MS: '1e99' }, /GRADRING_HEARTBEAT_TIMEOUT_MS is '1e99'/],
+    [{ GRADRING_STALL_MS: '-1' }, /GRADRING_STALL_MS is '-1'.*from 0 to/],
     [{ GRADRING_TRANSPORT: 'pigeon' }, /GRADRING_TRANSPORT is 'pigeon'/],
     [{ GRADRING_ENCRYPTION: 'yes' }, /GRADRING_ENCRYPTION is 'yes'.*auto, on, off/],
     [{ RANK: '0', WORLD_SIZE: '2', GRADRING_RUN_TOKEN: 'secret' }, /^GRADRING_RUN_TOKEN is no run token(?!.*secret)/],
@@ -52,6 +53,7 @@ describe('what a rank is told', () => {
     [{ timeoutMs: 1.5 }, /timeoutMs is '1.5'/],
     [{ connectTimeoutMs: Infinity }, /connectTimeoutMs is 'Infinity'/],
     [{ heartbeatTimeoutMs: -1 }, /heartbeatTimeoutMs is '-1'/],
+    [{ stallMs: 0.5 }, /stallMs is '0.5'/],
     [{ timeoutMs: '5' as never }, /timeoutMs is '5'/],
     [{ timeoutMs: 2 ** 31 }, /timeoutMs is '2147483648'/],
     [{ transport: 'pigeon' as never }, /transport is 'pigeon'.*auto, tcp, ipc/],
@@ -69,7 +71,8 @@ describe('what a rank is told', () => {
       ...{ rank: 2, worldSize: 4, localRank: 2, timeoutMs: 9, transport: 'auto' },
     });
     expect(resolveConnectOptions({}, env)).toMatchObject({ rank: 1, localRank: 1, timeoutMs: 7 });
-    expect(resolveConnectOptions({}, {})).toMatchObject({ rank: 0, worldSize: 1, timeoutMs: 300_000 });
+    expect(resolveConnectOptions({}, {})).toMatchObject({ rank: 0, worldSize: 1, timeoutMs: 300_000, stallMs: 30_000 });
+    expect(resolveConnectOptions({ stallMs: 0 }, { GRADRING_STALL_MS: '5' })).toMatchObject({ stallMs: 0 });
     const timelines = [{ GRADRING_TIMELINE: 'a' }, { GRADRING_TIMELINE: '' }, {}].map(
       variables => resolveConnectOptions({}, variables).timeline,
     );
@@ -140,6 +143,21 @@ describe('the rendezvous', () => {
       expect(error).toMatchObject({
         code: 'ERR_RENDEZVOUS_TIMEOUT',
         message: expect.stringMatching(/Of 5 ranks, ranks 2, 4 did not come .* 1000 ms/) as string,
+      });
+    }
+  });
+
+  test('tells every rank why the one that they miss was refused', async () => {
+    const masterPort = await freePort();
+    const joining = joinAll(3, masterPort, [0, 1], { connectTimeoutMs: 6_000 }).map(failureOf);
+    const other = await failureOf(Communicator.connect({ rank: 2, worldSize: 4, masterPort, connectTimeoutMs: 6_000 }));
+    expect(other).toMatchObject({ code: 'ERR_RENDEZVOUS_REFUSED' });
+    for (const error of await Promise.all(joining)) {
+      expect(error).toMatchObject({
+        code: 'ERR_RENDEZVOUS_TIMEOUT',
+        message: expect.stringMatching(
+          /rank 2 did not come .*Refused: Rank 2 has WORLD_SIZE 4, rank 0 has 3/,
+        ) as string,
       });
     }
   });

@@ -6,6 +6,7 @@ const {
   Operation,
   REDUCTIONS,
 } = require('../../dist/wire/frame');
+const { ASKS } = require('../../dist/wire/rank-status');
 const { isCount } = require('./payload-checker');
 const { demand, refusalOf } = require('./refusal');
 
@@ -23,6 +24,11 @@ const HEADERS = [
       message: 'Rank 3 is gone – for good.',
       details: { rank: 3, operation: 'barrier()' },
     },
+  },
+  {
+    ...{ kind: FrameKind.Status, origin: 3, sequence: 2 ** 40, parameter: 0xcafebabe, elementCount: 25_557_032 },
+    ...{ operation: Operation.Exchange, elementType: 'float32', reduction: 'mean' },
+    ...{ isCalling: true, sinceMs: 2 ** 40, step: 12_345, round: 7, asks: 'report' },
   },
   ...[FrameKind.Hello, FrameKind.Goodbye, FrameKind.Seen].map(kind => ({ kind, origin: 3 })),
 ];
@@ -46,13 +52,15 @@ const frameTarget = {
 function demandSane(header) {
   demand(isCount(header.origin, RING.worldSize - 1), 'The origin is no rank.');
   if (header.kind === FrameKind.Data) {
-    demand(isCount(header.sequence, Number.MAX_SAFE_INTEGER), 'The sequence number is none.');
-    demand(isCount(header.elementCount, Number.MAX_SAFE_INTEGER), 'The element count is none.');
-    for (const word of [header.part, header.checksum, header.parameter])
-      demand(isCount(word, 0xffffffff), 'A word is none.');
-    demand(typeof Operation[header.operation] === 'string', 'The operation does not exist.');
-    demand(ELEMENT_TYPES.includes(header.elementType), 'The element type does not exist.');
-    demand(REDUCTIONS.includes(header.reduction), 'The reduction does not exist.');
+    demandSaneCall(header);
+    for (const word of [header.part, header.checksum]) demand(isCount(word, 0xffffffff), 'A word is none.');
+  } else if (header.kind === FrameKind.Status) {
+    demandSaneCall(header);
+    const { isCalling, sinceMs, step, round, asks } = header;
+    demand(typeof isCalling === 'boolean' && isCount(round, 0xffffffff), 'The status is none.');
+    demand(isCount(sinceMs, Number.MAX_SAFE_INTEGER), 'The time is none.');
+    demand(step === undefined || isCount(step, Number.MAX_SAFE_INTEGER), 'The step is none.');
+    demand(ASKS.includes(asks), 'The question does not exist.');
   } else if (header.kind === FrameKind.Abort) {
     const { code, message, details } = header.error;
     demand(typeof code === 'string' && typeof message === 'string', 'The words are none.');
@@ -60,6 +68,15 @@ function demandSane(header) {
   } else {
     demand([FrameKind.Hello, FrameKind.Goodbye, FrameKind.Seen].includes(header.kind), 'The kind does not exist.');
   }
+}
+
+function demandSaneCall(header) {
+  demand(isCount(header.sequence, Number.MAX_SAFE_INTEGER), 'The sequence number is none.');
+  demand(isCount(header.elementCount, Number.MAX_SAFE_INTEGER), 'The element count is none.');
+  demand(isCount(header.parameter, 0xffffffff), 'The parameter is none.');
+  demand(typeof Operation[header.operation] === 'string', 'The operation does not exist.');
+  demand(ELEMENT_TYPES.includes(header.elementType), 'The element type does not exist.');
+  demand(REDUCTIONS.includes(header.reduction), 'The reduction does not exist.');
 }
 
 module.exports = { frameTarget };

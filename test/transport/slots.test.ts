@@ -55,6 +55,18 @@ test('when all slots are taken nothing is filled in, and the lowest that is empt
   expect(kept.equals(body(10, 3))).toBe(true);
 });
 
+test('of a process that is killed before the other end has opened the file nothing of it is left', () => {
+  const file = path.join(folder, `slots-${files++}`);
+  const slots = JSON.stringify(path.join(__dirname, '../../dist/transport/slots.js'));
+  const source = `
+    const made = require(${slots}).Slots.create(${JSON.stringify(file)});
+    console.log(made !== undefined && require('node:fs').statSync(${JSON.stringify(file)}).size > 0);
+    process.kill(process.pid, 'SIGKILL');`;
+  expect(spawnSync(process.execPath, ['-e', source], { encoding: 'utf8' }).stdout).toBe('true\n');
+  expect(existsSync(file)).toBe(false); // what is there leads nowhere
+  expect(Slots.open(file)).toBeUndefined();
+});
+
 test('a body larger than a slot is not for it', () => {
   expect(bothEnds().sender.fill(Buffer.alloc(SLOT_BYTES + 1))).toBeUndefined();
 });

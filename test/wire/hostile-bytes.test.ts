@@ -41,7 +41,18 @@ const ABORT: Header = {
   ...{ kind: FrameKind.Abort, origin: 1 },
   error: { code: 'ERR_PEER_LOST', message: 'Rank 3 is gone – for good.', details: { rank: 3, operation: 'barrier()' } },
 };
-const HEADERS: Header[] = [DATA, ABORT, { kind: FrameKind.Hello, origin: 0 }, { kind: FrameKind.Goodbye, origin: 3 }];
+const STATUS: Header = {
+  ...{ kind: FrameKind.Status, origin: 3, sequence: 2 ** 40, parameter: 0xcafebabe, elementCount: 25_557_032 },
+  ...{ operation: Operation.Exchange, elementType: 'float32', reduction: 'mean' },
+  ...{ isCalling: true, sinceMs: 2 ** 40, step: 0, round: 7, asks: 'report' },
+};
+const HEADERS: Header[] = [
+  DATA,
+  ABORT,
+  STATUS,
+  { kind: FrameKind.Hello, origin: 0 },
+  { kind: FrameKind.Goodbye, origin: 3 },
+];
 
 /** Sparse ones with and without a choice of codes, one of which nothing and one of which all travels. */
 const TENSORS = [
@@ -172,11 +183,13 @@ describe('frame headers', () => {
       bytes => decodeHeader(RING, bytes),
       result => {
         demand(isCount(result.origin, RING.worldSize - 1), 'origin');
-        if (result.kind === FrameKind.Data) {
+        if (result.kind === FrameKind.Data || result.kind === FrameKind.Status) {
           demand(isCount(result.sequence, Number.MAX_SAFE_INTEGER), 'sequence');
           demand(isCount(result.elementCount, Number.MAX_SAFE_INTEGER), 'elementCount');
-          for (const word of [result.part, result.checksum, result.parameter])
-            demand(isCount(word, 0xffffffff), 'word');
+          const words =
+            result.kind === FrameKind.Data ? [result.part, result.checksum] : [result.round, result.step ?? 0];
+          for (const word of [...words, result.parameter]) demand(isCount(word, Number.MAX_SAFE_INTEGER), 'word');
+          if (result.kind === FrameKind.Status) demand(isCount(result.sinceMs, Number.MAX_SAFE_INTEGER), 'time');
           demand(typeof Operation[result.operation] === 'string', 'operation');
           demand(ELEMENT_TYPES.includes(result.elementType) && REDUCTIONS.includes(result.reduction), 'names');
         } else if (result.kind === FrameKind.Abort) {

@@ -7,5 +7,6 @@ export enum FrameKind {
   Hello = 1,
   Abort = 2,
   Goodbye = 3,
-  Seen = 4
+  Seen = 4,
+  Status = 5
 }

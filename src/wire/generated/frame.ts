@@ -5,6 +5,7 @@
 import * as flatbuffers from 'flatbuffers';
 
 import { FrameHeader } from './frame-header.js';
+import { RankStatus } from './rank-status.js';
 
 
 export class Frame {
@@ -37,8 +38,13 @@ text(optionalEncoding?:any):string|Uint8Array|null {
   return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
 }
 
+status(obj?:RankStatus):RankStatus|null {
+  const offset = this.bb!.__offset(this.bb_pos, 8);
+  return offset ? (obj || new RankStatus()).__init(this.bb_pos + offset, this.bb!) : null;
+}
+
 static startFrame(builder:flatbuffers.Builder) {
-  builder.startObject(2);
+  builder.startObject(3);
 }
 
 static addHeader(builder:flatbuffers.Builder, headerOffset:flatbuffers.Offset) {
@@ -47,6 +53,10 @@ static addHeader(builder:flatbuffers.Builder, headerOffset:flatbuffers.Offset) {
 
 static addText(builder:flatbuffers.Builder, textOffset:flatbuffers.Offset) {
   builder.addFieldOffset(1, textOffset, 0);
+}
+
+static addStatus(builder:flatbuffers.Builder, statusOffset:flatbuffers.Offset) {
+  builder.addFieldStruct(2, statusOffset, 0);
 }
 
 static endFrame(builder:flatbuffers.Builder):flatbuffers.Offset {
@@ -63,10 +73,4 @@ static finishSizePrefixedFrameBuffer(builder:flatbuffers.Builder, offset:flatbuf
   builder.finish(offset, undefined, true);
 }
 
-static createFrame(builder:flatbuffers.Builder, headerOffset:flatbuffers.Offset, textOffset:flatbuffers.Offset):flatbuffers.Offset {
-  Frame.startFrame(builder);
-  Frame.addHeader(builder, headerOffset);
-  Frame.addText(builder, textOffset);
-  return Frame.endFrame(builder);
-}
 }

@@ -1,0 +1,160 @@
+import { GradringError } from '../errors';
+import type { RankState, Transport } from '../transport/transport';
+import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
+import { describeAll, describeNumbered, findAbsent } from './absent-ranks';
+
+/** A collective under way. */
+export interface WatchedCall {
+  readonly fingerprint: CallFingerprint;
+  readonly sequence: number;
+  /** The optimizer's step, if it is of one. */
+  readonly step: number | undefined;
+}
+
+export interface StallOptions {
+  /** Deadline of a collective. */
+  readonly timeoutMs: number;
+  /** A collective that has waited so long is told of on stderr, and then again after twice as long, and so on. 0: never. */
+  readonly stallMs: number;
+}
+
+/** How long the answers to a question are waited for, at most. */
+const ANSWERS_MS = 1_000;
+
+/** How long before the deadline it is asked who is missing, at most. */
+const LAST_QUESTION_MS = 5_000;
+
+/** Answers that came shortly before the question count. */
+const FRESH_MS = 300;
+
+const NO_CALL: CallFingerprint = {
+  ...{ operation: Operation.None, elementType: 'none', reduction: 'none' },
+  ...{ elementCount: 0, parameter: 0 },
+};
+
+/**
+ * Watches over the collective under way: says after a while which ranks it waits for, and what those are doing, and ends it at its deadline. Of all
+ * ranks that wait only the lowest says so.
+ */
+export class StallWatch {
+  private call: WatchedCall = { fingerprint: NO_CALL, sequence: -1, step: undefined };
+  private isCalling = false;
+  /** When it began, or ended. */
+  private changedAt = performance.now();
+  private timer: NodeJS.Timeout | undefined;
+  private reportTimer: NodeJS.Timeout | undefined;
+  /** Relative to the call's beginning, in ms. */
+  private questionAt = Infinity;
+  private pauseMs = Infinity;
+  /** When the last question was asked. */
+  private askedLastAt: number | undefined;
+
+  constructor(
+    private readonly transport: Transport,
+    private readonly options: StallOptions,
+    /** Takes one line. */
+    private readonly say: (line: string) => void,
+  ) {
+    transport.attend(
+      () => this.state(),
+      () => this.onAsked(),
+    );
+  }
+
+  /** A collective begins. */
+  begin(call: WatchedCall): void {
+    this.call = call;
+    this.isCalling = true;
+    this.changedAt = performance.now();
+    this.questionAt = this.pauseMs = this.options.stallMs === 0 ? Infinity : this.options.stallMs;
+    this.askedLastAt = undefined;
+    this.wait();
+  }
+
+  /** It has ended, one way or the other. */
+  end(): void {
+    clearTimeout(this.timer);
+    clearTimeout(this.reportTimer);
+    this.reportTimer = undefined;
+    this.isCalling = false;
+    this.changedAt = performance.now();
+  }
+
+  private get elapsedMs(): number {
+    return performance.now() - this.changedAt;
+  }
+
+  /** When it is last asked who is missing, so that the error at the deadline can tell. */
+  private get lastQuestionAt(): number {
+    const { timeoutMs } = this.options;
+    return this.askedLastAt !== undefined ? Infinity : timeoutMs - Math.min(timeoutMs / 2, LAST_QUESTION_MS);
+  }
+
+  private wait(): void {
+    const next = Math.min(this.questionAt, this.lastQuestionAt, this.options.timeoutMs);
+    this.timer = setTimeout(() => this.onTimer(), Math.max(0, next - this.elapsedMs));
+  }
+
+  private onTimer(): void {
+    const elapsed = Math.ceil(this.elapsedMs) + 1; // timers may come a little early
+    if (elapsed >= this.options.timeoutMs) return void this.transport.fail(this.timeoutError());
+    if (elapsed >= this.questionAt) {
+      this.transport.ask('report');
+      this.onAsked();
+    } else if (elapsed >= this.lastQuestionAt) {
+      this.transport.ask('answers');
+      this.askedLastAt = performance.now();
+    }
+    this.wait();
+  }
+
+  /** All ranks were asked, by this one or another. The others need not ask again so soon. */
+  private onAsked(): void {
+    if (!this.isCalling || this.options.stallMs === 0 || this.reportTimer !== undefined) return;
+    this.pauseMs *= 2;
+    this.questionAt = this.elapsedMs + this.pauseMs;
+    const askedAt = performance.now();
+    this.reportTimer = setTimeout(
+      () => {
+        this.reportTimer = undefined;
+        this.report(askedAt);
+      },
+      Math.min(ANSWERS_MS, this.options.stallMs),
+    );
+  }
+
+  private state(): RankState {
+    const { fingerprint, sequence, step } = this.call;
+    const { isCalling, elapsedMs } = this;
+    return { call: fingerprint, sequence: Math.max(0, sequence), isCalling, sinceMs: elapsedMs, step };
+  }
+
+  private report(askedAt: number): void {
+    const { rank } = this.transport;
+    const { sequence } = this.call;
+    const answers = this.transport.answers(askedAt - FRESH_MS);
+    const waiting = [...answers].filter(([, state]) => state.isCalling && state.sequence === sequence);
+    if (waiting.some(([other]) => other < rank)) return; // which says it
+    const who = waiting.length === 0 ? `rank ${rank} has` : `${waiting.length + 1} ranks have`;
+    const seconds = Math.round(Math.max(this.elapsedMs, ...waiting.map(([, { sinceMs }]) => sinceMs)) / 1000);
+    const why = describeAll(findAbsent(this.transport, sequence, answers));
+    this.say(`gradring: ${who} waited ${seconds} s in ${describeNumbered(this.state())}: ${why}.`);
+  }
+
+  private timeoutError(): GradringError {
+    const { transport, askedLastAt } = this;
+    const state = this.state();
+    const absent =
+      askedLastAt === undefined
+        ? undefined
+        : findAbsent(transport, state.sequence, transport.answers(askedLastAt - FRESH_MS));
+    const why = absent === undefined ? 'it came to ask nobody why, as if it had been stopped' : describeAll(absent);
+    const words = `Rank ${transport.rank} waited ${this.options.timeoutMs} ms in ${describeNumbered(state)}: ${why}.`;
+    const rank = absent?.[0]?.rank;
+    return new GradringError('ERR_TIMEOUT', words, {
+      operation: describeCall(state.call),
+      ...(state.step !== undefined && { step: state.step }),
+      ...(rank !== undefined && { rank }),
+    });
+  }
+}

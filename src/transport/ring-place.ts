@@ -1,0 +1,27 @@
+import { GradringError } from '../errors';
+import type { RingIdentity } from '../wire/frame';
+import type { Slots } from './slots';
+import type { Side } from './transport';
+
+/** This rank's place, and how to name its neighbours in errors. */
+export interface RingPlace extends RingIdentity {
+  readonly rank: number;
+  /** Host and endpoint of each rank, for the words of errors. */
+  readonly addresses: readonly string[];
+  /** Whether all ranks are on this host. */
+  readonly isLocal: boolean;
+  /** The files that large bodies go by: to the right, and from the left. */
+  readonly slots?: { readonly left: Slots | undefined; readonly right: Slots | undefined };
+}
+
+/** Who is beside a rank. */
+export function neighbourOf({ worldSize }: RingIdentity, rank: number, side: Side): number {
+  return (rank + (side === 'right' ? 1 : worldSize - 1)) % worldSize;
+}
+
+/** The error for a neighbour that is not there any more. The words continue "Rank 2 (tcp://…) …". */
+export function peerLost(place: RingPlace, side: Side, how: string): GradringError {
+  const rank = neighbourOf(place, place.rank, side);
+  const address = place.addresses[rank]!;
+  return new GradringError('ERR_PEER_LOST', `Rank ${rank} (${address}) ${how}.`, { rank, address });
+}

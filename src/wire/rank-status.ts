@@ -1,0 +1,39 @@
+import type * as flatbuffers from 'flatbuffers';
+import type { Frame } from './generated/frame';
+import { RankStatus as RankStatusStruct } from './generated/rank-status';
+
+/** What a status asks of who hears it: nothing; that all tell theirs; that somebody then tells the user who is missing, too. */
+export const ASKS = ['nothing', 'answers', 'report'] as const;
+
+/** What a rank is doing, beside which collective that is about: the one under way, or the last. */
+export interface RankStatus {
+  /** Whether it is under way. */
+  readonly isCalling: boolean;
+  /** For how long it has been under way, or over, in ms. */
+  readonly sinceMs: number;
+  /** The optimizer's step, if it is of one. */
+  readonly step: number | undefined;
+  /** Counted up by the rank with every status that it sends. */
+  readonly round: number;
+  readonly asks: (typeof ASKS)[number];
+}
+
+/** To be called between `startFrame` and `endFrame`. */
+export function createRankStatus(builder: flatbuffers.Builder, status: RankStatus): flatbuffers.Offset {
+  const { sinceMs, step, round, isCalling, asks } = status;
+  const [since, stepAfter] = [BigInt(Math.round(sinceMs)), BigInt(step === undefined ? 0 : step + 1)];
+  return RankStatusStruct.createRankStatus(builder, since, stepAfter, round, isCalling ? 1 : 0, ASKS.indexOf(asks));
+}
+
+/** @throws RangeError if the frame has no status, or one that cannot be. */
+export function readRankStatus(frame: Frame, byteLength: number): RankStatus {
+  const status = frame.status();
+  if (status === null || status.bb_pos + RankStatusStruct.sizeOf() > byteLength) throw new RangeError('no status');
+  const asks = ASKS[status.asks()];
+  const [sinceMs, stepAfter] = [Number(status.sinceMs()), Number(status.step())];
+  if (asks === undefined || !Number.isSafeInteger(sinceMs) || !Number.isSafeInteger(stepAfter)) {
+    throw new RangeError('numbers that cannot be');
+  }
+  const step = stepAfter === 0 ? undefined : stepAfter - 1;
+  return { isCalling: status.isCalling() === 1, sinceMs, step, round: status.round(), asks };
+}
