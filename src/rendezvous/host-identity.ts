@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import dns from 'node:dns/promises';
 import { readFileSync, readlinkSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 import { GradringError } from '../errors';
 
@@ -36,7 +37,9 @@ export async function addressForPeers(masterAddr: string, masterPort: number): P
 
 /** Whether an address, IPv4 as IPv6 too, reaches only this host. */
 export function isLoopback(address: string): boolean {
-  return address === 'localhost' || address === '::1' || /^(::ffff:)?127(\.\d+){3}$/.test(address);
+  return (
+    address === 'localhost' || address === '::1' || (isIP(address) !== 0 && /^(::ffff:)?127\.[\d.]+$/.test(address))
+  );
 }
 
 /** IPv4 where a name has it: that is what most clusters route. */

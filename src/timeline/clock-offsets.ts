@@ -110,7 +110,8 @@ interface Windows {
 function windowsOf({ sent }: RankFrames): Windows {
   const start = sent[0]?.time ?? 0;
   const span = (sent.at(-1)?.time ?? 0) - start;
-  const count = Math.max(1, Math.round(span / WINDOW_MICROSECONDS));
+  // Not more than there are frames, which is as many as could be of use: times may be damaged.
+  const count = Math.max(1, Math.min(sent.length, Math.round(span / WINDOW_MICROSECONDS)));
   const width = span / count;
   const windowAt = (time: number) => (width === 0 ? 0 : Math.min(count - 1, Math.floor((time - start) / width)));
   return { start, width, count, bySequence: new Map(sent.map(({ sequence, time }) => [sequence, windowAt(time)])) };

@@ -1,15 +1,13 @@
 import { createReadStream, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError } from '../errors';
+import { parseEvent, parseRing, type RingOfTimeline } from './parse-event';
 import { rankOfFile } from './timeline-file';
-import { RING_EVENT, type TraceEvent } from './trace-event';
+import type { TraceEvent } from './trace-event';
 
 /** A rank's file, and what it says of itself. */
-export interface RankTimeline {
+export interface RankTimeline extends RingOfTimeline {
   readonly path: string;
-  readonly rank: number;
-  readonly worldSize: number;
-  readonly ringId: string;
 }
 
 /**
@@ -42,7 +40,7 @@ export async function* readTimeline(file: string): AsyncGenerator<TraceEvent> {
   for await (const line of linesOf(file)) {
     number++;
     if (number === 1 && line === '[') continue;
-    const event = parse(line);
+    const event = parseEvent(line);
     if (event === undefined) throw failure(`${file} is damaged: line ${number} is no event of a timeline.`);
     yield event;
   }
@@ -76,25 +74,10 @@ function namesIn(directory: string): string[] {
 
 async function identify(file: string, rank: number): Promise<RankTimeline> {
   for await (const event of readTimeline(file)) {
-    if (event.name !== RING_EVENT) continue;
-    const { ring, rank: written, worldSize } = event.args;
-    if (written !== rank) throw failure(`${file} is the timeline of rank ${written}.`);
-    return { path: file, rank, worldSize: Number(worldSize), ringId: String(ring) };
+    const ring = parseRing(event);
+    if (ring === undefined) continue;
+    if (ring.rank !== rank) throw failure(`${file} is the timeline of rank ${ring.rank}.`);
+    return { path: file, ...ring };
   }
   throw failure(`${file} tells of no ring: that rank never joined one.`);
-}
-
-function parse(line: string): TraceEvent | undefined {
-  try {
-    const event = JSON.parse(line.replace(/,$/, '')) as Partial<TraceEvent> | null;
-    return isEvent(event) ? event : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isEvent(event: Partial<TraceEvent> | null): event is TraceEvent {
-  if (typeof event?.name !== 'string' || typeof event.args !== 'object' || event.args === null) return false;
-  if (![event.pid, event.tid].every(Number.isInteger)) return false;
-  return event.ph === 'M' || (event.ph === 'X' && [event.ts, event.dur].every(Number.isInteger));
 }

@@ -38,7 +38,17 @@ export function encodeKey(bytes: Buffer): string {
   return text;
 }
 
-/** Whether a text that a peer sent has the form of a key. */
+/** Whether a text that a peer sent is a key. ZeroMQ throws at others, also where five characters stand for more than 32 bits. */
 export function isKey(text: string): boolean {
-  return text.length === 40 && [...text].every(character => Z85.includes(character));
+  return text.length === 40 && (text.match(/.{5}/gs) ?? []).every(word => wordOf(word) <= 0xffffffff);
+}
+
+/** The number that characters of Z85 stand for; infinity if one is none of these. */
+function wordOf(characters: string): number {
+  let word = 0;
+  for (const character of characters) {
+    const digit = Z85.indexOf(character);
+    word = digit === -1 ? Infinity : word * 85 + digit;
+  }
+  return word;
 }

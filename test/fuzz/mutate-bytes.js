@@ -27,7 +27,7 @@ const WAYS = [
  * @param {Uint8Array} other Bytes of the same kind, of which parts may be taken.
  */
 function mutateBytes(random, bytes, other) {
-  let mutant = bytes.slice();
+  let mutant = new Uint8Array(bytes); // the slice of a Buffer would be the same memory
   for (let left = 1 + random.below(4); left > 0; left--) mutant = random.of(WAYS)(random, mutant, other);
   return mutant;
 }

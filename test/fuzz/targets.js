@@ -1,7 +1,10 @@
 const { manifestTarget, safetensorsTarget } = require('./checkpoint');
+const { environmentTarget } = require('./environment');
 const { frameTarget } = require('./frame');
 const { gradientPayloadTarget } = require('./gradient-payload');
+const { namesTarget } = require('./names');
 const { rendezvousTarget } = require('./rendezvous');
+const { timelineTarget } = require('./timeline');
 const { TwinChecker } = require('./twin-checker');
 
 /** All targets, by name, made when they are asked for. @type {Record<string, () => import('./fuzz').Target>} */
@@ -11,10 +14,13 @@ const TARGETS = {
   rendezvous: () => rendezvousTarget,
   safetensors: () => safetensorsTarget,
   manifest: () => manifestTarget,
+  environment: () => environmentTarget,
+  names: () => namesTarget,
+  timeline: () => timelineTarget,
   'gradient-payload-twins': () => gradientPayloadTarget(new TwinChecker()),
 };
 
 /** Those that are fast enough to be run when none is named. */
-const DEFAULT_TARGETS = ['gradient-payload', 'frame', 'rendezvous', 'safetensors', 'manifest'];
+const DEFAULT_TARGETS = Object.keys(TARGETS).filter(name => name !== 'gradient-payload-twins');
 
 module.exports = { TARGETS, DEFAULT_TARGETS };

@@ -168,6 +168,8 @@ describe('an error says', () => {
     '{"ph":"X","name":"send","ts":1,"dur":1,"pid":1,"args":{}},',
     '{"ph":"B","name":"send","ts":1,"dur":1,"pid":1,"tid":2,"args":{}},',
     '{"ph":"X","name":5,"ts":1,"dur":1,"pid":1,"tid":2,"args":{}},',
+    '{"ph":"X","name":"send","ts":1e300,"dur":1,"pid":1,"tid":2,"args":{}},',
+    '{"ph":"X","name":"send","ts":1,"dur":1,"pid":1,"tid":2,"args":{"sequence":{}}},',
   ])('which line of which file is damaged: %s', async line => {
     writeRing();
     const lines = readFileSync(file('rank-1.json'), 'utf8').split('\n');
@@ -184,4 +186,26 @@ describe('an error says', () => {
     mkdirSync(file('rank-1.json'));
     expect(await messageOf()).toMatch(/rank-1\.json cannot be read: EISDIR/);
   });
+
+  test.each([{ worldSize: 1e9 }, { worldSize: 0 }, { rank: 2 }, { rank: -1 }, { worldSize: 'two' }])(
+    'that there is no such ring: %o',
+    async ring => {
+      write(0, [], ring);
+      expect(await messageOf()).toBe(`${file('rank-0.json')} tells of no ring: that rank never joined one.`);
+    },
+  );
+});
+
+test('times that are far apart take no more memory than the frames', async () => {
+  const frame = (sequence: number, origin: number) => ({ sequence, part: 0, origin, bytes: 8 });
+  const far = 2 ** 52;
+  write(
+    0,
+    [1, far].map((ts, i) => span(0, 'send', ts, 1, frame(i, 0))),
+  );
+  write(
+    1,
+    [2, far].map((ts, i) => span(1, 'receive', ts, 1, frame(i, 0))),
+  );
+  expect((await mergeTimelines(folder, file('out.json'))).warnings).toHaveLength(1);
 });

@@ -1,0 +1,104 @@
+#!/usr/bin/env node
+// Trains for a great many steps on four ranks of this machine, and looks whether memory stays flat and the replicas the same. By hand,
+// after `npm run build`: `npm run soak`, `npm run soak -- --steps 2000 --json soak.json`. Exits with 1 if not.
+const { writeFileSync } = require('node:fs');
+const path = require('node:path');
+const { Writable } = require('node:stream');
+const { parseArgs } = require('node:util');
+const { formatTable } = require('../dist/bench/table');
+const { launch } = require('../dist/launcher/launch');
+const { differences, growth, median } = require('./soak/verdict');
+
+const SAMPLES = 200;
+const ROWS = 20;
+const VERIFY_EVERY = 1000;
+
+const { values: given } = parseArgs({
+  options: {
+    steps: { type: 'string', default: '20000' },
+    ranks: { type: 'string', default: '4' },
+    json: { type: 'string' },
+    // Bytes that each rank keeps of each step, to see that this is found.
+    leak: { type: 'string', default: '0' },
+  },
+});
+
+/** A count of an option; ends the process for what is none. */
+function count(name, least) {
+  const value = Number(given[name]);
+  if (Number.isSafeInteger(value) && value >= least) return value;
+  console.error(`--${name} takes a whole number from ${least} on, not ${given[name]}.`);
+  return process.exit(2);
+}
+
+async function main() {
+  const [steps, ranks, leak] = [count('steps', SAMPLES), count('ranks', 1), count('leak', 0)];
+  const facts = [];
+  const args = [steps, Math.floor(steps / SAMPLES), VERIFY_EVERY, leak].map(String);
+  const start = performance.now();
+  const script = path.join(__dirname, 'soak/rank.js');
+  const { exitCode } = await launch({
+    ranks,
+    script,
+    args,
+    prefix: false,
+    stdout: linesTo(line => facts.push(JSON.parse(line))),
+  });
+  const seconds = (performance.now() - start) / 1000;
+  const samples = facts.filter(({ rss }) => rss !== undefined);
+  const hashes = facts.filter(({ hash }) => hash !== undefined);
+  const wrongs = [
+    ...(exitCode === 0 ? [] : [`The ranks ended with ${exitCode}`]),
+    ...(hashes.some(({ step }) => step === steps) ? [] : [`step ${steps} was not reached`]),
+    ...growth(samples),
+    ...differences(hashes, ranks),
+  ];
+  for (const line of formatTable(COLUMNS, rowsOf(samples))) console.log(line);
+  const { bytesSent, denseBytes } = facts.find(fact => fact.bytesSent !== undefined) ?? {};
+  console.log(
+    `${steps} steps on ${ranks} ranks in ${seconds.toFixed(0)} s; compression ${(denseBytes / bytesSent).toFixed(1)}.`,
+  );
+  console.log(`Weights: ${hashes.at(-1)?.hash}, compared ${hashes.length / ranks} times.`);
+  console.log(wrongs.length === 0 ? 'Memory is flat, the replicas are the same.' : wrongs.join('\n'));
+  if (given.json !== undefined)
+    writeFileSync(given.json, JSON.stringify({ steps, ranks, seconds, wrongs, samples, hashes }));
+  process.exitCode = wrongs.length === 0 ? 0 : 1;
+}
+
+const COLUMNS = [
+  { heading: 'steps', value: row => row.steps, decimals: 0 },
+  { heading: 'RSS MB, median', value: row => row.rss, decimals: 1 },
+  { heading: 'of the largest rank', value: row => row.largest, decimals: 1 },
+  { heading: 'external MB', value: row => row.external, decimals: 1 },
+  { heading: 'heap MB', value: row => row.heapUsed, decimals: 1 },
+  { heading: 'tensors', value: row => row.tensors, decimals: 0 },
+];
+
+/** So many rows, each of a stretch of the run, over all ranks. */
+function rowsOf(samples) {
+  const last = Math.max(...samples.map(({ step }) => step));
+  return Array.from({ length: ROWS }, (_, i) => {
+    const its = samples.filter(({ step }) => Math.ceil((step * ROWS) / last) === i + 1);
+    const of = name => median(its.map(sample => sample[name]));
+    return {
+      steps: (last * (i + 1)) / ROWS,
+      ...{ rss: of('rss') / 1e6, largest: Math.max(...its.map(({ rss }) => rss)) / 1e6 },
+      ...{ external: of('external') / 1e6, heapUsed: of('heapUsed') / 1e6, tensors: of('tensors') },
+    };
+  });
+}
+
+/** A stream that gives away its lines. */
+function linesTo(take) {
+  let rest = '';
+  return new Writable({
+    write(chunk, _, done) {
+      const lines = (rest + chunk).split('\n');
+      rest = lines.pop();
+      lines.forEach(take);
+      done();
+    },
+  });
+}
+
+void main();

@@ -1,0 +1,41 @@
+import { RING_EVENT, type TraceEvent } from './trace-event';
+
+/** Which ring a timeline is of, as it says itself. */
+export interface RingOfTimeline {
+  readonly ringId: string;
+  readonly rank: number;
+  readonly worldSize: number;
+}
+
+/** No ring has more ranks. */
+const MAX_WORLD_SIZE = 65_535;
+
+/** The event that a line of a timeline holds; undefined if it is none of ours. Numbers are whole, and exact: times that add up to more are none. */
+export function parseEvent(line: string): TraceEvent | undefined {
+  try {
+    const event = JSON.parse(line.replace(/,$/, '')) as Partial<TraceEvent> | null;
+    return isEvent(event) ? event : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What an event tells of the ring; undefined if it is about something else, or tells of a ring that cannot be. */
+export function parseRing({ name, args }: TraceEvent): RingOfTimeline | undefined {
+  if (name !== RING_EVENT) return undefined;
+  const { ring, rank, worldSize } = args;
+  const isRing = isCount(worldSize, MAX_WORLD_SIZE) && isCount(rank, worldSize - 1) && typeof ring === 'string';
+  return isRing ? { ringId: ring, rank, worldSize } : undefined;
+}
+
+function isEvent(event: Partial<TraceEvent> | null): event is TraceEvent {
+  if (typeof event?.name !== 'string' || typeof event.args !== 'object' || event.args === null) return false;
+  if (!Object.values(event.args).every(value => typeof value === 'string' || typeof value === 'number')) return false;
+  if (![event.pid, event.tid].every(Number.isSafeInteger)) return false;
+  if (event.ph === 'M') return true;
+  return event.ph === 'X' && [event.ts, event.dur, event.ts! + event.dur!].every(Number.isSafeInteger);
+}
+
+function isCount(value: string | number | undefined, most: number): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= most;
+}

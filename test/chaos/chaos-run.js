@@ -1,0 +1,175 @@
+const { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } = require('node:fs');
+const { createServer } = require('node:net');
+const { tmpdir } = require('node:os');
+const path = require('node:path');
+const { setTimeout: sleep } = require('node:timers/promises');
+const { CutProxy } = require('./cut-proxy');
+const { FAULT_KINDS } = require('./fault-kinds');
+const { leftovers } = require('./leftovers');
+const { processesOf, signalTo } = require('./processes');
+const { ReportFile } = require('./report-file');
+const { LATE, RunProcesses } = require('./run-processes');
+const { POLL_MS, strike } = require('./strike');
+const { allowedMs, RUN_MS } = require('./time-limits');
+
+/**
+ * @typedef {object} Observed What came of a run.
+ * @property {ReportFile[]} reports By rank.
+ * @property {ReportFile | undefined} late Of the process that was started with the rank of another.
+ * @property {(number | string | null | undefined)[]} ends Exit code or signal by rank, of those that had no launcher.
+ * @property {number[]} overdue Processes that were not done in time, by rank; LAUNCHER, LATE.
+ * @property {boolean} formed Whether the ring stood when it was struck.
+ * @property {number | undefined} tookMs From the loss, if there was one, to the end of the last that it did not strike itself.
+ * @property {number | string | null | undefined} lateEnd How that process ended.
+ * @property {number} heldUpMs The longest that this process did not get to look, and its proxies to pass anything on.
+ * @property {string[]} left What is left of the run, and should not.
+ * @property {string[]} leftByKill Folders of ranks that were killed before their ring stood.
+ * @property {string} output What the processes wrote.
+ */
+
+/** One run: starts the ranks, strikes as planned, and waits for their ends. */
+class ChaosRun {
+  proxies = new Map();
+  overdue = [];
+  heldUpMs = 0;
+
+  /** @param {import('./plan').Plan} plan @param {string} [bug] What a rank shall do wrong, see rank.js. */
+  constructor(plan, bug) {
+    this.plan = plan;
+    this.bug = bug;
+    this.folder = mkdtempSync(path.join(tmpdir(), 'grc-')); // short: the paths of unix sockets are limited
+    this.temporary = path.join(this.folder, 't');
+    mkdirSync(this.temporary);
+    writeFileSync(path.join(this.folder, 'plan.json'), JSON.stringify(plan));
+    this.reports = Array.from({ length: plan.ranks }, (_, rank) => this.reportOf(`rank-${rank}`));
+  }
+
+  /** @returns {Promise<Observed>} */
+  async run() {
+    try {
+      await this.start();
+      let striking = true;
+      const strikes = Promise.all(this.plan.faults.map(fault => strike(this, fault))).finally(() => (striking = false));
+      await Promise.all([strikes, this.untilEnded(() => striking)]);
+      return this.observed();
+    } finally {
+      this.abandon();
+    }
+  }
+
+  /** Ends all processes of the run, and removes its folder. */
+  abandon() {
+    for (const pid of processesOf(this.folder)) signalTo(pid, 'SIGKILL');
+    for (const report of [...this.reports, this.late]) report?.close();
+    for (const proxy of this.proxies.values()) proxy.close();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async start() {
+    const { plan, folder, reports } = this;
+    for (const { kind, ranks } of plan.faults) {
+      if (FAULT_KINDS[kind].link) this.proxies.set(ranks[0], await CutProxy.open());
+    }
+    const ports = Object.fromEntries([...this.proxies].map(([rank, { port }]) => [rank, port]));
+    const variables = {
+      ...{ TMPDIR: this.temporary, GRADRING_CHAOS_FOLDER: folder, GRADRING_CHAOS_PROXIES: JSON.stringify(ports) },
+      ...(this.bug !== undefined && { GRADRING_CHAOS_PLANT: this.bug }),
+    };
+    this.processes = new RunProcesses(plan, { folder, port: await freePort(), reports, variables });
+    this.startedAt = performance.now();
+    this.processes.start();
+  }
+
+  startLate(rank) {
+    this.late = this.reportOf(`late-rank-${rank}`);
+    this.processes.startLate(rank);
+  }
+
+  /** From now on the ranks are to end. */
+  noteLoss() {
+    this.lossAt = performance.now();
+    this.formedMsWhenStruck = this.formedMs;
+  }
+
+  get ranksHaveEnded() {
+    return [...this.reports.keys()].every(rank => this.processes.hasEnded(rank));
+  }
+
+  reportOf(name) {
+    return new ReportFile(path.join(this.folder, `${name}.jsonl`));
+  }
+
+  /** Waits for all that are to end by themselves, until time is up for them; then ends what is left. */
+  async untilEnded(isStriking) {
+    const { processes } = this;
+    const stopped = this.struckBy(({ kind }) => kind === 'stop' && !this.plan.launcher);
+    const dying = this.struckBy(({ kind }) => FAULT_KINDS[kind].ends);
+    const running = () => processes.numbers.filter(number => !stopped.includes(number) && !processes.hasEnded(number));
+    let polledAt = performance.now();
+    while (isStriking() || running().length > 0) {
+      await sleep(POLL_MS);
+      this.heldUpMs = Math.max(this.heldUpMs, performance.now() - polledAt);
+      polledAt = performance.now();
+      this.poll();
+      const survivors = running().filter(number => number >= 0 && !dying.includes(number));
+      if (survivors.length === 0) this.survivorsEndedAt ??= performance.now();
+      if (performance.now() < this.dueAt(dying)) continue;
+      this.overdue = running();
+      break;
+    }
+    for (const number of processes.numbers) processes.signal(number, 'SIGKILL');
+    while (!processes.numbers.every(number => processes.hasEnded(number))) await sleep(POLL_MS);
+    this.poll();
+  }
+
+  /** When all that are not dying must have ended. */
+  dueAt(dying) {
+    const { plan, lossAt, formedMsWhenStruck } = this;
+    if (this.reports.every((report, rank) => dying.includes(rank) || report.told('meets')))
+      this.metAt ??= performance.now();
+    const metAt = formedMsWhenStruck === undefined ? this.metAt : 0;
+    if (lossAt === undefined || metAt === undefined) return this.startedAt + RUN_MS;
+    return Math.max(lossAt, metAt) + allowedMs(plan, formedMsWhenStruck);
+  }
+
+  poll() {
+    for (const report of [...this.reports, this.late]) report?.poll();
+    for (const [rank, proxy] of this.proxies) {
+      const port = this.reports[rank].told('listening');
+      if (port !== undefined) proxy.tellTarget(port);
+    }
+    if (this.reports.every(report => report.told('formed'))) this.formedMs ??= performance.now() - this.startedAt;
+  }
+
+  struckBy(condition) {
+    return this.plan.faults.filter(condition).flatMap(({ ranks }) => ranks);
+  }
+
+  /** @returns {Observed} */
+  observed() {
+    const { reports, late, overdue, processes, lossAt, survivorsEndedAt } = this;
+    return {
+      ...{ reports, late, overdue },
+      formed: lossAt === undefined || this.formedMsWhenStruck !== undefined,
+      ends: reports.map((_, rank) => processes.endOf(rank)),
+      tookMs: lossAt === undefined || survivorsEndedAt === undefined ? undefined : survivorsEndedAt - lossAt,
+      lateEnd: processes.endOf(LATE),
+      heldUpMs: this.heldUpMs,
+      ...leftovers(this),
+      output: readFileSync(path.join(this.folder, 'output'), 'utf8'),
+    };
+  }
+}
+
+function freePort() {
+  const server = createServer();
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+module.exports = { ChaosRun };

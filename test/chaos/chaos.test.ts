@@ -1,0 +1,59 @@
+import { runScript } from '../support/scripts';
+import { planOf } from './plan';
+
+/** The result of a round of runs, and what it said of broken promises. */
+async function chaos(...args: string[]) {
+  const { stdout, stderr, exitCode } = await runScript('chaos', '--json', ...args);
+  return { result: JSON.parse(stdout) as { runs: number; failures: { broken: string[] }[] }, stderr, exitCode };
+}
+
+test('a short round breaks no promise', async () => {
+  const { result, stderr, exitCode } = await chaos('--runs', '14', '--seed', '1');
+  expect(stderr).toBe('');
+  expect(result).toMatchObject({ runs: 14, failures: [] });
+  expect(exitCode).toBe(0);
+}, 300_000);
+
+describe('it finds', () => {
+  const found = async (bug: string, kind: string) => {
+    const { result, stderr, exitCode } = await chaos('--only', '3', '--kind', kind, '--plant', bug);
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/Again: npm run chaos -- --seed 1 --only 3 --kind '/);
+    return result.failures[0]!.broken;
+  };
+
+  test('that a rank has other weights', async () => {
+    expect(await found('other weights', 'nothing')).toEqual(['after step 5 rank 1 has other weights than rank 0']);
+  });
+
+  test('that a rank leaves a process behind', async () => {
+    expect(await found('orphan', 'nothing')).toEqual([expect.stringMatching(/^process \d+ runs on$/)]);
+  });
+
+  test('that a survivor does not end', async () => {
+    expect(await found('hang', 'reset link')).toEqual(['rank 1 did not end in time']);
+  });
+
+  test('that an error has no code', async () => {
+    expect(await found('no code', 'nothing')).toContainEqual(
+      expect.stringMatching(/^rank 1 failed without a code: TypeError: a planted bug/),
+    );
+  });
+
+  test('that an error blames who did nothing', async () => {
+    expect(await found('wrong blame', 'reset link')).toEqual([
+      expect.stringMatching(/^rank 1 blames rank 99, told of ERR_PEER_LOST/),
+    ]);
+  });
+
+  test('that a rank leaves a file behind', async () => {
+    expect(await found('file', 'nothing')).toEqual(['left-behind is in the folder for temporary files']);
+  });
+});
+
+test('plans are the same for the same seed and number', () => {
+  const plans = (seed: number) => Array.from({ length: 50 }, (_, number) => planOf(seed, number));
+  expect(plans(1)).toEqual(plans(1));
+  expect(plans(1)).not.toEqual(plans(2));
+  expect(new Set(plans(1).map(plan => JSON.stringify({ ...plan, number: 0 }))).size).toBe(50);
+});

@@ -1,0 +1,66 @@
+const { connect, createServer } = require('node:net');
+
+/** Stands between two ranks, and does to their link what networks do. */
+class CutProxy {
+  /** Where the rank listens, as soon as it says so. */
+  target = new Promise(resolve => (this.tellTarget = resolve));
+  sockets = [];
+  held = false;
+
+  static async open() {
+    const proxy = new CutProxy();
+    proxy.server = createServer({ pauseOnConnect: true }, client => void proxy.join(client));
+    await new Promise(resolve => proxy.server.listen(0, '127.0.0.1', resolve));
+    return proxy;
+  }
+
+  get port() {
+    return this.server.address().port;
+  }
+
+  async join(client) {
+    client.on('error', () => {});
+    this.sockets.push(client);
+    const target = connect({ port: await this.target, host: '127.0.0.1' });
+    this.sockets.push(target);
+    for (const [from, to] of [
+      [client, target],
+      [target, client],
+    ]) {
+      from.on('data', bytes => {
+        if (!this.deaf) to.write(bytes);
+      });
+      from.on('error', () => {});
+      from.on('close', () => to.destroy());
+      if (!this.held) from.resume();
+    }
+  }
+
+  /** @param {string} kind A fault that strikes links. */
+  strike(kind, forMs) {
+    if (kind === 'cut link') this.deaf = true;
+    else if (kind === 'slow link') this.hold(forMs);
+    else {
+      this.server.close(); // nor is there another connection
+      for (const socket of this.sockets)
+        if (kind === 'reset link') socket.resetAndDestroy();
+        else socket.end();
+    }
+  }
+
+  hold(forMs) {
+    this.held = true;
+    this.sockets.forEach(socket => socket.pause());
+    setTimeout(() => {
+      this.held = false;
+      this.sockets.forEach(socket => socket.resume());
+    }, forMs);
+  }
+
+  close() {
+    this.sockets.forEach(socket => socket.destroy());
+    this.server.close();
+  }
+}
+
+module.exports = { CutProxy };

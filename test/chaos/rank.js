@@ -1,0 +1,80 @@
+// A rank of a run: trains as the plan says, tells of each step and of its end, and does itself what the plan wants it to.
+const { spawn } = require('node:child_process');
+const { existsSync, readdirSync, readFileSync, writeFileSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const path = require('node:path');
+const { setTimeout: sleep } = require('node:timers/promises');
+const { FAULT_KINDS } = require('./fault-kinds');
+const { report } = require('./rank-report');
+
+const FAILED = 7;
+
+const folder = process.env.GRADRING_CHAOS_FOLDER;
+const plan = JSON.parse(readFileSync(path.join(folder, 'plan.json'), 'utf8'));
+const rank = Number(process.env.RANK);
+const { Workload } = require(`./${plan.workload}-workload`);
+
+const BUG = rank === 1 ? process.env.GRADRING_CHAOS_PLANT : undefined;
+
+let ring;
+
+async function main() {
+  const own = plan.faults.filter(({ kind, ranks }) => FAULT_KINDS[kind].byRank && ranks.includes(rank));
+  for (const fault of own) if ('startMs' in fault.at) setTimeout(() => suffer(fault), fault.at.startMs);
+  const workload = await Workload.open(plan);
+  ring = workload.ring;
+  report({ formed: true });
+  let descriptors;
+  for (let step = 0; step < plan.steps; step++) {
+    for (const fault of own) if (fault.at.step === step) setTimeout(() => suffer(fault), fault.at.afterMs);
+    const paceMs = ((step * 7 + rank * 13) % 5) * 0.25 * plan.paceMs;
+    await sleep(paceMs); // even of 0, for timers are to have their turn
+    if (step === 5) plant(workload);
+    report({ step, hash: await workload.step(step) });
+    if (step === 1) descriptors = openDescriptors();
+  }
+  report({ done: true, moreDescriptors: openDescriptors() - descriptors });
+}
+
+function suffer({ kind, forMs }) {
+  report({ suffers: kind });
+  if (kind === 'exit 0') process.exit(0);
+  if (kind === 'exit 3') process.exit(3);
+  if (kind === 'throw') throw new Error('A planned error.');
+  for (const until = Date.now() + forMs; Date.now() < until;);
+}
+
+/** A bug of rank 1's, for the tests of the harness. */
+function plant(workload) {
+  switch (BUG) {
+    case 'other weights':
+      return workload.spoil();
+    case 'orphan':
+      return spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)'], {
+        detached: true,
+        stdio: 'ignore',
+      }).unref();
+    case 'no code':
+      throw new TypeError('a planted bug');
+    case 'file':
+      return writeFileSync(path.join(tmpdir(), 'left-behind'), '');
+  }
+}
+
+function openDescriptors() {
+  return existsSync('/proc/self/fd') ? readdirSync('/proc/self/fd').length : 0;
+}
+
+async function leave() {
+  if (BUG === 'hang') return void setInterval(() => {}, 1_000);
+  if (plan.leave === 'close') await ring?.close();
+  if (plan.leave === 'exit') process.exit();
+}
+
+main()
+  .catch(({ code, rank: named, message, stack }) => {
+    const blamed = BUG === 'wrong blame' ? 99 : named;
+    report({ error: { code, blamed, message, stack: code === undefined ? stack : undefined } });
+    process.exitCode = FAILED;
+  })
+  .then(leave);

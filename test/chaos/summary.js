@@ -1,0 +1,72 @@
+const { formatTable } = require('../../dist/bench/table');
+
+/** @type {import('../../src/bench/table').Column<object>[]} */
+const COLUMNS = [
+  { heading: 'fault', value: row => row.kind },
+  { heading: 'runs', value: row => row.runs, decimals: 0 },
+  { heading: 'broken', value: row => row.broken, decimals: 0 },
+  { heading: 'median ms', value: row => row.medianMs, decimals: 0 },
+  { heading: 'slowest ms', value: row => row.slowestMs, decimals: 0 },
+  {
+    heading: 'what the ranks came to',
+    value: ({ outcomes }) =>
+      Object.entries(outcomes)
+        .map(([outcome, count]) => `${count} ${outcome}`)
+        .join(', '),
+  },
+];
+
+/** Adds up what came of many runs. */
+class Summary {
+  kinds = new Map();
+  failures = [];
+  leftByKill = 0;
+  startedAt = performance.now();
+
+  constructor(seed) {
+    this.seed = seed;
+  }
+
+  /** @param {string[]} broken The promises that the run broke. */
+  add(plan, { reports, tookMs, leftByKill }, broken) {
+    const { kind } = plan.faults[0];
+    if (!this.kinds.has(kind)) this.kinds.set(kind, { runs: 0, broken: 0, outcomes: {}, tookMs: [] });
+    const its = this.kinds.get(kind);
+    its.runs++;
+    if (broken.length > 0) its.broken++;
+    for (const report of reports) {
+      const outcome = report.told('error')?.code ?? (report.told('done') ? 'success' : 'ended');
+      its.outcomes[outcome] = (its.outcomes[outcome] ?? 0) + 1;
+    }
+    if (tookMs !== undefined) its.tookMs.push(tookMs);
+    this.leftByKill += leftByKill.length;
+    if (broken.length > 0) this.failures.push({ number: plan.number, broken });
+  }
+
+  /** @param {number} moreDescriptors That this process has open now. */
+  end(moreDescriptors) {
+    if (moreDescriptors > 0) this.failures.push({ broken: [`${moreDescriptors} files were left open`] });
+  }
+
+  get result() {
+    const { seed, failures, leftByKill } = this;
+    const seconds = (performance.now() - this.startedAt) / 1000;
+    const kinds = [...this.kinds].map(([kind, { tookMs, ...its }]) => {
+      const sorted = tookMs.sort((a, b) => a - b).map(Math.round);
+      return { kind, ...its, medianMs: sorted[sorted.length >> 1], slowestMs: sorted.at(-1) };
+    });
+    const runs = kinds.reduce((sum, its) => sum + its.runs, 0);
+    return { seed, runs, seconds, failures, foldersLeftByKillsWhileForming: leftByKill, kinds };
+  }
+
+  get words() {
+    const { runs, seconds, failures, kinds, foldersLeftByKillsWhileForming } = this.result;
+    return [
+      ...formatTable(COLUMNS, kinds),
+      `${runs} runs in ${seconds.toFixed(0)} s, seed ${this.seed}: ${failures.length} broke a promise.`,
+      `${foldersLeftByKillsWhileForming} folders were left in memory by ranks that were killed while their ring formed.`,
+    ].join('\n');
+  }
+}
+
+module.exports = { Summary };

@@ -1,0 +1,40 @@
+const { FAULT_KINDS } = require('./fault-kinds');
+
+/** How long who is started with the rank of another, and is not wanted, waits for others, in ms. */
+const CONNECT_LATE_MS = 1_500;
+
+/** How long the ranks of a plan wait for each other, in ms: less where they may wait in vain. */
+function connectMs({ faults }) {
+  return faults.some(({ at }) => 'startMs' in at) ? 5_000 : 20_000;
+}
+
+/** Beyond it a rank gives up that finds no rank 0. */
+const NO_ANSWER_MS = 2_000;
+
+/** The launcher's patience with those that a failure leaves, and then with those that do not heed it. */
+const LAUNCHER_MS = 3_000 + 1_000;
+
+/** A run in which nothing goes wrong takes much less. */
+const RUN_MS = 90_000;
+
+/** What a machine with much to do may add; where it has too much, as often again as it took for the ranks to start and meet. */
+const SLACK_MS = 6_000;
+const SLOWNESS_FACTOR = 2;
+
+/**
+ * How long after the loss all processes must have ended by themselves, in ms; or if the ring did not stand, after all that were not struck
+ * had begun to look for the others.
+ *
+ * @param {import('./plan').Plan} plan
+ * @param {number | undefined} formedMs How long the ranks took to start and meet; undefined if they had not when the fault came.
+ */
+function allowedMs(plan, formedMs) {
+  const { faults, launcher } = plan;
+  const told = Math.max(...faults.map(({ kind }) => FAULT_KINDS[kind].toldWithinMs ?? 0));
+  const lasting = faults.reduce((sum, { forMs }) => sum + forMs, 0);
+  const late = faults.some(({ kind }) => kind === 'restart') ? CONNECT_LATE_MS + NO_ANSWER_MS : 0;
+  const meeting = formedMs === undefined ? connectMs(plan) + NO_ANSWER_MS : SLOWNESS_FACTOR * formedMs;
+  return told + lasting + late + meeting + (launcher ? LAUNCHER_MS : 0) + SLACK_MS;
+}
+
+module.exports = { allowedMs, connectMs, CONNECT_LATE_MS, RUN_MS };

@@ -1,0 +1,13 @@
+import { runScript } from '../support/scripts';
+
+test('two thousand steps take no more memory, and leave the replicas the same', async () => {
+  const { stdout, exitCode } = await runScript('soak', '--steps', '2000');
+  expect(stdout).toMatch(/\nWeights: [0-9a-f]{64}, compared 2 times\.\nMemory is flat, the replicas are the same\.\n$/);
+  expect(exitCode).toBe(0);
+}, 600_000);
+
+test('a rank that keeps something of each step is found', async () => {
+  const { stdout, exitCode } = await runScript('soak', '--steps', '400', '--leak', '500000');
+  expect(stdout).toMatch(/\nrank 0: rss grew from \d+ to \d+\nrank 0: external grew from /);
+  expect(exitCode).toBe(1);
+}, 300_000);
