@@ -49,8 +49,11 @@ async function main(data: ThreadData): Promise<void> {
   let runner: CommandRunner | undefined;
   let ran: Promise<void> = Promise.resolve();
 
-  /** After this nothing keeps the thread alive. */
+  let ending: End | undefined;
+  /** After this nothing keeps the thread alive. Who has begun to leave may still be told to drop all, but not the other way round. */
   const end = async (how: End) => {
+    if (ending === 'drop' || ending === how) return;
+    ending = how;
     // A ring that has failed is left with care too: the neighbours must hear the first cause.
     if (how === 'leave' || collectives?.transport.failed) await collectives?.transport.close();
     await closeAllSockets();

@@ -39,6 +39,7 @@ export class ThreadClient {
   private nextId = READY + 1;
   private lastTraffic: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
   private ended: GradringError | undefined;
+  private terminating = false;
   private readonly exited: Promise<void>;
 
   private constructor(
@@ -134,8 +135,8 @@ export class ThreadClient {
 
   /** Ends the thread, and settles when it has ended. What is under way fails with `ERR_CLOSED`. */
   async terminate(): Promise<void> {
-    process.removeListener('exit', this.abandon);
     this.end(new GradringError('ERR_CLOSED', 'The communicator was closed.'));
+    this.terminating = true;
     this.worker.ref();
     this.port.postMessage('leave' satisfies End);
     await this.exited;
@@ -174,9 +175,9 @@ export class ThreadClient {
     else pending?.resolve(response.result);
   }
 
-  /** An idle communicator does not keep the process alive. */
+  /** An idle communicator does not keep the process alive. One that is being closed does, whatever late answers come. */
   private rest(): void {
-    if (this.pending.size > 0) return;
+    if (this.pending.size > 0 || this.terminating) return;
     this.worker.unref();
     this.port.unref();
   }
