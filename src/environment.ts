@@ -16,6 +16,11 @@ export interface RankEnvironment {
   readonly runId: string;
   /** The secret that only this run's ranks know: 64 hexadecimal digits; `GRADRING_RUN_TOKEN`. */
   readonly runToken: string | undefined;
+  /**
+   * Set in an elastic run, where the launcher holds the rendezvous and the ring goes on when ranks are lost: `member`, or `newcomer` for a
+   * process that takes the place of a lost one; `GRADRING_ELASTIC`.
+   */
+  readonly elastic: 'member' | 'newcomer' | undefined;
 }
 
 const DEFAULT_MASTER_PORT = 29_500; // torchrun's
@@ -43,8 +48,14 @@ export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankE
     masterAddr: env['MASTER_ADDR'] || '127.0.0.1',
     masterPort: readInteger(env, 'MASTER_PORT', DEFAULT_MASTER_PORT, 1, 65_535),
     runId: env['GRADRING_RUN_ID'] ?? '',
+    elastic: readElastic(env['GRADRING_ELASTIC'] ?? ''),
     runToken: env['GRADRING_RUN_TOKEN'] ? checkRunToken(env['GRADRING_RUN_TOKEN'], 'GRADRING_RUN_TOKEN') : undefined,
   };
+}
+
+function readElastic(text: string): RankEnvironment['elastic'] {
+  if (text === '' || text === 'member' || text === 'newcomer') return text || undefined;
+  throw wrong(`GRADRING_ELASTIC is '${text}'; it must be 'member' or 'newcomer'.`);
 }
 
 /**

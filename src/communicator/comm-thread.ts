@@ -9,9 +9,21 @@ import { GradringError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { Timeline } from '../timeline/timeline';
 import { closeAllSockets } from '../transport/open-sockets';
+import type { TrafficCount } from '../transport/transport';
 import { CommandRunner } from './command-runner';
+import { ElasticThread } from './elastic-thread';
 import { formRing } from './form-ring';
-import { CONTROL, CRASHED, type End, READY, type Request, type Response, type ThreadData } from './thread-protocol';
+import {
+  CONTROL,
+  CRASHED,
+  type End,
+  READY,
+  type Request,
+  type Response,
+  type RingCommand,
+  type RingPlace,
+  type ThreadData,
+} from './thread-protocol';
 
 const BEAT_MS = 500;
 
@@ -20,10 +32,10 @@ const STDERR = 2;
 
 function respond(
   { port, control }: ThreadData,
-  context: CollectiveContext | undefined,
+  ring: { readonly traffic: TrafficCount } | undefined,
   response: Omit<Response, 'traffic'>,
 ): void {
-  const traffic = context?.transport.traffic ?? { bytesSent: 0, bytesReceived: 0 };
+  const traffic = ring?.traffic ?? { bytesSent: 0, bytesReceived: 0 };
   const transfer = Array.isArray(response.result)
     ? (response.result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer)
     : [];
@@ -48,6 +60,8 @@ async function main(data: ThreadData): Promise<void> {
   let collectives: CollectiveContext | undefined;
   let runner: CommandRunner | undefined;
   let ran: Promise<void> = Promise.resolve();
+  const elastic = options.elastic && new ElasticThread(options, memory, scratch, timeline, say);
+  const ring = () => elastic?.ring ?? collectives?.transport;
 
   let ending: End | undefined;
   /** After this nothing keeps the thread alive. Who has begun to leave may still be told to drop all, but not the other way round. */
@@ -56,6 +70,7 @@ async function main(data: ThreadData): Promise<void> {
     ending = how;
     // A ring that has failed is left with care too: the neighbours must hear the first cause.
     if (how === 'leave' || collectives?.transport.failed) await collectives?.transport.close();
+    if (how === 'leave') await elastic?.close();
     await closeAllSockets();
     timeline?.close();
     clearInterval(beat);
@@ -66,11 +81,13 @@ async function main(data: ThreadData): Promise<void> {
     Atomics.notify(control, CONTROL.responses);
   };
   const unanswered = new Set<number>();
-  const carryOut = async ({ id, name, input }: Request) => {
+  const carryOut = async (request: Request) => {
+    const { id, name, input } = request;
     try {
-      respond(data, collectives, { id, result: await runner!.run(name, input as never) });
+      const result = await (elastic?.carryOut(request) ?? runner!.run(name as RingCommand, input as never));
+      respond(data, ring(), { id, result });
     } catch (error) {
-      respond(data, collectives, { id, error: serializeError(error, 'ERR_COMM_THREAD') });
+      respond(data, ring(), { id, error: serializeError(error, 'ERR_COMM_THREAD') });
     }
   };
   port.on('message', (request: Request | End) => {
@@ -78,6 +95,7 @@ async function main(data: ThreadData): Promise<void> {
     if (typeof request === 'string') void end(request);
     else {
       unanswered.add(request.id);
+      elastic?.onAsked();
       ran = ran.then(() => carryOut(request)).then(() => void unanswered.delete(request.id));
     }
   });
@@ -86,17 +104,23 @@ async function main(data: ThreadData): Promise<void> {
     const words = `The comm thread of rank ${rank} failed: ${error.stack}`;
     const failure = new GradringError('ERR_COMM_THREAD', words, { rank });
     for (const id of [...unanswered, CRASHED]) {
-      respond(data, collectives, { id, error: serializeError(failure, 'ERR_COMM_THREAD') });
+      respond(data, ring(), { id, error: serializeError(failure, 'ERR_COMM_THREAD') });
     }
+    elastic?.fail(failure);
     void collectives?.transport.fail(failure);
     void end('drop');
   });
 
   try {
-    const transport = await formRing(options, timeline, error => runner?.onRingFailure(error));
+    if (elastic !== undefined) {
+      respond(data, elastic.ring, { id: READY, result: await elastic.begin() });
+      return;
+    }
+    const { transport } = await formRing(options, timeline, error => runner?.onRingFailure(error));
     collectives = { transport, kernels: instantiateKernels(memory), memory, scratch };
     runner = new CommandRunner(collectives, options, say);
-    respond(data, collectives, { id: READY });
+    const { rank, worldSize } = transport;
+    respond(data, transport, { id: READY, result: { rank, worldSize, generation: 0 } satisfies RingPlace });
   } catch (error) {
     respond(data, undefined, { id: READY, error: serializeError(error, 'ERR_COMM_THREAD') });
   }

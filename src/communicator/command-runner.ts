@@ -5,6 +5,7 @@ import { ELEMENT_BYTES } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { type ErrorDetails, GradringError } from '../errors';
+import type { Transport } from '../transport/transport';
 import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
 import { GradientCodec } from '../compression/gradient-codec';
 import { recorded } from '../timeline/timeline';
@@ -13,7 +14,7 @@ import { describeNumbered } from './absent-ranks';
 import { collectGarbage } from './collect-garbage';
 import { GradientExchange } from './gradient-exchange';
 import { type StallOptions, StallWatch } from './stall-watch';
-import type { CommandName, Commands, Reduction } from './thread-protocol';
+import type { Commands, Reduction, RingCommand } from './thread-protocol';
 
 /**
  * Carries out commands on the comm thread, one at a time. The first failure, in a collective or between two, is what every
@@ -24,13 +25,13 @@ export class CommandRunner {
   /** Number of the next collective, the same on all ranks. */
   private sequence = 0;
   private failure: GradringError | undefined;
-  private readonly watch: StallWatch;
+  private watch: StallWatch;
 
   /** @param say Takes a line for the user, when a collective waits for long. */
   constructor(
-    private readonly context: CollectiveContext,
-    options: StallOptions,
-    say: (line: string) => void,
+    private context: CollectiveContext,
+    private readonly options: StallOptions,
+    private readonly say: (line: string) => void,
   ) {
     this.watch = new StallWatch(context.transport, options, say);
   }
@@ -40,11 +41,20 @@ export class CommandRunner {
     this.failure ??= error;
   }
 
-  run<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
+  /** Goes on with another ring. No collective may be under way. */
+  moveTo(transport: Transport): void {
+    this.context = { ...this.context, transport };
+    this.watch = new StallWatch(transport, this.options, this.say);
+    for (const exchange of this.exchanges.values()) exchange.moveTo(transport);
+    this.failure = undefined;
+    this.sequence = 0;
+  }
+
+  run<Name extends RingCommand>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
     return this.handlers[name](input);
   }
 
-  private readonly handlers: { [N in CommandName]: (input: Commands[N]['input']) => Promise<Commands[N]['result']> } = {
+  private readonly handlers: { [N in RingCommand]: (input: Commands[N]['input']) => Promise<Commands[N]['result']> } = {
     allReduce: ({ array, reduction }) =>
       this.collective(dense(Operation.AllReduce, array, { reduction }), async call => {
         await allReduce(call, array, reduction === 'mean' ? 'sum' : reduction);
@@ -85,6 +95,7 @@ export class CommandRunner {
       const exchange = this.exchanges.get(id)!;
       return this.collective(exchange.fingerprint(step), call => exchange.run(call, step), step.step);
     },
+    concludeExchange: async ({ exchange, applied }) => this.exchanges.get(exchange)!.conclude(applied),
     closeExchange: async ({ exchange }) => {
       this.exchanges.delete(exchange);
       collectGarbage();

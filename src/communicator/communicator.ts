@@ -11,6 +11,7 @@ import { ExchangeHandle, type ExchangeInput } from './exchange-handle';
 import { SharedHeap } from './shared-heap';
 import { ThreadClient } from './thread-client';
 import type { CommandName, Commands, Reduction } from './thread-protocol';
+import { type UnitRing, Units } from './units';
 
 export type { ArrayOf, ElementType, NumericArray, Reduction };
 
@@ -58,6 +59,12 @@ export class Communicator {
   private exchanges = 0;
   private closing: Promise<void> | undefined;
   private readonly closeAtEnd = () => void this.close();
+  /**
+   * What must happen on all ranks or on none.
+   *
+   * @internal
+   */
+  readonly units: Units;
 
   protected constructor(
     private readonly options: ConnectOptions,
@@ -65,6 +72,7 @@ export class Communicator {
     private readonly thread: ThreadClient,
   ) {
     this.heap = heap;
+    this.units = new Units(options.elastic && this.unitRing());
     // A program that just ends has its goodbye said for it, so that its neighbours know that it did not crash.
     process.once('beforeExit', this.closeAtEnd);
   }
@@ -88,13 +96,29 @@ export class Communicator {
     return [{ ...options, runToken: undefined }, heap, thread]; // a communicator may be printed
   }
 
-  /** 0 … worldSize − 1. */
+  /** 0 … worldSize − 1. In an elastic run both change when the ring is formed anew. */
   get rank(): number {
-    return this.options.rank;
+    return this.thread.place.rank;
   }
 
   get worldSize(): number {
-    return this.options.worldSize;
+    return this.thread.place.worldSize;
+  }
+
+  /** Which ring of an elastic run this is, from 0. A process that was started again has −1 until it is let in. */
+  get generation(): number {
+    return this.thread.place.generation;
+  }
+
+  /** As this process was launched: RANK and WORLD_SIZE. They never change, and so tell who has which part of the data. */
+  get launched(): { readonly rank: number; readonly worldSize: number } {
+    const { rank, worldSize } = this.options;
+    return { rank, worldSize };
+  }
+
+  /** Whether the ring goes on when ranks are lost (`gradring run --min`). */
+  get isElastic(): boolean {
+    return this.options.elastic !== undefined;
   }
 
   /** The rank among the processes of this host. */
@@ -241,6 +265,40 @@ export class Communicator {
   }
 
   /**
+   * Runs collectives that must succeed on all ranks or on none, and returns what they return: JSON, the same on all ranks. If a rank of an elastic
+   * run is lost meanwhile, those that are left run it again, in a ring of another size, unless some were done with it: then all
+   * get their result. So change nothing that stays before it has returned. Elsewhere it is just run. Optimizer steps do not belong in it: each is
+   * all or none by itself.
+   *
+   * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if the ranks were within different ones; what `run` throws.
+   */
+  async allOrNone<T>(run: () => Promise<T>): Promise<T> {
+    return this.units.run({ name: 'allOrNone', run });
+  }
+
+  /**
+   * Waits until the others let in this process, which was started again.
+   *
+   * @param receive Takes what that rank gives, by collectives, asleep.
+   * @internal
+   */
+  async enter<T>(receive: (root: number) => T): Promise<T> {
+    const rejoin = async () => {
+      this.thread.place = await this.thread.call('rejoin', { newcomer: true, admits: false });
+    };
+    return this.units.enter(rejoin, receive);
+  }
+
+  /**
+   * How many processes that were started again wait to be let in. For one rank to ask.
+   *
+   * @internal
+   */
+  async waitingNewcomers(): Promise<number> {
+    return this.call('askWaiting', {});
+  }
+
+  /**
    * Opens the exchange of one model's gradients; the optimizer wrapper's way in.
    *
    * @internal
@@ -250,6 +308,7 @@ export class Communicator {
     const handle = new ExchangeHandle(input, {
       run: step => this.call('exchange', { exchange, step }),
       runSync: step => this.callSync('exchange', { exchange, step }),
+      conclude: applied => this.callSync('concludeExchange', { exchange, applied }),
       close: () => {
         if (this.closing === undefined) ignoreCrash(() => this.callSync('closeExchange', { exchange }));
       },
@@ -280,6 +339,17 @@ export class Communicator {
     return this.closing;
   }
 
+  private unitRing(): UnitRing {
+    return {
+      rejoin: join => {
+        const { generation } = this;
+        this.thread.place = this.callSync('rejoin', join);
+        return this.generation !== generation;
+      },
+      allGather: own => this.allGatherSync(own, { variableLength: true }),
+    };
+  }
+
   private async call<N extends CommandName>(name: N, input: Commands[N]['input']): Promise<Commands[N]['result']> {
     this.checkOpen();
     return this.thread.call(name, input);
@@ -292,6 +362,10 @@ export class Communicator {
 
   private checkOpen(): void {
     if (this.closing !== undefined) throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
+    if (this.generation !== -1) return;
+    const words =
+      'This process takes the place of a rank that was lost: before anything else it must join the others, by ring.join(…) or checkpoint.resume().';
+    throw invalidArgument(words);
   }
 
   private checkRoot(root: number): void {

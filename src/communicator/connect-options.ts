@@ -3,8 +3,10 @@ import { type RankEnvironment, readRankEnvironment } from '../environment';
 import { isLoopback } from '../rendezvous/host-identity';
 import type { Encryption } from '../rendezvous/run-security';
 
+export type { Encryption };
+
 /** How a rank joins its ring. Everything is optional: the environment tells who it is (`gradring run` sets it). */
-export interface ConnectInput extends Partial<RankEnvironment> {
+export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> {
   /** How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`. */
   readonly timeoutMs?: number;
   /** How long to wait for the other ranks to come, in ms. Default 60,000; `GRADRING_CONNECT_TIMEOUT_MS`. */
@@ -37,13 +39,14 @@ export type TransportName = 'auto' | 'tcp' | 'ipc';
 
 /** {@link ConnectInput}, complete and checked. */
 export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken'>> {
+  readonly elastic: RankEnvironment['elastic'];
   readonly runToken: string | undefined;
   readonly timeline: string | undefined;
 }
 
 /** The defaults come first. */
 const TRANSPORTS: readonly string[] = ['auto', 'tcp', 'ipc'];
-const ENCRYPTIONS: readonly string[] = ['auto', 'on', 'off'];
+export const ENCRYPTIONS: readonly string[] = ['auto', 'on', 'off'];
 const MAX_TIMEOUT_MS = 2 ** 31 - 1; // the longest that timers can wait
 
 /**
@@ -92,6 +95,7 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
   }
   // A rank given by the program is another process's than the one that the environment's local rank tells of.
   if (input.rank !== undefined && input.localRank === undefined) delete merged['LOCAL_RANK'];
+  if (input.rank !== undefined) delete merged['GRADRING_ELASTIC'];
   try {
     return readRankEnvironment(merged);
   } catch (error) {

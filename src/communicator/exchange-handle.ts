@@ -28,6 +28,7 @@ interface Place {
 interface ExchangeLine {
   run(step: ExchangeStep): Promise<ExchangeResult>;
   runSync(step: ExchangeStep): ExchangeResult;
+  conclude(applied: boolean): void;
   close(): void;
 }
 
@@ -98,6 +99,15 @@ export class ExchangeHandle {
   /** {@link run}, asleep. */
   runSync(step: ExchangeStep): ExchangeResult {
     return this.line.runSync(step);
+  }
+
+  /**
+   * Ends a step that failed here, but not on other ranks.
+   *
+   * @param applied Whether they applied an update. If this rank does not apply it too, nothing of this is of use.
+   */
+  conclude(applied: boolean): void {
+    this.line.conclude(applied);
   }
 
   /** Gives the memory back, but for what views that the caller still holds keep alive. May be called twice. */

@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { GradringError } from '../errors';
 import { addressForPeers, hostId, isLoopback } from '../rendezvous/host-identity';
-import { rendezvous } from '../rendezvous/rendezvous';
+import { type ElasticJoin, meetMembers } from '../rendezvous/elastic-rendezvous';
+import { rendezvous, type RendezvousResult, type Roster } from '../rendezvous/rendezvous';
 import { isEncrypted, type RunSecurity, secureRun } from '../rendezvous/run-security';
 import type { Timeline } from '../timeline/timeline';
+import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/curve';
 import { Link } from '../transport/link';
 import { RingTransport } from '../transport/ring-transport';
@@ -13,23 +15,31 @@ import { Slots } from '../transport/slots';
 import { SoloTransport, type Transport } from '../transport/transport';
 import type { ConnectOptions } from './connect-options';
 
+/** A ring as it stands. */
+export interface FormedRing {
+  readonly transport: Transport;
+  readonly generation: number;
+}
+
 /**
  * Finds the other ranks and connects the two neighbours. Runs on the comm thread.
  *
  * @param onFailure Called when the standing ring fails, also between collectives.
+ * @param elastic How to come to the rendezvous of an elastic run, whose ring may have fewer ranks than were launched; and how long the others
+ *   are waited for there, in ms.
  */
 export async function formRing(
   options: ConnectOptions,
   timeline: Timeline | undefined,
   onFailure: (error: GradringError) => void,
-): Promise<Transport> {
-  const { rank, worldSize, masterAddr, masterPort, runId, connectTimeoutMs, encryption, runToken } = options;
-  if (worldSize === 1) {
+  elastic?: ElasticJoin & { readonly patienceMs: number },
+): Promise<FormedRing> {
+  const { masterAddr, masterPort, runId, encryption, runToken } = options;
+  const timeoutMs = elastic?.patienceMs ?? options.connectTimeoutMs;
+  if (options.worldSize === 1 && elastic === undefined) {
     timeline?.ring('alone');
-    return new SoloTransport(timeline);
+    return { transport: new SoloTransport(timeline), generation: 0 };
   }
-  const leftRank = (rank + worldSize - 1) % worldSize;
-  const rightRank = (rank + 1) % worldSize;
   let security: RunSecurity | undefined;
   let left: Link | undefined;
   let right: Link | undefined;
@@ -37,37 +47,39 @@ export async function formRing(
   let socketDirectory: string | undefined;
   let fromLeft: Slots | undefined;
   let toRight: Slots | undefined;
-  try {
-    security = runToken === undefined || encryption === 'off' ? undefined : await secureRun(runToken);
-    const { ringId, endpoints, publicKeys } = await rendezvous(
-      {
-        ...{ rank, worldSize, masterAddr, masterPort, runId, hostId: hostId() },
-        ...{ encryption, security, timeoutMs: connectTimeoutMs },
-      },
-      async ({ hostIds, publicKeys }) => {
-        isLocal = hostIds.every(host => host === hostIds[rank]);
-        const isSameHost = hostIds[leftRank] === hostIds[rank];
-        let endpoint: string;
-        if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
-          socketDirectory = makeSocketDirectory();
-          endpoint = `ipc://${socketDirectory}/left`;
-          fromLeft = Slots.create(slotsPath(endpoint));
-        } else {
-          // Who reached a master on loopback reaches others there too, in whatever container it runs.
-          const isLocal = isSameHost || isLoopback(masterAddr);
-          const address = isLocal ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
-          endpoint = `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
-        }
-        // Where encryption is due there is a run token, as resolveConnectOptions sees to, and so all have keys.
-        const curve = isEncrypted(endpoint, encryption)
-          ? security!.gate.serve(security!.link, publicKeys[leftRank]!)
-          : undefined;
-        const listening = await Link.listen(endpoint, options, curve);
-        left = listening.link;
-        return listening.endpoint;
-      },
-    );
-    timeline?.ring(ringId.toString(16));
+  const listen = async ({ hostIds, publicKeys, members }: Roster): Promise<string> => {
+    const rank = members.indexOf(options.rank);
+    const leftRank = (rank + members.length - 1) % members.length;
+    isLocal = hostIds.every(host => host === hostIds[rank]);
+    const isSameHost = hostIds[leftRank] === hostIds[rank];
+    let endpoint: string;
+    if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
+      socketDirectory = makeSocketDirectory();
+      endpoint = `ipc://${socketDirectory}/left`;
+      fromLeft = Slots.create(slotsPath(endpoint));
+    } else {
+      // Who reached a master on loopback reaches others there too, in whatever container it runs.
+      const isLocal = isSameHost || isLoopback(masterAddr);
+      const address = isLocal ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
+      endpoint = `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
+    }
+    // Where encryption is due there is a run token, as resolveConnectOptions sees to, and so all have keys.
+    const curve = isEncrypted(endpoint, encryption)
+      ? security!.gate.serve(security!.link, publicKeys[leftRank]!)
+      : undefined;
+    const listening = await Link.listen(endpoint, options, curve);
+    left = listening.link;
+    return listening.endpoint;
+  };
+  const stand = async (
+    { members, generation }: Pick<Roster, 'members' | 'generation'>,
+    { ringId, endpoints, publicKeys }: RendezvousResult,
+  ): Promise<FormedRing> => {
+    const worldSize = members.length;
+    timeline?.ring(elastic === undefined ? ringId.toString(16) : `${ELASTIC_RINGS}${runId}`);
+    if (worldSize === 1) return { transport: new SoloTransport(timeline), generation };
+    const rank = members.indexOf(options.rank);
+    const rightRank = (rank + 1) % worldSize;
     const rightEndpoint = endpoints[rightRank]!;
     const curve = isEncrypted(rightEndpoint, encryption)
       ? curveClient(security!.link, publicKeys[rightRank]!)
@@ -75,10 +87,18 @@ export async function formRing(
     right = Link.connect(rightEndpoint, options, curve);
     if (rightEndpoint.startsWith('ipc:')) toRight = Slots.open(slotsPath(rightEndpoint));
     const slots = { left: fromLeft, right: toRight };
-    const place = { ringId, generation: 0, rank, worldSize, addresses: endpoints, isLocal, slots };
+    const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, slots };
     const transport = new RingTransport(place, left!, right, onFailure, timeline);
-    await within(connectTimeoutMs, transport.open(), rank);
-    return transport;
+    await within(timeoutMs, transport.open(), rank);
+    return { transport, generation };
+  };
+  try {
+    security = runToken === undefined || encryption === 'off' ? undefined : await secureRun(runToken);
+    const { rank, worldSize } = options;
+    const own = { rank, worldSize, masterAddr, masterPort, runId, hostId: hostId(), encryption, security, timeoutMs };
+    if (elastic !== undefined) return await meetMembers({ ...own, ...elastic }, listen, stand);
+    const result = await rendezvous(own, listen);
+    return await stand({ members: result.endpoints.map((_, each) => each), generation: 0 }, result);
   } catch (error) {
     await Promise.all([left?.close(), right?.close()]);
     fromLeft?.close();

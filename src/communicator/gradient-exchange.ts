@@ -31,11 +31,13 @@ import type { ExchangePlan, ExchangeResult, ExchangeStep } from './thread-protoc
  * is sent leaves the residuals only when everything of the step has come.
  */
 export class GradientExchange {
-  private readonly arenas: readonly Arena[];
+  private arenas: readonly Arena[];
   private hasSentSparsely = false;
+  /** A step that has accumulated, and is not over. */
+  private unfinished: { readonly arenas: readonly StepArena[]; readonly nonFiniteTensor: number } | undefined;
 
   constructor(
-    private readonly transport: Transport,
+    private transport: Transport,
     private readonly plan: ExchangePlan,
   ) {
     const format = valueFormatOf(plan.compression);
@@ -51,9 +53,26 @@ export class GradientExchange {
     });
   }
 
+  /** Goes on in another ring. A step that failed in the one before may be run again: what it has accumulated is not accumulated twice. */
+  moveTo(transport: Transport): void {
+    this.transport = transport;
+    this.arenas = this.arenas.map(arena => ({ ...arena, context: { ...arena.context, transport } }));
+  }
+
+  /**
+   * Ends a step that failed on this rank but not on others.
+   *
+   * @param applied Whether they applied it: then what this rank had selected was part of the sum, and leaves the residuals.
+   */
+  conclude(applied: boolean): void {
+    if (applied) this.unfinished?.arenas.forEach(settle);
+    this.unfinished = undefined;
+  }
+
   /** What all ranks must agree on for a step: model and options, and how much of it is sent. */
-  fingerprint({ density, momentumFactor }: ExchangeStep): CallFingerprint {
-    const parameter = crc32(new Uint8Array(Float64Array.of(density, momentumFactor).buffer), this.plan.hash);
+  fingerprint({ density, momentumFactor, momentumCorrection = 1 }: ExchangeStep): CallFingerprint {
+    const numbers = Float64Array.of(density, momentumFactor, momentumCorrection);
+    const parameter = crc32(new Uint8Array(numbers.buffer), this.plan.hash);
     const elementCount = this.arenas.reduce((sum, { gradients }) => sum + gradients.elementCount, 0);
     return { operation: Operation.Exchange, elementType: 'float32', reduction: 'mean', elementCount, parameter };
   }
@@ -66,7 +85,7 @@ export class GradientExchange {
     const clock = new StepClock(call, { tensors: arenas.reduce((sum, { tensors }) => sum + tensors.length, 0) });
     const nonFiniteTensor =
       step.nonFiniteTensor === -1
-        ? await clock.stage('compress', 'select', () => this.compress(arenas, step))
+        ? await clock.stage('compress', 'select', () => this.select(arenas, step))
         : step.nonFiniteTensor;
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(arenas, transport.worldSize, transport.isLocal);
@@ -85,6 +104,7 @@ export class GradientExchange {
       return means.overflow ?? this.applyMomentum(arenas, step);
     };
     const overflow = await clock.stage('decode', 'average', finish);
+    this.unfinished = undefined;
     if (overflow !== undefined) return { ...result, timesMs: clock.timesMs, nonFinite: overflow };
     await clock.stage('compress', 'settle', () => arenas.forEach(settle));
     return { ...result, timesMs: clock.timesMs };
@@ -103,19 +123,42 @@ export class GradientExchange {
     this.hasSentSparsely ||= density < 1;
   }
 
+  /** {@link compress}; of a step that failed before, only selects again. Returns what `compress` does. */
+  private async select(arenas: readonly StepArena[], step: ExchangeStep): Promise<number> {
+    const before = this.unfinished;
+    if (before === undefined) {
+      const nonFiniteTensor = await this.compress(arenas, step);
+      this.unfinished = { arenas, nonFiniteTensor };
+      return nonFiniteTensor;
+    }
+    const gradientScale = this.gradientScale(step);
+    for (const [i, { context, tensors }] of arenas.entries()) {
+      if (i > 0) await setImmediate();
+      for (const tensor of tensors) {
+        const { compressor, way, count, gradient, residual, indices, values } = tensor;
+        if (way === 'largest') tensor.largest = compressor.selectAgain({ count, indices, values });
+        else if (way === 'whole, with error feedback') context.kernels.copy(residual, values, count);
+        else if (gradientScale !== 1) context.kernels.scale('float32', gradient, gradientScale, count);
+      }
+    }
+    this.unfinished = { ...before, arenas };
+    return before.nonFiniteTensor;
+  }
+
+  private gradientScale({ sumOfSquares }: ExchangeStep): number {
+    const { compression } = this.plan;
+    const clipNorm = compression.kind === 'dgc' ? compression.clipNorm : undefined;
+    return clipFactor({ sumOfSquares, clipNorm, worldSize: this.transport.worldSize });
+  }
+
   /**
    * Accumulates the gradients, clipped, and leaves what is to be sent of each tensor in its `values`. Returns the number of a tensor
    * whose accumulated gradient has overflowed, or −1. (The largest are selected, so an infinite one is among them.)
    */
   private async compress(arenas: readonly StepArena[], step: ExchangeStep): Promise<number> {
-    const { compression, nesterov } = this.plan;
+    const { nesterov } = this.plan;
     const { momentumFactor } = step;
-    const clipNorm = compression.kind === 'dgc' ? compression.clipNorm : undefined;
-    const gradientScale = clipFactor({
-      sumOfSquares: step.sumOfSquares,
-      clipNorm,
-      worldSize: this.transport.worldSize,
-    });
+    const gradientScale = this.gradientScale(step);
     let overflowed = -1;
     for (const [i, arena] of arenas.entries()) {
       if (i > 0) await setImmediate(); // gigabytes take seconds, in which this thread must be seen to live
@@ -140,7 +183,10 @@ export class GradientExchange {
   }
 
   /** Applies the momentum of the tensors that travelled whole, which may overflow. */
-  private applyMomentum(arenas: readonly StepArena[], { momentumFactor }: ExchangeStep): NonFinite | undefined {
+  private applyMomentum(
+    arenas: readonly StepArena[],
+    { momentumFactor, momentumCorrection = 1 }: ExchangeStep,
+  ): NonFinite | undefined {
     if (momentumFactor === 0) return undefined;
     const overflowed: Overflowed[] = [];
     for (const { context, tensors } of arenas) {
@@ -148,6 +194,7 @@ export class GradientExchange {
       for (const tensor of tensors) {
         const { way, gradient, momentum, elementCount } = tensor;
         if (way === 'largest') continue;
+        if (momentumCorrection !== 1) kernels.scale('float32', momentum, momentumCorrection, elementCount);
         kernels.applyMomentum(gradient, momentum, elementCount, momentumFactor, this.plan.nesterov);
         if (!Number.isFinite(kernels.sumOfSquares(gradient, elementCount))) overflowed.push({ kernels, tensor });
       }

@@ -16,6 +16,7 @@ import {
   READY,
   type Request,
   type Response,
+  type RingPlace,
   type ThreadData,
 } from './thread-protocol';
 
@@ -39,6 +40,8 @@ export class ThreadClient {
   private nextId = READY + 1;
   private lastTraffic: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
   private ended: GradringError | undefined;
+  /** In the ring that this thread knows of. */
+  place: RingPlace = { rank: 0, worldSize: 1, generation: 0 };
   private terminating = false;
   private readonly exited: Promise<void>;
 
@@ -78,7 +81,7 @@ export class ThreadClient {
     const worker = new Worker(join(__dirname, 'comm-thread.js'), { workerData: data, transferList: [port2] });
     const client = new ThreadClient(worker, port1, control, timeline);
     try {
-      await client.register(READY);
+      client.place = (await client.register(READY)) as RingPlace;
     } catch (error) {
       await client.terminate();
       throw error;
@@ -153,7 +156,7 @@ export class ThreadClient {
   private post(name: CommandName, input: unknown): number {
     if (this.ended !== undefined) throw this.ended;
     const id = this.nextId++;
-    this.port.postMessage({ id, name, input } satisfies Request);
+    this.port.postMessage({ id, name, input, generation: this.place.generation } satisfies Request);
     return id;
   }
 

@@ -5,6 +5,7 @@ import type { NonFinite } from '../collectives/sparse-all-reduce';
 import type { Compression } from '../compression/dgc-options';
 import type { SerializedError } from '../errors';
 import type { Pointer } from '../kernels/kernels';
+import type { ElasticJoin } from '../rendezvous/elastic-rendezvous';
 import type { TimelineFile } from '../timeline/timeline-file';
 import type { TrafficCount } from '../transport/transport';
 import type { ArenaLayout } from './arena-layout';
@@ -36,6 +37,8 @@ export interface ExchangeStep {
   readonly step?: number;
   readonly density: number;
   readonly momentumFactor: number;
+  /** Multiplies the momentum of what travels whole, before anything else: for when the ring has another size than in the last step. Default 1. */
+  readonly momentumCorrection?: number;
   /** Of the whole local gradient. */
   readonly sumOfSquares: number;
   /** Number of the first tensor with NaN or infinity in the local gradient, or −1. */
@@ -82,16 +85,37 @@ export interface Commands {
   };
   openExchange: { input: { exchange: number; plan: ExchangePlan }; result: void };
   exchange: { input: { exchange: number; step: ExchangeStep }; result: ExchangeResult };
+  /** A step that others have done and this rank has not: what was selected for it counts as sent if it was applied. */
+  concludeExchange: { input: { exchange: number; applied: boolean }; result: void };
   closeExchange: { input: { exchange: number }; result: void };
   close: { input: Record<string, never>; result: void };
+  /** In an elastic run: awaits the next ring, after a loss or, with `newcomer` or `admits`, of its own accord. */
+  rejoin: { input: ElasticJoin; result: RingPlace };
+  /** How many newcomers wait to be let in. */
+  askWaiting: { input: Record<string, never>; result: number };
 }
 
 export type CommandName = keyof Commands;
+
+/** Those that are about who is in the ring. */
+export type MembershipCommand = 'rejoin' | 'askWaiting';
+
+/** All others. */
+export type RingCommand = Exclude<CommandName, MembershipCommand>;
+
+/** A rank's place in the ring of a generation. */
+export interface RingPlace {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly generation: number;
+}
 
 export interface Request {
   readonly id: number;
   readonly name: CommandName;
   readonly input: unknown;
+  /** Of the ring that the user's thread knows of. A collective of an earlier one fails. */
+  readonly generation: number;
 }
 
 export interface Response {

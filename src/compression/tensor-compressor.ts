@@ -155,6 +155,19 @@ export class TensorCompressor {
   }
 
   /**
+   * Writes the entries that {@link compress} would, of what is accumulated already: nothing is accumulated. For a step whose exchange
+   * failed; slower than the first time, as nothing is known of the threshold.
+   */
+  selectAgain({ count, indices, values }: Pick<CompressInput, 'count' | 'indices' | 'values'>): Magnitude {
+    const { kernels, packTable } = this;
+    const { elementCount, residual } = this.segment;
+    if (count === 0) return 0;
+    const { magnitude, ties } = this.thresholdOfAll(count, 0, elementCount);
+    const taking = { threshold: magnitude, ties, count, into: { indices, values }, packTable };
+    return kernels.takeLargest(residual, undefined, elementCount, taking).largest;
+  }
+
+  /**
    * To be called once the entries are with their receivers, `values` being what those got: clears u where something was
    * sent (momentum factor masking, section 3.3 of the paper), and takes what was sent from v. What a lossy encoding has
    * lost so stays in v; where nothing was lost, v becomes +0.

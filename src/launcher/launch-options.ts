@@ -24,6 +24,15 @@ export interface LaunchOptions {
    * A file that holds the run token, the same on all nodes. Default: what `GRADRING_RUN_TOKEN` says; else, on one node, a new one.
    */
   readonly tokenFile?: string;
+  /**
+   * The run is elastic: when ranks are lost, the others go on while there are so many of them. Fewer are a failure, or a restart of all if
+   * {@link maxRestarts} allows one. One node only. Default: not elastic; with `maxRestarts` as many as there are ranks.
+   */
+  readonly min?: number;
+  /**
+   * The run is elastic: so many times a lost rank is started again, to join the others, or all ranks are, where too few are left. Default: 0.
+   */
+  readonly maxRestarts?: number;
   /** A folder for one log a rank: `rank-0.log`, …; it is created. Default: no logs. */
   readonly outputDir?: string;
   /** A folder for one timeline a rank: `rank-0.json`, …; it is made. Default: what `GRADRING_TIMELINE` says. */
@@ -57,12 +66,20 @@ export interface LaunchPlan {
   readonly masterPort: number | undefined;
   readonly nodes: number;
   readonly nodeRank: number;
+  /** Undefined: the ranks end together. */
+  readonly elastic: ElasticPlan | undefined;
   readonly tokenFile: string | undefined;
   readonly outputDir: string | undefined;
   readonly env: Readonly<Record<string, string>>;
   readonly prefix: boolean;
   readonly graceMs: number;
   readonly failureGraceMs: number;
+}
+
+/** How an elastic run goes on when ranks are lost. */
+export interface ElasticPlan {
+  readonly min: number;
+  readonly maxRestarts: number;
 }
 
 /** torchrun's, and the one that a rank takes when nobody names any. */
@@ -102,6 +119,7 @@ export function planLaunch(options: LaunchOptions): LaunchPlan {
     masterPort: options.masterPort ?? (nodes > 1 ? DEFAULT_MASTER_PORT : undefined),
     nodes,
     nodeRank,
+    elastic: planElastic(options),
     tokenFile: options.tokenFile,
     outputDir: options.outputDir,
     env: {
@@ -112,6 +130,15 @@ export function planLaunch(options: LaunchOptions): LaunchPlan {
     graceMs,
     failureGraceMs,
   };
+}
+
+function planElastic({ ranks, nodes = 1, min, maxRestarts }: LaunchOptions): ElasticPlan | undefined {
+  if (min === undefined && maxRestarts === undefined) return undefined;
+  if (nodes > 1)
+    throw invalidArgument('An elastic run (min, maxRestarts) has one node: its launcher holds the rendezvous.');
+  if (min !== undefined) requireWhole('min', min, 1, ranks);
+  if (maxRestarts !== undefined) requireWhole('maxRestarts', maxRestarts, 0, MAX_DELAY_MS);
+  return { min: min ?? ranks, maxRestarts: maxRestarts ?? 0 };
 }
 
 function requireWhole(name: string, value: number, least: number, most: number): void {

@@ -2,8 +2,8 @@ import { planLaunch, type LaunchOptions, type LaunchPlan } from './launch-option
 import { findFreePort, requireFreePort } from './master-port';
 import { RankOutputs } from './rank-outputs';
 import { RankProcess, type RankOutcome } from './rank-process';
-import { allocatorVariables } from './allocator-variables';
-import { chooseRunId, globalRank, rankVariables } from './rank-variables';
+import { type Meeting, rankCommand } from './rank-command';
+import { chooseRunId } from './rank-variables';
 import { chooseRunToken } from './run-token';
 import { FORWARDED_SIGNALS, signalExitCode, type ForwardedSignal } from './signals';
 import { describeFailure, describeInterruption } from './summary';
@@ -13,26 +13,27 @@ import { Supervisor } from './supervisor';
 export interface LaunchResult {
   /**
    * What the launcher's process should exit with: 0 if all ranks did; else that of the first rank that failed; else,
-   * upon a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128 + its number.
+   * upon a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128 + its number. Of an elastic run 0 if those that were left
+   * came to their end.
    */
   readonly exitCode: number;
-  /** The first rank that failed, if one did so of itself. */
+  /** The first rank that failed, if one did so of itself; in an elastic run, the first of those whose loss ended it. */
   readonly rootCause?: RankOutcome;
   /** The signal to this process that was passed on, if one came before any rank failed. */
   readonly interruptedBy?: ForwardedSignal;
-  /** All ranks of this host, in their order. */
+  /** All ranks of this host, in their order. In an elastic run, of each the last process. */
   readonly ranks: readonly RankOutcome[];
 }
 
-/** What the ranks must know to meet, beside the plan. */
-interface Meeting {
-  readonly masterPort: number;
-  readonly runToken: string | undefined;
+/** Why a launch ended, if not well. */
+export interface LaunchEnd {
+  readonly rootCause: RankOutcome | undefined;
+  readonly interruptedBy: ForwardedSignal | undefined;
 }
 
 /**
  * Starts the ranks, passes on their output line by line, and resolves when all of them have ended. The ranks end
- * together: when one fails, the others are ended too; SIGINT, SIGTERM and SIGHUP to this process are passed on, and no
+ * together: when one fails, the others are ended too, unless the run is elastic; SIGINT, SIGTERM and SIGHUP to this process are passed on, and no
  * rank outlives this process. A rank that exits with 0 ahead of the others is no failure. Why a run failed is said on
  * stderr. See {@link LaunchOptions} for the times and {@link LaunchResult} for the outcome.
  *
@@ -44,8 +45,13 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   const runToken = chooseRunToken(plan, { ...process.env, ...plan.env });
   const masterPort = await choosePort(plan);
   const outputs = new RankOutputs(plan, options.stdout ?? process.stdout, options.stderr ?? process.stderr);
+  const runId = chooseRunId(plan, masterPort, { ...process.env, ...plan.env });
+  const meeting = { masterPort, runToken, runId };
   try {
-    return await runRanks(plan, { masterPort, runToken }, outputs);
+    if (plan.elastic === undefined) return await runRanks(plan, meeting, outputs);
+    const { ElasticRun } = await import('./elastic-run'); // ZeroMQ is needed only here
+    const end = await ElasticRun.run(plan, plan.elastic, meeting, outputs);
+    return await conclude(end, end.outcomes, outputs);
   } finally {
     await outputs.close();
   }
@@ -79,22 +85,13 @@ async function runRanks(plan: LaunchPlan, meeting: Meeting, outputs: RankOutputs
 /** Starts all ranks, or none: if one cannot be started, those that were are killed. Fills `ranks` as it goes. */
 async function startRanks(
   plan: LaunchPlan,
-  { masterPort, runToken }: Meeting,
+  meeting: Meeting,
   outputs: RankOutputs,
   ranks: RankProcess[],
 ): Promise<void> {
-  const inherited = { ...process.env, ...plan.env };
-  const runId = chooseRunId(plan, masterPort, inherited);
   try {
     for (let localRank = 0; localRank < plan.ranks; localRank += 1) {
-      const env = {
-        ...inherited,
-        ...allocatorVariables(inherited),
-        ...outputs.colors,
-        ...(runToken !== undefined && { GRADRING_RUN_TOKEN: runToken }),
-        ...rankVariables(plan, localRank, masterPort, runId),
-      };
-      ranks.push(new RankProcess({ ...plan, rank: globalRank(plan, localRank), env }));
+      ranks.push(new RankProcess(rankCommand(plan, meeting, outputs, localRank)));
     }
     await Promise.all(ranks.map(rank => rank.started));
   } catch (error) {
@@ -105,7 +102,7 @@ async function startRanks(
 }
 
 async function conclude(
-  { rootCause, interruptedBy }: Supervisor,
+  { rootCause, interruptedBy }: LaunchEnd,
   ranks: readonly RankOutcome[],
   outputs: RankOutputs,
 ): Promise<LaunchResult> {

@@ -12,6 +12,16 @@ const OPTIONS = {
     demandOption: true,
     describe: 'How many ranks to start on this host',
   },
+  min: {
+    type: 'number',
+    requiresArg: true,
+    describe: 'Go on while so many ranks are left [default: none may be lost]',
+  },
+  'max-restarts': {
+    type: 'number',
+    requiresArg: true,
+    describe: 'How many times to start a lost rank again, or all where too few are left [default: 0]',
+  },
   'output-dir': {
     type: 'string',
     requiresArg: true,
@@ -58,6 +68,7 @@ export const runCommand: CommandModule = {
       .options(OPTIONS)
       .example('$0 run -n 4 train.js', 'four ranks on this host')
       .example('$0 run -n 4 train.js --epochs 3', 'options after the script are its own')
+      .example('$0 run -n 4 --min 2 --max-restarts 3 train.js', 'survives lost ranks, and replaces them')
       .example('$0 run -n 2 --output-dir logs train.js', 'keeps logs/rank-0.log and logs/rank-1.log')
       .example('$0 run -n 2 --timeline trace train.js', 'records trace/rank-0.json and trace/rank-1.json')
       .example(
@@ -65,7 +76,8 @@ export const runCommand: CommandModule = {
         'ranks 8 … 15 of 16, where node 0 is 10.0.0.5',
       )
       .epilogue(
-        'When a rank fails, the others are ended, and the exit code is that of the first failure. SIGINT, SIGTERM and ' +
+        'When a rank fails, the others are ended, and the exit code is that of the first failure; with --min or ' +
+          '--max-restarts the others may go on. SIGINT, SIGTERM and ' +
           'SIGHUP are passed on; the same signal again ends the ranks at once.',
       ),
   handler: async parsed => {
@@ -79,6 +91,8 @@ export const runCommand: CommandModule = {
       nodes: parsed['nodes'] as number,
       nodeRank: parsed['node-rank'] as number,
       graceMs: parsed['grace-ms'] as number,
+      ...(parsed['min'] !== undefined && { min: parsed['min'] as number }),
+      ...(parsed['max-restarts'] !== undefined && { maxRestarts: parsed['max-restarts'] as number }),
       ...(parsed['output-dir'] !== undefined && { outputDir: parsed['output-dir'] as string }),
       ...(parsed['timeline'] !== undefined && { timeline: parsed['timeline'] as string }),
       ...(parsed['token-file'] !== undefined && { tokenFile: parsed['token-file'] as string }),

@@ -31,22 +31,7 @@ export class Host {
   }
 
   static async open(options: RendezvousOptions): Promise<Host> {
-    const { masterAddr, masterPort, security } = options;
-    const curve = security?.gate.serve(security.host, security.guest.publicKey);
-    const socket = opened(new Router({ ipv6: true, linger: 2_000, maxMessageSize: MAX_MESSAGE_BYTES, ...curve }));
-    const endpoint = isLoopback(masterAddr) ? endpointOf(masterAddr, masterPort) : `tcp://*:${masterPort}`;
-    try {
-      await socket.bind(endpoint);
-    } catch (error) {
-      closed(socket);
-      socket.close();
-      const words =
-        (error as { code?: string }).code === 'EADDRINUSE'
-          ? `Port ${masterPort} is in use: another run may hold it. Choose another MASTER_PORT, on every rank.`
-          : `Rank 0 cannot hold the rendezvous at ${endpoint}: ${(error as Error).message}.`;
-      throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
-    }
-    return new Host(socket, options);
+    return new Host(await bindHost(options), options);
   }
 
   async close(): Promise<void> {
@@ -87,7 +72,8 @@ export class Host {
       if (this.joined.size === this.options.worldSize) {
         const all = this.ranks().map(rank => this.joined.get(rank)!);
         const hostIds = all.map(({ hostId }) => hostId);
-        await this.tellAll({ kind: 'roster', hostIds, publicKeys: all.map(({ publicKey }) => publicKey) });
+        const publicKeys = all.map(({ publicKey }) => publicKey);
+        await this.tellAll({ kind: 'roster', hostIds, publicKeys, members: this.ranks(), generation: 0 });
       }
     } else if (message.kind === 'listening' && this.joined.get(message.rank)?.routing.equals(routing)) {
       this.listening.set(message.rank, message.endpoint);
@@ -144,5 +130,32 @@ export class Host {
 
   private ranks(): number[] {
     return Array.from({ length: this.options.worldSize }, (_, rank) => rank);
+  }
+}
+
+/**
+ * The socket of whoever holds a rendezvous.
+ *
+ * @throws GradringError `ERR_ADDRESS_IN_USE`
+ */
+export async function bindHost({
+  masterAddr,
+  masterPort,
+  security,
+}: Pick<RendezvousOptions, 'masterAddr' | 'masterPort' | 'security'>): Promise<Router> {
+  const curve = security?.gate.serve(security.host, security.guest.publicKey);
+  const socket = opened(new Router({ ipv6: true, linger: 2_000, maxMessageSize: MAX_MESSAGE_BYTES, ...curve }));
+  const endpoint = isLoopback(masterAddr) ? endpointOf(masterAddr, masterPort) : `tcp://*:${masterPort}`;
+  try {
+    await socket.bind(endpoint);
+    return socket;
+  } catch (error) {
+    closed(socket);
+    socket.close();
+    const words =
+      (error as { code?: string }).code === 'EADDRINUSE'
+        ? `Port ${masterPort} is in use: another run may hold it. Choose another MASTER_PORT, on every rank.`
+        : `Rank 0 cannot hold the rendezvous at ${endpoint}: ${(error as Error).message}.`;
+    throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
   }
 }

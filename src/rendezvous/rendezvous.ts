@@ -13,6 +13,10 @@ const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 /** Who is in the ring, by rank. */
 export interface Roster {
+  /** The ranks as they were launched: the ranks themselves, unless the run is elastic. */
+  readonly members: readonly number[];
+  /** Which ring of the run this is. */
+  readonly generation: number;
   readonly hostIds: readonly string[];
   /** CURVE keys of their links; empty texts where the run has no token. */
   readonly publicKeys: readonly string[];
@@ -50,20 +54,10 @@ async function join(
   options: RendezvousOptions,
   listen: (roster: Roster) => Promise<string>,
 ): Promise<RendezvousResult> {
-  const { rank, worldSize, masterAddr, masterPort, runId, hostId, encryption, security, timeoutMs } = options;
+  const { rank, worldSize, masterAddr, masterPort, timeoutMs } = options;
   const endpoint = endpointOf(masterAddr, masterPort);
-  const socket = opened(
-    new Dealer({
-      ipv6: true,
-      linger: 400,
-      maxMessageSize: MAX_MESSAGE_BYTES,
-      // Rank 0's other half tells who is missing, to rank 0 too; only if there is no rank 0, the time runs out here.
-      receiveTimeout: Math.min(timeoutMs + 2_000, 2 ** 31 - 1),
-      reconnectInterval: 50,
-      reconnectMaxInterval: 1_000,
-      ...(security && curveClient(security.guest, security.host.publicKey)),
-    }),
-  );
+  // Rank 0's other half tells who is missing, to rank 0 too; only if there is no rank 0, the time runs out here.
+  const socket = guestSocket(options, Math.min(timeoutMs + 2_000, 2 ** 31 - 1));
   const receive = async (): Promise<RendezvousMessage> => {
     const message = fromText(
       await socket.receive().then(
@@ -80,16 +74,13 @@ async function join(
   try {
     socket.connect(endpoint);
     const send = (message: RendezvousMessage) => socket.send(toText(message));
-    const publicKey = security?.link.publicKey ?? '';
-    await send({
-      ...{ kind: 'join', protocolVersion: PROTOCOL_VERSION, runId, worldSize, rank },
-      ...{ hostId, encryption, publicKey },
-    });
+    await send(joinMessage(options));
     const roster = await receive();
     if (roster.kind !== 'roster') throw unexpected(roster);
     const { hostIds, publicKeys } = roster;
     if (hostIds.length !== worldSize || publicKeys.length !== worldSize) throw unexpected(roster);
-    const listening = await listen(roster).catch(async (error: unknown) => {
+    const ranks = hostIds.map((_, each) => each);
+    const listening = await listen({ ...roster, members: ranks }).catch(async (error: unknown) => {
       // Or all would wait for this rank. The answer shows that rank 0, which may be this one, has told them.
       const { code, message } = serializeError(error, 'ERR_ADDRESS_IN_USE');
       await send({ kind: 'refuse', code, message: `Rank ${rank} cannot listen: ${message}` });
@@ -106,6 +97,30 @@ async function join(
   }
 }
 
-function unexpected(message: RendezvousMessage): GradringError {
+/** A socket at which the rendezvous answers, to be connected and closed. */
+export function guestSocket({ security }: Pick<RendezvousOptions, 'security'>, receiveTimeout: number): Dealer {
+  return opened(
+    new Dealer({
+      ipv6: true,
+      linger: 400,
+      maxMessageSize: MAX_MESSAGE_BYTES,
+      receiveTimeout,
+      reconnectInterval: 50,
+      reconnectMaxInterval: 1_000,
+      ...(security && curveClient(security.guest, security.host.publicKey)),
+    }),
+  );
+}
+
+/** What a rank says of itself when it comes. */
+export function joinMessage(options: RendezvousOptions): RendezvousMessage & { kind: 'join' } {
+  const { rank, worldSize, runId, hostId, encryption, security, timeoutMs } = options;
+  return {
+    ...{ kind: 'join', protocolVersion: PROTOCOL_VERSION, runId, worldSize, rank, hostId, encryption },
+    ...{ publicKey: security?.link.publicKey ?? '', newcomer: false, admits: false, patienceMs: timeoutMs },
+  };
+}
+
+export function unexpected(message: RendezvousMessage): GradringError {
   return new GradringError('ERR_PROTOCOL', `Rank 0 answered the rendezvous with '${message.kind}' out of turn.`);
 }

@@ -3,21 +3,16 @@ import type { ReadTensor, TensorFile, TensorSource } from '../checkpoint/checkpo
 import { type LoadedCheckpoint, loadCheckpoint } from '../checkpoint/load-checkpoint';
 import { saveCheckpoint } from '../checkpoint/save-checkpoint';
 import type { Communicator } from '../communicator/communicator';
-import { GradringError, invalidArgument } from '../errors';
+import { deserializeError, GradringError, invalidArgument, type SerializedError, serializeError } from '../errors';
 import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
 import { type FitPosition, type RankState, rankStateOf } from './checkpoint-state';
+import { LiveTraining } from './live-training';
 import { type NamedTensor, type OptimizerState, sourcesOf } from './optimizer-state';
-import { broadcastVariables, describe, fromBytes, hashOf, toBytes, type Variables, variablesOf } from './replicas';
+import { broadcastVariables, describe, fromBytes, hashOf, toBytes, type Variables } from './replicas';
 import { ranksToRead, type Resizing, variableStates } from './resized-state';
-import { RingOptimizer } from './ring-optimizer';
+import type { RingOptimizer } from './ring-optimizer';
+import { type Trained, trainedOf } from './trained';
 import { sourceOf, tensorOf, tensorsUnder } from './saved-tensor';
-
-/** What a custom loop trains. */
-export interface Trained {
-  /** All that is to be saved; what the optimizer trains must be among them. */
-  readonly variables: Variables;
-  readonly optimizer: RingOptimizer;
-}
 
 /**
  * Saves a training, and resumes it bit for bit: the weights, each rank's u and v, the inner optimizer's state, counters, the learning
@@ -58,6 +53,12 @@ export class Checkpoint {
    *   `residuals` say what to do; `ERR_MODEL_MISMATCH` if the model is another one. And what every collective may throw.
    */
   async resume(): Promise<ResumedPosition> {
+    const live = LiveTraining.of(this.communicator);
+    if (this.communicator.generation === -1) {
+      const joined = await live.join(this.trained());
+      return { ...joined, batch: 0, state: undefined, path: undefined, skipped: [] };
+    }
+    live.begin(this.trained());
     const { dir, onDamage = 'error' } = this.options;
     const loaded = await loadCheckpoint(this.communicator, {
       dir,
@@ -107,16 +108,28 @@ export class Checkpoint {
   private async saveAt(position: FitPosition): Promise<string> {
     const { variables, optimizer } = this.trained();
     const { dir, keep = 2 } = this.options;
-    const path = await optimizer.withState(async state => {
-      const rankState = (): RankState => ({ position, optimizer: state.counters, state: this.options.state?.() });
-      const sources = variables.map(variable => sourceOf(variable.name, variable));
-      const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
-      const step = state.counters.steps;
-      const { discarded } = this;
-      return saveCheckpoint(this.communicator, { dir, keep, step, weights: sources, own, state: rankState, discarded });
-    });
+    const save = () =>
+      optimizer.withState(async state => {
+        const rankState = (): RankState => ({ position, optimizer: state.counters, state: this.options.state?.() });
+        const sources = variables.map(variable => sourceOf(variable.name, variable));
+        const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
+        const step = state.counters.steps;
+        const { discarded } = this;
+        return saveCheckpoint(this.communicator, {
+          dir,
+          keep,
+          step,
+          weights: sources,
+          own,
+          state: rankState,
+          discarded,
+        });
+      });
+    const { units } = this.communicator;
+    const outcome = await units.run({ name: 'checkpoint', run: () => outcomeOf(save) });
+    if ('error' in outcome) throw deserializeError(outcome.error);
     this.discarded = [];
-    return path;
+    return outcome.path;
   }
 
   /** Of what no gradient trains (batch norm's moving statistics within an epoch), that in which this rank differs from rank 0. */
@@ -178,18 +191,22 @@ export class Checkpoint {
 
   private resizing(savedWorldSize: number): Resizing {
     const { rank, worldSize } = this.communicator;
-    return { savedWorldSize, rank, worldSize, policy: this.options.residuals };
+    const { residuals = this.communicator.isElastic ? 'redistribute' : undefined } = this.options;
+    return { savedWorldSize, rank, worldSize, policy: residuals, keepsSum: this.trained().optimizer.keepsSum };
   }
 
   private trained(): Trained {
-    const { source } = this;
-    const { optimizer } = source;
-    if (!RingOptimizer.is(optimizer)) {
-      throw invalidArgument(
-        'ring.checkpoint takes a model that is compiled with ring.wrap(…), or { variables, optimizer }.',
-      );
-    }
-    return { variables: variablesOf('variables' in source ? source.variables : source), optimizer };
+    return trainedOf(this.source);
+  }
+}
+
+/** A save that fails is over on all ranks, as one that succeeds is. */
+async function outcomeOf(save: () => Promise<string>): Promise<{ path: string } | { error: SerializedError }> {
+  try {
+    return { path: await save() };
+  } catch (error) {
+    if (!(error instanceof GradringError) || error.code !== 'ERR_CHECKPOINT') throw error;
+    return { error: serializeError(error, 'ERR_CHECKPOINT') };
   }
 }
 

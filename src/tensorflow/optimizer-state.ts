@@ -23,6 +23,8 @@ export interface OptimizerCounters {
   /** Undefined where nobody told it. */
   readonly epoch?: number | undefined;
   readonly learningRate?: number | undefined;
+  /** Size of the ring that took the last step, in an elastic run. */
+  readonly worldSize?: number | undefined;
 }
 
 /** A variable's u and v. */

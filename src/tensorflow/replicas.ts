@@ -55,11 +55,7 @@ export function checkHashes(hashes: readonly string[], when: string): void {
 /** Compares the variables of all ranks, bit for bit, and returns their hash. Throws as {@link checkHashes} does. */
 export async function verifyReplicas(communicator: Communicator, variables: Variables, when: string): Promise<string> {
   const hash = hashOf(variables);
-  const hashes = await communicator.allGather(toBytes(hash));
-  checkHashes(
-    hashes.map(bytes => fromBytes<string>(bytes)),
-    when,
-  );
+  checkHashes(await gatherValues(communicator, 'verifyReplicas', hash), when);
   return hash;
 }
 
@@ -69,9 +65,13 @@ export async function verifyReplicas(communicator: Communicator, variables: Vari
  * @throws GradringError `ERR_MODEL_MISMATCH`, naming the first difference.
  */
 export async function checkSameVariables(communicator: Communicator, variables: Variables): Promise<void> {
-  const own = variables.map(describe);
-  const all = await communicator.allGather(toBytes(own), { variableLength: true });
-  checkDescriptions(all.map(bytes => fromBytes<string[]>(bytes)));
+  checkDescriptions(await gatherValues(communicator, 'checkSameVariables', variables.map(describe)));
+}
+
+/** Every rank's value, small JSON, by rank. A unit. */
+async function gatherValues<T>(communicator: Communicator, name: string, own: T): Promise<T[]> {
+  const gather = () => communicator.allGather(toBytes(own), { variableLength: true });
+  return communicator.units.run({ name, run: async () => (await gather()).map(bytes => fromBytes<T>(bytes)) });
 }
 
 /** A variable in words that ranks compare. */
@@ -98,23 +98,60 @@ export async function broadcastVariables(
   variables: Variables,
   root: number,
 ): Promise<void> {
-  for (const variable of variables) {
-    const data = (await variable.data()).slice() as Float32Array;
-    const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-    await communicator.broadcast(bytes, { root });
-    assign(variable, data);
-  }
+  await changeVariables(communicator, variables, 'broadcastVariables', async change => {
+    for (const variable of variables) {
+      const data = (await variable.data()).slice() as Float32Array;
+      await communicator.broadcast(bytesOf(data), { root });
+      change(variable, data);
+    }
+  });
 }
 
 /** Averages float variables over the ranks. Those that are equal everywhere (frozen layers') keep their bits. */
 export async function averageVariables(communicator: Communicator, variables: Variables): Promise<void> {
-  const hashes = await communicator.allGather(toBytes(variables.map(variable => hashOf([variable]))));
-  const byRank = hashes.map(bytes => fromBytes<string[]>(bytes));
-  for (const [i, variable] of variables.entries()) {
-    if (variable.dtype !== 'float32' || byRank.every(own => own[i] === byRank[0]![i])) continue;
-    const data = (await variable.data()).slice() as Float32Array;
-    assign(variable, await communicator.allReduce(data, { op: 'mean' }));
-  }
+  const byRank = await gatherValues(
+    communicator,
+    'compareVariables',
+    variables.map(variable => hashOf([variable])),
+  );
+  const differing = variables.filter(
+    ({ dtype }, i) => dtype === 'float32' && byRank.some(hashes => hashes[i] !== byRank[0]![i]),
+  );
+  await changeVariables(communicator, differing, 'averageVariables', async change => {
+    for (const variable of differing) {
+      const data = (await variable.data()).slice() as Float32Array;
+      change(variable, await communicator.allReduce(data, { op: 'mean' }));
+    }
+  });
+}
+
+/**
+ * Changes variables by collectives, to values that are the same on all ranks: on all ranks or on none. So in an elastic run nothing is changed before
+ * the last collective has returned, and the new values of all take memory at once.
+ */
+async function changeVariables(
+  communicator: Communicator,
+  variables: Variables,
+  name: string,
+  run: (change: (variable: tf.Variable, data: Float32Array) => void) => Promise<void>,
+): Promise<void> {
+  if (!communicator.isElastic) return run(assign);
+  const changed = new Map<tf.Variable, Float32Array>();
+  const share = (root: number) => {
+    for (const variable of variables) {
+      const data = variable.dataSync().slice() as Float32Array;
+      communicator.broadcastSync(bytesOf(data), { root });
+      changed.set(variable, data);
+    }
+  };
+  const change = (variable: tf.Variable, data: Float32Array) => void changed.set(variable, data);
+  await communicator.units.run({ name, run: () => run(change), share });
+  for (const [variable, data] of changed) assign(variable, data);
+  changed.clear(); // the unit is remembered
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function assign(variable: tf.Variable, data: Float32Array): void {

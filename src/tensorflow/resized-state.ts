@@ -12,6 +12,8 @@ export interface Resizing {
   readonly rank: number;
   readonly worldSize: number;
   readonly policy: ResidualPolicy | undefined;
+  /** Whether a rank's gradient keeps its weight in the update whatever the size, so that their sum is to stay, not their mean. */
+  readonly keepsSum: boolean;
 }
 
 /**
@@ -34,7 +36,8 @@ export function ranksToRead({ savedWorldSize, rank, worldSize, policy }: Resizin
 
 /**
  * A rank's u and v, of the files of {@link ranksToRead}. A ring of M that takes over from one of N has the same mean of u and v over its
- * ranks, which is what the update is made of: the sum over the files, times M/N; zero on ranks that were not there.
+ * ranks, which is what the update is made of: the sum over the files, times M/N; zero on ranks that were not there. In an elastic run the learning
+ * rate follows the size, and the sum alone is right.
  */
 export function variableStates(files: readonly TensorFile[], resizing: Resizing): VariableState[] {
   const share = shareOf(resizing);
@@ -48,9 +51,10 @@ export function variableStates(files: readonly TensorFile[], resizing: Resizing)
   });
 }
 
-function shareOf({ savedWorldSize, rank, worldSize, policy }: Resizing): number {
+function shareOf({ savedWorldSize, rank, worldSize, policy, keepsSum }: Resizing): number {
   if (savedWorldSize === worldSize) return 1;
-  return policy === 'drop' || rank >= savedWorldSize ? 0 : worldSize / savedWorldSize;
+  if (policy === 'drop' || rank >= savedWorldSize) return 0;
+  return keepsSum ? 1 : worldSize / savedWorldSize;
 }
 
 function weightedSum(files: readonly TensorFile[], name: string, weight: number): Float32Array {

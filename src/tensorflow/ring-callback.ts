@@ -3,6 +3,7 @@ import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import type { Checkpoint } from './checkpoint';
 import type { FitPosition } from './checkpoint-state';
+import { LiveTraining } from './live-training';
 import {
   averageVariables,
   broadcastVariables,
@@ -52,8 +53,9 @@ export class RingCallback extends tf.Callback {
 
   override async onTrainBegin(): Promise<void> {
     const weights = this.weights();
-    this.resumed = this.options.checkpoint?.takeResumedPosition();
-    await checkSameVariables(this.communicator, weights);
+    const joined = this.live.takeJoinedPosition();
+    this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
+    if (joined === undefined) await checkSameVariables(this.communicator, weights); // the others are past that
     // Within an epoch each rank has moving statistics of its own, and a checkpoint has brought them back.
     if (this.resumed === undefined) await broadcastVariables(this.communicator, weights, 0);
     this.step = this.resumed?.warmUp?.step ?? 0;
@@ -73,7 +75,7 @@ export class RingCallback extends tf.Callback {
     if (this.batch > 0) await this.save({ epoch: this.epoch, batch: this.batch });
     const steps = this.options.learningRateWarmUp?.steps;
     if (steps === undefined || this.step > steps || this.optimizer === undefined) return;
-    const start = 1 / this.communicator.worldSize;
+    const start = 1 / this.communicator.launched.worldSize;
     this.optimizer.learningRate = this.fullLearningRate * (start + (1 - start) * Math.min(1, this.step / steps));
     this.step++;
   }
@@ -83,15 +85,22 @@ export class RingCallback extends tf.Callback {
   }
 
   /** To be called after all callbacks have seen the epoch's end. */
-  async saveAfter(epoch: number): Promise<void> {
+  async commitAfter(epoch: number): Promise<void> {
     await this.save({ epoch: epoch + 1, batch: 0 });
+    const { optimizer } = this;
+    if (optimizer === undefined) return;
+    await this.live.commit({ variables: this.weights(), optimizer }, this.position({ epoch: epoch + 1, batch: 0 }));
   }
 
-  private async save({ epoch, batch }: FitPosition): Promise<void> {
+  private async save(position: FitPosition): Promise<void> {
+    await this.options.checkpoint?.saveIfDue(this.position(position));
+  }
+
+  private position({ epoch, batch }: FitPosition): FitPosition {
     const steps = this.options.learningRateWarmUp?.steps ?? -1;
     const { step, fullLearningRate } = this;
     const warmUp = step > steps ? undefined : { step, fullLearningRate };
-    await this.options.checkpoint?.saveIfDue({ epoch, batch, warmUp });
+    return { epoch, batch, warmUp };
   }
 
   override async onTrainEnd(): Promise<void> {
@@ -115,10 +124,15 @@ export class RingCallback extends tf.Callback {
       values[i] = typeof value === 'number' ? value : (await value.data())[0]!;
       tf.dispose(value); // its place in the logs is taken by the mean
     }
-    await this.communicator.allReduce(values, { op: 'mean' });
+    const run = async () => Array.from(await this.communicator.allReduce(values.slice(), { op: 'mean' }), String);
+    const means = await this.communicator.units.run({ name: 'average metrics', run });
     names.forEach((name, i) => {
-      logs[name] = values[i]!;
+      logs[name] = Number(means[i]); // by way of texts, as JSON knows no NaN
     });
+  }
+
+  private get live(): LiveTraining {
+    return LiveTraining.of(this.communicator);
   }
 
   private get optimizer(): RingOptimizer | undefined {
@@ -144,8 +158,9 @@ export class RingCallback extends tf.Callback {
 /** For `model.fit`: the ring's own, the user's, and what must come after those. */
 export function callbacksOf(communicator: Communicator, options: CallbackOptions): tf.Callback[] {
   const first = new RingCallback(communicator, options);
-  const last = { onEpochEnd: (epoch: number) => first.saveAfter(epoch) };
-  const others = [...(options.also ?? []), ...(options.checkpoint === undefined ? [] : [last])];
+  const last = { onEpochEnd: (epoch: number) => first.commitAfter(epoch) };
+  const hasLast = options.checkpoint !== undefined || communicator.isElastic;
+  const others = [...(options.also ?? []), ...(hasLast ? [last] : [])];
   return [first, ...others.map(asCallback)] as tf.Callback[];
 }
 

@@ -15,6 +15,8 @@ import {
   restoreInner,
   type VariableState,
 } from './optimizer-state';
+import { type LearningRateRule, RingResize } from './ring-resize';
+import { shareStep } from './share-step';
 import { checkDescriptions, checkHashes, describe, fromBytes, hashOf, toBytes } from './replicas';
 
 /** How a wrapped optimizer exchanges gradients. */
@@ -27,6 +29,11 @@ export interface WrapOptions {
    * steps (but for dense tensors' with float32 values, which are dropped). What has overflowed is forgotten on all ranks. Default `error`.
    */
   readonly onNonFinite?: 'error' | 'skip';
+  /**
+   * In an elastic run, whose ring may change its size: `linear` multiplies the learning rate by worldSize ÷ the size at launch, so that each rank's
+   * gradient keeps its weight; `constant` leaves it. Default `linear`.
+   */
+  readonly learningRateRule?: LearningRateRule;
   /** Every so many steps, compare the hash of the weights of all ranks. 0: never. Default 1000. */
   readonly verifyEvery?: number;
 }
@@ -69,6 +76,7 @@ export class RingOptimizer extends tf.Optimizer {
   private readonly compression: Compression;
   private readonly onNonFinite: 'error' | 'skip';
   private readonly verifyEvery: number;
+  private readonly resize: RingResize;
   /** The momentum that was taken over; `undefined` if the inner optimizer applies the averaged gradient itself. */
   private readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
   private variables: tf.Variable[] = [];
@@ -78,6 +86,8 @@ export class RingOptimizer extends tf.Optimizer {
   private epoch: number | undefined;
   /** An asynchronous step is under way, and the arenas are the comm thread's. */
   private stepping = false;
+  /** What the last step applied, for ranks for whom it failed. Kept in elastic runs only. */
+  private lastUpdates: readonly Float32Array[] = [];
   private total = { steps: 0, skippedSteps: 0, bytesSent: 0, denseBytes: 0, density: 1 };
 
   constructor(
@@ -90,7 +100,7 @@ export class RingOptimizer extends tf.Optimizer {
     if (inner == null || !(inner instanceof tf.Optimizer)) {
       throw invalidArgument('ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9).');
     }
-    const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000 } = options;
+    const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, learningRateRule = 'linear' } = options;
     if (compression?.kind !== 'dgc' && compression?.kind !== 'none') {
       throw invalidArgument('compression must be what dgc({ … }) or noCompression() returns.');
     }
@@ -103,6 +113,7 @@ export class RingOptimizer extends tf.Optimizer {
     this.compression = compression;
     this.onNonFinite = onNonFinite;
     this.verifyEvery = verifyEvery;
+    this.resize = new RingResize(communicator, learningRateRule);
     this.takenOver = momentumOf(inner);
   }
 
@@ -146,12 +157,17 @@ export class RingOptimizer extends tf.Optimizer {
   override applyGradients(gradients: Gradients): void {
     this.checkIdle();
     const named = toNamedTensors(gradients);
+    const { communicator } = this;
+    const { units } = communicator;
+    const gather = (own: Uint8Array) => communicator.allGatherSync(own, { variableLength: true }).map(fromBytes);
     if (this.exchange === undefined) {
       const greeting = this.prepare(named);
-      this.open(this.communicator.allGatherSync(greeting, { variableLength: true }));
+      this.open(units.runSync({ name: GREETING, run: () => gather(greeting) as Greeting[] }));
     }
-    this.finish(this.exchange!.runSync(this.load(named, Array.isArray(gradients))));
-    if (this.isVerificationDue()) this.verify(this.communicator.allGatherSync(toBytes(hashOf(this.variables))));
+    const run = () => this.exchange!.runSync(this.load(named, Array.isArray(gradients)));
+    this.finish(units.runSync({ ...this.stepUnit(), run: () => this.told(run()) }));
+    if (!this.isVerificationDue()) return;
+    this.verify(units.runSync({ name: 'verify', run: () => gather(toBytes(hashOf(this.variables))) as string[] }));
   }
 
   /** {@link applyGradients} without putting the thread to sleep. */
@@ -160,12 +176,19 @@ export class RingOptimizer extends tf.Optimizer {
     this.stepping = true;
     try {
       const named = toNamedTensors(gradients);
+      const { communicator } = this;
+      const { units } = communicator;
+      const gather = async (own: Uint8Array) =>
+        (await communicator.allGather(own, { variableLength: true })).map(fromBytes);
       if (this.exchange === undefined) {
         const greeting = this.prepare(named);
-        this.open(await this.communicator.allGather(greeting, { variableLength: true }));
+        this.open(await units.run({ name: GREETING, run: async () => (await gather(greeting)) as Greeting[] }));
       }
-      this.finish(await this.exchange!.run(this.load(named, Array.isArray(gradients))));
-      if (this.isVerificationDue()) this.verify(await this.communicator.allGather(toBytes(hashOf(this.variables))));
+      const run = () => this.exchange!.run(this.load(named, Array.isArray(gradients)));
+      this.finish(await units.run({ ...this.stepUnit(), run: async () => this.told(await run()) }));
+      if (!this.isVerificationDue()) return;
+      const hashes = async () => (await gather(toBytes(hashOf(this.variables)))) as string[];
+      this.verify(await units.run({ name: 'verify', run: hashes }));
     } finally {
       this.stepping = false;
     }
@@ -240,7 +263,11 @@ export class RingOptimizer extends tf.Optimizer {
       const { steps, skippedSteps, density } = this.total;
       const { iterations, epoch, learningRate } = this;
       const optimizer = this.inner.getClassName();
-      const counters = { optimizer, steps, skippedSteps, density, iterations, epoch, learningRate };
+      const { lastWorldSize } = this.resize;
+      const counters = {
+        ...{ optimizer, steps, skippedSteps, density, iterations, epoch, learningRate },
+        ...(lastWorldSize !== undefined && { worldSize: lastWorldSize }),
+      };
       return await use({ counters, variables: this.variableStates(), inner });
     } finally {
       this.stepping = false;
@@ -258,6 +285,7 @@ export class RingOptimizer extends tf.Optimizer {
     this.requireSharedMomenta(variables);
     const { steps, skippedSteps, density, iterations, epoch, learningRate } = counters;
     this.total = { ...this.total, steps, skippedSteps, density };
+    this.resize.lastWorldSize = counters.worldSize;
     this.iterations_ = iterations;
     this.epoch = epoch;
     if (learningRate !== undefined) this.learningRate = learningRate;
@@ -268,6 +296,28 @@ export class RingOptimizer extends tf.Optimizer {
     this.restored = variables.length > 0 ? new Map(buffers) : undefined;
     if (this.exchange !== undefined) this.restore();
     if (this.takenOver === undefined) await restoreInner(this.inner, inner);
+  }
+
+  /**
+   * Takes the state of the others, on a rank that joins them: as {@link restoreState}, and of the variables that they train, in their order. Needs
+   * no word with them.
+   *
+   * @internal
+   */
+  async adoptState(state: OptimizerState): Promise<void> {
+    await this.restoreState(state);
+    if (state.variables.length === 0) return;
+    this.variables = state.variables.map(({ name }) => variableNamed(name));
+    this.openExchange();
+  }
+
+  /**
+   * Whether the learning rate follows the size of the ring, so that a rank's gradient always has the same weight.
+   *
+   * @internal
+   */
+  get keepsSum(): boolean {
+    return this.resize.isLinear;
   }
 
   /**
@@ -323,8 +373,7 @@ export class RingOptimizer extends tf.Optimizer {
 
   private variableStates(): VariableState[] {
     const stateOf = (name: string, shape: number[], momentum: Float32Array, residual: Float32Array): VariableState => {
-      // As in the exchange: what travels whole is averaged first.
-      const isMomentumShared = this.total.density === 1 || travelsDense(this.compression, shape, momentum.length);
+      const isMomentumShared = this.sharesMomentum(shape, momentum.length, this.total.density);
       return { name, shape, momentum, residual, isMomentumShared };
     };
     const { exchange, restored } = this;
@@ -344,15 +393,7 @@ export class RingOptimizer extends tf.Optimizer {
   /** Learns from the first gradients which variables there are. Returns what the ranks must agree on. */
   private prepare(gradients: readonly NamedTensor[]): Uint8Array {
     const names = new Set(gradients.map(({ name }) => name)); // a layer in several models may be listed twice
-    this.variables = [...names].map(name => {
-      const variable = tf.engine().registeredVariables[name];
-      if (variable === undefined)
-        throw invalidArgument(`There is a gradient of '${name}', but no variable of that name.`);
-      if (variable.dtype !== 'float32') {
-        throw invalidArgument(`Variable '${name}' is ${variable.dtype}; only float32 variables can be trained.`);
-      }
-      return variable;
-    });
+    this.variables = [...names].map(variableNamed);
     return toBytes({
       variables: this.variables.map(describe),
       options: this.optionsToAgreeOn(),
@@ -360,14 +401,46 @@ export class RingOptimizer extends tf.Optimizer {
     } satisfies Greeting);
   }
 
-  private open(greetings: readonly Uint8Array[]): void {
-    const all = greetings.map(bytes => fromBytes<Greeting>(bytes));
+  private told(result: ExchangeResult): StepResult {
+    return { ...result, density: this.densityNow(), worldSize: this.communicator.worldSize };
+  }
+
+  /** Whether a variable's momentum is that of the average, as what travels whole is averaged first. */
+  private sharesMomentum(shape: readonly number[], elementCount: number, density: number): boolean {
+    return density === 1 || travelsDense(this.compression, shape, elementCount);
+  }
+
+  /** A step, but for its exchange. */
+  private stepUnit() {
+    this.communicator.units.checkOutside('An optimizer step');
+    const share = (root: number, isBehind: boolean, { nonFinite, density }: StepResult) => {
+      const sharesMomentum = this.variables.map(({ shape, size }) => this.sharesMomentum(shape, size, density));
+      const { communicator, lastUpdates } = this;
+      const exchange = this.exchange!;
+      shareStep({
+        communicator,
+        exchange,
+        sharesMomentum,
+        lastUpdates,
+        root,
+        isBehind,
+        isApplied: nonFinite === undefined,
+      });
+    };
+    return { name: `step ${this.total.steps}`, share };
+  }
+
+  private open(all: readonly Greeting[]): void {
     checkDescriptions(all.map(({ variables }) => variables));
     checkOptions(all.map(({ options }) => options));
     checkHashes(
       all.map(({ hash }) => hash),
       'before the first step',
     );
+    this.openExchange();
+  }
+
+  private openExchange(): void {
     const variables = this.variables.map(({ name, shape }): VariableShape => ({ name, shape }));
     this.exchange = this.communicator.openExchange({ variables, ...this.exchangeOptions() });
     this.restore();
@@ -381,6 +454,7 @@ export class RingOptimizer extends tf.Optimizer {
       compression: this.compression,
       onNonFinite: this.onNonFinite,
       verifyEvery: this.verifyEvery,
+      learningRateRule: this.resize.rule,
       step: this.total.steps,
     };
   }
@@ -410,6 +484,7 @@ export class RingOptimizer extends tf.Optimizer {
       step: this.total.steps,
       density: this.densityNow(),
       momentumFactor: this.takenOver?.momentum ?? 0,
+      momentumCorrection: this.resize.momentumCorrection,
       sumOfSquares: 0,
       nonFiniteTensor: -1,
     };
@@ -442,8 +517,9 @@ export class RingOptimizer extends tf.Optimizer {
     return densityAt(this.compression, { epoch: this.epoch, step: this.total.steps });
   }
 
-  private finish({ nonFinite, bytesSent, denseBytes }: ExchangeResult): void {
-    const density = this.densityNow();
+  private finish({ nonFinite, bytesSent, denseBytes, density, worldSize }: StepResult): void {
+    this.resize.lastWorldSize = worldSize;
+    this.lastUpdates = [];
     const step = this.total.steps;
     this.total = {
       steps: step + 1,
@@ -468,14 +544,20 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   private applyUpdate(): void {
+    // A copy: the backend may keep the array, and the memory is written again in the next step.
+    const values = this.variables.map((_, i) => this.exchange!.gradient(i).slice());
+    if (this.communicator.isElastic) this.lastUpdates = values;
+    const rate = this.learningRate;
     tf.tidy(() => {
-      // A copy: the backend may keep the array, and the memory is written again in the next step.
-      const updates = this.variables.map(({ shape }, i) => tf.tensor(this.exchange!.gradient(i).slice(), shape));
+      const updates = this.variables.map(({ shape }, i) => tf.tensor(values[i]!, shape));
       if (this.takenOver === undefined) {
+        const { rateFactor } = this.resize;
+        if (rateFactor !== 1) this.learningRate = rate * rateFactor;
         this.inner.applyGradients(this.variables.map(({ name }, i) => ({ name, tensor: updates[i]! })));
+        if (rateFactor !== 1) this.learningRate = rate;
         return;
       }
-      const factor = tf.scalar(-this.learningRate);
+      const factor = tf.scalar(-rate * this.resize.rateFactor);
       this.variables.forEach((variable, i) => variable.assign(tf.add(tf.mul(factor, updates[i]!), variable)));
     });
     this.incrementIterations();
@@ -488,14 +570,12 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   private isVerificationDue(): boolean {
+    if (this.communicator.units.takeVerification()) return true;
     return this.verifyEvery > 0 && this.total.steps % this.verifyEvery === 0;
   }
 
-  private verify(hashes: readonly Uint8Array[]): void {
-    checkHashes(
-      hashes.map(bytes => fromBytes<string>(bytes)),
-      `after step ${this.total.steps - 1}`,
-    );
+  private verify(hashes: readonly string[]): void {
+    checkHashes(hashes, `after step ${this.total.steps - 1}`);
   }
 
   private restore(): void {
@@ -513,6 +593,20 @@ export class RingOptimizer extends tf.Optimizer {
     });
     this.restored = undefined;
   }
+}
+
+const GREETING = 'first step';
+
+/** The result of a step, with its density and the size of the ring that took it. */
+type StepResult = ExchangeResult & { readonly density: number; readonly worldSize: number };
+
+function variableNamed(name: string): tf.Variable {
+  const variable = tf.engine().registeredVariables[name];
+  if (variable === undefined) throw invalidArgument(`There is a gradient of '${name}', but no variable of that name.`);
+  if (variable.dtype !== 'float32') {
+    throw invalidArgument(`Variable '${name}' is ${variable.dtype}; only float32 variables can be trained.`);
+  }
+  return variable;
 }
 
 /** What ranks tell each other before the first step. */

@@ -9,7 +9,9 @@ import {
   verifyReplicas,
   type Variables,
 } from './replicas';
-import { Checkpoint, type Trained } from './checkpoint';
+import { Checkpoint } from './checkpoint';
+import { type JoinedPosition, LiveTraining } from './live-training';
+import { type Trained, trainedOf } from './trained';
 import type { CheckpointOptions } from './checkpoint-options';
 import { type CallbackOptions, callbacksOf } from './ring-callback';
 import { RingOptimizer, type WrapOptions } from './ring-optimizer';
@@ -41,14 +43,35 @@ export class Ring extends Communicator {
     return new Checkpoint(this, source, options);
   }
 
-  /** This rank's part of tensors or of a dataset; all ranks get as many rows. See {@link shardTensors}, {@link shardDataset}. */
+  /**
+   * Begins a training, of a model compiled with a wrapped optimizer, or of a custom loop: gives all ranks rank 0's weights. In an elastic run a process
+   * that takes the place of a lost one waits here until the others are at the end of an epoch (or call {@link commit}), gets their state,
+   * and learns where they are. {@link Checkpoint.resume} does the same, and needs no `join` beside it.
+   *
+   * @throws GradringError `ERR_MODEL_MISMATCH` if the model is another one.
+   */
+  async join(source: tf.LayersModel | Trained): Promise<JoinedPosition> {
+    return LiveTraining.of(this).join(trainedOf(source));
+  }
+
+  /**
+   * Lets in who waits in {@link join}, if the run is elastic. For custom loops, on all ranks alike, between two steps; `model.fit` does it at
+   * the end of each epoch.
+   *
+   * @param state What those who join get, beside the state of the training: small and plain JSON.
+   */
+  async commit(state?: unknown): Promise<void> {
+    await LiveTraining.of(this).commitLoop(state);
+  }
+
+  /** This rank's part of tensors or of a dataset; all ranks get as many rows. Who has which never changes: it goes by {@link launched}. See {@link shardTensors}, {@link shardDataset}. */
   shard<T extends tf.TensorContainer>(dataset: tf.data.Dataset<T>): tf.data.Dataset<T>;
   shard<X extends TensorData, Y extends TensorData>(x: X, y: Y): [X, Y];
   shard<X extends TensorData>(x: X): X;
   shard(first: TensorData | tf.data.Dataset<tf.TensorContainer>, second?: TensorData): unknown {
-    if (first instanceof tf.data.Dataset) return shardDataset(first, this);
-    if (second === undefined) return shardTensors([first], this)[0];
-    return shardTensors([first, second], this);
+    if (first instanceof tf.data.Dataset) return shardDataset(first, this.launched);
+    if (second === undefined) return shardTensors([first], this.launched)[0];
+    return shardTensors([first, second], this.launched);
   }
 
   /**

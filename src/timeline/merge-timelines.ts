@@ -3,7 +3,7 @@ import path from 'node:path';
 import { type ClockOffset, clockOffsets, RankFrames } from './clock-offsets';
 import { failure, findTimelines, type RankTimeline, readTimeline } from './read-timeline';
 import { type RankTotals, SpanTotals } from './span-totals';
-import type { TraceEvent } from './trace-event';
+import { ELASTIC_RINGS, type TraceEvent } from './trace-event';
 
 /** What came of a merge. */
 export interface Merged {
@@ -50,7 +50,8 @@ function offsetsOf(
   timelines: readonly RankTimeline[],
   frames: readonly RankFrames[],
 ): { offsets: ClockOffset[] | undefined; warnings: string[] } {
-  const { worldSize } = timelines[0]!;
+  const { worldSize, ringId } = timelines[0]!;
+  if (ringId.startsWith(ELASTIC_RINGS)) return { offsets: undefined, warnings: [] }; // one clock, and rings that come and go
   const present = new Set(timelines.map(({ rank }) => rank));
   const missing = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => !present.has(rank));
   const asTheyAre = 'The clocks of the ranks are left as they are.';

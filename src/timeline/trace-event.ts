@@ -60,6 +60,9 @@ export type TraceEvent = SpanEvent | MetadataEvent;
 /** The metadata event by which {@link mergeTimelines} knows whose file it reads. Viewers pass it over. */
 export const RING_EVENT = 'gradring_ring';
 
+/** Begins the name of the rings of an elastic run, which share one. All its ranks are on one host. */
+export const ELASTIC_RINGS = 'elastic ';
+
 /**
  * Numbers for viewers, which want whole positive ones: no two threads of a ring share one, and the training thread has that of its
  * process, as main threads do.

@@ -1,12 +1,16 @@
 import * as flatbuffers from 'flatbuffers';
 import { checked, checkedRoot, checkTable, protocolError } from './frame';
+import { Ask } from './generated/ask';
 import { Join } from './generated/join';
+import { Leave } from './generated/leave';
 import { Listening } from './generated/listening';
 import { Message } from './generated/message';
 import { Refuse } from './generated/refuse';
 import { RendezvousMessage as MessageTable } from './generated/rendezvous-message';
 import { Roster } from './generated/roster';
+import { Standing } from './generated/standing';
 import { Start } from './generated/start';
+import { Waiting } from './generated/waiting';
 
 /** The conversation of the rendezvous; schemas/rendezvous.fbs tells who says what when. */
 export type RendezvousMessage =
@@ -19,10 +23,21 @@ export type RendezvousMessage =
       readonly hostId: string;
       readonly encryption: string;
       readonly publicKey: string;
+      readonly newcomer: boolean;
+      readonly admits: boolean;
+      readonly patienceMs: number;
     }
-  | { readonly kind: 'roster'; readonly hostIds: readonly string[]; readonly publicKeys: readonly string[] }
+  | {
+      readonly kind: 'roster';
+      readonly hostIds: readonly string[];
+      readonly publicKeys: readonly string[];
+      readonly members: readonly number[];
+      readonly generation: number;
+    }
   | { readonly kind: 'listening'; readonly rank: number; readonly endpoint: string }
   | { readonly kind: 'start'; readonly ringId: bigint; readonly endpoints: readonly string[] }
+  | { readonly kind: 'standing' | 'leave' | 'ask'; readonly rank: number }
+  | { readonly kind: 'waiting'; readonly count: number }
   | { readonly kind: 'refuse'; readonly code: string; readonly message: string };
 
 /** Packs a message. */
@@ -62,6 +77,9 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
           hostId: join.hostId() ?? '',
           encryption: join.encryption() ?? '',
           publicKey: join.publicKey() ?? '',
+          newcomer: join.newcomer(),
+          admits: join.admits(),
+          patienceMs: join.patienceMs(),
         };
       }
       case Message.Roster: {
@@ -70,6 +88,8 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
           kind: 'roster' as const,
           hostIds: strings(roster.hostIdsLength(), i => roster.hostIds(i), bytes),
           publicKeys: strings(roster.publicKeysLength(), i => roster.publicKeys(i), bytes),
+          members: numbers(roster.membersLength(), i => roster.members(i), bytes),
+          generation: roster.generation(),
         };
       }
       case Message.Listening: {
@@ -81,6 +101,14 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
         const endpoints = strings(start.endpointsLength(), i => start.endpoints(i), bytes);
         return { kind: 'start' as const, ringId: start.ringId(), endpoints };
       }
+      case Message.Standing:
+        return { kind: 'standing' as const, rank: body(new Standing()).rank() };
+      case Message.Leave:
+        return { kind: 'leave' as const, rank: body(new Leave()).rank() };
+      case Message.Ask:
+        return { kind: 'ask' as const, rank: body(new Ask()).rank() };
+      case Message.Waiting:
+        return { kind: 'waiting' as const, count: body(new Waiting()).count() };
       case Message.Refuse: {
         const refuse = body(new Refuse());
         return { kind: 'refuse' as const, code: refuse.code() ?? '', message: refuse.message() ?? '' };
@@ -98,17 +126,20 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
       const hostId = builder.createString(message.hostId);
       const encryption = builder.createString(message.encryption);
       const publicKey = builder.createString(message.publicKey);
-      const { protocolVersion, worldSize, rank } = message;
+      const { protocolVersion, worldSize, rank, newcomer, admits, patienceMs } = message;
+      const texts = [hostId, encryption, publicKey] as const;
       return [
         Message.Join,
-        Join.createJoin(builder, protocolVersion, runId, worldSize, rank, hostId, encryption, publicKey),
+        Join.createJoin(builder, protocolVersion, runId, worldSize, rank, ...texts, newcomer, admits, patienceMs),
       ];
     }
     case 'roster': {
       const ids = message.hostIds.map(id => builder.createString(id));
       const hostIds = Roster.createHostIdsVector(builder, ids);
       const keys = message.publicKeys.map(key => builder.createString(key));
-      return [Message.Roster, Roster.createRoster(builder, hostIds, Roster.createPublicKeysVector(builder, keys))];
+      const publicKeys = Roster.createPublicKeysVector(builder, keys);
+      const members = Roster.createMembersVector(builder, [...message.members]);
+      return [Message.Roster, Roster.createRoster(builder, hostIds, publicKeys, members, message.generation)];
     }
     case 'listening': {
       const endpoint = builder.createString(message.endpoint);
@@ -121,6 +152,14 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
         Start.createStart(builder, message.ringId, Start.createEndpointsVector(builder, endpoints)),
       ];
     }
+    case 'standing':
+      return [Message.Standing, Standing.createStanding(builder, message.rank)];
+    case 'leave':
+      return [Message.Leave, Leave.createLeave(builder, message.rank)];
+    case 'ask':
+      return [Message.Ask, Ask.createAsk(builder, message.rank)];
+    case 'waiting':
+      return [Message.Waiting, Waiting.createWaiting(builder, message.count)];
     case 'refuse': {
       const code = builder.createString(message.code);
       return [Message.Refuse, Refuse.createRefuse(builder, code, builder.createString(message.message))];
@@ -141,4 +180,10 @@ function strings(length: number, at: (i: number) => string | null, bytes: Uint8A
     if (characters > bytes.length) throw new RangeError('more text than bytes');
     return text;
   });
+}
+
+/** A vector of numbers. One that would reach past the bytes is none. */
+function numbers(length: number, at: (i: number) => number | null, bytes: Uint8Array): number[] {
+  if (length < 0 || length * 4 > bytes.length) throw new RangeError('more numbers than bytes');
+  return Array.from({ length }, (_, i) => at(i) ?? 0);
 }

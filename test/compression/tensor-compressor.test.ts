@@ -111,8 +111,23 @@ class Bench {
     // What lies behind the last entry must stay as it is, too.
     uint32At(this.memory, this.indices, this.elementCount).fill(0xa5a5a5a5);
     uint32At(this.memory, this.values, this.elementCount).fill(0xa5a5a5a5);
-    const largest = this.compressor.compress({ ...step, indices: this.indices, values: this.values });
+    return this.written(
+      step,
+      this.compressor.compress({ ...step, indices: this.indices, values: this.values }),
+      gradient,
+    );
+  }
 
+  /** Nothing of the step before may be left where the entries go. */
+  selectAgain(gradient: Float32Array, step: Step): { indices: Uint32Array; values: Float32Array } {
+    uint32At(this.memory, this.indices, this.elementCount).fill(0xa5a5a5a5);
+    uint32At(this.memory, this.values, this.elementCount).fill(0xa5a5a5a5);
+    const { count } = step;
+    const largest = this.compressor.selectAgain({ count, indices: this.indices, values: this.values });
+    return this.written(step, largest, gradient);
+  }
+
+  private written(step: Step, largest: number, gradient: Float32Array) {
     const magnitudes = uint32At(this.memory, this.values, step.count).map(bits => bits & 0x7fffffff);
     expect(largest).toBe(magnitudes.reduce((a, b) => Math.max(a, b), 0));
     expectSame(float32At(this.memory, this.gradient, this.elementCount), gradient);
@@ -155,6 +170,9 @@ function expectSteps(bench: Bench, gradients: Iterable<Float32Array>, steps: (in
     const sent = bench.compress(gradient, step);
     expectSame(sent.indices, expected.indices);
     expectSame(sent.values, expected.values);
+    const again = bench.selectAgain(gradient, step);
+    expectSame(again.indices, expected.indices);
+    expectSame(again.values, expected.values);
     expectSame(bench.state.momentum, slow.momentum);
     expectSame(bench.state.residual, slow.residual);
     slow.settle(expected.indices, expected.values);

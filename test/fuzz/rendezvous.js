@@ -6,14 +6,20 @@ const MESSAGES = [
   {
     ...{ kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
     ...{ encryption: 'auto', publicKey: 'rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7' },
+    ...{ newcomer: true, admits: true, patienceMs: 20_000 },
   },
   {
     kind: 'roster',
     hostIds: ['aaaa', 'bbbb', 'cccc', 'dddd'],
     publicKeys: ['rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7', '', '', ''],
+    ...{ members: [0, 1, 3, 7], generation: 5 },
   },
   { kind: 'listening', rank: 2, endpoint: 'tcp://10.0.0.7:40123' },
   { kind: 'start', ringId: 0xfedcba9876543210n, endpoints: ['ipc:///tmp/a', 'ipc:///tmp/b', 'tcp://[::1]:4'] },
+  { kind: 'standing', rank: 3 },
+  { kind: 'leave', rank: 2 },
+  { kind: 'ask', rank: 1 },
+  { kind: 'waiting', count: 2 },
   { kind: 'refuse', code: 'ERR_RANK_TAKEN', message: 'Two processes claim rank 1.' },
 ];
 
@@ -21,11 +27,15 @@ const MESSAGES = [
 const FIELDS = {
   join: {
     ...{ protocolVersion: 255, runId: 'text', worldSize: 0xffffffff, rank: 0xffffffff, hostId: 'text' },
-    ...{ encryption: 'text', publicKey: 'text' },
+    ...{ encryption: 'text', publicKey: 'text', newcomer: 'boolean', admits: 'boolean', patienceMs: 0xffffffff },
   },
-  roster: { hostIds: 'texts', publicKeys: 'texts' },
+  roster: { hostIds: 'texts', publicKeys: 'texts', members: 'numbers', generation: 0xffffffff },
   listening: { rank: 0xffffffff, endpoint: 'text' },
   start: { ringId: 'bigint', endpoints: 'texts' },
+  standing: { rank: 0xffffffff },
+  leave: { rank: 0xffffffff },
+  ask: { rank: 0xffffffff },
+  waiting: { count: 0xffffffff },
   refuse: { code: 'text', message: 'text' },
 };
 
@@ -53,6 +63,8 @@ function isSane(value, type, byteCount) {
   if (type === 'text') return typeof value === 'string' && value.length <= byteCount;
   if (type === 'texts')
     return Array.isArray(value) && 4 * value.length <= byteCount && isSane(value.join(''), 'text', byteCount);
+  if (type === 'numbers')
+    return Array.isArray(value) && 4 * value.length <= byteCount && value.every(each => isCount(each, 0xffffffff));
   return typeof value === type;
 }
 

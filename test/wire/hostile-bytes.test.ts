@@ -88,14 +88,20 @@ const MESSAGES: RendezvousMessage[] = [
   {
     ...{ kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
     ...{ encryption: 'auto', publicKey: 'rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7' },
+    ...{ newcomer: true, admits: true, patienceMs: 20_000 },
   },
   {
     kind: 'roster',
     hostIds: ['aaaa', 'bbbb', 'cccc', 'dddd'],
     publicKeys: ['rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7', '', '', ''],
+    ...{ members: [0, 1, 3, 7], generation: 5 },
   },
   { kind: 'listening', rank: 2, endpoint: 'tcp://10.0.0.7:40123' },
   { kind: 'start', ringId: 0xfedcba9876543210n, endpoints: ['ipc:///tmp/a', 'ipc:///tmp/b', 'tcp://[::1]:4'] },
+  { kind: 'standing', rank: 3 },
+  { kind: 'leave', rank: 2 },
+  { kind: 'ask', rank: 1 },
+  { kind: 'waiting', count: 2 },
   { kind: 'refuse', code: 'ERR_RANK_TAKEN', message: 'Two processes claim rank 1.' },
 ];
 
@@ -307,10 +313,17 @@ describe('rendezvous messages', () => {
           demand(isCount(result.worldSize, 0xffffffff) && isCount(result.rank, 0xffffffff), 'numbers');
           demand(isText(result.runId) && isText(result.hostId), 'texts');
           demand(isText(result.encryption) && isText(result.publicKey), 'more texts');
+          demand(isCount(result.patienceMs, 0xffffffff), 'patienceMs');
           return;
         case 'roster':
           demand(result.hostIds.length <= bytes.length && isText(result.hostIds.join('')), 'hostIds');
           demand(result.publicKeys.length <= bytes.length && isText(result.publicKeys.join('')), 'publicKeys');
+          demand(4 * result.members.length <= bytes.length, 'members');
+          demand(
+            result.members.every(each => isCount(each, 0xffffffff)),
+            'members',
+          );
+          demand(isCount(result.generation, 0xffffffff), 'generation');
           return;
         case 'listening':
           demand(isCount(result.rank, 0xffffffff) && isText(result.endpoint), 'listening');
@@ -318,6 +331,14 @@ describe('rendezvous messages', () => {
         case 'start':
           demand(typeof result.ringId === 'bigint', 'ringId');
           demand(result.endpoints.length <= bytes.length && isText(result.endpoints.join('')), 'endpoints');
+          return;
+        case 'standing':
+        case 'leave':
+        case 'ask':
+          demand(isCount(result.rank, 0xffffffff), result.kind);
+          return;
+        case 'waiting':
+          demand(isCount(result.count, 0xffffffff), 'waiting');
           return;
         case 'refuse':
           demand(isText(result.code) && isText(result.message), 'refuse');
@@ -346,7 +367,7 @@ describe('rendezvous messages', () => {
 
   test('whose strings all point to one long string are refused, before they fill the memory', () => {
     const hostIds = ['x'.repeat(30_000), ...Array.from({ length: 7_000 }, () => '')];
-    const bytes = encodeRendezvousMessage({ kind: 'roster', hostIds, publicKeys: [] });
+    const bytes = encodeRendezvousMessage({ kind: 'roster', hostIds, publicKeys: [], members: [], generation: 0 });
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     const vector = [...Array(bytes.length / 4).keys()].find(word => view.getUint32(word * 4, true) === hostIds.length)!;
     const long = (vector + 1) * 4 + view.getUint32((vector + 1) * 4, true);

@@ -2,7 +2,7 @@ import type { Communicator, ElementType, Reduction } from '../../communicator/co
 import type { ConnectInput, TransportName } from '../../communicator/connect-options';
 import type { StepTimes } from '../../communicator/thread-protocol';
 import type { ValueFormat } from '../../compression/value-format';
-import type { Encryption } from '../../rendezvous/run-security';
+import type { Encryption } from '../../communicator/connect-options';
 
 export type CollectiveName =
   'all-reduce' | 'all-gather' | 'reduce-scatter' | 'broadcast' | 'barrier' | 'sparse-all-reduce' | 'send-recv';

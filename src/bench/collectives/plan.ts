@@ -3,7 +3,7 @@ import type { ElementType, Reduction } from '../../communicator/communicator';
 import type { TransportName } from '../../communicator/connect-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
-import type { Encryption } from '../../rendezvous/run-security';
+import type { Encryption } from '../../communicator/connect-options';
 import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../arguments';
 import { parseSize, sizesBetween } from './byte-sizes';
 import { type Case, type CollectiveBenchmark, type Plan, WAYS } from './collective-benchmark';

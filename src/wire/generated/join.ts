@@ -65,8 +65,23 @@ publicKey(optionalEncoding?:any):string|Uint8Array|null {
   return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
 }
 
+newcomer():boolean {
+  const offset = this.bb!.__offset(this.bb_pos, 18);
+  return offset ? !!this.bb!.readInt8(this.bb_pos + offset) : false;
+}
+
+admits():boolean {
+  const offset = this.bb!.__offset(this.bb_pos, 20);
+  return offset ? !!this.bb!.readInt8(this.bb_pos + offset) : false;
+}
+
+patienceMs():number {
+  const offset = this.bb!.__offset(this.bb_pos, 22);
+  return offset ? this.bb!.readUint32(this.bb_pos + offset) : 0;
+}
+
 static startJoin(builder:flatbuffers.Builder) {
-  builder.startObject(7);
+  builder.startObject(10);
 }
 
 static addProtocolVersion(builder:flatbuffers.Builder, protocolVersion:number) {
@@ -97,12 +112,24 @@ static addPublicKey(builder:flatbuffers.Builder, publicKeyOffset:flatbuffers.Off
   builder.addFieldOffset(6, publicKeyOffset, 0);
 }
 
+static addNewcomer(builder:flatbuffers.Builder, newcomer:boolean) {
+  builder.addFieldInt8(7, +newcomer, +false);
+}
+
+static addAdmits(builder:flatbuffers.Builder, admits:boolean) {
+  builder.addFieldInt8(8, +admits, +false);
+}
+
+static addPatienceMs(builder:flatbuffers.Builder, patienceMs:number) {
+  builder.addFieldInt32(9, patienceMs, 0);
+}
+
 static endJoin(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
 }
 
-static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffset:flatbuffers.Offset, worldSize:number, rank:number, hostIdOffset:flatbuffers.Offset, encryptionOffset:flatbuffers.Offset, publicKeyOffset:flatbuffers.Offset):flatbuffers.Offset {
+static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffset:flatbuffers.Offset, worldSize:number, rank:number, hostIdOffset:flatbuffers.Offset, encryptionOffset:flatbuffers.Offset, publicKeyOffset:flatbuffers.Offset, newcomer:boolean, admits:boolean, patienceMs:number):flatbuffers.Offset {
   Join.startJoin(builder);
   Join.addProtocolVersion(builder, protocolVersion);
   Join.addRunId(builder, runIdOffset);
@@ -111,6 +138,9 @@ static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffs
   Join.addHostId(builder, hostIdOffset);
   Join.addEncryption(builder, encryptionOffset);
   Join.addPublicKey(builder, publicKeyOffset);
+  Join.addNewcomer(builder, newcomer);
+  Join.addAdmits(builder, admits);
+  Join.addPatienceMs(builder, patienceMs);
   return Join.endJoin(builder);
 }
 }

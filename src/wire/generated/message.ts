@@ -2,11 +2,15 @@
 
 /* eslint-disable @typescript-eslint/no-unused-vars, @typescript-eslint/no-explicit-any, @typescript-eslint/no-non-null-assertion */
 
+import { Ask } from './ask.js';
 import { Join } from './join.js';
+import { Leave } from './leave.js';
 import { Listening } from './listening.js';
 import { Refuse } from './refuse.js';
 import { Roster } from './roster.js';
+import { Standing } from './standing.js';
 import { Start } from './start.js';
+import { Waiting } from './waiting.js';
 
 
 export enum Message {
@@ -15,13 +19,17 @@ export enum Message {
   Roster = 2,
   Listening = 3,
   Start = 4,
-  Refuse = 5
+  Refuse = 5,
+  Standing = 6,
+  Leave = 7,
+  Ask = 8,
+  Waiting = 9
 }
 
 export function unionToMessage(
   type: Message,
-  accessor: (obj:Join|Listening|Refuse|Roster|Start) => Join|Listening|Refuse|Roster|Start|null
-): Join|Listening|Refuse|Roster|Start|null {
+  accessor: (obj:Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting) => Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null
+): Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null {
   switch(Message[type]) {
     case 'NONE': return null; 
     case 'Join': return accessor(new Join())! as Join;
@@ -29,15 +37,19 @@ export function unionToMessage(
     case 'Listening': return accessor(new Listening())! as Listening;
     case 'Start': return accessor(new Start())! as Start;
     case 'Refuse': return accessor(new Refuse())! as Refuse;
+    case 'Standing': return accessor(new Standing())! as Standing;
+    case 'Leave': return accessor(new Leave())! as Leave;
+    case 'Ask': return accessor(new Ask())! as Ask;
+    case 'Waiting': return accessor(new Waiting())! as Waiting;
     default: return null;
   }
 }
 
 export function unionListToMessage(
   type: Message, 
-  accessor: (index: number, obj:Join|Listening|Refuse|Roster|Start) => Join|Listening|Refuse|Roster|Start|null, 
+  accessor: (index: number, obj:Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting) => Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null, 
   index: number
-): Join|Listening|Refuse|Roster|Start|null {
+): Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null {
   switch(Message[type]) {
     case 'NONE': return null; 
     case 'Join': return accessor(index, new Join())! as Join;
@@ -45,6 +57,10 @@ export function unionListToMessage(
     case 'Listening': return accessor(index, new Listening())! as Listening;
     case 'Start': return accessor(index, new Start())! as Start;
     case 'Refuse': return accessor(index, new Refuse())! as Refuse;
+    case 'Standing': return accessor(index, new Standing())! as Standing;
+    case 'Leave': return accessor(index, new Leave())! as Leave;
+    case 'Ask': return accessor(index, new Ask())! as Ask;
+    case 'Waiting': return accessor(index, new Waiting())! as Waiting;
     default: return null;
   }
 }

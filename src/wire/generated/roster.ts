@@ -46,8 +46,28 @@ publicKeysLength():number {
   return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
 }
 
+members(index: number):number|null {
+  const offset = this.bb!.__offset(this.bb_pos, 8);
+  return offset ? this.bb!.readUint32(this.bb!.__vector(this.bb_pos + offset) + index * 4) : 0;
+}
+
+membersLength():number {
+  const offset = this.bb!.__offset(this.bb_pos, 8);
+  return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
+}
+
+membersArray():Uint32Array|null {
+  const offset = this.bb!.__offset(this.bb_pos, 8);
+  return offset ? new Uint32Array(this.bb!.bytes().buffer, this.bb!.bytes().byteOffset + this.bb!.__vector(this.bb_pos + offset), this.bb!.__vector_len(this.bb_pos + offset)) : null;
+}
+
+generation():number {
+  const offset = this.bb!.__offset(this.bb_pos, 10);
+  return offset ? this.bb!.readUint32(this.bb_pos + offset) : 0;
+}
+
 static startRoster(builder:flatbuffers.Builder) {
-  builder.startObject(2);
+  builder.startObject(4);
 }
 
 static addHostIds(builder:flatbuffers.Builder, hostIdsOffset:flatbuffers.Offset) {
@@ -82,15 +102,42 @@ static startPublicKeysVector(builder:flatbuffers.Builder, numElems:number) {
   builder.startVector(4, numElems, 4);
 }
 
+static addMembers(builder:flatbuffers.Builder, membersOffset:flatbuffers.Offset) {
+  builder.addFieldOffset(2, membersOffset, 0);
+}
+
+static createMembersVector(builder:flatbuffers.Builder, data:number[]|Uint32Array):flatbuffers.Offset;
+/**
+ * @deprecated This Uint8Array overload will be removed in the future.
+ */
+static createMembersVector(builder:flatbuffers.Builder, data:number[]|Uint8Array):flatbuffers.Offset;
+static createMembersVector(builder:flatbuffers.Builder, data:number[]|Uint32Array|Uint8Array):flatbuffers.Offset {
+  builder.startVector(4, data.length, 4);
+  for (let i = data.length - 1; i >= 0; i--) {
+    builder.addInt32(data[i]!);
+  }
+  return builder.endVector();
+}
+
+static startMembersVector(builder:flatbuffers.Builder, numElems:number) {
+  builder.startVector(4, numElems, 4);
+}
+
+static addGeneration(builder:flatbuffers.Builder, generation:number) {
+  builder.addFieldInt32(3, generation, 0);
+}
+
 static endRoster(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
 }
 
-static createRoster(builder:flatbuffers.Builder, hostIdsOffset:flatbuffers.Offset, publicKeysOffset:flatbuffers.Offset):flatbuffers.Offset {
+static createRoster(builder:flatbuffers.Builder, hostIdsOffset:flatbuffers.Offset, publicKeysOffset:flatbuffers.Offset, membersOffset:flatbuffers.Offset, generation:number):flatbuffers.Offset {
   Roster.startRoster(builder);
   Roster.addHostIds(builder, hostIdsOffset);
   Roster.addPublicKeys(builder, publicKeysOffset);
+  Roster.addMembers(builder, membersOffset);
+  Roster.addGeneration(builder, generation);
   return Roster.endRoster(builder);
 }
 }

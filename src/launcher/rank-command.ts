@@ -1,0 +1,36 @@
+import { allocatorVariables } from './allocator-variables';
+import type { LaunchPlan } from './launch-options';
+import type { RankOutputs } from './rank-outputs';
+import type { RankCommand } from './rank-process';
+import { globalRank, rankVariables } from './rank-variables';
+
+/** What the ranks must know to meet, beside the plan. */
+export interface Meeting {
+  readonly masterPort: number;
+  readonly runToken: string | undefined;
+  readonly runId: string;
+}
+
+/**
+ * How to start a rank.
+ *
+ * @param variables More for its environment.
+ */
+export function rankCommand(
+  plan: LaunchPlan,
+  { masterPort, runToken, runId }: Meeting,
+  outputs: RankOutputs,
+  localRank: number,
+  variables: Readonly<Record<string, string>> = {},
+): RankCommand {
+  const inherited = { ...process.env, ...plan.env };
+  const env = {
+    ...inherited,
+    ...allocatorVariables(inherited),
+    ...outputs.colors,
+    ...(runToken !== undefined && { GRADRING_RUN_TOKEN: runToken }),
+    ...rankVariables(plan, localRank, masterPort, runId),
+    ...variables,
+  };
+  return { ...plan, rank: globalRank(plan, localRank), env };
+}

@@ -1,0 +1,73 @@
+import type { Router } from 'zeromq';
+import { closed } from '../transport/open-sockets';
+import type { RendezvousMessage } from '../wire/rendezvous-message';
+import type { Coordinator } from './coordinator';
+import { bindHost } from './host';
+import type { RendezvousOptions } from './rendezvous-options';
+import { type Encryption, type RunSecurity, secureRun } from './run-security';
+import { fromText, toText } from './text-message';
+
+/** Where a run's members meet, and what they must prove. */
+export interface CoordinatorPlace extends Pick<RendezvousOptions, 'masterAddr' | 'masterPort'> {
+  readonly encryption: Encryption;
+  readonly runToken: string | undefined;
+}
+
+/** Carries what members and the {@link Coordinator} say to each other, in the launcher's process, for as long as the run lasts. */
+export class CoordinatorSocket {
+  private readonly served: Promise<void>;
+  private sending: Promise<void> = Promise.resolve();
+  private isClosed = false;
+
+  private constructor(
+    private readonly socket: Router,
+    private readonly security: RunSecurity | undefined,
+    private readonly coordinator: Coordinator,
+  ) {
+    this.served = this.serve();
+  }
+
+  /** @throws GradringError `ERR_ADDRESS_IN_USE` */
+  static async open(place: CoordinatorPlace, coordinator: Coordinator): Promise<CoordinatorSocket> {
+    const { runToken, encryption } = place;
+    const security = runToken === undefined || encryption === 'off' ? undefined : await secureRun(runToken);
+    try {
+      return new CoordinatorSocket(await bindHost({ ...place, security }), security, coordinator);
+    } catch (error) {
+      security?.gate.close();
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.coordinator.close();
+    closed(this.socket);
+    this.socket.close();
+    this.security?.gate.close();
+    await this.served;
+  }
+
+  private async serve(): Promise<void> {
+    while (!this.isClosed) {
+      let parts: Buffer[];
+      try {
+        parts = await this.socket.receive();
+      } catch {
+        return; // closed
+      }
+      const [routing, bytes] = parts;
+      if (routing === undefined || bytes === undefined) continue;
+      try {
+        this.coordinator.hear(fromText(bytes), message => this.send(routing, message));
+      } catch {
+        continue; // a stranger's bytes: no reason to stop
+      }
+    }
+  }
+
+  /** One at a time; who is gone again gets nothing. */
+  private send(routing: Buffer, message: RendezvousMessage): void {
+    this.sending = this.sending.then(() => this.socket.send([routing, toText(message)])).catch(() => undefined);
+  }
+}

@@ -1,0 +1,186 @@
+import { randomBytes } from 'node:crypto';
+import type { ErrorCode } from '../errors';
+import { PROTOCOL_VERSION } from '../wire/frame';
+import type { RendezvousMessage } from '../wire/rendezvous-message';
+import { type Comer, Formation } from './formation';
+
+/** What a run is, and whom the coordinator tells. */
+export interface CoordinatorOptions {
+  /** Members at launch. */
+  readonly worldSize: number;
+  readonly runId: string;
+  /** Whether enough are left for another ring. If not, those who come wait for their end. */
+  readonly mayForm: () => boolean;
+  /** A ring stands, of these members. */
+  readonly onFormed: (generation: number, members: readonly number[]) => void;
+  /** Whoever listened there was lost before the ring stood. */
+  readonly onAbandoned: (endpoint: string) => void;
+  /** These members live, as far as is known, but did not come in time. They are taken for lost when {@link Coordinator.lose} says so. */
+  readonly onAbsent: (members: readonly number[]) => void;
+}
+
+/**
+ * Decides who forms the ring of each generation: all members that are left of the one before, and, when these let them in, the newcomers that
+ * wait. A member is a rank as it was launched. Whatever happens while a ring forms, a lost member or one that comes again, the attempt ends and the
+ * next begins; each has a generation of its own. Speaks with nobody itself: {@link CoordinatorSocket} does.
+ */
+export class Coordinator {
+  /** Members of the ring, or of the one that forms. */
+  private ring: Set<number>;
+  private readonly waiting = new Map<number, Comer>();
+  /** Members that said that they will not come any more. */
+  private readonly left = new Set<number>();
+  private formation = new Formation();
+  private generation = -1;
+  private hasFormed = false;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(private readonly options: CoordinatorOptions) {
+    this.ring = allMembers(options);
+  }
+
+  /** Of the ring that stands, or that is to be formed first. */
+  get currentGeneration(): number {
+    return Math.max(0, this.generation);
+  }
+
+  /** Newcomers that wait to be let in. */
+  get waitingCount(): number {
+    return this.waiting.size;
+  }
+
+  /** A member's process has ended, or it leaves in order. */
+  lose(member: number, why: string): void {
+    const endpoint = this.formation.isStanding ? undefined : this.formation.endpointOf(member);
+    if (endpoint !== undefined) this.options.onAbandoned(endpoint);
+    this.waiting.delete(member);
+    if (!this.ring.delete(member)) return;
+    if (this.formation.isCalled && !this.formation.isStanding) this.beginAnew(why);
+    else if (!this.formation.isStanding) this.callIfComplete();
+  }
+
+  /** All processes are new: the next ring is again of all members. */
+  reset(): void {
+    clearTimeout(this.timer);
+    this.formation = new Formation();
+    this.ring = allMembers(this.options);
+    this.waiting.clear();
+    this.left.clear();
+    this.hasFormed = false;
+  }
+
+  close(): void {
+    clearTimeout(this.timer);
+  }
+
+  /** Takes what a member says. */
+  hear(message: RendezvousMessage, tell: (message: RendezvousMessage) => void): void {
+    switch (message.kind) {
+      case 'join':
+        return this.join({ join: message, tell });
+      case 'listening':
+        return this.formation.listen(message.rank, message.endpoint, randomBytes(8).readBigUInt64LE());
+      case 'standing':
+        return this.stand(message.rank);
+      case 'ask':
+        return tell({ kind: 'waiting', count: this.waitingCount });
+      case 'leave':
+        this.left.add(message.rank);
+        return this.lose(message.rank, `rank ${message.rank} left while the ring formed`);
+      default: // what only a coordinator says
+    }
+  }
+
+  private join(comer: Comer): void {
+    const { rank: member, newcomer } = comer.join;
+    const refusal = this.refusalOf(comer.join);
+    if (refusal !== undefined) return comer.tell({ kind: 'refuse', ...refusal });
+    if (newcomer) {
+      this.lose(member, `rank ${member} was not let in`);
+      this.waiting.set(member, comer);
+      return;
+    }
+    // Whoever comes again while the others are already called has lost the ring that was to form.
+    if (this.formation.isStanding) this.formation = new Formation();
+    else if (this.formation.isCalled) this.beginAnew(`rank ${member} lost its neighbours while the ring formed`);
+    this.formation.add(comer);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.giveUp(), this.formation.patienceMs);
+    this.callIfComplete();
+  }
+
+  private refusalOf(join: RendezvousMessage & { kind: 'join' }): { code: ErrorCode; message: string } | undefined {
+    const { worldSize, runId } = this.options;
+    const { rank, newcomer } = join;
+    const refused = (message: string) => ({ code: 'ERR_RENDEZVOUS_REFUSED' as const, message });
+    if (join.protocolVersion !== PROTOCOL_VERSION) {
+      return refused(
+        `Rank ${rank} speaks protocol version ${join.protocolVersion}, the launcher version ${PROTOCOL_VERSION}: install the same gradring everywhere.`,
+      );
+    }
+    if (join.runId !== runId)
+      return refused(`Rank ${rank} belongs to run '${join.runId}', the launcher to '${runId}'.`);
+    if (join.worldSize !== worldSize || rank >= worldSize) {
+      return refused(`Rank ${rank} of ${join.worldSize} came to a run of ${worldSize} ranks.`);
+    }
+    if (newcomer || this.ring.has(rank)) return undefined;
+    return refused(
+      this.left.has(rank)
+        ? `Rank ${rank} has left the ring; in an elastic run a process joins once.`
+        : `Rank ${rank} was taken for lost: it did not answer in time.`,
+    );
+  }
+
+  private callIfComplete(): void {
+    const { formation, ring } = this;
+    if (
+      formation.isCalled ||
+      ring.size === 0 ||
+      !this.options.mayForm() ||
+      ![...ring].every(member => formation.has(member))
+    )
+      return;
+    clearTimeout(this.timer);
+    if (formation.admits) {
+      for (const [member, comer] of this.waiting) {
+        formation.add(comer);
+        ring.add(member);
+      }
+      this.waiting.clear();
+    }
+    this.generation++;
+    formation.call(this.generation);
+  }
+
+  private stand(member: number): void {
+    const { formation } = this;
+    if (!this.ring.has(member) || formation.isStanding) return;
+    formation.stand(member);
+    if (!formation.isStanding) return;
+    this.hasFormed = true;
+    this.options.onFormed(
+      this.generation,
+      [...this.ring].sort((a, b) => a - b),
+    );
+  }
+
+  private beginAnew(why: string): void {
+    const { formation } = this;
+    this.formation = new Formation();
+    formation.end('ERR_PEER_LOST', `The ring is formed again: ${why}.`);
+  }
+
+  private giveUp(): void {
+    const { formation, ring, options } = this;
+    const absent = [...ring].filter(member => !formation.has(member)).sort((a, b) => a - b);
+    if (this.hasFormed) return options.onAbsent(absent);
+    const ranks = `${absent.length === 1 ? 'rank' : 'ranks'} ${absent.join(', ')}`;
+    const words = `Of ${options.worldSize} ranks, ${ranks} did not come to the rendezvous within ${formation.patienceMs} ms.`;
+    this.formation = new Formation();
+    formation.end('ERR_RENDEZVOUS_TIMEOUT', words);
+  }
+}
+
+function allMembers({ worldSize }: CoordinatorOptions): Set<number> {
+  return new Set(Array.from({ length: worldSize }, (_, member) => member));
+}

@@ -1,0 +1,83 @@
+import type { RendezvousMessage } from '../wire/rendezvous-message';
+
+/** A member that has come to the rendezvous. */
+export interface Comer {
+  readonly join: RendezvousMessage & { kind: 'join' };
+  /** Says something to it. */
+  readonly tell: (message: RendezvousMessage) => void;
+}
+
+/** One attempt to form a ring: those who are in it come, listen, and stand. It begins anew when one of them is lost. */
+export class Formation {
+  private readonly comers = new Map<number, Comer>();
+  private readonly endpoints = new Map<number, string>();
+  private readonly standing = new Set<number>();
+  /** Ascending, when all have come. */
+  private members: readonly number[] = [];
+
+  /** Whether everybody has been told who is in the ring. */
+  get isCalled(): boolean {
+    return this.members.length > 0;
+  }
+
+  get isStanding(): boolean {
+    return this.isCalled && this.standing.size === this.members.length;
+  }
+
+  has(member: number): boolean {
+    return this.comers.has(member);
+  }
+
+  /** Whether somebody who has come lets newcomers in. */
+  get admits(): boolean {
+    return [...this.comers.values()].some(({ join }) => join.admits);
+  }
+
+  /** How long the most patient of those who have come waits for the others, in ms. */
+  get patienceMs(): number {
+    return Math.max(0, ...[...this.comers.values()].map(({ join }) => join.patienceMs));
+  }
+
+  add(comer: Comer): void {
+    this.comers.set(comer.join.rank, comer);
+  }
+
+  /** Tells all who have come that these are the ring. */
+  call(generation: number): readonly number[] {
+    this.members = [...this.comers.keys()].sort((a, b) => a - b);
+    const joins = this.members.map(member => this.comers.get(member)!.join);
+    const hostIds = joins.map(({ hostId }) => hostId);
+    const publicKeys = joins.map(({ publicKey }) => publicKey);
+    this.tellAll({ kind: 'roster', hostIds, publicKeys, members: this.members, generation });
+    return this.members;
+  }
+
+  /** Notes where a member listens. When all do, they are told. */
+  listen(member: number, endpoint: string, ringId: bigint): void {
+    if (!this.members.includes(member)) return;
+    this.endpoints.set(member, endpoint);
+    if (this.endpoints.size < this.members.length) return;
+    this.tellAll({ kind: 'start', ringId, endpoints: this.members.map(each => this.endpoints.get(each)!) });
+  }
+
+  /** Where a member said that it listens. */
+  endpointOf(member: number): string | undefined {
+    return this.endpoints.get(member);
+  }
+
+  /** Notes that a member's links stand. */
+  stand(member: number): void {
+    if (this.members.includes(member)) this.standing.add(member);
+  }
+
+  /** Tells all whose links do not stand yet why this attempt is over. */
+  end(code: string, message: string): void {
+    for (const [member, { tell }] of this.comers) {
+      if (!this.standing.has(member)) tell({ kind: 'refuse', code, message });
+    }
+  }
+
+  private tellAll(message: RendezvousMessage): void {
+    for (const { tell } of this.comers.values()) tell(message);
+  }
+}

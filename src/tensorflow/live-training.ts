@@ -1,0 +1,103 @@
+import type { Communicator } from '../communicator/communicator';
+import { COMMIT, WELCOME } from '../communicator/units';
+import { invalidArgument } from '../errors';
+import type { FitPosition } from './checkpoint-state';
+import { broadcastVariables, checkSameVariables } from './replicas';
+import type { Trained } from './trained';
+import { captureWelcome, passWelcome, takeWelcome } from './welcome';
+
+/** Where {@link Ring.join} has come in. */
+export interface JoinedPosition {
+  /** Optimizer steps done. */
+  readonly step: number;
+  /** The epoch to go on with: `initialEpoch` of `model.fit`, or the last that `setEpoch` was told. */
+  readonly epoch: number;
+  /** What the others' {@link Ring.commit} was given; undefined where this rank was there from the beginning. */
+  readonly state: unknown;
+}
+
+/** The training that a communicator's ranks have in common, for those who join when it is under way. */
+export class LiveTraining {
+  private static readonly all = new WeakMap<Communicator, LiveTraining>();
+  private trained: Trained | undefined;
+  /** Where `model.fit` is to go on, until it does. */
+  private joinedAt: FitPosition | undefined;
+
+  private constructor(private readonly communicator: Communicator) {}
+
+  static of(communicator: Communicator): LiveTraining {
+    const known = this.all.get(communicator) ?? new LiveTraining(communicator);
+    this.all.set(communicator, known);
+    return known;
+  }
+
+  /** Notes what is trained from now on. */
+  begin(trained: Trained): void {
+    this.trained = trained;
+  }
+
+  async join(trained: Trained): Promise<JoinedPosition> {
+    const { communicator } = this;
+    this.begin(trained);
+    if (communicator.generation !== -1) {
+      await checkSameVariables(communicator, trained.variables);
+      await broadcastVariables(communicator, trained.variables, 0);
+      return { step: trained.optimizer.statistics.steps, epoch: 0, state: undefined };
+    }
+    const welcome = await communicator.enter(root => passWelcome(communicator, root, undefined));
+    await takeWelcome(welcome, trained);
+    const { position, state, counters } = welcome.header;
+    this.joinedAt = position;
+    return { step: counters.steps, epoch: position.epoch, state };
+  }
+
+  /** Where `model.fit` goes on on a rank that has joined. Asking for it uses it up. */
+  takeJoinedPosition(): FitPosition | undefined {
+    const position = this.joinedAt;
+    this.joinedAt = undefined;
+    return position;
+  }
+
+  /** {@link commit} in a custom loop. */
+  async commitLoop(state: unknown): Promise<void> {
+    if (!this.communicator.isElastic) return;
+    const { trained } = this;
+    if (trained === undefined)
+      throw invalidArgument('ring.commit needs ring.join(…) or checkpoint.resume() before it.');
+    await this.commit(trained, { epoch: trained.optimizer.currentEpoch ?? 0, batch: 0 }, state);
+  }
+
+  /** Lets in who waits. All ranks are at this point, or will be. */
+  async commit(trained: Trained, position: FitPosition, state?: unknown): Promise<void> {
+    const { communicator } = this;
+    const { units } = communicator;
+    if (!communicator.isElastic) return;
+    units.checkOutside('A commit');
+    units.newcomers = [];
+    if ((await this.countWaiting()) === 0) return;
+    // If the ring was formed anew within that, they may be there already.
+    if (units.newcomers.length === 0) units.admit();
+    if (units.newcomers.length === 0) return;
+    const own = await captureWelcome(trained, position, state);
+    const run = () => {
+      // The lowest rank that is no newcomer has something to give. If newcomers are lost meanwhile, nobody is left to take it.
+      const root = Array.from({ length: communicator.worldSize }, (_, rank) => rank).find(
+        rank => !units.newcomers.includes(rank),
+      );
+      if (units.newcomers.length > 0) passWelcome(communicator, root!, own);
+      return null;
+    };
+    await units.run({ name: WELCOME, run });
+    units.newcomers = [];
+  }
+
+  private async countWaiting(): Promise<number> {
+    const { communicator } = this;
+    const run = async () => {
+      const own = communicator.rank === 0 ? await communicator.waitingNewcomers() : 0;
+      const [first] = await communicator.allGather(Float64Array.of(own));
+      return first![0]!;
+    };
+    return communicator.units.run({ name: COMMIT, run });
+  }
+}

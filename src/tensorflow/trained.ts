@@ -1,0 +1,24 @@
+import type { tf } from './tfjs';
+import { invalidArgument } from '../errors';
+import { type Variables, variablesOf } from './replicas';
+import { RingOptimizer } from './ring-optimizer';
+
+/** What a custom loop trains. */
+export interface Trained {
+  /** All that belongs to the training; what the optimizer trains must be among them. */
+  readonly variables: Variables;
+  readonly optimizer: RingOptimizer;
+}
+
+/**
+ * The same of a compiled model.
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` if its optimizer is not wrapped.
+ */
+export function trainedOf(source: tf.LayersModel | Trained): Trained {
+  const { optimizer } = source;
+  if (!RingOptimizer.is(optimizer)) {
+    throw invalidArgument('This takes a model that is compiled with ring.wrap(…), or { variables, optimizer }.');
+  }
+  return { variables: variablesOf('variables' in source ? source.variables : source), optimizer };
+}

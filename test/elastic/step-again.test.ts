@@ -1,0 +1,144 @@
+import { CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../../src/collectives/collective-call';
+import { ExchangeHandle } from '../../src/communicator/exchange-handle';
+import { GradientExchange } from '../../src/communicator/gradient-exchange';
+import { SharedHeap } from '../../src/communicator/shared-heap';
+import type { ExchangeStep } from '../../src/communicator/thread-protocol';
+import { dgc } from '../../src/compression/dgc-options';
+import { GradringError } from '../../src/errors';
+import { instantiateKernels } from '../../src/kernels/wasm-kernels';
+import { SoloTransport, type Transport } from '../../src/transport/transport';
+import { random } from '../support/random';
+
+/** A ring of two whose other rank is lost in every collective. */
+class LossyTransport extends SoloTransport {
+  override readonly worldSize = 2 as 1;
+  override readonly isLocal = true;
+
+  override send(): Promise<void> {
+    return Promise.reject(new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.', { rank: 1 }));
+  }
+
+  override receive(): Promise<never> {
+    return Promise.reject(new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.', { rank: 1 }));
+  }
+}
+
+const VARIABLES = [
+  { name: 'matrix', shape: [40, 50] },
+  { name: 'bias', shape: [70] },
+];
+const STEPS = 5;
+/** The step whose exchange fails, and is run again among those who are left. */
+const FAILING = 2;
+
+/** One rank's exchange, without a comm thread. */
+function rankOf(values: 'float32' | 'float16') {
+  const compression = dgc({ sparsity: 0.9, warmUpEpochs: 0, values });
+  const line = { run: jest.fn(), runSync: jest.fn(), conclude: jest.fn(), close: jest.fn() };
+  const handle = new ExchangeHandle({ variables: VARIABLES, compression, nesterov: false, way: 'sparse' }, line);
+  const heap = new SharedHeap();
+  const scratch = heap.allocate(SCRATCH_BYTES);
+  const contextOf = (transport: Transport): CollectiveContext => {
+    return { transport, kernels: instantiateKernels(heap.memory), memory: heap.memory, scratch };
+  };
+  const alone = new SoloTransport();
+  const exchange = new GradientExchange(alone, handle.plan);
+  const run = async (step: ExchangeStep, transport: Transport = alone) => {
+    exchange.moveTo(transport);
+    return exchange.run(new CollectiveCall(contextOf(transport), 0, exchange.fingerprint(step)), step);
+  };
+  return { handle, exchange, run };
+}
+
+function gradientsOf(step: number): Float32Array[] {
+  const next = random(step + 1);
+  return VARIABLES.map(({ shape }) => {
+    const elementCount = shape.reduce((product, size) => product * size);
+    return Float32Array.from({ length: elementCount }, () => (Math.round(next() * 256) - 128) / 16);
+  });
+}
+
+/** Runs all steps. */
+async function train(
+  { handle, exchange, run }: ReturnType<typeof rankOf>,
+  how: 'undisturbed' | 'failing' | 'failing twice' | 'done by others' | 'passed over by others',
+  momentumFactor = 0.5,
+) {
+  const updates: number[][][] = [];
+  for (let step = 0; step < STEPS; step++) {
+    const gradients = gradientsOf(step);
+    const input = { density: 0.1, momentumFactor, sumOfSquares: 1, nonFiniteTensor: -1 };
+    const load = () => gradients.forEach((gradient, i) => handle.gradient(i).set(gradient));
+    load();
+    if (step === FAILING && how !== 'undisturbed') {
+      for (let times = how === 'failing twice' ? 2 : 1; times > 0; times--) {
+        await expect(run(input, new LossyTransport())).rejects.toMatchObject({ code: 'ERR_PEER_LOST' });
+        gradients.forEach((_, i) => handle.gradient(i).fill(Infinity)); // half-finished sums, say
+        load();
+      }
+    }
+    if (step === FAILING && how.endsWith('by others')) {
+      exchange.conclude(how === 'done by others');
+      updates.push(VARIABLES.map(() => []));
+      continue;
+    }
+    await run(input);
+    updates.push(VARIABLES.map((_, i) => [...handle.gradient(i)]));
+  }
+  const state = VARIABLES.flatMap((_, i) => [[...handle.momentum(i)], [...handle.residual(i)]]);
+  return { updates, state };
+}
+
+describe.each(['float32', 'float16'] as const)('values as %s', values => {
+  test.each(['failing', 'failing twice'] as const)('a step that is run again, %s, is as if it had not', async how => {
+    expect(await train(rankOf(values), how)).toEqual(await train(rankOf(values), 'undisturbed'));
+  });
+
+  test('a step that only others have done: what was selected counts as sent', async () => {
+    const undisturbed = await train(rankOf(values), 'undisturbed');
+    const { updates, state } = await train(rankOf(values), 'done by others');
+    // The momentum of what travels whole is given by the others; the rest is this rank's own.
+    const [momentum, residual, , biasResidual] = undisturbed.state;
+    expect([state[0], state[1], state[3]]).toEqual([momentum, residual, biasResidual]);
+    for (const step of [0, 1, 3, 4]) expect(updates[step]![0]).toEqual(undisturbed.updates[step]![0]);
+  });
+
+  test('nothing is lost, nor counted twice: sent and kept is what was accumulated', async () => {
+    const { updates, state } = await train(rankOf(values), 'failing', 0);
+    expect(sentAndKept(updates, state)).toEqual(given());
+  });
+
+  test('a step that others have passed over: all that was accumulated of the compressed is kept', async () => {
+    const { updates, state } = await train(rankOf(values), 'passed over by others', 0);
+    expect(sentAndKept(updates, state)[0]).toEqual(given()[0]);
+  });
+});
+
+/** By variable and element: the sum of all updates and what is in the residual. */
+function sentAndKept(updates: number[][][], state: number[][]): number[][] {
+  return VARIABLES.map((_, i) =>
+    state[2 * i + 1]!.map((kept, element) => updates.reduce((sum, update) => sum + (update[i]![element] ?? 0), kept)),
+  );
+}
+
+/** By variable and element: the sum of all gradients. */
+function given(): number[][] {
+  const all = Array.from({ length: STEPS }, (_, step) => gradientsOf(step));
+  return VARIABLES.map((_, i) =>
+    Array.from(all[0]![i]!, (_, element) => all.reduce((sum, gradients) => sum + gradients[i]![element]!, 0)),
+  );
+}
+
+test('the momentum of what travels whole is corrected before the step, that of the rest is not', async () => {
+  const { handle, run } = rankOf('float32');
+  const step = { density: 0.1, momentumFactor: 0.5, sumOfSquares: 1, nonFiniteTensor: -1 };
+  handle.gradient(1).fill(8);
+  await run(step);
+  handle.gradient(0).fill(0);
+  handle.gradient(1).fill(1);
+  const before = [...handle.momentum(0)];
+  await run({ ...step, momentumCorrection: 0.25 });
+  expect(handle.gradient(1)[0]).toBe(0.5 * 0.25 * 8 + 1);
+  const after = handle.momentum(0);
+  before.forEach((value, i) => expect([0, value / 2]).toContain(after[i]));
+});

@@ -1,0 +1,101 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { launch, type LaunchResult } from '../../src/launcher/launch';
+import type { LaunchOptions } from '../../src/launcher/launch-options';
+import { Capture } from '../launcher/support';
+
+/** When, and how, a rank ends itself. */
+export interface Doom {
+  readonly rank: number;
+  readonly epoch: number;
+  /** Before that batch, or when the epoch's metrics are known. */
+  readonly batch: number | 'end';
+  readonly how?: 'SIGKILL' | 'SIGSTOP' | 'throw' | 'hang';
+  /** Only so long after that moment. */
+  readonly afterMs?: number;
+  /** The process that took its place does. */
+  readonly again?: boolean;
+}
+
+export interface TrainInput {
+  readonly epochs: number;
+  readonly dooms?: readonly Doom[];
+  readonly checkpoint?: boolean;
+  readonly optimizerName?: 'momentum' | 'adam';
+  /** At the end of that epoch the training waits until somebody can be let in. */
+  readonly waitForNewcomerAt?: number;
+}
+
+export interface LoopInput {
+  /** Whether the thread sleeps in its steps. */
+  readonly sync: boolean;
+}
+
+/** What a rank tells when its training has ended, by its number at launch. */
+export interface Member {
+  readonly at: { readonly step: number; readonly epoch: number };
+  readonly epochsSeen: readonly { readonly epoch: number; readonly worldSize: number; readonly loss: number }[];
+  readonly hash: string;
+  readonly steps: number;
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly generation: number;
+  readonly shardRows: number;
+}
+
+export interface ElasticRun extends LaunchResult {
+  readonly members: readonly (Member | undefined)[];
+  /** The launcher's own lines, without what differs from run to run. */
+  readonly told: readonly string[];
+  readonly output: string;
+  /** Left in the folder for sockets. */
+  readonly left: readonly string[];
+}
+
+/** Launches a fixture of this folder, the training, on four ranks, whatever comes of it. */
+export async function runElastic(
+  input: TrainInput | LoopInput,
+  options: Partial<LaunchOptions>,
+  fixture: 'train' | 'loop' = 'train',
+): Promise<ElasticRun> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'gradring-elastic-'));
+  const output = new Capture();
+  try {
+    writeFileSync(path.join(folder, 'input.json'), JSON.stringify(input));
+    const sockets = mkdtempSync(path.join(tmpdir(), 'gre-'));
+    const result = await launch({
+      ranks: 4,
+      script: path.join(__dirname, `fixtures/${fixture}.js`),
+      stdout: output,
+      stderr: output,
+      ...options,
+      env: {
+        ...{ GRADRING_BACKEND: 'cpu', TEST_FOLDER: folder, TMPDIR: sockets, GRADRING_HEARTBEAT_TIMEOUT_MS: '3000' },
+        ...options.env,
+      },
+    });
+    const members = Array.from({ length: 4 }, (_, rank) => {
+      const file = path.join(folder, `member-${rank}.json`);
+      return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Member) : undefined;
+    });
+    const left = readdirSync(sockets);
+    rmSync(sockets, { recursive: true, force: true });
+    const told = output.lines
+      .filter(line => line.startsWith('gradring: '))
+      .map(line => line.replace(/ \(pid \d+\)/g, ''));
+    return { ...result, members, told, output: output.text, left };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Those that came to the end. All have the same weights, or this fails. */
+export function finishedAlike({ members, output, left }: ElasticRun): Member[] {
+  const finished = members.filter(member => member !== undefined);
+  if (finished.length === 0) throw new Error(`Nobody came to the end:\n${output}`);
+  expect(new Set(finished.map(({ hash }) => hash)).size).toBe(1);
+  expect(new Set(finished.map(({ steps }) => steps)).size).toBe(1);
+  expect(left).toEqual([]);
+  return finished;
+}

@@ -1,0 +1,162 @@
+import { COMMIT, Units, type UnitRing } from '../../src/communicator/units';
+import { GradringError } from '../../src/errors';
+
+const lost = () => new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.');
+
+interface OtherReport {
+  readonly isNewcomer?: boolean;
+  readonly done: number;
+  readonly lastName?: string;
+  readonly lastResult?: unknown;
+  readonly failedName?: string;
+}
+
+/** One rank's units, in rings whose other rank reports what the test says, ring by ring. */
+function unitsBeside(...others: (OtherReport | 'is lost, too')[]) {
+  const joins: unknown[] = [];
+  const own: unknown[] = [];
+  const ring: UnitRing = {
+    rejoin: join => {
+      joins.push(join);
+      return true;
+    },
+    allGather: bytes => {
+      own.push(JSON.parse(new TextDecoder().decode(bytes)));
+      const other = others.shift()!;
+      if (other === 'is lost, too') throw lost();
+      const report = { isNewcomer: false, lastName: 'nothing', lastResult: null, ...other };
+      return [bytes, new TextEncoder().encode(JSON.stringify(report))];
+    },
+  };
+  return { units: new Units(ring), joins, own };
+}
+
+/** Fails the first so many times. */
+function failing(times: number, result = 'mine') {
+  let runs = 0;
+  const run = () => {
+    if (runs++ < times) throw lost();
+    return result;
+  };
+  return Object.assign(run, { count: () => runs });
+}
+
+test('where the run is not elastic, a unit is just run, and its failure is the caller’s', async () => {
+  const units = new Units(undefined);
+  expect(units.runSync({ name: 'a', run: () => 7 })).toBe(7);
+  await expect(units.run({ name: 'a', run: failing(1) })).rejects.toThrow('Rank 1 is gone.');
+});
+
+describe.each(['run', 'runSync'] as const)('%s', how => {
+  test('nobody has done it: it is run again', async () => {
+    const { units } = unitsBeside({ done: 0, failedName: 'a' });
+    const run = failing(1);
+    expect(await units[how]({ name: 'a', run })).toBe('mine');
+    expect(run.count()).toBe(2);
+  });
+
+  test('the other has done it: this rank takes the result, and what JSON cannot hold', async () => {
+    const { units } = unitsBeside({ done: 1, lastName: 'a', lastResult: 'theirs', failedName: 'b' });
+    const share = jest.fn();
+    const run = failing(9);
+    expect(await units[how]({ name: 'a', run, share })).toBe('theirs');
+    expect(run.count()).toBe(1);
+    expect(share.mock.calls).toEqual([[1, true, 'theirs']]);
+  });
+
+  test('this rank has done it, and the other not: it gives, and runs its own again', async () => {
+    const { units } = unitsBeside({ done: 0, failedName: 'a' });
+    const share = jest.fn();
+    await units[how]({ name: 'a', run: () => 'mine', share });
+    expect(await units[how]({ name: 'b', run: failing(1, 'next') })).toBe('next');
+    expect(share.mock.calls).toEqual([[0, false, 'mine']]);
+  });
+
+  test('a loss while the ranks compare is another one', async () => {
+    const { units, joins } = unitsBeside('is lost, too', { done: 0, failedName: 'a' });
+    expect(await units[how]({ name: 'a', run: failing(1) })).toBe('mine');
+    expect(joins).toHaveLength(2);
+  });
+
+  test('what is no loss ends it', async () => {
+    const { units, joins } = unitsBeside();
+    const run = () => {
+      throw new GradringError('ERR_NON_FINITE', 'NaN');
+    };
+    await expect(async () => units[how]({ name: 'a', run })).rejects.toThrow('NaN');
+    expect(joins).toEqual([]);
+  });
+
+  test.each([
+    ['more by two', { done: 2, lastName: 'b' }],
+    ['something else', { done: 1, lastName: 'b' }],
+    ['something else by now', { done: 0, failedName: 'b' }],
+  ])('the other has done %s: an error', async (_, other) => {
+    const { units } = unitsBeside(other);
+    await expect(async () => units[how]({ name: 'a', run: failing(1) })).rejects.toMatchObject({
+      code: 'ERR_COLLECTIVE_MISMATCH',
+    });
+  });
+});
+
+test('a unit within another is part of it', async () => {
+  const { units, own } = unitsBeside({ done: 0, failedName: 'outer' });
+  const inner = failing(1);
+  const run = async () => units.run({ name: 'inner', run: inner });
+  expect(await units.run({ name: 'outer', run })).toBe('mine');
+  expect(own).toMatchObject([{ done: 0, failedName: 'outer' }]);
+});
+
+test('what must not be run again with a unit is refused within one', async () => {
+  const { units } = unitsBeside();
+  const within = () => units.run({ name: 'outer', run: async () => units.checkOutside('A step') });
+  await expect(within()).rejects.toThrow('A step cannot be part of allOrNone');
+  expect(() => units.checkOutside('A step')).not.toThrow();
+});
+
+test('units that are not awaited run one after the other', async () => {
+  const { units } = unitsBeside();
+  const seen: string[] = [];
+  const slow = async () => {
+    await new Promise(resolve => setTimeout(resolve, 20));
+    seen.push('slow');
+  };
+  await Promise.all([
+    units.run({ name: 'slow', run: slow }),
+    units.run({ name: 'fast', run: async () => void seen.push('fast') }),
+  ]);
+  expect(seen).toEqual(['slow', 'fast']);
+});
+
+test('the replicas are to be compared once after each loss, after the same unit on all ranks', () => {
+  const { units } = unitsBeside({ done: 0, failedName: 'a' }, { done: 3, lastName: 'c' });
+  expect(units.takeVerification()).toBe(false);
+  units.runSync({ name: 'a', run: failing(1) });
+  expect(units.takeVerification()).toBe(true);
+  expect(units.takeVerification()).toBe(false);
+  units.runSync({ name: 'b', run: () => null });
+  units.runSync({ name: 'c', run: failing(1) });
+  expect(units.takeVerification()).toBe(false); // the other, which had done it, does not either
+  units.runSync({ name: 'd', run: () => null });
+  expect(units.takeVerification()).toBe(true);
+});
+
+test('a newcomer is let in after a commit, and goes on as one that has done what the others have', async () => {
+  const others = [
+    { done: 7, lastName: 'step' },
+    { done: 8, lastName: COMMIT },
+    { done: 9, failedName: 'next' },
+  ] as const;
+  const { units, own } = unitsBeside(...others);
+  const rejoin = jest.fn(async () => undefined);
+  expect(await units.enter(rejoin, root => `from ${root}`)).toBe('from 1');
+  expect(rejoin).toHaveBeenCalledTimes(2); // the first ring was not at a commit
+  units.runSync({ name: 'next', run: failing(1) });
+  expect(own.at(-1)).toMatchObject({ isNewcomer: false, done: 9 });
+});
+
+test('a newcomer that is lost sight of while it receives waits again', async () => {
+  const { units } = unitsBeside({ done: 1, lastName: COMMIT }, { done: 5, lastName: COMMIT });
+  const receive = failing(1, 'received');
+  expect(await units.enter(async () => undefined, receive)).toBe('received');
+});
