@@ -273,7 +273,11 @@ export class Communicator {
    * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if the ranks were within different ones; what `run` throws.
    */
   async allOrNone<T>(run: () => Promise<T>): Promise<T> {
-    return this.units.run({ name: 'allOrNone', run });
+    const together = async () => {
+      if (this.isElastic) await this.barrier(); // nobody may be done before all have begun
+      return run();
+    };
+    return this.units.run({ name: 'allOrNone', run: together });
   }
 
   /**

@@ -30,6 +30,9 @@ const STAY: ElasticJoin = { newcomer: false, admits: false };
 /** A late rank is given this long at least to come to the next ring. */
 const LEAST_PATIENCE_MS = 2_000;
 
+/** The longest delay that a timer of Node can wait. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
+
 /**
  * The comm thread's part of an elastic run: when somebody is lost, comes to the coordinator again, by itself, while the user's thread may be
  * computing, and goes on with the ring of those who are left.
@@ -70,11 +73,19 @@ export class ElasticRing {
     throw new GradringError('ERR_PEER_LOST', 'The ring has lost a rank, and is formed again.');
   }
 
-  async run<N extends MembershipCommand>(name: N, input: Commands[N]['input']): Promise<Commands[N]['result']> {
+  /** @param generation Of the ring that the user's thread knows of. */
+  async run<N extends MembershipCommand>(
+    name: N,
+    input: Commands[N]['input'],
+    generation = -1,
+  ): Promise<Commands[N]['result']> {
     if (name === 'askWaiting') return (await askWaiting(await this.coordinator())) as Commands[N]['result'];
     const join = input as ElasticJoin;
-    await this.forming;
-    if (this.failure === undefined && (join.newcomer || join.admits || !this.hasFormed)) await this.begin(join);
+    for (let formed: Promise<void> | undefined; formed !== this.forming;) await (formed = this.forming);
+    // A ring that the user's thread does not know yet is not left again: the others are in it, and compare there.
+    const isAnother = this.hasFormed && this.place?.generation !== generation;
+    const leaves = join.newcomer || join.admits || !this.hasFormed;
+    if (this.failure === undefined && leaves && !isAnother) await this.begin(join);
     if (this.failure !== undefined) throw this.failure;
     return this.place as Commands[N]['result'];
   }
@@ -107,7 +118,10 @@ export class ElasticRing {
     if (late) await this.hooks.asked();
     const { connectTimeoutMs, heartbeatTimeoutMs } = this.options;
     const isFirst = !this.hasFormed && !join.newcomer;
-    const patienceMs = isFirst ? connectTimeoutMs : Math.max(LEAST_PATIENCE_MS, 2 * heartbeatTimeoutMs);
+    const patienceMs = isFirst
+      ? connectTimeoutMs
+      : Math.min(MAX_DELAY_MS, Math.max(LEAST_PATIENCE_MS, 2 * heartbeatTimeoutMs));
+    const startedAt = performance.now();
     for (;;) {
       let standing: Transport | undefined;
       const onFailure = (error: GradringError) => {
@@ -118,14 +132,19 @@ export class ElasticRing {
           ...join,
           patienceMs,
         });
-        if (transport.failed) throw new GradringError('ERR_PEER_LOST', 'A rank was lost while the ring formed.');
+        if (transport.failed) {
+          void transport.close();
+          throw new GradringError('ERR_PEER_LOST', 'A rank was lost while the ring formed.');
+        }
         standing = this.transport = transport;
         this.place = { rank: transport.rank, worldSize: transport.worldSize, generation };
         this.hasFormed = true;
         this.hooks.moveTo(transport);
         return;
       } catch (error) {
-        if (!isLoss(error) && !(this.hasFormed && isLate(error))) throw error;
+        if (!isLoss(error) && !((this.hasFormed || join.newcomer) && isLate(error))) throw error;
+        // Links that break whenever the first ring forms are no loss: something is wrong with the network.
+        if (isFirst && performance.now() - startedAt > connectTimeoutMs) throw error;
       }
     }
   }

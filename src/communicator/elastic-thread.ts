@@ -53,7 +53,7 @@ export class ElasticThread {
   async carryOut({ name, input, generation }: Request): Promise<unknown> {
     try {
       if (name === 'rejoin' || name === 'askWaiting')
-        return await this.ring.run(name satisfies MembershipCommand, input as never);
+        return await this.ring.run(name satisfies MembershipCommand, input as never, generation);
       this.ring.checkGeneration(name, generation);
       if (name === 'close') await this.ring.leave();
       this.running = this.runner.run(name satisfies RingCommand, input as never);

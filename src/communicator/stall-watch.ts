@@ -46,8 +46,9 @@ export class StallWatch {
   /** Relative to the call's beginning, in ms. */
   private questionAt = Infinity;
   private pauseMs = Infinity;
-  /** When the last question was asked. */
+  /** When it was first asked for the error at the deadline, and when last. */
   private askedLastAt: number | undefined;
+  private askedAgainAt = 0;
 
   constructor(
     private readonly transport: Transport,
@@ -84,10 +85,12 @@ export class StallWatch {
     return performance.now() - this.changedAt;
   }
 
-  /** When it is last asked who is missing, so that the error at the deadline can tell. */
+  /** When it is next asked who is missing, so that the error at the deadline can tell: some seconds before it, and then each second. */
   private get lastQuestionAt(): number {
     const { timeoutMs } = this.options;
-    return this.askedLastAt !== undefined ? Infinity : timeoutMs - Math.min(timeoutMs / 2, LAST_QUESTION_MS);
+    if (this.askedLastAt === undefined) return timeoutMs - Math.min(timeoutMs / 2, LAST_QUESTION_MS);
+    const next = this.askedAgainAt - this.changedAt + ANSWERS_MS;
+    return next < timeoutMs - ANSWERS_MS / 2 ? next : Infinity;
   }
 
   private wait(): void {
@@ -103,7 +106,8 @@ export class StallWatch {
       this.onAsked();
     } else if (elapsed >= this.lastQuestionAt) {
       this.transport.ask('answers');
-      this.askedLastAt = performance.now();
+      this.askedAgainAt = performance.now();
+      this.askedLastAt ??= this.askedAgainAt;
     }
     this.wait();
   }

@@ -150,6 +150,8 @@ export class ThreadClient {
   /** The process ends, perhaps by an error: the sockets must be closed first, see {@link closeAllSockets}. */
   private readonly abandon = (exitCode: number): void => {
     this.port.postMessage((exitCode === 0 ? 'leave' : 'drop') satisfies End);
+    if (Atomics.wait(this.control, CONTROL.closed, 0, ABANDON_MS) !== 'timed-out') return;
+    this.port.postMessage('drop' satisfies End); // a neighbour does not hear the goodbye: leave without
     Atomics.wait(this.control, CONTROL.closed, 0, ABANDON_MS);
   };
 

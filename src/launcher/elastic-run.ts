@@ -50,6 +50,7 @@ export class ElasticRun {
     this.coordinator = new Coordinator({
       worldSize: plan.ranks,
       runId: meeting.runId,
+      encryption: encryptionOf(plan),
       mayForm: () => this.leftCount >= elastic.min,
       onFormed: (generation, members) => this.onFormed(generation, members),
       onAbandoned: removeSocketFolder,
@@ -64,8 +65,7 @@ export class ElasticRun {
     outputs: RankOutputs,
   ): Promise<ElasticEnd> {
     const run = new ElasticRun(plan, elastic, meeting, outputs);
-    const encryption = ({ ...process.env, ...plan.env }['GRADRING_ENCRYPTION'] || 'auto') as Encryption;
-    const place = { masterAddr: plan.masterAddr, ...meeting, encryption };
+    const place = { masterAddr: plan.masterAddr, ...meeting, encryption: encryptionOf(plan) };
     const socket = await CoordinatorSocket.open(place, run.coordinator);
     try {
       return await run.untilOver();
@@ -98,12 +98,8 @@ export class ElasticRun {
   }
 
   private async startAll(): Promise<void> {
-    const started = this.seats.all.map(seat => {
-      const { started } = this.start(seat.rank, 'member');
-      return started;
-    });
     try {
-      await Promise.all(started);
+      await Promise.all(this.seats.all.map(seat => this.start(seat.rank, 'member').started));
     } catch (error) {
       this.seats.kill();
       throw error;
@@ -116,6 +112,10 @@ export class ElasticRun {
     this.seats.take(rank, child, role);
     this.relays.push(child.started.then(() => this.outputs.relay(child)).catch(() => undefined));
     void child.ended.then(outcome => this.onEnded(outcome));
+    child.started.catch(() => {
+      this.seats.vacate(rank);
+      this.endIfOver();
+    });
     return child;
   }
 
@@ -235,4 +235,9 @@ function describe({ rank, pid, signal, exitCode }: RankOutcome): string {
 
 function counted(ranks: number): string {
   return `${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
+}
+
+/** As the ranks find it in their environment, and check it. */
+function encryptionOf(plan: LaunchPlan): Encryption {
+  return ({ ...process.env, ...plan.env }['GRADRING_ENCRYPTION'] || 'auto') as Encryption;
 }

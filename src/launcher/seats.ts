@@ -49,6 +49,11 @@ export class Seats {
     Object.assign(this.all[rank]!, { child, state: role === 'member' ? 'ring' : 'waiting' });
   }
 
+  /** The system could not start its process. */
+  vacate(rank: number): void {
+    Object.assign(this.all[rank]!, { child: undefined, state: 'lost' });
+  }
+
   /** Notes that a rank's process has ended. Returns where it stood before. */
   leave(outcome: RankOutcome): SeatState {
     const seat = this.all[outcome.rank]!;

@@ -34,7 +34,7 @@ export class CoordinatorSocket {
     try {
       return new CoordinatorSocket(await bindHost({ ...place, security }), security, coordinator);
     } catch (error) {
-      security?.gate.close();
+      security?.gate.closeDesk();
       throw error;
     }
   }
@@ -44,7 +44,7 @@ export class CoordinatorSocket {
     this.coordinator.close();
     closed(this.socket);
     this.socket.close();
-    this.security?.gate.close();
+    this.security?.gate.closeDesk();
     await this.served;
   }
 

@@ -3,12 +3,17 @@ import type { ErrorCode } from '../errors';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { type Comer, Formation } from './formation';
+import type { Encryption } from './run-security';
+
+/** The longest delay that a timer of Node can wait. */
+const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** What a run is, and whom the coordinator tells. */
 export interface CoordinatorOptions {
   /** Members at launch. */
   readonly worldSize: number;
   readonly runId: string;
+  readonly encryption: Encryption;
   /** Whether enough are left for another ring. If not, those who come wait for their end. */
   readonly mayForm: () => boolean;
   /** A ring stands, of these members. */
@@ -32,7 +37,6 @@ export class Coordinator {
   private readonly left = new Set<number>();
   private formation = new Formation();
   private generation = -1;
-  private hasFormed = false;
   private timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: CoordinatorOptions) {
@@ -54,6 +58,7 @@ export class Coordinator {
     const endpoint = this.formation.isStanding ? undefined : this.formation.endpointOf(member);
     if (endpoint !== undefined) this.options.onAbandoned(endpoint);
     this.waiting.delete(member);
+    if (!this.formation.isCalled) this.formation.remove(member);
     if (!this.ring.delete(member)) return;
     if (this.formation.isCalled && !this.formation.isStanding) this.beginAnew(why);
     else if (!this.formation.isStanding) this.callIfComplete();
@@ -66,7 +71,6 @@ export class Coordinator {
     this.ring = allMembers(this.options);
     this.waiting.clear();
     this.left.clear();
-    this.hasFormed = false;
   }
 
   close(): void {
@@ -104,8 +108,7 @@ export class Coordinator {
     if (this.formation.isStanding) this.formation = new Formation();
     else if (this.formation.isCalled) this.beginAnew(`rank ${member} lost its neighbours while the ring formed`);
     this.formation.add(comer);
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.giveUp(), this.formation.patienceMs);
+    this.awaitAll();
     this.callIfComplete();
   }
 
@@ -122,6 +125,9 @@ export class Coordinator {
       return refused(`Rank ${rank} belongs to run '${join.runId}', the launcher to '${runId}'.`);
     if (join.worldSize !== worldSize || rank >= worldSize) {
       return refused(`Rank ${rank} of ${join.worldSize} came to a run of ${worldSize} ranks.`);
+    }
+    if (join.encryption !== this.options.encryption) {
+      return refused(`Rank ${rank} has encryption '${join.encryption}', the launcher '${this.options.encryption}'.`);
     }
     if (newcomer || this.ring.has(rank)) return undefined;
     return refused(
@@ -140,7 +146,6 @@ export class Coordinator {
       ![...ring].every(member => formation.has(member))
     )
       return;
-    clearTimeout(this.timer);
     if (formation.admits) {
       for (const [member, comer] of this.waiting) {
         formation.add(comer);
@@ -150,6 +155,7 @@ export class Coordinator {
     }
     this.generation++;
     formation.call(this.generation);
+    this.awaitAll();
   }
 
   private stand(member: number): void {
@@ -157,10 +163,20 @@ export class Coordinator {
     if (!this.ring.has(member) || formation.isStanding) return;
     formation.stand(member);
     if (!formation.isStanding) return;
-    this.hasFormed = true;
+    clearTimeout(this.timer);
     this.options.onFormed(
       this.generation,
       [...this.ring].sort((a, b) => a - b),
+    );
+  }
+
+  /** Tells who does not come, or does not say where it listens, when the patience of those who have come is at its end. */
+  private awaitAll(): void {
+    clearTimeout(this.timer);
+    const { formation } = this;
+    this.timer = setTimeout(
+      () => formation === this.formation && this.giveUp(),
+      Math.min(MAX_DELAY_MS, formation.patienceMs),
     );
   }
 
@@ -171,13 +187,9 @@ export class Coordinator {
   }
 
   private giveUp(): void {
-    const { formation, ring, options } = this;
-    const absent = [...ring].filter(member => !formation.has(member)).sort((a, b) => a - b);
-    if (this.hasFormed) return options.onAbsent(absent);
-    const ranks = `${absent.length === 1 ? 'rank' : 'ranks'} ${absent.join(', ')}`;
-    const words = `Of ${options.worldSize} ranks, ${ranks} did not come to the rendezvous within ${formation.patienceMs} ms.`;
-    this.formation = new Formation();
-    formation.end('ERR_RENDEZVOUS_TIMEOUT', words);
+    const { formation, ring } = this;
+    const absent = formation.isCalled ? formation.silent : [...ring].filter(member => !formation.has(member));
+    this.options.onAbsent([...absent].sort((a, b) => a - b));
   }
 }
 

@@ -42,6 +42,16 @@ export class Formation {
     this.comers.set(comer.join.rank, comer);
   }
 
+  /** Forgets one who had come, and is lost before they were called. */
+  remove(member: number): void {
+    this.comers.delete(member);
+  }
+
+  /** Who was called, and does not say where it listens. */
+  get silent(): readonly number[] {
+    return this.members.length > 1 ? this.members.filter(member => !this.endpoints.has(member)) : [];
+  }
+
   /** Tells all who have come that these are the ring. */
   call(generation: number): readonly number[] {
     this.members = [...this.comers.keys()].sort((a, b) => a - b);

@@ -136,6 +136,7 @@ async function changeVariables(
   run: (change: (variable: tf.Variable, data: Float32Array) => void) => Promise<void>,
 ): Promise<void> {
   if (!communicator.isElastic) return run(assign);
+  if (variables.length === 0) return; // no unit: nobody would wait for the others in it
   const changed = new Map<tf.Variable, Float32Array>();
   const share = (root: number) => {
     for (const variable of variables) {

@@ -518,7 +518,7 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   private finish({ nonFinite, bytesSent, denseBytes, density, worldSize }: StepResult): void {
-    this.resize.lastWorldSize = worldSize;
+    if (nonFinite === undefined) this.resize.lastWorldSize = worldSize;
     this.lastUpdates = [];
     const step = this.total.steps;
     this.total = {

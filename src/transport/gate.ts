@@ -1,6 +1,6 @@
 import { Context, Reply } from 'zeromq';
 import { type CurveServer, encodeKey, type KeyPair } from './curve';
-import { opened } from './open-sockets';
+import { closed, opened } from './open-sockets';
 
 /** Where ZeroMQ asks whether a peer that has proved a key may come in (ZeroMQ RFC 27). */
 const ADDRESS = 'inproc://zeromq.zap.01';
@@ -39,6 +39,12 @@ export class Gate {
   close(): void {
     for (const name of this.names) this.desk.dismiss(name);
   }
+
+  /** Closes the desk, too, if no other gate of this thread needs it: in a thread that goes on, it would keep the process alive. */
+  closeDesk(): void {
+    this.close();
+    if (this.desk.closeUnused()) desk = undefined;
+  }
 }
 
 /** Where ZeroMQ's questions are answered, until the thread's sockets are closed. */
@@ -70,6 +76,14 @@ class Desk {
 
   dismiss(name: string): void {
     this.admitted.delete(name);
+  }
+
+  /** Returns whether nobody is admitted any more, and so it was closed. */
+  closeUnused(): boolean {
+    if (this.admitted.size > 0) return false;
+    closed(this.socket);
+    this.socket.close();
+    return true;
   }
 
   private async answer(): Promise<void> {

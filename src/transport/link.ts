@@ -83,13 +83,15 @@ export class Link {
   /** Connects the other end. It needs no waiting: what is sent first is held until the connection stands. */
   static connect(endpoint: string, options: LinkOptions, curve?: CurveClient): Link {
     const socket = new Pair({ ...socketOptions(options), ...curve });
+    const link = new Link(socket, false);
+    link.observer = socket.events; // before it connects: that it was refused would pass unseen
     socket.connect(endpoint);
-    return new Link(socket, false);
+    return link;
   }
 
   /** Begins to receive. To be called once. */
   start(events: LinkEvents): void {
-    this.observer = this.socket.events;
+    this.observer ??= this.socket.events;
     this.watched = this.watch(this.observer, events).catch(() => undefined);
     void this.receive(events);
   }
@@ -143,7 +145,8 @@ export class Link {
     for (;;) {
       const { type } = await observer.receive();
       if (type === 'end') return;
-      if (type !== 'disconnect') continue;
+      const isRefused = type === 'close' && !this.bound; // nobody listens at the peer's address any more
+      if (type !== 'disconnect' && !isRefused) continue;
       this.disconnections += 1;
       if (!this.probing) void this.probe(events);
     }

@@ -240,6 +240,7 @@ export class RingTransport implements Transport {
         this.greeted[side].resolve();
         return;
       case FrameKind.Goodbye:
+        if (this.departed.has(side)) return;
         this.finished[side].resolve();
         this[side].send([this.encode({ kind: FrameKind.Seen, origin: this.rank })]).catch(() => undefined);
         this.departed.add(side);

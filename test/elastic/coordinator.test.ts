@@ -14,6 +14,7 @@ function meeting(mayForm = () => true) {
   const coordinator = new Coordinator({
     worldSize: RANKS,
     runId: 'run',
+    encryption: 'auto',
     mayForm,
     onFormed: (generation, members) => formed.push({ generation, members }),
     onAbandoned: endpoint => abandoned.push(endpoint),
@@ -175,23 +176,41 @@ test('a newcomer that comes again, as nobody gave it anything, waits again, and 
   expect(coordinator.waitingCount).toBe(1);
 });
 
-test('who is absent from a later ring is told of, and from the first one those who came are refused', () => {
-  const { absent, join, hear, form } = meeting();
+test('who is absent when patience is at its end is told of, from the first ring and from a later one', () => {
+  const { absent, join, form } = meeting();
   [0, 1].forEach(rank => join(rank));
   jest.advanceTimersByTime(5_000);
-  expect(absent).toEqual([]);
-  expect(hear(0)).toEqual([
-    {
-      ...{ kind: 'refuse', code: 'ERR_RENDEZVOUS_TIMEOUT' },
-      message: 'Of 4 ranks, ranks 2, 3 did not come to the rendezvous within 5000 ms.',
-    },
-  ]);
-  form(0, 1, 2, 3);
+  expect(absent).toEqual([[2, 3]]);
+  form(2, 3);
   [0, 1, 3].forEach(rank => join(rank));
   jest.advanceTimersByTime(4_999);
-  expect(absent).toEqual([]);
+  expect(absent).toEqual([[2, 3]]);
   jest.advanceTimersByTime(1);
+  expect(absent).toEqual([[2, 3], [2]]);
+});
+
+test('who was called and does not say where it listens is told of', () => {
+  const { absent, join, listen } = meeting();
+  [0, 1, 2, 3].forEach(rank => join(rank));
+  listen(0, 1, 3);
+  jest.advanceTimersByTime(5_000);
   expect(absent).toEqual([[2]]);
+});
+
+test('who dies while it waits for the others is not called', () => {
+  const { coordinator, join, hear, form } = meeting();
+  form(0, 1, 2, 3);
+  coordinator.lose(3, 'rank 3 ended');
+  join(0);
+  coordinator.lose(0, 'rank 0 ended');
+  [1, 2].forEach(rank => join(rank));
+  expect(hear(1)).toMatchObject([{ kind: 'roster', members: [1, 2] }]);
+});
+
+test('who has another encryption is refused', () => {
+  const { join, hear } = meeting();
+  join(1, { encryption: 'on' });
+  expect(hear(1)).toMatchObject([{ kind: 'refuse', code: 'ERR_RENDEZVOUS_REFUSED' }]);
 });
 
 test('who leaves is not waited for, and may not come again', () => {

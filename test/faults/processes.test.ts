@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { cleanUp, temporaryFolder, waitUntil } from '../launcher/support';
+import { cleanUp, isRunning, temporaryFolder, waitUntil } from '../launcher/support';
 import { canIsolate, expectAgreed, runFaulty, untilFailure } from './support';
 
 /** Faults of processes under `gradring run`: what the survivors raise, how the launcher ends, what is left. */
@@ -87,6 +87,26 @@ describe('a comm thread crashes', () => {
 });
 
 describe('a rank is stopped', () => {
+  test('and another ends meanwhile with process.exit(0): it does so in time, and not by a crash', async () => {
+    const source = `
+      const ring = await Communicator.connect();
+      await ring.barrier();
+      ready();
+      await sleep(1_000);
+      if (ring.rank === 0) process.exit(0);
+      await sleep(20_000);`;
+    const run = await runFaulty(2, source, {
+      args: ['--grace-ms', '500'],
+      during: async (pids, output) => {
+        process.kill(pids[1]!, 'SIGSTOP');
+        await waitUntil('rank 0 to end', () => !isRunning(pids[0]!));
+        process.kill(pids[1]!, 'SIGKILL');
+        expect(output.stderr).not.toContain('terminate called');
+      },
+    });
+    expect(run.summary).toMatch(/^gradring: rank 1 .*SIGKILL.*rank 0 exit 0/);
+  });
+
   test('for longer than its heart may pause; when it goes on it disturbs nobody, and ends', async () => {
     const run = await runFaulty(4, untilFailure(), {
       env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '600' },

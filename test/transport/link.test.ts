@@ -42,3 +42,14 @@ test('what is said after an interruption follows the send that waited; those beh
   await Promise.all([sender.close(), receiver.close()]);
   await expect(sender.send([Buffer.from('late')])).rejects.toMatchObject({ code: 'ERR_CLOSED' });
 });
+
+test.each(['tcp://127.0.0.1:*', 'ipc:///tmp/gradring-link-test-*'])(
+  'a peer that was gone before it could be reached is lost: %s',
+  async address => {
+    const { link, endpoint } = await Link.listen(address.replace(/-\*$/, `-${process.pid}`), OPTIONS);
+    await link.close();
+    const late = Link.connect(endpoint, OPTIONS);
+    await new Promise<void>(resolve => late.start({ onMessage: () => undefined, onLost: resolve }));
+    await late.close();
+  },
+);
