@@ -3,6 +3,8 @@ const tseslint = require('typescript-eslint');
 /** The layers of src/, top first, and what each may import. `npm run lint` holds this list (docs/architecture.md). */
 const LAYERS = {
   launcher: ['rendezvous'],
+  doctor: ['native-tensorflow', 'rendezvous'],
+  'native-tensorflow': [],
   bench: ['launcher', 'communicator', 'collectives', 'wire', 'compression', 'kernels'],
   tensorflow: ['communicator', 'compression', 'checkpoint'],
   communicator: ['collectives', 'rendezvous', 'transport', 'wire', 'compression', 'kernels', 'timeline'],

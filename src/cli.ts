@@ -3,13 +3,15 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import yargs, { type CommandModule } from 'yargs';
 import { benchCommand } from './bench/bench-command';
+import { doctorCommand } from './doctor/doctor-command';
 import { GradringError, invalidArgument } from './errors';
 import { runCommand, separateScript } from './launcher/run-command';
+import { linkCommand } from './native-tensorflow/link-command';
 import { similarName } from './similar-name';
 import { timelineCommand } from './timeline/timeline-command';
 
 /** One file a command, in the folder of what it is about; to add one, list it here. */
-const COMMANDS: CommandModule[] = [runCommand, benchCommand, timelineCommand];
+const COMMANDS: CommandModule[] = [runCommand, benchCommand, timelineCommand, doctorCommand, linkCommand];
 
 /** Errors that mean that the command line was wrong, not that its work failed. */
 const USAGE_ERRORS: ReadonlySet<string> = new Set([

@@ -36,6 +36,8 @@ export type ErrorCode =
   | 'ERR_NO_EPOCH'
   /** No TensorFlow.js backend could be loaded, or the one asked for could not. */
   | 'ERR_BACKEND'
+  /** No TensorFlow was found to link, or the binding of TensorFlow.js for Node could not be built or does not work. */
+  | 'ERR_TENSORFLOW'
   /** A timeline cannot be written, read or merged. */
   | 'ERR_TIMELINE'
   /** A checkpoint cannot be written, read, or used by this ring. The error's `rank` says on which rank. */

@@ -37,6 +37,8 @@ export interface LaunchOptions {
   readonly outputDir?: string;
   /** A folder for one timeline a rank: `rank-0.json`, …; it is made. Default: what `GRADRING_TIMELINE` says. */
   readonly timeline?: string;
+  /** How many GPUs of its own each rank gets, if there are any; 0: none, it computes on the CPU. Default 1. */
+  readonly gpusPerRank?: number;
   /** Variables for the ranks, beside those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Where the ranks' output goes. Default: this process's. The streams are not ended. */
@@ -70,6 +72,7 @@ export interface LaunchPlan {
   readonly elastic: ElasticPlan | undefined;
   readonly tokenFile: string | undefined;
   readonly outputDir: string | undefined;
+  readonly gpusPerRank: number;
   readonly env: Readonly<Record<string, string>>;
   readonly prefix: boolean;
   readonly graceMs: number;
@@ -88,6 +91,9 @@ const DEFAULT_MASTER_PORT = 29_500;
 /** What WORLD_SIZE may be at most. */
 const MAX_WORLD_SIZE = 65_535;
 
+/** More than any host has. */
+const MAX_GPUS = 1024;
+
 /** The longest delay that a timer of Node can wait. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
@@ -97,10 +103,11 @@ const MAX_DELAY_MS = 2 ** 31 - 1;
  * @throws GradringError `ERR_INVALID_ARGUMENT`, or `ERR_SCRIPT_NOT_FOUND` if the script is no file.
  */
 export function planLaunch(options: LaunchOptions): LaunchPlan {
-  const { nodes = 1, nodeRank = 0, graceMs = 10_000, failureGraceMs = 3_000 } = options;
+  const { nodes = 1, nodeRank = 0, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
   requireWhole('ranks', options.ranks, 1, MAX_WORLD_SIZE);
   requireWhole('nodes', nodes, 1, MAX_WORLD_SIZE);
   requireWhole('nodeRank', nodeRank, 0, nodes - 1);
+  requireWhole('gpusPerRank', gpusPerRank, 0, MAX_GPUS);
   requireWhole('graceMs', graceMs, 0, MAX_DELAY_MS);
   requireWhole('failureGraceMs', failureGraceMs, 0, MAX_DELAY_MS);
   if (options.masterPort !== undefined) requireWhole('masterPort', options.masterPort, 1, 65_535);
@@ -122,6 +129,7 @@ export function planLaunch(options: LaunchOptions): LaunchPlan {
     elastic: planElastic(options),
     tokenFile: options.tokenFile,
     outputDir: options.outputDir,
+    gpusPerRank,
     env: {
       ...options.env,
       ...(options.timeline !== undefined && { GRADRING_TIMELINE: path.resolve(options.timeline) }),

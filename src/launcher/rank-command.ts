@@ -1,8 +1,10 @@
 import { allocatorVariables } from './allocator-variables';
+import { gpuVariables } from './gpu-variables';
 import type { LaunchPlan } from './launch-options';
 import type { RankOutputs } from './rank-outputs';
 import type { RankCommand } from './rank-process';
 import { globalRank, rankVariables } from './rank-variables';
+import { threadVariables } from './thread-variables';
 
 /** What the ranks must know to meet, beside the plan. */
 export interface Meeting {
@@ -27,6 +29,8 @@ export function rankCommand(
   const env = {
     ...inherited,
     ...allocatorVariables(inherited),
+    ...threadVariables(plan.ranks, inherited),
+    ...gpuVariables(plan, localRank, inherited),
     ...outputs.colors,
     ...(runToken !== undefined && { GRADRING_RUN_TOKEN: runToken }),
     ...rankVariables(plan, localRank, masterPort, runId),

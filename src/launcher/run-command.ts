@@ -49,6 +49,13 @@ const OPTIONS = {
     requiresArg: true,
     describe: 'File with the run token, 64 hexadecimal digits, the same on every host [default: GRADRING_RUN_TOKEN]',
   },
+  'gpus-per-rank': {
+    type: 'number',
+    requiresArg: true,
+    default: 1,
+    describe: 'How many GPUs of its own each rank gets, where there are any',
+  },
+  'no-gpu': { type: 'boolean', default: false, describe: 'Compute on the CPU, even where there are GPUs' },
   'no-prefix': { type: 'boolean', default: false, describe: 'Do not begin output lines with the rank' },
   'grace-ms': {
     type: 'number',
@@ -91,6 +98,7 @@ export const runCommand: CommandModule = {
       nodes: parsed['nodes'] as number,
       nodeRank: parsed['node-rank'] as number,
       graceMs: parsed['grace-ms'] as number,
+      gpusPerRank: parsed['no-gpu'] ? 0 : (parsed['gpus-per-rank'] as number),
       ...(parsed['min'] !== undefined && { min: parsed['min'] as number }),
       ...(parsed['max-restarts'] !== undefined && { maxRestarts: parsed['max-restarts'] as number }),
       ...(parsed['output-dir'] !== undefined && { outputDir: parsed['output-dir'] as string }),

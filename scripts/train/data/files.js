@@ -1,0 +1,22 @@
+const { existsSync, readFileSync } = require('node:fs');
+const path = require('node:path');
+const { gunzipSync } = require('node:zlib');
+
+/** What was given as --data-dir is not what it should be. To be told to the user without a stack. */
+class DataError extends Error {}
+
+/**
+ * Reads a file of a data set, also where it is still packed (NAME.gz).
+ *
+ * @param {string} directory
+ * @param {string} name
+ * @returns {Buffer}
+ */
+function readDataFile(directory, name) {
+  const file = path.join(directory, name);
+  if (existsSync(file)) return readFileSync(file);
+  if (existsSync(`${file}.gz`)) return gunzipSync(readFileSync(`${file}.gz`));
+  throw new DataError(`${directory} has no ${name}, nor ${name}.gz.`);
+}
+
+module.exports = { DataError, readDataFile };

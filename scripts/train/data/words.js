@@ -1,0 +1,76 @@
+// Text as numbers: the Penn Treebank's three files, or a real text that is there anyway. lstm.js and transformer.js.
+const { readFileSync } = require('node:fs');
+const { DataError, readDataFile } = require('./files');
+
+const END_OF_LINE = '<eos>';
+const UNKNOWN = '<unk>';
+
+/**
+ * @typedef {object} Corpus
+ * @property {string[]} vocabulary The most frequent words, by number.
+ * @property {Int32Array} train
+ * @property {Int32Array} test
+ * @property {string} source What it is, for people.
+ */
+
+/**
+ * Reads ptb.train.txt and ptb.test.txt: words parted by spaces, one sentence a line.
+ *
+ * @param {string} directory
+ * @param {number} vocabularySize
+ * @returns {Corpus}
+ */
+function loadPennTreebank(directory, vocabularySize) {
+  const [train, test] = ['train', 'test'].map(part => {
+    const name = `ptb.${part}.txt`;
+    const text = readDataFile(directory, name).toString('utf8');
+    if (!text.includes(UNKNOWN))
+      throw new DataError(`${name} has no ${UNKNOWN}: is it the Penn Treebank as Mikolov prepared it?`);
+    return text.split('\n').flatMap(line => (line.trim() === '' ? [] : [...line.trim().split(/\s+/), END_OF_LINE]));
+  });
+  return { ...numbered(train, test, vocabularySize), source: `Penn Treebank in ${directory}` };
+}
+
+/**
+ * The source text of the TypeScript compiler, which the lockfile pins, so that it is the same everywhere: real text, if no prose.
+ *
+ * @param {number} vocabularySize
+ * @returns {Corpus}
+ */
+function loadCompilerSource(vocabularySize) {
+  const text = readFileSync(require.resolve('typescript/lib/typescript.js'), 'utf8');
+  const words = text.match(/[A-Za-z_$][\w$]*|\d+|\n|[^\s\w]/g).map(word => (word === '\n' ? END_OF_LINE : word));
+  const split = Math.floor(words.length * 0.95);
+  const { version } = require('typescript/package.json');
+  const source = `source text of the TypeScript compiler ${version} (no prose: pass --data-dir for the Penn Treebank)`;
+  return { ...numbered(words.slice(0, split), words.slice(split), vocabularySize), source };
+}
+
+function numbered(train, test, vocabularySize) {
+  const counts = new Map();
+  for (const word of train) counts.set(word, (counts.get(word) ?? 0) + 1);
+  counts.delete(UNKNOWN);
+  // By the word where counts are equal, so that all ranks number alike.
+  const byCount = [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)).map(([word]) => word);
+  const vocabulary = [UNKNOWN, ...byCount.slice(0, vocabularySize - 1)];
+  const numbers = new Map(vocabulary.map((word, number) => [word, number]));
+  const encode = words => Int32Array.from(words, word => numbers.get(word) ?? 0);
+  return { vocabulary, train: encode(train), test: encode(test) };
+}
+
+/**
+ * Cuts a text into rows of words and the words that follow them.
+ *
+ * @param {typeof import('@tensorflow/tfjs')} tf
+ * @param {Int32Array} text
+ * @param {{ length: number, rows: number }} options Words a row; how many rows at most, from the start.
+ * @returns {[tf.Tensor2D, tf.Tensor3D]} [rows, length], and float32 [rows, length, 1], as the loss of tf.layers wants it.
+ */
+function rowsOf(tf, text, { length, rows }) {
+  const count = Math.min(rows, Math.floor((text.length - 1) / length));
+  if (count < 1) throw new DataError(`The text has ${text.length} words, too few for a row of ${length}.`);
+  const cut = from => tf.tensor2d(text.slice(from, from + count * length), [count, length], 'int32');
+  return [cut(0), cut(1).expandDims(2).toFloat()];
+}
+
+module.exports = { loadCompilerSource, loadPennTreebank, rowsOf };

@@ -1,0 +1,65 @@
+const WIDTH = 24;
+/** A log gets a line this often, a terminal a new bar. */
+const LOG_EVERY_MS = 5_000;
+const DRAW_EVERY_MS = 100;
+
+/**
+ * A callback for `model.fit` that shows a bar, the rate and the time left of the epoch, and a line after it. On a terminal the bar moves;
+ * in a log it is written now and then. Rank 0 speaks for all.
+ *
+ * @param {{ rank: number, worldSize: number }} ring
+ * @param {{ epochs: number, steps: number, unit: string, unitsAStep: number, describe?: (logs: object) => string }} options `steps` an
+ *   epoch; `unitsAStep` of what is counted (images, words), on one rank.
+ */
+function progress(ring, { epochs, steps, unit, unitsAStep, describe = () => '' }) {
+  if (ring.rank !== 0) return {};
+  const { stdout } = process;
+  let epoch = 0;
+  let startedAt = 0;
+  let shownAt = 0;
+  const show = (text, isLast) => {
+    if (stdout.isTTY) stdout.write(`\r\x1b[2K${text}${isLast ? '\n' : ''}`);
+    else console.log(text);
+  };
+  const rate = done => (done * unitsAStep * ring.worldSize * 1000) / (performance.now() - startedAt);
+  return {
+    onEpochBegin(number) {
+      epoch = number;
+      startedAt = shownAt = performance.now();
+    },
+    onBatchEnd(batch) {
+      const now = performance.now();
+      if (now - shownAt < (stdout.isTTY ? DRAW_EVERY_MS : LOG_EVERY_MS)) return;
+      shownAt = now;
+      const done = batch + 1;
+      const filled = Math.round((WIDTH * done) / steps);
+      const secondsLeft = ((now - startedAt) / done) * (steps - done) / 1000; // prettier-ignore
+      const bar = '█'.repeat(filled) + '░'.repeat(WIDTH - filled);
+      show(
+        `epoch ${epoch + 1}/${epochs} ${bar} ${done}/${steps}  ${rate(done).toFixed(0)} ${unit}/s  ${clock(secondsLeft)} left`,
+        false,
+      );
+    },
+    onEpochEnd(number, logs) {
+      const seconds = (performance.now() - startedAt) / 1000;
+      show(
+        `epoch ${number + 1}/${epochs}  ${clock(seconds)}  ${rate(steps).toFixed(0)} ${unit}/s  loss ${logs.loss.toFixed(4)}  ${describe(logs)}`,
+        true,
+      );
+    },
+  };
+}
+
+function clock(seconds) {
+  const whole = Math.round(seconds);
+  const minutes = Math.floor(whole / 60);
+  return minutes > 0 ? `${minutes} min ${String(whole % 60).padStart(2, '0')} s` : `${whole} s`;
+}
+
+/** What was sent, and how much less that is. @param {{ bytesSent: number, denseBytes: number }} statistics */
+function sent({ bytesSent, denseBytes }) {
+  if (bytesSent === 0) return 'nothing sent (one rank)';
+  return `sent ${(bytesSent / 1e6).toFixed(1)} MB a rank, ${(denseBytes / bytesSent).toFixed(0)} times less than dense`;
+}
+
+module.exports = { progress, sent };

@@ -1,0 +1,36 @@
+/**
+ * ResNet for CIFAR-10 (He et al., CVPR 2016, section 4.2): depth 6n + 2, three stages of n blocks with 16, 32 and 64 channels. Where the
+ * channels double, the shortcut is a 1 × 1 convolution (the paper's option B; its option A has no layer in TensorFlow.js).
+ *
+ * @param {typeof import('@tensorflow/tfjs')} tf
+ * @param {{ depth: number, seed: number }} options
+ * @returns {tf.LayersModel}
+ */
+function resnet(tf, { depth, seed }) {
+  const blocks = (depth - 2) / 6;
+  let layers = 0;
+  const initializer = () => tf.initializers.heNormal({ seed: seed * 1000 + layers++ });
+  const relu = input => tf.layers.activation({ activation: 'relu' }).apply(input);
+  const convolution = (input, filters, { kernelSize = 3, strides = 1 } = {}) => {
+    const output = tf.layers
+      .conv2d({ filters, kernelSize, strides, padding: 'same', useBias: false, kernelInitializer: initializer() })
+      .apply(input);
+    return tf.layers.batchNormalization({ momentum: 0.9, epsilon: 1e-5 }).apply(output);
+  };
+
+  const input = tf.input({ shape: [32, 32, 3] });
+  let output = relu(convolution(input, 16));
+  for (const [stage, filters] of [16, 32, 64].entries()) {
+    for (let block = 0; block < blocks; block++) {
+      const strides = stage > 0 && block === 0 ? 2 : 1;
+      const inner = relu(convolution(output, filters, { strides }));
+      const shortcut = strides === 2 ? convolution(output, filters, { kernelSize: 1, strides }) : output;
+      output = relu(tf.layers.add().apply([convolution(inner, filters), shortcut]));
+    }
+  }
+  output = tf.layers.globalAveragePooling2d({ dataFormat: 'channelsLast' }).apply(output);
+  output = tf.layers.dense({ units: 10, activation: 'softmax', kernelInitializer: initializer() }).apply(output);
+  return tf.model({ inputs: input, outputs: output });
+}
+
+module.exports = { resnet };

@@ -1,0 +1,73 @@
+#!/usr/bin/env node
+// A small transformer language model, trained by a loop of its own: npx gradring run -n 2 scripts/train/transformer.js
+const yargs = require('yargs');
+const { connect, dgc, loadBackend } = require('../..');
+const { loadCompilerSource, loadPennTreebank, rowsOf } = require('./data/words');
+const { progress, sent } = require('./progress');
+const { runExample } = require('./run-example');
+const { transformer } = require('./transformer-model');
+
+const options = yargs(process.argv.slice(2))
+  .scriptName('transformer.js')
+  .usage('$0 [options]\n\nTrains a small transformer language model with Deep Gradient Compression.')
+  .option('data-dir', {
+    type: 'string',
+    describe: 'with ptb.train.txt and ptb.test.txt [default: the source text of the TypeScript compiler]',
+  })
+  .option('width', { type: 'number', default: 64 })
+  .option('heads', { type: 'number', default: 4 })
+  .option('layers', { type: 'number', default: 2 })
+  .option('vocabulary', { type: 'number', default: 2000, describe: 'words that are told apart' })
+  .option('length', { type: 'number', default: 32, describe: 'words a row' })
+  .option('rows', { type: 'number', default: 2048, describe: 'how many rows of the text to train on, at most' })
+  .option('epochs', { type: 'number', default: 2 })
+  .option('batch-size', { type: 'number', default: 16, describe: 'rows a rank and step' })
+  .option('learning-rate', { type: 'number', default: 0.3 })
+  .option('seed', { type: 'number', default: 1 })
+  .check(({ width, heads }) => width % heads === 0 || 'heads must divide width.')
+  .example('npx gradring run -n 2 $0', 'two ranks')
+  .strict()
+  .parseSync();
+
+async function main() {
+  const { dataDir, vocabulary, length, rows, epochs, batchSize } = options;
+  const ring = await connect();
+  const say = line => ring.rank === 0 && console.log(line);
+  const { tf } = await loadBackend({ log: say });
+  const corpus = dataDir === undefined ? loadCompilerSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
+  say(`Data: ${corpus.source}; ${corpus.train.length.toLocaleString('en')} words`);
+  const [x, next] = ring.shard(...rowsOf(tf, corpus.train, { length, rows }));
+
+  const { variables, loss } = transformer(tf, { ...options, words: corpus.vocabulary.length });
+  await ring.broadcastVariables(variables);
+  const compression = dgc({ sparsity: 0.999, clipNorm: 1 });
+  const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
+  const parameters = variables.reduce((count, { size }) => count + size, 0);
+  say(`Transformer: ${parameters.toLocaleString('en')} parameters, ${ring.worldSize} ranks`);
+
+  const steps = Math.floor(x.shape[0] / batchSize);
+  const perplexity = logs => `perplexity ${Math.exp(logs.loss).toFixed(1)}`;
+  const bar = progress(ring, { epochs, steps, unit: 'words', unitsAStep: batchSize * length, describe: perplexity });
+  for (let epoch = 0; epoch < epochs; epoch++) {
+    optimizer.setEpoch(epoch);
+    bar.onEpochBegin?.(epoch);
+    let sum = 0;
+    for (let step = 0; step < steps; step++) {
+      const batch = [x, next].map(tensor => tensor.slice([step * batchSize], [batchSize]));
+      const cost = await optimizer.minimizeAsync(() => loss(...batch), true);
+      sum += (await cost.data())[0];
+      tf.dispose([batch, cost]);
+      bar.onBatchEnd?.(step);
+    }
+    bar.onEpochEnd?.(epoch, { loss: sum / steps });
+  }
+
+  const tested = loss(...rowsOf(tf, corpus.test, { length, rows: 64 })).dataSync()[0];
+  const hash = await ring.verifyReplicas(variables);
+  say(
+    `test perplexity ${Math.exp(tested).toFixed(1)}; ${sent(optimizer.statistics)}; weights ${hash.slice(0, 8)} on all ranks`,
+  );
+  await ring.close();
+}
+
+runExample(main);

@@ -1,0 +1,54 @@
+import pc from 'picocolors';
+import type { Argv, CommandModule } from 'yargs';
+import { readRankEnvironment } from '../environment';
+import { backendFindings } from './backends';
+import type { Finding } from './finding';
+import { coresFinding, memoryFinding, openFilesFinding, sharedMemoryFinding } from './limits';
+import { networkFinding } from './network';
+import { nodeFinding, wasmFinding, zeromqFinding } from './runtime';
+
+/** `gradring doctor`. Exit code 1 if there is a problem. */
+export const doctorCommand: CommandModule = {
+  command: 'doctor',
+  describe: 'Tell what this machine has for a ring, and what it lacks',
+  builder: (yargs: Argv) =>
+    yargs
+      .usage('$0 doctor [options]')
+      .options({
+        'master-addr': {
+          type: 'string',
+          requiresArg: true,
+          describe:
+            'Where rank 0 would be, to tell which interface a ring would use [default: MASTER_ADDR, or this host]',
+        },
+        json: { type: 'boolean', default: false, describe: 'Print the findings as one JSON object' },
+      })
+      .example('$0 doctor', 'looks at this machine')
+      .example('$0 doctor --master-addr 10.0.0.5', 'also tells the way to the host of rank 0'),
+  handler: async parsed => {
+    const environment = readRankEnvironment();
+    const masterAddr = (parsed['master-addr'] as string | undefined) ?? environment.masterAddr;
+    const limits = [coresFinding(), memoryFinding(), openFilesFinding(), sharedMemoryFinding()];
+    const findings = [
+      ...[nodeFinding(), zeromqFinding(), wasmFinding()],
+      ...limits.filter(finding => finding !== undefined),
+      await networkFinding(masterAddr, environment.masterPort),
+      ...(await backendFindings()),
+    ];
+    const hasProblem = findings.some(({ verdict }) => verdict === 'problem');
+    console.log(parsed['json'] ? JSON.stringify({ ok: !hasProblem, findings }) : findings.map(line).join('\n'));
+    if (hasProblem) process.exitCode = 1;
+  },
+};
+
+const MARKS = {
+  ok: pc.green('ok'),
+  absent: pc.dim('absent'),
+  warning: pc.yellow('warning'),
+  problem: pc.red('problem'),
+};
+
+function line({ what, verdict, words }: Finding): string {
+  const mark = MARKS[verdict] + ' '.repeat('warning'.length - verdict.length);
+  return `${mark}  ${what.padEnd('tfjs-node-gpu'.length)}  ${words}`;
+}

@@ -1,0 +1,64 @@
+import { readFileSync, statfsSync } from 'node:fs';
+import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
+import type { Finding } from './finding';
+
+/** A rank has some 30 files open, and more while it starts. */
+const LEAST_OPEN_FILES = 256;
+/** The files that neighbours on one host exchange large arrays by take 4 MiB a rank. */
+const SLOTS_BYTES = 4 * 2 ** 20;
+const GIBIBYTE = 2 ** 30;
+
+export function coresFinding(): Finding {
+  const cores = availableParallelism();
+  const model = cpus()[0]?.model.trim() ?? 'unknown';
+  const words = `${cores}, ${model}; as many ranks as cores is a good start`;
+  return { what: 'Cores', verdict: 'ok', words, details: { cores, model } };
+}
+
+export function memoryFinding(): Finding {
+  const [free, total] = [freemem(), totalmem()];
+  const words = `${gibibytes(free)} of ${gibibytes(total)} free; a rank takes 12 bytes a parameter beside what TensorFlow needs`;
+  return { what: 'Memory', verdict: 'ok', words, details: { freeBytes: free, totalBytes: total } };
+}
+
+/** Undefined where the system does not tell. */
+export function openFilesFinding(): Finding | undefined {
+  const limit = openFilesLimit();
+  if (limit === undefined) return undefined;
+  const details = { limit: Number.isFinite(limit) ? limit : null };
+  if (limit < LEAST_OPEN_FILES) {
+    const words = `only ${limit} a process; raise it (ulimit -n 1024)`;
+    return { what: 'Open files', verdict: 'warning', words, details };
+  }
+  return { what: 'Open files', verdict: 'ok', words: `up to ${limit} a process`, details };
+}
+
+/** Undefined where there is no such folder. */
+export function sharedMemoryFinding(): Finding | undefined {
+  try {
+    const { bavail, bsize } = statfsSync('/dev/shm');
+    const free = bavail * bsize;
+    const ranks = Math.floor(free / SLOTS_BYTES);
+    const details = { freeBytes: free };
+    if (ranks < 16) {
+      const words = `/dev/shm has ${Math.round(free / 2 ** 20)} MiB free, enough for ${ranks} ranks; others use sockets, which is slower (docker run --shm-size=1g)`;
+      return { what: 'Shared memory', verdict: 'warning', words, details };
+    }
+    return { what: 'Shared memory', verdict: 'ok', words: `${gibibytes(free)} free in /dev/shm`, details };
+  } catch {
+    return undefined;
+  }
+}
+
+function openFilesLimit(): number | undefined {
+  try {
+    const soft = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
+    return soft === undefined ? undefined : soft === 'unlimited' ? Infinity : Number(soft);
+  } catch {
+    return undefined;
+  }
+}
+
+function gibibytes(bytes: number): string {
+  return `${(bytes / GIBIBYTE).toFixed(1)} GiB`;
+}

@@ -1,0 +1,40 @@
+import { spawn } from 'node:child_process';
+
+/** How a program ended. */
+export interface Ended {
+  /** 0 if all went well; −1 if it could not be started at all. */
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** Its last lines of error output, or why it could not be started. */
+  readonly reason: string;
+}
+
+export interface RunOptions {
+  readonly cwd?: string;
+  /** Beside this process's own. */
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+const REASON_LINES = 12;
+
+/** Runs a program to its end, without a shell. Ctrl-C reaches it too. */
+export function runProgram(command: string, args: readonly string[], { cwd, env }: RunOptions = {}): Promise<Ended> {
+  return new Promise(resolve => {
+    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    let stdout = '';
+    let stderr = '';
+    child.stdout.setEncoding('utf8').on('data', text => (stdout += text));
+    child.stderr.setEncoding('utf8').on('data', text => (stderr += text));
+    child.on('error', error => resolve({ code: -1, stdout, stderr, reason: error.message }));
+    child.on('close', (code, signal) => {
+      const said = lastLines(stderr.trim() || stdout.trim());
+      resolve({ code: code ?? 1, stdout, stderr, reason: said || (signal === null ? `exit code ${code}` : signal) });
+    });
+  });
+}
+
+/** The end of a text, for an error's words. */
+export function lastLines(text: string): string {
+  return text.split('\n').slice(-REASON_LINES).join('\n');
+}

@@ -1,0 +1,36 @@
+import { spawnSync } from 'node:child_process';
+import path from 'node:path';
+import type { Finding } from '../../src/doctor/finding';
+
+const CLI = path.join(__dirname, '../../dist/cli.js');
+
+function doctor(...args: string[]) {
+  return spawnSync(process.execPath, [CLI, 'doctor', ...args], {
+    encoding: 'utf8',
+    env: { ...process.env, NO_COLOR: '1' },
+  });
+}
+
+test('tells what is here, for programs', () => {
+  const { status, stdout } = doctor('--json');
+  const { ok, findings } = JSON.parse(stdout) as { ok: boolean; findings: Finding[] };
+  const of = (what: string) => findings.find(finding => finding.what === what);
+  expect(of('Node')).toMatchObject({ verdict: 'ok', details: { version: process.version } });
+  expect(of('ZeroMQ')?.details).toMatchObject({ curve: true });
+  expect(of('WebAssembly')).toMatchObject({ verdict: 'ok', details: { simd: true, sharedMemory: true } });
+  for (const backend of ['wasm', 'cpu']) {
+    expect(of(backend)).toMatchObject({ verdict: 'ok', details: { proof: { device: 'CPU' } } });
+  }
+  expect(of('A training')?.details['backend']).toBeTruthy();
+  expect(findings.map(({ what }) => what)).toEqual(
+    expect.arrayContaining(['Cores', 'Memory', 'Network', 'tfjs-node-gpu']),
+  );
+  expect({ ok, status }).toEqual({ ok: true, status: 0 });
+}, 90_000);
+
+test('a master that nobody knows is a problem', () => {
+  const { status, stdout } = doctor('--master-addr', 'no-such-host.invalid');
+  expect(stdout).toMatch(/^problem +Network +MASTER_ADDR is 'no-such-host\.invalid'/m);
+  expect(stdout).toMatch(/^ok +Node +v/m);
+  expect(status).toBe(1);
+}, 90_000);
