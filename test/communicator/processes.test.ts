@@ -10,9 +10,9 @@ const SURVIVORS = [0, 1, 3];
 /** Calls until it fails; then only the end of the script is left, so the process must end by itself. */
 const UNTIL_FAILURE = (call: string, before = '') => `
   const ring = await Communicator.connect();
-  ${before}
   await ring.barrier();
   say('ready');
+  ${before}
   try { for (;;) { ${call}; } } catch (error) { tell(error); }`;
 
 const LOOPS = {
