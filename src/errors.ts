@@ -108,3 +108,8 @@ export function deserializeError(error: SerializedError): GradringError {
 export function invalidArgument(message: string): GradringError {
   return new GradringError('ERR_INVALID_ARGUMENT', message);
 }
+
+/** Whether an error means that somebody is gone or hangs, and not that the ranks do not fit together. */
+export function isLoss(error: unknown): error is GradringError {
+  return error instanceof GradringError && (error.code === 'ERR_PEER_LOST' || error.code === 'ERR_TIMEOUT');
+}

@@ -1,5 +1,6 @@
 import { GradringError, invalidArgument } from '../errors';
 import { type RankEnvironment, readRankEnvironment } from '../environment';
+import { LONGEST_DELAY_MS } from '../longest-delay';
 import { isLoopback } from '../rendezvous/host-identity';
 import type { Encryption } from '../rendezvous/run-security';
 
@@ -45,9 +46,8 @@ export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' |
 }
 
 /** The defaults come first. */
-const TRANSPORTS: readonly string[] = ['auto', 'tcp', 'ipc'];
-export const ENCRYPTIONS: readonly string[] = ['auto', 'on', 'off'];
-const MAX_TIMEOUT_MS = 2 ** 31 - 1; // the longest that timers can wait
+export const TRANSPORTS: readonly TransportName[] = ['auto', 'tcp', 'ipc'];
+export const ENCRYPTIONS: readonly Encryption[] = ['auto', 'on', 'off'];
 
 /**
  * Joins what the caller says with the environment and the defaults.
@@ -135,8 +135,8 @@ function timeout(
   least = 1,
 ): number {
   const value = given ?? Number(env[variable] || otherwise);
-  if (!Number.isInteger(value) || value < least || value > MAX_TIMEOUT_MS) {
-    const allowed = `a whole number of milliseconds from ${least} to ${MAX_TIMEOUT_MS}`;
+  if (!Number.isInteger(value) || value < least || value > LONGEST_DELAY_MS) {
+    const allowed = `a whole number of milliseconds from ${least} to ${LONGEST_DELAY_MS}`;
     throw wrongOption(option, given, variable, env[variable], allowed);
   }
   return value;

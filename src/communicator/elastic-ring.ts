@@ -1,6 +1,7 @@
-import { GradringError } from '../errors';
+import { GradringError, isLoss } from '../errors';
+import { LONGEST_DELAY_MS } from '../longest-delay';
 import { askWaiting, type CoordinatorLine, type ElasticJoin, sayLeave } from '../rendezvous/elastic-rendezvous';
-import { secureRun } from '../rendezvous/run-security';
+import { securityOf } from '../rendezvous/run-security';
 import type { Timeline } from '../timeline/timeline';
 import type { TrafficCount, Transport } from '../transport/transport';
 import type { ConnectOptions } from './connect-options';
@@ -20,18 +21,10 @@ export interface ElasticHooks {
   onFailure(error: GradringError): void;
 }
 
-/** Failures that mean that somebody is gone or hangs, not that the ranks do not fit together. */
-export function isLoss(error: unknown): error is GradringError {
-  return error instanceof GradringError && (error.code === 'ERR_PEER_LOST' || error.code === 'ERR_TIMEOUT');
-}
-
 const STAY: ElasticJoin = { newcomer: false, admits: false };
 
 /** A late rank is given this long at least to come to the next ring. */
 const LEAST_PATIENCE_MS = 2_000;
-
-/** The longest delay that a timer of Node can wait. */
-const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /**
  * The comm thread's part of an elastic run: when somebody is lost, comes to the coordinator again, by itself, while the user's thread may be
@@ -120,7 +113,7 @@ export class ElasticRing {
     const isFirst = !this.hasFormed && !join.newcomer;
     const patienceMs = isFirst
       ? connectTimeoutMs
-      : Math.min(MAX_DELAY_MS, Math.max(LEAST_PATIENCE_MS, 2 * heartbeatTimeoutMs));
+      : Math.min(LONGEST_DELAY_MS, Math.max(LEAST_PATIENCE_MS, 2 * heartbeatTimeoutMs));
     const startedAt = performance.now();
     for (;;) {
       let standing: Transport | undefined;
@@ -160,8 +153,8 @@ export class ElasticRing {
 
   private async coordinator(): Promise<CoordinatorLine> {
     if (this.line === undefined) {
-      const { rank, masterAddr, masterPort, runToken, encryption } = this.options;
-      const security = runToken === undefined || encryption === 'off' ? undefined : await secureRun(runToken);
+      const { rank, masterAddr, masterPort } = this.options;
+      const security = await securityOf(this.options);
       security?.gate.close(); // nobody comes to this rank here
       this.line = { rank, masterAddr, masterPort, security };
     }

@@ -5,7 +5,7 @@ import { GradringError } from '../errors';
 import { addressForPeers, hostId, isLoopback } from '../rendezvous/host-identity';
 import { type ElasticJoin, meetMembers } from '../rendezvous/elastic-rendezvous';
 import { rendezvous, type RendezvousResult, type Roster } from '../rendezvous/rendezvous';
-import { isEncrypted, type RunSecurity, secureRun } from '../rendezvous/run-security';
+import { isEncrypted, type RunSecurity, securityOf } from '../rendezvous/run-security';
 import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/curve';
@@ -93,7 +93,7 @@ export async function formRing(
     return { transport, generation };
   };
   try {
-    security = runToken === undefined || encryption === 'off' ? undefined : await secureRun(runToken);
+    security = await securityOf(options);
     const { rank, worldSize } = options;
     const own = { rank, worldSize, masterAddr, masterPort, runId, hostId: hostId(), encryption, security, timeoutMs };
     if (elastic !== undefined) return await meetMembers({ ...own, ...elastic }, listen, stand);

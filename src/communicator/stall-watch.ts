@@ -47,8 +47,8 @@ export class StallWatch {
   private questionAt = Infinity;
   private pauseMs = Infinity;
   /** When it was first asked for the error at the deadline, and when last. */
-  private askedLastAt: number | undefined;
-  private askedAgainAt = 0;
+  private firstAskedAt: number | undefined;
+  private lastAskedAt = 0;
 
   constructor(
     private readonly transport: Transport,
@@ -68,7 +68,7 @@ export class StallWatch {
     this.isCalling = true;
     this.changedAt = performance.now();
     this.questionAt = this.pauseMs = this.options.stallMs === 0 ? Infinity : this.options.stallMs;
-    this.askedLastAt = undefined;
+    this.firstAskedAt = undefined;
     this.wait();
   }
 
@@ -86,15 +86,15 @@ export class StallWatch {
   }
 
   /** When it is next asked who is missing, so that the error at the deadline can tell: some seconds before it, and then each second. */
-  private get lastQuestionAt(): number {
+  private get nextQuestionAt(): number {
     const { timeoutMs } = this.options;
-    if (this.askedLastAt === undefined) return timeoutMs - Math.min(timeoutMs / 2, LAST_QUESTION_MS);
-    const next = this.askedAgainAt - this.changedAt + ANSWERS_MS;
+    if (this.firstAskedAt === undefined) return timeoutMs - Math.min(timeoutMs / 2, LAST_QUESTION_MS);
+    const next = this.lastAskedAt - this.changedAt + ANSWERS_MS;
     return next < timeoutMs - ANSWERS_MS / 2 ? next : Infinity;
   }
 
   private wait(): void {
-    const next = Math.min(this.questionAt, this.lastQuestionAt, this.options.timeoutMs);
+    const next = Math.min(this.questionAt, this.nextQuestionAt, this.options.timeoutMs);
     this.timer = setTimeout(() => this.onTimer(), Math.max(0, next - this.elapsedMs));
   }
 
@@ -104,10 +104,10 @@ export class StallWatch {
     if (elapsed >= this.questionAt) {
       this.transport.ask('report');
       this.onAsked();
-    } else if (elapsed >= this.lastQuestionAt) {
+    } else if (elapsed >= this.nextQuestionAt) {
       this.transport.ask('answers');
-      this.askedAgainAt = performance.now();
-      this.askedLastAt ??= this.askedAgainAt;
+      this.lastAskedAt = performance.now();
+      this.firstAskedAt ??= this.lastAskedAt;
     }
     this.wait();
   }
@@ -146,12 +146,12 @@ export class StallWatch {
   }
 
   private timeoutError(): GradringError {
-    const { transport, askedLastAt } = this;
+    const { transport, firstAskedAt } = this;
     const state = this.state();
     const absent =
-      askedLastAt === undefined
+      firstAskedAt === undefined
         ? undefined
-        : findAbsent(transport, state.sequence, transport.answers(askedLastAt - FRESH_MS));
+        : findAbsent(transport, state.sequence, transport.answers(firstAskedAt - FRESH_MS));
     const why = absent === undefined ? 'it came to ask nobody why, as if it had been stopped' : describeAll(absent);
     const words = `Rank ${transport.rank} waited ${this.options.timeoutMs} ms in ${describeNumbered(state)}: ${why}.`;
     const rank = absent?.[0]?.rank;

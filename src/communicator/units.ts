@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { GradringError, invalidArgument } from '../errors';
+import { GradringError, invalidArgument, isLoss } from '../errors';
 import type { ElasticJoin } from '../rendezvous/elastic-rendezvous';
 
 /** What must happen on all ranks or on none, and so is done again, or made good, when a rank is lost in its midst. */
@@ -211,10 +211,6 @@ export const COMMIT = 'commit';
 export const WELCOME = 'welcome';
 
 const STAY: ElasticJoin = { newcomer: false, admits: false };
-
-function isLoss(error: unknown): boolean {
-  return error instanceof GradringError && (error.code === 'ERR_PEER_LOST' || error.code === 'ERR_TIMEOUT');
-}
 
 /** The lowest rank that has done the most. */
 function sourceOf(reports: readonly Report[]): number | undefined {

@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError, invalidArgument } from '../errors';
+import { LONGEST_DELAY_MS } from '../longest-delay';
 
 /** What to start, and how. Times are in milliseconds. */
 export interface LaunchOptions {
@@ -91,11 +92,11 @@ const DEFAULT_MASTER_PORT = 29_500;
 /** What WORLD_SIZE may be at most. */
 const MAX_WORLD_SIZE = 65_535;
 
+/** More than any run needs. */
+const MAX_RESTARTS = 2 ** 31 - 1;
+
 /** More than any host has. */
 const MAX_GPUS = 1024;
-
-/** The longest delay that a timer of Node can wait. */
-const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /**
  * Checks the options and completes them.
@@ -108,8 +109,8 @@ export function planLaunch(options: LaunchOptions): LaunchPlan {
   requireWhole('nodes', nodes, 1, MAX_WORLD_SIZE);
   requireWhole('nodeRank', nodeRank, 0, nodes - 1);
   requireWhole('gpusPerRank', gpusPerRank, 0, MAX_GPUS);
-  requireWhole('graceMs', graceMs, 0, MAX_DELAY_MS);
-  requireWhole('failureGraceMs', failureGraceMs, 0, MAX_DELAY_MS);
+  requireWhole('graceMs', graceMs, 0, LONGEST_DELAY_MS);
+  requireWhole('failureGraceMs', failureGraceMs, 0, LONGEST_DELAY_MS);
   if (options.masterPort !== undefined) requireWhole('masterPort', options.masterPort, 1, 65_535);
   if (nodes * options.ranks > MAX_WORLD_SIZE) {
     throw invalidArgument(`${nodes} nodes of ${options.ranks} ranks are more than ${MAX_WORLD_SIZE} ranks.`);
@@ -145,7 +146,7 @@ function planElastic({ ranks, nodes = 1, min, maxRestarts }: LaunchOptions): Ela
   if (nodes > 1)
     throw invalidArgument('An elastic run (min, maxRestarts) has one node: its launcher holds the rendezvous.');
   if (min !== undefined) requireWhole('min', min, 1, ranks);
-  if (maxRestarts !== undefined) requireWhole('maxRestarts', maxRestarts, 0, MAX_DELAY_MS);
+  if (maxRestarts !== undefined) requireWhole('maxRestarts', maxRestarts, 0, MAX_RESTARTS);
   return { min: min ?? ranks, maxRestarts: maxRestarts ?? 0 };
 }
 

@@ -1,5 +1,6 @@
-import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import path from 'node:path';
+import { listed } from './listed';
 
 /** A TensorFlow on this machine that the binding of tfjs-node can be built against. */
 export interface LibTensorFlow {
@@ -55,12 +56,4 @@ function builtWithCuda(tensorflowDirectory: string): boolean | undefined {
   if (!existsSync(file)) return undefined;
   const said = /['"]is_cuda_build['"]\s*[,:]\s*(True|False)/.exec(readFileSync(file, 'utf8'));
   return said ? said[1] === 'True' : undefined;
-}
-
-function listed(directory: string): string[] {
-  try {
-    return readdirSync(directory);
-  } catch {
-    return [];
-  }
 }

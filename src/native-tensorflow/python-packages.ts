@@ -1,7 +1,8 @@
-import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { linkFailure } from './link-failure';
+import { listed } from './listed';
 import { runProgram } from './run-program';
 
 /** The Python to ask; an active environment comes first on the PATH. */
@@ -63,12 +64,4 @@ export async function fetchTensorFlow(say: (line: string) => void): Promise<stri
 async function unpackWheel(wheel: string, directory: string): Promise<void> {
   const { code, reason } = await runProgram(PYTHON, ['-c', UNPACK, wheel, directory]);
   if (code !== 0) throw linkFailure(`${wheel} cannot be unpacked: ${reason}`);
-}
-
-function listed(directory: string): string[] {
-  try {
-    return readdirSync(directory);
-  } catch {
-    return [];
-  }
 }

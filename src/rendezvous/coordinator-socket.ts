@@ -4,7 +4,7 @@ import type { RendezvousMessage } from '../wire/rendezvous-message';
 import type { Coordinator } from './coordinator';
 import { bindHost } from './host';
 import type { RendezvousOptions } from './rendezvous-options';
-import { type Encryption, type RunSecurity, secureRun } from './run-security';
+import { type Encryption, type RunSecurity, securityOf } from './run-security';
 import { fromText, toText } from './text-message';
 
 /** Where a run's members meet, and what they must prove. */
@@ -29,8 +29,7 @@ export class CoordinatorSocket {
 
   /** @throws GradringError `ERR_ADDRESS_IN_USE` */
   static async open(place: CoordinatorPlace, coordinator: Coordinator): Promise<CoordinatorSocket> {
-    const { runToken, encryption } = place;
-    const security = runToken === undefined || encryption === 'off' ? undefined : await secureRun(runToken);
+    const security = await securityOf(place);
     try {
       return new CoordinatorSocket(await bindHost({ ...place, security }), security, coordinator);
     } catch (error) {

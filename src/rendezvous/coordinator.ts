@@ -1,12 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import type { ErrorCode } from '../errors';
+import { LONGEST_DELAY_MS } from '../longest-delay';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { type Comer, Formation } from './formation';
 import type { Encryption } from './run-security';
-
-/** The longest delay that a timer of Node can wait. */
-const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** What a run is, and whom the coordinator tells. */
 export interface CoordinatorOptions {
@@ -176,7 +174,7 @@ export class Coordinator {
     const { formation } = this;
     this.timer = setTimeout(
       () => formation === this.formation && this.giveUp(),
-      Math.min(MAX_DELAY_MS, formation.patienceMs),
+      Math.min(LONGEST_DELAY_MS, formation.patienceMs),
     );
   }
 

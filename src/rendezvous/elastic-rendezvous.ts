@@ -1,5 +1,6 @@
 import type { Dealer } from 'zeromq';
 import { type ErrorCode, GradringError } from '../errors';
+import { LONGEST_DELAY_MS } from '../longest-delay';
 import { closed } from '../transport/open-sockets';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { guestSocket, joinMessage, type RendezvousResult, type Roster, unexpected } from './rendezvous';
@@ -33,7 +34,7 @@ export async function meetMembers<T>(
   stand: (roster: Roster, result: RendezvousResult) => Promise<T>,
 ): Promise<T> {
   const { rank, newcomer, admits, timeoutMs } = options;
-  const timeout = newcomer ? -1 : Math.min(timeoutMs + NO_COORDINATOR_MS, 2 ** 31 - 1);
+  const timeout = newcomer ? -1 : Math.min(timeoutMs + NO_COORDINATOR_MS, LONGEST_DELAY_MS);
   return conversation(options, timeout, async ({ send, receive }) => {
     await send({ ...joinMessage(options), newcomer, admits });
     const roster = await receive();

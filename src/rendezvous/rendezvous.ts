@@ -1,5 +1,6 @@
 import { Dealer } from 'zeromq';
 import { type ErrorCode, GradringError, serializeError } from '../errors';
+import { LONGEST_DELAY_MS } from '../longest-delay';
 import { curveClient } from '../transport/curve';
 import { closed, opened } from '../transport/open-sockets';
 import { PROTOCOL_VERSION } from '../wire/frame';
@@ -57,7 +58,7 @@ async function join(
   const { rank, worldSize, masterAddr, masterPort, timeoutMs } = options;
   const endpoint = endpointOf(masterAddr, masterPort);
   // Rank 0's other half tells who is missing, to rank 0 too; only if there is no rank 0, the time runs out here.
-  const socket = guestSocket(options, Math.min(timeoutMs + 2_000, 2 ** 31 - 1));
+  const socket = guestSocket(options, Math.min(timeoutMs + 2_000, LONGEST_DELAY_MS));
   const receive = async (): Promise<RendezvousMessage> => {
     const message = fromText(
       await socket.receive().then(

@@ -7,6 +7,12 @@ import { isLoopback } from './host-identity';
 /** Which TCP links are encrypted: those that leave the host, all, none. Unix sockets never are. */
 export type Encryption = 'auto' | 'on' | 'off';
 
+/** What decides whether there is anything to prove. */
+export interface RunSecrecy {
+  readonly runToken: string | undefined;
+  readonly encryption: Encryption;
+}
+
 /** What proves that a rank is of this run, and that the others are. */
 export interface RunSecurity {
   /** Rank 0's at the rendezvous, and what all others have there: who knows the run token knows both. */
@@ -15,6 +21,11 @@ export interface RunSecurity {
   /** Of this rank's links, drawn for this ring alone. The others learn the public one at the rendezvous. */
   readonly link: KeyPair;
   readonly gate: Gate;
+}
+
+/** {@link secureRun}, or undefined where nothing is to be proved. */
+export async function securityOf({ runToken, encryption }: RunSecrecy): Promise<RunSecurity | undefined> {
+  return runToken === undefined || encryption === 'off' ? undefined : secureRun(runToken);
 }
 
 export async function secureRun(runToken: string): Promise<RunSecurity> {

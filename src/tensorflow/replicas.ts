@@ -1,3 +1,4 @@
+import { bytesOf } from './bytes-of';
 import { tf } from './tfjs';
 import { createHash } from 'node:crypto';
 import type { Communicator } from '../communicator/communicator';
@@ -149,10 +150,6 @@ async function changeVariables(
   await communicator.units.run({ name, run: () => run(change), share });
   for (const [variable, data] of changed) assign(variable, data);
   changed.clear(); // the unit is remembered
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
 }
 
 function assign(variable: tf.Variable, data: Float32Array): void {

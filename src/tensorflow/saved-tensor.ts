@@ -1,3 +1,4 @@
+import { bytesOf } from './bytes-of';
 import { tf } from './tfjs';
 import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
 import { invalidArgument } from '../errors';
@@ -29,8 +30,4 @@ export function tensorsUnder(tensors: ReadonlyMap<string, ReadTensor>, kind: str
   const prefix = `${kind}/`;
   const found = [...tensors].filter(([name]) => name.startsWith(prefix));
   return new Map(found.map(([name, tensor]) => [name.slice(prefix.length), tensor]));
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength);
 }

@@ -1,3 +1,4 @@
+import { bytesOf } from './bytes-of';
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
 import { GradringError } from '../errors';
@@ -42,16 +43,16 @@ export async function captureWelcome(
   position: FitPosition,
   state: unknown,
 ): Promise<Welcome> {
-  const weights = await Promise.all(variables.map(async variable => bytesOf(await variable.data())));
+  const weights = await Promise.all(variables.map(async variable => bytesOf(await variable.data()).slice()));
   return optimizer.withState(async ({ counters, variables: trained, inner }) => {
     const momenta = trained.map(({ momentum, isMomentumShared }) =>
-      isMomentumShared ? bytesOf(momentum) : new Uint8Array(0),
+      isMomentumShared ? bytesOf(momentum).slice() : new Uint8Array(0),
     );
     const innerTensors = [...inner.weights, ...inner.fields];
     const arrays = [
       ...weights,
       ...momenta,
-      ...(await Promise.all(innerTensors.map(async ({ tensor }) => bytesOf(await tensor.data())))),
+      ...(await Promise.all(innerTensors.map(async ({ tensor }) => bytesOf(await tensor.data()).slice()))),
     ];
     const headerOf = ({ name, tensor }: (typeof innerTensors)[number]): TensorHeader => ({
       ...{ name, shape: tensor.shape, dtype: tensor.dtype as TensorHeader['dtype'] },
@@ -120,8 +121,4 @@ function tensorOf({ shape, dtype }: TensorHeader, { buffer, byteOffset, byteLeng
   if (dtype === 'bool') return tf.tensor(bytes, shape, dtype);
   const values = dtype === 'int32' ? new Int32Array(bytes.slice().buffer) : new Float32Array(bytes.slice().buffer);
   return tf.tensor(values, shape, dtype);
-}
-
-function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array {
-  return new Uint8Array(buffer, byteOffset, byteLength).slice();
 }

@@ -1,27 +1,7 @@
 const { decodeRendezvousMessage, encodeRendezvousMessage } = require('../../dist/wire/rendezvous-message');
 const { isCount } = require('./payload-checker');
 const { demand, refusalOf } = require('./refusal');
-
-const MESSAGES = [
-  {
-    ...{ kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
-    ...{ encryption: 'auto', publicKey: 'rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7' },
-    ...{ newcomer: true, admits: true, patienceMs: 20_000 },
-  },
-  {
-    kind: 'roster',
-    hostIds: ['aaaa', 'bbbb', 'cccc', 'dddd'],
-    publicKeys: ['rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7', '', '', ''],
-    ...{ members: [0, 1, 3, 7], generation: 5 },
-  },
-  { kind: 'listening', rank: 2, endpoint: 'tcp://10.0.0.7:40123' },
-  { kind: 'start', ringId: 0xfedcba9876543210n, endpoints: ['ipc:///tmp/a', 'ipc:///tmp/b', 'tcp://[::1]:4'] },
-  { kind: 'standing', rank: 3 },
-  { kind: 'leave', rank: 2 },
-  { kind: 'ask', rank: 1 },
-  { kind: 'waiting', count: 2 },
-  { kind: 'refuse', code: 'ERR_RANK_TAKEN', message: 'Two processes claim rank 1.' },
-];
+const { MESSAGES } = require('./rendezvous-messages');
 
 /** What each kind holds: whole numbers up to a bound, or texts, of which there can be no more than bytes. */
 const FIELDS = {

@@ -1,9 +1,8 @@
 import { ELEMENT_BYTES } from '../../collectives/element-type';
 import type { ElementType, Reduction } from '../../communicator/communicator';
-import type { TransportName } from '../../communicator/connect-options';
+import { ENCRYPTIONS, TRANSPORTS } from '../../communicator/connect-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
-import type { Encryption } from '../../communicator/connect-options';
 import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../arguments';
 import { parseSize, sizesBetween } from './byte-sizes';
 import { type Case, type CollectiveBenchmark, type Plan, WAYS } from './collective-benchmark';
@@ -11,8 +10,6 @@ import type { Words } from './options';
 
 const TYPES: readonly ElementType[] = ['float32', 'float64', 'int32', 'uint8'];
 const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
-const TRANSPORTS: readonly TransportName[] = ['auto', 'tcp', 'ipc'];
-const ENCRYPTIONS: readonly Encryption[] = ['auto', 'on', 'off'];
 
 /** So many bytes are moved in all, but in 5 iterations at least, and in 200 at most. */
 const BYTES_OF_A_CASE = 256 * 2 ** 20;
