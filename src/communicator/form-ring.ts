@@ -34,7 +34,7 @@ export async function formRing(
   onFailure: (error: GradringError) => void,
   elastic?: ElasticJoin & { readonly patienceMs: number },
 ): Promise<FormedRing> {
-  const { masterAddr, masterPort, runId, encryption, runToken } = options;
+  const { masterAddr, masterPort, runId, encryption } = options;
   const timeoutMs = elastic?.patienceMs ?? options.connectTimeoutMs;
   if (options.worldSize === 1 && elastic === undefined) {
     timeline?.ring('alone');
