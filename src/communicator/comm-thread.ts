@@ -56,7 +56,8 @@ function say(line: string): void {
 async function main(data: ThreadData): Promise<void> {
   const { options, memory, scratch, port, control } = data;
   const timeline = data.timeline && new Timeline(data.timeline, 'comm');
-  const beat = setInterval(() => Atomics.add(control, CONTROL.beat, 1), BEAT_MS);
+  const countBeat = () => Atomics.add(control, CONTROL.beat, 1);
+  const beat = setInterval(countBeat, BEAT_MS);
   let collectives: CollectiveContext | undefined;
   let runner: CommandRunner | undefined;
   let ran: Promise<void> = Promise.resolve();
@@ -79,6 +80,8 @@ async function main(data: ThreadData): Promise<void> {
     Atomics.notify(control, CONTROL.closed);
     Atomics.add(control, CONTROL.responses, 1); // whoever sleeps for an answer has none to expect
     Atomics.notify(control, CONTROL.responses);
+    // The process now ends this thread wherever it stands, and would abort if that were within zeromq. So it stands still.
+    if (Atomics.load(control, CONTROL.exiting) === 1) Atomics.wait(control, CONTROL.exiting, 1);
   };
   const unanswered = new Set<number>();
   const carryOut = async (request: Request) => {
@@ -90,6 +93,8 @@ async function main(data: ThreadData): Promise<void> {
       respond(data, ring(), { id, error: serializeError(error, 'ERR_COMM_THREAD') });
     }
   };
+  countBeat();
+  Atomics.notify(control, CONTROL.beat);
   port.on('message', (request: Request | End) => {
     // No request comes before the response that says that the ring stands.
     if (typeof request === 'string') void end(request);

@@ -154,7 +154,7 @@ export class ElasticRing {
   private async coordinator(): Promise<CoordinatorLine> {
     if (this.line === undefined) {
       const { rank, masterAddr, masterPort } = this.options;
-      const security = await securityOf(this.options);
+      const security = securityOf(this.options);
       security?.gate.close(); // nobody comes to this rank here
       this.line = { rank, masterAddr, masterPort, security };
     }

@@ -10,6 +10,7 @@ import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/curve';
 import { Link } from '../transport/link';
+import { closed, opened } from '../transport/open-sockets';
 import { RingTransport } from '../transport/ring-transport';
 import { Slots } from '../transport/slots';
 import { SoloTransport, type Transport } from '../transport/transport';
@@ -44,7 +45,7 @@ export async function formRing(
   let left: Link | undefined;
   let right: Link | undefined;
   let isLocal = false;
-  let socketDirectory: string | undefined;
+  let socketDirectory: SocketDirectory | undefined;
   let fromLeft: Slots | undefined;
   let toRight: Slots | undefined;
   const listen = async ({ hostIds, publicKeys, members }: Roster): Promise<string> => {
@@ -54,8 +55,8 @@ export async function formRing(
     const isSameHost = hostIds[leftRank] === hostIds[rank];
     let endpoint: string;
     if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
-      socketDirectory = makeSocketDirectory();
-      endpoint = `ipc://${socketDirectory}/left`;
+      socketDirectory = new SocketDirectory();
+      endpoint = `ipc://${socketDirectory.path}/left`;
       fromLeft = Slots.create(slotsPath(endpoint));
     } else {
       // Who reached a master on loopback reaches others there too, in whatever container it runs.
@@ -67,7 +68,7 @@ export async function formRing(
     const curve = isEncrypted(endpoint, encryption)
       ? security!.gate.serve(security!.link, publicKeys[leftRank]!)
       : undefined;
-    const listening = await Link.listen(endpoint, options, curve);
+    const listening = Link.listen(endpoint, options, curve);
     left = listening.link;
     return listening.endpoint;
   };
@@ -93,7 +94,7 @@ export async function formRing(
     return { transport, generation };
   };
   try {
-    security = await securityOf(options);
+    security = securityOf(options);
     const { rank, worldSize } = options;
     const own = { rank, worldSize, masterAddr, masterPort, runId, hostId: hostId(), encryption, security, timeoutMs };
     if (elastic !== undefined) return await meetMembers({ ...own, ...elastic }, listen, stand);
@@ -107,18 +108,29 @@ export async function formRing(
   } finally {
     security?.gate.close(); // all who may come in are there
     // The neighbour is connected: nobody needs the socket's file any more, and nothing is left behind by a kill.
-    if (socketDirectory !== undefined) rmSync(socketDirectory, { recursive: true, force: true });
+    socketDirectory?.close();
   }
 }
 
-/** @throws GradringError `ERR_ADDRESS_IN_USE` if there is no place for one. */
-function makeSocketDirectory(): string {
-  const parent = socketParent();
-  try {
-    return mkdtempSync(join(parent, 'gradring-')); // mode 0700
-  } catch (error) {
-    const words = `No folder for a unix socket can be made in ${parent}: ${(error as Error).message}. Set TMPDIR to one that can be written to, or GRADRING_TRANSPORT=tcp.`;
-    throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
+/** For a unix socket and the file of {@link Slots} beside it; gone when it is closed, or the process ends before. */
+class SocketDirectory {
+  readonly path: string;
+
+  /** @throws GradringError `ERR_ADDRESS_IN_USE` if there is no place for one. */
+  constructor() {
+    const parent = socketParent();
+    try {
+      this.path = mkdtempSync(join(parent, 'gradring-')); // mode 0700
+    } catch (error) {
+      const words = `No folder for a unix socket can be made in ${parent}: ${(error as Error).message}. Set TMPDIR to one that can be written to, or GRADRING_TRANSPORT=tcp.`;
+      throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
+    }
+    opened(this);
+  }
+
+  close(): void {
+    closed(this);
+    rmSync(this.path, { recursive: true, force: true });
   }
 }
 

@@ -31,6 +31,9 @@ const STALLED_MS = 60_000;
 /** How long the end of the process waits for the comm thread's last words. */
 const ABANDON_MS = 3_000;
 
+/** How long it waits for a comm thread that is just starting, or amid a long computation, to close its sockets. */
+const BUSY_MS = 30_000;
+
 /**
  * The user's thread's end of the line to the comm thread: a command may be awaited, or waited for asleep. Either way the comm
  * thread runs on, and keeps the links alive.
@@ -149,10 +152,13 @@ export class ThreadClient {
 
   /** The process ends, perhaps by an error: the sockets must be closed first, see {@link closeAllSockets}. */
   private readonly abandon = (exitCode: number): void => {
-    this.port.postMessage((exitCode === 0 ? 'leave' : 'drop') satisfies End);
-    if (Atomics.wait(this.control, CONTROL.closed, 0, ABANDON_MS) !== 'timed-out') return;
-    this.port.postMessage('drop' satisfies End); // a neighbour does not hear the goodbye: leave without
-    Atomics.wait(this.control, CONTROL.closed, 0, ABANDON_MS);
+    const { control, port } = this;
+    Atomics.store(control, CONTROL.exiting, 1);
+    port.postMessage((exitCode === 0 ? 'leave' : 'drop') satisfies End);
+    Atomics.wait(control, CONTROL.beat, 0, BUSY_MS);
+    if (Atomics.wait(control, CONTROL.closed, 0, ABANDON_MS) !== 'timed-out') return;
+    port.postMessage('drop' satisfies End); // a neighbour does not hear the goodbye: leave without
+    Atomics.wait(control, CONTROL.closed, 0, BUSY_MS);
   };
 
   private post(name: CommandName, input: unknown): number {

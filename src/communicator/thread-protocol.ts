@@ -140,10 +140,12 @@ export interface ThreadData {
 export const CONTROL = {
   /** Counts the responses; the user's thread sleeps on it. */
   responses: 0,
-  /** Counts up while the comm thread's event loop turns. */
+  /** Counts up while the comm thread's event loop turns; 0 until it has started. */
   beat: 1,
   /** 1 when the comm thread has closed its sockets, so that the process may end. */
   closed: 2,
+  /** 1 when the process ends as soon as the sockets are closed. */
+  exiting: 3,
   words: 4,
 } as const;
 

@@ -28,10 +28,10 @@ export class CoordinatorSocket {
   }
 
   /** @throws GradringError `ERR_ADDRESS_IN_USE` */
-  static async open(place: CoordinatorPlace, coordinator: Coordinator): Promise<CoordinatorSocket> {
-    const security = await securityOf(place);
+  static open(place: CoordinatorPlace, coordinator: Coordinator): CoordinatorSocket {
+    const security = securityOf(place);
     try {
-      return new CoordinatorSocket(await bindHost({ ...place, security }), security, coordinator);
+      return new CoordinatorSocket(bindHost({ ...place, security }), security, coordinator);
     } catch (error) {
       security?.gate.closeDesk();
       throw error;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { Router } from 'zeromq';
 import { type ErrorCode, GradringError } from '../errors';
 import { isKey } from '../transport/curve';
-import { closed, opened } from '../transport/open-sockets';
+import { bind, closed, opened } from '../transport/open-sockets';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { isLoopback } from './host-identity';
@@ -30,8 +30,8 @@ export class Host {
     this.served = this.serve();
   }
 
-  static async open(options: RendezvousOptions): Promise<Host> {
-    return new Host(await bindHost(options), options);
+  static open(options: RendezvousOptions): Host {
+    return new Host(bindHost(options), options);
   }
 
   async close(): Promise<void> {
@@ -138,16 +138,16 @@ export class Host {
  *
  * @throws GradringError `ERR_ADDRESS_IN_USE`
  */
-export async function bindHost({
+export function bindHost({
   masterAddr,
   masterPort,
   security,
-}: Pick<RendezvousOptions, 'masterAddr' | 'masterPort' | 'security'>): Promise<Router> {
+}: Pick<RendezvousOptions, 'masterAddr' | 'masterPort' | 'security'>): Router {
   const curve = security?.gate.serve(security.host, security.guest.publicKey);
   const socket = opened(new Router({ ipv6: true, linger: 2_000, maxMessageSize: MAX_MESSAGE_BYTES, ...curve }));
   const endpoint = isLoopback(masterAddr) ? endpointOf(masterAddr, masterPort) : `tcp://*:${masterPort}`;
   try {
-    await socket.bind(endpoint);
+    bind(socket, endpoint);
     return socket;
   } catch (error) {
     closed(socket);

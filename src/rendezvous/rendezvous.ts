@@ -42,7 +42,7 @@ export async function rendezvous(
   options: RendezvousOptions,
   listen: (roster: Roster) => Promise<string>,
 ): Promise<RendezvousResult> {
-  const host = options.rank === 0 ? await Host.open(options) : undefined;
+  const host = options.rank === 0 ? Host.open(options) : undefined;
   try {
     return await join(options, listen);
   } finally {

@@ -24,16 +24,16 @@ export interface RunSecurity {
 }
 
 /** {@link secureRun}, or undefined where nothing is to be proved. */
-export async function securityOf({ runToken, encryption }: RunSecrecy): Promise<RunSecurity | undefined> {
+export function securityOf({ runToken, encryption }: RunSecrecy): RunSecurity | undefined {
   return runToken === undefined || encryption === 'off' ? undefined : secureRun(runToken);
 }
 
-export async function secureRun(runToken: string): Promise<RunSecurity> {
+export function secureRun(runToken: string): RunSecurity {
   return {
     host: derivedKeys(runToken, 'gradring rendezvous host'),
     guest: derivedKeys(runToken, 'gradring rendezvous guest'),
     link: curveKeyPair(),
-    gate: await Gate.open(),
+    gate: Gate.open(),
   };
 }
 

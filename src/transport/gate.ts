@@ -1,12 +1,12 @@
 import { Context, Reply } from 'zeromq';
 import { type CurveServer, encodeKey, type KeyPair } from './curve';
-import { closed, opened } from './open-sockets';
+import { bind, closed, opened } from './open-sockets';
 
 /** Where ZeroMQ asks whether a peer that has proved a key may come in (ZeroMQ RFC 27). */
 const ADDRESS = 'inproc://zeromq.zap.01';
 
 /** This thread's context and desk. ZeroMQ ends a context only with the process, so rings that form one after the other share it. */
-let desk: Promise<Desk> | undefined;
+let desk: Desk | undefined;
 
 /**
  * Decides who may connect to a ring's encrypted sockets of this rank: at each, the holder of one key. ZeroMQ asks when a peer has proved that
@@ -17,9 +17,9 @@ export class Gate {
 
   private constructor(private readonly desk: Desk) {}
 
-  static async open(): Promise<Gate> {
+  static open(): Gate {
     desk ??= Desk.open();
-    return new Gate(await desk);
+    return new Gate(desk);
   }
 
   /**
@@ -60,10 +60,10 @@ class Desk {
     void this.answer();
   }
 
-  static async open(): Promise<Desk> {
+  static open(): Desk {
     const context = new Context();
     const socket = opened(new Reply({ context, linger: 0 }));
-    await socket.bind(ADDRESS);
+    bind(socket, ADDRESS);
     return new Desk(context, socket);
   }
 

@@ -1,7 +1,7 @@
 import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../errors';
 import type { CurveClient, CurveServer } from './curve';
-import { closed, opened } from './open-sockets';
+import { bind, closed, opened } from './open-sockets';
 
 /** A received message: its parts, in memory of their own. */
 export type Message = readonly Buffer[];
@@ -63,15 +63,11 @@ export class Link {
   }
 
   /** Binds the end that awaits the neighbour. Returns the endpoint that the neighbour must connect to. */
-  static async listen(
-    endpoint: string,
-    options: LinkOptions,
-    curve?: CurveServer,
-  ): Promise<{ link: Link; endpoint: string }> {
+  static listen(endpoint: string, options: LinkOptions, curve?: CurveServer): { link: Link; endpoint: string } {
     // It takes all that is sent, which the collectives keep a bound on, so that a refusal tells that the peer is gone.
     const socket = new Pair({ ...socketOptions(options), ...curve, sendTimeout: 0, sendHighWaterMark: 0 });
     try {
-      await socket.bind(endpoint);
+      bind(socket, endpoint);
     } catch (error) {
       socket.close();
       const words = `Cannot listen at ${endpoint}: ${(error as Error).message}.`;

@@ -1,4 +1,6 @@
-/** A socket, or what closes one. */
+import { GradringError } from '../errors';
+
+/** A socket, or what goes with one. */
 interface Closable {
   close(): void | Promise<void>;
 }
@@ -10,11 +12,23 @@ interface Closable {
 const open = new Set<Closable>();
 let ending = false;
 
-/** Remembers something to be closed by {@link closeAllSockets}, unless it is {@link closed} before. */
+/**
+ * Remembers something to be closed by {@link closeAllSockets}, unless it is {@link closed} before.
+ *
+ * @throws GradringError `ERR_CLOSED`, and closes it, if the thread was told to end: whoever was about to use it stops there.
+ */
 export function opened<T extends Closable>(closable: T): T {
-  if (ending) void closable.close(); // the thread was told to end while this was being opened
+  if (ending) {
+    void closable.close();
+    throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
+  }
   open.add(closable);
   return closable;
+}
+
+/** Binds at once: a bind that goes on in another thread, as zeromq's other one does, would outlive the end of this one, and abort the process. */
+export function bind(socket: { bindSync(endpoint: string): void }, endpoint: string): void {
+  socket.bindSync(endpoint);
 }
 
 /** Forgets it. */

@@ -17,8 +17,8 @@ const proxyPort = proxyPorts[process.env.RANK];
 if (!isMainThread && proxyPort !== undefined) {
   const { Link } = require('../../dist/transport/link');
   const { listen } = Link;
-  Link.listen = async (...args) => {
-    const { link, endpoint } = await listen.apply(Link, args);
+  Link.listen = (...args) => {
+    const { link, endpoint } = listen.apply(Link, args);
     report({ listening: Number(endpoint.split(':').at(-1)) });
     return { link, endpoint: `tcp://127.0.0.1:${proxyPort}` };
   };

@@ -1,4 +1,4 @@
-import { cleanUpRanks, filesIn, startRanks, temporaryFolder } from '../support/rings';
+import { cleanUpRanks, foldersLeft, startRanks } from '../support/rings';
 
 /** Ranks as processes of their own, which die, stop and end in every way. */
 
@@ -23,8 +23,8 @@ const LOOPS = {
 } as const;
 
 describe.each(TRANSPORTS)('over %s', transport => {
-  const env = (folder: string, more: NodeJS.ProcessEnv = {}) => ({
-    ...{ TMPDIR: folder, GRADRING_TRANSPORT: transport, GRADRING_TIMEOUT_MS: '20000' },
+  const env = (more: NodeJS.ProcessEnv = {}) => ({
+    ...{ GRADRING_TRANSPORT: transport, GRADRING_TIMEOUT_MS: '20000' },
     ...more,
   });
 
@@ -39,22 +39,20 @@ describe.each(TRANSPORTS)('over %s', transport => {
   };
 
   test.each(Object.entries(LOOPS))('a rank is killed while the ring %s', async (_, call) => {
-    const folder = temporaryFolder();
-    const ranks = await startRanks(4, UNTIL_FAILURE(call), env(folder));
+    const ranks = await startRanks(4, UNTIL_FAILURE(call), env());
     await Promise.all(ranks.map(rank => rank.said('ready')));
     ranks[2]!.child.kill('SIGKILL');
     await expectLost(ranks);
-    expect(filesIn(folder)).toEqual([]);
+    expect(foldersLeft()).toEqual([]);
   });
 
   test('a rank is stopped: its heart beats no more', async () => {
-    const folder = temporaryFolder();
     const call = LOOPS['reduces small arrays'];
-    const ranks = await startRanks(4, UNTIL_FAILURE(call), env(folder, { GRADRING_HEARTBEAT_TIMEOUT_MS: '500' }));
+    const ranks = await startRanks(4, UNTIL_FAILURE(call), env({ GRADRING_HEARTBEAT_TIMEOUT_MS: '500' }));
     await Promise.all(ranks.map(rank => rank.said('ready')));
     ranks[2]!.child.kill('SIGSTOP');
     await expectLost(ranks);
-    expect(filesIn(folder)).toEqual([]);
+    expect(foldersLeft()).toEqual([]);
   });
 
   test.each([
@@ -63,7 +61,7 @@ describe.each(TRANSPORTS)('over %s', transport => {
     ['exits without one', 'setTimeout(() => process.exit(0), 200)', 0],
   ])('a rank %s in the midst of calls, and keeps its exit code', async (_, doom, exitCode) => {
     const before = `if (ring.rank === 2) ${doom};`;
-    const ranks = await startRanks(4, UNTIL_FAILURE(LOOPS['reduces large arrays'], before), env(temporaryFolder()));
+    const ranks = await startRanks(4, UNTIL_FAILURE(LOOPS['reduces large arrays'], before), env());
     await expectLost(ranks);
     expect(await ranks[2]!.ended).toMatchObject({ exitCode, signal: null });
   });
@@ -77,7 +75,7 @@ describe.each(TRANSPORTS)('over %s', transport => {
       say(ring.allReduceSync(Float32Array.of(ring.rank + 1)).join());
       if (ring.rank === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2_000);
       say((await ring.allReduce(Float32Array.of(1))).join());`;
-    const ranks = await startRanks(3, source, env(temporaryFolder(), { GRADRING_HEARTBEAT_TIMEOUT_MS: '400' }));
+    const ranks = await startRanks(3, source, env({ GRADRING_HEARTBEAT_TIMEOUT_MS: '400' }));
     for (const { ended } of ranks) {
       expect(await ended).toMatchObject({ exitCode: 0, stdout: '6\n3\n', stderr: '' });
     }
@@ -95,23 +93,30 @@ describe.each(TRANSPORTS)('over %s', transport => {
       const gathered = await ring.allGather(Int32Array.of(ring.rank));
       say('sums ' + array.every(value => value === 3) + ' ' + gathered.join());
       ${end}`;
-    const folder = temporaryFolder();
     for (let round = 0; round < 5; round++) {
-      const ranks = await startRanks(3, source, env(folder));
+      const ranks = await startRanks(3, source, env());
       for (const { ended } of ranks) {
         expect(await ended).toMatchObject({ exitCode: 0, signal: null, stdout: 'sums true 0,1,2\n' });
       }
     }
-    expect(filesIn(folder)).toEqual([]);
+    expect(foldersLeft()).toEqual([]);
   });
 });
 
-test('a rank that fails while the ring forms ends with its own exit code', async () => {
-  const source = `setTimeout(() => { throw new Error('on purpose'); }, 300); await Communicator.connect();`;
-  const folder = temporaryFolder();
-  const [first] = await startRanks(2, rank => (rank === 0 ? source : ''), { TMPDIR: folder });
-  expect(await first!.ended).toMatchObject({ exitCode: 1, signal: null });
-  expect(filesIn(folder)).toEqual([]);
+test('ranks that fail or exit while the ring forms, at whatever instant, end with their own exit codes', async () => {
+  const encrypted = { GRADRING_ENCRYPTION: 'on', GRADRING_TRANSPORT: 'tcp', GRADRING_RUN_TOKEN: 'ab'.repeat(32) };
+  for (const ms of [40, 100, 160, 220]) {
+    const doomed = (doom: string) => `setTimeout(() => { ${doom}; }, ${ms}); await Communicator.connect().catch(tell);`;
+    const throws = doomed(`throw new Error('on purpose')`);
+    for (const env of [{}, encrypted]) {
+      const alone = await startRanks(2, rank => (rank === 0 ? throws : ''), env);
+      const together = await startRanks(2, doomed('process.exit(0)'), env);
+      const ends = await Promise.all([alone[0]!, ...together].map(rank => rank.ended));
+      const how = ends.map(({ exitCode, signal }) => exitCode ?? signal);
+      expect({ ms, env, how }).toEqual({ ms, env, how: [1, 0, 0] });
+    }
+  }
+  expect(foldersLeft()).toEqual([]);
 });
 
 test('a ring of one ends by itself, too', async () => {

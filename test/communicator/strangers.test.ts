@@ -37,7 +37,7 @@ async function besiege(at: 'link' | 'rendezvous', ports: readonly number[]): Pro
   for (const port of ports) {
     leavers.push(...(await Promise.all(VISITS.map(([bytes, leave]) => intrude(port, bytes, leave)))));
     await sendGigabyte(port);
-    const other = await secureRun(randomBytes(32).toString('hex'));
+    const other = secureRun(randomBytes(32).toString('hex'));
     for (const curve of [{}, curveClient(other.guest, other.host.publicKey)]) {
       expect(await knock(at, port, curve)).toMatch(/^handshake:error/);
     }
@@ -70,7 +70,7 @@ onLinux('strangers', () => {
   test('who hold the keys of another rendezvous, or the public ones of this, are not let in', async () => {
     const { ring, ranks, runToken } = await ringOfProcesses();
     const [port] = await portsOf(ranks[0]!);
-    const { host, guest, link } = await secureRun(runToken);
+    const { host, guest, link } = secureRun(runToken);
     const comeWith = (own: KeyPair) => knock('rendezvous', port!, curveClient(own, host.publicKey));
     expect(await comeWith(link)).toBe('handshake:error:auth'); // ZAP's no
     expect(await comeWith({ ...link, publicKey: guest.publicKey })).toMatch(/^handshake:error/);
@@ -93,7 +93,7 @@ onLinux('strangers', () => {
     while (!isOver) await ring.makeSteps(10); // during it
     const leave = await siege;
     await ring.makeSteps();
-    const { host, guest } = await secureRun(runToken); // one who knows even the token has no key of a link
+    const { host, guest } = secureRun(runToken); // one who knows even the token has no key of a link
     for (const port of ports) {
       expect(await knock('link', port, curveClient(guest, host.publicKey))).toMatch(/^handshake:error/);
     }

@@ -1,9 +1,10 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { launch, type LaunchResult } from '../../src/launcher/launch';
 import type { LaunchOptions } from '../../src/launcher/launch-options';
 import { Capture } from '../launcher/support';
+import { cleanUpRanks, foldersLeft, NOTE_FOLDERS } from '../support/rings';
 
 /** When, and how, a rank ends itself. */
 export interface Doom {
@@ -49,7 +50,7 @@ export interface ElasticRun extends LaunchResult {
   /** The launcher's own lines, without what differs from run to run. */
   readonly told: readonly string[];
   readonly output: string;
-  /** Left in the folder for sockets. */
+  /** Folders that the ranks made and did not remove. */
   readonly left: readonly string[];
 }
 
@@ -63,7 +64,6 @@ export async function runElastic(
   const output = new Capture();
   try {
     writeFileSync(path.join(folder, 'input.json'), JSON.stringify(input));
-    const sockets = mkdtempSync(path.join(tmpdir(), 'gre-'));
     const result = await launch({
       ranks: 4,
       script: path.join(__dirname, `fixtures/${fixture}.js`),
@@ -71,7 +71,7 @@ export async function runElastic(
       stderr: output,
       ...options,
       env: {
-        ...{ GRADRING_BACKEND: 'cpu', TEST_FOLDER: folder, TMPDIR: sockets, GRADRING_HEARTBEAT_TIMEOUT_MS: '3000' },
+        ...{ GRADRING_BACKEND: 'cpu', TEST_FOLDER: folder, ...NOTE_FOLDERS, GRADRING_HEARTBEAT_TIMEOUT_MS: '3000' },
         ...options.env,
       },
     });
@@ -79,14 +79,14 @@ export async function runElastic(
       const file = path.join(folder, `member-${rank}.json`);
       return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Member) : undefined;
     });
-    const left = readdirSync(sockets);
-    rmSync(sockets, { recursive: true, force: true });
+    const left = foldersLeft();
     const told = output.lines
       .filter(line => line.startsWith('gradring: '))
       .map(line => line.replace(/ \(pid \d+\)/g, ''));
     return { ...result, members, told, output: output.text, left };
   } finally {
     rmSync(folder, { recursive: true, force: true });
+    await cleanUpRanks();
   }
 }
 

@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -67,7 +67,7 @@ export class RankProcess {
       const tell = error => say('error ' + error.code + ' ' + error.rank);
       (async () => {\n`;
     this.child = spawn(process.execPath, ['-e', `${prelude}${source}\n})();`], {
-      env: { ...process.env, ...env },
+      env: { ...process.env, ...NOTE_FOLDERS, ...env },
       stdio: 'pipe',
     });
     this.child.stdout!.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
@@ -93,6 +93,13 @@ export class RankProcess {
 
 const processes: RankProcess[] = [];
 const folders: string[] = [];
+const notedFolders = path.join(os.tmpdir(), `grt-noted-${process.pid}`);
+
+/** Environment of ranks, for {@link foldersLeft}. */
+export const NOTE_FOLDERS = {
+  NODE_OPTIONS: `--require ${JSON.stringify(path.join(__dirname, 'note-folders.js'))}`,
+  NOTED_FOLDERS: notedFolders,
+};
 
 /**
  * Starts a ring of processes. Each runs the body of an async function, which finds `Communicator`, `say(line)`,
@@ -113,18 +120,22 @@ export async function startRanks(
   return ranks;
 }
 
-/** A folder for the ranks' temporary files, to see what is left there. */
+/** A folder that the test's end removes. */
 export function temporaryFolder(): string {
-  const folder = mkdtempSync(path.join(os.tmpdir(), 'grt-')); // short: the paths of unix sockets are limited
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'grt-'));
   folders.push(folder);
   return folder;
 }
 
-export const filesIn = (folder: string): string[] => readdirSync(folder);
+/** What the ranks that a test started have made and not removed. */
+export function foldersLeft(): string[] {
+  const made = existsSync(notedFolders) ? readFileSync(notedFolders, 'utf8').split('\n') : [];
+  return made.filter(folder => folder !== '' && existsSync(folder));
+}
 
-/** Ends what a test left running, and removes its folders. */
+/** Ends what a test left running, and removes what that made. */
 export async function cleanUpRanks(): Promise<void> {
   for (const { child } of processes) child.kill('SIGKILL');
   await Promise.all(processes.splice(0).map(rank => rank.ended));
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+  for (const folder of [...folders.splice(0), ...foldersLeft(), notedFolders]) rmSync(folder, { recursive: true, force: true });
 }

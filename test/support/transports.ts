@@ -14,7 +14,7 @@ import { FrameKind, Operation } from '../../src/wire/frame';
 export async function transports(worldSize: number, { encrypted = false, via = async (port: number) => port } = {}) {
   const options = { heartbeatTimeoutMs: 10_000 };
   const keys = Array.from({ length: worldSize }, () => curveKeyPair());
-  const gates = encrypted ? await Promise.all(keys.map(() => Gate.open())) : [];
+  const gates = encrypted ? keys.map(() => Gate.open()) : [];
   const bound = await Promise.all(
     keys.map((own, rank) => {
       const leftKey = keys[(rank + worldSize - 1) % worldSize]!.publicKey;

@@ -5,7 +5,7 @@ import { sleep } from '../support/rings';
 const OPTIONS = { heartbeatTimeoutMs: 10_000 };
 
 test('what is said after an interruption follows the send that waited; those behind it are not sent', async () => {
-  const { link: receiver, endpoint } = await Link.listen('tcp://127.0.0.1:*', OPTIONS);
+  const { link: receiver, endpoint } = Link.listen('tcp://127.0.0.1:*', OPTIONS);
   const sender = Link.connect(endpoint, OPTIONS);
   const heard: string[] = [];
   let read!: () => void;
@@ -46,7 +46,7 @@ test('what is said after an interruption follows the send that waited; those beh
 test.each(['tcp://127.0.0.1:*', 'ipc:///tmp/gradring-link-test-*'])(
   'a peer that was gone before it could be reached is lost: %s',
   async address => {
-    const { link, endpoint } = await Link.listen(address.replace(/-\*$/, `-${process.pid}`), OPTIONS);
+    const { link, endpoint } = Link.listen(address.replace(/-\*$/, `-${process.pid}`), OPTIONS);
     await link.close();
     const late = Link.connect(endpoint, OPTIONS);
     await new Promise<void>(resolve => late.start({ onMessage: () => undefined, onLost: resolve }));
