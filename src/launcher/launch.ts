@@ -4,7 +4,7 @@ import { RankOutputs } from './rank-outputs';
 import { RankProcess, type RankOutcome } from './rank-process';
 import { type Meeting, rankCommand } from './rank-command';
 import { chooseRunId } from './rank-variables';
-import { chooseRunToken } from './run-token';
+import { chooseRunToken, tokenFileWarning } from './run-token';
 import { FORWARDED_SIGNALS, signalExitCode, type ForwardedSignal } from './signals';
 import { describeFailure, describeInterruption } from './summary';
 import { Supervisor } from './supervisor';
@@ -47,7 +47,9 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   const outputs = new RankOutputs(plan, options.stdout ?? process.stdout, options.stderr ?? process.stderr);
   const runId = chooseRunId(plan, masterPort, { ...process.env, ...plan.env });
   const meeting = { masterPort, runToken, runId };
+  const warning = plan.tokenFile && tokenFileWarning(plan.tokenFile);
   try {
+    if (warning) await outputs.say([`gradring: ${warning}`]);
     if (plan.elastic === undefined) return await runRanks(plan, meeting, outputs);
     const { ElasticRun } = await import('./elastic-run'); // ZeroMQ is needed only here
     const end = await ElasticRun.run(plan, plan.elastic, meeting, outputs);

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { checkRunToken } from '../environment';
 import { invalidArgument } from '../errors';
 import type { LaunchPlan } from './launch-options';
@@ -19,6 +19,13 @@ export function chooseRunToken(
   const given = env['GRADRING_RUN_TOKEN'];
   if (given) return checkRunToken(given, 'GRADRING_RUN_TOKEN');
   return nodes === 1 ? randomBytes(32).toString('hex') : undefined;
+}
+
+/** A warning, if others than the file's owner may read the token in it. */
+export function tokenFileWarning(tokenFile: string): string | undefined {
+  const mode = statSync(tokenFile).mode & 0o777;
+  if ((mode & 0o077) === 0) return undefined;
+  return `others may read the run token in ${tokenFile} (mode ${mode.toString(8).padStart(4, '0')}): chmod 600 it.`;
 }
 
 function readToken(file: string): string {

@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram';
 import dns from 'node:dns/promises';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { isIP } from 'node:net';
-import { hostname, networkInterfaces } from 'node:os';
+import { hostname, type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import { GradringError } from '../errors';
 
 /**
@@ -31,8 +31,13 @@ export async function addressForPeers(masterAddr: string, masterPort: number): P
   });
   const own = await routeTo(address, family, masterPort);
   if (!isLoopback(own)) return own;
-  const others = Object.values(networkInterfaces()).flatMap(addresses => addresses ?? []);
-  return others.find(other => !other.internal && other.family === 'IPv4')?.address ?? own;
+  return addressForOthers(Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])) ?? own;
+}
+
+/** The first address that other hosts reach, IPv4 if there is one: a link-local one of IPv6 would need the name of the peer's interface. */
+export function addressForOthers(addresses: readonly NetworkInterfaceInfo[]): string | undefined {
+  const outer = addresses.filter(({ internal, address }) => !internal && !/^fe[89ab]/i.test(address));
+  return (outer.find(({ family }) => family === 'IPv4') ?? outer[0])?.address;
 }
 
 /** Whether an address, IPv4 as IPv6 too, reaches only this host. */

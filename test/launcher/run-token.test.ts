@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { launch, type LaunchResult } from '../../src/launcher/launch';
 import type { LaunchOptions } from '../../src/launcher/launch-options';
@@ -90,4 +90,14 @@ onLinux('a failing run shows the token nowhere: output, logs, timelines, command
   expect(all).toMatch(/on purpose/);
   expect(all).toMatch(/ERR_PEER_LOST/);
   for (const form of [TOKEN, Buffer.from(TOKEN, 'hex').toString('base64')]) expect(all).not.toContain(form);
+});
+
+test('a token file that others may read is told of, without its token', async () => {
+  const file = tokenFile(TOKEN);
+  const stderr = new Capture();
+  await run({ tokenFile: file, stderr });
+  expect(stderr.text).toBe('');
+  chmodSync(file, 0o640);
+  expect((await run({ tokenFile: file, stderr })).tokens).toEqual([TOKEN, TOKEN]);
+  expect(stderr.lines).toEqual([`gradring: others may read the run token in ${file} (mode 0640): chmod 600 it.`]);
 });
