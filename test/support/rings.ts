@@ -137,5 +137,6 @@ export function foldersLeft(): string[] {
 export async function cleanUpRanks(): Promise<void> {
   for (const { child } of processes) child.kill('SIGKILL');
   await Promise.all(processes.splice(0).map(rank => rank.ended));
-  for (const folder of [...folders.splice(0), ...foldersLeft(), notedFolders]) rmSync(folder, { recursive: true, force: true });
+  for (const folder of [...folders.splice(0), ...foldersLeft(), notedFolders])
+    rmSync(folder, { recursive: true, force: true });
 }

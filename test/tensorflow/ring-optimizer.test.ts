@@ -1,4 +1,4 @@
-import { runFixture } from './support';
+import { runFixture, TEST_BACKEND } from './support';
 
 interface Failure {
   readonly code?: string;
@@ -210,7 +210,7 @@ describe('getWeights and setWeights', () => {
   });
 });
 
-describe.each(['cpu', 'wasm'] as const)('tensors on %s', backend => {
+describe.each(TEST_BACKEND === undefined ? ['cpu', 'wasm'] : [TEST_BACKEND])('tensors on %s', backend => {
   interface Counts {
     readonly backend: string;
     readonly before: number;

@@ -14,13 +14,18 @@ export interface FixtureRun<T> extends LaunchResult {
 export interface FixtureOptions {
   readonly ranks: number;
   readonly input?: unknown;
-  readonly backend?: 'cpu' | 'wasm';
+  /** Default: cpu. */
+  readonly backend?: string;
   readonly env?: Record<string, string>;
 }
 
+/** Where all of these tests are to run, instead of where each would: `test/slow/backends.test.ts` says so. */
+export const TEST_BACKEND = process.env['TEST_BACKEND'];
+
 /** Launches a fixture of this folder, whatever comes of it. */
 export async function launchFixture<T>(name: string, options: FixtureOptions): Promise<FixtureRun<T>> {
-  const { ranks, input = null, backend = 'cpu', env = {} } = options;
+  const { ranks, input = null, env = {} } = options;
+  const backend = TEST_BACKEND ?? options.backend ?? 'cpu';
   const folder = mkdtempSync(path.join(tmpdir(), 'gradring-ranks-'));
   const output = new Capture();
   try {

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { launchFixture, runFixture } from './support';
+import { launchFixture, runFixture, TEST_BACKEND } from './support';
 
 const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
@@ -144,7 +144,7 @@ test('a script run by node alone is a ring of one, without a socket', async () =
     writeFileSync(path.join(folder, 'input.json'), 'null');
     const { RANK, WORLD_SIZE, ...inherited } = process.env;
     expect([RANK, WORLD_SIZE]).toEqual([undefined, undefined]);
-    const env = { ...inherited, GRADRING_BACKEND: 'cpu', TEST_FOLDER: folder };
+    const env = { ...inherited, GRADRING_BACKEND: TEST_BACKEND ?? 'cpu', TEST_FOLDER: folder };
     await promisify(execFile)(process.execPath, [path.join(__dirname, 'fixtures/alone.js')], { env });
     const result = JSON.parse(readFileSync(path.join(folder, 'rank-0.json'), 'utf8'));
     const none = { bytesSent: 0, bytesReceived: 0 };

@@ -1,0 +1,58 @@
+import { execFile } from 'node:child_process';
+import { lstatSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { checkLink } from '../../src/native-tensorflow/link-tensorflow';
+import type { PackageName } from '../../src/native-tensorflow/npm-package';
+
+const ROOT = path.join(__dirname, '../..');
+const CLI = path.join(ROOT, 'dist/cli.js');
+const JEST = path.join(ROOT, 'node_modules/jest/bin/jest.js');
+
+/** What trains, in real rings. The others there try what belongs to one backend. */
+const TRAINING_TESTS = ['training', 'dense-equivalence', 'dgc-reference', 'ring-optimizer', 'checkpoint'];
+
+/** Packages that this file has linked, not its user. */
+const linked: PackageName[] = [];
+
+async function inRoot(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<{ stdout: string; stderr: string }> {
+  return promisify(execFile)(process.execPath, args, { cwd: ROOT, env: { ...process.env, ...env } });
+}
+
+/** Whether a native backend is there, if need be by linking it to a TensorFlow that is here or that pip can fetch. */
+async function isPresent(name: PackageName): Promise<boolean> {
+  const { state } = await checkLink(name);
+  if (state === 'installed' || state === 'linked') return true;
+  if (name !== 'tfjs-node-gpu') return false; // one stands for both: they differ in name alone
+  if (lstatSync(path.join(ROOT, 'node_modules')).isSymbolicLink()) return false; // it is not ours to change
+  try {
+    await inRoot([CLI, 'link-tensorflow', '--package', name]);
+    linked.push(name);
+    return true;
+  } catch (error) {
+    const { stderr } = error as { stderr: string };
+    if (!/none can be fetched|npm cannot install|ENOTFOUND|EAI_AGAIN/.test(stderr)) throw error;
+    return false;
+  }
+}
+
+afterAll(async () => {
+  for (const name of linked) await inRoot([CLI, 'link-tensorflow', '--package', name, '--undo']);
+});
+
+test.each(['wasm', 'tfjs-node', 'tfjs-node-gpu'] as const)(
+  'the training tests pass on %s',
+  async backend => {
+    if (backend !== 'wasm' && !(await isPresent(backend))) {
+      console.warn(`Passed over: ${backend} is not here, and no TensorFlow that it could be linked to.`);
+      return;
+    }
+    const files = TRAINING_TESTS.map(name => `test/tensorflow/${name}\\.test`);
+    const { stderr } = await inRoot([JEST, ...files], { TEST_BACKEND: backend });
+    expect(stderr).toMatch(new RegExp(`Test Suites: ${files.length} passed, ${files.length} total`));
+  },
+  900_000,
+);
