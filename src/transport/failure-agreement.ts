@@ -10,6 +10,8 @@ export interface AgreementRing {
   readonly neighbourOf: (rank: number, side: Side) => number;
   /** Sends what `origin` has found to the neighbour on that side, if there is one still. */
   readonly tell: (side: Side, origin: number, error: SerializedError) => void;
+  /** The error for the neighbour on that side, who is not to be reached. */
+  readonly missing: (side: Side) => SerializedError;
   /** Called once, with the error that all ranks raise. */
   readonly onAgreed: (error: GradringError) => void;
 }
@@ -56,6 +58,7 @@ export class FailureAgreement {
     this.begin(origin, error);
     if (origin === rank || this.heard[opposite(side)].has(origin)) return this.settle();
     if (isLossOf(this.ring.neighbourOf(origin, side), error)) this.ended.add(side);
+    if (isLossOf(rank, error) && this.ring.neighbourOf(rank, opposite(side)) === origin) this.deny(opposite(side));
     this.confirm();
   }
 
@@ -64,6 +67,13 @@ export class FailureAgreement {
     this.gone.add(side);
     this.ended.add(side);
     if (this.begun) this.confirm();
+  }
+
+  /** The neighbour on that side takes this rank for lost. It is not; so it is the link between them that is cut, whether or not this end has noticed. */
+  private deny(side: Side): void {
+    this.gone.add(side);
+    this.ended.add(side);
+    if (!this.causes.has(this.ring.rank)) this.say(this.ring.missing(side));
   }
 
   /** Tells the others that the loss they have heard of is at this end of the ring, too; settles if both ends are known. */

@@ -111,11 +111,14 @@ export class Link {
   /**
    * Takes and sends nothing from now on; waiting sends fail with `ERR_CLOSED`. Settles when the messages that ZeroMQ took over
    * are delivered, or their moment has passed, and the socket is gone.
+   *
+   * @param lingerMs That moment; 0 if all has been delivered.
    */
-  async close(): Promise<void> {
+  async close(lingerMs = LINGER_MS): Promise<void> {
     if (!this.closed) {
       this.closed = true;
       closed(this);
+      this.socket.linger = lingerMs;
       this.socket.close();
       this.interrupt(new GradringError('ERR_CLOSED', 'The link was closed.'));
     }
@@ -229,7 +232,9 @@ function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParamete
     ipv6: true, // and IPv4 still
     // More than a window of segments; a broadcast sends as far ahead as there is room, and memory must be bounded.
     sendHighWaterMark: 16,
-    receiveHighWaterMark: 16,
+    // More than comes while the comm thread is busy: full up, and with a heart that beats, ZeroMQ would abort the process when the peer dies
+    // (its issue 4364).
+    receiveHighWaterMark: 256,
     // A last error or goodbye is given a moment to leave, but a dead peer must not hold up the end of the process.
     linger: LINGER_MS,
     reconnectInterval: -1,

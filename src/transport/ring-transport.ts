@@ -3,6 +3,7 @@ import { deserializeError, GradringError, serializeError } from '../errors';
 import { type DataHeader, decodeHeader, encodeHeader, FrameKind, type Header, protocolError } from '../wire/frame';
 import { deferred } from './deferred';
 import { FailureAgreement } from './failure-agreement';
+import { Farewell } from './farewell';
 import { Inbox } from './inbox';
 import type { Link, Message } from './link';
 import type { Timeline } from '../timeline/timeline';
@@ -16,17 +17,16 @@ import {
   type RankState,
   type SendOptions,
   type Side,
+  SIDES,
   type TrafficCount,
   type Transport,
 } from './transport';
-
-const SIDES = ['left', 'right'] as const;
 
 const IS_GONE = 'is gone: its process ended, or the connection broke';
 
 /**
  * After a link breaks, what the neighbour had still sent is read for this long: if it failed itself, its abort tells the
- * first cause, and must win over "the neighbour is gone".
+ * first cause, and must win over "the neighbour is gone"; if it passed on what another had found, that is to be chosen from, too.
  */
 const LAST_WORDS_MS = 250;
 
@@ -48,8 +48,7 @@ export class RingTransport implements Transport {
   /** Sides from which a goodbye came. By side, for in a ring of two both neighbours are one rank over two links. */
   private readonly departed = new Set<Side>();
   private readonly greeted = { left: deferred(), right: deferred() };
-  /** Resolved when a side has said its last, or is gone. */
-  private readonly finished = { left: deferred(), right: deferred() };
+  private readonly farewell = new Farewell();
   private bytesSent = 0;
   private bytesReceived = 0;
 
@@ -64,7 +63,8 @@ export class RingTransport implements Transport {
     this.agreement = new FailureAgreement({
       rank: place.rank,
       neighbourOf: (rank, side) => neighbourOf(place, rank, side),
-      tell: (side, origin, error) => void this.tell(side, { kind: FrameKind.Abort, origin, error }),
+      tell: (side, origin, error) => this.sayLast(side, { kind: FrameKind.Abort, origin, error }),
+      missing: side => serializeError(peerLost(place, side, IS_GONE), 'ERR_PEER_LOST'),
       onAgreed: error => this.end(error),
     });
     this.rollCall = new RollCall(place, (side, status) => this.tell(side, status));
@@ -147,23 +147,24 @@ export class RingTransport implements Transport {
       const error = new GradringError('ERR_CLOSED', 'The communicator was closed.');
       this.failure = error;
       this.ended.resolve(error);
-      const goodbye = this.encode({ kind: FrameKind.Goodbye, origin: this.rank });
       for (const side of SIDES) {
         this.inboxes[side].fail(error);
-        if (this.departed.has(side)) continue;
-        this[side].send([goodbye]).catch(() => this.finished[side].resolve()); // it may just have gone
+        this.farewell.hear(side); // a neighbour may stay, with nothing to say
+        if (!this.departed.has(side)) this.sayLast(side, { kind: FrameKind.Goodbye, origin: this.rank });
       }
       timeoutMs = FAREWELL_MS;
     }
     // A connection that is closed with bytes unread is reset, and what was last sent on it may be lost. So our end stays open, and
-    // is read, until the neighbours have heard: they answer a goodbye, and an abort with theirs.
+    // is read, until the neighbours have seen all.
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>(resolve => {
-      timer = setTimeout(resolve, timeoutMs);
+    const late = new Promise<false>(resolve => {
+      timer = setTimeout(() => resolve(false), timeoutMs);
     });
-    await Promise.race([Promise.all(SIDES.map(side => this.finished[side].promise)), late]);
+    const isOver = await Promise.race([this.farewell.over().then(() => true), late]);
     clearTimeout(timer);
-    await Promise.all([this.left.close(), this.right.close()]);
+    // Nothing is left to be delivered then; and with bytes that come now, unread, a lingering socket may abort the process (see Link).
+    const lingerMs = isOver ? 0 : undefined;
+    await Promise.all([this.left.close(lingerMs), this.right.close(lingerMs)]);
     for (const side of SIDES) this.place.slots?.[side]?.close();
   }
 
@@ -189,6 +190,18 @@ export class RingTransport implements Transport {
     await this[side].send([this.encode(header)]).catch(() => undefined);
   }
 
+  /** Says a last word, which the neighbour acknowledges. */
+  private sayLast(side: Side, header: Header): void {
+    this.farewell.say(side);
+    this[side].send([this.encode(header)]).catch(() => this.farewell.lose(side));
+  }
+
+  /** The neighbour on that side has said a last word. */
+  private hearLast(side: Side): void {
+    this.farewell.hear(side);
+    void this.tell(side, { kind: FrameKind.Seen, origin: this.rank });
+  }
+
   private async sendParts(side: Side, parts: Uint8Array[]): Promise<void> {
     if (!this.failed && this.departed.has(side)) void this.failDeparted(side);
     if (this.failed) throw await this.ended.promise;
@@ -206,11 +219,11 @@ export class RingTransport implements Transport {
     this[side].start({
       onMessage: message => this.onMessage(side, message),
       onLost: () => {
-        this.finished[side].resolve();
-        if (this.departed.has(side)) return;
-        this.agreement.lose(side);
+        this.farewell.lose(side);
         setTimeout(() => {
-          if (!this.departed.has(side)) void this.fail(peerLost(this.place, side, IS_GONE));
+          if (this.departed.has(side)) return;
+          this.agreement.lose(side);
+          void this.fail(peerLost(this.place, side, IS_GONE));
         }, LAST_WORDS_MS);
       },
     });
@@ -241,17 +254,16 @@ export class RingTransport implements Transport {
         return;
       case FrameKind.Goodbye:
         if (this.departed.has(side)) return;
-        this.finished[side].resolve();
-        this[side].send([this.encode({ kind: FrameKind.Seen, origin: this.rank })]).catch(() => undefined);
+        this.hearLast(side);
         this.departed.add(side);
         this.agreement.lose(side);
         if (this.inboxes[side].isAwaited) void this.failDeparted(side);
         return;
       case FrameKind.Seen:
-        this.finished[side].resolve();
+        this.farewell.see(side);
         return;
       case FrameKind.Abort:
-        this.finished[side].resolve();
+        this.hearLast(side);
         if (!this.failed) this.right.interrupt(deserializeError(header.error));
         if (this.agreement.begun || !this.failed) this.agreement.hear(side, header.origin, header.error);
         return;

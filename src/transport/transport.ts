@@ -33,6 +33,8 @@ export interface TrafficCount {
 /** One of a rank's two neighbours. In a ring of two they are the same rank, over two links. */
 export type Side = 'left' | 'right';
 
+export const SIDES = ['left', 'right'] as const;
+
 /** What a rank is doing. */
 export interface RankState {
   /** The collective under way, or the last. Its operation is `None` if there was none yet. */

@@ -19,6 +19,8 @@ const { allowedMs, RUN_MS } = require('./time-limits');
  * @property {(number | string | null | undefined)[]} ends Exit code or signal by rank, of those that had no launcher.
  * @property {number[]} overdue Processes that were not done in time, by rank; LAUNCHER, LATE.
  * @property {boolean} formed Whether the ring stood when it was struck.
+ * @property {number | undefined} lossTime When ranks were struck so that something is lost: a `Date.now()`.
+ * @property {number[]} toldMs From the loss until each rank whose ring stood, and which it did not strike, told of it.
  * @property {number | undefined} tookMs From the loss, if there was one, to the end of the last that it did not strike itself.
  * @property {number | string | null | undefined} lateEnd How that process ended.
  * @property {number} heldUpMs The longest that this process did not get to look, and its proxies to pass anything on.
@@ -49,12 +51,17 @@ class ChaosRun {
     try {
       await this.start();
       let striking = true;
-      const strikes = Promise.all(this.plan.faults.map(fault => strike(this, fault))).finally(() => (striking = false));
+      const strikes = this.strike().finally(() => (striking = false));
       await Promise.all([strikes, this.untilEnded(() => striking)]);
       return this.observed();
     } finally {
       this.abandon();
     }
+  }
+
+  /** Has all happen that is planned. */
+  async strike() {
+    await Promise.all(this.plan.faults.map(fault => strike(this, fault)));
   }
 
   /** Ends all processes of the run, and removes its folder. */
@@ -88,6 +95,7 @@ class ChaosRun {
   /** From now on the ranks are to end. */
   noteLoss() {
     this.lossAt = performance.now();
+    this.lossTime = Date.now();
     this.formedMsWhenStruck = this.formedMs;
   }
 
@@ -145,14 +153,26 @@ class ChaosRun {
     return this.plan.faults.filter(condition).flatMap(({ ranks }) => ranks);
   }
 
+  get toldMs() {
+    const struck = this.struckBy(({ kind }) => !FAULT_KINDS[kind].link && FAULT_KINDS[kind].outcome === 'loss');
+    const suffered = struck.flatMap(rank => this.reports[rank].toldAt('suffers') ?? []);
+    const lossTime = Math.min(this.lossTime, ...suffered);
+    return this.reports.flatMap((report, rank) => {
+      const toldAt = struck.includes(rank) ? undefined : report.toldAt('error');
+      return toldAt === undefined ? [] : [toldAt - lossTime];
+    });
+  }
+
   /** @returns {Observed} */
   observed() {
     const { reports, late, overdue, processes, lossAt, survivorsEndedAt } = this;
     return {
-      ...{ reports, late, overdue },
+      ...{ reports, late, overdue, lossTime: this.lossTime },
       formed: lossAt === undefined || this.formedMsWhenStruck !== undefined,
       ends: reports.map((_, rank) => processes.endOf(rank)),
-      tookMs: lossAt === undefined || survivorsEndedAt === undefined ? undefined : survivorsEndedAt - lossAt,
+      toldMs: this.formedMsWhenStruck === undefined ? [] : this.toldMs,
+      tookMs:
+        lossAt === undefined || survivorsEndedAt === undefined ? undefined : Math.max(0, survivorsEndedAt - lossAt),
       lateEnd: processes.endOf(LATE),
       heldUpMs: this.heldUpMs,
       ...leftovers(this),

@@ -31,7 +31,9 @@ class CutProxy {
         if (!this.deaf) to.write(bytes);
       });
       from.on('error', () => {});
-      from.on('close', () => to.destroy());
+      from.on('close', () => {
+        if (!this.deaf) to.destroy(); // that it was closed does not pass a cut cable either
+      });
       if (!this.held) from.resume();
     }
   }

@@ -1,37 +1,39 @@
 // What may happen to a run, and what is promised then. Times of a fault are in ms.
 
-/** Ranks' silence after which their neighbours give them up, in ms, and how much of it may pass at most: docs/reliability.md. */
-const HEARTBEAT_MS = 2_000;
-const HEARTBEAT_FACTOR = 1.5;
+/** What a loss takes to travel round and be told: last words, and the agreement on what all raise. */
+const TELLING_MS = 250 + 1_000;
 
-/** A collective's deadline, in ms. */
-const DEADLINE_MS = 6_000;
+/** How long after a rank has fallen silent its loss may be told. */
+const silenceMs = heartbeatMs => 1.25 * heartbeatMs + TELLING_MS;
 
-/** What a loss takes to travel round and be told: last words, and closing after it. */
-const TELLING_MS = 1_000;
-
-const SILENCE_MS = HEARTBEAT_FACTOR * HEARTBEAT_MS + TELLING_MS;
+/** A collective's deadline, past all that may keep the ranks waiting for a silent one. */
+const deadlineMs = heartbeatMs => 3 * heartbeatMs + 1_000;
 
 /**
  * @typedef {object} FaultKind
  * @property {number} weight How often it is drawn.
  * @property {'success' | 'loss' | 'either' | 'end'} outcome What the ranks that it does not strike come to: all steps; a coded
  *   error (or all steps, where they had all they need); one or the other, on all ranks alike or not; or their end by the launcher.
- * @property {number} [toldWithinMs] How long the survivors of a loss may take.
+ * @property {(heartbeatMs: number) => number} [toldWithinMs] How long the survivors of a loss may take.
  * @property {string[]} [codes] What the error may be.
- * @property {boolean} [blames] Whether the error must name a struck rank.
+ * @property {boolean} [blames] Whether the error must name a struck rank; of a link, the lower end.
+ * @property {(rank: number) => string} [words] What the error must say, too, of the rank that it names.
  * @property {number} [ranks] How many it strikes. Default 1.
  * @property {'struck'} [ends] The ranks that it strikes end, each in the fault's own way.
- * @property {[number, number]} [forMs] How long it lasts.
+ * @property {(heartbeatMs: number) => [number, number]} [forMs] How long it lasts.
  * @property {true} [byRank] The rank does it to itself.
  * @property {true} [early] It may come while the ranks start and meet, too.
  * @property {'may' | 'must'} [launcher] Whether the ranks may be started by `gradring run`.
  * @property {true} [link] It strikes the link from the rank's left neighbour, which goes through a proxy.
  */
 
-const LOST = { outcome: 'loss', codes: ['ERR_PEER_LOST'], blames: true, toldWithinMs: TELLING_MS };
-const SILENT = { ...LOST, toldWithinMs: SILENCE_MS };
+const LOST = { outcome: 'loss', codes: ['ERR_PEER_LOST'], blames: true, toldWithinMs: () => TELLING_MS };
+const SILENT = { ...LOST, toldWithinMs: silenceMs };
 const DEATH = { ...LOST, ends: 'struck', early: true, launcher: 'may' };
+const BROKEN_LINK = { ...LOST, link: true, words: () => 'The link between' };
+
+/** So short that nobody minds. */
+const MOMENT = () => [10, 500];
 
 /** By name. @type {Record<string, FaultKind>} */
 const FAULT_KINDS = {
@@ -41,26 +43,41 @@ const FAULT_KINDS = {
   'exit 0': { weight: 5, ...DEATH, byRank: true },
   'exit 3': { weight: 5, ...DEATH, byRank: true },
   throw: { weight: 5, ...DEATH, byRank: true },
-  restart: { weight: 8, ...DEATH, launcher: undefined, forMs: [0, 600] },
+  restart: { weight: 8, ...DEATH, launcher: undefined, forMs: () => [0, 600] },
   stop: { weight: 8, ...SILENT, ends: 'struck', launcher: 'may' },
   // It finds its neighbours gone, and cannot know that it was itself that was silent.
-  'stop for long': { weight: 5, ...SILENT, forMs: [SILENCE_MS + 500, SILENCE_MS + 2_000] },
-  'stop briefly': { weight: 6, outcome: 'success', forMs: [10, HEARTBEAT_MS / 4] },
-  busy: { weight: 6, outcome: 'success', forMs: [10, 1.5 * HEARTBEAT_MS], byRank: true },
-  'busy past the deadline': {
-    ...{ weight: 3, outcome: 'loss', codes: ['ERR_TIMEOUT'], toldWithinMs: DEADLINE_MS + TELLING_MS },
-    ...{ forMs: [DEADLINE_MS + 1_000, DEADLINE_MS + 2_000], byRank: true },
+  'stop for long': {
+    ...{ weight: 5, ...SILENT },
+    forMs: heartbeatMs => [silenceMs(heartbeatMs) + 500, silenceMs(heartbeatMs) + 2_000],
   },
-  'reset link': { weight: 6, ...LOST, link: true },
-  'close link': { weight: 4, ...LOST, link: true },
-  'cut link': { weight: 6, ...SILENT, link: true },
-  'slow link': { weight: 5, outcome: 'success', forMs: [10, HEARTBEAT_MS / 4], link: true },
+  'stop briefly': { weight: 6, outcome: 'success', forMs: MOMENT },
+  // Longer than a rank may be silent; shorter than the deadline.
+  busy: { weight: 6, outcome: 'success', forMs: () => [10, 3_000], byRank: true },
+  'busy past the deadline': {
+    ...{ weight: 3, outcome: 'loss', codes: ['ERR_TIMEOUT'], blames: true, byRank: true },
+    words: rank => `rank ${rank} has not called it`,
+    toldWithinMs: heartbeatMs => deadlineMs(heartbeatMs) + TELLING_MS,
+    forMs: heartbeatMs => [deadlineMs(heartbeatMs) + 1_000, deadlineMs(heartbeatMs) + 2_000],
+  },
+  'reset link': { weight: 6, ...BROKEN_LINK },
+  'close link': { weight: 4, ...BROKEN_LINK },
+  'cut link': { weight: 6, ...BROKEN_LINK, toldWithinMs: silenceMs },
+  'slow link': { weight: 5, outcome: 'success', forMs: MOMENT, link: true },
   twin: { weight: 6, outcome: 'success' },
-  'kill launcher': { weight: 4, outcome: 'end', ranks: 0, toldWithinMs: TELLING_MS, early: true, launcher: 'must' },
-  'end launcher': { weight: 4, outcome: 'end', ranks: 0, toldWithinMs: 2_000, early: true, launcher: 'must' },
+  'kill launcher': {
+    weight: 4,
+    outcome: 'end',
+    ranks: 0,
+    toldWithinMs: () => TELLING_MS,
+    early: true,
+    launcher: 'must',
+  },
+  // Losses that an elastic run survives: elastic-plan.js.
+  elastic: { weight: 22, outcome: 'success', ranks: 0, launcher: 'must' },
+  'end launcher': { weight: 4, outcome: 'end', ranks: 0, toldWithinMs: () => 2_000, early: true, launcher: 'must' },
 };
 
 /** Those that leave the others alone, so that they may come with another. */
 const HARMLESS = ['stop briefly', 'busy'];
 
-module.exports = { DEADLINE_MS, FAULT_KINDS, HARMLESS, HEARTBEAT_MS };
+module.exports = { deadlineMs, FAULT_KINDS, HARMLESS };

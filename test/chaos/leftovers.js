@@ -9,12 +9,12 @@ const { processesOf } = require('./processes');
 function leftovers({ folder, temporary, reports, late }) {
   const left = processesOf(folder).map(pid => `process ${pid} runs on`);
   const leftByKill = [];
-  for (const report of [...reports, ...(late === undefined ? [] : [late])]) {
-    for (const made of report.facts.flatMap(fact => fact.made ?? [])) {
-      if (!existsSync(made)) continue;
+  for (const { facts } of [...reports, ...(late === undefined ? [] : [late])].flatMap(report => report.lives)) {
+    for (const [i, { made }] of facts.entries()) {
+      if (made === undefined || !existsSync(made)) continue;
       rmSync(made, { recursive: true });
       // Nobody can clean up after a process that is killed before its ring stands.
-      const isForgiven = report.told('formed') === undefined && report.told('error') === undefined;
+      const isForgiven = !facts.slice(i).some(fact => 'formed' in fact || 'step' in fact || 'error' in fact);
       if (isForgiven) leftByKill.push(made);
       else left.push(`${made} is there`);
     }

@@ -1,3 +1,4 @@
+const { drawElastic } = require('./elastic-plan');
 const { FAULT_KINDS, HARMLESS } = require('./fault-kinds');
 const { Random } = require('../fuzz/random');
 
@@ -14,6 +15,7 @@ const { Random } = require('../fuzz/random');
  * @property {number} steps
  * @property {'ipc' | 'tcp'} transport
  * @property {boolean} encrypted
+ * @property {number} heartbeatMs How long a rank may be silent.
  * @property {boolean} launcher Whether `gradring run` starts the ranks.
  * @property {'exchange' | 'model'} workload
  * @property {'dgc' | 'none'} compression
@@ -21,6 +23,7 @@ const { Random } = require('../fuzz/random');
  * @property {number} paceMs A rank's own work a step, at most.
  * @property {'close' | 'exit' | 'fall off'} leave How a script ends.
  * @property {Fault[]} faults
+ * @property {import('./elastic-plan').Elastic} [elastic] Of an elastic run.
  */
 
 /** One run in so many trains a model with TensorFlow.js, which takes long to load. */
@@ -31,7 +34,13 @@ const MODEL_RANKS = 4;
 const EARLY_ONE_OF = 5;
 const START_MS = 1_500;
 
+/** One in so many comes in the last step, or while the ranks leave. */
+const LATE_ONE_OF = 6;
+
 const SECOND_FAULT_ONE_OF = 4;
+
+/** The longer one is drawn seldom, for the silence of a rank takes as long. */
+const HEARTBEATS_MS = [2_000, 2_000, 2_000, 5_000];
 
 /**
  * The plan of a run: the same for the same seed and number.
@@ -46,21 +55,25 @@ function planOf(seed, number, kinds = Object.keys(FAULT_KINDS)) {
   const steps = 20 + random.below(41);
   const kind = drawKind(random, kinds);
   const { launcher, link } = FAULT_KINDS[kind];
-  const place = { ranks, steps };
+  const heartbeatMs = random.of(HEARTBEATS_MS);
+  const place = { ranks, steps, heartbeatMs };
   const faults = [drawFault(random, kind, place)];
   // A rank that is stopped or busy does not see to what befalls it meanwhile.
   if (FAULT_KINDS[kind].outcome === 'loss' && random.below(SECOND_FAULT_ONE_OF) === 0) {
     const second = drawFault(random, random.of(HARMLESS), place);
     if (!second.ranks.some(rank => faults[0].ranks.includes(rank))) faults.push(second);
   }
+  // A launcher waits for a rank that is stopped when the others are done.
+  const mayLaunch = launcher === 'may' && !(kind === 'stop' && isLate(faults[0], place));
   const transport = link || random.below(2) === 0 ? 'tcp' : 'ipc';
-  return {
+  const plan = {
     number,
     ranks,
     steps,
     transport,
     encrypted: transport === 'tcp' && random.below(4) === 0,
-    launcher: launcher === 'must' || (launcher === 'may' && random.below(3) === 0),
+    heartbeatMs,
+    launcher: launcher === 'must' || (mayLaunch && random.below(3) === 0),
     workload: isModel ? 'model' : 'exchange',
     compression: random.of(['dgc', 'none']),
     sync: random.below(2) === 0,
@@ -68,6 +81,7 @@ function planOf(seed, number, kinds = Object.keys(FAULT_KINDS)) {
     leave: random.of(['close', 'exit', 'fall off']),
     faults,
   };
+  return kind === 'elastic' ? drawElastic(random, plan) : plan;
 }
 
 function drawKind(random, kinds) {
@@ -77,13 +91,19 @@ function drawKind(random, kinds) {
 }
 
 /** @returns {Fault} */
-function drawFault(random, kind, { ranks, steps }) {
-  const { early, forMs: [least, most] = [0, 0], ranks: struckCount = 1 } = FAULT_KINDS[kind];
+function drawFault(random, kind, { ranks, steps, heartbeatMs }) {
+  const { early, forMs, ranks: struckCount = 1 } = FAULT_KINDS[kind];
+  const [least, most] = forMs?.(heartbeatMs) ?? [0, 0];
   const first = random.below(ranks);
   const struck = [first, (first + 1 + random.below(ranks - 1)) % ranks].slice(0, struckCount);
-  const atStep = { step: random.below(steps - 1), afterMs: random.below(20) };
+  const step = random.below(LATE_ONE_OF) === 0 ? steps - 1 - random.below(2) : random.below(steps - 2);
+  const atStep = { step, afterMs: random.below(20) };
   const at = early && random.below(EARLY_ONE_OF) === 0 ? { startMs: random.below(START_MS) } : atStep;
   return { kind, ranks: struck, at, forMs: least + random.below(most - least) };
+}
+
+function isLate({ at }, { steps }) {
+  return at.step >= steps - 2;
 }
 
 module.exports = { planOf };

@@ -25,12 +25,13 @@ async function main() {
   ring = workload.ring;
   report({ formed: true });
   let descriptors;
-  for (let step = 0; step < plan.steps; step++) {
+  for (let step = workload.firstStep ?? 0; step < plan.steps; step++) {
     for (const fault of own) if (fault.at.step === step) setTimeout(() => suffer(fault), fault.at.afterMs);
     const paceMs = ((step * 7 + rank * 13) % 5) * 0.25 * plan.paceMs;
     await sleep(paceMs); // even of 0, for timers are to have their turn
     if (step === 5) plant(workload);
     report({ step, hash: await workload.step(step) });
+    await workload.afterStep?.(step);
     if (step === 1) descriptors = openDescriptors();
   }
   report({ done: true, moreDescriptors: openDescriptors() - descriptors });
@@ -67,14 +68,20 @@ function openDescriptors() {
 
 async function leave() {
   if (BUG === 'hang') return void setInterval(() => {}, 1_000);
-  if (plan.leave === 'close') await ring?.close();
+  if (plan.leave === 'close') {
+    await ring?.close();
+    report({ left: true });
+  }
   if (plan.leave === 'exit') process.exit();
 }
 
 main()
-  .catch(({ code, rank: named, message, stack }) => {
-    const blamed = BUG === 'wrong blame' ? 99 : named;
-    report({ error: { code, blamed, message, stack: code === undefined ? stack : undefined } });
+  .catch(({ code, rank: named, details, message, stack }) => {
+    const blamed = { 'wrong blame': 99, 'other end': named + 1 }[BUG] ?? named;
+    report({
+      error: { code, blamed, address: details?.address, message, stack: code === undefined ? stack : undefined },
+    });
+    if (BUG === 'ahead') for (let step = 0; step < plan.steps; step++) report({ step, hash: undefined });
     process.exitCode = FAILED;
   })
   .then(leave);

@@ -37,6 +37,26 @@ class ReportFile {
     return this.facts.find(fact => name in fact)?.[name];
   }
 
+  /** The value of the last fact of that name: of the last process, where one came after another. */
+  last(name) {
+    return this.facts.findLast(fact => name in fact)?.[name];
+  }
+
+  /** When that was told: a `Date.now()`. */
+  toldAt(name) {
+    return this.facts.find(fact => name in fact)?.at;
+  }
+
+  /** The processes that have told something here, one after the other, each with what it has told. */
+  get lives() {
+    const lives = [];
+    for (const fact of this.facts) {
+      if ('pid' in fact) lives.push({ pid: fact.pid, facts: [] });
+      lives.at(-1)?.facts.push(fact);
+    }
+    return lives;
+  }
+
   /** By step, the hash of the weights after it. */
   get hashes() {
     return this.facts.flatMap(({ step, hash }) => (step === undefined ? [] : [{ step, hash }]));

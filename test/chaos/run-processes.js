@@ -1,13 +1,13 @@
 const { spawn } = require('node:child_process');
 const { closeSync, openSync } = require('node:fs');
 const path = require('node:path');
-const { DEADLINE_MS, HEARTBEAT_MS } = require('./fault-kinds');
+const { deadlineMs } = require('./fault-kinds');
 const { isAlive, signalTo } = require('./processes');
 const { connectMs, CONNECT_LATE_MS } = require('./time-limits');
 
 const CLI = path.join(__dirname, '../../dist/cli.js');
 const RANK = path.join(__dirname, 'rank.js');
-const PRELOAD = path.join(__dirname, 'rank-preload.js');
+const PRELOADS = ['rank-preload.js', 'start-witness.js'].map(name => path.join(__dirname, name));
 
 /** Stand for processes that are no rank of the plan's, where ranks are numbered. */
 const LAUNCHER = -1;
@@ -28,10 +28,11 @@ class RunProcesses {
   }
 
   start() {
-    const { ranks, launcher } = this.plan;
+    const { ranks, launcher, elastic } = this.plan;
     if (launcher) {
-      const options = ['-n', ranks, '--grace-ms', 1000, '--master-port', this.place.port].map(String);
-      this.spawn(LAUNCHER, [CLI, 'run', ...options, RANK], this.environment());
+      const options = ['-n', ranks, '--grace-ms', 1000, '--master-port', this.place.port];
+      if (elastic !== undefined) options.push('--min', elastic.min, '--max-restarts', elastic.maxRestarts);
+      this.spawn(LAUNCHER, [CLI, 'run', ...options.map(String), RANK], this.environment());
     } else {
       for (let rank = 0; rank < ranks; rank++) this.spawn(rank, [RANK], this.environment(rank));
     }
@@ -54,7 +55,7 @@ class RunProcesses {
   }
 
   pidOf(number) {
-    return this.children.get(number)?.pid ?? this.place.reports[number]?.told('pid');
+    return this.children.get(number)?.pid ?? this.place.reports[number]?.last('pid');
   }
 
   /** A launcher's rank is not this process's child: it is gone when its number is. */
@@ -84,9 +85,12 @@ class RunProcesses {
     return {
       ...Object.fromEntries(outer),
       ...place.variables,
-      NODE_OPTIONS: `--require=${JSON.stringify(PRELOAD)}`,
-      ...{ GRADRING_TRANSPORT: plan.transport, GRADRING_HEARTBEAT_TIMEOUT_MS: String(HEARTBEAT_MS) },
-      ...{ GRADRING_TIMEOUT_MS: String(DEADLINE_MS), GRADRING_CONNECT_TIMEOUT_MS: String(connectMs(plan)) },
+      NODE_OPTIONS: PRELOADS.map(file => `--require=${JSON.stringify(file)}`).join(' '),
+      ...{ GRADRING_TRANSPORT: plan.transport, GRADRING_HEARTBEAT_TIMEOUT_MS: String(plan.heartbeatMs) },
+      ...{
+        GRADRING_TIMEOUT_MS: String(deadlineMs(plan.heartbeatMs)),
+        GRADRING_CONNECT_TIMEOUT_MS: String(connectMs(plan)),
+      },
       ...(plan.encrypted && { GRADRING_ENCRYPTION: 'on', GRADRING_RUN_TOKEN: '5a'.repeat(32) }),
       ...(rank !== undefined && {
         RANK: String(rank),

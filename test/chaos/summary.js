@@ -5,8 +5,10 @@ const COLUMNS = [
   { heading: 'fault', value: row => row.kind },
   { heading: 'runs', value: row => row.runs, decimals: 0 },
   { heading: 'broken', value: row => row.broken, decimals: 0 },
-  { heading: 'median ms', value: row => row.medianMs, decimals: 0 },
-  { heading: 'slowest ms', value: row => row.slowestMs, decimals: 0 },
+  { heading: 'told ms, median', value: row => row.toldMs.median, decimals: 0 },
+  { heading: 'most', value: row => row.toldMs.most, decimals: 0 },
+  { heading: 'ended ms, median', value: row => row.endedMs.median, decimals: 0 },
+  { heading: 'most', value: row => row.endedMs.most, decimals: 0 },
   {
     heading: 'what the ranks came to',
     value: ({ outcomes }) =>
@@ -28,9 +30,9 @@ class Summary {
   }
 
   /** @param {string[]} broken The promises that the run broke. */
-  add(plan, { reports, tookMs, leftByKill }, broken) {
+  add(plan, { reports, toldMs, tookMs, leftByKill }, broken) {
     const { kind } = plan.faults[0];
-    if (!this.kinds.has(kind)) this.kinds.set(kind, { runs: 0, broken: 0, outcomes: {}, tookMs: [] });
+    if (!this.kinds.has(kind)) this.kinds.set(kind, { runs: 0, broken: 0, outcomes: {}, told: [], took: [] });
     const its = this.kinds.get(kind);
     its.runs++;
     if (broken.length > 0) its.broken++;
@@ -38,7 +40,8 @@ class Summary {
       const outcome = report.told('error')?.code ?? (report.told('done') ? 'success' : 'ended');
       its.outcomes[outcome] = (its.outcomes[outcome] ?? 0) + 1;
     }
-    if (tookMs !== undefined) its.tookMs.push(tookMs);
+    its.told.push(...toldMs);
+    if (tookMs !== undefined) its.took.push(tookMs);
     this.leftByKill += leftByKill.length;
     if (broken.length > 0) this.failures.push({ number: plan.number, broken });
   }
@@ -51,9 +54,8 @@ class Summary {
   get result() {
     const { seed, failures, leftByKill } = this;
     const seconds = (performance.now() - this.startedAt) / 1000;
-    const kinds = [...this.kinds].map(([kind, { tookMs, ...its }]) => {
-      const sorted = tookMs.sort((a, b) => a - b).map(Math.round);
-      return { kind, ...its, medianMs: sorted[sorted.length >> 1], slowestMs: sorted.at(-1) };
+    const kinds = [...this.kinds].map(([kind, { told, took, ...its }]) => {
+      return { kind, ...its, toldMs: timesOf(told), endedMs: timesOf(took) };
     });
     const runs = kinds.reduce((sum, its) => sum + its.runs, 0);
     return { seed, runs, seconds, failures, foldersLeftByKillsWhileForming: leftByKill, kinds };
@@ -67,6 +69,12 @@ class Summary {
       `${foldersLeftByKillsWhileForming} folders were left in memory by ranks that were killed while their ring formed.`,
     ].join('\n');
   }
+}
+
+/** Of times in ms; nothing, if there are none. */
+function timesOf(times) {
+  const sorted = times.map(Math.round).sort((a, b) => a - b);
+  return { median: sorted[sorted.length >> 1], most: sorted.at(-1) };
 }
 
 module.exports = { Summary };

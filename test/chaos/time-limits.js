@@ -29,8 +29,8 @@ const SLOWNESS_FACTOR = 2;
  * @param {number | undefined} formedMs How long the ranks took to start and meet; undefined if they had not when the fault came.
  */
 function allowedMs(plan, formedMs) {
-  const { faults, launcher } = plan;
-  const told = Math.max(...faults.map(({ kind }) => FAULT_KINDS[kind].toldWithinMs ?? 0));
+  const { faults, heartbeatMs, launcher } = plan;
+  const told = Math.max(...faults.map(({ kind }) => FAULT_KINDS[kind].toldWithinMs?.(heartbeatMs) ?? 0));
   const lasting = faults.reduce((sum, { forMs }) => sum + forMs, 0);
   const late = faults.some(({ kind }) => kind === 'restart') ? CONNECT_LATE_MS + NO_ANSWER_MS : 0;
   const meeting = formedMs === undefined ? connectMs(plan) + NO_ANSWER_MS : SLOWNESS_FACTOR * formedMs;

@@ -1,3 +1,4 @@
+const { disagreements, goneOf } = require('./agreement');
 const { FAULT_KINDS } = require('./fault-kinds');
 const { LATE, LAUNCHER } = require('./run-processes');
 
@@ -6,6 +7,9 @@ const NOT_FORMED = ['ERR_RENDEZVOUS_TIMEOUT'];
 
 /** What is said to a process that comes with the rank of another, or when the ring stands. */
 const REFUSED = ['ERR_RANK_TAKEN', 'ERR_RENDEZVOUS_REFUSED', 'ERR_RENDEZVOUS_TIMEOUT', 'ERR_ADDRESS_IN_USE'];
+
+/** Rank 0 has 2 s to tell who is missing; less what the ranks' threads need to start. */
+const EARLY_MS = 1_000;
 
 const FAILED = 7;
 
@@ -26,6 +30,10 @@ function violations(plan, observed) {
       return wrongsOfRank(plan, observed, rank, report).map(words => `rank ${rank} ${words}`);
     }),
     ...wrongsOfLate(plan, observed),
+    ...disagreements(plan, observed.reports, (rank, error) => {
+      return NOT_FORMED.includes(error.code) || mayKnowLess(plan, rank);
+    }),
+    ...aheadOfOthers(observed),
     ...differences(observed.reports),
     ...observed.left,
   ];
@@ -37,9 +45,8 @@ function nameOf(number) {
 
 function wrongsOfRank(plan, observed, rank, report) {
   const { steps, faults, launcher } = plan;
-  const strikes = faults.filter(({ ranks }) => ranks.includes(rank)).map(({ kind }) => kind);
   const mayVanish =
-    strikes.some(kind => FAULT_KINDS[kind].ends) ||
+    strikesOn(plan, rank).some(kind => FAULT_KINDS[kind].ends) ||
     faults.some(({ kind }) => FAULT_KINDS[kind].outcome === 'end') ||
     (launcher && !observed.formed); // the launcher's patience is shorter than that of a rank that waits for others
   const end = observed.ends[rank];
@@ -48,7 +55,7 @@ function wrongsOfRank(plan, observed, rank, report) {
   if (observed.overdue.includes(rank)) return [];
   if (own !== undefined && end !== undefined && end !== own) return [`was to exit with ${own}, but with ${end}`];
   if (error !== undefined) {
-    const wrong = wrongOfError(plan, observed, strikes, error);
+    const wrong = wrongOfError(plan, observed, rank, error);
     if (wrong !== undefined) return [wrong];
     return end === undefined || end === FAILED || mayVanish ? [] : [`failed, but ended with ${end}`];
   }
@@ -59,21 +66,75 @@ function wrongsOfRank(plan, observed, rank, report) {
 }
 
 /** Why an error is not one that the faults allow, if so. */
-function wrongOfError({ faults, ranks }, { formed }, strikes, { code, blamed, message, stack }) {
-  const kinds = faults.map(({ kind }) => FAULT_KINDS[kind]);
+function wrongOfError(plan, observed, rank, { code, blamed, address, message, stack }) {
+  const { faults, ranks } = plan;
   const told = `told of ${code}: ${message}`;
   if (code === undefined) return `failed without a code: ${stack}`;
-  if (kinds.some(({ outcome }) => outcome === 'end')) return undefined;
-  if (!formed && NOT_FORMED.includes(code)) return undefined;
-  const knowsNot = strikes.includes('stop for long');
-  if (knowsNot && code === 'ERR_TIMEOUT') return undefined;
-  if (!kinds.some(({ codes }) => codes?.includes(code))) return told;
-  const blamable = faults.flatMap(({ kind, ranks: struck }) => {
-    const { link, blames } = FAULT_KINDS[kind];
-    if (!blames) return [];
-    return link ? [struck[0], (struck[0] + ranks - 1) % ranks] : struck;
-  });
-  return blamable.length === 0 || knowsNot || blamable.includes(blamed) ? undefined : `blames rank ${blamed}, ${told}`;
+  if (faults.some(({ kind }) => FAULT_KINDS[kind].outcome === 'end')) return undefined;
+  if (NOT_FORMED.includes(code)) return wrongOfMeeting(plan, observed, rank, message);
+  const kinds = faults.filter(({ kind }) => FAULT_KINDS[kind].codes?.includes(code));
+  if (kinds.length === 0) return told;
+  if (code === 'ERR_PEER_LOST' && !address) return `does not tell where the lost rank was, ${told}`;
+  if (hasAllLeft(plan, observed)) return `needed nobody any more, but ${told}`;
+  const around = [rank, (rank + 1) % ranks, (rank + ranks - 1) % ranks];
+  const isWhole = goneOf(faults, observed.reports).length === 0;
+  const blamable = mayKnowLess(plan, rank) ? around : kinds.flatMap(fault => blamableFor(fault, ranks, isWhole));
+  if (!blamable.includes(blamed)) return `blames rank ${blamed}, ${told}`;
+  const due = kinds
+    .filter(({ kind }) => isWhole || !FAULT_KINDS[kind].link)
+    .flatMap(({ kind }) => {
+      return FAULT_KINDS[kind].words?.(blamed) ?? [];
+    });
+  const missing = due.find(words => !message.includes(words));
+  return missing === undefined ? undefined : `does not say '${missing}', but ${told}`;
+}
+
+/** Of a link that is cut, each end misses the other. All are to name the lower, if there is still a way round from one end to the other. */
+function blamableFor({ kind, ranks: struck }, ranks, isWhole) {
+  if (!FAULT_KINDS[kind].link) return struck;
+  const ends = [struck[0], (struck[0] + ranks - 1) % ranks];
+  return isWhole ? [Math.min(...ends)] : ends;
+}
+
+/** Why a rank should not have told that the ranks did not meet: because they had; or because it does not tell who was missing. */
+function wrongOfMeeting({ faults }, { formed, reports }, rank, message) {
+  const told = `told that the ranks did not meet: ${message}`;
+  const struck = faults.filter(({ kind }) => FAULT_KINDS[kind].ends).flatMap(fault => fault.ranks);
+  if (formed || struck.length === 0) return told;
+  // Rank 0 tells all that they have met. If it is struck in the midst of that, only some know.
+  const knows = struck.includes(0) ? reports[rank] : reports.find(report => report.told('started'));
+  if (knows?.told('started')) return `knew where the others are, but ${told}`;
+  const named = /ranks? ([\d, ]+) did not come/.exec(message)?.[1].split(', ').map(Number) ?? [];
+  // Who came long before rank 0 gives up before it, and cannot know more.
+  const isEarly = reports[rank].toldAt('meets') + EARLY_MS < reports[0].toldAt('meets');
+  if (struck.includes(0) || named.some(each => struck.includes(each)) || isEarly) return undefined;
+  return `does not name who was struck, but ${told}`;
+}
+
+/** A rank that was stopped, and goes on, finds its neighbours gone. */
+function mayKnowLess(plan, rank) {
+  return strikesOn(plan, rank).includes('stop for long');
+}
+
+function strikesOn({ faults }, rank) {
+  return faults.filter(({ ranks }) => ranks.includes(rank)).map(({ kind }) => kind);
+}
+
+/** Whether all that were struck had left in order before anything befell them. */
+function hasAllLeft({ faults }, { reports, lossTime }) {
+  const struck = faults.filter(({ kind }) => FAULT_KINDS[kind].outcome !== 'success');
+  if (struck.some(({ kind, ranks }) => FAULT_KINDS[kind].link || ranks.length === 0)) return false;
+  const hasLeft = report => report.told('done') !== undefined && report.toldAt('left') < lossTime;
+  return struck.every(({ ranks }) => ranks.every(rank => hasLeft(reports[rank])));
+}
+
+/** No rank can do a step to which another has not come. */
+function aheadOfOthers({ reports, late }) {
+  const done = reports.map(report => report.hashes.length);
+  // A second process may have taken the place of one that had done nothing.
+  const least = Math.min(...done.map(count => (count === 0 ? (late?.hashes.length ?? 0) : count)));
+  const ahead = done.findIndex(count => count > least + 1);
+  return ahead === -1 ? [] : [`rank ${ahead} did ${done[ahead]} steps, though another did only ${least}`];
 }
 
 function wrongsOfLate({ steps }, { late, lateEnd, overdue }) {

@@ -37,6 +37,7 @@ class Ring {
             const link = this.links.get(`${rank} ${side}`) ?? [];
             this.links.set(`${rank} ${side}`, [...link, { side: opposite(side), to, origin, error }]);
           },
+          missing: side => lossOf(neighbourOf(ring, rank, side)),
           onAgreed: failure => {
             expect(this.agreed[rank]).toBeUndefined(); // told once
             this.agreed[rank] = failure;
@@ -84,7 +85,9 @@ test('whoever finds whatever at about the same time, all raise the same, without
     const found = new Set<string>();
     const finders = Array.from({ length: 1 + Math.floor(next() * 3) }, () => () => {
       const rank = Math.floor(next() * worldSize);
-      const cause = error(codes[Math.floor(next() * codes.length)]!, Math.floor(next() * worldSize));
+      const code = codes[Math.floor(next() * codes.length)]!;
+      // A neighbour is lost only where a link is, as in the tests below.
+      const cause = error(code, code === 'ERR_PEER_LOST' ? rank : Math.floor(next() * worldSize));
       if (!ring.ranks[rank]!.begun) found.add(cause.message);
       ring.ranks[rank]!.find(cause);
     });
@@ -141,6 +144,25 @@ test('a cut link: both ends miss each other, and all say which link it is', () =
   for (const failure of ring.agreed) {
     expect(failure).toMatchObject({ code: 'ERR_PEER_LOST', rank: 1 });
     expect(failure!.message).toMatch(/^The link between rank 1 and rank 2 is cut: both are there/);
+  }
+});
+
+test('a cut link: whichever end notices first, and if the other never does by itself, all say which link it is', () => {
+  const next = random(4);
+  for (let round = 0; round < 1_000; round++) {
+    const worldSize = 3 + Math.floor(next() * 5);
+    const left = Math.floor(next() * worldSize);
+    const right = (left + 1) % worldSize;
+    const ring = new Ring(worldSize, next, new Set([left]));
+    const ends: [number, Side, number][] = [[left, 'right', right], [right, 'left', left]]; // prettier-ignore
+    const notice = ends.map(([rank, side, lost]) => () => {
+      ring.ranks[rank]!.lose(side);
+      ring.ranks[rank]!.find(lossOf(lost));
+    });
+    ring.run(round % 2 === 0 ? notice : [notice[(round >> 1) % 2]!]);
+    const lower = Math.min(left, right);
+    expect(ring.agreed.map(summaryOf)).toEqual(Array(worldSize).fill(`ERR_PEER_LOST ${lower}`));
+    for (const failure of ring.agreed) expect(failure!.message).toMatch(/^The link between /);
   }
 });
 

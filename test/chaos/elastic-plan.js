@@ -1,0 +1,62 @@
+/**
+ * @typedef {object} Loss
+ * @property {'kill' | 'stop'} kind
+ * @property {number[]} ranks
+ * @property {{ step: number } | { startMs: number } | { lossMs: number } | { replacedMs: number }} at After some rank has done a step;
+ *   after the start; after the loss before it, while the next ring forms; or after the rank was started again.
+ * @property {number} afterMs So much later.
+ *
+ * @typedef {object} Elastic What is lost in an elastic run, and what it survives.
+ * @property {number} min
+ * @property {number} maxRestarts
+ * @property {Loss[]} losses
+ */
+
+const MOST_RANKS = 4; // all load TensorFlow.js
+const COMMIT_EVERY = 5;
+
+/**
+ * Makes a plan that of an elastic run, which goes on to its end whatever is lost in it.
+ *
+ * @param {import('./plan').Plan} plan
+ * @returns {import('./plan').Plan}
+ */
+function drawElastic(random, plan) {
+  const ranks = 3 + random.below(MOST_RANKS - 2);
+  const steps = 15 + random.below(20);
+  const losses = drawLosses(random, ranks, steps);
+  const struck = losses.reduce((sum, loss) => sum + loss.ranks.length, 0);
+  const min = 1 + random.below(ranks);
+  // Each loss takes one restart at most; without any, the others just go on.
+  const maxRestarts = ranks - struck >= min && random.below(4) === 0 ? 0 : struck;
+  const elastic = { min, maxRestarts, commitEvery: COMMIT_EVERY, losses };
+  return { ...plan, ranks, steps, workload: 'elastic', heartbeatMs: 2_000, leave: 'close', paceMs: 20, elastic };
+}
+
+/** @returns {Loss[]} */
+function drawLosses(random, ranks, steps) {
+  const first = random.below(ranks);
+  const other = (first + 1 + random.below(ranks - 1)) % ranks;
+  const atStep = { step: random.below(steps) };
+  const afterMs = random.below(40);
+  const kill = { kind: 'kill', ranks: [first], at: atStep, afterMs };
+  switch (random.below(6)) {
+    case 0: // one
+      return [kill];
+    case 1: // two at once
+      return [{ ...kill, ranks: [first, other] }];
+    case 2: // before the first ring stands, or just after
+      return [{ ...kill, at: { startMs: random.below(3_000) } }];
+    case 3: // while the next ring forms
+      return [kill, { ...kill, ranks: [other], at: { lossMs: random.below(400) } }];
+    case 4: // its successor, too
+      return [
+        { ...kill, at: { step: random.below(steps >> 1) } },
+        { ...kill, at: { replacedMs: random.below(2_500) } },
+      ];
+    default: // long before the end: for one that is stopped when the others are done the launcher waits
+      return [{ ...kill, kind: 'stop', at: { step: random.below(steps >> 1) } }];
+  }
+}
+
+module.exports = { drawElastic };

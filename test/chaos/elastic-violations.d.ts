@@ -1,0 +1,3 @@
+import type { Plan } from './plan';
+
+export function elasticViolations(plan: Plan, observed: object): string[];

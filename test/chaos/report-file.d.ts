@@ -1,0 +1,4 @@
+export class ReportFile {
+  constructor(file: string);
+  facts: object[];
+}

@@ -1,0 +1,3 @@
+import type { Plan } from './plan';
+
+export function violations(plan: Plan, observed: object): string[];

@@ -1,0 +1,152 @@
+import { elasticViolations } from './elastic-violations';
+import type { Plan } from './plan';
+import { ReportFile } from './report-file';
+import { violations } from './violations';
+
+const STEPS = 20;
+
+/** What a rank told: facts, in order. */
+function reportOf(facts: object[]): ReportFile {
+  return Object.assign(new ReportFile('/nowhere'), { facts });
+}
+
+const steps = (count: number, first = 0) =>
+  Array.from({ length: count }, (_, i) => ({ step: first + i, hash: `after ${first + i}` }));
+
+const lost = (blamed: number, more: object = {}) => ({
+  error: { code: 'ERR_PEER_LOST', blamed, address: 'tcp://somewhere', message: 'Rank is gone.', ...more },
+});
+
+interface Ring {
+  readonly kind: string;
+  readonly struck: number[];
+  readonly formed?: boolean;
+  readonly leave?: string;
+}
+
+/** What is wrong with a run whose ranks told so. */
+function wrongs({ kind, struck, formed = true }: Ring, told: object[][]): string[] {
+  const faults = [{ kind, ranks: struck, at: { step: 3, afterMs: 0 }, forMs: 0 }];
+  const plan = { number: 0, ranks: told.length, steps: STEPS, launcher: false, faults } as Plan;
+  const reports = told.map(reportOf);
+  const ends = told.map((_, rank) => (kind.startsWith('kill') && struck.includes(rank) ? 'SIGKILL' : 7));
+  return violations(plan, { reports, ends, formed, lossTime: 100, overdue: [], left: [] });
+}
+
+const killed = { kind: 'kill', struck: [2] };
+const dead = steps(4);
+const survivor = [...steps(4), lost(2)];
+
+test('a loss of which all tell alike is as it should be', () => {
+  expect(wrongs(killed, [survivor, survivor, dead, [...steps(5), lost(2)]])).toEqual([]);
+});
+
+test('survivors that tell different things', () => {
+  const both = { kind: 'kill two', struck: [2, 3] };
+  expect(wrongs(both, [survivor, [...steps(4), lost(3)], dead, dead])).toEqual([
+    'rank 0 tells of ERR_PEER_LOST of rank 2, but rank 1 of ERR_PEER_LOST of rank 3',
+  ]);
+  // Between the two that are gone no word passes.
+  expect(
+    wrongs({ kind: 'kill two', struck: [1, 3] }, [[...steps(4), lost(1)], dead, [...steps(4), lost(3)], dead]),
+  ).toEqual([]);
+});
+
+test('a cut link that is not told as such', () => {
+  const link = { kind: 'cut link', struck: [2] }; // between 1 and 2
+  const end = lost(1, { message: 'The link between rank 1 and rank 2 is cut.' });
+  const all = (error: object) => [0, 1, 2].map(() => [...steps(4), error]);
+  expect(wrongs(link, all(end))).toEqual([]);
+  expect(wrongs(link, all(lost(2)))[0]).toMatch(/^rank 0 blames rank 2/);
+  expect(wrongs(link, all(lost(1)))[0]).toMatch(/^rank 0 does not say 'The link between'/);
+});
+
+test('a rank that is ahead of one that was lost', () => {
+  const ahead = [...steps(6), lost(2)];
+  expect(wrongs(killed, [survivor, survivor, dead, ahead])).toEqual(['rank 3 did 6 steps, though another did only 4']);
+});
+
+test('a deadline that blames nobody, or the network', () => {
+  const busy = { kind: 'busy past the deadline', struck: [1] };
+  const late = (more: object) => {
+    const error = {
+      code: 'ERR_TIMEOUT',
+      blamed: 1,
+      message: 'rank 1 has not called it; its last call ended 7 s ago',
+      ...more,
+    };
+    return [0, 1, 2].map(() => [...steps(4), { error }]);
+  };
+  expect(wrongs(busy, late({}))).toEqual([]);
+  expect(wrongs(busy, late({ blamed: undefined }))[0]).toMatch(/^rank 0 blames rank undefined/);
+  expect(wrongs(busy, late({ message: 'all ranks have called it' }))[0]).toMatch(
+    /does not say 'rank 1 has not called it'/,
+  );
+});
+
+test('ranks that did not meet, though they knew of each other', () => {
+  const early = { ...killed, formed: false };
+  const message = 'Of 3 ranks, rank 2 did not come to the rendezvous within 5000 ms.';
+  const error = { code: 'ERR_RENDEZVOUS_TIMEOUT', message };
+  expect(wrongs(early, [[{ error }], [{ error }], []])).toEqual([]);
+  expect(wrongs(early, [[{ error }], [{ started: true }, { error }], []])).toHaveLength(2);
+  expect(wrongs(early, [[{ started: true }, lost(2)], [{ started: true }, lost(2)], []])).toEqual([]);
+  const other = { ...error, message: message.replace('rank 2', 'rank 1') };
+  expect(wrongs(early, [[{ error: other }], [{ error }], []])[0]).toMatch(/^rank 0 does not name who was struck/);
+});
+
+test('a loss of a rank that nobody needed any more', () => {
+  const left = [...steps(STEPS), { done: true }, { left: true, at: 99 }];
+  expect(wrongs(killed, [[...steps(STEPS - 1), lost(2)], [...steps(STEPS - 1), lost(2)], left])[0]).toMatch(
+    /^rank 0 needed nobody any more/,
+  );
+});
+
+describe('an elastic run', () => {
+  const life = (pid: number, role: string, ...facts: object[]) => [{ pid }, { role }, ...facts];
+  const whole = life(1, 'member', ...steps(STEPS), { done: true });
+  const elastic = (told: object[][], more: object = {}) =>
+    elasticViolations({ number: 0, steps: STEPS } as Plan, {
+      ...{ reports: told.map(reportOf), struck: [{ rank: 1, pid: 2, at: 0 }] },
+      ...{ launcherEnd: 0, overdue: [], left: [], ...more },
+    });
+  const struck = life(2, 'member', ...steps(4));
+
+  test('that comes to its end is as it should be', () => {
+    expect(elastic([whole, struck])).toEqual([]);
+    expect(elastic([whole, [...struck, ...life(3, 'newcomer', ...steps(10, 10), { done: true })]])).toEqual([]);
+    // What only the lost rank had done is done again.
+    expect(elastic([whole, [...struck, { step: 4, hash: 'lost' }]])).toEqual([]);
+  });
+
+  test.each([
+    ['a launcher that fails', [whole, struck], { launcherEnd: 1 }, 'the launcher ended with 1'],
+    [
+      'a survivor that does not end',
+      [life(1, 'member', ...steps(9)), struck],
+      {},
+      'process 0 of rank 0 did not come to the end',
+    ],
+    [
+      'a step that is lost',
+      [life(1, 'member', ...steps(4), ...steps(STEPS - 5, 5), { done: true }), struck],
+      {},
+      'process 0 of rank 0 did step 5 after step 3',
+    ],
+    [
+      'an update twice',
+      [[...whole, { updates: 9, after: 7 }], struck],
+      {},
+      'process 0 of rank 0 had got 9 updates after step 7',
+    ],
+    [
+      'other weights',
+      [whole, [...struck, ...life(3, 'newcomer', { step: STEPS - 1, hash: 'other' }, { done: true })]],
+      {},
+      `after step ${STEPS - 1} process 1 of rank 1 has other weights than process 0 of rank 0`,
+    ],
+    ['a file that is left', [whole, struck], { left: ['a file is there'] }, 'a file is there'],
+  ])('with %s', (_, told, more, wrong) => {
+    expect(elastic(told, more)).toEqual([wrong]);
+  });
+});

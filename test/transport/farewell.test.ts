@@ -1,0 +1,31 @@
+import { Farewell } from '../../src/transport/farewell';
+
+async function isOver(farewell: Farewell): Promise<boolean> {
+  const later = new Promise<false>(resolve => setImmediate(() => resolve(false)));
+  return Promise.race([farewell.over().then(() => true), later]);
+}
+
+test('it is over when both neighbours have spoken and have seen all, however often more is said', async () => {
+  const farewell = new Farewell();
+  farewell.hear('left');
+  expect(await isOver(farewell)).toBe(false);
+  farewell.hear('right');
+  expect(await isOver(farewell)).toBe(true);
+  farewell.say('left');
+  farewell.say('right');
+  farewell.say('right');
+  farewell.see('left');
+  farewell.see('right');
+  expect(await isOver(farewell)).toBe(false);
+  farewell.see('right');
+  expect(await isOver(farewell)).toBe(true);
+});
+
+test('whoever is gone is not waited for', async () => {
+  const farewell = new Farewell();
+  farewell.say('right');
+  farewell.hear('left');
+  expect(await isOver(farewell)).toBe(false);
+  farewell.lose('right');
+  expect(await isOver(farewell)).toBe(true);
+});
