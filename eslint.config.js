@@ -6,6 +6,8 @@ const LAYERS = {
   doctor: ['native-tensorflow', 'rendezvous'],
   'native-tensorflow': [],
   bench: ['launcher', 'communicator', 'collectives', 'wire', 'compression', 'kernels'],
+  // Over the rules of bench: it starts programs that have a backend.
+  'bench/optimizer': ['launcher', 'tensorflow', 'communicator', 'compression', 'timeline'],
   tensorflow: ['communicator', 'compression', 'checkpoint'],
   communicator: ['collectives', 'rendezvous', 'transport', 'wire', 'compression', 'kernels', 'timeline'],
   collectives: ['transport', 'wire', 'compression', 'kernels', 'timeline'],

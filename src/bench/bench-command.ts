@@ -4,12 +4,14 @@ import { collectiveCommand } from './collectives/collective-command';
 import { COLLECTIVES } from './collectives/collectives';
 import { compressBenchmark } from './compress';
 import { decodeBenchmark } from './decode';
+import { optimizerBenchmark } from './optimizer/optimizer';
 
 /** One file a benchmark; to add one, list it here. Those of collectives are listed in collectives/. */
 const BENCHMARKS: CommandModule[] = [
   compressBenchmark,
   codecBenchmark,
   decodeBenchmark,
+  optimizerBenchmark,
   ...COLLECTIVES.map(collectiveCommand),
 ];
 

@@ -12,11 +12,11 @@ export interface ResultsOptions<Row> {
 }
 
 /**
- * Runs a benchmark's measurements, one a row, and writes their results to standard output. If its reader leaves
- * (`| head`), the process ends, as there is nobody to measure for.
+ * Runs a benchmark's measurements, one a row, and writes their results to standard output; one that gives none has no row. If
+ * the output's reader leaves (`| head`), the process ends, as there is nobody to measure for.
  */
 export async function writeResults<Row>(
-  measurements: readonly (() => Row | Promise<Row>)[],
+  measurements: readonly (() => Row | Promise<Row | undefined>)[],
   { json, columns, describe }: ResultsOptions<Row>,
 ): Promise<void> {
   const progress = new Progress();
@@ -31,6 +31,7 @@ export async function writeResults<Row>(
       progress.show(`${index + 1}/${measurements.length}: ${describe(index)}`);
       const row = await measure();
       progress.clear();
+      if (row === undefined) continue;
       rows.push(row);
       if (json) process.stdout.write(`${JSON.stringify(row)}\n`);
       await setImmediate(); // A measurement may block the thread; errors of the output are told in between.

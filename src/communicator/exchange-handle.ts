@@ -1,6 +1,8 @@
 import { crc32 } from 'node:zlib';
 import type { Compression } from '../compression/dgc-options';
 import { GradringError } from '../errors';
+import { copyBytes } from '../transport/copy-bytes';
+import { releaseMemory } from '../transport/release-memory';
 import { type ExchangedTensor, layArenas, MAX_ARENA_BYTES, type VariableShape } from './arena-layout';
 import { collectGarbage } from './collect-garbage';
 import { GradientArena } from './gradient-arena';
@@ -71,6 +73,19 @@ export class ExchangeHandle {
   gradient(variable: number): Float32Array {
     const { arena, tensor } = this.place(variable);
     return arena.view(tensor, 'gradient');
+  }
+
+  /**
+   * Copies a variable's gradient to {@link gradient}, several times as fast as `set` does it.
+   *
+   * @param values As many as the variable has elements.
+   * @param isGivenAway Whether to free their memory, which nobody else may use then: the array is empty afterwards.
+   */
+  writeGradient(variable: number, values: Float32Array, isGivenAway = false): void {
+    const gradient = this.gradient(variable);
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    copyBytes(new Uint8Array(gradient.buffer, gradient.byteOffset, bytes.length), bytes);
+    if (isGivenAway) releaseMemory(bytes);
   }
 
   /** The variable's u, or the momentum of a dense one: a view. */

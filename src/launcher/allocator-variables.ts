@@ -6,8 +6,9 @@
 export function allocatorVariables(env: NodeJS.ProcessEnv): Record<string, string> {
   const mebibyte = 1024 * 1024;
   const wanted = {
-    // From this size on blocks are mapped one by one, and unmapped when freed. The largest that glibc takes.
-    MALLOC_MMAP_THRESHOLD_: String(32 * mebibyte),
+    // No block is mapped by itself, to be unmapped when freed, however large: the highest threshold that glibc takes is 32 MiB, and
+    // the gradient of one variable may be larger. Who sets a threshold wants blocks to be mapped from there on.
+    ...(env['MALLOC_MMAP_THRESHOLD_'] === undefined && { MALLOC_MMAP_MAX_: '0' }),
     // Free memory at the end of the heap that is kept.
     MALLOC_TRIM_THRESHOLD_: String(512 * mebibyte),
     MALLOC_TOP_PAD_: String(16 * mebibyte),

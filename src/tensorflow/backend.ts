@@ -1,14 +1,12 @@
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError } from '../errors';
+import { BACKEND_NAMES, type BackendName } from './backend-names';
 import { tf } from './tfjs';
 
 type TensorFlow = typeof import('@tensorflow/tfjs');
 
-/** The backends that gradring trains on, the fastest first: {@link loadBackend} tries them in this order. */
-export const BACKEND_NAMES = ['tfjs-node-gpu', 'tfjs-node', 'wasm', 'cpu'] as const;
-
-export type BackendName = (typeof BACKEND_NAMES)[number];
+export type { BackendName };
 
 export interface BackendOptions {
   /** The only backend to try. Default: that of the environment variable `GRADRING_BACKEND`, else all in order. */

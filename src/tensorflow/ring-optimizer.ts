@@ -15,6 +15,7 @@ import {
   restoreInner,
   type VariableState,
 } from './optimizer-state';
+import { gradientValues } from './gradient-values';
 import { type LearningRateRule, RingResize } from './ring-resize';
 import { shareStep } from './share-step';
 import { checkDescriptions, checkHashes, describe, fromBytes, hashOf, toBytes } from './replicas';
@@ -504,7 +505,8 @@ export class RingOptimizer extends tf.Optimizer {
           `The gradient of '${name}' has the shape [${tensor.shape.join(', ')}], and not that of the variable.`,
         );
       }
-      segment.set(tensor.dataSync<'float32'>());
+      const { values, isCopy } = gradientValues(tensor);
+      this.exchange!.writeGradient(i, values, isCopy);
       const sumOfSquares = this.exchange!.sumOfSquares(i);
       if (!Number.isFinite(sumOfSquares) && step.nonFiniteTensor === -1) step.nonFiniteTensor = i;
       step.sumOfSquares += sumOfSquares;
@@ -544,23 +546,31 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   private applyUpdate(): void {
-    // A copy: the backend may keep the array, and the memory is written again in the next step.
-    const values = this.variables.map((_, i) => this.exchange!.gradient(i).slice());
-    if (this.communicator.isElastic) this.lastUpdates = values;
+    if (this.communicator.isElastic)
+      this.lastUpdates = this.variables.map((_, i) => this.exchange!.gradient(i).slice());
     const rate = this.learningRate;
+    const { rateFactor } = this.resize;
     tf.tidy(() => {
-      const updates = this.variables.map(({ shape }, i) => tf.tensor(values[i]!, shape));
       if (this.takenOver === undefined) {
-        const { rateFactor } = this.resize;
         if (rateFactor !== 1) this.learningRate = rate * rateFactor;
-        this.inner.applyGradients(this.variables.map(({ name }, i) => ({ name, tensor: updates[i]! })));
+        // Copies, as the inner optimizer may keep them, and the memory is written again in the next step.
+        this.inner.applyGradients(this.variables.map(({ name }, i) => ({ name, tensor: this.updateTensor(i, true) })));
         if (rateFactor !== 1) this.learningRate = rate;
         return;
       }
-      const factor = tf.scalar(-rate * this.resize.rateFactor);
-      this.variables.forEach((variable, i) => variable.assign(tf.add(tf.mul(factor, updates[i]!), variable)));
+      const factor = tf.scalar(-rate * rateFactor);
+      const copies = worksBehind();
+      this.variables.forEach((variable, i) =>
+        variable.assign(tf.tidy(() => tf.add(tf.mul(factor, this.updateTensor(i, copies)), variable))),
+      );
     });
     this.incrementIterations();
+  }
+
+  /** A variable's update. Where it is no copy, it must be used up before the next step. */
+  private updateTensor(i: number, copies: boolean): tf.Tensor {
+    const update = this.exchange!.gradient(i);
+    return tf.tensor(copies ? update.slice() : update, this.variables[i]!.shape);
   }
 
   /** What the timeline tells of a step. */
@@ -614,6 +624,11 @@ interface Greeting {
   readonly variables: string[];
   readonly options: Record<string, unknown>;
   readonly hash: string;
+}
+
+/** Whether the backend may still be reading a tensor's values when the operation on it has returned, as on a GPU. */
+function worksBehind(): boolean {
+  return (tf.backend() as { isUsingGpuDevice?: boolean }).isUsingGpuDevice === true;
 }
 
 const STEP_NAME = 'gradring/step';

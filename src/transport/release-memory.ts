@@ -2,15 +2,16 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /**
- * Frees the memory of a received buffer at once, which is empty from then on. Nobody else may use it, a send under way least of all.
+ * Frees the memory of a buffer at once, a received one or a copy, which is empty from then on. Nobody else may use it, a send under way
+ * least of all.
  *
  * What is left to the garbage collector lies about until tens of megabytes have come, and each next buffer is memory that no cache
  * knows: freed at once, the same few are used again, and links carry half as much again (docs/performance.md).
  */
-export function releaseMemory(received: Buffer): void {
-  const { buffer } = received;
+export function releaseMemory(bytes: Uint8Array): void {
+  const { buffer } = bytes;
   // Small buffers share their memory with others.
-  if (received.length < SMALLEST || buffer.byteLength !== received.length) return;
+  if (bytes.length < SMALLEST || buffer.byteLength !== bytes.length) return;
   transfer ??= findTransfer();
   transfer.call(buffer as ArrayBuffer, 0);
 }

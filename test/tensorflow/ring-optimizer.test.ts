@@ -54,6 +54,17 @@ describe('three ranks', () => {
     expect(alike).toBe(true);
   });
 
+  test('an inner optimizer may keep the averaged gradients', () => {
+    expect(valueOf('what an inner optimizer keeps')).toEqual([
+      [1, 1],
+      [2, 2],
+    ]);
+  });
+
+  test('updates are tensors over the memory of the exchange, but copies on a GPU, which may read them later', () => {
+    expect(valueOf('updates of a backend that works behind the thread')).toEqual([true, false]);
+  });
+
   test('the learning rate may change between steps', () => {
     // With sparsity 0.9 one of the two elements is sent, and the mean of three equal gradients is one gradient.
     expect(valueOf('learning rate')).toEqual([

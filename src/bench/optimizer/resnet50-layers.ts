@@ -1,0 +1,55 @@
+import { tf } from '../../tensorflow/tfjs';
+
+/** The four stages: blocks, and channels within a block. */
+const STAGES = [
+  [3, 64],
+  [4, 128],
+  [6, 256],
+  [3, 512],
+] as const;
+const EXPANSION = 4;
+const CLASSES = 1000;
+
+type Layer = tf.SymbolicTensor;
+
+/**
+ * ResNet-50 for ImageNet as a model that computes: the tensors of `resnet50()`, strides in the 3×3 filters as torchvision has them, and
+ * moving averages beside.
+ *
+ * @param imageSize Height and width of an image; 224 in the paper.
+ */
+export function resnet50Layers(imageSize: number): tf.LayersModel {
+  const input = tf.input({ shape: [imageSize, imageSize, 3] });
+  const pool = tf.layers.maxPooling2d({ poolSize: 3, strides: 2, padding: 'same' });
+  let output = pool.apply(relu(convolution(input, 64, 7, 2))) as Layer;
+  STAGES.forEach(([blocks, width], stage) => {
+    for (let block = 0; block < blocks; block++) {
+      output = bottleneck(output, width, block === 0 && stage > 0 ? 2 : 1, block === 0);
+    }
+  });
+  output = tf.layers.globalAveragePooling2d({ dataFormat: 'channelsLast' }).apply(output) as Layer;
+  return tf.model({ inputs: input, outputs: tf.layers.dense({ units: CLASSES }).apply(output) as Layer });
+}
+
+/** 1×1 down to `width` channels, 3×3, 1×1 up again; the first block of a stage projects its shortcut. */
+function bottleneck(input: Layer, width: number, strides: number, projects: boolean): Layer {
+  const inner = relu(convolution(relu(convolution(input, width, 1, 1)), width, 3, strides));
+  const outer = convolution(inner, EXPANSION * width, 1, 1);
+  const shortcut = projects ? convolution(input, EXPANSION * width, 1, strides) : input;
+  return relu(tf.layers.add().apply([outer, shortcut]) as Layer);
+}
+
+/** With a batch normalization behind it. */
+function convolution(input: Layer, filters: number, kernelSize: number, strides: number): Layer {
+  const layer = tf.layers.conv2d({
+    ...{ filters, kernelSize, strides },
+    padding: 'same',
+    useBias: false,
+    kernelInitializer: 'heUniform', // many times as fast to draw as normal numbers
+  });
+  return tf.layers.batchNormalization().apply(layer.apply(input)) as Layer;
+}
+
+function relu(input: Layer): Layer {
+  return tf.layers.reLU().apply(input) as Layer;
+}

@@ -1,0 +1,53 @@
+import type { ConnectInput } from '../../communicator/connect-options';
+import type { ExchangeHandle, ExchangeInput } from '../../communicator/exchange-handle';
+import type { ExchangeResult, ExchangeStep } from '../../communicator/thread-protocol';
+import { Ring } from '../../tensorflow/ring';
+import type { SpanArguments, SpanKind } from '../../timeline/trace-event';
+
+/** What a step of a wrapped optimizer spent its time with, in ms. */
+export interface StepParts {
+  /** From tensors into the arena. */
+  readonly copyOut: number;
+  /** Accumulating, selecting, and settling what was sent. */
+  readonly compress: number;
+  /** The rest of the exchange: encoding, sending, decoding, and the way between the two threads. */
+  readonly exchange: number;
+  /** The mean update becomes tensors again, and the variables change by it. */
+  readonly copyIn: number;
+}
+
+/** A ring whose synchronous steps are timed where they are recorded for the timeline, though there need not be one. */
+export class TimedRing extends Ring {
+  private parts = { copyOut: 0, compress: 0, exchange: 0, copyIn: 0 };
+
+  static override async connect(input: ConnectInput): Promise<TimedRing> {
+    return new this(...(await TimedRing.start(input)));
+  }
+
+  /** Of the last step. */
+  get stepParts(): StepParts {
+    return { ...this.parts };
+  }
+
+  override recorded<T>(name: SpanKind, args: SpanArguments, run: () => T): T {
+    const begin = performance.now();
+    const result = super.recorded(name, args, run);
+    const took = performance.now() - begin;
+    if (name === 'copy') this.parts.copyOut = took;
+    if (name === 'apply') this.parts.copyIn = took;
+    return result;
+  }
+
+  override openExchange(input: ExchangeInput): ExchangeHandle {
+    const handle = super.openExchange(input);
+    const runSync = handle.runSync.bind(handle);
+    handle.runSync = (step: ExchangeStep): ExchangeResult => {
+      const begin = performance.now();
+      const result = runSync(step);
+      const { compress } = result.timesMs;
+      Object.assign(this.parts, { compress, exchange: performance.now() - begin - compress });
+      return result;
+    };
+    return handle;
+  }
+}

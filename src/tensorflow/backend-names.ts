@@ -1,0 +1,4 @@
+/** The backends that gradring trains on, the fastest first: `loadBackend` tries them in this order. */
+export const BACKEND_NAMES = ['tfjs-node-gpu', 'tfjs-node', 'wasm', 'cpu'] as const;
+
+export type BackendName = (typeof BACKEND_NAMES)[number];
