@@ -1,11 +1,11 @@
-import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { GradringError } from '../errors';
 import { addressForPeers, hostId, isLoopback } from '../rendezvous/host-identity';
 import { type ElasticJoin, meetMembers } from '../rendezvous/elastic-rendezvous';
 import { rendezvous, type RendezvousResult, type Roster } from '../rendezvous/rendezvous';
 import { isEncrypted, type RunSecurity, securityOf } from '../rendezvous/run-security';
+import { isInMemory, makeSocketFolder } from '../rendezvous/socket-folder';
 import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/curve';
@@ -45,7 +45,7 @@ export async function formRing(
   let left: Link | undefined;
   let right: Link | undefined;
   let isLocal = false;
-  let socketDirectory: SocketDirectory | undefined;
+  let socketFolder: SocketFolder | undefined;
   let fromLeft: Slots | undefined;
   let toRight: Slots | undefined;
   const listen = async ({ hostIds, publicKeys, members }: Roster): Promise<string> => {
@@ -55,8 +55,8 @@ export async function formRing(
     const isSameHost = hostIds[leftRank] === hostIds[rank];
     let endpoint: string;
     if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
-      socketDirectory = new SocketDirectory();
-      endpoint = `ipc://${socketDirectory.path}/left`;
+      socketFolder = new SocketFolder();
+      endpoint = `ipc://${socketFolder.path}/left`;
       fromLeft = Slots.create(slotsPath(endpoint));
     } else {
       // Who reached a master on loopback reaches others there too, in whatever container it runs.
@@ -108,23 +108,16 @@ export async function formRing(
   } finally {
     security?.gate.close(); // all who may come in are there
     // The neighbour is connected: nobody needs the socket's file any more, and nothing is left behind by a kill.
-    socketDirectory?.close();
+    socketFolder?.close();
   }
 }
 
 /** For a unix socket and the file of {@link Slots} beside it; gone when it is closed, or the process ends before. */
-class SocketDirectory {
-  readonly path: string;
+class SocketFolder {
+  /** Within the launcher's, if there is one, which removes what a killed rank leaves. */
+  readonly path = makeSocketFolder(process.env['GRADRING_SOCKET_FOLDER'] || undefined);
 
-  /** @throws GradringError `ERR_ADDRESS_IN_USE` if there is no place for one. */
   constructor() {
-    const parent = socketParent();
-    try {
-      this.path = mkdtempSync(join(parent, 'gradring-')); // mode 0700
-    } catch (error) {
-      const words = `No folder for a unix socket can be made in ${parent}: ${(error as Error).message}. Set TMPDIR to one that can be written to, or GRADRING_TRANSPORT=tcp.`;
-      throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
-    }
     opened(this);
   }
 
@@ -134,32 +127,10 @@ class SocketDirectory {
   }
 }
 
-/**
- * Memory, where there is a folder for that, for the file beside the socket. Else that for temporary files, unless its name is too long for the
- * address of a unix socket (108 bytes).
- */
-function socketParent(): string {
-  if (isWritable(MEMORY)) return MEMORY;
-  const parent = tmpdir();
-  return parent.length + '/gradring-XXXXXX/left'.length < 100 ? parent : '/tmp';
-}
-
-/** Of Linux. */
-const MEMORY = '/dev/shm';
-
-function isWritable(directory: string): boolean {
-  try {
-    accessSync(directory, constants.W_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** The file of {@link Slots} beside a socket; undefined on a disk, which is no place for it. */
 function slotsPath(endpoint: string): string | undefined {
   const directory = dirname(endpoint.slice('ipc://'.length));
-  return directory.startsWith(`${MEMORY}/`) ? join(directory, 'slots') : undefined;
+  return isInMemory(directory) ? join(directory, 'slots') : undefined;
 }
 
 async function within(timeoutMs: number, opened: Promise<void>, rank: number): Promise<void> {

@@ -1,4 +1,3 @@
-import { rmSync } from 'node:fs';
 import { Coordinator } from '../rendezvous/coordinator';
 import { CoordinatorSocket } from '../rendezvous/coordinator-socket';
 import type { Encryption } from '../rendezvous/run-security';
@@ -53,7 +52,6 @@ export class ElasticRun {
       encryption: encryptionOf(plan),
       mayForm: () => this.leftCount >= elastic.min,
       onFormed: (generation, members) => this.onFormed(generation, members),
-      onAbandoned: removeSocketFolder,
       onAbsent: members => this.onAbsent(members),
     });
   }
@@ -221,12 +219,6 @@ export class ElasticRun {
 /** Whether several ranks ended with an error of their own: NaN in a gradient, say, which all get to know. */
 function areAlike(losses: readonly RankOutcome[]): boolean {
   return losses.length > 1 && losses.every(({ signal }) => signal === null);
-}
-
-/** A process that is killed while its ring forms leaves the folder of its socket, which it would remove itself as soon as the ring stands. */
-function removeSocketFolder(endpoint: string): void {
-  const folder = /^ipc:\/\/(\/.*\/gradring-\w{6})\/left$/.exec(endpoint)?.[1];
-  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
 }
 
 function describe({ rank, pid, signal, exitCode }: RankOutcome): string {

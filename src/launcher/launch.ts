@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs';
+import { makeSocketFolder } from '../rendezvous/socket-folder';
 import { planLaunch, type LaunchOptions, type LaunchPlan } from './launch-options';
 import { findFreePort, requireFreePort } from './master-port';
 import { RankOutputs } from './rank-outputs';
@@ -46,7 +48,8 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   const masterPort = await choosePort(plan);
   const outputs = new RankOutputs(plan, options.stdout ?? process.stdout, options.stderr ?? process.stderr);
   const runId = chooseRunId(plan, masterPort, { ...process.env, ...plan.env });
-  const meeting = { masterPort, runToken, runId };
+  const socketFolder = trySocketFolder();
+  const meeting = { masterPort, runToken, runId, socketFolder };
   const warning = plan.tokenFile && tokenFileWarning(plan.tokenFile);
   try {
     if (warning) await outputs.say([`gradring: ${warning}`]);
@@ -55,7 +58,17 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
     const end = await ElasticRun.run(plan, plan.elastic, meeting, outputs);
     return await conclude(end, end.outcomes, outputs);
   } finally {
+    if (socketFolder !== undefined) rmSync(socketFolder, { recursive: true, force: true });
     await outputs.close();
+  }
+}
+
+/** Undefined if none can be made: ranks that need one say why. */
+function trySocketFolder(): string | undefined {
+  try {
+    return makeSocketFolder();
+  } catch {
+    return undefined;
   }
 }
 

@@ -11,6 +11,8 @@ export interface Meeting {
   readonly masterPort: number;
   readonly runToken: string | undefined;
   readonly runId: string;
+  /** Where the ranks of this host make their unix sockets; undefined if there is no place. */
+  readonly socketFolder: string | undefined;
 }
 
 /**
@@ -20,7 +22,7 @@ export interface Meeting {
  */
 export function rankCommand(
   plan: LaunchPlan,
-  { masterPort, runToken, runId }: Meeting,
+  { masterPort, runToken, runId, socketFolder }: Meeting,
   outputs: RankOutputs,
   localRank: number,
   variables: Readonly<Record<string, string>> = {},
@@ -33,6 +35,7 @@ export function rankCommand(
     ...gpuVariables(plan, localRank, inherited),
     ...outputs.colors,
     ...(runToken !== undefined && { GRADRING_RUN_TOKEN: runToken }),
+    ...(socketFolder !== undefined && { GRADRING_SOCKET_FOLDER: socketFolder }),
     ...rankVariables(plan, localRank, masterPort, runId),
     ...variables,
   };

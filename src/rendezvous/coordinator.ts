@@ -16,8 +16,6 @@ export interface CoordinatorOptions {
   readonly mayForm: () => boolean;
   /** A ring stands, of these members. */
   readonly onFormed: (generation: number, members: readonly number[]) => void;
-  /** Whoever listened there was lost before the ring stood. */
-  readonly onAbandoned: (endpoint: string) => void;
   /** These members live, as far as is known, but did not come in time. They are taken for lost when {@link Coordinator.lose} says so. */
   readonly onAbsent: (members: readonly number[]) => void;
 }
@@ -53,8 +51,6 @@ export class Coordinator {
 
   /** A member's process has ended, or it leaves in order. */
   lose(member: number, why: string): void {
-    const endpoint = this.formation.isStanding ? undefined : this.formation.endpointOf(member);
-    if (endpoint !== undefined) this.options.onAbandoned(endpoint);
     this.waiting.delete(member);
     if (!this.formation.isCalled) this.formation.remove(member);
     if (!this.ring.delete(member)) return;

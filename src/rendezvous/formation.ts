@@ -70,11 +70,6 @@ export class Formation {
     this.tellAll({ kind: 'start', ringId, endpoints: this.members.map(each => this.endpoints.get(each)!) });
   }
 
-  /** Where a member said that it listens. */
-  endpointOf(member: number): string | undefined {
-    return this.endpoints.get(member);
-  }
-
   /** Notes that a member's links stand. */
   stand(member: number): void {
     if (this.members.includes(member)) this.standing.add(member);

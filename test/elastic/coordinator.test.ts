@@ -10,14 +10,12 @@ type Join = RendezvousMessage & { kind: 'join' };
 function meeting(mayForm = () => true) {
   const formed: { generation: number; members: readonly number[] }[] = [];
   const absent: (readonly number[])[] = [];
-  const abandoned: string[] = [];
   const coordinator = new Coordinator({
     worldSize: RANKS,
     runId: 'run',
     encryption: 'auto',
     mayForm,
     onFormed: (generation, members) => formed.push({ generation, members }),
-    onAbandoned: endpoint => abandoned.push(endpoint),
     onAbsent: members => absent.push(members),
   });
   const heard = new Map<number, RendezvousMessage[]>();
@@ -50,7 +48,7 @@ function meeting(mayForm = () => true) {
     stand(...ranks);
     ranks.forEach(hear);
   };
-  return { coordinator, formed, absent, abandoned, join, say, listen, stand, hear, form };
+  return { coordinator, formed, absent, join, say, listen, stand, hear, form };
 }
 
 beforeEach(() => jest.useFakeTimers());
@@ -97,20 +95,6 @@ test('the last of those who are lost may be what the others wait for', () => {
   expect(hear(0)).toEqual([]);
   coordinator.lose(3, 'rank 3 ended');
   expect(hear(0)).toMatchObject([{ kind: 'roster', members: [0, 1], generation: 1 }]);
-});
-
-test('where a member listened that is lost while the ring forms is told, to be cleared away', () => {
-  const { coordinator, abandoned, join, listen, form } = meeting();
-  form(0, 1, 2, 3);
-  coordinator.lose(3, 'rank 3 ended'); // the ring stood: there is nothing left of its sockets
-  [0, 1, 2].forEach(rank => join(rank));
-  listen(0, 1);
-  coordinator.lose(2, 'rank 2 ended');
-  expect(abandoned).toEqual([]);
-  [0, 1].forEach(rank => join(rank));
-  listen(1);
-  coordinator.lose(1, 'rank 1 ended');
-  expect(abandoned).toEqual(['at 1']);
 });
 
 test('a loss while the ring forms: the attempt is over for all, and the next has another generation', () => {

@@ -1,0 +1,43 @@
+import { accessSync, constants, mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { GradringError } from '../errors';
+
+/** Of Linux. */
+const MEMORY = '/dev/shm';
+
+/**
+ * Makes a folder for unix sockets that only this user may enter. Whoever makes it removes it.
+ *
+ * @param parent Where. Default: in memory, where there is a folder for that; else with temporary files.
+ * @throws GradringError `ERR_ADDRESS_IN_USE` if none can be made there.
+ */
+export function makeSocketFolder(parent = socketParent()): string {
+  try {
+    return mkdtempSync(join(parent, 'gradring-')); // mode 0700
+  } catch (error) {
+    const words = `No folder for a unix socket can be made in ${parent}: ${(error as Error).message}. Set TMPDIR to one that can be written to, or GRADRING_TRANSPORT=tcp.`;
+    throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
+  }
+}
+
+/** Whether what is written there stays in memory. */
+export function isInMemory(path: string): boolean {
+  return path.startsWith(`${MEMORY}/`);
+}
+
+function socketParent(): string {
+  if (isWritable(MEMORY)) return MEMORY;
+  const parent = tmpdir();
+  const longest = parent.length + '/gradring-XXXXXX/gradring-XXXXXX/left'.length;
+  return longest < 100 ? parent : '/tmp'; // the address of a unix socket has 108 bytes
+}
+
+function isWritable(directory: string): boolean {
+  try {
+    accessSync(directory, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
