@@ -72,7 +72,7 @@ export class ElasticRing {
     input: Commands[N]['input'],
     generation = -1,
   ): Promise<Commands[N]['result']> {
-    if (name === 'askWaiting') return (await askWaiting(await this.coordinator())) as Commands[N]['result'];
+    if (name === 'askWaiting') return (await askWaiting(this.coordinator())) as Commands[N]['result'];
     const join = input as ElasticJoin;
     for (let formed: Promise<void> | undefined; formed !== this.forming;) await (formed = this.forming);
     // A ring that the user's thread does not know yet is not left again: the others are in it, and compare there.
@@ -86,7 +86,7 @@ export class ElasticRing {
   /** Leaves for good: the others shall not wait for this member at the coordinator. */
   async leave(): Promise<void> {
     this.leaving = true;
-    await sayLeave(await this.coordinator()).catch(() => undefined);
+    await sayLeave(this.coordinator()).catch(() => undefined);
   }
 
   private onFailure(error: GradringError): void {
@@ -151,7 +151,7 @@ export class ElasticRing {
     void transport.close();
   }
 
-  private async coordinator(): Promise<CoordinatorLine> {
+  private coordinator(): CoordinatorLine {
     if (this.line === undefined) {
       const { rank, masterAddr, masterPort } = this.options;
       const security = securityOf(this.options);

@@ -153,12 +153,13 @@ export class ThreadClient {
   /** The process ends, perhaps by an error: the sockets must be closed first, see {@link closeAllSockets}. */
   private readonly abandon = (exitCode: number): void => {
     const { control, port } = this;
+    const busyMs = this.ended?.code === 'ERR_COMM_THREAD' ? ABANDON_MS : BUSY_MS; // it may have died where it stood
     Atomics.store(control, CONTROL.exiting, 1);
     port.postMessage((exitCode === 0 ? 'leave' : 'drop') satisfies End);
-    Atomics.wait(control, CONTROL.beat, 0, BUSY_MS);
+    Atomics.wait(control, CONTROL.beat, 0, busyMs);
     if (Atomics.wait(control, CONTROL.closed, 0, ABANDON_MS) !== 'timed-out') return;
     port.postMessage('drop' satisfies End); // a neighbour does not hear the goodbye: leave without
-    Atomics.wait(control, CONTROL.closed, 0, BUSY_MS);
+    Atomics.wait(control, CONTROL.closed, 0, busyMs);
   };
 
   private post(name: CommandName, input: unknown): number {

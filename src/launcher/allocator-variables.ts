@@ -1,5 +1,5 @@
 /**
- * Has glibc keep the memory that a rank frees, up to half a gigabyte, instead of giving it back to the system: gradients are made and
+ * Has glibc keep the memory that a rank frees, up to half a gigabyte at the end of the heap, and all below what is in use, instead of giving it back to the system: gradients are made and
  * freed at each step, and memory that is new to a process is slow to touch the first time. Variables that the user has set stay as
  * they are; other C libraries pass these over.
  */

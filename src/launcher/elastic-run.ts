@@ -64,7 +64,7 @@ export class ElasticRun {
   ): Promise<ElasticEnd> {
     const run = new ElasticRun(plan, elastic, meeting, outputs);
     const place = { masterAddr: plan.masterAddr, ...meeting, encryption: encryptionOf(plan) };
-    const socket = await CoordinatorSocket.open(place, run.coordinator);
+    const socket = CoordinatorSocket.open(place, run.coordinator);
     try {
       return await run.untilOver();
     } finally {

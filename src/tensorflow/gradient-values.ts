@@ -7,9 +7,11 @@ export interface GradientValues {
   readonly isCopy: boolean;
 }
 
+/** Of a tensor of any type; what is not float32 is converted. */
 export function gradientValues(tensor: tf.Tensor): GradientValues {
   const isCopy = isReadAsCopy(tensor);
-  return { values: tensor.dataSync<'float32'>(), isCopy };
+  const values = tensor.dataSync();
+  return values instanceof Float32Array ? { values, isCopy } : { values: Float32Array.from(values), isCopy: true };
 }
 
 /** What TensorFlow.js keeps to itself, as far as it matters here; where it is otherwise, nothing counts as a copy. */

@@ -1,3 +1,4 @@
+import { deferred } from './deferred';
 import { type Side, SIDES } from './transport';
 
 /** The end of what a rank and its neighbours have to say to each other. */
@@ -7,14 +8,14 @@ export class Farewell {
   /** Who has said a last word, or need not. */
   private readonly heard = new Set<Side>();
   private readonly gone = new Set<Side>();
-  private onOver: (() => void) | undefined;
+  private readonly end = deferred();
+  private isAwaited = false;
 
   /** Settles when both neighbours have said a last word, and have seen all that were said to them; or are gone. */
   over(): Promise<void> {
-    return new Promise(resolve => {
-      this.onOver = resolve;
-      this.check();
-    });
+    this.isAwaited = true;
+    this.check();
+    return this.end.promise;
   }
 
   /** A last word goes to a neighbour, which is to acknowledge it. */
@@ -41,6 +42,6 @@ export class Farewell {
 
   private check(): void {
     const isOver = (side: Side): boolean => this.gone.has(side) || (this.heard.has(side) && this.unseen[side] <= 0);
-    if (SIDES.every(isOver)) this.onOver?.();
+    if (this.isAwaited && SIDES.every(isOver)) this.end.resolve();
   }
 }

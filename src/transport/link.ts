@@ -232,8 +232,8 @@ function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParamete
     ipv6: true, // and IPv4 still
     // More than a window of segments; a broadcast sends as far ahead as there is room, and memory must be bounded.
     sendHighWaterMark: 16,
-    // More than comes while the comm thread is busy: full up, and with a heart that beats, ZeroMQ would abort the process when the peer dies
-    // (its issue 4364).
+    // More than comes while the comm thread is busy. When it is full, and the peer dies, ZeroMQ's heartbeats abort the process (its issue 4364): so
+    // only a broadcast that runs far ahead of a rank, which then loses its neighbour, may come to that.
     receiveHighWaterMark: 256,
     // A last error or goodbye is given a moment to leave, but a dead peer must not hold up the end of the process.
     linger: LINGER_MS,

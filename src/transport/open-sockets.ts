@@ -39,6 +39,6 @@ export function closed(closable: Closable): void {
 /** Closes all that is open, and settles when it is gone. What was awaited fails. */
 export async function closeAllSockets(): Promise<void> {
   ending = true;
-  await Promise.all([...open].map(closable => closable.close()));
+  await Promise.allSettled([...open].map(async closable => closable.close()));
   open.clear();
 }

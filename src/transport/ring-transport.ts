@@ -162,7 +162,7 @@ export class RingTransport implements Transport {
     });
     const isOver = await Promise.race([this.farewell.over().then(() => true), late]);
     clearTimeout(timer);
-    // Nothing is left to be delivered then; and with bytes that come now, unread, a lingering socket may abort the process (see Link).
+    // Nothing is left to be delivered then. A socket that lingers is not read any more, so its queue is full (see receiveHighWaterMark).
     const lingerMs = isOver ? 0 : undefined;
     await Promise.all([this.left.close(lingerMs), this.right.close(lingerMs)]);
     for (const side of SIDES) this.place.slots?.[side]?.close();
@@ -196,7 +196,7 @@ export class RingTransport implements Transport {
     this[side].send([this.encode(header)]).catch(() => this.farewell.lose(side));
   }
 
-  /** The neighbour on that side has said a last word. */
+  /** The neighbour on that side has said a last word. To be called after an interruption, which would drop the acknowledgement. */
   private hearLast(side: Side): void {
     this.farewell.hear(side);
     void this.tell(side, { kind: FrameKind.Seen, origin: this.rank });
@@ -254,17 +254,17 @@ export class RingTransport implements Transport {
         return;
       case FrameKind.Goodbye:
         if (this.departed.has(side)) return;
-        this.hearLast(side);
         this.departed.add(side);
         this.agreement.lose(side);
         if (this.inboxes[side].isAwaited) void this.failDeparted(side);
+        this.hearLast(side);
         return;
       case FrameKind.Seen:
         this.farewell.see(side);
         return;
       case FrameKind.Abort:
-        this.hearLast(side);
         if (!this.failed) this.right.interrupt(deserializeError(header.error));
+        this.hearLast(side);
         if (this.agreement.begun || !this.failed) this.agreement.hear(side, header.origin, header.error);
         return;
       case FrameKind.Status:

@@ -3,6 +3,9 @@ const { LAUNCHER } = require('./run-processes');
 /** How far a count of updates, which is a sum of float32, may be from a whole number. */
 const TOLERANCE = 0.01;
 
+/** Within which the others must be at work again after a loss: they may all have to start anew, on a machine with much to do. */
+const RECOVERY_MS = 30_000;
+
 /**
  * The promises that an elastic run broke, in words; none is how it should be.
  *
@@ -10,7 +13,7 @@ const TOLERANCE = 0.01;
  * @param {ReturnType<import('./elastic-run').ElasticRun['observed']>} observed
  * @returns {string[]}
  */
-function elasticViolations({ steps }, { reports, struck, launcherEnd, overdue, left }) {
+function elasticViolations({ steps }, { reports, struck, toldMs, launcherEnd, overdue, left }) {
   const lives = livesOf(reports, struck);
   const last = Math.max(...lives.map(({ attempt }) => attempt));
   const ends = overdue.includes(LAUNCHER)
@@ -21,6 +24,7 @@ function elasticViolations({ steps }, { reports, struck, launcherEnd, overdue, l
   const final = lives.filter(life => life.attempt === last && !life.isStruck && life.steps.length > 0);
   return [
     ...ends,
+    ...toldMs.filter(ms => ms > RECOVERY_MS).map(ms => `the others did their next step after ${ms} ms`),
     ...(final.length === 0 ? ['nobody came to the end'] : []),
     ...final.flatMap(life =>
       life.steps.at(-1).step === steps - 1 && has(life, 'done') ? [] : [`${life.name} did not come to the end`],

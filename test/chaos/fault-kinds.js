@@ -16,7 +16,6 @@ const deadlineMs = heartbeatMs => 3 * heartbeatMs + 1_000;
  *   error (or all steps, where they had all they need); one or the other, on all ranks alike or not; or their end by the launcher.
  * @property {(heartbeatMs: number) => number} [toldWithinMs] How long the survivors of a loss may take.
  * @property {string[]} [codes] What the error may be.
- * @property {boolean} [blames] Whether the error must name a struck rank; of a link, the lower end.
  * @property {(rank: number) => string} [words] What the error must say, too, of the rank that it names.
  * @property {number} [ranks] How many it strikes. Default 1.
  * @property {'struck'} [ends] The ranks that it strikes end, each in the fault's own way.
@@ -27,7 +26,7 @@ const deadlineMs = heartbeatMs => 3 * heartbeatMs + 1_000;
  * @property {true} [link] It strikes the link from the rank's left neighbour, which goes through a proxy.
  */
 
-const LOST = { outcome: 'loss', codes: ['ERR_PEER_LOST'], blames: true, toldWithinMs: () => TELLING_MS };
+const LOST = { outcome: 'loss', codes: ['ERR_PEER_LOST'], toldWithinMs: () => TELLING_MS };
 const SILENT = { ...LOST, toldWithinMs: silenceMs };
 const DEATH = { ...LOST, ends: 'struck', early: true, launcher: 'may' };
 const BROKEN_LINK = { ...LOST, link: true, words: () => 'The link between' };
@@ -54,7 +53,7 @@ const FAULT_KINDS = {
   // Longer than a rank may be silent; shorter than the deadline.
   busy: { weight: 6, outcome: 'success', forMs: () => [10, 3_000], byRank: true },
   'busy past the deadline': {
-    ...{ weight: 3, outcome: 'loss', codes: ['ERR_TIMEOUT'], blames: true, byRank: true },
+    ...{ weight: 3, outcome: 'loss', codes: ['ERR_TIMEOUT'], byRank: true },
     words: rank => `rank ${rank} has not called it`,
     toldWithinMs: heartbeatMs => deadlineMs(heartbeatMs) + TELLING_MS,
     forMs: heartbeatMs => [deadlineMs(heartbeatMs) + 1_000, deadlineMs(heartbeatMs) + 2_000],

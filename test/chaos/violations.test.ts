@@ -108,7 +108,7 @@ describe('an elastic run', () => {
   const elastic = (told: object[][], more: object = {}) =>
     elasticViolations({ number: 0, steps: STEPS } as Plan, {
       ...{ reports: told.map(reportOf), struck: [{ rank: 1, pid: 2, at: 0 }] },
-      ...{ launcherEnd: 0, overdue: [], left: [], ...more },
+      ...{ toldMs: [2_000], launcherEnd: 0, overdue: [], left: [], ...more },
     });
   const struck = life(2, 'member', ...steps(4));
 
@@ -121,6 +121,7 @@ describe('an elastic run', () => {
 
   test.each([
     ['a launcher that fails', [whole, struck], { launcherEnd: 1 }, 'the launcher ended with 1'],
+    ['a long halt', [whole, struck], { toldMs: [60_000] }, 'the others did their next step after 60000 ms'],
     [
       'a survivor that does not end',
       [life(1, 'member', ...steps(9)), struck],

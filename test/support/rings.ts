@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { Communicator } from '../../src/communicator/communicator';
@@ -19,6 +19,16 @@ export function freePort(): Promise<number> {
       server.close(() => resolve(port));
     });
   });
+}
+
+/** Settles when somebody listens there. */
+export async function untilListening(port: number): Promise<void> {
+  const listens = (): Promise<boolean> =>
+    new Promise(resolve => {
+      const socket = connect(port, '127.0.0.1', () => resolve(true)).once('error', () => resolve(false));
+      socket.once('connect', () => socket.destroy());
+    });
+  while (!(await listens())) await sleep(20);
 }
 
 /** All ranks of a ring, in this process. */

@@ -26,6 +26,12 @@ test('the cpu backend hands out what it holds; also of a tensor that came from t
   expect(gradientValues(tensor)).toEqual({ values: Float32Array.of(2, 4, 6), isCopy: false });
 });
 
+test.each(['wasm', 'cpu'])('what is not float32 is converted: %s', async backend => {
+  await tf.setBackend(backend);
+  expect(gradientValues(tf.tensor1d([1, -2], 'int32')).values).toEqual(Float32Array.of(1, -2));
+  expect(gradientValues(tf.tensor1d([true, false], 'bool')).values).toEqual(Float32Array.of(1, 0));
+});
+
 describe('the native backend', () => {
   /** As far as reading goes: `values` are those that a tensor was made of. */
   class NativeStandIn extends tf.KernelBackend {

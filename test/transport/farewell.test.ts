@@ -5,13 +5,12 @@ async function isOver(farewell: Farewell): Promise<boolean> {
   return Promise.race([farewell.over().then(() => true), later]);
 }
 
-test('it is over when both neighbours have spoken and have seen all, however often more is said', async () => {
+test('it is over when both neighbours have spoken and have seen all', async () => {
   const farewell = new Farewell();
   farewell.hear('left');
   expect(await isOver(farewell)).toBe(false);
-  farewell.hear('right');
-  expect(await isOver(farewell)).toBe(true);
   farewell.say('left');
+  farewell.hear('right');
   farewell.say('right');
   farewell.say('right');
   farewell.see('left');

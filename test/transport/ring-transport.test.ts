@@ -1,6 +1,6 @@
 import { Pair } from 'zeromq';
 import { Communicator } from '../../src/communicator/communicator';
-import { closeRing, freePort, sleep } from '../support/rings';
+import { closeRing, freePort, sleep, untilListening } from '../support/rings';
 import { intrude, VISITS } from '../support/strangers';
 import { expectToWork, FRAME, transports } from '../support/transports';
 
@@ -46,7 +46,7 @@ test('strangers at the port of the rendezvous do not disturb a forming ring', as
   const masterPort = await freePort();
   const join = (rank: number) => Communicator.connect({ rank, worldSize: 3, masterPort, transport: 'tcp' });
   const early = [join(0), join(1)];
-  await sleep(500);
+  await untilListening(masterPort);
   const leavers: (() => void)[] = [];
   for (const [bytes, leave] of VISITS) leavers.push(await intrude(masterPort, bytes, leave));
   const ring = await Promise.all([...early, join(2)]);
@@ -68,3 +68,18 @@ test('a send that waits for a neighbour who is gone fails when the loss is told'
   expect(failures[0]).toMatchObject(cut);
   await Promise.all(ring.map(transport => transport.close()));
 });
+
+test.each(['left', 'right'] as const)(
+  'a rank leaves while its neighbour waits for it on its %s: that one fails and stays, and the leaver is gone at once',
+  async side => {
+    const { ring } = await transports(3);
+    await Promise.all(ring.map(transport => transport.open()));
+    const leaver = side === 'right' ? ring[2]! : ring[0]!;
+    const waits = ring[1]!.receive(side);
+    const left = leaver.close().then(() => 'gone');
+    await expect(waits).rejects.toMatchObject({ code: 'ERR_PEER_LOST', details: { rank: leaver.rank } });
+    // Without an acknowledgement it would wait for a minute.
+    expect(await Promise.race([left, sleep(20_000)])).toBe('gone');
+    await Promise.all(ring.map(transport => transport.close()));
+  },
+);

@@ -139,7 +139,7 @@ const tmpfs = spawnSync('unshare', ['-Urmn', 'true']).status === 0;
     (async () => {
       const ring = await Communicator.connect();
       const sum = await ring.allReduce(new Float32Array(1_000_000).fill(ring.rank + 1));
-      console.log(ring.rank, sum[0], sum.at(-1), require('node:fs').readdirSync('/dev/shm').length);
+      console.log(ring.rank, sum[0], sum.at(-1), require('node:fs').readdirSync(process.env.GRADRING_SOCKET_FOLDER).length);
       await ring.close();
     })();`;
   const script = path.join(folder, 'full.js');

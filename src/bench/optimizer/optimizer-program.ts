@@ -26,6 +26,7 @@ function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+process.once('disconnect', () => process.exit()); // nobody is left to measure for
 process.once('message', order => {
   measure(order as OptimizerOrder).then(
     answer => process.send!(answer, () => process.exit()),
