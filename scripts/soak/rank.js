@@ -2,7 +2,7 @@
 // stdout, in lines of JSON, how much memory it holds and what its weights are.
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend } = require('../..');
-const { loadDigits } = require('../train/digits-data');
+const { loadShippedDigits } = require('../train/digits-data');
 
 const BATCH_ROWS = 16;
 const LEARNING_RATE = 0.01;
@@ -15,7 +15,7 @@ async function main() {
   const ring = await connect();
   const { tf } = await loadBackend({ log: () => {} });
   const tell = fact => console.log(JSON.stringify({ rank: ring.rank, ...fact }));
-  const [x, y] = ring.shard(...Object.values(loadDigits(tf).train));
+  const [x, y] = ring.shard(...Object.values(loadShippedDigits(tf).train));
   const { model, optimizer } = prepare(tf, ring);
   await ring.broadcastVariables(model);
   const random = seedrandom(`soak ${ring.rank}`);

@@ -12,7 +12,7 @@ const MAX_INTENSITY = 16;
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  */
-function loadDigits(tf) {
+function loadShippedDigits(tf) {
   const text = gunzipSync(readFileSync(path.join(__dirname, '../data/optdigits.csv.gz'))).toString('utf8');
   const rows = text.trim().split('\n').map(line => line.split(',').map(Number)); // prettier-ignore
   if (rows.some(row => row.length !== IMAGE_PIXELS + 1)) throw new Error('optdigits.csv.gz is damaged');
@@ -24,7 +24,11 @@ function loadDigits(tf) {
       y: tf.oneHot(tf.tensor1d(part.map(row => row[IMAGE_PIXELS]), 'int32'), CLASSES).toFloat(), // prettier-ignore
     };
   };
-  return { train: split(false), test: split(true) };
+  return {
+    train: split(false),
+    test: split(true),
+    source: 'real handwritten digits, 8 × 8 pixels (Alpaydin and Kaynak, 1998; scripts/data)',
+  };
 }
 
-module.exports = { loadDigits };
+module.exports = { loadShippedDigits };

@@ -1,13 +1,14 @@
 /**
- * A convolutional network for 8×8 digits, compiled with the optimizer that is given. Its initial weights follow the seed.
+ * A convolutional network for digits, 8×8 or larger, compiled with the optimizer that is given. Its initial weights follow the seed.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
+ * @param {{ imageShape: [height: number, width: number, channels: number], seed: number, optimizer: tf.Optimizer }} options
  */
-function digitsModel(tf, { seed, optimizer }) {
+function digitsModel(tf, { imageShape, seed, optimizer }) {
   const initializer = layer => tf.initializers.heNormal({ seed: seed * 100 + layer });
   const model = tf.sequential({
     layers: [
-      tf.layers.conv2d({ inputShape: [8, 8, 1], filters: 16, kernelSize: 3, padding: 'same', activation: 'relu', kernelInitializer: initializer(1) }),
+      tf.layers.conv2d({ inputShape: imageShape, filters: 16, kernelSize: 3, padding: 'same', activation: 'relu', kernelInitializer: initializer(1) }),
       tf.layers.maxPooling2d({ poolSize: 2 }),
       tf.layers.conv2d({ filters: 32, kernelSize: 3, padding: 'same', activation: 'relu', kernelInitializer: initializer(2) }),
       tf.layers.flatten(),

@@ -11,6 +11,10 @@ function parseOptions(argv) {
   return yargs(argv)
     .scriptName('digits.js')
     .usage('$0 [options]\n\nTrains handwritten digits with and without Deep Gradient Compression, and compares.')
+    .option('data-dir', {
+      type: 'string',
+      describe: "MNIST's four files, or those of a set like it [default: the shipped digits]",
+    })
     .option('epochs', { type: 'number', default: 20, describe: 'epochs of each training' })
     .option('batch-size', { type: 'number', default: 8, describe: 'images a rank and step' })
     .option('learning-rate', { type: 'number', default: 0.05 })
@@ -18,6 +22,7 @@ function parseOptions(argv) {
     .option('values', { choices: VALUE_FORMATS, default: 'float16', describe: 'how values travel with compression' })
     .option('json', { type: 'string', describe: 'also write the result to this file' })
     .example('npm start', 'four ranks, three seeds')
+    .example('npx gradring run -n 2 $0 --data-dir mnist --seeds 1 --batch-size 64', 'two ranks, MNIST')
     .example('npm start -- --seeds 1 --epochs 40 --json result.json', 'one seed, longer, for a program')
     .coerce('seeds', text => text.split(',').map(Number))
     .check(({ epochs, batchSize, learningRate, seeds }) => {

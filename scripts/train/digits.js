@@ -5,9 +5,11 @@ const { writeFileSync } = require('node:fs');
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend, noCompression } = require('../..');
 const { PROGRESS } = require('../progress-lines');
-const { loadDigits } = require('./digits-data');
+const { loadIdx } = require('./data/idx');
+const { loadShippedDigits } = require('./digits-data');
 const { digitsModel } = require('./digits-model');
 const { parseOptions } = require('./digits-options');
+const { runExample } = require('./run-example');
 
 const SPARSITY = 0.999;
 
@@ -18,7 +20,8 @@ async function main() {
   const say = line => ring.rank === 0 && console.log(line);
   const { tf, name: backend } = await loadBackend({ log: say });
 
-  const { train, test } = loadDigits(tf);
+  const { train, test, source } = options.dataDir === undefined ? loadShippedDigits(tf) : loadIdx(tf, options.dataDir);
+  say(`Data: ${source}`);
   const [x, y] = ring.shard(train.x, train.y);
   const data = { x, y, test };
   say(
@@ -40,7 +43,7 @@ async function main() {
 async function trainOnce(tf, ring, { x, y, test }, { kind, compression, seed, say }) {
   seedrandom(`${seed} ${ring.rank}`, { global: true }); // model.fit shuffles by Math.random
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
-  const model = digitsModel(tf, { seed, optimizer });
+  const model = digitsModel(tf, { imageShape: x.shape.slice(1), seed, optimizer });
   const start = performance.now();
   let warmUp; // what had been sent when the full sparsity was reached
 
@@ -127,7 +130,4 @@ const percent = fraction => `${(fraction * 100).toFixed(2)} %`;
 const megabytes = bytes => `${(bytes / 1e6).toFixed(1)} MB`;
 const ratio = (dense, sent) => (sent > 0 ? `${(dense / sent).toFixed(1)}×` : '–');
 
-main().catch(error => {
-  console.error(error);
-  process.exit(1);
-});
+runExample(main);

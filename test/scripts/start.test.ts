@@ -1,8 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import { launch } from '../../src/launcher/launch';
+import { random } from '../support/random';
 
 const SCRIPT = path.join(__dirname, '../../scripts/train/digits.js');
 
@@ -70,6 +71,28 @@ test('two ranks train the digits with and without compression, and say how it we
   expect(result.dgc.bytesSentPerRank).toBeGreaterThan(0);
   expect(result.dgc.bytesSentPerRank).toBeLessThan(result.dense.bytesSentPerRank);
   expect(result.compressionRatio).toBeCloseTo(result.dense.bytesSentPerRank / result.dgc.bytesSentPerRank, 5);
+});
+
+test('it trains on a set in the format of MNIST, of images of any size', async () => {
+  const next = random(5);
+  const idx = (name: string, sizes: number[], below: number) => {
+    const header = Buffer.alloc(4 + 4 * sizes.length);
+    header.set([0, 0, 8, sizes.length]);
+    sizes.forEach((size, i) => header.writeUInt32BE(size, 4 + 4 * i));
+    const bytes = Buffer.alloc(sizes.reduce((product, size) => product * size)).map(() => Math.floor(next() * below));
+    writeFileSync(path.join(folder, name), Buffer.concat([header, bytes]));
+  };
+  for (const [part, count] of [
+    ['train', 32],
+    ['t10k', 8],
+  ] as const) {
+    idx(`${part}-images-idx3-ubyte`, [count, 12, 10], 256);
+    idx(`${part}-labels-idx1-ubyte`, [count], 10);
+  }
+  const { exitCode, output } = await digits(2, '--epochs', '1', '--seeds', '1', '--data-dir', folder);
+  expect(output).toMatch(/, in the format of MNIST\n2 ranks; 32 training images, 16 a rank; 8 test images\n/);
+  expect(output).toMatch(/weights of all ranks identical/);
+  expect(exitCode).toBe(0);
 });
 
 test('alone it trains as well, and has no compression ratio', async () => {
