@@ -12,9 +12,6 @@ const JEST = path.join(ROOT, 'node_modules/jest/bin/jest.js');
 /** What trains, in real rings. The others there try what belongs to one backend. */
 const TRAINING_TESTS = ['training', 'dense-equivalence', 'dgc-reference', 'ring-optimizer', 'checkpoint'];
 
-/** Packages that this file has linked, not its user. */
-const linked: PackageName[] = [];
-
 async function inRoot(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
@@ -22,15 +19,17 @@ async function inRoot(
   return promisify(execFile)(process.execPath, args, { cwd: ROOT, env: { ...process.env, ...env } });
 }
 
+/** What a test has linked, to be undone after it. */
+let unlink: PackageName | undefined;
+
 /** Whether a native backend is there, if need be by linking it to a TensorFlow that is here or that pip can fetch. */
 async function isPresent(name: PackageName): Promise<boolean> {
   const { state } = await checkLink(name);
   if (state === 'installed' || state === 'linked') return true;
-  if (name !== 'tfjs-node-gpu') return false; // one stands for both: they differ in name alone
   if (lstatSync(path.join(ROOT, 'node_modules')).isSymbolicLink()) return false; // it is not ours to change
   try {
     await inRoot([CLI, 'link-tensorflow', '--package', name]);
-    linked.push(name);
+    unlink = name;
     return true;
   } catch (error) {
     const { stderr } = error as { stderr: string };
@@ -39,8 +38,9 @@ async function isPresent(name: PackageName): Promise<boolean> {
   }
 }
 
-afterAll(async () => {
-  for (const name of linked) await inRoot([CLI, 'link-tensorflow', '--package', name, '--undo']);
+afterEach(async () => {
+  if (unlink !== undefined) await inRoot([CLI, 'link-tensorflow', '--package', unlink, '--undo']);
+  unlink = undefined;
 });
 
 test.each(['wasm', 'tfjs-node', 'tfjs-node-gpu'] as const)(
