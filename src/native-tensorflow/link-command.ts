@@ -20,7 +20,11 @@ export const linkCommand: CommandModule = {
         },
         package: { choices: PACKAGES, default: 'tfjs-node-gpu', describe: 'The npm package to build' },
         check: { type: 'boolean', default: false, describe: 'Only report how things stand' },
-        undo: { type: 'boolean', default: false, describe: 'Remove what this command has made' },
+        undo: {
+          type: 'boolean',
+          default: false,
+          describe: 'Remove the link; a TensorFlow that was fetched stays, for other projects',
+        },
         json: { type: 'boolean', default: false, describe: 'Print the result as one JSON object' },
       })
       .example('$0 link-tensorflow', 'links whatever TensorFlow is here, or fetches one')
@@ -35,9 +39,12 @@ export const linkCommand: CommandModule = {
     const name = parsed['package'] as PackageName;
     if (parsed['check'] && parsed['undo']) throw invalidArgument('--check and --undo exclude each other.');
     if (parsed['undo']) {
-      const removed = undoLink(name);
-      if (parsed['json']) console.log(JSON.stringify({ package: name, removed }));
-      else console.log(removed.length > 0 ? `Removed ${removed.join(' and ')}.` : `@tensorflow/${name} is not linked.`);
+      const { removed, kept } = undoLink(name);
+      if (parsed['json']) console.log(JSON.stringify({ package: name, removed, kept }));
+      else {
+        console.log(removed.length > 0 ? `Removed ${removed.join(' and ')}.` : `@tensorflow/${name} is not linked.`);
+        if (kept !== undefined) console.log(`${kept} stays: other projects may be linked to it.`);
+      }
       return;
     }
     const state = parsed['check']

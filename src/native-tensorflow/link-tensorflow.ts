@@ -76,8 +76,15 @@ export async function checkLink(name: PackageName): Promise<LinkState> {
   }
 }
 
-/** Takes back all that {@link linkTensorFlow} did. Returns what was removed, in words. */
-export function undoLink(name: PackageName): string[] {
+/** What {@link undoLink} did, in words. */
+export interface Undone {
+  readonly removed: readonly string[];
+  /** The TensorFlow that was fetched for the link: other projects may be linked to it, too. */
+  readonly kept?: string;
+}
+
+/** Takes a link back. */
+export function undoLink(name: PackageName): Undone {
   const removed: string[] = [];
   const directory = packageDirectory(name);
   const record = directory === undefined ? undefined : readRecord(directory);
@@ -88,11 +95,8 @@ export function undoLink(name: PackageName): string[] {
     undoBinding(directory!);
     removed.push(`the link in ${directory}`);
   }
-  if (record?.libTensorFlow.libraryDirectory.startsWith(cacheDirectory())) {
-    rmSync(cacheDirectory(), { recursive: true });
-    removed.push(cacheDirectory());
-  }
-  return removed;
+  const isFetched = record?.libTensorFlow.libraryDirectory.startsWith(cacheDirectory());
+  return { removed, ...(isFetched && { kept: cacheDirectory() }) };
 }
 
 function isSame(one: LibTensorFlow, other: LibTensorFlow): boolean {

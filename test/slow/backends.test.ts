@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
-import { lstatSync } from 'node:fs';
+import { lstatSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { checkLink } from '../../src/native-tensorflow/link-tensorflow';
@@ -16,8 +17,15 @@ async function inRoot(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
 ): Promise<{ stdout: string; stderr: string }> {
-  return promisify(execFile)(process.execPath, args, { cwd: ROOT, env: { ...process.env, ...env } });
+  return promisify(execFile)(process.execPath, args, {
+    cwd: ROOT,
+    env: { ...process.env, XDG_CACHE_HOME: cache, ...env },
+  });
 }
+
+/** Where a TensorFlow is fetched to, once for all tests. */
+const cache = mkdtempSync(path.join(tmpdir(), 'gradring-backends-'));
+afterAll(() => rmSync(cache, { recursive: true, force: true }));
 
 /** What a test has linked, to be undone after it. */
 let unlink: PackageName | undefined;
