@@ -9,6 +9,7 @@ const { loadIdx } = require('./data/idx');
 const { loadShippedDigits } = require('./digits-data');
 const { digitsModel } = require('./digits-model');
 const { parseOptions } = require('./digits-options');
+const { clock } = require('./progress');
 const { runExample } = require('./run-example');
 
 const SPARSITY = 0.999;
@@ -51,10 +52,11 @@ async function trainOnce(tf, ring, { x, y, test }, { kind, compression, seed, sa
     onEpochEnd(epoch, { loss, acc }) {
       const { steps, bytesSent, denseBytes, density } = optimizer.statistics;
       if (density > 1 - SPARSITY + 1e-9) warmUp = { bytesSent, denseBytes };
-      const stepMs = (performance.now() - start) / steps;
+      const passedMs = performance.now() - start;
+      const secondsLeft = ((passedMs / (epoch + 1)) * (options.epochs - epoch - 1)) / 1000;
       say(
         `${PROGRESS}${kind.padEnd(5)} seed ${seed}  epoch ${String(epoch + 1).padStart(2)}/${options.epochs}  loss ${loss.toFixed(4)}  ` +
-          `accuracy ${percent(acc)}  ${stepMs.toFixed(1)} ms/step  sent ${megabytes(bytesSent)}  ` +
+          `accuracy ${percent(acc)}  ${(passedMs / steps).toFixed(1)} ms/step  ${clock(secondsLeft)} left  sent ${megabytes(bytesSent)}  ` +
           `compression ${ratio(denseBytes, bytesSent)}`,
       );
     },

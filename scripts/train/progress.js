@@ -50,6 +50,7 @@ function progress(ring, { epochs, steps, unit, unitsAStep, describe = () => '' }
   };
 }
 
+/** A duration for people. */
 function clock(seconds) {
   const whole = Math.round(seconds);
   const minutes = Math.floor(whole / 60);
@@ -62,4 +63,4 @@ function sent({ bytesSent, denseBytes }) {
   return `sent ${(bytesSent / 1e6).toFixed(1)} MB a rank, ${(denseBytes / bytesSent).toFixed(0)} times less than dense`;
 }
 
-module.exports = { progress, sent };
+module.exports = { clock, progress, sent };
