@@ -29,7 +29,7 @@ export const linkCommand: CommandModule = {
       })
       .example('$0 link-tensorflow', 'links whatever TensorFlow is here, or fetches one')
       .example('$0 link-tensorflow --from ~/venv', 'links the TensorFlow of a Python environment')
-      .example('$0 link-tensorflow --from /opt/libtensorflow-2.18', 'links an unpacked libtensorflow')
+      .example('$0 link-tensorflow --from ~/libtensorflow-2.18', 'links an unpacked libtensorflow')
       .example('$0 link-tensorflow --check --json', 'tells a program how things stand')
       .epilogue(
         'For machines where the install script of @tensorflow/tfjs-node(-gpu) cannot download its libtensorflow 2.9.1, or where that is too ' +

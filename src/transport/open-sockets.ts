@@ -26,11 +26,6 @@ export function opened<T extends Closable>(closable: T): T {
   return closable;
 }
 
-/** Binds at once: a bind that goes on in another thread, as zeromq's other one does, would outlive the end of this one, and abort the process. */
-export function bind(socket: { bindSync(endpoint: string): void }, endpoint: string): void {
-  socket.bindSync(endpoint);
-}
-
 /** Forgets it. */
 export function closed(closable: Closable): void {
   open.delete(closable);
@@ -41,4 +36,9 @@ export async function closeAllSockets(): Promise<void> {
   ending = true;
   await Promise.allSettled([...open].map(async closable => closable.close()));
   open.clear();
+}
+
+/** Binds at once: a bind that goes on in another thread, as zeromq's other one does, would outlive the end of this one, and abort the process. */
+export function bind(socket: { bindSync(endpoint: string): void }, endpoint: string): void {
+  socket.bindSync(endpoint);
 }

@@ -1,13 +1,15 @@
 import { batchNorm, dense, filter, type TensorShape } from './tensor-shape';
 
-/** The four stages: blocks, and channels within a block. */
-const STAGES = [
+/** The four stages of ResNet-50: blocks, and channels within a block. */
+export const STAGES = [
   [3, 64],
   [4, 128],
   [6, 256],
   [3, 512],
 ] as const;
-const EXPANSION = 4;
+/** How many times as many channels a block gives as it has within. */
+export const EXPANSION = 4;
+export const CLASSES = 1000;
 
 /**
  * ResNet-50 for ImageNet (He et al. 2015, table 1), as torchvision's `resnet50` has it: 25,557,032 parameters in 161
@@ -22,7 +24,7 @@ export function resnet50(): TensorShape[] {
       channels = EXPANSION * width;
     }
   });
-  return [...tensors, ...dense('fc', channels, 1000)];
+  return [...tensors, ...dense('fc', channels, CLASSES)];
 }
 
 /** 1×1 down to `width` channels, 3×3, 1×1 up again; the first block of a stage projects its shortcut. */

@@ -1,14 +1,5 @@
 import { tf } from '../../tensorflow/tfjs';
-
-/** The four stages: blocks, and channels within a block. */
-const STAGES = [
-  [3, 64],
-  [4, 128],
-  [6, 256],
-  [3, 512],
-] as const;
-const EXPANSION = 4;
-const CLASSES = 1000;
+import { CLASSES, EXPANSION, STAGES } from '../models/resnet50';
 
 type Layer = tf.SymbolicTensor;
 
