@@ -1,13 +1,17 @@
-import { createServer, type AddressInfo } from 'node:net';
+import { connect, createServer, type AddressInfo, type Server } from 'node:net';
 import { GradringError } from '../errors';
 
 /**
- * A TCP port that is free at `host` just now. It is not held: another program may still take it before rank 0 does,
- * which then says so.
+ * A TCP port that is free at `host`, for rank 0 to bind in a while. For some 60 s the system gives it to nobody else
+ * who asks for any free port, or connects from one: a connection that the port's own side closed first still lies in
+ * TIME_WAIT there. Who names the port may bind it, as ZeroMQ sets SO_REUSEADDR. (Off Linux the system may keep less of this.)
  */
 export async function findFreePort(host: string): Promise<number> {
   try {
-    return await bindOnce(host, 0);
+    const server = await listen(host, 0);
+    const { address, port } = server.address() as AddressInfo;
+    await leaveInTimeWait(server, address, port).finally(() => close(server));
+    return port;
   } catch (cause) {
     const words = `No free port was found at ${host}: ${(cause as Error).message}. Name one with masterPort.`;
     throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause });
@@ -22,7 +26,7 @@ export async function findFreePort(host: string): Promise<number> {
  */
 export async function requireFreePort(host: string, port: number): Promise<void> {
   try {
-    await bindOnce(host, port);
+    await close(await listen(host, port));
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'EADDRINUSE' && code !== 'EACCES') return;
@@ -32,14 +36,24 @@ export async function requireFreePort(host: string, port: number): Promise<void>
   }
 }
 
-/** Binds and lets go again; the port that it was. */
-function bindOnce(host: string, port: number): Promise<number> {
+function listen(host: string, port: number): Promise<Server> {
   return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen({ host, port, exclusive: true }, () => {
-      const bound = (server.address() as AddressInfo).port;
-      server.close(() => resolve(bound));
-    });
+    const server = createServer().once('error', reject);
+    server.listen({ host, port, exclusive: true }, () => resolve(server));
   });
+}
+
+/** Connects to the server and lets it hang up first. */
+function leaveInTimeWait(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('connection', accepted => accepted.once('error', reject).end());
+    connect({ host, port })
+      .once('error', reject)
+      .once('close', () => resolve())
+      .resume();
+  });
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise(resolve => void server.close(() => resolve()));
 }

@@ -1,8 +1,8 @@
 const { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } = require('node:fs');
-const { createServer } = require('node:net');
 const { tmpdir } = require('node:os');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
+const { findFreePort } = require('../../dist/launcher/master-port');
 const { CutProxy } = require('./cut-proxy');
 const { FAULT_KINDS } = require('./fault-kinds');
 const { leftovers } = require('./leftovers');
@@ -82,7 +82,7 @@ class ChaosRun {
       ...{ TMPDIR: this.temporary, GRADRING_CHAOS_FOLDER: folder, GRADRING_CHAOS_PROXIES: JSON.stringify(ports) },
       ...(this.bug !== undefined && { GRADRING_CHAOS_PLANT: this.bug }),
     };
-    this.processes = new RunProcesses(plan, { folder, port: await freePort(), reports, variables });
+    this.processes = new RunProcesses(plan, { folder, port: await findFreePort('127.0.0.1'), reports, variables });
     this.startedAt = performance.now();
     this.processes.start();
   }
@@ -179,17 +179,6 @@ class ChaosRun {
       output: readFileSync(path.join(this.folder, 'output'), 'utf8'),
     };
   }
-}
-
-function freePort() {
-  const server = createServer();
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 module.exports = { ChaosRun };

@@ -3,9 +3,8 @@ import type { VariableShape } from '../../src/communicator/arena-layout';
 import type { ExchangeResult } from '../../src/communicator/thread-protocol';
 import { dgc, noCompression } from '../../src/compression/dgc-options';
 import { VALUE_FORMATS } from '../../src/compression/value-format';
-import { findFreePort } from '../../src/launcher/master-port';
 import { random } from '../support/random';
-import { closeRing, connectRing, failureOf } from '../support/rings';
+import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
 
 // The gradients are small multiples of 1/16, the momentum is 1/2 and the ranks are four: no sum ever rounds, so its order,
 // in which the two ways of travel differ, does not matter, and the results must be the same bits.
@@ -20,7 +19,7 @@ const COMPRESSION = dgc({ sparsity: 0.9, warmUpEpochs: 0, values: 'float32' });
 let ring: Communicator[];
 
 beforeAll(async () => {
-  const masterPort = await findFreePort('127.0.0.1');
+  const masterPort = await freePort();
   const place = (rank: number) => ({ rank, worldSize: RANKS, masterAddr: '127.0.0.1', masterPort, runId: 'exchange' });
   ring = await Promise.all(Array.from({ length: RANKS }, (_, rank) => Communicator.connect(place(rank))));
 });

@@ -1,25 +1,17 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { Communicator } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/communicator/connect-options';
 import type { GradringError } from '../../src/errors';
+import { findFreePort } from '../../src/launcher/master-port';
 
 const DIST = path.join(__dirname, '../../dist');
 
-/** A port that nobody listens at. */
-export function freePort(): Promise<number> {
-  const server = createServer();
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
-}
+/** A port that nobody listens at, and that nobody who asks for any port gets meanwhile. */
+export const freePort = (): Promise<number> => findFreePort('127.0.0.1');
 
 /** Settles when somebody listens there. */
 export async function untilListening(port: number): Promise<void> {

@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs';
+import { Router } from 'zeromq';
+import { findFreePort } from '../../src/launcher/master-port';
+
+const TIME_WAIT = '06';
+
+/** The states of the connections whose own side has the port, as Linux writes them. */
+const statesAt = (port: number): string[] =>
+  readFileSync('/proc/net/tcp', 'utf8')
+    .split('\n')
+    .map(line => line.trim().split(/\s+/))
+    .filter(columns => columns[1]?.endsWith(`:${port.toString(16).toUpperCase().padStart(4, '0')}`))
+    .map(columns => columns[3]!);
+
+(process.platform === 'linux' ? test : test.skip)(
+  'a free port stays reserved for who names it: it lies in TIME_WAIT, and ZeroMQ can bind it',
+  async () => {
+    const port = await findFreePort('127.0.0.1');
+    expect(statesAt(port)).toEqual([TIME_WAIT]);
+    const rank0 = new Router();
+    rank0.bindSync(`tcp://127.0.0.1:${port}`);
+    rank0.close();
+  },
+);
+
+test('a host that is none of this machine: an error that says so', async () => {
+  await expect(findFreePort('192.0.2.1')).rejects.toMatchObject({
+    code: 'ERR_ADDRESS_IN_USE',
+    message: expect.stringMatching(/No free port was found at 192\.0\.2\.1: .*Name one with masterPort/s),
+  });
+});
