@@ -13,6 +13,7 @@ import { encodeGradientPayload } from '../wire/gradient-payload';
 import { describeNumbered } from './absent-ranks';
 import { collectGarbage } from './collect-garbage';
 import { GradientExchange } from './gradient-exchange';
+import { untilAllHaveDone } from './settling';
 import { type StallOptions, StallWatch } from './stall-watch';
 import type { Commands, Reduction, RingCommand } from './thread-protocol';
 
@@ -99,6 +100,10 @@ export class CommandRunner {
     closeExchange: async ({ exchange }) => {
       this.exchanges.delete(exchange);
       collectGarbage();
+    },
+    settle: async () => {
+      if (this.failure !== undefined) throw unusable(this.failure);
+      if (this.sequence > 0) await untilAllHaveDone(this.context.transport, this.sequence - 1, this.options.timeoutMs);
     },
     close: () => this.context.transport.close(),
   };

@@ -58,6 +58,7 @@ export class Communicator {
   private readonly allocated = new WeakSet<NumericArray>();
   private exchanges = 0;
   private closing: Promise<void> | undefined;
+  private mayCallWhileLeaving = false;
   private readonly closeAtEnd = () => void this.close();
   /**
    * What must happen on all ranks or on none.
@@ -332,11 +333,13 @@ export class Communicator {
 
   /**
    * Leaves the ring, after what was called before has finished. The other ranks may finish what needs this one no more;
-   * a collective that does fails there with `ERR_PEER_LOST`. May be called twice.
+   * a collective that does fails there with `ERR_PEER_LOST`. In an elastic run waits first until all have done the last step that this
+   * rank has done, and if a rank is lost meanwhile, gives it to those who have not. May be called twice.
    */
   close(): Promise<void> {
     process.removeListener('beforeExit', this.closeAtEnd);
     this.closing ??= (async () => {
+      if (this.generation !== -1) await this.units.settle().catch(() => undefined); // then nobody is left who could be behind
       await this.thread.call('close', {}).catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
     })();
@@ -347,10 +350,19 @@ export class Communicator {
     return {
       rejoin: join => {
         const { generation } = this;
-        this.thread.place = this.callSync('rejoin', join);
+        this.thread.place = this.thread.callSync('rejoin', join);
         return this.generation !== generation;
       },
       allGather: own => this.allGatherSync(own, { variableLength: true }),
+      settle: () => this.thread.call('settle', {}),
+      whileLeaving: run => {
+        this.mayCallWhileLeaving = true;
+        try {
+          run();
+        } finally {
+          this.mayCallWhileLeaving = false;
+        }
+      },
     };
   }
 
@@ -365,7 +377,8 @@ export class Communicator {
   }
 
   private checkOpen(): void {
-    if (this.closing !== undefined) throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
+    if (this.closing !== undefined && !this.mayCallWhileLeaving)
+      throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
     if (this.generation !== -1) return;
     const words =
       'This process takes the place of a rank that was lost: before anything else it must join the others, by ring.join(…) or checkpoint.resume().';

@@ -30,6 +30,10 @@ export interface UnitRing {
   /** Awaits the next ring, asleep. Returns whether there is another than before. */
   rejoin(join: ElasticJoin): boolean;
   allGather(own: Uint8Array): Uint8Array[];
+  /** Settles when all others have done the last collective that this rank has done. */
+  settle(): Promise<void>;
+  /** Lets collectives through within `run`, though this rank is leaving. */
+  whileLeaving(run: () => void): void;
 }
 
 /** What ranks tell each other in a new ring. */
@@ -111,6 +115,25 @@ export class Units {
   admit(): void {
     this.ring!.rejoin({ newcomer: false, admits: true });
     this.synchronizeAtLast({ newcomer: false, admits: true });
+  }
+
+  /**
+   * Sees to it, before this rank leaves, that all others have done what it has done: if one of those was lost who were to do it, the others get it
+   * from this rank. Waits for nobody else: not for who is elsewhere, and not for who has more to do.
+   *
+   * @throws GradringError if there is no ring any more.
+   */
+  async settle(): Promise<void> {
+    if (this.ring === undefined) return;
+    await this.tail;
+    for (;;) {
+      try {
+        return await this.ring.settle();
+      } catch (error) {
+        if (!isLoss(error) || !this.ring.rejoin(STAY)) throw error;
+        this.ring.whileLeaving(() => this.synchronizeAtLast(STAY));
+      }
+    }
   }
 
   /**

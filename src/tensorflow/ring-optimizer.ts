@@ -343,7 +343,10 @@ export class RingOptimizer extends tf.Optimizer {
     return { inner: this.inner.getClassName(), ...this.inner.getConfig() };
   }
 
-  /** Closes the exchange, and frees its memory and the inner optimizer's variables. */
+  /**
+   * Closes the exchange, and frees its memory and the inner optimizer's variables. In an elastic run close the ring before: until then other
+   * ranks may still need this one's last step.
+   */
   override dispose(): void {
     this.checkIdle();
     this.exchange?.close();

@@ -55,8 +55,7 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Lets in who waits in {@link join}, if the run is elastic, and sees to it that all ranks have done the last step. For custom loops, on all ranks alike,
-   * between two steps, and after the last; `model.fit` does it at the end of each epoch.
+   * Lets in who waits in {@link join}, if the run is elastic. For custom loops, on all ranks alike, between two steps; `model.fit` does it at the end of each epoch.
    *
    * @param state What those who join get, beside the state of the training: small and plain JSON.
    */

@@ -90,6 +90,10 @@ export class RingTransport implements Transport {
     return this.failure !== undefined || this.agreement.begun;
   }
 
+  get isWhole(): boolean {
+    return this.departed.size === 0;
+  }
+
   /** Greets both neighbours and awaits their greetings. */
   async open(): Promise<void> {
     const { rank } = this.place;

@@ -57,6 +57,8 @@ export interface Transport {
   readonly traffic: TrafficCount;
   /** Whether the ring has failed. */
   readonly failed: boolean;
+  /** Whether no neighbour has left in order. */
+  readonly isWhole: boolean;
   /** Where to record what happens, if anywhere. The transport records the arrival of frames itself. */
   readonly timeline?: Timeline | undefined;
   /**
@@ -94,6 +96,7 @@ export class SoloTransport implements Transport {
   readonly isLocal = true;
   readonly traffic = { bytesSent: 0, bytesReceived: 0 };
   readonly failed = false;
+  readonly isWhole = true;
 
   constructor(readonly timeline?: Timeline) {}
 

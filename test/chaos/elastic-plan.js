@@ -54,8 +54,8 @@ function drawLosses(random, ranks, steps) {
         { ...kill, at: { step: random.below(steps >> 1) } },
         { ...kill, at: { replacedMs: random.below(2_500) } },
       ];
-    default: // long before the end: for one that is stopped when the others are done the launcher waits
-      return [{ ...kill, kind: 'stop', at: { step: random.below(steps >> 1) } }];
+    default:
+      return [{ ...kill, kind: 'stop' }];
   }
 }
 

@@ -56,9 +56,9 @@ export interface ElasticRun extends LaunchResult {
 
 /** Launches a fixture of this folder, the training, on four ranks, whatever comes of it. */
 export async function runElastic(
-  input: TrainInput | LoopInput,
+  input: TrainInput | LoopInput | Record<string, never>,
   options: Partial<LaunchOptions>,
-  fixture: 'train' | 'loop' = 'train',
+  fixture: 'train' | 'loop' | 'last-step' = 'train',
 ): Promise<ElasticRun> {
   const folder = mkdtempSync(path.join(tmpdir(), 'gradring-elastic-'));
   const output = new Capture();

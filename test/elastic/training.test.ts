@@ -1,3 +1,5 @@
+import path from 'node:path';
+import { NOTE_FOLDERS } from '../support/rings';
 import { finishedAlike, type Member, runElastic } from './support';
 
 // 96 rows, four ranks at launch, batches of four rows: six steps an epoch, however many ranks are left.
@@ -150,6 +152,23 @@ test.each([true, false])(
     expect(members[0]!.seen).toEqual([...Array(7).fill(before), ...Array(13).fill(without), ...Array(10).fill(after)]);
     expect(members[2]!.seen).toEqual(members[0]!.seen);
     expect(members[1]!.seen).toEqual(Array(10).fill(after));
+  },
+  LIMIT_MS,
+);
+
+test(
+  'a rank is killed in the very last step: who has done it waits, before it leaves, for who has not',
+  async () => {
+    const preload = path.join(__dirname, 'fixtures/die-forwarding.js');
+    const env = { NODE_OPTIONS: `${NOTE_FOLDERS.NODE_OPTIONS} --require ${JSON.stringify(preload)}` };
+    const run = await runElastic({}, { min: 1, env }, 'last-step');
+    expect(run.exitCode).toBe(0);
+    const members = finishedAlike(run) as (Member & { lastStepIn: number })[];
+    expect(members.map(({ lastStepIn, generation, steps }) => ({ lastStepIn, generation, steps }))).toEqual([
+      { lastStepIn: 1, generation: 1, steps: 3 }, // it got the step from the others
+      { lastStepIn: 0, generation: 1, steps: 3 },
+      { lastStepIn: 0, generation: 1, steps: 3 },
+    ]);
   },
   LIMIT_MS,
 );

@@ -27,8 +27,10 @@ function unitsBeside(...others: (OtherReport | 'is lost, too')[]) {
       const report = { isNewcomer: false, lastName: 'nothing', lastResult: null, ...other };
       return [bytes, new TextEncoder().encode(JSON.stringify(report))];
     },
+    settle: jest.fn(async () => undefined),
+    whileLeaving: run => run(),
   };
-  return { units: new Units(ring), joins, own };
+  return { units: new Units(ring), ring, joins, own };
 }
 
 /** Fails the first so many times. */
@@ -139,6 +141,32 @@ test('the replicas are to be compared once after each loss, after the same unit 
   expect(units.takeVerification()).toBe(false); // the other, which had done it, does not either
   units.runSync({ name: 'd', run: () => null });
   expect(units.takeVerification()).toBe(true);
+});
+
+describe('before it leaves', () => {
+  test('a rank waits until the others have done what it has', async () => {
+    const { units, ring, own } = unitsBeside();
+    await units.settle();
+    expect(ring.settle).toHaveBeenCalledTimes(1);
+    expect(own).toEqual([]);
+  });
+
+  test('it gives its last unit to those who have lost a rank in it', async () => {
+    const { units, ring } = unitsBeside('is lost, too', { done: 0, failedName: 'a' });
+    jest.mocked(ring.settle).mockRejectedValueOnce(lost());
+    const share = jest.fn();
+    units.runSync({ name: 'a', run: () => 'mine', share });
+    await units.settle();
+    expect(share.mock.calls).toEqual([[0, false, 'mine']]);
+    expect(ring.settle).toHaveBeenCalledTimes(2);
+  });
+
+  test('a failure that is no loss is not waited out', async () => {
+    const { units, ring } = unitsBeside();
+    jest.mocked(ring.settle).mockRejectedValueOnce(new GradringError('ERR_COLLECTIVE_MISMATCH', 'Something else.'));
+    await expect(units.settle()).rejects.toThrow('Something else.');
+    await new Units(undefined).settle(); // not elastic: there is nothing to do
+  });
 });
 
 test('a newcomer is let in after a commit, and goes on as one that has done what the others have', async () => {
