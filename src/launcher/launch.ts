@@ -80,7 +80,7 @@ async function choosePort({ masterAddr, masterPort, nodeRank }: LaunchPlan): Pro
 
 async function runRanks(plan: LaunchPlan, meeting: Meeting, outputs: RankOutputs): Promise<LaunchResult> {
   const ranks: RankProcess[] = [];
-  const supervisor = new Supervisor(ranks, plan);
+  const supervisor = new Supervisor(ranks, plan, line => void outputs.say([line]));
   const handlers = FORWARDED_SIGNALS.map(signal => [signal, () => supervisor.receive(signal)] as const);
   for (const [signal, handler] of handlers) process.on(signal, handler);
   let relays: Promise<void>[];

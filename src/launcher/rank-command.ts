@@ -39,5 +39,5 @@ export function rankCommand(
     ...rankVariables(plan, localRank, masterPort, runId),
     ...variables,
   };
-  return { ...plan, rank: globalRank(plan, localRank), env };
+  return { ...plan, rank: globalRank(plan, localRank), env, socketFolder };
 }

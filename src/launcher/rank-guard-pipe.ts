@@ -4,7 +4,12 @@ export const GUARD_FD_VARIABLE = 'GRADRING_GUARD_FD';
 /** The descriptor itself: the first after stdin, stdout and stderr. */
 export const GUARD_FD = 3;
 
+/** The variable that names the launcher's folder for sockets, if it has made one. */
+export const GUARD_FOLDER_VARIABLE = 'GRADRING_GUARD_FOLDER';
+
 /** What the guard gives its thread. */
 export interface GuardData {
   readonly fd: number;
+  /** To be removed for a launcher that cannot do it any more. */
+  readonly folder: string | undefined;
 }

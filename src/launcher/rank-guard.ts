@@ -3,15 +3,16 @@
 // thread of its own watches it, because the main thread may be blocked (in `Atomics.wait`, or in a long computation).
 import path from 'node:path';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { GUARD_FD_VARIABLE, type GuardData } from './rank-guard-pipe';
+import { GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE, type GuardData } from './rank-guard-pipe';
 
-const fd = process.env[GUARD_FD_VARIABLE];
+const { [GUARD_FD_VARIABLE]: fd, [GUARD_FOLDER_VARIABLE]: folder } = process.env;
 
 // Worker threads and forked processes of the rank inherit its `--require` too. They are not to be guarded: the
-// threads end with the rank, and in a forked process the descriptor is another thing, so the variable goes.
+// threads end with the rank, and in a forked process the descriptor is another thing, so the variables go.
 if (isMainThread && fd !== undefined) {
   delete process.env[GUARD_FD_VARIABLE];
-  const workerData: GuardData = { fd: Number(fd) };
+  delete process.env[GUARD_FOLDER_VARIABLE];
+  const workerData: GuardData = { fd: Number(fd), folder };
   const thread = new Worker(path.join(__dirname, 'rank-guard-thread.js'), { workerData, execArgv: [], env: {} });
   thread.unref(); // A script that has nothing left to do ends as it would without the guard.
 }

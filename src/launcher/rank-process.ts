@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { GradringError } from '../errors';
-import { GUARD_FD, GUARD_FD_VARIABLE } from './rank-guard-pipe';
+import { GUARD_FD, GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE } from './rank-guard-pipe';
 import { signalGroup, signalProcess } from './signals';
 
 /** How one rank ended. Exactly one of `exitCode` and `signal` is not null. */
@@ -23,6 +23,8 @@ export interface RankCommand {
   readonly script: string;
   readonly args: readonly string[];
   readonly env: NodeJS.ProcessEnv;
+  /** A folder of this process's for all ranks, which they remove when it is gone and has not. */
+  readonly socketFolder: string | undefined;
 }
 
 /**
@@ -83,11 +85,11 @@ export class RankProcess {
   }
 }
 
-function startProcess({ rank, nodeArgs, script, args, env }: RankCommand): ChildProcess {
+function startProcess({ rank, nodeArgs, script, args, env, socketFolder }: RankCommand): ChildProcess {
   const guard = path.join(__dirname, 'rank-guard.js');
   try {
     return spawn(process.execPath, [...nodeArgs, '--require', guard, script, ...args], {
-      env: { ...env, [GUARD_FD_VARIABLE]: String(GUARD_FD) },
+      env: { ...env, [GUARD_FD_VARIABLE]: String(GUARD_FD), [GUARD_FOLDER_VARIABLE]: socketFolder },
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
       detached: process.platform !== 'win32', // There it would mean a window for each rank.
       windowsHide: true,

@@ -1,3 +1,4 @@
+import { LONGEST_DELAY_MS } from '../longest-delay';
 import type { RankOutcome, RankProcess } from './rank-process';
 import type { ForwardedSignal } from './signals';
 
@@ -6,6 +7,9 @@ export interface SupervisorOptions {
   readonly graceMs: number;
   readonly failureGraceMs: number;
 }
+
+/** Who still runs so long after the first rank was done is told of, and again after twice as long, and so on. */
+const PATIENCE_MS = 30_000;
 
 /**
  * Ends the ranks together. When one fails, the others have a short time to notice and report it, then get SIGTERM, and
@@ -20,11 +24,17 @@ export class Supervisor {
   private firstTickPassed = false;
   private failureTimer: NodeJS.Timeout | undefined;
   private graceTimer: NodeJS.Timeout | undefined;
+  private readonly running: Set<RankProcess>;
+  private patienceTimer: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly ranks: readonly RankProcess[],
     private readonly options: SupervisorOptions,
-  ) {}
+    /** Takes a line for the user. */
+    private readonly say: (line: string) => void,
+  ) {
+    this.running = new Set(ranks);
+  }
 
   /** The first rank that failed of itself: not one that ended after a signal to the launcher. */
   get rootCause(): RankOutcome | undefined {
@@ -42,12 +52,15 @@ export class Supervisor {
     const outcomes = await Promise.all(
       this.ranks.map(async rank => {
         const outcome = await rank.ended;
+        this.running.delete(rank);
         if (outcome.exitCode !== 0) this.noteFailure(outcome);
+        else if (this.patienceTimer === undefined) this.awaitOthers(performance.now(), PATIENCE_MS);
         return outcome;
       }),
     );
     clearTimeout(this.failureTimer);
     clearTimeout(this.graceTimer);
+    clearTimeout(this.patienceTimer);
     return outcomes;
   }
 
@@ -65,6 +78,15 @@ export class Supervisor {
     if (this.firstFailures.length > 1) return;
     setImmediate(() => (this.firstTickPassed = true));
     this.failureTimer = setTimeout(() => this.askAll('SIGTERM'), this.options.failureGraceMs);
+  }
+
+  private awaitOthers(since: number, pauseMs: number): void {
+    this.patienceTimer = setTimeout(() => {
+      const others = [...this.running].map(({ rank, pid }) => `rank ${rank} (pid ${pid})`).join(', ');
+      const seconds = Math.round((performance.now() - since) / 1000);
+      this.say(`gradring: still running, ${seconds} s after the first rank was done: ${others}.`);
+      this.awaitOthers(since, 2 * pauseMs);
+    }, Math.min(pauseMs, LONGEST_DELAY_MS));
   }
 
   private askAll(signal: NodeJS.Signals): void {

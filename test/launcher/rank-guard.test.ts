@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { cleanUp, gradring, isRunning, SAY_READY, script, waitUntil } from './support';
 
 // The ranks must end although nobody can tell them to: the launcher is killed by SIGKILL.
@@ -35,6 +36,21 @@ test('nor do the children of a rank', async () => {
   expect([rank!, child].filter(isRunning)).toEqual([rank, child]);
   launcher.child.kill('SIGKILL');
   await waitUntil('both to end', () => !isRunning(rank!) && !isRunning(child));
+});
+
+test('nor does its folder for sockets, whatever is in it', async () => {
+  const source = `
+    const fs = require('node:fs');
+    fs.mkdirSync(process.env.GRADRING_SOCKET_FOLDER + '/gradring-' + process.env.RANK);
+    console.log('folder ' + process.env.GRADRING_SOCKET_FOLDER);
+    setInterval(() => {}, 1000); ${SAY_READY}`;
+  const launcher = gradring('run', '-n', '2', script(source));
+  const pids = await launcher.readyRanks(2);
+  const folder = /folder (.+)/.exec(launcher.stdout)![1]!;
+  expect(existsSync(folder)).toBe(true);
+  launcher.child.kill('SIGKILL');
+  await waitUntil('the ranks to end', () => !pids.some(isRunning));
+  expect(existsSync(folder)).toBe(false);
 });
 
 test('a script that has nothing left to do ends as it would without the guard', async () => {

@@ -7,7 +7,10 @@ class FakeRank {
   end!: (exitCode: number | null, signal?: NodeJS.Signals) => void;
   readonly ended: Promise<RankOutcome>;
 
+  readonly pid: number;
+
   constructor(readonly rank: number) {
+    this.pid = rank;
     this.ended = new Promise(resolve => {
       this.end = (exitCode, signal) => resolve({ rank, pid: rank, exitCode, signal: signal ?? null, afterMs: 0 });
     });
@@ -22,13 +25,38 @@ class FakeRank {
   }
 }
 
-function supervise(count: number): { ranks: FakeRank[]; supervisor: Supervisor } {
+function supervise(count: number): { ranks: FakeRank[]; supervisor: Supervisor; said: string[] } {
   const ranks = Array.from({ length: count }, (_, rank) => new FakeRank(rank));
-  const supervisor = new Supervisor(ranks as unknown as RankProcess[], { graceMs: 60_000, failureGraceMs: 60_000 });
-  return { ranks, supervisor };
+  const said: string[] = [];
+  const options = { graceMs: 60_000, failureGraceMs: 60_000 };
+  const supervisor = new Supervisor(ranks as unknown as RankProcess[], options, line => said.push(line));
+  return { ranks, supervisor, said };
 }
 
 const nextTick = (): Promise<void> => new Promise(resolve => setImmediate(() => setImmediate(resolve)));
+
+test('who still runs long after the first was done is told of, less and less often', async () => {
+  jest.useFakeTimers();
+  try {
+    const { ranks, supervisor, said } = supervise(3);
+    const all = supervisor.untilAllEnded();
+    await jest.advanceTimersByTimeAsync(3_600_000);
+    expect(said).toEqual([]);
+    ranks[1]!.end(0);
+    await jest.advanceTimersByTimeAsync(31_000);
+    ranks[0]!.end(0);
+    await jest.advanceTimersByTimeAsync(120_000);
+    ranks[2]!.end(0);
+    await all;
+    await jest.advanceTimersByTimeAsync(3_600_000);
+    expect(said).toEqual([
+      'gradring: still running, 30 s after the first rank was done: rank 0 (pid 0), rank 2 (pid 2).',
+      'gradring: still running, 90 s after the first rank was done: rank 2 (pid 2).',
+    ]);
+  } finally {
+    jest.useRealTimers();
+  }
+});
 
 test('of failures seen in one tick, a signal is the root cause', async () => {
   const { ranks, supervisor } = supervise(3);
