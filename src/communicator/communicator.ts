@@ -59,6 +59,8 @@ export class Communicator {
   private exchanges = 0;
   private closing: Promise<void> | undefined;
   private mayCallWhileLeaving = false;
+  /** Of arrays whose calls have failed: the comm thread may use them until another ring stands. */
+  private unreleased: (() => void)[] = [];
   private readonly closeAtEnd = () => void this.close();
   /**
    * What must happen on all ranks or on none.
@@ -351,7 +353,9 @@ export class Communicator {
       rejoin: join => {
         const { generation } = this;
         this.thread.place = this.thread.callSync('rejoin', join);
-        return this.generation !== generation;
+        if (this.generation === generation) return false;
+        for (const release of this.unreleased.splice(0)) release();
+        return true;
       },
       allGather: own => this.allGatherSync(own, { variableLength: true }),
       settle: () => this.thread.call('settle', {}),
@@ -402,7 +406,7 @@ export class Communicator {
       release();
       return result;
     } catch (error) {
-      if (!isInFlight(error)) release();
+      this.releaseAfter(error, release);
       throw error;
     }
   }
@@ -414,9 +418,14 @@ export class Communicator {
       release();
       return result;
     } catch (error) {
-      if (!isInFlight(error)) release();
+      this.releaseAfter(error, release);
       throw error;
     }
+  }
+
+  private releaseAfter(error: unknown, release: () => void): void {
+    if (isInFlight(error)) this.unreleased.push(release);
+    else release();
   }
 
   private stage<T extends NumericArray>(array: T): { staged: DenseArray; copyBack: () => T; release: () => void } {

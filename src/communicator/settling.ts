@@ -13,8 +13,8 @@ const LOOK_MS = 10;
  * Waits until all other ranks have done a collective that this one has done. It may be done first by a moment; if it left then, and another were lost,
  * nobody might be left of whom those who are not done could get the result.
  *
- * What a rank has done stays done, so that any answer of this ring counts. All answers that one rank has heard have gone on from it to the next: if
- * it leaves by then, its neighbours, too, have heard what it knew.
+ * What a rank has done stays done, so that any answer of this ring counts. Who asks tells what it has done itself, and what one rank has heard has gone on
+ * from it to the next: if it leaves by then, its neighbours know all that it knew.
  *
  * @param timeoutMs Then it is given up.
  * @throws GradringError What the ring has failed with: `ERR_PEER_LOST` also if a rank has left before it was known.
@@ -22,7 +22,8 @@ const LOOK_MS = 10;
 export async function untilAllHaveDone(transport: Transport, sequence: number, timeoutMs: number): Promise<void> {
   const { rank: own, worldSize } = transport;
   const begunAt = performance.now();
-  let askedAt = -Infinity;
+  let askedAt = begunAt;
+  transport.ask('answers');
   while (performance.now() - begunAt < timeoutMs) {
     const answers = transport.answers(0);
     const missing = Array.from({ length: worldSize }, (_, rank) => rank).find(rank => {
@@ -36,7 +37,7 @@ export async function untilAllHaveDone(transport: Transport, sequence: number, t
     if (missing === undefined) return;
     const isDue = performance.now() - askedAt >= ASK_MS;
     // If somebody has left without waiting for that, those who are still there compare in the next ring.
-    const isHopeless = isDue && askedAt > 0 && !transport.isWhole;
+    const isHopeless = isDue && !transport.isWhole;
     if (transport.failed || isHopeless) throw await transport.fail(leftUnsettled(missing));
     if (isDue) {
       transport.ask('answers');

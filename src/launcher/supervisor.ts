@@ -81,12 +81,15 @@ export class Supervisor {
   }
 
   private awaitOthers(since: number, pauseMs: number): void {
-    this.patienceTimer = setTimeout(() => {
-      const others = [...this.running].map(({ rank, pid }) => `rank ${rank} (pid ${pid})`).join(', ');
-      const seconds = Math.round((performance.now() - since) / 1000);
-      this.say(`gradring: still running, ${seconds} s after the first rank was done: ${others}.`);
-      this.awaitOthers(since, 2 * pauseMs);
-    }, Math.min(pauseMs, LONGEST_DELAY_MS));
+    this.patienceTimer = setTimeout(
+      () => {
+        const others = [...this.running].map(({ rank, pid }) => `rank ${rank} (pid ${pid})`).join(', ');
+        const seconds = Math.round((performance.now() - since) / 1000);
+        this.say(`gradring: still running, ${seconds} s after the first rank was done: ${others}.`);
+        this.awaitOthers(since, 2 * pauseMs);
+      },
+      Math.min(pauseMs, LONGEST_DELAY_MS),
+    );
   }
 
   private askAll(signal: NodeJS.Signals): void {

@@ -58,7 +58,8 @@ export class CoordinatorSocket {
       const [routing, bytes] = parts;
       if (routing === undefined || bytes === undefined) continue;
       try {
-        this.coordinator.hear(fromText(bytes), message => this.send(routing, message));
+        const tell = (message: RendezvousMessage) => this.send(routing, message);
+        this.coordinator.hear(fromText(bytes), { id: routing.toString('hex'), tell });
       } catch {
         continue; // a stranger's bytes: no reason to stop
       }

@@ -3,7 +3,7 @@ import type { ErrorCode } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
-import { type Comer, Formation } from './formation';
+import { type Comer, Formation, type MemberLine } from './formation';
 import type { Encryption } from './run-security';
 
 /** What a run is, and whom the coordinator tells. */
@@ -72,16 +72,16 @@ export class Coordinator {
   }
 
   /** Takes what a member says. */
-  hear(message: RendezvousMessage, tell: (message: RendezvousMessage) => void): void {
+  hear(message: RendezvousMessage, line: MemberLine): void {
     switch (message.kind) {
       case 'join':
-        return this.join({ join: message, tell });
+        return this.join({ join: message, line });
       case 'listening':
-        return this.formation.listen(message.rank, message.endpoint, randomBytes(8).readBigUInt64LE());
+        return this.formation.listen(message.rank, message.endpoint, randomBytes(8).readBigUInt64LE(), line);
       case 'standing':
-        return this.stand(message.rank);
+        return this.stand(message.rank, line);
       case 'ask':
-        return tell({ kind: 'waiting', count: this.waitingCount });
+        return line.tell({ kind: 'waiting', count: this.waitingCount });
       case 'leave':
         this.left.add(message.rank);
         return this.lose(message.rank, `rank ${message.rank} left while the ring formed`);
@@ -92,7 +92,7 @@ export class Coordinator {
   private join(comer: Comer): void {
     const { rank: member, newcomer } = comer.join;
     const refusal = this.refusalOf(comer.join);
-    if (refusal !== undefined) return comer.tell({ kind: 'refuse', ...refusal });
+    if (refusal !== undefined) return comer.line.tell({ kind: 'refuse', ...refusal });
     if (newcomer) {
       this.lose(member, `rank ${member} was not let in`);
       this.waiting.set(member, comer);
@@ -152,10 +152,10 @@ export class Coordinator {
     this.awaitAll();
   }
 
-  private stand(member: number): void {
+  private stand(member: number, line: MemberLine): void {
     const { formation } = this;
     if (!this.ring.has(member) || formation.isStanding) return;
-    formation.stand(member);
+    formation.stand(member, line);
     if (!formation.isStanding) return;
     clearTimeout(this.timer);
     this.options.onFormed(

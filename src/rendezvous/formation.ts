@@ -1,10 +1,15 @@
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 
+/** One conversation with a member. Whenever it comes to the rendezvous it opens another. */
+export interface MemberLine {
+  readonly id: string;
+  tell(message: RendezvousMessage): void;
+}
+
 /** A member that has come to the rendezvous. */
 export interface Comer {
   readonly join: RendezvousMessage & { kind: 'join' };
-  /** Says something to it. */
-  readonly tell: (message: RendezvousMessage) => void;
+  readonly line: MemberLine;
 }
 
 /** One attempt to form a ring: those who are in it come, listen, and stand. It begins anew when one of them is lost. */
@@ -62,27 +67,31 @@ export class Formation {
     return this.members;
   }
 
-  /** Notes where a member listens. When all do, they are told. */
-  listen(member: number, endpoint: string, ringId: bigint): void {
-    if (!this.members.includes(member)) return;
+  /** Notes where a member listens. When all do, they are told. What it still says on the line of an earlier attempt counts for nothing. */
+  listen(member: number, endpoint: string, ringId: bigint, line: MemberLine): void {
+    if (!this.members.includes(member) || !this.isOn(line, member)) return;
     this.endpoints.set(member, endpoint);
     if (this.endpoints.size < this.members.length) return;
     this.tellAll({ kind: 'start', ringId, endpoints: this.members.map(each => this.endpoints.get(each)!) });
   }
 
   /** Notes that a member's links stand. */
-  stand(member: number): void {
-    if (this.members.includes(member)) this.standing.add(member);
+  stand(member: number, line: MemberLine): void {
+    if (this.members.includes(member) && this.isOn(line, member)) this.standing.add(member);
   }
 
   /** Tells all whose links do not stand yet why this attempt is over. */
   end(code: string, message: string): void {
-    for (const [member, { tell }] of this.comers) {
-      if (!this.standing.has(member)) tell({ kind: 'refuse', code, message });
+    for (const [member, { line }] of this.comers) {
+      if (!this.standing.has(member)) line.tell({ kind: 'refuse', code, message });
     }
   }
 
   private tellAll(message: RendezvousMessage): void {
-    for (const { tell } of this.comers.values()) tell(message);
+    for (const { line } of this.comers.values()) line.tell(message);
+  }
+
+  private isOn(line: MemberLine, member: number): boolean {
+    return this.comers.get(member)?.line.id === line.id;
   }
 }

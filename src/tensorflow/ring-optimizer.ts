@@ -303,11 +303,12 @@ export class RingOptimizer extends tf.Optimizer {
    * Takes the state of the others, on a rank that joins them: as {@link restoreState}, and of the variables that they train, in their order. Needs
    * no word with them.
    *
+   * @param hasBegun Whether they have taken a step since they were started. If not, they compare what they train in the next, with this rank.
    * @internal
    */
-  async adoptState(state: OptimizerState): Promise<void> {
+  async adoptState(state: OptimizerState, hasBegun: boolean): Promise<void> {
     await this.restoreState(state);
-    if (state.variables.length === 0) return;
+    if (!hasBegun) return;
     this.variables = state.variables.map(({ name }) => variableNamed(name));
     this.openExchange();
   }

@@ -18,6 +18,8 @@ interface WelcomeHeader {
   readonly position: FitPosition;
   readonly state: unknown;
   readonly counters: OptimizerCounters;
+  /** Whether the ranks have compared what they train, as they do before the first step after a start or a resume. */
+  readonly hasBegun: boolean;
   /** As {@link describe} has them. */
   readonly variables: readonly string[];
   /** Those that the optimizer trains, in its order. */
@@ -58,7 +60,8 @@ export async function captureWelcome(
       ...{ name, shape: tensor.shape, dtype: tensor.dtype as TensorHeader['dtype'] },
     });
     const header: WelcomeHeader = {
-      ...{ position, state, counters, variables: variables.map(describe) },
+      ...{ position, state, counters, hasBegun: optimizer.trainedNames !== undefined },
+      variables: variables.map(describe),
       trained: trained.map(({ name, shape, isMomentumShared }) => ({ name, shape, isMomentumShared })),
       innerWeights: inner.weights.map(headerOf),
       innerFields: inner.fields.map(headerOf),
@@ -110,7 +113,7 @@ export async function takeWelcome({ header, arrays }: Welcome, { variables, opti
   const inner = { weights: header.innerWeights.map(named), fields: header.innerFields.map(named) };
   const state: OptimizerState = { counters: header.counters, variables: trained, inner };
   try {
-    await optimizer.adoptState(state);
+    await optimizer.adoptState(state, header.hasBegun);
   } finally {
     tf.dispose([...inner.weights, ...inner.fields].map(({ tensor }) => tensor));
   }

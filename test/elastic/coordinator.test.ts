@@ -19,9 +19,15 @@ function meeting(mayForm = () => true) {
     onAbsent: members => absent.push(members),
   });
   const heard = new Map<number, RendezvousMessage[]>();
-  const say = (message: RendezvousMessage & { rank: number }) =>
-    coordinator.hear(message, answer => heard.set(message.rank, [...(heard.get(message.rank) ?? []), answer]));
-  const join = (rank: number, more: Partial<Join> = {}) =>
+  /** By rank: how often it has come. */
+  const comings = new Map<number, number>();
+  const say = (message: RendezvousMessage & { rank: number }, coming = comings.get(message.rank)) => {
+    const { rank } = message;
+    const tell = (answer: RendezvousMessage) => heard.set(rank, [...(heard.get(rank) ?? []), answer]);
+    coordinator.hear(message, { id: `${rank}, coming ${coming}`, tell });
+  };
+  const join = (rank: number, more: Partial<Join> = {}) => {
+    comings.set(rank, (comings.get(rank) ?? 0) + 1);
     say({
       ...{
         kind: 'join',
@@ -33,6 +39,7 @@ function meeting(mayForm = () => true) {
       },
       ...{ encryption: 'auto', publicKey: `key ${rank}`, newcomer: false, admits: false, patienceMs: 5_000, ...more },
     });
+  };
   const listen = (...ranks: number[]) =>
     ranks.forEach(rank => say({ kind: 'listening', rank, endpoint: `at ${rank}` }));
   const stand = (...ranks: number[]) => ranks.forEach(rank => say({ kind: 'standing', rank }));
@@ -53,6 +60,24 @@ function meeting(mayForm = () => true) {
 
 beforeEach(() => jest.useFakeTimers());
 afterEach(() => jest.useRealTimers());
+
+test('what a member still says on the line of an attempt that is over counts for nothing', () => {
+  const { formed, join, say, listen, stand, hear } = meeting();
+  [0, 1, 2, 3].forEach(rank => join(rank));
+  join(3); // it comes again, and so do the others
+  [0, 1, 2].forEach(rank => join(rank));
+  [0, 1, 2, 3].forEach(hear);
+  listen(0, 1, 2);
+  say({ kind: 'listening', rank: 3, endpoint: 'where it was before' }, 1);
+  expect(hear(0)).toEqual([]);
+  listen(3);
+  expect(hear(0)).toMatchObject([{ kind: 'start', endpoints: ['at 0', 'at 1', 'at 2', 'at 3'] }]);
+  stand(0, 1, 2);
+  say({ kind: 'standing', rank: 3 }, 1);
+  expect(formed).toEqual([]);
+  stand(3);
+  expect(formed).toEqual([{ generation: 1, members: [0, 1, 2, 3] }]);
+});
 
 test('all come, learn of each other in the order of members, and stand', () => {
   const { formed, join, listen, stand, hear } = meeting();

@@ -1,3 +1,5 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { NOTE_FOLDERS } from '../support/rings';
 import { finishedAlike, type Member, runElastic } from './support';
@@ -115,6 +117,23 @@ test.each(['momentum', 'adam'] as const)(
 );
 
 test(
+  'all that over encrypted TCP',
+  async () => {
+    const env = { GRADRING_TRANSPORT: 'tcp', GRADRING_ENCRYPTION: 'on' };
+    const dooms = [{ rank: 0, epoch: 0, batch: 3 }] as const;
+    const run = await runElastic({ epochs: 3, dooms, waitForNewcomerAt: 1 }, { min: 2, maxRestarts: 1, env });
+    expect(run.exitCode).toBe(0);
+    expect(finishedAlike(run).map(({ epochsSeen }) => sizesOf(epochsSeen))).toEqual([
+      [4],
+      [3, 3, 4],
+      [3, 3, 4],
+      [3, 3, 4],
+    ]);
+  },
+  LIMIT_MS,
+);
+
+test(
   'the last one left is joined by a rank that is started again',
   async () => {
     const options = { ranks: 2, min: 1, maxRestarts: 1 };
@@ -169,6 +188,27 @@ test(
       { lastStepIn: 0, generation: 1, steps: 3 },
       { lastStepIn: 0, generation: 1, steps: 3 },
     ]);
+  },
+  LIMIT_MS,
+);
+
+test(
+  'a rank is lost, and another let in, after a checkpoint is resumed and before the first step',
+  async () => {
+    const checkpoints = mkdtempSync(path.join(tmpdir(), 'gradring-resumed-'));
+    try {
+      const env = { TEST_CHECKPOINTS: checkpoints };
+      finishedAlike(await runElastic({}, { ranks: 3, env }, 'resumed'));
+      const run = await runElastic({}, { ranks: 3, min: 2, maxRestarts: 1, env }, 'resumed');
+      expect(run.exitCode).toBe(0);
+      expect(finishedAlike(run).map(({ at, steps }) => [at.step, steps])).toEqual([
+        [2, 4],
+        [2, 4],
+        [2, 4],
+      ]);
+    } finally {
+      rmSync(checkpoints, { recursive: true });
+    }
   },
   LIMIT_MS,
 );
