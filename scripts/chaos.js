@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 // Many short runs, in each of which something goes wrong at a random instant (test/chaos/); afterwards it looks whether all promises
 // of docs/reliability.md held. By hand, after `npm run build`: npm run chaos -- --help.
-const { readdirSync, existsSync } = require('node:fs');
 const yargs = require('yargs');
 const { ChaosRun } = require('../test/chaos/chaos-run');
 const { ElasticRun } = require('../test/chaos/elastic-run');
 const { elasticViolations } = require('../test/chaos/elastic-violations');
 const { FAULT_KINDS } = require('../test/chaos/fault-kinds');
+const { openDescriptors } = require('../test/chaos/open-descriptors');
 const { planOf } = require('../test/chaos/plan');
 const { Summary } = require('../test/chaos/summary');
 const { violations } = require('../test/chaos/violations');
@@ -88,7 +88,7 @@ async function main() {
   let next = only ?? 0;
   const end = next + runs;
   if (runs > 0) await runOne(next++, summary);
-  const descriptors = openDescriptors(); // the first child process opens something for all of them
+  const descriptors = openDescriptors(); // of this process; the first child process opens something for all of them
   const worker = async () => {
     while (next < end) await runOne(next++, summary);
   };
@@ -99,11 +99,6 @@ async function main() {
   }
   console.log(given.json ? JSON.stringify(summary.result, undefined, 2) : summary.words);
   process.exitCode = summary.result.failures.length === 0 ? 0 : 1;
-}
-
-/** Of this process, whose runs must leave none open. */
-function openDescriptors() {
-  return existsSync('/proc/self/fd') ? readdirSync('/proc/self/fd').length : 0;
 }
 
 void main();

@@ -24,6 +24,12 @@ export function findAbsent(
   );
 }
 
+/** Whether a rank, as it says, has done that collective. */
+export function hasDone(state: RankState | undefined, sequence: number): boolean {
+  if (state === undefined || hasCalledNone(state)) return false;
+  return state.sequence > sequence || (state.sequence === sequence && !state.isCalling);
+}
+
 /** Words: `rank 2 has not called it; its last call, barrier() (collective 16), ended 41 s ago`. */
 export function describeAbsent({ rank, state }: AbsentRank): string {
   if (state === undefined) return `rank ${rank} does not answer (its process is stopped, or its network cut)`;

@@ -11,9 +11,9 @@ import { GradientCodec } from '../compression/gradient-codec';
 import { recorded } from '../timeline/timeline';
 import { encodeGradientPayload } from '../wire/gradient-payload';
 import { describeNumbered } from './absent-ranks';
+import { awaitOthers } from './await-others';
 import { collectGarbage } from './collect-garbage';
 import { GradientExchange } from './gradient-exchange';
-import { untilAllHaveDone } from './settling';
 import { type StallOptions, StallWatch } from './stall-watch';
 import type { Commands, Reduction, RingCommand } from './thread-protocol';
 
@@ -101,9 +101,9 @@ export class CommandRunner {
       this.exchanges.delete(exchange);
       collectGarbage();
     },
-    settle: async () => {
+    awaitOthers: async () => {
       if (this.failure !== undefined) throw unusable(this.failure);
-      if (this.sequence > 0) await untilAllHaveDone(this.context.transport, this.sequence - 1, this.options.timeoutMs);
+      if (this.sequence > 0) await awaitOthers(this.context.transport, this.sequence - 1, this.options.timeoutMs);
     },
     close: () => this.context.transport.close(),
   };

@@ -10,7 +10,7 @@ import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '.
 import { ExchangeHandle, type ExchangeInput } from './exchange-handle';
 import { SharedHeap } from './shared-heap';
 import { ThreadClient } from './thread-client';
-import type { CommandName, Commands, Reduction } from './thread-protocol';
+import type { CommandName, Commands, Reduction, RingPlace } from './thread-protocol';
 import { type UnitRing, Units } from './units';
 
 export type { ArrayOf, ElementType, NumericArray, Reduction };
@@ -58,7 +58,7 @@ export class Communicator {
   private readonly allocated = new WeakSet<NumericArray>();
   private exchanges = 0;
   private closing: Promise<void> | undefined;
-  private mayCallWhileLeaving = false;
+  private isCallingForUnits = false;
   /** Of arrays whose calls have failed: the comm thread may use them until another ring stands. */
   private unreleased: (() => void)[] = [];
   private readonly closeAtEnd = () => void this.close();
@@ -291,7 +291,7 @@ export class Communicator {
    */
   async enter<T>(receive: (root: number) => T): Promise<T> {
     const rejoin = async () => {
-      this.thread.place = await this.thread.call('rejoin', { newcomer: true, admits: false });
+      this.moveTo(await this.thread.call('rejoin', { newcomer: true, admits: false }));
     };
     return this.units.enter(rejoin, receive);
   }
@@ -336,35 +336,39 @@ export class Communicator {
   /**
    * Leaves the ring, after what was called before has finished. The other ranks may finish what needs this one no more;
    * a collective that does fails there with `ERR_PEER_LOST`. In an elastic run waits first until all have done the last step that this
-   * rank has done, and if a rank is lost meanwhile, gives it to those who have not. May be called twice.
+   * rank has done, which takes some ms; if a rank is lost meanwhile, gives it to those who have not, and sleeps until they take it. May be called twice.
    */
   close(): Promise<void> {
     process.removeListener('beforeExit', this.closeAtEnd);
     this.closing ??= (async () => {
-      if (this.generation !== -1) await this.units.settle().catch(() => undefined); // then nobody is left who could be behind
+      if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // whatever went wrong, it leaves
       await this.thread.call('close', {}).catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
     })();
     return this.closing;
   }
 
+  private moveTo(place: RingPlace): void {
+    const isAnother = place.generation !== this.generation;
+    this.thread.place = place;
+    if (isAnother) for (const release of this.unreleased.splice(0)) release();
+  }
+
   private unitRing(): UnitRing {
     return {
       rejoin: join => {
         const { generation } = this;
-        this.thread.place = this.thread.callSync('rejoin', join);
-        if (this.generation === generation) return false;
-        for (const release of this.unreleased.splice(0)) release();
-        return true;
+        this.moveTo(this.thread.callSync('rejoin', join));
+        return this.generation !== generation;
       },
       allGather: own => this.allGatherSync(own, { variableLength: true }),
-      settle: () => this.thread.call('settle', {}),
-      whileLeaving: run => {
-        this.mayCallWhileLeaving = true;
+      awaitOthers: () => this.thread.call('awaitOthers', {}),
+      evenIfLeaving: run => {
+        this.isCallingForUnits = true; // no code of the user's can come between, for it is all synchronous
         try {
-          run();
+          return run();
         } finally {
-          this.mayCallWhileLeaving = false;
+          this.isCallingForUnits = false;
         }
       },
     };
@@ -381,7 +385,7 @@ export class Communicator {
   }
 
   private checkOpen(): void {
-    if (this.closing !== undefined && !this.mayCallWhileLeaving)
+    if (this.closing !== undefined && !this.isCallingForUnits)
       throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
     if (this.generation !== -1) return;
     const words =
@@ -504,7 +508,7 @@ function ignoreCrash(run: () => void): void {
   }
 }
 
-/** Whether ZeroMQ may still send from the memory of a call that failed so. It is then left alone: the ring is of no more use. */
+/** Whether ZeroMQ may still send from the memory of a call that failed so. It is then left alone until another ring stands, if ever. */
 function isInFlight(error: unknown): boolean {
   return !(error instanceof GradringError && error.code === 'ERR_INVALID_ARGUMENT');
 }

@@ -89,7 +89,7 @@ export interface Commands {
   concludeExchange: { input: { exchange: number; applied: boolean }; result: void };
   closeExchange: { input: { exchange: number }; result: void };
   /** Before a rank of an elastic run leaves: settles when all others have done the last collective that it has done. */
-  settle: { input: Record<string, never>; result: void };
+  awaitOthers: { input: Record<string, never>; result: void };
   close: { input: Record<string, never>; result: void };
   /** In an elastic run: awaits the next ring, after a loss or, with `newcomer` or `admits`, of its own accord. */
   rejoin: { input: ElasticJoin; result: RingPlace };

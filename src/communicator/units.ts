@@ -31,14 +31,15 @@ export interface UnitRing {
   rejoin(join: ElasticJoin): boolean;
   allGather(own: Uint8Array): Uint8Array[];
   /** Settles when all others have done the last collective that this rank has done. */
-  settle(): Promise<void>;
-  /** Lets collectives through within `run`, though this rank is leaving. */
-  whileLeaving(run: () => void): void;
+  awaitOthers(): Promise<void>;
+  /** Lets collectives through within `run`, though this rank may be leaving. */
+  evenIfLeaving<T>(run: () => T): T;
 }
 
 /** What ranks tell each other in a new ring. */
 interface Report {
   readonly isNewcomer: boolean;
+  readonly isLeaving: boolean;
   readonly done: number;
   readonly lastName: string;
   readonly lastResult: unknown;
@@ -68,6 +69,7 @@ export class Units {
   private readonly inside = new AsyncLocalStorage<true>();
   private tail: Promise<unknown> = Promise.resolve();
   private pending = 0;
+  private isLeaving = false;
 
   /** @param ring Undefined where the run is not elastic: then units are just run. */
   constructor(private readonly ring: UnitRing | undefined) {}
@@ -118,20 +120,21 @@ export class Units {
   }
 
   /**
-   * Sees to it, before this rank leaves, that all others have done what it has done: if one of those was lost who were to do it, the others get it
-   * from this rank. Waits for nobody else: not for who is elsewhere, and not for who has more to do.
+   * Sees to it, before this rank leaves, that all others have done what it has done. Their comm threads tell, whatever the user's threads do. Only if a rank
+   * is lost meanwhile this one waits, asleep, for the next call of all, to give what it has done to those who have not.
    *
-   * @throws GradringError if there is no ring any more.
+   * @throws GradringError if there is no ring any more, or if the others call nothing for so long that they are not waited for.
    */
-  async settle(): Promise<void> {
+  async awaitOthers(): Promise<void> {
     if (this.ring === undefined) return;
-    await this.tail;
+    if (!this.inside.getStore()) await this.tail; // else it would wait for itself
+    this.isLeaving = true;
     for (;;) {
       try {
-        return await this.ring.settle();
+        return await this.ring.awaitOthers();
       } catch (error) {
         if (!isLoss(error) || !this.ring.rejoin(STAY)) throw error;
-        this.ring.whileLeaving(() => this.synchronizeAtLast(STAY));
+        this.synchronizeAtLast(STAY);
       }
     }
   }
@@ -191,9 +194,11 @@ export class Units {
   private synchronizeAtLast(join: ElasticJoin, failed?: Unit<unknown>): DoneUnit | undefined {
     for (;;) {
       try {
-        return this.synchronize(failed);
+        return this.ring!.evenIfLeaving(() => this.synchronize(failed));
       } catch (error) {
-        if (!isLoss(error) || !this.ring!.rejoin(join)) throw error;
+        // Who has no more to do than to help others does not have them killed because they take their time.
+        const isInVain = this.isLeaving && (error as GradringError).code === 'ERR_TIMEOUT';
+        if (!isLoss(error) || isInVain || !this.ring!.rejoin(join)) throw error;
       }
     }
   }
@@ -202,10 +207,12 @@ export class Units {
     const reports = this.exchangeReports(failed, false);
     const source = sourceOf(reports)!;
     const { done, lastName, lastResult } = reports[source]!;
-    const established = reports.filter(({ isNewcomer }) => !isNewcomer);
+    // What a rank that leaves has not done it will not do any more.
+    const established = reports.filter(report => !report.isNewcomer && !(report.isLeaving && report.done < done));
     const behind = established.filter(report => report.done < done);
     requireSame(established, done, lastName);
     const isBehind = this.doneCount < done;
+    if (isBehind && this.isLeaving) return undefined;
     if (behind.length > 0) {
       const unit = isBehind ? failed! : this.last.unit;
       unit.share?.(source, isBehind, lastResult);
@@ -219,6 +226,7 @@ export class Units {
   private exchangeReports(failed: Unit<unknown> | undefined, isNewcomer: boolean): Report[] {
     const report: Report = {
       isNewcomer,
+      isLeaving: this.isLeaving,
       done: this.doneCount,
       lastName: this.last.unit.name,
       lastResult: this.last.result ?? null,

@@ -4,6 +4,7 @@ import type { Encryption } from '../rendezvous/run-security';
 import type { LaunchEnd } from './launch';
 import type { ElasticPlan, LaunchPlan } from './launch-options';
 import { type Meeting, rankCommand } from './rank-command';
+import { Patience } from './patience';
 import type { RankOutputs } from './rank-outputs';
 import { type RankOutcome, RankProcess } from './rank-process';
 import { Seats } from './seats';
@@ -36,6 +37,10 @@ export class ElasticRun {
   private interruptedBy: ForwardedSignal | undefined;
   private readonly received = new Set<ForwardedSignal>();
   private graceTimer: NodeJS.Timeout | undefined;
+  private readonly patience = new Patience(
+    () => this.seats.running,
+    line => void this.outputs.say([line]),
+  );
   private readonly relays: Promise<void>[] = [];
   private over: () => void = () => undefined;
 
@@ -83,6 +88,7 @@ export class ElasticRun {
         const over = new Promise<void>(resolve => (this.over = resolve));
         await this.startAll();
         await over;
+        this.patience.end();
         clearTimeout(this.graceTimer);
         this.graceTimer = undefined;
       } while (this.ending === 'to start again' && this.interruptedBy === undefined);
@@ -121,6 +127,7 @@ export class ElasticRun {
     const { rank } = outcome;
     const before = this.seats.leave(outcome);
     this.coordinator.lose(rank, `rank ${rank} ended`);
+    if (outcome.exitCode === 0) this.patience.begin();
     const isLoss = outcome.exitCode !== 0 && before !== 'unneeded';
     if (isLoss && this.ending === undefined && this.interruptedBy === undefined) {
       this.unsettled.push(outcome);

@@ -1,10 +1,13 @@
-import { connect, createServer, type AddressInfo, type Server } from 'node:net';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { GradringError } from '../errors';
 
+/** How long the connection may take by which a port is reserved. */
+const RESERVE_MS = 1_000;
+
 /**
- * A TCP port that is free at `host`, for rank 0 to bind in a while. For some 60 s the system gives it to nobody else
- * who asks for any free port, or connects from one: a connection that the port's own side closed first still lies in
- * TIME_WAIT there. Who names the port may bind it, as ZeroMQ sets SO_REUSEADDR. (Off Linux the system may keep less of this.)
+ * A TCP port that is free at `host`, for rank 0 to bind in a while. So that nobody else gets it meanwhile, it is connected to once, and its own side hangs
+ * up first: this leaves it in TIME_WAIT for some 60 s, in which the system gives it to nobody who asks for any port, or connects from one. Who names the
+ * port may bind it, as ZeroMQ sets SO_REUSEADDR. Where that is not to be had (a firewall, another system) the port is just free at this moment.
  */
 export async function findFreePort(host: string): Promise<number> {
   try {
@@ -43,15 +46,19 @@ function listen(host: string, port: number): Promise<Server> {
   });
 }
 
-/** Connects to the server and lets it hang up first. */
-function leaveInTimeWait(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('connection', accepted => accepted.once('error', reject).end());
-    connect({ host, port })
-      .once('error', reject)
-      .once('close', () => resolve())
-      .resume();
+/** Connects to the server, which hangs up first. Settles anyway, soon. */
+async function leaveInTimeWait(server: Server, host: string, port: number): Promise<void> {
+  const accepted: Socket[] = []; // a stranger may come, too
+  server.on('connection', socket => {
+    accepted.push(socket);
+    socket.on('error', () => undefined).end();
   });
+  const socket = connect({ host, port }).resume();
+  const closed = new Promise(resolve => socket.on('error', () => undefined).on('close', resolve));
+  const timer = setTimeout(() => socket.destroy(), RESERVE_MS);
+  await closed;
+  clearTimeout(timer);
+  for (const each of accepted) each.destroy();
 }
 
 function close(server: Server): Promise<void> {

@@ -3,7 +3,7 @@
 // thread of its own watches it, because the main thread may be blocked (in `Atomics.wait`, or in a long computation).
 import path from 'node:path';
 import { isMainThread, Worker } from 'node:worker_threads';
-import { GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE, type GuardData } from './rank-guard-pipe';
+import { GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE, type GuardData, removeFolder } from './rank-guard-shared';
 
 const { [GUARD_FD_VARIABLE]: fd, [GUARD_FOLDER_VARIABLE]: folder } = process.env;
 
@@ -15,4 +15,8 @@ if (isMainThread && fd !== undefined) {
   const workerData: GuardData = { fd: Number(fd), folder };
   const thread = new Worker(path.join(__dirname, 'rank-guard-thread.js'), { workerData, execArgv: [], env: {} });
   thread.unref(); // A script that has nothing left to do ends as it would without the guard.
+  const launcher = process.ppid;
+  process.on('exit', () => {
+    if (folder !== undefined && process.ppid !== launcher) removeFolder(folder);
+  });
 }

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { GradringError } from '../errors';
-import { GUARD_FD, GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE } from './rank-guard-pipe';
+import { GUARD_FD, GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE } from './rank-guard-shared';
 import { signalGroup, signalProcess } from './signals';
 
 /** How one rank ended. Exactly one of `exitCode` and `signal` is not null. */

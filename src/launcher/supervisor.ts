@@ -1,4 +1,4 @@
-import { LONGEST_DELAY_MS } from '../longest-delay';
+import { Patience } from './patience';
 import type { RankOutcome, RankProcess } from './rank-process';
 import type { ForwardedSignal } from './signals';
 
@@ -7,9 +7,6 @@ export interface SupervisorOptions {
   readonly graceMs: number;
   readonly failureGraceMs: number;
 }
-
-/** Who still runs so long after the first rank was done is told of, and again after twice as long, and so on. */
-const PATIENCE_MS = 30_000;
 
 /**
  * Ends the ranks together. When one fails, the others have a short time to notice and report it, then get SIGTERM, and
@@ -24,16 +21,16 @@ export class Supervisor {
   private firstTickPassed = false;
   private failureTimer: NodeJS.Timeout | undefined;
   private graceTimer: NodeJS.Timeout | undefined;
-  private readonly running: Set<RankProcess>;
-  private patienceTimer: NodeJS.Timeout | undefined;
+  private readonly done = new Set<RankProcess>();
+  private readonly patience: Patience;
 
   constructor(
     private readonly ranks: readonly RankProcess[],
     private readonly options: SupervisorOptions,
     /** Takes a line for the user. */
-    private readonly say: (line: string) => void,
+    say: (line: string) => void,
   ) {
-    this.running = new Set(ranks);
+    this.patience = new Patience(() => this.ranks.filter(rank => !this.done.has(rank)), say);
   }
 
   /** The first rank that failed of itself: not one that ended after a signal to the launcher. */
@@ -52,15 +49,15 @@ export class Supervisor {
     const outcomes = await Promise.all(
       this.ranks.map(async rank => {
         const outcome = await rank.ended;
-        this.running.delete(rank);
+        this.done.add(rank);
         if (outcome.exitCode !== 0) this.noteFailure(outcome);
-        else if (this.patienceTimer === undefined) this.awaitOthers(performance.now(), PATIENCE_MS);
+        else this.patience.begin();
         return outcome;
       }),
     );
     clearTimeout(this.failureTimer);
     clearTimeout(this.graceTimer);
-    clearTimeout(this.patienceTimer);
+    this.patience.end();
     return outcomes;
   }
 
@@ -78,18 +75,6 @@ export class Supervisor {
     if (this.firstFailures.length > 1) return;
     setImmediate(() => (this.firstTickPassed = true));
     this.failureTimer = setTimeout(() => this.askAll('SIGTERM'), this.options.failureGraceMs);
-  }
-
-  private awaitOthers(since: number, pauseMs: number): void {
-    this.patienceTimer = setTimeout(
-      () => {
-        const others = [...this.running].map(({ rank, pid }) => `rank ${rank} (pid ${pid})`).join(', ');
-        const seconds = Math.round((performance.now() - since) / 1000);
-        this.say(`gradring: still running, ${seconds} s after the first rank was done: ${others}.`);
-        this.awaitOthers(since, 2 * pauseMs);
-      },
-      Math.min(pauseMs, LONGEST_DELAY_MS),
-    );
   }
 
   private askAll(signal: NodeJS.Signals): void {

@@ -182,6 +182,7 @@ export class Coordinator {
 
   private giveUp(): void {
     const { formation, ring } = this;
+    if (formation.isEmpty) return; // nobody waits any more
     const absent = formation.isCalled ? formation.silent : [...ring].filter(member => !formation.has(member));
     this.options.onAbsent([...absent].sort((a, b) => a - b));
   }

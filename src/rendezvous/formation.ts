@@ -29,6 +29,11 @@ export class Formation {
     return this.isCalled && this.standing.size === this.members.length;
   }
 
+  /** Whether nobody has come. */
+  get isEmpty(): boolean {
+    return this.comers.size === 0;
+  }
+
   has(member: number): boolean {
     return this.comers.has(member);
   }

@@ -90,10 +90,6 @@ export class RingTransport implements Transport {
     return this.failure !== undefined || this.agreement.begun;
   }
 
-  get isWhole(): boolean {
-    return this.departed.size === 0;
-  }
-
   /** Greets both neighbours and awaits their greetings. */
   async open(): Promise<void> {
     const { rank } = this.place;
@@ -129,6 +125,12 @@ export class RingTransport implements Transport {
       this.agreement.find(serializeError(error, 'ERR_COMM_THREAD'));
     }
     return this.ended.promise;
+  }
+
+  async check({ whole }: { readonly whole: boolean }): Promise<void> {
+    const [side] = this.departed;
+    if (whole && side !== undefined && !this.failed) void this.failDeparted(side);
+    if (this.failed) throw await this.ended.promise;
   }
 
   attend(describe: () => RankState, onAsked: () => void): void {

@@ -57,8 +57,6 @@ export interface Transport {
   readonly traffic: TrafficCount;
   /** Whether the ring has failed. */
   readonly failed: boolean;
-  /** Whether no neighbour has left in order. */
-  readonly isWhole: boolean;
   /** Where to record what happens, if anywhere. The transport records the arrival of frames itself. */
   readonly timeline?: Timeline | undefined;
   /**
@@ -83,6 +81,12 @@ export interface Transport {
   /** What other ranks have said of themselves since then (as `performance.now()` has it). */
   answers(since: number): ReadonlyMap<number, RankState>;
   /**
+   * Fails with what the ring has failed with, if it has.
+   *
+   * @param whole A neighbour that has left in order fails it, too.
+   */
+  check(options: { readonly whole: boolean }): Promise<void>;
+  /**
    * Leaves the ring: says goodbye, unless it has failed, and closes the links when the neighbours have taken all that was sent
    * to them, or are gone.
    */
@@ -96,7 +100,6 @@ export class SoloTransport implements Transport {
   readonly isLocal = true;
   readonly traffic = { bytesSent: 0, bytesReceived: 0 };
   readonly failed = false;
-  readonly isWhole = true;
 
   constructor(readonly timeline?: Timeline) {}
 
@@ -114,6 +117,10 @@ export class SoloTransport implements Transport {
 
   fail(error: GradringError): Promise<GradringError> {
     return Promise.resolve(error);
+  }
+
+  async check(): Promise<void> {
+    // Nothing can be wrong.
   }
 
   attend(): void {

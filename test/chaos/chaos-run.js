@@ -5,12 +5,13 @@ const { setTimeout: sleep } = require('node:timers/promises');
 const { findFreePort } = require('../../dist/launcher/master-port');
 const { CutProxy } = require('./cut-proxy');
 const { FAULT_KINDS } = require('./fault-kinds');
+const { release } = require('./leaving');
 const { leftovers } = require('./leftovers');
 const { processesOf, signalTo } = require('./processes');
 const { ReportFile } = require('./report-file');
-const { LATE, RunProcesses } = require('./run-processes');
+const { LATE, LAUNCHER, RunProcesses } = require('./run-processes');
 const { POLL_MS, strike } = require('./strike');
-const { allowedMs, RUN_MS } = require('./time-limits');
+const { allowedMs, RUN_MS, SLACK_MS } = require('./time-limits');
 
 /**
  * @typedef {object} Observed What came of a run.
@@ -18,14 +19,17 @@ const { allowedMs, RUN_MS } = require('./time-limits');
  * @property {ReportFile | undefined} late Of the process that was started with the rank of another.
  * @property {(number | string | null | undefined)[]} ends Exit code or signal by rank, of those that had no launcher.
  * @property {number[]} overdue Processes that were not done in time, by rank; LAUNCHER, LATE.
+ * @property {boolean} isStruck Whether the fault, the first of the plan, struck anybody: else the run had ended before.
+ * @property {(number | undefined)[]} endedAt By rank, when it was seen that it had ended: a `Date.now()`.
+ * @property {number} allowedMs How long a rank may take to end when it is to.
  * @property {boolean} formed Whether the ring stood when it was struck.
  * @property {number | undefined} lossTime When ranks were struck so that something is lost: a `Date.now()`.
  * @property {number[]} toldMs From the loss until each rank whose ring stood, and which it did not strike, told of it.
- * @property {number | undefined} tookMs From the loss, if there was one, to the end of the last that it did not strike itself.
+ * @property {number | undefined} tookMs From the loss, if there was one, to the end of the last that it did not strike itself, of those that leave at once.
  * @property {number | string | null | undefined} lateEnd How that process ended.
  * @property {number} heldUpMs The longest that this process did not get to look, and its proxies to pass anything on.
  * @property {string[]} left What is left of the run, and should not.
- * @property {string[]} leftByKill Folders of ranks that were killed before their ring stood.
+ * @property {string[]} leftByKill Folders that nobody was left to remove: of ranks that were killed before their ring stood, of a launcher whose ranks were ending.
  * @property {string} output What the processes wrote.
  */
 
@@ -33,6 +37,8 @@ const { allowedMs, RUN_MS } = require('./time-limits');
 class ChaosRun {
   proxies = new Map();
   overdue = [];
+  endedAt = [];
+  isStruck = false;
   heldUpMs = 0;
 
   /** @param {import('./plan').Plan} plan @param {string} [bug] What a rank shall do wrong, see rank.js. */
@@ -44,6 +50,7 @@ class ChaosRun {
     mkdirSync(this.temporary);
     writeFileSync(path.join(this.folder, 'plan.json'), JSON.stringify(plan));
     this.reports = Array.from({ length: plan.ranks }, (_, rank) => this.reportOf(`rank-${rank}`));
+    this.launcherReport = this.reportOf('launcher');
   }
 
   /** @returns {Promise<Observed>} */
@@ -61,13 +68,13 @@ class ChaosRun {
 
   /** Has all happen that is planned. */
   async strike() {
-    await Promise.all(this.plan.faults.map(fault => strike(this, fault)));
+    [this.isStruck] = await Promise.all(this.plan.faults.map(fault => strike(this, fault)));
   }
 
   /** Ends all processes of the run, and removes its folder. */
   abandon() {
     for (const pid of processesOf(this.folder)) signalTo(pid, 'SIGKILL');
-    for (const report of [...this.reports, this.late]) report?.close();
+    for (const report of [...this.reports, this.late, this.launcherReport]) report?.close();
     for (const proxy of this.proxies.values()) proxy.close();
     rmSync(this.folder, { recursive: true, force: true });
   }
@@ -88,6 +95,7 @@ class ChaosRun {
   }
 
   startLate(rank) {
+    this.lateRank = rank;
     this.late = this.reportOf(`late-rank-${rank}`);
     this.processes.startLate(rank);
   }
@@ -113,16 +121,24 @@ class ChaosRun {
     const stopped = this.struckBy(({ kind }) => kind === 'stop' && !this.plan.launcher);
     const dying = this.struckBy(({ kind }) => FAULT_KINDS[kind].ends);
     const running = () => processes.numbers.filter(number => !stopped.includes(number) && !processes.hasEnded(number));
+    const leaving = () => running().filter(number => number !== LAUNCHER && !this.stays(number));
     let polledAt = performance.now();
     while (isStriking() || running().length > 0) {
       await sleep(POLL_MS);
       this.heldUpMs = Math.max(this.heldUpMs, performance.now() - polledAt);
       polledAt = performance.now();
       this.poll();
-      const survivors = running().filter(number => number >= 0 && !dying.includes(number));
-      if (survivors.length === 0) this.survivorsEndedAt ??= performance.now();
+      const survivors = leaving().filter(number => !dying.includes(number));
+      if (survivors.length === 0 && this.releasedAt === undefined) this.release();
       if (performance.now() < this.dueAt(dying)) continue;
-      this.overdue = running();
+      if (this.releasedAt === undefined) {
+        // Those that stay would wait for them.
+        this.overdue = leaving();
+        for (const number of this.overdue) processes.signal(number, 'SIGKILL');
+        this.release();
+        continue;
+      }
+      this.overdue.push(...running());
       break;
     }
     for (const number of processes.numbers) processes.signal(number, 'SIGKILL');
@@ -130,8 +146,24 @@ class ChaosRun {
     this.poll();
   }
 
+  /** Whether it lives on until the others have ended. */
+  stays(number) {
+    return this.plan.leaves[number === LATE ? this.lateRank : number] === 'stay';
+  }
+
+  release() {
+    this.releasedAt = performance.now();
+    release(this.folder);
+  }
+
   /** When all that are not dying must have ended. */
   dueAt(dying) {
+    const stayed = this.releasedAt === undefined ? 0 : this.releasedAt + this.plan.stayMs + SLACK_MS;
+    return Math.max(stayed, this.leaveDueAt(dying));
+  }
+
+  /** When those of them must that do not stay. */
+  leaveDueAt(dying) {
     const { plan, lossAt, formedMsWhenStruck } = this;
     if (this.reports.every((report, rank) => dying.includes(rank) || report.told('meets')))
       this.metAt ??= performance.now();
@@ -141,10 +173,13 @@ class ChaosRun {
   }
 
   poll() {
-    for (const report of [...this.reports, this.late]) report?.poll();
+    for (const report of [...this.reports, this.late, this.launcherReport]) report?.poll();
     for (const [rank, proxy] of this.proxies) {
       const port = this.reports[rank].told('listening');
       if (port !== undefined) proxy.tellTarget(port);
+    }
+    for (const rank of this.reports.keys()) {
+      if (this.processes.hasEnded(rank)) this.endedAt[rank] ??= Date.now();
     }
     if (this.reports.every(report => report.told('formed'))) this.formedMs ??= performance.now() - this.startedAt;
   }
@@ -165,14 +200,16 @@ class ChaosRun {
 
   /** @returns {Observed} */
   observed() {
-    const { reports, late, overdue, processes, lossAt, survivorsEndedAt } = this;
+    const { plan, reports, late, overdue, processes, lossAt, releasedAt, isStruck, endedAt } = this;
+    const hasLeavers = plan.leaves.some(way => way !== 'stay');
     return {
-      ...{ reports, late, overdue, lossTime: this.lossTime },
+      ...{ reports, late, overdue, isStruck, endedAt, lossTime: this.lossTime },
+      allowedMs: allowedMs(plan, this.formedMs),
       formed: lossAt === undefined || this.formedMsWhenStruck !== undefined,
       ends: reports.map((_, rank) => processes.endOf(rank)),
       toldMs: this.formedMsWhenStruck === undefined ? [] : this.toldMs,
       tookMs:
-        lossAt === undefined || survivorsEndedAt === undefined ? undefined : Math.max(0, survivorsEndedAt - lossAt),
+        lossAt === undefined || releasedAt === undefined || !hasLeavers ? undefined : Math.max(0, releasedAt - lossAt),
       lateEnd: processes.endOf(LATE),
       heldUpMs: this.heldUpMs,
       ...leftovers(this),

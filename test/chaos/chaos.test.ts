@@ -1,5 +1,5 @@
 import { runScript } from '../support/scripts';
-import { planOf } from './plan';
+import { type Plan, planOf } from './plan';
 
 /** The result of a round of runs, and what it said of broken promises. */
 async function chaos(...args: string[]) {
@@ -15,10 +15,10 @@ test('a short round breaks no promise', async () => {
 }, 300_000);
 
 describe('it finds', () => {
-  const found = async (bug: string, kind: string) => {
-    const { result, stderr, exitCode } = await chaos('--only', '3', '--kind', kind, '--plant', bug);
+  const found = async (bug: string, kind: string, number = 3) => {
+    const { result, stderr, exitCode } = await chaos('--only', `${number}`, '--kind', kind, '--plant', bug);
     expect(exitCode).toBe(1);
-    expect(stderr).toMatch(/Again: npm run chaos -- --seed 1 --only 3 --kind '/);
+    expect(stderr).toContain(`Again: npm run chaos -- --seed 1 --only ${number} --kind '`);
     return result.failures[0]!.broken;
   };
 
@@ -32,6 +32,18 @@ describe('it finds', () => {
 
   test('that a survivor does not end', async () => {
     expect(await found('hang', 'reset link')).toEqual(['rank 1 did not end in time']);
+  });
+
+  test('that a survivor does not end before a neighbour that lives on', async () => {
+    const number = numberOf('reset link', ({ leaves }) => leaves[1] !== 'stay' && leaves[2] === 'stay');
+    expect(await found('clings', 'reset link', number)).toEqual(['rank 1 did not end in time']);
+  });
+
+  test('that a later call does not tell of the error', async () => {
+    const number = numberOf('reset link', ({ leaves }) => leaves[1] === 'stay');
+    expect(await found('forgets', 'reset link', number)).toEqual([
+      expect.stringMatching(/^rank 1 told of ERR_PEER_LOST of rank \d, but when it called once more of nothing$/),
+    ]);
   });
 
   test('that an error has no code', async () => {
@@ -64,9 +76,41 @@ describe('it finds', () => {
     );
   });
 
+  test('that a rank of an elastic run leaves files of its former ring open', async () => {
+    expect(await found('open files', 'elastic')).toContainEqual(
+      expect.stringMatching(/^process 0 of rank 1 had \d+ files open in ring 1, and \d+ in ring 0$/),
+    );
+  });
+
   test('that a rank leaves a file behind', async () => {
     expect(await found('file', 'nothing')).toEqual(['left-behind is in the folder for temporary files']);
   });
+});
+
+/** The first run of such faults whose plan is so. */
+function numberOf(kind: string, condition: (plan: Plan) => boolean): number {
+  for (let number = 0; ; number++) if (condition(planOf(1, number, [kind]))) return number;
+}
+
+test('the ranks of a run leave in different ways', () => {
+  const drawn = Array.from({ length: 100 }, (_, number) => planOf(1, number, ['kill']).leaves);
+  for (const way of ['close', 'exit', 'fall off', 'stay']) {
+    expect(drawn.filter(leaves => leaves.includes(way) && new Set(leaves).size > 1).length).toBeGreaterThan(50);
+  }
+});
+
+test('elastic runs take each kind of link', () => {
+  const plans = Array.from({ length: 90 }, (_, number) => planOf(1, number, ['elastic']));
+  const count = (transport: string, encrypted: boolean) =>
+    plans.filter(plan => plan.transport === transport && plan.encrypted === encrypted).length;
+  for (const [transport, encrypted] of [
+    ['ipc', false],
+    ['tcp', false],
+    ['tcp', true],
+  ] as const) {
+    expect(count(transport, encrypted)).toBeGreaterThan(20);
+  }
+  expect(count('ipc', true)).toBe(0);
 });
 
 test('plans are the same for the same seed and number', () => {

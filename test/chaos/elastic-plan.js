@@ -15,6 +15,13 @@
 const MOST_RANKS = 4; // all load TensorFlow.js
 const COMMIT_EVERY = 5;
 
+/** What their links are, each as often as the others. */
+const LINKS = [
+  { transport: 'ipc', encrypted: false },
+  { transport: 'tcp', encrypted: false },
+  { transport: 'tcp', encrypted: true },
+];
+
 /**
  * Makes a plan that of an elastic run, which goes on to its end whatever is lost in it.
  *
@@ -30,7 +37,11 @@ function drawElastic(random, plan) {
   // Each loss takes one restart at most; without any, the others just go on.
   const maxRestarts = ranks - struck >= min && random.below(4) === 0 ? 0 : struck;
   const elastic = { min, maxRestarts, commitEvery: COMMIT_EVERY, losses };
-  return { ...plan, ranks, steps, workload: 'elastic', heartbeatMs: 2_000, leave: 'close', paceMs: 20, elastic };
+  // A successor takes longer to start than the others to train, if they do not take their time.
+  const paceMs = losses.some(({ at }) => 'replacedMs' in at) ? 300 : 20;
+  const leaves = Array.from({ length: ranks }, () => 'close');
+  const its = { ...random.of(LINKS), ranks, steps, workload: 'elastic', heartbeatMs: 2_000, leaves, paceMs };
+  return { ...plan, ...its, elastic };
 }
 
 /** @returns {Loss[]} */
@@ -51,11 +62,11 @@ function drawLosses(random, ranks, steps) {
       return [kill, { ...kill, ranks: [other], at: { lossMs: random.below(400) } }];
     case 4: // its successor, too
       return [
-        { ...kill, at: { step: random.below(steps >> 1) } },
-        { ...kill, at: { replacedMs: random.below(2_500) } },
+        { ...kill, at: { step: random.below(steps >> 2) } },
+        { ...kill, at: { replacedMs: random.below(1_500) } },
       ];
-    default:
-      return [{ ...kill, kind: 'stop' }];
+    default: // not at the end: for one that is stopped when it has done all the launcher waits
+      return [{ ...kill, kind: 'stop', at: { step: random.below(steps - 6) } }];
   }
 }
 

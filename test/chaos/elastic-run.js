@@ -17,16 +17,20 @@ class ElasticRun extends ChaosRun {
   struck = [];
 
   async strike() {
+    let fallen = 0;
     for (const loss of this.plan.elastic.losses) {
       if (!(await this.untilDue(loss))) return;
       await sleep(loss.afterMs);
+      const struckBefore = this.struck.length;
       for (const rank of loss.ranks) {
         const pid = this.processes.pidOf(rank);
         if (pid === undefined || this.processes.hasEnded(rank)) continue;
         this.struck.push({ rank, pid, at: Date.now() });
         this.processes.signal(rank, loss.kind === 'kill' ? 'SIGKILL' : 'SIGSTOP');
       }
+      if (this.struck.length > struckBefore) fallen++;
     }
+    this.isStruck = fallen === this.plan.elastic.losses.length;
   }
 
   /** False if the run ended before. */

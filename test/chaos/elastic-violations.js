@@ -1,5 +1,8 @@
 const { LAUNCHER } = require('./run-processes');
 
+/** How many more files a process may have open in a later ring, whichever: a socket has more. */
+const MORE_FILES = 1;
+
 /** How far a count of updates, which is a sum of float32, may be from a whole number. */
 const TOLERANCE = 0.01;
 
@@ -30,6 +33,7 @@ function elasticViolations({ steps }, { reports, struck, toldMs, launcherEnd, ov
       life.steps.at(-1).step === steps - 1 && has(life, 'done') ? [] : [`${life.name} did not come to the end`],
     ),
     ...lives.flatMap(wrongsOfLife),
+    ...lives.flatMap(wrongsOfFiles),
     ...differences(lives),
     ...left,
   ];
@@ -64,6 +68,25 @@ function wrongsOfLife({ name, isNewcomer, facts, steps }) {
   const counted = facts.find(({ updates, after }) => Math.abs(updates - (after + 1)) > TOLERANCE);
   if (counted !== undefined) wrongs.push(`${name} had got ${counted.updates} updates after step ${counted.after}`);
   return wrongs;
+}
+
+/**
+ * Files that an earlier ring has left open. The fewest that were open while a ring stood count, for the one before it is closed meanwhile; and the
+ * most in the first ring that had as many links.
+ */
+function wrongsOfFiles({ name, facts }) {
+  const rings = new Map();
+  for (const { generation, worldSize, descriptors } of facts.filter(fact => 'descriptors' in fact)) {
+    if (!rings.has(generation)) rings.set(generation, { generation, links: Math.min(worldSize - 1, 2), counts: [] });
+    rings.get(generation).counts.push(descriptors);
+  }
+  for (const { generation, links, counts } of rings.values()) {
+    const first = [...rings.values()].find(ring => ring.links === links);
+    const [now, before] = [Math.min(...counts), Math.max(...first.counts)];
+    if (now <= before + MORE_FILES) continue;
+    return [`${name} had ${now} files open in ring ${generation}, and ${before} in ring ${first.generation}`];
+  }
+  return [];
 }
 
 /**

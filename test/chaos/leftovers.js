@@ -6,14 +6,22 @@ const { processesOf } = require('./processes');
  *
  * @param {import('./chaos-run').ChaosRun} run
  */
-function leftovers({ folder, temporary, reports, late }) {
+function leftovers(run) {
+  const { folder, temporary, reports, late, launcherReport } = run;
   const left = processesOf(folder).map(pid => `process ${pid} runs on`);
+  // Nobody can clean up after a rank without a launcher that is killed before its ring stands.
   const leftByKill = [];
+  for (const { made } of launcherReport.facts) {
+    if (made === undefined || !existsSync(made)) continue;
+    rmSync(made, { recursive: true });
+    // Nor for a launcher that is killed when its ranks are ending by themselves.
+    if (reports.every((report, rank) => wasEnding(run, report, rank))) leftByKill.push(made);
+    else left.push(`${made} of the launcher is there`);
+  }
   for (const { facts } of [...reports, ...(late === undefined ? [] : [late])].flatMap(report => report.lives)) {
     for (const [i, { made }] of facts.entries()) {
       if (made === undefined || !existsSync(made)) continue;
       rmSync(made, { recursive: true });
-      // Nobody can clean up after a process that is killed before its ring stands.
       const isForgiven = !facts.slice(i).some(fact => 'formed' in fact || 'step' in fact || 'error' in fact);
       if (isForgiven) leftByKill.push(made);
       else left.push(`${made} is there`);
@@ -21,6 +29,11 @@ function leftovers({ folder, temporary, reports, late }) {
   }
   left.push(...readdirSync(temporary).map(name => `${name} is in the folder for temporary files`));
   return { left, leftByKill };
+}
+
+function wasEnding({ plan, lossTime }, report, rank) {
+  const doneAt = report.toldAt('done') ?? report.toldAt('error');
+  return plan.leaves[rank] !== 'stay' && doneAt !== undefined && doneAt <= lossTime;
 }
 
 module.exports = { leftovers };

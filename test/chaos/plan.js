@@ -1,5 +1,6 @@
 const { drawElastic } = require('./elastic-plan');
 const { FAULT_KINDS, HARMLESS } = require('./fault-kinds');
+const { WAYS_TO_LEAVE } = require('./leaving');
 const { Random } = require('../fuzz/random');
 
 /**
@@ -21,7 +22,8 @@ const { Random } = require('../fuzz/random');
  * @property {'dgc' | 'none'} compression
  * @property {boolean} sync Whether the ranks sleep in their calls.
  * @property {number} paceMs A rank's own work a step, at most.
- * @property {'close' | 'exit' | 'fall off'} leave How a script ends.
+ * @property {('close' | 'exit' | 'fall off' | 'stay')[]} leaves How the script of each rank ends: leaving.js.
+ * @property {number} stayMs How long those that stay do so at least.
  * @property {Fault[]} faults
  * @property {import('./elastic-plan').Elastic} [elastic] Of an elastic run.
  */
@@ -38,6 +40,9 @@ const START_MS = 1_500;
 const LATE_ONE_OF = 6;
 
 const SECOND_FAULT_ONE_OF = 4;
+
+const LEAST_STAY_MS = 500;
+const MOST_STAY_MS = 1_500;
 
 /** The longer one is drawn seldom, for the silence of a rank takes as long. */
 const HEARTBEATS_MS = [2_000, 2_000, 2_000, 5_000];
@@ -78,7 +83,8 @@ function planOf(seed, number, kinds = Object.keys(FAULT_KINDS)) {
     compression: random.of(['dgc', 'none']),
     sync: random.below(2) === 0,
     paceMs: random.of([0, 0, 5, 20]),
-    leave: random.of(['close', 'exit', 'fall off']),
+    leaves: Array.from({ length: ranks }, () => random.of(WAYS_TO_LEAVE)),
+    stayMs: LEAST_STAY_MS + random.below(MOST_STAY_MS - LEAST_STAY_MS),
     faults,
   };
   return kind === 'elastic' ? drawElastic(random, plan) : plan;

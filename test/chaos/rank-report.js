@@ -9,8 +9,9 @@ function report(fact) {
   writeSync(file, `${JSON.stringify({ ...fact, at: Date.now() })}\n`);
 }
 
-/** A process that is started with the rank of another has a file of its own. */
+/** A process that is started with the rank of another has a file of its own, and so has the launcher. */
 function reportName() {
+  if (process.env.RANK === undefined) return 'launcher.jsonl';
   return `${process.env.GRADRING_CHAOS_LATE === undefined ? '' : 'late-'}rank-${process.env.RANK}.jsonl`;
 }
 

@@ -1,10 +1,12 @@
 // A rank of a run: trains as the plan says, tells of each step and of its end, and does itself what the plan wants it to.
 const { spawn } = require('node:child_process');
-const { existsSync, readdirSync, readFileSync, writeFileSync } = require('node:fs');
+const { openSync, readFileSync, writeFileSync } = require('node:fs');
 const { tmpdir } = require('node:os');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { FAULT_KINDS } = require('./fault-kinds');
+const { leave } = require('./leaving');
+const { DescriptorWatch, openDescriptors } = require('./open-descriptors');
 const { report } = require('./rank-report');
 
 const FAILED = 7;
@@ -25,6 +27,7 @@ async function main() {
   ring = workload.ring;
   report({ formed: true });
   let descriptors;
+  const watch = new DescriptorWatch();
   for (let step = workload.firstStep ?? 0; step < plan.steps; step++) {
     for (const fault of own) if (fault.at.step === step) setTimeout(() => suffer(fault), fault.at.afterMs);
     const paceMs = ((step * 7 + rank * 13) % 5) * 0.25 * plan.paceMs;
@@ -33,6 +36,8 @@ async function main() {
     report({ step, hash: await workload.step(step) });
     await workload.afterStep?.(step);
     if (step === 1) descriptors = openDescriptors();
+    if (ring.isElastic) watch.look(ring);
+    if (BUG === 'open files' && ring.generation > 0) openSync('/dev/null');
   }
   report({ done: true, moreDescriptors: openDescriptors() - descriptors });
 }
@@ -62,17 +67,18 @@ function plant(workload) {
   }
 }
 
-function openDescriptors() {
-  return existsSync('/proc/self/fd') ? readdirSync('/proc/self/fd').length : 0;
+async function end() {
+  if (BUG === 'hang') return void setInterval(() => {}, 1_000);
+  if (BUG === 'clings') await untilNeighbourHasLeft();
+  const hasFailed = process.exitCode === FAILED;
+  if (BUG === 'forgets') Object.assign(ring, { barrier: async () => {}, barrierSync() {} });
+  await leave({ ...plan, way: plan.leaves[rank], ring, hasFailed, folder });
 }
 
-async function leave() {
-  if (BUG === 'hang') return void setInterval(() => {}, 1_000);
-  if (plan.leave === 'close') {
-    await ring?.close();
-    report({ left: true });
-  }
-  if (plan.leave === 'exit') process.exit();
+/** The right one. */
+async function untilNeighbourHasLeft() {
+  const file = path.join(folder, `rank-${(rank + 1) % plan.ranks}.jsonl`);
+  while (!readFileSync(file, 'utf8').includes('"left"')) await sleep(20);
 }
 
 main()
@@ -84,4 +90,4 @@ main()
     if (BUG === 'ahead') for (let step = 0; step < plan.steps; step++) report({ step, hash: undefined });
     process.exitCode = FAILED;
   })
-  .then(leave);
+  .then(end);

@@ -5,15 +5,22 @@ const { LAUNCHER } = require('./run-processes');
 const POLL_MS = 5;
 
 /**
- * Waits until a fault is due, and has it happen. Settles when it is over, or when there is nobody left whom it could strike.
+ * Waits until a fault is due, and has it happen. Settles when it is over, or when there is nobody left whom it could strike: then it
+ * returns false.
  *
  * @param {import('./chaos-run').ChaosRun} run
  * @param {import('./plan').Fault} fault
+ * @returns {Promise<boolean>}
  */
 async function strike(run, fault) {
+  if (!(await untilDue(run, fault)) || !canStrike(run, fault)) return false;
+  await happen(run, fault);
+  return true;
+}
+
+async function happen(run, fault) {
   const { kind, ranks, forMs } = fault;
   const { byRank, outcome } = FAULT_KINDS[kind];
-  if (!(await untilDue(run, fault))) return;
   if (outcome !== 'success') run.noteLoss();
   if (byRank) return;
   const signal = name => ranks.forEach(rank => run.processes.signal(rank, name));
@@ -41,6 +48,15 @@ async function strike(run, fault) {
     default:
       return run.proxies.get(ranks[0])?.strike(kind, forMs);
   }
+}
+
+/** Whether somebody is there whom it strikes: both ends of a link, the launcher, or one of the ranks. */
+function canStrike({ plan, processes }, { kind, ranks }) {
+  const { byRank, link, outcome } = FAULT_KINDS[kind];
+  const isThere = number => !processes.hasEnded(number);
+  if (byRank || kind === 'nothing') return true;
+  if (outcome === 'end') return isThere(LAUNCHER);
+  return link ? isThere(ranks[0]) && isThere((ranks[0] + plan.ranks - 1) % plan.ranks) : ranks.some(isThere);
 }
 
 /** False if all ranks ended before. */

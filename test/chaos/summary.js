@@ -21,6 +21,7 @@ const COLUMNS = [
 /** Adds up what came of many runs. */
 class Summary {
   kinds = new Map();
+  neverStruck = {};
   failures = [];
   leftByKill = 0;
   startedAt = performance.now();
@@ -30,8 +31,14 @@ class Summary {
   }
 
   /** @param {string[]} broken The promises that the run broke. */
-  add(plan, { reports, toldMs, tookMs, leftByKill }, broken) {
+  add(plan, { reports, toldMs, tookMs, leftByKill, isStruck }, broken) {
     const { kind } = plan.faults[0];
+    this.leftByKill += leftByKill.length;
+    if (broken.length > 0) this.failures.push({ number: plan.number, broken });
+    if (!isStruck) {
+      this.neverStruck[kind] = (this.neverStruck[kind] ?? 0) + 1;
+      return;
+    }
     if (!this.kinds.has(kind)) this.kinds.set(kind, { runs: 0, broken: 0, outcomes: {}, told: [], took: [] });
     const its = this.kinds.get(kind);
     its.runs++;
@@ -42,8 +49,6 @@ class Summary {
     }
     its.told.push(...toldMs);
     if (tookMs !== undefined) its.took.push(tookMs);
-    this.leftByKill += leftByKill.length;
-    if (broken.length > 0) this.failures.push({ number: plan.number, broken });
   }
 
   /** @param {number} moreDescriptors That this process has open now. */
@@ -52,21 +57,26 @@ class Summary {
   }
 
   get result() {
-    const { seed, failures, leftByKill } = this;
+    const { seed, failures, leftByKill, neverStruck } = this;
     const seconds = (performance.now() - this.startedAt) / 1000;
     const kinds = [...this.kinds].map(([kind, { told, took, ...its }]) => {
       return { kind, ...its, toldMs: timesOf(told), endedMs: timesOf(took) };
     });
-    const runs = kinds.reduce((sum, its) => sum + its.runs, 0);
-    return { seed, runs, seconds, failures, foldersLeftByKillsWhileForming: leftByKill, kinds };
+    const counts = [...kinds.map(its => its.runs), ...Object.values(neverStruck)];
+    const runs = counts.reduce((sum, count) => sum + count, 0);
+    return { seed, runs, seconds, failures, foldersLeftByKills: leftByKill, kinds, neverStruck };
   }
 
   get words() {
-    const { runs, seconds, failures, kinds, foldersLeftByKillsWhileForming } = this.result;
+    const { runs, seconds, failures, kinds, foldersLeftByKills, neverStruck } = this.result;
+    const missed = Object.entries(neverStruck);
+    const missedRuns = missed.reduce((sum, [, count]) => sum + count, 0);
+    const each = missed.map(([kind, count]) => `${count} of '${kind}'`).join(', ');
     return [
       ...formatTable(COLUMNS, kinds),
       `${runs} runs in ${seconds.toFixed(0)} s, seed ${this.seed}: ${failures.length} broke a promise.`,
-      `${foldersLeftByKillsWhileForming} folders were left in memory by ranks that were killed while their ring formed.`,
+      `${missedRuns} of them had ended before all that was planned struck them, and are not in the table${each && `: ${each}`}.`,
+      `${foldersLeftByKills} folders were left in memory by ranks that were killed while their ring formed, or by a launcher that was killed while its ranks ended.`,
     ].join('\n');
   }
 }

@@ -37,4 +37,7 @@ function allowedMs(plan, formedMs) {
   return told + lasting + late + meeting + (launcher ? LAUNCHER_MS : 0) + SLACK_MS;
 }
 
-module.exports = { allowedMs, connectMs, CONNECT_LATE_MS, RUN_MS };
+/** What comes at once, and without anybody else, takes at most so long; and as much longer as this machine did not get to anything. */
+const AT_ONCE_MS = 1_000;
+
+module.exports = { allowedMs, AT_ONCE_MS, connectMs, CONNECT_LATE_MS, RUN_MS, SLACK_MS };

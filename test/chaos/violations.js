@@ -1,6 +1,7 @@
 const { disagreements, goneOf } = require('./agreement');
 const { FAULT_KINDS } = require('./fault-kinds');
 const { LATE, LAUNCHER } = require('./run-processes');
+const { AT_ONCE_MS } = require('./time-limits');
 
 /** Where a ring cannot form, for want of a rank. */
 const NOT_FORMED = ['ERR_RENDEZVOUS_TIMEOUT'];
@@ -19,11 +20,13 @@ const OWN_EXITS = { 'exit 0': 0, 'exit 3': 3, throw: 1 };
 /**
  * The promises that a run broke, in words; none is how it should be.
  *
- * @param {import('./plan').Plan} plan
+ * @param {import('./plan').Plan} planned
  * @param {import('./chaos-run').Observed} observed
  * @returns {string[]}
  */
-function violations(plan, observed) {
+function violations(planned, observed) {
+  // What did not strike excuses nothing.
+  const plan = observed.isStruck ? planned : { ...planned, faults: planned.faults.slice(1) };
   return [
     ...observed.overdue.map(number => `${nameOf(number)} did not end in time`),
     ...observed.reports.flatMap((report, rank) => {
@@ -55,14 +58,42 @@ function wrongsOfRank(plan, observed, rank, report) {
   if (observed.overdue.includes(rank)) return [];
   if (own !== undefined && end !== undefined && end !== own) return [`was to exit with ${own}, but with ${end}`];
   if (error !== undefined) {
-    const wrong = wrongOfError(plan, observed, rank, error);
+    const wrong =
+      wrongOfError(plan, observed, rank, error) ??
+      wrongOfStaying(plan, observed, rank, mayVanish) ??
+      (mayVanish ? undefined : wrongOfLeaving(plan, observed, rank, report.toldAt('error')));
     if (wrong !== undefined) return [wrong];
     return end === undefined || end === FAILED || mayVanish ? [] : [`failed, but ended with ${end}`];
   }
   if (report.told('done') === undefined) return mayVanish ? [] : [`ended without a word, with ${end}`];
   if (report.hashes.length !== steps) return [`ended well after ${report.hashes.length} of ${steps} steps`];
   if (report.told('moreDescriptors') > 0) return [`has ${report.told('moreDescriptors')} more files open than before`];
-  return end === undefined || end === 0 || mayVanish ? [] : [`was done, but ended with ${end}`];
+  if (mayVanish) return [];
+  if (end !== undefined && end !== 0) return [`was done, but ended with ${end}`];
+  return [wrongOfLeaving(plan, observed, rank, report.toldAt('done')) ?? []].flat();
+}
+
+/** A rank that lives on after its error must be told the same again, at once. */
+function wrongOfStaying(plan, { reports, heldUpMs }, rank, mayVanish) {
+  const [error, again] = [reports[rank].told('error'), reports[rank].told('again')];
+  if (plan.leaves[rank] !== 'stay' || !reports[rank].told('formed')) return undefined;
+  if (again === undefined) {
+    // The launcher's patience with those that stay has an end.
+    return mayVanish || plan.launcher ? undefined : 'failed, but did not call once more';
+  }
+  const name = ({ code, blamed }) => (code === undefined ? 'nothing' : `${code} of rank ${blamed}`);
+  if (name(again) !== name(error)) return `told of ${name(error)}, but when it called once more of ${name(again)}`;
+  const own = plan.faults.filter(({ ranks }) => ranks.includes(rank)).reduce((sum, { forMs }) => sum + forMs, 0);
+  return again.ms > AT_ONCE_MS + heldUpMs + own
+    ? `called once more, and was told after ${again.ms} ms only`
+    : undefined;
+}
+
+/** A rank that does not stay must not wait for those that do. */
+function wrongOfLeaving(plan, { endedAt, allowedMs, lossTime = 0 }, rank, toldAt) {
+  const tookMs = endedAt[rank] - Math.max(toldAt, lossTime);
+  const isLate = plan.leaves[rank] !== 'stay' && tookMs > allowedMs;
+  return isLate ? `took ${tookMs} ms to leave` : undefined;
 }
 
 /** Why an error is not one that the faults allow, if so. */

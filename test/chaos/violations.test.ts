@@ -21,16 +21,28 @@ interface Ring {
   readonly kind: string;
   readonly struck: number[];
   readonly formed?: boolean;
-  readonly leave?: string;
+  /** By rank; the others close. */
+  readonly leaves?: readonly string[];
+  readonly isStruck?: boolean;
+  /** By rank, after 0, when whatever befell them did so at 100. */
+  readonly endedAt?: readonly number[];
 }
 
+/** How long a rank may take to leave. */
+const ALLOWED_MS = 1_000;
+
 /** What is wrong with a run whose ranks told so. */
-function wrongs({ kind, struck, formed = true }: Ring, told: object[][]): string[] {
+function wrongs(ring: Ring, told: object[][]): string[] {
+  const { kind, struck, formed = true, isStruck = true, leaves = [], endedAt = [] } = ring;
   const faults = [{ kind, ranks: struck, at: { step: 3, afterMs: 0 }, forMs: 0 }];
-  const plan = { number: 0, ranks: told.length, steps: STEPS, launcher: false, faults } as Plan;
+  const plan = { number: 0, ranks: told.length, steps: STEPS, launcher: false, leaves, faults } as object as Plan;
   const reports = told.map(reportOf);
-  const ends = told.map((_, rank) => (kind.startsWith('kill') && struck.includes(rank) ? 'SIGKILL' : 7));
-  return violations(plan, { reports, ends, formed, lossTime: 100, overdue: [], left: [] });
+  const ends = told.map((facts, rank) => {
+    if (kind.startsWith('kill') && struck.includes(rank)) return 'SIGKILL';
+    return facts.some(fact => 'done' in fact) ? 0 : 7;
+  });
+  const times = { lossTime: isStruck ? 100 : undefined, endedAt, allowedMs: ALLOWED_MS, heldUpMs: 0 };
+  return violations(plan, { reports, ends, formed, isStruck, ...times, overdue: [], left: [] });
 }
 
 const killed = { kind: 'kill', struck: [2] };
@@ -102,15 +114,68 @@ test('a loss of a rank that nobody needed any more', () => {
   );
 });
 
+describe('a rank that stays after its error', () => {
+  const stays = (...more: object[]) =>
+    wrongs({ ...killed, leaves: ['close', 'stay', 'close'] }, [
+      survivor,
+      [{ formed: true }, ...steps(4), { ...lost(2), at: 200 }, ...more],
+      dead,
+    ]);
+  const again = (more: object) => ({ again: { code: 'ERR_PEER_LOST', blamed: 2, ms: 1, ...more } });
+
+  test('and is told the same when it calls once more', () => {
+    expect(stays(again({}))).toEqual([]);
+  });
+
+  test.each([
+    ['nothing', again({ code: undefined }), 'but when it called once more of nothing'],
+    ['another code', again({ code: 'ERR_TIMEOUT' }), 'but when it called once more of ERR_TIMEOUT of rank 2'],
+    ['another rank', again({ blamed: 0 }), 'but when it called once more of ERR_PEER_LOST of rank 0'],
+  ])('and is told of %s', (_, told, words) => {
+    expect(stays(told)).toEqual([`rank 1 told of ERR_PEER_LOST of rank 2, ${words}`]);
+  });
+
+  test('and is kept waiting', () => {
+    expect(stays(again({ ms: 5_000 }))).toEqual(['rank 1 called once more, and was told after 5000 ms only']);
+  });
+
+  test('and does not call', () => {
+    expect(stays()).toEqual(['rank 1 failed, but did not call once more']);
+  });
+});
+
+test('a rank that leaves only when its neighbour ends', () => {
+  const told = [
+    [...steps(STEPS), { done: true, at: 200 }],
+    [...steps(STEPS), { done: true, at: 200 }],
+  ];
+  const ends = (...endedAt: number[]) => wrongs({ kind: 'kill', struck: [], leaves: ['close', 'stay'], endedAt }, told);
+  expect(ends(200 + ALLOWED_MS, 9_000)).toEqual([]);
+  expect(ends(201 + ALLOWED_MS, 9_000)).toEqual([`rank 0 took ${ALLOWED_MS + 1} ms to leave`]);
+});
+
+test('an error though nothing had struck', () => {
+  expect(wrongs({ ...killed, isStruck: false }, [survivor, survivor, [...steps(4), lost(2)]])).toEqual(
+    [0, 1, 2].map(rank => `rank ${rank} told of ERR_PEER_LOST: Rank is gone.`),
+  );
+});
+
 describe('an elastic run', () => {
   const life = (pid: number, role: string, ...facts: object[]) => [{ pid }, { role }, ...facts];
   const whole = life(1, 'member', ...steps(STEPS), { done: true });
   const elastic = (told: object[][], more: object = {}) =>
-    elasticViolations({ number: 0, steps: STEPS } as Plan, {
+    elasticViolations({ number: 0, steps: STEPS } as object as Plan, {
       ...{ reports: told.map(reportOf), struck: [{ rank: 1, pid: 2, at: 0 }] },
       ...{ toldMs: [2_000], launcherEnd: 0, overdue: [], left: [], ...more },
     });
   const struck = life(2, 'member', ...steps(4));
+  const filesOpen = (generation: number, worldSize: number, ...counts: number[]) =>
+    counts.map(descriptors => ({ descriptors, generation, worldSize }));
+
+  test('whose rings have more links, or close late, or open a file once is as it should be', () => {
+    const rings = [filesOpen(0, 2, 43), filesOpen(1, 4, 54, 53), filesOpen(2, 3, 60, 55), filesOpen(3, 2, 44)];
+    expect(elastic([[...whole, ...rings.flat()], struck])).toEqual([]);
+  });
 
   test('that comes to its end is as it should be', () => {
     expect(elastic([whole, struck])).toEqual([]);
@@ -145,6 +210,12 @@ describe('an elastic run', () => {
       [whole, [...struck, ...life(3, 'newcomer', { step: STEPS - 1, hash: 'other' }, { done: true })]],
       {},
       `after step ${STEPS - 1} process 1 of rank 1 has other weights than process 0 of rank 0`,
+    ],
+    [
+      'a file that each ring leaves open',
+      [[...whole, ...filesOpen(0, 4, 50, 52), ...filesOpen(1, 3, 55, 54)], struck],
+      {},
+      'process 0 of rank 0 had 54 files open in ring 1, and 52 in ring 0',
     ],
     ['a file that is left', [whole, struck], { left: ['a file is there'] }, 'a file is there'],
   ])('with %s', (_, told, more, wrong) => {

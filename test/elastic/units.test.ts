@@ -5,6 +5,7 @@ const lost = () => new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.');
 
 interface OtherReport {
   readonly isNewcomer?: boolean;
+  readonly isLeaving?: boolean;
   readonly done: number;
   readonly lastName?: string;
   readonly lastResult?: unknown;
@@ -12,7 +13,7 @@ interface OtherReport {
 }
 
 /** One rank's units, in rings whose other rank reports what the test says, ring by ring. */
-function unitsBeside(...others: (OtherReport | 'is lost, too')[]) {
+function unitsBeside(...others: (OtherReport | 'is lost, too' | 'does not come')[]) {
   const joins: unknown[] = [];
   const own: unknown[] = [];
   const ring: UnitRing = {
@@ -24,11 +25,12 @@ function unitsBeside(...others: (OtherReport | 'is lost, too')[]) {
       own.push(JSON.parse(new TextDecoder().decode(bytes)));
       const other = others.shift()!;
       if (other === 'is lost, too') throw lost();
-      const report = { isNewcomer: false, lastName: 'nothing', lastResult: null, ...other };
+      if (other === 'does not come') throw new GradringError('ERR_TIMEOUT', 'Rank 1 has not called it.');
+      const report = { isNewcomer: false, isLeaving: false, lastName: 'nothing', lastResult: null, ...other };
       return [bytes, new TextEncoder().encode(JSON.stringify(report))];
     },
-    settle: jest.fn(async () => undefined),
-    whileLeaving: run => run(),
+    awaitOthers: jest.fn(async () => undefined),
+    evenIfLeaving: run => run(),
   };
   return { units: new Units(ring), ring, joins, own };
 }
@@ -146,26 +148,59 @@ test('the replicas are to be compared once after each loss, after the same unit 
 describe('before it leaves', () => {
   test('a rank waits until the others have done what it has', async () => {
     const { units, ring, own } = unitsBeside();
-    await units.settle();
-    expect(ring.settle).toHaveBeenCalledTimes(1);
+    await units.awaitOthers();
+    expect(ring.awaitOthers).toHaveBeenCalledTimes(1);
     expect(own).toEqual([]);
   });
 
   test('it gives its last unit to those who have lost a rank in it', async () => {
     const { units, ring } = unitsBeside('is lost, too', { done: 0, failedName: 'a' });
-    jest.mocked(ring.settle).mockRejectedValueOnce(lost());
+    jest.mocked(ring.awaitOthers).mockRejectedValueOnce(lost());
     const share = jest.fn();
     units.runSync({ name: 'a', run: () => 'mine', share });
-    await units.settle();
+    await units.awaitOthers();
     expect(share.mock.calls).toEqual([[0, false, 'mine']]);
-    expect(ring.settle).toHaveBeenCalledTimes(2);
+    expect(ring.awaitOthers).toHaveBeenCalledTimes(2);
   });
 
   test('a failure that is no loss is not waited out', async () => {
     const { units, ring } = unitsBeside();
-    jest.mocked(ring.settle).mockRejectedValueOnce(new GradringError('ERR_COLLECTIVE_MISMATCH', 'Something else.'));
-    await expect(units.settle()).rejects.toThrow('Something else.');
-    await new Units(undefined).settle(); // not elastic: there is nothing to do
+    const failure = new GradringError('ERR_COLLECTIVE_MISMATCH', 'Something else.');
+    jest.mocked(ring.awaitOthers).mockRejectedValueOnce(failure);
+    await expect(units.awaitOthers()).rejects.toBe(failure);
+    await new Units(undefined).awaitOthers(); // not elastic: there is nothing to do
+  });
+
+  test('it does not wait again for those who call nothing for as long as a deadline', async () => {
+    const { units, ring, joins } = unitsBeside('does not come');
+    jest.mocked(ring.awaitOthers).mockRejectedValueOnce(lost());
+    await expect(units.awaitOthers()).rejects.toMatchObject({ code: 'ERR_TIMEOUT' });
+    expect(joins).toHaveLength(1);
+  });
+
+  test('what it has failed in alone, and others have done, it does not do any more', async () => {
+    const { units, ring } = unitsBeside({ done: 1, lastName: 'a' });
+    jest.mocked(ring.awaitOthers).mockRejectedValueOnce(lost());
+    const share = jest.fn();
+    const run = () => {
+      throw new Error('A mistake of the user.');
+    };
+    expect(() => units.runSync({ name: 'a', run, share })).toThrow('A mistake');
+    await units.awaitOthers();
+    expect(share).not.toHaveBeenCalled();
+  });
+
+  test('nor do the others give it to one that leaves', async () => {
+    const { units } = unitsBeside({ done: 0, isLeaving: true }, { done: 1, failedName: 'b' });
+    const share = jest.fn();
+    units.runSync({ name: 'a', run: () => 'mine', share });
+    expect(units.runSync({ name: 'b', run: failing(2, 'next') })).toBe('next');
+    expect(share).not.toHaveBeenCalled();
+  });
+
+  test('within a unit, it does not wait for that', async () => {
+    const { units } = unitsBeside();
+    await units.run({ name: 'a', run: () => units.awaitOthers() });
   });
 });
 

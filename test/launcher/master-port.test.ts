@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import net from 'node:net';
 import { Router } from 'zeromq';
 import { findFreePort } from '../../src/launcher/master-port';
 
@@ -22,6 +23,24 @@ const statesAt = (port: number): string[] =>
     rank0.close();
   },
 );
+
+test('a stranger that comes to the port holds nothing up', async () => {
+  const { Server } = net;
+  const strangers: net.Socket[] = [];
+  // It connects as soon as the port is known, before anybody else does.
+  const listen = jest.spyOn(Server.prototype, 'address').mockImplementation(function (this: net.Server) {
+    listen.mockRestore();
+    const address = this.address() as net.AddressInfo;
+    strangers.push(net.connect({ host: '127.0.0.1', port: address.port, allowHalfOpen: true }));
+    return address;
+  });
+  const port = await findFreePort('127.0.0.1');
+  const rank0 = new Router();
+  rank0.bindSync(`tcp://127.0.0.1:${port}`);
+  rank0.close();
+  for (const stranger of strangers) stranger.destroy();
+  expect(strangers).toHaveLength(1);
+});
 
 test('a host that is none of this machine: an error that says so', async () => {
   await expect(findFreePort('192.0.2.1')).rejects.toMatchObject({

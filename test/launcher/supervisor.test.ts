@@ -26,10 +26,11 @@ class FakeRank {
 }
 
 function supervise(count: number): { ranks: FakeRank[]; supervisor: Supervisor; said: string[] } {
-  const ranks = Array.from({ length: count }, (_, rank) => new FakeRank(rank));
+  const ranks: FakeRank[] = []; // which are started when somebody watches over them
   const said: string[] = [];
   const options = { graceMs: 60_000, failureGraceMs: 60_000 };
   const supervisor = new Supervisor(ranks as unknown as RankProcess[], options, line => said.push(line));
+  for (let rank = 0; rank < count; rank++) ranks.push(new FakeRank(rank));
   return { ranks, supervisor, said };
 }
 

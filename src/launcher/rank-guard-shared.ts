@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs';
+
 /** The variable that tells the guard in a rank which file descriptor the launcher's pipe has. */
 export const GUARD_FD_VARIABLE = 'GRADRING_GUARD_FD';
 
@@ -12,4 +14,15 @@ export interface GuardData {
   readonly fd: number;
   /** To be removed for a launcher that cannot do it any more. */
   readonly folder: string | undefined;
+}
+
+/** Removes a folder. The other ranks of the host do the same at the same time. */
+export function removeFolder(folder: string): void {
+  for (let attempts = 0; attempts < 3; attempts++) {
+    try {
+      return rmSync(folder, { recursive: true, force: true });
+    } catch {
+      // Another was faster with something in it.
+    }
+  }
 }

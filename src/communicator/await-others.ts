@@ -1,0 +1,39 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Transport } from '../transport/transport';
+import { hasDone } from './absent-ranks';
+
+/** How often the others are asked. */
+const ASK_MS = 250;
+
+/** How often it is looked whether they have answered. */
+const LOOK_MS = 10;
+
+/**
+ * Waits until all other ranks have done a collective that this one has done. It may be done first by a moment; if it left then, and another were lost,
+ * nobody might be left of whom those who are not done could get the result.
+ *
+ * What a rank has done stays done, so that any answer of this ring counts. Who asks also tells what it has done itself, and each rank passes on what it
+ * hears, before its goodbye and on the same links: when a rank leaves by then, its neighbours know all that it knew.
+ *
+ * @param timeoutMs Then it is given up.
+ * @throws GradringError What the ring has failed with: `ERR_PEER_LOST` also if a neighbour has left before it was known.
+ */
+export async function awaitOthers(transport: Transport, sequence: number, timeoutMs: number): Promise<void> {
+  const { rank: own, worldSize } = transport;
+  const others = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => rank !== own);
+  const begunAt = performance.now();
+  let askedAt = begunAt;
+  transport.ask('answers');
+  while (performance.now() - begunAt < timeoutMs) {
+    const answers = transport.answers(0);
+    if (others.every(rank => hasDone(answers.get(rank), sequence))) return;
+    const isDue = performance.now() - askedAt >= ASK_MS;
+    // Without a neighbour answers may not come round any more: the ranks that are there compare in the next ring.
+    await transport.check({ whole: isDue });
+    if (isDue) {
+      transport.ask('answers');
+      askedAt = performance.now();
+    }
+    await sleep(LOOK_MS);
+  }
+}

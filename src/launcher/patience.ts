@@ -1,0 +1,37 @@
+import { LONGEST_DELAY_MS } from '../longest-delay';
+
+/** Who still runs so long after the first rank was done is told of, and again after twice as long, and so on. */
+const FIRST_MS = 30_000;
+
+/** Tells which ranks a launcher still waits for when others are done: one may evaluate for an hour, and another may have been stopped. */
+export class Patience {
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    /** Those that still run. */
+    private readonly running: () => readonly { readonly rank: number; readonly pid: number }[],
+    /** Takes a line for the user. */
+    private readonly say: (line: string) => void,
+  ) {}
+
+  /** A rank is done. */
+  begin(): void {
+    if (this.timer === undefined) this.wait(performance.now(), FIRST_MS);
+  }
+
+  /** None runs any more, or all begin anew. */
+  end(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+  }
+
+  private wait(since: number, pauseMs: number): void {
+    const tell = () => {
+      const ranks = this.running().map(({ rank, pid }) => `rank ${rank} (pid ${pid})`);
+      const seconds = Math.round((performance.now() - since) / 1000);
+      this.say(`gradring: still running, ${seconds} s after the first rank was done: ${ranks.join(', ')}.`);
+      this.wait(since, 2 * pauseMs);
+    };
+    this.timer = setTimeout(tell, Math.min(pauseMs, LONGEST_DELAY_MS));
+  }
+}

@@ -1,0 +1,1 @@
+export function strike(run: object, fault: object): Promise<boolean>;
