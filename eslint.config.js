@@ -60,6 +60,8 @@ module.exports = tseslint.config(
       eqeqeq: ['error', 'always', { null: 'ignore' }],
     },
   },
+  // Code is as wide as Prettier makes it, which leaves comments alone.
+  { rules: { 'max-len': ['error', { code: 1000, comments: 120, ignoreUrls: true }] } },
   { files: ['**/*.js'], rules: { '@typescript-eslint/no-require-imports': 'off' } },
   ...layerRules,
 );

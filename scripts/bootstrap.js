@@ -1,5 +1,5 @@
-// Brings a fresh clone to where its programs run: installs what package-lock.json asks for, and builds. Does only what is
-// missing, so that it costs next to nothing the second time. Needs nothing but Node and npm.
+// Brings a fresh clone to where its programs run: installs what package-lock.json asks for, and builds. Does only what
+// is missing, so that it costs next to nothing the second time. Needs nothing but Node and npm.
 const { execFileSync } = require('node:child_process');
 const { createHash } = require('node:crypto');
 const { existsSync, lstatSync, readdirSync, readFileSync, statSync, writeFileSync } = require('node:fs');

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Many short runs, in each of which something goes wrong at a random instant (test/chaos/); afterwards it looks whether all promises
-// of docs/reliability.md held. By hand, after `npm run build`: npm run chaos -- --help.
+// Many short runs, in each of which something goes wrong at a random instant (test/chaos/); afterwards it looks whether
+// all promises of docs/reliability.md held. By hand, after `npm run build`: npm run chaos -- --help.
 const yargs = require('yargs');
 const { ChaosRun } = require('../test/chaos/chaos-run');
 const { ElasticRun } = require('../test/chaos/elastic-run');

@@ -29,7 +29,9 @@ const lines = (command, args) =>
     .filter(line => line.startsWith('{'))
     .map(line => JSON.parse(line));
 
-/** Small arrays are repeated more often, and warmed up: a JavaScript engine compiles what it has run some hundred times. */
+/**
+ * Small arrays are repeated more often, and warmed up: a JavaScript engine compiles what it has run some hundred times.
+ */
 const iterationsOf = count => String(Math.max(Number(values.iterations), Math.min(1000, Math.floor(1e6 / count))));
 
 const gradring = transport => ranks =>

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Feeds mutated bytes to all that reads what comes from outside (test/fuzz/): from peers, files and the environment. By hand, after `npm run build`:
+// Feeds mutated bytes to all that reads what comes from outside (test/fuzz/): from peers, files and the environment. By
+// hand, after `npm run build`:
 //   npm run fuzz -- --inputs 10000000 --seed 7         the same seed gives the same inputs
 //   npm run fuzz -- --seconds 60 --target gradient-payload
 //   npm run fuzz -- --target frame --replay FILE       runs one input, such as a crash has left

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// Exchanges the gradients of a model larger than most machines could train, without TensorFlow: for real, with made-up gradients, and
-// compares the updates of all ranks. By hand, after `npm run build`; each rank needs some 13 bytes of memory a parameter:
+// Exchanges the gradients of a model larger than most machines could train, without TensorFlow: for real, with made-up
+// gradients, and compares the updates of all ranks. By hand, after `npm run build`; each rank needs some 13 bytes of
+// memory a parameter:
 //   npx gradring run -n 2 scripts/large-model.js
 //   npx gradring run -n 2 scripts/large-model.js --arena-gib 2        in several arenas
 //   node scripts/large-model.js --plan                                only tells how models would be laid out

@@ -4,8 +4,8 @@ const { Transform } = require('node:stream');
 const PROGRESS = '\u25b8 ';
 
 /**
- * A stream in front of standard output, in which on a terminal each progress line overwrites the one before. Elsewhere (a log file)
- * every line stays.
+ * A stream in front of standard output, in which on a terminal each progress line overwrites the one before. Elsewhere
+ * (a log file) every line stays.
  *
  * @param {NodeJS.WriteStream} output
  */

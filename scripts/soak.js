@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// Trains for a great many steps on four ranks of this machine, and looks whether memory stays flat and the replicas the same. By hand,
-// after `npm run build`: `npm run soak`, `npm run soak -- --steps 2000 --json soak.json`. Exits with 1 if not.
+// Trains for a great many steps on four ranks of this machine, and looks whether memory stays flat and the replicas the
+// same. By hand, after `npm run build`: `npm run soak`, `npm run soak -- --steps 2000 --json soak.json`. Exits with 1
+// if not.
 const { writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { Writable } = require('node:stream');

@@ -17,8 +17,8 @@ export interface RankEnvironment {
   /** The secret that only this run's ranks know: 64 hexadecimal digits; `GRADRING_RUN_TOKEN`. */
   readonly runToken: string | undefined;
   /**
-   * Set in an elastic run, where the launcher holds the rendezvous and the ring goes on when ranks are lost: `member`, or `newcomer` for a
-   * process that takes the place of a lost one; `GRADRING_ELASTIC`.
+   * Set in an elastic run, where the launcher holds the rendezvous and the ring goes on when ranks are lost: `member`,
+   * or `newcomer` for a process that takes the place of a lost one; `GRADRING_ELASTIC`.
    */
   readonly elastic: 'member' | 'newcomer' | undefined;
 }
@@ -60,7 +60,8 @@ function readElastic(text: string): RankEnvironment['elastic'] {
 
 /**
  * @param source Where the token is from, for the error, which does not show the token itself.
- * @throws GradringError `ERR_INVALID_ENVIRONMENT` if it is no 64 hexadecimal digits: what people make up can be guessed.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if it is no 64 hexadecimal digits: what people make up can be
+ *   guessed.
  */
 export function checkRunToken(token: string, source: string): string {
   if (/^[0-9a-f]{64}$/i.test(token)) return token.toLowerCase();

@@ -10,7 +10,9 @@ const INTERFACE = 'eth0';
 /** Where `ip netns` keeps the names of namespaces. */
 const NAMESPACES = '/var/run/netns';
 
-/** @throws LabError if the name would not fit: an interface name has at most 15 characters, `nl-12345678-249` is one. */
+/**
+ * @throws LabError if the name would not fit: an interface name has at most 15 characters, `nl-12345678-249` is one.
+ */
 function requireLabName(lab) {
   if (!/^[a-z][a-z0-9]{0,7}$/.test(lab)) {
     throw new LabError(

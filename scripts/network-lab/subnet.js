@@ -1,6 +1,8 @@
 const { LabError } = require('./lab-error');
 
-/** `{ text, prefix }`, such as `{ text: '10.77.0.0/24', prefix: '10.77.0.' }`. Ranks have .1 and up, the bridge .254. */
+/**
+ * `{ text, prefix }`, such as `{ text: '10.77.0.0/24', prefix: '10.77.0.' }`. Ranks have .1 and up, the bridge .254.
+ */
 function parseSubnet(text) {
   const match = /^(\d{1,3}\.\d{1,3}\.\d{1,3}\.)0\/24$/.exec(text);
   if (match === null || !match[1].split('.').every(part => Number(part) <= 255)) {

@@ -1,5 +1,5 @@
-// A rank of the soak: trains a small network on the digits with Deep Gradient Compression for a great many steps, and tells on
-// stdout, in lines of JSON, how much memory it holds and what its weights are.
+// A rank of the soak: trains a small network on the digits with Deep Gradient Compression for a great many steps, and
+// tells on stdout, in lines of JSON, how much memory it holds and what its weights are.
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend } = require('../..');
 const { loadShippedDigits } = require('../train/digits-data');

@@ -3,8 +3,9 @@ const GROWTH_FACTOR = 1.05;
 const GROWTH_BYTES = 5e6;
 
 /**
- * Whether memory stayed flat: on each rank the median of the last quarter of the samples is at most 1.05 times that of the second
- * quarter and 5 MB. (In the first quarter there are the caches to fill, and code to compile.) Tensors may not become more at all.
+ * Whether memory stayed flat: on each rank the median of the last quarter of the samples is at most 1.05 times that of
+ * the second quarter and 5 MB. (In the first quarter there are the caches to fill, and code to compile.) Tensors may
+ * not become more at all.
  *
  * @param {{ rank: number, step: number, rss: number, external: number, tensors: number }[]} samples
  * @returns {string[]} What is wrong, in words.

@@ -1,8 +1,12 @@
 /**
- * A convolutional network for digits, 8×8 or larger, compiled with the optimizer that is given. Its initial weights follow the seed.
+ * A convolutional network for digits, 8×8 or larger, compiled with the optimizer that is given. Its initial weights
+ * follow the seed.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
- * @param {{ imageShape: [height: number, width: number, channels: number], seed: number, optimizer: tf.Optimizer }} options
+ * @param {object} options
+ * @param {[height: number, width: number, channels: number]} options.imageShape
+ * @param {number} options.seed
+ * @param {tf.Optimizer} options.optimizer
  */
 function digitsModel(tf, { imageShape, seed, optimizer }) {
   const initializer = layer => tf.initializers.heNormal({ seed: seed * 100 + layer });

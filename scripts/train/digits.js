@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// The main job: trains a convolutional network on real handwritten digits, on all ranks of a ring, with Deep Gradient Compression
-// and without, and compares. `npm start` runs it on four ranks; `npx gradring run -n 2 scripts/train/digits.js` on two.
+// The main job: trains a convolutional network on real handwritten digits, on all ranks of a ring, with Deep Gradient
+// Compression and without, and compares. `npm start` runs it on four ranks; `npx gradring run -n 2
+// scripts/train/digits.js` on two.
 const { writeFileSync } = require('node:fs');
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend, noCompression } = require('../..');

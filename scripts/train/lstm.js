@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// A word-level language model in the shape of the Penn Treebank's: two LSTM layers over embeddings (Zaremba et al., 2014).
+// A word-level language model in the shape of the Penn Treebank's: two LSTM layers over embeddings (Zaremba et al.,
+// 2014).
 const yargs = require('yargs');
 const { connect, dgc, loadBackend } = require('../..');
 const { loadCompilerSource, loadPennTreebank, rowsOf } = require('./data/words');

@@ -4,12 +4,16 @@ const LOG_EVERY_MS = 5_000;
 const DRAW_EVERY_MS = 100;
 
 /**
- * A callback for `model.fit` that shows a bar, the rate and the time left of the epoch, and a line after it. On a terminal the bar moves;
- * in a log it is written now and then. Rank 0 speaks for all.
+ * A callback for `model.fit` that shows a bar, the rate and the time left of the epoch, and a line after it. On a
+ * terminal the bar moves; in a log it is written now and then. Rank 0 speaks for all.
  *
  * @param {{ rank: number, worldSize: number }} ring
- * @param {{ epochs: number, steps: number, unit: string, unitsAStep: number, describe?: (logs: object) => string }} options `steps` an
- *   epoch; `unitsAStep` of what is counted (images, words), on one rank.
+ * @param {object} options
+ * @param {number} options.epochs
+ * @param {number} options.steps An epoch.
+ * @param {string} options.unit What is counted: images, words.
+ * @param {number} options.unitsAStep On one rank.
+ * @param {(logs: object) => string} [options.describe]
  */
 function progress(ring, { epochs, steps, unit, unitsAStep, describe = () => '' }) {
   if (ring.rank !== 0) return {};

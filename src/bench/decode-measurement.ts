@@ -64,14 +64,16 @@ function layOut({ elements, density }: Pick<DecodeCase, 'elements' | 'density'>)
   };
 }
 
-/** How much of a WebAssembly memory a case takes: about 16 bytes an element, 8 for each that a rank sends, and 13 MB. */
+/**
+ * How much of a WebAssembly memory a case takes: about 16 bytes an element, 8 for each that a rank sends, and 13 MB.
+ */
 export function memoryBytes(measured: Pick<DecodeCase, 'elements' | 'density'>): number {
   return layOut(measured).bytes;
 }
 
 /**
- * Times what a rank does in a step when the payloads of all have come, in a block of the heap that it gives back. The payloads
- * lie outside of it, as received ones do. Their checksums are not computed: a rank does so as each comes.
+ * Times what a rank does in a step when the payloads of all have come, in a block of the heap that it gives back. The
+ * payloads lie outside of it, as received ones do. Their checksums are not computed: a rank does so as each comes.
  *
  * Floor and sum take turns, so that both meet the same load of the machine, and neither finds its tensors in the cache.
  *

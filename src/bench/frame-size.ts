@@ -6,8 +6,8 @@ const LONG_FRAMING_BYTES = 9;
 const LONG_FROM_BYTES = 256;
 
 /**
- * The bytes on a link of the message with that payload, as an exchange of so many elements sends it: header and payload,
- * each with ZeroMQ's framing. What TCP and IP add is not counted.
+ * The bytes on a link of the message with that payload, as an exchange of so many elements sends it: header and
+ * payload, each with ZeroMQ's framing. What TCP and IP add is not counted.
  */
 export function frameBytes(payload: Uint8Array, elementCount: number): number {
   const ring = { ringId: 1n, generation: 1, worldSize: 2 };

@@ -85,7 +85,9 @@ export class GradientSource {
     return this.fixed ? 0 : Math.floor(this.random() * this.values.length);
   }
 
-  /** Writes the gradient that begins there, or as much of it as `into` holds, which is at most as long as this source. */
+  /**
+   * Writes the gradient that begins there, or as much of it as `into` holds, which is at most as long as this source.
+   */
   write(into: Float32Array, start: number): void {
     const beforeEnd = this.values.subarray(start, start + into.length);
     into.set(beforeEnd);

@@ -12,8 +12,8 @@ export interface ResultsOptions<Row> {
 }
 
 /**
- * Runs a benchmark's measurements, one a row, and writes their results to standard output; one that gives none has no row. If
- * the output's reader leaves (`| head`), the process ends, as there is nobody to measure for.
+ * Runs a benchmark's measurements, one a row, and writes their results to standard output; one that gives none has no
+ * row. If the output's reader leaves (`| head`), the process ends, as there is nobody to measure for.
  */
 export async function writeResults<Row>(
   measurements: readonly (() => Row | Promise<Row | undefined>)[],

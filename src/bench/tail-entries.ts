@@ -10,8 +10,8 @@ export interface TailEntries {
 const SCALE = 0.01;
 
 /**
- * The entries that a rank might send: any of the elements, all alike likely, with values as Laplace's distribution has them
- * beyond the threshold that so many pass.
+ * The entries that a rank might send: any of the elements, all alike likely, with values as Laplace's distribution has
+ * them beyond the threshold that so many pass.
  *
  * @param count Less than elementCount; near to it, it takes long.
  */

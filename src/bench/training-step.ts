@@ -47,7 +47,10 @@ export interface Training {
 
 const MOMENTUM_FACTOR = 0.9;
 
-/** Brings the source's gradients, which deviate by about 0.01, to about 0.001, which each tensor's own factor then multiplies. */
+/**
+ * Brings the source's gradients, which deviate by about 0.01, to about 0.001, which each tensor's own factor then
+ * multiplies.
+ */
 const TYPICAL_SCALE = 0.1;
 
 /** Places a step, from `start` on. It costs about 14 bytes an element of the largest tensor, and 8 an entry. */
@@ -86,8 +89,9 @@ export function layStep(
 }
 
 /**
- * Trains tensor after tensor as one rank does, and leaves at their places the entries that the last step sends, not encoded
- * yet. In the steps before, what the format lost has stayed in the residual, and u was masked where something was sent.
+ * Trains tensor after tensor as one rank does, and leaves at their places the entries that the last step sends, not
+ * encoded yet. In the steps before, what the format lost has stayed in the residual, and u was masked where something
+ * was sent.
  *
  * A tensor's gradients are the source's times a factor of its own, log-normal as the layers of a network differ.
  */

@@ -40,8 +40,8 @@ export function writeTensorFile(
 }
 
 /**
- * Reads a safetensors file into memory, once, and checks that it is the one that was written. No more is allocated than the
- * file has bytes.
+ * Reads a safetensors file into memory, once, and checks that it is the one that was written. No more is allocated than
+ * the file has bytes.
  *
  * @throws GradringError `ERR_CHECKPOINT_DAMAGED` if it is missing or otherwise, `ERR_CHECKPOINT` if it cannot be read.
  */

@@ -47,8 +47,8 @@ export function hasManifest(dir: string, { name }: SavedName): boolean {
 }
 
 /**
- * Removes a save: its manifest first, so that what is left after a crash is not taken for complete. Files that are not ours stay, and
- * so does then the folder. Several ranks may do it at the same time.
+ * Removes a save: its manifest first, so that what is left after a crash is not taken for complete. Files that are not
+ * ours stay, and so does then the folder. Several ranks may do it at the same time.
  */
 export async function removeSave(dir: string, name: string): Promise<void> {
   const path = join(dir, name);

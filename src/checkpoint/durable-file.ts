@@ -13,8 +13,8 @@ export interface FileSum {
 const CHUNK_BYTES = 8 * 2 ** 20;
 
 /**
- * Writes a file so that under its name there is never anything but all of it: aside first, then to the disk, then renamed, and
- * the name to the disk. What the parts hold must not change before the next part is asked for.
+ * Writes a file so that under its name there is never anything but all of it: aside first, then to the disk, then
+ * renamed, and the name to the disk. What the parts hold must not change before the next part is asked for.
  *
  * @param writer Tells apart those who may write the same file at the same time.
  * @throws GradringError `ERR_CHECKPOINT` with the path; nothing is left behind.

@@ -48,12 +48,13 @@ export interface LoadInput {
 }
 
 /**
- * Finds the newest checkpoint that is complete, reads this rank's part, and returns when all ranks have theirs; all have the same
- * one. Each rank looks into its own `dir`; a manifest that one of them has is enough, as rank files need only be where they are read.
+ * Finds the newest checkpoint that is complete, reads this rank's part, and returns when all ranks have theirs; all
+ * have the same one. Each rank looks into its own `dir`; a manifest that one of them has is enough, as rank files need
+ * only be where they are read.
  *
  * @returns undefined if there is none.
- * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, naming rank, path and reason; `ERR_CHECKPOINT` for what cannot be read;
- *   what `ranksToRead` or `check` throw; and what a collective throws.
+ * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, naming rank, path and reason; `ERR_CHECKPOINT` for what
+ *   cannot be read; what `ranksToRead` or `check` throw; and what a collective throws.
  */
 export async function loadCheckpoint(ranks: Ranks, input: LoadInput): Promise<LoadedCheckpoint | undefined> {
   const { dir, onDamage } = input;

@@ -10,8 +10,8 @@ export interface Ranks {
 type Outcome<T> = { readonly value?: T } | { readonly error: SerializedError };
 
 /**
- * Does each rank's part of something, and returns what each has to tell, by rank, once all are done. If some rank fails, all throw the
- * error of the first that did, with its rank.
+ * Does each rank's part of something, and returns what each has to tell, by rank, once all are done. If some rank
+ * fails, all throw the error of the first that did, with its rank.
  *
  * @param undo What every rank does first if some rank failed. Not so if the ring fails: then others may have succeeded.
  */

@@ -1,8 +1,8 @@
 import { invalidArgument } from '../errors';
 import { damaged } from './checkpoint-errors';
 
-// https://github.com/huggingface/safetensors#format: 8 bytes, little-endian: the length of the header; the header, JSON in UTF-8;
-// then the data of all tensors, without a gap and without a byte that belongs to none.
+// https://github.com/huggingface/safetensors#format: 8 bytes, little-endian: the length of the header; the header, JSON
+// in UTF-8; then the data of all tensors, without a gap and without a byte that belongs to none.
 
 /** Bytes of an element, of the types that we write. */
 const ELEMENT_BYTES = { F32: 4, I32: 4, BOOL: 1 } as const;

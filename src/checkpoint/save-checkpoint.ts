@@ -28,11 +28,12 @@ export interface SaveInput {
 export const STATE_KEY = 'gradring';
 
 /**
- * Saves a checkpoint, on all ranks together, and returns its folder. A crash at any instant leaves the last complete one: this one is
- * complete when rank 0 has renamed its manifest, which it does when all ranks have said that their files are on disk.
+ * Saves a checkpoint, on all ranks together, and returns its folder. A crash at any instant leaves the last complete
+ * one: this one is complete when rank 0 has renamed its manifest, which it does when all ranks have said that their
+ * files are on disk.
  *
- * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, naming rank and path. What was written is then removed;
- *   the ring may be used further. And what a collective throws.
+ * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, naming rank and path. What was written is
+ *   then removed; the ring may be used further. And what a collective throws.
  */
 export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<string> {
   const { rank, worldSize } = ranks;

@@ -6,8 +6,8 @@ import { copyBytes } from '../transport/copy-bytes';
 import { runPipeline } from './pipeline';
 
 /**
- * Ring all-gather of one body a rank, whose sizes may differ. Every body goes both ways round, half the ring each, and is
- * forwarded byte for byte: ⌈(N − 1)/2⌉ hops to the right, ⌊(N − 1)/2⌋ to the left. A rank sends N − 1 bodies in all.
+ * Ring all-gather of one body a rank, whose sizes may differ. Every body goes both ways round, half the ring each, and
+ * is forwarded byte for byte: ⌈(N − 1)/2⌉ hops to the right, ⌊(N − 1)/2⌋ to the left. A rank sends N − 1 bodies in all.
  *
  * @param partCount Into how many frames each body is cut; the same on all ranks.
  * @param receive Is handed the parts of the other ranks' bodies as they come. The bytes are the callee's to keep.

@@ -12,8 +12,8 @@ export const BLOCK_SEGMENTS = 4;
 /** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */
 export class Chunks {
   /**
-   * Segments of each chunk, a multiple of {@link BLOCK_SEGMENTS} or fewer. All chunks have as many, so that every rank sends as
-   * many frames; some may be empty.
+   * Segments of each chunk, a multiple of {@link BLOCK_SEGMENTS} or fewer. All chunks have as many, so that every rank
+   * sends as many frames; some may be empty.
    */
   readonly segmentCount: number;
 

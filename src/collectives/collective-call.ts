@@ -27,15 +27,18 @@ export interface FrameTimes {
   last?: number;
 }
 
-/** Large arrays travel in segments of at most this: small enough for the cache, large enough to hide the cost of a frame. */
+/**
+ * Large arrays travel in segments of at most this: small enough for the cache, large enough to hide the cost of a
+ * frame.
+ */
 export const SEGMENT_BYTES = SLOT_BYTES;
 
 /** The largest array that is gathered rather than reduced on its way fits in. */
 export const SCRATCH_BYTES = 256 * 1024;
 
 /**
- * One collective under way: numbers and labels its frames, and checks that what comes belongs to the same call. (Links keep
- * order, so a frame that does not belong shows that ranks called different things.)
+ * One collective under way: numbers and labels its frames, and checks that what comes belongs to the same call. (Links
+ * keep order, so a frame that does not belong shows that ranks called different things.)
  */
 export class CollectiveCall {
   private readonly transport: Transport;
@@ -74,7 +77,8 @@ export class CollectiveCall {
   }
 
   /**
-   * Sends a body of this rank's. It must not be written to before the neighbour is known to have it; {@link delivered} tells.
+   * Sends a body of this rank's. It must not be written to before the neighbour is known to have it; {@link delivered}
+   * tells.
    */
   send(
     part: number,
@@ -101,8 +105,8 @@ export class CollectiveCall {
   }
 
   /**
-   * Settles when the neighbours that data was sent to say that all of it has come. The last thing to be called, on every rank,
-   * by a collective that sends straight from memory which is then its caller's again.
+   * Settles when the neighbours that data was sent to say that all of it has come. The last thing to be called, on
+   * every rank, by a collective that sends straight from memory which is then its caller's again.
    */
   async delivered(...sides: Side[]): Promise<void> {
     for (const side of sides) await this.send(0, new Uint8Array(0), { side: opposite(side) });

@@ -45,11 +45,11 @@ export async function reduceScatter(
 }
 
 /**
- * From the root round the ring, segment by segment, n elements sent by each rank but the last. Large arrays take one way, N − 1
- * hops; small ones both, half the ring each.
+ * From the root round the ring, segment by segment, n elements sent by each rank but the last. Large arrays take one
+ * way, N − 1 hops; small ones both, half the ring each.
  *
- * All ranks meet first. Else the root would send before the others are there to read, up to the end of every buffer, and
- * a link that is not read lets no heartbeat through; and a root would never learn that others named another root.
+ * All ranks meet first. Else the root would send before the others are there to read, up to the end of every buffer,
+ * and a link that is not read lets no heartbeat through; and a root would never learn that others named another root.
  */
 export async function broadcast(call: CollectiveCall, array: DenseArray, root: number): Promise<void> {
   if (call.worldSize === 1) return;
@@ -102,10 +102,11 @@ async function ringPasses(
   const elementBytes = ELEMENT_BYTES[array.type];
   const chunks = new Chunks(array.elementCount, call.worldSize, elementBytes);
   const hops = call.worldSize - 1;
-  // In step t chunk rank − 1 − t leaves and chunk rank − 2 − t comes. After N − 1 steps of reducing, this rank has all of
-  // chunk `rank`, which is the next to leave: the all-gather goes on with the same numbers.
+  // In step t chunk rank − 1 − t leaves and chunk rank − 2 − t comes. After N − 1 steps of reducing, this rank has all
+  // of chunk `rank`, which is the next to leave: the all-gather goes on with the same numbers.
   const steps = (upTo === 'all-reduce' ? 2 : 1) * hops;
-  // A few segments of each chunk take all their steps before the next: what was just received is sent while the cache has it.
+  // A few segments of each chunk take all their steps before the next: what was just received is sent while the cache
+  // has it.
   const block = Math.min(BLOCK_SEGMENTS, chunks.segmentCount);
   const stepOf = (frame: number): number => Math.floor(frame / block) % steps;
   const rangeOf = (frame: number, distance: number): Range => {
@@ -116,7 +117,8 @@ async function ringPasses(
   await runPipeline({
     frameCount: steps * chunks.segmentCount,
     lead: block,
-    // Straight from the array. Where a reduced segment comes in, what was sent from there has been received: it is part of the result.
+    // Straight from the array. Where a reduced segment comes in, what was sent from there has been received: it is part
+    // of the result.
     send: frame => call.send(frame, bytesOf(memory, array, rangeOf(frame, 1)), { bulk: true }),
     receive: async frame => {
       const range = rangeOf(frame, 2);

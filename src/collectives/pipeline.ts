@@ -12,7 +12,8 @@ export interface Pipeline {
 
 /**
  * Runs a pipeline: sends as far ahead as the window and the lead allow, then receives the next, and so on. Since every
- * rank receives one frame for each it sends, a rank is at most {@link WINDOW} frames ahead of its neighbour, and nobody waits in a circle.
+ * rank receives one frame for each it sends, a rank is at most {@link WINDOW} frames ahead of its neighbour, and nobody
+ * waits in a circle.
  */
 export async function runPipeline({ frameCount, lead, send, receive }: Pipeline): Promise<void> {
   let sent = 0;

@@ -5,7 +5,9 @@ import { blaming } from './blame';
 /** What a rank sent, added to the sums little by little. Throws `ERR_PROTOCOL`, naming the rank, where it is bad. */
 export class RankEntries {
   private whole = false;
-  /** The block that was decoded last: its number of entries, the next to be added, and all that were decoded before it. */
+  /**
+   * The block that was decoded last: its number of entries, the next to be added, and all that were decoded before it.
+   */
   private count = 0;
   private next = 0;
   private before = 0;

@@ -7,8 +7,8 @@ import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
 
 /**
- * Every rank's array goes one place to the right, in place, segment by segment: 1 hop, n elements sent by each rank. A segment is
- * copied out before the left neighbour's takes its place.
+ * Every rank's array goes one place to the right, in place, segment by segment: 1 hop, n elements sent by each rank. A
+ * segment is copied out before the left neighbour's takes its place.
  */
 export async function sendReceive(call: CollectiveCall, array: DenseArray): Promise<void> {
   if (call.worldSize === 1) return;

@@ -21,12 +21,13 @@ export interface NonFinite {
 
 /**
  * Sparse all-reduce: an all-gather of every rank's payload (N − 1 hops, a payload forwarded byte for byte), which every
- * rank then decodes and adds **in the order of ranks**, so that all get the same bits. Bytes a rank: N − 1 payloads, and as
- * many are held until all have come.
+ * rank then decodes and adds **in the order of ranks**, so that all get the same bits. Bytes a rank: N − 1 payloads,
+ * and as many are held until all have come.
  *
  * @param parts One for each memory that the tensors lie in, the same on all ranks.
  * @returns what was not finite, of the lowest rank that had it; `undefined` when the sums stand.
- * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. The sums are void then.
+ * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. The sums are void
+ *   then.
  */
 export async function sparseAllReduce(
   call: CollectiveCall,

@@ -32,10 +32,12 @@ export const REGION_ELEMENTS = 128 * 1024;
 /**
  * Sets the sums of a part to zero, then adds every rank's payload, **in the order of ranks**.
  *
- * Entries are scattered over tensors that no cache holds, and each would cost a miss. So the payloads of as many ranks as there is
- * room for, besides one in the codec's workspace, are decoded side by side, each as far as a region of the sum goes.
+ * Entries are scattered over tensors that no cache holds, and each would cost a miss. So the payloads of as many ranks
+ * as there is room for, besides one in the codec's workspace, are decoded side by side, each as far as a region of the
+ * sum goes.
  *
- * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. The sums are void then.
+ * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. The sums are void
+ *   then.
  */
 export function sumPayloads(
   { kernels, codec, tensors, room, onSummed }: SummedPart,

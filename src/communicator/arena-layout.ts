@@ -24,7 +24,10 @@ export interface ExchangedTensor {
   readonly elementCount: number;
   /** Whether the compression's rules send it whole at any density. */
   readonly dense: boolean;
-  /** The local mean gradient before a step, the update after it. An arena's follow each other without a gap but for alignment. */
+  /**
+   * The local mean gradient before a step, the update after it. An arena's follow each other without a gap but for
+   * alignment.
+   */
   readonly gradient: Pointer;
   /** The paper's u, or the momentum of a dense tensor. */
   readonly momentum: Pointer;
@@ -40,18 +43,22 @@ export interface ArenaLayout {
   /** Room for the entries that are sent of all its tensors. */
   readonly indices: Pointer;
   readonly values: Pointer;
-  /** For {@link TensorCompressor} and {@link GradientCodec}; holds nothing between their calls, and so is the scratch of the collectives too. */
+  /**
+   * For {@link TensorCompressor} and {@link GradientCodec}; holds nothing between their calls, and so is the scratch of
+   * the collectives too.
+   */
   readonly workspace: Pointer;
   /** Of the whole arena. */
   readonly bytes: number;
 }
 
 /**
- * Puts variables into arenas, in their order: a new arena begins where the next variable no longer fits in the one before.
- * There is one at least. The same arguments give the same arenas, on which the ranks of a ring depend.
+ * Puts variables into arenas, in their order: a new arena begins where the next variable no longer fits in the one
+ * before. There is one at least. The same arguments give the same arenas, on which the ranks of a ring depend.
  *
- * An arena costs 12 bytes a parameter (g, u, v), 8 for each entry that the compression ever sends in a step (4 for those of
- * dense tensors, if values are lossy), and scratch of half a byte a parameter of its largest sparse variable, or 256 KiB.
+ * An arena costs 12 bytes a parameter (g, u, v), 8 for each entry that the compression ever sends in a step (4 for
+ * those of dense tensors, if values are lossy), and scratch of half a byte a parameter of its largest sparse variable,
+ * or 256 KiB.
  *
  * @param arenaBytes The most that an arena may take.
  * @throws GradringError `ERR_OUT_OF_MEMORY` for a variable that does not fit in an arena of its own.

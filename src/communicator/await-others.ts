@@ -9,14 +9,16 @@ const ASK_MS = 250;
 const LOOK_MS = 10;
 
 /**
- * Waits until all other ranks have done a collective that this one has done. It may be done first by a moment; if it left then, and another were lost,
- * nobody might be left of whom those who are not done could get the result.
+ * Waits until all other ranks have done a collective that this one has done. It may be done first by a moment; if it
+ * left then, and another were lost, nobody might be left of whom those who are not done could get the result.
  *
- * What a rank has done stays done, so that any answer of this ring counts. Who asks also tells what it has done itself, and each rank passes on what it
- * hears, before its goodbye and on the same links: when a rank leaves by then, its neighbours know all that it knew.
+ * What a rank has done stays done, so that any answer of this ring counts. Who asks also tells what it has done itself,
+ * and each rank passes on what it hears, before its goodbye and on the same links: when a rank leaves by then, its
+ * neighbours know all that it knew.
  *
  * @param timeoutMs Then it is given up.
- * @throws GradringError What the ring has failed with: `ERR_PEER_LOST` also if a neighbour has left before it was known.
+ * @throws GradringError What the ring has failed with: `ERR_PEER_LOST` also if a neighbour has left before it was
+ *   known.
  */
 export async function awaitOthers(transport: Transport, sequence: number, timeoutMs: number): Promise<void> {
   const { rank: own, worldSize } = transport;

@@ -1,6 +1,6 @@
 /**
- * The comm thread: a worker that owns the sockets and runs the collectives, one at a time, in the order in which the user's
- * thread asked for them. The user's thread may sleep in `Atomics.wait` meanwhile; this one never does.
+ * The comm thread: a worker that owns the sockets and runs the collectives, one at a time, in the order in which the
+ * user's thread asked for them. The user's thread may sleep in `Atomics.wait` meanwhile; this one never does.
  */
 import { writeSync } from 'node:fs';
 import { workerData } from 'node:worker_threads';
@@ -65,7 +65,10 @@ async function main(data: ThreadData): Promise<void> {
   const ring = () => elastic?.ring ?? collectives?.transport;
 
   let ending: End | undefined;
-  /** After this nothing keeps the thread alive. Who has begun to leave may still be told to drop all, but not the other way round. */
+  /**
+   * After this nothing keeps the thread alive. Who has begun to leave may still be told to drop all, but not the other
+   * way round.
+   */
   const end = async (how: End) => {
     if (ending === 'drop' || ending === how) return;
     ending = how;
@@ -80,7 +83,8 @@ async function main(data: ThreadData): Promise<void> {
     Atomics.notify(control, CONTROL.closed);
     Atomics.add(control, CONTROL.responses, 1); // whoever sleeps for an answer has none to expect
     Atomics.notify(control, CONTROL.responses);
-    // The process now ends this thread wherever it stands, and would abort if that were within zeromq. So it stands still.
+    // The process now ends this thread wherever it stands, and would abort if that were within zeromq. So it stands
+    // still.
     if (Atomics.load(control, CONTROL.exiting) === 1) Atomics.wait(control, CONTROL.exiting, 1);
   };
   const unanswered = new Set<number>();

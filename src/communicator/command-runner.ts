@@ -18,8 +18,8 @@ import { type StallOptions, StallWatch } from './stall-watch';
 import type { Commands, Reduction, RingCommand } from './thread-protocol';
 
 /**
- * Carries out commands on the comm thread, one at a time. The first failure, in a collective or between two, is what every
- * later collective fails with.
+ * Carries out commands on the comm thread, one at a time. The first failure, in a collective or between two, is what
+ * every later collective fails with.
  */
 export class CommandRunner {
   private readonly exchanges = new Map<number, GradientExchange>();

@@ -44,13 +44,15 @@ export interface SparseArray {
 }
 
 /**
- * One rank's end of a ring, in the thread that trains. Collectives must be called in the same order on all ranks; calls that are
- * not awaited run one after the other in the order of the calls. Each comes twice: asynchronous, and `…Sync`,
- * which puts this thread to sleep while the comm thread works. Arrays are copied when the call is made, but those of {@link allocate}.
+ * One rank's end of a ring, in the thread that trains. Collectives must be called in the same order on all ranks; calls
+ * that are not awaited run one after the other in the order of the calls. Each comes twice: asynchronous, and `…Sync`,
+ * which puts this thread to sleep while the comm thread works. Arrays are copied when the call is made, but those of
+ * {@link allocate}.
  *
- * Every collective may throw, and then the ring has failed for good: `ERR_PEER_LOST` (a rank died or left; `error.rank` says
- * which), `ERR_TIMEOUT`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`, `ERR_COMM_THREAD`. All ranks get the same error. Wrong
- * arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator (`ERR_CLOSED`) are told before anything is sent.
+ * Every collective may throw, and then the ring has failed for good: `ERR_PEER_LOST` (a rank died or left; `error.rank`
+ * says which), `ERR_TIMEOUT`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`, `ERR_COMM_THREAD`. All ranks get the same
+ * error. Wrong arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator (`ERR_CLOSED`) are told before anything is
+ * sent.
  */
 export class Communicator {
   /** @internal The memory that both threads share, for the arrays of collectives. */
@@ -81,8 +83,8 @@ export class Communicator {
   }
 
   /**
-   * Joins the ring: meets the other ranks at rank 0 and connects the neighbours. Alone (no RANK in the environment), it is a
-   * ring of one, without sockets.
+   * Joins the ring: meets the other ranks at rank 0 and connects the neighbours. Alone (no RANK in the environment), it
+   * is a ring of one, without sockets.
    *
    * @throws GradringError `ERR_INVALID_ENVIRONMENT`, `ERR_INVALID_ARGUMENT`, `ERR_RENDEZVOUS_TIMEOUT`,
    *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_TIMELINE`.
@@ -113,7 +115,9 @@ export class Communicator {
     return this.thread.place.generation;
   }
 
-  /** As this process was launched: RANK and WORLD_SIZE. They never change, and so tell who has which part of the data. */
+  /**
+   * As this process was launched: RANK and WORLD_SIZE. They never change, and so tell who has which part of the data.
+   */
   get launched(): { readonly rank: number; readonly worldSize: number } {
     const { rank, worldSize } = this.options;
     return { rank, worldSize };
@@ -135,10 +139,10 @@ export class Communicator {
   }
 
   /**
-   * An array of zeros in the memory that the comm thread shares: collectives work on it, and on parts of it (`subarray`), where it
-   * lies, while they copy other arrays in and out. It must be left alone until a collective on it has returned, and
-   * after one has failed until the communicator is closed.
-   * It stays until it is {@link free | freed}; what is done with it after that does harm.
+   * An array of zeros in the memory that the comm thread shares: collectives work on it, and on parts of it
+   * (`subarray`), where it lies, while they copy other arrays in and out. It must be left alone until a collective on
+   * it has returned, and after one has failed until the communicator is closed. It stays until it is {@link free |
+   * freed}; what is done with it after that does harm.
    *
    * @throws GradringError `ERR_OUT_OF_MEMORY` past 4 GiB in all.
    */
@@ -190,7 +194,8 @@ export class Communicator {
 
   /**
    * Reduces like {@link allReduce}, but returns only this rank's chunk, from element ⌊rank · n / worldSize⌋ up to
-   * ⌊(rank + 1) · n / worldSize⌋, as a new array. Of an array of {@link allocate} it is a part, and the rest is then undefined.
+   * ⌊(rank + 1) · n / worldSize⌋, as a new array. Of an array of {@link allocate} it is a part, and the rest is then
+   * undefined.
    */
   async reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
     return this.staged(array, async staged => {
@@ -235,7 +240,10 @@ export class Communicator {
     this.callSync('barrier', {});
   }
 
-  /** Gives this rank's array to the right neighbour, and returns the left one's, in place. All ranks pass as many elements. */
+  /**
+   * Gives this rank's array to the right neighbour, and returns the left one's, in place. All ranks pass as many
+   * elements.
+   */
   async sendReceive<T extends NumericArray>(array: T): Promise<T> {
     return this.staged(array, async (staged, copyBack) => {
       await this.call('sendReceive', { array: staged });
@@ -268,10 +276,10 @@ export class Communicator {
   }
 
   /**
-   * Runs collectives that must succeed on all ranks or on none, and returns what they return: JSON, the same on all ranks. If a rank of an elastic
-   * run is lost meanwhile, those that are left run it again, in a ring of another size, unless some were done with it: then all
-   * get their result. So change nothing that stays before it has returned. Elsewhere it is just run. Optimizer steps do not belong in it: each is
-   * all or none by itself.
+   * Runs collectives that must succeed on all ranks or on none, and returns what they return: JSON, the same on all
+   * ranks. If a rank of an elastic run is lost meanwhile, those that are left run it again, in a ring of another size,
+   * unless some were done with it: then all get their result. So change nothing that stays before it has returned.
+   * Elsewhere it is just run. Optimizer steps do not belong in it: each is all or none by itself.
    *
    * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if the ranks were within different ones; what `run` throws.
    */
@@ -335,8 +343,9 @@ export class Communicator {
 
   /**
    * Leaves the ring, after what was called before has finished. The other ranks may finish what needs this one no more;
-   * a collective that does fails there with `ERR_PEER_LOST`. In an elastic run waits first until all have done the last step that this
-   * rank has done, which takes some ms; if a rank is lost meanwhile, gives it to those who have not, and sleeps until they take it. May be called twice.
+   * a collective that does fails there with `ERR_PEER_LOST`. In an elastic run waits first until all have done the last
+   * step that this rank has done, which takes some ms; if a rank is lost meanwhile, gives it to those who have not, and
+   * sleeps until they take it. May be called twice.
    */
   close(): Promise<void> {
     process.removeListener('beforeExit', this.closeAtEnd);
@@ -508,7 +517,10 @@ function ignoreCrash(run: () => void): void {
   }
 }
 
-/** Whether ZeroMQ may still send from the memory of a call that failed so. It is then left alone until another ring stands, if ever. */
+/**
+ * Whether ZeroMQ may still send from the memory of a call that failed so. It is then left alone until another ring
+ * stands, if ever.
+ */
 function isInFlight(error: unknown): boolean {
   return !(error instanceof GradringError && error.code === 'ERR_INVALID_ARGUMENT');
 }

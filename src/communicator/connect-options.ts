@@ -8,15 +8,20 @@ export type { Encryption };
 
 /** How a rank joins its ring. Everything is optional: the environment tells who it is (`gradring run` sets it). */
 export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> {
-  /** How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`. */
+  /**
+   * How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`.
+   */
   readonly timeoutMs?: number;
   /** How long to wait for the other ranks to come, in ms. Default 60,000; `GRADRING_CONNECT_TIMEOUT_MS`. */
   readonly connectTimeoutMs?: number;
-  /** How long a neighbour may be silent before it counts as lost, in ms. Default 10,000; `GRADRING_HEARTBEAT_TIMEOUT_MS`. */
+  /**
+   * How long a neighbour may be silent before it counts as lost, in ms. Default 10,000;
+   * `GRADRING_HEARTBEAT_TIMEOUT_MS`.
+   */
   readonly heartbeatTimeoutMs?: number;
   /**
-   * How long a collective waits before one line on stderr says which ranks it waits for, in ms; again after twice as long, and so on. 0: never.
-   * Default 30,000; `GRADRING_STALL_MS`.
+   * How long a collective waits before one line on stderr says which ranks it waits for, in ms; again after twice as
+   * long, and so on. 0: never. Default 30,000; `GRADRING_STALL_MS`.
    */
   readonly stallMs?: number;
   /**
@@ -25,13 +30,14 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> 
    */
   readonly transport?: TransportName;
   /**
-   * `auto`: TCP is encrypted, and both ends must prove that they are of this run, unless it stays on the loopback interface. `on`: there too. `off`: never.
-   * All ranks must say the same. Default `auto`; `GRADRING_ENCRYPTION`. Encryption needs {@link runToken}.
+   * `auto`: TCP is encrypted, and both ends must prove that they are of this run, unless it stays on the loopback
+   * interface. `on`: there too. `off`: never. All ranks must say the same. Default `auto`; `GRADRING_ENCRYPTION`.
+   * Encryption needs {@link runToken}.
    */
   readonly encryption?: Encryption;
   /**
-   * A folder for the rank's timeline, `rank-0.json`, a trace that chrome://tracing and ui.perfetto.dev show; it is made. Default: none;
-   * `GRADRING_TIMELINE`.
+   * A folder for the rank's timeline, `rank-0.json`, a trace that chrome://tracing and ui.perfetto.dev show; it is
+   * made. Default: none; `GRADRING_TIMELINE`.
    */
   readonly timeline?: string;
 }
@@ -78,7 +84,8 @@ export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.Proc
 }
 
 function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
-  // What is given as an option goes through the same checks as the environment, with the option's own name in the error.
+  // What is given as an option goes through the same checks as the environment, with the option's own name in the
+  // error.
   const names = {
     rank: 'RANK',
     worldSize: 'WORLD_SIZE',

@@ -27,8 +27,8 @@ const STAY: ElasticJoin = { newcomer: false, admits: false };
 const LEAST_PATIENCE_MS = 2_000;
 
 /**
- * The comm thread's part of an elastic run: when somebody is lost, comes to the coordinator again, by itself, while the user's thread may be
- * computing, and goes on with the ring of those who are left.
+ * The comm thread's part of an elastic run: when somebody is lost, comes to the coordinator again, by itself, while the
+ * user's thread may be computing, and goes on with the ring of those who are left.
  */
 export class ElasticRing {
   private transport: Transport | undefined;

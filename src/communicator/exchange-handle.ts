@@ -36,12 +36,14 @@ interface ExchangeLine {
 
 /**
  * The user's thread's end of an exchange: the gradients of one model and their state, in memories of its own, as many
- * {@link GradientArena}s as it takes. Between steps they are the user's thread's; during one they are the comm thread's.
+ * {@link GradientArena}s as it takes. Between steps they are the user's thread's; during one they are the comm
+ * thread's.
  *
- * A rank pays 12 bytes a parameter, 8 for each entry that the largest density of the schedule sends (with a sparse warm-up 2 bytes a
- * parameter), and in each arena half a byte of scratch for each parameter of its largest variable. 300 M parameters in twelve
- * variables are one arena of 4.22 GB (3.62 GB without a warm-up), a billion in forty are four of 14.07 GB together (three,
- * 12.06 GB). One variable may have up to 296 M parameters (343 M). `node scripts/large-model.js --plan` tells these figures.
+ * A rank pays 12 bytes a parameter, 8 for each entry that the largest density of the schedule sends (with a sparse
+ * warm-up 2 bytes a parameter), and in each arena half a byte of scratch for each parameter of its largest variable.
+ * 300 M parameters in twelve variables are one arena of 4.22 GB (3.62 GB without a warm-up), a billion in forty are
+ * four of 14.07 GB together (three, 12.06 GB). One variable may have up to 296 M parameters (343 M). `node
+ * scripts/large-model.js --plan` tells these figures.
  */
 export class ExchangeHandle {
   /** None when it is closed. */

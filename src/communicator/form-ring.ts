@@ -26,8 +26,8 @@ export interface FormedRing {
  * Finds the other ranks and connects the two neighbours. Runs on the comm thread.
  *
  * @param onFailure Called when the standing ring fails, also between collectives.
- * @param elastic How to come to the rendezvous of an elastic run, whose ring may have fewer ranks than were launched; and how long the others
- *   are waited for there, in ms.
+ * @param elastic How to come to the rendezvous of an elastic run, whose ring may have fewer ranks than were launched;
+ *   and how long the others are waited for there, in ms.
  */
 export async function formRing(
   options: ConnectOptions,

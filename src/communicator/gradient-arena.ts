@@ -6,11 +6,13 @@ import type { ArenaLayout, ExchangedTensor } from './arena-layout';
 const PAGE_BYTES = 64 * 1024;
 
 /**
- * One memory of an exchange, as the user's thread has it: the gradients of some of a model's variables and their state (the paper's u
- * and v). Three regions, in each a segment a variable, aligned to 16 bytes; behind them what the comm thread needs for a step.
+ * One memory of an exchange, as the user's thread has it: the gradients of some of a model's variables and their state
+ * (the paper's u and v). Three regions, in each a segment a variable, aligned to 16 bytes; behind them what the comm
+ * thread needs for a step.
  *
- * The memory is the arena's own, of as many pages as the layout asks for, and never grows: views of it stay valid. It is
- * zero at first, and pages that are not touched cost nothing. Nobody gives it back by hand: it goes when neither thread holds it.
+ * The memory is the arena's own, of as many pages as the layout asks for, and never grows: views of it stay valid. It
+ * is zero at first, and pages that are not touched cost nothing. Nobody gives it back by hand: it goes when neither
+ * thread holds it.
  */
 export class GradientArena {
   readonly memory: WebAssembly.Memory;

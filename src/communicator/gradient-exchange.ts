@@ -23,12 +23,12 @@ import type { ExchangePlan, ExchangeResult, ExchangeStep } from './thread-protoc
 /**
  * The steps of one wrapped optimizer, on the comm thread: local gradients in, the same mean update on every rank out.
  *
- * Sparse tensors take Deep Gradient Compression's way: clip, accumulate with momentum, select, exchange, settle. Dense ones are
- * averaged first and get their momentum then, once. How the entries travel is chosen by what each way
- * would cost: as a sparse all-gather, whose cost grows with the ranks, or by the dense ring, whose cost does not.
+ * Sparse tensors take Deep Gradient Compression's way: clip, accumulate with momentum, select, exchange, settle. Dense
+ * ones are averaged first and get their momentum then, once. How the entries travel is chosen by what each way would
+ * cost: as a sparse all-gather, whose cost grows with the ranks, or by the dense ring, whose cost does not.
  *
- * With several arenas a rank's entries travel as one frame an arena, or one arena after the other goes round the dense ring. What
- * is sent leaves the residuals only when everything of the step has come.
+ * With several arenas a rank's entries travel as one frame an arena, or one arena after the other goes round the dense
+ * ring. What is sent leaves the residuals only when everything of the step has come.
  */
 export class GradientExchange {
   private arenas: readonly Arena[];
@@ -53,7 +53,10 @@ export class GradientExchange {
     });
   }
 
-  /** Goes on in another ring. A step that failed in the one before may be run again: what it has accumulated is not accumulated twice. */
+  /**
+   * Goes on in another ring. A step that failed in the one before may be run again: what it has accumulated is not
+   * accumulated twice.
+   */
   moveTo(transport: Transport): void {
     this.transport = transport;
     this.arenas = this.arenas.map(arena => ({ ...arena, context: { ...arena.context, transport } }));
@@ -62,7 +65,8 @@ export class GradientExchange {
   /**
    * Ends a step that failed on this rank but not on others.
    *
-   * @param applied Whether they applied it: then what this rank had selected was part of the sum, and leaves the residuals.
+   * @param applied Whether they applied it: then what this rank had selected was part of the sum, and leaves the
+   *   residuals.
    */
   conclude(applied: boolean): void {
     if (applied) this.unfinished?.arenas.forEach(settle);
@@ -111,8 +115,8 @@ export class GradientExchange {
   }
 
   /**
-   * In a step that sends everything the momentum is that of the average, the same on all ranks; in others each rank has its
-   * own. The former may become the latter, but not the other way round.
+   * In a step that sends everything the momentum is that of the average, the same on all ranks; in others each rank has
+   * its own. The former may become the latter, but not the other way round.
    */
   private requireOrder(density: number): void {
     if (density === 1 && this.hasSentSparsely) {
@@ -152,8 +156,9 @@ export class GradientExchange {
   }
 
   /**
-   * Accumulates the gradients, clipped, and leaves what is to be sent of each tensor in its `values`. Returns the number of a tensor
-   * whose accumulated gradient has overflowed, or −1. (The largest are selected, so an infinite one is among them.)
+   * Accumulates the gradients, clipped, and leaves what is to be sent of each tensor in its `values`. Returns the
+   * number of a tensor whose accumulated gradient has overflowed, or −1. (The largest are selected, so an infinite one
+   * is among them.)
    */
   private async compress(arenas: readonly StepArena[], step: ExchangeStep): Promise<number> {
     const { nesterov } = this.plan;

@@ -18,8 +18,8 @@ export function forgetAll(overflowed: readonly Overflowed[]): NonFinite | undefi
 }
 
 /**
- * Begins a tensor anew whose state has overflowed on this rank, or would at every step from now on. The momentum of one that travels whole
- * is that of all ranks, and has not overflowed.
+ * Begins a tensor anew whose state has overflowed on this rank, or would at every step from now on. The momentum of one
+ * that travels whole is that of all ranks, and has not overflowed.
  */
 export function forgetOwn(kernels: Kernels, { way, momentum, residual, elementCount }: StepTensor): void {
   if (way === 'largest') kernels.clear(momentum, elementCount);
@@ -32,8 +32,8 @@ function forget(kernels: Kernels, { momentum, residual, elementCount }: StepTens
 }
 
 /**
- * Turns sums into means, region by region while the cache has them, and notes which have overflowed, as finite gradients may add up to
- * infinity.
+ * Turns sums into means, region by region while the cache has them, and notes which have overflowed, as finite
+ * gradients may add up to infinity.
  */
 export class Means {
   private readonly overflowed = new Map<number, Overflowed>();

@@ -12,7 +12,8 @@ interface Gap {
 
 /**
  * Blocks of the one WebAssembly memory that a communicator's two threads and the kernels share. The user's thread alone
- * allocates and frees. First fit; neighbouring gaps are joined. The memory grows and never shrinks; untouched pages cost nothing.
+ * allocates and frees. First fit; neighbouring gaps are joined. The memory grows and never shrinks; untouched pages
+ * cost nothing.
  */
 export class SharedHeap {
   readonly memory = new WebAssembly.Memory({ initial: 1, maximum: 65_536, shared: true });

@@ -14,7 +14,9 @@ export interface WatchedCall {
 export interface StallOptions {
   /** Deadline of a collective. */
   readonly timeoutMs: number;
-  /** A collective that has waited so long is told of on stderr, and then again after twice as long, and so on. 0: never. */
+  /**
+   * A collective that has waited so long is told of on stderr, and then again after twice as long, and so on. 0: never.
+   */
   readonly stallMs: number;
 }
 
@@ -33,8 +35,8 @@ const NO_CALL: CallFingerprint = {
 };
 
 /**
- * Watches over the collective under way: says after a while which ranks it waits for, and what those are doing, and ends it at its deadline. Of all
- * ranks that wait only the lowest says so.
+ * Watches over the collective under way: says after a while which ranks it waits for, and what those are doing, and
+ * ends it at its deadline. Of all ranks that wait only the lowest says so.
  */
 export class StallWatch {
   private call: WatchedCall = { fingerprint: NO_CALL, sequence: -1, step: undefined };
@@ -85,7 +87,10 @@ export class StallWatch {
     return performance.now() - this.changedAt;
   }
 
-  /** When it is next asked who is missing, so that the error at the deadline can tell: some seconds before it, and then each second. */
+  /**
+   * When it is next asked who is missing, so that the error at the deadline can tell: some seconds before it, and then
+   * each second.
+   */
   private get nextQuestionAt(): number {
     const { timeoutMs } = this.options;
     if (this.firstAskedAt === undefined) return timeoutMs - Math.min(timeoutMs / 2, LAST_QUESTION_MS);

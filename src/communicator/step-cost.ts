@@ -28,9 +28,9 @@ const NETWORK_BYTE_NS = 8;
 const HOP_NS = 300_000;
 
 /**
- * Reckons what a step costs by the sparse all-gather, where a rank sends N − 1 payloads, encodes its own and decodes all N, and by the
- * dense ring, where it sends 2(N − 1)/N of the gradient. It depends only on what all ranks know, so that all choose alike; how fast
- * a network is they do not, so on any but the host's own only slow ones are thought of.
+ * Reckons what a step costs by the sparse all-gather, where a rank sends N − 1 payloads, encodes its own and decodes
+ * all N, and by the dense ring, where it sends 2(N − 1)/N of the gradient. It depends only on what all ranks know, so
+ * that all choose alike; how fast a network is they do not, so on any but the host's own only slow ones are thought of.
  */
 export function costOf(arenas: readonly CostedArena[], worldSize: number, isLocal: boolean): StepCost {
   let elements = 0;

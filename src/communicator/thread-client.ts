@@ -25,7 +25,9 @@ interface Pending {
   readonly reject: (error: GradringError) => void;
 }
 
-/** A comm thread whose event loop has not turned for so long, while the user's thread waits for it, counts as crashed. */
+/**
+ * A comm thread whose event loop has not turned for so long, while the user's thread waits for it, counts as crashed.
+ */
 const STALLED_MS = 60_000;
 
 /** How long the end of the process waits for the comm thread's last words. */
@@ -35,8 +37,8 @@ const ABANDON_MS = 3_000;
 const BUSY_MS = 30_000;
 
 /**
- * The user's thread's end of the line to the comm thread: a command may be awaited, or waited for asleep. Either way the comm
- * thread runs on, and keeps the links alive.
+ * The user's thread's end of the line to the comm thread: a command may be awaited, or waited for asleep. Either way
+ * the comm thread runs on, and keeps the links alive.
  */
 export class ThreadClient {
   private readonly pending = new Map<number, Pending>();
@@ -187,7 +189,9 @@ export class ThreadClient {
     else pending?.resolve(response.result);
   }
 
-  /** An idle communicator does not keep the process alive. One that is being closed does, whatever late answers come. */
+  /**
+   * An idle communicator does not keep the process alive. One that is being closed does, whatever late answers come.
+   */
   private rest(): void {
     if (this.pending.size > 0 || this.terminating) return;
     this.worker.unref();

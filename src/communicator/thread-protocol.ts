@@ -25,7 +25,10 @@ export interface ExchangePlan {
   readonly arenas: readonly ArenaPlan[];
   readonly compression: Compression;
   readonly nesterov: boolean;
-  /** How entries travel; left out, the way that is expected to send fewer bytes is chosen at each step. For measurements. */
+  /**
+   * How entries travel; left out, the way that is expected to send fewer bytes is chosen at each step. For
+   * measurements.
+   */
   readonly way?: 'sparse' | 'dense';
   /** Of names, shapes and options, which all ranks must have alike. */
   readonly hash: number;
@@ -37,7 +40,10 @@ export interface ExchangeStep {
   readonly step?: number;
   readonly density: number;
   readonly momentumFactor: number;
-  /** Multiplies the momentum of what travels whole, before anything else: for when the ring has another size than in the last step. Default 1. */
+  /**
+   * Multiplies the momentum of what travels whole, before anything else: for when the ring has another size than in the
+   * last step. Default 1.
+   */
   readonly momentumCorrection?: number;
   /** Of the whole local gradient. */
   readonly sumOfSquares: number;
@@ -47,7 +53,9 @@ export interface ExchangeStep {
 
 /** What came of a step. */
 export interface ExchangeResult {
-  /** Set if some rank's gradient was not finite: then no rank has an update, and what was to be sent is still held back. */
+  /**
+   * Set if some rank's gradient was not finite: then no rank has an update, and what was to be sent is still held back.
+   */
   readonly nonFinite?: NonFinite;
   /** Bytes this rank sent for the step, forwarded ones and headers among them. */
   readonly bytesSent: number;
@@ -64,7 +72,10 @@ export interface StepTimes {
   readonly compress: number;
   /** From entries to bytes. 0 where all travels by the dense ring. */
   readonly encode: number;
-  /** Until the last frame had come, on the dense ring with the adding up: the network's time, and waiting for those who come late. */
+  /**
+   * Until the last frame had come, on the dense ring with the adding up: the network's time, and waiting for those who
+   * come late.
+   */
   readonly travel: number;
   /** From bytes to the sum, and to the mean; on the dense ring only the latter. */
   readonly decode: number;

@@ -7,8 +7,8 @@ export interface Unit<T> {
   /** For errors; the same on all ranks. */
   readonly name: string;
   /**
-   * The collectives. Their result is JSON, and the same on all ranks as far as it matters. What is to stay is changed only when they have
-   * returned. May be run again, in a ring of another size.
+   * The collectives. Their result is JSON, and the same on all ranks as far as it matters. What is to stay is changed
+   * only when they have returned. May be run again, in a ring of another size.
    */
   readonly run: () => T | Promise<T>;
   /**
@@ -55,9 +55,10 @@ interface DoneUnit {
 const NOTHING: DoneUnit = { unit: { name: 'nothing', run: () => undefined }, result: null };
 
 /**
- * Counts the units that this rank has done, and keeps the ranks of an elastic run together. When the ring is formed anew, all compare their
- * counts, which differ by one at most: the last collective of a unit needs all ranks, so nobody is done with it before all have begun it. Those who are behind
- * take it as done, with the result of the others; if nobody is behind, the unit that failed is run again.
+ * Counts the units that this rank has done, and keeps the ranks of an elastic run together. When the ring is formed
+ * anew, all compare their counts, which differ by one at most: the last collective of a unit needs all ranks, so nobody
+ * is done with it before all have begun it. Those who are behind take it as done, with the result of the others; if
+ * nobody is behind, the unit that failed is run again.
  */
 export class Units {
   /** Newcomers in the ring that hold nothing yet, by rank. */
@@ -100,13 +101,19 @@ export class Units {
     }
   }
 
-  /** @throws GradringError `ERR_INVALID_ARGUMENT` within a unit, for what is one itself and must not be run again with it. */
+  /**
+   * @throws GradringError `ERR_INVALID_ARGUMENT` within a unit, for what is one itself and must not be run again with
+   *   it.
+   */
   checkOutside(what: string): void {
     if (this.ring === undefined || !this.inside.getStore()) return;
     throw invalidArgument(`${what} cannot be part of allOrNone: it is all or none by itself, and would be done again.`);
   }
 
-  /** Whether the replicas should be compared after the unit that was just done, the first since the ring was formed anew. The same on all ranks. */
+  /**
+   * Whether the replicas should be compared after the unit that was just done, the first since the ring was formed
+   * anew. The same on all ranks.
+   */
   takeVerification(): boolean {
     if (this.unverified === undefined || this.doneCount <= this.unverified) return false;
     this.unverified = undefined;
@@ -120,10 +127,12 @@ export class Units {
   }
 
   /**
-   * Sees to it, before this rank leaves, that all others have done what it has done. Their comm threads tell, whatever the user's threads do. Only if a rank
-   * is lost meanwhile this one waits, asleep, for the next call of all, to give what it has done to those who have not.
+   * Sees to it, before this rank leaves, that all others have done what it has done. Their comm threads tell, whatever
+   * the user's threads do. Only if a rank is lost meanwhile this one waits, asleep, for the next call of all, to give
+   * what it has done to those who have not.
    *
-   * @throws GradringError if there is no ring any more, or if the others call nothing for so long that they are not waited for.
+   * @throws GradringError if there is no ring any more, or if the others call nothing for so long that they are not
+   *   waited for.
    */
   async awaitOthers(): Promise<void> {
     if (this.ring === undefined) return;

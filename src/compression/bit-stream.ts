@@ -14,8 +14,8 @@ const WINDOW_BYTES = 4 * LARGEST_BLOCK_BYTES;
 export const BIT_STREAM_BYTES = WINDOW_BYTES + STREAM_SLACK_BYTES;
 
 /**
- * Shared memory is copied word by word where source and target lie alike in their words, but else byte by byte, which takes
- * four times as long. So windows are filled and emptied in units of words.
+ * Shared memory is copied word by word where source and target lie alike in their words, but else byte by byte, which
+ * takes four times as long. So windows are filled and emptied in units of words.
  */
 const COPIED_BYTES = 8;
 
@@ -28,8 +28,8 @@ export function malformed(words: string): GradringError {
 }
 
 /**
- * A stream of bits under construction, of any length: the kernels write a window of it, which is emptied between blocks.
- * Whoever writes more than a few bits moves `at` on, and calls {@link endBlock} after each block.
+ * A stream of bits under construction, of any length: the kernels write a window of it, which is emptied between
+ * blocks. Whoever writes more than a few bits moves `at` on, and calls {@link endBlock} after each block.
  *
  * A writer makes one stream after the other, in the same memory: pages that are fresh cost more than writing to them.
  */

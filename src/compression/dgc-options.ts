@@ -14,7 +14,9 @@ export interface DgcOptions {
   readonly warmUp?: 'sparse' | 'dense' | undefined;
   /** The global L2 norm to which gradients are clipped (section 3.2 of the paper). Default: no clipping. */
   readonly clipNorm?: number | undefined;
-  /** Tensors with fewer elements travel whole, rounded to `values`, as those of one dimension always do. Default 1024. */
+  /**
+   * Tensors with fewer elements travel whole, rounded to `values`, as those of one dimension always do. Default 1024.
+   */
   readonly denseBelow?: number | undefined;
   /** How values travel; see {@link ValueFormat}. What a format loses is kept and sent later. Default 'float16'. */
   readonly values?: ValueFormat | undefined;

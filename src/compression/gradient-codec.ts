@@ -44,8 +44,8 @@ export interface DecodedEntries {
 const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
 
 /**
- * Gradients to bits and back. Tensors follow each other in the two streams without a gap, in blocks of
- * {@link BLOCK_ENTRIES} entries, each in the code that takes the fewest bits. What both ends know, such as how many entries
+ * Gradients to bits and back. Tensors follow each other in the two streams without a gap, in blocks of {@link
+ * BLOCK_ENTRIES} entries, each in the code that takes the fewest bits. What both ends know, such as how many entries
  * there are, is not written.
  */
 export class GradientCodec {

@@ -20,14 +20,17 @@ const WINDOW_BYTES = align(BIT_STREAM_BYTES);
 const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
 
 /**
- * Reads streams that came from outside, tensor by tensor in their order, and block by block. Any number of decoders may take
- * turns. Every method throws ERR_PROTOCOL where the streams hold something else than these tensors.
+ * Reads streams that came from outside, tensor by tensor in their order, and block by block. Any number of decoders may
+ * take turns. Every method throws ERR_PROTOCOL where the streams hold something else than these tensors.
  */
 export class GradientDecoder {
   /** Bytes of workspace. */
   static readonly workspaceBytes = 2 * WINDOW_BYTES + 2 * ARRAY_BYTES + align(LEVELS_BYTES);
 
-  /** Of the last block: where each entry belongs, uint32, ascending, below elementCount. Nothing where all of a tensor travel. */
+  /**
+   * Of the last block: where each entry belongs, uint32, ascending, below elementCount. Nothing where all of a tensor
+   * travel.
+   */
   readonly indices: Pointer;
   /** Of the last block: float32, finite. 16-byte aligned. */
   readonly values: Pointer;
@@ -68,7 +71,9 @@ export class GradientDecoder {
     this.quantization = readQuantization(this.memory, this.format, this.levels, this.valueReader);
   }
 
-  /** Reads the next block of the tensor, over the one before. Returns how many entries it has; 0 if there is none left. */
+  /**
+   * Reads the next block of the tensor, over the one before. Returns how many entries it has; 0 if there is none left.
+   */
   readBlock(): number {
     const { kernels, left, codes, indexReader, valueReader, indices, values } = this;
     if (left === 0) return 0;

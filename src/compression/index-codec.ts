@@ -3,7 +3,8 @@ import { type BitReader, type BitWriter, BLOCK_ENTRIES, malformed } from './bit-
 import type { RicePair } from './rice-pair';
 
 /**
- * How a block of indices is written. One bit says whether it is Subset, where that may be; two bits say which of the others.
+ * How a block of indices is written. One bit says whether it is Subset, where that may be; two bits say which of the
+ * others.
  */
 enum IndexCode {
   /** The gaps in Rice code. 5 bits: the parameter. */
@@ -26,7 +27,10 @@ const WIDTH_BITS = 6;
 /** Up to so many indices even a bit would cost more than a choice of codes can save. */
 const WITHOUT_CHOICE = 16;
 
-/** Up to so many the slow code, near the entropy at any number, is tried; for more, Rice's is as near as makes no matter. */
+/**
+ * Up to so many the slow code, near the entropy at any number, is tried; for more, Rice's is as near as makes no
+ * matter.
+ */
 const SUBSET_UNTIL = 512;
 
 /** A block of the ascending indices that are sent of a tensor. */
@@ -191,8 +195,8 @@ export function readGaps(kernels: Kernels, block: IndexBlock, reader: BitReader,
 }
 
 /**
- * Turns the gaps of a block into indices, in place: ascending, none below `first`, all below elementCount, and room behind them
- * for those that are left. Returns the index after the last.
+ * Turns the gaps of a block into indices, in place: ascending, none below `first`, all below elementCount, and room
+ * behind them for those that are left. Returns the index after the last.
  *
  * @throws ERR_PROTOCOL if they would not be so.
  */

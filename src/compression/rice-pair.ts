@@ -10,8 +10,8 @@ interface Waiting {
 }
 
 /**
- * Reads the Rice codes of a block's indices and of its values at once, where it has both: in little more time than one of them
- * would take.
+ * Reads the Rice codes of a block's indices and of its values at once, where it has both: in little more time than one
+ * of them would take.
  */
 export class RicePair {
   private waiting: Waiting | undefined;
@@ -19,8 +19,8 @@ export class RicePair {
   constructor(private readonly kernels: Kernels) {}
 
   /**
-   * Reads the symbols that are next in the stream: with those of another stream, or at {@link finish}. Until then nobody may
-   * read on.
+   * Reads the symbols that are next in the stream: with those of another stream, or at {@link finish}. Until then
+   * nobody may read on.
    *
    * @throws ERR_PROTOCOL if either stream ends first.
    */

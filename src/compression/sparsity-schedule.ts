@@ -19,7 +19,8 @@ export interface TrainingProgress {
  * the stage floor(p · S / L):
  *
  * - final density 0.001, 4 epochs: S = 4, one stage an epoch, and 0.001 from epoch 4 on; with 8 epochs two epochs each;
- * - a smaller final density: S = 5; over 4 epochs the last stage, 0.001, finds no epoch of its own, over 5 each has one;
+ * - a smaller final density: S = 5; over 4 epochs the last stage, 0.001, finds no epoch of its own, over 5 each has
+ *   one;
  * - a larger one has fewer, longer stages: 0.01 has S = 3, and over 4 epochs 0.25, 0.25, 0.0625, 0.015625;
  * - from 0.25 on S = 0: there is nothing to warm up to, and the final density holds from the start;
  * - where L < S some stages are left out, never the first.

@@ -12,7 +12,9 @@ import {
   type Pointer,
 } from '../kernels/kernels';
 
-/** Where a tensor and its state lie, each of `elementCount` float32, 16-byte aligned. Zeros at first are the caller's. */
+/**
+ * Where a tensor and its state lie, each of `elementCount` float32, 16-byte aligned. Zeros at first are the caller's.
+ */
 export interface TensorSegment {
   readonly elementCount: number;
   /** The local mean gradient; read only. */
@@ -68,12 +70,12 @@ const GATHER_SLACK = GATHER_BLOCK + 4;
  * Deep Gradient Compression of one tensor (Lin et al. 2018, Algorithm 1 with momentum correction and masking), in
  * shared memory, on the thread that calls.
  *
- * The selection is exact whatever the distribution: the k largest |v| of the tensor, of equal ones those of lower index.
- * How it is found:
+ * The selection is exact whatever the distribution: the k largest |v| of the tensor, of equal ones those of lower
+ * index. How it is found:
  *
  * 1. A sample of at most 32,768 elements tells a band of magnitudes in which the k-th largest almost surely lies.
- * 2. One pass over the tensor updates u and v and gathers the elements from the band's lower end on: as many as there is
- *    room for where the entries are to be written, the rest in the workspace.
+ * 2. One pass over the tensor updates u and v and gathers the elements from the band's lower end on: as many as there
+ *    is room for where the entries are to be written, the rest in the workspace.
  * 3. Those within the band tell the exact threshold, and the entries that do not reach it are dropped.
  *
  * A sample that misled costs more passes over v, never exactness.
@@ -155,8 +157,8 @@ export class TensorCompressor {
   }
 
   /**
-   * Writes the entries that {@link compress} would, of what is accumulated already: nothing is accumulated. For a step whose exchange
-   * failed; slower than the first time, as nothing is known of the threshold.
+   * Writes the entries that {@link compress} would, of what is accumulated already: nothing is accumulated. For a step
+   * whose exchange failed; slower than the first time, as nothing is known of the threshold.
    */
   selectAgain({ count, indices, values }: Pick<CompressInput, 'count' | 'indices' | 'values'>): Magnitude {
     const { kernels, packTable } = this;

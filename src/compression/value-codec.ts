@@ -7,9 +7,9 @@ import { MAGNITUDE_BITS } from './value-format';
 /**
  * How a block of symbols is written; two bits say which. All but Plain have a base after these, a magnitude.
  *
- * What is sent of a sparse tensor are the largest of its values: many just above the threshold, few far above, so that their
- * distances from the smallest are near geometric. Of a dense tensor, with most values small, the distances from the
- * largest are, in a floating-point format.
+ * What is sent of a sparse tensor are the largest of its values: many just above the threshold, few far above, so that
+ * their distances from the smallest are near geometric. Of a dense tensor, with most values small, the distances from
+ * the largest are, in a floating-point format.
  */
 enum ValueCode {
   /** Distances from the smallest magnitude, with the sign as lowest bit, in Rice code. 5 bits: the parameter. */
@@ -27,8 +27,8 @@ const PARAMETER_BITS = 5;
 const WIDTH_BITS = 6;
 
 /**
- * Appends a block of values, in the code that takes the fewest bits, and writes over them what {@link finishValues} will make
- * of it. `symbols` is scratch for as many uint32. At most {@link BLOCK_ENTRIES}, at least one.
+ * Appends a block of values, in the code that takes the fewest bits, and writes over them what {@link finishValues}
+ * will make of it. `symbols` is scratch for as many uint32. At most {@link BLOCK_ENTRIES}, at least one.
  */
 export function encodeValues(
   kernels: Kernels,

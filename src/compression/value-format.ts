@@ -8,7 +8,8 @@ import { type BitReader, type BitWriter, malformed } from './bit-stream';
  * - `float16`: 11 significant bits; a power of two a tensor brings its largest value near the top of the range.
  * - `bfloat16`: 8 significant bits.
  * - `int8`: multiples of 1/127 of the tensor's largest magnitude.
- * - `log4`: a sign and 3 bits: zero, or one of seven levels below the tensor's largest magnitude, 1 to 8 of them an octave.
+ * - `log4`: a sign and 3 bits: zero, or one of seven levels below the tensor's largest magnitude, 1 to 8 of them an
+ *   octave.
  */
 export type ValueFormat = 'float32' | 'float16' | 'bfloat16' | 'int8' | 'log4';
 

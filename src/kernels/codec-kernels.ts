@@ -12,8 +12,8 @@ export type BitAddress = number;
 export const STREAM_SLACK_BYTES = 16;
 
 /**
- * How values become symbols: a symbol is a magnitude in a format that is mostly coarser than float32, doubled, plus 1 for
- * negative values (−0 too).
+ * How values become symbols: a symbol is a magnitude in a format that is mostly coarser than float32, doubled, plus 1
+ * for negative values (−0 too).
  *
  * - float32: the 31 bits without the sign, nothing lost.
  * - bfloat16: the upper 15 bits of these, rounded; at most 0x7f7f, the largest finite one.
@@ -48,13 +48,13 @@ export interface RiceStream {
 }
 
 /**
- * The tight loops of the codecs, a part of {@link Kernels}: numbers to bits and back. What they make is the wire format of
- * docs/wire-format.md.
+ * The tight loops of the codecs, a part of {@link Kernels}: numbers to bits and back. What they make is the wire format
+ * of docs/wire-format.md.
  *
  * A *symbol* is a uint32. Arrays of symbols, indices and values are 4-byte aligned. Indices are those of distinct
- * elements of a tensor, ascending. What decoders read may be anything: they read nothing beyond `until` and the slack, write
- * nothing but `count` entries, and return −1 or false for what no encoder writes and the caller could not
- * bear. Widths and parameters are the caller's to keep in range.
+ * elements of a tensor, ascending. What decoders read may be anything: they read nothing beyond `until` and the slack,
+ * write nothing but `count` entries, and return −1 or false for what no encoder writes and the caller could not bear.
+ * Widths and parameters are the caller's to keep in range.
  */
 export interface CodecKernels {
   /** Writes the low `width` bits of a value that has no others. 0 ≤ width ≤ 32. Returns where it ends. */
@@ -73,8 +73,8 @@ export interface CodecKernels {
    * The parameter for {@link riceEncode} that takes the fewest bits, as far as a search finds it, but that a code which
    * would have 20 to 51 bits is counted as if nothing escaped. At most 2²⁵ symbols.
    *
-   * For a geometric distribution, that of gaps between uniformly placed indices, the best is next to log₂ of the mean, so the
-   * search starts there.
+   * For a geometric distribution, that of gaps between uniformly placed indices, the best is next to log₂ of the mean,
+   * so the search starts there.
    *
    * @param mean That of the symbols, rounded off; anything that is not a number below 2³² finds worse parameters.
    * @param search 'near' goes on only while it gets better. 'far' tries all parameters down to 0: where a few symbols
@@ -92,14 +92,14 @@ export interface CodecKernels {
   riceDecode(symbols: Pointer, count: number, parameter: number, from: BitAddress, until: BitAddress): BitAddress;
 
   /**
-   * {@link riceDecode} of two streams that have as many symbols, in hardly more time than one of them takes. Returns where each
-   * ends; undefined if either stream does first.
+   * {@link riceDecode} of two streams that have as many symbols, in hardly more time than one of them takes. Returns
+   * where each ends; undefined if either stream does first.
    */
   riceDecodeBoth(count: number, a: RiceStream, b: RiceStream): [a: BitAddress, b: BitAddress] | undefined;
 
   /**
-   * Two codes in one, for symbols of which many are small and the others far larger: a 0 and `small` bits for those below
-   * 2^small, a 1 and the Rice code of symbol − 2^small for the others. 0 ≤ small ≤ 31.
+   * Two codes in one, for symbols of which many are small and the others far larger: a 0 and `small` bits for those
+   * below 2^small, a 1 and the Rice code of symbol − 2^small for the others. 0 ≤ small ≤ 31.
    */
   encodeClusters(symbols: Pointer, count: number, small: number, parameter: number, into: BitAddress): BitAddress;
 
@@ -116,12 +116,14 @@ export interface CodecKernels {
   /** How many symbols are less than the limit. */
   countBelow(symbols: Pointer, count: number, limit: number): number;
 
-  /** `gaps[0] = indices[0] − first`, `gaps[i] = indices[i] − indices[i − 1] − 1`. Returns all gaps, or-ed bit by bit. */
+  /**
+   * `gaps[0] = indices[0] − first`, `gaps[i] = indices[i] − indices[i − 1] − 1`. Returns all gaps, or-ed bit by bit.
+   */
   gapsOf(indices: Pointer, count: number, first: number, gaps: Pointer): number;
 
   /**
-   * The inverse of {@link gapsOf}. Returns the index after the last (at first, `first`), or −1 if one is not below elementCount.
-   * `indices` may be `gaps`.
+   * The inverse of {@link gapsOf}. Returns the index after the last (at first, `first`), or −1 if one is not below
+   * elementCount. `indices` may be `gaps`.
    */
   indicesOf(gaps: Pointer, count: number, first: number, elementCount: number, indices: Pointer): number;
 
@@ -146,8 +148,8 @@ export interface CodecKernels {
   quantize(values: Pointer, count: number, quantization: Quantization, symbols: Pointer): SymbolRange;
 
   /**
-   * Writes the symbols of a block of values (see ValueCode in ../compression/value-codec.ts), at least one, in the code that
-   * takes the fewest bits, and leaves anything in their place.
+   * Writes the symbols of a block of values (see ValueCode in ../compression/value-codec.ts), at least one, in the code
+   * that takes the fewest bits, and leaves anything in their place.
    *
    * @param range That of the symbols.
    * @param magnitudeBits That they have at most, without the sign.
@@ -161,8 +163,8 @@ export interface CodecKernels {
   ): BitAddress;
 
   /**
-   * The values of symbols, all finite; false, and values that mean nothing, if a symbol is none of the format. `values` may be
-   * `symbols`.
+   * The values of symbols, all finite; false, and values that mean nothing, if a symbol is none of the format. `values`
+   * may be `symbols`.
    */
   dequantize(symbols: Pointer, count: number, quantization: Quantization, values: Pointer): boolean;
 

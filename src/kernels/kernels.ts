@@ -82,7 +82,9 @@ export interface Gathering {
 export interface Gathered {
   /** Entries in the first place. */
   readonly inFirst: number;
-  /** All others. They are in the second place if these are at most its capacity; if they are more, it may hold anything. */
+  /**
+   * All others. They are in the second place if these are at most its capacity; if they are more, it may hold anything.
+   */
   readonly inSecond: number;
 }
 
@@ -109,13 +111,13 @@ export interface Taken {
 }
 
 /**
- * The tight loops over tensors in one shared `WebAssembly.Memory`. There are two implementations with the same
- * results, bit for bit unless stated: `instantiateKernels` (WebAssembly SIMD) and `referenceKernels` (plain TypeScript).
+ * The tight loops over tensors in one shared `WebAssembly.Memory`. There are two implementations with the same results,
+ * bit for bit unless stated: `instantiateKernels` (WebAssembly SIMD) and `referenceKernels` (plain TypeScript).
  *
  * For all of them: tensors start at multiples of 16 bytes, arrays of indices and values at multiples of 4. Element
  * counts may be anything, 0 included, as long as the array ends within the memory. Nothing is checked and nothing
- * allocated; the arrays belong to the caller, are written only where stated, and may not overlap unless stated. They may
- * be used by two threads at once where neither writes what the other uses.
+ * allocated; the arrays belong to the caller, are written only where stated, and may not overlap unless stated. They
+ * may be used by two threads at once where neither writes what the other uses.
  */
 export interface Kernels extends CodecKernels {
   /**
@@ -143,9 +145,9 @@ export interface Kernels extends CodecKernels {
   firstNonFinite(data: Pointer, elementCount: number): number;
 
   /**
-   * The momentum optimizer of TensorFlow, on an averaged dense gradient of float32: u ← m·u + g, then
-   * g ← u; or with Nesterov u ← m·(u + g), then g ← u + g, so that u means what it does in {@link Accumulation}, and a dense
-   * warm-up can hand it on. Each operation is rounded to float32, m too.
+   * The momentum optimizer of TensorFlow, on an averaged dense gradient of float32: u ← m·u + g, then g ← u; or with
+   * Nesterov u ← m·(u + g), then g ← u + g, so that u means what it does in {@link Accumulation}, and a dense warm-up
+   * can hand it on. Each operation is rounded to float32, m too.
    */
   applyMomentum(gradient: Pointer, momentum: Pointer, elementCount: number, factor: number, nesterov: boolean): void;
 
@@ -153,8 +155,8 @@ export interface Kernels extends CodecKernels {
   scatterAdd(into: Pointer, indices: Pointer, values: Pointer, count: number): void;
 
   /**
-   * {@link scatterAdd} of the entries numbered `from` to `until` − 1 of a list in ascending order of the indices, up to the first
-   * index that is not below `limit`. Returns the number of the entry after the last one added.
+   * {@link scatterAdd} of the entries numbered `from` to `until` − 1 of a list in ascending order of the indices, up to
+   * the first index that is not below `limit`. Returns the number of the entry after the last one added.
    */
   scatterAddBelow(into: Pointer, indices: Pointer, values: Pointer, from: number, until: number, limit: number): number;
 
@@ -172,14 +174,14 @@ export interface Kernels extends CodecKernels {
 
   /**
    * What the residual would be after an {@link Accumulation} at `blockCount` places (1 to elementCount / 16) of sixteen
-   * elements each, spread evenly but not regularly over the tensor: writes 16 · blockCount float32 to `into`, and leaves
-   * momentum and residual alone. The same arguments give the same places.
+   * elements each, spread evenly but not regularly over the tensor: writes 16 · blockCount float32 to `into`, and
+   * leaves momentum and residual alone. The same arguments give the same places.
    */
   sampleAccumulation(accumulation: Accumulation, blockCount: number, into: Pointer): void;
 
   /**
-   * The magnitude at a rank among those float32 values whose magnitudes are `lowest` to `highest` (rank 1 is the largest
-   * of them; equal ones take as many ranks), exactly, by a radix histogram: at most three passes whatever the
+   * The magnitude at a rank among those float32 values whose magnitudes are `lowest` to `highest` (rank 1 is the
+   * largest of them; equal ones take as many ranks), exactly, by a radix histogram: at most three passes whatever the
    * distribution. There must be as many values. `histogram` is scratch of {@link HISTOGRAM_BYTES}.
    */
   magnitudeOfRank(
@@ -195,8 +197,8 @@ export interface Kernels extends CodecKernels {
   countAbove(values: Pointer, elementCount: number, magnitude: Magnitude): number;
 
   /**
-   * Copies the float32 values that are not larger than the magnitude, in no stated order, and returns how many they are.
-   * Only `capacity` of them are stored; four values more may be overwritten with anything.
+   * Copies the float32 values that are not larger than the magnitude, in no stated order, and returns how many they
+   * are. Only `capacity` of them are stored; four values more may be overwritten with anything.
    */
   copyUpTo(
     values: Pointer,

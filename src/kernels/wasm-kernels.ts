@@ -113,8 +113,9 @@ let compiled: WebAssembly.Module | undefined;
 
 /**
  * The kernels in WebAssembly SIMD, over `memory`: one made with `shared: true` and `maximum: 65536`, which they go on
- * seeing when it grows. Synchronous, since the thread that blocks in `Atomics.wait` cannot await; the module is compiled
- * once a thread. Any number of instances, in any number of threads, may share the memory: they keep nothing in it.
+ * seeing when it grows. Synchronous, since the thread that blocks in `Atomics.wait` cannot await; the module is
+ * compiled once a thread. Any number of instances, in any number of threads, may share the memory: they keep nothing in
+ * it.
  */
 export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
   compiled ??= new WebAssembly.Module(readFileSync(path.join(__dirname, 'kernels.wasm')));

@@ -16,12 +16,16 @@ export interface ElasticEnd extends LaunchEnd {
   readonly outcomes: readonly RankOutcome[];
 }
 
-/** Ranks that are lost at the same time are lost together: what becomes of the run is decided when so long nobody else was. */
+/**
+ * Ranks that are lost at the same time are lost together: what becomes of the run is decided when so long nobody else
+ * was.
+ */
 const SETTLING_MS = 500;
 
 /**
- * A launch that goes on when ranks are lost, while enough are left: holds the rendezvous for the rings of all generations, tells it who is
- * lost, and starts lost ranks again, or all where too few are left, while there are restarts.
+ * A launch that goes on when ranks are lost, while enough are left: holds the rendezvous for the rings of all
+ * generations, tells it who is lost, and starts lost ranks again, or all where too few are left, while there are
+ * restarts.
  */
 export class ElasticRun {
   private readonly seats: Seats;

@@ -10,9 +10,10 @@ export interface GpuPlan {
 const DRIVER = '/proc/driver/nvidia/gpus';
 
 /**
- * Gives each rank of a host devices of its own: rank r the next `gpusPerRank` ones, in a ring if there are fewer devices than that takes,
- * so that some are shared. TensorFlow then takes a device's memory as it needs it, not all at once. Where there are no devices,
- * and where the user has set a variable, that is left alone; a CUDA_VISIBLE_DEVICES from outside names the devices that are dealt out.
+ * Gives each rank of a host devices of its own: rank r the next `gpusPerRank` ones, in a ring if there are fewer
+ * devices than that takes, so that some are shared. TensorFlow then takes a device's memory as it needs it, not all at
+ * once. Where there are no devices, and where the user has set a variable, that is left alone; a CUDA_VISIBLE_DEVICES
+ * from outside names the devices that are dealt out.
  */
 export function gpuVariables(
   { gpusPerRank }: GpuPlan,

@@ -22,16 +22,19 @@ export interface LaunchOptions {
   /** Which of them this one is: 0 … nodes − 1. Default 0. */
   readonly nodeRank?: number;
   /**
-   * A file that holds the run token, the same on all nodes. Default: what `GRADRING_RUN_TOKEN` says; else, on one node, a new one.
+   * A file that holds the run token, the same on all nodes. Default: what `GRADRING_RUN_TOKEN` says; else, on one node,
+   * a new one.
    */
   readonly tokenFile?: string;
   /**
-   * The run is elastic: when ranks are lost, the others go on while there are so many of them. Fewer are a failure, or a restart of all if
-   * {@link maxRestarts} allows one. One node only. Default: not elastic; with `maxRestarts` as many as there are ranks.
+   * The run is elastic: when ranks are lost, the others go on while there are so many of them. Fewer are a failure, or
+   * a restart of all if {@link maxRestarts} allows one. One node only. Default: not elastic; with `maxRestarts` as many
+   * as there are ranks.
    */
   readonly min?: number;
   /**
-   * The run is elastic: so many times a lost rank is started again, to join the others, or all ranks are, where too few are left. Default: 0.
+   * The run is elastic: so many times a lost rank is started again, to join the others, or all ranks are, where too few
+   * are left. Default: 0.
    */
   readonly maxRestarts?: number;
   /** A folder for one log a rank: `rank-0.log`, …; it is created. Default: no logs. */

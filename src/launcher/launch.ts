@@ -15,8 +15,8 @@ import { Supervisor } from './supervisor';
 export interface LaunchResult {
   /**
    * What the launcher's process should exit with: 0 if all ranks did; else that of the first rank that failed; else,
-   * upon a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128 + its number. Of an elastic run 0 if those that were left
-   * came to their end.
+   * upon a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128 + its number. Of an
+   * elastic run 0 if those that were left came to their end.
    */
   readonly exitCode: number;
   /** The first rank that failed, if one did so of itself; in an elastic run, the first of those whose loss ended it. */
@@ -35,12 +35,13 @@ export interface LaunchEnd {
 
 /**
  * Starts the ranks, passes on their output line by line, and resolves when all of them have ended. The ranks end
- * together: when one fails, the others are ended too, unless the run is elastic; SIGINT, SIGTERM and SIGHUP to this process are passed on, and no
- * rank outlives this process. A rank that exits with 0 ahead of the others is no failure. Why a run failed is said on
- * stderr. See {@link LaunchOptions} for the times and {@link LaunchResult} for the outcome.
+ * together: when one fails, the others are ended too, unless the run is elastic; SIGINT, SIGTERM and SIGHUP to this
+ * process are passed on, and no rank outlives this process. A rank that exits with 0 ahead of the others is no failure.
+ * Why a run failed is said on stderr. See {@link LaunchOptions} for the times and {@link LaunchResult} for the outcome.
  *
- * @throws GradringError before any rank runs: `ERR_INVALID_ARGUMENT`, `ERR_INVALID_ENVIRONMENT` (the run token), `ERR_SCRIPT_NOT_FOUND`; `ERR_ADDRESS_IN_USE` if the
- *   master port named for this host is taken; `ERR_RANK_FAILED` if the system cannot start the ranks.
+ * @throws GradringError before any rank runs: `ERR_INVALID_ARGUMENT`, `ERR_INVALID_ENVIRONMENT` (the run token),
+ *   `ERR_SCRIPT_NOT_FOUND`; `ERR_ADDRESS_IN_USE` if the master port named for this host is taken; `ERR_RANK_FAILED` if
+ *   the system cannot start the ranks.
  */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   const plan = planLaunch(options);

@@ -5,9 +5,10 @@ import { GradringError } from '../errors';
 const RESERVE_MS = 1_000;
 
 /**
- * A TCP port that is free at `host`, for rank 0 to bind in a while. So that nobody else gets it meanwhile, it is connected to once, and its own side hangs
- * up first: this leaves it in TIME_WAIT for some 60 s, in which the system gives it to nobody who asks for any port, or connects from one. Who names the
- * port may bind it, as ZeroMQ sets SO_REUSEADDR. Where that is not to be had (a firewall, another system) the port is just free at this moment.
+ * A TCP port that is free at `host`, for rank 0 to bind in a while. So that nobody else gets it meanwhile, it is
+ * connected to once, and its own side hangs up first: this leaves it in TIME_WAIT for some 60 s, in which the system
+ * gives it to nobody who asks for any port, or connects from one. Who names the port may bind it, as ZeroMQ sets
+ * SO_REUSEADDR. Where that is not to be had (a firewall, another system) the port is just free at this moment.
  */
 export async function findFreePort(host: string): Promise<number> {
   try {

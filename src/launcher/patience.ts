@@ -3,7 +3,10 @@ import { LONGEST_DELAY_MS } from '../longest-delay';
 /** Who still runs so long after the first rank was done is told of, and again after twice as long, and so on. */
 const FIRST_MS = 30_000;
 
-/** Tells which ranks a launcher still waits for when others are done: one may evaluate for an hour, and another may have been stopped. */
+/**
+ * Tells which ranks a launcher still waits for when others are done: one may evaluate for an hour, and another may have
+ * been stopped.
+ */
 export class Patience {
   private timer: NodeJS.Timeout | undefined;
 

@@ -1,4 +1,5 @@
-// The thread that `rank-guard` starts: waits for the launcher's end, and then removes its folder, and ends the rank and its children.
+// The thread that `rank-guard` starts: waits for the launcher's end, and then removes its folder, and ends the rank and
+// its children.
 import { Socket } from 'node:net';
 import { workerData } from 'node:worker_threads';
 import { type GuardData, removeFolder } from './rank-guard-shared';

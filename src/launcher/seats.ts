@@ -1,8 +1,8 @@
 import type { RankOutcome, RankProcess } from './rank-process';
 
 /**
- * Where the process of a rank stands: in the ring (or on its way to the first one); waiting to be let in; ended with exit code 0; lost; or
- * ended because there was nobody left whom it could have joined.
+ * Where the process of a rank stands: in the ring (or on its way to the first one); waiting to be let in; ended with
+ * exit code 0; lost; or ended because there was nobody left whom it could have joined.
  */
 export type SeatState = 'ring' | 'waiting' | 'finished' | 'lost' | 'unneeded';
 

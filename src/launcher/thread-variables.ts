@@ -1,8 +1,9 @@
 import { availableParallelism } from 'node:os';
 
 /**
- * Divides the cores between the ranks of a host: TensorFlow would start as many threads in each rank as there are cores, and ranks that
- * wait for each other's threads are much slower. Variables that the user has set stay as they are.
+ * Divides the cores between the ranks of a host: TensorFlow would start as many threads in each rank as there are
+ * cores, and ranks that wait for each other's threads are much slower. Variables that the user has set stay as they
+ * are.
  */
 export function threadVariables(
   ranks: number,

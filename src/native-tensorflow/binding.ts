@@ -47,8 +47,8 @@ export function hasBinding(packageDirectory: string): boolean {
 }
 
 /**
- * Stages headers and libraries by link, and builds the binding against them. What was there before is put aside, and comes back if that
- * fails.
+ * Stages headers and libraries by link, and builds the binding against them. What was there before is put aside, and
+ * comes back if that fails.
  *
  * @throws GradringError `ERR_TENSORFLOW` with the words of node-gyp.
  */
@@ -143,7 +143,10 @@ function bindingFile(packageDirectory: string): string {
   return path.join(packageDirectory, `lib/napi-v${napiVersion(packageDirectory)}/tfjs_binding.node`);
 }
 
-/** The newest Node-API version that both the package and this Node have, which is the one that it looks for at its start. */
+/**
+ * The newest Node-API version that both the package and this Node have, which is the one that it looks for at its
+ * start.
+ */
 function napiVersion(packageDirectory: string): number {
   const description = JSON.parse(readFileSync(path.join(packageDirectory, 'package.json'), 'utf8')) as {
     binary: { napi_versions: number[] };

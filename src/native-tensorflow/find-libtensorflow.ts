@@ -10,8 +10,8 @@ const PREFIXES = ['/usr/local', '/usr', '/opt/libtensorflow', '/opt/tensorflow']
 /**
  * Finds a TensorFlow to link.
  *
- * @param from A directory (see {@link inspect}); or `auto`: that of the Python environment, of the usual places, or the wheel
- *   of tensorflow-cpu, which is fetched.
+ * @param from A directory (see {@link inspect}); or `auto`: that of the Python environment, of the usual places, or the
+ *   wheel of tensorflow-cpu, which is fetched.
  * @throws GradringError `ERR_TENSORFLOW` if there is none.
  */
 export async function findLibTensorFlow(from: string, say: (line: string) => void): Promise<LibTensorFlow> {

@@ -17,8 +17,9 @@ export interface LibTensorFlow {
 }
 
 /**
- * Looks for TensorFlow's C API in a directory, which may be an unpacked libtensorflow (or a prefix such as /usr/local), the `tensorflow`
- * folder of a Python package, a `site-packages` that holds it, or a Python environment. Undefined if it is not there.
+ * Looks for TensorFlow's C API in a directory, which may be an unpacked libtensorflow (or a prefix such as /usr/local),
+ * the `tensorflow` folder of a Python package, a `site-packages` that holds it, or a Python environment. Undefined if
+ * it is not there.
  */
 export function inspect(directory: string): LibTensorFlow | undefined {
   for (const candidate of candidatesIn(directory)) {

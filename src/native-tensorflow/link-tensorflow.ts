@@ -11,7 +11,9 @@ export interface LinkState {
   readonly package: PackageName;
   /** Where the package is; undefined if it is not installed. */
   readonly directory: string | undefined;
-  /** `linked` by gradring; `installed` by npm with its own binding; `no binding`: its install script did not get there. */
+  /**
+   * `linked` by gradring; `installed` by npm with its own binding; `no binding`: its install script did not get there.
+   */
   readonly state: 'not installed' | 'no binding' | 'installed' | 'linked';
   /** What it is linked to. */
   readonly libTensorFlow?: LibTensorFlow;
@@ -30,7 +32,8 @@ export interface LinkOptions {
 }
 
 /**
- * Makes a package of TensorFlow.js for Node run on a TensorFlow of this machine. What is linked so already is only tried again.
+ * Makes a package of TensorFlow.js for Node run on a TensorFlow of this machine. What is linked so already is only
+ * tried again.
  *
  * @throws GradringError `ERR_TENSORFLOW`, saying what is missing; the package is then as it was before.
  */

@@ -18,8 +18,8 @@ export function packageDirectory(name: PackageName): string | undefined {
 }
 
 /**
- * Installs a package into the project around the working directory, without its install script, which would download a libtensorflow of
- * its own. The project's package.json stays as it is.
+ * Installs a package into the project around the working directory, without its install script, which would download a
+ * libtensorflow of its own. The project's package.json stays as it is.
  *
  * @throws GradringError `ERR_TENSORFLOW` with npm's words.
  */

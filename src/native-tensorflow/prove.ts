@@ -10,7 +10,10 @@ export interface Proof {
   readonly device: 'CPU' | 'GPU';
   /** Of the product of two 1024 × 1024 matrices; billions of operations a second. */
   readonly gigaflops: number;
-  /** Largest difference of a convolution's gradient from that of the plain JavaScript backend, relative to the largest value. */
+  /**
+   * Largest difference of a convolution's gradient from that of the plain JavaScript backend, relative to the largest
+   * value.
+   */
   readonly error: number;
 }
 

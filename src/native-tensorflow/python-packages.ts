@@ -32,8 +32,8 @@ export function cacheDirectory(): string {
 }
 
 /**
- * Fetches the wheel of `tensorflow-cpu` from wherever pip is set up to look, and unpacks it. Once: later calls find it there. What is
- * half done is never taken for done.
+ * Fetches the wheel of `tensorflow-cpu` from wherever pip is set up to look, and unpacks it. Once: later calls find it
+ * there. What is half done is never taken for done.
  *
  * @returns the directory that holds it.
  * @throws GradringError `ERR_TENSORFLOW` with pip's words.

@@ -13,7 +13,10 @@ export interface CoordinatorPlace extends Pick<RendezvousOptions, 'masterAddr' |
   readonly runToken: string | undefined;
 }
 
-/** Carries what members and the {@link Coordinator} say to each other, in the launcher's process, for as long as the run lasts. */
+/**
+ * Carries what members and the {@link Coordinator} say to each other, in the launcher's process, for as long as the run
+ * lasts.
+ */
 export class CoordinatorSocket {
   private readonly served: Promise<void>;
   private sending: Promise<void> = Promise.resolve();

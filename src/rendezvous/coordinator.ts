@@ -16,14 +16,18 @@ export interface CoordinatorOptions {
   readonly mayForm: () => boolean;
   /** A ring stands, of these members. */
   readonly onFormed: (generation: number, members: readonly number[]) => void;
-  /** These members live, as far as is known, but did not come in time. They are taken for lost when {@link Coordinator.lose} says so. */
+  /**
+   * These members live, as far as is known, but did not come in time. They are taken for lost when {@link
+   * Coordinator.lose} says so.
+   */
   readonly onAbsent: (members: readonly number[]) => void;
 }
 
 /**
- * Decides who forms the ring of each generation: all members that are left of the one before, and, when these let them in, the newcomers that
- * wait. A member is a rank as it was launched. Whatever happens while a ring forms, a lost member or one that comes again, the attempt ends and the
- * next begins; each has a generation of its own. Speaks with nobody itself: {@link CoordinatorSocket} does.
+ * Decides who forms the ring of each generation: all members that are left of the one before, and, when these let them
+ * in, the newcomers that wait. A member is a rank as it was launched. Whatever happens while a ring forms, a lost
+ * member or one that comes again, the attempt ends and the next begins; each has a generation of its own. Speaks with
+ * nobody itself: {@link CoordinatorSocket} does.
  */
 export class Coordinator {
   /** Members of the ring, or of the one that forms. */
@@ -164,7 +168,9 @@ export class Coordinator {
     );
   }
 
-  /** Tells who does not come, or does not say where it listens, when the patience of those who have come is at its end. */
+  /**
+   * Tells who does not come, or does not say where it listens, when the patience of those who have come is at its end.
+   */
   private awaitAll(): void {
     clearTimeout(this.timer);
     const { formation } = this;

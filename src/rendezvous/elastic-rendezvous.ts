@@ -22,10 +22,11 @@ export type CoordinatorLine = Pick<RendezvousOptions, 'rank' | 'masterAddr' | 'm
 const NO_COORDINATOR_MS = 60_000;
 
 /**
- * Meets the other members at the coordinator. The line to it stays open until the links stand, as it may tell meanwhile that a member
- * was lost: then this attempt fails with `ERR_PEER_LOST`, and the caller comes again.
+ * Meets the other members at the coordinator. The line to it stays open until the links stand, as it may tell meanwhile
+ * that a member was lost: then this attempt fails with `ERR_PEER_LOST`, and the caller comes again.
  *
- * @param listen Called when it is known who is where, unless this member is alone: binds the end of the left link and returns its endpoint.
+ * @param listen Called when it is known who is where, unless this member is alone: binds the end of the left link and
+ *   returns its endpoint.
  * @param stand Called when it is known where all listen: opens the links.
  */
 export async function meetMembers<T>(

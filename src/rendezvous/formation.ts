@@ -72,7 +72,10 @@ export class Formation {
     return this.members;
   }
 
-  /** Notes where a member listens. When all do, they are told. What it still says on the line of an earlier attempt counts for nothing. */
+  /**
+   * Notes where a member listens. When all do, they are told. What it still says on the line of an earlier attempt
+   * counts for nothing.
+   */
   listen(member: number, endpoint: string, ringId: bigint, line: MemberLine): void {
     if (!this.members.includes(member) || !this.isOn(line, member)) return;
     this.endpoints.set(member, endpoint);

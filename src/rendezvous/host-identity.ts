@@ -21,8 +21,9 @@ export function hostId(): string {
 }
 
 /**
- * The address of this host at which peers on other hosts reach it: the one from which it reaches the master. If the master's name
- * stands for loopback here (as Debian's /etc/hosts has it for a host's own name), the first address that others can reach.
+ * The address of this host at which peers on other hosts reach it: the one from which it reaches the master. If the
+ * master's name stands for loopback here (as Debian's /etc/hosts has it for a host's own name), the first address that
+ * others can reach.
  */
 export async function addressForPeers(masterAddr: string, masterPort: number): Promise<string> {
   const { address, family } = await lookup(masterAddr).catch((error: unknown) => {
@@ -34,7 +35,10 @@ export async function addressForPeers(masterAddr: string, masterPort: number): P
   return addressForOthers(Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])) ?? own;
 }
 
-/** The first address that other hosts reach, IPv4 if there is one: a link-local one of IPv6 would need the name of the peer's interface. */
+/**
+ * The first address that other hosts reach, IPv4 if there is one: a link-local one of IPv6 would need the name of the
+ * peer's interface.
+ */
 export function addressForOthers(addresses: readonly NetworkInterfaceInfo[]): string | undefined {
   const outer = addresses.filter(({ internal, address }) => !internal && !/^fe[89ab]/i.test(address));
   return (outer.find(({ family }) => family === 'IPv4') ?? outer[0])?.address;

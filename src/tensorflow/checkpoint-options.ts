@@ -9,17 +9,25 @@ export interface CheckpointOptions {
   readonly every?: number;
   /** How many complete checkpoints stay, from 1. Default 2, so that a damaged one has a predecessor. */
   readonly keep?: number;
-  /** What this rank wants back from {@link Checkpoint.resume}: small and plain JSON, such as the state of its random numbers. */
+  /**
+   * What this rank wants back from {@link Checkpoint.resume}: small and plain JSON, such as the state of its random
+   * numbers.
+   */
   readonly state?: () => unknown;
   /**
-   * What becomes of each rank's own u and v (momentum and what is not sent yet) in a ring of another size than the one that saved.
-   * `redistribute`: they are shared out so that their mean over the ranks, which is what the update is made of, stays. `drop`: they begin
-   * at zero. Default: `ERR_CHECKPOINT`. What all ranks have in common stays in any case.
+   * What becomes of each rank's own u and v (momentum and what is not sent yet) in a ring of another size than the one
+   * that saved. `redistribute`: they are shared out so that their mean over the ranks, which is what the update is made
+   * of, stays. `drop`: they begin at zero. Default: `ERR_CHECKPOINT`. What all ranks have in common stays in any case.
    */
   readonly residuals?: ResidualPolicy;
-  /** If the newest is damaged: `ERR_CHECKPOINT_DAMAGED`, or the newest before it that is whole on all ranks. Default `error`. */
+  /**
+   * If the newest is damaged: `ERR_CHECKPOINT_DAMAGED`, or the newest before it that is whole on all ranks. Default
+   * `error`.
+   */
   readonly onDamage?: 'error' | 'previous';
-  /** If a checkpoint of `model.fit` cannot be written: stop with `ERR_CHECKPOINT`, or warn and train on. Default `stop`. */
+  /**
+   * If a checkpoint of `model.fit` cannot be written: stop with `ERR_CHECKPOINT`, or warn and train on. Default `stop`.
+   */
   readonly onFailure?: 'stop' | 'continue';
 }
 

@@ -15,8 +15,9 @@ import { type Trained, trainedOf } from './trained';
 import { sourceOf, tensorOf, tensorsUnder } from './saved-tensor';
 
 /**
- * Saves a training, and resumes it bit for bit: the weights, each rank's u and v, the inner optimizer's state, counters, the learning
- * rate, and what the user adds. Made by {@link Ring.checkpoint}. All ranks must save, and resume, together.
+ * Saves a training, and resumes it bit for bit: the weights, each rank's u and v, the inner optimizer's state,
+ * counters, the learning rate, and what the user adds. Made by {@link Ring.checkpoint}. All ranks must save, and
+ * resume, together.
  */
 export class Checkpoint {
   /** Where `model.fit` is to go on, until it does. */
@@ -33,11 +34,11 @@ export class Checkpoint {
   }
 
   /**
-   * Saves now, and returns the new checkpoint's folder. Await it before the next step. It returns on all ranks when the checkpoint is
-   * complete on all; a crash at any instant before leaves the one before.
+   * Saves now, and returns the new checkpoint's folder. Await it before the next step. It returns on all ranks when the
+   * checkpoint is complete on all; a crash at any instant before leaves the one before.
    *
-   * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, with its rank and the path; training may go on. And what
-   *   every collective may throw (see {@link Communicator}).
+   * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, with its rank and the path; training may
+   *   go on. And what every collective may throw (see {@link Communicator}).
    */
   async save(): Promise<string> {
     const { optimizer } = this.trained();
@@ -45,12 +46,13 @@ export class Checkpoint {
   }
 
   /**
-   * Goes back to the newest checkpoint that is complete on all ranks, or leaves all as it is if there is none. Call it when the model is
-   * compiled, or the optimizer wrapped, and before the first step.
+   * Goes back to the newest checkpoint that is complete on all ranks, or leaves all as it is if there is none. Call it
+   * when the model is compiled, or the optimizer wrapped, and before the first step.
    *
    * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and what is wrong with it, unless
-   *   `onDamage: 'previous'` finds another; `ERR_CHECKPOINT` if a file cannot be read, or the ring has another size, and no
-   *   `residuals` say what to do; `ERR_MODEL_MISMATCH` if the model is another one. And what every collective may throw.
+   *   `onDamage: 'previous'` finds another; `ERR_CHECKPOINT` if a file cannot be read, or the ring has another size,
+   *   and no `residuals` say what to do; `ERR_MODEL_MISMATCH` if the model is another one. And what every collective
+   *   may throw.
    */
   async resume(): Promise<ResumedPosition> {
     const live = LiveTraining.of(this.communicator);
@@ -132,7 +134,10 @@ export class Checkpoint {
     return outcome.path;
   }
 
-  /** Of what no gradient trains (batch norm's moving statistics within an epoch), that in which this rank differs from rank 0. */
+  /**
+   * Of what no gradient trains (batch norm's moving statistics within an epoch), that in which this rank differs from
+   * rank 0.
+   */
   private async ownWeights(variables: Variables, optimizer: RingOptimizer): Promise<TensorSource[]> {
     const trained = optimizer.trainedNames;
     const missing = [...(trained ?? [])].find(name => !variables.some(variable => variable.name === name));

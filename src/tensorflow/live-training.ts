@@ -80,7 +80,8 @@ export class LiveTraining {
     if (units.newcomers.length === 0) return;
     const own = await captureWelcome(trained, position, state);
     const run = () => {
-      // The lowest rank that is no newcomer has something to give. If newcomers are lost meanwhile, nobody is left to take it.
+      // The lowest rank that is no newcomer has something to give. If newcomers are lost meanwhile, nobody is left to
+      // take it.
       const root = Array.from({ length: communicator.worldSize }, (_, rank) => rank).find(
         rank => !units.newcomers.includes(rank),
       );

@@ -45,8 +45,8 @@ export interface InnerState {
   /** What its `getWeights` gives. */
   readonly weights: readonly NamedTensor[];
   /**
-   * Variables in its fields, by the field's name: Adam's powers of β. Its `setWeights` computes them anew, and their last bits then differ from
-   * those of the product over all steps.
+   * Variables in its fields, by the field's name: Adam's powers of β. Its `setWeights` computes them anew, and their
+   * last bits then differ from those of the product over all steps.
    */
   readonly fields: readonly NamedTensor[];
 }

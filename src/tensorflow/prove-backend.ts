@@ -1,4 +1,7 @@
-/** A program: tries the backend that its argument names, and prints what it found as one line of JSON. Exit code 1, and why, if it fails. */
+/**
+ * A program: tries the backend that its argument names, and prints what it found as one line of JSON. Exit code 1, and
+ * why, if it fails.
+ */
 import { type BackendName, loadBackend } from './backend';
 import { tf } from './tfjs';
 

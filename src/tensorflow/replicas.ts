@@ -127,8 +127,8 @@ export async function averageVariables(communicator: Communicator, variables: Va
 }
 
 /**
- * Changes variables by collectives, to values that are the same on all ranks: on all ranks or on none. So in an elastic run nothing is changed before
- * the last collective has returned, and the new values of all take memory at once.
+ * Changes variables by collectives, to values that are the same on all ranks: on all ranks or on none. So in an elastic
+ * run nothing is changed before the last collective has returned, and the new values of all take memory at once.
  */
 async function changeVariables(
   communicator: Communicator,

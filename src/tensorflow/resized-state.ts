@@ -12,13 +12,16 @@ export interface Resizing {
   readonly rank: number;
   readonly worldSize: number;
   readonly policy: ResidualPolicy | undefined;
-  /** Whether a rank's gradient keeps its weight in the update whatever the size, so that their sum is to stay, not their mean. */
+  /**
+   * Whether a rank's gradient keeps its weight in the update whatever the size, so that their sum is to stay, not their
+   * mean.
+   */
   readonly keepsSum: boolean;
 }
 
 /**
- * The ranks whose files a rank reads: its own; in a smaller ring those that are congruent to it; in a larger one, a rank that
- * was not there takes what all have in common from another's.
+ * The ranks whose files a rank reads: its own; in a smaller ring those that are congruent to it; in a larger one, a
+ * rank that was not there takes what all have in common from another's.
  *
  * @throws GradringError `ERR_CHECKPOINT` for another size without a policy.
  */
@@ -35,9 +38,9 @@ export function ranksToRead({ savedWorldSize, rank, worldSize, policy }: Resizin
 }
 
 /**
- * A rank's u and v, of the files of {@link ranksToRead}. A ring of M that takes over from one of N has the same mean of u and v over its
- * ranks, which is what the update is made of: the sum over the files, times M/N; zero on ranks that were not there. In an elastic run the learning
- * rate follows the size, and the sum alone is right.
+ * A rank's u and v, of the files of {@link ranksToRead}. A ring of M that takes over from one of N has the same mean of
+ * u and v over its ranks, which is what the update is made of: the sum over the files, times M/N; zero on ranks that
+ * were not there. In an elastic run the learning rate follows the size, and the sum alone is right.
  */
 export function variableStates(files: readonly TensorFile[], resizing: Resizing): VariableState[] {
   const share = shareOf(resizing);

@@ -19,8 +19,8 @@ export interface CallbackOptions {
   /** Raise the learning rate linearly from 1/worldSize of it to all of it over so many steps (Goyal et al., 2017). */
   readonly learningRateWarmUp?: { readonly steps: number };
   /**
-   * Callbacks of your own (objects with some of the methods, or instances of tfjs's callback classes), called after the ring's,
-   * so that they see averaged metrics and equal weights.
+   * Callbacks of your own (objects with some of the methods, or instances of tfjs's callback classes), called after the
+   * ring's, so that they see averaged metrics and equal weights.
    */
   readonly also?: readonly tf.CustomCallbackArgs[];
   /** Saved as its options say; and if it was resumed, training goes on from there. */
@@ -28,10 +28,9 @@ export interface CallbackOptions {
 }
 
 /**
- * What has to happen around `model.fit`, on every rank alike:
- * before: names, shapes and order of the weights are compared, and rank 0's weights broadcast;
- * each epoch: the optimizer learns the epoch; at its end the moving statistics of batch norm and the metrics are averaged, and the
- * hashes of all weights compared.
+ * What has to happen around `model.fit`, on every rank alike: before: names, shapes and order of the weights are
+ * compared, and rank 0's weights broadcast; each epoch: the optimizer learns the epoch; at its end the moving
+ * statistics of batch norm and the metrics are averaged, and the hashes of all weights compared.
  */
 export class RingCallback extends tf.Callback {
   private fullLearningRate = 0;

@@ -25,14 +25,15 @@ export interface WrapOptions {
   /** `dgc({ … })` or `noCompression()`. Default `dgc()`. */
   readonly compression?: Compression;
   /**
-   * What to do when a gradient holds NaN or infinity on some rank: `error` raises `ERR_NON_FINITE` on every rank; `skip` applies
-   * nothing on any rank and goes on. Either way that rank's gradient is dropped, and the other ranks hold theirs back for later
-   * steps (but for dense tensors' with float32 values, which are dropped). What has overflowed is forgotten on all ranks. Default `error`.
+   * What to do when a gradient holds NaN or infinity on some rank: `error` raises `ERR_NON_FINITE` on every rank;
+   * `skip` applies nothing on any rank and goes on. Either way that rank's gradient is dropped, and the other ranks
+   * hold theirs back for later steps (but for dense tensors' with float32 values, which are dropped). What has
+   * overflowed is forgotten on all ranks. Default `error`.
    */
   readonly onNonFinite?: 'error' | 'skip';
   /**
-   * In an elastic run, whose ring may change its size: `linear` multiplies the learning rate by worldSize ÷ the size at launch, so that each rank's
-   * gradient keeps its weight; `constant` leaves it. Default `linear`.
+   * In an elastic run, whose ring may change its size: `linear` multiplies the learning rate by worldSize ÷ the size at
+   * launch, so that each rank's gradient keeps its weight; `constant` leaves it. Default `linear`.
    */
   readonly learningRateRule?: LearningRateRule;
   /** Every so many steps, compare the hash of the weights of all ranks. 0: never. Default 1000. */
@@ -56,12 +57,13 @@ export interface StepStatistics {
 type Gradients = tf.NamedTensorMap | NamedTensor[];
 
 /**
- * An optimizer that applies the mean gradient of all ranks: the same `tf.Optimizer` to `model.compile`, `minimize` and custom
- * loops. Made by {@link Ring.wrap}.
+ * An optimizer that applies the mean gradient of all ranks: the same `tf.Optimizer` to `model.compile`, `minimize` and
+ * custom loops. Made by {@link Ring.wrap}.
  *
- * It takes over the momentum of `tf.train.momentum` (plain or Nesterov), for Deep Gradient Compression has to apply it before
- * it selects (paper, section 3.2), and of `tf.train.sgd`, which has none; the inner optimizer then only gives its learning rate.
- * Any other optimizer is handed the averaged gradient, with what compression makes of it: see docs/algorithms.md.
+ * It takes over the momentum of `tf.train.momentum` (plain or Nesterov), for Deep Gradient Compression has to apply it
+ * before it selects (paper, section 3.2), and of `tf.train.sgd`, which has none; the inner optimizer then only gives
+ * its learning rate. Any other optimizer is handed the averaged gradient, with what compression makes of it: see
+ * docs/algorithms.md.
  */
 export class RingOptimizer extends tf.Optimizer {
   /** @nocollapse */
@@ -69,7 +71,9 @@ export class RingOptimizer extends tf.Optimizer {
     return 'RingOptimizer';
   }
 
-  /** Use this, not `instanceof`: to tfjs, anything with an optimizer's methods is an instance of any optimizer class. */
+  /**
+   * Use this, not `instanceof`: to tfjs, anything with an optimizer's methods is an instance of any optimizer class.
+   */
   static is(optimizer: unknown): optimizer is RingOptimizer {
     return (optimizer as Partial<tf.Optimizer> | undefined)?.constructor === RingOptimizer;
   }
@@ -141,7 +145,8 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Like {@link setEpoch}, but never goes back: a second `model.fit`, which counts from 0 again, does not repeat DGC's warm-up.
+   * Like {@link setEpoch}, but never goes back: a second `model.fit`, which counts from 0 again, does not repeat DGC's
+   * warm-up.
    *
    * @internal
    */
@@ -152,8 +157,8 @@ export class RingOptimizer extends tf.Optimizer {
   /**
    * Exchanges the local gradients and applies their mean; the thread sleeps meanwhile.
    *
-   * @throws GradringError `ERR_NON_FINITE`, `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`, `ERR_NO_EPOCH`, and what every collective
-   *   may throw (see {@link Communicator}).
+   * @throws GradringError `ERR_NON_FINITE`, `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`, `ERR_NO_EPOCH`, and what
+   *   every collective may throw (see {@link Communicator}).
    */
   override applyGradients(gradients: Gradients): void {
     this.checkIdle();
@@ -195,7 +200,9 @@ export class RingOptimizer extends tf.Optimizer {
     }
   }
 
-  /** `minimize` without putting the thread to sleep: `const cost = await optimizer.minimizeAsync(() => loss(), true)`. */
+  /**
+   * `minimize` without putting the thread to sleep: `const cost = await optimizer.minimizeAsync(() => loss(), true)`.
+   */
   async minimizeAsync(f: () => tf.Scalar, returnCost = false, varList?: tf.Variable[]): Promise<tf.Scalar | null> {
     const { value, grads } = this.computeGradients(f, varList);
     try {
@@ -251,7 +258,8 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Gives away what a checkpoint keeps of this rank: views, so that no step may be taken until the promise of `use` settles.
+   * Gives away what a checkpoint keeps of this rank: views, so that no step may be taken until the promise of `use`
+   * settles.
    *
    * @internal
    */
@@ -277,7 +285,8 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Takes back what {@link withState} gave, on this or another rank. The arrays become the optimizer's, the tensors stay the caller's.
+   * Takes back what {@link withState} gave, on this or another rank. The arrays become the optimizer's, the tensors
+   * stay the caller's.
    *
    * @internal
    */
@@ -300,10 +309,11 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Takes the state of the others, on a rank that joins them: as {@link restoreState}, and of the variables that they train, in their order. Needs
-   * no word with them.
+   * Takes the state of the others, on a rank that joins them: as {@link restoreState}, and of the variables that they
+   * train, in their order. Needs no word with them.
    *
-   * @param hasBegun Whether they have taken a step since they were started. If not, they compare what they train in the next, with this rank.
+   * @param hasBegun Whether they have taken a step since they were started. If not, they compare what they train in the
+   *   next, with this rank.
    * @internal
    */
   async adoptState(state: OptimizerState, hasBegun: boolean): Promise<void> {
@@ -345,8 +355,8 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Closes the exchange, and frees its memory and the inner optimizer's variables. In an elastic run close the ring before: until then other
-   * ranks may still need this one's last step.
+   * Closes the exchange, and frees its memory and the inner optimizer's variables. In an elastic run close the ring
+   * before: until then other ranks may still need this one's last step.
    */
   override dispose(): void {
     this.checkIdle();
@@ -471,8 +481,8 @@ export class RingOptimizer extends tf.Optimizer {
   /**
    * Copies the gradients to the arenas, and sums their squares while they are in the cache.
    *
-   * @param all Whether they name every variable that is trained, as lists do (with `null` where the loss did not depend on one),
-   *   or only those that the loss depended on, as `minimize` without a list has them.
+   * @param all Whether they name every variable that is trained, as lists do (with `null` where the loss did not depend
+   *   on one), or only those that the loss depended on, as `minimize` without a list has them.
    */
   private load(gradients: readonly NamedTensor[], all: boolean): ExchangeStep {
     return this.communicator.recorded('copy', this.spanArguments(), () => this.copy(gradients, all));

@@ -5,9 +5,9 @@ import { invalidArgument } from '../errors';
 export type LearningRateRule = 'linear' | 'constant';
 
 /**
- * How the size of an elastic ring tells in the update, which is the mean over the ranks that are there. By the linear rule a rank's gradient always
- * counts learning rate ÷ size at launch, however many ranks there are; so what residuals hold back is applied with the
- * weight that it was computed for. Where the run is not elastic nothing changes.
+ * How the size of an elastic ring tells in the update, which is the mean over the ranks that are there. By the linear
+ * rule a rank's gradient always counts learning rate ÷ size at launch, however many ranks there are; so what residuals
+ * hold back is applied with the weight that it was computed for. Where the run is not elastic nothing changes.
  */
 export class RingResize {
   /** Size of the ring that took the last step. */
@@ -29,8 +29,9 @@ export class RingResize {
   }
 
   /**
-   * Multiplies the momentum that all ranks share before the next step. The learning rate multiplies the momentum, too, in which past gradients have
-   * the weight of their own step's rate (momentum correction: Goyal et al. 2017, section 3).
+   * Multiplies the momentum that all ranks share before the next step. The learning rate multiplies the momentum, too,
+   * in which past gradients have the weight of their own step's rate (momentum correction: Goyal et al. 2017, section
+   * 3).
    */
   get momentumCorrection(): number {
     const { lastWorldSize, communicator } = this;

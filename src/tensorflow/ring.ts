@@ -34,8 +34,8 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Saves a training to disk and resumes it: of a model, compiled with a wrapped optimizer, or of a custom loop's variables and
-   * optimizer; see {@link Checkpoint}. Give it to {@link callbacks} for `model.fit` to save by itself.
+   * Saves a training to disk and resumes it: of a model, compiled with a wrapped optimizer, or of a custom loop's
+   * variables and optimizer; see {@link Checkpoint}. Give it to {@link callbacks} for `model.fit` to save by itself.
    *
    * @throws GradringError `ERR_INVALID_ARGUMENT` for options that cannot be meant.
    */
@@ -44,9 +44,10 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Begins a training, of a model compiled with a wrapped optimizer, or of a custom loop: gives all ranks rank 0's weights. In an elastic run a process
-   * that takes the place of a lost one waits here until the others are at the end of an epoch (or call {@link commit}), gets their state,
-   * and learns where they are. {@link Checkpoint.resume} does the same, and needs no `join` beside it.
+   * Begins a training, of a model compiled with a wrapped optimizer, or of a custom loop: gives all ranks rank 0's
+   * weights. In an elastic run a process that takes the place of a lost one waits here until the others are at the end
+   * of an epoch (or call {@link commit}), gets their state, and learns where they are. {@link Checkpoint.resume} does
+   * the same, and needs no `join` beside it.
    *
    * @throws GradringError `ERR_MODEL_MISMATCH` if the model is another one.
    */
@@ -55,7 +56,8 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Lets in who waits in {@link join}, if the run is elastic. For custom loops, on all ranks alike, between two steps; `model.fit` does it at the end of each epoch.
+   * Lets in who waits in {@link join}, if the run is elastic. For custom loops, on all ranks alike, between two steps;
+   * `model.fit` does it at the end of each epoch.
    *
    * @param state What those who join get, beside the state of the training: small and plain JSON.
    */
@@ -63,7 +65,10 @@ export class Ring extends Communicator {
     await LiveTraining.of(this).commitLoop(state);
   }
 
-  /** This rank's part of tensors or of a dataset; all ranks get as many rows. Who has which never changes: it goes by {@link launched}. See {@link shardTensors}, {@link shardDataset}. */
+  /**
+   * This rank's part of tensors or of a dataset; all ranks get as many rows. Who has which never changes: it goes by
+   * {@link launched}. See {@link shardTensors}, {@link shardDataset}.
+   */
   shard<T extends tf.TensorContainer>(dataset: tf.data.Dataset<T>): tf.data.Dataset<T>;
   shard<X extends TensorData, Y extends TensorData>(x: X, y: Y): [X, Y];
   shard<X extends TensorData>(x: X): X;
@@ -74,8 +79,8 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Gives every rank the root's values of a model's weights or of variables, after checking that names, shapes and order
-   * agree. `ring.callbacks()` does it for `model.fit`; a custom loop calls it before its first step.
+   * Gives every rank the root's values of a model's weights or of variables, after checking that names, shapes and
+   * order agree. `ring.callbacks()` does it for `model.fit`; a custom loop calls it before its first step.
    *
    * @throws GradringError `ERR_MODEL_MISMATCH`, naming the first difference.
    */
@@ -86,8 +91,8 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Averages float32 variables over the ranks, but for those that are equal already. `ring.callbacks()` does it for batch norm's moving
-   * statistics after each epoch; a custom loop does it when it wants equal ones.
+   * Averages float32 variables over the ranks, but for those that are equal already. `ring.callbacks()` does it for
+   * batch norm's moving statistics after each epoch; a custom loop does it when it wants equal ones.
    */
   async averageVariables(source: tf.LayersModel | Variables): Promise<void> {
     await averageVariables(this, variablesOf(source));

@@ -11,8 +11,9 @@ export interface ShardPlace {
 }
 
 /**
- * This rank's rows of tensors: rows rank, rank + worldSize, and so on. All ranks get as many, and so take as many steps: if the
- * rows do not divide, the last ranks get a row from the start once more. The tensors are new; the inputs stay the caller's.
+ * This rank's rows of tensors: rows rank, rank + worldSize, and so on. All ranks get as many, and so take as many
+ * steps: if the rows do not divide, the last ranks get a row from the start once more. The tensors are new; the inputs
+ * stay the caller's.
  */
 export function shardTensors<T extends TensorData[]>(data: T, place: ShardPlace): T {
   const tensors = data.flatMap(each => (each instanceof tf.Tensor ? [each] : Object.values(each ?? {})));
@@ -41,9 +42,10 @@ export function shardTensors<T extends TensorData[]>(data: T, place: ShardPlace)
 }
 
 /**
- * This rank's elements of a dataset (batches, if it is batched): elements rank, rank + worldSize, and so on. All ranks get
- * as many: of an incomplete last group, ranks without an element get one of the others' once more. Every rank reads the whole
- * source and disposes what is not its own, so the source must give the same elements in the same order everywhere.
+ * This rank's elements of a dataset (batches, if it is batched): elements rank, rank + worldSize, and so on. All ranks
+ * get as many: of an incomplete last group, ranks without an element get one of the others' once more. Every rank reads
+ * the whole source and disposes what is not its own, so the source must give the same elements in the same order
+ * everywhere.
  */
 export function shardDataset<T extends tf.TensorContainer>(
   dataset: tf.data.Dataset<T>,

@@ -17,8 +17,9 @@ export interface SharedStep {
 }
 
 /**
- * Gives those who are behind the update and the momenta that all have in common, by collectives of all ranks, asleep. They then have the
- * update where the exchange would have left it, and their own residuals as if it had not failed: what they had selected was part of the sum.
+ * Gives those who are behind the update and the momenta that all have in common, by collectives of all ranks, asleep.
+ * They then have the update where the exchange would have left it, and their own residuals as if it had not failed:
+ * what they had selected was part of the sum.
  */
 export function shareStep(step: SharedStep): void {
   const { communicator, exchange, sharesMomentum, lastUpdates, root, isBehind, isApplied } = step;

@@ -22,7 +22,10 @@ export class RankFrames {
     if (event.name === 'receive') this.stamp('received', event.ts, event.args);
   }
 
-  /** A collective may number its frames anew, as one that begins with a barrier does. Links keep order, so counting tells them apart. */
+  /**
+   * A collective may number its frames anew, as one that begins with a barrier does. Links keep order, so counting
+   * tells them apart.
+   */
   private stamp(way: 'sent' | 'received', time: number, args: TraceEvent['args']): void {
     const frame = `${args['sequence']}/${args['origin']}/${args['part']}`;
     const occurrence = this.occurrences[way].get(frame) ?? 0;
@@ -31,7 +34,10 @@ export class RankFrames {
   }
 }
 
-/** How far a rank's clock is ahead of rank 0's, at some times of its own clock; in between it drifts steadily. All in microseconds. */
+/**
+ * How far a rank's clock is ahead of rank 0's, at some times of its own clock; in between it drifts steadily. All in
+ * microseconds.
+ */
 export class ClockOffset {
   constructor(private readonly points: readonly { readonly time: number; readonly offset: number }[]) {}
 
@@ -60,16 +66,18 @@ export class ClockOffset {
 const WINDOW_MICROSECONDS = 30_000_000;
 
 /**
- * The clock offsets of all ranks of a ring, by rank, from its frames alone. Of each link counts the frame that was fastest, by the
- * clocks at both ends. Once round the ring the offsets cancel, so the sum of those times is that of the true delays, which are taken as
- * equal; what a link has beyond its share is the offset between its two clocks. Wrong by as much as the true least delays differ.
+ * The clock offsets of all ranks of a ring, by rank, from its frames alone. Of each link counts the frame that was
+ * fastest, by the clocks at both ends. Once round the ring the offsets cancel, so the sum of those times is that of the
+ * true delays, which are taken as equal; what a link has beyond its share is the offset between its two clocks. Wrong
+ * by as much as the true least delays differ.
  *
  * @returns `undefined` if there is no time in which frames went over all links.
  */
 export function clockOffsets(ranks: readonly RankFrames[]): ClockOffset[] | undefined {
   const windows = windowsOf(ranks[0]!);
   const rough = estimate(ranks, windows);
-  // In a window a drifting clock makes its first frames seem faster than its last, or slower. Once the drift is known, no more.
+  // In a window a drifting clock makes its first frames seem faster than its last, or slower. Once the drift is known,
+  // no more.
   return rough && estimate(ranks, windows, rough);
 }
 
@@ -99,7 +107,9 @@ function estimate(
   return points[0]!.length === 0 ? undefined : points.map(ofRank => new ClockOffset(ofRank));
 }
 
-/** The recorded time, cut into windows of rank 0's clock. Other ranks know by the collective's number in which they are. */
+/**
+ * The recorded time, cut into windows of rank 0's clock. Other ranks know by the collective's number in which they are.
+ */
 interface Windows {
   readonly start: number;
   readonly width: number;

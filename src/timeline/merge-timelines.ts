@@ -16,10 +16,11 @@ export interface Merged {
 const CHUNK_LENGTH = 1024 * 1024;
 
 /**
- * Merges the timelines of a ring's ranks into one trace, a JSON array, in which all times are rank 0's: see {@link clockOffsets}.
- * Reads each file twice, and holds of it only when its frames came and went.
+ * Merges the timelines of a ring's ranks into one trace, a JSON array, in which all times are rank 0's: see {@link
+ * clockOffsets}. Reads each file twice, and holds of it only when its frames came and went.
  *
- * @throws GradringError `ERR_TIMELINE` if there are none, they are of several runs, damaged, or the output cannot be written.
+ * @throws GradringError `ERR_TIMELINE` if there are none, they are of several runs, damaged, or the output cannot be
+ *   written.
  */
 export async function mergeTimelines(directory: string, output: string): Promise<Merged> {
   const timelines = await findTimelines(directory);

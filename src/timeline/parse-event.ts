@@ -10,7 +10,10 @@ export interface RingOfTimeline {
 /** No ring has more ranks. */
 const MAX_WORLD_SIZE = 65_535;
 
-/** The event that a line of a timeline holds; undefined if it is none of ours. Numbers are whole, and exact: times that add up to more are none. */
+/**
+ * The event that a line of a timeline holds; undefined if it is none of ours. Numbers are whole, and exact: times that
+ * add up to more are none.
+ */
 export function parseEvent(line: string): TraceEvent | undefined {
   try {
     const event = JSON.parse(line.replace(/,$/, '')) as Partial<TraceEvent> | null;

@@ -33,7 +33,8 @@ export async function findTimelines(directory: string): Promise<RankTimeline[]> 
 /**
  * The events of a file. A last line that is cut short, as a crash may leave it, is passed over.
  *
- * @throws GradringError `ERR_TIMELINE`, naming file and line, for any other line that is none of ours, and if the file cannot be read.
+ * @throws GradringError `ERR_TIMELINE`, naming file and line, for any other line that is none of ours, and if the file
+ *   cannot be read.
  */
 export async function* readTimeline(file: string): AsyncGenerator<TraceEvent> {
   let number = 0;

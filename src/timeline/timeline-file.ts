@@ -23,8 +23,8 @@ export function rankOfFile(name: string): number | undefined {
 }
 
 /**
- * Begins a rank's file, `rank-0.json`, in a folder that is made where it is missing. Of an older run, this rank's file is
- * replaced, and those of ranks that the ring does not have are removed.
+ * Begins a rank's file, `rank-0.json`, in a folder that is made where it is missing. Of an older run, this rank's file
+ * is replaced, and those of ranks that the ring does not have are removed.
  *
  * @throws GradringError `ERR_TIMELINE` if that cannot be done.
  */

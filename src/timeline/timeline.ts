@@ -16,10 +16,11 @@ const BUFFER_LENGTH = 64 * 1024;
 const FLUSH_INTERVAL_MS = 1_000;
 
 /**
- * One thread's part of a rank's timeline. Both threads append to one file, each whole lines in one write, so lines never mix.
+ * One thread's part of a rank's timeline. Both threads append to one file, each whole lines in one write, so lines
+ * never mix.
  *
- * Recording never fails. Where the file cannot be written to any more, the rank says so once on stderr, and records no further. A
- * crash loses what is in the buffer, the end of the process does not.
+ * Recording never fails. Where the file cannot be written to any more, the rank says so once on stderr, and records no
+ * further. A crash loses what is in the buffer, the end of the process does not.
  */
 export class Timeline {
   private readonly descriptor: number;
@@ -43,7 +44,10 @@ export class Timeline {
     process.on('exit', this.flushAtEnd);
   }
 
-  /** Whole microseconds since 1970, the same in both threads. Whole ones are added without rounding, so that spans nest exactly. */
+  /**
+   * Whole microseconds since 1970, the same in both threads. Whole ones are added without rounding, so that spans nest
+   * exactly.
+   */
   now(): number {
     return Math.floor(this.file.clockOrigin + monotonicMicroseconds());
   }

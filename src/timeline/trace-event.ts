@@ -23,8 +23,8 @@ export const SPAN_KINDS = [
 export type SpanKind = (typeof SPAN_KINDS)[number];
 
 /**
- * The threads of a rank, in the order in which they are shown. What the comm thread does with frames that go left round the ring it does
- * between the rest, so that stands beside it.
+ * The threads of a rank, in the order in which they are shown. What the comm thread does with frames that go left round
+ * the ring it does between the rest, so that stands beside it.
  */
 export const THREAD_NAMES = ['training', 'comm', 'comm, to the left'] as const;
 
@@ -64,8 +64,8 @@ export const RING_EVENT = 'gradring_ring';
 export const ELASTIC_RINGS = 'elastic ';
 
 /**
- * Numbers for viewers, which want whole positive ones: no two threads of a ring share one, and the training thread has that of its
- * process, as main threads do.
+ * Numbers for viewers, which want whole positive ones: no two threads of a ring share one, and the training thread has
+ * that of its process, as main threads do.
  */
 export function processNumber(rank: number): number {
   return THREAD_NAMES.length * rank + 1;

@@ -1,8 +1,8 @@
 /**
  * Copies all of `source` to the start of `target`, which holds at least as much.
  *
- * `fill` with an array is memcpy in Node. `set` copies shared memory word by word, as JavaScript's memory model wants it, or even
- * byte by byte: 2.4 GB/s where `fill` has 60.
+ * `fill` with an array is memcpy in Node. `set` copies shared memory word by word, as JavaScript's memory model wants
+ * it, or even byte by byte: 2.4 GB/s where `fill` has 60.
  */
 export function copyBytes(target: Uint8Array, source: Uint8Array): void {
   if (source.length === 0) return;

@@ -38,7 +38,10 @@ export function encodeKey(bytes: Buffer): string {
   return text;
 }
 
-/** Whether a text that a peer sent is a key. ZeroMQ throws at others, also where five characters stand for more than 32 bits. */
+/**
+ * Whether a text that a peer sent is a key. ZeroMQ throws at others, also where five characters stand for more than 32
+ * bits.
+ */
 export function isKey(text: string): boolean {
   return text.length === 40 && (text.match(/.{5}/gs) ?? []).every(word => wordOf(word) <= 0xffffffff);
 }

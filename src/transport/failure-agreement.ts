@@ -17,12 +17,14 @@ export interface AgreementRing {
 }
 
 /**
- * Has all ranks that can still hear each other raise the same error, though several may find something wrong at the same time.
+ * Has all ranks that can still hear each other raise the same error, though several may find something wrong at the
+ * same time.
  *
- * Who finds something wrong tells both neighbours, and each passes it on until it is round, or at a broken link. Who has heard of a failure
- * finds nothing new any more. So when the word of one rank has come from both sides, so has that of every other that had
- * something to say, for links keep their order; and where the ring is broken, the word of the ranks at both ends tells
- * that no other will come. All then choose the same among the same. Where that cannot be known, SETTLE_MS decides.
+ * Who finds something wrong tells both neighbours, and each passes it on until it is round, or at a broken link. Who
+ * has heard of a failure finds nothing new any more. So when the word of one rank has come from both sides, so has that
+ * of every other that had something to say, for links keep their order; and where the ring is broken, the word of the
+ * ranks at both ends tells that no other will come. All then choose the same among the same. Where that cannot be
+ * known, SETTLE_MS decides.
  */
 export class FailureAgreement {
   /** What ranks have found, by rank. */
@@ -69,14 +71,19 @@ export class FailureAgreement {
     if (this.begun) this.confirm();
   }
 
-  /** The neighbour on that side takes this rank for lost. It is not; so it is the link between them that is cut, whether or not this end has noticed. */
+  /**
+   * The neighbour on that side takes this rank for lost. It is not; so it is the link between them that is cut, whether
+   * or not this end has noticed.
+   */
   private deny(side: Side): void {
     this.gone.add(side);
     this.ended.add(side);
     if (!this.causes.has(this.ring.rank)) this.say(this.ring.missing(side));
   }
 
-  /** Tells the others that the loss they have heard of is at this end of the ring, too; settles if both ends are known. */
+  /**
+   * Tells the others that the loss they have heard of is at this end of the ring, too; settles if both ends are known.
+   */
   private confirm(): void {
     const { rank } = this.ring;
     for (const side of this.gone) {
@@ -107,7 +114,10 @@ export class FailureAgreement {
   }
 }
 
-/** Which of the causes all raise. A lost rank or a deadline may be the consequence of something else, and comes after it. */
+/**
+ * Which of the causes all raise. A lost rank or a deadline may be the consequence of something else, and comes after
+ * it.
+ */
 function firstOf(causes: ReadonlyMap<number, SerializedError>): SerializedError {
   const named = ({ details }: SerializedError) => details.rank ?? Number.MAX_SAFE_INTEGER;
   const [[origin, first]] = [...causes].sort(

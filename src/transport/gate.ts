@@ -5,12 +5,15 @@ import { bind, closed, opened } from './open-sockets';
 /** Where ZeroMQ asks whether a peer that has proved a key may come in (ZeroMQ RFC 27). */
 const ADDRESS = 'inproc://zeromq.zap.01';
 
-/** This thread's context and desk. ZeroMQ ends a context only with the process, so rings that form one after the other share it. */
+/**
+ * This thread's context and desk. ZeroMQ ends a context only with the process, so rings that form one after the other
+ * share it.
+ */
 let desk: Desk | undefined;
 
 /**
- * Decides who may connect to a ring's encrypted sockets of this rank: at each, the holder of one key. ZeroMQ asks when a peer has proved that
- * it holds a key; whoever has none is turned away before, by ZeroMQ's own threads.
+ * Decides who may connect to a ring's encrypted sockets of this rank: at each, the holder of one key. ZeroMQ asks when
+ * a peer has proved that it holds a key; whoever has none is turned away before, by ZeroMQ's own threads.
  */
 export class Gate {
   private readonly names: string[] = [];
@@ -40,7 +43,10 @@ export class Gate {
     for (const name of this.names) this.desk.dismiss(name);
   }
 
-  /** Closes the desk, too, if no other gate of this thread needs it: in a thread that goes on, it would keep the process alive. */
+  /**
+   * Closes the desk, too, if no other gate of this thread needs it: in a thread that goes on, it would keep the process
+   * alive.
+   */
   closeDesk(): void {
     this.close();
     if (this.desk.closeUnused()) desk = undefined;

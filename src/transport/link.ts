@@ -15,13 +15,15 @@ export interface LinkEvents {
 }
 
 export interface LinkOptions {
-  /** How long a peer may be silent, in ms, before the link counts as lost. ZeroMQ's own threads keep it from silence. */
+  /**
+   * How long a peer may be silent, in ms, before the link counts as lost. ZeroMQ's own threads keep it from silence.
+   */
   readonly heartbeatTimeoutMs: number;
 }
 
 /**
- * What is longer travels in several parts. ZeroMQ takes no longer part of a message, so that a stranger, of whom nothing is yet known, can make it hold
- * no more than this.
+ * What is longer travels in several parts. ZeroMQ takes no longer part of a message, so that a stranger, of whom
+ * nothing is yet known, can make it hold no more than this.
  */
 const MAX_PART_BYTES = 16 * 1024 * 1024;
 
@@ -93,8 +95,8 @@ export class Link {
   }
 
   /**
-   * Queues a message, in order. Settles when ZeroMQ has taken it over, which waits while the peer is slow; the parts must
-   * not be written to again, for large ones are not copied.
+   * Queues a message, in order. Settles when ZeroMQ has taken it over, which waits while the peer is slow; the parts
+   * must not be written to again, for large ones are not copied.
    */
   send(parts: Uint8Array[]): Promise<void> {
     if (this.closed) return Promise.reject(new GradringError('ERR_CLOSED', 'The link was closed.'));
@@ -109,8 +111,8 @@ export class Link {
   }
 
   /**
-   * Takes and sends nothing from now on; waiting sends fail with `ERR_CLOSED`. Settles when the messages that ZeroMQ took over
-   * are delivered, or their moment has passed, and the socket is gone.
+   * Takes and sends nothing from now on; waiting sends fail with `ERR_CLOSED`. Settles when the messages that ZeroMQ
+   * took over are delivered, or their moment has passed, and the socket is gone.
    *
    * @param lingerMs That moment; 0 if all has been delivered.
    */
@@ -126,8 +128,9 @@ export class Link {
   }
 
   /**
-   * Fails the sends that wait. The queue is longer than what collectives keep in flight, so a send that waits has nobody to
-   * send to, or who does not read. What is sent after this goes when ZeroMQ has taken the one that it was offered.
+   * Fails the sends that wait. The queue is longer than what collectives keep in flight, so a send that waits has
+   * nobody to send to, or who does not read. What is sent after this goes when ZeroMQ has taken the one that it was
+   * offered.
    */
   interrupt(error: GradringError): void {
     this.interruptions += 1;
@@ -136,9 +139,9 @@ export class Link {
   }
 
   /**
-   * Awaits the socket's events one by one, up to the last. ZeroMQ's I/O thread, which the whole process shares, would block
-   * for ever on an event that nobody takes, and the binding aborts a process whose thread ends with events open. Nothing else is
-   * awaited here, for thousands of strangers may come and go.
+   * Awaits the socket's events one by one, up to the last. ZeroMQ's I/O thread, which the whole process shares, would
+   * block for ever on an event that nobody takes, and the binding aborts a process whose thread ends with events open.
+   * Nothing else is awaited here, for thousands of strangers may come and go.
    */
   private async watch(observer: Observer, events: LinkEvents): Promise<void> {
     for (;;) {
@@ -151,7 +154,10 @@ export class Link {
     }
   }
 
-  /** Finds out whether the peer was among those who left, and again while others leave. Once it was, it goes on for good. */
+  /**
+   * Finds out whether the peer was among those who left, and again while others leave. Once it was, it goes on for
+   * good.
+   */
   private async probe(events: LinkEvents): Promise<void> {
     this.probing = true;
     for (let seen = 0; seen !== this.disconnections;) {
@@ -165,8 +171,8 @@ export class Link {
   }
 
   /**
-   * Settles when the socket is gone, which its last event tells. Should that never come: when the socket has had its time
-   * to linger, no other can come any more either, and it is safe to stop listening.
+   * Settles when the socket is gone, which its last event tells. Should that never come: when the socket has had its
+   * time to linger, no other can come any more either, and it is safe to stop listening.
    */
   private async gone(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
@@ -232,8 +238,9 @@ function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParamete
     ipv6: true, // and IPv4 still
     // More than a window of segments; a broadcast sends as far ahead as there is room, and memory must be bounded.
     sendHighWaterMark: 16,
-    // More than comes while the comm thread is busy. When it is full, and the peer dies, ZeroMQ's heartbeats abort the process (its issue 4364): so
-    // only a broadcast that runs far ahead of a rank, which then loses its neighbour, may come to that.
+    // More than comes while the comm thread is busy. When it is full, and the peer dies, ZeroMQ's heartbeats abort the
+    // process (its issue 4364): so only a broadcast that runs far ahead of a rank, which then loses its neighbour, may
+    // come to that.
     receiveHighWaterMark: 256,
     // A last error or goodbye is given a moment to leave, but a dead peer must not hold up the end of the process.
     linger: LINGER_MS,

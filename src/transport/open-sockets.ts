@@ -15,7 +15,8 @@ let ending = false;
 /**
  * Remembers something to be closed by {@link closeAllSockets}, unless it is {@link closed} before.
  *
- * @throws GradringError `ERR_CLOSED`, and closes it, if the thread was told to end: whoever was about to use it stops there.
+ * @throws GradringError `ERR_CLOSED`, and closes it, if the thread was told to end: whoever was about to use it stops
+ *   there.
  */
 export function opened<T extends Closable>(closable: T): T {
   if (ending) {
@@ -38,7 +39,10 @@ export async function closeAllSockets(): Promise<void> {
   open.clear();
 }
 
-/** Binds at once: a bind that goes on in another thread, as zeromq's other one does, would outlive the end of this one, and abort the process. */
+/**
+ * Binds at once: a bind that goes on in another thread, as zeromq's other one does, would outlive the end of this one,
+ * and abort the process.
+ */
 export function bind(socket: { bindSync(endpoint: string): void }, endpoint: string): void {
   socket.bindSync(endpoint);
 }

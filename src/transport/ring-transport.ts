@@ -25,8 +25,9 @@ import {
 const IS_GONE = 'is gone: its process ended, or the connection broke';
 
 /**
- * After a link breaks, what the neighbour had still sent is read for this long: if it failed itself, its abort tells the
- * first cause, and must win over "the neighbour is gone"; if it passed on what another had found, that is to be chosen from, too.
+ * After a link breaks, what the neighbour had still sent is read for this long: if it failed itself, its abort tells
+ * the first cause, and must win over "the neighbour is gone"; if it passed on what another had found, that is to be
+ * chosen from, too.
  */
 const LAST_WORDS_MS = 250;
 
@@ -34,8 +35,8 @@ const LAST_WORDS_MS = 250;
 const FAREWELL_MS = 60_000;
 
 /**
- * The two links of a rank, as a ring: frames go either way. The first failure, here or anywhere, ends the ring for good:
- * every waiting and later call throws what the ranks agree on.
+ * The two links of a rank, as a ring: frames go either way. The first failure, here or anywhere, ends the ring for
+ * good: every waiting and later call throws what the ranks agree on.
  */
 export class RingTransport implements Transport {
   private readonly inboxes = { left: new Inbox(), right: new Inbox() };
@@ -160,15 +161,16 @@ export class RingTransport implements Transport {
       }
       timeoutMs = FAREWELL_MS;
     }
-    // A connection that is closed with bytes unread is reset, and what was last sent on it may be lost. So our end stays open, and
-    // is read, until the neighbours have seen all.
+    // A connection that is closed with bytes unread is reset, and what was last sent on it may be lost. So our end
+    // stays open, and is read, until the neighbours have seen all.
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<false>(resolve => {
       timer = setTimeout(() => resolve(false), timeoutMs);
     });
     const isOver = await Promise.race([this.farewell.over().then(() => true), late]);
     clearTimeout(timer);
-    // Nothing is left to be delivered then. A socket that lingers is not read any more, so its queue is full (see receiveHighWaterMark).
+    // Nothing is left to be delivered then. A socket that lingers is not read any more, so its queue is full (see
+    // receiveHighWaterMark).
     const lingerMs = isOver ? 0 : undefined;
     await Promise.all([this.left.close(lingerMs), this.right.close(lingerMs)]);
     for (const side of SIDES) this.place.slots?.[side]?.close();
@@ -202,7 +204,10 @@ export class RingTransport implements Transport {
     this[side].send([this.encode(header)]).catch(() => this.farewell.lose(side));
   }
 
-  /** The neighbour on that side has said a last word. To be called after an interruption, which would drop the acknowledgement. */
+  /**
+   * The neighbour on that side has said a last word. To be called after an interruption, which would drop the
+   * acknowledgement.
+   */
   private hearLast(side: Side): void {
     this.farewell.hear(side);
     void this.tell(side, { kind: FrameKind.Seen, origin: this.rank });

@@ -5,8 +5,9 @@ import { opposite, type RankState, type Side } from './transport';
 const ANSWER_MS = 200;
 
 /**
- * Finds out what the other ranks are doing, or not: each comm thread answers by itself, whatever its user's thread does. Questions and answers go
- * both ways round, and are passed on once by each rank, so that whoever can be reached at all is.
+ * Finds out what the other ranks are doing, or not: each comm thread answers by itself, whatever its user's thread
+ * does. Questions and answers go both ways round, and are passed on once by each rank, so that whoever can be reached
+ * at all is.
  */
 export class RollCall {
   /** The last status of each other rank, and when it came. */

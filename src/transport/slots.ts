@@ -13,10 +13,12 @@ const STATES_AT = SLOT_COUNT * SLOT_BYTES;
 const PLACE_BYTES = 8;
 
 /**
- * A file in memory that both ends of a link between processes of one host have open: large bodies go through it, and the messages tell
- * only where they lie. That spares them the socket's buffers, its thread, and memory made and freed for each message.
+ * A file in memory that both ends of a link between processes of one host have open: large bodies go through it, and
+ * the messages tell only where they lie. That spares them the socket's buffers, its thread, and memory made and freed
+ * for each message.
  *
- * One end fills slots, the other empties them. The lowest free slot is taken, so that few are in use and the caches know them.
+ * One end fills slots, the other empties them. The lowest free slot is taken, so that few are in use and the caches
+ * know them.
  */
 export class Slots {
   private readonly states = Buffer.alloc(SLOT_COUNT);
@@ -25,10 +27,11 @@ export class Slots {
   private constructor(private readonly file: number) {}
 
   /**
-   * Makes the file, all of it. Undefined where it cannot be had, as in a container whose /dev/shm is full: all goes by the socket then.
+   * Makes the file, all of it. Undefined where it cannot be had, as in a container whose /dev/shm is full: all goes by
+   * the socket then.
    *
-   * The file itself has no name, or it would stay when this process is killed before the other end has opened it. What is made at the path
-   * is a link to where the other end finds it while this process runs.
+   * The file itself has no name, or it would stay when this process is killed before the other end has opened it. What
+   * is made at the path is a link to where the other end finds it while this process runs.
    */
   static create(path: string | undefined): Slots | undefined {
     return attempt(path, path => {
@@ -57,7 +60,10 @@ export class Slots {
     });
   }
 
-  /** Puts a body into a slot. Returns what tells the other end where, or undefined if none is free, or the file gives up. */
+  /**
+   * Puts a body into a slot. Returns what tells the other end where, or undefined if none is free, or the file gives
+   * up.
+   */
   fill(body: Uint8Array): Uint8Array | undefined {
     if (this.closed || body.length > SLOT_BYTES) return undefined;
     let slot: number;

@@ -20,7 +20,10 @@ export interface DataFrame {
 
 /** How to send a body. */
 export interface SendOptions {
-  /** It may go by the file in memory that neighbours on one host share: nobody forwards it, and the receiver uses `copyTo` and `release`. */
+  /**
+   * It may go by the file in memory that neighbours on one host share: nobody forwards it, and the receiver uses
+   * `copyTo` and `release`.
+   */
   readonly bulk?: boolean;
 }
 
@@ -60,15 +63,18 @@ export interface Transport {
   /** Where to record what happens, if anywhere. The transport records the arrival of frames itself. */
   readonly timeline?: Timeline | undefined;
   /**
-   * Sends a data frame. Settles when ZeroMQ took it over; it reads the body when it likes, so that must not be written to
-   * before the neighbour is known to have it.
+   * Sends a data frame. Settles when ZeroMQ took it over; it reads the body when it likes, so that must not be written
+   * to before the neighbour is known to have it.
    */
   send(side: Side, header: DataHeader, body: Uint8Array, options?: SendOptions): Promise<void>;
   /** Sends a received frame on, byte for byte. */
   forward(side: Side, frame: DataFrame): Promise<void>;
   /** The next data frame from that neighbour. One call at a time a side. */
   receive(side: Side): Promise<DataFrame>;
-  /** Ends the ring with an error, which all ranks are told of. Settles with what all of them raise: another's finding, perhaps. */
+  /**
+   * Ends the ring with an error, which all ranks are told of. Settles with what all of them raise: another's finding,
+   * perhaps.
+   */
   fail(error: GradringError): Promise<GradringError>;
   /**
    * From now on other ranks can learn what this one is doing.
@@ -87,8 +93,8 @@ export interface Transport {
    */
   check(options: { readonly whole: boolean }): Promise<void>;
   /**
-   * Leaves the ring: says goodbye, unless it has failed, and closes the links when the neighbours have taken all that was sent
-   * to them, or are gone.
+   * Leaves the ring: says goodbye, unless it has failed, and closes the links when the neighbours have taken all that
+   * was sent to them, or are gone.
    */
   close(): Promise<void>;
 }

@@ -46,7 +46,10 @@ export interface DataHeader extends CallFingerprint {
   readonly inSlot?: boolean;
 }
 
-/** A {@link FrameKind.Status} frame: what its origin is doing. Its operation is `None` if that has not called any collective yet. */
+/**
+ * A {@link FrameKind.Status} frame: what its origin is doing. Its operation is `None` if that has not called any
+ * collective yet.
+ */
 export interface StatusHeader extends CallFingerprint, RankStatus {
   readonly kind: FrameKind.Status;
   readonly origin: number;

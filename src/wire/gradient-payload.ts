@@ -92,7 +92,9 @@ export function decodeGradientPayload(
   });
 }
 
-/** Throws if not all counts are in the message: those past its end would be read as 0. A view would have to be aligned. */
+/**
+ * Throws if not all counts are in the message: those past its end would be read as 0. A view would have to be aligned.
+ */
 function checkCounts(bytes: Uint8Array, table: PayloadTable): void {
   const start = table.bb!.__vector(table.bb_pos + table.bb!.__offset(table.bb_pos, COUNTS_SLOT));
   if (start < 0 || start + 4 * table.countsLength() > bytes.length) throw new RangeError('counts cut short');

@@ -2,7 +2,10 @@ import type * as flatbuffers from 'flatbuffers';
 import type { Frame } from './generated/frame';
 import { RankStatus as RankStatusStruct } from './generated/rank-status';
 
-/** What a status asks of who hears it: nothing; that all tell theirs; that somebody then tells the user who is missing, too. */
+/**
+ * What a status asks of who hears it: nothing; that all tell theirs; that somebody then tells the user who is missing,
+ * too.
+ */
 export const ASKS = ['nothing', 'answers', 'report'] as const;
 
 /** What a rank is doing, beside which collective that is about: the one under way, or the last. */

@@ -1,8 +1,8 @@
 const { FAULT_KINDS } = require('./fault-kinds');
 
 /**
- * Whether all ranks that can still hear each other tell the same error: its code, and the rank that it names. Where the ring is broken in two
- * places, each part agrees by itself.
+ * Whether all ranks that can still hear each other tell the same error: its code, and the rank that it names. Where the
+ * ring is broken in two places, each part agrees by itself.
  *
  * @param {import('./plan').Plan} plan
  * @param {import('./report-file').ReportFile[]} reports By rank.
@@ -24,7 +24,9 @@ function disagreements(plan, reports, mayDiffer) {
   });
 }
 
-/** The ranks that can hear each other: the ring without those who are gone, and if some are, without a link that is cut. */
+/**
+ * The ranks that can hear each other: the ring without those who are gone, and if some are, without a link that is cut.
+ */
 function partsOf({ ranks, faults }, reports) {
   const gone = goneOf(faults, reports);
   const cut =

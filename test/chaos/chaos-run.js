@@ -25,11 +25,13 @@ const { allowedMs, RUN_MS, SLACK_MS } = require('./time-limits');
  * @property {boolean} formed Whether the ring stood when it was struck.
  * @property {number | undefined} lossTime When ranks were struck so that something is lost: a `Date.now()`.
  * @property {number[]} toldMs From the loss until each rank whose ring stood, and which it did not strike, told of it.
- * @property {number | undefined} tookMs From the loss, if there was one, to the end of the last that it did not strike itself, of those that leave at once.
+ * @property {number | undefined} tookMs From the loss, if there was one, to the end of the last that it did not strike
+ *   itself, of those that leave at once.
  * @property {number | string | null | undefined} lateEnd How that process ended.
  * @property {number} heldUpMs The longest that this process did not get to look, and its proxies to pass anything on.
  * @property {string[]} left What is left of the run, and should not.
- * @property {string[]} leftByKill Folders that nobody was left to remove: of ranks that were killed before their ring stood, of a launcher whose ranks were ending.
+ * @property {string[]} leftByKill Folders that nobody was left to remove: of ranks that were killed before their ring
+ *   stood, of a launcher whose ranks were ending.
  * @property {string} output What the processes wrote.
  */
 

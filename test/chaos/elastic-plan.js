@@ -2,8 +2,9 @@
  * @typedef {object} Loss
  * @property {'kill' | 'stop'} kind
  * @property {number[]} ranks
- * @property {{ step: number } | { startMs: number } | { lossMs: number } | { replacedMs: number }} at After some rank has done a step;
- *   after the start; after the loss before it, while the next ring forms; or after the rank was started again.
+ * @property {{ step: number } | { startMs: number } | { lossMs: number } | { replacedMs: number }} at
+ *   After some rank has done a step; after the start; after the loss before it, while the next ring forms; or after the
+ *   rank was started again.
  * @property {number} afterMs So much later.
  *
  * @typedef {object} Elastic What is lost in an elastic run, and what it survives.

@@ -6,7 +6,10 @@ const MORE_FILES = 1;
 /** How far a count of updates, which is a sum of float32, may be from a whole number. */
 const TOLERANCE = 0.01;
 
-/** Within which the others must be at work again after a loss: they may all have to start anew, on a machine with much to do. */
+/**
+ * Within which the others must be at work again after a loss: they may all have to start anew, on a machine with much
+ * to do.
+ */
 const RECOVERY_MS = 30_000;
 
 /**
@@ -71,8 +74,8 @@ function wrongsOfLife({ name, isNewcomer, facts, steps }) {
 }
 
 /**
- * Files that an earlier ring has left open. The fewest that were open while a ring stood count, for the one before it is closed meanwhile; and the
- * most in the first ring that had as many links.
+ * Files that an earlier ring has left open. The fewest that were open while a ring stood count, for the one before it
+ * is closed meanwhile; and the most in the first ring that had as many links.
  */
 function wrongsOfFiles({ name, facts }) {
   const rings = new Map();
@@ -90,8 +93,8 @@ function wrongsOfFiles({ name, facts }) {
 }
 
 /**
- * Where weights are not the same on all that did a step in the same ring or in one that came out of it. What was done only by a rank that was
- * lost then is done again by those who are left: its last step.
+ * Where weights are not the same on all that did a step in the same ring or in one that came out of it. What was done
+ * only by a rank that was lost then is done again by those who are left: its last step.
  */
 function differences(lives) {
   const first = new Map();

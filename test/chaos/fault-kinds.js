@@ -12,8 +12,9 @@ const deadlineMs = heartbeatMs => 3 * heartbeatMs + 1_000;
 /**
  * @typedef {object} FaultKind
  * @property {number} weight How often it is drawn.
- * @property {'success' | 'loss' | 'either' | 'end'} outcome What the ranks that it does not strike come to: all steps; a coded
- *   error (or all steps, where they had all they need); one or the other, on all ranks alike or not; or their end by the launcher.
+ * @property {'success' | 'loss' | 'either' | 'end'} outcome What the ranks that it does not strike come to: all steps;
+ *   a coded error (or all steps, where they had all they need); one or the other, on all ranks alike or not; or their
+ *   end by the launcher.
  * @property {(heartbeatMs: number) => number} [toldWithinMs] How long the survivors of a loss may take.
  * @property {string[]} [codes] What the error may be.
  * @property {(rank: number) => string} [words] What the error must say, too, of the rank that it names.

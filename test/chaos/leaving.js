@@ -3,7 +3,10 @@ const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { report } = require('./rank-report');
 
-/** How the script of a rank may end. Those that stay live on beside their neighbours' ends, call once more if they had failed, and close then. */
+/**
+ * How the script of a rank may end. Those that stay live on beside their neighbours' ends, call once more if they had
+ * failed, and close then.
+ */
 const WAYS_TO_LEAVE = ['close', 'exit', 'fall off', 'stay'];
 
 const POLL_MS = 20;
@@ -16,7 +19,13 @@ function release(folder) {
 /**
  * Ends the script of a rank.
  *
- * @param {{ way: string, ring?: import('../../dist').Communicator, hasFailed: boolean, stayMs: number, sync: boolean, folder: string }} options
+ * @param {object} options
+ * @param {string} options.way One of {@link WAYS_TO_LEAVE}.
+ * @param {import('../../dist').Communicator} [options.ring]
+ * @param {boolean} options.hasFailed
+ * @param {number} options.stayMs
+ * @param {boolean} options.sync Whether to sleep in calls.
+ * @param {string} options.folder Of the run.
  */
 async function leave({ way, ring, hasFailed, stayMs, sync, folder }) {
   if (way === 'exit') process.exit();

@@ -7,7 +7,8 @@ const { Random } = require('../fuzz/random');
  * @typedef {object} Fault
  * @property {string} kind One of {@link FAULT_KINDS}.
  * @property {number[]} ranks Those that it strikes.
- * @property {{ step: number, afterMs: number } | { startMs: number }} at After some rank has done a step, or after the start.
+ * @property {{ step: number, afterMs: number } | { startMs: number }} at After some rank has done a step, or
+ *   after the start.
  * @property {number} forMs How long it lasts, or until the rank is started again.
  *
  * @typedef {object} Plan One run: nothing in it is left to chance but what the system does.

@@ -1,4 +1,5 @@
-// Loaded before all else in each thread of a rank: notes the folders that the rank makes, and puts a proxy before its left link.
+// Loaded before all else in each thread of a rank: notes the folders that the rank makes, and puts a proxy before its
+// left link.
 const fs = require('node:fs');
 const { report } = require('./rank-report');
 

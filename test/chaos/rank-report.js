@@ -3,7 +3,10 @@ const path = require('node:path');
 
 let file;
 
-/** Tells the harness something: a line of JSON in the rank's file, which is there even if the process dies the next moment. */
+/**
+ * Tells the harness something: a line of JSON in the rank's file, which is there even if the process dies the next
+ * moment.
+ */
 function report(fact) {
   file ??= openSync(path.join(process.env.GRADRING_CHAOS_FOLDER, reportName()), 'a');
   writeSync(file, `${JSON.stringify({ ...fact, at: Date.now() })}\n`);

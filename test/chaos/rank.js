@@ -1,4 +1,5 @@
-// A rank of a run: trains as the plan says, tells of each step and of its end, and does itself what the plan wants it to.
+// A rank of a run: trains as the plan says, tells of each step and of its end, and does itself what the plan wants it
+// to.
 const { spawn } = require('node:child_process');
 const { openSync, readFileSync, writeFileSync } = require('node:fs');
 const { tmpdir } = require('node:os');

@@ -20,7 +20,11 @@ class RunProcesses {
 
   /**
    * @param {import('./plan').Plan} plan
-   * @param {{ folder: string, port: number, reports: import('./report-file').ReportFile[], variables: NodeJS.ProcessEnv }} place
+   * @param {object} place
+   * @param {string} place.folder
+   * @param {number} place.port
+   * @param {import('./report-file').ReportFile[]} place.reports
+   * @param {NodeJS.ProcessEnv} place.variables
    */
   constructor(plan, place) {
     this.plan = plan;

@@ -1,5 +1,5 @@
-// Loaded before all else in each thread of a rank: tells what part it has in an elastic run, and when it connects to its neighbour, for then the
-// rendezvous is over.
+// Loaded before all else in each thread of a rank: tells what part it has in an elastic run, and when it connects to
+// its neighbour, for then the rendezvous is over.
 const { isMainThread, workerData } = require('node:worker_threads');
 const { report } = require('./rank-report');
 

@@ -5,8 +5,8 @@ const { LAUNCHER } = require('./run-processes');
 const POLL_MS = 5;
 
 /**
- * Waits until a fault is due, and has it happen. Settles when it is over, or when there is nobody left whom it could strike: then it
- * returns false.
+ * Waits until a fault is due, and has it happen. Settles when it is over, or when there is nobody left whom it could
+ * strike: then it returns false.
  *
  * @param {import('./chaos-run').ChaosRun} run
  * @param {import('./plan').Fault} fault

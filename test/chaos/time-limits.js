@@ -17,16 +17,20 @@ const LAUNCHER_MS = 3_000 + 1_000;
 /** A run in which nothing goes wrong takes much less. */
 const RUN_MS = 90_000;
 
-/** What a machine with much to do may add; where it has too much, as often again as it took for the ranks to start and meet. */
+/**
+ * What a machine with much to do may add; where it has too much, as often again as it took for the ranks to start and
+ * meet.
+ */
 const SLACK_MS = 6_000;
 const SLOWNESS_FACTOR = 2;
 
 /**
- * How long after the loss all processes must have ended by themselves, in ms; or if the ring did not stand, after all that were not struck
- * had begun to look for the others.
+ * How long after the loss all processes must have ended by themselves, in ms; or if the ring did not stand, after all
+ * that were not struck had begun to look for the others.
  *
  * @param {import('./plan').Plan} plan
- * @param {number | undefined} formedMs How long the ranks took to start and meet; undefined if they had not when the fault came.
+ * @param {number | undefined} formedMs How long the ranks took to start and meet; undefined if they had not when the
+ *   fault came.
  */
 function allowedMs(plan, formedMs) {
   const { faults, heartbeatMs, launcher } = plan;
@@ -37,7 +41,10 @@ function allowedMs(plan, formedMs) {
   return told + lasting + late + meeting + (launcher ? LAUNCHER_MS : 0) + SLACK_MS;
 }
 
-/** What comes at once, and without anybody else, takes at most so long; and as much longer as this machine did not get to anything. */
+/**
+ * What comes at once, and without anybody else, takes at most so long; and as much longer as this machine did not get
+ * to anything.
+ */
 const AT_ONCE_MS = 1_000;
 
 module.exports = { allowedMs, AT_ONCE_MS, connectMs, CONNECT_LATE_MS, RUN_MS, SLACK_MS };

@@ -120,14 +120,20 @@ function wrongOfError(plan, observed, rank, { code, blamed, address, message, st
   return missing === undefined ? undefined : `does not say '${missing}', but ${told}`;
 }
 
-/** Of a link that is cut, each end misses the other. All are to name the lower, if there is still a way round from one end to the other. */
+/**
+ * Of a link that is cut, each end misses the other. All are to name the lower, if there is still a way round from one
+ * end to the other.
+ */
 function blamableFor({ kind, ranks: struck }, ranks, isWhole) {
   if (!FAULT_KINDS[kind].link) return struck;
   const ends = [struck[0], (struck[0] + ranks - 1) % ranks];
   return isWhole ? [Math.min(...ends)] : ends;
 }
 
-/** Why a rank should not have told that the ranks did not meet: because they had; or because it does not tell who was missing. */
+/**
+ * Why a rank should not have told that the ranks did not meet: because they had; or because it does not tell who was
+ * missing.
+ */
 function wrongOfMeeting({ faults }, { formed, reports }, rank, message) {
   const told = `told that the ranks did not meet: ${message}`;
   const struck = faults.filter(({ kind }) => FAULT_KINDS[kind].ends).flatMap(fault => fault.ranks);

@@ -9,8 +9,8 @@ type Interference = (operation: string, number: number) => 'do' | 'fail' | 'half
 const WATCHED = ['mkdir', 'rename', 'rm', 'unlink', 'rmdir'] as const;
 
 /**
- * Watches all changes to the file system that this process makes by `node:fs/promises`, and may let them fail. A write may
- * also be done half before it fails. {@link jest.restoreAllMocks} ends it.
+ * Watches all changes to the file system that this process makes by `node:fs/promises`, and may let them fail. A write
+ * may also be done half before it fails. {@link jest.restoreAllMocks} ends it.
  */
 export function watchFileOperations(interfere: Interference = () => 'do'): OperationLog {
   const log: OperationLog = [];

@@ -6,8 +6,8 @@ import { VALUE_FORMATS } from '../../src/compression/value-format';
 import { random } from '../support/random';
 import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
 
-// The gradients are small multiples of 1/16, the momentum is 1/2 and the ranks are four: no sum ever rounds, so its order,
-// in which the two ways of travel differ, does not matter, and the results must be the same bits.
+// The gradients are small multiples of 1/16, the momentum is 1/2 and the ranks are four: no sum ever rounds, so its
+// order, in which the two ways of travel differ, does not matter, and the results must be the same bits.
 const RANKS = 4;
 const STEPS = 4;
 const ELEMENTS = 4096;

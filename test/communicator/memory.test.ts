@@ -31,8 +31,8 @@ test(`the resident memory of a rank stays flat over ${STEPS} steps`, async () =>
     expect(stderr).toBe('');
     const sizes = (JSON.parse(stdout) as number[]).map(bytes => bytes / 2 ** 20);
     expect(sizes).toHaveLength(20);
-    // Garbage comes and goes, but the least of the last quarter must not be more than that of the first: a payload, more than
-    // a kilobyte, that stayed at each step would be 8 MiB.
+    // Garbage comes and goes, but the least of the last quarter must not be more than that of the first: a payload,
+    // more than a kilobyte, that stayed at each step would be 8 MiB.
     const least = (from: number) => Math.min(...sizes.slice(from, from + 5));
     expect(least(15) - least(0)).toBeLessThan(6);
   }

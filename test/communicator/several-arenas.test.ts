@@ -22,8 +22,8 @@ const STEPS = 4;
 const NOTHING = -1;
 
 /**
- * The densities at which a ring chooses each way, and limits that make several arenas of the model. Two ranks would choose
- * the sparse way at any density below 1.
+ * The densities at which a ring chooses each way, and limits that make several arenas of the model. Two ranks would
+ * choose the sparse way at any density below 1.
  */
 const WAYS = {
   sparse: { density: 0.01, arenaBytes: 384 * 1024, arenaCount: 5 }, // more frames a rank than are sent ahead
@@ -33,7 +33,9 @@ const WAYS = {
 interface Trial {
   readonly way: keyof typeof WAYS;
   readonly momentumFactor?: number;
-  /** Of which the gradients are multiples. With 1/16, the default, no sum of ranks rounds: its order does not matter. */
+  /**
+   * Of which the gradients are multiples. With 1/16, the default, no sum of ranks rounds: its order does not matter.
+   */
   readonly unit?: number;
   /** Spoils a gradient of a rank, and returns the number that the rank then gives for it. */
   readonly spoil?: (rank: number, step: number, gradient: (variable: number) => Float32Array) => number;
@@ -57,7 +59,10 @@ function fill(gradient: Float32Array, unit: number, seed: number): void {
   gradient.forEach((_, i) => (gradient[i] = Math.round((next() - 0.5) * 2 ** 13) * unit));
 }
 
-/** The same steps on all ranks, in as many arenas as the limit makes. Returns what each saw, and the bytes that each sent. */
+/**
+ * The same steps on all ranks, in as many arenas as the limit makes. Returns what each saw, and the bytes that each
+ * sent.
+ */
 async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: number) {
   const { way, momentumFactor = 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
   const { density } = WAYS[way];

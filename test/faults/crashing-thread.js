@@ -1,4 +1,5 @@
-// Preloaded into a rank (NODE_OPTIONS=--require): has the comm thread of rank CRASH_RANK throw when the file CRASH_FILE appears.
+// Preloaded into a rank (NODE_OPTIONS=--require): has the comm thread of rank CRASH_RANK throw when the file CRASH_FILE
+// appears.
 const { existsSync } = require('node:fs');
 const { isMainThread, workerData } = require('node:worker_threads');
 

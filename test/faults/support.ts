@@ -43,8 +43,8 @@ export interface FaultOptions {
 export const canIsolate = spawnSync('unshare', ['-Urm', 'mount', '-t', 'tmpfs', 'none', '/dev/shm']).status === 0;
 
 /**
- * Scripts find `Communicator`, `ring` (connected), `say(line)`, `sleep(ms)`, and `raise(error)`, which tells what the rank raised and sets the
- * exit code 1. When they are `ready()`, the test goes on.
+ * Scripts find `Communicator`, `ring` (connected), `say(line)`, `sleep(ms)`, and `raise(error)`, which tells what the
+ * rank raised and sets the exit code 1. When they are `ready()`, the test goes on.
  */
 export const PRELUDE = `
   const { writeSync } = require('node:fs');

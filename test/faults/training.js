@@ -1,4 +1,5 @@
-// Two ranks train with the fault that FAULT names, and save a checkpoint, rank 1 to FULL_DISK; each tells what it raised.
+// Two ranks train with the fault that FAULT names, and save a checkpoint, rank 1 to FULL_DISK; each tells what it
+// raised.
 const { writeSync } = require('node:fs');
 const { connect, dgc } = require('../../dist/index.js');
 const { tf } = require('../../dist/tensorflow/tfjs.js');

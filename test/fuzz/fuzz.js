@@ -9,8 +9,8 @@ const { Random } = require('./random');
  * @property {string} name
  * @property {() => Entry[]} seeds Valid inputs, from the encoders.
  * @property {(random: Random, entry: Entry, other: Entry) => Entry} [mutate] As bytes, where there is none.
- * @property {(bytes: Uint8Array) => { outcome: string, features?: Iterable<number> }} run Has the bytes decoded; throws if this
- *   violates a promise. The features tell whether the input does something new.
+ * @property {(bytes: Uint8Array) => { outcome: string, features?: Iterable<number> }} run Has the bytes decoded; throws
+ *   if this violates a promise. The features tell whether the input does something new.
  *
  * @typedef {object} Report
  * @property {number} inputs
@@ -20,8 +20,8 @@ const { Random } = require('./random');
  * @property {{ bytes: Uint8Array, error: Error }} [crash]
  */
 
-// Why not Jazzer.js: its prebuilt libFuzzer (4.0.0) needs glibc 2.38, so it does not start on Debian 12; it would come with 77
-// packages; and it does not see into WebAssembly, where most of what is tested here runs.
+// Why not Jazzer.js: its prebuilt libFuzzer (4.0.0) needs glibc 2.38, so it does not start on Debian 12; it would come
+// with 77 packages; and it does not see into WebAssembly, where most of what is tested here runs.
 
 /** Larger inputs are chosen rarely: they take as long as a hundred others. */
 const LARGE_BYTES = 16_384;
@@ -34,7 +34,8 @@ const CORPUS_LIMIT = 20_000;
 const INPUTS_A_ROUND = 2_000;
 
 /**
- * Runs a target's seeds, then mutants of these and of the mutants that did something new. The same seed gives the same inputs.
+ * Runs a target's seeds, then mutants of these and of the mutants that did something new. The same seed gives the same
+ * inputs.
  *
  * @param {Target} target
  * @param {{ seed: number, inputs?: number, seconds?: number, onProgress?: (report: Report) => void }} options

@@ -9,8 +9,8 @@ const AROUND_BYTES = 256;
 
 /**
  * Bodies of steps. An input is a byte for the format that is expected, one for the table of tensors (see
- * payload-tables.js), and the message. What the streams hold is damaged before they are packed, mostly, for little of what is
- * wrong with the FlatBuffers around them gets as far as the decoders.
+ * payload-tables.js), and the message. What the streams hold is damaged before they are packed, mostly, for little of
+ * what is wrong with the FlatBuffers around them gets as far as the decoders.
  *
  * @param {PayloadChecker} checker
  * @returns {import('./fuzz').Target}

@@ -4,8 +4,8 @@ const PAGE_BYTES = 65_536;
 const PATTERN = 0xa5;
 
 /**
- * A memory that shows writes outside of a workspace: this lies at the very end, where wasm traps whatever is read or written
- * past it, and before it, for at least a third of a page, is a pattern.
+ * A memory that shows writes outside of a workspace: this lies at the very end, where wasm traps whatever is read or
+ * written past it, and before it, for at least a third of a page, is a pattern.
  */
 class GuardedMemory {
   /** @param {number} workspaceBytes A multiple of 16. */
@@ -22,7 +22,8 @@ class GuardedMemory {
   /**
    * Overwrites the workspace, so that what an earlier input left in it is gone.
    *
-   * @param {Uint8Array} content As long as the workspace. Filling shared memory would take ten times as long as copying.
+   * @param {Uint8Array} content As long as the workspace. Filling shared memory would take ten times as long as
+   *   copying.
    */
   refill(content) {
     this.inside.set(content);

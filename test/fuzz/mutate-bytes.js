@@ -1,5 +1,5 @@
-// Damage to bytes, in the ways that catch decoders: in whole bytes, and in fields of any width at any bit, as the streams of a
-// payload have them.
+// Damage to bytes, in the ways that catch decoders: in whole bytes, and in fields of any width at any bit, as the
+// streams of a payload have them.
 
 /** Widths of the fields in our formats: of a flag, a code, a parameter, a width, a base, a count or a scale. */
 const FIELD_WIDTHS = [1, 2, 3, 5, 6, 7, 8, 15, 16, 31, 32];

@@ -25,7 +25,8 @@ const ONES = new Uint8Array(GradientCodec.workspaceBytes).fill(0xff);
  * Decodes gradient payloads from strangers as a step does, and sees to it that they are refused with `ERR_PROTOCOL` or
  * correct, and do no harm in either case:
  *
- * - the entries that are visited are in order, ascending, within their tensor, finite, and after success `count` a tensor;
+ * - the entries that are visited are in order, ascending, within their tensor, finite, and after success `count` a
+ *   tensor;
  * - nothing outside of the codec's workspace is written to, nothing past its end is read;
  * - the work is bounded by the bytes, whatever numbers they hold;
  * - what comes out depends on the bytes alone, not on what was in the workspace before: replicas must stay the same.
@@ -45,8 +46,8 @@ class PayloadChecker {
    * @param {Uint8Array} message With other bytes around it in its buffer, best, which must not be seen.
    * @param {import('../../src/compression/value-format').ValueFormat} format
    * @param {readonly import('../../src/wire/gradient-payload').ExpectedTensor[]} tensors
-   * @returns {{ outcome: string, digest: number }} 'accepted', 'not finite at the origin' or why it was refused, and a hash
-   *   of the entries that were visited.
+   * @returns {{ outcome: string, digest: number }} 'accepted', 'not finite at the origin' or why it was
+   *   refused, and a hash of the entries that were visited.
    * @throws Violation if any of the above does not hold.
    */
   check(message, format, tensors) {

@@ -4,9 +4,9 @@ const known = (...tensors) => tensors.map(([elementCount, count]) => ({ elementC
 const told = (...elementCounts) => elementCounts.map(elementCount => ({ elementCount, count: undefined }));
 
 /**
- * The tensors that fuzzed payloads are for, with all that blocks can be: few indices and many, those without a choice of
- * codes, with `Subset` and without; nothing, all but one and all of a tensor; the end of a tensor at the end of a block
- * and just after it. An input names one by its number, so new ones go to the end.
+ * The tensors that fuzzed payloads are for, with all that blocks can be: few indices and many, those without a choice
+ * of codes, with `Subset` and without; nothing, all but one and all of a tensor; the end of a tensor at the end of a
+ * block and just after it. An input names one by its number, so new ones go to the end.
  *
  * @type {readonly (readonly import('../../src/wire/gradient-payload').ExpectedTensor[])[]}
  */

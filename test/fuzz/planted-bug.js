@@ -1,4 +1,5 @@
-// Loaded before the fuzzer: a decoder that fails for some of the inputs, so that a test sees what the fuzzer makes of it.
+// Loaded before the fuzzer: a decoder that fails for some of the inputs, so that a test sees what the fuzzer makes of
+// it.
 const frame = require('../../dist/wire/frame');
 
 const { decodeHeader } = frame;

@@ -11,9 +11,9 @@ const BOTH = NAMES.indexOf('riceDecodeBoth');
 const PARAMETERS = 64;
 
 /**
- * Kernels that note what is done with them: how much work it is, and the *features* of an input, one number for each call with
- * its parameter, its success and the call before. Coverage of the code would say the same of the TypeScript, but nothing
- * of the kernels; an input with a new feature is worth mutating further.
+ * Kernels that note what is done with them: how much work it is, and the *features* of an input, one number for each
+ * call with its parameter, its success and the call before. Coverage of the code would say the same of the TypeScript,
+ * but nothing of the kernels; an input with a new feature is worth mutating further.
  */
 class KernelTrace {
   features = new Set();

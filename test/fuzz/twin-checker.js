@@ -5,7 +5,9 @@ const { demand } = require('./refusal');
 /** The twin goes bit by bit. */
 const LARGEST_MESSAGE = 2048;
 
-/** A {@link PayloadChecker} that also sees to it that the plain twin of the kernels decodes and refuses the same. Slow. */
+/**
+ * A {@link PayloadChecker} that also sees to it that the plain twin of the kernels decodes and refuses the same. Slow.
+ */
 class TwinChecker extends PayloadChecker {
   twin = new PayloadChecker(referenceKernels);
 

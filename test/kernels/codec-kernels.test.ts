@@ -61,7 +61,10 @@ const QUANTIZATIONS: [string, (pieces: Pieces) => Quantization][] = [
   ['log4', pieces => ({ format: 'log4', levels: pieces.float32([0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4]) })],
 ];
 
-/** Values in every place where a format may round, saturate or vanish; none so large that float16 at `exponent` could not say. */
+/**
+ * Values in every place where a format may round, saturate or vanish; none so large that float16 at `exponent` could
+ * not say.
+ */
 function awkwardValues(quantization: Quantization, count: number): Float32Array {
   const random = randomNumbers(5);
   const normal = normalNumbers(6);

@@ -238,7 +238,8 @@ describe('ends', () => {
         for (let i = 0; i < 30; i++) console.error('word ' + i);
         process.exitCode = 7;
       } else setInterval(() => {
-        // As a peer notices the loss a little later, and fails in turn: a pid is gone when the launcher has seen its end.
+        // As a peer notices the loss a little later, and fails in turn: a pid is gone when the launcher has seen its
+        // end.
         if (!existsSync(file)) return;
         try { process.kill(Number(readFileSync(file)), 0); } catch { console.error('peer lost'); process.exit(1); }
       }, 10);`;

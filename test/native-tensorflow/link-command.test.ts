@@ -5,7 +5,9 @@ import path from 'node:path';
 
 const CLI = path.join(__dirname, '../../dist/cli.js');
 
-/** A project of somebody's, with a package that has the looks of tfjs-node, in a version whose binding was never built. */
+/**
+ * A project of somebody's, with a package that has the looks of tfjs-node, in a version whose binding was never built.
+ */
 let project: string;
 let packageDirectory: string;
 

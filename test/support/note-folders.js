@@ -1,4 +1,5 @@
-// Loaded before all else in each thread of a rank: notes the folders that the rank makes, so that a test can look whether one is left.
+// Loaded before all else in each thread of a rank: notes the folders that the rank makes, so that a test can look
+// whether one is left.
 const fs = require('node:fs');
 
 const { mkdtempSync } = fs;

@@ -3,8 +3,8 @@ import path from 'node:path';
 import { sleep } from './rings';
 
 /**
- * Three ranks, processes of their own, that make one checked step after the other until they are told to stop. They are told through files
- * of a folder, and tell so too, wherever they run.
+ * Three ranks, processes of their own, that make one checked step after the other until they are told to stop. They are
+ * told through files of a folder, and tell so too, wherever they run.
  */
 export class SteppingRing {
   constructor(
@@ -14,7 +14,8 @@ export class SteppingRing {
   ) {}
 
   /**
-   * The program of a rank: the body of an async function that finds `Communicator`, `say` and `sleep`. Rank 2 waits to be let {@link go}.
+   * The program of a rank: the body of an async function that finds `Communicator`, `say` and `sleep`. Rank 2 waits to
+   * be let {@link go}.
    *
    * @param options What to connect with.
    */

@@ -43,8 +43,8 @@ export function curveGreeting(): Buffer {
 }
 
 /**
- * How a connection of ZeroMQ's ends in the handshake, or that it stands. The stranger comes with the type of socket that fits, and says something
- * as soon as it can.
+ * How a connection of ZeroMQ's ends in the handshake, or that it stands. The stranger comes with the type of socket
+ * that fits, and says something as soon as it can.
  */
 export async function knock(
   at: 'link' | 'rendezvous',
@@ -68,7 +68,10 @@ export async function knock(
   }
 }
 
-/** Announces a first message of 1 GB, and sends of it what is taken, `bytes` at most. Resolves with how many it could send until it was cut off. */
+/**
+ * Announces a first message of 1 GB, and sends of it what is taken, `bytes` at most. Resolves with how many it could
+ * send until it was cut off.
+ */
 export function sendGigabyte(port: number, bytes = 100_000, host = '127.0.0.1'): Promise<number> {
   const length = Buffer.alloc(9);
   length[0] = 0x06; // a long command

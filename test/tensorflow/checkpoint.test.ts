@@ -53,7 +53,8 @@ describe('a custom loop that is resumed in other processes', () => {
         expect(after!.densities).toEqual(uninterrupted!.densities.slice(19));
         expect(new Set(after!.densities).size).toBeGreaterThan(1); // the warm-up went on
       }
-      // A check that means something: residuals of dense tensors are not zero, the ranks differ, and so do their own weights.
+      // A check that means something: residuals of dense tensors are not zero, the ranks differ, and so do their own
+      // weights.
       const [one, other] = first.map(run => run[name]!);
       expect(one!.state[`${name}/b/gradring_residual`]).toMatch(/[1-9a-f]/);
       expect(one!.state[`${name}/w/gradring_residual`]).not.toBe(other!.state[`${name}/w/gradring_residual`]);

@@ -28,7 +28,8 @@ interface Case {
 
 // What a lossy format would round, the reference does not.
 const options = { sparsity: SPARSITY, warmUpSteps: WARM_UP_STEPS, denseBelow: DENSE_BELOW, values: 'float32' } as const;
-// A gradient of scale 1 has a norm of about √3400 = 58. At clipNorm 60 the limit is 60 · √3 = 104: scale 3 is clipped, 1 is not.
+// A gradient of scale 1 has a norm of about √3400 = 58. At clipNorm 60 the limit is 60 · √3 = 104: scale 3 is clipped,
+// 1 is not.
 const clipped = { ...options, clipNorm: 60 };
 const uneven = [1, 0.2, 3];
 
@@ -60,7 +61,8 @@ describe.each(CASES)('DGC, $name', testCase => {
   });
 
   test('weights follow the float64 reference within float32 rounding', () => {
-    // Float32 and float64 would choose different elements if two magnitudes next to the threshold were closer than this.
+    // Float32 and float64 would choose different elements if two magnitudes next to the threshold were closer than
+    // this.
     expect(reference.closestChoice).toBeGreaterThan(1e-6);
     const snapshots = byRank[0]![testCase.name]!;
     expect(snapshots).toHaveLength(STEPS / EVERY);
@@ -79,8 +81,9 @@ describe.each(CASES)('DGC, $name', testCase => {
 });
 
 /**
- * The paper's Algorithm 4 in float64, slow and literal: gradients carry the factor 1/N from the start and are summed, and are
- * clipped to clipNorm · N^(−½). For Nesterov the velocity is kept as in Sutskever's form: w ← m·w + g, of which g + m·w counts.
+ * The paper's Algorithm 4 in float64, slow and literal: gradients carry the factor 1/N from the start and are summed,
+ * and are clipped to clipNorm · N^(−½). For Nesterov the velocity is kept as in Sutskever's form: w ← m·w + g, of which
+ * g + m·w counts.
  */
 function referenceRun({ nesterov, seed, gradientScales, options: { clipNorm = Infinity, warmUp } }: Case) {
   const sizes = TENSORS.map(shape => shape.reduce((product, size) => product * size, 1));

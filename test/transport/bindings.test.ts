@@ -6,7 +6,10 @@ import { cleanUpRanks, sleep, startRanks } from '../support/rings';
 
 afterEach(cleanUpRanks);
 
-/** As Linux writes them in `/proc/net/tcp`: the state of a socket, and 127.0.0.1, which an IPv6 socket has as ::ffff:127.0.0.1. */
+/**
+ * As Linux writes them in `/proc/net/tcp`: the state of a socket, and 127.0.0.1, which an IPv6 socket has as
+ * ::ffff:127.0.0.1.
+ */
 const LISTENS = '0A';
 const LOOPBACK = /^(0000000000000000FFFF0000)?0100007F$/;
 

@@ -23,8 +23,8 @@ test('strangers at the ports of the links do not disturb a standing ring', async
   await Promise.all(ring.map(transport => transport.close()));
 });
 
-// Not those who begin as no ZMTP 2 or 3 does: libzmq takes them for peers of ZMTP 1, and the first at the port takes the
-// neighbour's place (docs/security.md). Encrypted links refuse them (encrypted-links.test.ts).
+// Not those who begin as no ZMTP 2 or 3 does: libzmq takes them for peers of ZMTP 1, and the first at the port takes
+// the neighbour's place (docs/security.md). Encrypted links refuse them (encrypted-links.test.ts).
 const VISITS_WHILE_FORMING = VISITS.filter(([bytes]) => bytes.length === 0 || bytes[0] === 0xff);
 
 test('strangers at the ports of the links do not disturb a forming ring', async () => {

@@ -11,7 +11,10 @@ const state = (sequence: number): RankState => ({
   ...{ sequence, isCalling: true, sinceMs: 5, step: 7 },
 });
 
-/** Ranks that tell their number as their collective's. Links in `cut` carry nothing: `3` is the one to the right of rank 3. */
+/**
+ * Ranks that tell their number as their collective's. Links in `cut` carry nothing: `3` is the one to the right of rank
+ * 3.
+ */
 function ringOf(worldSize: number, cut: number[] = []) {
   const asked: number[] = [];
   const sent = { count: 0 };

@@ -81,7 +81,9 @@ function streamsIn(format: ValueFormat) {
   );
 }
 
-/** Every prefix, and seeded damage of all kinds. Each as a view in the middle of a larger buffer, as messages may be. */
+/**
+ * Every prefix, and seeded damage of all kinds. Each as a view in the middle of a larger buffer, as messages may be.
+ */
 function* damaged(bytes: Uint8Array, seed: number): Generator<Uint8Array> {
   for (let length = 0; length < bytes.length; length++) yield placed(bytes.subarray(0, length));
   const next = random(seed);

@@ -33,7 +33,8 @@ function checked(name, data) {
 
 /**
  * @typedef {object} Images
- * @property {Float32Array} pixels Image by image, row by row, the three channels of a pixel together; mean 0 and variance 1 by channel.
+ * @property {Float32Array} pixels Image by image, row by row, the three channels of a pixel together; mean 0 and
+ *   variance 1 by channel.
  * @property {Int32Array} labels
  */
 

@@ -5,12 +5,17 @@ const UNSIGNED_BYTES = 8;
 const CLASSES = 10;
 
 /**
+ * @typedef {object} Images
+ * @property {tf.Tensor4D} x [n, height, width, 1], intensities 0 … 1.
+ * @property {tf.Tensor2D} y [n, 10], one-hot.
+ */
+
+/**
  * Reads MNIST's four files, or those of a set in the same format (Fashion-MNIST, …).
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {string} directory
- * @returns {{ train: { x: tf.Tensor4D, y: tf.Tensor2D }, test: { x: tf.Tensor4D, y: tf.Tensor2D }, source: string }} x [n, height, width, 1] with
- *   intensities 0 … 1, y [n, 10] one-hot.
+ * @returns {{ train: Images, test: Images, source: string }}
  */
 function loadIdx(tf, directory) {
   const part = prefix => {

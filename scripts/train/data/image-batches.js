@@ -5,8 +5,8 @@ const { CHANNELS, CLASSES, IMAGE_BYTES, SIDE } = require('./cifar10');
 const PADDING = 4;
 
 /**
- * Batches of images in an order that changes with each epoch, each moved by up to four pixels, half of them mirrored; an incomplete last
- * batch is left out. The same on all ranks, as `ring.shard` wants it.
+ * Batches of images in an order that changes with each epoch, each moved by up to four pixels, half of them mirrored;
+ * an incomplete last batch is left out. The same on all ranks, as `ring.shard` wants it.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {import('./cifar10').Images} images

@@ -8,7 +8,8 @@ const NOISE = 60;
 const SHIFT = 4;
 
 /**
- * Images in the format of CIFAR-10: each class has a pattern of waves of its own, moved and disturbed by noise in each image.
+ * Images in the format of CIFAR-10: each class has a pattern of waves of its own, moved and disturbed by noise in each
+ * image.
  *
  * @param {{ trainCount: number, testCount: number, seed: number }} options
  */

@@ -32,7 +32,8 @@ function loadPennTreebank(directory, vocabularySize) {
 }
 
 /**
- * The source text of the TypeScript compiler, which the lockfile pins, so that it is the same everywhere: real text, if no prose.
+ * The source text of the TypeScript compiler, which the lockfile pins, so that it is the same everywhere: real text, if
+ * no prose.
  *
  * @param {number} vocabularySize
  * @returns {Corpus}
@@ -64,7 +65,8 @@ function numbered(train, test, vocabularySize) {
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {Int32Array} text
  * @param {{ length: number, rows: number }} options Words a row; how many rows at most, from the start.
- * @returns {[tf.Tensor2D, tf.Tensor3D]} [rows, length], and float32 [rows, length, 1], as the loss of tf.layers wants it.
+ * @returns {[tf.Tensor2D, tf.Tensor3D]} [rows, length], and float32 [rows, length, 1], as the loss of tf.layers wants
+ *   it.
  */
 function rowsOf(tf, text, { length, rows }) {
   const count = Math.min(rows, Math.floor((text.length - 1) / length));

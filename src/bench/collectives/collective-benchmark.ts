@@ -48,7 +48,10 @@ export interface SparseDetails {
 
 /** The parts of a sparse step, in ms: {@link StepTimes}, but `travel` parted. */
 export interface SparseSplit extends Omit<StepTimes, 'travel'> {
-  /** For the slowest rank to have its payload ready. All begin together, so that is how much longer it compressed and encoded. */
+  /**
+   * For the slowest rank to have its payload ready. All begin together, so that is how much longer it compressed and
+   * encoded.
+   */
   readonly wait: number;
   /** The rest: the network's time. */
   readonly wire: number;
@@ -56,11 +59,17 @@ export interface SparseSplit extends Omit<StepTimes, 'travel'> {
 
 /** A case with its arrays, on one rank. */
 export interface PreparedCase {
-  /** Writes an iteration's input. Not timed, and left out where an iteration is timed and not checked, unless there are `details`. */
+  /**
+   * Writes an iteration's input. Not timed, and left out where an iteration is timed and not checked, unless there are
+   * `details`.
+   */
   fill(iteration: number): void;
   /** The operation that is timed. */
   run(): void;
-  /** Compares the result of that iteration, which followed its `fill`; how many of this rank's elements are wrong. May be collective itself. */
+  /**
+   * Compares the result of that iteration, which followed its `fill`; how many of this rank's elements are wrong. May
+   * be collective itself.
+   */
   countWrong(iteration: number): number;
   /** What the last run told, if it tells anything. */
   details?(): SparseDetails;

@@ -2,8 +2,8 @@ import type uPlot from 'uplot';
 import type { Chart } from './charts';
 
 /**
- * Draws the charts of a page, in a browser: the text of this function is part of the page, so it may use nothing from outside itself.
- * When all are drawn, `data-drawn` of the root element says how many have something on them.
+ * Draws the charts of a page, in a browser: the text of this function is part of the page, so it may use nothing from
+ * outside itself. When all are drawn, `data-drawn` of the root element says how many have something on them.
  */
 export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void {
   const place = document.getElementById('charts')!;

@@ -1,8 +1,8 @@
 import type { NumericArray, Reduction } from '../../communicator/communicator';
 
 /**
- * Inputs are whole numbers that every type holds exactly, and so are their sums, up to 73,000 ranks: the part of an element
- * plus that of a rank, less than 228 together. Sums of uint8 wrap around.
+ * Inputs are whole numbers that every type holds exactly, and so are their sums, up to 73,000 ranks: the part of an
+ * element plus that of a rank, less than 228 together. Sums of uint8 wrap around.
  */
 
 /** 0 … 127, different from element to element and from iteration to iteration. */

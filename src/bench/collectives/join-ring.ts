@@ -10,8 +10,8 @@ const SIGNAL_MS = 200;
 class Interrupted extends Error {}
 
 /**
- * Runs this process as one rank of a ring that the environment tells of. Resolves with the exit code: 0, 1 if any rank's result was wrong,
- * or 130 if rank 0 got SIGINT; then what was measured has been told to the listener.
+ * Runs this process as one rank of a ring that the environment tells of. Resolves with the exit code: 0, 1 if any
+ * rank's result was wrong, or 130 if rank 0 got SIGINT; then what was measured has been told to the listener.
  */
 export async function joinRing(benchmark: CollectiveBenchmark, plan: Plan, listener: RunListener): Promise<number> {
   const communicator = await Communicator.connect(linksOf(plan));

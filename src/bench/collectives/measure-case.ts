@@ -22,8 +22,9 @@ export interface Measured {
 const TURN_MS = 50;
 
 /**
- * Runs one case; to be called on all ranks. Each iteration follows a barrier and is timed by itself. The results of the warm-up and of one
- * iteration after the timed ones are checked; the timed ones follow each other closely, as an idle processor wakes up slowly.
+ * Runs one case; to be called on all ranks. Each iteration follows a barrier and is timed by itself. The results of the
+ * warm-up and of one iteration after the timed ones are checked; the timed ones follow each other closely, as an idle
+ * processor wakes up slowly.
  *
  * @param onIteration Told before each; it may throw to stop here.
  */

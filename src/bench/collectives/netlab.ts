@@ -38,7 +38,10 @@ export interface NetlabRun {
   readonly stderr: NodeJS.WritableStream;
 }
 
-/** Runs the command once for each rank, each in a network namespace of its own; resolves with the exit code when all have ended. */
+/**
+ * Runs the command once for each rank, each in a network namespace of its own; resolves with the exit code when all
+ * have ended.
+ */
 export async function runInNetlab({ ranks, rate, command, stdout, stderr }: NetlabRun): Promise<number> {
   const args = [NETLAB, 'with', String(ranks), '--rate', rate, '--no-prefix', '--', ...command];
   // In a group of its own, so that Ctrl-C reaches it once: from here.

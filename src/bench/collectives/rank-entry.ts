@@ -1,4 +1,7 @@
-/** The program of each rank that `gradring bench` starts. Its argument is the {@link Plan}; rank 0 writes {@link RankEvent}s. */
+/**
+ * The program of each rank that `gradring bench` starts. Its argument is the {@link Plan}; rank 0 writes {@link
+ * RankEvent}s.
+ */
 import { Communicator } from '../../communicator/communicator';
 import { GradringError } from '../../errors';
 import { linksOf, type Plan } from './collective-benchmark';

@@ -13,8 +13,8 @@ export function updatesThatDiffer(communicator: Communicator, update: Float32Arr
 }
 
 /**
- * What an update must be, computed plainly: what a rank sent is what it had accumulated less what it kept, exactly, and the update is
- * the mean of that over the ranks.
+ * What an update must be, computed plainly: what a rank sent is what it had accumulated less what it kept, exactly, and
+ * the update is the mean of that over the ranks.
  */
 export class SentReference {
   private readonly accumulated: Float32Array;

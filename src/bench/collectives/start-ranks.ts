@@ -17,8 +17,8 @@ export interface RanksPlace {
 }
 
 /**
- * Starts the ranks of a run and resolves when all have ended, with the exit code: 0, 130 upon SIGINT, or that of the first rank that
- * failed. No rank outlives this process.
+ * Starts the ranks of a run and resolves when all have ended, with the exit code: 0, 130 upon SIGINT, or that of the
+ * first rank that failed. No rank outlives this process.
  */
 export async function startRanks(
   plan: Plan,

@@ -22,7 +22,9 @@ export interface OptimizerTimes {
   readonly wrappedMs: number;
   /** wrapped ÷ plain. */
   readonly ratio: number;
-  /** Medians of the wrapped step's parts. What is missing to the whole is bookkeeping, and the difference of medians. */
+  /**
+   * Medians of the wrapped step's parts. What is missing to the whole is bookkeeping, and the difference of medians.
+   */
   readonly split: StepParts;
 }
 
@@ -30,7 +32,10 @@ const LEARNING_RATE = 1e-3;
 const MOMENTUM = 0.9;
 const WARM_UP_STEPS = 3;
 
-/** Times both optimizers by turns on the same variables, with gradients that the backend has just made, as in a training. */
+/**
+ * Times both optimizers by turns on the same variables, with gradients that the backend has just made, as in a
+ * training.
+ */
 export async function measureOptimizer({ tensors, density, steps }: OptimizerCase): Promise<OptimizerTimes> {
   const largest = Math.max(...tensors.map(elementCountOf));
   const source = new GradientSource('normal', largest, 1);

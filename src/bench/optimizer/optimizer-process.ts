@@ -26,7 +26,8 @@ interface OptimizerFound {
 const REASON_LINES = 12;
 
 /**
- * Measures in a process of its own, for a process has one backend, with the memory settings that `gradring run` gives a rank.
+ * Measures in a process of its own, for a process has one backend, with the memory settings that `gradring run` gives a
+ * rank.
  *
  * @throws GradringError `ERR_BACKEND` with its last words if the process ends without an answer.
  */

@@ -1,4 +1,6 @@
-/** A program: loads one backend and measures both optimizers on it. It is forked, and says what it found in one message. */
+/**
+ * A program: loads one backend and measures both optimizers on it. It is forked, and says what it found in one message.
+ */
 import { GradringError } from '../../errors';
 import { loadBackend } from '../../tensorflow/backend';
 import type { OptimizerAnswer, OptimizerOrder } from './optimizer-process';

@@ -4,8 +4,8 @@ import { CLASSES, EXPANSION, STAGES } from '../models/resnet50';
 type Layer = tf.SymbolicTensor;
 
 /**
- * ResNet-50 for ImageNet as a model that computes: the tensors of `resnet50()`, strides in the 3×3 filters as torchvision has them, and
- * moving averages beside.
+ * ResNet-50 for ImageNet as a model that computes: the tensors of `resnet50()`, strides in the 3×3 filters as
+ * torchvision has them, and moving averages beside.
  *
  * @param imageSize Height and width of an image; 224 in the paper.
  */

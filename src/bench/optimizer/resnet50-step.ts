@@ -11,7 +11,10 @@ export interface ImageBatch {
 
 const TIMED_STEPS = 3;
 
-/** The median time of ResNet-50's forward and backward pass over made-up images, in ms, after one pass that is not timed. */
+/**
+ * The median time of ResNet-50's forward and backward pass over made-up images, in ms, after one pass that is not
+ * timed.
+ */
 export function measureResNet50Step({ batchSize, imageSize }: ImageBatch): number {
   const model = resnet50Layers(imageSize);
   const pixels = Float32Array.from({ length: batchSize * imageSize * imageSize * 3 }, (_, i) => Math.sin(i));

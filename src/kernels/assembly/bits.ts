@@ -1,7 +1,7 @@
 // Streams of bits. A bit address is 8 · pointer + bit; bit 0 is the lowest of a byte, and of a number that is written.
 //
-// Writers store, and readers load, eight bytes at a time: what lies up to eight bytes past the end of a stream must belong
-// to the caller, and a writer overwrites it.
+// Writers store, and readers load, eight bytes at a time: what lies up to eight bytes past the end of a stream must
+// belong to the caller, and a writer overwrites it.
 
 @inline
 export function byteOf(address: f64): usize {

@@ -100,7 +100,9 @@ function maskOf(parameter: u32): u64 {
   return (<u64>1 << parameter) - 1;
 }
 
-/** The places of the zeros of two codes add up to no more where neither escapes, and both fit into {@link MOST_BITS}. */
+/**
+ * The places of the zeros of two codes add up to no more where neither escapes, and both fit into {@link MOST_BITS}.
+ */
 @inline
 function mostZerosOf(parameter: u32): u64 {
   return min<u64>(ESCAPE - 1 + 2 * parameter, MOST_BITS - 2);

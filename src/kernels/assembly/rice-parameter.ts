@@ -20,8 +20,8 @@ export function riceParameter(symbols: usize, count: u32, mean: u32, far: bool):
   least = u32.MAX_VALUE;
   const start: u32 = 31 - clz(max<u32>(1, mean));
   improves(symbols, count, start);
-  // A larger parameter takes from each quotient half of it, rounded up, and adds a bit. So it saves nothing where the quotients
-  // are 1 in the mean or less, which mostly spares the second count.
+  // A larger parameter takes from each quotient half of it, rounded up, and adds a bit. So it saves nothing where the
+  // quotients are 1 in the mean or less, which mostly spares the second count.
   if (best > start && least > count * (best + 2)) {
     for (let p = start + 3; p <= 32 && improves(symbols, count, min<u32>(31, p)); p += 3) {}
   }

@@ -90,8 +90,8 @@ function powersOfFour(exponents: v128): v128 {
 /** 2 to the power of `base` more than each of eight lanes, up to 15. */
 @inline
 function powersOfEight(exponents: v128, base: u32): v128 {
-  // The lower byte is looked up by the exponent, the upper one by the exponent less 8. For an index that the table does not
-  // have, one below 0 too, there are zeros.
+  // The lower byte is looked up by the exponent, the upper one by the exponent less 8. For an index that the table does
+  // not have, one below 0 too, there are zeros.
   const powers = i8x16(1, 2, 4, 8, 16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0);
   return i8x16.swizzle(powers, i16x8.add(i16x8.mul(exponents, i16x8.splat(0x101)), i16x8.splat(<i16>(base * 0x101 - 0x800))));
 }
@@ -111,8 +111,8 @@ function joinTwo(codes: v128, steps: v128): v128 {
   return v128.or(v128.and(codes, i64x2.splat(0xffffffff)), moved);
 }
 
-// The remainder stands before the quotient's ones, not after as in textbooks: where the zero behind them is then also tells how
-// long the code is, and takes a shift less to find. Variable shifts are what both loops spend their time on.
+// The remainder stands before the quotient's ones, not after as in textbooks: where the zero behind them is then also
+// tells how long the code is, and takes a shift less to find. Variable shifts are what both loops spend their time on.
 
 @inline
 function lengthOf(symbol: u64, parameter: u64): u64 {
@@ -128,7 +128,9 @@ function codeOf(symbol: u64, parameter: u64): u64 {
   return remainder | (ones << parameter) | (quotient < ESCAPE ? 0 : quotient << (parameter + ESCAPE));
 }
 
-/** Writes a code of at most {@link MOST_BITS}, and zeros behind it to the end of its last byte; returns where it ends. */
+/**
+ * Writes a code of at most {@link MOST_BITS}, and zeros behind it to the end of its last byte; returns where it ends.
+ */
 @inline
 function append(at: u64, code: u64, length: u64): u64 {
   const byte = <usize>(at >> 3);
@@ -159,7 +161,8 @@ export function riceEncode(symbols: usize, count: u32, parameter: u32, into: f64
   while (symbols < end) {
     // 2^zero − 2^parameter are the ones of the quotient, where they belong.
     if (symbols + 32 <= end) {
-      // A symbol that does not fit becomes the largest number that does, or without sign the one after: too long as well.
+      // A symbol that does not fit becomes the largest number that does, or without sign the one after: too long as
+      // well.
       const lanes = i16x8.narrow_i32x4_s(v128.load(symbols), v128.load(symbols, 16));
       const quotients = i16x8.shr_u(lanes, parameter);
       // The highest bit of those that are too long, and of no others.

@@ -3,7 +3,9 @@ import { riceEncode } from './rice';
 import { riceParameter } from './rice-parameter';
 import { mirrorSymbols, raiseSymbols } from './values';
 
-/** ValueCode of ../../compression/value-codec.ts, which tells what these are, and the widths of what stands before them. */
+/**
+ * ValueCode of ../../compression/value-codec.ts, which tells what these are, and the widths of what stands before them.
+ */
 const enum Code {
   Rising,
   Falling,

@@ -35,7 +35,9 @@ export function spread(x: tf.Tensor4D, [strideHeight, strideWidth]: [number, num
   return tf.reshape(padded, [batch, height * strideHeight, width * strideWidth, channels]);
 }
 
-/** The inverse of {@link spread}: every `stride`-th pixel of `x`, whose height and width are multiples of the strides. */
+/**
+ * The inverse of {@link spread}: every `stride`-th pixel of `x`, whose height and width are multiples of the strides.
+ */
 export function subsample(x: tf.Tensor4D, [strideHeight, strideWidth]: [number, number]): tf.Tensor4D {
   if (strideHeight === 1 && strideWidth === 1) return x;
   const [batch, height, width, channels] = x.shape;
