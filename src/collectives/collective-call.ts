@@ -42,6 +42,9 @@ export const SCRATCH_BYTES = 256 * 1024;
  */
 export class CollectiveCall {
   private readonly transport: Transport;
+  /** The sides to which something was sent that the link may still read, and those from which such has come. */
+  private readonly lentTo = new Set<Side>();
+  private readonly borrowedFrom = new Set<Side>();
 
   constructor(
     readonly context: CollectiveContext,
@@ -86,7 +89,7 @@ export class CollectiveCall {
     { side = 'right', checksum = false, bulk = false }: { side?: Side; checksum?: boolean } & SendOptions = {},
   ): Promise<void> {
     const { sequence, rank: origin } = this;
-    return recorded(this.timeline, 'send', { sequence, part, origin, way: side, bytes: body.length }, () => {
+    return recorded(this.timeline, 'send', { sequence, part, origin, way: side, bytes: body.length }, async () => {
       const header = {
         kind: FrameKind.Data,
         ...this.fingerprint,
@@ -95,22 +98,26 @@ export class CollectiveCall {
         part,
         checksum: checksum ? checksumOf(body) : 0,
       } as const;
-      return this.transport.send(side, header, body, { bulk });
+      const { lent } = await this.transport.send(side, header, body, { bulk });
+      if (lent) this.lentTo.add(side);
     });
   }
 
   /** Sends a received frame on, byte for byte. */
   forward(frame: DataFrame, side: Side = 'right'): Promise<void> {
+    this.lentTo.add(side);
     return recorded(this.timeline, 'forward', frameArguments(frame, side), () => this.transport.forward(side, frame));
   }
 
   /**
-   * Settles when the neighbours that data was sent to say that all of it has come. The last thing to be called, on
+   * Settles when the neighbours that data was lent to say that all of it has come. The last thing to be called, on
    * every rank, by a collective that sends straight from memory which is then its caller's again.
    */
   async delivered(...sides: Side[]): Promise<void> {
-    for (const side of sides) await this.send(0, new Uint8Array(0), { side: opposite(side) });
-    for (const side of sides) await this.next(this.leftBy(side === 'right' ? -1 : 1), 0, side);
+    const told = sides.map(opposite).filter(side => this.borrowedFrom.has(side));
+    const awaited = sides.filter(side => this.lentTo.has(side));
+    for (const side of told) await this.send(0, new Uint8Array(0), { side });
+    for (const side of awaited) await this.next(this.leftBy(side === 'right' ? -1 : 1), 0, side);
   }
 
   /**
@@ -129,6 +136,7 @@ export class CollectiveCall {
     const args = { sequence: this.sequence, part, origin, way: opposite(side) };
     const frame = await recorded(this.timeline, 'wait', args, () => this.transport.receive(side));
     const { header, body } = frame;
+    if (!header.inSlot) this.borrowedFrom.add(side);
     const mine = this.fingerprint;
     const keys = ['operation', 'elementType', 'reduction', 'elementCount', 'parameter'] as const;
     if (header.sequence !== this.sequence || keys.some(key => header[key] !== mine[key])) throw this.mismatch(frame);

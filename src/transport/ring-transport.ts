@@ -102,12 +102,16 @@ export class RingTransport implements Transport {
     await this.greeted.right.promise;
   }
 
-  send(side: Side, header: DataHeader, body: Uint8Array, { bulk = false }: SendOptions = {}): Promise<void> {
+  async send(side: Side, header: DataHeader, body: Uint8Array, { bulk = false }: SendOptions = {}) {
     const slots = bulk && side === 'right' && !this.failed ? this.place.slots?.right : undefined;
     const place = slots?.fill(body);
-    if (place === undefined) return this.sendParts(side, [this.encode(header), body]);
+    if (place === undefined) {
+      await this.sendParts(side, [this.encode(header), body]);
+      return { lent: true };
+    }
     this.bytesSent += body.length;
-    return this.sendParts(side, [this.encode({ ...header, inSlot: true }), place]);
+    await this.sendParts(side, [this.encode({ ...header, inSlot: true }), place]);
+    return { lent: false };
   }
 
   forward(side: Side, frame: DataFrame): Promise<void> {

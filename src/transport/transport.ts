@@ -63,10 +63,10 @@ export interface Transport {
   /** Where to record what happens, if anywhere. The transport records the arrival of frames itself. */
   readonly timeline?: Timeline | undefined;
   /**
-   * Sends a data frame. Settles when ZeroMQ took it over; it reads the body when it likes, so that must not be written
-   * to before the neighbour is known to have it.
+   * Sends a data frame. Settles when ZeroMQ took it over, and tells whether the body is lent to it: ZeroMQ reads that
+   * when it likes, so it must not be written to before the neighbour is known to have it.
    */
-  send(side: Side, header: DataHeader, body: Uint8Array, options?: SendOptions): Promise<void>;
+  send(side: Side, header: DataHeader, body: Uint8Array, options?: SendOptions): Promise<{ readonly lent: boolean }>;
   /** Sends a received frame on, byte for byte. */
   forward(side: Side, frame: DataFrame): Promise<void>;
   /** The next data frame from that neighbour. One call at a time a side. */
@@ -109,7 +109,7 @@ export class SoloTransport implements Transport {
 
   constructor(readonly timeline?: Timeline) {}
 
-  send(): Promise<void> {
+  send(): Promise<never> {
     return Promise.reject(alone());
   }
 

@@ -2,7 +2,7 @@ const { spawn } = require('node:child_process');
 const { closeSync, openSync } = require('node:fs');
 const path = require('node:path');
 const { deadlineMs } = require('./fault-kinds');
-const { isAlive, signalTo } = require('./processes');
+const { isAlive, processesOf, signalTo } = require('./processes');
 const { connectMs, CONNECT_LATE_MS } = require('./time-limits');
 
 const CLI = path.join(__dirname, '../../dist/cli.js');
@@ -62,12 +62,13 @@ class RunProcesses {
     return this.children.get(number)?.pid ?? this.place.reports[number]?.last('pid');
   }
 
-  /** A launcher's rank is not this process's child: it is gone when its number is. */
+  /** A launcher's rank is not this process's child: it is gone when its number is, or, if it has told none, all are. */
   hasEnded(number) {
     const child = this.children.get(number);
     if (child !== undefined) return child.exitCode !== null || child.signalCode !== null;
     const pid = this.pidOf(number);
-    return pid === undefined ? this.hasEnded(LAUNCHER) : !isAlive(pid);
+    if (pid !== undefined) return !isAlive(pid);
+    return this.hasEnded(LAUNCHER) && processesOf(this.place.folder).length === 0;
   }
 
   /** How a child ended: its exit code, or the name of the signal. Undefined for a launcher's rank. */

@@ -14,7 +14,7 @@ class LossyTransport extends SoloTransport {
   override readonly worldSize = 2 as 1;
   override readonly isLocal = true;
 
-  override send(): Promise<void> {
+  override send(): Promise<never> {
     return Promise.reject(new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.', { rank: 1 }));
   }
 
