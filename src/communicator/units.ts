@@ -63,10 +63,12 @@ const NOTHING: DoneUnit = { unit: { name: 'nothing', run: () => undefined }, res
 export class Units {
   /** Newcomers in the ring that hold nothing yet, by rank. */
   newcomers: readonly number[] = [];
+  /** Whether a rank of this ring has left the one before to let newcomers in, since {@link beginCommit}. */
+  hasAdmitted = false;
   private doneCount = 0;
   private last = NOTHING;
-  /** What was done when the ring was last formed anew, until {@link takeVerification} is asked after more. */
-  private unverified: number | undefined;
+  /** Whether the ring was formed anew since {@link takeVerification} was asked. */
+  private isUnverified = false;
   private readonly inside = new AsyncLocalStorage<true>();
   private tail: Promise<unknown> = Promise.resolve();
   private pending = 0;
@@ -111,19 +113,26 @@ export class Units {
   }
 
   /**
-   * Whether the replicas should be compared after the unit that was just done, the first since the ring was formed
-   * anew. The same on all ranks.
+   * Whether the replicas should be compared after this unit, the first since the ring was formed anew. To be asked
+   * within it, when nothing of it can fail any more: the answer is part of its result, so that those who take it do the
+   * same.
    */
   takeVerification(): boolean {
-    if (this.unverified === undefined || this.doneCount <= this.unverified) return false;
-    this.unverified = undefined;
-    return true;
+    const isDue = this.isUnverified;
+    this.isUnverified = false;
+    return isDue;
   }
 
-  /** Leaves the ring, as all do, for one that newcomers are let into. */
-  admit(): void {
+  /** Forgets those who were let in before. */
+  beginCommit(): void {
+    this.newcomers = [];
+    this.hasAdmitted = false;
+  }
+
+  /** Within a unit: leaves the ring, as all do, for one that newcomers are let into. */
+  admit(unit: Unit<unknown>): void {
     this.ring!.rejoin({ newcomer: false, admits: true });
-    this.synchronizeAtLast({ newcomer: false, admits: true });
+    this.synchronize(unit);
   }
 
   /**
@@ -163,7 +172,7 @@ export class Units {
         // Those who were behind have caught up by now, so that the lowest rank is as good as any.
         const received = receive(reports.findIndex(({ isNewcomer }) => !isNewcomer));
         this.doneCount = reports[source]!.done;
-        this.unverified = this.doneCount;
+        this.isUnverified = true;
         this.finish({ name: WELCOME, run: () => null }, null);
         return received;
       } catch (error) {
@@ -227,8 +236,9 @@ export class Units {
       unit.share?.(source, isBehind, lastResult);
       if (isBehind) this.finish(unit, lastResult);
     }
-    this.unverified = done;
+    this.isUnverified = true;
     this.newcomers = newcomersOf(reports);
+    this.hasAdmitted ||= reports.some(({ failedName }) => failedName === WELCOME);
     return isBehind ? this.last : undefined;
   }
 

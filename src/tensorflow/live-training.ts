@@ -1,10 +1,10 @@
 import type { Communicator } from '../communicator/communicator';
-import { COMMIT, WELCOME } from '../communicator/units';
+import { COMMIT, type Unit, WELCOME } from '../communicator/units';
 import { invalidArgument } from '../errors';
 import type { FitPosition } from './checkpoint-state';
 import { broadcastVariables, checkSameVariables } from './replicas';
 import type { Trained } from './trained';
-import { captureWelcome, passWelcome, takeWelcome } from './welcome';
+import { captureWelcome, passWelcome, takeWelcome, type Welcome } from './welcome';
 
 /** Where {@link Ring.join} has come in. */
 export interface JoinedPosition {
@@ -73,23 +73,24 @@ export class LiveTraining {
     const { units } = communicator;
     if (!communicator.isElastic) return;
     units.checkOutside('A commit');
-    units.newcomers = [];
+    units.beginCommit();
     if ((await this.countWaiting()) === 0) return;
-    // If the ring was formed anew within that, they may be there already.
-    if (units.newcomers.length === 0) units.admit();
-    if (units.newcomers.length === 0) return;
-    const own = await captureWelcome(trained, position, state);
-    const run = () => {
-      // The lowest rank that is no newcomer has something to give. If newcomers are lost meanwhile, nobody is left to
-      // take it.
-      const root = Array.from({ length: communicator.worldSize }, (_, rank) => rank).find(
-        rank => !units.newcomers.includes(rank),
-      );
-      if (units.newcomers.length > 0) passWelcome(communicator, root!, own);
-      return null;
+    let own: Welcome | undefined;
+    const welcome: Unit<unknown> = {
+      name: WELCOME,
+      run: async () => {
+        // If the ring was formed anew since then, they may be there already, or gone again.
+        if (!units.hasAdmitted && units.newcomers.length === 0) units.admit(welcome);
+        if (units.newcomers.length === 0) return null;
+        own ??= await captureWelcome(trained, position, state);
+        // The lowest rank that is no newcomer has something to give.
+        let root = 0;
+        while (units.newcomers.includes(root)) root++;
+        passWelcome(communicator, root, own);
+        return null;
+      },
     };
-    await units.run({ name: WELCOME, run });
-    units.newcomers = [];
+    await units.run(welcome);
   }
 
   private async countWaiting(): Promise<number> {

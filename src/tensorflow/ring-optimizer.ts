@@ -171,8 +171,9 @@ export class RingOptimizer extends tf.Optimizer {
       this.open(units.runSync({ name: GREETING, run: () => gather(greeting) as Greeting[] }));
     }
     const run = () => this.exchange!.runSync(this.load(named, Array.isArray(gradients)));
-    this.finish(units.runSync({ ...this.stepUnit(), run: () => this.told(run()) }));
-    if (!this.isVerificationDue()) return;
+    const result = units.runSync({ ...this.stepUnit(), run: () => this.told(run()) });
+    this.finish(result);
+    if (!result.verifies) return;
     this.verify(units.runSync({ name: 'verify', run: () => gather(toBytes(hashOf(this.variables))) as string[] }));
   }
 
@@ -191,8 +192,9 @@ export class RingOptimizer extends tf.Optimizer {
         this.open(await units.run({ name: GREETING, run: async () => (await gather(greeting)) as Greeting[] }));
       }
       const run = () => this.exchange!.run(this.load(named, Array.isArray(gradients)));
-      this.finish(await units.run({ ...this.stepUnit(), run: async () => this.told(await run()) }));
-      if (!this.isVerificationDue()) return;
+      const result = await units.run({ ...this.stepUnit(), run: async () => this.told(await run()) });
+      this.finish(result);
+      if (!result.verifies) return;
       const hashes = async () => (await gather(toBytes(hashOf(this.variables)))) as string[];
       this.verify(await units.run({ name: 'verify', run: hashes }));
     } finally {
@@ -417,7 +419,9 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   private told(result: ExchangeResult): StepResult {
-    return { ...result, density: this.densityNow(), worldSize: this.communicator.worldSize };
+    const { worldSize, units } = this.communicator;
+    const isAnniversary = this.verifyEvery > 0 && (this.total.steps + 1) % this.verifyEvery === 0;
+    return { ...result, density: this.densityNow(), worldSize, verifies: units.takeVerification() || isAnniversary };
   }
 
   /** Whether a variable's momentum is that of the average, as what travels whole is averaged first. */
@@ -593,11 +597,6 @@ export class RingOptimizer extends tf.Optimizer {
     return { step: this.total.steps, tensors: this.variables.length, bytes: 4 * elements };
   }
 
-  private isVerificationDue(): boolean {
-    if (this.communicator.units.takeVerification()) return true;
-    return this.verifyEvery > 0 && this.total.steps % this.verifyEvery === 0;
-  }
-
   private verify(hashes: readonly string[]): void {
     checkHashes(hashes, `after step ${this.total.steps - 1}`);
   }
@@ -621,8 +620,14 @@ export class RingOptimizer extends tf.Optimizer {
 
 const GREETING = 'first step';
 
-/** The result of a step, with its density and the size of the ring that took it. */
-type StepResult = ExchangeResult & { readonly density: number; readonly worldSize: number };
+/** The result of a step, the same on all ranks as far as it matters. */
+interface StepResult extends ExchangeResult {
+  readonly density: number;
+  /** Of the ring that took it. */
+  readonly worldSize: number;
+  /** Whether the weights of all ranks are compared after it. */
+  readonly verifies: boolean;
+}
 
 function variableNamed(name: string): tf.Variable {
   const variable = tf.engine().registeredVariables[name];

@@ -58,7 +58,7 @@ export interface ElasticRun extends LaunchResult {
 export async function runElastic(
   input: TrainInput | LoopInput | Record<string, never>,
   options: Partial<LaunchOptions>,
-  fixture: 'train' | 'loop' | 'last-step' | 'resumed' = 'train',
+  fixture: 'train' | 'loop' | 'last-step' | 'resumed' | 'newcomer-dies' = 'train',
 ): Promise<ElasticRun> {
   const folder = mkdtempSync(path.join(tmpdir(), 'gradring-elastic-'));
   const output = new Capture();

@@ -8,6 +8,11 @@ import { finishedAlike, type Member, runElastic } from './support';
 const EPOCH_STEPS = 6;
 const LIMIT_MS = 300_000;
 
+const preloading = (fixture: string) => {
+  const file = path.join(__dirname, `fixtures/${fixture}.js`);
+  return { NODE_OPTIONS: `${NOTE_FOLDERS.NODE_OPTIONS} --require ${JSON.stringify(file)}` };
+};
+
 const sizesOf = (epochsSeen: readonly { worldSize: number }[]) => epochsSeen.map(({ worldSize }) => worldSize);
 
 test(
@@ -178,15 +183,27 @@ test.each([true, false])(
 test(
   'a rank is killed in the very last step: who has done it waits, before it leaves, for who has not',
   async () => {
-    const preload = path.join(__dirname, 'fixtures/die-forwarding.js');
-    const env = { NODE_OPTIONS: `${NOTE_FOLDERS.NODE_OPTIONS} --require ${JSON.stringify(preload)}` };
-    const run = await runElastic({}, { min: 1, env }, 'last-step');
+    const run = await runElastic({}, { min: 1, env: preloading('die-forwarding') }, 'last-step');
     expect(run.exitCode).toBe(0);
     const members = finishedAlike(run) as (Member & { lastStepIn: number })[];
     expect(members.map(({ lastStepIn, generation, steps }) => ({ lastStepIn, generation, steps }))).toEqual([
       { lastStepIn: 1, generation: 1, steps: 3 }, // it got the step from the others
       { lastStepIn: 0, generation: 1, steps: 3 },
       { lastStepIn: 0, generation: 1, steps: 3 },
+    ]);
+  },
+  LIMIT_MS,
+);
+
+test(
+  'a rank that was just let in is killed in its first step, which some have done, and after which the weights are compared',
+  async () => {
+    const options = { ranks: 3, min: 2, maxRestarts: 1, env: preloading('die-in-first-step') };
+    const run = await runElastic({}, options, 'newcomer-dies');
+    expect(run.exitCode).toBe(0);
+    expect(finishedAlike(run)).toMatchObject([
+      { worldSize: 2, generation: 3, steps: 8 },
+      { worldSize: 2, generation: 3, steps: 8 },
     ]);
   },
   LIMIT_MS,

@@ -1,4 +1,4 @@
-import { COMMIT, Units, type UnitRing } from '../../src/communicator/units';
+import { COMMIT, type SyncUnit, Units, type UnitRing, WELCOME } from '../../src/communicator/units';
 import { GradringError } from '../../src/errors';
 
 const lost = () => new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.');
@@ -132,17 +132,51 @@ test('units that are not awaited run one after the other', async () => {
   expect(seen).toEqual(['slow', 'fast']);
 });
 
-test('the replicas are to be compared once after each loss, after the same unit on all ranks', () => {
-  const { units } = unitsBeside({ done: 0, failedName: 'a' }, { done: 3, lastName: 'c' });
-  expect(units.takeVerification()).toBe(false);
-  units.runSync({ name: 'a', run: failing(1) });
-  expect(units.takeVerification()).toBe(true);
-  expect(units.takeVerification()).toBe(false);
-  units.runSync({ name: 'b', run: () => null });
-  units.runSync({ name: 'c', run: failing(1) });
-  expect(units.takeVerification()).toBe(false); // the other, which had done it, does not either
-  units.runSync({ name: 'd', run: () => null });
-  expect(units.takeVerification()).toBe(true);
+test('the replicas are to be compared after the first unit in a new ring, by those, too, who take it from others', () => {
+  const { units } = unitsBeside({ done: 0, failedName: 'a' }, { done: 4, lastName: 'd', lastResult: 'theirs' });
+  const run = () => `verifies: ${units.takeVerification()}`;
+  const failingFirst = () => {
+    failures.pop()?.();
+    return run();
+  };
+  const failures = [failing(1)];
+  expect(units.runSync({ name: 'a', run: failingFirst })).toBe('verifies: true');
+  expect(units.runSync({ name: 'b', run })).toBe('verifies: false');
+  expect(units.runSync({ name: 'c', run })).toBe('verifies: false');
+  failures.push(failing(1));
+  expect(units.runSync({ name: 'd', run: failingFirst })).toBe('theirs');
+  expect(units.runSync({ name: 'e', run })).toBe('verifies: true');
+});
+
+test('newcomers are let in within a unit, and known as long as the ring lasts', () => {
+  const { units, own, joins } = unitsBeside(
+    { done: 1, lastName: COMMIT, isNewcomer: true },
+    { done: 1, lastName: COMMIT, failedName: WELCOME },
+  );
+  units.beginCommit();
+  units.runSync({ name: COMMIT, run: () => 1 });
+  const seen: unknown[] = [];
+  const welcome: SyncUnit<unknown> = {
+    name: WELCOME,
+    run: () => {
+      seen.push([units.hasAdmitted, [...units.newcomers]]);
+      if (!units.hasAdmitted) units.admit(welcome);
+      seen.push([units.hasAdmitted, [...units.newcomers]]);
+      if (units.newcomers.length > 0) throw lost();
+    },
+  };
+  units.runSync(welcome);
+  const [before, withNewcomer, without] = [
+    [false, []],
+    [true, [1]],
+    [true, []],
+  ];
+  expect(seen).toEqual([before, withNewcomer, without, without]);
+  expect(joins).toEqual([
+    { newcomer: false, admits: true },
+    { newcomer: false, admits: false },
+  ]);
+  expect(own).toMatchObject([{ failedName: WELCOME }, { failedName: WELCOME }]);
 });
 
 describe('before it leaves', () => {
