@@ -120,9 +120,15 @@ class ChaosRun {
   /** Waits for all that are to end by themselves, until time is up for them; then ends what is left. */
   async untilEnded(isStriking) {
     const { processes } = this;
-    const stopped = this.struckBy(({ kind }) => kind === 'stop' && !this.plan.launcher);
+    const stopped = this.struckBy(({ kind }) => kind === 'stop');
+    // A launcher ends a rank that is stopped when others have lost it. When all others had done all, it waits for it.
+    const isLost = () => !this.reports.every((report, rank) => stopped.includes(rank) || report.told('done'));
+    const staysForGood = number =>
+      this.plan.launcher
+        ? stopped.length > 0 && (number === LAUNCHER || stopped.includes(number)) && !isLost()
+        : stopped.includes(number);
     const dying = this.struckBy(({ kind }) => FAULT_KINDS[kind].ends);
-    const running = () => processes.numbers.filter(number => !stopped.includes(number) && !processes.hasEnded(number));
+    const running = () => processes.numbers.filter(number => !staysForGood(number) && !processes.hasEnded(number));
     const leaving = () => running().filter(number => number !== LAUNCHER && !this.stays(number));
     let polledAt = performance.now();
     while (isStriking() || running().length > 0) {
@@ -143,7 +149,13 @@ class ChaosRun {
       this.overdue.push(...running());
       break;
     }
-    for (const number of processes.numbers) processes.signal(number, 'SIGKILL');
+    const end = number => processes.signal(number, 'SIGKILL');
+    processes.numbers.filter(number => number !== LAUNCHER).forEach(end);
+    // It may have waited for one of them, and has something to clear away.
+    const patientUntil = performance.now() + SLACK_MS;
+    const launcherMayEnd = this.plan.launcher && !this.overdue.includes(LAUNCHER);
+    while (launcherMayEnd && !processes.hasEnded(LAUNCHER) && performance.now() < patientUntil) await sleep(POLL_MS);
+    processes.numbers.forEach(end);
     while (!processes.numbers.every(number => processes.hasEnded(number))) await sleep(POLL_MS);
     this.poll();
   }
