@@ -48,6 +48,7 @@ export async function formRing(
   let socketFolder: SocketFolder | undefined;
   let fromLeft: Slots | undefined;
   let toRight: Slots | undefined;
+  let transport: RingTransport | undefined;
   const listen = async ({ hostIds, publicKeys, members }: Roster): Promise<string> => {
     const rank = members.indexOf(options.rank);
     const leftRank = (rank + members.length - 1) % members.length;
@@ -89,7 +90,7 @@ export async function formRing(
     if (rightEndpoint.startsWith('ipc:')) toRight = Slots.open(slotsPath(rightEndpoint));
     const slots = { left: fromLeft, right: toRight };
     const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, slots };
-    const transport = new RingTransport(place, left!, right, onFailure, timeline);
+    transport = new RingTransport(place, left!, right, onFailure, timeline);
     await within(timeoutMs, transport.open(), rank);
     return { transport, generation };
   };
@@ -101,6 +102,7 @@ export async function formRing(
     const result = await rendezvous(own, listen);
     return await stand({ members: result.endpoints.map((_, each) => each), generation: 0 }, result);
   } catch (error) {
+    if (transport?.failed) await transport.close(); // the neighbours are to hear why
     await Promise.all([left?.close(), right?.close()]);
     fromLeft?.close();
     toRight?.close();

@@ -73,6 +73,8 @@ export class Units {
   private tail: Promise<unknown> = Promise.resolve();
   private pending = 0;
   private isLeaving = false;
+  /** Whether the ranks have compared since this process began. */
+  private hasCompared = false;
 
   /** @param ring Undefined where the run is not elastic: then units are just run. */
   constructor(private readonly ring: UnitRing | undefined) {}
@@ -95,7 +97,8 @@ export class Units {
     if (this.pending > 0) throw invalidArgument('Await what was called before: it must be over on all ranks first.');
     for (;;) {
       try {
-        return this.finish(unit, unit.run());
+        const taken = this.compareAtFirst(unit);
+        return taken === undefined ? this.finish(unit, unit.run()) : (taken.result as T);
       } catch (error) {
         const taken = this.recover(unit, error);
         if (taken !== undefined) return taken.result as T;
@@ -186,7 +189,8 @@ export class Units {
     try {
       for (;;) {
         try {
-          return this.finish(unit, await unit.run());
+          const taken = this.compareAtFirst(unit);
+          return taken === undefined ? this.finish(unit, await unit.run()) : (taken.result as T);
         } catch (error) {
           const taken = this.recover(unit, error);
           if (taken !== undefined) return taken.result as T;
@@ -201,6 +205,14 @@ export class Units {
     this.doneCount++;
     this.last = { unit: unit as Unit<unknown>, result };
     return result;
+  }
+
+  /**
+   * Before the first unit. Others may have been in a ring before the first that this process knows of, and compare in
+   * this one: their reports must not be taken for a collective of the unit. Returns what {@link recover} does.
+   */
+  private compareAtFirst<T>(unit: Unit<T>): DoneUnit | undefined {
+    return this.hasCompared ? undefined : this.synchronize(unit as Unit<unknown>);
   }
 
   /** After a loss: what the others got of the unit, or undefined if it is to be run again. Throws what is no loss. */
@@ -252,6 +264,7 @@ export class Units {
       failedName: failed?.name,
     };
     const bytes = this.ring!.allGather(new TextEncoder().encode(JSON.stringify(report)));
+    this.hasCompared = true;
     return bytes.map(each => JSON.parse(new TextDecoder().decode(each)) as Report);
   }
 }
@@ -279,7 +292,7 @@ function requireSame(established: readonly Report[], done: number, lastName: str
   const words = established.map(
     ({ done, lastName, failedName }) => `${done} units up to '${lastName}', within '${failedName ?? 'none'}'`,
   );
-  throw new GradringError('ERR_COLLECTIVE_MISMATCH', `When a rank was lost, the others had done: ${words.join('; ')}.`);
+  throw new GradringError('ERR_COLLECTIVE_MISMATCH', `In a new ring, the ranks had done: ${words.join('; ')}.`);
 }
 
 function newcomersOf(reports: readonly Report[]): number[] {

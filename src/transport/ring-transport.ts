@@ -95,10 +95,11 @@ export class RingTransport implements Transport {
   async open(): Promise<void> {
     const { rank } = this.place;
     for (const side of SIDES) this.start(side);
-    await this.right.send([this.encode({ kind: FrameKind.Hello, origin: rank })]);
+    const hello = this.encode({ kind: FrameKind.Hello, origin: rank });
+    await this.deliver('right', [hello]);
     await this.greeted.left.promise;
     // Only now is the left neighbour known to be connected; this end of the link refuses to send to nobody.
-    await this.left.send([this.encode({ kind: FrameKind.Hello, origin: rank })]);
+    await this.deliver('left', [hello]);
     await this.greeted.right.promise;
   }
 
@@ -221,6 +222,10 @@ export class RingTransport implements Transport {
     if (!this.failed && this.departed.has(side)) void this.failDeparted(side);
     if (this.failed) throw await this.ended.promise;
     for (const part of parts) this.bytesSent += part.length;
+    await this.deliver(side, parts);
+  }
+
+  private async deliver(side: Side, parts: Uint8Array[]): Promise<void> {
     try {
       await this[side].send(parts);
     } catch {

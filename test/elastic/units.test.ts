@@ -22,12 +22,14 @@ function unitsBeside(...others: (OtherReport | 'is lost, too' | 'does not come')
       return true;
     },
     allGather: bytes => {
-      own.push(JSON.parse(new TextDecoder().decode(bytes)));
+      const report = JSON.parse(new TextDecoder().decode(bytes)) as OtherReport;
+      if (joins.length === 0 && !report.isNewcomer) return [bytes, bytes]; // in the first ring all begin the same
+      own.push(report);
       const other = others.shift()!;
       if (other === 'is lost, too') throw lost();
       if (other === 'does not come') throw new GradringError('ERR_TIMEOUT', 'Rank 1 has not called it.');
-      const report = { isNewcomer: false, isLeaving: false, lastName: 'nothing', lastResult: null, ...other };
-      return [bytes, new TextEncoder().encode(JSON.stringify(report))];
+      const theirs = { isNewcomer: false, isLeaving: false, lastName: 'nothing', lastResult: null, ...other };
+      return [bytes, new TextEncoder().encode(JSON.stringify(theirs))];
     },
     awaitOthers: jest.fn(async () => undefined),
     evenIfLeaving: run => run(),
@@ -177,6 +179,20 @@ test('newcomers are let in within a unit, and known as long as the ring lasts', 
     { newcomer: false, admits: false },
   ]);
   expect(own).toMatchObject([{ failedName: WELCOME }, { failedName: WELCOME }]);
+});
+
+test('before the first unit the ranks compare, for others may have lost a rank in a ring that this one never saw', () => {
+  const { units, ring } = unitsBeside();
+  const allGather = jest.spyOn(ring, 'allGather');
+  const run = jest.fn(() => 'mine');
+  allGather.mockImplementation(bytes => {
+    expect(run).not.toHaveBeenCalled();
+    return [bytes, bytes];
+  });
+  expect(units.runSync({ name: 'a', run })).toBe('mine');
+  expect(allGather).toHaveBeenCalledTimes(1);
+  expect(units.runSync({ name: 'b', run })).toBe('mine');
+  expect(allGather).toHaveBeenCalledTimes(1);
 });
 
 describe('before it leaves', () => {

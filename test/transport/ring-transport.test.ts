@@ -1,5 +1,6 @@
 import { Pair } from 'zeromq';
 import { Communicator } from '../../src/communicator/communicator';
+import type { Link } from '../../src/transport/link';
 import { closeRing, freePort, sleep, untilListening } from '../support/rings';
 import { intrude, VISITS } from '../support/strangers';
 import { expectToWork, FRAME, transports } from '../support/transports';
@@ -83,3 +84,26 @@ test.each(['left', 'right'] as const)(
     await Promise.all(ring.map(transport => transport.close()));
   },
 );
+
+test('a rank that is gone while the ring forms is named by all that notice it', async () => {
+  for (let afterMs = 0; afterMs < 12; afterMs += 1) {
+    const { ring, close } = await transports(4);
+    const opened = ring.map(transport => failureOrNone(transport.open()));
+    await sleep(afterMs);
+    const { left, right } = ring[1] as unknown as { left: Link; right: Link };
+    await Promise.all([left.close(0), right.close(0)]);
+    for (const rank of [0, 2, 3]) {
+      const failure = await Promise.race([opened[rank], failureOrNone(ring[rank]!.receive('left'))]);
+      expect(failure).toMatchObject({ code: 'ERR_PEER_LOST', rank: 1 });
+    }
+    await close();
+  }
+}, 120_000);
+
+/** Of a promise, or for ever nothing if it does not fail. */
+async function failureOrNone(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => new Promise(() => undefined),
+    (error: unknown) => error,
+  );
+}
