@@ -155,7 +155,7 @@ export class Units {
         return await this.ring.awaitOthers();
       } catch (error) {
         if (!isLoss(error) || !this.ring.rejoin(STAY)) throw error;
-        this.synchronizeAtLast(STAY);
+        this.synchronizeAtLast();
       }
     }
   }
@@ -218,17 +218,17 @@ export class Units {
   /** After a loss: what the others got of the unit, or undefined if it is to be run again. Throws what is no loss. */
   private recover<T>(unit: Unit<T>, error: unknown): DoneUnit | undefined {
     if (!isLoss(error) || !this.ring!.rejoin(STAY)) throw error;
-    return this.synchronizeAtLast(STAY, unit as Unit<unknown>);
+    return this.synchronizeAtLast(unit as Unit<unknown>);
   }
 
-  private synchronizeAtLast(join: ElasticJoin, failed?: Unit<unknown>): DoneUnit | undefined {
+  private synchronizeAtLast(failed?: Unit<unknown>): DoneUnit | undefined {
     for (;;) {
       try {
         return this.ring!.evenIfLeaving(() => this.synchronize(failed));
       } catch (error) {
         // Who has no more to do than to help others does not have them killed because they take their time.
         const isInVain = this.isLeaving && (error as GradringError).code === 'ERR_TIMEOUT';
-        if (!isLoss(error) || isInVain || !this.ring!.rejoin(join)) throw error;
+        if (!isLoss(error) || isInVain || !this.ring!.rejoin(STAY)) throw error;
       }
     }
   }
