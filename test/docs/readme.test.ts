@@ -52,8 +52,10 @@ test.each(programs.map(({ title, source }) => [title, source]))(
     const extension = /^import\s/m.test(source) ? 'mjs' : 'js';
     const program = path.join(folder, `${title.replace(/\W+/g, '-')}.${extension}`);
     writeFileSync(program, source);
+    const env = { ...process.env, TMPDIR: folder };
     // Rejects, with all that was written, unless the exit code is 0.
-    const run = (...args: string[]) => promisify(execFile)(process.execPath, args, { cwd: folder, timeout: 50_000 });
+    const run = (...args: string[]) =>
+      promisify(execFile)(process.execPath, args, { cwd: folder, env, timeout: 50_000 });
     await Promise.all([run(program), run(CLI, 'run', '-n', '2', program)]);
   },
 );
