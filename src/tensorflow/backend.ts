@@ -115,7 +115,7 @@ async function loadNative(name: 'tfjs-node-gpu' | 'tfjs-node'): Promise<void> {
   if (!hasNativeBinding(directory)) {
     throw new Error(
       `${packageName} is installed without its native binding ` +
-        `(npm rebuild ${packageName} --build-addon-from-source)`,
+        `(npx gradring link-tensorflow --package ${name} builds one)`,
     );
   }
   if (require.resolve('@tensorflow/tfjs', { paths: [directory] }) !== require.resolve('@tensorflow/tfjs')) {

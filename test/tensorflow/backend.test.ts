@@ -118,7 +118,7 @@ describe('a forced backend', () => {
     installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: false });
     const { code, message } = await load("{ backend: 'tfjs-node' }");
     expect(code).toBe('ERR_BACKEND');
-    expect(message).toMatch(/without its native binding \(npm rebuild @tensorflow\/tfjs-node /);
+    expect(message).toMatch(/without its native binding \(npx gradring link-tensorflow --package tfjs-node /);
   });
 
   test('that is not installed is an error that says what to install', async () => {
