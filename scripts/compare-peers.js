@@ -29,16 +29,17 @@ const lines = (command, args) =>
     .filter(line => line.startsWith('{'))
     .map(line => JSON.parse(line));
 
-/**
- * Small arrays are repeated more often, and warmed up: a JavaScript engine compiles what it has run some hundred times.
- */
+/** Small arrays are repeated more often. */
 const iterationsOf = count => String(Math.max(Number(values.iterations), Math.min(1000, Math.floor(1e6 / count))));
+
+/** A JavaScript engine compiles what it has run some hundred times; a large array is that many segments. */
+const warmUpOf = count => String(Math.max(Number(iterationsOf(count)), Math.min(200, Math.floor(4e8 / count))));
 
 const gradring = transport => ranks =>
   elements.flatMap(count => {
     const bytes = String(4 * count);
     const size = ['--min-bytes', bytes, '--max-bytes', bytes, '--json'];
-    size.push('--iterations', iterationsOf(count), '--warm-up', iterationsOf(count));
+    size.push('--iterations', iterationsOf(count), '--warm-up', warmUpOf(count));
     const args = [
       path.join(root, 'dist/cli.js'),
       'bench',

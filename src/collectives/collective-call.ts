@@ -1,12 +1,13 @@
 import { GradringError } from '../errors';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { recorded, type Timeline } from '../timeline/timeline';
-import { SLOT_BYTES } from '../transport/slots';
+import { LARGEST_BODY } from '../transport/shared-queue';
 import {
   type DataFrame,
   frameArguments,
   opposite,
   type SendOptions,
+  type Sent,
   type Side,
   type Transport,
 } from '../transport/transport';
@@ -31,7 +32,7 @@ export interface FrameTimes {
  * Large arrays travel in segments of at most this: small enough for the cache, large enough to hide the cost of a
  * frame.
  */
-export const SEGMENT_BYTES = SLOT_BYTES;
+export const SEGMENT_BYTES = LARGEST_BODY;
 
 /** The largest array that is gathered rather than reduced on its way fits in. */
 export const SCRATCH_BYTES = 256 * 1024;
@@ -103,10 +104,13 @@ export class CollectiveCall {
     });
   }
 
-  /** Sends a received frame on, byte for byte. */
-  forward(frame: DataFrame, side: Side = 'right'): Promise<void> {
-    this.lentTo.add(side);
-    return recorded(this.timeline, 'forward', frameArguments(frame, side), () => this.transport.forward(side, frame));
+  /** Sends a received frame on, byte for byte. Tells whether the link may still read it. */
+  forward(frame: DataFrame, side: Side = 'right'): Promise<Sent> {
+    return recorded(this.timeline, 'forward', frameArguments(frame, side), async () => {
+      const sent = await this.transport.forward(side, frame);
+      if (sent.lent) this.lentTo.add(side);
+      return sent;
+    });
   }
 
   /**
@@ -135,8 +139,8 @@ export class CollectiveCall {
   private async next(origin: number, part: number, side: Side): Promise<DataFrame> {
     const args = { sequence: this.sequence, part, origin, way: opposite(side) };
     const frame = await recorded(this.timeline, 'wait', args, () => this.transport.receive(side));
-    const { header, body } = frame;
-    if (!header.inSlot) this.borrowedFrom.add(side);
+    const { header, body, lent } = frame;
+    if (lent) this.borrowedFrom.add(side);
     const mine = this.fingerprint;
     const keys = ['operation', 'elementType', 'reduction', 'elementCount', 'parameter'] as const;
     if (header.sequence !== this.sequence || keys.some(key => header[key] !== mine[key])) throw this.mismatch(frame);

@@ -84,10 +84,10 @@ async function passOn(
       await call.send(segment, copied ? copyOf(bytes) : bytes, { side });
     } else {
       const frame = await call.receive(root, segment, opposite(side));
-      if (distance < hops) await call.forward(frame, side);
-      checkLength(frame.bodyBytes, bytes.length);
-      frame.copyTo(bytes);
-      if (distance === hops) frame.release();
+      const { lent } = distance < hops ? await call.forward(frame, side) : { lent: false };
+      checkLength(frame.body.length, bytes.length);
+      copyBytes(bytes, frame.body);
+      if (!lent) frame.release();
     }
   }
 }
@@ -124,13 +124,13 @@ async function ringPasses(
       const range = rangeOf(frame, 2);
       const received = await call.receive(left, frame);
       const target = bytesOf(memory, array, range);
-      checkLength(received.bodyBytes, target.length);
+      checkLength(received.body.length, target.length);
       if (stepOf(frame) >= hops) {
-        received.copyTo(target);
+        copyBytes(target, received.body);
       } else {
         for (let start = 0; start < target.length; start += PIECE_BYTES) {
           const bytes = Math.min(PIECE_BYTES, target.length - start);
-          received.copyTo(new Uint8Array(memory.buffer, scratch, bytes), start);
+          copyBytes(new Uint8Array(memory.buffer, scratch, bytes), received.body.subarray(start, start + bytes));
           kernels.reduce(operation, array.type, target.byteOffset + start, scratch, bytes / elementBytes);
         }
       }

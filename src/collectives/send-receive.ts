@@ -1,4 +1,4 @@
-import { copyOf } from '../transport/copy-bytes';
+import { copyBytes, copyOf } from '../transport/copy-bytes';
 import { protocolError } from '../wire/frame';
 import { Chunks } from './chunks';
 import type { CollectiveCall } from './collective-call';
@@ -26,10 +26,10 @@ export async function sendReceive(call: CollectiveCall, array: DenseArray): Prom
     receive: async segment => {
       const frame = await call.receive(left, segment);
       const target = bytesOf(segment);
-      if (frame.bodyBytes !== target.length) {
-        throw protocolError(`holds ${frame.bodyBytes} bytes where ${target.length} are due`);
+      if (frame.body.length !== target.length) {
+        throw protocolError(`holds ${frame.body.length} bytes where ${target.length} are due`);
       }
-      frame.copyTo(target);
+      copyBytes(target, frame.body);
       frame.release();
     },
   });

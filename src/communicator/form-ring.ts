@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { GradringError } from '../errors';
 import { addressForPeers, hostId, isLoopback } from '../rendezvous/host-identity';
@@ -12,7 +13,7 @@ import { curveClient } from '../transport/curve';
 import { Link } from '../transport/link';
 import { closed, opened } from '../transport/open-sockets';
 import { RingTransport } from '../transport/ring-transport';
-import { Slots } from '../transport/slots';
+import { SharedQueues } from '../transport/shared-queues';
 import { SoloTransport, type Transport } from '../transport/transport';
 import type { ConnectOptions } from './connect-options';
 
@@ -45,20 +46,23 @@ export async function formRing(
   let left: Link | undefined;
   let right: Link | undefined;
   let isLocal = false;
+  let hasCore = false;
   let socketFolder: SocketFolder | undefined;
-  let fromLeft: Slots | undefined;
-  let toRight: Slots | undefined;
+  let leftQueues: SharedQueues | undefined;
+  let rightQueues: SharedQueues | undefined;
   let transport: RingTransport | undefined;
   const listen = async ({ hostIds, publicKeys, members }: Roster): Promise<string> => {
     const rank = members.indexOf(options.rank);
     const leftRank = (rank + members.length - 1) % members.length;
-    isLocal = hostIds.every(host => host === hostIds[rank]);
+    const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
+    isLocal = ranksHere === hostIds.length;
+    hasCore = ranksHere <= availableParallelism();
     const isSameHost = hostIds[leftRank] === hostIds[rank];
     let endpoint: string;
     if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
       socketFolder = new SocketFolder();
       endpoint = `ipc://${socketFolder.path}/left`;
-      fromLeft = Slots.create(slotsPath(endpoint));
+      leftQueues = SharedQueues.create(queuesPath(endpoint));
     } else {
       // Who reached a master on loopback reaches others there too, in whatever container it runs.
       const isLocal = isSameHost || isLoopback(masterAddr);
@@ -87,9 +91,9 @@ export async function formRing(
       ? curveClient(security!.link, publicKeys[rightRank]!)
       : undefined;
     right = Link.connect(rightEndpoint, options, curve);
-    if (rightEndpoint.startsWith('ipc:')) toRight = Slots.open(slotsPath(rightEndpoint));
-    const slots = { left: fromLeft, right: toRight };
-    const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, slots };
+    if (rightEndpoint.startsWith('ipc:')) rightQueues = SharedQueues.open(queuesPath(rightEndpoint));
+    const queues = { left: leftQueues, right: rightQueues };
+    const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore, queues };
     transport = new RingTransport(place, left!, right, onFailure, timeline);
     await within(timeoutMs, transport.open(), rank);
     return { transport, generation };
@@ -104,8 +108,8 @@ export async function formRing(
   } catch (error) {
     if (transport?.failed) await transport.close(); // the neighbours are to hear why
     await Promise.all([left?.close(), right?.close()]);
-    fromLeft?.close();
-    toRight?.close();
+    leftQueues?.close();
+    rightQueues?.close();
     throw error;
   } finally {
     security?.gate.close(); // all who may come in are there
@@ -114,7 +118,7 @@ export async function formRing(
   }
 }
 
-/** For a unix socket and the file of {@link Slots} beside it; gone when it is closed, or the process ends before. */
+/** For a unix socket, and a link to {@link SharedQueues} beside it; gone when it is closed, or the process ends. */
 class SocketFolder {
   /** Within the launcher's, if there is one, which removes what a killed rank leaves. */
   readonly path = makeSocketFolder(process.env['GRADRING_SOCKET_FOLDER'] || undefined);
@@ -129,10 +133,10 @@ class SocketFolder {
   }
 }
 
-/** The file of {@link Slots} beside a socket; undefined on a disk, which is no place for it. */
-function slotsPath(endpoint: string): string | undefined {
+/** The file of {@link SharedQueues} beside a socket; undefined on a disk, which is no place for it. */
+function queuesPath(endpoint: string): string | undefined {
   const directory = dirname(endpoint.slice('ipc://'.length));
-  return isInMemory(directory) ? join(directory, 'slots') : undefined;
+  return isInMemory(directory) ? join(directory, 'queues') : undefined;
 }
 
 async function within(timeoutMs: number, opened: Promise<void>, rank: number): Promise<void> {

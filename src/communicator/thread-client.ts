@@ -83,7 +83,11 @@ export class ThreadClient {
     const control = new Int32Array(new SharedArrayBuffer(CONTROL.words * 4));
     const scratch = heap.allocate(SCRATCH_BYTES);
     const data: ThreadData = { options, memory: heap.memory, scratch, timeline: file, port: port2, control };
-    const worker = new Worker(join(__dirname, 'comm-thread.js'), { workerData: data, transferList: [port2] });
+    const worker = new Worker(join(__dirname, 'comm-thread.js'), {
+      workerData: data,
+      transferList: [port2],
+      trackUnmanagedFds: false, // it would not know that a socket closes its pipe, and would close another's again
+    });
     const client = new ThreadClient(worker, port1, control, timeline);
     try {
       client.place = (await client.register(READY)) as RingPlace;

@@ -4,8 +4,8 @@ import type { Finding } from './finding';
 
 /** A rank has some 30 files open, and more while it starts. */
 const LEAST_OPEN_FILES = 256;
-/** The files that neighbours on one host exchange large arrays by take 4 MiB a rank. */
-const SLOTS_BYTES = 4 * 2 ** 20;
+/** The queues between neighbours on one host, a little more than that a rank. */
+const QUEUES_BYTES = 4 * 2 ** 20;
 const GIBIBYTE = 2 ** 30;
 
 export function coresFinding(): Finding {
@@ -38,8 +38,14 @@ export function sharedMemoryFinding(): Finding | undefined {
   try {
     const { bavail, bsize } = statfsSync('/dev/shm');
     const free = bavail * bsize;
-    const ranks = Math.floor(free / SLOTS_BYTES);
-    const details = { freeBytes: free };
+    const ranks = Math.floor(free / QUEUES_BYTES);
+    const canMap = hasKoffi();
+    const details = { freeBytes: free, canMap };
+    if (!canMap) {
+      const words =
+        'the optional package koffi is missing or does not load: ranks of one host use sockets, which is slower';
+      return { what: 'Shared memory', verdict: 'warning', words, details };
+    }
     if (ranks < 16) {
       const words = `/dev/shm has ${Math.round(free / 2 ** 20)} MiB free, enough for ${ranks} ranks; others use sockets, which is slower (docker run --shm-size=1g)`;
       return { what: 'Shared memory', verdict: 'warning', words, details };
@@ -47,6 +53,17 @@ export function sharedMemoryFinding(): Finding | undefined {
     return { what: 'Shared memory', verdict: 'ok', words: `${gibibytes(free)} free in /dev/shm`, details };
   } catch {
     return undefined;
+  }
+}
+
+/** What maps memory of other processes. */
+function hasKoffi(): boolean {
+  try {
+    // eslint-disable-next-line @typescript-eslint/no-require-imports -- it may be missing
+    require('koffi');
+    return true;
+  } catch {
+    return false;
   }
 }
 

@@ -1,38 +1,25 @@
-import { type DataHeader, protocolError } from '../wire/frame';
-import { copyBytes } from './copy-bytes';
+import type { DataHeader } from '../wire/frame';
 import type { Message } from './link';
 import { releaseMemory } from './release-memory';
-import { type Place, placeOf, type Slots } from './slots';
 import type { DataFrame } from './transport';
 
-/** A data frame as it came over a link. */
+/** A data frame as it came from a neighbour. */
 export class ReceivedFrame implements DataFrame {
   readonly body: Buffer;
-  private readonly place: Place | undefined;
 
-  /** @throws GradringError `ERR_PROTOCOL` if the body is said to lie where nothing can. */
   constructor(
     readonly header: DataHeader,
     readonly message: Message,
-    private readonly slots: Slots | undefined,
+    /** Whether the sender's memory is lent to the link until this rank says that all has come. */
+    readonly lent: boolean,
+    /** Frees a body that is not in memory of its own. */
+    private readonly free?: () => void,
   ) {
-    this.body = message[1] ?? Buffer.alloc(0);
-    if (!header.inSlot) return;
-    if (slots === undefined) throw protocolError('has its body in a shared file that this link does not have');
-    this.place = placeOf(this.body);
-  }
-
-  get bodyBytes(): number {
-    return this.place?.bytes ?? this.body.length;
-  }
-
-  copyTo(target: Uint8Array, start = 0): void {
-    if (this.place === undefined) copyBytes(target, this.body.subarray(start, start + target.length));
-    else this.slots!.read(this.place, target, start);
+    this.body = message[1]!;
   }
 
   release(): void {
-    if (this.place === undefined) releaseMemory(this.body);
-    else this.slots!.empty(this.place);
+    if (this.free === undefined) releaseMemory(this.body);
+    else this.free();
   }
 }

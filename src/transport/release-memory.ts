@@ -13,8 +13,13 @@ export function releaseMemory(bytes: Uint8Array): void {
   const { buffer } = bytes;
   // Small buffers share their memory with others.
   if (bytes.length < SMALLEST || buffer.byteLength !== bytes.length) return;
+  detach(buffer as ArrayBuffer);
+}
+
+/** Takes a buffer's memory from it: it is empty from then on, as are all views of it. */
+export function detach(buffer: ArrayBuffer): void {
   transfer ??= findTransfer();
-  transfer.call(buffer as ArrayBuffer, 0);
+  transfer.call(buffer, 0);
 }
 
 const SMALLEST = 16 * 1024;

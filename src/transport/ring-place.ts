@@ -1,6 +1,6 @@
 import { GradringError } from '../errors';
 import type { RingIdentity } from '../wire/frame';
-import type { Slots } from './slots';
+import type { SharedQueues } from './shared-queues';
 import type { Side } from './transport';
 
 /** This rank's place, and how to name its neighbours in errors. */
@@ -10,8 +10,10 @@ export interface RingPlace extends RingIdentity {
   readonly addresses: readonly string[];
   /** Whether all ranks are on this host. */
   readonly isLocal: boolean;
-  /** The files that large bodies go by: to the right, and from the left. */
-  readonly slots?: { readonly left: Slots | undefined; readonly right: Slots | undefined };
+  /** Whether there is a core for each rank of this host. */
+  readonly hasCore: boolean;
+  /** The queues beside the links to neighbours on this host. */
+  readonly queues?: Readonly<Record<Side, SharedQueues | undefined>>;
 }
 
 /** Who is beside a rank. */

@@ -5,6 +5,7 @@ import { deferred } from './deferred';
 import { FailureAgreement } from './failure-agreement';
 import { Farewell } from './farewell';
 import { Inbox } from './inbox';
+import { Lane } from './lane';
 import type { Link, Message } from './link';
 import type { Timeline } from '../timeline/timeline';
 import { ReceivedFrame } from './received-frame';
@@ -16,6 +17,7 @@ import {
   opposite,
   type RankState,
   type SendOptions,
+  type Sent,
   type Side,
   SIDES,
   type TrafficCount,
@@ -40,6 +42,7 @@ const FAREWELL_MS = 60_000;
  */
 export class RingTransport implements Transport {
   private readonly inboxes = { left: new Inbox(), right: new Inbox() };
+  private readonly lanes: Readonly<Record<Side, Lane | undefined>>;
   /** What calls throw: set when the ranks have agreed on it, or when this one has left. */
   private failure: GradringError | undefined;
   private readonly agreement: FailureAgreement;
@@ -68,6 +71,7 @@ export class RingTransport implements Transport {
       missing: side => serializeError(peerLost(place, side, IS_GONE), 'ERR_PEER_LOST'),
       onAgreed: error => this.end(error),
     });
+    this.lanes = { left: this.laneOf('left'), right: this.laneOf('right') };
     this.rollCall = new RollCall(place, (side, status) => this.tell(side, status));
   }
 
@@ -103,26 +107,20 @@ export class RingTransport implements Transport {
     await this.greeted.right.promise;
   }
 
-  async send(side: Side, header: DataHeader, body: Uint8Array, { bulk = false }: SendOptions = {}) {
-    const slots = bulk && side === 'right' && !this.failed ? this.place.slots?.right : undefined;
-    const place = slots?.fill(body);
-    if (place === undefined) {
-      await this.sendParts(side, [this.encode(header), body]);
-      return { lent: true };
-    }
-    this.bytesSent += body.length;
-    await this.sendParts(side, [this.encode({ ...header, inSlot: true }), place]);
-    return { lent: false };
+  send(side: Side, header: DataHeader, body: Uint8Array, { bulk = false }: SendOptions = {}): Promise<Sent> {
+    return this.sendFrame(side, [this.encode(header), body], bulk);
   }
 
-  forward(side: Side, frame: DataFrame): Promise<void> {
-    return this.sendParts(side, [...frame.message]);
+  forward(side: Side, { message }: DataFrame): Promise<Sent> {
+    return this.sendFrame(side, [...message], false);
   }
 
-  receive(side: Side): Promise<DataFrame> {
-    if (!this.failed && this.inboxes[side].isEmpty && this.departed.has(side)) void this.failDeparted(side);
-    if (this.failed) return this.ended.promise.then(failure => Promise.reject(failure));
-    return this.inboxes[side].next();
+  async receive(side: Side): Promise<DataFrame> {
+    const inbox = this.inboxes[side];
+    if (inbox.isEmpty && !this.failed) await this.lanes[side]?.look();
+    if (!this.failed && inbox.isEmpty && this.departed.has(side)) void this.failDeparted(side);
+    if (this.failed) throw await this.ended.promise;
+    return inbox.next();
   }
 
   fail(error: GradringError): Promise<GradringError> {
@@ -178,7 +176,7 @@ export class RingTransport implements Transport {
     // receiveHighWaterMark).
     const lingerMs = isOver ? 0 : undefined;
     await Promise.all([this.left.close(lingerMs), this.right.close(lingerMs)]);
-    for (const side of SIDES) this.place.slots?.[side]?.close();
+    for (const side of SIDES) this.place.queues?.[side]?.close();
   }
 
   private encode(header: Header): Uint8Array {
@@ -218,11 +216,20 @@ export class RingTransport implements Transport {
     void this.tell(side, { kind: FrameKind.Seen, origin: this.rank });
   }
 
-  private async sendParts(side: Side, parts: Uint8Array[]): Promise<void> {
+  private async sendFrame(side: Side, parts: Uint8Array[], bulk: boolean): Promise<Sent> {
+    await this.checkNeighbour(side);
+    for (const part of parts) this.bytesSent += part.length;
+    const [header, body] = parts as [Uint8Array, Uint8Array];
+    const queued = await this.lanes[side]?.send(header, body, bulk);
+    if (queued !== true) await this.deliver(side, parts);
+    else if (this.failed) throw await this.ended.promise;
+    return { lent: queued !== true };
+  }
+
+  /** Fails with the ring, or if that neighbour has left. */
+  private async checkNeighbour(side: Side): Promise<void> {
     if (!this.failed && this.departed.has(side)) void this.failDeparted(side);
     if (this.failed) throw await this.ended.promise;
-    for (const part of parts) this.bytesSent += part.length;
-    await this.deliver(side, parts);
   }
 
   private async deliver(side: Side, parts: Uint8Array[]): Promise<void> {
@@ -255,11 +262,43 @@ export class RingTransport implements Transport {
     try {
       this.take(side, message);
     } catch (error) {
-      const rank = neighbourOf(this.place, this.rank, side);
-      const words = `Rank ${rank} (${this.place.addresses[rank]}) broke the protocol: ${(error as Error).message}`;
-      void this.fail(new GradringError('ERR_PROTOCOL', words, { rank }, { cause: error }));
+      this.failBroken(side, error as Error);
     }
     await this.inboxes[side].room();
+  }
+
+  /** The lane of a link, where it has one. */
+  private laneOf(side: Side): Lane | undefined {
+    const queues = this.place.queues?.[side];
+    if (queues === undefined) return undefined;
+    return new Lane(queues, {
+      onFrame: ({ header: bytes, body, bulk }, free) => {
+        const cameAt = this.timeline?.now();
+        const header = decodeHeader(this.place, bytes);
+        if (header.kind !== FrameKind.Data) throw protocolError('came by shared memory, but is no data');
+        this.bytesReceived += bytes.length + body.length;
+        const message = [bytes, bulk ? body : Buffer.from(body)];
+        if (!bulk) free();
+        this.put(side, new ReceivedFrame(header, message, false, bulk ? free : undefined), cameAt);
+      },
+      onBroken: error => this.failBroken(side, error),
+      hasFrame: () => this.failed || !this.inboxes[side].isEmpty,
+      isAwaited: () => !this.failed && this.inboxes[side].isAwaited,
+      hasCore: this.place.hasCore,
+      ended: this.ended.promise,
+    });
+  }
+
+  private put(side: Side, frame: ReceivedFrame, cameAt: number | undefined): void {
+    if (!this.failed) this.inboxes[side].put(frame);
+    this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
+  }
+
+  /** What came from the neighbour on that side cannot be. */
+  private failBroken(side: Side, error: Error): void {
+    const rank = neighbourOf(this.place, this.rank, side);
+    const words = `Rank ${rank} (${this.place.addresses[rank]}) broke the protocol: ${error.message}`;
+    void this.fail(new GradringError('ERR_PROTOCOL', words, { rank }, { cause: error }));
   }
 
   private take(side: Side, message: Message): void {
@@ -274,9 +313,10 @@ export class RingTransport implements Transport {
         return;
       case FrameKind.Goodbye:
         if (this.departed.has(side)) return;
+        this.lanes[side]?.drain();
         this.departed.add(side);
         this.agreement.lose(side);
-        if (this.inboxes[side].isAwaited) void this.failDeparted(side);
+        if (this.inboxes[side].isAwaited || this.lanes[side]?.isFull) void this.failDeparted(side);
         this.hearLast(side);
         return;
       case FrameKind.Seen:
@@ -291,10 +331,9 @@ export class RingTransport implements Transport {
         if (!this.failed) this.rollCall.hear(side, header);
         return;
       case FrameKind.Data: {
-        const frame = new ReceivedFrame(header, message, side === 'left' ? this.place.slots?.left : undefined);
-        if (header.inSlot) this.bytesReceived += frame.bodyBytes;
-        if (!this.failed) this.inboxes[side].put(frame);
-        this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
+        if (message.length < 2) throw protocolError('has no body');
+        this.lanes[side]?.pass();
+        this.put(side, new ReceivedFrame(header, message, true), cameAt);
       }
     }
   }

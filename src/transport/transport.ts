@@ -7,27 +7,28 @@ import type { Message } from './link';
 /** A received data frame. */
 export interface DataFrame {
   readonly header: DataHeader;
-  /** The body; of one that was sent with {@link SendOptions.bulk} {@link copyTo} alone gives it. */
+  /** Of a frame that was sent as {@link SendOptions.bulk}, to be read before anything else is awaited. */
   readonly body: Buffer;
-  readonly bodyBytes: number;
   /** The message as it came, for {@link Transport.forward}. */
   readonly message: Message;
-  /** Fills `target` with what the body has from that byte on. */
-  copyTo(target: Uint8Array, start?: number): void;
-  /** Frees the body's memory for the next. Not for frames that are forwarded. */
+  /** Whether the sender waits to be told that all it has sent has come; see {@link Transport.send}. */
+  readonly lent: boolean;
+  /** Frees the body's memory for the next. Not while it is lent to a link that it was forwarded to. */
   release(): void;
 }
 
 /** How to send a body. */
 export interface SendOptions {
-  /**
-   * It may go by the file in memory that neighbours on one host share: nobody forwards it, and the receiver uses
-   * `copyTo` and `release`.
-   */
+  /** The receiver uses it where it lies, which may be memory that neighbours on one host share, and releases it. */
   readonly bulk?: boolean;
 }
 
-/** Bytes handed to and taken from the sockets since the ring formed: headers and bodies, without ZeroMQ's framing. */
+/** How a frame was sent. */
+export interface Sent {
+  readonly lent: boolean;
+}
+
+/** Bytes sent and received since the ring formed: headers and bodies, without ZeroMQ's framing. */
 export interface TrafficCount {
   readonly bytesSent: number;
   readonly bytesReceived: number;
@@ -63,12 +64,12 @@ export interface Transport {
   /** Where to record what happens, if anywhere. The transport records the arrival of frames itself. */
   readonly timeline?: Timeline | undefined;
   /**
-   * Sends a data frame. Settles when ZeroMQ took it over, and tells whether the body is lent to it: ZeroMQ reads that
+   * Sends a data frame. Settles when it is on its way, and tells whether the body is lent to ZeroMQ: which reads that
    * when it likes, so it must not be written to before the neighbour is known to have it.
    */
-  send(side: Side, header: DataHeader, body: Uint8Array, options?: SendOptions): Promise<{ readonly lent: boolean }>;
+  send(side: Side, header: DataHeader, body: Uint8Array, options?: SendOptions): Promise<Sent>;
   /** Sends a received frame on, byte for byte. */
-  forward(side: Side, frame: DataFrame): Promise<void>;
+  forward(side: Side, frame: DataFrame): Promise<Sent>;
   /** The next data frame from that neighbour. One call at a time a side. */
   receive(side: Side): Promise<DataFrame>;
   /**
@@ -113,7 +114,7 @@ export class SoloTransport implements Transport {
     return Promise.reject(alone());
   }
 
-  forward(): Promise<void> {
+  forward(): Promise<never> {
     return Promise.reject(alone());
   }
 
@@ -151,9 +152,9 @@ export function opposite(side: Side): Side {
 }
 
 /** What the timeline tells of a data frame, which goes that way. All but the size match its sending and its arrival. */
-export function frameArguments({ header, bodyBytes }: DataFrame, way: Side): SpanArguments {
+export function frameArguments({ header, body }: DataFrame, way: Side): SpanArguments {
   const { sequence, part, origin } = header;
-  return { sequence, part, origin, way, bytes: bodyBytes };
+  return { sequence, part, origin, way, bytes: body.length };
 }
 
 function alone(): GradringError {

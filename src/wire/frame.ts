@@ -10,7 +10,7 @@ import { createRankStatus, type RankStatus, readRankStatus } from './rank-status
 export { FrameKind, Operation };
 
 /** Counted up with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 4;
+export const PROTOCOL_VERSION = 5;
 
 /** The wire's numbers of the element types: the position in this list. */
 export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;
@@ -42,8 +42,6 @@ export interface DataHeader extends CallFingerprint {
   readonly origin: number;
   /** CRC-32 of the body, or 0 for bodies without one. */
   readonly checksum: number;
-  /** Whether the body only tells where in the link's shared file the real one lies. */
-  readonly inSlot?: boolean;
 }
 
 /**
@@ -96,7 +94,6 @@ export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
       call?.operation ?? Operation.None,
       ELEMENT_TYPES.indexOf(call?.elementType ?? 'none'),
       REDUCTIONS.indexOf(call?.reduction ?? 'none'),
-      data?.inSlot === true ? 1 : 0,
     ),
   );
   if (text !== 0) FrameTable.addText(builder, text);
@@ -137,7 +134,7 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
       return { kind, origin, error: decodeError(checked('abort text', () => frame.text())) };
     case FrameKind.Data: {
       const call = readCall(header);
-      return { kind, origin, ...call, part: header.part(), checksum: header.checksum(), inSlot: header.inSlot() === 1 };
+      return { kind, origin, ...call, part: header.part(), checksum: header.checksum() };
     }
     case FrameKind.Status:
       return {

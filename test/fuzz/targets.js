@@ -4,6 +4,7 @@ const { frameTarget } = require('./frame');
 const { gradientPayloadTarget } = require('./gradient-payload');
 const { namesTarget } = require('./names');
 const { rendezvousTarget } = require('./rendezvous');
+const { sharedQueueTarget } = require('./shared-queue');
 const { timelineTarget } = require('./timeline');
 const { TwinChecker } = require('./twin-checker');
 
@@ -17,6 +18,7 @@ const TARGETS = {
   environment: () => environmentTarget,
   names: () => namesTarget,
   timeline: () => timelineTarget,
+  'shared-queue': () => sharedQueueTarget,
   'gradient-payload-twins': () => gradientPayloadTarget(new TwinChecker()),
 };
 

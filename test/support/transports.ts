@@ -1,17 +1,28 @@
+import path from 'node:path';
 import { curveKeyPair } from 'zeromq';
 import type { GradringError } from '../../src/errors';
 import { curveClient } from '../../src/transport/curve';
 import { Gate } from '../../src/transport/gate';
 import { Link } from '../../src/transport/link';
 import { RingTransport } from '../../src/transport/ring-transport';
+import { SharedQueues } from '../../src/transport/shared-queues';
 import { FrameKind, Operation } from '../../src/wire/frame';
 
 /**
  * A ring of transports over TCP, as the comm threads make it; with the ports at which each awaits its left neighbour.
  *
  * @param via The port to connect to instead of one of these, of a proxy.
+ * @param lanes A folder in which the queues of neighbours meet, to have them beside the links.
  */
-export async function transports(worldSize: number, { encrypted = false, via = async (port: number) => port } = {}) {
+export async function transports(
+  worldSize: number,
+  {
+    encrypted = false,
+    via = async (port: number) => port,
+    lanes = undefined as string | undefined,
+    hasCore = false,
+  } = {},
+) {
   const options = { heartbeatTimeoutMs: 10_000 };
   const keys = Array.from({ length: worldSize }, () => curveKeyPair());
   const gates = encrypted ? keys.map(() => Gate.open()) : [];
@@ -25,19 +36,25 @@ export async function transports(worldSize: number, { encrypted = false, via = a
   const addresses = await Promise.all(
     bound.map(async ({ endpoint }, rank) => endpoint.replace(/\d+$/, String(await via(ports[rank]!)))),
   );
+  const meetingPlace = (rank: number) => lanes && path.join(lanes, `queues-${rank}`);
+  const leftQueues = keys.map((_, rank) => SharedQueues.create(meetingPlace(rank)));
   const failures: GradringError[] = [];
+  const queues = leftQueues.map((left, rank) => ({
+    left,
+    right: SharedQueues.open(meetingPlace((rank + 1) % worldSize)),
+  }));
   const ring = bound.map(({ link }, rank) => {
     const rightRank = (rank + 1) % worldSize;
     const curve = encrypted ? curveClient(keys[rank]!, keys[rightRank]!.publicKey) : undefined;
     const right = Link.connect(addresses[rightRank]!, options, curve);
-    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true };
-    return new RingTransport(place, link, right, error => failures.push(error));
+    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true, hasCore };
+    return new RingTransport({ ...place, queues: queues[rank]! }, link, right, error => failures.push(error));
   });
   const close = async () => {
     await Promise.all(ring.map(transport => transport.close()));
     gates.forEach(gate => gate.close());
   };
-  return { ring, bound, failures, ports, keys, gates, close };
+  return { ring, bound, failures, ports, queues, keys, gates, close };
 }
 
 export const FRAME = {

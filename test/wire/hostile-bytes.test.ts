@@ -30,7 +30,6 @@ const DATA: Header = {
     part: 77,
     checksum: 0xdeadbeef,
     parameter: 0xcafebabe,
-    inSlot: true,
   },
   ...{ operation: Operation.Exchange, elementType: 'float32', reduction: 'mean', elementCount: 25_557_032 },
 };

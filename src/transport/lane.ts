@@ -1,0 +1,165 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { GradringError } from '../errors';
+import { deferred } from './deferred';
+import { type QueuedFrame, SharedQueue } from './shared-queue';
+import type { SharedQueues } from './shared-queues';
+import { yieldCore } from './system-calls';
+
+/**
+ * For so long an end looks again and again before it sleeps, in ms: to be woken takes longer than most waits. Not where
+ * others need the core meanwhile.
+ */
+const SPIN_MS = 1;
+
+/** So often it looks, some ten microseconds, before the event loop turns: what it waits for may come by the socket. */
+const LOOKS_A_TURN = 16;
+
+/** So many frames go and come before the event loop turns, though none is waited for: others want to be heard, too. */
+const FRAMES_A_TURN = 64;
+
+/** What a {@link Lane} needs of the link that it runs beside. */
+export interface LaneOwner {
+  /** Takes a frame that has come; its body may be used until it is freed. */
+  readonly onFrame: (frame: QueuedFrame, free: () => void) => void;
+  /** What has come is no frame: the error tells why. */
+  readonly onBroken: (error: GradringError) => void;
+  /** Whether there is a frame that nobody has asked for yet. */
+  readonly hasFrame: () => boolean;
+  /** Whether somebody waits for a frame. */
+  readonly isAwaited: () => boolean;
+  /** Whether there is a core for each rank of this host. */
+  readonly hasCore: boolean;
+  /** Settles when the ring has ended, and nobody need be waited for. */
+  readonly ended: Promise<unknown>;
+}
+
+/**
+ * The fast lane of a link between processes of one host: frames go by {@link SharedQueues}, and the link's socket
+ * carries what is too large for them, and tells of failures. What goes either way keeps its order.
+ */
+export class Lane {
+  /** Frames that went, and have come, by the socket. */
+  private sentBeside = 0;
+  private takenBeside = 0;
+  private framesThisTurn = 0;
+  private room = deferred();
+  private sending: Promise<unknown> = Promise.resolve();
+  private full = false;
+  private over = false;
+
+  constructor(
+    private readonly queues: SharedQueues,
+    private readonly owner: LaneOwner,
+  ) {
+    queues.bell.onRing = () => this.woken();
+    void owner.ended.then(() => {
+      this.over = true;
+      this.room.resolve();
+    });
+  }
+
+  /** Sends a frame, or tells that it must go by the socket, at once. Waits for room. */
+  async send(header: Uint8Array, body: Uint8Array, bulk: boolean): Promise<boolean> {
+    while (this.full) await this.sending;
+    if (!SharedQueue.takes(header, body) || !this.queues.isOpened) {
+      this.sentBeside += 1;
+      return false;
+    }
+    const put = () => this.queues.outgoing.put(header, body, this.sentBeside, bulk);
+    if (!put()) {
+      this.full = true;
+      await (this.sending = this.untilRoom(put));
+      this.full = false;
+    }
+    if (this.queues.outgoing.claimWake('receiver')) this.queues.ring();
+    await this.pace();
+    return true;
+  }
+
+  /** Whether a frame waits for room. */
+  get isFull(): boolean {
+    return this.full;
+  }
+
+  /** Looks for the next frame, for a while. If none has come then, the other end will wake this one. */
+  async look(): Promise<void> {
+    if (!this.queues.isOpened) return;
+    await this.pace();
+    if (!(await this.spin(() => this.owner.hasFrame() || this.takeNext()))) this.sleeps();
+  }
+
+  /** Takes all frames that were sent before what has just come by the socket. */
+  drain(): void {
+    while (this.takeNext());
+  }
+
+  /** A frame has come by the socket, which is the next after those. */
+  pass(): void {
+    this.drain();
+    this.takenBeside += 1;
+  }
+
+  /** The other end has put a frame in, or has made room. */
+  private woken(): void {
+    this.room.resolve();
+    while (this.owner.isAwaited() && !this.takeNext() && !this.sleeps());
+  }
+
+  /** Says that this end sleeps, and whether it may: there may be a frame after all. */
+  private sleeps(): boolean {
+    this.queues.incoming.sleep('receiver');
+    return !this.takeNext();
+  }
+
+  private takeNext(): boolean {
+    try {
+      const taken = this.queues.incoming.take(this.takenBeside);
+      if (taken === undefined) return false;
+      this.owner.onFrame(taken.frame, () => {
+        taken.free();
+        if (this.queues.incoming.claimWake('sender')) this.queues.ring();
+      });
+      return true;
+    } catch (error) {
+      if (!(error instanceof GradringError)) throw error;
+      this.owner.onBroken(error);
+      return false;
+    }
+  }
+
+  private async untilRoom(put: () => boolean): Promise<void> {
+    if (await this.spin(() => this.over || put())) return;
+    while (!this.over) {
+      this.room = deferred();
+      this.queues.outgoing.sleep('sender');
+      if (put()) return;
+      await this.room.promise;
+    }
+  }
+
+  /** Tries again and again for {@link SPIN_MS}, and lets others have the thread, and the core, between. */
+  private async spin(attempt: () => boolean): Promise<boolean> {
+    if (attempt()) return true;
+    if (!this.owner.hasCore) return false;
+    const until = performance.now() + SPIN_MS;
+    do {
+      for (let look = 0; look < LOOKS_A_TURN; look++) {
+        await undefined;
+        if (attempt()) return true;
+        yieldCore();
+      }
+      await this.turn();
+      if (attempt()) return true;
+    } while (performance.now() < until);
+    return false;
+  }
+
+  private async pace(): Promise<void> {
+    if (++this.framesThisTurn > FRAMES_A_TURN) await this.turn();
+  }
+
+  private async turn(): Promise<void> {
+    this.framesThisTurn = 0;
+    await turn();
+  }
+}
