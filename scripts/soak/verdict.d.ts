@@ -3,6 +3,7 @@ export interface Sample {
   readonly step: number;
   readonly rss: number;
   readonly external: number;
+  readonly heapUsed: number;
   readonly tensors: number;
 }
 

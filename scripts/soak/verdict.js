@@ -7,7 +7,7 @@ const GROWTH_BYTES = 5e6;
  * the second quarter and 5 MB. (In the first quarter there are the caches to fill, and code to compile.) Tensors may
  * not become more at all.
  *
- * @param {{ rank: number, step: number, rss: number, external: number, tensors: number }[]} samples
+ * @param {{ rank: number, step: number, rss: number, external: number, heapUsed: number, tensors: number }[]} samples
  * @returns {string[]} What is wrong, in words.
  */
 function growth(samples) {
@@ -17,7 +17,7 @@ function growth(samples) {
     const quarter = number =>
       its.slice(Math.floor((its.length * number) / 4), Math.floor((its.length * (number + 1)) / 4));
     const medians = name => [1, 3].map(number => median(quarter(number).map(sample => sample[name])));
-    const wrongs = ['rss', 'external'].flatMap(name => {
+    const wrongs = ['rss', 'external', 'heapUsed'].flatMap(name => {
       const [before, after] = medians(name);
       return after <= GROWTH_FACTOR * before + GROWTH_BYTES
         ? []

@@ -6,7 +6,7 @@ const SAMPLES = 40;
 const samplesOf = (rss: (sample: number) => number, tensors: (sample: number) => number = () => 20): Sample[] =>
   [0, 1].flatMap(rank =>
     Array.from({ length: SAMPLES }, (_, i) => ({
-      ...{ rank, step: i, external: 20e6, tensors: tensors(i) },
+      ...{ rank, step: i, external: 20e6, heapUsed: 30e6, tensors: tensors(i) },
       rss: (rank === 0 ? rss(0) : rss(i)) * 1e6,
     })),
   );
