@@ -108,11 +108,11 @@ export class RingTransport implements Transport {
   }
 
   send(side: Side, header: DataHeader, body: Uint8Array, { bulk = false }: SendOptions = {}): Promise<Sent> {
-    return this.sendFrame(side, [this.encode(header), body], bulk);
+    return this.sendFrame(side, this.encode(header), body, bulk);
   }
 
-  forward(side: Side, { message }: DataFrame): Promise<Sent> {
-    return this.sendFrame(side, [...message], false);
+  forward(side: Side, { message, body }: DataFrame): Promise<Sent> {
+    return this.sendFrame(side, message[0]!, body, false);
   }
 
   async receive(side: Side): Promise<DataFrame> {
@@ -216,20 +216,14 @@ export class RingTransport implements Transport {
     void this.tell(side, { kind: FrameKind.Seen, origin: this.rank });
   }
 
-  private async sendFrame(side: Side, parts: Uint8Array[], bulk: boolean): Promise<Sent> {
-    await this.checkNeighbour(side);
-    for (const part of parts) this.bytesSent += part.length;
-    const [header, body] = parts as [Uint8Array, Uint8Array];
-    const queued = await this.lanes[side]?.send(header, body, bulk);
-    if (queued !== true) await this.deliver(side, parts);
-    else if (this.failed) throw await this.ended.promise;
-    return { lent: queued !== true };
-  }
-
-  /** Fails with the ring, or if that neighbour has left. */
-  private async checkNeighbour(side: Side): Promise<void> {
+  private async sendFrame(side: Side, header: Uint8Array, body: Uint8Array, bulk: boolean): Promise<Sent> {
     if (!this.failed && this.departed.has(side)) void this.failDeparted(side);
     if (this.failed) throw await this.ended.promise;
+    this.bytesSent += header.length + body.length;
+    const isQueued = (await this.lanes[side]?.send(header, body, bulk)) ?? false;
+    if (!isQueued) await this.deliver(side, [header, body]);
+    else if (this.failed) throw await this.ended.promise;
+    return { lent: !isQueued };
   }
 
   private async deliver(side: Side, parts: Uint8Array[]): Promise<void> {
