@@ -71,8 +71,11 @@ describe('it finds', () => {
   });
 
   test('that a rank of an elastic run has other weights', async () => {
+    // Where the next ring is formed just then, the ranks compare, and find it themselves.
     expect(await found('other weights', 'elastic')).toContainEqual(
-      expect.stringMatching(/^after step 5 process 0 of rank 1 has other weights than process 0 of rank 0$/),
+      expect.stringMatching(
+        /^after step 5 process 0 of rank 1 has other weights than process 0 of rank 0$|ERR_REPLICAS_DIVERGED: The weights of rank 1 differ from those of rank 0 after step 5/,
+      ),
     );
   });
 
