@@ -3,7 +3,7 @@ const tseslint = require('typescript-eslint');
 /** The layers of src/, top first, and what each may import. `npm run lint` holds this list (docs/architecture.md). */
 const LAYERS = {
   launcher: ['rendezvous'],
-  doctor: ['native-tensorflow', 'rendezvous'],
+  doctor: ['native-tensorflow', 'rendezvous', 'transport'],
   'native-tensorflow': [],
   bench: ['launcher', 'communicator', 'collectives', 'wire', 'compression', 'kernels'],
   // Over the rules of bench: it starts programs that have a backend.

@@ -1,9 +1,8 @@
 // A rank of the soak: trains a small network on the digits with Deep Gradient Compression for a great many steps, and
 // tells on stdout, in lines of JSON, how much memory it holds and what its weights are.
-const { setFlagsFromString } = require('node:v8');
-const { runInNewContext } = require('node:vm');
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend } = require('../..');
+const { collectGarbage } = require('../../dist/communicator/collect-garbage');
 const { loadShippedDigits } = require('../train/digits-data');
 
 const BATCH_ROWS = 16;
@@ -12,10 +11,6 @@ const SPARSITY = 0.99;
 
 const [steps, sampleEvery, verifyEvery, leakBytes] = process.argv.slice(2).map(Number);
 const leaked = [];
-
-// Garbage that V8 has not collected yet comes to tens of megabytes, on one rank more than on another, and is no leak.
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc');
 
 async function main() {
   const ring = await connect();
@@ -37,6 +32,7 @@ async function main() {
     rows.dispose();
     if (leakBytes > 0) leaked.push(Buffer.alloc(leakBytes, 1));
     if (step % sampleEvery === 0) {
+      // What V8 has not collected yet comes to tens of megabytes, on one rank more than on another, and is no leak.
       collectGarbage();
       const { rss, external, heapUsed } = process.memoryUsage();
       tell({ step, rss, external, heapUsed, tensors: tf.memory().numTensors });

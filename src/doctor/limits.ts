@@ -1,11 +1,11 @@
 import { readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
+import { SHARED_QUEUES_BYTES } from '../transport/shared-queues';
+import { canMapFiles } from '../transport/system-calls';
 import type { Finding } from './finding';
 
 /** A rank has some 30 files open, and more while it starts. */
 const LEAST_OPEN_FILES = 256;
-/** The queues between neighbours on one host, a little more than that a rank. */
-const QUEUES_BYTES = 4 * 2 ** 20;
 const GIBIBYTE = 2 ** 30;
 
 export function coresFinding(): Finding {
@@ -38,8 +38,8 @@ export function sharedMemoryFinding(): Finding | undefined {
   try {
     const { bavail, bsize } = statfsSync('/dev/shm');
     const free = bavail * bsize;
-    const ranks = Math.floor(free / QUEUES_BYTES);
-    const canMap = hasKoffi();
+    const ranks = Math.floor(free / SHARED_QUEUES_BYTES);
+    const canMap = canMapFiles();
     const details = { freeBytes: free, canMap };
     if (!canMap) {
       const words =
@@ -53,17 +53,6 @@ export function sharedMemoryFinding(): Finding | undefined {
     return { what: 'Shared memory', verdict: 'ok', words: `${gibibytes(free)} free in /dev/shm`, details };
   } catch {
     return undefined;
-  }
-}
-
-/** What maps memory of other processes. */
-function hasKoffi(): boolean {
-  try {
-    // eslint-disable-next-line @typescript-eslint/no-require-imports -- it may be missing
-    require('koffi');
-    return true;
-  } catch {
-    return false;
   }
 }
 

@@ -16,7 +16,8 @@ const WORD = {
   toOpener: 2,
 } as const;
 
-const FILE_BYTES = WORDS_AT + 64;
+/** Of memory, for a link. */
+export const SHARED_QUEUES_BYTES = WORDS_AT + 64;
 
 /** What is undone when the queues are closed, the last first. */
 type Undo = (() => void)[];
@@ -50,7 +51,8 @@ export class SharedQueues {
     return attempt(path, (path, undo) => {
       const file = descriptor(openSync(path, 'wx+', 0o600), undo);
       unlinkSync(path);
-      if (writeSync(file, Buffer.alloc(FILE_BYTES)) < FILE_BYTES) throw new Error('The memory is full.');
+      if (writeSync(file, Buffer.alloc(SHARED_QUEUES_BYTES)) < SHARED_QUEUES_BYTES)
+        throw new Error('The memory is full.');
       const { first, second, words } = map(file, undo);
       const own = makePipe();
       words[WORD.toMaker] = descriptor(own.writeEnd, undo);
@@ -67,7 +69,7 @@ export class SharedQueues {
   static open(path: string | undefined): SharedQueues | undefined {
     return attempt(path, (path, undo) => {
       const file = descriptor(openSync(path, 'r+'), undo);
-      if (fstatSync(file).size !== FILE_BYTES) throw new Error('It was made by something else.');
+      if (fstatSync(file).size !== SHARED_QUEUES_BYTES) throw new Error('It was made by something else.');
       const { first, second, words } = map(file, undo);
       const descriptors = dirname(readlinkSync(path));
       const othersBell = descriptor(openPipe(`${descriptors}/${words[WORD.toMaker]}`, constants.O_WRONLY), undo);
@@ -122,7 +124,7 @@ function listen(readEnd: number, undo: Undo): Bell {
 }
 
 function map(file: number, undo: Undo): { first: SharedQueue; second: SharedQueue; words: Int32Array } {
-  const { bytes, unmap } = mapFile(file, FILE_BYTES);
+  const { bytes, unmap } = mapFile(file, SHARED_QUEUES_BYTES);
   const first = new SharedQueue(bytes, 0);
   const second = new SharedQueue(bytes, QUEUE_BYTES);
   undo.push(

@@ -43,6 +43,16 @@ function systemCalls(): SystemCalls {
   return calls;
 }
 
+/** Whether files can be mapped here at all. */
+export function canMapFiles(): boolean {
+  try {
+    systemCalls();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** A file's bytes, as memory that all processes share who have mapped it. */
 export interface MappedFile {
   readonly bytes: ArrayBuffer;
