@@ -5,16 +5,18 @@ import { GradringError } from '../errors';
 import { addressForPeers, hostId, isLoopback } from '../rendezvous/host-identity';
 import { type ElasticJoin, meetMembers } from '../rendezvous/elastic-rendezvous';
 import { rendezvous, type RendezvousResult, type Roster } from '../rendezvous/rendezvous';
-import { isEncrypted, type RunSecurity, securityOf } from '../rendezvous/run-security';
+import { hostOf, isEncrypted, type RunSecurity, securityOf } from '../rendezvous/run-security';
 import { isInMemory, makeSocketFolder } from '../rendezvous/socket-folder';
 import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
+import type { Carrier } from '../transport/carrier';
 import { curveClient } from '../transport/curve';
+import { DataStream } from '../transport/data-stream';
 import { Link } from '../transport/link';
 import { closed, opened } from '../transport/open-sockets';
 import { RingTransport } from '../transport/ring-transport';
 import { SharedQueues } from '../transport/shared-queues';
-import { SoloTransport, type Transport } from '../transport/transport';
+import { type Side, SoloTransport, type Transport } from '../transport/transport';
 import type { ConnectOptions } from './connect-options';
 
 /** A ring as it stands. */
@@ -48,8 +50,7 @@ export async function formRing(
   let isLocal = false;
   let hasCore = false;
   let socketFolder: SocketFolder | undefined;
-  let leftQueues: SharedQueues | undefined;
-  let rightQueues: SharedQueues | undefined;
+  const carriers: Record<Side, Carrier | undefined> = { left: undefined, right: undefined };
   let transport: RingTransport | undefined;
   const listen = async ({ hostIds, publicKeys, members }: Roster): Promise<string> => {
     const rank = members.indexOf(options.rank);
@@ -62,12 +63,13 @@ export async function formRing(
     if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
       socketFolder = new SocketFolder();
       endpoint = `ipc://${socketFolder.path}/left`;
-      leftQueues = SharedQueues.create(queuesPath(endpoint));
+      carriers.left = SharedQueues.create(queuesPath(endpoint));
     } else {
       // Who reached a master on loopback reaches others there too, in whatever container it runs.
       const isLocal = isSameHost || isLoopback(masterAddr);
       const address = isLocal ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
       endpoint = `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
+      if (!isEncrypted(endpoint, encryption)) carriers.left = await DataStream.listen(address);
     }
     // Where encryption is due there is a run token, as resolveConnectOptions sees to, and so all have keys.
     const curve = isEncrypted(endpoint, encryption)
@@ -77,6 +79,9 @@ export async function formRing(
     left = listening.link;
     return listening.endpoint;
   };
+  /** Where whoever listens at an endpoint of ours reaches this rank. */
+  const addressBeside = (endpoint: string): Promise<string> | string =>
+    isLoopback(hostOf(endpoint)) ? '127.0.0.1' : addressForPeers(masterAddr, masterPort);
   const stand = async (
     { members, generation }: Pick<Roster, 'members' | 'generation'>,
     { ringId, endpoints, publicKeys }: RendezvousResult,
@@ -91,9 +96,9 @@ export async function formRing(
       ? curveClient(security!.link, publicKeys[rightRank]!)
       : undefined;
     right = Link.connect(rightEndpoint, options, curve);
-    if (rightEndpoint.startsWith('ipc:')) rightQueues = SharedQueues.open(queuesPath(rightEndpoint));
-    const queues = { left: leftQueues, right: rightQueues };
-    const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore, queues };
+    if (rightEndpoint.startsWith('ipc:')) carriers.right = SharedQueues.open(queuesPath(rightEndpoint));
+    else if (curve === undefined) carriers.right = await DataStream.listen(await addressBeside(rightEndpoint));
+    const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore, carriers };
     transport = new RingTransport(place, left!, right, onFailure, timeline);
     await within(timeoutMs, transport.open(), rank);
     return { transport, generation };
@@ -108,8 +113,7 @@ export async function formRing(
   } catch (error) {
     if (transport?.failed) await transport.close(); // the neighbours are to hear why
     await Promise.all([left?.close(), right?.close()]);
-    leftQueues?.close();
-    rightQueues?.close();
+    for (const carrier of Object.values(carriers)) carrier?.close();
     throw error;
   } finally {
     security?.gate.close(); // all who may come in are there

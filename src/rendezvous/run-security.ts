@@ -40,8 +40,12 @@ export function secureRun(runToken: string): RunSecurity {
 /** Whether the link at an endpoint is encrypted. Both its ends come to the same answer. */
 export function isEncrypted(endpoint: string, encryption: Encryption): boolean {
   if (encryption === 'off' || !endpoint.startsWith('tcp://')) return false;
-  const host = endpoint.slice('tcp://'.length, endpoint.lastIndexOf(':')).replace(/^\[(.*)\]$/, '$1');
-  return encryption === 'on' || !isLoopback(host);
+  return encryption === 'on' || !isLoopback(hostOf(endpoint));
+}
+
+/** The address in an endpoint of TCP. */
+export function hostOf(endpoint: string): string {
+  return endpoint.slice('tcp://'.length, endpoint.lastIndexOf(':')).replace(/^\[(.*)\]$/, '$1');
 }
 
 /** DER of an X25519 secret key, but for its 32 bytes (RFC 8410). */

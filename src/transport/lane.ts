@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { GradringError } from '../errors';
 import { deferred } from './deferred';
-import { type QueuedFrame, SharedQueue } from './shared-queue';
-import type { SharedQueues } from './shared-queues';
+import type { Carrier } from './carrier';
+import type { QueuedFrame } from './shared-queue';
 import { yieldCore } from './system-calls';
 
 /**
@@ -11,18 +11,17 @@ import { yieldCore } from './system-calls';
  */
 const SPIN_MS = 1;
 
-/** So often it looks, some ten microseconds, before the event loop turns: what it waits for may come by the socket. */
-const LOOKS_A_TURN = 16;
-
 /** So many frames go and come before the event loop turns, though none is waited for: others want to be heard, too. */
 const FRAMES_A_TURN = 64;
 
 /** What a {@link Lane} needs of the link that it runs beside. */
 export interface LaneOwner {
-  /** Takes a frame that has come; its body may be used until it is freed. */
-  readonly onFrame: (frame: QueuedFrame, free: () => void) => void;
+  /** Takes a frame that has come; its body may be used until it is freed, where it is to be. */
+  readonly onFrame: (frame: QueuedFrame, free: (() => void) | undefined) => void;
   /** What has come is no frame: the error tells why. */
   readonly onBroken: (error: GradringError) => void;
+  /** The way is broken; the link may not be. */
+  readonly onLost: () => void;
   /** Whether there is a frame that nobody has asked for yet. */
   readonly hasFrame: () => boolean;
   /** Whether somebody waits for a frame. */
@@ -34,8 +33,8 @@ export interface LaneOwner {
 }
 
 /**
- * The fast lane of a link between processes of one host: frames go by {@link SharedQueues}, and the link's socket
- * carries what is too large for them, and tells of failures. What goes either way keeps its order.
+ * The fast lane of a link: frames go by a {@link Carrier}, and the link's socket carries what is too large for it, or
+ * goes before it is open, and tells of failures. What goes either way keeps its order.
  */
 export class Lane {
   /** Frames that went, and have come, by the socket. */
@@ -48,10 +47,11 @@ export class Lane {
   private over = false;
 
   constructor(
-    private readonly queues: SharedQueues,
+    private readonly carrier: Carrier,
     private readonly owner: LaneOwner,
   ) {
-    queues.bell.onRing = () => this.woken();
+    carrier.onWake = () => this.woken();
+    carrier.onLost = owner.onLost;
     void owner.ended.then(() => {
       this.over = true;
       this.room.resolve();
@@ -61,17 +61,16 @@ export class Lane {
   /** Sends a frame, or tells that it must go by the socket, at once. Waits for room. */
   async send(header: Uint8Array, body: Uint8Array, bulk: boolean): Promise<boolean> {
     while (this.full) await this.sending;
-    if (!SharedQueue.takes(header, body) || !this.queues.isOpened) {
+    if (!this.carrier.canSend || !this.carrier.takes(header, body)) {
       this.sentBeside += 1;
       return false;
     }
-    const put = () => this.queues.outgoing.put(header, body, this.sentBeside, bulk);
+    const put = () => this.carrier.put(header, body, this.sentBeside, bulk);
     if (!put()) {
       this.full = true;
       await (this.sending = this.untilRoom(put));
       this.full = false;
     }
-    if (this.queues.outgoing.claimWake('receiver')) this.queues.ring();
     await this.pace();
     return true;
   }
@@ -83,7 +82,7 @@ export class Lane {
 
   /** Looks for the next frame, for a while. If none has come then, the other end will wake this one. */
   async look(): Promise<void> {
-    if (!this.queues.isOpened) return;
+    if (!this.carrier.canReceive) return;
     await this.pace();
     if (!(await this.spin(() => this.owner.hasFrame() || this.takeNext()))) this.sleeps();
   }
@@ -91,6 +90,12 @@ export class Lane {
   /** Takes all frames that were sent before what has just come by the socket. */
   drain(): void {
     while (this.takeNext());
+  }
+
+  /** Takes all that the other end has sent, once that has finished. */
+  async drainToEnd(): Promise<void> {
+    await this.carrier.finished();
+    this.drain();
   }
 
   /** A frame has come by the socket, which is the next after those. */
@@ -107,18 +112,15 @@ export class Lane {
 
   /** Says that this end sleeps, and whether it may: there may be a frame after all. */
   private sleeps(): boolean {
-    this.queues.incoming.sleep('receiver');
+    this.carrier.sleep('receiver');
     return !this.takeNext();
   }
 
   private takeNext(): boolean {
     try {
-      const taken = this.queues.incoming.take(this.takenBeside);
+      const taken = this.carrier.take(this.takenBeside);
       if (taken === undefined) return false;
-      this.owner.onFrame(taken.frame, () => {
-        taken.free();
-        if (this.queues.incoming.claimWake('sender')) this.queues.ring();
-      });
+      this.owner.onFrame(taken.frame, taken.free);
       return true;
     } catch (error) {
       if (!(error instanceof GradringError)) throw error;
@@ -131,7 +133,7 @@ export class Lane {
     if (await this.spin(() => this.over || put())) return;
     while (!this.over) {
       this.room = deferred();
-      this.queues.outgoing.sleep('sender');
+      this.carrier.sleep('sender');
       if (put()) return;
       await this.room.promise;
     }
@@ -143,7 +145,7 @@ export class Lane {
     if (!this.owner.hasCore) return false;
     const until = performance.now() + SPIN_MS;
     do {
-      for (let look = 0; look < LOOKS_A_TURN; look++) {
+      for (let look = 0; look < this.carrier.looksATurn; look++) {
         await undefined;
         if (attempt()) return true;
         yieldCore();

@@ -1,6 +1,6 @@
 import { GradringError } from '../errors';
 import type { RingIdentity } from '../wire/frame';
-import type { SharedQueues } from './shared-queues';
+import type { Carrier } from './carrier';
 import type { Side } from './transport';
 
 /** This rank's place, and how to name its neighbours in errors. */
@@ -12,8 +12,8 @@ export interface RingPlace extends RingIdentity {
   readonly isLocal: boolean;
   /** Whether there is a core for each rank of this host. */
   readonly hasCore: boolean;
-  /** The queues beside the links to neighbours on this host. */
-  readonly queues?: Readonly<Record<Side, SharedQueues | undefined>>;
+  /** What carries data beside the links. */
+  readonly carriers?: Readonly<Record<Side, Carrier | undefined>>;
 }
 
 /** Who is beside a rank. */

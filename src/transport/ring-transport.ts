@@ -98,12 +98,15 @@ export class RingTransport implements Transport {
   /** Greets both neighbours and awaits their greetings. */
   async open(): Promise<void> {
     const { rank } = this.place;
+    const greet = (side: Side) => {
+      const offer = this.place.carriers?.[side]?.offer;
+      return this.deliver(side, [this.encode({ kind: FrameKind.Hello, origin: rank, offer })]);
+    };
     for (const side of SIDES) this.start(side);
-    const hello = this.encode({ kind: FrameKind.Hello, origin: rank });
-    await this.deliver('right', [hello]);
+    await greet('right');
     await this.greeted.left.promise;
     // Only now is the left neighbour known to be connected; this end of the link refuses to send to nobody.
-    await this.deliver('left', [hello]);
+    await greet('left');
     await this.greeted.right.promise;
   }
 
@@ -160,6 +163,7 @@ export class RingTransport implements Transport {
       for (const side of SIDES) {
         this.inboxes[side].fail(error);
         this.farewell.hear(side); // a neighbour may stay, with nothing to say
+        this.place.carriers?.[side]?.finish();
         if (!this.departed.has(side)) this.sayLast(side, { kind: FrameKind.Goodbye, origin: this.rank });
       }
       timeoutMs = FAREWELL_MS;
@@ -176,7 +180,7 @@ export class RingTransport implements Transport {
     // receiveHighWaterMark).
     const lingerMs = isOver ? 0 : undefined;
     await Promise.all([this.left.close(lingerMs), this.right.close(lingerMs)]);
-    for (const side of SIDES) this.place.queues?.[side]?.close();
+    for (const side of SIDES) this.place.carriers?.[side]?.close();
   }
 
   private encode(header: Header): Uint8Array {
@@ -241,13 +245,17 @@ export class RingTransport implements Transport {
       onMessage: message => this.onMessage(side, message),
       onLost: () => {
         this.farewell.lose(side);
-        setTimeout(() => {
-          if (this.departed.has(side)) return;
-          this.agreement.lose(side);
-          void this.fail(peerLost(this.place, side, IS_GONE));
-        }, LAST_WORDS_MS);
+        this.lostAfterLastWords(side, () => this.agreement.lose(side));
       },
     });
+  }
+
+  private lostAfterLastWords(side: Side, isSure?: () => void): void {
+    setTimeout(() => {
+      if (this.departed.has(side)) return;
+      isSure?.();
+      void this.fail(peerLost(this.place, side, IS_GONE));
+    }, LAST_WORDS_MS);
   }
 
   private async onMessage(side: Side, message: Message): Promise<void> {
@@ -263,19 +271,18 @@ export class RingTransport implements Transport {
 
   /** The lane of a link, where it has one. */
   private laneOf(side: Side): Lane | undefined {
-    const queues = this.place.queues?.[side];
-    if (queues === undefined) return undefined;
-    return new Lane(queues, {
-      onFrame: ({ header: bytes, body, bulk }, free) => {
+    const carrier = this.place.carriers?.[side];
+    if (carrier === undefined) return undefined;
+    return new Lane(carrier, {
+      onFrame: ({ header: bytes, body }, free) => {
         const cameAt = this.timeline?.now();
         const header = decodeHeader(this.place, bytes);
-        if (header.kind !== FrameKind.Data) throw protocolError('came by shared memory, but is no data');
+        if (header.kind !== FrameKind.Data) throw protocolError('came beside the link, but is no data');
         this.bytesReceived += bytes.length + body.length;
-        const message = [bytes, bulk ? body : Buffer.from(body)];
-        if (!bulk) free();
-        this.put(side, new ReceivedFrame(header, message, false, bulk ? free : undefined), cameAt);
+        this.put(side, new ReceivedFrame(header, [bytes, body], false, free), cameAt);
       },
       onBroken: error => this.failBroken(side, error),
+      onLost: () => this.lostAfterLastWords(side),
       hasFrame: () => this.failed || !this.inboxes[side].isEmpty,
       isAwaited: () => !this.failed && this.inboxes[side].isAwaited,
       hasCore: this.place.hasCore,
@@ -303,15 +310,11 @@ export class RingTransport implements Transport {
       case FrameKind.Hello:
         if (header.origin !== neighbourOf(this.place, this.rank, side))
           throw protocolError(`greets as rank ${header.origin}`);
+        if (header.offer !== undefined) this.place.carriers?.[side]?.meet(header.offer);
         this.greeted[side].resolve();
         return;
       case FrameKind.Goodbye:
-        if (this.departed.has(side)) return;
-        this.lanes[side]?.drain();
-        this.departed.add(side);
-        this.agreement.lose(side);
-        if (this.inboxes[side].isAwaited || this.lanes[side]?.isFull) void this.failDeparted(side);
-        this.hearLast(side);
+        void this.hearGoodbye(side);
         return;
       case FrameKind.Seen:
         this.farewell.see(side);
@@ -330,6 +333,15 @@ export class RingTransport implements Transport {
         this.put(side, new ReceivedFrame(header, message, true), cameAt);
       }
     }
+  }
+
+  private async hearGoodbye(side: Side): Promise<void> {
+    await this.lanes[side]?.drainToEnd();
+    if (this.departed.has(side)) return;
+    this.departed.add(side);
+    this.agreement.lose(side);
+    if (this.inboxes[side].isAwaited || this.lanes[side]?.isFull) void this.failDeparted(side);
+    this.hearLast(side);
   }
 
   private failDeparted(side: Side): Promise<GradringError> {

@@ -1,6 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readlinkSync, symlinkSync, unlinkSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Bell, ring } from './bell';
+import type { Carrier, Taken } from './carrier';
 import { closed, opened } from './open-sockets';
 import { QUEUE_BYTES, SharedQueue } from './shared-queue';
 import { makePipe, mapFile } from './system-calls';
@@ -26,12 +27,16 @@ type Undo = (() => void)[];
  * The queues of a link between processes of one host, one each way, in a file in memory, and bells to wake those who
  * wait: frames go by these, which spares them the socket's buffers, its threads, and memory made and freed for each.
  */
-export class SharedQueues {
+export class SharedQueues implements Carrier {
+  onLost: () => void = () => undefined; // the link tells
+  /** Some ten microseconds: what is waited for may come by the socket. */
+  readonly looksATurn = 16;
+  readonly offer = undefined; // the file is found by its path
+
   private constructor(
     readonly incoming: SharedQueue,
     readonly outgoing: SharedQueue,
-    /** Rung when this end is to look at the queues. */
-    readonly bell: Bell,
+    private readonly bell: Bell,
     /** The pipe to the other end's bell. */
     private readonly othersBell: number,
     private readonly words: Int32Array,
@@ -80,20 +85,64 @@ export class SharedQueues {
     });
   }
 
-  /** Whether the other end reads what is sent by here. */
-  get isOpened(): boolean {
+  set onWake(onWake: () => void) {
+    this.bell.onRing = onWake;
+  }
+
+  get canSend(): boolean {
     return this.undo.length > 0 && Atomics.load(this.words, WORD.opened) === 1;
   }
 
-  /** Wakes the other end. */
-  ring(): void {
-    if (this.undo.length > 0) ring(this.othersBell);
+  get canReceive(): boolean {
+    return this.canSend;
   }
 
-  /** Nobody may touch a frame of the queues after this. May be called twice. */
+  meet(): void {
+    // It has been met by its path.
+  }
+
+  takes(header: Uint8Array, body: Uint8Array): boolean {
+    return SharedQueue.takes(header, body);
+  }
+
+  put(header: Uint8Array, body: Uint8Array, after: number, bulk: boolean): boolean {
+    if (!this.outgoing.put(header, body, after, bulk)) return false;
+    if (this.outgoing.claimWake('receiver')) this.ring();
+    return true;
+  }
+
+  take(after: number): Taken | undefined {
+    const taken = this.incoming.take(after);
+    if (taken === undefined) return undefined;
+    const free = () => {
+      taken.free();
+      if (this.incoming.claimWake('sender')) this.ring();
+    };
+    if (taken.frame.bulk) return { ...taken, free };
+    const frame = { ...taken.frame, body: Buffer.from(taken.frame.body) };
+    free();
+    return { frame, free: undefined };
+  }
+
+  sleep(end: 'receiver' | 'sender'): void {
+    (end === 'receiver' ? this.incoming : this.outgoing).sleep(end);
+  }
+
+  finish(): void {
+    // What was put in is there to be taken.
+  }
+
+  finished(): Promise<void> {
+    return Promise.resolve();
+  }
+
   close(): void {
     closed(this);
     undoAll(this.undo);
+  }
+
+  private ring(): void {
+    if (this.undo.length > 0) ring(this.othersBell);
   }
 }
 

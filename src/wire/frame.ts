@@ -59,9 +59,19 @@ export interface StatusHeader extends CallFingerprint, RankStatus {
 export type Header =
   | DataHeader
   | StatusHeader
-  | { readonly kind: FrameKind.Hello | FrameKind.Goodbye | FrameKind.Seen; readonly origin: number }
+  | { readonly kind: FrameKind.Goodbye | FrameKind.Seen; readonly origin: number }
+  /** The offer is what the other end must know to send and receive data beside the link. */
+  | { readonly kind: FrameKind.Hello; readonly origin: number; readonly offer?: Offer | undefined }
   /** The origin is the rank that found something wrong, not one that passes it on. */
   | { readonly kind: FrameKind.Abort; readonly origin: number; readonly error: SerializedError };
+
+/** Where a rank listens for a neighbour that is to receive data beside the link, and what that must show there. */
+export interface Offer {
+  readonly host: string;
+  readonly port: number;
+  /** Hexadecimal digits. */
+  readonly token: string;
+}
 
 /** Who sends: written into every frame, and demanded of every frame that comes. */
 export interface RingIdentity {
@@ -73,7 +83,9 @@ export interface RingIdentity {
 /** The first part of a message. The builder's memory is new each time, so the result may be kept and sent. */
 export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
   const builder = new flatbuffers.Builder(128);
-  const text = header.kind === FrameKind.Abort ? builder.createString(JSON.stringify(header.error)) : 0;
+  const said =
+    header.kind === FrameKind.Abort ? header.error : header.kind === FrameKind.Hello ? header.offer : undefined;
+  const text = said === undefined ? 0 : builder.createString(JSON.stringify(said));
   const data = header.kind === FrameKind.Data ? header : undefined;
   const call = header.kind === FrameKind.Status ? header : data;
   FrameTable.startFrame(builder);
@@ -126,7 +138,10 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
   if (origin >= ring.worldSize) throw protocolError(`claims rank ${origin} in a ring of ${ring.worldSize}`);
   const kind = header.kind();
   switch (kind) {
-    case FrameKind.Hello:
+    case FrameKind.Hello: {
+      const text = checked('greeting', () => frame.text());
+      return { kind, origin, offer: text === null ? undefined : decodeOffer(text) };
+    }
     case FrameKind.Goodbye:
     case FrameKind.Seen:
       return { kind, origin };
@@ -230,6 +245,14 @@ function decodeError(text: string | null): SerializedError {
   if (typeof error?.code !== 'string' || typeof error.message !== 'string' || !areDetails(error.details))
     throw protocolError('holds no valid abort text');
   return { code: error.code, message: error.message, details: error.details };
+}
+
+function decodeOffer(text: string): Offer {
+  const offer = checked('greeting', () => JSON.parse(text) as Partial<Offer> | null);
+  const { host, port, token } = offer ?? {};
+  if (typeof host !== 'string' || !Number.isInteger(port) || typeof token !== 'string')
+    throw protocolError('holds no valid greeting');
+  return { host, port: port!, token };
 }
 
 function areDetails(details: unknown): details is ErrorDetails {

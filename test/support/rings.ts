@@ -46,6 +46,11 @@ export async function failureOf(promise: Promise<unknown>): Promise<GradringErro
 
 export const sleep = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
+/** Waits for a condition; the test's own limit is what ends a wait in vain. */
+export async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(2);
+}
+
 /** How a rank's process ended, and what it wrote. */
 export interface RankEnd {
   readonly exitCode: number | null;

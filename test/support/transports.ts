@@ -2,6 +2,7 @@ import path from 'node:path';
 import { curveKeyPair } from 'zeromq';
 import type { GradringError } from '../../src/errors';
 import { curveClient } from '../../src/transport/curve';
+import { DataStream } from '../../src/transport/data-stream';
 import { Gate } from '../../src/transport/gate';
 import { Link } from '../../src/transport/link';
 import { RingTransport } from '../../src/transport/ring-transport';
@@ -13,6 +14,7 @@ import { FrameKind, Operation } from '../../src/wire/frame';
  *
  * @param via The port to connect to instead of one of these, of a proxy.
  * @param lanes A folder in which the queues of neighbours meet, to have them beside the links.
+ * @param streams Whether to have streams beside the links.
  */
 export async function transports(
   worldSize: number,
@@ -20,6 +22,7 @@ export async function transports(
     encrypted = false,
     via = async (port: number) => port,
     lanes = undefined as string | undefined,
+    streams = false,
     hasCore = false,
   } = {},
 ) {
@@ -43,18 +46,21 @@ export async function transports(
     left,
     right: SharedQueues.open(meetingPlace((rank + 1) % worldSize)),
   }));
+  const stream = () => (streams ? DataStream.listen('127.0.0.1') : undefined);
+  const dataStreams = await Promise.all(keys.map(async () => ({ left: await stream(), right: await stream() })));
   const ring = bound.map(({ link }, rank) => {
     const rightRank = (rank + 1) % worldSize;
     const curve = encrypted ? curveClient(keys[rank]!, keys[rightRank]!.publicKey) : undefined;
     const right = Link.connect(addresses[rightRank]!, options, curve);
     const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true, hasCore };
-    return new RingTransport({ ...place, queues: queues[rank]! }, link, right, error => failures.push(error));
+    const carriers = streams ? dataStreams[rank]! : queues[rank]!;
+    return new RingTransport({ ...place, carriers }, link, right, error => failures.push(error));
   });
   const close = async () => {
     await Promise.all(ring.map(transport => transport.close()));
     gates.forEach(gate => gate.close());
   };
-  return { ring, bound, failures, ports, queues, keys, gates, close };
+  return { ring, bound, failures, ports, queues, dataStreams, keys, gates, close };
 }
 
 export const FRAME = {

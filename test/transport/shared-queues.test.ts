@@ -31,23 +31,38 @@ test('what one end puts in the other takes, either way', () => {
     [maker, opener],
     [opener, maker],
   ] as const) {
-    expect(from.outgoing.put(Buffer.from('header'), Buffer.from('body'), 0, false)).toBe(true);
-    expect(from.incoming.take(0)).toBeUndefined();
-    expect(to.incoming.take(0)!.frame.body.toString()).toBe('body');
+    expect(from.put(Buffer.from('header'), Buffer.from('body'), 0, false)).toBe(true);
+    expect(from.take(0)).toBeUndefined();
+    expect(to.take(0)!.frame.body.toString()).toBe('body');
   }
 });
 
-test('each end hears when the other rings', async () => {
+test('who sleeps is woken, and nobody else', async () => {
   const { maker, opener } = bothEnds();
-  const rung: string[] = [];
-  maker.bell.onRing = () => rung.push('maker');
-  opener.bell.onRing = () => rung.push('opener');
-  maker.ring();
+  const woken: string[] = [];
+  maker.onWake = () => woken.push('maker');
+  opener.onWake = () => woken.push('opener');
+  const put = (end: SharedQueues) => end.put(Buffer.from('header'), Buffer.alloc(LARGEST_BODY), 0, true);
+  opener.sleep('receiver');
+  put(maker);
+  put(maker);
+  put(opener);
   await sleep(100);
-  expect(rung).toEqual(['opener']);
-  for (let i = 0; i < 100_000; i++) opener.ring(); // more than a pipe holds: nobody waits
+  expect(woken).toEqual(['opener']);
+  while (put(maker));
+  maker.sleep('sender');
+  opener.take(0)!.free!();
   await sleep(100);
-  expect(rung).toContain('maker');
+  expect(woken).toEqual(['opener', 'maker']);
+});
+
+test('nobody waits to wake who does not hear', () => {
+  const { maker, opener } = bothEnds();
+  for (let i = 0; i < 100_000; i++) {
+    opener.sleep('receiver');
+    expect(maker.put(Buffer.from('header'), Buffer.alloc(0), 0, false)).toBe(true); // more rings than a pipe holds
+    opener.take(0);
+  }
 });
 
 test('a bell outlives the other end, which may have died', async () => {
@@ -64,10 +79,10 @@ test('nothing is sent to who has not opened the file', () => {
   const file = fresh();
   const maker = SharedQueues.create(file)!;
   made.push(maker);
-  expect(maker.isOpened).toBe(false);
+  expect([maker.canSend, maker.canReceive]).toEqual([false, false]);
   const opener = SharedQueues.open(file)!;
   made.push(opener);
-  expect([maker.isOpened, opener.isOpened]).toEqual([true, true]);
+  expect([maker.canSend, opener.canSend]).toEqual([true, true]);
 });
 
 test('closed, all descriptors are closed, and nothing rings', async () => {
@@ -77,8 +92,8 @@ test('closed, all descriptors are closed, and nothing rings', async () => {
   for (const end of [maker, opener, maker]) end.close();
   await sleep(50);
   expect(openDescriptors()).toBe(before);
-  maker.ring();
-  expect(maker.isOpened).toBe(false);
+  expect(maker.canSend).toBe(false);
+  expect(maker.put(Buffer.from('header'), Buffer.alloc(0), 0, false)).toBe(false);
 });
 
 test('of a process that is killed before the other end has opened the file nothing of it is left', () => {
