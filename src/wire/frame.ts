@@ -250,9 +250,13 @@ function decodeError(text: string | null): SerializedError {
 function decodeOffer(text: string): Offer {
   const offer = checked('greeting', () => JSON.parse(text) as Partial<Offer> | null);
   const { host, port, token } = offer ?? {};
-  if (typeof host !== 'string' || !Number.isInteger(port) || typeof token !== 'string')
+  if (typeof host !== 'string' || !isPort(port) || typeof token !== 'string')
     throw protocolError('holds no valid greeting');
-  return { host, port: port!, token };
+  return { host, port, token };
+}
+
+function isPort(port: unknown): port is number {
+  return typeof port === 'number' && Number.isInteger(port) && port > 0 && port < 65_536;
 }
 
 function areDetails(details: unknown): details is ErrorDetails {

@@ -5,6 +5,7 @@ const { gradientPayloadTarget } = require('./gradient-payload');
 const { namesTarget } = require('./names');
 const { rendezvousTarget } = require('./rendezvous');
 const { sharedQueueTarget } = require('./shared-queue');
+const { streamTarget } = require('./stream');
 const { timelineTarget } = require('./timeline');
 const { TwinChecker } = require('./twin-checker');
 
@@ -19,6 +20,7 @@ const TARGETS = {
   names: () => namesTarget,
   timeline: () => timelineTarget,
   'shared-queue': () => sharedQueueTarget,
+  stream: () => streamTarget,
   'gradient-payload-twins': () => gradientPayloadTarget(new TwinChecker()),
 };
 

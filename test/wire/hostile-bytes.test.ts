@@ -47,6 +47,7 @@ const HEADERS: Header[] = [
   ABORT,
   STATUS,
   { kind: FrameKind.Hello, origin: 0 },
+  { kind: FrameKind.Hello, origin: 1, offer: { host: '10.0.0.5', port: 5000, token: 'ab'.repeat(32) } },
   { kind: FrameKind.Goodbye, origin: 3 },
 ];
 
@@ -179,8 +180,11 @@ describe('frame headers', () => {
           const { code, message, details } = result.error;
           demand(typeof code === 'string' && typeof message === 'string', 'words');
           demand(details.rank === undefined || typeof details.rank === 'number', 'rank');
+        } else if (result.kind === FrameKind.Hello) {
+          const { host, port, token } = result.offer ?? { host: '', port: 1, token: '' };
+          demand(typeof host === 'string' && typeof token === 'string' && isCount(port, 65_535), 'offer');
         } else {
-          demand([FrameKind.Hello, FrameKind.Goodbye, FrameKind.Seen].includes(result.kind), 'kind');
+          demand([FrameKind.Goodbye, FrameKind.Seen].includes(result.kind), 'kind');
         }
       },
     );
@@ -194,6 +198,15 @@ describe('frame headers', () => {
       // The error is written as JSON, so `toJSON` gives any text.
       const error = { toJSON: () => JSON.parse(text) as unknown } as never;
       const bytes = encodeHeader(RING, { kind: FrameKind.Abort, origin: 1, error });
+      expect(() => decodeHeader(RING, bytes)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
+    },
+  );
+
+  test.each(['null', '1', '[]', '{}', '{"host":"a","port":0,"token":"b"}', '{"host":"a","port":65536,"token":"b"}'])(
+    'of a greeting with the text %j are refused',
+    text => {
+      const offer = { toJSON: () => JSON.parse(text) as unknown } as never;
+      const bytes = encodeHeader(RING, { kind: FrameKind.Hello, origin: 1, offer });
       expect(() => decodeHeader(RING, bytes)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
     },
   );

@@ -1,0 +1,44 @@
+const { FrameAssembly, headOf } = require('../../dist/transport/frame-assembly');
+const { demand, refusalOf } = require('./refusal');
+
+/** As the transport's streams are read: a few bytes, or many. */
+const READS = [1, 95, 4096, 300_000];
+
+/** What comes by a stream. @type {import('./fuzz').Target} */
+const streamTarget = {
+  name: 'stream',
+  seeds: () =>
+    [1, 2, 3].map(frames => ({
+      bytes: Buffer.concat(
+        Array.from({ length: frames }, (_, i) => [
+          headOf(Buffer.alloc(64, 1 + i), 50 * i, 0, i === 1),
+          Buffer.alloc(50 * i, 9),
+        ]).flat(),
+      ),
+    })),
+  run: bytes => {
+    const assembly = new FrameAssembly();
+    let frames = 0;
+    let come = 0;
+    try {
+      for (let at = 0; at < bytes.length;) {
+        const place = assembly.place();
+        demand(place.length > 0, 'There is no place for what comes.');
+        const count = Math.min(READS[at % READS.length], place.length, bytes.length - at);
+        place.set(bytes.subarray(at, at + count));
+        at += count;
+        assembly.advance(count);
+        for (let next; (next = assembly.take(0)) !== undefined; frames++) {
+          come += next.frame.header.length + next.frame.body.length;
+          demand(come <= bytes.length, 'More was taken than came.');
+          next.free();
+        }
+      }
+    } catch (error) {
+      return { outcome: refusalOf(error) };
+    }
+    return { outcome: `accepted: ${Math.min(frames, 4)} frames` };
+  },
+};
+
+module.exports = { streamTarget };
