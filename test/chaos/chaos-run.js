@@ -3,7 +3,7 @@ const { tmpdir } = require('node:os');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { findFreePort } = require('../../dist/launcher/master-port');
-const { CutProxy } = require('./cut-proxy');
+const { CutLink } = require('./cut-link');
 const { FAULT_KINDS } = require('./fault-kinds');
 const { release } = require('./leaving');
 const { leftovers } = require('./leftovers');
@@ -37,7 +37,7 @@ const { allowedMs, RUN_MS, SLACK_MS } = require('./time-limits');
 
 /** One run: starts the ranks, strikes as planned, and waits for their ends. */
 class ChaosRun {
-  proxies = new Map();
+  links = new Map();
   overdue = [];
   endedAt = [];
   isStruck = false;
@@ -77,16 +77,16 @@ class ChaosRun {
   abandon() {
     for (const pid of processesOf(this.folder)) signalTo(pid, 'SIGKILL');
     for (const report of [...this.reports, this.late, this.launcherReport]) report?.close();
-    for (const proxy of this.proxies.values()) proxy.close();
+    for (const link of this.links.values()) link.close();
     rmSync(this.folder, { recursive: true, force: true });
   }
 
   async start() {
     const { plan, folder, reports } = this;
     for (const { kind, ranks } of plan.faults) {
-      if (FAULT_KINDS[kind].link) this.proxies.set(ranks[0], await CutProxy.open());
+      if (FAULT_KINDS[kind].link) this.links.set(ranks[0], await CutLink.open());
     }
-    const ports = Object.fromEntries([...this.proxies].map(([rank, { port }]) => [rank, port]));
+    const ports = Object.fromEntries([...this.links].map(([rank, link]) => [rank, link.ports]));
     const variables = {
       ...{ TMPDIR: this.temporary, GRADRING_CHAOS_FOLDER: folder, GRADRING_CHAOS_PROXIES: JSON.stringify(ports) },
       ...(this.bug !== undefined && { GRADRING_CHAOS_PLANT: this.bug }),
@@ -188,9 +188,13 @@ class ChaosRun {
 
   poll() {
     for (const report of [...this.reports, this.late, this.launcherReport]) report?.poll();
-    for (const [rank, proxy] of this.proxies) {
-      const port = this.reports[rank].told('listening');
-      if (port !== undefined) proxy.tellTarget(port);
+    for (const [rank, link] of this.links) {
+      const report = this.reports[rank];
+      link.tellTargets({
+        link: report.told('listening'),
+        out: report.told('listeningBeside'),
+        in: report.told('connectingBeside'),
+      });
     }
     for (const rank of this.reports.keys()) {
       if (this.processes.hasEnded(rank)) this.endedAt[rank] ??= Date.now();

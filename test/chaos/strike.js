@@ -46,7 +46,7 @@ async function happen(run, fault) {
     case 'twin':
       return run.startLate(ranks[0]);
     default:
-      return run.proxies.get(ranks[0])?.strike(kind, forMs);
+      return run.links.get(ranks[0])?.strike(kind, forMs);
   }
 }
 

@@ -11,7 +11,7 @@ async function strikeBeside(ended: number[], fault: { kind: string; ranks: numbe
   const run = {
     plan: { ranks: RANKS },
     processes: { hasEnded: (rank: number) => ended.includes(rank), signal: (rank: number) => signalled.push(rank) },
-    proxies: new Map(),
+    links: new Map(),
     reports: Array.from({ length: RANKS }, () => ({ hashes: [{ step: 5 }], told: () => undefined })),
     ranksHaveEnded: ended.length === RANKS,
     noteLoss: () => losses++,

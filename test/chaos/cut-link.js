@@ -1,8 +1,39 @@
 const { connect, createServer } = require('node:net');
 
-/** Stands between two ranks, and does to their link what networks do. */
+/** Stands between two ranks, and does to their link, and the streams beside it, what networks do. */
+class CutLink {
+  static async open() {
+    const cut = new CutLink();
+    /** The link, the stream to the rank on the left, and that from it. */
+    cut.proxies = { link: await CutProxy.open(), out: await CutProxy.open(), in: await CutProxy.open() };
+    return cut;
+  }
+
+  /** Where to connect instead of where the ranks listen. */
+  get ports() {
+    return Object.fromEntries(Object.entries(this.proxies).map(([name, { port }]) => [name, port]));
+  }
+
+  /** Tells where the ranks listen, as far as they have said. */
+  tellTargets(targets) {
+    for (const [name, port] of Object.entries(targets)) {
+      if (port !== undefined) this.proxies[name].tellTarget(port);
+    }
+  }
+
+  /** @param {string} kind A fault that strikes links. */
+  strike(kind, forMs) {
+    for (const proxy of Object.values(this.proxies)) proxy.strike(kind, forMs);
+  }
+
+  close() {
+    for (const proxy of Object.values(this.proxies)) proxy.close();
+  }
+}
+
+/** Stands between two ends of a connection. */
 class CutProxy {
-  /** Where the rank listens, as soon as it says so. */
+  /** Where one of them listens, as soon as it is told. */
   target = new Promise(resolve => (this.tellTarget = resolve));
   sockets = [];
   held = false;
@@ -38,7 +69,6 @@ class CutProxy {
     }
   }
 
-  /** @param {string} kind A fault that strikes links. */
   strike(kind, forMs) {
     if (kind === 'cut link') this.deaf = true;
     else if (kind === 'slow link') this.hold(forMs);
@@ -65,4 +95,4 @@ class CutProxy {
   }
 }
 
-module.exports = { CutProxy };
+module.exports = { CutLink };
