@@ -1,5 +1,4 @@
-/** Frames on their way ahead of what has come: enough to hide the latency of a hop, few enough to bound the memory. */
-const WINDOW = 4;
+import { FRAMES_AHEAD } from '../transport/transport';
 
 /** A stream of frames through one rank: as many go out on the right as come in from the left. */
 export interface Pipeline {
@@ -12,13 +11,13 @@ export interface Pipeline {
 
 /**
  * Runs a pipeline: sends as far ahead as the window and the lead allow, then receives the next, and so on. A rank has
- * sent at most {@link WINDOW} frames more than it has received. So round the whole ring, that many a rank are on their
- * way at most, and where a link has room for more, not all can be full: nobody waits in a circle.
+ * sent at most {@link FRAMES_AHEAD} frames more than it has received. So round the whole ring, that many a rank are on
+ * their way at most, and where a link has room for more, not all can be full: nobody waits in a circle.
  */
 export async function runPipeline({ frameCount, lead, send, receive }: Pipeline): Promise<void> {
   let sent = 0;
   for (let received = 0; received < frameCount; received++) {
-    while (sent < Math.min(frameCount, received + WINDOW, received + lead)) await send(sent++);
+    while (sent < Math.min(frameCount, received + FRAMES_AHEAD, received + lead)) await send(sent++);
     await receive(received);
   }
 }

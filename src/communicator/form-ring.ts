@@ -52,6 +52,13 @@ export async function formRing(
   let socketFolder: SocketFolder | undefined;
   const carriers: Record<Side, Carrier | undefined> = { left: undefined, right: undefined };
   let transport: RingTransport | undefined;
+  let isOver = false;
+  const streamAt = async (address: string): Promise<DataStream | undefined> => {
+    const stream = await DataStream.listen(address);
+    if (!isOver) return stream;
+    stream?.close();
+    throw new GradringError('ERR_CLOSED', 'The ring was given up while it formed.');
+  };
   const listen = async ({ hostIds, publicKeys, members }: Roster): Promise<string> => {
     const rank = members.indexOf(options.rank);
     const leftRank = (rank + members.length - 1) % members.length;
@@ -69,7 +76,7 @@ export async function formRing(
       const isLocal = isSameHost || isLoopback(masterAddr);
       const address = isLocal ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
       endpoint = `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
-      if (!isEncrypted(endpoint, encryption)) carriers.left = await DataStream.listen(address);
+      if (!isEncrypted(endpoint, encryption)) carriers.left = await streamAt(address);
     }
     // Where encryption is due there is a run token, as resolveConnectOptions sees to, and so all have keys.
     const curve = isEncrypted(endpoint, encryption)
@@ -79,7 +86,7 @@ export async function formRing(
     left = listening.link;
     return listening.endpoint;
   };
-  /** Where whoever listens at an endpoint of ours reaches this rank. */
+  /** Where who listens at that endpoint reaches this rank; the same for all but those of this host. */
   const addressBeside = (endpoint: string): Promise<string> | string =>
     isLoopback(hostOf(endpoint)) ? '127.0.0.1' : addressForPeers(masterAddr, masterPort);
   const stand = async (
@@ -95,9 +102,9 @@ export async function formRing(
     const curve = isEncrypted(rightEndpoint, encryption)
       ? curveClient(security!.link, publicKeys[rightRank]!)
       : undefined;
-    right = Link.connect(rightEndpoint, options, curve);
     if (rightEndpoint.startsWith('ipc:')) carriers.right = SharedQueues.open(queuesPath(rightEndpoint));
-    else if (curve === undefined) carriers.right = await DataStream.listen(await addressBeside(rightEndpoint));
+    else if (curve === undefined) carriers.right = await streamAt(await addressBeside(rightEndpoint));
+    right = Link.connect(rightEndpoint, options, curve);
     const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore, carriers };
     transport = new RingTransport(place, left!, right, onFailure, timeline);
     await within(timeoutMs, transport.open(), rank);
@@ -111,6 +118,7 @@ export async function formRing(
     const result = await rendezvous(own, listen);
     return await stand({ members: result.endpoints.map((_, each) => each), generation: 0 }, result);
   } catch (error) {
+    isOver = true;
     if (transport?.failed) await transport.close(); // the neighbours are to hear why
     await Promise.all([left?.close(), right?.close()]);
     for (const carrier of Object.values(carriers)) carrier?.close();

@@ -15,6 +15,9 @@ const TOKEN_MS = 10_000;
 /** So many connections that have shown no token yet are held at most. */
 const MAX_STRANGERS = 64;
 
+/** Of a neighbour that has left, so long for the first that it sent, if it sent anything. */
+const FIRST_WORD_MS = 2000;
+
 /** As the transport's own heartbeats: what lies between two hosts forgets connections on which nothing goes. */
 const CONNECTION = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_000 };
 
@@ -40,6 +43,8 @@ export class DataStream implements Carrier {
   private hasCome = false;
   private isReading = true;
   private isFinishing = false;
+  /** Whether this end sends no more. */
+  private isOver = false;
   private broken: Error | undefined;
 
   private constructor(
@@ -49,7 +54,10 @@ export class DataStream implements Carrier {
     opened(this);
     const { port } = server.address() as AddressInfo;
     this.offer = { host, port, token: this.token.toString('hex') };
-    server.unref().on('connection', (socket: Socket) => this.admit(socket));
+    server
+      .unref()
+      .on('connection', (socket: Socket) => this.admit(socket))
+      .on('error', () => undefined); // one connection could not be accepted
   }
 
   /** Listens at an address of this host. Undefined where that cannot be: all goes by the link then. */
@@ -93,13 +101,14 @@ export class DataStream implements Carrier {
     const { outgoing } = this;
     if (outgoing === undefined) return false;
     if (!this.isSending) {
+      const head = headOf(header, body.length, after, bulk);
       this.isSending = true;
       outgoing.cork();
-      outgoing.write(headOf(header, body.length, after, bulk));
+      outgoing.write(head);
       outgoing.write(body, () => this.onWake());
       outgoing.uncork();
     }
-    if (outgoing.writableLength > 0) return false;
+    if (outgoing.writableLength > 0 || outgoing.destroyed) return false;
     this.isSending = false;
     return true;
   }
@@ -122,6 +131,7 @@ export class DataStream implements Carrier {
   }
 
   finish(): void {
+    this.isOver = true;
     this.closeServer();
     this.outgoing?.end();
   }
@@ -130,10 +140,13 @@ export class DataStream implements Carrier {
     this.isFinishing = true;
     if (this.incoming === undefined || this.incoming.connecting) this.ended.resolve();
     else this.readOn();
+    // What never came may have been sent to somebody who stands between, and never passed on.
+    if (!this.hasCome) setTimeout(() => this.ended.resolve(), FIRST_WORD_MS).unref();
     return this.ended.promise;
   }
 
   close(): void {
+    this.isOver = true;
     closed(this);
     this.closeServer();
     this.outgoing?.destroy();
@@ -151,8 +164,11 @@ export class DataStream implements Carrier {
     const late = setTimeout(() => socket.destroy(), TOKEN_MS).unref();
     socket
       .unref()
-      .on('error', () => socket === this.outgoing && this.onLost())
-      .on('close', () => this.strangers.delete(socket))
+      .on('error', () => undefined) // it is closed then
+      .on('close', () => {
+        this.strangers.delete(socket);
+        if (socket === this.outgoing && !this.isOver) this.onLost();
+      })
       .on('data', bytes => {
         if (socket === this.outgoing) return; // the other end has nothing to say
         shown = Buffer.concat([shown, bytes]);

@@ -1,5 +1,6 @@
 import { protocolError } from '../wire/frame';
 import { LARGEST_BODY, type QueuedFrame } from './shared-queue';
+import { FRAMES_AHEAD } from './transport';
 
 /** A frame's head: some numbers, then its header, and nothing more up to this length. */
 const HEAD_BYTES = 96;
@@ -7,8 +8,14 @@ const HEAD_BYTES = 96;
 /** Where they lie: the length of the body, what {@link headOf} is told, the length of the header, the header. */
 const AT = { body: 0, after: 4, bulk: 8, headerBytes: 9, header: 10 } as const;
 
-/** No more is read while as much has come that is not freed. */
+/** The longest header that fits in a head. */
+export const LARGEST_HEADER = HEAD_BYTES - AT.header;
+
+/** When frames that are not freed take so much memory, no more is read than must be. */
 const HELD_BYTES = 2 * 1024 * 1024;
+
+/** What a frame takes beside its body, about: empty ones must count, too. */
+const FRAME_BYTES = 512;
 
 /**
  * What goes before a body on a stream.
@@ -16,7 +23,7 @@ const HELD_BYTES = 2 * 1024 * 1024;
  * @param after How many frames were sent another way before this one: it is not to be taken before those.
  */
 export function headOf(header: Uint8Array, bodyBytes: number, after: number, bulk: boolean): Buffer {
-  if (header.length > HEAD_BYTES - AT.header) throw new RangeError(`A header of ${header.length} bytes is too long.`);
+  if (header.length > LARGEST_HEADER) throw new RangeError(`A header of ${header.length} bytes is too long.`);
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeUInt32LE(bodyBytes, AT.body);
   head.writeUInt32LE(after >>> 0, AT.after);
@@ -51,9 +58,12 @@ export class FrameAssembly {
     return (this.body ?? this.head).subarray(this.filled);
   }
 
-  /** Whether what has come should be freed before more is read. */
+  /**
+   * Whether what has come should be taken and freed before more is read. Frames that collectives send ahead are always
+   * read, however large: else all ranks could wait to send, and none to receive.
+   */
   get isFull(): boolean {
-    return this.heldBytes >= HELD_BYTES;
+    return this.heldBytes >= HELD_BYTES && this.arrived.length >= FRAMES_AHEAD;
   }
 
   /**
@@ -73,7 +83,7 @@ export class FrameAssembly {
     const header = Buffer.from(this.head.subarray(AT.header, this.headerEnd));
     const frame = { header, body: this.body, bulk: this.isBulk };
     this.arrived.push({ frame, after: this.head.readUInt32LE(AT.after) });
-    this.heldBytes += this.body.length;
+    this.heldBytes += heldBytes(this.body);
     this.body = undefined;
     this.filled = 0;
     return true;
@@ -98,17 +108,20 @@ export class FrameAssembly {
   }
 
   private memoryFor(bytes: number): Buffer {
-    if (this.isBulk && bytes <= LARGEST_BODY)
-      return (this.spare.pop() ?? Buffer.allocUnsafeSlow(LARGEST_BODY)).subarray(0, bytes);
     try {
-      return Buffer.allocUnsafeSlow(bytes);
+      if (!this.isBulk || bytes > LARGEST_BODY) return Buffer.allocUnsafeSlow(bytes);
+      return (this.spare.pop() ?? Buffer.allocUnsafeSlow(LARGEST_BODY)).subarray(0, bytes);
     } catch {
       throw protocolError(`claims ${bytes} bytes, more than there is memory`);
     }
   }
 
   private free({ body, bulk }: QueuedFrame): void {
-    this.heldBytes -= body.length;
+    this.heldBytes -= heldBytes(body);
     if (bulk && body.buffer.byteLength === LARGEST_BODY) this.spare.push(Buffer.from(body.buffer));
   }
+}
+
+function heldBytes(body: Buffer): number {
+  return body.buffer.byteLength + FRAME_BYTES;
 }

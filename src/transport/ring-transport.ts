@@ -4,6 +4,7 @@ import { type DataHeader, decodeHeader, encodeHeader, FrameKind, type Header, pr
 import { deferred } from './deferred';
 import { FailureAgreement } from './failure-agreement';
 import { Farewell } from './farewell';
+import { LARGEST_HEADER } from './frame-assembly';
 import { Inbox } from './inbox';
 import { Lane } from './lane';
 import type { Link, Message } from './link';
@@ -329,6 +330,7 @@ export class RingTransport implements Transport {
         return;
       case FrameKind.Data: {
         if (message.length < 2) throw protocolError('has no body');
+        if (message[0]!.length > LARGEST_HEADER) throw protocolError('has too long a header');
         this.lanes[side]?.pass();
         this.put(side, new ReceivedFrame(header, message, true), cameAt);
       }

@@ -39,6 +39,12 @@ export type Side = 'left' | 'right';
 
 export const SIDES = ['left', 'right'] as const;
 
+/**
+ * A rank sends at most so many frames of a collective more than it has received: enough to hide the latency of a hop,
+ * few enough to bound the memory. Each link takes as many, whatever their size, though its receiver takes none.
+ */
+export const FRAMES_AHEAD = 4;
+
 /** What a rank is doing. */
 export interface RankState {
   /** The collective under way, or the last. Its operation is `None` if there was none yet. */

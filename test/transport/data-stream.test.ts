@@ -32,7 +32,8 @@ async function bothEnds() {
   const { port } = proxy.address() as { port: number };
   to.meet({ ...from.offer, port });
   await until(() => from.canSend);
-  return { from, to, cut: () => passing.forEach(socket => socket.resetAndDestroy()) };
+  const cut = (politely = false) => passing.forEach(socket => (politely ? socket.end() : socket.resetAndDestroy()));
+  return { from, to, cut };
 }
 
 async function sent(from: DataStream, body: Buffer, bulk = false, after = 0): Promise<void> {
@@ -85,6 +86,40 @@ describe('a stream', () => {
     await until(() => lost.length === 2);
     expect(lost.sort()).toEqual(['from', 'to']);
     expect(from.canSend).toBe(true); // what is sent must not go another way, past what was lost
+  });
+
+  test('is closed politely by who stands between: its sender hears of it, and sends nothing more', async () => {
+    const { from, cut } = await bothEnds();
+    let isLost = false;
+    from.onLost = () => (isLost = true);
+    cut(true);
+    await until(() => isLost);
+    expect(from.put(HEADER, Buffer.alloc(0), 0, false)).toBe(false);
+  });
+
+  test('that was closed at the end is not missed', async () => {
+    const { from, to } = await bothEnds();
+    for (const end of [from, to]) {
+      end.onLost = () => {
+        throw new Error('nothing can be lost');
+      };
+    }
+    await sent(from, Buffer.from('something'));
+    from.finish();
+    await to.finished();
+    from.close();
+    to.close();
+    await sleep(50);
+  });
+
+  test('whose first word never comes does not keep anybody', async () => {
+    const to = await listening();
+    const sink = createServer(() => undefined).listen(0, '127.0.0.1');
+    made.push(sink);
+    await once(sink, 'listening');
+    to.meet({ ...to.offer, port: (sink.address() as { port: number }).port });
+    await sleep(50);
+    await to.finished();
   });
 
   test('that was never open is not missed', async () => {
@@ -168,6 +203,28 @@ test('frames are whole however the stream is cut', () => {
     }
   }
   expect([taken, assembly.isFull]).toEqual([200, false]);
+});
+
+test.each([
+  ['empty frames', 0, false],
+  ['small ones in memory for large ones', 1, true],
+])('no more is read when many %s wait', (_, length, bulk) => {
+  const assembly = new FrameAssembly();
+  const bytes = Buffer.concat([headOf(HEADER, length, 0, bulk), Buffer.alloc(length)]);
+  let frames = 0;
+  for (; !assembly.isFull && frames < 10_000; frames++) {
+    for (let at = 0; at < bytes.length;) {
+      const place = assembly.place();
+      const come = Math.min(place.length, bytes.length - at);
+      place.set(bytes.subarray(at, at + come));
+      assembly.advance(come);
+      at += come;
+    }
+  }
+  expect(frames).toBeLessThan(bulk ? 10 : 5_000);
+  assembly.take(0)!.free();
+  for (let taken = 1; taken < frames; taken++) assembly.take(0)!.free();
+  expect(assembly.isFull).toBe(false);
 });
 
 test('a header that reaches past its head is an error', () => {

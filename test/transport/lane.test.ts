@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { LARGEST_BODY } from '../../src/transport/shared-queue';
-import { type Side, opposite } from '../../src/transport/transport';
+import { FRAMES_AHEAD, type Side, opposite } from '../../src/transport/transport';
 import { random } from '../support/random';
 import { sleep, until } from '../support/rings';
 import { expectToWork, FRAME, transports } from '../support/transports';
@@ -139,6 +139,23 @@ describe.each(['queues', 'streams'] as const)('%s', kind => {
     expect(failures).toEqual([]);
     await close();
   });
+});
+
+test('all may send the frames of a window, however large, before any receives', async () => {
+  const { ring, close } = await standing(3, 'streams');
+  const large = Buffer.alloc(20_000_000, 5);
+  await Promise.all(
+    ring.map(async ({ rank }, _, { length }) => {
+      for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++)
+        await ring[rank]!.send('right', { ...FRAME, sequence, origin: rank }, large);
+      for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++) {
+        const frame = await ring[rank]!.receive('left');
+        expect(frame.header).toMatchObject({ sequence, origin: (rank + length - 1) % length });
+        expect(frame.body.equals(large)).toBe(true);
+      }
+    }),
+  );
+  await close();
 });
 
 test('what was sent by a stream before a goodbye is received, however much is on its way', async () => {
