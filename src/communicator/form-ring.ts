@@ -86,7 +86,7 @@ export async function formRing(
     left = listening.link;
     return listening.endpoint;
   };
-  /** Where who listens at that endpoint reaches this rank; the same for all but those of this host. */
+  /** The address at which whoever listens at that endpoint reaches this rank. */
   const addressBeside = (endpoint: string): Promise<string> | string =>
     isLoopback(hostOf(endpoint)) ? '127.0.0.1' : addressForPeers(masterAddr, masterPort);
   const stand = async (
