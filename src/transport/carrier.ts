@@ -44,7 +44,7 @@ export interface Carrier {
   /** Sends no more. */
   finish(): void;
   /** Settles when all that the other end has sent can be taken, once that has finished. */
-  finished(): Promise<void>;
+  otherFinished(): Promise<void>;
   /** Nobody may touch a frame of the carrier after this. May be called twice. */
   close(): void;
 }

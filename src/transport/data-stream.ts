@@ -42,9 +42,10 @@ export class DataStream implements Carrier {
   /** Whether anything has come yet. */
   private hasCome = false;
   private isReading = true;
-  private isFinishing = false;
+  /** Whether the other end sends no more, and all that it has sent is to be read. */
+  private readsToEnd = false;
   /** Whether this end sends no more. */
-  private isOver = false;
+  private hasLeft = false;
   private broken: Error | undefined;
 
   private constructor(
@@ -131,13 +132,13 @@ export class DataStream implements Carrier {
   }
 
   finish(): void {
-    this.isOver = true;
-    this.closeServer();
+    this.hasLeft = true;
+    this.letNobodyElseIn();
     this.outgoing?.end();
   }
 
-  finished(): Promise<void> {
-    this.isFinishing = true;
+  otherFinished(): Promise<void> {
+    this.readsToEnd = true;
     if (this.incoming === undefined || this.incoming.connecting) this.ended.resolve();
     else this.readOn();
     // What never came may have been sent to somebody who stands between, and never passed on.
@@ -146,9 +147,9 @@ export class DataStream implements Carrier {
   }
 
   close(): void {
-    this.isOver = true;
+    this.hasLeft = true;
     closed(this);
-    this.closeServer();
+    this.letNobodyElseIn();
     this.outgoing?.destroy();
     this.incoming?.destroy();
   }
@@ -167,7 +168,7 @@ export class DataStream implements Carrier {
       .on('error', () => undefined) // it is closed then
       .on('close', () => {
         this.strangers.delete(socket);
-        if (socket === this.outgoing && !this.isOver) this.onLost();
+        if (socket === this.outgoing && !this.hasLeft) this.onLost();
       })
       .on('data', bytes => {
         if (socket === this.outgoing) return; // the other end has nothing to say
@@ -180,11 +181,11 @@ export class DataStream implements Carrier {
         }
         this.strangers.delete(socket);
         this.outgoing = socket;
-        this.closeServer();
+        this.letNobodyElseIn();
       });
   }
 
-  private closeServer(): void {
+  private letNobodyElseIn(): void {
     this.server.close();
     for (const socket of this.strangers) socket.destroy();
   }
@@ -199,7 +200,7 @@ export class DataStream implements Carrier {
     this.hasCome = true;
     try {
       if (this.assembly.advance(bytes)) this.onWake();
-      this.isReading = this.isFinishing || !this.assembly.isFull;
+      this.isReading = this.readsToEnd || !this.assembly.isFull;
       return this.isReading;
     } catch (error) {
       this.broken = error as Error;

@@ -37,9 +37,9 @@ export interface LaneOwner {
  * goes before it is open, and tells of failures. What goes either way keeps its order.
  */
 export class Lane {
-  /** Frames that went, and have come, by the socket. */
-  private sentBeside = 0;
-  private takenBeside = 0;
+  /** Frames that went, and have come, by the link's socket. */
+  private sentByLink = 0;
+  private takenByLink = 0;
   private framesThisTurn = 0;
   private room = deferred();
   private sending: Promise<unknown> = Promise.resolve();
@@ -62,10 +62,10 @@ export class Lane {
   async send(header: Uint8Array, body: Uint8Array, bulk: boolean): Promise<boolean> {
     while (this.full) await this.sending;
     if (!this.carrier.canSend || !this.carrier.takes(header, body)) {
-      this.sentBeside += 1;
+      this.sentByLink += 1;
       return false;
     }
-    const put = () => this.carrier.put(header, body, this.sentBeside, bulk);
+    const put = () => this.carrier.put(header, body, this.sentByLink, bulk);
     if (!put()) {
       this.full = true;
       await (this.sending = this.untilRoom(put));
@@ -94,14 +94,14 @@ export class Lane {
 
   /** Takes all that the other end has sent, once that has finished. */
   async drainToEnd(): Promise<void> {
-    await this.carrier.finished();
+    await this.carrier.otherFinished();
     this.drain();
   }
 
   /** A frame has come by the socket, which is the next after those. */
   pass(): void {
     this.drain();
-    this.takenBeside += 1;
+    this.takenByLink += 1;
   }
 
   /** The other end has put a frame in, or has made room. */
@@ -118,7 +118,7 @@ export class Lane {
 
   private takeNext(): boolean {
     try {
-      const taken = this.carrier.take(this.takenBeside);
+      const taken = this.carrier.take(this.takenByLink);
       if (taken === undefined) return false;
       this.owner.onFrame(taken.frame, taken.free);
       return true;

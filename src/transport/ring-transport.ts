@@ -246,15 +246,16 @@ export class RingTransport implements Transport {
       onMessage: message => this.onMessage(side, message),
       onLost: () => {
         this.farewell.lose(side);
-        this.lostAfterLastWords(side, () => this.agreement.lose(side));
+        this.lose(side, 'link');
       },
     });
   }
 
-  private lostAfterLastWords(side: Side, isSure?: () => void): void {
+  /** What leads to a neighbour is broken. If it was the carrier, the link may still bring and take words. */
+  private lose(side: Side, broken: 'link' | 'carrier'): void {
     setTimeout(() => {
       if (this.departed.has(side)) return;
-      isSure?.();
+      if (broken === 'link') this.agreement.lose(side);
       void this.fail(peerLost(this.place, side, IS_GONE));
     }, LAST_WORDS_MS);
   }
@@ -283,7 +284,7 @@ export class RingTransport implements Transport {
         this.put(side, new ReceivedFrame(header, [bytes, body], false, free), cameAt);
       },
       onBroken: error => this.failBroken(side, error),
-      onLost: () => this.lostAfterLastWords(side),
+      onLost: () => this.lose(side, 'carrier'),
       hasFrame: () => this.failed || !this.inboxes[side].isEmpty,
       isAwaited: () => !this.failed && this.inboxes[side].isAwaited,
       hasCore: this.place.hasCore,

@@ -132,7 +132,7 @@ export class SharedQueues implements Carrier {
     // What was put in is there to be taken.
   }
 
-  finished(): Promise<void> {
+  otherFinished(): Promise<void> {
     return Promise.resolve();
   }
 

@@ -106,7 +106,7 @@ describe('a stream', () => {
     }
     await sent(from, Buffer.from('something'));
     from.finish();
-    await to.finished();
+    await to.otherFinished();
     from.close();
     to.close();
     await sleep(50);
@@ -119,7 +119,7 @@ describe('a stream', () => {
     await once(sink, 'listening');
     to.meet({ ...to.offer, port: (sink.address() as { port: number }).port });
     await sleep(50);
-    await to.finished();
+    await to.otherFinished();
   });
 
   test('that was never open is not missed', async () => {
@@ -130,7 +130,7 @@ describe('a stream', () => {
     };
     nobody.close();
     to.meet(nobody.offer);
-    await to.finished();
+    await to.otherFinished();
     await sleep(50);
   });
 
@@ -138,7 +138,7 @@ describe('a stream', () => {
     const { from, to } = await bothEnds();
     for (let i = 0; i < 12; i++) await sent(from, Buffer.alloc(LARGEST_BODY, i), true);
     from.finish();
-    await to.finished();
+    await to.otherFinished();
     for (let i = 0; i < 12; i++) expect(to.take(0)!.frame.body[0]).toBe(i);
     expect(to.take(0)).toBeUndefined();
   });

@@ -192,24 +192,27 @@ describe('frame headers', () => {
     expect(decoded).toBeGreaterThan(100); // else the damage is so great that nothing is tested
   });
 
-  test.each(['null', '1', '[]', '{}', '{"code":"X","message":1}', '{"code":"X","message":"m","details":7}'])(
-    'of an abort with the text %j are refused',
-    text => {
-      // The error is written as JSON, so `toJSON` gives any text.
-      const error = { toJSON: () => JSON.parse(text) as unknown } as never;
-      const bytes = encodeHeader(RING, { kind: FrameKind.Abort, origin: 1, error });
-      expect(() => decodeHeader(RING, bytes)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
-    },
-  );
-
-  test.each(['null', '1', '[]', '{}', '{"host":"a","port":0,"token":"b"}', '{"host":"a","port":65536,"token":"b"}'])(
-    'of a greeting with the text %j are refused',
-    text => {
-      const offer = { toJSON: () => JSON.parse(text) as unknown } as never;
-      const bytes = encodeHeader(RING, { kind: FrameKind.Hello, origin: 1, offer });
-      expect(() => decodeHeader(RING, bytes)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
-    },
-  );
+  const NO_OBJECTS = ['null', '1', '[]', '{}'];
+  test.each([
+    ...[...NO_OBJECTS, '{"code":"X","message":1}', '{"code":"X","message":"m","details":7}'].map(text => [
+      'abort',
+      text,
+    ]),
+    ...[...NO_OBJECTS, '{"host":"a","port":0,"token":"b"}', '{"host":"a","port":65536,"token":"b"}'].map(text => [
+      'greeting',
+      text,
+    ]),
+  ])('of frames: %s with the text %j are refused', (what, text) => {
+    // What is said is written as JSON, so `toJSON` gives any text.
+    const said = { toJSON: () => JSON.parse(text!) as unknown } as never;
+    const bytes = encodeHeader(
+      RING,
+      what === 'abort'
+        ? { kind: FrameKind.Abort, origin: 1, error: said }
+        : { kind: FrameKind.Hello, origin: 1, offer: said },
+    );
+    expect(() => decodeHeader(RING, bytes)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
+  });
 });
 
 // What must hold of payloads that are accepted, and of memory, is told in test/fuzz/payload-checker.js.
