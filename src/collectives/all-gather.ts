@@ -1,7 +1,7 @@
 import { GradringError } from '../errors';
 import { type DataFrame, opposite, type Side } from '../transport/transport';
-import { part } from './chunks';
-import { type CollectiveCall, SEGMENT_BYTES } from './collective-call';
+import { part, SEGMENT_BYTES } from './chunks';
+import type { CollectiveCall } from './collective-call';
 import { copyBytes } from '../transport/copy-bytes';
 import { runPipeline } from './pipeline';
 

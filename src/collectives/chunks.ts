@@ -1,5 +1,3 @@
-import { SEGMENT_BYTES } from './collective-call';
-
 /** A run of elements. */
 export interface Range {
   readonly start: number;
@@ -8,6 +6,12 @@ export interface Range {
 
 /** So many segments of each chunk go round together. */
 export const BLOCK_SEGMENTS = 4;
+
+/** Large arrays travel in segments of at most so many bytes. */
+export const SEGMENT_BYTES = 1024 * 1024;
+
+/** And smaller ones of so many, to keep all links busy, but not of fewer, for each frame costs some time. */
+const SMALL_SEGMENT_BYTES = 256 * 1024;
 
 /** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */
 export class Chunks {
@@ -23,7 +27,9 @@ export class Chunks {
     elementBytes: number,
   ) {
     const largestChunk = Math.ceil(elementCount / chunkCount);
-    const segments = Math.max(1, Math.ceil((largestChunk * elementBytes) / SEGMENT_BYTES));
+    const bytes = largestChunk * elementBytes;
+    const segmentBytes = Math.min(SEGMENT_BYTES, Math.max(SMALL_SEGMENT_BYTES, bytes / BLOCK_SEGMENTS));
+    const segments = Math.max(1, Math.ceil(bytes / segmentBytes));
     this.segmentCount = segments < BLOCK_SEGMENTS ? segments : Math.ceil(segments / BLOCK_SEGMENTS) * BLOCK_SEGMENTS;
   }
 

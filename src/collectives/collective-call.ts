@@ -1,16 +1,8 @@
 import { GradringError } from '../errors';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { recorded, type Timeline } from '../timeline/timeline';
-import { LARGEST_BODY } from '../transport/shared-queue';
-import {
-  type DataFrame,
-  frameArguments,
-  opposite,
-  type SendOptions,
-  type Sent,
-  type Side,
-  type Transport,
-} from '../transport/transport';
+import { type Landing, land } from '../transport/landing';
+import { type DataFrame, frameArguments, opposite, type Sent, type Side, type Transport } from '../transport/transport';
 import { type CallFingerprint, checksumOf, describeCall, FrameKind, Operation, protocolError } from '../wire/frame';
 
 /** What the collectives of one rank work with. */
@@ -27,12 +19,6 @@ export interface CollectiveContext {
 export interface FrameTimes {
   last?: number;
 }
-
-/**
- * Large arrays travel in segments of at most this: small enough for the cache, large enough to hide the cost of a
- * frame.
- */
-export const SEGMENT_BYTES = LARGEST_BODY;
 
 /** The largest array that is gathered rather than reduced on its way fits in. */
 export const SCRATCH_BYTES = 256 * 1024;
@@ -87,7 +73,7 @@ export class CollectiveCall {
   send(
     part: number,
     body: Uint8Array,
-    { side = 'right', checksum = false, bulk = false }: { side?: Side; checksum?: boolean } & SendOptions = {},
+    { side = 'right', checksum = false }: { side?: Side; checksum?: boolean } = {},
   ): Promise<void> {
     const { sequence, rank: origin } = this;
     return recorded(this.timeline, 'send', { sequence, part, origin, way: side, bytes: body.length }, async () => {
@@ -99,7 +85,7 @@ export class CollectiveCall {
         part,
         checksum: checksum ? checksumOf(body) : 0,
       } as const;
-      const { lent } = await this.transport.send(side, header, body, { bulk });
+      const { lent } = await this.transport.send(side, header, body);
       if (lent) this.lentTo.add(side);
     });
   }
@@ -136,9 +122,22 @@ export class CollectiveCall {
     return frame;
   }
 
-  private async next(origin: number, part: number, side: Side): Promise<DataFrame> {
+  /**
+   * As {@link receive}, and has the frame's body land, from when this is called: what that works on is its own
+   * until this settles. A frame that turns out to belong elsewhere has landed, too.
+   */
+  async receiveTo(landing: Landing, origin: number, part: number, side: Side = 'left'): Promise<void> {
+    const frame = await this.next(origin, part, side, landing);
+    this.frameTimes.last = performance.now();
+    if (frame.hasLanded) return;
+    if (frame.bytes !== landing.bytes) throw protocolError(`holds ${frame.bytes} bytes where ${landing.bytes} are due`);
+    land(landing, frame.body);
+    frame.release();
+  }
+
+  private async next(origin: number, part: number, side: Side, landing?: Landing): Promise<DataFrame> {
     const args = { sequence: this.sequence, part, origin, way: opposite(side) };
-    const frame = await recorded(this.timeline, 'wait', args, () => this.transport.receive(side));
+    const frame = await recorded(this.timeline, 'wait', args, () => this.transport.receive(side, landing));
     const { header, body, lent } = frame;
     if (lent) this.borrowedFrom.add(side);
     const mine = this.fingerprint;

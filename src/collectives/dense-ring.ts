@@ -3,13 +3,14 @@ import { protocolError } from '../wire/frame';
 import { opposite, type Side } from '../transport/transport';
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
-import { type CollectiveCall, SCRATCH_BYTES } from './collective-call';
+import { type CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from './collective-call';
 import { copyBytes, copyOf } from '../transport/copy-bytes';
+import type { Landing } from '../transport/landing';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
 
 /** What is received is reduced by pieces that the first caches hold. */
-const PIECE_BYTES = 64 * 1024;
+const PIECE_BYTES = 128 * 1024;
 
 /** So many bytes take as long as a hop, about (docs/performance.md). */
 const HOP_BYTES = 32 * 1024;
@@ -98,9 +99,8 @@ async function ringPasses(
   operation: ReduceOperation,
   upTo: 'reduce-scatter' | 'all-reduce',
 ): Promise<void> {
-  const { kernels, memory, scratch } = call.context;
-  const elementBytes = ELEMENT_BYTES[array.type];
-  const chunks = new Chunks(array.elementCount, call.worldSize, elementBytes);
+  const { memory } = call.context;
+  const chunks = new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]);
   const hops = call.worldSize - 1;
   // In step t chunk rank − 1 − t leaves and chunk rank − 2 − t comes. After N − 1 steps of reducing, this rank has all
   // of chunk `rank`, which is the next to leave: the all-gather goes on with the same numbers.
@@ -117,27 +117,47 @@ async function ringPasses(
   await runPipeline({
     frameCount: steps * chunks.segmentCount,
     lead: block,
-    // Straight from the array. Where a reduced segment comes in, what was sent from there has been received: it is part
-    // of the result.
-    send: frame => call.send(frame, bytesOf(memory, array, rangeOf(frame, 1)), { bulk: true }),
-    receive: async frame => {
-      const range = rangeOf(frame, 2);
-      const received = await call.receive(left, frame);
-      const target = bytesOf(memory, array, range);
-      checkLength(received.body.length, target.length);
-      if (stepOf(frame) >= hops) {
-        copyBytes(target, received.body);
-      } else {
-        for (let start = 0; start < target.length; start += PIECE_BYTES) {
-          const bytes = Math.min(PIECE_BYTES, target.length - start);
-          copyBytes(new Uint8Array(memory.buffer, scratch, bytes), received.body.subarray(start, start + bytes));
-          kernels.reduce(operation, array.type, target.byteOffset + start, scratch, bytes / elementBytes);
-        }
-      }
-      received.release();
+    // Straight from the array, and to it. Where any of a reduced segment comes in, what was sent from there has been
+    // received: it is part of the result.
+    send: frame => call.send(frame, bytesOf(memory, array, rangeOf(frame, 1))),
+    receive: frame => {
+      const target = bytesOf(memory, array, rangeOf(frame, 2));
+      const landing =
+        stepOf(frame) < hops ? reducedInto(target, call.context, operation, array.type) : copiedInto(target);
+      return call.receiveTo(landing, left, frame);
     },
   });
   if (hops > 0) await call.delivered('right');
+}
+
+function copiedInto(target: Uint8Array): Landing {
+  return { bytes: target.length, place: landed => target.subarray(landed), advance: () => undefined };
+}
+
+/** What comes meets the kernels in the scratch, a piece at a time. */
+function reducedInto(
+  target: Uint8Array,
+  { kernels, memory, scratch }: CollectiveContext,
+  operation: ReduceOperation,
+  type: ElementType,
+): Landing {
+  const bytes = target.length;
+  const pieceAt = (landed: number) => {
+    const start = landed - (landed % PIECE_BYTES);
+    return { start, end: Math.min(start + PIECE_BYTES, bytes) };
+  };
+  return {
+    bytes,
+    place: landed => {
+      const { start, end } = pieceAt(landed);
+      return new Uint8Array(memory.buffer, scratch + landed - start, end - landed);
+    },
+    advance: (landed, count) => {
+      const { start, end } = pieceAt(landed);
+      if (landed + count < end) return;
+      kernels.reduce(operation, type, target.byteOffset + start, scratch, (end - start) / ELEMENT_BYTES[type]);
+    },
+  };
 }
 
 /**

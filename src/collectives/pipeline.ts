@@ -1,3 +1,4 @@
+import { deferred } from '../transport/deferred';
 import { FRAMES_AHEAD } from '../transport/transport';
 
 /** A stream of frames through one rank: as many go out on the right as come in from the left. */
@@ -10,14 +11,26 @@ export interface Pipeline {
 }
 
 /**
- * Runs a pipeline: sends as far ahead as the window and the lead allow, then receives the next, and so on. A rank has
- * sent at most {@link FRAMES_AHEAD} frames more than it has received. So round the whole ring, that many a rank are on
- * their way at most, and where a link has room for more, not all can be full: nobody waits in a circle.
+ * Runs a pipeline: receives frame after frame, and meanwhile sends as far ahead as the window and the lead allow. What
+ * has come is always taken, so nobody waits in a circle. As a rank has sent at most {@link FRAMES_AHEAD} frames more
+ * than it has received, that many a rank are on their way round the ring at most.
  */
 export async function runPipeline({ frameCount, lead, send, receive }: Pipeline): Promise<void> {
-  let sent = 0;
-  for (let received = 0; received < frameCount; received++) {
-    while (sent < Math.min(frameCount, received + FRAMES_AHEAD, received + lead)) await send(sent++);
-    await receive(received);
-  }
+  const ahead = Math.min(FRAMES_AHEAD, lead);
+  let received = 0;
+  let next = deferred();
+  const receiveAll = async (): Promise<void> => {
+    while (received < frameCount) {
+      await receive(received);
+      received += 1;
+      next.resolve();
+    }
+  };
+  const sendAll = async (): Promise<void> => {
+    for (let sent = 0; sent < frameCount; sent++) {
+      while (sent >= received + ahead) await (next = deferred()).promise;
+      await send(sent);
+    }
+  };
+  await Promise.all([receiveAll(), sendAll()]);
 }

@@ -1,10 +1,10 @@
+import { FRAMES_AHEAD } from '../transport/transport';
 import { copyBytes, copyOf } from '../transport/copy-bytes';
 import { protocolError } from '../wire/frame';
 import { Chunks } from './chunks';
 import type { CollectiveCall } from './collective-call';
 import type { DenseArray } from './dense-ring';
 import { ELEMENT_BYTES } from './element-type';
-import { runPipeline } from './pipeline';
 
 /**
  * Every rank's array goes one place to the right, in place, segment by segment: 1 hop, n elements sent by each rank. A
@@ -19,18 +19,16 @@ export async function sendReceive(call: CollectiveCall, array: DenseArray): Prom
     return new Uint8Array(call.context.memory.buffer, array.data + start * elementBytes, count * elementBytes);
   };
   const left = call.leftBy(1);
-  await runPipeline({
-    frameCount: chunks.segmentCount,
-    lead: chunks.segmentCount,
-    send: segment => call.send(segment, copyOf(bytesOf(segment))),
-    receive: async segment => {
-      const frame = await call.receive(left, segment);
-      const target = bytesOf(segment);
-      if (frame.body.length !== target.length) {
-        throw protocolError(`holds ${frame.body.length} bytes where ${target.length} are due`);
-      }
-      copyBytes(target, frame.body);
-      frame.release();
-    },
-  });
+  let sent = 0;
+  for (let received = 0; received < chunks.segmentCount; received++) {
+    while (sent < Math.min(chunks.segmentCount, received + FRAMES_AHEAD)) {
+      await call.send(sent, copyOf(bytesOf(sent)));
+      sent += 1;
+    }
+    const frame = await call.receive(left, received);
+    const target = bytesOf(received);
+    if (frame.bytes !== target.length) throw protocolError(`holds ${frame.bytes} bytes where ${target.length} are due`);
+    copyBytes(target, frame.body);
+    frame.release();
+  }
 }

@@ -1,7 +1,7 @@
 import { readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
 import { SHARED_QUEUES_BYTES } from '../transport/shared-queues';
-import { canMapFiles } from '../transport/system-calls';
+import { hasSystemCalls } from '../transport/system-calls';
 import type { Finding } from './finding';
 
 /** A rank has some 30 files open, and more while it starts. */
@@ -39,7 +39,7 @@ export function sharedMemoryFinding(): Finding | undefined {
     const { bavail, bsize } = statfsSync('/dev/shm');
     const free = bavail * bsize;
     const ranks = Math.floor(free / SHARED_QUEUES_BYTES);
-    const canMap = canMapFiles();
+    const canMap = hasSystemCalls();
     const details = { freeBytes: free, canMap };
     if (!canMap) {
       const words =

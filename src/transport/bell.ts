@@ -1,5 +1,9 @@
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
+import { readPipe } from './system-calls';
+
+/** Where to read to. */
+const HEARD = Buffer.alloc(64);
 
 /**
  * What wakes a thread that sleeps in its event loop: the end of a pipe. To ring costs another process one system call,
@@ -11,12 +15,17 @@ export class Bell {
   private readonly socket: Socket;
 
   /** @param readEnd Of a pipe; closed with the bell. */
-  constructor(readEnd: number) {
+  constructor(readonly readEnd: number) {
     this.socket = new Socket({ fd: readEnd, readable: true, writable: false });
     this.socket
       .on('data', () => this.onRing())
       .on('error', () => undefined) // the link tells that the neighbour is gone
       .unref();
+  }
+
+  /** Forgets what has been rung. */
+  hush(): void {
+    readPipe(this.readEnd, HEARD);
   }
 
   close(): void {

@@ -2,10 +2,11 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import type { Offer } from '../wire/frame';
-import type { Carrier, Taken } from './carrier';
+import { Carrier } from './carrier';
 import { deferred } from './deferred';
-import { FrameAssembly, headOf } from './frame-assembly';
+import { HEAD_BYTES } from './frame-assembly';
 import { closed, opened } from './open-sockets';
+import { type Asked, hasSystemCalls, poll, receiveNow, sendNow } from './system-calls';
 
 const TOKEN_BYTES = 32;
 
@@ -18,6 +19,9 @@ const MAX_STRANGERS = 64;
 /** Of a neighbour that has left, so long for the first that it sent, if it sent anything. */
 const FIRST_WORD_MS = 2000;
 
+/** Where the system's calls cannot be used the event loop reads, so much at a time. Else a head, and we the rest. */
+const BUFFER_BYTES = 64 * 1024;
+
 /** As the transport's own heartbeats: what lies between two hosts forgets connections on which nothing goes. */
 const CONNECTION = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_000 };
 
@@ -25,19 +29,19 @@ const CONNECTION = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_0
  * Carries frames of data between hosts over two TCP connections beside the link, one each way. ZeroMQ would hand each
  * frame from thread to thread and copy it once more; here it is read to where it is used, by the thread that uses it.
  *
+ * `node:net` makes the connections and tells of their end. Bytes go by the system's own calls, and by it only where it
+ * has to wait for them, or those calls cannot be used.
+ *
  * Each end listens for who is to receive from it, and tells where in its greeting. Not for links that are encrypted.
  */
-export class DataStream implements Carrier {
-  onWake: () => void = () => undefined;
-  onLost: () => void = () => undefined;
-  readonly looksATurn = 0;
+export class DataStream extends Carrier {
   readonly offer: Offer;
   private readonly token = randomBytes(TOKEN_BYTES);
   private outgoing: Socket | undefined;
   private incoming: Socket | undefined;
   private readonly strangers = new Set<Socket>();
-  private isSending = false;
-  private readonly assembly = new FrameAssembly();
+  /** Whether the kernel had no more room for what was sent last. */
+  private isFull = false;
   private readonly ended = deferred();
   /** Whether anything has come yet. */
   private hasCome = false;
@@ -46,12 +50,15 @@ export class DataStream implements Carrier {
   private readsToEnd = false;
   /** Whether this end sends no more. */
   private hasLeft = false;
-  private broken: Error | undefined;
+  /** Until that fails: the event loop finds out why. */
+  private receivesDirectly = hasSystemCalls();
+  private sendsDirectly = hasSystemCalls();
 
   private constructor(
     private readonly server: Server,
     host: string,
   ) {
+    super();
     opened(this);
     const { port } = server.address() as AddressInfo;
     this.offer = { host, port, token: this.token.toString('hex') };
@@ -83,8 +90,10 @@ export class DataStream implements Carrier {
   /** Connects to where the neighbour listens. If that fails, nothing ever comes this way. */
   meet({ host, port, token }: Offer): void {
     if (this.incoming !== undefined) return;
-    const { assembly } = this;
-    const onread = { buffer: () => assembly.place(), callback: (bytes: number) => this.read(bytes) };
+    const onread = {
+      buffer: Buffer.alloc(this.receivesDirectly ? HEAD_BYTES : BUFFER_BYTES),
+      callback: (count: number, bytes: Uint8Array) => this.heard(bytes.subarray(0, count)),
+    };
     this.incoming = connect({ ...CONNECTION, host, port, onread });
     this.incoming
       .unref()
@@ -94,46 +103,29 @@ export class DataStream implements Carrier {
     this.incoming.write(Buffer.from(token, 'hex'));
   }
 
-  takes(): boolean {
-    return true;
+  asked(forRoom: boolean): readonly Asked[] {
+    const asked: Asked[] = [];
+    const [incoming, outgoing] = [this.directIncoming, this.directOutgoing];
+    const takes = this.broken === undefined && !this.assembly.isFull;
+    if (incoming !== undefined && takes) asked.push({ file: incoming, for: 'input' });
+    if (outgoing !== undefined && forRoom && this.unsent.length > 0) asked.push({ file: outgoing, for: 'room' });
+    return asked;
   }
 
-  put(header: Uint8Array, body: Uint8Array, after: number, bulk: boolean): boolean {
-    const { outgoing } = this;
-    if (outgoing === undefined) return false;
-    if (!this.isSending) {
-      const head = headOf(header, body.length, after, bulk);
-      this.isSending = true;
-      outgoing.cork();
-      outgoing.write(head);
-      outgoing.write(body, () => this.onWake());
-      outgoing.uncork();
-    }
-    if (outgoing.writableLength > 0 || outgoing.destroyed) return false;
-    this.isSending = false;
-    return true;
+  get isDirect(): boolean {
+    return this.receivesDirectly && this.sendsDirectly;
   }
 
-  take(after: number): Taken | undefined {
-    if (this.broken !== undefined) throw this.broken;
-    const taken = this.assembly.take(after);
-    if (taken === undefined) return undefined;
-    const free = () => {
-      taken.free();
-      if (!this.isReading && !this.assembly.isFull) this.readOn();
-    };
-    if (taken.frame.bulk) return { frame: taken.frame, free };
-    free();
-    return { frame: taken.frame, free: undefined };
-  }
-
-  sleep(): void {
-    // The event loop wakes it.
+  sleep(forRoom: boolean, where: 'poll' | 'event loop'): void {
+    if (where === 'poll') return;
+    if (forRoom) this.handOver();
+    if (!this.isReading && !this.assembly.isFull) this.readOn();
   }
 
   finish(): void {
     this.hasLeft = true;
     this.letNobodyElseIn();
+    this.handOver();
     this.outgoing?.end();
   }
 
@@ -195,17 +187,68 @@ export class DataStream implements Carrier {
     this.incoming?.resume();
   }
 
-  /** Returns whether to read on. */
-  private read(bytes: number): boolean {
+  protected sendNow(bytes: Uint8Array, more: boolean): number {
+    const file = this.directOutgoing;
+    if (file === undefined) return this.hand(bytes);
+    // Else all that is free would be filled at once, however little that is, by packets as small.
+    if (this.isFull && poll([{ file, for: 'room' }], 0) === 0) return 0;
+    const count = sendNow(file, bytes, more);
+    if (count < 0) this.sendsDirectly = false;
+    this.isFull = count < bytes.length;
+    return Math.max(0, count);
+  }
+
+  protected receiveNow(place: Uint8Array): number {
+    const file = this.directIncoming;
+    if (file === undefined) return 0;
+    const count = receiveNow(file, place);
+    if (count < 0) this.receivesDirectly = false;
+    return Math.max(0, count);
+  }
+
+  protected get isFlushed(): boolean {
+    return this.outgoing?.writableLength === 0 && !this.outgoing.destroyed;
+  }
+
+  /** Descriptors to be used without the event loop. */
+  private get directIncoming(): number | undefined {
+    return this.receivesDirectly && this.hasCome ? descriptorOf(this.incoming) : undefined;
+  }
+
+  private get directOutgoing(): number | undefined {
+    return this.sendsDirectly ? descriptorOf(this.outgoing) : undefined;
+  }
+
+  /** Bytes have come by the event loop. Returns whether to read on. */
+  private heard(bytes: Uint8Array): boolean {
     this.hasCome = true;
     try {
-      if (this.assembly.advance(bytes)) this.onWake();
+      let isWhole = this.parse(() => this.assembly.feed(bytes));
+      isWhole = this.read(this.readsToEnd ? 'the end' : 'ahead') || isWhole;
+      if (isWhole) this.onWake();
       this.isReading = this.readsToEnd || !this.assembly.isFull;
       return this.isReading;
-    } catch (error) {
-      this.broken = error as Error;
-      this.onWake();
+    } catch {
+      this.onWake(); // who takes the next frame is told
+      this.isReading = false;
       return false;
     }
   }
+
+  /** Has the event loop send what is unsent. */
+  private handOver(): void {
+    for (const bytes of this.unsent.splice(0)) this.hand(bytes);
+  }
+
+  private hand(bytes: Uint8Array): number {
+    if (this.outgoing === undefined || this.outgoing.destroyed) return 0;
+    this.outgoing.write(bytes, () => this.onWake());
+    return bytes.length;
+  }
+}
+
+/** Of a socket that is open. */
+function descriptorOf(socket: Socket | undefined): number | undefined {
+  const { fd } = (socket as unknown as { _handle?: { fd?: number } | null })?._handle ?? {};
+  return fd !== undefined && fd >= 0 ? fd : undefined;
 }

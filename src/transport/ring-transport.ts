@@ -7,7 +7,9 @@ import { Farewell } from './farewell';
 import { LARGEST_HEADER } from './frame-assembly';
 import { Inbox } from './inbox';
 import { Lane } from './lane';
+import type { Landing } from './landing';
 import type { Link, Message } from './link';
+import { ProgressEngine } from './progress-engine';
 import type { Timeline } from '../timeline/timeline';
 import { ReceivedFrame } from './received-frame';
 import { neighbourOf, peerLost, type RingPlace } from './ring-place';
@@ -17,7 +19,6 @@ import {
   frameArguments,
   opposite,
   type RankState,
-  type SendOptions,
   type Sent,
   type Side,
   SIDES,
@@ -44,6 +45,7 @@ const FAREWELL_MS = 60_000;
 export class RingTransport implements Transport {
   private readonly inboxes = { left: new Inbox(), right: new Inbox() };
   private readonly lanes: Readonly<Record<Side, Lane | undefined>>;
+  private readonly engine: ProgressEngine;
   /** What calls throw: set when the ranks have agreed on it, or when this one has left. */
   private failure: GradringError | undefined;
   private readonly agreement: FailureAgreement;
@@ -73,6 +75,10 @@ export class RingTransport implements Transport {
       onAgreed: error => this.end(error),
     });
     this.lanes = { left: this.laneOf('left'), right: this.laneOf('right') };
+    this.engine = new ProgressEngine(
+      SIDES.flatMap(side => this.lanes[side] ?? []),
+      place.hasCore,
+    );
     this.rollCall = new RollCall(place, (side, status) => this.tell(side, status));
   }
 
@@ -111,20 +117,29 @@ export class RingTransport implements Transport {
     await this.greeted.right.promise;
   }
 
-  send(side: Side, header: DataHeader, body: Uint8Array, { bulk = false }: SendOptions = {}): Promise<Sent> {
-    return this.sendFrame(side, this.encode(header), body, bulk);
+  send(side: Side, header: DataHeader, body: Uint8Array): Promise<Sent> {
+    return this.sendFrame(side, this.encode(header), body);
   }
 
   forward(side: Side, { message, body }: DataFrame): Promise<Sent> {
-    return this.sendFrame(side, message[0]!, body, false);
+    return this.sendFrame(side, message[0]!, body);
   }
 
-  async receive(side: Side): Promise<DataFrame> {
+  async receive(side: Side, landing?: Landing): Promise<DataFrame> {
     const inbox = this.inboxes[side];
-    if (inbox.isEmpty && !this.failed) await this.lanes[side]?.look();
+    const lane = this.lanes[side];
+    if (lane !== undefined && !this.failed) {
+      await lane.pace();
+      if (inbox.isEmpty) {
+        lane.await(landing);
+        lane.takeNext();
+      }
+    }
     if (!this.failed && inbox.isEmpty && this.departed.has(side)) void this.failDeparted(side);
     if (this.failed) throw await this.ended.promise;
-    return inbox.next();
+    const next = inbox.next();
+    if (inbox.isAwaited) this.engine.run();
+    return next;
   }
 
   fail(error: GradringError): Promise<GradringError> {
@@ -221,11 +236,11 @@ export class RingTransport implements Transport {
     void this.tell(side, { kind: FrameKind.Seen, origin: this.rank });
   }
 
-  private async sendFrame(side: Side, header: Uint8Array, body: Uint8Array, bulk: boolean): Promise<Sent> {
+  private async sendFrame(side: Side, header: Uint8Array, body: Uint8Array): Promise<Sent> {
     if (!this.failed && this.departed.has(side)) void this.failDeparted(side);
     if (this.failed) throw await this.ended.promise;
     this.bytesSent += header.length + body.length;
-    const isQueued = (await this.lanes[side]?.send(header, body, bulk)) ?? false;
+    const isQueued = (await this.lanes[side]?.send(header, body)) ?? false;
     if (!isQueued) await this.deliver(side, [header, body]);
     else if (this.failed) throw await this.ended.promise;
     return { lent: !isQueued };
@@ -276,18 +291,17 @@ export class RingTransport implements Transport {
     const carrier = this.place.carriers?.[side];
     if (carrier === undefined) return undefined;
     return new Lane(carrier, {
-      onFrame: ({ header: bytes, body }, free) => {
+      onFrame: ({ header: head, body, bytes, hasLanded }) => {
         const cameAt = this.timeline?.now();
-        const header = decodeHeader(this.place, bytes);
+        const header = decodeHeader(this.place, head);
         if (header.kind !== FrameKind.Data) throw protocolError('came beside the link, but is no data');
-        this.bytesReceived += bytes.length + body.length;
-        this.put(side, new ReceivedFrame(header, [bytes, body], false, free), cameAt);
+        this.bytesReceived += head.length + bytes;
+        this.put(side, new ReceivedFrame(header, [head, body], false, hasLanded ? bytes : undefined), cameAt);
       },
       onBroken: error => this.failBroken(side, error),
       onLost: () => this.lose(side, 'carrier'),
-      hasFrame: () => this.failed || !this.inboxes[side].isEmpty,
       isAwaited: () => !this.failed && this.inboxes[side].isAwaited,
-      hasCore: this.place.hasCore,
+      onWait: () => this.engine.run(),
       ended: this.ended.promise,
     });
   }

@@ -1,59 +1,36 @@
 import { protocolError } from '../wire/frame';
 import { copyBytes } from './copy-bytes';
 
-/** Bytes of the frames that a queue holds; a power of two. */
+/** Bytes that a queue holds; a power of two. */
 const CAPACITY = 2 * 1024 * 1024;
 
-/** Entries begin, and bodies in them, at multiples of this: a line of the cache. */
-const LINE = 64;
+/** What is written is told of after so many bytes, so that the receiver reads while the sender goes on. */
+const PIECE_BYTES = 256 * 1024;
 
-/** The largest body that a queue takes: eight of them fit, with headers of the usual size. */
-export const LARGEST_BODY = CAPACITY / 8 - 2 * LINE;
-
-const LARGEST_HEADER = 512;
+/** A sender that waits is woken when there is so much room: to be woken costs as much as to copy that. */
+const WAKING_ROOM = CAPACITY / 4;
 
 /**
- * Words before the entries, each in a line of its own, so that the two ends do not take them from each other's caches.
+ * Words before the bytes, each in a line of its own, so that the two ends do not take them from each other's caches.
  */
 const WORD = {
-  /** Bytes put in by the sender since the beginning, modulo 2³². */
-  put: 0,
-  /** Those of them that the receiver is done with. */
-  freed: 16,
+  /** Bytes written since the beginning, modulo 2³². */
+  written: 0,
+  /** Those of them that the receiver has read. */
+  read: 16,
   /** 1: the receiver sleeps until it is woken. */
   receiverSleeps: 32,
   /** 1: the sender does, for want of room. */
   senderSleeps: 48,
 } as const;
 
-/** Words at the begin of an entry: its bytes in all, those of header and body, what {@link SharedQueue.put} is told. */
-const ENTRY = { bytes: 0, header: 1, body: 2, after: 3, bulk: 4 } as const;
-const HEADER_AT = 4 * 5;
-
-/** The length of a header that says that there is no frame: the next lies at the begin of the memory. */
-const SKIP = 0xffff_ffff;
-
-const ENTRIES_AT = 4 * LINE;
+const BYTES_AT = 4 * 64;
 
 /** Of memory, for a queue. */
-export const QUEUE_BYTES = ENTRIES_AT + CAPACITY;
-
-/** A frame in a {@link SharedQueue}. */
-export interface QueuedFrame {
-  readonly header: Buffer;
-  /** In the shared memory, and the receiver's until it is freed. */
-  readonly body: Buffer;
-  /** As the sender was told to mark it. */
-  readonly bulk: boolean;
-}
-
-interface Held {
-  readonly bytes: number;
-  done: boolean;
-}
+export const QUEUE_BYTES = BYTES_AT + CAPACITY;
 
 /**
- * Frames on their way from one process to another of the same host: a ring buffer in memory that both have mapped, with
+ * Bytes on their way from one process to another of the same host: a ring buffer in memory that both have mapped, with
  * one sender and one receiver. Nobody needs a system call, but to wake one who sleeps.
  *
  * Waking is left to its owner: an end that is about to sleep says so, looks once more, and is then to be woken by the
@@ -61,84 +38,53 @@ interface Held {
  */
 export class SharedQueue {
   private readonly words: Int32Array;
-  private readonly entries: Buffer;
-  private readonly prefixes: Uint32Array;
-  /** As the words count: where the sender puts the next entry, the receiver takes one, and what that has freed. */
-  private putAt = 0;
-  private takenAt = 0;
-  private freedAt = 0;
-  /** What the receiver has taken and not freed yet, in order. */
-  private readonly held: Held[] = [];
+  private readonly bytes: Buffer;
+  /** As the words count. What is written is known to the receiver up to what the word says. */
+  private written = 0;
+  private taken = 0;
   private closed = false;
 
   /** @param memory Holds {@link QUEUE_BYTES} from `offset` on, all zero when the first end comes. */
   constructor(memory: ArrayBuffer, offset: number) {
-    this.words = new Int32Array(memory, offset, ENTRIES_AT / 4);
-    this.entries = Buffer.from(memory, offset + ENTRIES_AT, CAPACITY);
-    this.prefixes = new Uint32Array(memory, offset + ENTRIES_AT, CAPACITY / 4);
-  }
-
-  /** Whether a frame is small enough. */
-  static takes(header: Uint8Array, body: Uint8Array): boolean {
-    return header.length <= LARGEST_HEADER && body.length <= LARGEST_BODY;
+    this.words = new Int32Array(memory, offset, BYTES_AT / 4);
+    this.bytes = Buffer.from(memory, offset + BYTES_AT, CAPACITY);
   }
 
   /**
-   * Copies a frame in, if there is room for it.
+   * Copies in what there is room for, or the first piece of it, and returns how many bytes.
    *
-   * @param after How many frames were sent another way before this one: it is not to be taken before those.
+   * @param more Whether the next bytes follow at once: the receiver is told of these with them.
    */
-  put(header: Uint8Array, body: Uint8Array, after: number, bulk: boolean): boolean {
-    if (this.closed) return false;
-    const bodyAt = lines(HEADER_AT + header.length);
-    const bytes = bodyAt + lines(body.length);
-    const free = CAPACITY - ((this.putAt - Atomics.load(this.words, WORD.freed)) >>> 0);
-    const untilEnd = CAPACITY - (this.putAt % CAPACITY);
-    if (bytes > untilEnd) {
-      // Entries do not go round the end: what is left there is passed over.
-      if (untilEnd + bytes > free) return false;
-      this.begin(untilEnd, SKIP, 0, 0, 0);
-    } else if (bytes > free) {
-      return false;
-    }
-    const at = this.begin(bytes, header.length, body.length, after, bulk ? 1 : 0);
-    copyBytes(this.entries.subarray(at + HEADER_AT), header);
-    copyBytes(this.entries.subarray(at + bodyAt), body);
-    Atomics.store(this.words, WORD.put, this.putAt);
-    return true;
+  write(source: Uint8Array, more: boolean): number {
+    if (this.closed) return 0;
+    const room = CAPACITY - ((this.written - Atomics.load(this.words, WORD.read)) >>> 0);
+    const count = Math.min(source.length, Math.max(0, room), PIECE_BYTES); // a receiver that lies gets nothing
+    const at = this.written % CAPACITY;
+    const untilEnd = Math.min(count, CAPACITY - at);
+    copyBytes(this.bytes.subarray(at, at + untilEnd), source.subarray(0, untilEnd));
+    if (untilEnd < count) copyBytes(this.bytes, source.subarray(untilEnd, count));
+    this.written = (this.written + count) >>> 0;
+    if (!more || count < source.length) Atomics.store(this.words, WORD.written, this.written);
+    return count;
   }
 
   /**
-   * Takes the next frame, if there is one, and if `after` so many frames another way it is its turn.
+   * Copies out what there is, as far as it fits, and returns how many bytes.
    *
-   * @throws GradringError `ERR_PROTOCOL` for what cannot be a frame.
+   * @throws GradringError `ERR_PROTOCOL` if the sender claims more than there can be.
    */
-  take(after: number): { frame: QueuedFrame; free: () => void } | undefined {
-    if (this.closed) return undefined;
-    const there = (Atomics.load(this.words, WORD.put) - this.takenAt) >>> 0;
-    if (there === 0) return undefined;
-    const at = this.takenAt % CAPACITY;
-    const word = (index: number) => this.prefixes[at / 4 + index]!;
-    const bytes = word(ENTRY.bytes);
-    const headerBytes = word(ENTRY.header);
-    if (bytes === 0 || bytes % LINE !== 0 || bytes > there || bytes > CAPACITY - at)
-      throw protocolError('lies nowhere');
-    if (headerBytes === SKIP) {
-      if (bytes < CAPACITY - at) throw protocolError('passes over what is no end');
-      this.hold(bytes).done = true;
-      return this.take(after);
-    }
-    const bodyAt = lines(HEADER_AT + headerBytes);
-    const bodyBytes = word(ENTRY.body);
-    if (headerBytes > LARGEST_HEADER || bodyBytes > bytes - bodyAt) throw protocolError('is longer than its place');
-    if (word(ENTRY.after) !== after >>> 0) return undefined;
-    const frame = {
-      header: Buffer.from(this.entries.subarray(at + HEADER_AT, at + HEADER_AT + headerBytes)),
-      body: this.entries.subarray(at + bodyAt, at + bodyAt + bodyBytes),
-      bulk: word(ENTRY.bulk) === 1,
-    };
-    const held = this.hold(bytes);
-    return { frame, free: () => this.free(held) };
+  read(place: Uint8Array): number {
+    if (this.closed) return 0;
+    const there = (Atomics.load(this.words, WORD.written) - this.taken) >>> 0;
+    if (there > CAPACITY) throw protocolError('lies nowhere');
+    const count = Math.min(place.length, there);
+    const at = this.taken % CAPACITY;
+    const untilEnd = Math.min(count, CAPACITY - at);
+    copyBytes(place, this.bytes.subarray(at, at + untilEnd));
+    if (untilEnd < count) copyBytes(place.subarray(untilEnd), this.bytes.subarray(0, count - untilEnd));
+    this.taken = (this.taken + count) >>> 0;
+    Atomics.store(this.words, WORD.read, this.taken);
+    return count;
   }
 
   /** Says that this end is about to sleep. It must look once more before it does. */
@@ -149,38 +95,16 @@ export class SharedQueue {
   /** Whether the other end is to be woken, which is asked once for each time that it sleeps. */
   claimWake(end: 'receiver' | 'sender'): boolean {
     const word = WORD[`${end}Sleeps`];
-    return !this.closed && Atomics.load(this.words, word) === 1 && Atomics.exchange(this.words, word, 0) === 1;
+    if (this.closed || Atomics.load(this.words, word) === 0) return false;
+    if (end === 'sender') {
+      const held = (Atomics.load(this.words, WORD.written) - this.taken) >>> 0;
+      if (CAPACITY - held < WAKING_ROOM) return false;
+    }
+    return Atomics.exchange(this.words, word, 0) === 1;
   }
 
-  /** Nothing is put or taken any more, and the memory is not touched. */
+  /** Nothing is written or read any more, and the memory is not touched. */
   close(): void {
     this.closed = true;
   }
-
-  private hold(bytes: number): Held {
-    const held = { bytes, done: false };
-    this.held.push(held);
-    this.takenAt = (this.takenAt + bytes) >>> 0;
-    return held;
-  }
-
-  /** Room is made in the order of the frames. */
-  private free(held: Held): void {
-    held.done = true;
-    if (this.closed) return;
-    while (this.held[0]?.done) this.freedAt = (this.freedAt + this.held.shift()!.bytes) >>> 0;
-    Atomics.store(this.words, WORD.freed, this.freedAt);
-  }
-
-  /** Writes the begin of an entry, and returns where it lies. */
-  private begin(...words: [bytes: number, header: number, body: number, after: number, bulk: number]): number {
-    const at = this.putAt % CAPACITY;
-    this.prefixes.set(words, at / 4);
-    this.putAt = (this.putAt + words[ENTRY.bytes]) >>> 0;
-    return at;
-  }
-}
-
-function lines(bytes: number): number {
-  return Math.ceil(bytes / LINE) * LINE;
 }

@@ -1,10 +1,10 @@
 import { closeSync, constants, fstatSync, openSync, readlinkSync, symlinkSync, unlinkSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Bell, ring } from './bell';
-import type { Carrier, Taken } from './carrier';
+import { Carrier } from './carrier';
 import { closed, opened } from './open-sockets';
 import { QUEUE_BYTES, SharedQueue } from './shared-queue';
-import { makePipe, mapFile } from './system-calls';
+import { type Asked, makePipe, mapFile } from './system-calls';
 
 /** Behind both queues, some words. */
 const WORDS_AT = 2 * QUEUE_BYTES;
@@ -27,10 +27,8 @@ type Undo = (() => void)[];
  * The queues of a link between processes of one host, one each way, in a file in memory, and bells to wake those who
  * wait: frames go by these, which spares them the socket's buffers, its threads, and memory made and freed for each.
  */
-export class SharedQueues implements Carrier {
-  onLost: () => void = () => undefined; // the link tells
-  /** Some ten microseconds: what is waited for may come by the socket. */
-  readonly looksATurn = 16;
+export class SharedQueues extends Carrier {
+  readonly isDirect = true;
   readonly offer = undefined; // the file is found by its path
 
   private constructor(
@@ -42,6 +40,8 @@ export class SharedQueues implements Carrier {
     private readonly words: Int32Array,
     private readonly undo: Undo,
   ) {
+    super();
+    bell.onRing = () => this.onWake();
     opened(this);
   }
 
@@ -85,10 +85,6 @@ export class SharedQueues implements Carrier {
     });
   }
 
-  set onWake(onWake: () => void) {
-    this.bell.onRing = onWake;
-  }
-
   get canSend(): boolean {
     return this.undo.length > 0 && Atomics.load(this.words, WORD.opened) === 1;
   }
@@ -101,31 +97,15 @@ export class SharedQueues implements Carrier {
     // It has been met by its path.
   }
 
-  takes(header: Uint8Array, body: Uint8Array): boolean {
-    return SharedQueue.takes(header, body);
+  asked(): readonly Asked[] {
+    return this.undo.length > 0 ? [{ file: this.bell.readEnd, for: 'input' }] : [];
   }
 
-  put(header: Uint8Array, body: Uint8Array, after: number, bulk: boolean): boolean {
-    if (!this.outgoing.put(header, body, after, bulk)) return false;
-    if (this.outgoing.claimWake('receiver')) this.ring();
-    return true;
-  }
-
-  take(after: number): Taken | undefined {
-    const taken = this.incoming.take(after);
-    if (taken === undefined) return undefined;
-    const free = () => {
-      taken.free();
-      if (this.incoming.claimWake('sender')) this.ring();
-    };
-    if (taken.frame.bulk) return { ...taken, free };
-    const frame = { ...taken.frame, body: Buffer.from(taken.frame.body) };
-    free();
-    return { frame, free: undefined };
-  }
-
-  sleep(end: 'receiver' | 'sender'): void {
-    (end === 'receiver' ? this.incoming : this.outgoing).sleep(end);
+  sleep(forRoom: boolean): void {
+    if (this.undo.length === 0) return;
+    this.bell.hush(); // before both: what is rung from now on is to be heard
+    this.incoming.sleep('receiver');
+    if (forRoom) this.outgoing.sleep('sender');
   }
 
   finish(): void {
@@ -139,6 +119,22 @@ export class SharedQueues implements Carrier {
   close(): void {
     closed(this);
     undoAll(this.undo);
+  }
+
+  protected sendNow(bytes: Uint8Array, more: boolean): number {
+    const count = this.outgoing.write(bytes, more);
+    if ((!more || count < bytes.length) && this.outgoing.claimWake('receiver')) this.ring();
+    return count;
+  }
+
+  protected receiveNow(place: Uint8Array): number {
+    const count = this.incoming.read(place);
+    if (this.incoming.claimWake('sender')) this.ring();
+    return count;
+  }
+
+  protected get isFlushed(): boolean {
+    return true; // it has been copied
   }
 
   private ring(): void {

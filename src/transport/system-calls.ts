@@ -7,6 +7,11 @@ interface SystemCalls {
   readonly munmap: (at: bigint, bytes: number) => number;
   readonly pipe2: (ends: Int32Array, flags: number) => number;
   readonly sched_yield: () => number;
+  readonly read: (file: number, place: Uint8Array, count: number) => number;
+  readonly send: (file: number, bytes: Uint8Array, count: number, flags: number) => number;
+  readonly recv: (file: number, place: Uint8Array, count: number, flags: number) => number;
+  readonly poll: (asked: Int16Array, count: number, timeoutMs: number) => number;
+  readonly errno: () => number;
   readonly viewOf: (at: bigint, bytes: number) => ArrayBuffer;
 }
 
@@ -16,6 +21,11 @@ const SHARED = 1;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
 const O_NONBLOCK = 0o4000;
 const O_CLOEXEC = 0o2000000;
+const MSG_DONTWAIT = 0x40;
+const MSG_NOSIGNAL = 0x4000;
+const MSG_MORE = 0x8000;
+const EINTR = 4;
+const EAGAIN = 11;
 
 /** Where pointers and offsets are not those of the declarations below. */
 const OTHER_SIZES = ['arm', 'ia32', 'mips', 'mipsel'];
@@ -38,16 +48,21 @@ function systemCalls(): SystemCalls {
     munmap: library.func('int munmap(void *at, size_t bytes)'),
     pipe2: library.func('int pipe2(int *ends, int flags)'),
     sched_yield: library.func('int sched_yield()'),
+    read: library.func('intptr_t read(int file, void *place, size_t count)'),
+    send: library.func('intptr_t send(int file, void *bytes, size_t count, int flags)'),
+    recv: library.func('intptr_t recv(int file, void *place, size_t count, int flags)'),
+    poll: library.func('int poll(void *asked, unsigned long count, int timeoutMs)'),
+    errno: () => koffi.errno(),
     viewOf: (at, bytes) => koffi.view(at, bytes) as ArrayBuffer,
   };
   return calls;
 }
 
-/** Whether files can be mapped here at all. */
-export function canMapFiles(): boolean {
+/** Whether the functions below can be used here. */
+export function hasSystemCalls(): boolean {
   try {
     systemCalls();
-    return true;
+    return process.platform === 'linux';
   } catch {
     return false;
   }
@@ -95,7 +110,65 @@ export function makePipe(): { readonly readEnd: number; readonly writeEnd: numbe
   return { readEnd: ends[0]!, writeEnd: ends[1]! };
 }
 
-/** Lets another process that is ready have this core. Only for who has mapped a file. */
+/** Reads what a pipe holds, at most as much as the place does, and does not wait. */
+export function readPipe(readEnd: number, place: Uint8Array): void {
+  systemCalls().read(readEnd, place, place.length);
+}
+
+/** Lets another process that is ready have this core. */
 export function yieldCore(): void {
   systemCalls().sched_yield();
+}
+
+/**
+ * Sends what the kernel takes at once.
+ *
+ * @param more Whether the next bytes follow at once, and had better travel with these.
+ * @returns how many bytes it took, or −1 if the connection is broken.
+ */
+export function sendNow(socket: number, bytes: Uint8Array, more: boolean): number {
+  const { send } = systemCalls();
+  return done(send(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0)));
+}
+
+/**
+ * Receives what has come already.
+ *
+ * @returns how many bytes, at most as many as the place has, or −1 if nothing will come any more.
+ */
+export function receiveNow(socket: number, place: Uint8Array): number {
+  const received = systemCalls().recv(socket, place, place.length, MSG_DONTWAIT);
+  return received === 0 ? -1 : done(received);
+}
+
+function done(result: number): number {
+  if (result >= 0) return result;
+  const error = systemCalls().errno();
+  return error === EAGAIN || error === EINTR ? 0 : -1;
+}
+
+/** A descriptor, and what is asked of it. */
+export interface Asked {
+  readonly file: number;
+  readonly for: 'input' | 'room';
+}
+
+const POLLIN = 1;
+const POLLOUT = 4;
+
+/** Of a `struct pollfd`: the descriptor, what is asked, and what is answered. */
+const POLL_SHORTS = 4;
+
+/**
+ * Sleeps until a descriptor is ready, or broken, but at most so long, and returns how many are. The thread does nothing
+ * else meanwhile.
+ */
+export function poll(asked: readonly Asked[], timeoutMs: number): number {
+  const shorts = new Int16Array(POLL_SHORTS * asked.length);
+  const files = new Int32Array(shorts.buffer);
+  asked.forEach((each, i) => {
+    files[2 * i] = each.file;
+    shorts[POLL_SHORTS * i + 2] = each.for === 'input' ? POLLIN : POLLOUT;
+  });
+  return systemCalls().poll(shorts, asked.length, timeoutMs);
 }

@@ -2,25 +2,24 @@ import { GradringError } from '../errors';
 import type { Timeline } from '../timeline/timeline';
 import type { SpanArguments } from '../timeline/trace-event';
 import type { CallFingerprint, DataHeader } from '../wire/frame';
+import type { Landing } from './landing';
 import type { Message } from './link';
 
 /** A received data frame. */
 export interface DataFrame {
   readonly header: DataHeader;
-  /** Of a frame that was sent as {@link SendOptions.bulk}, to be read before anything else is awaited. */
+  /** Empty if it has landed. */
   readonly body: Buffer;
+  /** Of the body, wherever that is. */
+  readonly bytes: number;
+  /** Whether the body is where {@link Transport.receive} was told to put it. */
+  readonly hasLanded: boolean;
   /** The message as it came, for {@link Transport.forward}. */
   readonly message: Message;
   /** Whether the sender waits to be told that all it has sent has come; see {@link Transport.send}. */
   readonly lent: boolean;
   /** Frees the body's memory for the next. Not while it is lent to a link that it was forwarded to. */
   release(): void;
-}
-
-/** How to send a body. */
-export interface SendOptions {
-  /** The receiver uses it where it lies, which may be memory that neighbours on one host share, and releases it. */
-  readonly bulk?: boolean;
 }
 
 /** How a frame was sent. */
@@ -73,11 +72,15 @@ export interface Transport {
    * Sends a data frame. Settles when it is on its way, and tells whether the body is lent to ZeroMQ: which reads that
    * when it likes, so it must not be written to before the neighbour is known to have it.
    */
-  send(side: Side, header: DataHeader, body: Uint8Array, options?: SendOptions): Promise<Sent>;
+  send(side: Side, header: DataHeader, body: Uint8Array): Promise<Sent>;
   /** Sends a received frame on, byte for byte. */
   forward(side: Side, frame: DataFrame): Promise<Sent>;
-  /** The next data frame from that neighbour. One call at a time a side. */
-  receive(side: Side): Promise<DataFrame>;
+  /**
+   * The next data frame from that neighbour. One call at a time a side.
+   *
+   * @param landing Where its body may go as it comes, if that is as long. It is the transport's until this settles.
+   */
+  receive(side: Side, landing?: Landing): Promise<DataFrame>;
   /**
    * Ends the ring with an error, which all ranks are told of. Settles with what all of them raise: another's finding,
    * perhaps.
@@ -158,9 +161,9 @@ export function opposite(side: Side): Side {
 }
 
 /** What the timeline tells of a data frame, which goes that way. All but the size match its sending and its arrival. */
-export function frameArguments({ header, body }: DataFrame, way: Side): SpanArguments {
+export function frameArguments({ header, bytes }: DataFrame, way: Side): SpanArguments {
   const { sequence, part, origin } = header;
-  return { sequence, part, origin, way, bytes: body.length };
+  return { sequence, part, origin, way, bytes };
 }
 
 function alone(): GradringError {

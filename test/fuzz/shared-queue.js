@@ -1,8 +1,11 @@
 const { QUEUE_BYTES, SharedQueue } = require('../../dist/transport/shared-queue');
 const { demand, refusalOf } = require('./refusal');
 
-/** As much of a queue as is mutated: the counts, and the first entries. */
+/** As much of a queue as is mutated: the counts, and the first bytes. */
 const HEAD_BYTES = 1024;
+
+/** As the transport reads: a head, or a piece. */
+const READS = [96, 1, 300_000];
 
 const memory = new ArrayBuffer(QUEUE_BYTES);
 
@@ -10,29 +13,30 @@ const memory = new ArrayBuffer(QUEUE_BYTES);
 const sharedQueueTarget = {
   name: 'shared-queue',
   seeds: () =>
-    [1, 2, 3].map(frames => {
+    [0, 100, 900].map(length => {
       new Uint8Array(memory).fill(0);
-      const sender = new SharedQueue(memory, 0);
-      for (let i = 0; i < frames; i++) sender.put(Buffer.alloc(64, 1 + i), Buffer.alloc(50 * i, 9), 0, i === 1);
+      new SharedQueue(memory, 0).write(Buffer.alloc(length, 9), false);
       return { bytes: new Uint8Array(memory.slice(0, HEAD_BYTES)) };
     }),
   run: bytes => {
     const head = new Uint8Array(memory, 0, HEAD_BYTES).fill(0);
     head.set(bytes.subarray(0, HEAD_BYTES));
     const receiver = new SharedQueue(memory, 0);
-    let frames = 0;
+    let come = 0;
     try {
-      for (let next; (next = receiver.take(0)) !== undefined; frames++) {
-        const { header, body } = next.frame;
-        demand(header.length <= 512, 'A header is longer than any.');
-        demand(body.buffer === memory && body.byteOffset + body.length <= QUEUE_BYTES, 'A body lies elsewhere.');
-        demand(frames < QUEUE_BYTES / 64, 'There is no end of frames.');
-        next.free();
+      for (let reads = 0; ; reads++) {
+        const place = Buffer.alloc(READS[reads % READS.length]);
+        const count = receiver.read(place);
+        demand(count <= place.length, 'More was read than there is place for.');
+        if (count === 0) break;
+        come += count;
+        demand(come <= QUEUE_BYTES, 'There is no end of bytes.');
+        receiver.claimWake('sender');
       }
     } catch (error) {
       return { outcome: refusalOf(error) };
     }
-    return { outcome: `accepted: ${Math.min(frames, 4)} frames` };
+    return { outcome: `accepted: ${come === 0 ? 'none' : come > HEAD_BYTES ? 'many' : 'some'}` };
   },
 };
 

@@ -11,7 +11,7 @@ const streamTarget = {
     [1, 2, 3].map(frames => ({
       bytes: Buffer.concat(
         Array.from({ length: frames }, (_, i) => [
-          headOf(Buffer.alloc(64, 1 + i), 50 * i, 0, i === 1),
+          headOf(Buffer.alloc(64, 1 + i), 50 * i, 0),
           Buffer.alloc(50 * i, 9),
         ]).flat(),
       ),
@@ -20,7 +20,20 @@ const streamTarget = {
     const assembly = new FrameAssembly();
     let frames = 0;
     let come = 0;
+    let landed = 0;
+    const landing = {
+      bytes: 50,
+      place: at => {
+        demand(at === landed && at < 50, 'A body lands elsewhere.');
+        return new Uint8Array(Math.min(7, 50 - at));
+      },
+      advance: (at, count) => {
+        demand(count <= Math.min(7, 50 - at), 'More has landed than there was place for.');
+        landed += count;
+      },
+    };
     try {
+      assembly.take(0, landing);
       for (let at = 0; at < bytes.length;) {
         const place = assembly.place();
         demand(place.length > 0, 'There is no place for what comes.');
@@ -28,10 +41,11 @@ const streamTarget = {
         place.set(bytes.subarray(at, at + count));
         at += count;
         assembly.advance(count);
-        for (let next; (next = assembly.take(0)) !== undefined; frames++) {
-          come += next.frame.header.length + next.frame.body.length;
+        for (let next; (next = assembly.take(0, landing)) !== undefined; frames++) {
+          come += next.header.length + next.bytes;
           demand(come <= bytes.length, 'More was taken than came.');
-          next.free();
+          demand(next.hasLanded ? landed === next.bytes : next.body.length === next.bytes, 'A body is not whole.');
+          landed = 0;
         }
       }
     } catch (error) {

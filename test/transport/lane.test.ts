@@ -1,8 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { LARGEST_BODY } from '../../src/transport/shared-queue';
+import type { Lane } from '../../src/transport/lane';
+import { land, type Landing } from '../../src/transport/landing';
 import { FRAMES_AHEAD, type Side, opposite } from '../../src/transport/transport';
+import { GradringError } from '../../src/errors';
+import { type FrameAssembly, headOf } from '../../src/transport/frame-assembly';
 import { random } from '../support/random';
 import { sleep, until } from '../support/rings';
 import { expectToWork, FRAME, transports } from '../support/transports';
@@ -12,6 +15,21 @@ beforeEach(() => (lanes = mkdtempSync(path.join(tmpdir(), 'gradring-lanes-'))));
 afterEach(() => rmSync(lanes, { recursive: true }));
 
 type Kind = 'queues' | 'streams';
+
+const LARGE = 256 * 1024;
+
+/** Where a body lands, by pieces of no more than so many bytes. */
+function landingOf(bytes: number, pieceBytes: number): Landing & { readonly body: Buffer; landed: number } {
+  const body = Buffer.alloc(bytes);
+  return {
+    ...{ bytes, body, landed: 0 },
+    place: landed => body.subarray(landed, landed + pieceBytes),
+    advance(landed, count) {
+      expect([landed, count <= pieceBytes]).toEqual([this.landed, true]);
+      this.landed += count;
+    },
+  };
+}
 
 async function standing(worldSize: number, kind: Kind, hasCore = false) {
   const all = await transports(worldSize, { ...(kind === 'queues' ? { lanes } : { streams: true }), hasCore });
@@ -23,12 +41,14 @@ async function standing(worldSize: number, kind: Kind, hasCore = false) {
 
 const body = (length: number, seed: number) => Buffer.alloc(length, Buffer.from([seed, seed >> 8, 3, 5, 7]));
 
+const lanesOf = (transport: unknown) => (transport as { lanes: Record<Side, Lane> }).lanes;
+
 /** Sends until there is no room. Returns the send that waits. */
 async function fillUp(
   transport: Awaited<ReturnType<typeof standing>>['ring'][number],
 ): Promise<{ sent: Promise<unknown> }> {
   for (;;) {
-    const sent = transport.send('right', { ...FRAME, sequence: 0, origin: transport.rank }, body(LARGEST_BODY, 1));
+    const sent = transport.send('right', { ...FRAME, sequence: 0, origin: transport.rank }, body(LARGE, 1));
     sent.catch(() => undefined);
     const isSent = await Promise.race([sent.then(() => true), sleep(200).then(() => false)]);
     if (!isSent) return { sent };
@@ -41,31 +61,30 @@ describe.each(['queues', 'streams'] as const)('%s', kind => {
     async hasCore => {
       const { ring, failures, close } = await standing(3, kind, hasCore);
       const COUNT = 150;
-      // Past the largest that a queue takes they go by the socket.
-      const isLent = (length: number) => kind === 'queues' && length > LARGEST_BODY;
-      const sizes = [0, 1, 500, 70_000, LARGEST_BODY, LARGEST_BODY + 1, 2 * LARGEST_BODY];
+      let landings = 0;
+      const sizes = [0, 1, 500, 70_000, LARGE, 2 * LARGE, 3_000_000];
       const sizeOf = (i: number, side: Side) =>
         sizes[Math.floor(random(2 * i + (side === 'left' ? 1 : 0))() * sizes.length)]!;
       const sendAll = async (from: number, side: Side) => {
         for (let sequence = 0; sequence < COUNT; sequence++) {
           if (sequence % 40 === from) await sleep(5);
           const header = { ...FRAME, sequence, origin: from };
-          const { lent } = await ring[from]!.send(side, header, body(sizeOf(sequence, side), sequence), {
-            bulk: sequence % 3 > 0,
-          });
-          expect(lent).toBe(isLent(sizeOf(sequence, side)));
+          const { lent } = await ring[from]!.send(side, header, body(sizeOf(sequence, side), sequence));
+          expect(lent).toBe(false);
         }
       };
       const receiveAll = async (at: number, side: Side) => {
         for (let sequence = 0; sequence < COUNT; sequence++) {
           if (sequence % 50 === at) await sleep(20); // the sender comes to where there is no room
-          const frame = await ring[at]!.receive(side);
           const due = body(sizeOf(sequence, opposite(side)), sequence);
-          expect([frame.header.sequence, frame.body.equals(due), frame.lent]).toEqual([
-            sequence,
-            true,
-            isLent(due.length),
-          ]);
+          // Every other is told where it may land; one of four of those is of another length.
+          const landing = landingOf(sequence % 8 === 0 ? 1_234 : due.length, 50_000);
+          const frame = await ring[at]!.receive(side, sequence % 2 === 0 ? landing : undefined);
+          if (frame.hasLanded) landings += 1;
+          else if (frame.bytes === landing.bytes) land(landing, frame.body);
+          const come = frame.bytes === landing.bytes ? landing.body : frame.body;
+          expect([frame.header.sequence, frame.bytes, come.equals(due)]).toEqual([sequence, due.length, true]);
+          if (frame.hasLanded) expect(landing.landed).toBe(due.length);
           frame.release();
         }
       };
@@ -76,13 +95,65 @@ describe.each(['queues', 'streams'] as const)('%s', kind => {
         ]),
       );
       expect(failures).toEqual([]);
+      expect(landings).toBeGreaterThan(10);
       await close();
     },
   );
 
+  test('nothing lands when the ring has ended', async () => {
+    const { ring, carriers, close } = await standing(2, kind);
+    const landing = landingOf(3_000_000, 1_000);
+    const received = ring[1]!.receive('left', landing);
+    const another = landingOf(10, 10);
+    ring[0]!.receive('left', another).catch(() => undefined);
+    await sleep(10);
+    const head = headOf(Buffer.from('header'), landing.bytes, 0);
+    const { assembly } = carriers[1]!.left! as unknown as { assembly: FrameAssembly };
+    assembly.feed(head);
+    assembly.feed(Buffer.alloc(5_000, 1));
+    expect(landing.landed).toBe(5_000);
+    const failed = ring[1]!.fail(new GradringError('ERR_COMM_THREAD', 'Something is wrong.'));
+    await expect(received).rejects.toMatchObject({ code: 'ERR_COMM_THREAD' });
+    await failed;
+    assembly.feed(Buffer.alloc(5_000, 2));
+    carriers[1]!.right!.put(Buffer.from('header'), Buffer.alloc(10, 2), 0);
+    await sleep(50);
+    lanesOf(ring[0]!).left.drain();
+    expect(another.landed).toBe(0);
+    expect([landing.landed, landing.body.includes(2)]).toEqual([5_000, false]);
+    await close();
+  });
+
+  test('nothing lands when the frame has come by the link', async () => {
+    const { ring, carriers, close } = await standing(2, kind);
+    const landing = landingOf(3_000, 1_000);
+    const received = ring[1]!.receive('left', landing);
+    await sleep(10);
+    const { assembly } = carriers[1]!.left! as unknown as { assembly: FrameAssembly };
+    assembly.feed(headOf(Buffer.from('header'), landing.bytes, 0));
+    lanesOf(ring[1]!).left.pass();
+    assembly.feed(Buffer.alloc(landing.bytes, 2));
+    expect(landing.landed).toBe(0);
+    received.catch(() => undefined);
+    await close();
+  });
+
+  test('who waits for room has what comes on the other side read, also when it sleeps', async () => {
+    const { ring } = await standing(3, kind);
+    const { sent } = await fillUp(ring[1]!);
+    const header = { ...FRAME, sequence: 0, origin: 0 };
+    for (const length of [10, 5_000_000]) {
+      await sleep(100); // longer than it looks for itself
+      await ring[0]!.send('right', header, body(length, 1));
+    }
+    for (const length of [10, 5_000_000]) expect((await ring[1]!.receive('left')).bytes).toBe(length);
+    await Promise.all(ring.map(transport => transport.close()));
+    await expect(sent).rejects.toBeDefined();
+  });
+
   test('what was forwarded is what came', async () => {
     const { ring, close } = await standing(3, kind);
-    for (const length of [10, 2 * LARGEST_BODY]) {
+    for (const length of [10, 2 * LARGE]) {
       await ring[0]!.send('right', { ...FRAME, sequence: 0, origin: 0 }, body(length, 9));
       await ring[1]!.forward('right', await ring[1]!.receive('left'));
       const frame = await ring[2]!.receive('left');
@@ -128,7 +199,7 @@ describe.each(['queues', 'streams'] as const)('%s', kind => {
 
   test('what comes, but is no data, is an error that names the rank', async () => {
     const { ring, carriers } = await standing(3, kind);
-    carriers[1]!.right!.put(Buffer.alloc(48), Buffer.alloc(3), 0, false);
+    carriers[1]!.right!.put(Buffer.alloc(48), Buffer.alloc(3), 0);
     await expect(ring[2]!.receive('left')).rejects.toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 1 } });
     await Promise.all(ring.map(transport => transport.close()));
   });
@@ -141,33 +212,36 @@ describe.each(['queues', 'streams'] as const)('%s', kind => {
   });
 });
 
-test('all may send the frames of a window, however large, before any receives', async () => {
-  const { ring, close } = await standing(3, 'streams');
-  const large = Buffer.alloc(20_000_000, 5);
-  await Promise.all(
-    ring.map(async ({ rank }, _, { length }) => {
-      for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++)
-        await ring[rank]!.send('right', { ...FRAME, sequence, origin: rank }, large);
-      for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++) {
-        const frame = await ring[rank]!.receive('left');
-        expect(frame.header).toMatchObject({ sequence, origin: (rank + length - 1) % length });
-        expect(frame.body.equals(large)).toBe(true);
-      }
-    }),
-  );
-  await close();
-});
+test.each(['queues', 'streams'] as const)(
+  '%s: all may send a window of large frames before any receives',
+  async kind => {
+    const { ring, close } = await standing(3, kind);
+    const large = Buffer.alloc(20_000_000, 5);
+    await Promise.all(
+      ring.map(async ({ rank }, _, { length }) => {
+        for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++)
+          await ring[rank]!.send('right', { ...FRAME, sequence, origin: rank }, large);
+        for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++) {
+          const frame = await ring[rank]!.receive('left');
+          expect(frame.header).toMatchObject({ sequence, origin: (rank + length - 1) % length });
+          expect(frame.body.equals(large)).toBe(true);
+        }
+      }),
+    );
+    await close();
+  },
+);
 
 test('what was sent by a stream before a goodbye is received, however much is on its way', async () => {
   const { ring } = await standing(2, 'streams');
   const COUNT = 12; // 3 MB, of which two are held by the stream and one by the network
   for (let sequence = 0; sequence < COUNT; sequence++)
-    await ring[0]!.send('right', { ...FRAME, sequence, origin: 0 }, body(LARGEST_BODY, sequence), { bulk: true });
+    await ring[0]!.send('right', { ...FRAME, sequence, origin: 0 }, body(LARGE, sequence));
   const left = ring[0]!.close();
   await sleep(300);
   for (let sequence = 0; sequence < COUNT; sequence++) {
     const frame = await ring[1]!.receive('left');
-    expect(frame.body.equals(body(LARGEST_BODY, sequence))).toBe(true);
+    expect(frame.body.equals(body(LARGE, sequence))).toBe(true);
     frame.release();
   }
   await expect(ring[1]!.receive('left')).rejects.toMatchObject({ code: 'ERR_PEER_LOST' });

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { LARGEST_BODY } from '../../src/transport/shared-queue';
+import { QUEUE_BYTES } from '../../src/transport/shared-queue';
 import { SharedQueues } from '../../src/transport/shared-queues';
 import { sleep } from '../support/rings';
 
@@ -31,9 +31,9 @@ test('what one end puts in the other takes, either way', () => {
     [maker, opener],
     [opener, maker],
   ] as const) {
-    expect(from.put(Buffer.from('header'), Buffer.from('body'), 0, false)).toBe(true);
+    expect(from.put(Buffer.from('header'), Buffer.from('body'), 0)).toBe(true);
     expect(from.take(0)).toBeUndefined();
-    expect(to.take(0)!.frame.body.toString()).toBe('body');
+    expect(to.take(0)!.body.toString()).toBe('body');
   }
 });
 
@@ -42,25 +42,35 @@ test('who sleeps is woken, and nobody else', async () => {
   const woken: string[] = [];
   maker.onWake = () => woken.push('maker');
   opener.onWake = () => woken.push('opener');
-  const put = (end: SharedQueues) => end.put(Buffer.from('header'), Buffer.alloc(LARGEST_BODY), 0, true);
-  opener.sleep('receiver');
+  const put = (end: SharedQueues) => end.put(Buffer.from('header'), Buffer.alloc(256 * 1024), 0);
+  opener.sleep(false);
   put(maker);
   put(maker);
   put(opener);
   await sleep(100);
   expect(woken).toEqual(['opener']);
   while (put(maker));
-  maker.sleep('sender');
-  opener.take(0)!.free!();
+  maker.sleep(true);
+  for (let i = 0; i < 3; i++) opener.take(0);
   await sleep(100);
   expect(woken).toEqual(['opener', 'maker']);
+});
+
+test('no more is read when a frame is there that is not its turn', () => {
+  const { maker, opener } = bothEnds();
+  let puts = 0;
+  for (let tries = 0; tries < 200; tries++) {
+    if (maker.put(Buffer.from('header'), Buffer.alloc(256 * 1024), 1)) puts += 1;
+    expect(opener.take(0)).toBeUndefined();
+  }
+  expect(puts).toBeLessThan(12);
 });
 
 test('nobody waits to wake who does not hear', () => {
   const { maker, opener } = bothEnds();
   for (let i = 0; i < 100_000; i++) {
-    opener.sleep('receiver');
-    expect(maker.put(Buffer.from('header'), Buffer.alloc(0), 0, false)).toBe(true); // more rings than a pipe holds
+    opener.sleep(false);
+    expect(maker.put(Buffer.from('header'), Buffer.alloc(0), 0)).toBe(true); // more rings than a pipe holds
     opener.take(0);
   }
 });
@@ -93,7 +103,7 @@ test('closed, all descriptors are closed, and nothing rings', async () => {
   await sleep(50);
   expect(openDescriptors()).toBe(before);
   expect(maker.canSend).toBe(false);
-  expect(maker.put(Buffer.from('header'), Buffer.alloc(0), 0, false)).toBe(false);
+  expect(maker.put(Buffer.from('header'), Buffer.alloc(0), 0)).toBe(false);
 });
 
 test('of a process that is killed before the other end has opened the file nothing of it is left', () => {
@@ -110,7 +120,7 @@ test('of a process that is killed before the other end has opened the file nothi
 
 test('the file has all its memory from the start, and is for its owner only', () => {
   const { size, blocks, mode } = statSync(bothEnds().file);
-  expect(size).toBeGreaterThan(2 * 8 * LARGEST_BODY);
+  expect(size).toBeGreaterThan(2 * QUEUE_BYTES);
   expect(blocks * 512).toBeGreaterThanOrEqual(size);
   expect(mode & 0o777).toBe(0o600);
 });
@@ -132,7 +142,7 @@ test('where there is no file, or none can be made, there are no queues, and noth
 test('a file that was cut short is not taken for one', () => {
   const file = fresh();
   made.push(SharedQueues.create(file)!);
-  truncateSync(file, LARGEST_BODY);
+  truncateSync(file, QUEUE_BYTES);
   expect(SharedQueues.open(file)).toBeUndefined();
 });
 
