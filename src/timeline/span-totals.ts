@@ -3,7 +3,9 @@ import { SPAN_KINDS, THREAD_NAMES, threadNumber, type ThreadName, type TraceEven
 /** Time spent in the spans of each kind; of both threads, where both have them. In ms. */
 export type SpansMs = Record<string, number>;
 
-const COLUMNS = SPAN_KINDS.flatMap(kind => (kind === 'wait' ? THREAD_NAMES.map(waiting) : [kind]));
+const WAITING = THREAD_NAMES.filter(thread => !thread.startsWith('sends'));
+
+const COLUMNS = SPAN_KINDS.flatMap(kind => (kind === 'wait' ? WAITING.map(waiting) : [kind]));
 
 /** Adds up the spans of one rank. */
 export class SpanTotals {

@@ -26,7 +26,6 @@ export class Timeline {
   private readonly descriptor: number;
   private readonly pid: number;
   private readonly tid: number;
-  private readonly leftwardTid: number;
   private readonly timer: NodeJS.Timeout;
   private buffer = '';
   private closed = false;
@@ -39,7 +38,6 @@ export class Timeline {
     this.descriptor = openSync(file.path, 'a');
     this.pid = processNumber(file.rank);
     this.tid = threadNumber(file.rank, thread);
-    this.leftwardTid = threadNumber(file.rank, 'comm, to the left');
     this.timer = setInterval(() => this.flush(), FLUSH_INTERVAL_MS).unref();
     process.on('exit', this.flushAtEnd);
   }
@@ -114,8 +112,16 @@ export class Timeline {
 
   private add(name: string, cat: SpanEvent['cat'], start: number, args: SpanArguments): void {
     const { pid } = this;
-    const tid = args['way'] === 'left' ? this.leftwardTid : this.tid;
+    const tid = this.rowOf(name, args);
     this.write({ ph: 'X', name, cat, ts: start, dur: this.now() - start, pid, tid, args });
+  }
+
+  /** The number of the thread that a span is shown with. */
+  private rowOf(name: string, { way }: SpanArguments): number {
+    if (way === undefined) return this.tid;
+    const isSending = name === 'send' || name === 'forward';
+    const row = isSending ? 'sends' : 'comm';
+    return threadNumber(this.file.rank, way === 'left' ? `${row}, to the left` : row);
   }
 
   private write(event: SpanEvent | MetadataEvent): void {

@@ -23,10 +23,10 @@ export const SPAN_KINDS = [
 export type SpanKind = (typeof SPAN_KINDS)[number];
 
 /**
- * The threads of a rank, in the order in which they are shown. What the comm thread does with frames that go left round
- * the ring it does between the rest, so that stands beside it.
+ * The threads of a rank, in the order in which they are shown. The comm thread sends while it waits, and both with
+ * frames that go either way round the ring: what it does at the same time stands side by side.
  */
-export const THREAD_NAMES = ['training', 'comm', 'comm, to the left'] as const;
+export const THREAD_NAMES = ['training', 'comm', 'comm, to the left', 'sends', 'sends, to the left'] as const;
 
 export type ThreadName = (typeof THREAD_NAMES)[number];
 

@@ -59,17 +59,17 @@ test('the ranks come into one valid trace, on the clock of rank 0', async () => 
     [1, 'send', 1_000, 30],
     [1, 'receive', 2_100, 10],
     [1, 'wait', 1_500, 700],
-    [4, 'receive', 1_100, 10],
-    [4, 'wait', 900, 300],
-    [4, 'send', 2_000, 40],
-    [4, 'barrier()', 800, 1_300],
+    [6, 'receive', 1_100, 10],
+    [6, 'wait', 900, 300],
+    [6, 'send', 2_000, 40],
+    [6, 'barrier()', 800, 1_300],
   ]);
   const names = events.filter(({ name }) => name === 'process_name' || name === 'thread_name');
   expect(names.map(({ pid, tid, args }) => [pid, tid, args['name']])).toEqual([
     ...[[1, 1, 'rank 0'] as const, [1, 1, 'training'] as const, [1, 2, 'comm'] as const],
-    [1, 3, 'comm, to the left'],
-    ...[[4, 4, 'rank 1'] as const, [4, 4, 'training'] as const, [4, 5, 'comm'] as const],
-    [4, 6, 'comm, to the left'],
+    ...[[1, 3, 'comm, to the left'] as const, [1, 4, 'sends'] as const, [1, 5, 'sends, to the left'] as const],
+    ...[[6, 6, 'rank 1'] as const, [6, 6, 'training'] as const, [6, 7, 'comm'] as const],
+    ...[[6, 8, 'comm, to the left'] as const, [6, 9, 'sends'] as const, [6, 10, 'sends, to the left'] as const],
   ]);
   const none = { ...{ copy: 0, compress: 0, encode: 0, send: 0, receive: 0, forward: 0, decode: 0, apply: 0 } };
   expect(ranks).toEqual([

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Merged } from '../../src/timeline/merge-timelines';
-import { SPAN_KINDS, type SpanEvent, type TraceEvent } from '../../src/timeline/trace-event';
+import { processNumber, SPAN_KINDS, type SpanEvent, type TraceEvent } from '../../src/timeline/trace-event';
 import { cleanUp, gradring, ROOT, script, temporaryFolder } from '../launcher/support';
 import { overlaps, readEvents, spansOf } from './support';
 
@@ -46,8 +46,8 @@ test('each rank writes a file of valid events', () => {
   expect(readdirSync(folder).sort()).toEqual(['rank-0.json', 'rank-1.json', 'rank-2.json', 'rank-3.json']);
   for (const [rank, ofRank] of events.entries()) {
     for (const event of ofRank) {
-      expect(event).toMatchObject({ name: expect.any(String) as string, pid: 3 * rank + 1 });
-      expect([0, 1, 2]).toContain(event.tid - event.pid);
+      expect(event).toMatchObject({ name: expect.any(String) as string, pid: processNumber(rank) });
+      expect([0, 1, 2, 3, 4]).toContain(event.tid - event.pid);
       expect(Object.values(event.args).every(value => ['string', 'number'].includes(typeof value))).toBe(true);
       if (event.ph === 'M') continue;
       expect(event.ph).toBe('X');
@@ -59,11 +59,13 @@ test('each rank writes a file of valid events', () => {
 
 test('every kind of span is there, on its thread', () => {
   for (let rank = 0; rank < RANKS; rank++) {
-    const training = 3 * rank + 1;
+    const training = processNumber(rank);
     const kinds = (tid: number) => SPAN_KINDS.filter(kind => named(rank, kind).some(span => span.tid === tid));
     expect(kinds(training)).toEqual(['copy', 'apply', 'wait']);
-    expect(kinds(training + 1)).toEqual(SPAN_KINDS.filter(kind => kind !== 'copy' && kind !== 'apply'));
-    expect(kinds(training + 2)).toEqual(['send', 'receive', 'wait']); // one hop to the left, where nothing is forwarded
+    expect(kinds(training + 1)).toEqual(['compress', 'encode', 'receive', 'decode', 'wait']);
+    expect(kinds(training + 2)).toEqual(['receive', 'wait']);
+    expect(kinds(training + 3)).toEqual(['send', 'forward']);
+    expect(kinds(training + 4)).toEqual(['send']); // one hop to the left, where nothing is forwarded
   }
 });
 
@@ -134,7 +136,7 @@ describe('gradring timeline merge', () => {
     expect(overlaps(all)).toEqual([]);
     for (let rank = 0; rank < RANKS; rank++) {
       const ofRank = (rank: number, ...names: string[]) =>
-        all.filter(e => e.pid === 3 * rank + 1 && e.args['way'] === 'right' && names.includes(e.name));
+        all.filter(e => e.pid === processNumber(rank) && e.args['way'] === 'right' && names.includes(e.name));
       const sent = ofRank(rank, 'send', 'forward');
       const came = ofRank((rank + 1) % RANKS, 'receive');
       expect(sent.every(({ ts }, i) => ts <= came[i]!.ts)).toBe(true);

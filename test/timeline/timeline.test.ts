@@ -37,14 +37,18 @@ describe('a file', () => {
     const file = createTimelineFile(path.join(folder, 'made', 'here'), 3, 4);
     expect(file.path).toBe(path.join(folder, 'made/here/rank-3.json'));
     expect(readEvents(file.path)).toEqual([
-      { ph: 'M', name: 'process_name', pid: 10, tid: 10, args: { name: 'rank 3' } },
-      { ph: 'M', name: 'process_sort_index', pid: 10, tid: 10, args: { sort_index: 3 } },
-      { ph: 'M', name: 'thread_name', pid: 10, tid: 10, args: { name: 'training' } },
-      { ph: 'M', name: 'thread_sort_index', pid: 10, tid: 10, args: { sort_index: 0 } },
-      { ph: 'M', name: 'thread_name', pid: 10, tid: 11, args: { name: 'comm' } },
-      { ph: 'M', name: 'thread_sort_index', pid: 10, tid: 11, args: { sort_index: 1 } },
-      { ph: 'M', name: 'thread_name', pid: 10, tid: 12, args: { name: 'comm, to the left' } },
-      { ph: 'M', name: 'thread_sort_index', pid: 10, tid: 12, args: { sort_index: 2 } },
+      { ph: 'M', name: 'process_name', pid: 16, tid: 16, args: { name: 'rank 3' } },
+      { ph: 'M', name: 'process_sort_index', pid: 16, tid: 16, args: { sort_index: 3 } },
+      { ph: 'M', name: 'thread_name', pid: 16, tid: 16, args: { name: 'training' } },
+      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 16, args: { sort_index: 0 } },
+      { ph: 'M', name: 'thread_name', pid: 16, tid: 17, args: { name: 'comm' } },
+      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 17, args: { sort_index: 1 } },
+      { ph: 'M', name: 'thread_name', pid: 16, tid: 18, args: { name: 'comm, to the left' } },
+      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 18, args: { sort_index: 2 } },
+      { ph: 'M', name: 'thread_name', pid: 16, tid: 19, args: { name: 'sends' } },
+      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 19, args: { sort_index: 3 } },
+      { ph: 'M', name: 'thread_name', pid: 16, tid: 20, args: { name: 'sends, to the left' } },
+      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 20, args: { sort_index: 4 } },
     ]);
   });
 
@@ -55,7 +59,7 @@ describe('a file', () => {
     const left = names.filter(name => existsSync(path.join(folder, name)));
     expect(left).toEqual(['rank-0.json', 'rank-1.json', 'timeline.json', 'rank-x.json']);
     expect(readFileSync(path.join(folder, 'rank-0.json'), 'utf8')).toBe('old');
-    expect(readEvents(path.join(folder, 'rank-1.json'))).toHaveLength(8);
+    expect(readEvents(path.join(folder, 'rank-1.json'))).toHaveLength(12);
   });
 
   test('that cannot be made is a coded error, before a ring is sought', async () => {
@@ -78,7 +82,7 @@ describe('a span', () => {
     timeline.close();
     const [encode, barrier] = spansOf(readEvents(file.path)) as [object, object];
     const whole = expect.any(Number) as number;
-    const common = { ph: 'X', pid: 4, tid: 5, ts: whole, dur: whole };
+    const common = { ph: 'X', pid: 6, tid: 7, ts: whole, dur: whole };
     expect(encode).toEqual({ ...common, name: 'encode', cat: 'span', args: { tensors: 2 } });
     expect(barrier).toEqual({ ...common, name: 'barrier()', cat: 'collective', ts: before, args: { sequence: 4 } });
     for (const { ts, dur } of spansOf(readEvents(file.path))) {
