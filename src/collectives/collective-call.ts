@@ -116,19 +116,18 @@ export class CollectiveCall {
    * @throws GradringError `ERR_COLLECTIVE_MISMATCH` or `ERR_MODEL_MISMATCH` if the neighbour is in another call,
    *   `ERR_PROTOCOL` if the frame makes no sense.
    */
-  async receive(origin: number, part: number, side: Side = 'left'): Promise<DataFrame> {
-    const frame = await this.next(origin, part, side);
+  async receive(origin: number, part: number, side: Side = 'left', landing?: Landing): Promise<DataFrame> {
+    const frame = await this.next(origin, part, side, landing);
     this.frameTimes.last = performance.now();
     return frame;
   }
 
   /**
-   * As {@link receive}, and has the frame's body land, from when this is called: what that works on is its own
-   * until this settles. A frame that turns out to belong elsewhere has landed, too.
+   * As {@link receive}, from the left, and has the frame's body land from when this is called: what that works on is
+   * its own until this settles. A frame that turns out to belong elsewhere has landed, too.
    */
-  async receiveTo(landing: Landing, origin: number, part: number, side: Side = 'left'): Promise<void> {
-    const frame = await this.next(origin, part, side, landing);
-    this.frameTimes.last = performance.now();
+  async receiveTo(landing: Landing, origin: number, part: number): Promise<void> {
+    const frame = await this.receive(origin, part, 'left', landing);
     if (frame.hasLanded) return;
     if (frame.bytes !== landing.bytes) throw protocolError(`holds ${frame.bytes} bytes where ${landing.bytes} are due`);
     land(landing, frame.body);

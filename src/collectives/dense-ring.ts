@@ -5,11 +5,11 @@ import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
 import { type CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from './collective-call';
 import { copyBytes, copyOf } from '../transport/copy-bytes';
-import type { Landing } from '../transport/landing';
+import { copiedInto, type Landing } from '../transport/landing';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
 
-/** What is received is reduced by pieces that the first caches hold. */
+/** What is received is reduced by pieces that a core's own cache holds. */
 const PIECE_BYTES = 128 * 1024;
 
 /** So many bytes take as long as a hop, about (docs/performance.md). */
@@ -130,10 +130,6 @@ async function ringPasses(
   if (hops > 0) await call.delivered('right');
 }
 
-function copiedInto(target: Uint8Array): Landing {
-  return { bytes: target.length, place: landed => target.subarray(landed), advance: () => undefined };
-}
-
 /** What comes meets the kernels in the scratch, a piece at a time. */
 function reducedInto(
   target: Uint8Array,
@@ -197,7 +193,7 @@ async function reduceGathered(call: CollectiveCall, array: DenseArray, operation
 }
 
 /** A part of an array, as the bytes that travel. */
-function bytesOf(memory: WebAssembly.Memory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
+export function bytesOf(memory: WebAssembly.Memory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
   return new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], count * ELEMENT_BYTES[type]);
 }
 

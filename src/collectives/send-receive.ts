@@ -1,9 +1,9 @@
 import { FRAMES_AHEAD } from '../transport/transport';
-import { copyBytes, copyOf } from '../transport/copy-bytes';
-import { protocolError } from '../wire/frame';
+import { copyOf } from '../transport/copy-bytes';
+import { copiedInto } from '../transport/landing';
 import { Chunks } from './chunks';
 import type { CollectiveCall } from './collective-call';
-import type { DenseArray } from './dense-ring';
+import { bytesOf, type DenseArray } from './dense-ring';
 import { ELEMENT_BYTES } from './element-type';
 
 /**
@@ -12,23 +12,15 @@ import { ELEMENT_BYTES } from './element-type';
  */
 export async function sendReceive(call: CollectiveCall, array: DenseArray): Promise<void> {
   if (call.worldSize === 1) return;
-  const elementBytes = ELEMENT_BYTES[array.type];
-  const chunks = new Chunks(array.elementCount, 1, elementBytes);
-  const bytesOf = (segment: number): Uint8Array => {
-    const { start, count } = chunks.segment(0, segment);
-    return new Uint8Array(call.context.memory.buffer, array.data + start * elementBytes, count * elementBytes);
-  };
+  const chunks = new Chunks(array.elementCount, 1, ELEMENT_BYTES[array.type]);
+  const segmentAt = (segment: number) => bytesOf(call.context.memory, array, chunks.segment(0, segment));
   const left = call.leftBy(1);
   let sent = 0;
   for (let received = 0; received < chunks.segmentCount; received++) {
     while (sent < Math.min(chunks.segmentCount, received + FRAMES_AHEAD)) {
-      await call.send(sent, copyOf(bytesOf(sent)));
+      await call.send(sent, copyOf(segmentAt(sent)));
       sent += 1;
     }
-    const frame = await call.receive(left, received);
-    const target = bytesOf(received);
-    if (frame.bytes !== target.length) throw protocolError(`holds ${frame.bytes} bytes where ${target.length} are due`);
-    copyBytes(target, frame.body);
-    frame.release();
+    await call.receiveTo(copiedInto(segmentAt(received)), left, received);
   }
 }

@@ -3,7 +3,8 @@ import { SPAN_KINDS, THREAD_NAMES, threadNumber, type ThreadName, type TraceEven
 /** Time spent in the spans of each kind; of both threads, where both have them. In ms. */
 export type SpansMs = Record<string, number>;
 
-const WAITING = THREAD_NAMES.filter(thread => !thread.startsWith('sends'));
+/** Those that wait. */
+const WAITING: readonly ThreadName[] = ['training', 'comm', 'comm, to the left'];
 
 const COLUMNS = SPAN_KINDS.flatMap(kind => (kind === 'wait' ? WAITING.map(waiting) : [kind]));
 

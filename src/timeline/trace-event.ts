@@ -6,7 +6,7 @@ export const SPAN_KINDS = [
   'compress',
   /** Entries become a payload. */
   'encode',
-  /** A frame of this rank's goes to a neighbour, until ZeroMQ has taken it over. */
+  /** A frame of this rank's goes to a neighbour, until it is handed over. */
   'send',
   /** A frame has come: it begins when the frame leaves the link. */
   'receive',

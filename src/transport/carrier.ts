@@ -1,5 +1,5 @@
 import type { Offer } from '../wire/frame';
-import { FrameAssembly, headOf, type Taken } from './frame-assembly';
+import { FrameAssembly, headOf, type CarriedFrame } from './frame-assembly';
 import type { Landing } from './landing';
 import type { Asked } from './system-calls';
 
@@ -83,7 +83,7 @@ export abstract class Carrier {
    * @param landing Where its body may go, from now on until it is taken.
    * @throws GradringError `ERR_PROTOCOL` for what cannot be a frame.
    */
-  take(after: number, landing?: Landing): Taken | undefined {
+  take(after: number, landing?: Landing): CarriedFrame | undefined {
     const taken = this.assembly.take(after, landing);
     if (taken !== undefined) return taken;
     if (this.broken !== undefined) throw this.broken;

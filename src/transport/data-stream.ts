@@ -41,7 +41,7 @@ export class DataStream extends Carrier {
   private incoming: Socket | undefined;
   private readonly strangers = new Set<Socket>();
   /** Whether the kernel had no more room for what was sent last. */
-  private isFull = false;
+  private socketIsFull = false;
   private readonly ended = deferred();
   /** Whether anything has come yet. */
   private hasCome = false;
@@ -189,12 +189,12 @@ export class DataStream extends Carrier {
 
   protected sendNow(bytes: Uint8Array, more: boolean): number {
     const file = this.directOutgoing;
-    if (file === undefined) return this.hand(bytes);
+    if (file === undefined) return this.write(bytes);
     // Else all that is free would be filled at once, however little that is, by packets as small.
-    if (this.isFull && poll([{ file, for: 'room' }], 0) === 0) return 0;
+    if (this.socketIsFull && poll([{ file, for: 'room' }], 0) === 0) return 0;
     const count = sendNow(file, bytes, more);
     if (count < 0) this.sendsDirectly = false;
-    this.isFull = count < bytes.length;
+    this.socketIsFull = count < bytes.length;
     return Math.max(0, count);
   }
 
@@ -237,10 +237,10 @@ export class DataStream extends Carrier {
 
   /** Has the event loop send what is unsent. */
   private handOver(): void {
-    for (const bytes of this.unsent.splice(0)) this.hand(bytes);
+    for (const bytes of this.unsent.splice(0)) this.write(bytes);
   }
 
-  private hand(bytes: Uint8Array): number {
+  private write(bytes: Uint8Array): number {
     if (this.outgoing === undefined || this.outgoing.destroyed) return 0;
     this.outgoing.write(bytes, () => this.onWake());
     return bytes.length;

@@ -34,7 +34,7 @@ export function headOf(header: Uint8Array, bodyBytes: number, after: number): Bu
 }
 
 /** A frame that has come, all of it. */
-export interface Taken {
+export interface CarriedFrame {
   readonly header: Buffer;
   /** The taker's; empty if it has landed. */
   readonly body: Buffer;
@@ -62,8 +62,9 @@ export class FrameAssembly {
   private coming: Coming | undefined;
   /** Bytes that have come of the head, or of the body. */
   private filled = 0;
-  private readonly arrived: (Taken & { readonly after: number })[] = [];
+  private readonly arrived: (CarriedFrame & { readonly after: number })[] = [];
   private heldBytes = 0;
+  /** What is waited for, if its body is to land. */
   private due: { readonly after: number; readonly landing: Landing } | undefined;
 
   /** Where the next bytes go, and how many at most. */
@@ -129,7 +130,7 @@ export class FrameAssembly {
    *
    * @param landing Where its body may go if it has not begun to come; until it is taken.
    */
-  take(after: number, landing?: Landing): Taken | undefined {
+  take(after: number, landing?: Landing): CarriedFrame | undefined {
     this.due = undefined;
     if (this.arrived[0]?.after === after >>> 0) {
       const taken = this.arrived.shift()!;

@@ -10,6 +10,11 @@ export interface Landing {
   advance(landed: number, count: number): void;
 }
 
+/** Has a body land where it is to stay. */
+export function copiedInto(target: Uint8Array): Landing {
+  return { bytes: target.length, place: landed => target.subarray(landed), advance: () => undefined };
+}
+
 /** Has a whole body land that came to memory of its own. */
 export function land(landing: Landing, body: Uint8Array): void {
   for (let landed = 0; landed < body.length;) {

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { GradringError } from '../errors';
 import { deferred } from './deferred';
 import type { Carrier } from './carrier';
-import type { Taken } from './frame-assembly';
+import type { CarriedFrame } from './frame-assembly';
 import type { Landing } from './landing';
 import type { Asked } from './system-calls';
 
@@ -12,7 +12,7 @@ const FRAMES_A_TURN = 64;
 /** What a {@link Lane} needs of the link that it runs beside. */
 export interface LaneOwner {
   /** Takes a frame that has come. */
-  readonly onFrame: (frame: Taken) => void;
+  readonly onFrame: (frame: CarriedFrame) => void;
   /** What has come is no frame: the error tells why. */
   readonly onBroken: (error: GradringError) => void;
   /** The way is broken; the link may not be. */
@@ -82,10 +82,12 @@ export class Lane {
     return this.isFull || this.owner.isAwaited();
   }
 
+  /** Whether what is waited for needs no event loop. */
   get isDirect(): boolean {
     return this.carrier.isDirect && (this.carrier.canReceive || !this.owner.isAwaited());
   }
 
+  /** What to poll meanwhile. */
   get asked(): readonly Asked[] {
     return this.carrier.asked(this.isFull);
   }
@@ -117,7 +119,7 @@ export class Lane {
   }
 
   /** The next frame is waited for, and its body may land there: none is taken before that. */
-  await(landing: Landing | undefined): void {
+  expect(landing: Landing | undefined): void {
     this.landing = this.over ? undefined : landing;
   }
 

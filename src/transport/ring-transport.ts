@@ -131,7 +131,7 @@ export class RingTransport implements Transport {
     if (lane !== undefined && !this.failed) {
       await lane.pace();
       if (inbox.isEmpty) {
-        lane.await(landing);
+        lane.expect(landing);
         lane.takeNext();
       }
     }

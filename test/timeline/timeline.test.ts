@@ -39,16 +39,10 @@ describe('a file', () => {
     expect(readEvents(file.path)).toEqual([
       { ph: 'M', name: 'process_name', pid: 16, tid: 16, args: { name: 'rank 3' } },
       { ph: 'M', name: 'process_sort_index', pid: 16, tid: 16, args: { sort_index: 3 } },
-      { ph: 'M', name: 'thread_name', pid: 16, tid: 16, args: { name: 'training' } },
-      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 16, args: { sort_index: 0 } },
-      { ph: 'M', name: 'thread_name', pid: 16, tid: 17, args: { name: 'comm' } },
-      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 17, args: { sort_index: 1 } },
-      { ph: 'M', name: 'thread_name', pid: 16, tid: 18, args: { name: 'comm, to the left' } },
-      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 18, args: { sort_index: 2 } },
-      { ph: 'M', name: 'thread_name', pid: 16, tid: 19, args: { name: 'sends' } },
-      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 19, args: { sort_index: 3 } },
-      { ph: 'M', name: 'thread_name', pid: 16, tid: 20, args: { name: 'sends, to the left' } },
-      { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 20, args: { sort_index: 4 } },
+      ...['training', 'comm', 'comm, to the left', 'sends', 'sends, to the left'].flatMap((name, i) => [
+        { ph: 'M', name: 'thread_name', pid: 16, tid: 16 + i, args: { name } },
+        { ph: 'M', name: 'thread_sort_index', pid: 16, tid: 16 + i, args: { sort_index: i } },
+      ]),
     ]);
   });
 
