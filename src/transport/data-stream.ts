@@ -6,7 +6,7 @@ import { Carrier } from './carrier';
 import { deferred } from './deferred';
 import { HEAD_BYTES } from './frame-assembly';
 import { closed, opened } from './open-sockets';
-import { type Asked, hasSystemCalls, poll, receiveNow, sendNow } from './system-calls';
+import { type Asked, hasSystemCalls, poll, receiveNow, sendNow, sendUnpaced } from './system-calls';
 
 const TOKEN_BYTES = 32;
 
@@ -174,6 +174,8 @@ export class DataStream extends Carrier {
         this.strangers.delete(socket);
         this.outgoing = socket;
         this.letNobodyElseIn();
+        const staysHere = socket.remoteAddress === socket.localAddress;
+        if (staysHere && this.directOutgoing !== undefined) sendUnpaced(this.directOutgoing);
       });
   }
 

@@ -11,6 +11,7 @@ interface SystemCalls {
   readonly send: (file: number, bytes: Uint8Array, count: number, flags: number) => number;
   readonly recv: (file: number, place: Uint8Array, count: number, flags: number) => number;
   readonly poll: (asked: Int16Array, count: number, timeoutMs: number) => number;
+  readonly setsockopt: (socket: number, level: number, option: number, value: string, bytes: number) => number;
   readonly errno: () => number;
   readonly viewOf: (at: bigint, bytes: number) => ArrayBuffer;
 }
@@ -24,6 +25,8 @@ const O_CLOEXEC = 0o2000000;
 const MSG_DONTWAIT = 0x40;
 const MSG_NOSIGNAL = 0x4000;
 const MSG_MORE = 0x8000;
+const IPPROTO_TCP = 6;
+const TCP_CONGESTION = 13;
 const EINTR = 4;
 const EAGAIN = 11;
 
@@ -52,6 +55,7 @@ function systemCalls(): SystemCalls {
     send: library.func('intptr_t send(int file, void *bytes, size_t count, int flags)'),
     recv: library.func('intptr_t recv(int file, void *place, size_t count, int flags)'),
     poll: library.func('int poll(void *asked, unsigned long count, int timeoutMs)'),
+    setsockopt: library.func('int setsockopt(int socket, int level, int option, const char *value, uint32_t bytes)'),
     errno: () => koffi.errno(),
     viewOf: (at, bytes) => koffi.view(at, bytes) as ArrayBuffer,
   };
@@ -139,6 +143,14 @@ export function sendNow(socket: number, bytes: Uint8Array, more: boolean): numbe
 export function receiveNow(socket: number, place: Uint8Array): number {
   const received = systemCalls().recv(socket, place, place.length, MSG_DONTWAIT);
   return received === 0 ? -1 : done(received);
+}
+
+/**
+ * Has the kernel send without pacing, as `bbr` does it, a timer for each few packets: for connections within a host,
+ * which have no rate to be found out and lose nothing. Every process may choose `reno`.
+ */
+export function sendUnpaced(socket: number): void {
+  systemCalls().setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, 'reno', 'reno'.length);
 }
 
 function done(result: number): number {
