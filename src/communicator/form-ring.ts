@@ -53,8 +53,8 @@ export async function formRing(
   const carriers: Record<Side, Carrier | undefined> = { left: undefined, right: undefined };
   let transport: RingTransport | undefined;
   let isOver = false;
-  const streamAt = async (address: string): Promise<DataStream | undefined> => {
-    const stream = await DataStream.listen(address);
+  const streamAt = async (address: string, isEncrypted: boolean): Promise<DataStream | undefined> => {
+    const stream = await DataStream.listen(address, isEncrypted);
     if (!isOver) return stream;
     stream?.close();
     throw new GradringError('ERR_CLOSED', 'The ring was given up while it formed.');
@@ -76,7 +76,7 @@ export async function formRing(
       const isLocal = isSameHost || isLoopback(masterAddr);
       const address = isLocal ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
       endpoint = `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
-      if (!isEncrypted(endpoint, encryption)) carriers.left = await streamAt(address);
+      carriers.left = await streamAt(address, isEncrypted(endpoint, encryption));
     }
     // Where encryption is due there is a run token, as resolveConnectOptions sees to, and so all have keys.
     const curve = isEncrypted(endpoint, encryption)
@@ -103,7 +103,7 @@ export async function formRing(
       ? curveClient(security!.link, publicKeys[rightRank]!)
       : undefined;
     if (rightEndpoint.startsWith('ipc:')) carriers.right = SharedQueues.open(queuesPath(rightEndpoint));
-    else if (curve === undefined) carriers.right = await streamAt(await addressBeside(rightEndpoint));
+    else carriers.right = await streamAt(await addressBeside(rightEndpoint), curve !== undefined);
     right = Link.connect(rightEndpoint, options, curve);
     const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore, carriers };
     transport = new RingTransport(place, left!, right, onFailure, timeline);

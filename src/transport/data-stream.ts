@@ -1,6 +1,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import type { Offer } from '../wire/frame';
 import { Carrier } from './carrier';
 import { deferred } from './deferred';
@@ -23,20 +24,30 @@ const FIRST_WORD_MS = 2000;
 const BUFFER_BYTES = 64 * 1024;
 
 /** As the transport's own heartbeats: what lies between two hosts forgets connections on which nothing goes. */
-const CONNECTION = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_000 };
+const KEEP_ALIVE_MS = 10_000;
+
+/**
+ * The token is the key, which only the other end of the link has, so there are no certificates. Node takes such keys up
+ * to this version of TLS.
+ */
+const TLS = {
+  minVersion: 'TLSv1.2',
+  maxVersion: 'TLSv1.2',
+  ciphers: 'PSK-AES256-GCM-SHA384:PSK-CHACHA20-POLY1305',
+} as const;
 
 /**
  * Carries frames of data between hosts over two TCP connections beside the link, one each way. ZeroMQ would hand each
  * frame from thread to thread and copy it once more; here it is read to where it is used, by the thread that uses it.
  *
  * `node:net` makes the connections and tells of their end. Bytes go by the system's own calls, and by it only where it
- * has to wait for them, or those calls cannot be used.
+ * has to wait for them, or those calls cannot be used. Beside a link that is encrypted all bytes go by `node:tls`.
  *
- * Each end listens for who is to receive from it, and tells where in its greeting. Not for links that are encrypted.
+ * Each end listens for who is to receive from it, and tells where in its greeting, and the token, which the link keeps
+ * as secret as the data.
  */
 export class DataStream extends Carrier {
   readonly offer: Offer;
-  private readonly token = randomBytes(TOKEN_BYTES);
   private outgoing: Socket | undefined;
   private incoming: Socket | undefined;
   private readonly strangers = new Set<Socket>();
@@ -51,29 +62,43 @@ export class DataStream extends Carrier {
   /** Whether this end sends no more. */
   private hasLeft = false;
   /** Until that fails: the event loop finds out why. */
-  private receivesDirectly = hasSystemCalls();
-  private sendsDirectly = hasSystemCalls();
+  private receivesDirectly: boolean;
+  private sendsDirectly: boolean;
 
   private constructor(
     private readonly server: Server,
+    private readonly token: Buffer,
+    private readonly isEncrypted: boolean,
     host: string,
   ) {
     super();
     opened(this);
     const { port } = server.address() as AddressInfo;
-    this.offer = { host, port, token: this.token.toString('hex') };
+    this.offer = { host, port, token: token.toString('hex') };
+    this.receivesDirectly = this.sendsDirectly = !isEncrypted && hasSystemCalls();
+    server.maxConnections = MAX_STRANGERS;
     server
       .unref()
-      .on('connection', (socket: Socket) => this.admit(socket))
+      .on('connection', (socket: Socket) => socket.unref())
+      .on(isEncrypted ? 'secureConnection' : 'connection', (socket: Socket) => this.admit(socket))
       .on('error', () => undefined); // one connection could not be accepted
   }
 
-  /** Listens at an address of this host. Undefined where that cannot be: all goes by the link then. */
-  static async listen(host: string): Promise<DataStream | undefined> {
-    const server = createServer(CONNECTION).listen(0, host);
+  /**
+   * Listens at an address of this host. Undefined where that cannot be: all goes by the link then.
+   *
+   * @param isEncrypted The same at both ends.
+   */
+  static async listen(host: string, isEncrypted: boolean): Promise<DataStream | undefined> {
+    const token = randomBytes(TOKEN_BYTES);
+    const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS };
+    const server = isEncrypted
+      ? createTlsServer({ ...options, ...TLS, handshakeTimeout: TOKEN_MS, pskCallback: () => token })
+      : createServer(options);
+    server.listen(0, host);
     try {
       await once(server, 'listening');
-      return new DataStream(server, host);
+      return new DataStream(server, token, isEncrypted, host);
     } catch {
       return undefined;
     }
@@ -94,13 +119,18 @@ export class DataStream extends Carrier {
       buffer: Buffer.alloc(this.receivesDirectly ? HEAD_BYTES : BUFFER_BYTES),
       callback: (count: number, bytes: Uint8Array) => this.heard(bytes.subarray(0, count)),
     };
-    this.incoming = connect({ ...CONNECTION, host, port, onread });
+    const place = { host, port, onread };
+    const key = { psk: Buffer.from(token, 'hex'), identity: 'gradring' };
+    this.incoming = this.isEncrypted
+      ? connectTls({ ...TLS, ...place, pskCallback: () => key, checkServerIdentity: () => undefined })
+      : connect(place);
     this.incoming
+      .setKeepAlive(true, KEEP_ALIVE_MS)
       .unref()
       .on('end', () => this.ended.resolve())
       .on('close', () => this.ended.resolve())
       .on('error', () => this.hasCome && this.onLost());
-    this.incoming.write(Buffer.from(token, 'hex'));
+    this.incoming.write(key.psk);
   }
 
   asked(forRoom: boolean): readonly Asked[] {
@@ -148,10 +178,6 @@ export class DataStream extends Carrier {
 
   /** Lets in who shows the token, and nobody after that. */
   private admit(socket: Socket): void {
-    if (this.strangers.size >= MAX_STRANGERS) {
-      socket.destroy();
-      return;
-    }
     this.strangers.add(socket);
     let shown = Buffer.alloc(0);
     const late = setTimeout(() => socket.destroy(), TOKEN_MS).unref();

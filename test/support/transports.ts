@@ -46,7 +46,7 @@ export async function transports(
     left,
     right: SharedQueues.open(meetingPlace((rank + 1) % worldSize)),
   }));
-  const stream = () => (streams ? DataStream.listen('127.0.0.1') : undefined);
+  const stream = () => (streams ? DataStream.listen('127.0.0.1', encrypted) : undefined);
   const dataStreams = await Promise.all(keys.map(async () => ({ left: await stream(), right: await stream() })));
   const ring = bound.map(({ link }, rank) => {
     const rightRank = (rank + 1) % worldSize;

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from 'node:tls';
 import { DataStream } from '../../src/transport/data-stream';
 import { FrameAssembly, headOf } from '../../src/transport/frame-assembly';
 import { random } from '../support/random';
@@ -10,19 +11,21 @@ afterEach(() => made.splice(0).forEach(each => each.close()));
 
 const HEADER = Buffer.from('header');
 const LARGE = 256 * 1024;
+const PRE_SHARED = { ciphers: 'PSK', maxVersion: 'TLSv1.2' } as const;
 
-async function listening(): Promise<DataStream> {
-  const stream = (await DataStream.listen('127.0.0.1'))!;
+async function listening(isEncrypted: boolean): Promise<DataStream> {
+  const stream = (await DataStream.listen('127.0.0.1', isEncrypted))!;
   made.push(stream);
   return stream;
 }
 
-/** Two ends, of which one sends to the other, by way of a proxy. */
-async function bothEnds() {
-  const [from, to] = [await listening(), await listening()];
+/** Two ends, of which one sends to the other, by way of a proxy that keeps what comes from the first. */
+async function bothEnds(isEncrypted: boolean) {
+  const [from, to] = [await listening(isEncrypted), await listening(isEncrypted)];
   const passing: Socket[] = [];
+  const passed: Buffer[] = [];
   const proxy = createServer(incoming => {
-    const outgoing = connect(from.offer.port, '127.0.0.1');
+    const outgoing = connect(from.offer.port, '127.0.0.1').on('data', (bytes: Buffer) => passed.push(bytes));
     passing.push(incoming, outgoing);
     for (const socket of [incoming, outgoing]) socket.on('error', () => undefined);
     incoming.pipe(outgoing).pipe(incoming);
@@ -33,16 +36,19 @@ async function bothEnds() {
   to.meet({ ...from.offer, port });
   await until(() => from.canSend);
   const cut = (politely = false) => passing.forEach(socket => (politely ? socket.end() : socket.resetAndDestroy()));
-  return { from, to, cut };
+  return { from, to, cut, passed };
 }
 
 async function sent(from: DataStream, body: Buffer, after = 0): Promise<void> {
   await until(() => from.put(HEADER, body, after));
 }
 
-describe('a stream', () => {
+describe.each([
+  ['a stream', false],
+  ['an encrypted stream', true],
+])('%s', (_, isEncrypted) => {
   test('carries frames one way, and the next only after as many by the link as are due', async () => {
-    const { from, to } = await bothEnds();
+    const { from, to } = await bothEnds(isEncrypted);
     await sent(from, Buffer.from('first'), 0);
     await sent(from, Buffer.from('second'), 2);
     await until(() => to.canReceive);
@@ -55,7 +61,7 @@ describe('a stream', () => {
   });
 
   test('is not read on while much is held, until that is freed', async () => {
-    const { from, to } = await bothEnds();
+    const { from, to } = await bothEnds(isEncrypted);
     const body = Buffer.alloc(LARGE, 7);
     let puts = 0;
     for (let tries = 0; tries < 200 && puts < 400; tries++) {
@@ -67,6 +73,7 @@ describe('a stream', () => {
     while (taken < puts) {
       const next = to.take(0);
       if (next === undefined) {
+        to.sleep(false, 'event loop');
         await sleep(1);
         continue;
       }
@@ -76,7 +83,7 @@ describe('a stream', () => {
   });
 
   test('breaks: both ends hear of it', async () => {
-    const { from, to, cut } = await bothEnds();
+    const { from, to, cut } = await bothEnds(isEncrypted);
     const lost: string[] = [];
     from.onLost = () => lost.push('from');
     to.onLost = () => lost.push('to');
@@ -89,7 +96,7 @@ describe('a stream', () => {
   });
 
   test('is closed politely by who stands between: its sender hears of it, and sends nothing more', async () => {
-    const { from, cut } = await bothEnds();
+    const { from, cut } = await bothEnds(isEncrypted);
     let isLost = false;
     from.onLost = () => (isLost = true);
     cut(true);
@@ -98,7 +105,7 @@ describe('a stream', () => {
   });
 
   test('that was closed at the end is not missed', async () => {
-    const { from, to } = await bothEnds();
+    const { from, to } = await bothEnds(isEncrypted);
     for (const end of [from, to]) {
       end.onLost = () => {
         throw new Error('nothing can be lost');
@@ -113,7 +120,7 @@ describe('a stream', () => {
   });
 
   test('whose first word never comes does not keep anybody', async () => {
-    const to = await listening();
+    const to = await listening(isEncrypted);
     const sink = createServer(() => undefined).listen(0, '127.0.0.1');
     made.push(sink);
     await once(sink, 'listening');
@@ -123,8 +130,8 @@ describe('a stream', () => {
   });
 
   test('that was never open is not missed', async () => {
-    const to = await listening();
-    const nobody = await listening();
+    const to = await listening(isEncrypted);
+    const nobody = await listening(isEncrypted);
     to.onLost = () => {
       throw new Error('nothing can be lost');
     };
@@ -135,7 +142,7 @@ describe('a stream', () => {
   });
 
   test('ends when all has come', async () => {
-    const { from, to } = await bothEnds();
+    const { from, to } = await bothEnds(isEncrypted);
     for (let i = 0; i < 12; i++) await sent(from, Buffer.alloc(LARGE, i));
     from.finish();
     await to.otherFinished();
@@ -144,7 +151,7 @@ describe('a stream', () => {
   });
 
   test('lets in only who shows the token, and nobody else then', async () => {
-    const from = await listening();
+    const from = await listening(isEncrypted);
     const { port, token } = from.offer;
     const turnedAway = async (words: Buffer) => {
       const stranger = connect(port, '127.0.0.1').on('error', () => undefined);
@@ -159,7 +166,7 @@ describe('a stream', () => {
     await until(() => silent.filter(socket => socket.closed).length >= 36); // 64 are heard out
     silent.forEach(socket => socket.destroy());
     await sleep(50);
-    const to = await listening();
+    const to = await listening(isEncrypted);
     to.meet(from.offer);
     await until(() => from.canSend);
     const late = connect(port, '127.0.0.1');
@@ -167,15 +174,43 @@ describe('a stream', () => {
   });
 
   test('what cannot be a frame is an error', async () => {
-    const to = await listening();
-    const liar = createServer(socket => socket.end(Buffer.alloc(96, 0xff))).listen(0, '127.0.0.1');
-    made.push(liar);
+    const to = await listening(isEncrypted);
+    const lie = (socket: Socket) => socket.end(Buffer.alloc(96, 0xff));
+    const key = Buffer.from(to.offer.token, 'hex');
+    const liar = isEncrypted ? createTlsServer({ ...PRE_SHARED, pskCallback: () => key }, lie) : createServer(lie);
+    made.push(liar.listen(0, '127.0.0.1'));
     await once(liar, 'listening');
     const { port } = liar.address() as { port: number };
     to.meet({ ...to.offer, port });
     await until(() => to.canReceive);
     expect(() => to.take(0)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
   });
+});
+
+test('an encrypted stream shows nothing of what it carries, and a plain one all', async () => {
+  for (const isEncrypted of [true, false]) {
+    const { from, to, passed } = await bothEnds(isEncrypted);
+    await sent(from, Buffer.alloc(64, 'secret'));
+    let come: string | undefined;
+    await until(() => (come = to.take(0)?.body.toString()) !== undefined);
+    expect(come).toContain('secret');
+    expect(Buffer.concat(passed).includes('secret')).toBe(!isEncrypted);
+  }
+});
+
+test('a stranger with another key does not come in to an encrypted stream', async () => {
+  const from = await listening(true);
+  const attempt = async (key: string) => {
+    const knock = { ...PRE_SHARED, port: from.offer.port, checkServerIdentity: () => undefined };
+    const psk = Buffer.from(key, 'hex');
+    const stranger = connectTls({ ...knock, pskCallback: () => ({ psk, identity: 'gradring' }) });
+    made.push({ close: () => stranger.destroy() });
+    return Promise.race([once(stranger, 'secureConnect').then(() => stranger), once(stranger, 'error')]);
+  };
+  const [refused] = (await attempt('00'.repeat(32))) as [Error];
+  expect(refused).toMatchObject({ code: expect.stringMatching(/^ERR_SSL/) as string });
+  const guest = (await attempt(from.offer.token)) as TLSSocket;
+  expect([guest.getProtocol(), guest.getCipher().name]).toEqual(['TLSv1.2', 'PSK-AES256-GCM-SHA384']);
 });
 
 test('frames are whole however the stream is cut', () => {

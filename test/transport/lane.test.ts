@@ -14,7 +14,8 @@ let lanes: string;
 beforeEach(() => (lanes = mkdtempSync(path.join(tmpdir(), 'gradring-lanes-'))));
 afterEach(() => rmSync(lanes, { recursive: true }));
 
-type Kind = 'queues' | 'streams';
+const KINDS = ['queues', 'streams', 'encrypted streams'] as const;
+type Kind = (typeof KINDS)[number];
 
 const LARGE = 256 * 1024;
 
@@ -32,7 +33,8 @@ function landingOf(bytes: number, pieceBytes: number): Landing & { readonly body
 }
 
 async function standing(worldSize: number, kind: Kind, hasCore = false) {
-  const all = await transports(worldSize, { ...(kind === 'queues' ? { lanes } : { streams: true }), hasCore });
+  const carried = kind === 'queues' ? { lanes } : { streams: true, encrypted: kind === 'encrypted streams' };
+  const all = await transports(worldSize, { ...carried, hasCore });
   await Promise.all(all.ring.map(transport => transport.open()));
   const carriers = kind === 'queues' ? all.queues : all.dataStreams;
   await until(() => carriers.every(({ left, right }) => left!.canSend && right!.canSend));
@@ -55,7 +57,7 @@ async function fillUp(
   }
 }
 
-describe.each(['queues', 'streams'] as const)('%s', kind => {
+describe.each(KINDS)('%s', kind => {
   test.each([true, false])(
     'frames small and large come in order, both ways at once (a core each: %s)',
     async hasCore => {
@@ -212,41 +214,41 @@ describe.each(['queues', 'streams'] as const)('%s', kind => {
   });
 });
 
-test.each(['queues', 'streams'] as const)(
-  '%s: all may send a window of large frames before any receives',
+test.each(KINDS)('%s: all may send a window of large frames before any receives', async kind => {
+  const { ring, close } = await standing(3, kind);
+  const large = Buffer.alloc(20_000_000, 5);
+  await Promise.all(
+    ring.map(async ({ rank }, _, { length }) => {
+      for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++)
+        await ring[rank]!.send('right', { ...FRAME, sequence, origin: rank }, large);
+      for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++) {
+        const frame = await ring[rank]!.receive('left');
+        expect(frame.header).toMatchObject({ sequence, origin: (rank + length - 1) % length });
+        expect(frame.body.equals(large)).toBe(true);
+      }
+    }),
+  );
+  await close();
+});
+
+test.each(['streams', 'encrypted streams'] as const)(
+  '%s: what was sent before a goodbye is received, however much is on its way',
   async kind => {
-    const { ring, close } = await standing(3, kind);
-    const large = Buffer.alloc(20_000_000, 5);
-    await Promise.all(
-      ring.map(async ({ rank }, _, { length }) => {
-        for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++)
-          await ring[rank]!.send('right', { ...FRAME, sequence, origin: rank }, large);
-        for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++) {
-          const frame = await ring[rank]!.receive('left');
-          expect(frame.header).toMatchObject({ sequence, origin: (rank + length - 1) % length });
-          expect(frame.body.equals(large)).toBe(true);
-        }
-      }),
-    );
-    await close();
+    const { ring } = await standing(2, kind);
+    const COUNT = 12; // 3 MB, of which two are held by the stream and one by the network
+    for (let sequence = 0; sequence < COUNT; sequence++)
+      await ring[0]!.send('right', { ...FRAME, sequence, origin: 0 }, body(LARGE, sequence));
+    const left = ring[0]!.close();
+    await sleep(300);
+    for (let sequence = 0; sequence < COUNT; sequence++) {
+      const frame = await ring[1]!.receive('left');
+      expect(frame.body.equals(body(LARGE, sequence))).toBe(true);
+      frame.release();
+    }
+    await expect(ring[1]!.receive('left')).rejects.toMatchObject({ code: 'ERR_PEER_LOST' });
+    await Promise.all([left, ring[1]!.close()]);
   },
 );
-
-test('what was sent by a stream before a goodbye is received, however much is on its way', async () => {
-  const { ring } = await standing(2, 'streams');
-  const COUNT = 12; // 3 MB, of which two are held by the stream and one by the network
-  for (let sequence = 0; sequence < COUNT; sequence++)
-    await ring[0]!.send('right', { ...FRAME, sequence, origin: 0 }, body(LARGE, sequence));
-  const left = ring[0]!.close();
-  await sleep(300);
-  for (let sequence = 0; sequence < COUNT; sequence++) {
-    const frame = await ring[1]!.receive('left');
-    expect(frame.body.equals(body(LARGE, sequence))).toBe(true);
-    frame.release();
-  }
-  await expect(ring[1]!.receive('left')).rejects.toMatchObject({ code: 'ERR_PEER_LOST' });
-  await Promise.all([left, ring[1]!.close()]);
-});
 
 test('a stream that breaks fails the ring, though the link stands', async () => {
   const { ring, dataStreams } = await standing(3, 'streams');
