@@ -30,10 +30,10 @@ const lines = (command, args) =>
     .map(line => JSON.parse(line));
 
 /** Small arrays are repeated more often. */
-const iterationsOf = count => String(Math.max(Number(values.iterations), Math.min(1000, Math.floor(1e6 / count))));
+const iterationsOf = count => String(Math.max(Number(values.iterations), Math.min(1000, Math.floor(5e7 / count))));
 
 /** A JavaScript engine compiles what it has run some hundred times; a large array is that many segments. */
-const warmUpOf = count => String(Math.max(Number(iterationsOf(count)), Math.min(200, Math.floor(4e8 / count))));
+const warmUpOf = count => String(Math.max(Number(iterationsOf(count)), Math.min(200, Math.floor(1e9 / count))));
 
 const gradring = transport => ranks =>
   elements.flatMap(count => {
