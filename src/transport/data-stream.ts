@@ -48,9 +48,11 @@ const TLS = {
  */
 export class DataStream extends Carrier {
   readonly offer: Offer;
+  private letsNobodyIn = false;
   private outgoing: Socket | undefined;
   private incoming: Socket | undefined;
-  private readonly strangers = new Set<Socket>();
+  /** Who has shown no token yet, by {@link peerOf}. */
+  private readonly strangers = new Map<string, Socket>();
   /** Whether the kernel had no more room for what was sent last. */
   private socketIsFull = false;
   private readonly ended = deferred();
@@ -79,7 +81,7 @@ export class DataStream extends Carrier {
     server.maxConnections = MAX_STRANGERS;
     server
       .unref()
-      .on('connection', (socket: Socket) => socket.unref())
+      .on('connection', (socket: Socket) => this.hearOut(socket))
       .on(isEncrypted ? 'secureConnection' : 'connection', (socket: Socket) => this.admit(socket))
       .on('error', () => undefined); // one connection could not be accepted
   }
@@ -92,12 +94,11 @@ export class DataStream extends Carrier {
   static async listen(host: string, isEncrypted: boolean): Promise<DataStream | undefined> {
     const token = randomBytes(TOKEN_BYTES);
     const options = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS };
-    const server = isEncrypted
-      ? createTlsServer({ ...options, ...TLS, handshakeTimeout: TOKEN_MS, pskCallback: () => token })
-      : createServer(options);
-    server.listen(0, host);
     try {
-      await once(server, 'listening');
+      const server = isEncrypted
+        ? createTlsServer({ ...options, ...TLS, pskCallback: () => token })
+        : createServer(options);
+      await once(server.listen(0, host), 'listening');
       return new DataStream(server, token, isEncrypted, host);
     } catch {
       return undefined;
@@ -121,16 +122,20 @@ export class DataStream extends Carrier {
     };
     const place = { host, port, onread };
     const key = { psk: Buffer.from(token, 'hex'), identity: 'gradring' };
-    this.incoming = this.isEncrypted
+    const incoming = this.isEncrypted
       ? connectTls({ ...TLS, ...place, pskCallback: () => key, checkServerIdentity: () => undefined })
       : connect(place);
-    this.incoming
+    incoming
       .setKeepAlive(true, KEEP_ALIVE_MS)
       .unref()
       .on('end', () => this.ended.resolve())
       .on('close', () => this.ended.resolve())
-      .on('error', () => this.hasCome && this.onLost());
-    this.incoming.write(key.psk);
+      .on('error', () => {
+        incoming.destroy(); // TLS would leave it open, and the other end would wait
+        if (this.hasCome) this.onLost();
+      });
+    incoming.write(key.psk);
+    this.incoming = incoming;
   }
 
   asked(forRoom: boolean): readonly Asked[] {
@@ -176,38 +181,45 @@ export class DataStream extends Carrier {
     this.incoming?.destroy();
   }
 
+  /** Somebody has connected, and has a while to show the token. */
+  private hearOut(socket: Socket): void {
+    const peer = peerOf(socket);
+    this.strangers.set(peer, socket);
+    const forget = () => this.strangers.get(peer) === socket && this.strangers.delete(peer);
+    setTimeout(() => forget() && socket.destroy(), TOKEN_MS).unref();
+    socket.unref().on('close', forget);
+  }
+
   /** Lets in who shows the token, and nobody after that. */
   private admit(socket: Socket): void {
-    this.strangers.add(socket);
     let shown = Buffer.alloc(0);
-    const late = setTimeout(() => socket.destroy(), TOKEN_MS).unref();
     socket
       .unref()
-      .on('error', () => undefined) // it is closed then
+      .on('error', () => socket.destroy()) // TLS would leave it open
       .on('close', () => {
-        this.strangers.delete(socket);
         if (socket === this.outgoing && !this.hasLeft) this.onLost();
       })
       .on('data', bytes => {
         if (socket === this.outgoing) return; // the other end has nothing to say
         shown = Buffer.concat([shown, bytes]);
         if (shown.length < TOKEN_BYTES) return;
-        clearTimeout(late);
-        if (shown.length > TOKEN_BYTES || !timingSafeEqual(shown, this.token)) {
+        if (shown.length > TOKEN_BYTES || !timingSafeEqual(shown, this.token) || this.letsNobodyIn) {
           socket.destroy();
           return;
         }
-        this.strangers.delete(socket);
-        this.outgoing = socket;
+        this.strangers.delete(peerOf(socket));
         this.letNobodyElseIn();
-        const staysHere = socket.remoteAddress === socket.localAddress;
-        if (staysHere && this.directOutgoing !== undefined) sendUnpaced(this.directOutgoing);
+        this.outgoing = socket;
+        const file = hasSystemCalls() ? descriptorOf(socket) : undefined;
+        if (file !== undefined && socket.remoteAddress === socket.localAddress) sendUnpaced(file);
       });
   }
 
   private letNobodyElseIn(): void {
+    this.letsNobodyIn = true;
     this.server.close();
-    for (const socket of this.strangers) socket.destroy();
+    for (const socket of this.strangers.values()) socket.destroy();
+    this.strangers.clear();
   }
 
   private readOn(): void {
@@ -279,4 +291,9 @@ export class DataStream extends Carrier {
 function descriptorOf(socket: Socket | undefined): number | undefined {
   const { fd } = (socket as unknown as { _handle?: { fd?: number } | null })?._handle ?? {};
   return fd !== undefined && fd >= 0 ? fd : undefined;
+}
+
+/** Where a connection comes from. Encrypted or not, it is known by that. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }

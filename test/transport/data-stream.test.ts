@@ -19,16 +19,20 @@ async function listening(isEncrypted: boolean): Promise<DataStream> {
   return stream;
 }
 
-/** Two ends, of which one sends to the other, by way of a proxy that keeps what comes from the first. */
-async function bothEnds(isEncrypted: boolean) {
+/**
+ * Two ends, of which one sends to the other, by way of a proxy.
+ *
+ * @param pass Passes on what comes from the first.
+ */
+async function bothEnds(isEncrypted: boolean, pass = (bytes: Buffer) => bytes) {
   const [from, to] = [await listening(isEncrypted), await listening(isEncrypted)];
   const passing: Socket[] = [];
-  const passed: Buffer[] = [];
   const proxy = createServer(incoming => {
-    const outgoing = connect(from.offer.port, '127.0.0.1').on('data', (bytes: Buffer) => passed.push(bytes));
+    const outgoing = connect(from.offer.port, '127.0.0.1');
     passing.push(incoming, outgoing);
     for (const socket of [incoming, outgoing]) socket.on('error', () => undefined);
-    incoming.pipe(outgoing).pipe(incoming);
+    incoming.pipe(outgoing).on('data', (bytes: Buffer) => incoming.write(pass(bytes)));
+    outgoing.on('end', () => incoming.end());
   }).listen(0, '127.0.0.1');
   made.push(proxy);
   await once(proxy, 'listening');
@@ -36,7 +40,7 @@ async function bothEnds(isEncrypted: boolean) {
   to.meet({ ...from.offer, port });
   await until(() => from.canSend);
   const cut = (politely = false) => passing.forEach(socket => (politely ? socket.end() : socket.resetAndDestroy()));
-  return { from, to, cut, passed };
+  return { from, to, cut };
 }
 
 async function sent(from: DataStream, body: Buffer, after = 0): Promise<void> {
@@ -173,6 +177,31 @@ describe.each([
     expect((await once(late, 'error'))[0]).toMatchObject({ code: 'ECONNREFUSED' });
   });
 
+  test('drops whoever has not shown the token, when the neighbour is in or it is closed', async () => {
+    for (const how of ['meet', 'finish', 'close'] as const) {
+      const from = await listening(isEncrypted);
+      const silent = Array.from({ length: 5 }, () =>
+        connect(from.offer.port, '127.0.0.1').on('error', () => undefined),
+      );
+      await Promise.all(silent.map(socket => once(socket, 'connect')));
+      await sleep(50);
+      if (how === 'meet') (await listening(isEncrypted)).meet(from.offer);
+      else from[how]();
+      await until(() => silent.every(socket => socket.closed));
+      expect(from.canSend).toBe(how === 'meet');
+    }
+  });
+
+  test('lets nobody in once it has finished', async () => {
+    const [from, to] = [await listening(isEncrypted), await listening(isEncrypted)];
+    to.meet(from.offer);
+    const { incoming } = to as unknown as { incoming: Socket };
+    await once(incoming, 'connect');
+    from.finish();
+    await until(() => incoming.closed);
+    expect(from.canSend).toBe(false);
+  });
+
   test('what cannot be a frame is an error', async () => {
     const to = await listening(isEncrypted);
     const lie = (socket: Socket) => socket.end(Buffer.alloc(96, 0xff));
@@ -189,13 +218,43 @@ describe.each([
 
 test('an encrypted stream shows nothing of what it carries, and a plain one all', async () => {
   for (const isEncrypted of [true, false]) {
-    const { from, to, passed } = await bothEnds(isEncrypted);
+    const passed: Buffer[] = [];
+    const { from, to } = await bothEnds(isEncrypted, bytes => (passed.push(bytes), bytes));
     await sent(from, Buffer.alloc(64, 'secret'));
     let come: string | undefined;
     await until(() => (come = to.take(0)?.body.toString()) !== undefined);
     expect(come).toContain('secret');
     expect(Buffer.concat(passed).includes('secret')).toBe(!isEncrypted);
   }
+});
+
+test('an encrypted stream that is tampered with is lost', async () => {
+  let isWhole = true;
+  const tamper = (bytes: Buffer) => {
+    if (!isWhole) bytes[bytes.length - 1]! ^= 1;
+    return bytes;
+  };
+  const { from } = await bothEnds(true, tamper);
+  let isLost = false;
+  from.onLost = () => (isLost = true);
+  await sleep(50);
+  isWhole = false;
+  from.put(HEADER, Buffer.from('something'), 0);
+  await until(() => isLost);
+  expect(from.put(HEADER, Buffer.alloc(0), 0)).toBe(false);
+});
+
+test('a stranger is heard for ten seconds, however little it says', async () => {
+  const strangers = await Promise.all(
+    [true, false].map(async isEncrypted => {
+      const { port } = (await listening(isEncrypted)).offer;
+      const stranger = connect(port, '127.0.0.1').on('error', () => undefined);
+      const drip = setInterval(() => stranger.write(Buffer.of(0x16)), 500);
+      stranger.on('close', () => clearInterval(drip));
+      return stranger;
+    }),
+  );
+  await Promise.all(strangers.map(stranger => once(stranger, 'close')));
 });
 
 test('a stranger with another key does not come in to an encrypted stream', async () => {
