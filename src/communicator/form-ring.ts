@@ -53,8 +53,8 @@ export async function formRing(
   const carriers: Record<Side, Carrier | undefined> = { left: undefined, right: undefined };
   let transport: RingTransport | undefined;
   let isOver = false;
-  const streamAt = async (address: string, isEncrypted: boolean): Promise<DataStream | undefined> => {
-    const stream = await DataStream.listen(address, isEncrypted);
+  const streamAt = async (address: string, encrypts: boolean): Promise<DataStream | undefined> => {
+    const stream = await DataStream.listen(address, encrypts);
     if (!isOver) return stream;
     stream?.close();
     throw new GradringError('ERR_CLOSED', 'The ring was given up while it formed.');
