@@ -1,5 +1,5 @@
 import type { Offer } from '../wire/frame';
-import { FrameAssembly, headOf, type CarriedFrame } from './frame-assembly';
+import { type CarriedFrame, FrameAssembly, piecesOf } from './frame-assembly';
 import type { Landing } from './landing';
 import type { Asked } from './system-calls';
 
@@ -62,8 +62,7 @@ export abstract class Carrier {
     if (!this.canSend) return false;
     const { unsent } = this;
     if (!this.isSending) {
-      unsent.push(headOf(header, body.length, after));
-      if (body.length > 0) unsent.push(body);
+      unsent.push(...piecesOf(header, body, after));
       this.isSending = true;
     }
     while (unsent.length > 0) {

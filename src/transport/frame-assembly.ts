@@ -9,6 +9,9 @@ export const HEAD_BYTES = 96;
 /** Where they lie: the length of the body, what {@link headOf} is told, the length of the header, the header. */
 const AT = { body: 0, after: 4, headerBytes: 8, header: 9 } as const;
 
+/** A body that is no longer is sent with its head, in one piece, and so much of any is read with it. */
+export const SMALL_BODY = 4096;
+
 /** The longest header that fits in a head. */
 export const LARGEST_HEADER = HEAD_BYTES - AT.header;
 
@@ -25,12 +28,18 @@ const FRAME_BYTES = 512;
  */
 export function headOf(header: Uint8Array, bodyBytes: number, after: number): Buffer {
   if (header.length > LARGEST_HEADER) throw new RangeError(`A header of ${header.length} bytes is too long.`);
-  const head = Buffer.alloc(HEAD_BYTES);
+  const head = Buffer.allocUnsafe(HEAD_BYTES).fill(0);
   head.writeUInt32LE(bodyBytes, AT.body);
   head.writeUInt32LE(after >>> 0, AT.after);
   head.writeUInt8(header.length, AT.headerBytes);
   head.set(header, AT.header);
   return head;
+}
+
+/** The bytes of a frame, in as few pieces as are to be sent. See {@link headOf}. */
+export function piecesOf(header: Uint8Array, body: Uint8Array, after: number): Uint8Array[] {
+  const head = headOf(header, body.length, after);
+  return body.length <= SMALL_BODY ? [Buffer.concat([head, body])] : [head, body];
 }
 
 /** A frame that has come, all of it. */
@@ -58,9 +67,10 @@ const EMPTY = Buffer.alloc(0);
  * how many have come there: nothing is copied.
  */
 export class FrameAssembly {
-  private readonly head = Buffer.alloc(HEAD_BYTES);
+  /** The head of the next frame, and what has come with it. */
+  private readonly staged = Buffer.alloc(HEAD_BYTES + SMALL_BODY);
   private coming: Coming | undefined;
-  /** Bytes that have come of the head, or of the body. */
+  /** Bytes that are {@link staged}, or that have come of the body. */
   private filled = 0;
   private readonly arrived: (CarriedFrame & { readonly after: number })[] = [];
   private heldBytes = 0;
@@ -69,7 +79,7 @@ export class FrameAssembly {
 
   /** Where the next bytes go, and how many at most. */
   place(): Uint8Array {
-    if (this.coming === undefined) return this.head.subarray(this.filled);
+    if (this.coming === undefined) return this.staged.subarray(this.filled);
     const { to } = this.coming;
     return to instanceof Uint8Array ? to.subarray(this.filled) : to.place(this.filled);
   }
@@ -93,32 +103,34 @@ export class FrameAssembly {
    * @throws GradringError `ERR_PROTOCOL` for what cannot be a frame.
    */
   advance(count: number): boolean {
-    const before = this.filled;
-    this.filled += count;
-    if (this.coming === undefined) {
-      if (this.filled < HEAD_BYTES) return false;
-      this.coming = this.begin();
+    if (this.coming !== undefined) return this.advanceBody(this.coming, count);
+    const { staged } = this;
+    const end = this.filled + count;
+    let at = 0;
+    let isWhole = false;
+    while (end - at >= HEAD_BYTES) {
       this.filled = 0;
-    } else if (!(this.coming.to instanceof Uint8Array)) {
-      this.coming.to.advance(before, count);
+      this.coming = this.begin(staged.subarray(at, at + HEAD_BYTES));
+      at += HEAD_BYTES;
+      isWhole = this.advanceBody(this.coming, 0) || isWhole; // it may be empty
+      while (this.coming !== undefined && at < end) {
+        const length = this.fill(staged.subarray(at, end));
+        isWhole = this.advanceBody(this.coming, length) || isWhole;
+        at += length;
+      }
     }
-    const { header, after, bytes, to } = this.coming;
-    if (this.filled < bytes) return false;
-    const hasLanded = !(to instanceof Uint8Array);
-    this.arrived.push({ header, after, body: hasLanded ? EMPTY : to, bytes, hasLanded });
-    this.heldBytes += FRAME_BYTES + (hasLanded ? 0 : bytes);
-    this.coming = undefined;
-    this.filled = 0;
-    return true;
+    if (this.coming === undefined) {
+      staged.copyWithin(0, at, end);
+      this.filled = end - at;
+    }
+    return isWhole;
   }
 
   /** Copies bytes to where they go. Returns whether they make a frame whole. */
   feed(bytes: Uint8Array): boolean {
     let isWhole = false;
     for (let at = 0; at < bytes.length;) {
-      const place = this.place();
-      const count = Math.min(place.length, bytes.length - at);
-      copyBytes(place, bytes.subarray(at, at + count));
+      const count = this.fill(bytes.subarray(at));
       isWhole = this.advance(count) || isWhole;
       at += count;
     }
@@ -148,13 +160,34 @@ export class FrameAssembly {
     this.coming = { ...this.coming, to: memoryFor(this.coming.bytes) };
   }
 
+  /** Copies bytes to the {@link place}, as many as go there, and returns how many. */
+  private fill(bytes: Uint8Array): number {
+    const place = this.place();
+    const count = Math.min(place.length, bytes.length);
+    copyBytes(place.subarray(0, count), bytes.subarray(0, count));
+    return count;
+  }
+
+  /** So many more bytes of the body have come. Returns whether that is all of it. */
+  private advanceBody({ header, after, bytes, to }: Coming, count: number): boolean {
+    const hasLanded = !(to instanceof Uint8Array);
+    if (hasLanded && count > 0) to.advance(this.filled, count);
+    this.filled += count;
+    if (this.filled < bytes) return false;
+    this.arrived.push({ header, after, body: hasLanded ? EMPTY : to, bytes, hasLanded });
+    this.heldBytes += FRAME_BYTES + (hasLanded ? 0 : bytes);
+    this.coming = undefined;
+    this.filled = 0;
+    return true;
+  }
+
   /** The head is whole. */
-  private begin(): Coming {
-    const headerEnd = AT.header + this.head[AT.headerBytes]!;
+  private begin(head: Buffer): Coming {
+    const headerEnd = AT.header + head[AT.headerBytes]!;
     if (headerEnd > HEAD_BYTES) throw protocolError('is longer than its place');
-    const header = Buffer.from(this.head.subarray(AT.header, headerEnd));
-    const after = this.head.readUInt32LE(AT.after);
-    const bytes = this.head.readUInt32LE(AT.body);
+    const header = Buffer.from(head.subarray(AT.header, headerEnd));
+    const after = head.readUInt32LE(AT.after);
+    const bytes = head.readUInt32LE(AT.body);
     const { due } = this;
     const lands = this.arrived.length === 0 && due?.after === after && due.landing.bytes === bytes;
     return { header, after, bytes, to: lands && bytes > 0 ? due.landing : memoryFor(bytes) };
