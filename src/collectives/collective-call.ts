@@ -129,7 +129,7 @@ export class CollectiveCall {
   async receiveTo(landing: Landing, origin: number, part: number): Promise<void> {
     const frame = await this.receive(origin, part, 'left', landing);
     if (frame.hasLanded) return;
-    if (frame.bytes !== landing.bytes) throw protocolError(`holds ${frame.bytes} bytes where ${landing.bytes} are due`);
+    checkLength(frame.bytes, landing.bytes);
     land(landing, frame.body);
     frame.release();
   }
@@ -174,4 +174,9 @@ export class CollectiveCall {
           rank: header.origin,
         });
   }
+}
+
+/** @throws GradringError `ERR_PROTOCOL` for a body of another length than is due. */
+export function checkLength(bytes: number, due: number): void {
+  if (bytes !== due) throw protocolError(`holds ${bytes} bytes where ${due} are due`);
 }

@@ -1,9 +1,8 @@
 import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
-import { protocolError } from '../wire/frame';
 import { opposite, type Side } from '../transport/transport';
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
-import { type CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from './collective-call';
+import { checkLength, type CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from './collective-call';
 import { copyBytes, copyOf } from '../transport/copy-bytes';
 import { copiedInto, type Landing } from '../transport/landing';
 import { ELEMENT_BYTES } from './element-type';
@@ -195,8 +194,4 @@ async function reduceGathered(call: CollectiveCall, array: DenseArray, operation
 /** A part of an array, as the bytes that travel. */
 export function bytesOf(memory: WebAssembly.Memory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
   return new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], count * ELEMENT_BYTES[type]);
-}
-
-function checkLength(bytes: number, due: number): void {
-  if (bytes !== due) throw protocolError(`holds ${bytes} bytes where ${due} are due`);
 }

@@ -20,7 +20,7 @@ const MAX_STRANGERS = 64;
 /** Of a neighbour that has left, so long for the first that it sent, if it sent anything. */
 const FIRST_WORD_MS = 2000;
 
-/** Where the system's calls cannot be used the event loop reads, so much at a time. Else a head, and we the rest. */
+/** The event loop reads so much at a time. Where the system's calls can be used it reads a head, and they the rest. */
 const BUFFER_BYTES = 64 * 1024;
 
 /** As the transport's own heartbeats: what lies between two hosts forgets connections on which nothing goes. */
@@ -121,10 +121,9 @@ export class DataStream extends Carrier {
       callback: (count: number, bytes: Uint8Array) => this.heard(bytes.subarray(0, count)),
     };
     const place = { host, port, onread };
-    const key = { psk: Buffer.from(token, 'hex'), identity: 'gradring' };
-    const incoming = this.isEncrypted
-      ? connectTls({ ...TLS, ...place, pskCallback: () => key, checkServerIdentity: () => undefined })
-      : connect(place);
+    const shown = Buffer.from(token, 'hex');
+    const key = { pskCallback: () => ({ psk: shown, identity: 'gradring' }), checkServerIdentity: () => undefined };
+    const incoming = this.isEncrypted ? connectTls({ ...TLS, ...key, ...place }) : connect(place);
     incoming
       .setKeepAlive(true, KEEP_ALIVE_MS)
       .unref()
@@ -134,7 +133,7 @@ export class DataStream extends Carrier {
         incoming.destroy(); // TLS would leave it open, and the other end would wait
         if (this.hasCome) this.onLost();
       });
-    incoming.write(key.psk);
+    incoming.write(shown);
     this.incoming = incoming;
   }
 

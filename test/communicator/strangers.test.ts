@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { curveClient, type KeyPair } from '../../src/transport/curve';
 import { closeAllSockets } from '../../src/transport/open-sockets';
 import { secureRun } from '../../src/rendezvous/run-security';
-import { listeningPorts } from '../support/listening-ports';
-import { cleanUpRanks, type RankProcess, sleep, startRanks, temporaryFolder } from '../support/rings';
+import { linkPorts, listeningPorts } from '../support/listening-ports';
+import { cleanUpRanks, type RankProcess, startRanks, temporaryFolder } from '../support/rings';
 import { SteppingRing } from '../support/stepping-ring';
 import { dawdle, intrude, knock, sendGigabyte, VISITS } from '../support/strangers';
 
@@ -84,9 +84,7 @@ onLinux('strangers', () => {
     const { ring, ranks, runToken } = await ringOfProcesses();
     ring.go();
     await ring.makeSteps(1);
-    let ports: number[];
-    do ports = ranks.flatMap(({ child }) => listeningPorts(child.pid!));
-    while (ports.length > 3 && (await sleep(20)) === undefined); // the rendezvous is closed a moment later
+    const ports = await linkPorts(ranks.map(({ child }) => child.pid!));
     expect(ports).toHaveLength(3); // a link each
     let isOver = false;
     const siege = besiege('link', ports).finally(() => (isOver = true));

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { curveKeyPair } from 'zeromq';
 import { curveClient } from '../../src/transport/curve';
 import { ROOT, script, temporaryFolder } from '../launcher/support';
-import { listeningPorts } from '../support/listening-ports';
+import { linkPorts } from '../support/listening-ports';
 import { sleep } from '../support/rings';
 import { SteppingRing } from '../support/stepping-ring';
 import { dawdle, intrude, knock, mechanismAt, sendGigabyte, VISITS } from '../support/strangers';
@@ -51,8 +51,7 @@ describeLab('a ring between hosts', () => {
     while ((await mechanismAt(MASTER_PORT, hosts[0])) !== 'no ZeroMQ') await sleep(20); // soon nobody listens any more
     const pids = await program.readyRanks(3);
     for (const [rank, host] of hosts.entries()) {
-      let ports: number[];
-      while ((ports = listeningPorts(pids[rank])).length > 1) await sleep(20); // streams, until the neighbour has come
+      const ports = await linkPorts([pids[rank]!]);
       expect(ports).toHaveLength(1);
       expect(await mechanismAt(ports[0]!, host)).toBe('CURVE');
       let isOver = false;

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Crowd } from '../support/crowd';
-import { listeningPorts } from '../support/listening-ports';
+import { linkPorts, listeningPorts } from '../support/listening-ports';
 import { cleanUpRanks, type RankProcess, sleep, startRanks, temporaryFolder } from '../support/rings';
 import { SteppingRing } from '../support/stepping-ring';
 import { sendGigabyte } from '../support/strangers';
@@ -18,13 +18,8 @@ async function ringOfProcesses(options: object = {}): Promise<{ ring: SteppingRi
   return { ring: new SteppingRing(folder, Promise.race(ranks.map(({ ended }) => ended))), ranks };
 }
 
-const portsOf = (ranks: readonly RankProcess[]): number[] => ranks.flatMap(({ child }) => listeningPorts(child.pid!));
-
-/** Where the links of a ring that steps listen; those of streams are closed as soon as the neighbour has come. */
-async function linksOf(ranks: readonly RankProcess[]): Promise<number[]> {
-  while (portsOf(ranks).length > ranks.length) await sleep(20);
-  return portsOf(ranks);
-}
+const pidsOf = (ranks: readonly RankProcess[]): number[] => ranks.map(({ child }) => child.pid!);
+const portsOf = (ranks: readonly RankProcess[]): number[] => pidsOf(ranks).flatMap(pid => listeningPorts(pid));
 
 async function expectGoodEnd(ring: SteppingRing, ranks: readonly RankProcess[]): Promise<void> {
   ring.stop();
@@ -50,7 +45,7 @@ onLinux('a crowd of strangers', () => {
     const { ring, ranks } = await ringOfProcesses();
     ring.go();
     await ring.makeSteps(1);
-    for (const port of await linksOf(ranks)) {
+    for (const port of await linkPorts(pidsOf(ranks))) {
       const crowd = new Crowd(port, MANY);
       let isThere = false;
       const come = crowd.come.finally(() => (isThere = true));
@@ -69,7 +64,7 @@ onLinux('a crowd of strangers', () => {
     expect(await sendGigabyte(portsOf(ranks)[0]!, GIGABYTE)).toBeLessThan(64 * 2 ** 20);
     ring.go();
     await ring.makeSteps(1);
-    const links = await linksOf(ranks);
+    const links = await linkPorts(pidsOf(ranks));
     const siege = Promise.all(links.flatMap(port => [1, 2, 3].map(() => sendGigabyte(port, GIGABYTE))));
     await ring.makeSteps();
     for (const sent of await siege) expect(sent).toBeLessThan(64 * 2 ** 20);

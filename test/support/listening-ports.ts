@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** The TCP ports at which a process listens (Linux). */
 export function listeningPorts(pid: number | 'self' = 'self'): number[] {
@@ -16,4 +17,16 @@ export function listeningPorts(pid: number | 'self' = 'self'): number[] {
     .map(row => row.trim().split(/\s+/))
     .filter(([, , , state, , , , , , inode]) => state === '0A' && own.has(inode))
     .map(([, address]) => parseInt(address!.split(':')[1]!, 16));
+}
+
+/**
+ * Where the links of ranks listen, once their ring steps: those of the rendezvous and of streams are closed a moment
+ * after the ranks have met.
+ */
+export async function linkPorts(pids: readonly number[]): Promise<number[]> {
+  for (;;) {
+    const ports = pids.flatMap(pid => listeningPorts(pid));
+    if (ports.length <= pids.length) return ports;
+    await sleep(20);
+  }
 }
