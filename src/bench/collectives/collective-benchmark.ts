@@ -18,7 +18,9 @@ export interface Case {
   readonly type: ElementType;
   readonly op: Reduction;
   readonly root: number;
+  /** Iterations before those that are timed, and again as many until so many ms have passed. */
   readonly warmUp: number;
+  readonly warmUpMs: number;
   readonly iterations: number;
   /** Of a sparse all-reduce only. */
   readonly sparse?: { readonly density: number; readonly values: ValueFormat; readonly way: Way };

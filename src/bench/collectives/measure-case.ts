@@ -26,7 +26,7 @@ const TURN_MS = 50;
  * warm-up and of one iteration after the timed ones are checked; the timed ones follow each other closely, as an idle
  * processor wakes up slowly.
  *
- * @param onIteration Told before each; it may throw to stop here.
+ * @param onIteration Told before each, which of those that the case names it is; it may throw to stop here.
  */
 export async function measureCase(
   communicator: Communicator,
@@ -41,15 +41,19 @@ export async function measureCase(
   let wrong = 0;
   let sent = 0;
   try {
-    const last = measured.warmUp + measured.iterations;
+    let { warmUp } = measured;
+    const warmUntil = performance.now() + measured.warmUpMs;
     let turnedAt = -Infinity;
-    for (let iteration = 0; iteration <= last; iteration++) {
+    for (let iteration = 0; iteration <= warmUp + measured.iterations; iteration++) {
       if (performance.now() - turnedAt > TURN_MS) {
         await setImmediate();
-        onIteration(iteration);
+        onIteration(iteration - (warmUp - measured.warmUp));
         turnedAt = performance.now();
       }
-      const isTimed = iteration >= measured.warmUp && iteration < last;
+      if (iteration === warmUp && measured.warmUpMs > 0 && agreedByFirst(communicator, performance.now() < warmUntil)) {
+        warmUp += measured.warmUp;
+      }
+      const isTimed = iteration >= warmUp && iteration < warmUp + measured.iterations;
       if (!isTimed || prepared.details !== undefined) prepared.fill(iteration);
       communicator.barrierSync();
       const sentBefore = communicator.traffic.bytesSent;
@@ -80,6 +84,11 @@ export async function measureCase(
       ),
     }),
   };
+}
+
+/** What rank 0 thinks; to be called on all ranks. */
+function agreedByFirst(communicator: Communicator, opinion: boolean): boolean {
+  return communicator.broadcastSync(Uint8Array.of(Number(opinion)))[0] === 1;
 }
 
 /** Medians of the parts of the steps; to be called on all ranks. */

@@ -41,7 +41,10 @@ const GROUPS = {
 const COMMON = {
   ranks: { ...TEXT_OPTION, alias: 'n', describe: 'How many ranks to start on this host; inside a run, its own' },
   iterations: { ...TEXT_OPTION, describe: 'How many are timed [default: 5 to 200, fewer of large arrays]' },
-  'warm-up': { ...TEXT_OPTION, describe: 'How many run before those [default: half as many, 2 at least]' },
+  'warm-up': {
+    ...TEXT_OPTION,
+    describe: 'How many run before those [default: half as many, and on for half a second]',
+  },
   'no-check': { type: 'boolean', default: false, describe: 'Do not verify the results' },
   transport: { ...TEXT_OPTION, default: 'auto', describe: 'Between ranks of one host: auto, tcp, ipc' },
   encryption: {

@@ -14,6 +14,9 @@ const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
 /** So many bytes are moved in all, but in 5 iterations at least, and in 200 at most. */
 const BYTES_OF_A_CASE = 256 * 2 ** 20;
 
+/** JavaScript is compiled while it runs: after so long, most of it is. */
+const WARM_UP_MS = 500;
+
 /**
  * The command line, checked and completed.
  *
@@ -94,18 +97,18 @@ function sparseCases({ options }: CollectiveBenchmark, words: Words): (Case['spa
   return densities.flatMap(density => formats.flatMap(values => ways.map(way => ({ density, values, way }))));
 }
 
-function repetitionsOf(words: Words, bytes: number): { warmUp: number; iterations: number } {
+function repetitionsOf(words: Words, bytes: number): Pick<Case, 'warmUp' | 'warmUpMs' | 'iterations'> {
   const iterations =
     words.iterations === undefined
       ? Math.max(5, Math.min(200, Math.floor(BYTES_OF_A_CASE / Math.max(1, bytes))))
       : parseNumber(words.iterations, { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount });
-  const warmUp =
-    words['warm-up'] === undefined
-      ? Math.max(2, Math.round(iterations / 2))
-      : parseNumber(words['warm-up'], {
-          option: 'warm-up',
-          words: 'a whole number from 0 on',
-          accepts: value => Number.isSafeInteger(value) && value >= 0,
-        });
-  return { warmUp, iterations };
+  if (words['warm-up'] === undefined) {
+    return { warmUp: Math.max(2, Math.round(iterations / 2)), warmUpMs: WARM_UP_MS, iterations };
+  }
+  const warmUp = parseNumber(words['warm-up'], {
+    option: 'warm-up',
+    words: 'a whole number from 0 on',
+    accepts: value => Number.isSafeInteger(value) && value >= 0,
+  });
+  return { warmUp, warmUpMs: 0, iterations };
 }

@@ -63,10 +63,11 @@ test('elements follow from the sizes, each number once', () => {
 
 test('large arrays have fewer iterations, within bounds', () => {
   const cases = plan('all-reduce', { 'max-bytes': '1G' }).cases;
-  expect(cases[0]).toMatchObject({ elements: 1, iterations: 200, warmUp: 100 });
+  expect(cases[0]).toMatchObject({ elements: 1, iterations: 200, warmUp: 100, warmUpMs: 500 });
   expect(cases.at(-1)).toMatchObject({ elements: 2 ** 28, iterations: 5, warmUp: 3 });
   expect(cases.find(({ elements }) => elements === 2 ** 22)!.iterations).toBe(16);
-  expect(plan('all-reduce', { iterations: '3', 'warm-up': '0' }).cases[0]).toMatchObject({ iterations: 3, warmUp: 0 });
+  const asked = plan('all-reduce', { iterations: '3', 'warm-up': '0' }).cases[0];
+  expect(asked).toMatchObject({ iterations: 3, warmUp: 0, warmUpMs: 0 });
 });
 
 test('a sparse plan has every combination', () => {
