@@ -56,8 +56,10 @@ export class RingTransport implements Transport {
   private readonly departed = new Set<Side>();
   private readonly greeted = { left: deferred(), right: deferred() };
   private readonly farewell = new Farewell();
-  private bytesSent = 0;
-  private bytesReceived = 0;
+  // Arrays, as those hold floats from the first: at 2³¹ a property would become one, which the compiled code of all that
+  // uses this class does not outlive.
+  private readonly bytesSent = new Float64Array(1);
+  private readonly bytesReceived = new Float64Array(1);
 
   constructor(
     private readonly place: RingPlace,
@@ -95,7 +97,7 @@ export class RingTransport implements Transport {
   }
 
   get traffic(): TrafficCount {
-    return { bytesSent: this.bytesSent, bytesReceived: this.bytesReceived };
+    return { bytesSent: this.bytesSent[0]!, bytesReceived: this.bytesReceived[0]! };
   }
 
   get failed(): boolean {
@@ -239,7 +241,7 @@ export class RingTransport implements Transport {
   private async sendFrame(side: Side, header: Uint8Array, body: Uint8Array): Promise<Sent> {
     if (!this.failed && this.departed.has(side)) void this.failDeparted(side);
     if (this.failed) throw await this.ended.promise;
-    this.bytesSent += header.length + body.length;
+    this.bytesSent[0]! += header.length + body.length;
     const isQueued = (await this.lanes[side]?.send(header, body)) ?? false;
     if (!isQueued) await this.deliver(side, [header, body]);
     else if (this.failed) throw await this.ended.promise;
@@ -277,7 +279,7 @@ export class RingTransport implements Transport {
 
   private async onMessage(side: Side, message: Message): Promise<void> {
     if (message.length === 1 && message[0]!.length === 0) return; // a probe of the link itself
-    for (const part of message) this.bytesReceived += part.length;
+    for (const part of message) this.bytesReceived[0]! += part.length;
     try {
       this.take(side, message);
     } catch (error) {
@@ -295,7 +297,7 @@ export class RingTransport implements Transport {
         const cameAt = this.timeline?.now();
         const header = decodeHeader(this.place, head);
         if (header.kind !== FrameKind.Data) throw protocolError('came beside the link, but is no data');
-        this.bytesReceived += head.length + bytes;
+        this.bytesReceived[0]! += head.length + bytes;
         this.put(side, new ReceivedFrame(header, [head, body], false, hasLanded ? bytes : undefined), cameAt);
       },
       onBroken: error => this.failBroken(side, error),

@@ -4,6 +4,12 @@ import { copyBytes } from './copy-bytes';
 /** Bytes that a queue holds; a power of two. */
 const CAPACITY = 2 * 1024 * 1024;
 
+/**
+ * Bytes are counted modulo 2³⁰, a multiple of the capacity. Numbers from 2³¹ on are floats to JavaScript, and compiled
+ * code that meets its first float is thrown away.
+ */
+const COUNT_MASK = 2 ** 30 - 1;
+
 /** What is written is told of after so many bytes, so that the receiver reads while the sender goes on. */
 const PIECE_BYTES = 256 * 1024;
 
@@ -14,7 +20,7 @@ const WAKING_ROOM = CAPACITY / 4;
  * Words before the bytes, each in a line of its own, so that the two ends do not take them from each other's caches.
  */
 const WORD = {
-  /** Bytes written since the beginning, modulo 2³². */
+  /** Bytes written since the beginning, modulo {@link COUNT_MASK} + 1. */
   written: 0,
   /** Those of them that the receiver has read. */
   read: 16,
@@ -57,13 +63,13 @@ export class SharedQueue {
    */
   write(source: Uint8Array, more: boolean): number {
     if (this.closed) return 0;
-    const room = CAPACITY - ((this.written - Atomics.load(this.words, WORD.read)) >>> 0);
+    const room = CAPACITY - ((this.written - Atomics.load(this.words, WORD.read)) & COUNT_MASK);
     const count = Math.min(source.length, Math.max(0, room), PIECE_BYTES); // a receiver that lies gets nothing
-    const at = this.written % CAPACITY;
+    const at = this.written & (CAPACITY - 1);
     const untilEnd = Math.min(count, CAPACITY - at);
     copyBytes(this.bytes.subarray(at, at + untilEnd), source.subarray(0, untilEnd));
     if (untilEnd < count) copyBytes(this.bytes, source.subarray(untilEnd, count));
-    this.written = (this.written + count) >>> 0;
+    this.written = (this.written + count) & COUNT_MASK;
     if (!more || count < source.length) Atomics.store(this.words, WORD.written, this.written);
     return count;
   }
@@ -75,14 +81,14 @@ export class SharedQueue {
    */
   read(place: Uint8Array): number {
     if (this.closed) return 0;
-    const there = (Atomics.load(this.words, WORD.written) - this.taken) >>> 0;
+    const there = (Atomics.load(this.words, WORD.written) - this.taken) & COUNT_MASK;
     if (there > CAPACITY) throw protocolError('lies nowhere');
     const count = Math.min(place.length, there);
-    const at = this.taken % CAPACITY;
+    const at = this.taken & (CAPACITY - 1);
     const untilEnd = Math.min(count, CAPACITY - at);
     copyBytes(place, this.bytes.subarray(at, at + untilEnd));
     if (untilEnd < count) copyBytes(place.subarray(untilEnd), this.bytes.subarray(0, count - untilEnd));
-    this.taken = (this.taken + count) >>> 0;
+    this.taken = (this.taken + count) & COUNT_MASK;
     Atomics.store(this.words, WORD.read, this.taken);
     return count;
   }
@@ -97,7 +103,7 @@ export class SharedQueue {
     const word = WORD[`${end}Sleeps`];
     if (this.closed || Atomics.load(this.words, word) === 0) return false;
     if (end === 'sender') {
-      const held = (Atomics.load(this.words, WORD.written) - this.taken) >>> 0;
+      const held = (Atomics.load(this.words, WORD.written) - this.taken) & COUNT_MASK;
       if (CAPACITY - held < WAKING_ROOM) return false;
     }
     return Atomics.exchange(this.words, word, 0) === 1;

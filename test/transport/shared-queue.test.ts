@@ -48,13 +48,16 @@ test('bytes come out as they were put in, however they are cut, many times round
   expect([...beside.subarray(0, 128), ...beside.subarray(128 + QUEUE_BYTES)].every(byte => byte === 0)).toBe(true);
 });
 
-test('counts of bytes go past 2^32', () => {
-  const { sender, receiver } = bothEnds();
+test('counts of bytes begin again at 2^30, and go past 2^32', () => {
+  const { sender, receiver, memory } = bothEnds();
+  const [written, read] = [0, 16];
+  const words = new Uint32Array(memory);
   const place = Buffer.alloc(300_000);
   for (let at = 0; at < 2 ** 32 + 10_000_000;) {
     const count = sender.write(some(250_001), false);
     if (count === 0 || receiver.read(place) !== count) throw new Error(`Lost at ${at}.`);
     at += count;
+    if (words[written] !== at % 2 ** 30 || words[read] !== at % 2 ** 30) throw new Error(`Miscounted at ${at}.`);
   }
 });
 
