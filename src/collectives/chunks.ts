@@ -11,7 +11,7 @@ export const BLOCK_SEGMENTS = 4;
 export const SEGMENT_BYTES = 1024 * 1024;
 
 /** And smaller ones of so many, to keep all links busy, but not of fewer, for each frame costs some time. */
-const SMALL_SEGMENT_BYTES = 256 * 1024;
+const SMALL_SEGMENT_BYTES = 512 * 1024;
 
 /** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */
 export class Chunks {
