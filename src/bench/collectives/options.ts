@@ -43,7 +43,7 @@ const COMMON = {
   iterations: { ...TEXT_OPTION, describe: 'How many are timed [default: 5 to 200, fewer of large arrays]' },
   'warm-up': {
     ...TEXT_OPTION,
-    describe: 'How many run before those [default: half as many, and on for half a second]',
+    describe: 'How many run before those, or for how long, but half as many at least [default: 0.5s]',
   },
   'no-check': { type: 'boolean', default: false, describe: 'Do not verify the results' },
   transport: { ...TEXT_OPTION, default: 'auto', describe: 'Between ranks of one host: auto, tcp, ipc' },

@@ -14,8 +14,8 @@ const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
 /** So many bytes are moved in all, but in 5 iterations at least, and in 200 at most. */
 const BYTES_OF_A_CASE = 256 * 2 ** 20;
 
-/** JavaScript is compiled while it runs: after so long, most of it is. */
-const WARM_UP_MS = 500;
+/** JavaScript is compiled while it runs. In a run of many sizes most of it is then, before the large ones come. */
+const WARM_UP = '0.5s';
 
 /**
  * The command line, checked and completed.
@@ -102,12 +102,13 @@ function repetitionsOf(words: Words, bytes: number): Pick<Case, 'warmUp' | 'warm
     words.iterations === undefined
       ? Math.max(5, Math.min(200, Math.floor(BYTES_OF_A_CASE / Math.max(1, bytes))))
       : parseNumber(words.iterations, { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount });
-  if (words['warm-up'] === undefined) {
-    return { warmUp: Math.max(2, Math.round(iterations / 2)), warmUpMs: WARM_UP_MS, iterations };
+  const text = words['warm-up'] ?? WARM_UP;
+  if (/^\d+(\.\d+)?s$/.test(text)) {
+    return { warmUp: Math.max(2, Math.round(iterations / 2)), warmUpMs: 1000 * parseFloat(text), iterations };
   }
-  const warmUp = parseNumber(words['warm-up'], {
+  const warmUp = parseNumber(text, {
     option: 'warm-up',
-    words: 'a whole number from 0 on',
+    words: 'a whole number from 0 on, or seconds, as in 5s',
     accepts: value => Number.isSafeInteger(value) && value >= 0,
   });
   return { warmUp, warmUpMs: 0, iterations };

@@ -68,6 +68,8 @@ test('large arrays have fewer iterations, within bounds', () => {
   expect(cases.find(({ elements }) => elements === 2 ** 22)!.iterations).toBe(16);
   const asked = plan('all-reduce', { iterations: '3', 'warm-up': '0' }).cases[0];
   expect(asked).toMatchObject({ iterations: 3, warmUp: 0, warmUpMs: 0 });
+  const long = plan('all-reduce', { iterations: '30', 'warm-up': '2.5s' }).cases[0];
+  expect(long).toMatchObject({ iterations: 30, warmUp: 15, warmUpMs: 2500 });
 });
 
 test('a sparse plan has every combination', () => {
@@ -93,7 +95,9 @@ test.each<[CollectiveName, Partial<Words>, string]>([
   ['all-reduce', { 'min-bytes': '2K', 'max-bytes': '1K' }, '--min-bytes 2K is more than --max-bytes 1K'],
   ['all-reduce', { 'step-factor': '1' }, "--step-factor is '1'; it must be a number of more than 1"],
   ['all-reduce', { iterations: '0' }, "--iterations is '0'; it must be a whole number from 1 on"],
-  ['all-reduce', { 'warm-up': '-1' }, "--warm-up is '-1'; it must be a whole number from 0 on"],
+  ['all-reduce', { 'warm-up': '-1' }, "--warm-up is '-1'; it must be a whole number from 0 on, or seconds, as in 5s"],
+  ['all-reduce', { 'warm-up': '-1s' }, "--warm-up is '-1s'; it must be a whole number from 0 on, or seconds"],
+  ['all-reduce', { 'warm-up': 's' }, "--warm-up is 's'; it must be a whole number from 0 on, or seconds"],
   ['all-reduce', { type: 'float' }, "--type is 'float'; it must be one of float32, float64, int32, uint8"],
   ['all-reduce', { op: 'median' }, "--op is 'median'; it must be one of sum, mean, min, max"],
   ['all-reduce', { op: 'mean', type: 'int32' }, '--op mean of --type int32 would not be whole'],
