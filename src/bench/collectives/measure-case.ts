@@ -23,8 +23,8 @@ const TURN_MS = 50;
 
 /**
  * Runs one case; to be called on all ranks. Each iteration follows a barrier and is timed by itself. The results of the
- * warm-up and of one iteration after the timed ones are checked; the timed ones follow each other closely, as an idle
- * processor wakes up slowly.
+ * warm-up and of one iteration after the timed ones are checked. The timed ones follow each other closely, as an idle
+ * processor wakes up slowly, and so do those before them of a warm-up that goes on, for threads settle where they run.
  *
  * @param onIteration Told before each, which of those that the case names it is; it may throw to stop here.
  */
@@ -53,17 +53,17 @@ export async function measureCase(
       if (iteration === warmUp && measured.warmUpMs > 0 && agreedByFirst(communicator, performance.now() < warmUntil)) {
         warmUp += measured.warmUp;
       }
-      const isTimed = iteration >= warmUp && iteration < warmUp + measured.iterations;
-      if (!isTimed || prepared.details !== undefined) prepared.fill(iteration);
+      const last = warmUp + measured.iterations;
+      const isTimed = iteration >= warmUp && iteration < last;
+      const isChecked = check && (iteration < measured.warmUp || iteration === last);
+      if (isChecked || iteration === 0 || prepared.details !== undefined) prepared.fill(iteration);
       communicator.barrierSync();
       const sentBefore = communicator.traffic.bytesSent;
       const started = performance.now();
       prepared.run();
       const ended = performance.now();
-      if (!isTimed) {
-        if (check) wrong += prepared.countWrong(iteration);
-        continue;
-      }
+      if (isChecked) wrong += prepared.countWrong(iteration);
+      if (!isTimed) continue;
       timesMs.push(ended - started);
       sent += communicator.traffic.bytesSent - sentBefore;
       if (prepared.details !== undefined) details.push(prepared.details());

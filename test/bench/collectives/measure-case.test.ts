@@ -39,9 +39,9 @@ test('the results of the warm-up and of one more iteration are checked', async (
   expect(await iterationsOf({ ...MEASURED, warmUp: 0 })).toMatchObject({ checked: [3], count: 4 });
 });
 
-test('a warm-up goes on until its time has passed', async () => {
+test('a warm-up goes on until its time has passed, and is not checked then', async () => {
   const { checked, count, told } = await iterationsOf({ ...MEASURED, warmUpMs: 115 });
-  expect(checked).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15]);
+  expect(checked).toEqual([0, 1, 15]);
   expect(count).toBe(16);
   // Every 60 ms: those of a warm-up that goes on are not counted.
   expect(told).toEqual([0, 2, 2]);
