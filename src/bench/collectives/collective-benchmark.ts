@@ -18,7 +18,7 @@ export interface Case {
   readonly type: ElementType;
   readonly op: Reduction;
   readonly root: number;
-  /** Iterations before those that are timed, and again as many until so many ms have passed. */
+  /** Iterations before those that are timed; then more, until so many ms have passed. */
   readonly warmUp: number;
   readonly warmUpMs: number;
   readonly iterations: number;

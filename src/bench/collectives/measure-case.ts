@@ -42,7 +42,7 @@ export async function measureCase(
   let sent = 0;
   try {
     let { warmUp } = measured;
-    const warmUntil = performance.now() + measured.warmUpMs;
+    let warmUntil: number | undefined;
     let turnedAt = -Infinity;
     for (let iteration = 0; iteration <= warmUp + measured.iterations; iteration++) {
       if (performance.now() - turnedAt > TURN_MS) {
@@ -50,8 +50,9 @@ export async function measureCase(
         onIteration(iteration - (warmUp - measured.warmUp));
         turnedAt = performance.now();
       }
-      if (iteration === warmUp && measured.warmUpMs > 0 && agreedByFirst(communicator, performance.now() < warmUntil)) {
-        warmUp += measured.warmUp;
+      if (iteration === warmUp && measured.warmUpMs > 0) {
+        warmUntil ??= performance.now() + measured.warmUpMs;
+        if (agreedByFirst(communicator, performance.now() < warmUntil)) warmUp += measured.warmUp;
       }
       const last = warmUp + measured.iterations;
       const isTimed = iteration >= warmUp && iteration < last;

@@ -43,7 +43,8 @@ const COMMON = {
   iterations: { ...TEXT_OPTION, describe: 'How many are timed [default: 5 to 200, fewer of large arrays]' },
   'warm-up': {
     ...TEXT_OPTION,
-    describe: 'How many run before those, or for how long, but half as many at least [default: 0.5s]',
+    describe:
+      'How many run before those, as in 20; or half as many, and then more for so long, as in 5s [default: 3s for all sizes, 0.5s for each at least]',
   },
   'no-check': { type: 'boolean', default: false, describe: 'Do not verify the results' },
   transport: { ...TEXT_OPTION, default: 'auto', describe: 'Between ranks of one host: auto, tcp, ipc' },

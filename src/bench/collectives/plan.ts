@@ -14,8 +14,8 @@ const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
 /** So many bytes are moved in all, but in 5 iterations at least, and in 200 at most. */
 const BYTES_OF_A_CASE = 256 * 2 ** 20;
 
-/** JavaScript is compiled while it runs. In a run of many sizes most of it is then, before the large ones come. */
-const WARM_UP = '0.5s';
+/** JavaScript is compiled while it runs, which takes so long in all; each size has a share of it, and so long at least. */
+const WARM_UP_MS = { all: 3000, each: 500 };
 
 /**
  * The command line, checked and completed.
@@ -30,8 +30,9 @@ export function planOf(benchmark: CollectiveBenchmark, words: Words, ranks: numb
   }
   const root = rootOf(words.root, ranks);
   const counts = elementCounts(benchmark, words, type, ranks);
-  const repetitions = (elements: number) => repetitionsOf(words, elements * ELEMENT_BYTES[type]);
   const sparse = sparseCases(benchmark, words);
+  const warmUpMs = Math.max(WARM_UP_MS.each, WARM_UP_MS.all / (counts.length * sparse.length));
+  const repetitions = (elements: number) => repetitionsOf(words, elements * ELEMENT_BYTES[type], warmUpMs);
   const cases = counts.flatMap(elements =>
     sparse.map((of): Case => ({ elements, type, op, root, ...repetitions(elements), ...(of && { sparse: of }) })),
   );
@@ -97,14 +98,20 @@ function sparseCases({ options }: CollectiveBenchmark, words: Words): (Case['spa
   return densities.flatMap(density => formats.flatMap(values => ways.map(way => ({ density, values, way }))));
 }
 
-function repetitionsOf(words: Words, bytes: number): Pick<Case, 'warmUp' | 'warmUpMs' | 'iterations'> {
+/** @param warmUpMs Unless the command line says something else. */
+function repetitionsOf(
+  words: Words,
+  bytes: number,
+  warmUpMs: number,
+): Pick<Case, 'warmUp' | 'warmUpMs' | 'iterations'> {
   const iterations =
     words.iterations === undefined
       ? Math.max(5, Math.min(200, Math.floor(BYTES_OF_A_CASE / Math.max(1, bytes))))
       : parseNumber(words.iterations, { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount });
-  const text = words['warm-up'] ?? WARM_UP;
-  if (/^\d+(\.\d+)?s$/.test(text)) {
-    return { warmUp: Math.max(2, Math.round(iterations / 2)), warmUpMs: 1000 * parseFloat(text), iterations };
+  const text = words['warm-up'];
+  if (text === undefined || /^\d+(\.\d+)?s$/.test(text)) {
+    const forMs = text === undefined ? warmUpMs : 1000 * parseFloat(text);
+    return { warmUp: Math.max(2, Math.round(iterations / 2)), warmUpMs: forMs, iterations };
   }
   const warmUp = parseNumber(text, {
     option: 'warm-up',

@@ -70,6 +70,8 @@ test('large arrays have fewer iterations, within bounds', () => {
   expect(asked).toMatchObject({ iterations: 3, warmUp: 0, warmUpMs: 0 });
   const long = plan('all-reduce', { iterations: '30', 'warm-up': '2.5s' }).cases[0];
   expect(long).toMatchObject({ iterations: 30, warmUp: 15, warmUpMs: 2500 });
+  const two = plan('all-reduce', { 'min-bytes': '1M', 'max-bytes': '4M' }).cases;
+  expect(two.map(({ warmUpMs }) => warmUpMs)).toEqual([1500, 1500]);
 });
 
 test('a sparse plan has every combination', () => {
