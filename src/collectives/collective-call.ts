@@ -20,7 +20,7 @@ export interface FrameTimes {
   last?: number;
 }
 
-/** The largest array that is gathered rather than reduced on its way fits in. */
+/** Of scratch: the largest array that is gathered rather than reduced on its way fits in, and a piece of any other. */
 export const SCRATCH_BYTES = 256 * 1024;
 
 /**

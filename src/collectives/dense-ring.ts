@@ -2,7 +2,7 @@ import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
 import { opposite, type Side } from '../transport/transport';
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
-import { checkLength, type CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from './collective-call';
+import { checkLength, type CollectiveCall, type CollectiveContext } from './collective-call';
 import { copyBytes, copyOf } from '../transport/copy-bytes';
 import { copiedInto, type Landing } from '../transport/landing';
 import { ELEMENT_BYTES } from './element-type';
@@ -12,7 +12,7 @@ import { runPipeline } from './pipeline';
 const PIECE_BYTES = 128 * 1024;
 
 /** So many bytes take as long as a hop, about (docs/performance.md). */
-const HOP_BYTES = 32 * 1024;
+const HOP_BYTES = 48 * 1024;
 
 /** An array in the shared memory that a ring collective works on in place. */
 export interface DenseArray {
@@ -157,13 +157,14 @@ function reducedInto(
 
 /**
  * Whether to gather all arrays rather than to reduce them on their way: ⌈(N − 1)/2⌉ hops instead of 2(N − 1), but
- * N/2 times the bytes. A hop takes about as long as {@link HOP_BYTES}.
+ * N/2 times the bytes, which come to memory of their own, and not where they are used. A hop takes about as long as
+ * {@link HOP_BYTES}. Such an array has 86 KiB at most.
  */
 function isSmall({ worldSize }: CollectiveCall, { type, elementCount }: DenseArray): boolean {
   const bytes = elementCount * ELEMENT_BYTES[type];
   const hopsSaved = 2 * (worldSize - 1) - Math.ceil((worldSize - 1) / 2);
-  const bytesMore = (worldSize - 1) * (1 - 2 / worldSize) * bytes;
-  return bytes <= SCRATCH_BYTES && bytesMore <= hopsSaved * HOP_BYTES;
+  const bytesMore = ((worldSize - 1) * (1 - 2 / worldSize) + 1) * bytes;
+  return bytesMore <= hopsSaved * HOP_BYTES;
 }
 
 /** Reduces the arrays of all ranks, in the order in which the ring would. */
