@@ -56,8 +56,8 @@ export class RingTransport implements Transport {
   private readonly departed = new Set<Side>();
   private readonly greeted = { left: deferred(), right: deferred() };
   private readonly farewell = new Farewell();
-  // Arrays, as those hold floats from the first: at 2³¹ a property would become one, which the compiled code of all that
-  // uses this class does not outlive.
+  // Arrays, as those hold floats from the first. At 2³¹ a property would become one, and all compiled code that knows
+  // this class would be thrown away.
   private readonly bytesSent = new Float64Array(1);
   private readonly bytesReceived = new Float64Array(1);
 

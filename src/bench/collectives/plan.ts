@@ -14,7 +14,7 @@ const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
 /** So many bytes are moved in all, but in 5 iterations at least, and in 200 at most. */
 const BYTES_OF_A_CASE = 256 * 2 ** 20;
 
-/** JavaScript is compiled while it runs, which takes so long in all; each size has a share of it, and so long at least. */
+/** JavaScript is compiled while it runs, which takes so long. Each size has a share of that, and so long at least. */
 const WARM_UP_MS = { all: 3000, each: 500 };
 
 /**
