@@ -10,7 +10,7 @@ export const BLOCK_SEGMENTS = 4;
 /** Large arrays travel in segments of at most so many bytes. */
 export const SEGMENT_BYTES = 1024 * 1024;
 
-/** And smaller ones of so many, to keep all links busy, but not of fewer, for each frame costs some time. */
+/** And smaller ones of so many, to keep all links busy, but not of many fewer, for each frame costs some time. */
 const SMALL_SEGMENT_BYTES = 512 * 1024;
 
 /** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */
@@ -25,10 +25,11 @@ export class Chunks {
     private readonly elementCount: number,
     private readonly chunkCount: number,
     elementBytes: number,
+    smallSegmentBytes = SMALL_SEGMENT_BYTES,
   ) {
     const largestChunk = Math.ceil(elementCount / chunkCount);
     const bytes = largestChunk * elementBytes;
-    const segmentBytes = Math.min(SEGMENT_BYTES, Math.max(SMALL_SEGMENT_BYTES, bytes / BLOCK_SEGMENTS));
+    const segmentBytes = Math.min(SEGMENT_BYTES, Math.max(smallSegmentBytes, bytes / BLOCK_SEGMENTS));
     const segments = Math.max(1, Math.ceil(bytes / segmentBytes));
     this.segmentCount = segments < BLOCK_SEGMENTS ? segments : Math.ceil(segments / BLOCK_SEGMENTS) * BLOCK_SEGMENTS;
   }

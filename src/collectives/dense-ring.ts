@@ -11,7 +11,10 @@ import { runPipeline } from './pipeline';
 /** What is received is reduced by pieces that a core's own cache holds. */
 const PIECE_BYTES = 128 * 1024;
 
-/** So many bytes take as long as a hop, about (docs/performance.md). */
+/** Each rank of a chain has a segment whole before it sends it on: so shorter ones are faster than in a ring. */
+const CHAIN_SEGMENT_BYTES = 256 * 1024;
+
+/** So many bytes take as long as a hop, about. */
 const HOP_BYTES = 48 * 1024;
 
 /** An array in the shared memory that a ring collective works on in place. */
@@ -76,7 +79,7 @@ async function passOn(
   if (distance > hops || hops === 0) return;
   const { memory } = call.context;
   const elementBytes = ELEMENT_BYTES[array.type];
-  const chunks = new Chunks(array.elementCount, 1, elementBytes);
+  const chunks = new Chunks(array.elementCount, 1, elementBytes, CHAIN_SEGMENT_BYTES);
   const copied = isSmall(call, array); // else the call ends when the neighbour has it
   for (let segment = 0; segment < chunks.segmentCount; segment++) {
     const bytes = bytesOf(memory, array, chunks.segment(0, segment));

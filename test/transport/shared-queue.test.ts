@@ -94,6 +94,24 @@ test('an end that sleeps is to be woken once; a sender when there is room for mu
   expect([receiver.claimWake('sender'), receiver.claimWake('sender')]).toEqual([true, false]);
 });
 
+test('a sender is woken for the room that there is, also where counts begin again', () => {
+  const { sender, receiver } = bothEnds();
+  const place = Buffer.alloc(2 ** 20);
+  for (let at = 0; at < 2 ** 30 - 2 ** 20;) {
+    const count = sender.write(some(2 ** 18), false);
+    receiver.read(place);
+    at += count;
+  }
+  expect(fillUp(sender)).toBe(2 ** 21); // up to 2^30 + 2^20
+  sender.sleep('sender');
+  expect(receiver.read(place.subarray(0, 2 ** 19 - 1))).toBe(2 ** 19 - 1);
+  expect(receiver.claimWake('sender')).toBe(false);
+  expect(receiver.read(place.subarray(0, 1))).toBe(1);
+  expect(receiver.claimWake('sender')).toBe(true);
+  expect(fillUp(sender)).toBe(2 ** 19);
+  expect(receiver.read(Buffer.alloc(2 ** 22))).toBe(2 ** 21);
+});
+
 test('closed, it touches nothing', () => {
   const { sender, receiver, memory } = bothEnds();
   sender.write(some(10), false);

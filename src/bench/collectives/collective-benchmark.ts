@@ -62,8 +62,8 @@ export interface SparseSplit extends Omit<StepTimes, 'travel'> {
 /** A case with its arrays, on one rank. */
 export interface PreparedCase {
   /**
-   * Writes an iteration's input. Not timed, and left out where an iteration is timed and not checked, unless there are
-   * `details`.
+   * Writes an iteration's input. Not timed, and left out where an iteration is not checked, but for the first, and
+   * unless there are `details`.
    */
   fill(iteration: number): void;
   /** The operation that is timed. */

@@ -26,7 +26,8 @@ const TURN_MS = 50;
  * warm-up and of one iteration after the timed ones are checked. The timed ones follow each other closely, as an idle
  * processor wakes up slowly, and so do those before them of a warm-up that goes on, for threads settle where they run.
  *
- * @param onIteration Told before each, which of those that the case names it is; it may throw to stop here.
+ * @param onIteration Told now and then how many of the iterations that the case names are done; it may throw to stop
+ *   here.
  */
 export async function measureCase(
   communicator: Communicator,
@@ -42,17 +43,20 @@ export async function measureCase(
   let sent = 0;
   try {
     let { warmUp } = measured;
+    const startedAt = performance.now();
     let warmUntil: number | undefined;
     let turnedAt = -Infinity;
     for (let iteration = 0; iteration <= warmUp + measured.iterations; iteration++) {
       if (performance.now() - turnedAt > TURN_MS) {
         await setImmediate();
-        onIteration(iteration - (warmUp - measured.warmUp));
+        onIteration(Math.min(iteration, measured.warmUp) + Math.max(0, iteration - warmUp));
         turnedAt = performance.now();
       }
-      if (iteration === warmUp && measured.warmUpMs > 0) {
+      if (iteration === warmUp && iteration > 0 && measured.warmUpMs > 0) {
         warmUntil ??= performance.now() + measured.warmUpMs;
-        if (agreedByFirst(communicator, performance.now() < warmUntil)) warmUp += measured.warmUp;
+        const meanMs = (performance.now() - startedAt) / iteration;
+        const wanted = Math.ceil((warmUntil - performance.now()) / meanMs);
+        warmUp += toldByFirst(communicator, Math.max(0, Math.min(wanted, measured.warmUp)));
       }
       const last = warmUp + measured.iterations;
       const isTimed = iteration >= warmUp && iteration < last;
@@ -87,9 +91,9 @@ export async function measureCase(
   };
 }
 
-/** What rank 0 thinks; to be called on all ranks. */
-function agreedByFirst(communicator: Communicator, opinion: boolean): boolean {
-  return communicator.broadcastSync(Uint8Array.of(Number(opinion)))[0] === 1;
+/** Rank 0's number; to be called on all ranks. */
+function toldByFirst(communicator: Communicator, own: number): number {
+  return communicator.broadcastSync(Float64Array.of(own))[0]!;
 }
 
 /** Medians of the parts of the steps; to be called on all ranks. */

@@ -5,7 +5,10 @@ import type { RunProgress } from './run-rank';
 /** An iteration costs about as much as so many bytes, whatever its size. */
 const FIXED_BYTES = 256 * 1024;
 
-/** Estimates how long a run will still take, as if every byte took as long as those before. */
+/**
+ * Estimates how long a run will still take, as if every byte took as long as those before. A warm-up that goes on for a
+ * time takes that.
+ */
 export class TimeLeft {
   private startedAt: number | undefined;
 
@@ -20,8 +23,17 @@ export class TimeLeft {
     const done = this.workUpTo(progress);
     if (done === 0) return '';
     const left = this.workUpTo({ row: this.cases.length, iterations: 0 }) - done;
-    const seconds = Math.ceil((((this.now() - this.startedAt) / done) * left) / 1000);
+    const warmedMs = this.warmUpMsUpTo(progress);
+    const warmsMs = this.warmUpMsUpTo({ row: this.cases.length, iterations: 0 }) - warmedMs;
+    const workedMs = Math.max(0, this.now() - this.startedAt - warmedMs);
+    const seconds = Math.ceil(((workedMs / done) * left + warmsMs) / 1000);
     return seconds < 60 ? `${seconds} s left` : `${Math.ceil(seconds / 60)} min left`;
+  }
+
+  private warmUpMsUpTo({ row, iterations }: RunProgress): number {
+    const current = this.cases[row];
+    const cases = this.cases.slice(0, current !== undefined && iterations > current.warmUp ? row + 1 : row);
+    return cases.reduce((sum, { warmUpMs }) => sum + warmUpMs, 0);
   }
 
   private workUpTo({ row, iterations }: RunProgress): number {

@@ -54,7 +54,7 @@ test('a barrier has no size', async () => {
 
 test.each(['uint8 max', 'int32 sum', 'float64 mean', 'float32 min'])('reduces %s', async words => {
   const [type, op] = words.split(' ') as [string, string];
-  const size = ['--min-bytes', '300001', '--max-bytes', '300001', '--iterations', '2'];
+  const size = ['--min-bytes', '300001', '--max-bytes', '300001', '--iterations', '2', '--warm-up', '1'];
   for (const name of ['all-reduce', 'reduce-scatter']) {
     const [row] = await rowsOf(name, '-n', '2', '--type', type, '--op', op, ...size);
     expect(row).toMatchObject({ type, op, wrong: 0 });
@@ -63,7 +63,7 @@ test.each(['uint8 max', 'int32 sum', 'float64 mean', 'float32 min'])('reduces %s
 
 test('a sparse all-reduce tells its parts, and how the entries travelled', async () => {
   const sparse = ['--elements', '50000', '--density', '0.01,0.4', '--way', 'auto,sparse,dense'];
-  const rows = await rowsOf('sparse-all-reduce', '-n', '3', ...sparse, '--iterations', '3');
+  const rows = await rowsOf('sparse-all-reduce', '-n', '3', ...sparse, '--iterations', '3', '--warm-up', '2');
   expect(rows.map(({ density, way, travelled }) => [density, way, travelled])).toEqual(
     [0.01, 0.4].flatMap(density => [
       [density, 'auto', 'sparse'],

@@ -132,3 +132,14 @@ test('the time left counts bytes and iterations', () => {
   now = 100_000;
   expect(left.text({ row: 1, iterations: 1 })).toBe('4 min left');
 });
+
+test('the time left counts the time of a warm-up', () => {
+  let now = 0;
+  const { cases } = plan('all-reduce', { 'min-bytes': '1M', 'max-bytes': '4M', iterations: '8', 'warm-up': '5s' });
+  const left = new TimeLeft(cases, () => now);
+  expect(left.text({ row: 0, iterations: 0 })).toBe('');
+  now = 4_000; // for 4 of 12 iterations of 1.25 MiB; to come are 8 more, 12 of 4.25 MiB, and both warm-ups' times
+  expect(left.text({ row: 0, iterations: 4 })).toBe('59 s left');
+  now = 10_000; // 5 of those for 5 iterations
+  expect(left.text({ row: 0, iterations: 5 })).toBe('53 s left');
+});
