@@ -32,7 +32,7 @@ const lines = (command, args) =>
 /** Small arrays are repeated more often. */
 const iterationsOf = count => String(Math.max(Number(values.iterations), Math.min(1000, Math.floor(5e7 / count))));
 
-/** After so long what JavaScript's compiler has to do is done, but little. */
+/** After so long JavaScript's compiler has little left to do. */
 const WARM_UP = '5s';
 
 const gradring = transport => ranks =>

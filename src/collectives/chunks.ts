@@ -10,7 +10,7 @@ export const BLOCK_SEGMENTS = 4;
 /** Large arrays travel in segments of at most so many bytes. */
 export const SEGMENT_BYTES = 1024 * 1024;
 
-/** And smaller ones of so many, to keep all links busy, but not of many fewer, for each frame costs some time. */
+/** And smaller ones of about so many: fewer would keep more links busy, but each frame costs some time. */
 const SMALL_SEGMENT_BYTES = 512 * 1024;
 
 /** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */
@@ -21,6 +21,7 @@ export class Chunks {
    */
   readonly segmentCount: number;
 
+  /** @param smallSegmentBytes What segments of arrays that are not large have, about. */
   constructor(
     private readonly elementCount: number,
     private readonly chunkCount: number,

@@ -28,7 +28,7 @@ const FRAME_BYTES = 512;
  */
 export function headOf(header: Uint8Array, bodyBytes: number, after: number): Buffer {
   if (header.length > LARGEST_HEADER) throw new RangeError(`A header of ${header.length} bytes is too long.`);
-  const head = Buffer.allocUnsafe(HEAD_BYTES).fill(0);
+  const head = Buffer.allocUnsafe(HEAD_BYTES).fill(0); // from the pool, as `alloc` would not be
   head.writeUInt32LE(bodyBytes, AT.body);
   head.writeUInt32LE(after >>> 0, AT.after);
   head.writeUInt8(header.length, AT.headerBytes);

@@ -20,7 +20,7 @@ const WAKING_ROOM = CAPACITY / 4;
  * Words before the bytes, each in a line of its own, so that the two ends do not take them from each other's caches.
  */
 const WORD = {
-  /** Bytes written since the beginning, modulo {@link COUNT_MASK} + 1. */
+  /** Bytes written since the beginning, modulo 2³⁰. */
   written: 0,
   /** Those of them that the receiver has read. */
   read: 16,

@@ -18,8 +18,9 @@ export interface Case {
   readonly type: ElementType;
   readonly op: Reduction;
   readonly root: number;
-  /** Iterations before those that are timed; then more, until so many ms have passed. */
+  /** Iterations before those that are timed. */
   readonly warmUp: number;
+  /** How long more of them follow, unchecked; 0 for none. */
   readonly warmUpMs: number;
   readonly iterations: number;
   /** Of a sparse all-reduce only. */

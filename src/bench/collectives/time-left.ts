@@ -22,11 +22,12 @@ export class TimeLeft {
     this.startedAt ??= this.now();
     const done = this.workUpTo(progress);
     if (done === 0) return '';
-    const left = this.workUpTo({ row: this.cases.length, iterations: 0 }) - done;
-    const warmedMs = this.warmUpMsUpTo(progress);
-    const warmsMs = this.warmUpMsUpTo({ row: this.cases.length, iterations: 0 }) - warmedMs;
-    const workedMs = Math.max(0, this.now() - this.startedAt - warmedMs);
-    const seconds = Math.ceil(((workedMs / done) * left + warmsMs) / 1000);
+    const end = { row: this.cases.length, iterations: 0 };
+    const left = this.workUpTo(end) - done;
+    const warmUpMsDone = this.warmUpMsUpTo(progress);
+    const warmUpMsLeft = this.warmUpMsUpTo(end) - warmUpMsDone;
+    const workedMs = Math.max(0, this.now() - this.startedAt - warmUpMsDone);
+    const seconds = Math.ceil(((workedMs / done) * left + warmUpMsLeft) / 1000);
     return seconds < 60 ? `${seconds} s left` : `${Math.ceil(seconds / 60)} min left`;
   }
 
