@@ -1,6 +1,7 @@
-// Preloaded into each rank (`node --require`): the rank must not outlive its launcher, not even one that was killed
-// by SIGKILL and could forward nothing. The launcher holds the other end of a pipe, and its end is the signal. A
-// thread of its own watches it, because the main thread may be blocked (in `Atomics.wait`, or in a long computation).
+// Preloaded (`node --require`) into each rank, which must not outlive its launcher, and into the network lab of a
+// benchmark: not even if the launcher was killed by SIGKILL and could forward nothing. The launcher holds the other end
+// of a pipe, and its end is the signal. A thread of its own watches it, because the main thread may be blocked (in
+// `Atomics.wait`, or in a long computation).
 import path from 'node:path';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE, type GuardData, removeFolder } from './rank-guard-shared';

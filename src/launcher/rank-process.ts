@@ -1,8 +1,7 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import path from 'node:path';
+import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { GradringError } from '../errors';
-import { GUARD_FD, GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE } from './rank-guard-shared';
+import { spawnGuarded } from './guarded-process';
 import { signalGroup, signalProcess } from './signals';
 
 /** How one rank ended. Exactly one of `exitCode` and `signal` is not null. */
@@ -28,9 +27,8 @@ export interface RankCommand {
 }
 
 /**
- * One rank: a Node process in a process group of its own, so that a terminal's Ctrl-C reaches the launcher alone, which
- * passes it on once. It reads nothing (`/dev/null`). What it starts in its group ends with it, and it ends with this
- * process, however that may end (`rank-guard`).
+ * One rank: a Node process that {@link spawnGuarded} starts, and that does not outlive this one. What it starts in its
+ * group ends with it.
  */
 export class RankProcess {
   readonly rank: number;
@@ -48,12 +46,10 @@ export class RankProcess {
     const launchedAt = performance.now();
     this.rank = command.rank;
     this.child = startProcess(command);
-    const { stdout, stderr, stdio } = this.child;
+    const { stdout, stderr } = this.child;
     // A rank that could not be started, for want of descriptors or memory, has no pipes.
     this.stdout = stdout as Readable;
     this.stderr = stderr as Readable;
-    const guardPipe = stdio[GUARD_FD] as Readable | undefined;
-    guardPipe?.on('error', () => {}); // The rank's end says nothing that its exit does not.
 
     this.started = new Promise((resolve, reject) => {
       this.child.once('spawn', resolve);
@@ -64,7 +60,6 @@ export class RankProcess {
         const pid = this.pid;
         this.running = false;
         signalGroup(pid, 'SIGKILL');
-        guardPipe?.destroy();
         resolve({ rank: this.rank, pid, exitCode, signal, afterMs: performance.now() - launchedAt });
       });
     });
@@ -86,14 +81,8 @@ export class RankProcess {
 }
 
 function startProcess({ rank, nodeArgs, script, args, env, socketFolder }: RankCommand): ChildProcess {
-  const guard = path.join(__dirname, 'rank-guard.js');
   try {
-    return spawn(process.execPath, [...nodeArgs, '--require', guard, script, ...args], {
-      env: { ...env, [GUARD_FD_VARIABLE]: String(GUARD_FD), [GUARD_FOLDER_VARIABLE]: socketFolder },
-      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      detached: process.platform !== 'win32', // There it would mean a window for each rank.
-      windowsHide: true,
-    });
+    return spawnGuarded([...nodeArgs, script, ...args], { env, socketFolder });
   } catch (cause) {
     throw notStarted(rank, cause as Error);
   }

@@ -29,7 +29,11 @@ export function describeLab(name: string, tests: () => void): void {
 
 /** A lab's name that no other test process uses, for {@link removeLabs}. `last` is one character. */
 export function ownLab(last: string): string {
-  const lab = `t${process.pid.toString(36)}${last}`;
+  return ownedLab(`t${process.pid.toString(36)}${last}`);
+}
+
+/** Has {@link removeLabs} remove a lab that what a test runs has named. */
+export function ownedLab(lab: string): string {
   labs.add(lab);
   return lab;
 }

@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError, invalidArgument } from '../../errors';
+import { spawnGuarded } from '../../launcher/guarded-process';
 import { FORWARDED_SIGNALS, signalExitCode, signalProcess } from '../../launcher/signals';
 
 /** In the package, beside dist/. */
@@ -40,12 +40,11 @@ export interface NetlabRun {
 
 /**
  * Runs the command once for each rank, each in a network namespace of its own; resolves with the exit code when all
- * have ended.
+ * have ended. Nothing of it outlives this process.
  */
 export async function runInNetlab({ ranks, rate, command, stdout, stderr }: NetlabRun): Promise<number> {
   const args = [NETLAB, 'with', String(ranks), '--rate', rate, '--no-prefix', '--', ...command];
-  // In a group of its own, so that Ctrl-C reaches it once: from here.
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  const child = spawnGuarded(args, { env: process.env });
   let interruptedBy: NodeJS.Signals | undefined;
   const handlers = FORWARDED_SIGNALS.map(signal => {
     const forward = (): void => {
@@ -55,8 +54,8 @@ export async function runInNetlab({ ranks, rate, command, stdout, stderr }: Netl
     return [signal, forward] as const;
   });
   for (const [signal, forward] of handlers) process.on(signal, forward);
-  child.stdout.pipe(stdout, { end: false });
-  child.stderr.pipe(stderr, { end: false });
+  child.stdout?.pipe(stdout, { end: false });
+  child.stderr?.pipe(stderr, { end: false });
   try {
     return await new Promise((resolve, reject) => {
       child.once('error', cause =>

@@ -1,8 +1,10 @@
-import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { cleanUp, Program, ROOT, temporaryFolder } from '../../launcher/support';
+import { gradring, isRunning, Program, ROOT, temporaryFolder, waitUntil } from '../../launcher/support';
+import { describeLab, ownedLab, partsOf, removeLabs } from '../../scripts/netlab-support';
 
-afterEach(cleanUp);
+afterEach(removeLabs);
 
 /** The built package in a folder of its own, with another netlab, or none. */
 function packageWith(netlab: string | undefined): string {
@@ -60,3 +62,27 @@ test('where it cannot be, it says why', async () => {
     /^gradring: ERR_INVALID_ARGUMENT: --netlab needs (Linux|root|.*netlab, which is not there)/,
   );
 });
+
+describeLab('a benchmark in a network lab, killed by SIGKILL,', () => {
+  test('leaves neither ranks nor the lab', async () => {
+    const size = ['--min-bytes', '16M', '--max-bytes', '16M'];
+    const program = gradring('bench', 'all-reduce', '-n', '2', ...size, '--netlab', '1mbit'); // takes minutes
+    const { pid } = program.child;
+    const netlab = () => numbers(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8'))[0];
+    await waitUntil('netlab to start', () => netlab() !== undefined);
+    const lab = ownedLab(`p${netlab()!.toString(36)}`);
+    const ranks = () => [0, 1].map(rank => processesIn(`nl-${lab}-${rank}`));
+    await waitUntil('the ranks to run', () => ranks().every(pids => pids.length > 0));
+    const pids = [netlab()!, ...ranks().flat()];
+
+    program.child.kill('SIGKILL');
+    await waitUntil('the lab to be gone', () => partsOf(lab).length === 0);
+    expect(pids.filter(isRunning)).toEqual([]);
+  });
+});
+
+function processesIn(namespace: string): number[] {
+  return numbers(spawnSync('ip', ['netns', 'pids', namespace], { encoding: 'utf8' }).stdout);
+}
+
+const numbers = (text: string) => text.split(/\s+/).filter(Boolean).map(Number);
