@@ -35,12 +35,12 @@ describe('it finds', () => {
   });
 
   test('that a survivor does not end before a neighbour that lives on', async () => {
-    const number = numberOf('reset link', ({ leaves }) => leaves[1] !== 'stay' && leaves[2] === 'stay');
+    const number = numberOfReset(({ leaves }) => leaves[1] !== 'stay' && leaves[2] === 'stay');
     expect(await found('clings', 'reset link', number)).toEqual(['rank 1 did not end in time']);
   });
 
   test('that a later call does not tell of the error', async () => {
-    const number = numberOf('reset link', ({ leaves }) => leaves[1] === 'stay');
+    const number = numberOfReset(({ leaves }) => leaves[1] === 'stay');
     expect(await found('forgets', 'reset link', number)).toEqual([
       expect.stringMatching(/^rank 1 told of ERR_PEER_LOST of rank \d, but when it called once more of nothing$/),
     ]);
@@ -90,9 +90,12 @@ describe('it finds', () => {
   });
 });
 
-/** The first run of such faults whose plan is so. */
-function numberOf(kind: string, condition: (plan: Plan) => boolean): number {
-  for (let number = 0; ; number++) if (condition(planOf(1, number, [kind]))) return number;
+/** The first run whose link fails, with so much still to do that it may do so late, and whose plan is so. */
+function numberOfReset(condition: (plan: Plan) => boolean): number {
+  for (let number = 0; ; number++) {
+    const plan = planOf(1, number, ['reset link']);
+    if (plan.paceMs === 20 && plan.steps - plan.faults[0]!.at.step! > 30 && condition(plan)) return number;
+  }
 }
 
 test('the ranks of a run leave in different ways', () => {
