@@ -3,7 +3,11 @@ import { type DataFrame, opposite, type Side } from '../transport/transport';
 import { part, SEGMENT_BYTES } from './chunks';
 import type { CollectiveCall } from './collective-call';
 import { copyBytes } from '../transport/copy-bytes';
+import type { DenseArray } from './dense-array';
 import { runPipeline } from './pipeline';
+import { reduceAndBroadcast } from './tree';
+
+const NOTHING: DenseArray = { type: 'uint8', data: 0, elementCount: 0 };
 
 /**
  * Ring all-gather of one body a rank, whose sizes may differ. Every body goes both ways round, half the ring each, and
@@ -90,9 +94,10 @@ export async function allGather(
   return results;
 }
 
-/** A barrier is an all-gather of nothing: a rank that has heard of all others knows that all have come. */
+/** A barrier is an all-reduce of nothing: a rank that has heard of all others knows that all have come. */
 export async function barrier(call: CollectiveCall): Promise<void> {
-  await allGatherBodies(call, new Uint8Array(0));
+  if (call.context.transport.usesTree) await reduceAndBroadcast(call, NOTHING, 'sum');
+  else await allGatherBodies(call, new Uint8Array(0));
 }
 
 async function allGatherLengths(call: CollectiveCall, own: number): Promise<number[]> {

@@ -123,11 +123,11 @@ export class CollectiveCall {
   }
 
   /**
-   * As {@link receive}, from the left, and has the frame's body land from when this is called: what that works on is
+   * As {@link receive}, and has the frame's body land from when this is called: what that works on is
    * its own until this settles. A frame that turns out to belong elsewhere has landed, too.
    */
-  async receiveTo(landing: Landing, origin: number, part: number): Promise<void> {
-    const frame = await this.receive(origin, part, 'left', landing);
+  async receiveTo(landing: Landing, origin: number, part: number, side: Side = 'left'): Promise<void> {
+    const frame = await this.receive(origin, part, side, landing);
     if (frame.hasLanded) return;
     checkLength(frame.bytes, landing.bytes);
     land(landing, frame.body);

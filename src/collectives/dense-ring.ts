@@ -1,15 +1,14 @@
-import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
-import { opposite, type Side } from '../transport/transport';
+import type { ReduceOperation } from '../kernels/kernels';
+import { FRAMES_AHEAD, opposite, type Side } from '../transport/transport';
 import { allGatherBodies, barrier } from './all-gather';
-import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
-import { checkLength, type CollectiveCall, type CollectiveContext } from './collective-call';
+import { BLOCK_SEGMENTS, Chunks, type Range, SEGMENT_BYTES } from './chunks';
+import { checkLength, type CollectiveCall } from './collective-call';
 import { copyBytes, copyOf } from '../transport/copy-bytes';
-import { copiedInto, type Landing } from '../transport/landing';
+import { copiedInto } from '../transport/landing';
+import { byteLengthOf, bytesOf, type DenseArray, reducedInto } from './dense-array';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
-
-/** What is received is reduced by pieces that a core's own cache holds. */
-const PIECE_BYTES = 128 * 1024;
+import { reduceAndBroadcast } from './tree';
 
 /** Each rank of a chain has a segment whole before it sends it on: so shorter ones are faster than in a ring. */
 const CHAIN_SEGMENT_BYTES = 256 * 1024;
@@ -17,34 +16,38 @@ const CHAIN_SEGMENT_BYTES = 256 * 1024;
 /** So many bytes take as long as a hop, about. */
 const HOP_BYTES = 48 * 1024;
 
-/** An array in the shared memory that a ring collective works on in place. */
-export interface DenseArray {
-  readonly type: ElementType;
-  readonly data: Pointer;
-  readonly elementCount: number;
-}
+/** What the tree reduces: up to so much for each rank, from where the ring sends no more frames than it; */
+const TREE_BYTES_A_RANK = 512 * 1024;
+
+/** and no more segments than a link takes. */
+const TREE_BYTES = FRAMES_AHEAD * SEGMENT_BYTES;
 
 /**
- * Ring all-reduce (Patarasuk and Yuan, 2009), pipelined by segments. For N ranks and n elements: N − 1 steps of
- * reduce-scatter, N − 1 of all-gather, 2(N − 1)/N · n elements sent by each rank, which is the least possible.
- * Chunk c is summed in the order of ranks c + 1, c + 2, …, c and then copied, so all ranks end with the same bits.
- *
- * Small arrays are gathered instead, and reduced by every rank; see {@link isSmall}.
+ * All-reduce, by one of three ways. Large arrays: {@link ringPasses}. Small ones are gathered instead, and reduced by
+ * every rank; see {@link isSmall}. Where ranks share cores, small ones and many others go by a tree:
+ * {@link reduceAndBroadcast}.
  */
 export async function allReduce(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
-  if (isSmall(call, array)) await reduceGathered(call, array, operation);
+  if (fitsTree(call, array)) await treeAllReduce(call, array, operation);
+  else if (isSmall(call, array)) await reduceGathered(call, array, operation);
   else await ringPasses(call, array, operation, 'all-reduce');
 }
 
-/** The first half of {@link allReduce}: chunk r of rank r is reduced, the other chunks hold partial results. */
+/** The first half of the ring's all-reduce: chunk r of rank r is reduced, the other chunks hold partial results. */
 export async function reduceScatter(
   call: CollectiveCall,
   array: DenseArray,
   operation: ReduceOperation,
 ): Promise<Range> {
-  if (isSmall(call, array)) await reduceGathered(call, array, operation);
-  else await ringPasses(call, array, operation, 'reduce-scatter');
+  if (!isSmall(call, array)) await ringPasses(call, array, operation, 'reduce-scatter');
+  else if (fitsTree(call, array)) await treeAllReduce(call, array, operation);
+  else await reduceGathered(call, array, operation);
   return new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]).chunk(call.rank);
+}
+
+async function treeAllReduce(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
+  await reduceAndBroadcast(call, array, operation);
+  await call.delivered('left', 'right');
 }
 
 /**
@@ -95,6 +98,11 @@ async function passOn(
   }
 }
 
+/**
+ * Ring all-reduce (Patarasuk and Yuan, 2009), pipelined by segments. For N ranks and n elements: N − 1 steps of
+ * reduce-scatter, N − 1 of all-gather, 2(N − 1)/N · n elements sent by each rank, which is the least possible.
+ * Chunk c is summed in the order of ranks c + 1, c + 2, …, c and then copied, so all ranks end with the same bits.
+ */
 async function ringPasses(
   call: CollectiveCall,
   array: DenseArray,
@@ -132,42 +140,21 @@ async function ringPasses(
   if (hops > 0) await call.delivered('right');
 }
 
-/** What comes meets the kernels in the scratch, a piece at a time. */
-function reducedInto(
-  target: Uint8Array,
-  { kernels, memory, scratch }: CollectiveContext,
-  operation: ReduceOperation,
-  type: ElementType,
-): Landing {
-  const bytes = target.length;
-  const pieceAt = (landed: number) => {
-    const start = landed - (landed % PIECE_BYTES);
-    return { start, end: Math.min(start + PIECE_BYTES, bytes) };
-  };
-  return {
-    bytes,
-    place: landed => {
-      const { start, end } = pieceAt(landed);
-      return new Uint8Array(memory.buffer, scratch + landed - start, end - landed);
-    },
-    advance: (landed, count) => {
-      const { start, end } = pieceAt(landed);
-      if (landed + count < end) return;
-      kernels.reduce(operation, type, target.byteOffset + start, scratch, (end - start) / ELEMENT_BYTES[type]);
-    },
-  };
-}
-
 /**
  * Whether to gather all arrays rather than to reduce them on their way: ⌈(N − 1)/2⌉ hops instead of 2(N − 1), but
  * N/2 times the bytes, which come to memory of their own, and not where they are used. A hop takes about as long as
  * {@link HOP_BYTES}. Such an array has 86 KiB at most.
  */
-function isSmall({ worldSize }: CollectiveCall, { type, elementCount }: DenseArray): boolean {
-  const bytes = elementCount * ELEMENT_BYTES[type];
+function isSmall({ worldSize }: CollectiveCall, array: DenseArray): boolean {
   const hopsSaved = 2 * (worldSize - 1) - Math.ceil((worldSize - 1) / 2);
-  const bytesMore = ((worldSize - 1) * (1 - 2 / worldSize) + 1) * bytes;
+  const bytesMore = ((worldSize - 1) * (1 - 2 / worldSize) + 1) * byteLengthOf(array);
   return bytesMore <= hopsSaved * HOP_BYTES;
+}
+
+/** Whether the ring has a tree, and the array goes by it. */
+function fitsTree({ worldSize, context }: CollectiveCall, array: DenseArray): boolean {
+  const largest = Math.min(worldSize * TREE_BYTES_A_RANK, TREE_BYTES);
+  return worldSize > 1 && context.transport.usesTree && byteLengthOf(array) <= largest;
 }
 
 /** Reduces the arrays of all ranks, in the order in which the ring would. */
@@ -193,9 +180,4 @@ async function reduceGathered(call: CollectiveCall, array: DenseArray, operation
       }
     }
   }
-}
-
-/** A part of an array, as the bytes that travel. */
-export function bytesOf(memory: WebAssembly.Memory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
-  return new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], count * ELEMENT_BYTES[type]);
 }

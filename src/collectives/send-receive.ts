@@ -3,7 +3,7 @@ import { copyOf } from '../transport/copy-bytes';
 import { copiedInto } from '../transport/landing';
 import { Chunks } from './chunks';
 import type { CollectiveCall } from './collective-call';
-import { bytesOf, type DenseArray } from './dense-ring';
+import { bytesOf, type DenseArray } from './dense-array';
 import { ELEMENT_BYTES } from './element-type';
 
 /**

@@ -1,5 +1,5 @@
 import { SCRATCH_BYTES } from '../collectives/collective-call';
-import type { DenseArray } from '../collectives/dense-ring';
+import type { DenseArray } from '../collectives/dense-array';
 import { type Compression, valueFormatOf } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
 import { sentCount, travelsDense } from '../compression/sparsity-schedule';

@@ -1,6 +1,7 @@
 import { allGather, barrier } from '../collectives/all-gather';
 import { CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../collectives/collective-call';
-import { allReduce, broadcast, type DenseArray, reduceScatter } from '../collectives/dense-ring';
+import type { DenseArray } from '../collectives/dense-array';
+import { allReduce, broadcast, reduceScatter } from '../collectives/dense-ring';
 import { ELEMENT_BYTES } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';

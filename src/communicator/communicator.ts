@@ -1,4 +1,4 @@
-import { type DenseArray } from '../collectives/dense-ring';
+import type { DenseArray } from '../collectives/dense-array';
 import type { Range } from '../collectives/chunks';
 import { type ArrayOf, arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
 import { invalidArgument, GradringError } from '../errors';

@@ -1,10 +1,11 @@
 import { GradringError, invalidArgument } from '../errors';
 import { type RankEnvironment, readRankEnvironment } from '../environment';
 import { LONGEST_DELAY_MS } from '../longest-delay';
+import type { AllReduceAlgorithm } from '../rendezvous/algorithm';
 import { isLoopback } from '../rendezvous/host-identity';
 import type { Encryption } from '../rendezvous/run-security';
 
-export type { Encryption };
+export type { AllReduceAlgorithm, Encryption };
 
 /** How a rank joins its ring. Everything is optional: the environment tells who it is (`gradring run` sets it). */
 export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> {
@@ -36,6 +37,13 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> 
    */
   readonly encryption?: Encryption;
   /**
+   * How arrays that are not large are all-reduced: `ring`, by way of all ranks alike; or by a `tree`, by way of rank 0,
+   * which is faster where ranks share cores, and adds in another order. `auto`: by the tree if all ranks are on one
+   * host, and more than it has cores. Rank 0's word counts for all; in an elastic run, the launcher's environment.
+   * Default `auto`; `GRADRING_ALGORITHM`.
+   */
+  readonly algorithm?: AllReduceAlgorithm;
+  /**
    * A folder for the rank's timeline, `rank-0.json`, a trace that chrome://tracing and ui.perfetto.dev show; it is
    * made. Default: none; `GRADRING_TIMELINE`.
    */
@@ -54,6 +62,7 @@ export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' |
 /** The defaults come first. */
 export const TRANSPORTS: readonly TransportName[] = ['auto', 'tcp', 'ipc'];
 export const ENCRYPTIONS: readonly Encryption[] = ['auto', 'on', 'off'];
+export const ALGORITHMS: readonly AllReduceAlgorithm[] = ['auto', 'ring', 'tree'];
 
 /**
  * Joins what the caller says with the environment and the defaults.
@@ -79,6 +88,7 @@ export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.Proc
     stallMs: timeout('stallMs', input.stallMs, 'GRADRING_STALL_MS', env, 30_000, 0),
     transport: transport as TransportName,
     encryption,
+    algorithm: oneOf(ALGORITHMS, 'algorithm', input.algorithm, 'GRADRING_ALGORITHM', env) as AllReduceAlgorithm,
     timeline: input.timeline ?? (env['GRADRING_TIMELINE'] || undefined),
   };
 }

@@ -38,7 +38,7 @@ export async function formRing(
   onFailure: (error: GradringError) => void,
   elastic?: ElasticJoin & { readonly patienceMs: number },
 ): Promise<FormedRing> {
-  const { masterAddr, masterPort, runId, encryption } = options;
+  const { masterAddr, masterPort, runId, encryption, algorithm } = options;
   const timeoutMs = elastic?.patienceMs ?? options.connectTimeoutMs;
   if (options.worldSize === 1 && elastic === undefined) {
     timeline?.ring('alone');
@@ -49,6 +49,7 @@ export async function formRing(
   let right: Link | undefined;
   let isLocal = false;
   let hasCore = false;
+  let usesTree = false;
   let socketFolder: SocketFolder | undefined;
   const carriers: Record<Side, Carrier | undefined> = { left: undefined, right: undefined };
   let transport: RingTransport | undefined;
@@ -59,12 +60,13 @@ export async function formRing(
     stream?.close();
     throw new GradringError('ERR_CLOSED', 'The ring was given up while it formed.');
   };
-  const listen = async ({ hostIds, publicKeys, members }: Roster): Promise<string> => {
+  const listen = async ({ hostIds, publicKeys, members, tree }: Roster): Promise<string> => {
     const rank = members.indexOf(options.rank);
     const leftRank = (rank + members.length - 1) % members.length;
     const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
     isLocal = ranksHere === hostIds.length;
     hasCore = ranksHere <= availableParallelism();
+    usesTree = tree;
     const isSameHost = hostIds[leftRank] === hostIds[rank];
     let endpoint: string;
     if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
@@ -105,7 +107,7 @@ export async function formRing(
     if (rightEndpoint.startsWith('ipc:')) carriers.right = SharedQueues.open(queuesPath(rightEndpoint));
     else carriers.right = await streamAt(await addressBeside(rightEndpoint), curve !== undefined);
     right = Link.connect(rightEndpoint, options, curve);
-    const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore, carriers };
+    const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore, usesTree, carriers };
     transport = new RingTransport(place, left!, right, onFailure, timeline);
     await within(timeoutMs, transport.open(), rank);
     return { transport, generation };
@@ -113,7 +115,18 @@ export async function formRing(
   try {
     security = securityOf(options);
     const { rank, worldSize } = options;
-    const own = { rank, worldSize, masterAddr, masterPort, runId, hostId: hostId(), encryption, security, timeoutMs };
+    const own = {
+      rank,
+      worldSize,
+      masterAddr,
+      masterPort,
+      runId,
+      hostId: hostId(),
+      encryption,
+      algorithm,
+      security,
+      timeoutMs,
+    };
     if (elastic !== undefined) return await meetMembers({ ...own, ...elastic }, listen, stand);
     const result = await rendezvous(own, listen);
     return await stand({ members: result.endpoints.map((_, each) => each), generation: 0 }, result);

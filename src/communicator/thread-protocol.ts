@@ -1,5 +1,5 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { DenseArray } from '../collectives/dense-ring';
+import type { DenseArray } from '../collectives/dense-array';
 import type { Range } from '../collectives/chunks';
 import type { NonFinite } from '../collectives/sparse-all-reduce';
 import type { Compression } from '../compression/dgc-options';

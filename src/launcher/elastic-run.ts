@@ -1,3 +1,4 @@
+import type { AllReduceAlgorithm } from '../rendezvous/algorithm';
 import { Coordinator } from '../rendezvous/coordinator';
 import { CoordinatorSocket } from '../rendezvous/coordinator-socket';
 import type { Encryption } from '../rendezvous/run-security';
@@ -59,6 +60,7 @@ export class ElasticRun {
       worldSize: plan.ranks,
       runId: meeting.runId,
       encryption: encryptionOf(plan),
+      algorithm: (environmentOf(plan)['GRADRING_ALGORITHM'] || 'auto') as AllReduceAlgorithm,
       mayForm: () => this.leftCount >= elastic.min,
       onFormed: (generation, members) => this.onFormed(generation, members),
       onAbsent: members => this.onAbsent(members),
@@ -240,7 +242,11 @@ function counted(ranks: number): string {
   return `${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
 }
 
-/** As the ranks find it in their environment, and check it. */
 function encryptionOf(plan: LaunchPlan): Encryption {
-  return ({ ...process.env, ...plan.env }['GRADRING_ENCRYPTION'] || 'auto') as Encryption;
+  return (environmentOf(plan)['GRADRING_ENCRYPTION'] || 'auto') as Encryption;
+}
+
+/** As the ranks find it, who check what it says. */
+function environmentOf(plan: LaunchPlan): NodeJS.ProcessEnv {
+  return { ...process.env, ...plan.env };
 }

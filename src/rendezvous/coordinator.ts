@@ -3,6 +3,7 @@ import type { ErrorCode } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
+import type { AllReduceAlgorithm } from './algorithm';
 import { type Comer, Formation, type MemberLine } from './formation';
 import type { Encryption } from './run-security';
 
@@ -12,6 +13,7 @@ export interface CoordinatorOptions {
   readonly worldSize: number;
   readonly runId: string;
   readonly encryption: Encryption;
+  readonly algorithm: AllReduceAlgorithm;
   /** Whether enough are left for another ring. If not, those who come wait for their end. */
   readonly mayForm: () => boolean;
   /** A ring stands, of these members. */
@@ -152,7 +154,7 @@ export class Coordinator {
       this.waiting.clear();
     }
     this.generation++;
-    formation.call(this.generation);
+    formation.call(this.generation, this.options.algorithm);
     this.awaitAll();
   }
 

@@ -1,3 +1,4 @@
+import { type AllReduceAlgorithm, prefersTree } from './algorithm';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 
 /** One conversation with a member. Whenever it comes to the rendezvous it opens another. */
@@ -63,12 +64,13 @@ export class Formation {
   }
 
   /** Tells all who have come that these are the ring. */
-  call(generation: number): readonly number[] {
+  call(generation: number, algorithm: AllReduceAlgorithm): readonly number[] {
     this.members = [...this.comers.keys()].sort((a, b) => a - b);
     const joins = this.members.map(member => this.comers.get(member)!.join);
     const hostIds = joins.map(({ hostId }) => hostId);
     const publicKeys = joins.map(({ publicKey }) => publicKey);
-    this.tellAll({ kind: 'roster', hostIds, publicKeys, members: this.members, generation });
+    const tree = prefersTree(algorithm, hostIds);
+    this.tellAll({ kind: 'roster', hostIds, publicKeys, members: this.members, generation, tree });
     return this.members;
   }
 

@@ -5,6 +5,7 @@ import { isKey } from '../transport/curve';
 import { bind, closed, opened } from '../transport/open-sockets';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
+import { prefersTree } from './algorithm';
 import { isLoopback } from './host-identity';
 import { endpointOf, type RendezvousOptions } from './rendezvous-options';
 import { fromText, toText } from './text-message';
@@ -73,7 +74,8 @@ export class Host {
         const all = this.ranks().map(rank => this.joined.get(rank)!);
         const hostIds = all.map(({ hostId }) => hostId);
         const publicKeys = all.map(({ publicKey }) => publicKey);
-        await this.tellAll({ kind: 'roster', hostIds, publicKeys, members: this.ranks(), generation: 0 });
+        const tree = prefersTree(this.options.algorithm, hostIds);
+        await this.tellAll({ kind: 'roster', hostIds, publicKeys, members: this.ranks(), generation: 0, tree });
       }
     } else if (message.kind === 'listening' && this.joined.get(message.rank)?.routing.equals(routing)) {
       this.listening.set(message.rank, message.endpoint);

@@ -1,3 +1,4 @@
+import type { AllReduceAlgorithm } from './algorithm';
 import type { Encryption, RunSecurity } from './run-security';
 
 /** What a rank must know to find the others. */
@@ -10,6 +11,8 @@ export interface RendezvousOptions {
   readonly runId: string;
   readonly hostId: string;
   readonly encryption: Encryption;
+  /** Rank 0's counts. */
+  readonly algorithm: AllReduceAlgorithm;
   /** The rendezvous is encrypted, and for those who know the run token, if this is given. */
   readonly security: RunSecurity | undefined;
   /** How long to wait for the others, in ms. */

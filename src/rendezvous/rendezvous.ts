@@ -21,6 +21,8 @@ export interface Roster {
   readonly hostIds: readonly string[];
   /** CURVE keys of their links; empty texts where the run has no token. */
   readonly publicKeys: readonly string[];
+  /** See {@link prefersTree}. */
+  readonly tree: boolean;
 }
 
 /** What everybody knows after the rendezvous. */

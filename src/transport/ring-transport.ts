@@ -96,6 +96,10 @@ export class RingTransport implements Transport {
     return this.place.isLocal;
   }
 
+  get usesTree(): boolean {
+    return this.place.usesTree;
+  }
+
   get traffic(): TrafficCount {
     return { bytesSent: this.bytesSent[0]!, bytesReceived: this.bytesReceived[0]! };
   }

@@ -63,6 +63,8 @@ export interface Transport {
   readonly worldSize: number;
   /** Whether all ranks are on this host. */
   readonly isLocal: boolean;
+  /** Whether what a tree is made for goes by it; the same on all ranks. */
+  readonly usesTree: boolean;
   readonly traffic: TrafficCount;
   /** Whether the ring has failed. */
   readonly failed: boolean;
@@ -114,6 +116,7 @@ export class SoloTransport implements Transport {
   readonly rank = 0;
   readonly worldSize = 1;
   readonly isLocal = true;
+  readonly usesTree = false;
   readonly traffic = { bytesSent: 0, bytesReceived: 0 };
   readonly failed = false;
 

@@ -33,6 +33,7 @@ export type RendezvousMessage =
       readonly publicKeys: readonly string[];
       readonly members: readonly number[];
       readonly generation: number;
+      readonly tree: boolean;
     }
   | { readonly kind: 'listening'; readonly rank: number; readonly endpoint: string }
   | { readonly kind: 'start'; readonly ringId: bigint; readonly endpoints: readonly string[] }
@@ -90,6 +91,7 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
           publicKeys: strings(roster.publicKeysLength(), i => roster.publicKeys(i), bytes),
           members: numbers(roster.membersLength(), i => roster.members(i), bytes),
           generation: roster.generation(),
+          tree: roster.tree(),
         };
       }
       case Message.Listening: {
@@ -139,7 +141,8 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
       const keys = message.publicKeys.map(key => builder.createString(key));
       const publicKeys = Roster.createPublicKeysVector(builder, keys);
       const members = Roster.createMembersVector(builder, [...message.members]);
-      return [Message.Roster, Roster.createRoster(builder, hostIds, publicKeys, members, message.generation)];
+      const { generation, tree } = message;
+      return [Message.Roster, Roster.createRoster(builder, hostIds, publicKeys, members, generation, tree)];
     }
     case 'listening': {
       const endpoint = builder.createString(message.endpoint);

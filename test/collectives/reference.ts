@@ -39,8 +39,7 @@ export const chunkStart = (length: number, worldSize: number, chunk: number) => 
 export function reduced<T extends NumericArray>(inputs: readonly T[], reduction: Reduction): T {
   const worldSize = inputs.length;
   const result = inputs[0]!.slice() as T;
-  const combine = { sum: (a: number, b: number) => a + b, min, max };
-  const step = combine[reduction === 'mean' ? 'sum' : reduction];
+  const step = stepOf(reduction);
   for (let chunk = 0; chunk < worldSize; chunk++) {
     const end = chunkStart(result.length, worldSize, chunk + 1);
     for (let i = chunkStart(result.length, worldSize, chunk); i < end; i++) {
@@ -49,6 +48,29 @@ export function reduced<T extends NumericArray>(inputs: readonly T[], reduction:
       for (let hop = 2; hop <= worldSize; hop++) result[i] = step(result[i]!, inputs[(chunk + hop) % worldSize]![i]!);
     }
   }
+  return finished(result, reduction, worldSize);
+}
+
+/** The same in the order in which the tree adds: x₀ + (x₁ + (x₂ + …)) + (x₋₁ + (x₋₂ + …)). */
+export function reducedByTree<T extends NumericArray>(inputs: readonly T[], reduction: Reduction): T {
+  const worldSize = inputs.length;
+  const onTheRight = Math.ceil((worldSize - 1) / 2);
+  const result = inputs[0]!.slice() as T;
+  const step = stepOf(reduction);
+  for (const arm of [inputs.slice(1, 1 + onTheRight), inputs.slice(1 + onTheRight).reverse()]) {
+    if (arm.length === 0) continue;
+    const partial = arm.at(-1)!.slice() as T;
+    for (const own of arm.slice(0, -1).reverse()) partial.forEach((value, i) => (partial[i] = step(own[i]!, value)));
+    result.forEach((value, i) => (result[i] = step(value, partial[i]!)));
+  }
+  return finished(result, reduction, worldSize);
+}
+
+function stepOf(reduction: Reduction): (a: number, b: number) => number {
+  return { sum: (a: number, b: number) => a + b, min, max }[reduction === 'mean' ? 'sum' : reduction];
+}
+
+function finished<T extends NumericArray>(result: T, reduction: Reduction, worldSize: number): T {
   const factor = result instanceof Float32Array ? fround(1 / worldSize) : 1 / worldSize;
   if (reduction === 'mean') for (let i = 0; i < result.length; i++) result[i]! *= factor;
   return result;

@@ -14,6 +14,7 @@ function meeting(mayForm = () => true) {
     worldSize: RANKS,
     runId: 'run',
     encryption: 'auto',
+    algorithm: 'auto',
     mayForm,
     onFormed: (generation, members) => formed.push({ generation, members }),
     onAbsent: members => absent.push(members),
@@ -85,7 +86,13 @@ test('all come, learn of each other in the order of members, and stand', () => {
   expect(hear(3)).toEqual([]);
   join(2);
   const roster = {
-    ...{ kind: 'roster', hostIds: ['host 0', 'host 1', 'host 2', 'host 3'], members: [0, 1, 2, 3], generation: 0 },
+    ...{
+      kind: 'roster',
+      hostIds: ['host 0', 'host 1', 'host 2', 'host 3'],
+      members: [0, 1, 2, 3],
+      generation: 0,
+      tree: false,
+    },
     publicKeys: ['key 0', 'key 1', 'key 2', 'key 3'],
   };
   for (const rank of [0, 1, 2, 3]) expect(hear(rank)).toEqual([roster]);

@@ -52,7 +52,7 @@ export async function transports(
     const rightRank = (rank + 1) % worldSize;
     const curve = encrypted ? curveClient(keys[rank]!, keys[rightRank]!.publicKey) : undefined;
     const right = Link.connect(addresses[rightRank]!, options, curve);
-    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true, hasCore };
+    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true, hasCore, usesTree: false };
     const carriers = streams ? dataStreams[rank]! : queues[rank]!;
     return new RingTransport({ ...place, carriers }, link, right, error => failures.push(error));
   });

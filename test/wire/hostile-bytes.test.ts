@@ -360,7 +360,8 @@ describe('rendezvous messages', () => {
 
   test('whose strings all point to one long string are refused, before they fill the memory', () => {
     const hostIds = ['x'.repeat(30_000), ...Array.from({ length: 7_000 }, () => '')];
-    const bytes = encodeRendezvousMessage({ kind: 'roster', hostIds, publicKeys: [], members: [], generation: 0 });
+    const roster = { kind: 'roster', hostIds, publicKeys: [], members: [], generation: 0, tree: false } as const;
+    const bytes = encodeRendezvousMessage(roster);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
     const vector = [...Array(bytes.length / 4).keys()].find(word => view.getUint32(word * 4, true) === hostIds.length)!;
     const long = (vector + 1) * 4 + view.getUint32((vector + 1) * 4, true);

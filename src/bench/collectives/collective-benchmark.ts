@@ -2,7 +2,7 @@ import type { Communicator, ElementType, Reduction } from '../../communicator/co
 import type { ConnectInput, TransportName } from '../../communicator/connect-options';
 import type { StepTimes } from '../../communicator/thread-protocol';
 import type { ValueFormat } from '../../compression/value-format';
-import type { Encryption } from '../../communicator/connect-options';
+import type { AllReduceAlgorithm, Encryption } from '../../communicator/connect-options';
 
 export type CollectiveName =
   'all-reduce' | 'all-gather' | 'reduce-scatter' | 'broadcast' | 'barrier' | 'sparse-all-reduce' | 'send-recv';
@@ -34,13 +34,14 @@ export interface Plan {
   readonly transport: TransportName;
   /** Left out, as the environment says. */
   readonly encryption?: Encryption;
+  readonly algorithm?: AllReduceAlgorithm;
   /** Whether every result is compared with what it must be. */
   readonly check: boolean;
 }
 
 /** What a rank connects with. */
-export function linksOf({ transport, encryption }: Plan): ConnectInput {
-  return { transport, ...(encryption && { encryption }) };
+export function linksOf({ transport, encryption, algorithm }: Plan): ConnectInput {
+  return { transport, ...(encryption && { encryption }), ...(algorithm && { algorithm }) };
 }
 
 /** What a sparse all-reduce tells beyond its time. */

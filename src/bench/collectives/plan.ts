@@ -1,6 +1,6 @@
 import { ELEMENT_BYTES } from '../../collectives/element-type';
 import type { ElementType, Reduction } from '../../communicator/communicator';
-import { ENCRYPTIONS, TRANSPORTS } from '../../communicator/connect-options';
+import { ALGORITHMS, ENCRYPTIONS, TRANSPORTS } from '../../communicator/connect-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
 import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../arguments';
@@ -37,9 +37,12 @@ export function planOf(benchmark: CollectiveBenchmark, words: Words, ranks: numb
     sparse.map((of): Case => ({ elements, type, op, root, ...repetitions(elements), ...(of && { sparse: of }) })),
   );
   const transport = parseName(words.transport!, 'transport', TRANSPORTS);
-  const encryption =
-    words.encryption === undefined ? undefined : parseName(words.encryption, 'encryption', ENCRYPTIONS);
-  return { collective: benchmark.name, cases, transport, ...(encryption && { encryption }), check: !words['no-check'] };
+  const { encryption, algorithm } = words;
+  return {
+    ...{ collective: benchmark.name, cases, transport, check: !words['no-check'] },
+    ...(encryption !== undefined && { encryption: parseName(encryption, 'encryption', ENCRYPTIONS) }),
+    ...(algorithm !== undefined && { algorithm: parseName(algorithm, 'algorithm', ALGORITHMS) }),
+  };
 }
 
 function rootOf(text: string | undefined, ranks: number): number {

@@ -1,0 +1,51 @@
+import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
+import type { Landing } from '../transport/landing';
+import type { Range } from './chunks';
+import type { CollectiveContext } from './collective-call';
+import { ELEMENT_BYTES } from './element-type';
+
+/** What is received is reduced by pieces that a core's own cache holds. */
+const PIECE_BYTES = 128 * 1024;
+
+/** An array in the shared memory that a collective works on in place. */
+export interface DenseArray {
+  readonly type: ElementType;
+  readonly data: Pointer;
+  readonly elementCount: number;
+}
+
+/** Of all its elements. */
+export function byteLengthOf({ type, elementCount }: DenseArray): number {
+  return elementCount * ELEMENT_BYTES[type];
+}
+
+/** A part of an array, as the bytes that travel. */
+export function bytesOf(memory: WebAssembly.Memory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
+  return new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], count * ELEMENT_BYTES[type]);
+}
+
+/** Has what comes be reduced into a part of an array. It meets the kernels in the scratch, a piece at a time. */
+export function reducedInto(
+  target: Uint8Array,
+  { kernels, memory, scratch }: CollectiveContext,
+  operation: ReduceOperation,
+  type: ElementType,
+): Landing {
+  const bytes = target.length;
+  const pieceAt = (landed: number) => {
+    const start = landed - (landed % PIECE_BYTES);
+    return { start, end: Math.min(start + PIECE_BYTES, bytes) };
+  };
+  return {
+    bytes,
+    place: landed => {
+      const { start, end } = pieceAt(landed);
+      return new Uint8Array(memory.buffer, scratch + landed - start, end - landed);
+    },
+    advance: (landed, count) => {
+      const { start, end } = pieceAt(landed);
+      if (landed + count < end) return;
+      kernels.reduce(operation, type, target.byteOffset + start, scratch, (end - start) / ELEMENT_BYTES[type]);
+    },
+  };
+}
