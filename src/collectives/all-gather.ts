@@ -94,7 +94,7 @@ export async function allGather(
   return results;
 }
 
-/** A barrier is an all-reduce of nothing: a rank that has heard of all others knows that all have come. */
+/** An all-gather of nothing, or an all-reduce by the tree: who has heard of all others knows that all have come. */
 export async function barrier(call: CollectiveCall): Promise<void> {
   if (call.context.transport.usesTree) await reduceAndBroadcast(call, NOTHING, 'sum');
   else await allGatherBodies(call, new Uint8Array(0));

@@ -16,10 +16,10 @@ const CHAIN_SEGMENT_BYTES = 256 * 1024;
 /** So many bytes take as long as a hop, about. */
 const HOP_BYTES = 48 * 1024;
 
-/** What the tree reduces: up to so much for each rank, from where the ring sends no more frames than it; */
+/** The tree reduces up to so much for each rank: from there on the ring's frames are so long that it is as fast. */
 const TREE_BYTES_A_RANK = 512 * 1024;
 
-/** and no more segments than a link takes. */
+/** And no more segments than may be sent to a rank that is not there yet. */
 const TREE_BYTES = FRAMES_AHEAD * SEGMENT_BYTES;
 
 /**

@@ -10,18 +10,20 @@ import { ELEMENT_BYTES } from './element-type';
 interface Place {
   /** Where the root is; undefined for the root itself. */
   readonly inner: Side | undefined;
-  /** Where those are that reach the root by way of this rank. */
+  /** Where those are that reach the root by way of this rank; the left first. */
   readonly outer: readonly Side[];
+  /** Which end of the ring's one link this rank has that is no part of the tree. */
+  readonly spare: Side | undefined;
 }
 
 /**
  * Reduces an array of all ranks on its way to rank 0, and sends the result back the same way, segment by segment. For N
- * ranks and n elements: 2⌈(N − 1)/2⌉ hops, one after the other, but 2(N − 1) frames a segment in all, where the ring
- * sends 2N(N − 1). The bytes are as many in all; a rank sends up to 2n elements.
+ * ranks and n elements: 2⌈(N − 1)/2⌉ hops, each after the one before, but 2(N − 1) frames in all for a segment, where
+ * the ring has 2N(N − 1) for N of them. In all the bytes are as many as there; a rank sends n to 2n elements.
  *
- * Rank 0 computes x₀ + (x₁ + (x₂ + …)) + (x₋₁ + (x₋₂ + …)), and all others copy that: all end with the same bits.
+ * Rank 0 computes x₀ + (x₋₁ + (x₋₂ + …)) + (x₁ + (x₂ + …)), and all others copy that: all end with the same bits.
  *
- * Nobody knows whether the next rank is there before it sends, so there may be no more segments than a link takes.
+ * Nobody knows whether the next rank is there before it sends, so there may be four segments (`FRAMES_AHEAD`) at most.
  */
 export async function reduceAndBroadcast(
   call: CollectiveCall,
@@ -29,7 +31,7 @@ export async function reduceAndBroadcast(
   operation: ReduceOperation,
 ): Promise<void> {
   const { context } = call;
-  const { inner, outer } = placeIn(call);
+  const { inner, outer, spare } = placeIn(call);
   // Whole, if it can be: each frame costs those who wait for a core more than to begin earlier spares.
   const chunks = new Chunks(array.elementCount, 1, ELEMENT_BYTES[array.type], SEGMENT_BYTES);
   const segments = Array.from({ length: chunks.segmentCount }, (_, segment) =>
@@ -56,14 +58,21 @@ export async function reduceAndBroadcast(
       await pass(segment);
     }
   };
-  await Promise.all([reduceAll(), inner && takeResult(inner)]);
+  /** So that every rank waits for one on its left from the start: there it meets who is in another call. */
+  const closeRing = async (side: Side): Promise<void> => {
+    const part = 2 * segments.length;
+    if (side === 'right') await call.send(part, new Uint8Array(0));
+    else await call.receive(neighbour(side), part);
+  };
+  await Promise.all([reduceAll(), inner && takeResult(inner), spare && closeRing(spare)]);
 }
 
 function placeIn({ rank, worldSize }: CollectiveCall): Place {
   const hops = worldSize - 1;
   const lengths = { right: Math.ceil(hops / 2), left: Math.floor(hops / 2) };
   const goesOn = (side: Side, distance: number): Side[] => (distance < lengths[side] ? [side] : []);
-  if (rank === 0) return { inner: undefined, outer: [...goesOn('right', 0), ...goesOn('left', 0)] };
+  const spare = rank === lengths.right ? 'right' : rank === (lengths.right + 1) % worldSize ? 'left' : undefined;
+  if (rank === 0) return { inner: undefined, outer: [...goesOn('left', 0), ...goesOn('right', 0)], spare };
   const arm = rank <= lengths.right ? 'right' : 'left';
-  return { inner: opposite(arm), outer: goesOn(arm, arm === 'right' ? rank : worldSize - rank) };
+  return { inner: opposite(arm), outer: goesOn(arm, arm === 'right' ? rank : worldSize - rank), spare };
 }

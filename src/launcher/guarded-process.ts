@@ -24,8 +24,9 @@ export function spawnGuarded(args: readonly string[], { env, socketFolder }: Gua
     detached: process.platform !== 'win32', // There it would mean a window for each process.
     windowsHide: true,
   });
-  // A process that could not be started, for want of descriptors or memory, has no pipes.
-  const pipe = child.stdio[GUARD_FD] as Readable | undefined;
+  // A process that could not be started, for want of descriptors or memory, has no pipes, nor a list of them.
+  const pipes = child.stdio as ChildProcess['stdio'] | undefined;
+  const pipe = pipes?.[GUARD_FD] as Readable | undefined;
   pipe?.on('error', () => {}); // The end of the process says nothing that its exit does not.
   child.once('exit', () => pipe?.destroy());
   return child;

@@ -4,8 +4,8 @@ import { availableParallelism } from 'node:os';
 export type AllReduceAlgorithm = 'auto' | 'ring' | 'tree';
 
 /**
- * Whether to all-reduce by a tree what it is made for. It takes fewer frames, and more hops one after the other: that
- * is faster where ranks must wait for a core, and slower elsewhere.
+ * Whether barriers, and all-reduces of up to some MiB, go by a tree. It takes fewer frames, and more hops one after the
+ * other: that is faster where ranks must wait for a core, and slower elsewhere.
  *
  * @param hostIds By rank. Whoever holds the rendezvous decides, for all ranks must do the same, and each may be allowed
  *   other cores.

@@ -12,7 +12,7 @@ export interface RingPlace extends RingIdentity {
   readonly isLocal: boolean;
   /** Whether there is a core for each rank of this host. */
   readonly hasCore: boolean;
-  /** Whether what a tree is made for goes by it; the same on all ranks. */
+  /** Whether barriers, and all-reduces of up to some MiB, go by a tree; the same on all ranks. */
   readonly usesTree: boolean;
   /** What carries data beside the links. */
   readonly carriers?: Readonly<Record<Side, Carrier | undefined>>;

@@ -63,7 +63,7 @@ export interface Transport {
   readonly worldSize: number;
   /** Whether all ranks are on this host. */
   readonly isLocal: boolean;
-  /** Whether what a tree is made for goes by it; the same on all ranks. */
+  /** Whether barriers, and all-reduces of up to some MiB, go by a tree; the same on all ranks. */
   readonly usesTree: boolean;
   readonly traffic: TrafficCount;
   /** Whether the ring has failed. */

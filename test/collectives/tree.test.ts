@@ -33,7 +33,7 @@ describe.each<[string, ConnectInput]>([
     });
 
     test('all-reduces arrays of several segments, up to half a MiB a rank; larger ones by the ring', async () => {
-      const most = Math.min(worldSize, 8) * 128 * 1024;
+      const most = worldSize * 128 * 1024;
       await checkAllReduce('float32', most, 'sum');
       await checkAllReduce('float32', most + 1, 'sum', reduced);
     });
@@ -59,24 +59,71 @@ describe.each<[string, ConnectInput]>([
       }
     });
 
-    test('runs calls that are made without awaiting in their order', async () => {
+    const checkBroadcast = async (length: number, root: number) => {
+      const inputs = ring.map(({ rank }) => input('float32', length, rank, 4));
+      const expected = inputs[root]!.slice();
+      await Promise.all(ring.map(each => each.broadcast(inputs[each.rank]!, { root })));
+      inputs.forEach((result, rank) => expectSameBits(result, expected, `from ${root} on rank ${rank}`));
+    };
+
+    test('runs calls of all kinds, made without awaiting, in their order', async () => {
       await Promise.all(
-        Array.from({ length: 20 }, (_, i) => [
+        Array.from({ length: 8 }, (_, i) => [
           checkAllReduce('float32', PRIME + i, 'sum'),
           ...ring.map(rank => rank.barrier()),
-          checkAllReduce('float64', 100_003, 'mean'),
+          checkAllReduce('float64', worldSize * 65_536 + 1, 'mean', reduced),
+          checkAllReduce('float64', worldSize * 65_536, 'mean'),
+          checkBroadcast(i % 2 === 0 ? PRIME : 200_003, i % worldSize),
+          ...ring.map(rank => rank.sendReceive(new Float32Array(200_003))),
+          ...ring.map(rank => rank.allGather(new Float32Array(rank.rank), { variableLength: true })),
         ]).flat(),
       );
     });
   });
 });
 
-test('ranks that call different things are told so', async () => {
-  const ring = await connectRing(4, { algorithm: 'tree' });
-  const failures = await Promise.all(
-    ring.map(each => failureOf(each.rank === 2 ? each.barrier() : each.allReduce(new Float32Array(10)))),
-  );
-  for (const { code } of failures) expect(code).toBe('ERR_COLLECTIVE_MISMATCH');
+describe.each([2, 3, 4])('in a ring of %i that has a tree', worldSize => {
+  const large = (rank: Communicator) => rank.allReduce(new Float32Array(1_000_000));
+  const small = (rank: Communicator) => rank.allReduce(new Float32Array(10));
+  const gather = (rank: Communicator) => rank.allGather(new Float32Array(10));
+  const send = (rank: Communicator) => rank.sendReceive(new Float32Array(10));
+  const barrier = (rank: Communicator) => rank.barrier();
+
+  test.each([
+    ['another by the tree', barrier, small],
+    ['one by the ring', barrier, large],
+    ['one by the tree', large, small],
+    ['a barrier', gather, barrier],
+    ['a gather', barrier, gather],
+    ['one that sends to the right only', small, send],
+  ])('where one rank calls %s, all are told', async (_name, usual, other) => {
+    for (let odd = 0; odd < worldSize; odd++) {
+      const ring = await connectRing(worldSize, { algorithm: 'tree' });
+      const failures = await Promise.all(
+        ring.map(each => failureOf((each.rank === odd ? other : usual)(each) as Promise<unknown>)),
+      );
+      expect(failures.map(({ code }) => code)).toEqual(failures.map(() => 'ERR_COLLECTIVE_MISMATCH'));
+      await closeRing(ring);
+    }
+  });
+});
+
+test('4 MiB at most go by the tree, also where its last ranks send all of that before the next has come', async () => {
+  const ring = await connectRing(9, { algorithm: 'tree' });
+  const last = ring[4]!;
+  const sentForEach = async (length: number, lateMs: number) => {
+    const before = last.traffic.bytesSent;
+    const arrays = ring.map(({ rank }) => new Float32Array(length).fill(rank));
+    const call = async (each: Communicator) => {
+      if (each.rank === 3) await new Promise(resolve => setTimeout(resolve, lateMs));
+      await each.allReduce(arrays[each.rank]!);
+    };
+    await Promise.all(ring.map(call));
+    for (const array of arrays) expect([array[0], array.at(-1)]).toEqual([36, 36]);
+    return (last.traffic.bytesSent - before) / (4 * length);
+  };
+  expect(await sentForEach(2 ** 20, 300)).toBeCloseTo(1, 1);
+  expect(await sentForEach(2 ** 20 + 1, 0)).toBeCloseTo((2 * 8) / 9, 1);
   await closeRing(ring);
 });
 

@@ -20,8 +20,14 @@ let ring: Communicator[];
 
 beforeAll(async () => {
   const masterPort = await freePort();
-  const place = (rank: number) => ({ rank, worldSize: RANKS, masterAddr: '127.0.0.1', masterPort, runId: 'exchange' });
-  ring = await Promise.all(Array.from({ length: RANKS }, (_, rank) => Communicator.connect(place(rank))));
+  const place = {
+    worldSize: RANKS,
+    masterAddr: '127.0.0.1',
+    masterPort,
+    runId: 'exchange',
+    algorithm: 'ring',
+  } as const;
+  ring = await Promise.all(Array.from({ length: RANKS }, (_, rank) => Communicator.connect({ ...place, rank })));
 });
 
 afterAll(() => Promise.all(ring.map(communicator => communicator.close())));
