@@ -72,7 +72,7 @@ export async function formRing(
     if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
       socketFolder = new SocketFolder();
       endpoint = `ipc://${socketFolder.path}/left`;
-      carriers.left = SharedQueues.create(queuesPath(endpoint));
+      carriers.left = SharedQueues.create(queuesPath(endpoint), hasCore);
     } else {
       // Who reached a master on loopback reaches others there too, in whatever container it runs.
       const isLocal = isSameHost || isLoopback(masterAddr);
@@ -104,7 +104,7 @@ export async function formRing(
     const curve = isEncrypted(rightEndpoint, encryption)
       ? curveClient(security!.link, publicKeys[rightRank]!)
       : undefined;
-    if (rightEndpoint.startsWith('ipc:')) carriers.right = SharedQueues.open(queuesPath(rightEndpoint));
+    if (rightEndpoint.startsWith('ipc:')) carriers.right = SharedQueues.open(queuesPath(rightEndpoint), hasCore);
     else carriers.right = await streamAt(await addressBeside(rightEndpoint), curve !== undefined);
     right = Link.connect(rightEndpoint, options, curve);
     const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore, usesTree, carriers };

@@ -10,7 +10,10 @@ const CAPACITY = 2 * 1024 * 1024;
  */
 const COUNT_MASK = 2 ** 30 - 1;
 
-/** What is written is told of after so many bytes, so that the receiver reads while the sender goes on. */
+/**
+ * What is written is told of after so many bytes, so that the receiver reads while the sender goes on. Where they share
+ * a core it would take that from the sender, and is told when all is there, or no more fits.
+ */
 const PIECE_BYTES = 256 * 1024;
 
 /** A sender that waits is woken when there is so much room: to be woken costs as much as to copy that. */
@@ -50,8 +53,14 @@ export class SharedQueue {
   private taken = 0;
   private closed = false;
 
-  /** @param memory Holds {@link QUEUE_BYTES} from `offset` on, all zero when the first end comes. */
-  constructor(memory: ArrayBuffer, offset: number) {
+  private readonly pieceBytes: number;
+
+  /**
+   * @param memory Holds {@link QUEUE_BYTES} from `offset` on, all zero when the first end comes.
+   * @param hasCore Whether each end has a core to itself.
+   */
+  constructor(memory: ArrayBuffer, offset: number, hasCore = true) {
+    this.pieceBytes = hasCore ? PIECE_BYTES : CAPACITY;
     this.words = new Int32Array(memory, offset, BYTES_AT / 4);
     this.bytes = Buffer.from(memory, offset + BYTES_AT, CAPACITY);
   }
@@ -64,7 +73,7 @@ export class SharedQueue {
   write(source: Uint8Array, more: boolean): number {
     if (this.closed) return 0;
     const room = CAPACITY - ((this.written - Atomics.load(this.words, WORD.read)) & COUNT_MASK);
-    const count = Math.min(source.length, Math.max(0, room), PIECE_BYTES); // a receiver that lies gets nothing
+    const count = Math.min(source.length, Math.max(0, room), this.pieceBytes); // a receiver that lies gets nothing
     const at = this.written & (CAPACITY - 1);
     const untilEnd = Math.min(count, CAPACITY - at);
     copyBytes(this.bytes.subarray(at, at + untilEnd), source.subarray(0, untilEnd));

@@ -51,14 +51,16 @@ export class SharedQueues extends Carrier {
    *
    * The file itself has no name, or it would stay when this process is killed before the other end has opened it. What
    * is made at the path is a link to where the other end finds it while this process runs.
+   *
+   * @param hasCore Whether there is a core for each rank of this host.
    */
-  static create(path: string | undefined): SharedQueues | undefined {
+  static create(path: string | undefined, hasCore = true): SharedQueues | undefined {
     return attempt(path, (path, undo) => {
       const file = descriptor(openSync(path, 'wx+', 0o600), undo);
       unlinkSync(path);
       if (writeSync(file, Buffer.alloc(SHARED_QUEUES_BYTES)) < SHARED_QUEUES_BYTES)
         throw new Error('The memory is full.');
-      const { first, second, words } = map(file, undo);
+      const { first, second, words } = map(file, hasCore, undo);
       const own = makePipe();
       words[WORD.toMaker] = descriptor(own.writeEnd, undo);
       const bell = listen(own.readEnd, undo);
@@ -71,11 +73,11 @@ export class SharedQueues extends Carrier {
   }
 
   /** Opens the file that the other end has made. Undefined if there is none. */
-  static open(path: string | undefined): SharedQueues | undefined {
+  static open(path: string | undefined, hasCore = true): SharedQueues | undefined {
     return attempt(path, (path, undo) => {
       const file = descriptor(openSync(path, 'r+'), undo);
       if (fstatSync(file).size !== SHARED_QUEUES_BYTES) throw new Error('It was made by something else.');
-      const { first, second, words } = map(file, undo);
+      const { first, second, words } = map(file, hasCore, undo);
       const descriptors = dirname(readlinkSync(path));
       const othersBell = descriptor(openPipe(`${descriptors}/${words[WORD.toMaker]}`, constants.O_WRONLY), undo);
       // For writing, too: a pipe that others alone write to ends with them, and would be closed before the queues are.
@@ -168,10 +170,14 @@ function listen(readEnd: number, undo: Undo): Bell {
   return bell;
 }
 
-function map(file: number, undo: Undo): { first: SharedQueue; second: SharedQueue; words: Int32Array } {
+function map(
+  file: number,
+  hasCore: boolean,
+  undo: Undo,
+): { first: SharedQueue; second: SharedQueue; words: Int32Array } {
   const { bytes, unmap } = mapFile(file, SHARED_QUEUES_BYTES);
-  const first = new SharedQueue(bytes, 0);
-  const second = new SharedQueue(bytes, QUEUE_BYTES);
+  const first = new SharedQueue(bytes, 0, hasCore);
+  const second = new SharedQueue(bytes, QUEUE_BYTES, hasCore);
   undo.push(
     unmap,
     () => first.close(),

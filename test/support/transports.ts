@@ -40,11 +40,11 @@ export async function transports(
     bound.map(async ({ endpoint }, rank) => endpoint.replace(/\d+$/, String(await via(ports[rank]!)))),
   );
   const meetingPlace = (rank: number) => lanes && path.join(lanes, `queues-${rank}`);
-  const leftQueues = keys.map((_, rank) => SharedQueues.create(meetingPlace(rank)));
+  const leftQueues = keys.map((_, rank) => SharedQueues.create(meetingPlace(rank), hasCore));
   const failures: GradringError[] = [];
   const queues = leftQueues.map((left, rank) => ({
     left,
-    right: SharedQueues.open(meetingPlace((rank + 1) % worldSize)),
+    right: SharedQueues.open(meetingPlace((rank + 1) % worldSize), hasCore),
   }));
   const stream = () => (streams ? DataStream.listen('127.0.0.1', encrypted) : undefined);
   const dataStreams = await Promise.all(keys.map(async () => ({ left: await stream(), right: await stream() })));

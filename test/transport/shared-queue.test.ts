@@ -2,9 +2,13 @@ import { QUEUE_BYTES, SharedQueue } from '../../src/transport/shared-queue';
 import { random } from '../support/random';
 
 /** Both ends of a queue. */
-function bothEnds(offset = 0): { memory: ArrayBuffer; sender: SharedQueue; receiver: SharedQueue } {
+function bothEnds(offset = 0, hasCore = true): { memory: ArrayBuffer; sender: SharedQueue; receiver: SharedQueue } {
   const memory = new ArrayBuffer(offset + QUEUE_BYTES + 64);
-  return { memory, sender: new SharedQueue(memory, offset), receiver: new SharedQueue(memory, offset) };
+  return {
+    memory,
+    sender: new SharedQueue(memory, offset, hasCore),
+    receiver: new SharedQueue(memory, offset, hasCore),
+  };
 }
 
 /** The bytes of an endless stream, from a place on. */
@@ -23,29 +27,37 @@ function fillUp(sender: SharedQueue): number {
   return written;
 }
 
-test('bytes come out as they were put in, however they are cut, many times round', () => {
-  const { sender, receiver, memory } = bothEnds(128);
-  const draw = random(1);
-  const sizes = [1, 63, 64, 65, 5_000, 100_000, 600_000, 3_000_000];
-  const size = () => sizes[Math.floor(draw() * sizes.length)]!;
-  let [written, read, told] = [0, 0, 0];
-  while (read < 30_000_000) {
-    if (draw() < 0.5) {
-      const source = streamAt(written, size());
-      const more = draw() < 0.3;
-      const count = sender.write(source, more);
-      written += count;
-      if (!more || count < source.length) told = written;
-    } else {
-      const place = Buffer.alloc(size());
-      const count = receiver.read(place);
-      expect(count).toBe(Math.min(place.length, told - read));
-      expect(place.subarray(0, count).equals(streamAt(read, count))).toBe(true);
-      read += count;
+test.each([true, false])(
+  'bytes come out as they were put in, however cut, many times round; a core each: %p',
+  hasCore => {
+    const { sender, receiver, memory } = bothEnds(128, hasCore);
+    const draw = random(1);
+    const sizes = [1, 63, 64, 65, 5_000, 100_000, 600_000, 3_000_000];
+    const size = () => sizes[Math.floor(draw() * sizes.length)]!;
+    let [written, read, told] = [0, 0, 0];
+    while (read < 30_000_000) {
+      if (draw() < 0.5) {
+        const source = streamAt(written, size());
+        const more = draw() < 0.3;
+        const count = sender.write(source, more);
+        written += count;
+        if (!more || count < source.length) told = written;
+      } else {
+        const place = Buffer.alloc(size());
+        const count = receiver.read(place);
+        expect(count).toBe(Math.min(place.length, told - read));
+        expect(place.subarray(0, count).equals(streamAt(read, count))).toBe(true);
+        read += count;
+      }
     }
-  }
-  const beside = new Uint8Array(memory);
-  expect([...beside.subarray(0, 128), ...beside.subarray(128 + QUEUE_BYTES)].every(byte => byte === 0)).toBe(true);
+    const beside = new Uint8Array(memory);
+    expect([...beside.subarray(0, 128), ...beside.subarray(128 + QUEUE_BYTES)].every(byte => byte === 0)).toBe(true);
+  },
+);
+
+test('a receiver with a core is told of what is written by pieces, one without of all at once', () => {
+  expect(bothEnds(0, true).sender.write(some(1_000_000), false)).toBe(256 * 1024);
+  expect(bothEnds(0, false).sender.write(some(1_000_000), false)).toBe(1_000_000);
 });
 
 test('counts of bytes begin again at 2^30, and go past 2^32', () => {
