@@ -123,8 +123,8 @@ export class CollectiveCall {
   }
 
   /**
-   * As {@link receive}, and has the frame's body land from when this is called: what that works on is
-   * its own until this settles. A frame that turns out to belong elsewhere has landed, too.
+   * As {@link receive}, and has the frame's body land from when this is called: what that works on is its own until
+   * this settles. A frame that turns out to belong elsewhere has landed, too.
    */
   async receiveTo(landing: Landing, origin: number, part: number, side: Side = 'left'): Promise<void> {
     const frame = await this.receive(origin, part, side, landing);

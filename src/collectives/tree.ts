@@ -12,7 +12,7 @@ interface Place {
   readonly inner: Side | undefined;
   /** Where those are that reach the root by way of this rank; the left first. */
   readonly outer: readonly Side[];
-  /** Which end of the ring's one link this rank has that is no part of the tree. */
+  /** Of the ring's one link that is no part of the tree: where it leads, for the two ranks that have it. */
   readonly spare: Side | undefined;
 }
 
@@ -38,7 +38,7 @@ export async function reduceAndBroadcast(
     bytesOf(context.memory, array, chunks.segment(0, segment)),
   );
   const neighbour = (side: Side) => call.leftBy(side === 'left' ? 1 : -1);
-  /** The result's frames have numbers after those of what it is made of. */
+  /** Passes a segment of the result on; its frames have numbers after those of what it is made of. */
   const pass = async (segment: number) => {
     await Promise.all(outer.map(side => call.send(segments.length + segment, segments[segment]!, { side })));
   };
