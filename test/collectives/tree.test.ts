@@ -1,10 +1,22 @@
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
 import { Communicator, type Reduction } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/communicator/connect-options';
 import { prefersTree } from '../../src/rendezvous/algorithm';
-import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
+import {
+  cleanUpRanks,
+  closeRing,
+  connectRing,
+  failureOf,
+  freePort,
+  startRanks,
+  temporaryFolder,
+} from '../support/rings';
 import { chunkStart, expectSameBits, input, reduced, reducedByTree, type TypeName, TYPES } from './reference';
 
 const PRIME = 1_009;
+
+afterAll(cleanUpRanks);
 
 describe.each<[string, ConnectInput]>([
   ['ipc', { transport: 'ipc' }],
@@ -125,6 +137,36 @@ test('4 MiB at most go by the tree, also where its last ranks send all of that b
   expect(await sentForEach(2 ** 20, 300)).toBeCloseTo(1, 1);
   expect(await sentForEach(2 ** 20 + 1, 0)).toBeCloseTo((2 * 8) / 9, 1);
   await closeRing(ring);
+});
+
+test.each(['ipc', 'tcp'])('all-reduces without koffi, over %s', async transport => {
+  const broken = path.join(temporaryFolder(), 'no-koffi.js');
+  writeFileSync(
+    broken,
+    `const { Module } = require('node:module');
+    const load = Module._load;
+    Module._load = (name, ...rest) => {
+      if (name === 'koffi') throw new Error('There is no koffi.');
+      return load(name, ...rest);
+    };`,
+  );
+  const source = `
+    const ring = await Communicator.connect();
+    for (let round = 0; round < 20; round++) {
+      await ring.barrier();
+      const sum = await ring.allReduce(new Float32Array(500_000).fill(ring.rank + round));
+      sum.forEach(value => { if (value !== 6 + 4 * round) throw new Error(round + ': ' + value); });
+    }
+    say('right');
+    await ring.close();`;
+  const env = {
+    ...{ GRADRING_ALGORITHM: 'tree', GRADRING_TRANSPORT: transport, GRADRING_ENCRYPTION: 'off' },
+    NODE_OPTIONS: `--require ${JSON.stringify(broken)}`,
+  };
+  for (const rank of await startRanks(4, source, env)) {
+    const { stdout, stderr } = await rank.ended;
+    expect({ stdout, stderr }).toEqual({ stdout: 'right\n', stderr: '' });
+  }
 });
 
 test("rank 0's word counts for all", async () => {
