@@ -12,7 +12,7 @@ interface Place {
   readonly inner: Side | undefined;
   /** Where those are that reach the root by way of this rank; the left first. */
   readonly outer: readonly Side[];
-  /** Of the ring's one link that is no part of the tree: where it leads, for the two ranks that have it. */
+  /** Where the ring's one link leads that is no part of the tree; for the two ranks that have it. */
   readonly spare: Side | undefined;
 }
 

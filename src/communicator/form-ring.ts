@@ -116,16 +116,8 @@ export async function formRing(
     security = securityOf(options);
     const { rank, worldSize } = options;
     const own = {
-      rank,
-      worldSize,
-      masterAddr,
-      masterPort,
-      runId,
-      hostId: hostId(),
-      encryption,
-      algorithm,
-      security,
-      timeoutMs,
+      ...{ rank, worldSize, masterAddr, masterPort, runId, hostId: hostId() },
+      ...{ encryption, algorithm, security, timeoutMs },
     };
     if (elastic !== undefined) return await meetMembers({ ...own, ...elastic }, listen, stand);
     const result = await rendezvous(own, listen);

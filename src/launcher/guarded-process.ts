@@ -3,7 +3,8 @@ import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { GUARD_FD, GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE } from './rank-guard-shared';
 
-export interface GuardedProcess {
+/** What a guarded process is started with. */
+export interface GuardedOptions {
   /** A folder that the process removes when this one is gone and has not. */
   readonly socketFolder?: string | undefined;
   readonly env: NodeJS.ProcessEnv;
@@ -17,7 +18,7 @@ export interface GuardedProcess {
  * @param args Node's own, the script, and the script's.
  * @throws Error of the system, if it says at once that it cannot start it; else there is an `error` event.
  */
-export function spawnGuarded(args: readonly string[], { env, socketFolder }: GuardedProcess): ChildProcess {
+export function spawnGuarded(args: readonly string[], { env, socketFolder }: GuardedOptions): ChildProcess {
   const child = spawn(process.execPath, ['--require', path.join(__dirname, 'rank-guard.js'), ...args], {
     env: { ...env, [GUARD_FD_VARIABLE]: String(GUARD_FD), [GUARD_FOLDER_VARIABLE]: socketFolder },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],

@@ -1,5 +1,5 @@
-import { type AllReduceAlgorithm, prefersTree } from './algorithm';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
+import { type AllReduceAlgorithm, prefersTree } from './algorithm';
 
 /** One conversation with a member. Whenever it comes to the rendezvous it opens another. */
 export interface MemberLine {

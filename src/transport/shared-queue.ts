@@ -52,7 +52,7 @@ export class SharedQueue {
   private written = 0;
   private taken = 0;
   private closed = false;
-
+  /** See {@link PIECE_BYTES}. */
   private readonly pieceBytes: number;
 
   /**

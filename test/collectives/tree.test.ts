@@ -1,17 +1,8 @@
-import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Communicator, type Reduction } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/communicator/connect-options';
 import { prefersTree } from '../../src/rendezvous/algorithm';
-import {
-  cleanUpRanks,
-  closeRing,
-  connectRing,
-  failureOf,
-  freePort,
-  startRanks,
-  temporaryFolder,
-} from '../support/rings';
+import { cleanUpRanks, closeRing, connectRing, failureOf, freePort, startRanks } from '../support/rings';
 import { chunkStart, expectSameBits, input, reduced, reducedByTree, type TypeName, TYPES } from './reference';
 
 const PRIME = 1_009;
@@ -140,16 +131,6 @@ test('4 MiB at most go by the tree, also where its last ranks send all of that b
 });
 
 test.each(['ipc', 'tcp'])('all-reduces without koffi, over %s', async transport => {
-  const broken = path.join(temporaryFolder(), 'no-koffi.js');
-  writeFileSync(
-    broken,
-    `const { Module } = require('node:module');
-    const load = Module._load;
-    Module._load = (name, ...rest) => {
-      if (name === 'koffi') throw new Error('There is no koffi.');
-      return load(name, ...rest);
-    };`,
-  );
   const source = `
     const ring = await Communicator.connect();
     for (let round = 0; round < 20; round++) {
@@ -161,7 +142,7 @@ test.each(['ipc', 'tcp'])('all-reduces without koffi, over %s', async transport 
     await ring.close();`;
   const env = {
     ...{ GRADRING_ALGORITHM: 'tree', GRADRING_TRANSPORT: transport, GRADRING_ENCRYPTION: 'off' },
-    NODE_OPTIONS: `--require ${JSON.stringify(broken)}`,
+    NODE_OPTIONS: `--require ${JSON.stringify(path.join(__dirname, '../support/no-koffi.js'))}`,
   };
   for (const rank of await startRanks(4, source, env)) {
     const { stdout, stderr } = await rank.ended;

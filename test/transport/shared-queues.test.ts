@@ -173,17 +173,7 @@ test('ranks of one host have the memory mapped', () => {
 });
 
 test('without koffi, all goes by the socket', () => {
-  const broken = path.join(folder, 'no-koffi.js');
-  writeFileSync(
-    broken,
-    `
-    const { Module } = require('node:module');
-    const load = Module._load;
-    Module._load = (name, ...rest) => {
-      if (name === 'koffi') throw new Error('There is no koffi.');
-      return load(name, ...rest);
-    };`,
-  );
+  const preload = path.join(__dirname, '../support/no-koffi.js');
   // On one rank alone, too: its neighbour is not to wait for it at queues that it does not have.
   for (const without of ['0', '1', '01']) {
     const [lines, errors] = addOnTwoRanks(`
@@ -191,7 +181,7 @@ test('without koffi, all goes by the socket', () => {
         const threads = require('node:worker_threads');
         threads.Worker = class extends threads.Worker {
           constructor(file, options) {
-            super(file, { ...options, execArgv: ['--require', ${JSON.stringify(broken)}] });
+            super(file, { ...options, execArgv: ['--require', ${JSON.stringify(preload)}] });
           }
         };
       }`);

@@ -1,8 +1,7 @@
 import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
-import type { ConnectInput, TransportName } from '../../communicator/connect-options';
+import type { AllReduceAlgorithm, ConnectInput, Encryption, TransportName } from '../../communicator/connect-options';
 import type { StepTimes } from '../../communicator/thread-protocol';
 import type { ValueFormat } from '../../compression/value-format';
-import type { AllReduceAlgorithm, Encryption } from '../../communicator/connect-options';
 
 export type CollectiveName =
   'all-reduce' | 'all-gather' | 'reduce-scatter' | 'broadcast' | 'barrier' | 'sparse-all-reduce' | 'send-recv';
