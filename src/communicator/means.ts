@@ -42,8 +42,7 @@ export class Means {
 
   /** Takes a part of a tensor's sum. */
   take(kernels: Kernels, tensor: StepTensor, region: Pointer, elementCount: number): void {
-    if (this.worldSize > 1) kernels.scale('float32', region, 1 / this.worldSize, elementCount);
-    if (Number.isFinite(kernels.sumOfSquares(region, elementCount))) return;
+    if (kernels.scale('float32', region, 1 / this.worldSize, elementCount)) return;
     this.overflowed.set(tensor.number, { kernels, tensor });
   }
 

@@ -132,8 +132,8 @@ export interface Kernels extends CodecKernels {
   /** Copies elements of 4 bytes. */
   copy(from: Pointer, into: Pointer, elementCount: number): void;
 
-  /** `data[i] *= factor`, the factor rounded to the type. */
-  scale(type: 'float32' | 'float64', data: Pointer, factor: number, elementCount: number): void;
+  /** `data[i] *= factor`, the factor rounded to the type. Returns whether all products are finite. */
+  scale(type: 'float32' | 'float64', data: Pointer, factor: number, elementCount: number): boolean;
 
   /**
    * Σ data[i]² of float32, summed in float64 (the order, and so the last bits, depend on the implementation). It cannot

@@ -80,6 +80,7 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
       const target = typed(type, data, elementCount);
       const rounded = type === 'float32' ? fround(factor) : factor;
       for (let i = 0; i < elementCount; i++) target[i]! *= rounded;
+      return target.every(Number.isFinite);
     },
 
     sumOfSquares: (data, elementCount) => float32(data, elementCount).reduce((sum, x) => sum + x * x, 0),

@@ -4,7 +4,7 @@ import type { ElementType, Kernels, ReduceOperation } from './kernels';
 import { type CodecExports, codecKernels } from './wasm-codec-kernels';
 
 type Reduce = (into: number, from: number, elementCount: number) => void;
-type Scale = (data: number, factor: number, elementCount: number) => void;
+type Scale = (data: number, factor: number, elementCount: number) => number;
 
 /** What assembly/index.ts exports. Results of type i32 are signed; those that mean a u32 need `>>> 0`. */
 interface Exports extends CodecExports {
@@ -131,7 +131,7 @@ export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
     ...codecKernels(wasm),
     reduce: (operation, type, into, from, elementCount) => reductions[operation][type](into, from, elementCount),
     scale: (type, data, factor, elementCount) =>
-      (type === 'float32' ? wasm.scaleFloat32 : wasm.scaleFloat64)(data, factor, elementCount),
+      (type === 'float32' ? wasm.scaleFloat32 : wasm.scaleFloat64)(data, factor, elementCount) !== 0,
     clear: wasm.clear,
     copy: wasm.copy,
     scatterAddBelow: (into, indices, values, from, until, limit) =>

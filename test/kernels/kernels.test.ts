@@ -150,7 +150,7 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
       const data = pieces.bytes(count * ELEMENT_BYTES[type]);
       const Typed = type === 'float32' ? Float32Array : Float64Array;
       new Typed(pieces.memory.buffer, data, count).set(Array.from({ length: count }, awkwardNumbers(3)));
-      kernels.scale(type, data, 0.3, count);
+      return kernels.scale(type, data, 0.3, count);
     });
     expect(wasm).toEqual(reference);
   });
@@ -476,6 +476,21 @@ describe.each(IMPLEMENTATIONS)('%s kernels', (_, make) => {
         expect(Number.isFinite(kernels.sumOfSquares(data, 9))).toBe(false);
         expect(kernels.firstNonFinite(data, 9)).toBe(i);
       }
+    }
+  });
+
+  it.each(['float32', 'float64'] as const)('tell whether all are finite once they are scaled: %s', type => {
+    const data = pieces().bytes(41 * ELEMENT_BYTES[type]);
+    const view = new (type === 'float32' ? Float32Array : Float64Array)(memory.buffer, data, 41);
+    const largest = type === 'float32' ? 3.4028234663852886e38 : Number.MAX_VALUE;
+    for (let i = 0; i < view.length; i++) {
+      view.fill(-1);
+      view[i] = largest;
+      expect(kernels.scale(type, data, 1, 41)).toBe(true);
+      expect(kernels.scale(type, data, 1.01, 41)).toBe(false); // it overflows
+      expect(kernels.scale(type, data, 0.01, 41)).toBe(false);
+      view.fill(-0)[i] = NaN;
+      expect(kernels.scale(type, data, 0.5, 41)).toBe(false);
     }
   });
 

@@ -90,18 +90,41 @@ export function copy(from: usize, into: usize, elementCount: u32): void {
   memory.copy(into, from, <usize>elementCount << 2);
 }
 
-export function scaleFloat32(data: usize, factor: f32, elementCount: u32): void {
-  const bytes = <usize>elementCount << 2;
-  const factors = f32x4.splat(factor);
-  let at: usize = 0;
-  for (; at < (bytes & ~15); at += 16) v128.store(data + at, f32x4.mul(v128.load(data + at), factors));
-  for (; at < bytes; at += 4) store<f32>(data + at, load<f32>(data + at) * factor);
+// A number less itself is +0, or NaN if it is not finite.
+
+/** Scales a lane, and returns zeros if all of it is finite. */
+@inline
+function scaleLane<T>(data: usize, factors: v128): v128 {
+  const scaled = v128.mul<T>(v128.load(data), factors);
+  v128.store(data, scaled);
+  return v128.sub<T>(scaled, scaled);
 }
 
-export function scaleFloat64(data: usize, factor: f64, elementCount: u32): void {
-  const bytes = <usize>elementCount << 3;
-  const factors = f64x2.splat(factor);
+@inline
+function scale<T>(data: usize, factor: T, elementCount: u32): bool {
+  const bytes = <usize>elementCount * sizeof<T>();
+  const factors = v128.splat<T>(factor);
+  let nonFinite = i32x4.splat(0);
   let at: usize = 0;
-  for (; at < (bytes & ~15); at += 16) v128.store(data + at, f64x2.mul(v128.load(data + at), factors));
-  for (; at < bytes; at += 8) store<f64>(data + at, load<f64>(data + at) * factor);
+  for (; at < (bytes & ~63); at += 64) {
+    const from = data + at;
+    const ofTwo = v128.or(scaleLane<T>(from, factors), scaleLane<T>(from + 16, factors));
+    const ofTwoMore = v128.or(scaleLane<T>(from + 32, factors), scaleLane<T>(from + 48, factors));
+    nonFinite = v128.or(nonFinite, v128.or(ofTwo, ofTwoMore));
+  }
+  let isFinite = !v128.any_true(nonFinite);
+  for (; at < bytes; at += sizeof<T>()) {
+    const scaled: T = load<T>(data + at) * factor;
+    store<T>(data + at, scaled);
+    isFinite = isFinite && scaled - scaled == 0;
+  }
+  return isFinite;
+}
+
+export function scaleFloat32(data: usize, factor: f32, elementCount: u32): bool {
+  return scale<f32>(data, factor, elementCount);
+}
+
+export function scaleFloat64(data: usize, factor: f64, elementCount: u32): bool {
+  return scale<f64>(data, factor, elementCount);
 }
