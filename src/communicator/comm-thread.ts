@@ -9,7 +9,7 @@ import { GradringError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { Timeline } from '../timeline/timeline';
 import { closeAllSockets } from '../transport/open-sockets';
-import type { TrafficCount } from '../transport/transport';
+import { CallBox } from './call-box';
 import { CommandRunner } from './command-runner';
 import { ElasticThread } from './elastic-thread';
 import { formRing } from './form-ring';
@@ -17,6 +17,7 @@ import {
   CONTROL,
   CRASHED,
   type End,
+  IN_BOX,
   READY,
   type Request,
   type Response,
@@ -29,20 +30,6 @@ const BEAT_MS = 500;
 
 /** The file descriptor. */
 const STDERR = 2;
-
-function respond(
-  { port, control }: ThreadData,
-  ring: { readonly traffic: TrafficCount } | undefined,
-  response: Omit<Response, 'traffic'>,
-): void {
-  const traffic = ring?.traffic ?? { bytesSent: 0, bytesReceived: 0 };
-  const transfer = Array.isArray(response.result)
-    ? (response.result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer)
-    : [];
-  port.postMessage({ ...response, traffic } satisfies Response, transfer);
-  Atomics.add(control, CONTROL.responses, 1);
-  Atomics.notify(control, CONTROL.responses);
-}
 
 /** Says a line at once, though the user's thread, through which `console` would go, may be asleep. */
 function say(line: string): void {
@@ -63,6 +50,19 @@ async function main(data: ThreadData): Promise<void> {
   let ran: Promise<void> = Promise.resolve();
   const elastic = options.elastic && new ElasticThread(options, memory, scratch, timeline, say);
   const ring = () => elastic?.ring ?? collectives?.transport;
+
+  const box = new CallBox(data.box);
+  const respond = (response: Omit<Response, 'traffic'>) => {
+    const { id, result, error } = response;
+    const traffic = ring()?.traffic ?? { bytesSent: 0, bytesReceived: 0 };
+    const isDone = result === undefined && error === undefined;
+    if (!isDone || !box.answer(id, traffic)) {
+      const transfer = Array.isArray(result) ? (result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer) : [];
+      port.postMessage({ ...response, traffic } satisfies Response, transfer);
+    }
+    Atomics.add(control, CONTROL.responses, 1);
+    Atomics.notify(control, CONTROL.responses);
+  };
 
   let ending: End | undefined;
   /**
@@ -92,17 +92,18 @@ async function main(data: ThreadData): Promise<void> {
     const { id, name, input } = request;
     try {
       const result = await (elastic?.carryOut(request) ?? runner!.run(name as RingCommand, input as never));
-      respond(data, ring(), { id, result });
+      respond({ id, result });
     } catch (error) {
-      respond(data, ring(), { id, error: serializeError(error, 'ERR_COMM_THREAD') });
+      respond({ id, error: serializeError(error, 'ERR_COMM_THREAD') });
     }
   };
   countBeat();
   Atomics.notify(control, CONTROL.beat);
-  port.on('message', (request: Request | End) => {
+  port.on('message', (message: Request | typeof IN_BOX | End) => {
     // No request comes before the response that says that the ring stands.
-    if (typeof request === 'string') void end(request);
+    if (typeof message === 'string') void end(message);
     else {
+      const request = message === IN_BOX ? box.take() : message;
       unanswered.add(request.id);
       elastic?.onAsked();
       ran = ran.then(() => carryOut(request)).then(() => void unanswered.delete(request.id));
@@ -113,7 +114,7 @@ async function main(data: ThreadData): Promise<void> {
     const words = `The comm thread of rank ${rank} failed: ${error.stack}`;
     const failure = new GradringError('ERR_COMM_THREAD', words, { rank });
     for (const id of [...unanswered, CRASHED]) {
-      respond(data, ring(), { id, error: serializeError(failure, 'ERR_COMM_THREAD') });
+      respond({ id, error: serializeError(failure, 'ERR_COMM_THREAD') });
     }
     elastic?.fail(failure);
     void collectives?.transport.fail(failure);
@@ -122,16 +123,16 @@ async function main(data: ThreadData): Promise<void> {
 
   try {
     if (elastic !== undefined) {
-      respond(data, elastic.ring, { id: READY, result: await elastic.begin() });
+      respond({ id: READY, result: await elastic.begin() });
       return;
     }
     const { transport } = await formRing(options, timeline, error => runner?.onRingFailure(error));
     collectives = { transport, kernels: instantiateKernels(memory), memory, scratch };
     runner = new CommandRunner(collectives, options, say);
     const { rank, worldSize } = transport;
-    respond(data, transport, { id: READY, result: { rank, worldSize, generation: 0 } satisfies RingPlace });
+    respond({ id: READY, result: { rank, worldSize, generation: 0 } satisfies RingPlace });
   } catch (error) {
-    respond(data, undefined, { id: READY, error: serializeError(error, 'ERR_COMM_THREAD') });
+    respond({ id: READY, error: serializeError(error, 'ERR_COMM_THREAD') });
   }
 }
 

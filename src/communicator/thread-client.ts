@@ -5,6 +5,7 @@ import { deserializeError, GradringError } from '../errors';
 import { recorded, Timeline } from '../timeline/timeline';
 import { createTimelineFile } from '../timeline/timeline-file';
 import type { TrafficCount } from '../transport/transport';
+import { CallBox } from './call-box';
 import type { ConnectOptions } from './connect-options';
 import type { SharedHeap } from './shared-heap';
 import {
@@ -13,6 +14,7 @@ import {
   CONTROL,
   CRASHED,
   type End,
+  IN_BOX,
   READY,
   type Request,
   type Response,
@@ -54,6 +56,7 @@ export class ThreadClient {
     private readonly worker: Worker,
     private readonly port: MessagePort,
     private readonly control: Int32Array,
+    private readonly box: CallBox,
     /** This thread's, if it records one. */
     readonly timeline: Timeline | undefined,
   ) {
@@ -81,14 +84,16 @@ export class ThreadClient {
     const timeline = file && new Timeline(file, 'training');
     const { port1, port2 } = new MessageChannel();
     const control = new Int32Array(new SharedArrayBuffer(CONTROL.words * 4));
+    const box = new CallBox();
     const scratch = heap.allocate(SCRATCH_BYTES);
-    const data: ThreadData = { options, memory: heap.memory, scratch, timeline: file, port: port2, control };
+    const shared = { memory: heap.memory, scratch, control, box: box.memory };
+    const data: ThreadData = { options, timeline: file, port: port2, ...shared };
     const worker = new Worker(join(__dirname, 'comm-thread.js'), {
       workerData: data,
       transferList: [port2],
       trackUnmanagedFds: false, // it would not know that a socket closes its pipe, and would close another's again
     });
-    const client = new ThreadClient(worker, port1, control, timeline);
+    const client = new ThreadClient(worker, port1, control, box, timeline);
     try {
       client.place = (await client.register(READY)) as RingPlace;
     } catch (error) {
@@ -105,14 +110,16 @@ export class ThreadClient {
 
   /** Asks, and awaits the answer. The process does not end while it is pending. */
   async call<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
-    const id = this.post(name, input);
-    return this.register(id) as Promise<Commands[Name]['result']>;
+    const request = this.request(name, input);
+    this.port.postMessage(request);
+    return this.register(request.id) as Promise<Commands[Name]['result']>;
   }
 
   /** Asks, and sleeps until the answer has come. Answers to earlier calls that come meanwhile are delivered after. */
   callSync<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Commands[Name]['result'] {
-    const id = this.post(name, input);
-    return recorded(this.timeline, 'wait', { call: name }, () => this.sleepFor(id)) as Commands[Name]['result'];
+    const request = this.request(name, input);
+    this.port.postMessage(this.box.put(request) ? IN_BOX : request);
+    return recorded(this.timeline, 'wait', { call: name }, () => this.sleepFor(request.id)) as Commands[Name]['result'];
   }
 
   /** The result of that request. */
@@ -121,6 +128,7 @@ export class ThreadClient {
     let lastBeatAt = Date.now();
     for (;;) {
       const seen = Atomics.load(this.control, CONTROL.responses);
+      const traffic = this.box.answerTo(id); // before the port: earlier answers are there by then
       let received;
       while ((received = receiveMessageOnPort(this.port)) !== undefined) {
         const response = received.message as Response;
@@ -131,6 +139,10 @@ export class ThreadClient {
         this.lastTraffic = response.traffic;
         if (response.error !== undefined) throw deserializeError(response.error);
         return response.result;
+      }
+      if (traffic !== undefined) {
+        this.lastTraffic = traffic;
+        return undefined;
       }
       if (Atomics.load(this.control, CONTROL.closed) === 1) throw this.ended ?? crashed('has ended');
       Atomics.wait(this.control, CONTROL.responses, seen, 1_000);
@@ -168,11 +180,9 @@ export class ThreadClient {
     Atomics.wait(control, CONTROL.closed, 0, busyMs);
   };
 
-  private post(name: CommandName, input: unknown): number {
+  private request(name: CommandName, input: unknown): Request {
     if (this.ended !== undefined) throw this.ended;
-    const id = this.nextId++;
-    this.port.postMessage({ id, name, input, generation: this.place.generation } satisfies Request);
-    return id;
+    return { id: this.nextId++, name, input, generation: this.place.generation };
   }
 
   private register(id: number): Promise<unknown> {

@@ -147,6 +147,8 @@ export interface ThreadData {
   readonly timeline: TimelineFile | undefined;
   readonly port: MessagePort;
   readonly control: Int32Array;
+  /** Of the {@link CallBox}. */
+  readonly box: SharedArrayBuffer;
 }
 
 /** Words of the control block that both threads see. */
@@ -161,6 +163,9 @@ export const CONTROL = {
   exiting: 3,
   words: 4,
 } as const;
+
+/** Posted instead of a request that is in the {@link CallBox}. */
+export const IN_BOX = 0;
 
 /**
  * Posted instead of a request: end at once, whatever is under way. `leave` says goodbye; `drop` does not, so that the
