@@ -7,11 +7,8 @@ export interface Range {
 /** So many segments of each chunk go round together. */
 export const BLOCK_SEGMENTS = 4;
 
-/** Large arrays travel in segments of at most so many bytes. */
+/** Arrays travel in segments of about so many bytes. Shorter ones would keep more links busy, but each frame costs. */
 export const SEGMENT_BYTES = 1024 * 1024;
-
-/** And smaller ones of about so many: fewer would keep more links busy, but each frame costs some time. */
-const SMALL_SEGMENT_BYTES = 512 * 1024;
 
 /** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */
 export class Chunks {
@@ -21,12 +18,12 @@ export class Chunks {
    */
   readonly segmentCount: number;
 
-  /** @param smallSegmentBytes What segments of arrays that are not large have, about. */
+  /** @param smallSegmentBytes What segments have of arrays that are not large. */
   constructor(
     private readonly elementCount: number,
     private readonly chunkCount: number,
     elementBytes: number,
-    smallSegmentBytes = SMALL_SEGMENT_BYTES,
+    smallSegmentBytes = SEGMENT_BYTES,
   ) {
     const largestChunk = Math.ceil(elementCount / chunkCount);
     const bytes = largestChunk * elementBytes;

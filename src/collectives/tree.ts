@@ -1,7 +1,7 @@
 import type { ReduceOperation } from '../kernels/kernels';
 import { copiedInto } from '../transport/landing';
 import { opposite, type Side } from '../transport/transport';
-import { Chunks, SEGMENT_BYTES } from './chunks';
+import { Chunks } from './chunks';
 import type { CollectiveCall } from './collective-call';
 import { bytesOf, type DenseArray, reducedInto } from './dense-array';
 import { ELEMENT_BYTES } from './element-type';
@@ -33,7 +33,7 @@ export async function reduceAndBroadcast(
   const { context } = call;
   const { inner, outer, spare } = placeIn(call);
   // Whole, if it can be: each frame costs those who wait for a core more than to begin earlier spares.
-  const chunks = new Chunks(array.elementCount, 1, ELEMENT_BYTES[array.type], SEGMENT_BYTES);
+  const chunks = new Chunks(array.elementCount, 1, ELEMENT_BYTES[array.type]);
   const segments = Array.from({ length: chunks.segmentCount }, (_, segment) =>
     bytesOf(context.memory, array, chunks.segment(0, segment)),
   );

@@ -4,8 +4,8 @@ import { chunkStart, expectSameBits, input, reduced, sparseInput, sparseSum, typ
 
 const TYPE_NAMES = Object.keys(TYPES) as TypeName[];
 const PRIME = 1_009;
-/** Several segments of 512 KiB in each chunk, in the longer types and smaller rings; and not a multiple of anything. */
-const LONG = 400_003;
+/** Several segments of 1 MiB in each chunk, in the longer types and smaller rings; and not a multiple of anything. */
+const LONG = 800_003;
 
 const reductionsOf = (type: TypeName): Reduction[] =>
   type.startsWith('float') ? ['sum', 'mean', 'min', 'max'] : ['sum', 'min', 'max'];
