@@ -145,13 +145,12 @@ export class CommandRunner {
     const { transport } = this.context;
     const { rank } = transport;
     const sequence = this.sequence++;
-    const operation = describeCall(fingerprint);
-    const where = { operation, ...(step !== undefined && { step }) };
     this.watch.begin({ fingerprint, sequence, step });
     const startedAt = transport.timeline?.now();
     try {
       return await run(new CollectiveCall(this.context, sequence, fingerprint));
     } catch (error) {
+      const where = { operation: describeCall(fingerprint), ...(step !== undefined && { step }) };
       const cause =
         error instanceof GradringError
           ? new GradringError(error.code, error.message, { ...where, ...error.details }, { cause: error })
@@ -161,7 +160,7 @@ export class CommandRunner {
       throw new GradringError(failure.code, words, { ...failure.details, ...where });
     } finally {
       this.watch.end();
-      transport.timeline?.collective(operation, startedAt!, { sequence });
+      transport.timeline?.collective(describeCall(fingerprint), startedAt!, { sequence });
     }
   }
 
