@@ -7,7 +7,7 @@ export interface Range {
 /** So many segments of each chunk go round together. */
 export const BLOCK_SEGMENTS = 4;
 
-/** Arrays travel in segments of about so many bytes. Shorter ones would keep more links busy, but each frame costs. */
+/** A segment has at most so many bytes. Shorter ones would keep more links busy, but each frame costs some time. */
 export const SEGMENT_BYTES = 1024 * 1024;
 
 /** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */

@@ -10,7 +10,7 @@ import { createRankStatus, type RankStatus, readRankStatus } from './rank-status
 export { FrameKind, Operation };
 
 /** Counted up with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 8;
+export const PROTOCOL_VERSION = 9;
 
 /** The wire's numbers of the element types: the position in this list. */
 export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;
