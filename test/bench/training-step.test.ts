@@ -47,7 +47,7 @@ function train(values: ValueFormat, steps: number) {
     },
     scale: (...[type, data, factor, count]: Parameters<typeof kernels.scale>) => {
       if (Number.isNaN(gradients.at(-1)!.scale)) gradients.at(-1)!.scale = factor;
-      kernels.scale(type, data, factor, count);
+      return kernels.scale(type, data, factor, count);
     },
   };
   const codec = new GradientCodec(kernels, memory, values, layout.workspace);
