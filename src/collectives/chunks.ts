@@ -18,7 +18,7 @@ export class Chunks {
    */
   readonly segmentCount: number;
 
-  /** @param smallSegmentBytes What segments have of arrays that are not large. */
+  /** @param smallSegmentBytes The segments' length, about, where the array is not large. */
   constructor(
     private readonly elementCount: number,
     private readonly chunkCount: number,

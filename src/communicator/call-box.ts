@@ -2,12 +2,11 @@ import type { DenseArray } from '../collectives/dense-array';
 import { ELEMENT_BYTES } from '../collectives/element-type';
 import type { ElementType } from '../kernels/kernels';
 import type { TrafficCount } from '../transport/transport';
-import type { CommandName, Reduction, Request } from './thread-protocol';
+import { type CommandName, type Reduction, REDUCTIONS, type Request } from './thread-protocol';
 
 /** The commands that can be told so. */
 const NAMES: readonly CommandName[] = ['allReduce', 'reduceScatter', 'broadcast', 'barrier', 'sendReceive'];
 const TYPES = Object.keys(ELEMENT_BYTES) as ElementType[];
-const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
 
 /** Their inputs together: each has some of these. */
 interface Input {
@@ -91,7 +90,7 @@ export class CallBox {
 
   /** The traffic up to the answer, if that has come here. */
   answerTo(id: number): TrafficCount | undefined {
-    if (Atomics.load(this.answered, 0) !== (id | 0)) return undefined;
+    if (Atomics.load(this.answered, 0) !== (id | 0)) return undefined; // the word has but 32 bits
     return { bytesSent: this.numbers[NUMBER.bytesSent]!, bytesReceived: this.numbers[NUMBER.bytesReceived]! };
   }
 }

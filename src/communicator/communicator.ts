@@ -10,7 +10,7 @@ import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '.
 import { ExchangeHandle, type ExchangeInput } from './exchange-handle';
 import { SharedHeap } from './shared-heap';
 import { ThreadClient } from './thread-client';
-import type { CommandName, Commands, Reduction, RingPlace } from './thread-protocol';
+import { type CommandName, type Commands, type Reduction, REDUCTIONS, type RingPlace } from './thread-protocol';
 import { type UnitRing, Units } from './units';
 
 export type { ArrayOf, ElementType, NumericArray, Reduction };
@@ -525,11 +525,8 @@ function isInFlight(error: unknown): boolean {
   return !(error instanceof GradringError && error.code === 'ERR_INVALID_ARGUMENT');
 }
 
-const REDUCTION_NAMES: readonly string[] = ['sum', 'mean', 'min', 'max'] satisfies Reduction[];
-
 function reductionOf({ op = 'sum' }: ReduceOptions, { type }: DenseArray): Reduction {
-  if (!REDUCTION_NAMES.includes(op))
-    throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTION_NAMES.join(', ')}.`);
+  if (!REDUCTIONS.includes(op)) throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTIONS.join(', ')}.`);
   if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
     throw invalidArgument(`A mean of ${type} would not be whole: reduce with 'sum', or convert to float32 before.`);
   }

@@ -11,8 +11,10 @@ import type { TrafficCount } from '../transport/transport';
 import type { ArenaLayout } from './arena-layout';
 import type { ConnectOptions } from './connect-options';
 
+export const REDUCTIONS = ['sum', 'mean', 'min', 'max'] as const;
+
 /** How the ranks' values become one. */
-export type Reduction = 'sum' | 'mean' | 'min' | 'max';
+export type Reduction = (typeof REDUCTIONS)[number];
 
 /** One memory of an exchange, and what lies in it. */
 export interface ArenaPlan extends ArenaLayout {
