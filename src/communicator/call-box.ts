@@ -4,7 +4,7 @@ import type { ElementType } from '../kernels/kernels';
 import type { TrafficCount } from '../transport/transport';
 import { type CommandName, type Reduction, REDUCTIONS, type Request } from './thread-protocol';
 
-/** The commands that can be told so. */
+/** The commands of which some numbers tell all. */
 const NAMES: readonly CommandName[] = ['allReduce', 'reduceScatter', 'broadcast', 'barrier', 'sendReceive'];
 const TYPES = Object.keys(ELEMENT_BYTES) as ElementType[];
 
@@ -37,7 +37,7 @@ const NUMBER = {
  * Messages are written and read property by property, which is much of what a small collective takes on these threads.
  *
  * There is one place: only who sleeps until the answer has come may put a request in. A message must tell that it is
- * there, so that it keeps its turn; of the answer tells what wakes the sleeper.
+ * there, so that it keeps its turn; who answers must wake the sleeper.
  */
 export class CallBox {
   private readonly numbers: Float64Array;
