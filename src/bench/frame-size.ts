@@ -1,4 +1,4 @@
-import { checksumOf, encodeHeader, FrameKind, Operation } from '../wire/frame';
+import { checksumOf, encodeHeader, FrameKind, Operation, Purpose } from '../wire/frame';
 
 /** ZMTP's framing of a message part: flags, and the length in one byte or, from 256 bytes on, in eight. */
 const SHORT_FRAMING_BYTES = 2;
@@ -14,6 +14,7 @@ export function frameBytes(payload: Uint8Array, elementCount: number): number {
   const header = encodeHeader(ring, {
     kind: FrameKind.Data,
     operation: Operation.Exchange,
+    purpose: Purpose.Call,
     elementType: 'float32',
     reduction: 'mean',
     elementCount,

@@ -1,10 +1,11 @@
 import { deserializeError, serializeError, type SerializedError } from '../errors';
 
-/** What a checkpoint needs of a ring. A communicator is one. */
+/** What a checkpoint needs of a ring. */
 export interface Ranks {
   readonly rank: number;
   readonly worldSize: number;
-  allGather(bytes: Uint8Array, options: { variableLength: true }): Promise<Uint8Array[]>;
+  /** The lengths may differ. */
+  allGather(bytes: Uint8Array): Promise<Uint8Array[]>;
 }
 
 type Outcome<T> = { readonly value?: T } | { readonly error: SerializedError };
@@ -26,7 +27,7 @@ export async function together<T>(
   } catch (error) {
     own = { error: serializeError(error, 'ERR_CHECKPOINT') };
   }
-  const gathered = await ranks.allGather(new TextEncoder().encode(JSON.stringify(own)), { variableLength: true });
+  const gathered = await ranks.allGather(new TextEncoder().encode(JSON.stringify(own)));
   const outcomes = gathered.map(bytes => JSON.parse(new TextDecoder().decode(bytes)) as Outcome<T>);
   if (outcomes.some(outcome => 'error' in outcome)) await undo();
   return outcomes.map((outcome, rank) => {

@@ -1,9 +1,9 @@
-import { GradringError } from '../errors';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { recorded, type Timeline } from '../timeline/timeline';
 import { type Landing, land } from '../transport/landing';
 import { type DataFrame, frameArguments, opposite, type Sent, type Side, type Transport } from '../transport/transport';
-import { type CallFingerprint, checksumOf, describeCall, FrameKind, Operation, protocolError } from '../wire/frame';
+import { type CallFingerprint, checksumOf, FrameKind, protocolError } from '../wire/frame';
+import { CallMismatch } from './call-mismatch';
 
 /** What the collectives of one rank work with. */
 export interface CollectiveContext {
@@ -140,8 +140,10 @@ export class CollectiveCall {
     const { header, body, lent } = frame;
     if (lent) this.borrowedFrom.add(side);
     const mine = this.fingerprint;
-    const keys = ['operation', 'elementType', 'reduction', 'elementCount', 'parameter'] as const;
-    if (header.sequence !== this.sequence || keys.some(key => header[key] !== mine[key])) throw this.mismatch(frame);
+    const keys = ['operation', 'purpose', 'elementType', 'reduction', 'elementCount', 'parameter'] as const;
+    if (header.sequence !== this.sequence || keys.some(key => header[key] !== mine[key])) {
+      throw new CallMismatch(header, this);
+    }
     if (header.origin !== origin || header.part !== part) {
       throw protocolError(
         `is part ${header.part} of rank ${header.origin} where part ${part} of rank ${origin} is due`,
@@ -154,25 +156,6 @@ export class CollectiveCall {
       throw protocolError(`of rank ${origin} was damaged on its way: its checksum does not fit`, { rank: origin });
     }
     return frame;
-  }
-
-  private mismatch({ header }: DataFrame): GradringError {
-    const mine = describeCall(this.fingerprint);
-    const theirs = describeCall(header);
-    const who = `rank ${header.origin} called ${theirs} as its collective ${header.sequence}, rank ${this.rank} called ${mine} as its collective ${this.sequence}`;
-    const isModel =
-      header.operation === Operation.Exchange &&
-      this.fingerprint.operation === Operation.Exchange &&
-      header.sequence === this.sequence;
-    return isModel
-      ? new GradringError(
-          'ERR_MODEL_MISMATCH',
-          `Ranks train different models, or with other options or at another epoch: ${who}.`,
-          { rank: header.origin },
-        )
-      : new GradringError('ERR_COLLECTIVE_MISMATCH', `Ranks called different collectives: ${who}.`, {
-          rank: header.origin,
-        });
   }
 }
 

@@ -1,5 +1,6 @@
 import type { RankState, Transport } from '../transport/transport';
-import { describeCall, Operation } from '../wire/frame';
+import { describeCall } from '../wire/describe-call';
+import { Operation } from '../wire/frame';
 
 /** So many ranks are named one by one. */
 const NAMED = 8;

@@ -2,6 +2,7 @@ import type { DenseArray } from '../collectives/dense-array';
 import { ELEMENT_BYTES } from '../collectives/element-type';
 import type { ElementType } from '../kernels/kernels';
 import type { TrafficCount } from '../transport/transport';
+import { Purpose } from '../wire/frame';
 import { type CommandName, type Reduction, REDUCTIONS, type Request } from './thread-protocol';
 
 /** The commands of which some numbers tell all. */
@@ -13,9 +14,15 @@ interface Input {
   readonly array: DenseArray;
   readonly reduction: Reduction;
   readonly root: number;
+  readonly purpose: Purpose;
 }
 
-const NOTHING: Input = { array: { type: 'float32', data: 0, elementCount: 0 }, reduction: 'sum', root: 0 };
+const NOTHING: Input = {
+  array: { type: 'float32', data: 0, elementCount: 0 },
+  reduction: 'sum',
+  root: 0,
+  purpose: Purpose.Call,
+};
 
 /** Places of float64 numbers: of a request, and of its answer. */
 const NUMBER = {
@@ -27,9 +34,10 @@ const NUMBER = {
   elementCount: 5,
   reduction: 6,
   root: 7,
-  bytesSent: 8,
-  bytesReceived: 9,
-  count: 10,
+  purpose: 8,
+  bytesSent: 9,
+  bytesReceived: 10,
+  count: 11,
 } as const;
 
 /**
@@ -56,7 +64,7 @@ export class CallBox {
   put({ id, name, input, generation }: Request): boolean {
     const number = NAMES.indexOf(name);
     if (number === -1) return false;
-    const { array, reduction, root } = { ...NOTHING, ...(input as Partial<Input>) };
+    const { array, reduction, root, purpose } = { ...NOTHING, ...(input as Partial<Input>) };
     const { numbers } = this;
     numbers[NUMBER.id] = id;
     numbers[NUMBER.name] = number;
@@ -66,6 +74,7 @@ export class CallBox {
     numbers[NUMBER.elementCount] = array.elementCount;
     numbers[NUMBER.reduction] = REDUCTIONS.indexOf(reduction);
     numbers[NUMBER.root] = root;
+    numbers[NUMBER.purpose] = purpose;
     return true;
   }
 
@@ -75,7 +84,8 @@ export class CallBox {
     this.taken = at(NUMBER.id);
     const type = TYPES[at(NUMBER.type)]!;
     const array: DenseArray = { type, data: at(NUMBER.data), elementCount: at(NUMBER.elementCount) };
-    const input: Input = { array, reduction: REDUCTIONS[at(NUMBER.reduction)]!, root: at(NUMBER.root) };
+    const reduction = REDUCTIONS[at(NUMBER.reduction)]!;
+    const input: Input = { array, reduction, root: at(NUMBER.root), purpose: at(NUMBER.purpose) };
     return { id: this.taken, name: NAMES[at(NUMBER.name)]!, input, generation: at(NUMBER.generation) };
   }
 

@@ -1,4 +1,5 @@
 import { allGather, barrier } from '../collectives/all-gather';
+import { CallMismatch } from '../collectives/call-mismatch';
 import { CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../collectives/collective-call';
 import type { DenseArray } from '../collectives/dense-array';
 import { allReduce, broadcast, reduceScatter } from '../collectives/dense-ring';
@@ -7,14 +8,17 @@ import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { type ErrorDetails, GradringError } from '../errors';
 import type { Transport } from '../transport/transport';
-import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
+import { describeCall } from '../wire/describe-call';
+import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
+import type { StepSettings } from '../wire/rank-status';
 import { GradientCodec } from '../compression/gradient-codec';
 import { recorded } from '../timeline/timeline';
 import { encodeGradientPayload } from '../wire/gradient-payload';
 import { describeNumbered } from './absent-ranks';
 import { awaitOthers } from './await-others';
 import { collectGarbage } from './collect-garbage';
-import { GradientExchange } from './gradient-exchange';
+import { explainMismatch } from './explain-mismatch';
+import { GradientExchange, settingsOf } from './gradient-exchange';
 import { type StallOptions, StallWatch } from './stall-watch';
 import type { Commands, Reduction, RingCommand } from './thread-protocol';
 
@@ -57,8 +61,8 @@ export class CommandRunner {
   }
 
   private readonly handlers: { [N in RingCommand]: (input: Commands[N]['input']) => Promise<Commands[N]['result']> } = {
-    allReduce: ({ array, reduction }) =>
-      this.collective(dense(Operation.AllReduce, array, { reduction }), async call => {
+    allReduce: ({ array, reduction, purpose }) =>
+      this.collective(dense(Operation.AllReduce, array, { reduction, purpose }), async call => {
         await allReduce(call, array, reduction === 'mean' ? 'sum' : reduction);
         this.average(array, reduction);
       }),
@@ -69,7 +73,7 @@ export class CommandRunner {
         this.average({ type: array.type, data, elementCount: count }, reduction);
         return { start, count };
       }),
-    allGather: ({ array, lengths }) => {
+    allGather: ({ array, lengths, purpose }) => {
       const bytes = new Uint8Array(
         this.context.memory.buffer,
         array.data,
@@ -77,17 +81,17 @@ export class CommandRunner {
       );
       const elementCount = lengths === 'equal' ? array.elementCount : 0;
       const parameter = lengths === 'equal' ? 0 : 1; // else arrays of no elements could not be told from any length
-      return this.collective(dense(Operation.AllGather, { ...array, elementCount }, { parameter }), call =>
-        allGather(call, bytes, lengths),
-      );
+      const fingerprint = dense(Operation.AllGather, { ...array, elementCount }, { parameter, purpose });
+      return this.collective(fingerprint, call => allGather(call, bytes, lengths));
     },
-    broadcast: ({ array, root }) =>
-      this.collective(dense(Operation.Broadcast, array, { parameter: root }), call => broadcast(call, array, root)),
-    barrier: () =>
-      this.collective(
-        { operation: Operation.Barrier, elementType: 'none', reduction: 'none', elementCount: 0, parameter: 0 },
-        barrier,
-      ),
+    broadcast: ({ array, root, purpose }) => {
+      const fingerprint = dense(Operation.Broadcast, array, { parameter: root, purpose });
+      return this.collective(fingerprint, call => broadcast(call, array, root));
+    },
+    barrier: ({ purpose }) => {
+      const nothing = { elementType: 'none', reduction: 'none', elementCount: 0, parameter: 0 } as const;
+      return this.collective({ operation: Operation.Barrier, purpose, ...nothing }, barrier);
+    },
     sendReceive: ({ array }) => this.collective(dense(Operation.SendReceive, array), call => sendReceive(call, array)),
     sparseAllReduce: input => this.sparseAllReduce(input),
     openExchange: async ({ exchange, plan }) => {
@@ -95,7 +99,9 @@ export class CommandRunner {
     },
     exchange: ({ exchange: id, step }) => {
       const exchange = this.exchanges.get(id)!;
-      return this.collective(exchange.fingerprint(step), call => exchange.run(call, step), step.step);
+      const settings = settingsOf(step);
+      const fingerprint = exchange.fingerprint(settings);
+      return this.collective(fingerprint, call => exchange.run(call, step), { step: step.step, settings });
     },
     concludeExchange: async ({ exchange, applied }) => this.exchanges.get(exchange)!.conclude(applied),
     closeExchange: async ({ exchange }) => {
@@ -115,8 +121,9 @@ export class CommandRunner {
     const codec = new GradientCodec(kernels, memory, 'float32', scratch);
     const used = GradientCodec.workspaceBytes;
     const room = { start: scratch + used, bytes: SCRATCH_BYTES - used };
-    const fingerprint = { elementType: 'float32', reduction: 'sum', elementCount, parameter: 0 } as const;
-    await this.collective({ operation: Operation.SparseAllReduce, ...fingerprint }, async call => {
+    const sum = { elementType: 'float32', reduction: 'sum', elementCount, parameter: 0 } as const;
+    const fingerprint = { operation: Operation.SparseAllReduce, purpose: Purpose.Call, ...sum };
+    await this.collective(fingerprint, async call => {
       const payload = recorded(
         call.timeline,
         'encode',
@@ -134,22 +141,24 @@ export class CommandRunner {
   /**
    * Runs one collective within its deadline. Whatever goes wrong in it ends the ring, for the neighbours wait for us.
    *
-   * @param step The optimizer's, if it is of one.
+   * @param own Of the optimizer, if it is a step of one.
    */
   private async collective<T>(
     fingerprint: CallFingerprint,
     run: (call: CollectiveCall) => Promise<T>,
-    step?: number,
+    own: { readonly step: number | undefined; readonly settings: StepSettings | undefined } = NO_STEP,
   ): Promise<T> {
     if (this.failure !== undefined) throw unusable(this.failure);
     const { transport } = this.context;
     const { rank } = transport;
     const sequence = this.sequence++;
-    this.watch.begin({ fingerprint, sequence, step });
+    const { step } = own;
+    this.watch.begin({ fingerprint, sequence, ...own });
     const startedAt = transport.timeline?.now();
     try {
       return await run(new CollectiveCall(this.context, sequence, fingerprint));
-    } catch (error) {
+    } catch (thrown) {
+      const error = thrown instanceof CallMismatch ? await explainMismatch(thrown, own, transport) : thrown;
       const where = { operation: describeCall(fingerprint), ...(step !== undefined && { step }) };
       const cause =
         error instanceof GradringError
@@ -170,12 +179,19 @@ export class CommandRunner {
   }
 }
 
+/** Of collectives that are no optimizer step. */
+const NO_STEP = { step: undefined, settings: undefined };
+
 function dense(
   operation: Operation,
   array: DenseArray,
-  { reduction = 'none', parameter = 0 }: { reduction?: Reduction | 'none'; parameter?: number } = {},
+  {
+    reduction = 'none',
+    parameter = 0,
+    purpose = Purpose.Call,
+  }: { reduction?: Reduction | 'none'; parameter?: number; purpose?: Purpose } = {},
 ): CallFingerprint {
-  return { operation, elementType: array.type, reduction, elementCount: array.elementCount, parameter };
+  return { operation, purpose, elementType: array.type, reduction, elementCount: array.elementCount, parameter };
 }
 
 function failedInside(rank: number, where: ErrorDetails, cause: unknown): GradringError {

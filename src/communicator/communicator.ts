@@ -1,11 +1,13 @@
 import type { DenseArray } from '../collectives/dense-array';
 import type { Range } from '../collectives/chunks';
 import { type ArrayOf, arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
+import { checkOptions } from '../check-options';
 import { invalidArgument, GradringError } from '../errors';
 import type { ElementType, Pointer } from '../kernels/kernels';
 import { recorded } from '../timeline/timeline';
 import type { SpanArguments, SpanKind } from '../timeline/trace-event';
 import type { TrafficCount } from '../transport/transport';
+import { Purpose } from '../wire/frame';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from './connect-options';
 import { ExchangeHandle, type ExchangeInput } from './exchange-handle';
 import { SharedHeap } from './shared-heap';
@@ -13,22 +15,29 @@ import { ThreadClient } from './thread-client';
 import { type CommandName, type Commands, type Reduction, REDUCTIONS, type RingPlace } from './thread-protocol';
 import { type UnitRing, Units } from './units';
 
+export { Purpose };
 export type { ArrayOf, ElementType, NumericArray, Reduction };
 
+/** What gradring itself calls a collective for. */
+interface WithPurpose {
+  /** @internal Default: the user calls it. */
+  readonly purpose?: Purpose;
+}
+
 /** How to reduce. */
-export interface ReduceOptions {
+export interface ReduceOptions extends WithPurpose {
   /** Default `sum`. `mean` is for floats only; sums of integers wrap around. */
   readonly op?: Reduction;
 }
 
 /** What to gather. */
-export interface GatherOptions {
+export interface GatherOptions extends WithPurpose {
   /** Ranks may pass arrays of different lengths. Default false: other lengths are `ERR_COLLECTIVE_MISMATCH`. */
   readonly variableLength?: boolean;
 }
 
 /** From where to send. */
-export interface BroadcastOptions {
+export interface BroadcastOptions extends WithPurpose {
   /** The rank whose array everybody gets. Default 0. */
   readonly root?: number;
 }
@@ -165,7 +174,11 @@ export class Communicator {
   /** Reduces element by element over all ranks, in place. Returns the array, whose bits are then equal on all ranks. */
   async allReduce<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
     return this.staged(array, async (staged, copyBack) => {
-      await this.call('allReduce', { array: staged, reduction: reductionOf(options, staged) });
+      await this.call('allReduce', {
+        array: staged,
+        reduction: reductionOf(options, staged),
+        purpose: purposeOf(options),
+      });
       return copyBack();
     });
   }
@@ -173,7 +186,11 @@ export class Communicator {
   /** {@link allReduce}, asleep. */
   allReduceSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
     return this.stagedSync(array, (staged, copyBack) => {
-      this.callSync('allReduce', { array: staged, reduction: reductionOf(options, staged) });
+      this.callSync('allReduce', {
+        array: staged,
+        reduction: reductionOf(options, staged),
+        purpose: purposeOf(options),
+      });
       return copyBack();
     });
   }
@@ -181,14 +198,20 @@ export class Communicator {
   /** Every rank's array, by rank. */
   async allGather<T extends NumericArray>(array: T, options: GatherOptions = {}): Promise<T[]> {
     return this.staged(array, async staged =>
-      gathered<T>(staged, await this.call('allGather', { array: staged, lengths: lengthsOf(options) })),
+      gathered<T>(
+        staged,
+        await this.call('allGather', { array: staged, lengths: lengthsOf(options), purpose: purposeOf(options) }),
+      ),
     );
   }
 
   /** {@link allGather}, asleep. */
   allGatherSync<T extends NumericArray>(array: T, options: GatherOptions = {}): T[] {
     return this.stagedSync(array, staged =>
-      gathered<T>(staged, this.callSync('allGather', { array: staged, lengths: lengthsOf(options) })),
+      gathered<T>(
+        staged,
+        this.callSync('allGather', { array: staged, lengths: lengthsOf(options), purpose: purposeOf(options) }),
+      ),
     );
   }
 
@@ -213,31 +236,31 @@ export class Communicator {
   }
 
   /** Gives every rank the root's array, in place. Returns the array. */
-  async broadcast<T extends NumericArray>(array: T, { root = 0 }: BroadcastOptions = {}): Promise<T> {
-    this.checkRoot(root);
+  async broadcast<T extends NumericArray>(array: T, options: BroadcastOptions = {}): Promise<T> {
+    const root = this.rootOf(options);
     return this.staged(array, async (staged, copyBack) => {
-      await this.call('broadcast', { array: staged, root });
+      await this.call('broadcast', { array: staged, root, purpose: purposeOf(options) });
       return copyBack();
     });
   }
 
   /** {@link broadcast}, asleep. */
-  broadcastSync<T extends NumericArray>(array: T, { root = 0 }: BroadcastOptions = {}): T {
-    this.checkRoot(root);
+  broadcastSync<T extends NumericArray>(array: T, options: BroadcastOptions = {}): T {
+    const root = this.rootOf(options);
     return this.stagedSync(array, (staged, copyBack) => {
-      this.callSync('broadcast', { array: staged, root });
+      this.callSync('broadcast', { array: staged, root, purpose: purposeOf(options) });
       return copyBack();
     });
   }
 
   /** Returns when all ranks have called it. */
   async barrier(): Promise<void> {
-    await this.call('barrier', {});
+    await this.call('barrier', { purpose: Purpose.Call });
   }
 
   /** {@link barrier}, asleep. */
   barrierSync(): void {
-    this.callSync('barrier', {});
+    this.callSync('barrier', { purpose: Purpose.Call });
   }
 
   /**
@@ -285,7 +308,8 @@ export class Communicator {
    */
   async allOrNone<T>(run: () => Promise<T>): Promise<T> {
     const together = async () => {
-      if (this.isElastic) await this.barrier(); // nobody may be done before all have begun
+      // No rank may be done before all have begun.
+      if (this.isElastic) await this.call('barrier', { purpose: Purpose.AllOrNone });
       return run();
     };
     return this.units.run({ name: 'allOrNone', run: together });
@@ -370,7 +394,7 @@ export class Communicator {
         this.moveTo(this.thread.callSync('rejoin', join));
         return this.generation !== generation;
       },
-      allGather: own => this.allGatherSync(own, { variableLength: true }),
+      allGather: own => this.allGatherSync(own, { variableLength: true, purpose: Purpose.Reunite }),
       awaitOthers: () => this.thread.call('awaitOthers', {}),
       evenIfLeaving: run => {
         this.isCallingForUnits = true; // no code of the user's can come between, for it is all synchronous
@@ -402,10 +426,13 @@ export class Communicator {
     throw invalidArgument(words);
   }
 
-  private checkRoot(root: number): void {
+  private rootOf(options: BroadcastOptions): number {
+    checkOptions('broadcast', options, { root: true, purpose: true });
+    const { root = 0 } = options;
     if (!Number.isInteger(root) || root < 0 || root >= this.worldSize) {
       throw invalidArgument(`root is ${root}; it must be a rank, 0 … ${this.worldSize - 1}.`);
     }
+    return root;
   }
 
   /** Has an array in the shared memory for the time of a call: a copy, unless it is there anyway. */
@@ -525,7 +552,9 @@ function isInFlight(error: unknown): boolean {
   return !(error instanceof GradringError && error.code === 'ERR_INVALID_ARGUMENT');
 }
 
-function reductionOf({ op = 'sum' }: ReduceOptions, { type }: DenseArray): Reduction {
+function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
+  checkOptions('The reduction', options, { op: true, purpose: true });
+  const { op = 'sum' } = options;
   if (!REDUCTIONS.includes(op)) throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTIONS.join(', ')}.`);
   if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
     throw invalidArgument(`A mean of ${type} would not be whole: reduce with 'sum', or convert to float32 before.`);
@@ -533,7 +562,13 @@ function reductionOf({ op = 'sum' }: ReduceOptions, { type }: DenseArray): Reduc
   return op;
 }
 
-function lengthsOf({ variableLength = false }: GatherOptions): 'variable' | 'equal' {
+function purposeOf({ purpose = Purpose.Call }: WithPurpose): Purpose {
+  return purpose;
+}
+
+function lengthsOf(options: GatherOptions): 'variable' | 'equal' {
+  checkOptions('allGather', options, { variableLength: true, purpose: true });
+  const { variableLength = false } = options;
   return variableLength ? 'variable' : 'equal';
 }
 

@@ -1,3 +1,4 @@
+import { checkOptions } from '../check-options';
 import { GradringError, invalidArgument } from '../errors';
 import { type RankEnvironment, readRankEnvironment } from '../environment';
 import { LONGEST_DELAY_MS } from '../longest-delay';
@@ -59,10 +60,16 @@ export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' |
   readonly timeline: string | undefined;
 }
 
+const OPTIONS = {
+  ...{ rank: true, worldSize: true, localRank: true, masterAddr: true, masterPort: true, runId: true, runToken: true },
+  ...{ timeoutMs: true, connectTimeoutMs: true, heartbeatTimeoutMs: true, stallMs: true },
+  ...{ transport: true, encryption: true, algorithm: true, timeline: true },
+} as const satisfies Record<keyof ConnectInput, true>;
+
 /** The defaults come first. */
 export const TRANSPORTS: readonly TransportName[] = ['auto', 'tcp', 'ipc'];
 export const ENCRYPTIONS: readonly Encryption[] = ['auto', 'on', 'off'];
-export const ALGORITHMS: readonly AllReduceAlgorithm[] = ['auto', 'ring', 'tree'];
+export const ALGORITHMS: readonly AllReduceAlgorithm[] = ['ring', 'tree', 'auto'];
 
 /**
  * Joins what the caller says with the environment and the defaults.
@@ -70,6 +77,7 @@ export const ALGORITHMS: readonly AllReduceAlgorithm[] = ['auto', 'ring', 'tree'
  * @throws GradringError `ERR_INVALID_ARGUMENT` or `ERR_INVALID_ENVIRONMENT`, naming the option or variable.
  */
 export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.ProcessEnv = process.env): ConnectOptions {
+  checkOptions('connect', input, OPTIONS);
   const place = placeOf(input, env);
   const transport = oneOf(TRANSPORTS, 'transport', input.transport, 'GRADRING_TRANSPORT', env);
   const encryption = oneOf(ENCRYPTIONS, 'encryption', input.encryption, 'GRADRING_ENCRYPTION', env) as Encryption;

@@ -13,7 +13,8 @@ import { INFINITE_MAGNITUDE, type Pointer } from '../kernels/kernels';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
 import { encodeGradientPayload, encodeNonFinite } from '../wire/gradient-payload';
-import { type CallFingerprint, Operation, protocolError } from '../wire/frame';
+import { type CallFingerprint, Operation, protocolError, Purpose } from '../wire/frame';
+import type { StepSettings } from '../wire/rank-status';
 import { forgetAll, forgetOwn, Means, type Overflowed } from './means';
 import { StepClock } from './step-clock';
 import { costOf } from './step-cost';
@@ -73,12 +74,12 @@ export class GradientExchange {
     this.unfinished = undefined;
   }
 
-  /** What all ranks must agree on for a step: model and options, and how much of it is sent. */
-  fingerprint({ density, momentumFactor, momentumCorrection = 1 }: ExchangeStep): CallFingerprint {
-    const numbers = Float64Array.of(density, momentumFactor, momentumCorrection);
-    const parameter = crc32(new Uint8Array(numbers.buffer), this.plan.hash);
+  /** What all ranks must agree on for a step: model and options, and the settings of the step. */
+  fingerprint(settings: StepSettings): CallFingerprint {
+    const parameter = crc32(JSON.stringify(settings), this.plan.hash);
     const elementCount = this.arenas.reduce((sum, { gradients }) => sum + gradients.elementCount, 0);
-    return { operation: Operation.Exchange, elementType: 'float32', reduction: 'mean', elementCount, parameter };
+    const call = { operation: Operation.Exchange, purpose: Purpose.Call } as const;
+    return { ...call, elementType: 'float32', reduction: 'mean', elementCount, parameter };
   }
 
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
@@ -206,6 +207,15 @@ export class GradientExchange {
     }
     return forgetAll(overflowed);
   }
+}
+
+/** What must be alike on all ranks in a step. What the caller left out, or is no number, is not compared. */
+export function settingsOf(step: ExchangeStep): StepSettings {
+  const { epoch, learningRate, density, momentumFactor: momentum, momentumCorrection } = step;
+  const settings = { step: step.step, epoch, learningRate, density, momentum, momentumCorrection };
+  return Object.fromEntries(
+    Object.entries(settings).filter((entry): entry is [string, number] => Number.isFinite(entry[1])),
+  );
 }
 
 /** Takes what was sent from the residuals. */

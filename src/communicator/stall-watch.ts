@@ -1,6 +1,8 @@
 import { GradringError } from '../errors';
 import type { RankState, Transport } from '../transport/transport';
-import { type CallFingerprint, describeCall, Operation } from '../wire/frame';
+import { describeCall } from '../wire/describe-call';
+import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
+import type { StepSettings } from '../wire/rank-status';
 import { describeAll, describeNumbered, findAbsent } from './absent-ranks';
 
 /** A collective under way. */
@@ -9,6 +11,8 @@ export interface WatchedCall {
   readonly sequence: number;
   /** The optimizer's step, if it is of one. */
   readonly step: number | undefined;
+  /** Of that step. */
+  readonly settings: StepSettings | undefined;
 }
 
 export interface StallOptions {
@@ -30,7 +34,7 @@ const LAST_QUESTION_MS = 5_000;
 const FRESH_MS = 300;
 
 const NO_CALL: CallFingerprint = {
-  ...{ operation: Operation.None, elementType: 'none', reduction: 'none' },
+  ...{ operation: Operation.None, purpose: Purpose.Call, elementType: 'none', reduction: 'none' },
   ...{ elementCount: 0, parameter: 0 },
 };
 
@@ -39,7 +43,7 @@ const NO_CALL: CallFingerprint = {
  * ends it at its deadline. Of all ranks that wait only the lowest says so.
  */
 export class StallWatch {
-  private call: WatchedCall = { fingerprint: NO_CALL, sequence: -1, step: undefined };
+  private call: WatchedCall = { fingerprint: NO_CALL, sequence: -1, step: undefined, settings: undefined };
   private isCalling = false;
   /** When it began, or ended. */
   private changedAt = performance.now();
@@ -135,7 +139,8 @@ export class StallWatch {
   private state(): RankState {
     const { fingerprint, sequence, step } = this.call;
     const { isCalling, elapsedMs } = this;
-    return { call: fingerprint, sequence: Math.max(0, sequence), isCalling, sinceMs: elapsedMs, step };
+    const settings = isCalling ? this.call.settings : undefined;
+    return { call: fingerprint, sequence: Math.max(0, sequence), isCalling, sinceMs: elapsedMs, step, settings };
   }
 
   private report(askedAt: number): void {

@@ -8,6 +8,7 @@ import type { Pointer } from '../kernels/kernels';
 import type { ElasticJoin } from '../rendezvous/elastic-rendezvous';
 import type { TimelineFile } from '../timeline/timeline-file';
 import type { TrafficCount } from '../transport/transport';
+import type { Purpose } from '../wire/frame';
 import type { ArenaLayout } from './arena-layout';
 import type { ConnectOptions } from './connect-options';
 
@@ -38,8 +39,11 @@ export interface ExchangePlan {
 
 /** One step of it. */
 export interface ExchangeStep {
-  /** Its number, for errors. */
+  /** Its number. */
   readonly step?: number;
+  /** Undefined if nobody counts epochs. */
+  readonly epoch?: number | undefined;
+  readonly learningRate?: number;
   readonly density: number;
   readonly momentumFactor: number;
   /**
@@ -85,12 +89,12 @@ export interface StepTimes {
 
 /** What the user's thread asks of the comm thread, and what it gets. */
 export interface Commands {
-  allReduce: { input: { array: DenseArray; reduction: Reduction }; result: void };
-  allGather: { input: { array: DenseArray; lengths: 'equal' | 'variable' }; result: Uint8Array[] };
+  allReduce: { input: { array: DenseArray; reduction: Reduction; purpose: Purpose }; result: void };
+  allGather: { input: { array: DenseArray; lengths: 'equal' | 'variable'; purpose: Purpose }; result: Uint8Array[] };
   /** The result says where in the array this rank's chunk is. */
   reduceScatter: { input: { array: DenseArray; reduction: Reduction }; result: Range };
-  broadcast: { input: { array: DenseArray; root: number }; result: void };
-  barrier: { input: Record<string, never>; result: void };
+  broadcast: { input: { array: DenseArray; root: number; purpose: Purpose }; result: void };
+  barrier: { input: { purpose: Purpose }; result: void };
   sendReceive: { input: { array: DenseArray }; result: void };
   sparseAllReduce: {
     input: { indices: Pointer; values: Pointer; count: number; elementCount: number; output: Pointer };

@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
 import { VALUE_FORMATS, type ValueFormat } from './value-format';
 
@@ -44,15 +45,10 @@ export interface NoCompression {
 /** How gradients are compressed, as plain data that may be sent to a thread. */
 export type Compression = DgcCompression | NoCompression;
 
-const OPTION_NAMES: readonly string[] = [
-  'sparsity',
-  'warmUpEpochs',
-  'warmUpSteps',
-  'warmUp',
-  'clipNorm',
-  'denseBelow',
-  'values',
-] satisfies (keyof DgcOptions)[];
+const OPTIONS = {
+  ...{ sparsity: true, warmUpEpochs: true, warmUpSteps: true, warmUp: true },
+  ...{ clipNorm: true, denseBelow: true, values: true },
+} as const satisfies Record<keyof DgcOptions, true>;
 
 /**
  * Deep Gradient Compression (Lin et al., ICLR 2018).
@@ -60,13 +56,7 @@ const OPTION_NAMES: readonly string[] = [
  * @throws ERR_INVALID_ARGUMENT for an option that is unknown, out of its range, or contradicts another.
  */
 export function dgc(options: DgcOptions = {}): DgcCompression {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalidArgument(`dgc() takes an object of options, such as { sparsity: 0.999 }, not ${inspect(options)}`);
-  }
-  const unknown = Object.keys(options).find(name => !OPTION_NAMES.includes(name));
-  if (unknown !== undefined) {
-    throw invalidArgument(`dgc() has no option '${unknown}'; its options are ${OPTION_NAMES.join(', ')}`);
-  }
+  checkOptions('dgc()', options, OPTIONS);
   const {
     sparsity = 0.999,
     warmUpEpochs,
@@ -123,7 +113,8 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
 }
 
 /** No compression: every gradient travels whole, by dense all-reduce. */
-export function noCompression(): NoCompression {
+export function noCompression(options: Record<string, never> = {}): NoCompression {
+  checkOptions('noCompression()', options, {});
   return Object.freeze({ kind: 'none' });
 }
 

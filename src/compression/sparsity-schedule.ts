@@ -39,7 +39,7 @@ export function densityAt(spec: DgcCompression, { epoch, step }: TrainingProgres
       { step },
     );
   }
-  const final = 1 - spec.sparsity;
+  const final = Number((1 - spec.sparsity).toPrecision(15)); // 1 − 0.99 is 0.010000000000000009
   const length = spec.warmUpEpochs || spec.warmUpSteps;
   const position = spec.warmUpEpochs > 0 ? epoch! : step;
   if (position >= length) return final;

@@ -1,3 +1,4 @@
+import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
 import type { ResidualPolicy } from './resized-state';
 
@@ -47,17 +48,18 @@ export interface ResumedPosition {
   readonly skipped: readonly string[];
 }
 
-const NAMES = ['dir', 'every', 'keep', 'state', 'residuals', 'onDamage', 'onFailure'];
+const NAMES = {
+  ...{ dir: true, every: true, keep: true, state: true },
+  ...{ residuals: true, onDamage: true, onFailure: true },
+} as const satisfies Record<keyof CheckpointOptions, true>;
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT`. */
 export function checkCheckpointOptions(options: CheckpointOptions): void {
-  const unknown = Object.keys(options).find(name => !NAMES.includes(name));
-  if (unknown !== undefined) {
-    throw invalidArgument(`ring.checkpoint has no option '${unknown}'; its options are ${NAMES.join(', ')}.`);
-  }
+  if (options === undefined) throw invalidArgument('ring.checkpoint(model, { dir }) needs dir, the path of a folder.');
+  checkOptions('ring.checkpoint', options, NAMES);
   const { dir, every, keep, state, residuals, onDamage, onFailure } = options;
   if (typeof dir !== 'string' || dir === '')
-    throw invalidArgument('ring.checkpoint takes { dir }, the path of a folder.');
+    throw invalidArgument('ring.checkpoint(model, { dir }) needs dir, the path of a folder.');
   requireCount('every', every);
   requireCount('keep', keep);
   if (state !== undefined && typeof state !== 'function') throw invalidArgument('state must be a function.');

@@ -1,14 +1,15 @@
 import { tf } from './tfjs';
 import type { ReadTensor, TensorFile, TensorSource } from '../checkpoint/checkpoint-file';
+import type { Ranks } from '../checkpoint/ranks';
 import { type LoadedCheckpoint, loadCheckpoint } from '../checkpoint/load-checkpoint';
 import { saveCheckpoint } from '../checkpoint/save-checkpoint';
-import type { Communicator } from '../communicator/communicator';
+import { type Communicator, Purpose } from '../communicator/communicator';
 import { deserializeError, GradringError, invalidArgument, type SerializedError, serializeError } from '../errors';
 import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
 import { type FitPosition, type RankState, rankStateOf } from './checkpoint-state';
 import { LiveTraining } from './live-training';
 import { type NamedTensor, type OptimizerState, sourcesOf } from './optimizer-state';
-import { broadcastVariables, describe, fromBytes, hashOf, toBytes, type Variables } from './replicas';
+import { broadcastVariables, describe, gatherValues, hashesOf, type Variables } from './replicas';
 import { ranksToRead, type Resizing, variableStates } from './resized-state';
 import type { RingOptimizer } from './ring-optimizer';
 import { type Trained, trainedOf } from './trained';
@@ -30,6 +31,7 @@ export class Checkpoint {
     private readonly source: tf.LayersModel | Trained,
     private readonly options: CheckpointOptions,
   ) {
+    trainedOf(source, 'ring.checkpoint');
     checkCheckpointOptions(options);
   }
 
@@ -62,7 +64,7 @@ export class Checkpoint {
     }
     live.begin(this.trained());
     const { dir, onDamage = 'error' } = this.options;
-    const loaded = await loadCheckpoint(this.communicator, {
+    const loaded = await loadCheckpoint(this.ranks(Purpose.ResumeCheckpoint), {
       dir,
       onDamage,
       ranksToRead: ({ worldSize }) => ranksToRead(this.resizing(worldSize)),
@@ -117,7 +119,7 @@ export class Checkpoint {
         const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
         const step = state.counters.steps;
         const { discarded } = this;
-        return saveCheckpoint(this.communicator, {
+        return saveCheckpoint(this.ranks(Purpose.SaveCheckpoint), {
           dir,
           keep,
           step,
@@ -145,11 +147,10 @@ export class Checkpoint {
       throw invalidArgument(`The optimizer trains '${missing}', which is not among the variables of the checkpoint.`);
     }
     const others = variables.filter(({ name }) => !trained?.has(name));
-    const hashes = others.map(variable => hashOf([variable]));
-    const [root] = await this.communicator.allGather(toBytes(hashes), { variableLength: true });
-    const ofRoot = fromBytes<string[]>(root!);
+    const hashes = hashesOf(others);
+    const [ofRoot] = await gatherValues(this.communicator, Purpose.SaveCheckpoint, hashes);
     return others
-      .filter((_, i) => hashes[i] !== ofRoot[i])
+      .filter((_, i) => hashes[i] !== ofRoot![i])
       .map(variable => sourceOf(`weight/${variable.name}`, variable));
   }
 
@@ -160,8 +161,8 @@ export class Checkpoint {
     const known = new Map(variables.map(variable => [variable.name, variable]));
     for (const file of own) {
       const saved = rankStateOf(file).optimizer.optimizer;
-      const { inner } = optimizer.getConfig();
-      if (saved !== inner) throw mismatch(`the optimizer is ${saved} in the checkpoint, but ${String(inner)} here`);
+      const inner = optimizer.getClassName();
+      if (saved !== inner) throw mismatch(`the optimizer is ${saved} in the checkpoint, but ${inner} here`);
       for (const kind of ['momentum', 'sharedMomentum', 'residual', 'weight']) {
         for (const [name, tensor] of tensorsUnder(file.tensors, kind)) requireSame(name, tensor, known.get(name));
       }
@@ -173,7 +174,7 @@ export class Checkpoint {
     for (const variable of weights === undefined ? [] : variables) {
       restoreVariable(variable, weights!.tensors.get(variable.name)!);
     }
-    await broadcastVariables(this.communicator, variables, 0);
+    await broadcastVariables(this.communicator, variables, { root: 0, purpose: Purpose.ResumeCheckpoint });
     const [first] = own;
     if (manifest.worldSize === this.communicator.worldSize) {
       const differing = tensorsUnder(first!.tensors, 'weight');
@@ -200,8 +201,16 @@ export class Checkpoint {
     return { savedWorldSize, rank, worldSize, policy: residuals, keepsSum: this.trained().optimizer.keepsSum };
   }
 
+  /** The ring, as saving and loading see it. */
+  private ranks(purpose: Purpose): Ranks {
+    const { communicator } = this;
+    const { rank, worldSize } = communicator;
+    const allGather = (bytes: Uint8Array) => communicator.allGather(bytes, { variableLength: true, purpose });
+    return { rank, worldSize, allGather };
+  }
+
   private trained(): Trained {
-    return trainedOf(this.source);
+    return trainedOf(this.source, 'ring.checkpoint');
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Communicator } from '../communicator/communicator';
+import { type Communicator, Purpose } from '../communicator/communicator';
 import { COMMIT, type Unit, WELCOME } from '../communicator/units';
 import { invalidArgument } from '../errors';
 import type { FitPosition } from './checkpoint-state';
@@ -40,8 +40,8 @@ export class LiveTraining {
     const { communicator } = this;
     this.begin(trained);
     if (communicator.generation !== -1) {
-      await checkSameVariables(communicator, trained.variables);
-      await broadcastVariables(communicator, trained.variables, 0);
+      await checkSameVariables(communicator, trained.variables, Purpose.Join);
+      await broadcastVariables(communicator, trained.variables, { root: 0, purpose: Purpose.Join });
       return { step: trained.optimizer.statistics.steps, epoch: 0, state: undefined };
     }
     const welcome = await communicator.enter(root => passWelcome(communicator, root, undefined));
@@ -97,7 +97,7 @@ export class LiveTraining {
     const { communicator } = this;
     const run = async () => {
       const own = communicator.rank === 0 ? await communicator.waitingNewcomers() : 0;
-      const [first] = await communicator.allGather(Float64Array.of(own));
+      const [first] = await communicator.allGather(Float64Array.of(own), { purpose: Purpose.Commit });
       return first![0]!;
     };
     return communicator.units.run({ name: COMMIT, run });

@@ -1,8 +1,10 @@
 import { bytesOf } from './bytes-of';
 import { tf } from './tfjs';
 import { createHash } from 'node:crypto';
-import type { Communicator } from '../communicator/communicator';
+import { inspect } from 'node:util';
+import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
+import { isOwnModel, isOwnVariable, notOurs, otherCopy } from './one-copy';
 
 /** What replicas are made of: `model.weights`' values, or the variables of a custom loop. */
 export type Variables = readonly tf.Variable[];
@@ -10,25 +12,47 @@ export type Variables = readonly tf.Variable[];
 /**
  * The variables of a model (all weights, trainable or not), or those given.
  *
- * @throws GradringError `ERR_INVALID_ARGUMENT` for variables of strings, which have no bits to compare or send.
+ * @param call What they are for, as the user writes it: `ring.verifyReplicas`.
+ * @throws GradringError `ERR_INVALID_ARGUMENT` if it is neither, for objects of another copy of TensorFlow.js, and for
+ *   variables of strings, which have no bits to compare or send.
  */
-export function variablesOf(source: tf.LayersModel | Variables): Variables {
-  const variables = 'weights' in source ? source.weights.map(weight => weight.read() as tf.Variable) : source;
-  const ofStrings = variables.find(({ dtype }) => dtype === 'string');
-  if (ofStrings !== undefined)
-    throw invalidArgument(`Variable '${ofStrings.name}' holds strings, which do not travel.`);
+export function variablesOf(source: tf.LayersModel | Variables, call: string): Variables {
+  const variables = listVariables(source, call);
+  for (const variable of variables) {
+    if (!isOwnVariable(variable)) {
+      const words = `${call} takes a model or an array of variables; the array holds ${brief(variable)}.`;
+      throw notOurs('variable', 'assign', variable, words);
+    }
+    if (variable.dtype === 'string') {
+      throw invalidArgument(`Variable '${variable.name}' holds strings, which cannot be sent to other ranks.`);
+    }
+  }
   return variables;
 }
 
-/** SHA-256 of names, shapes and bits of the variables, in hexadecimal. */
-export function hashOf(variables: Variables): string {
-  const hash = createHash('sha256');
-  for (const variable of variables) {
-    const data = variable.dataSync();
-    hash.update(`${variable.name} ${variable.dtype} [${variable.shape.join()}]\n`);
-    hash.update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+function listVariables(source: tf.LayersModel | Variables, call: string): Variables {
+  if (isOwnModel(source)) {
+    const variables = source.weights.map(weight => weight.read() as tf.Variable);
+    if (variables.some(variable => !isOwnVariable(variable))) throw invalidArgument(otherCopy('model'));
+    return variables;
   }
-  return hash.digest('hex');
+  if (Array.isArray(source)) return source as Variables;
+  throw notOurs('model', 'fit', source, `${call} takes a model or an array of variables, not ${brief(source)}.`);
+}
+
+function brief(value: unknown): string {
+  return inspect(value, { depth: 0, breakLength: Infinity });
+}
+
+/** SHA-256 of each variable's name, shape and bits, in hexadecimal. */
+export function hashesOf(variables: Variables): string[] {
+  return variables.map(variable => {
+    const data = variable.dataSync();
+    return createHash('sha256')
+      .update(`${variable.name} ${variable.dtype} [${variable.shape.join()}]\n`)
+      .update(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
+      .digest('hex');
+  });
 }
 
 /** Bytes for an all-gather of something small that must agree. */
@@ -44,35 +68,53 @@ export function fromBytes<T>(bytes: Uint8Array): T {
 /**
  * Compares the hashes of all ranks.
  *
- * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0.
+ * @param all Of each rank, one hash for each variable.
+ * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0, and the variable.
  */
-export function checkHashes(hashes: readonly string[], when: string): void {
-  const rank = hashes.findIndex(hash => hash !== hashes[0]);
-  if (rank === -1) return;
-  const words = `The weights of rank ${rank} differ from those of rank 0 ${when}. Start from the same weights (pass ring.callbacks() to model.fit, or await ring.broadcastVariables(…)), and change them in no other way than by the wrapped optimizer.`;
-  throw new GradringError('ERR_REPLICAS_DIVERGED', words, { rank });
+export function checkHashes(all: readonly (readonly string[])[], variables: Variables, when: string): void {
+  const [first] = all;
+  for (const [rank, hashes] of all.entries()) {
+    const differing = variables.filter((_, i) => hashes[i] !== first![i]);
+    const [variable] = differing;
+    if (variable === undefined) continue;
+    const others = differing.length === 1 ? '' : ` and ${differing.length - 1} more`;
+    const advice = differing.every(({ trainable }) => !trainable)
+      ? 'No gradient trains it, so that it follows the rows of each rank, as the moving statistics of batch norm do: call ring.averageVariables(…) on all ranks before you compare.'
+      : 'Start from the same weights (pass ring.callbacks() to model.fit, or await ring.broadcastVariables(…)), and change them only by the wrapped optimizer.';
+    const words = `The weights of rank ${rank} differ from those of rank 0 ${when}: '${variable.name}'${others}. ${advice}`;
+    throw new GradringError('ERR_REPLICAS_DIVERGED', words, { rank, variable: variable.name });
+  }
 }
 
 /** Compares the variables of all ranks, bit for bit, and returns their hash. Throws as {@link checkHashes} does. */
-export async function verifyReplicas(communicator: Communicator, variables: Variables, when: string): Promise<string> {
-  const hash = hashOf(variables);
-  checkHashes(await gatherValues(communicator, 'verifyReplicas', hash), when);
-  return hash;
+export async function verifyReplicas(
+  communicator: Communicator,
+  variables: Variables,
+  { when, purpose }: { readonly when: string; readonly purpose: Purpose },
+): Promise<string> {
+  const hashes = hashesOf(variables);
+  checkHashes(await gatherValues(communicator, purpose, hashes), variables, when);
+  return createHash('sha256').update(hashes.join()).digest('hex');
 }
 
 /**
- * Checks that all ranks hold the same variables: as many, of the same names, shapes and types, in the same order.
+ * Compares names, types, shapes and order of the variables.
  *
  * @throws GradringError `ERR_MODEL_MISMATCH`, naming the first difference.
  */
-export async function checkSameVariables(communicator: Communicator, variables: Variables): Promise<void> {
-  checkDescriptions(await gatherValues(communicator, 'checkSameVariables', variables.map(describe)));
+export async function checkSameVariables(
+  communicator: Communicator,
+  variables: Variables,
+  purpose: Purpose,
+): Promise<void> {
+  checkDescriptions(await gatherValues(communicator, purpose, variables.map(describe)));
 }
 
 /** Every rank's value, small JSON, by rank. A unit. */
-async function gatherValues<T>(communicator: Communicator, name: string, own: T): Promise<T[]> {
-  const gather = () => communicator.allGather(toBytes(own), { variableLength: true });
-  return communicator.units.run({ name, run: async () => (await gather()).map(bytes => fromBytes<T>(bytes)) });
+export async function gatherValues<T>(communicator: Communicator, purpose: Purpose, own: T): Promise<T[]> {
+  const gather = () => communicator.allGather(toBytes(own), { variableLength: true, purpose });
+  const run = async () => (await gather()).map(bytes => fromBytes<T>(bytes));
+  return communicator.units.run({ name: `gather ${Purpose[purpose]}`, run });
 }
 
 /** A variable in words that ranks compare. */
@@ -97,31 +139,31 @@ export function checkDescriptions(all: readonly (readonly string[])[]): void {
 export async function broadcastVariables(
   communicator: Communicator,
   variables: Variables,
-  root: number,
+  { root, purpose }: { readonly root: number; readonly purpose: Purpose },
 ): Promise<void> {
   await changeVariables(communicator, variables, 'broadcastVariables', async change => {
     for (const variable of variables) {
       const data = (await variable.data()).slice() as Float32Array;
-      await communicator.broadcast(bytesOf(data), { root });
+      await communicator.broadcast(bytesOf(data), { root, purpose });
       change(variable, data);
     }
   });
 }
 
 /** Averages float variables over the ranks. Those that are equal everywhere (frozen layers') keep their bits. */
-export async function averageVariables(communicator: Communicator, variables: Variables): Promise<void> {
-  const byRank = await gatherValues(
-    communicator,
-    'compareVariables',
-    variables.map(variable => hashOf([variable])),
-  );
+export async function averageVariables(
+  communicator: Communicator,
+  variables: Variables,
+  purpose: Purpose,
+): Promise<void> {
+  const byRank = await gatherValues(communicator, purpose, hashesOf(variables));
   const differing = variables.filter(
     ({ dtype }, i) => dtype === 'float32' && byRank.some(hashes => hashes[i] !== byRank[0]![i]),
   );
   await changeVariables(communicator, differing, 'averageVariables', async change => {
     for (const variable of differing) {
       const data = (await variable.data()).slice() as Float32Array;
-      change(variable, await communicator.allReduce(data, { op: 'mean' }));
+      change(variable, await communicator.allReduce(data, { op: 'mean', purpose }));
     }
   });
 }
@@ -142,7 +184,7 @@ async function changeVariables(
   const share = (root: number) => {
     for (const variable of variables) {
       const data = variable.dataSync().slice() as Float32Array;
-      communicator.broadcastSync(bytesOf(data), { root });
+      communicator.broadcastSync(bytesOf(data), { root, purpose: Purpose.Reunite });
       changed.set(variable, data);
     }
   };

@@ -1,13 +1,18 @@
 import { tf } from './tfjs';
-import type { Communicator } from '../communicator/communicator';
-import { invalidArgument } from '../errors';
+import { checkOptions } from '../check-options';
+import { type Communicator, Purpose } from '../communicator/communicator';
+import { GradringError, invalidArgument } from '../errors';
 import type { Checkpoint } from './checkpoint';
 import type { FitPosition } from './checkpoint-state';
+import { DataCheck } from './data-check';
 import { LiveTraining } from './live-training';
+import { isOwnModel, otherCopy } from './one-copy';
 import {
   averageVariables,
   broadcastVariables,
-  checkSameVariables,
+  checkDescriptions,
+  describe,
+  gatherValues,
   type Variables,
   variablesOf,
   verifyReplicas,
@@ -19,18 +24,36 @@ export interface CallbackOptions {
   /** Raise the learning rate linearly from 1/worldSize of it to all of it over so many steps (Goyal et al., 2017). */
   readonly learningRateWarmUp?: { readonly steps: number };
   /**
-   * Callbacks of your own (objects with some of the methods, or instances of tfjs's callback classes), called after the
-   * ring's, so that they see averaged metrics and equal weights.
+   * Callbacks of your own (objects with some of the methods, or instances of tfjs's callback classes). They are called
+   * after the ring's, so that they see averaged metrics and equal weights.
    */
   readonly also?: readonly tf.CustomCallbackArgs[];
   /** Saved as its options say; and if it was resumed, training goes on from there. */
   readonly checkpoint?: Checkpoint;
 }
 
+/** What a rank tells the others when its `model.fit` begins. */
+interface Beginning {
+  readonly variables: readonly string[];
+  readonly isWrapped: boolean;
+  readonly epochs: number;
+  /** Null if it is not known before the epoch ends. */
+  readonly stepsPerEpoch: number | null;
+  readonly hasValidation: boolean;
+  /** Of what was given to `ring.shard`. */
+  readonly data: readonly string[];
+}
+
+/** And when one of its epochs ends. Metrics are texts, because JSON has no NaN. */
+interface EpochEnd {
+  readonly metrics: Readonly<Record<string, string>>;
+  readonly data: readonly string[];
+}
+
 /**
- * What has to happen around `model.fit`, on every rank alike: before: names, shapes and order of the weights are
- * compared, and rank 0's weights broadcast; each epoch: the optimizer learns the epoch; at its end the moving
- * statistics of batch norm and the metrics are averaged, and the hashes of all weights compared.
+ * What has to happen around `model.fit`, on every rank alike. Before: names, shapes and order of the weights are
+ * compared, and rank 0's weights broadcast. Each epoch: the optimizer learns the epoch; at its end the metrics and the
+ * moving statistics of batch norm are averaged, and the hashes of all weights compared.
  */
 export class RingCallback extends tf.Callback {
   private fullLearningRate = 0;
@@ -40,31 +63,40 @@ export class RingCallback extends tf.Callback {
   private resumed: FitPosition | undefined;
 
   constructor(
-    private readonly communicator: Communicator,
+    readonly communicator: Communicator,
     private readonly options: CallbackOptions,
   ) {
     super();
-    const steps = options.learningRateWarmUp?.steps;
-    if (steps !== undefined && (!Number.isInteger(steps) || steps < 1)) {
-      throw invalidArgument(`learningRateWarmUp.steps is ${steps}; it must be a whole number from 1 on.`);
-    }
+    checkCallbackOptions(options);
+    // A model of another copy of TensorFlow.js calls this method without its object. It must find out, and say so.
+    this.onTrainBegin = this.onTrainBegin.bind(this);
   }
 
   override async onTrainBegin(): Promise<void> {
+    const { communicator } = this;
+    if (!isOwnModel(this.layersModel)) throw invalidArgument(otherCopy('model'));
     const weights = this.weights();
     const joined = this.live.takeJoinedPosition();
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
-    if (joined === undefined) await checkSameVariables(this.communicator, weights); // the others are past that
+    const own = this.beginning(weights);
+    // If this rank has joined the others, they are past that.
+    if (joined === undefined) {
+      const all = await gatherValues(communicator, Purpose.BeginTraining, own);
+      checkBeginnings(all);
+      DataCheck.of(communicator).compare(all.map(({ data }) => data));
+    }
     // Within an epoch each rank has moving statistics of its own, and a checkpoint has brought them back.
-    if (this.resumed === undefined) await broadcastVariables(this.communicator, weights, 0);
+    if (this.resumed === undefined) {
+      await broadcastVariables(communicator, weights, { root: 0, purpose: Purpose.BeginTraining });
+    }
     this.step = this.resumed?.warmUp?.step ?? 0;
-    this.fullLearningRate = this.resumed?.warmUp?.fullLearningRate ?? this.optimizer?.learningRate ?? 0;
+    this.fullLearningRate = this.resumed?.warmUp?.fullLearningRate ?? this.optimizer.learningRate;
     if (this.resumed !== undefined && this.resumed.warmUp === undefined) this.step = Infinity;
   }
 
   override async onEpochBegin(epoch: number): Promise<void> {
     // An epoch that was resumed half done is not a new one for the optimizer.
-    if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer?.beginEpoch(epoch);
+    if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer.beginEpoch(epoch);
     this.batch = this.resumed?.batch ?? 0;
     this.resumed = undefined;
     this.epoch = epoch;
@@ -73,7 +105,7 @@ export class RingCallback extends tf.Callback {
   override async onBatchBegin(): Promise<void> {
     if (this.batch > 0) await this.save({ epoch: this.epoch, batch: this.batch });
     const steps = this.options.learningRateWarmUp?.steps;
-    if (steps === undefined || this.step > steps || this.optimizer === undefined) return;
+    if (steps === undefined || this.step > steps) return;
     const start = 1 / this.communicator.launched.worldSize;
     this.optimizer.learningRate = this.fullLearningRate * (start + (1 - start) * Math.min(1, this.step / steps));
     this.step++;
@@ -83,11 +115,15 @@ export class RingCallback extends tf.Callback {
     this.batch++;
   }
 
-  /** To be called after all callbacks have seen the epoch's end. */
-  async commitAfter(epoch: number): Promise<void> {
+  /** What must come after all other callbacks have seen the end of an epoch. */
+  get last(): tf.CustomCallback[] {
+    if (this.options.checkpoint === undefined && !this.communicator.isElastic) return [];
+    return [new tf.CustomCallback({ onEpochEnd: epoch => this.commitAfter(epoch) }, 'auto')];
+  }
+
+  private async commitAfter(epoch: number): Promise<void> {
     await this.save({ epoch: epoch + 1, batch: 0 });
     const { optimizer } = this;
-    if (optimizer === undefined) return;
     await this.live.commit({ variables: this.weights(), optimizer }, this.position({ epoch: epoch + 1, batch: 0 }));
   }
 
@@ -105,38 +141,44 @@ export class RingCallback extends tf.Callback {
   override async onTrainEnd(): Promise<void> {
     // A training that ended within the warm-up must not leave its reduced rate to the next one.
     const steps = this.options.learningRateWarmUp?.steps;
-    if (steps === undefined || this.step > steps || this.optimizer === undefined) return;
+    if (steps === undefined || this.step > steps) return;
     this.optimizer.learningRate = this.fullLearningRate;
   }
 
-  override async onEpochEnd(epoch: number, logs?: Record<string, number | tf.Scalar>): Promise<void> {
-    await averageVariables(this.communicator, this.statistics());
-    await verifyReplicas(this.communicator, this.weights(), `after epoch ${epoch}`);
-    if (logs !== undefined) await this.averageMetrics(logs);
+  override async onEpochEnd(epoch: number, logs: Record<string, number | tf.Scalar> = {}): Promise<void> {
+    const { communicator } = this;
+    const data = DataCheck.of(communicator);
+    const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take() };
+    const all = await gatherValues(communicator, Purpose.EndEpoch, own);
+    data.compare(all.map(each => each.data));
+    const metrics = all.map(each => each.metrics);
+    checkSameMetrics(metrics, epoch);
+    for (const name of Object.keys(own.metrics)) {
+      logs[name] = metrics.reduce((sum, { [name]: value }) => sum + Number(value), 0) / metrics.length;
+    }
+    await averageVariables(communicator, this.statistics(), Purpose.EndEpoch);
+    await verifyReplicas(communicator, this.weights(), { when: `after epoch ${epoch}`, purpose: Purpose.EndEpoch });
   }
 
-  private async averageMetrics(logs: Record<string, number | tf.Scalar>): Promise<void> {
-    const names = Object.keys(logs).sort();
-    const values = new Float64Array(names.length);
-    for (const [i, name] of names.entries()) {
-      const value = logs[name]!;
-      values[i] = typeof value === 'number' ? value : (await value.data())[0]!;
-      tf.dispose(value); // its place in the logs is taken by the mean
-    }
-    const run = async () => Array.from(await this.communicator.allReduce(values.slice(), { op: 'mean' }), String);
-    const means = await this.communicator.units.run({ name: 'average metrics', run });
-    names.forEach((name, i) => {
-      logs[name] = Number(means[i]); // by way of texts, as JSON knows no NaN
-    });
+  private beginning(weights: Variables): Beginning {
+    const { epochs, samples, batchSize, steps, doValidation } = this.params as unknown as FitParameters;
+    return {
+      variables: weights.map(describe),
+      isWrapped: RingOptimizer.is(this.layersModel.optimizer),
+      epochs,
+      stepsPerEpoch: samples == null ? (steps ?? null) : Math.ceil(samples / batchSize),
+      hasValidation: doValidation,
+      data: DataCheck.of(this.communicator).take(),
+    };
   }
 
   private get live(): LiveTraining {
     return LiveTraining.of(this.communicator);
   }
 
-  private get optimizer(): RingOptimizer | undefined {
-    const { optimizer } = this.layersModel;
-    return RingOptimizer.is(optimizer) ? optimizer : undefined;
+  /** Wrapped: no training begins otherwise. */
+  private get optimizer(): RingOptimizer {
+    return this.layersModel.optimizer as RingOptimizer;
   }
 
   private get layersModel(): tf.LayersModel {
@@ -144,7 +186,7 @@ export class RingCallback extends tf.Callback {
   }
 
   private weights(): Variables {
-    return variablesOf(this.layersModel);
+    return variablesOf(this.layersModel, 'ring.callbacks');
   }
 
   /** The weights that no gradient trains: batch norm's moving mean and variance. */
@@ -154,17 +196,80 @@ export class RingCallback extends tf.Callback {
   }
 }
 
-/** For `model.fit`: the ring's own, the user's, and what must come after those. */
-export function callbacksOf(communicator: Communicator, options: CallbackOptions): tf.Callback[] {
-  const first = new RingCallback(communicator, options);
-  const last = { onEpochEnd: (epoch: number) => first.commitAfter(epoch) };
-  const hasLast = options.checkpoint !== undefined || communicator.isElastic;
-  const others = [...(options.also ?? []), ...(hasLast ? [last] : [])];
-  return [first, ...others.map(asCallback)] as tf.Callback[];
+const OPTIONS = { learningRateWarmUp: true, also: true, checkpoint: true } as const;
+
+const BESIDE = 'Pass callbacks of your own beside it, [...ring.callbacks(), yours], or as { also: [yours] }.';
+
+function checkCallbackOptions(options: CallbackOptions): void {
+  if (Array.isArray(options)) throw invalidArgument(`ring.callbacks takes options, not an array. ${BESIDE}`);
+  checkOptions('ring.callbacks', options, OPTIONS, name => (/^on[A-Z]/.test(name) ? BESIDE : undefined));
+  const { learningRateWarmUp, also = [] } = options;
+  if (!Array.isArray(also)) throw invalidArgument('also is no array: pass { also: [yours] } to ring.callbacks.');
+  const wrong = also.find(callback => typeof callback !== 'object' || callback === null);
+  if (wrong !== undefined) throw invalidArgument(`also holds ${String(wrong)}, which is no callback.`);
+  if (learningRateWarmUp === undefined) return;
+  checkOptions('learningRateWarmUp', learningRateWarmUp, { steps: true });
+  const { steps } = learningRateWarmUp;
+  if (Number.isInteger(steps) && steps >= 1) return;
+  throw invalidArgument(`learningRateWarmUp.steps is ${steps}; it must be a whole number from 1 on.`);
 }
 
-/** Makes callbacks of any kind ones that `model.fit` takes together. */
-function asCallback(callback: object): tf.Callback | tf.CustomCallback {
-  const isReady = typeof (callback as { setParams?: unknown }).setParams === 'function';
-  return isReady ? (callback as tf.Callback) : new tf.CustomCallback(callback as tf.CustomCallbackArgs, 'auto');
+/** What tfjs tells callbacks, as far as it matters here. */
+interface FitParameters {
+  readonly epochs: number;
+  readonly samples?: number | null;
+  readonly batchSize: number;
+  readonly steps?: number | null;
+  readonly doValidation: boolean;
+}
+
+/** @throws GradringError naming the first difference. */
+function checkBeginnings(all: readonly Beginning[]): void {
+  const unwrapped = all.findIndex(({ isWrapped }) => !isWrapped);
+  if (unwrapped !== -1) {
+    const words = `The model of rank ${unwrapped} is compiled with an optimizer that is not wrapped, so that its gradients would not be exchanged. Pass ring.wrap(optimizer) to model.compile.`;
+    throw new GradringError('ERR_INVALID_ARGUMENT', words, { rank: unwrapped });
+  }
+  checkDescriptions(all.map(({ variables }) => variables));
+  const first = all[0]!;
+  for (const [rank, { epochs, stepsPerEpoch, hasValidation }] of all.entries()) {
+    const differ = (words: string) => new GradringError('ERR_COLLECTIVE_MISMATCH', words, { rank });
+    if (stepsPerEpoch !== first.stepsPerEpoch && stepsPerEpoch !== null && first.stepsPerEpoch !== null) {
+      throw differ(
+        `Rank 0 takes ${first.stepsPerEpoch} steps in an epoch, but rank ${rank} takes ${stepsPerEpoch}: they have different numbers of rows, or batch sizes. ring.shard gives all ranks the same number of rows.`,
+      );
+    }
+    if (epochs !== first.epochs) {
+      throw differ(
+        `Rank 0 trains ${first.epochs} epochs, but rank ${rank} trains ${epochs}. Pass the same epochs on all ranks.`,
+      );
+    }
+    if (hasValidation !== first.hasValidation) {
+      const [has, lacks] = hasValidation ? [rank, 0] : [0, rank];
+      throw differ(`Rank ${has} has validation data, but rank ${lacks} has none. Pass it on all ranks, or on none.`);
+    }
+  }
+}
+
+/** The metrics of an epoch as texts. Tensors are disposed of: the means take their places. */
+async function metricsOf(logs: Record<string, number | tf.Scalar>): Promise<Record<string, string>> {
+  const metrics: Record<string, string> = {};
+  for (const name of Object.keys(logs).sort()) {
+    const value = logs[name]!;
+    metrics[name] = String(typeof value === 'number' ? value : (await value.data())[0]!);
+    tf.dispose(value);
+  }
+  return metrics;
+}
+
+/** @throws GradringError naming the first metric that a rank has and another has not. */
+function checkSameMetrics(all: readonly EpochEnd['metrics'][], epoch: number): void {
+  const names = [...new Set(all.flatMap(metrics => Object.keys(metrics)))];
+  for (const name of names) {
+    const rank = all.findIndex(metrics => !(name in metrics));
+    if (rank === -1) continue;
+    const other = all.findIndex(metrics => name in metrics);
+    const words = `After epoch ${epoch}, rank ${other} has the metric ${name}, but rank ${rank} does not. Compile with the same metrics, and pass validation data on all ranks, or on none.`;
+    throw new GradringError('ERR_COLLECTIVE_MISMATCH', words, { rank });
+  }
 }

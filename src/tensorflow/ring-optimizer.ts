@@ -1,5 +1,6 @@
 import { tf } from './tfjs';
-import type { Communicator } from '../communicator/communicator';
+import { checkOptions } from '../check-options';
+import { type Communicator, Purpose } from '../communicator/communicator';
 import type { VariableShape } from '../communicator/arena-layout';
 import type { ExchangeHandle } from '../communicator/exchange-handle';
 import type { ExchangeResult, ExchangeStep } from '../communicator/thread-protocol';
@@ -15,10 +16,12 @@ import {
   restoreInner,
   type VariableState,
 } from './optimizer-state';
+import { DataCheck } from './data-check';
 import { gradientValues } from './gradient-values';
+import { isOwnOptimizer, notOurs } from './one-copy';
 import { type LearningRateRule, RingResize } from './ring-resize';
 import { shareStep } from './share-step';
-import { checkDescriptions, checkHashes, describe, fromBytes, hashOf, toBytes } from './replicas';
+import { checkDescriptions, checkHashes, describe, fromBytes, hashesOf, toBytes } from './replicas';
 
 /** How a wrapped optimizer exchanges gradients. */
 export interface WrapOptions {
@@ -54,6 +57,8 @@ export interface StepStatistics {
   readonly density: number;
 }
 
+const OPTIONS = { compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true } as const;
+
 type Gradients = tf.NamedTensorMap | NamedTensor[];
 
 /**
@@ -86,7 +91,7 @@ export class RingOptimizer extends tf.Optimizer {
   private readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
   private variables: tf.Variable[] = [];
   private exchange: ExchangeHandle | undefined;
-  /** State from {@link setWeights}, until the first step tells of which variables. */
+  /** State from {@link restoreState}, until the first step tells the variables. */
   private restored: ReadonlyMap<string, tf.TensorBuffer<tf.Rank>> | undefined;
   private epoch: number | undefined;
   /** An asynchronous step is under way, and the arenas are the comm thread's. */
@@ -102,9 +107,13 @@ export class RingOptimizer extends tf.Optimizer {
   ) {
     super();
     if (RingOptimizer.is(inner)) throw invalidArgument('The optimizer is wrapped already.');
-    if (inner == null || !(inner instanceof tf.Optimizer)) {
-      throw invalidArgument('ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9).');
+    if (!isOwnOptimizer(inner)) {
+      const words = 'ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9).';
+      throw notOurs('optimizer', 'applyGradients', inner, words);
     }
+    checkOptions('ring.wrap', options, OPTIONS, name =>
+      name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
+    );
     const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, learningRateRule = 'linear' } = options;
     if (compression?.kind !== 'dgc' && compression?.kind !== 'none') {
       throw invalidArgument('compression must be what dgc({ … }) or noCompression() returns.');
@@ -131,6 +140,11 @@ export class RingOptimizer extends tf.Optimizer {
     const inner = this.inner as unknown as { learningRate: number; setLearningRate?: (learningRate: number) => void };
     if (inner.setLearningRate !== undefined) inner.setLearningRate(learningRate);
     else inner.learningRate = learningRate;
+  }
+
+  /** Sets {@link learningRate}, as the optimizers of tfjs have it. */
+  setLearningRate(learningRate: number): void {
+    this.learningRate = learningRate;
   }
 
   /** What was sent so far. The compression ratio of a run is `denseBytes / bytesSent`. */
@@ -165,16 +179,17 @@ export class RingOptimizer extends tf.Optimizer {
     const named = toNamedTensors(gradients);
     const { communicator } = this;
     const { units } = communicator;
-    const gather = (own: Uint8Array) => communicator.allGatherSync(own, { variableLength: true }).map(fromBytes);
+    const gather = <T>(own: T, purpose: Purpose) =>
+      communicator.allGatherSync(toBytes(own), { variableLength: true, purpose }).map(fromBytes<T>);
     if (this.exchange === undefined) {
       const greeting = this.prepare(named);
-      this.open(units.runSync({ name: GREETING, run: () => gather(greeting) as Greeting[] }));
+      this.open(units.runSync({ name: GREETING, run: () => gather(greeting, Purpose.FirstStep) }));
     }
     const run = () => this.exchange!.runSync(this.load(named, Array.isArray(gradients)));
     const result = units.runSync({ ...this.stepUnit(), run: () => this.told(run()) });
     this.finish(result);
     if (!result.verifies) return;
-    this.verify(units.runSync({ name: 'verify', run: () => gather(toBytes(hashOf(this.variables))) as string[] }));
+    this.verify(units.runSync({ name: 'verify', run: () => gather(hashesOf(this.variables), Purpose.VerifyStep) }));
   }
 
   /** {@link applyGradients} without putting the thread to sleep. */
@@ -185,17 +200,17 @@ export class RingOptimizer extends tf.Optimizer {
       const named = toNamedTensors(gradients);
       const { communicator } = this;
       const { units } = communicator;
-      const gather = async (own: Uint8Array) =>
-        (await communicator.allGather(own, { variableLength: true })).map(fromBytes);
+      const gather = async <T>(own: T, purpose: Purpose) =>
+        (await communicator.allGather(toBytes(own), { variableLength: true, purpose })).map(fromBytes<T>);
       if (this.exchange === undefined) {
         const greeting = this.prepare(named);
-        this.open(await units.run({ name: GREETING, run: async () => (await gather(greeting)) as Greeting[] }));
+        this.open(await units.run({ name: GREETING, run: () => gather(greeting, Purpose.FirstStep) }));
       }
       const run = () => this.exchange!.run(this.load(named, Array.isArray(gradients)));
       const result = await units.run({ ...this.stepUnit(), run: async () => this.told(await run()) });
       this.finish(result);
       if (!result.verifies) return;
-      const hashes = async () => (await gather(toBytes(hashOf(this.variables)))) as string[];
+      const hashes = () => gather(hashesOf(this.variables), Purpose.VerifyStep);
       this.verify(await units.run({ name: 'verify', run: hashes }));
     } finally {
       this.stepping = false;
@@ -219,44 +234,6 @@ export class RingOptimizer extends tf.Optimizer {
     if (returnCost) return value;
     value.dispose();
     return null;
-  }
-
-  /** The step, this rank's u and v of every variable, and the inner optimizer's own state. */
-  override async getWeights(): Promise<NamedTensor[]> {
-    this.checkIdle();
-    const exchange = this.exchange;
-    const own =
-      exchange === undefined
-        ? [...(this.restored ?? [])].map(([name, buffer]) => ({
-            name,
-            tensor: tf.tensor(buffer.values.slice(), buffer.shape),
-          }))
-        : this.variables.flatMap(({ name, shape }, i) => [
-            { name: momentumName(name), tensor: tf.tensor(exchange.momentum(i).slice(), shape) },
-            { name: residualName(name), tensor: tf.tensor(exchange.residual(i).slice(), shape) },
-          ]);
-    const step = { name: STEP_NAME, tensor: tf.scalar(this.total.steps, 'int32') };
-    return [step, ...own, ...(this.takenOver === undefined ? await this.inner.getWeights() : [])];
-  }
-
-  /** Takes back what {@link getWeights} gave, on the same rank. The tensors stay the caller's. */
-  override async setWeights(weights: NamedTensor[]): Promise<void> {
-    this.checkIdle();
-    const step = weights.find(({ name }) => name === STEP_NAME);
-    if (step === undefined)
-      throw invalidArgument(`These are no weights of a RingOptimizer: '${STEP_NAME}' is missing.`);
-    this.total = { ...this.total, steps: (await step.tensor.data())[0]! };
-    const isOwn = ({ name }: NamedTensor) => name.endsWith(MOMENTUM_SUFFIX) || name.endsWith(RESIDUAL_SUFFIX);
-    const restored = new Map<string, tf.TensorBuffer<tf.Rank>>();
-    for (const { name, tensor } of weights.filter(isOwn)) {
-      const values = (await tensor.data()).slice() as Float32Array;
-      restored.set(name, tf.buffer(tensor.shape, 'float32', values));
-    }
-    // Of an optimizer that has not taken a step there is nothing but the step.
-    this.restored = restored.size > 0 || this.total.steps > 0 ? restored : undefined;
-    if (this.exchange !== undefined) this.restore();
-    if (this.takenOver === undefined)
-      await this.inner.setWeights(weights.filter(weight => weight !== step && !isOwn(weight)));
   }
 
   /**
@@ -352,8 +329,38 @@ export class RingOptimizer extends tf.Optimizer {
     return this.exchange && new Set(this.variables.map(({ name }) => name));
   }
 
+  // `model.save(…, { includeOptimizer: true })` writes the inner optimizer: the file can be loaded without a ring.
+
+  /** The class of the inner optimizer. */
+  override getClassName(): string {
+    return this.inner.getClassName();
+  }
+
+  /** The configuration of the inner optimizer. */
   override getConfig(): tf.serialization.ConfigDict {
-    return { inner: this.inner.getClassName(), ...this.inner.getConfig() };
+    return this.inner.getConfig();
+  }
+
+  /**
+   * The state of the inner optimizer, as `model.save(…, { includeOptimizer: true })` saves it: without what this rank
+   * holds back, and with this rank's own momentum. {@link Ring.checkpoint} saves all of a training.
+   */
+  override async getWeights(): Promise<NamedTensor[]> {
+    this.checkIdle();
+    if (this.takenOver === undefined) return this.inner.getWeights();
+    const iterations = { name: 'iter', tensor: tf.scalar(this.iterations, 'int32') }; // tfjs calls it so
+    if (this.inner.constructor !== tf.MomentumOptimizer) return [iterations];
+    const momenta = this.variableStates().map(({ name, shape, momentum }) => {
+      return { name: `${name}/momentum`, tensor: tf.tensor(momentum.slice(), [...shape]) };
+    });
+    return [iterations, ...momenta];
+  }
+
+  /** @throws GradringError `ERR_INVALID_ARGUMENT`: only a checkpoint has the state of all ranks. */
+  override async setWeights(): Promise<void> {
+    throw invalidArgument(
+      'A wrapped optimizer does not take weights: each rank has a state of its own. Save and resume by ring.checkpoint(…).',
+    );
   }
 
   /**
@@ -408,14 +415,15 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /** Learns from the first gradients which variables there are. Returns what the ranks must agree on. */
-  private prepare(gradients: readonly NamedTensor[]): Uint8Array {
+  private prepare(gradients: readonly NamedTensor[]): Greeting {
     const names = new Set(gradients.map(({ name }) => name)); // a layer in several models may be listed twice
     this.variables = [...names].map(variableNamed);
-    return toBytes({
+    return {
       variables: this.variables.map(describe),
       options: this.optionsToAgreeOn(),
-      hash: hashOf(this.variables),
-    } satisfies Greeting);
+      hashes: hashesOf(this.variables),
+      data: DataCheck.of(this.communicator).take(),
+    };
   }
 
   private told(result: ExchangeResult): StepResult {
@@ -451,11 +459,13 @@ export class RingOptimizer extends tf.Optimizer {
 
   private open(all: readonly Greeting[]): void {
     checkDescriptions(all.map(({ variables }) => variables));
-    checkOptions(all.map(({ options }) => options));
+    checkSameOptions(all.map(({ options }) => options));
     checkHashes(
-      all.map(({ hash }) => hash),
+      all.map(({ hashes }) => hashes),
+      this.variables,
       'before the first step',
     );
+    DataCheck.of(this.communicator).compare(all.map(({ data }) => data));
     this.openExchange();
   }
 
@@ -501,6 +511,8 @@ export class RingOptimizer extends tf.Optimizer {
     }
     const step = {
       step: this.total.steps,
+      epoch: this.epoch,
+      learningRate: this.learningRate,
       density: this.densityNow(),
       momentumFactor: this.takenOver?.momentum ?? 0,
       momentumCorrection: this.resize.momentumCorrection,
@@ -597,8 +609,8 @@ export class RingOptimizer extends tf.Optimizer {
     return { step: this.total.steps, tensors: this.variables.length, bytes: 4 * elements };
   }
 
-  private verify(hashes: readonly string[]): void {
-    checkHashes(hashes, `after step ${this.total.steps - 1}`);
+  private verify(hashes: readonly string[][]): void {
+    checkHashes(hashes, this.variables, `after step ${this.total.steps - 1}`);
   }
 
   private restore(): void {
@@ -642,7 +654,10 @@ function variableNamed(name: string): tf.Variable {
 interface Greeting {
   readonly variables: string[];
   readonly options: Record<string, unknown>;
-  readonly hash: string;
+  /** Of the variables. */
+  readonly hashes: string[];
+  /** Of what was given to `ring.shard`. */
+  readonly data: string[];
 }
 
 /** Whether the backend may still be reading a tensor's values when the operation on it has returned, as on a GPU. */
@@ -650,7 +665,6 @@ function worksBehind(): boolean {
   return (tf.backend() as { isUsingGpuDevice?: boolean }).isUsingGpuDevice === true;
 }
 
-const STEP_NAME = 'gradring/step';
 const MOMENTUM_SUFFIX = '/gradring_momentum';
 const RESIDUAL_SUFFIX = '/gradring_residual';
 
@@ -666,17 +680,12 @@ function momentumOf(inner: tf.Optimizer): { momentum: number; nesterov: boolean 
     case tf.SGDOptimizer:
       return { momentum: 0, nesterov: false };
     default:
-      if (/^(Momentum|SGD)Optimizer$/.test(inner.constructor.name)) {
-        throw invalidArgument(
-          'The optimizer comes from another copy of @tensorflow/tfjs than the one gradring uses: install one version, or use the tf of loadBackend().',
-        );
-      }
       return undefined;
   }
 }
 
 /** @throws GradringError `ERR_MODEL_MISMATCH`, naming the first option that a rank has otherwise than rank 0. */
-function checkOptions(all: readonly Record<string, unknown>[]): void {
+function checkSameOptions(all: readonly Record<string, unknown>[]): void {
   const first = all[0]!;
   all.forEach((options, rank) => {
     for (const name of Object.keys({ ...first, ...options })) {

@@ -1,5 +1,6 @@
 import { tf } from './tfjs';
-import { Communicator } from '../communicator/communicator';
+import { checkOptions } from '../check-options';
+import { Communicator, Purpose } from '../communicator/communicator';
 import type { ConnectInput } from '../communicator/connect-options';
 import {
   averageVariables,
@@ -9,13 +10,24 @@ import {
   verifyReplicas,
   type Variables,
 } from './replicas';
+import { invalidArgument } from '../errors';
 import { Checkpoint } from './checkpoint';
+import { DataCheck } from './data-check';
 import { type JoinedPosition, LiveTraining } from './live-training';
 import { type Trained, trainedOf } from './trained';
 import type { CheckpointOptions } from './checkpoint-options';
-import { type CallbackOptions, callbacksOf } from './ring-callback';
+import { callbacksOf } from './fit-callbacks';
+import type { CallbackOptions } from './ring-callback';
 import { RingOptimizer, type WrapOptions } from './ring-optimizer';
-import { shardDataset, shardTensors, type TensorData } from './shard';
+import {
+  shardDataset,
+  type ShardOptions,
+  shardTensors,
+  type Split,
+  type SplitOptions,
+  splitTensors,
+  type TensorData,
+} from './shard';
 
 /** A {@link Communicator} that knows TensorFlow.js: what a training script holds. Made by {@link connect}. */
 export class Ring extends Communicator {
@@ -28,7 +40,10 @@ export class Ring extends Communicator {
     return new RingOptimizer(this, optimizer, options);
   }
 
-  /** For `model.fit`'s `callbacks`, first or alone; see {@link RingCallback}. Pass your own as `{ also: [ … ] }`. */
+  /**
+   * For `model.fit`'s `callbacks`; see {@link RingCallback}. Pass your own beside it, `[...ring.callbacks(), yours]`,
+   * or as `{ also: [yours] }`: either way they are called after the ring's.
+   */
   callbacks(options: CallbackOptions = {}): tf.Callback[] {
     return callbacksOf(this, options);
   }
@@ -52,7 +67,7 @@ export class Ring extends Communicator {
    * @throws GradringError `ERR_MODEL_MISMATCH` if the model is another one.
    */
   async join(source: tf.LayersModel | Trained): Promise<JoinedPosition> {
-    return LiveTraining.of(this).join(trainedOf(source));
+    return LiveTraining.of(this).join(trainedOf(source, 'ring.join'));
   }
 
   /**
@@ -66,16 +81,46 @@ export class Ring extends Communicator {
   }
 
   /**
-   * This rank's part of tensors or of a dataset; all ranks get as many rows. Who has which never changes: it goes by
-   * {@link launched}. See {@link shardTensors}, {@link shardDataset}.
+   * This rank's part of tensors or of a dataset; all ranks get the same number of rows. Which rows a rank has never
+   * changes: it depends on {@link launched}. All ranks must pass the same data in the same order. The ring compares a
+   * sample of it, once, when the training begins (of a dataset, after the first epoch), and warns if it differs.
+   *
+   * @param options `{ check: false }` turns the comparison off.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for what is no data, or has different numbers of rows.
    */
-  shard<T extends tf.TensorContainer>(dataset: tf.data.Dataset<T>): tf.data.Dataset<T>;
-  shard<X extends TensorData, Y extends TensorData>(x: X, y: Y): [X, Y];
-  shard<X extends TensorData>(x: X): X;
-  shard(first: TensorData | tf.data.Dataset<tf.TensorContainer>, second?: TensorData): unknown {
-    if (first instanceof tf.data.Dataset) return shardDataset(first, this.launched);
-    if (second === undefined) return shardTensors([first], this.launched)[0];
-    return shardTensors([first, second], this.launched);
+  shard<T extends tf.TensorContainer>(dataset: tf.data.Dataset<T>, options?: ShardOptions): tf.data.Dataset<T>;
+  shard<X extends TensorData, Y extends TensorData>(x: X, y: Y, options?: ShardOptions): [X, Y];
+  shard<X extends TensorData>(x: X, options?: ShardOptions): X;
+  shard(first: TensorData | tf.data.Dataset<tf.TensorContainer>, ...rest: unknown[]): unknown {
+    const check = DataCheck.of(this);
+    const options = isShardOptions(rest.at(-1)) ? (rest.pop() as ShardOptions) : {};
+    const others = rest as TensorData[];
+    if (others.length > 1) {
+      throw invalidArgument(
+        'ring.shard takes x and y. Put several inputs into an array or a record: ring.shard([a, b], y).',
+      );
+    }
+    if (first instanceof tf.data.Dataset) {
+      if (others.length > 0) throw invalidArgument('ring.shard takes one dataset, which holds both x and y.');
+      return shardDataset(first, this.launched, check, options);
+    }
+    const sharded = shardTensors([first, ...others], this.launched, check, options);
+    return others.length === 0 ? sharded[0] : sharded;
+  }
+
+  /**
+   * Shuffles rows with one seed for all ranks, keeps some for validation, and gives this rank its shard of the rest: so
+   * no row that one rank validates on is trained on by another.
+   *
+   * ```js
+   * const { train, validation } = ring.split(x, y, { validation: 0.2, seed: 7 });
+   * await model.fit(...train, { validationData: validation, epochs, callbacks: ring.callbacks() });
+   * ```
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT` if no row would be left for one of the two.
+   */
+  split<X extends TensorData, Y extends TensorData>(x: X, y: Y, options: SplitOptions): Split<X, Y> {
+    return splitTensors(x, y, this.launched, DataCheck.of(this), options);
   }
 
   /**
@@ -84,10 +129,15 @@ export class Ring extends Communicator {
    *
    * @throws GradringError `ERR_MODEL_MISMATCH`, naming the first difference.
    */
-  async broadcastVariables(source: tf.LayersModel | Variables, { root = 0 }: { root?: number } = {}): Promise<void> {
-    const variables = variablesOf(source);
-    await checkSameVariables(this, variables);
-    await broadcastVariables(this, variables, root);
+  async broadcastVariables(
+    source: tf.LayersModel | Variables,
+    options: { readonly root?: number } = {},
+  ): Promise<void> {
+    const variables = variablesOf(source, 'ring.broadcastVariables');
+    checkOptions('ring.broadcastVariables', options, { root: true });
+    const purpose = Purpose.BroadcastVariables;
+    await checkSameVariables(this, variables, purpose);
+    await broadcastVariables(this, variables, { root: options.root ?? 0, purpose });
   }
 
   /**
@@ -95,17 +145,24 @@ export class Ring extends Communicator {
    * batch norm's moving statistics after each epoch; a custom loop does it when it wants equal ones.
    */
   async averageVariables(source: tf.LayersModel | Variables): Promise<void> {
-    await averageVariables(this, variablesOf(source));
+    await averageVariables(this, variablesOf(source, 'ring.averageVariables'), Purpose.AverageVariables);
   }
 
   /**
-   * Compares the weights of all ranks, bit for bit, by their SHA-256, and returns it.
+   * Compares the weights of all ranks, bit for bit, and returns a hash of them (SHA-256, in hexadecimal).
    *
-   * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0.
+   * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0, and the variable.
    */
   async verifyReplicas(source: tf.LayersModel | Variables): Promise<string> {
-    return verifyReplicas(this, variablesOf(source), 'at this point');
+    const variables = variablesOf(source, 'ring.verifyReplicas');
+    return verifyReplicas(this, variables, { when: 'at this point', purpose: Purpose.VerifyReplicas });
   }
+}
+
+/** A plain object without tensors. */
+function isShardOptions(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || value instanceof tf.Tensor || Array.isArray(value)) return false;
+  return !(value instanceof tf.data.Dataset) && Object.values(value).every(each => !(each instanceof tf.Tensor));
 }
 
 /**

@@ -1,8 +1,33 @@
 import { tf } from './tfjs';
+import { inspect } from 'node:util';
+import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
+import type { DataCheck } from './data-check';
 
 /** What `model.fit` takes as x or y: a tensor, or several of the same number of rows. */
 export type TensorData = tf.Tensor | tf.Tensor[] | { [input: string]: tf.Tensor };
+
+/** How `ring.shard` treats the data. */
+export interface ShardOptions {
+  /** Whether to compare a sample of the data with that of the other ranks, and to warn if they differ. Default true. */
+  readonly check?: boolean;
+}
+
+/** How `ring.split` divides the rows. */
+export interface SplitOptions extends ShardOptions {
+  /** The fraction of the rows that is kept for validation: more than 0 and less than 1. */
+  readonly validation: number;
+  /** Of the shuffle, the same on all ranks. Default 1. */
+  readonly seed?: number;
+}
+
+/** What {@link Ring.split} gives. The tensors are new. */
+export interface Split<X extends TensorData, Y extends TensorData> {
+  /** This rank's shard of the rows to train on. */
+  readonly train: [X, Y];
+  /** The rows to validate on, the same on all ranks. */
+  readonly validation: [X, Y];
+}
 
 /** A rank's place among those who share the data. */
 export interface ShardPlace {
@@ -11,47 +36,61 @@ export interface ShardPlace {
 }
 
 /**
- * This rank's rows of tensors: rows rank, rank + worldSize, and so on. All ranks get as many, and so take as many
- * steps: if the rows do not divide, the last ranks get a row from the start once more. The tensors are new; the inputs
- * stay the caller's.
+ * This rank's rows of tensors: rows rank, rank + worldSize, and so on. All ranks get the same number of rows, and so
+ * take the same number of steps: if the rows do not divide, the last ranks get a row from the start once more. The
+ * tensors are new; the inputs stay the caller's.
  */
-export function shardTensors<T extends TensorData[]>(data: T, place: ShardPlace): T {
-  const tensors = data.flatMap(each => (each instanceof tf.Tensor ? [each] : Object.values(each ?? {})));
-  if (tensors.length === 0 || tensors.some(tensor => !(tensor instanceof tf.Tensor))) {
+export function shardTensors<T extends TensorData[]>(
+  data: T,
+  place: ShardPlace,
+  dataCheck: DataCheck,
+  options: ShardOptions = {},
+): T {
+  const rows = rowsOf(data, 'ring.shard');
+  if (checks('ring.shard', options)) dataCheck.note(listTensors(data));
+  return takeRows(data, shardOf(range(rows), place));
+}
+
+/** See {@link Ring.split}. */
+export function splitTensors<X extends TensorData, Y extends TensorData>(
+  x: X,
+  y: Y,
+  place: ShardPlace,
+  dataCheck: DataCheck,
+  options: SplitOptions,
+): Split<X, Y> {
+  checkOptions('ring.split', options, { validation: true, seed: true, check: true });
+  const { validation, seed = 1, check = true } = options;
+  const rows = rowsOf([x, y], 'ring.split');
+  const kept = Math.round(rows * validation);
+  if (typeof validation !== 'number' || !(kept >= 1 && kept < rows)) {
     throw invalidArgument(
-      'ring.shard takes a dataset, or tensors: one, an array of them, or a record of them by name.',
+      `validation is ${inspect(validation)}; it must be a fraction that leaves some of the ${rows} rows for training, and some for validation.`,
     );
   }
-  const rows = tensors[0]?.shape[0];
-  if (rows === undefined || tensors.some(tensor => tensor.shape[0] !== rows)) {
-    const counts = tensors.map(tensor => tensor.shape[0] ?? 'no').join(', ');
-    throw invalidArgument(`ring.shard takes tensors with the same number of rows; these have ${counts}.`);
-  }
-  if (rows === 0) throw invalidArgument('ring.shard was given tensors without rows.');
-  const count = Math.ceil(rows / place.worldSize);
-  const indices = Int32Array.from({ length: count }, (_, i) => (place.rank + i * place.worldSize) % rows);
-  return tf.tidy(() => {
-    const selected = tf.tensor1d(indices, 'int32');
-    const take = (tensor: tf.Tensor) => tf.gather(tensor, selected);
-    return data.map(each => {
-      if (each instanceof tf.Tensor) return take(each);
-      if (Array.isArray(each)) return each.map(take);
-      return Object.fromEntries(Object.entries(each).map(([name, tensor]) => [name, take(tensor)]));
-    }) as T;
-  });
+  if (!Number.isSafeInteger(seed)) throw invalidArgument(`seed is ${inspect(seed)}; it must be a whole number.`);
+  if (checks('ring.split', { check })) dataCheck.note(listTensors([x, y]));
+  const order = shuffled(rows, seed);
+  return {
+    train: takeRows([x, y], shardOf(order.subarray(kept), place)),
+    validation: takeRows([x, y], order.subarray(0, kept)),
+  };
 }
 
 /**
  * This rank's elements of a dataset (batches, if it is batched): elements rank, rank + worldSize, and so on. All ranks
- * get as many: of an incomplete last group, ranks without an element get one of the others' once more. Every rank reads
- * the whole source and disposes what is not its own, so the source must give the same elements in the same order
- * everywhere.
+ * get the same number: of an incomplete last group, ranks without an element get one of the others' once more. Every
+ * rank reads the whole source and disposes what is not its own, so the source must give the same elements in the same
+ * order everywhere.
  */
 export function shardDataset<T extends tf.TensorContainer>(
   dataset: tf.data.Dataset<T>,
   place: ShardPlace,
+  dataCheck: DataCheck,
+  options: ShardOptions = {},
 ): tf.data.Dataset<T> {
-  return tf.data.generator<T>((async () => {
+  let isNoted = !checks('ring.shard', options);
+  const sharded = tf.data.generator<T>((async () => {
     const iterator = await dataset.iterator();
     async function* own(): AsyncGenerator<T> {
       for (;;) {
@@ -62,6 +101,8 @@ export function shardDataset<T extends tf.TensorContainer>(
           group.push(value);
         }
         if (group.length === 0) return;
+        if (!isNoted) dataCheck.note(tensorsIn(group[0]));
+        isNoted = true;
         const mine = group[place.rank % group.length]!;
         for (const other of group) if (other !== mine) tf.dispose(other);
         yield mine;
@@ -70,4 +111,73 @@ export function shardDataset<T extends tf.TensorContainer>(
     }
     return own();
   }) as never);
+  // With the size known, model.fitDataset knows the number of steps.
+  if (Number.isFinite(dataset.size)) Object.assign(sharded, { size: Math.ceil(dataset.size / place.worldSize) });
+  return sharded;
+}
+
+function checks(call: string, options: ShardOptions): boolean {
+  checkOptions(call, options, { check: true });
+  const { check = true } = options;
+  if (typeof check !== 'boolean') throw invalidArgument(`check is ${inspect(check)}; it must be true or false.`);
+  return check;
+}
+
+function listTensors(data: readonly TensorData[]): tf.Tensor[] {
+  return data.flatMap(each => (each instanceof tf.Tensor ? [each] : Object.values(each ?? {})));
+}
+
+/** How many rows the tensors have. */
+function rowsOf(data: readonly TensorData[], call: string): number {
+  const tensors = listTensors(data);
+  const isMissing = data.some(each => listTensors([each]).length === 0);
+  if (isMissing || tensors.some(tensor => !(tensor instanceof tf.Tensor))) {
+    const accepted = 'tensors: one, an array of them, or a record of them by name';
+    const given = data.map(each => inspect(each, { depth: 0 })).join(' and ');
+    throw invalidArgument(
+      `${call} takes ${call === 'ring.shard' ? 'a dataset, or ' : ''}${accepted}. It was given ${given}.`,
+    );
+  }
+  const rows = tensors[0]?.shape[0];
+  if (rows === undefined || tensors.some(tensor => tensor.shape[0] !== rows)) {
+    const counts = tensors.map(tensor => tensor.shape[0] ?? 'no').join(', ');
+    throw invalidArgument(`${call} takes tensors with the same number of rows; these have ${counts}.`);
+  }
+  if (rows === 0) throw invalidArgument(`${call} was given tensors without rows.`);
+  return rows;
+}
+
+function range(count: number): Int32Array {
+  return Int32Array.from({ length: count }, (_, i) => i);
+}
+
+/** The numbers 0 … count − 1 in an order that depends on the seed alone. */
+function shuffled(count: number, seed: number): Int32Array {
+  const keys = tf.tidy(() => tf.randomUniform([count], 0, 1, 'float32', seed).dataSync());
+  return range(count).sort((a, b) => keys[a]! - keys[b]! || a - b);
+}
+
+/** This rank's part of row numbers. */
+function shardOf(rows: Int32Array, { rank, worldSize }: ShardPlace): Int32Array {
+  const count = Math.ceil(rows.length / worldSize);
+  return Int32Array.from({ length: count }, (_, i) => rows[(rank + i * worldSize) % rows.length]!);
+}
+
+function takeRows<T extends TensorData[]>(data: T, rows: Int32Array): T {
+  return tf.tidy(() => {
+    const selected = tf.tensor1d(rows, 'int32');
+    const take = (tensor: tf.Tensor) => tf.gather(tensor, selected);
+    return data.map(each => {
+      if (each instanceof tf.Tensor) return take(each);
+      if (Array.isArray(each)) return each.map(take);
+      return Object.fromEntries(Object.entries(each).map(([name, tensor]) => [name, take(tensor)]));
+    }) as T;
+  });
+}
+
+/** The tensors of a dataset's element, which may be nested. */
+function tensorsIn(element: unknown): tf.Tensor[] {
+  if (element instanceof tf.Tensor) return [element];
+  if (typeof element !== 'object' || element === null) return [];
+  return Object.values(element).flatMap(tensorsIn);
 }

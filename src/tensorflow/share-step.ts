@@ -1,4 +1,4 @@
-import type { Communicator } from '../communicator/communicator';
+import { type Communicator, Purpose } from '../communicator/communicator';
 import type { ExchangeHandle } from '../communicator/exchange-handle';
 
 /** A step that some ranks have done, and for others failed. */
@@ -24,8 +24,11 @@ export interface SharedStep {
 export function shareStep(step: SharedStep): void {
   const { communicator, exchange, sharesMomentum, lastUpdates, root, isBehind, isApplied } = step;
   const momenta = sharesMomentum.map((isShared, i) => {
-    if (isApplied) communicator.broadcastSync(isBehind ? exchange.gradient(i) : lastUpdates[i]!, { root });
-    return isShared ? communicator.broadcastSync(exchange.momentum(i).slice(), { root }) : undefined;
+    if (isApplied)
+      communicator.broadcastSync(isBehind ? exchange.gradient(i) : lastUpdates[i]!, { root, purpose: Purpose.Reunite });
+    return isShared
+      ? communicator.broadcastSync(exchange.momentum(i).slice(), { root, purpose: Purpose.Reunite })
+      : undefined;
   });
   // Only now: if this fails half-way, the step may have to be run again by those who are behind.
   if (!isBehind) return;

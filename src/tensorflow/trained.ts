@@ -13,12 +13,15 @@ export interface Trained {
 /**
  * The same of a compiled model.
  *
+ * @param call What it is for, as the user writes it: `ring.join`.
  * @throws GradringError `ERR_INVALID_ARGUMENT` if its optimizer is not wrapped.
  */
-export function trainedOf(source: tf.LayersModel | Trained): Trained {
-  const { optimizer } = source;
+export function trainedOf(source: tf.LayersModel | Trained, call: string): Trained {
+  const optimizer = source?.optimizer;
   if (!RingOptimizer.is(optimizer)) {
-    throw invalidArgument('This takes a model that is compiled with ring.wrap(…), or { variables, optimizer }.');
+    throw invalidArgument(
+      `${call} takes a model that is compiled with ring.wrap(…), or { variables, optimizer } with such an optimizer.`,
+    );
   }
-  return { variables: variablesOf('variables' in source ? source.variables : source), optimizer };
+  return { variables: variablesOf('variables' in source ? source.variables : source, call), optimizer };
 }

@@ -1,6 +1,6 @@
 import { bytesOf } from './bytes-of';
 import { tf } from './tfjs';
-import type { Communicator } from '../communicator/communicator';
+import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError } from '../errors';
 import type { FitPosition } from './checkpoint-state';
 import type { OptimizerCounters, OptimizerState } from './optimizer-state';
@@ -75,10 +75,11 @@ export async function captureWelcome(
 export function passWelcome(communicator: Communicator, root: number, own: Welcome | undefined): Welcome {
   const headers = communicator.allGatherSync(own === undefined ? new Uint8Array(0) : toBytes(own.header), {
     variableLength: true,
+    purpose: Purpose.Join,
   });
   const header = fromBytes<WelcomeHeader>(headers[root]!);
   const arrays = header.byteLengths.map((byteLength, i) =>
-    communicator.broadcastSync(own?.arrays[i] ?? new Uint8Array(byteLength), { root }),
+    communicator.broadcastSync(own?.arrays[i] ?? new Uint8Array(byteLength), { root, purpose: Purpose.Join }),
   );
   return { header, arrays };
 }

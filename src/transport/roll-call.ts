@@ -42,8 +42,8 @@ export class RollCall {
     const fresh = [...this.heard].filter(([, { at }]) => at >= since);
     return new Map(
       fresh.map(([rank, { status, at }]) => {
-        const { isCalling, sequence, step, sinceMs } = status;
-        return [rank, { call: status, isCalling, sequence, step, sinceMs: sinceMs + now - at }];
+        const { isCalling, sequence, step, settings, sinceMs } = status;
+        return [rank, { call: status, isCalling, sequence, step, settings, sinceMs: sinceMs + now - at }];
       }),
     );
   }
@@ -73,8 +73,8 @@ export class RollCall {
     if (this.describe === undefined) return;
     const { call, ...state } = this.describe();
     const { rank: origin } = this.ring;
-    const { operation, elementType, reduction, elementCount, parameter } = call;
-    const fingerprint = { operation, elementType, reduction, elementCount, parameter };
+    const { operation, purpose, elementType, reduction, elementCount, parameter } = call;
+    const fingerprint = { operation, purpose, elementType, reduction, elementCount, parameter };
     const status: StatusHeader = {
       ...{ kind: FrameKind.Status, origin, ...fingerprint, ...state },
       ...{ round: ++this.round, asks },

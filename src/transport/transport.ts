@@ -2,6 +2,7 @@ import { GradringError } from '../errors';
 import type { Timeline } from '../timeline/timeline';
 import type { SpanArguments } from '../timeline/trace-event';
 import type { CallFingerprint, DataHeader } from '../wire/frame';
+import type { StepSettings } from '../wire/rank-status';
 import type { Landing } from './landing';
 import type { Message } from './link';
 
@@ -55,6 +56,8 @@ export interface RankState {
   readonly sinceMs: number;
   /** The optimizer's step, if it is of one. */
   readonly step: number | undefined;
+  /** Of that step, while it is under way. */
+  readonly settings: StepSettings | undefined;
 }
 
 /** What the collectives need of the network: frames to and from both neighbours. Each link keeps its order. */

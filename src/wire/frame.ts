@@ -5,12 +5,13 @@ import { Frame as FrameTable } from './generated/frame';
 import { FrameHeader } from './generated/frame-header';
 import { FrameKind } from './generated/frame-kind';
 import { Operation } from './generated/operation';
-import { createRankStatus, type RankStatus, readRankStatus } from './rank-status';
+import { Purpose } from './generated/purpose';
+import { createRankStatus, decodeSettings, type RankStatus, readRankStatus } from './rank-status';
 
-export { FrameKind, Operation };
+export { FrameKind, Operation, Purpose };
 
 /** Counted up with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 9;
+export const PROTOCOL_VERSION = 10;
 
 /** The wire's numbers of the element types: the position in this list. */
 export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;
@@ -23,11 +24,16 @@ export const REDUCTIONS = ['none', 'sum', 'mean', 'min', 'max'] as const;
  */
 export interface CallFingerprint {
   readonly operation: Operation;
+  /** What the call is for. */
+  readonly purpose: Purpose;
   readonly elementType: (typeof ELEMENT_TYPES)[number];
   readonly reduction: (typeof REDUCTIONS)[number];
   /** Elements of the whole array on each rank; 0 where ranks may differ. */
   readonly elementCount: number;
-  /** What else must agree: the root of a broadcast, the tensor-table hash of an exchange. */
+  /**
+   * What else must agree: the root of a broadcast; of an all-gather 1 if lengths may differ; of an exchange a hash of
+   * its model, options and settings.
+   */
   readonly parameter: number;
 }
 
@@ -83,8 +89,7 @@ export interface RingIdentity {
 /** The first part of a message. The builder's memory is new each time, so the result may be kept and sent. */
 export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
   const builder = new flatbuffers.Builder(128);
-  const said =
-    header.kind === FrameKind.Abort ? header.error : header.kind === FrameKind.Hello ? header.offer : undefined;
+  const said = textOf(header);
   const text = said === undefined ? 0 : builder.createString(JSON.stringify(said));
   const data = header.kind === FrameKind.Data ? header : undefined;
   const call = header.kind === FrameKind.Status ? header : data;
@@ -106,12 +111,27 @@ export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
       call?.operation ?? Operation.None,
       ELEMENT_TYPES.indexOf(call?.elementType ?? 'none'),
       REDUCTIONS.indexOf(call?.reduction ?? 'none'),
+      call?.purpose ?? Purpose.Call,
     ),
   );
   if (text !== 0) FrameTable.addText(builder, text);
   if (header.kind === FrameKind.Status) FrameTable.addStatus(builder, createRankStatus(builder, header));
   FrameTable.finishFrameBuffer(builder, FrameTable.endFrame(builder));
   return builder.asUint8Array();
+}
+
+/** What a frame says as JSON. */
+function textOf(header: Header): unknown {
+  switch (header.kind) {
+    case FrameKind.Abort:
+      return header.error;
+    case FrameKind.Hello:
+      return header.offer;
+    case FrameKind.Status:
+      return header.settings;
+    default:
+      return undefined;
+  }
 }
 
 /**
@@ -155,6 +175,7 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
       return {
         ...{ kind, origin, ...readCall(header) },
         ...checked('status', () => readRankStatus(frame, bytes.length)),
+        settings: checked('status', () => decodeSettings(frame.text())),
       };
     default:
       throw protocolError(`is of unknown kind ${String(kind)}`);
@@ -164,34 +185,22 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
 /** The call that a header is about. */
 function readCall(header: FrameHeader): CallFingerprint & { sequence: number } {
   const operation = header.operation();
+  const purpose = header.purpose();
   const elementType = ELEMENT_TYPES[header.elementType()];
   const reduction = REDUCTIONS[header.reduction()];
   if (elementType === undefined || reduction === undefined || Operation[operation] === undefined) {
     throw protocolError('names an operation, element type or reduction that does not exist');
   }
+  if (Purpose[purpose] === undefined) throw protocolError('names a purpose that does not exist');
   const sequence = Number(header.sequence());
   const elementCount = Number(header.elementCount());
   if (!Number.isSafeInteger(sequence) || !Number.isSafeInteger(elementCount)) throw protocolError('counts past 2^53');
-  return { sequence, operation, elementType, reduction, elementCount, parameter: header.parameter() };
+  return { sequence, operation, purpose, elementType, reduction, elementCount, parameter: header.parameter() };
 }
 
 /** The checksum of a body, as {@link DataHeader.checksum} holds it. Never 0, which stands for "none". */
 export function checksumOf(body: Uint8Array): number {
   return crc32(body) || 1;
-}
-
-/** Words for a call, for the errors that tell who called what: `allReduce(sum, float32[1000])`. */
-export function describeCall(call: CallFingerprint): string {
-  const name = Operation[call.operation] ?? 'unknown';
-  const parts = [
-    ...(call.reduction === 'none' ? [] : [call.reduction]),
-    ...(call.elementType === 'none'
-      ? []
-      : [`${call.elementType}${call.elementCount > 0 ? `[${call.elementCount}]` : ''}`]),
-    ...(call.operation === Operation.Broadcast ? [`root ${call.parameter}`] : []),
-    ...(call.operation === Operation.Exchange ? [`model, options and density ${call.parameter.toString(16)}`] : []),
-  ];
-  return `${name.charAt(0).toLowerCase()}${name.slice(1)}(${parts.join(', ')})`;
 }
 
 /** The error for bytes that are no frame. The words continue "A frame …". */

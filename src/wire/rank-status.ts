@@ -8,6 +8,12 @@ import { RankStatus as RankStatusStruct } from './generated/rank-status';
  */
 export const ASKS = ['nothing', 'answers', 'report'] as const;
 
+/** More than an optimizer step has. */
+const MOST_SETTINGS = 32;
+
+/** What all ranks must have alike in an optimizer step, by name. Values that the user has not given are left out. */
+export type StepSettings = Readonly<Record<string, number>>;
+
 /** What a rank is doing, beside which collective that is about: the one under way, or the last. */
 export interface RankStatus {
   /** Whether it is under way. */
@@ -16,20 +22,25 @@ export interface RankStatus {
   readonly sinceMs: number;
   /** The optimizer's step, if it is of one. */
   readonly step: number | undefined;
+  /** Of that step, while it is under way. */
+  readonly settings: StepSettings | undefined;
   /** Counted up by the rank with every status that it sends. */
   readonly round: number;
   readonly asks: (typeof ASKS)[number];
 }
 
 /** To be called between `startFrame` and `endFrame`. */
-export function createRankStatus(builder: flatbuffers.Builder, status: RankStatus): flatbuffers.Offset {
+export function createRankStatus(
+  builder: flatbuffers.Builder,
+  status: Omit<RankStatus, 'settings'>,
+): flatbuffers.Offset {
   const { sinceMs, step, round, isCalling, asks } = status;
   const [since, stepAfter] = [BigInt(Math.round(sinceMs)), BigInt(step === undefined ? 0 : step + 1)];
   return RankStatusStruct.createRankStatus(builder, since, stepAfter, round, isCalling ? 1 : 0, ASKS.indexOf(asks));
 }
 
 /** @throws RangeError if the frame has no status, or one that cannot be. */
-export function readRankStatus(frame: Frame, byteLength: number): RankStatus {
+export function readRankStatus(frame: Frame, byteLength: number): Omit<RankStatus, 'settings'> {
   const status = frame.status();
   if (status === null || status.bb_pos + RankStatusStruct.sizeOf() > byteLength) throw new RangeError('no status');
   const asks = ASKS[status.asks()];
@@ -39,4 +50,20 @@ export function readRankStatus(frame: Frame, byteLength: number): RankStatus {
   }
   const step = stepAfter === 0 ? undefined : stepAfter - 1;
   return { isCalling: status.isCalling() === 1, sinceMs, step, round: status.round(), asks };
+}
+
+/**
+ * The settings in the text of a status frame.
+ *
+ * @throws Error if it is neither missing nor a JSON object of numbers.
+ */
+export function decodeSettings(text: string | null): StepSettings | undefined {
+  if (text === null) return undefined;
+  const settings = JSON.parse(text) as unknown;
+  if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) throw new RangeError('no object');
+  const entries = Object.entries(settings);
+  if (entries.length > MOST_SETTINGS || entries.some(([, value]) => typeof value !== 'number')) {
+    throw new RangeError('settings that cannot be');
+  }
+  return settings as StepSettings;
 }

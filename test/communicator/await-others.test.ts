@@ -1,9 +1,12 @@
 import { awaitOthers } from '../../src/communicator/await-others';
 import { GradringError } from '../../src/errors';
 import { type RankState, SoloTransport } from '../../src/transport/transport';
-import { Operation } from '../../src/wire/frame';
+import { Operation, Purpose } from '../../src/wire/frame';
 
-const BARRIER = { operation: Operation.Barrier, elementType: 'none', reduction: 'none', elementCount: 0, parameter: 0 };
+const BARRIER = {
+  ...{ operation: Operation.Barrier, purpose: Purpose.Call, elementType: 'none', reduction: 'none' },
+  ...{ elementCount: 0, parameter: 0 },
+};
 
 const at = (sequence: number, isCalling = false) =>
   ({ call: BARRIER, sequence, isCalling, sinceMs: 0, step: undefined }) as RankState;

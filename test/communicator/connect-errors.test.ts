@@ -33,7 +33,7 @@ describe('what a rank is told', () => {
     [{ GRADRING_STALL_MS: '-1' }, /GRADRING_STALL_MS is '-1'.*from 0 to/],
     [{ GRADRING_TRANSPORT: 'pigeon' }, /GRADRING_TRANSPORT is 'pigeon'/],
     [{ GRADRING_ENCRYPTION: 'yes' }, /GRADRING_ENCRYPTION is 'yes'.*auto, on, off/],
-    [{ GRADRING_ALGORITHM: 'star' }, /GRADRING_ALGORITHM is 'star'.*auto, ring, tree/],
+    [{ GRADRING_ALGORITHM: 'star' }, /GRADRING_ALGORITHM is 'star'.*ring, tree, auto/],
     [{ RANK: '0', WORLD_SIZE: '2', GRADRING_RUN_TOKEN: 'secret' }, /^GRADRING_RUN_TOKEN is no run token(?!.*secret)/],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5' }, /10\.0\.0\.5.*GRADRING_RUN_TOKEN.*--token-file/],
     [{ RANK: '0', WORLD_SIZE: '2', GRADRING_ENCRYPTION: 'on' }, /Encryption is on.*GRADRING_RUN_TOKEN/],
@@ -59,7 +59,7 @@ describe('what a rank is told', () => {
     [{ timeoutMs: 2 ** 31 }, /timeoutMs is '2147483648'/],
     [{ transport: 'pigeon' as never }, /transport is 'pigeon'.*auto, tcp, ipc/],
     [{ encryption: 'yes' as never }, /encryption is 'yes'.*auto, on, off/],
-    [{ algorithm: 'star' as never }, /algorithm is 'star'.*auto, ring, tree/],
+    [{ algorithm: 'star' as never }, /algorithm is 'star'.*ring, tree, auto/],
     [{ runToken: 'secret'.padEnd(64, 'x') }, /runToken.*is no run token(?!.*secret)/],
   ])('by options of %j is refused', (input, words) => {
     const error = errorOf(input, {});

@@ -1,6 +1,6 @@
 import { CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../../src/collectives/collective-call';
 import { ExchangeHandle } from '../../src/communicator/exchange-handle';
-import { GradientExchange } from '../../src/communicator/gradient-exchange';
+import { GradientExchange, settingsOf } from '../../src/communicator/gradient-exchange';
 import { SharedHeap } from '../../src/communicator/shared-heap';
 import type { ExchangeStep } from '../../src/communicator/thread-protocol';
 import { dgc } from '../../src/compression/dgc-options';
@@ -45,7 +45,7 @@ function rankOf(values: 'float32' | 'float16') {
   const exchange = new GradientExchange(alone, handle.plan);
   const run = async (step: ExchangeStep, transport: Transport = alone) => {
     exchange.moveTo(transport);
-    return exchange.run(new CollectiveCall(contextOf(transport), 0, exchange.fingerprint(step)), step);
+    return exchange.run(new CollectiveCall(contextOf(transport), 0, exchange.fingerprint(settingsOf(step))), step);
   };
   return { handle, exchange, run };
 }

@@ -4,6 +4,7 @@ const {
   encodeHeader,
   FrameKind,
   Operation,
+  Purpose,
   REDUCTIONS,
 } = require('../../dist/wire/frame');
 const { ASKS } = require('../../dist/wire/rank-status');
@@ -15,7 +16,8 @@ const RING = { ringId: 0x0123456789abcdefn, generation: 3, worldSize: 4 };
 const HEADERS = [
   {
     ...{ kind: FrameKind.Data, origin: 2, sequence: 2 ** 40, part: 77, checksum: 0xdeadbeef, parameter: 0xcafebabe },
-    ...{ operation: Operation.Exchange, elementType: 'float32', reduction: 'mean', elementCount: 25_557_032 },
+    ...{ operation: Operation.Exchange, purpose: Purpose.Call, elementType: 'float32', reduction: 'mean' },
+    ...{ elementCount: 25_557_032 },
   },
   {
     ...{ kind: FrameKind.Abort, origin: 1 },
@@ -27,7 +29,8 @@ const HEADERS = [
   },
   {
     ...{ kind: FrameKind.Status, origin: 3, sequence: 2 ** 40, parameter: 0xcafebabe, elementCount: 25_557_032 },
-    ...{ operation: Operation.Exchange, elementType: 'float32', reduction: 'mean' },
+    ...{ operation: Operation.Exchange, purpose: Purpose.FirstStep, elementType: 'float32', reduction: 'mean' },
+    ...{ settings: { learningRate: 0.1, epoch: 3 } },
     ...{ isCalling: true, sinceMs: 2 ** 40, step: 12_345, round: 7, asks: 'report' },
   },
   ...[FrameKind.Hello, FrameKind.Goodbye, FrameKind.Seen].map(kind => ({ kind, origin: 3 })),
@@ -61,6 +64,8 @@ function demandSane(header) {
     demand(isCount(sinceMs, Number.MAX_SAFE_INTEGER), 'The time is none.');
     demand(step === undefined || isCount(step, Number.MAX_SAFE_INTEGER), 'The step is none.');
     demand(ASKS.includes(asks), 'The question does not exist.');
+    const values = Object.values(header.settings ?? {});
+    demand(values.length <= 32 && values.every(value => typeof value === 'number'), 'The settings are none.');
   } else if (header.kind === FrameKind.Abort) {
     const { code, message, details } = header.error;
     demand(typeof code === 'string' && typeof message === 'string', 'The words are none.');
@@ -75,6 +80,7 @@ function demandSaneCall(header) {
   demand(isCount(header.elementCount, Number.MAX_SAFE_INTEGER), 'The element count is none.');
   demand(isCount(header.parameter, 0xffffffff), 'The parameter is none.');
   demand(typeof Operation[header.operation] === 'string', 'The operation does not exist.');
+  demand(typeof Purpose[header.purpose] === 'string', 'The purpose does not exist.');
   demand(ELEMENT_TYPES.includes(header.elementType), 'The element type does not exist.');
   demand(REDUCTIONS.includes(header.reduction), 'The reduction does not exist.');
 }

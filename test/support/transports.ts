@@ -7,7 +7,7 @@ import { Gate } from '../../src/transport/gate';
 import { Link } from '../../src/transport/link';
 import { RingTransport } from '../../src/transport/ring-transport';
 import { SharedQueues } from '../../src/transport/shared-queues';
-import { FrameKind, Operation } from '../../src/wire/frame';
+import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
 
 /**
  * A ring of transports over TCP, as the comm threads make it; with the ports at which each awaits its left neighbour.
@@ -65,7 +65,7 @@ export async function transports(
 
 export const FRAME = {
   ...({ kind: FrameKind.Data, operation: Operation.AllReduce, elementType: 'none', reduction: 'none' } as const),
-  ...{ elementCount: 0, parameter: 0, part: 0, checksum: 0 },
+  ...{ purpose: Purpose.Call, elementCount: 0, parameter: 0, part: 0, checksum: 0 },
 };
 
 /** Sends frames round, and expects each where it belongs. */

@@ -56,8 +56,8 @@ describe('a custom loop that is resumed in other processes', () => {
       // A check that means something: residuals of dense tensors are not zero, the ranks differ, and so do their own
       // weights.
       const [one, other] = first.map(run => run[name]!);
-      expect(one!.state[`${name}/b/gradring_residual`]).toMatch(/[1-9a-f]/);
-      expect(one!.state[`${name}/w/gradring_residual`]).not.toBe(other!.state[`${name}/w/gradring_residual`]);
+      expect(one!.state[`${name}/b/residual`]).toMatch(/[1-9a-f]/);
+      expect(one!.state[`${name}/w/residual`]).not.toBe(other!.state[`${name}/w/residual`]);
       expect(one!.weights[4]).not.toBe(other!.weights[4]);
       expect(one!.weights.slice(0, 4)).toEqual(other!.weights.slice(0, 4));
     }
@@ -125,16 +125,16 @@ describe('a ring of another size', () => {
   ])('$from to $to, redistribute: what is still to be applied is preserved', async ({ from, to }) => {
     const saved = await loop(from, { to: 20, save: true });
     const resumed = await loop(to, { to: 25, resume: true, options: { residuals: 'redistribute' } });
-    for (const name of ['w/gradring_residual', 'w/gradring_momentum', 'b/gradring_residual']) {
+    for (const name of ['w/residual', 'w/momentum', 'b/residual']) {
       const before = mean(arrays(saved, 'state', name));
       const after = mean(arrays(resumed, 'resumedState', name));
       before.forEach((value, i) => expect(after[i]).toBeCloseTo(value, 5));
       expect(before.some(value => Math.abs(value) > 1e-4)).toBe(true);
     }
     // What is the average's is everybody's.
-    const [shared] = arrays(saved, 'state', 'b/gradring_momentum');
-    for (const own of arrays(resumed, 'resumedState', 'b/gradring_momentum')) expect(own).toEqual(shared);
-    const w = arrays(resumed, 'resumedState', 'w/gradring_residual');
+    const [shared] = arrays(saved, 'state', 'b/momentum');
+    for (const own of arrays(resumed, 'resumedState', 'b/momentum')) expect(own).toEqual(shared);
+    const w = arrays(resumed, 'resumedState', 'w/residual');
     expect(w.map(values => values.some(value => value !== 0))).toEqual(w.map((_, rank) => rank < from));
     resumed.forEach(({ momentum }, rank) => {
       expect(momentum!.at!.step).toBe(20);
@@ -147,18 +147,18 @@ describe('a ring of another size', () => {
     const compression = { warmUp: 'dense' };
     const saved = await loop(3, { to: 20, save: true, compression });
     const resumed = await loop(2, { to: 25, resume: true, compression, options: { residuals: 'redistribute' } });
-    const [shared] = arrays(saved, 'state', 'w/gradring_momentum');
-    for (const own of arrays(resumed, 'resumedState', 'w/gradring_momentum')) expect(own).toEqual(shared);
+    const [shared] = arrays(saved, 'state', 'w/momentum');
+    for (const own of arrays(resumed, 'resumedState', 'w/momentum')) expect(own).toEqual(shared);
   });
 
   test('drop: residuals and own momenta begin at zero; without a policy it is an error that names the option', async () => {
     const saved = await loop(2, { to: 20, save: true });
     const resumed = await loop(3, { to: 22, resume: true, options: { residuals: 'drop' } });
-    for (const name of ['w/gradring_residual', 'w/gradring_momentum', 'b/gradring_residual']) {
+    for (const name of ['w/residual', 'w/momentum', 'b/residual']) {
       for (const own of arrays(resumed, 'resumedState', name)) expect(own.every(value => value === 0)).toBe(true);
     }
-    const [shared] = arrays(saved, 'state', 'b/gradring_momentum');
-    for (const own of arrays(resumed, 'resumedState', 'b/gradring_momentum')) expect(own).toEqual(shared);
+    const [shared] = arrays(saved, 'state', 'b/momentum');
+    for (const own of arrays(resumed, 'resumedState', 'b/momentum')) expect(own).toEqual(shared);
     expect(resumed[0]!['momentum']!.counters[0]).toBe(22);
 
     const input = { optimizers: ['momentum'], dir, to: 22, resume: true };
@@ -179,8 +179,8 @@ describe('misuse, and what does not fit', () => {
   });
 
   test.each([
-    ['no dir', 'ERR_INVALID_ARGUMENT', /takes \{ dir \}/],
-    ['unknown option', 'ERR_INVALID_ARGUMENT', /no option 'evry'; its options are dir, every/],
+    ['no dir', 'ERR_INVALID_ARGUMENT', /needs dir, the path of a folder/],
+    ['unknown option', 'ERR_INVALID_ARGUMENT', /no option 'evry'\. Did you mean every\?/],
     ['every', 'ERR_INVALID_ARGUMENT', /every is 0; it must be a whole number from 1 on/],
     ['keep', 'ERR_INVALID_ARGUMENT', /keep is 0;/],
     ['state', 'ERR_INVALID_ARGUMENT', /state must be a function/],

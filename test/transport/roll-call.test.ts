@@ -1,14 +1,14 @@
 import { RollCall } from '../../src/transport/roll-call';
 import { opposite, type RankState, type Side } from '../../src/transport/transport';
-import { FrameKind, Operation, type StatusHeader } from '../../src/wire/frame';
+import { FrameKind, Operation, Purpose, type StatusHeader } from '../../src/wire/frame';
 import { sleep } from '../support/rings';
 
 const state = (sequence: number): RankState => ({
   call: {
-    ...{ operation: Operation.Barrier, elementType: 'none', reduction: 'none' },
+    ...{ operation: Operation.Barrier, purpose: Purpose.Call, elementType: 'none', reduction: 'none' },
     ...{ elementCount: 0, parameter: 0 },
   },
-  ...{ sequence, isCalling: true, sinceMs: 5, step: 7 },
+  ...{ sequence, isCalling: true, sinceMs: 5, step: 7, settings: { learningRate: 0.1 } },
 });
 
 /**

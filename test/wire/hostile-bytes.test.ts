@@ -9,6 +9,7 @@ import {
   FrameKind,
   type Header,
   Operation,
+  Purpose,
   REDUCTIONS,
   type RingIdentity,
 } from '../../src/wire/frame';
@@ -31,7 +32,8 @@ const DATA: Header = {
     checksum: 0xdeadbeef,
     parameter: 0xcafebabe,
   },
-  ...{ operation: Operation.Exchange, elementType: 'float32', reduction: 'mean', elementCount: 25_557_032 },
+  ...{ operation: Operation.Exchange, purpose: Purpose.Call, elementType: 'float32', reduction: 'mean' },
+  ...{ elementCount: 25_557_032 },
 };
 const ABORT: Header = {
   ...{ kind: FrameKind.Abort, origin: 1 },
@@ -39,7 +41,8 @@ const ABORT: Header = {
 };
 const STATUS: Header = {
   ...{ kind: FrameKind.Status, origin: 3, sequence: 2 ** 40, parameter: 0xcafebabe, elementCount: 25_557_032 },
-  ...{ operation: Operation.Exchange, elementType: 'float32', reduction: 'mean' },
+  ...{ operation: Operation.Exchange, purpose: Purpose.FirstStep, elementType: 'float32', reduction: 'mean' },
+  ...{ settings: { learningRate: 0.1, step: 3 } },
   ...{ isCalling: true, sinceMs: 2 ** 40, step: 0, round: 7, asks: 'report' },
 };
 const HEADERS: Header[] = [

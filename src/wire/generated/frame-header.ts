@@ -6,6 +6,7 @@ import * as flatbuffers from 'flatbuffers';
 
 import { FrameKind } from './frame-kind.js';
 import { Operation } from './operation.js';
+import { Purpose } from './purpose.js';
 
 
 export class FrameHeader {
@@ -69,13 +70,17 @@ reduction():number {
   return this.bb!.readUint8(this.bb_pos + 46);
 }
 
+purpose():Purpose {
+  return this.bb!.readUint8(this.bb_pos + 47);
+}
+
 static sizeOf():number {
   return 48;
 }
 
-static createFrameHeader(builder:flatbuffers.Builder, run_id: bigint, sequence: bigint, element_count: bigint, parameter: number, generation: number, part: number, checksum: number, origin: number, protocol_version: number, kind: FrameKind, operation: Operation, element_type: number, reduction: number):flatbuffers.Offset {
+static createFrameHeader(builder:flatbuffers.Builder, run_id: bigint, sequence: bigint, element_count: bigint, parameter: number, generation: number, part: number, checksum: number, origin: number, protocol_version: number, kind: FrameKind, operation: Operation, element_type: number, reduction: number, purpose: Purpose):flatbuffers.Offset {
   builder.prep(8, 48);
-  builder.pad(1);
+  builder.writeInt8(purpose);
   builder.writeInt8(reduction);
   builder.writeInt8(element_type);
   builder.writeInt8(operation);

@@ -1,0 +1,19 @@
+import { GradringError } from '../errors';
+import { describeCall } from '../wire/describe-call';
+import { type CallFingerprint, type DataHeader, Operation } from '../wire/frame';
+
+/** A frame has come that belongs to another call than the one that this rank is in. */
+export class CallMismatch extends GradringError {
+  constructor(
+    /** Of the frame. */
+    readonly theirs: DataHeader,
+    readonly mine: { readonly rank: number; readonly sequence: number; readonly fingerprint: CallFingerprint },
+  ) {
+    const isStep =
+      theirs.operation === Operation.Exchange &&
+      mine.fingerprint.operation === Operation.Exchange &&
+      theirs.sequence === mine.sequence;
+    const words = `Rank ${theirs.origin} is in ${describeCall(theirs)}, and rank ${mine.rank} in another, ${describeCall(mine.fingerprint)}.`;
+    super(isStep ? 'ERR_MODEL_MISMATCH' : 'ERR_COLLECTIVE_MISMATCH', words, { rank: theirs.origin });
+  }
+}

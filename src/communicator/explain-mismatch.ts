@@ -1,0 +1,101 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { CallMismatch } from '../collectives/call-mismatch';
+import { GradringError } from '../errors';
+import type { RankState, Transport } from '../transport/transport';
+import { describeArguments, describeCall } from '../wire/describe-call';
+import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
+import type { StepSettings } from '../wire/rank-status';
+
+/** How long the other rank may take to say what it is doing, at most. */
+const ANSWER_MS = 1_000;
+
+/** How often this rank looks whether it has. */
+const LOOK_MS = 5;
+
+/** Where a rank is. */
+interface Place {
+  readonly rank: number;
+  readonly call: CallFingerprint;
+  readonly sequence: number;
+  /** Of the optimizer, if the rank is in one and has told it. */
+  readonly step: number | undefined;
+  readonly settings: StepSettings | undefined;
+}
+
+/**
+ * Finds out what two ranks do that are in different calls, and says it in the words of the user, who has called most
+ * collectives only through `model.fit` and an optimizer. Asks the other rank if its frame does not tell enough.
+ */
+export async function explainMismatch(
+  mismatch: CallMismatch,
+  own: Pick<Place, 'step' | 'settings'>,
+  transport: Transport,
+): Promise<GradringError> {
+  const { theirs, mine } = mismatch;
+  const isStep = theirs.operation === Operation.Exchange;
+  const state = isStep ? await stateOf(transport, theirs.origin, theirs.sequence) : undefined;
+  const places: Place[] = [
+    { rank: mine.rank, call: mine.fingerprint, sequence: mine.sequence, ...own },
+    { rank: theirs.origin, call: theirs, sequence: theirs.sequence, step: state?.step, settings: state?.settings },
+  ];
+  const [first, second] = places.sort((a, b) => a.rank - b.rank) as [Place, Place];
+  const words = mismatch.code === 'ERR_MODEL_MISMATCH' ? differentSteps(first, second) : differentCalls(first, second);
+  return new GradringError(mismatch.code, words, mismatch.details, { cause: mismatch });
+}
+
+/** What a rank says of the call that it is in. Undefined if it does not say so in time. */
+async function stateOf(transport: Transport, rank: number, sequence: number): Promise<RankState | undefined> {
+  const askedAt = performance.now();
+  transport.ask('answers');
+  while (!transport.failed && performance.now() - askedAt < ANSWER_MS) {
+    const state = transport.answers(askedAt).get(rank);
+    if (state?.isCalling && state.sequence === sequence) return state;
+    await sleep(LOOK_MS);
+  }
+  return undefined;
+}
+
+/** Both ranks are in an optimizer step, at the same place of their programs. */
+function differentSteps(first: Place, second: Place): string {
+  const names = Object.keys({ ...first.settings, ...second.settings });
+  const differing = names.filter(name => first.settings?.[name] !== second.settings?.[name]);
+  if (first.settings === undefined || second.settings === undefined || differing.length === 0) {
+    const which = first.step === undefined ? 'an optimizer step' : `optimizer step ${first.step}`;
+    return `Rank ${first.rank} and rank ${second.rank} take ${which} of different optimizers: the models or the options of ring.wrap differ, or the ranks use several optimizers in different order. Build and step them alike on all ranks.`;
+  }
+  const said = ({ settings, rank }: Place, name: string) => `${settings![name] ?? 'not set'} on rank ${rank}`;
+  const differences = differing.map(name => `${name} is ${said(first, name)}, but ${said(second, name)}`);
+  return `Ranks take different optimizer steps: ${differences.join('; ')}. Set ${differing.length === 1 ? 'it' : 'them'} alike on all ranks.`;
+}
+
+function differentCalls(first: Place, second: Place): string {
+  const places = [first, second];
+  const ended = places.find(({ call }) => call.purpose === Purpose.EndEpoch);
+  const stepping = places.find(({ call }) => call.operation === Operation.Exchange);
+  if (ended !== undefined && stepping !== undefined) {
+    const { step } = stepping;
+    const [after, next] =
+      step === undefined
+        ? ['', 'another step']
+        : [step === 0 ? ' before any step' : ` after step ${step - 1}`, `step ${step}`];
+    return `Rank ${ended.rank} ended its epoch${after}, but rank ${stepping.rank} goes on with ${next}. Do the ranks have different numbers of rows, batch sizes or stepsPerEpoch, or does one of them stop early? ring.shard gives all ranks the same number of rows.`;
+  }
+  const begins = places.find(({ call }) => call.purpose === Purpose.BeginTraining);
+  const firstStep = places.find(({ call }) => call.purpose === Purpose.FirstStep);
+  if (begins !== undefined && firstStep !== undefined) {
+    return `Rank ${begins.rank} begins model.fit with ring.callbacks(), but rank ${firstStep.rank} takes its first optimizer step without them. Pass ring.callbacks() to model.fit on all ranks.`;
+  }
+  const [one, other] = words(first, second);
+  return `Ranks are at different places of their programs: rank ${first.rank} is in ${one}, but rank ${second.rank} is in ${other}. All ranks must make the same calls, in the same order.`;
+}
+
+/** Where both are. Words that sound alike get the arguments of the calls added, or else their numbers. */
+function words(first: Place, second: Place): [string, string] {
+  const ways: ((place: Place) => string)[] = [
+    ({ call, step }) => `${describeCall(call)}${step === undefined ? '' : ` (step ${step})`}`,
+    ({ call }) => `${describeCall(call)}, ${describeArguments(call)}`,
+    ({ call, sequence }) => `${describeCall(call)}, its collective ${sequence}`,
+  ];
+  const pairs = ways.map(way => [way(first), way(second)] as [string, string]);
+  return pairs.find(([one, other]) => one !== other) ?? pairs.at(-1)!;
+}

@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import { tf } from './tfjs';
+import type { Communicator } from '../communicator/communicator';
+import { bytesOf } from './bytes-of';
+import { warn } from './warn';
+
+/** So many rows are hashed: enough to find another order, few enough to cost nothing. */
+const SAMPLED_ROWS = 64;
+
+/**
+ * Compares what the ranks have given to `ring.shard`: shards of different data overlap, and leave rows out. The hashes
+ * travel with what the ranks compare anyway when a training begins and when an epoch ends.
+ */
+export class DataCheck {
+  private static readonly all = new WeakMap<Communicator, DataCheck>();
+  private hashes: string[] = [];
+
+  private constructor(private readonly communicator: Communicator) {}
+
+  static of(communicator: Communicator): DataCheck {
+    const known = this.all.get(communicator) ?? new DataCheck(communicator);
+    this.all.set(communicator, known);
+    return known;
+  }
+
+  /** Remembers data that all ranks should have alike, until the ranks compare. */
+  note(tensors: readonly tf.Tensor[]): void {
+    if (this.communicator.launched.worldSize > 1) this.hashes.push(hashOfRows(tensors));
+  }
+
+  /** The hashes since the last comparison. */
+  take(): string[] {
+    return this.hashes.splice(0);
+  }
+
+  /** Warns if the ranks had different data. `all` has what {@link take} gave on each rank. */
+  compare(all: readonly (readonly string[])[]): void {
+    const [first] = all;
+    const rank = all.findIndex(hashes => hashes.some((hash, i) => i < first!.length && hash !== first![i]));
+    if (rank === -1) return;
+    warn(
+      this.communicator,
+      `Rank ${rank} gave other data to ring.shard than rank 0, or the same rows in another order. The shards then overlap, and some rows are never used. Load and shuffle the data alike on all ranks: ring.split shuffles and splits with one seed. If the data differ on purpose, do not shard them, or pass { check: false }.`,
+    );
+  }
+}
+
+function hashOfRows(tensors: readonly tf.Tensor[]): string {
+  const hash = createHash('sha256');
+  for (const tensor of tensors) {
+    const rows = tensor.shape[0] ?? 1;
+    const sampled = Math.min(rows, SAMPLED_ROWS);
+    const indices = Int32Array.from({ length: sampled }, (_, i) => Math.floor((i * rows) / sampled));
+    const sample = tf.tidy(() =>
+      (tensor.rank === 0 ? tensor : tf.gather(tensor, tf.tensor1d(indices, 'int32'))).dataSync(),
+    );
+    hash.update(`${tensor.dtype} [${tensor.shape.join()}]\n`);
+    hash.update(tensor.dtype === 'string' ? JSON.stringify(Array.from(sample)) : bytesOf(sample));
+  }
+  return hash.digest('hex').slice(0, 16);
+}

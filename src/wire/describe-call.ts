@@ -1,0 +1,40 @@
+import type { CallFingerprint } from './frame';
+import { Operation } from './generated/operation';
+import { Purpose } from './generated/purpose';
+
+/** Where a rank is in its program, in words that follow "is in". A call of the user's own is described by itself. */
+const WORDS: Readonly<Record<Exclude<Purpose, Purpose.Call>, string>> = {
+  [Purpose.FirstStep]: 'the first optimizer step',
+  [Purpose.VerifyStep]: 'the comparison of weights after an optimizer step',
+  [Purpose.BeginTraining]: 'the beginning of model.fit',
+  [Purpose.EndEpoch]: 'the end of an epoch of model.fit',
+  [Purpose.VerifyReplicas]: 'ring.verifyReplicas',
+  [Purpose.BroadcastVariables]: 'ring.broadcastVariables',
+  [Purpose.AverageVariables]: 'ring.averageVariables',
+  [Purpose.AllOrNone]: 'ring.allOrNone',
+  [Purpose.Join]: 'ring.join',
+  [Purpose.Commit]: 'ring.commit',
+  [Purpose.SaveCheckpoint]: 'checkpoint.save',
+  [Purpose.ResumeCheckpoint]: 'checkpoint.resume',
+  [Purpose.Reunite]: 'the comparison of the ranks in a new ring',
+};
+
+/** What a rank has called, as its user knows it: `allReduce(sum, float32[1000])`, `an optimizer step`. */
+export function describeCall(call: CallFingerprint): string {
+  if (call.purpose !== Purpose.Call) return WORDS[call.purpose];
+  return call.operation === Operation.Exchange ? 'an optimizer step' : describeArguments(call);
+}
+
+/** The collective itself, whatever it is for: `broadcast(float32[1000], root 0)`. */
+export function describeArguments(call: CallFingerprint): string {
+  const name = Operation[call.operation] ?? 'unknown';
+  const parts = [
+    ...(call.reduction === 'none' ? [] : [call.reduction]),
+    ...(call.elementType === 'none'
+      ? []
+      : [`${call.elementType}${call.elementCount > 0 ? `[${call.elementCount}]` : ''}`]),
+    ...(call.operation === Operation.Broadcast ? [`root ${call.parameter}`] : []),
+    ...(call.operation === Operation.AllGather && call.parameter === 1 ? ['variableLength'] : []),
+  ];
+  return `${name.charAt(0).toLowerCase()}${name.slice(1)}(${parts.join(', ')})`;
+}
