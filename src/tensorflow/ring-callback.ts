@@ -72,9 +72,14 @@ export class RingCallback extends tf.Callback {
     this.onTrainBegin = this.onTrainBegin.bind(this);
   }
 
+  override setModel(model: Parameters<tf.Callback['setModel']>[0]): void {
+    if (!isOwnModel(model)) throw invalidArgument(otherCopy('model'));
+    super.setModel(model);
+  }
+
   override async onTrainBegin(): Promise<void> {
     const { communicator } = this;
-    if (!isOwnModel(this.layersModel)) throw invalidArgument(otherCopy('model'));
+    if (this.model === undefined) throw invalidArgument(otherCopy('model'));
     const weights = this.weights();
     const joined = this.live.takeJoinedPosition();
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
@@ -205,8 +210,8 @@ function checkCallbackOptions(options: CallbackOptions): void {
   checkOptions('ring.callbacks', options, OPTIONS, name => (/^on[A-Z]/.test(name) ? BESIDE : undefined));
   const { learningRateWarmUp, also = [] } = options;
   if (!Array.isArray(also)) throw invalidArgument('also is no array: pass { also: [yours] } to ring.callbacks.');
-  const wrong = also.find(callback => typeof callback !== 'object' || callback === null);
-  if (wrong !== undefined) throw invalidArgument(`also holds ${String(wrong)}, which is no callback.`);
+  const wrong = also.findIndex(callback => typeof callback !== 'object' || callback === null);
+  if (wrong !== -1) throw invalidArgument(`also holds ${String(also[wrong])}, which is no callback.`);
   if (learningRateWarmUp === undefined) return;
   checkOptions('learningRateWarmUp', learningRateWarmUp, { steps: true });
   const { steps } = learningRateWarmUp;

@@ -93,14 +93,17 @@ export class Ring extends Communicator {
   shard<X extends TensorData>(x: X, options?: ShardOptions): X;
   shard(first: TensorData | tf.data.Dataset<tf.TensorContainer>, ...rest: unknown[]): unknown {
     const check = DataCheck.of(this);
-    const options = isShardOptions(rest.at(-1)) ? (rest.pop() as ShardOptions) : {};
+    const isDataset = first instanceof tf.data.Dataset;
+    const last = rest.at(-1);
+    const isOptions = isShardOptions(last) || (last === undefined && rest.length > (isDataset ? 0 : 1));
+    const options = isOptions ? ((rest.pop() ?? {}) as ShardOptions) : {};
     const others = rest as TensorData[];
     if (others.length > 1) {
       throw invalidArgument(
         'ring.shard takes x and y. Put several inputs into an array or a record: ring.shard([a, b], y).',
       );
     }
-    if (first instanceof tf.data.Dataset) {
+    if (isDataset) {
       if (others.length > 0) throw invalidArgument('ring.shard takes one dataset, which holds both x and y.');
       return shardDataset(first, this.launched, check, options);
     }

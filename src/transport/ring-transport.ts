@@ -368,6 +368,6 @@ export class RingTransport implements Transport {
   }
 
   private failDeparted(side: Side): Promise<GradringError> {
-    return this.fail(peerLost(this.place, side, 'has left the ring'));
+    return this.fail(peerLost(this.place, side, 'has left the ring: its program ended, or closed it, before this rank was done'));
   }
 }
