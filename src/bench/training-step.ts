@@ -1,5 +1,5 @@
 import { entryBytes } from '../communicator/arena-layout';
-import { type DgcCompression } from '../compression/dgc-options';
+import { type ChosenDgc } from '../compression/dgc-options';
 import { GradientCodec, type TensorEntries } from '../compression/gradient-codec';
 import { densityAt, sentCount, travelsDense } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
@@ -56,7 +56,7 @@ const TYPICAL_SCALE = 0.1;
 /** Places a step, from `start` on. It costs about 14 bytes an element of the largest tensor, and 8 an entry. */
 export function layStep(
   model: readonly TensorShape[],
-  compression: DgcCompression,
+  compression: ChosenDgc,
   start: Pointer,
 ): StepLayout & { readonly bytes: number } {
   const density = densityAt(compression, { epoch: undefined, step: 0 });

@@ -2,6 +2,7 @@ import { SCRATCH_BYTES } from '../collectives/collective-call';
 import type { DenseArray } from '../collectives/dense-array';
 import { type Compression, valueFormatOf } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
+import { LARGEST_DENSITY } from '../compression/choose-sparsity';
 import { sentCount, travelsDense } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import { GradringError } from '../errors';
@@ -156,8 +157,10 @@ function layOut(tensors: readonly Tensor[]): ArenaLayout {
 /** The most that a schedule ever sends of a sparse tensor. */
 function largestDensity(compression: Compression): number {
   if (compression.kind === 'none') return 0;
-  const warmsUp = compression.warmUp === 'sparse' && compression.warmUpEpochs + compression.warmUpSteps > 0;
-  return Math.max(1 - compression.sparsity, warmsUp ? 0.25 : 0);
+  const { sparsity, warmUp, warmUpEpochs = 0, warmUpSteps } = compression;
+  if (sparsity === 'auto') return LARGEST_DENSITY;
+  const warmsUp = warmUp === 'sparse' && warmUpEpochs + warmUpSteps > 0;
+  return Math.max(1 - sparsity, warmsUp ? LARGEST_DENSITY : 0);
 }
 
 /** Room for the indices, or the values, of so many entries of a tensor. */

@@ -86,7 +86,9 @@ export class GradientExchange {
   async run(call: CollectiveCall, step: ExchangeStep): Promise<ExchangeResult> {
     const { transport } = this;
     this.requireOrder(step.density);
-    const arenas = this.arenas.map(arena => stepOf(arena, step.density));
+    const { compression } = this.plan;
+    const masks = compression.kind === 'dgc' && step.density < compression.maskBelow;
+    const arenas = this.arenas.map(arena => stepOf(arena, step.density, masks));
     const clock = new StepClock(call, { tensors: arenas.reduce((sum, { tensors }) => sum + tensors.length, 0) });
     const nonFiniteTensor =
       step.nonFiniteTensor === -1
@@ -95,7 +97,7 @@ export class GradientExchange {
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(arenas, transport.worldSize, transport.isLocal);
     // Where everything is sent, there is nothing to round for.
-    const way = this.plan.compression.kind === 'dgc' && step.density < 1 ? (this.plan.way ?? cost.cheaper) : 'dense';
+    const way = compression.kind === 'dgc' && step.density < 1 ? (this.plan.way ?? cost.cheaper) : 'dense';
     const means = new Means(transport.worldSize);
     const parts =
       way === 'sparse' && (await clock.stage('encode', 'payload', () => encode(arenas, nonFiniteTensor, means)));
@@ -219,10 +221,10 @@ export function settingsOf(step: ExchangeStep): StepSettings {
 }
 
 /** Takes what was sent from the residuals. */
-function settle({ context, tensors }: StepArena): void {
+function settle({ context, masks, tensors }: StepArena): void {
   const { kernels } = context;
   for (const { way, compressor, count, residual, indices, values } of tensors) {
-    if (way === 'largest') compressor.settle(indices, values, count);
+    if (way === 'largest') compressor.settle(indices, values, count, masks);
     if (way !== 'whole, with error feedback') continue;
     kernels.scale('float32', values, -1, count);
     kernels.reduce('sum', 'float32', residual, values, count);

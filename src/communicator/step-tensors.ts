@@ -45,11 +45,13 @@ export interface StepTensor extends CompressedTensor {
 
 /** An arena in a step. */
 export interface StepArena extends Arena {
+  /** Whether what is sent loses its momentum. */
+  readonly masks: boolean;
   readonly tensors: readonly StepTensor[];
 }
 
 /** What a step of that density makes of an arena's tensors, and where in its buffers their entries go. */
-export function stepOf(arena: Arena, density: number): StepArena {
+export function stepOf(arena: Arena, density: number, masks: boolean): StepArena {
   let { indices, values } = arena;
   const lossy = arena.codec.format !== 'float32';
   const tensors = arena.tensors.map((tensor): StepTensor => {
@@ -69,5 +71,5 @@ export function stepOf(arena: Arena, density: number): StepArena {
   });
   // What lies behind is overwritten by turns, so nobody would notice at once.
   if (values > arena.workspace) throw new RangeError(`Density ${density} sends more than the schedule ever does.`);
-  return { ...arena, tensors };
+  return { ...arena, masks, tensors };
 }

@@ -5,9 +5,17 @@ import { VALUE_FORMATS, type ValueFormat } from './value-format';
 
 /** How {@link dgc} compresses. Everything has a default. */
 export interface DgcOptions {
-  /** The fraction of a tensor's elements held back at each step, 0 up to but not including 1. Default 0.999. */
+  /**
+   * The fraction of a tensor's elements held back at each step, 0 up to but not including 1. Default: what fits the
+   * number of steps, see {@link chooseSparsity}.
+   */
   readonly sparsity?: number | undefined;
-  /** Epochs over which the sparsity rises to its final value; 0 for no warm-up. Default 4. */
+  /**
+   * How many optimizer steps the training will have, if no sparsity is given. `ring.callbacks()` tells it for
+   * `model.fit`.
+   */
+  readonly steps?: number | undefined;
+  /** Epochs over which the sparsity rises to its final value; 0 for no warm-up. Default 4; see {@link sparsity}. */
   readonly warmUpEpochs?: number | undefined;
   /** The same in optimizer steps, for loops that have no epochs. Instead of `warmUpEpochs`. */
   readonly warmUpSteps?: number | undefined;
@@ -19,6 +27,12 @@ export interface DgcOptions {
    * Tensors with fewer elements travel whole, rounded to `values`, as those of one dimension always do. Default 1024.
    */
   readonly denseBelow?: number | undefined;
+  /**
+   * Whether the momentum of an element is forgotten when it is sent (momentum factor masking, section 3.2 of the
+   * paper). Default true. If no sparsity is given, only at densities under 0.01: above, elements are sent so often that
+   * masking would take most of the momentum away.
+   */
+  readonly masking?: boolean | undefined;
   /** How values travel; see {@link ValueFormat}. What a format loses is kept and sent later. Default 'float16'. */
   readonly values?: ValueFormat | undefined;
 }
@@ -26,15 +40,26 @@ export interface DgcOptions {
 /** Deep Gradient Compression, its options checked and its defaults filled in. Frozen, and may be structured-cloned. */
 export interface DgcCompression {
   readonly kind: 'dgc';
-  readonly sparsity: number;
-  /** 0 where the warm-up is counted in steps, or there is none. */
-  readonly warmUpEpochs: number;
+  /** `auto`: chosen by the number of steps. */
+  readonly sparsity: number | 'auto';
+  /** Of the training; 0 if it is not known. */
+  readonly steps: number;
+  /** 0 if the warm-up is counted in steps, or there is none. Undefined if it is chosen with the sparsity. */
+  readonly warmUpEpochs: number | undefined;
   /** 0 where the warm-up is counted in epochs, or there is none. */
   readonly warmUpSteps: number;
   readonly warmUp: 'sparse' | 'dense';
   readonly clipNorm: number | undefined;
   readonly denseBelow: number;
+  /** At densities under this one, the momentum of what is sent is forgotten. */
+  readonly maskBelow: number;
   readonly values: ValueFormat;
+}
+
+/** {@link DgcCompression} whose sparsity was given or {@link chooseSparsity | chosen}. */
+export interface ChosenDgc extends DgcCompression {
+  readonly sparsity: number;
+  readonly warmUpEpochs: number;
 }
 
 /** Gradients travel whole. */
@@ -46,7 +71,7 @@ export interface NoCompression {
 export type Compression = DgcCompression | NoCompression;
 
 const OPTIONS = {
-  ...{ sparsity: true, warmUpEpochs: true, warmUpSteps: true, warmUp: true },
+  ...{ sparsity: true, steps: true, masking: true, warmUpEpochs: true, warmUpSteps: true, warmUp: true },
   ...{ clipNorm: true, denseBelow: true, values: true },
 } as const satisfies Record<keyof DgcOptions, true>;
 
@@ -55,10 +80,14 @@ const OPTIONS = {
  *
  * @throws ERR_INVALID_ARGUMENT for an option that is unknown, out of its range, or contradicts another.
  */
+export function dgc(options: DgcOptions & { readonly sparsity: number }): ChosenDgc;
+export function dgc(options?: DgcOptions): DgcCompression;
 export function dgc(options: DgcOptions = {}): DgcCompression {
   checkOptions('dgc()', options, OPTIONS);
   const {
-    sparsity = 0.999,
+    sparsity = 'auto',
+    steps,
+    masking,
     warmUpEpochs,
     warmUpSteps,
     warmUp = 'sparse',
@@ -73,10 +102,17 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
         'it is the fraction that is not sent at a step, such as 0.999',
     );
   }
-  if (typeof sparsity !== 'number' || !(sparsity >= 0 && sparsity < 1)) {
+  if (sparsity !== 'auto' && (typeof sparsity !== 'number' || !(sparsity >= 0 && sparsity < 1))) {
     throw invalidArgument(
       `dgc(): sparsity is the fraction of a gradient held back, from 0 up to but not including 1, not ${inspect(sparsity)}`,
     );
+  }
+  if (steps !== undefined) requireCount('steps', steps);
+  if (steps !== undefined && sparsity !== 'auto') {
+    throw invalidArgument('dgc(): give either sparsity, or the steps by which it is chosen, not both');
+  }
+  if (masking !== undefined && typeof masking !== 'boolean') {
+    throw invalidArgument(`dgc(): masking is true or false, not ${inspect(masking)}`);
   }
   if (warmUpEpochs !== undefined && warmUpSteps !== undefined) {
     throw invalidArgument(
@@ -100,14 +136,17 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     throw invalidArgument(`dgc(): values is one of ${VALUE_FORMATS.join(', ')}, not ${inspect(values)}`);
   }
 
+  const isChosen = sparsity === 'auto' && options.warmUp === undefined;
   return Object.freeze({
     kind: 'dgc',
     sparsity,
-    warmUpEpochs: warmUpSteps === undefined ? (warmUpEpochs ?? 4) : 0,
+    steps: steps ?? 0,
+    warmUpEpochs: warmUpSteps === undefined ? (warmUpEpochs ?? (isChosen ? undefined : 4)) : 0,
     warmUpSteps: warmUpSteps ?? 0,
     warmUp,
     clipNorm,
     denseBelow,
+    maskBelow: masking === undefined ? (sparsity === 'auto' ? 0.01 : 1) : Number(masking),
     values,
   });
 }

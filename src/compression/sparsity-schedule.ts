@@ -1,5 +1,5 @@
 import { GradringError } from '../errors';
-import type { Compression, DgcCompression } from './dgc-options';
+import type { ChosenDgc, Compression } from './dgc-options';
 
 /** The densities of the paper's warm-up (section 3.3): sparsity 75 %, 93.75 %, 98.4375 %, 99.6 %, 99.9 %. */
 const WARM_UP_DENSITIES = [0.25, 0.0625, 0.015625, 0.004, 0.001];
@@ -29,7 +29,7 @@ export interface TrainingProgress {
  *
  * @throws ERR_NO_EPOCH if the warm-up is counted in epochs and the epoch is not known.
  */
-export function densityAt(spec: DgcCompression, { epoch, step }: TrainingProgress): number {
+export function densityAt(spec: ChosenDgc, { epoch, step }: TrainingProgress): number {
   if (spec.warmUpEpochs > 0 && epoch === undefined) {
     throw new GradringError(
       'ERR_NO_EPOCH',

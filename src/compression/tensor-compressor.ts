@@ -175,10 +175,15 @@ export class TensorCompressor {
    * lost so stays in v; where nothing was lost, v becomes +0.
    *
    * @param indices `count` uint32, each once.
-   * @param values As many float32.
+   * @param values As many float32. Undefined after this.
+   * @param masks Whether their momentum is forgotten, too (momentum factor masking).
    */
-  settle(indices: Pointer, values: Pointer, count: number): void {
-    this.kernels.settle(this.segment.momentum, this.segment.residual, indices, values, count);
+  settle(indices: Pointer, values: Pointer, count: number, masks = true): void {
+    const { kernels } = this;
+    const { momentum, residual } = this.segment;
+    if (masks) return kernels.settle(momentum, residual, indices, values, count);
+    kernels.scale('float32', values, -1, count);
+    kernels.scatterAdd(residual, indices, values, count);
   }
 
   /** A band in which the k-th largest magnitude will almost surely lie, and few others. */

@@ -25,6 +25,8 @@ export interface OptimizerCounters {
   readonly learningRate?: number | undefined;
   /** Size of the ring that took the last step, in an elastic run. */
   readonly worldSize?: number | undefined;
+  /** Of the whole training; undefined if nobody said. */
+  readonly expectedSteps?: number | undefined;
 }
 
 /** A variable's u and v. */

@@ -32,14 +32,18 @@ export interface CallbackOptions {
   readonly checkpoint?: Checkpoint;
 }
 
-/** What a rank tells the others when its `model.fit` begins. */
-interface Beginning {
-  readonly variables: readonly string[];
-  readonly isWrapped: boolean;
+/** What `model.fit` was asked for. */
+interface FitParameters {
   readonly epochs: number;
-  /** Null if it is not known before the epoch ends. */
+  /** Null if it is not known before the first epoch ends. */
   readonly stepsPerEpoch: number | null;
   readonly hasValidation: boolean;
+}
+
+/** What a rank tells the others when its `model.fit` begins. */
+interface Beginning extends FitParameters {
+  readonly variables: readonly string[];
+  readonly isWrapped: boolean;
   /** Of what was given to `ring.shard`. */
   readonly data: readonly string[];
 }
@@ -61,6 +65,10 @@ export class RingCallback extends tf.Callback {
   private epoch = 0;
   private batch = 0;
   private resumed: FitPosition | undefined;
+  /** Whether the optimizer knows how many steps to expect. */
+  private hasExpected = false;
+  /** Where the first epoch began, if only its end tells how many steps an epoch has. */
+  private firstEpoch: { readonly epoch: number; readonly steps: number } | undefined;
 
   constructor(
     readonly communicator: Communicator,
@@ -83,6 +91,8 @@ export class RingCallback extends tf.Callback {
     const weights = this.weights();
     const joined = this.live.takeJoinedPosition();
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
+    this.hasExpected = false;
+    this.firstEpoch = undefined;
     const own = this.beginning(weights);
     // If this rank has joined the others, they are past that.
     if (joined === undefined) {
@@ -100,11 +110,33 @@ export class RingCallback extends tf.Callback {
   }
 
   override async onEpochBegin(epoch: number): Promise<void> {
+    this.expectSteps(epoch);
     // An epoch that was resumed half done is not a new one for the optimizer.
     if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer.beginEpoch(epoch);
     this.batch = this.resumed?.batch ?? 0;
     this.resumed = undefined;
     this.epoch = epoch;
+  }
+
+  /** Tells the optimizer how many steps the training will have, unless it goes on from where it knew. */
+  private expectSteps(epoch: number): void {
+    const { optimizer } = this;
+    if (this.hasExpected || (this.resumed !== undefined && optimizer.expectsSteps)) return;
+    this.hasExpected = true;
+    const { epochs, stepsPerEpoch } = this.fitParameters;
+    const { steps } = optimizer.statistics;
+    optimizer.expectSteps(steps + (epochs - epoch) * (stepsPerEpoch ?? 1), stepsPerEpoch !== null);
+    if (stepsPerEpoch === null) this.firstEpoch = { epoch, steps };
+  }
+
+  /** With the first epoch ends, where only that tells the number of its steps. */
+  private countSteps(): void {
+    const { optimizer, firstEpoch } = this;
+    if (firstEpoch === undefined) return;
+    this.firstEpoch = undefined;
+    const { epochs } = this.fitParameters;
+    const stepsPerEpoch = optimizer.statistics.steps - firstEpoch.steps;
+    optimizer.expectSteps(firstEpoch.steps + (epochs - firstEpoch.epoch) * stepsPerEpoch, true);
   }
 
   override async onBatchBegin(): Promise<void> {
@@ -152,6 +184,7 @@ export class RingCallback extends tf.Callback {
 
   override async onEpochEnd(epoch: number, logs: Record<string, number | tf.Scalar> = {}): Promise<void> {
     const { communicator } = this;
+    this.countSteps();
     const data = DataCheck.of(communicator);
     const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take() };
     const all = await gatherValues(communicator, Purpose.EndEpoch, own);
@@ -166,15 +199,18 @@ export class RingCallback extends tf.Callback {
   }
 
   private beginning(weights: Variables): Beginning {
-    const { epochs, samples, batchSize, steps, doValidation } = this.params as unknown as FitParameters;
     return {
       variables: weights.map(describe),
       isWrapped: RingOptimizer.is(this.layersModel.optimizer),
-      epochs,
-      stepsPerEpoch: samples == null ? (steps ?? null) : Math.ceil(samples / batchSize),
-      hasValidation: doValidation,
+      ...this.fitParameters,
       data: DataCheck.of(this.communicator).take(),
     };
+  }
+
+  private get fitParameters(): FitParameters {
+    const { epochs, samples, batchSize, steps, doValidation } = this.params as unknown as TfjsParameters;
+    const stepsPerEpoch = samples == null ? (steps ?? null) : Math.ceil(samples / batchSize);
+    return { epochs, stepsPerEpoch, hasValidation: doValidation };
   }
 
   private get live(): LiveTraining {
@@ -220,7 +256,7 @@ function checkCallbackOptions(options: CallbackOptions): void {
 }
 
 /** What tfjs tells callbacks, as far as it matters here. */
-interface FitParameters {
+interface TfjsParameters {
   readonly epochs: number;
   readonly samples?: number | null;
   readonly batchSize: number;

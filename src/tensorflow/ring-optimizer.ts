@@ -4,6 +4,7 @@ import { type Communicator, Purpose } from '../communicator/communicator';
 import type { VariableShape } from '../communicator/arena-layout';
 import type { ExchangeHandle } from '../communicator/exchange-handle';
 import type { ExchangeResult, ExchangeStep } from '../communicator/thread-protocol';
+import { chooseSparsity } from '../compression/choose-sparsity';
 import { type Compression, dgc } from '../compression/dgc-options';
 import { densityAt, travelsDense } from '../compression/sparsity-schedule';
 import { GradringError, invalidArgument } from '../errors';
@@ -21,6 +22,7 @@ import { gradientValues } from './gradient-values';
 import { isOwnOptimizer, notOurs } from './one-copy';
 import { type LearningRateRule, RingResize } from './ring-resize';
 import { shareStep } from './share-step';
+import { inform, warn } from './warn';
 import { checkDescriptions, checkHashes, describe, fromBytes, hashesOf, toBytes } from './replicas';
 
 /** How a wrapped optimizer exchanges gradients. */
@@ -94,6 +96,10 @@ export class RingOptimizer extends tf.Optimizer {
   /** State from {@link restoreState}, until the first step tells the variables. */
   private restored: ReadonlyMap<string, tf.TensorBuffer<tf.Rank>> | undefined;
   private epoch: number | undefined;
+  /** Optimizer steps of the whole training. Undefined if nobody said. */
+  private steps: number | undefined;
+  private hasAnnounced = false;
+  private announcesLater = false;
   /** An asynchronous step is under way, and the arenas are the comm thread's. */
   private stepping = false;
   /** What the last step applied, for ranks for whom it failed. Kept in elastic runs only. */
@@ -129,6 +135,8 @@ export class RingOptimizer extends tf.Optimizer {
     this.verifyEvery = verifyEvery;
     this.resize = new RingResize(communicator, learningRateRule);
     this.takenOver = momentumOf(inner);
+    if (compression.kind === 'dgc' && compression.steps > 0) this.steps = compression.steps;
+    if (compression.kind === 'dgc' && this.takenOver === undefined) this.warnOfForeignMomentum(compression.sparsity);
   }
 
   /** Of the inner optimizer; may be changed between steps, on all ranks alike. */
@@ -166,6 +174,28 @@ export class RingOptimizer extends tf.Optimizer {
    */
   beginEpoch(epoch: number): void {
     this.setEpoch(Math.max(epoch, (this.epoch ?? -1) + 1));
+  }
+
+  /**
+   * Tells how many optimizer steps the training will have. A sparsity that was not given is chosen by it.
+   *
+   * @param isFinal Whether the number is not told again with the end of the first epoch.
+   * @internal
+   */
+  expectSteps(steps: number, isFinal: boolean): void {
+    if (this.compression.kind === 'none' || this.compression.steps > 0) return;
+    this.steps = steps;
+    this.announcesLater = !isFinal;
+    if (isFinal) this.announceSparsity();
+  }
+
+  /**
+   * Whether {@link expectSteps} was told, in this process or before the checkpoint that was resumed.
+   *
+   * @internal
+   */
+  get expectsSteps(): boolean {
+    return this.steps !== undefined;
   }
 
   /**
@@ -249,12 +279,13 @@ export class RingOptimizer extends tf.Optimizer {
     try {
       if (this.takenOver === undefined) inner = await captureInner(this.inner);
       const { steps, skippedSteps, density } = this.total;
-      const { iterations, epoch, learningRate } = this;
+      const { iterations, epoch, learningRate, steps: expectedSteps } = this;
       const optimizer = this.inner.getClassName();
       const { lastWorldSize } = this.resize;
       const counters = {
         ...{ optimizer, steps, skippedSteps, density, iterations, epoch, learningRate },
         ...(lastWorldSize !== undefined && { worldSize: lastWorldSize }),
+        ...(expectedSteps !== undefined && { expectedSteps }),
       };
       return await use({ counters, variables: this.variableStates(), inner });
     } finally {
@@ -275,6 +306,7 @@ export class RingOptimizer extends tf.Optimizer {
     const { steps, skippedSteps, density, iterations, epoch, learningRate } = counters;
     this.total = { ...this.total, steps, skippedSteps, density };
     this.resize.lastWorldSize = counters.worldSize;
+    this.steps = counters.expectedSteps ?? this.steps;
     this.iterations_ = iterations;
     this.epoch = epoch;
     if (learningRate !== undefined) this.learningRate = learningRate;
@@ -416,6 +448,7 @@ export class RingOptimizer extends tf.Optimizer {
 
   /** Learns from the first gradients which variables there are. Returns what the ranks must agree on. */
   private prepare(gradients: readonly NamedTensor[]): Greeting {
+    if (!this.announcesLater) this.announceSparsity();
     const names = new Set(gradients.map(({ name }) => name)); // a layer in several models may be listed twice
     this.variables = [...names].map(variableNamed);
     return {
@@ -481,6 +514,7 @@ export class RingOptimizer extends tf.Optimizer {
       learningRate: this.learningRate,
       ...this.takenOver,
       compression: this.compression,
+      steps: this.steps,
       onNonFinite: this.onNonFinite,
       verifyEvery: this.verifyEvery,
       learningRateRule: this.resize.rule,
@@ -546,7 +580,42 @@ export class RingOptimizer extends tf.Optimizer {
 
   private densityNow(): number {
     if (this.compression.kind === 'none') return 1;
-    return densityAt(this.compression, { epoch: this.epoch, step: this.total.steps });
+    const correctsMomentum = this.takenOver !== undefined;
+    const chosen = chooseSparsity(this.compression, { steps: this.steps, correctsMomentum });
+    return densityAt(chosen, { epoch: this.epoch, step: this.total.steps });
+  }
+
+  /** Says once, on rank 0, which sparsity was chosen, or warns of one that was given. */
+  private announceSparsity(): void {
+    const { communicator, compression, steps } = this;
+    if (this.hasAnnounced || compression.kind === 'none') return;
+    this.hasAnnounced = true;
+    const correctsMomentum = this.takenOver !== undefined;
+    const { sparsity } = chooseSparsity(compression, { steps, correctsMomentum });
+    if (compression.sparsity === 'auto') {
+      const chosen = `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))}`;
+      const words =
+        steps === undefined
+          ? `${chosen}, because it does not know how many steps the training has: dgc({ steps }) says so.`
+          : `${chosen} for ${steps} steps. dgc({ sparsity }) sets another.`;
+      inform(communicator, words);
+    } else if (steps !== undefined && steps * (1 - sparsity) < LEAST_SENDS) {
+      warn(
+        communicator,
+        `A sparsity of ${sparsity} sends an element once in ${Math.round(1 / (1 - sparsity))} steps on average, but this training has ${steps} steps: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
+      );
+    }
+  }
+
+  /** Momentum correction is for momentum and SGD: see docs/algorithms.md. */
+  private warnOfForeignMomentum(sparsity: number | 'auto'): void {
+    const name = this.inner.getClassName();
+    const words =
+      sparsity === 'auto'
+        ? `${name} cannot correct for what dgc() holds back, so that only 75 % of each gradient is held back.`
+        : `${name} cannot correct for what dgc() holds back: above a sparsity of 0.75 it learns several times slower, however long the training. Leave the sparsity out, which makes it 0.75.`;
+    const advice = 'tf.train.momentum with dgc() sends far less; noCompression() is exact. See docs/algorithms.md.';
+    warn(this.communicator, `${words} ${advice}`);
   }
 
   private finish({ nonFinite, bytesSent, denseBytes, density, worldSize }: StepResult): void {
@@ -631,6 +700,9 @@ export class RingOptimizer extends tf.Optimizer {
 }
 
 const GREETING = 'first step';
+
+/** A sparsity at which an element is sent less often in a training, on average, holds most of the gradient back. */
+const LEAST_SENDS = 0.5;
 
 /** The result of a step, the same on all ranks as far as it matters. */
 interface StepResult extends ExchangeResult {

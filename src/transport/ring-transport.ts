@@ -368,6 +368,8 @@ export class RingTransport implements Transport {
   }
 
   private failDeparted(side: Side): Promise<GradringError> {
-    return this.fail(peerLost(this.place, side, 'has left the ring: its program ended, or closed it, before this rank was done'));
+    return this.fail(
+      peerLost(this.place, side, 'has left the ring: its program ended, or closed it, before this rank was done'),
+    );
   }
 }

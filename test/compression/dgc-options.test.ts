@@ -1,17 +1,20 @@
 import { dgc, noCompression, type DgcOptions } from '../../src/compression/dgc-options';
 
 describe('dgc()', () => {
-  it('has the defaults of the paper', () => {
-    expect(dgc()).toEqual({
+  it('has the defaults of the paper, if the sparsity is given', () => {
+    expect(dgc({ sparsity: 0.999 })).toEqual({
       kind: 'dgc',
       sparsity: 0.999,
+      steps: 0,
       warmUpEpochs: 4,
       warmUpSteps: 0,
       warmUp: 'sparse',
       clipNorm: undefined,
       denseBelow: 1024,
+      maskBelow: 1,
       values: 'float16',
     });
+    expect(dgc()).toMatchObject({ sparsity: 'auto', warmUpEpochs: undefined });
     expect(dgc({ sparsity: undefined, warmUpEpochs: undefined, clipNorm: undefined })).toEqual(dgc());
   });
 
@@ -59,10 +62,13 @@ describe('dgc()', () => {
     [{ clipNorm: true }, /clipNorm .* not true/],
     [{ denseBelow: -1 }, /denseBelow .* not -1/],
     [{ denseBelow: 10.5 }, /denseBelow .* not 10\.5/],
-    [{ ratio: 0.01 }, /no option 'ratio'; its options are sparsity, /],
-    [0.999, /an object of options, .* not 0\.999/],
-    [null, /an object of options/],
-    [[], /an object of options/],
+    [{ ratio: 0.01 }, /no option 'ratio'\. Its options are sparsity, /],
+    [0.999, /takes its options as an object, not 0\.999/],
+    [null, /takes its options as an object, not null/],
+    [[], /takes its options as an object, not \[\]/],
+    [{ steps: 1.5 }, /steps .* not 1\.5/],
+    [{ steps: 100, sparsity: 0.9 }, /either sparsity, or the steps by which it is chosen/],
+    [{ masking: 'no' }, /masking is true or false, not 'no'/],
   ])('refuses %j', (options, words) => {
     let error: unknown;
     try {

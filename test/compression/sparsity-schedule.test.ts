@@ -1,23 +1,28 @@
-import { dgc, noCompression } from '../../src/compression/dgc-options';
+import { type ChosenDgc, dgc, noCompression } from '../../src/compression/dgc-options';
 import { densityAt, sentCount, travelsDense } from '../../src/compression/sparsity-schedule';
 
+/** The paper's, unless said otherwise. */
+const paper = (options = {}) => dgc({ sparsity: 0.999, ...options });
+
 /** The densities of the first epochs. */
-function epochs(spec: ReturnType<typeof dgc>, count: number): number[] {
+function epochs(spec: ChosenDgc, count: number): number[] {
   return Array.from({ length: count }, (_, epoch) => densityAt(spec, { epoch, step: 1000 * epoch }));
 }
 
 describe('densityAt', () => {
   it('follows the paper: one stage an epoch, four epochs', () => {
-    const densities = epochs(dgc(), 6);
+    const densities = epochs(paper(), 6);
     expect(densities.slice(0, 4)).toEqual([0.25, 0.0625, 0.015625, 0.004]);
     expect(densities[4]).toBeCloseTo(0.001, 15);
     expect(densities[5]).toBe(densities[4]);
   });
 
   it('spreads the stages evenly over other lengths', () => {
-    expect(epochs(dgc({ warmUpEpochs: 8 }), 8)).toEqual([0.25, 0.25, 0.0625, 0.0625, 0.015625, 0.015625, 0.004, 0.004]);
-    expect(epochs(dgc({ warmUpEpochs: 2 }), 2)).toEqual([0.25, 0.015625]);
-    expect(epochs(dgc({ warmUpEpochs: 1 }), 1)).toEqual([0.25]);
+    expect(epochs(paper({ warmUpEpochs: 8 }), 8)).toEqual([
+      0.25, 0.25, 0.0625, 0.0625, 0.015625, 0.015625, 0.004, 0.004,
+    ]);
+    expect(epochs(paper({ warmUpEpochs: 2 }), 2)).toEqual([0.25, 0.015625]);
+    expect(epochs(paper({ warmUpEpochs: 1 }), 1)).toEqual([0.25]);
   });
 
   it('has all five stages on the way to a smaller density, as far as there are epochs', () => {
@@ -35,7 +40,7 @@ describe('densityAt', () => {
   });
 
   it('counts steps where it was told to, and then needs no epoch', () => {
-    const spec = dgc({ warmUpSteps: 400 });
+    const spec = paper({ warmUpSteps: 400 });
     const at = (step: number) => densityAt(spec, { epoch: undefined, step });
     expect([0, 99, 100, 200, 300, 399].map(at)).toEqual([0.25, 0.25, 0.0625, 0.015625, 0.004, 0.004]);
     expect(at(400)).toBeCloseTo(0.001, 15);
@@ -43,7 +48,7 @@ describe('densityAt', () => {
   });
 
   it('is dense throughout a dense warm-up', () => {
-    const densities = epochs(dgc({ warmUp: 'dense' }), 5);
+    const densities = epochs(paper({ warmUp: 'dense' }), 5);
     expect(densities.slice(0, 4)).toEqual([1, 1, 1, 1]);
     expect(densities[4]).toBeCloseTo(0.001, 15);
   });
@@ -57,7 +62,7 @@ describe('densityAt', () => {
   it.each(['sparse', 'dense'] as const)('wants to know the epoch of a %s warm-up, and says how', warmUp => {
     let error: { code?: string; message?: string } = {};
     try {
-      densityAt(dgc({ warmUp }), { epoch: undefined, step: 3 });
+      densityAt(paper({ warmUp }), { epoch: undefined, step: 3 });
     } catch (thrown) {
       error = thrown as typeof error;
     }

@@ -1,0 +1,74 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { runFixture } from './support';
+
+interface Said {
+  readonly lines: string[];
+  readonly densities: number[];
+  readonly density: number;
+  readonly loss: number;
+}
+
+type Runs = Record<string, Said> & { readonly long: Record<'plain' | 'chosen' | 'paper', Said> };
+
+let dir: string;
+let ranks: readonly Runs[];
+beforeAll(async () => {
+  dir = mkdtempSync(path.join(tmpdir(), 'gradring-chosen-'));
+  const run = (input: object) => runFixture<Runs>('chosen-sparsity.js', { ranks: 2, backend: 'wasm', input });
+  const all = await run({ dir });
+  const resumed = await run({ dir, resumes: true });
+  ranks = all.map((runs, rank) => ({ ...runs, ...resumed[rank] }));
+}, 180_000);
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+const CHOSE = (sparsity: number, steps: number) =>
+  `gradring: dgc() chose a sparsity of ${sparsity} for ${steps} steps. dgc({ sparsity }) sets another.`;
+
+test.each<[string, (string | RegExp)[]]>([
+  ['fit', [CHOSE(0.75, 12)]],
+  ['dataset', [CHOSE(0.75, 12)]],
+  ['twice', [CHOSE(0.75, 12)]],
+  ['sgd', [CHOSE(0.75, 12)]],
+  ['adam', [CHOSE(0.75, 12), /^warning: Adam cannot correct .* only 75 % .*noCompression\(\) is exact/]],
+  ['adam, 0.999', [/^warning: A sparsity of 0\.999/, /^warning: Adam .* several times slower/]],
+  [
+    'given, too sparse',
+    [/^warning: A sparsity of 0\.999 sends an element once in 1000 steps on average, but this training has 12 steps/],
+  ],
+  ['given', []],
+  ['loop, steps', [CHOSE(0.9, 100)]],
+  ['loop, no steps', [/^gradring: dgc\(\) chose a sparsity of 0\.999, because it does not know .* dgc\(\{ steps \}\)/]],
+  ['not compressed', []],
+  ['first', [CHOSE(0.75, 8)]],
+  ['resumed', [CHOSE(0.75, 8)]], // although the epochs are more now
+])('%s: rank 0 says what it must, once', (name, lines) => {
+  const expected = lines.map(line => (typeof line === 'string' ? line : expect.stringMatching(line)));
+  expect(ranks[0]![name]!.lines.sort()).toEqual(expected);
+  expect(ranks[1]![name]!.lines).toEqual([]);
+});
+
+test('the density follows the number of steps, on all ranks', () => {
+  for (const runs of ranks) {
+    expect(new Set(runs['fit']!.densities)).toEqual(new Set([0.25]));
+    expect(new Set(runs['dataset']!.densities)).toEqual(new Set([0.25]));
+    expect(new Set(runs.long.chosen.densities)).toEqual(new Set([0.1]));
+    expect(runs['loop, steps']!.density).toBe(0.1);
+    expect(runs['loop, no steps']!.density).toBe(0.25); // the paper's warm-up
+    expect(runs['given']!.densities.slice(-1)).toEqual([0.25]); // within the warm-up
+  }
+});
+
+test('a training that is resumed keeps the sparsity with which it began', () => {
+  for (const { first, resumed } of ranks) {
+    expect(first!.densities).toEqual(Array(8).fill(0.25));
+    expect(resumed!.densities).toEqual(Array(8).fill(0.25));
+  }
+});
+
+test('a training of 100 steps comes as far as without compression; at 0.999 it does not', () => {
+  const { plain, chosen, paper } = ranks[0]!.long;
+  expect(chosen.loss).toBeLessThan(2 * plain.loss);
+  expect(paper.loss).toBeGreaterThan(3 * plain.loss);
+});
