@@ -590,21 +590,23 @@ export class RingOptimizer extends tf.Optimizer {
     const { communicator, compression, steps } = this;
     if (this.hasAnnounced || compression.kind === 'none') return;
     this.hasAnnounced = true;
-    const correctsMomentum = this.takenOver !== undefined;
-    const { sparsity } = chooseSparsity(compression, { steps, correctsMomentum });
     if (compression.sparsity === 'auto') {
+      if (this.takenOver === undefined) return; // the warning at the wrap has said it
+      const { sparsity } = chooseSparsity(compression, { steps, correctsMomentum: true });
       const chosen = `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))}`;
       const words =
         steps === undefined
           ? `${chosen}, because it does not know how many steps the training has: dgc({ steps }) says so.`
           : `${chosen} for ${steps} steps. dgc({ sparsity }) sets another.`;
       inform(communicator, words);
-    } else if (steps !== undefined && steps * (1 - sparsity) < LEAST_SENDS) {
-      warn(
-        communicator,
-        `A sparsity of ${sparsity} sends an element once in ${Math.round(1 / (1 - sparsity))} steps on average, but this training has ${steps} steps: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
-      );
+      return;
     }
+    const density = 1 - compression.sparsity;
+    if (steps === undefined || steps * density >= LEAST_SENDS) return;
+    warn(
+      communicator,
+      `A sparsity of ${compression.sparsity} sends an element once in ${Math.round(1 / density)} steps on average, but this training has ${steps} steps: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
+    );
   }
 
   /** Momentum correction is for momentum and SGD: see docs/algorithms.md. */
