@@ -18,8 +18,7 @@ const SPARSITY = 0.999;
 const options = parseOptions(process.argv.slice(2));
 
 async function main() {
-  // As between hosts, so that bytes and results do not depend on how many cores there are here.
-  const ring = await connect({ algorithm: 'ring' });
+  const ring = await connect();
   const say = line => ring.rank === 0 && console.log(line);
   const { tf, name: backend } = await loadBackend({ log: say });
 

@@ -40,8 +40,8 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> 
   /**
    * How arrays that are not large are all-reduced: `ring`, by way of all ranks alike; or by a `tree`, by way of rank 0,
    * which is faster where ranks share cores, and adds in another order. `auto`: by the tree if all ranks are on one
-   * host that has fewer cores. Rank 0's word counts for all; in an elastic run, the launcher's environment.
-   * Default `auto`; `GRADRING_ALGORITHM`.
+   * host that has fewer cores than ranks, so that bits depend on the machine. Rank 0's choice counts for all; in an
+   * elastic run, the launcher's environment. Default `ring`; `GRADRING_ALGORITHM`.
    */
   readonly algorithm?: AllReduceAlgorithm;
   /**
