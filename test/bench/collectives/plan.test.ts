@@ -106,7 +106,7 @@ test.each<[CollectiveName, Partial<Words>, string]>([
   ['all-reduce', { op: 'mean', type: 'int32' }, '--op mean of --type int32 would not be whole'],
   ['all-reduce', { transport: 'udp' }, "--transport is 'udp'; it must be one of auto, tcp, ipc"],
   ['all-reduce', { encryption: 'no' }, "--encryption is 'no'; it must be one of auto, on, off"],
-  ['all-reduce', { algorithm: 'star' }, "--algorithm is 'star'; it must be one of auto, ring, tree"],
+  ['all-reduce', { algorithm: 'star' }, "--algorithm is 'star'; it must be one of ring, tree, auto"],
   ['broadcast', { root: '4' }, "--root is '4'; it must be a rank, 0 … 3"],
   ['sparse-all-reduce', { density: '1' }, "--density is '1'; it must be more than 0 and less than 1"],
   ['sparse-all-reduce', { way: 'fast' }, "--way is 'fast'; it must be one of auto, sparse, dense"],
