@@ -125,6 +125,7 @@ async function loadNative(name: 'tfjs-node-gpu' | 'tfjs-node'): Promise<void> {
   process.env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
   // Ranks may share a GPU; without this the first one takes all its memory.
   process.env['TF_FORCE_GPU_ALLOW_GROWTH'] ??= 'true';
+  (await import('./restore-util')).restoreUtil();
   try {
     await import(directory);
     await use('tensorflow');

@@ -155,6 +155,28 @@ describe('the order of the backends', () => {
     expect(result).toMatchObject({ name: 'tfjs-node-gpu', current: 'tensorflow', sameModule: true, skipped: [] });
   });
 
+  testWithFakes('a package that calls functions that Node has removed from util runs all the same', async () => {
+    const calls = `
+      const util = require('util');
+      const add = tf.getKernel('Add', 'tensorflow');
+      tf.unregisterKernel('Add', 'tensorflow');
+      tf.registerKernel({ ...add, kernelFunc: args => {
+        if (util.isNullOrUndefined(args.inputs.a) || !util.isNullOrUndefined(null) || !util.isArray([])) throw new Error();
+        return add.kernelFunc(args);
+      }});`;
+    installFake('tfjs-node', { main: REGISTERS_A_BACKEND + calls, hasBinding: true });
+    const asOnNode23 = 'const util = require("util"); const { isArray } = util; delete util.isNullOrUndefined;';
+    const restores = 'console.log(util.isArray === isArray, Object.keys(util).includes("isNullOrUndefined"));';
+    const { stdout } = await run(`${asOnNode23} console.log((await loadBackend()).name); ${restores}`);
+    expect(stdout.split('\n')).toEqual(['tfjs-node', 'true false', '']);
+    const { name } = await load(
+      '{}',
+      {},
+      'const util = require("util"); delete util.isNullOrUndefined; delete util.isArray;',
+    );
+    expect(name).toBe('tfjs-node');
+  });
+
   testWithFakes('goes on, without noise, after a package that fails when half registered', async () => {
     installFake('tfjs-node-gpu', {
       main: `${REGISTERS_A_BACKEND}; throw new Error('libcuda.so: cannot open shared object file');`,
