@@ -4,11 +4,11 @@ const tseslint = require('typescript-eslint');
 const LAYERS = {
   launcher: ['rendezvous'],
   doctor: ['native-tensorflow', 'rendezvous', 'transport'],
-  'native-tensorflow': [],
   bench: ['launcher', 'communicator', 'collectives', 'wire', 'compression', 'kernels'],
   // Over the rules of bench: it starts programs that have a backend.
   'bench/optimizer': ['launcher', 'tensorflow', 'communicator', 'compression', 'timeline'],
-  tensorflow: ['communicator', 'compression', 'checkpoint'],
+  tensorflow: ['native-tensorflow', 'communicator', 'compression', 'checkpoint'],
+  'native-tensorflow': [],
   communicator: ['collectives', 'rendezvous', 'transport', 'wire', 'compression', 'kernels', 'timeline'],
   collectives: ['transport', 'wire', 'compression', 'kernels', 'timeline'],
   rendezvous: ['transport', 'wire'],

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { inspect, type LibTensorFlow } from './libtensorflow';
 import { linkFailure } from './link-failure';
-import { cacheDirectory, fetchTensorFlow, installedTensorFlow } from './python-packages';
+import { fetchedTensorFlow, fetchTensorFlow, installedTensorFlow } from './python-packages';
 
 /** Where an unpacked libtensorflow is usually put. */
 const PREFIXES = ['/usr/local', '/usr', '/opt/libtensorflow', '/opt/tensorflow'];
@@ -17,7 +17,7 @@ const PREFIXES = ['/usr/local', '/usr', '/opt/libtensorflow', '/opt/tensorflow']
 export async function findLibTensorFlow(from: string, say: (line: string) => void): Promise<LibTensorFlow> {
   if (from !== 'auto') return inspectNamed(path.resolve(from));
   const ofPython = await installedTensorFlow();
-  const places = [...(ofPython === undefined ? [] : [ofPython]), ...PREFIXES, cacheDirectory()];
+  const places = [...(ofPython === undefined ? [] : [ofPython]), ...PREFIXES, fetchedTensorFlow()];
   for (const place of places) {
     const found = inspect(place);
     if (found !== undefined) return found;

@@ -56,8 +56,10 @@ export const linkCommand: CommandModule = {
 };
 
 /** In words for people. */
-export function describe({ package: name, state, libTensorFlow, proof, failure }: LinkState): string {
+export function describe({ package: name, state, relink, libTensorFlow, proof, failure }: LinkState): string {
   const full = `@tensorflow/${name}`;
+  if (state === 'link lost')
+    return `${full} was linked to a TensorFlow, but npm has removed the link. To link it again: ${relink}`;
   if (state === 'not installed')
     return `${full} is not installed. npx gradring link-tensorflow --package ${name} installs and links it.`;
   if (state === 'no binding')

@@ -2,9 +2,10 @@ import { rmSync } from 'node:fs';
 import { buildBinding, hasBinding, readRecord, undoBinding } from './binding';
 import { findLibTensorFlow } from './find-libtensorflow';
 import type { LibTensorFlow } from './libtensorflow';
+import { linkCommandFor, readNote, removeNote, writeNote } from './link-note';
 import { installPackage, packageDirectory, type PackageName } from './npm-package';
 import { type Proof, prove } from './prove';
-import { cacheDirectory } from './python-packages';
+import { fetchedTensorFlow } from './python-packages';
 
 /** What stands behind a package of TensorFlow.js for Node. */
 export interface LinkState {
@@ -12,9 +13,12 @@ export interface LinkState {
   /** Where the package is; undefined if it is not installed. */
   readonly directory: string | undefined;
   /**
-   * `linked` by gradring; `installed` by npm with its own binding; `no binding`: its install script did not get there.
+   * `linked` by gradring; `installed` by npm with its own binding; `no binding`: its install script did not get there;
+   * `link lost`: gradring linked it, and npm has removed the link since.
    */
-  readonly state: 'not installed' | 'no binding' | 'installed' | 'linked';
+  readonly state: 'not installed' | 'no binding' | 'link lost' | 'installed' | 'linked';
+  /** The command that brings a lost link back. */
+  readonly relink?: string;
   /** What it is linked to. */
   readonly libTensorFlow?: LibTensorFlow;
   /** What it computed; undefined if it was not tried. */
@@ -32,39 +36,49 @@ export interface LinkOptions {
 }
 
 /**
- * Makes a package of TensorFlow.js for Node run on a TensorFlow of this machine. What is linked so already is only
- * tried again.
+ * Makes a package of TensorFlow.js for Node run on a TensorFlow of this machine. A link to the same TensorFlow that
+ * still works stays as it is.
  *
- * @throws GradringError `ERR_TENSORFLOW`, saying what is missing; the package is then as it was before.
+ * @throws GradringError `ERR_TENSORFLOW`, saying what is missing; the package is then as it was without a link.
  */
 export async function linkTensorFlow({ package: name, from, say }: LinkOptions): Promise<LinkState> {
   const libTensorFlow = await findLibTensorFlow(from, say);
   say(`TensorFlow: ${libTensorFlow.libraryDirectory}/${libTensorFlow.library}`);
   const present = packageDirectory(name);
   const before = present === undefined ? undefined : readRecord(present);
-  const isLinked = before?.isComplete && isSame(before.libTensorFlow, libTensorFlow) && hasBinding(present!);
-  if (!isLinked) {
-    if (present === undefined) say(`Installing @tensorflow/${name} without its install script …`);
-    const directory = present ?? (await installPackage(name));
-    say('Building the binding with node-gyp …');
-    const installedPackage = present === undefined || before?.installedPackage === true;
-    await buildBinding(directory, { libTensorFlow, installedPackage });
+  if (before?.isComplete && isSame(before.libTensorFlow, libTensorFlow) && hasBinding(present!)) {
+    say('It is linked already. Trying it …');
+    const proof = await prove(name).catch((error: Error) => say(error.message));
+    if (proof) return linked({ package: name, directory: present, state: 'linked', libTensorFlow, proof }, from);
   }
-  say('Trying it …');
-  const directory = packageDirectory(name)!;
+  if (present === undefined) say(`Installing @tensorflow/${name} without its install script …`);
+  const directory = present ?? (await installPackage(name));
+  const installedPackage = present === undefined || before?.installedPackage === true;
   try {
-    return { package: name, directory, state: 'linked', libTensorFlow, proof: await prove(name) };
+    say('Building the binding with node-gyp …');
+    await buildBinding(directory, { libTensorFlow, installedPackage });
+    say('Trying it …');
+    return linked({ package: name, directory, state: 'linked', libTensorFlow, proof: await prove(name) }, from);
   } catch (error) {
-    if (!isLinked) undoBinding(directory);
+    undoBinding(directory);
+    if (present === undefined) rmSync(directory, { recursive: true });
     throw error;
   }
+}
+
+function linked(state: LinkState, from: string): LinkState {
+  writeNote(state.package, from);
+  return state;
 }
 
 /** Reports how a package stands, and tries it, without changing anything. */
 export async function checkLink(name: PackageName): Promise<LinkState> {
   const directory = packageDirectory(name);
-  if (directory === undefined) return { package: name, directory, state: 'not installed' };
-  if (!hasBinding(directory)) return { package: name, directory, state: 'no binding' };
+  if (directory === undefined || !hasBinding(directory)) {
+    const note = readNote(name, [process.cwd()]);
+    if (note) return { package: name, directory, state: 'link lost', relink: linkCommandFor(name, note) };
+    return { package: name, directory, state: directory === undefined ? 'not installed' : 'no binding' };
+  }
   const libTensorFlow = readRecord(directory)?.libTensorFlow;
   const state = {
     package: name,
@@ -86,7 +100,7 @@ export interface Undone {
   readonly kept?: string;
 }
 
-/** Takes a link back. */
+/** Takes a link back, and forgets it. */
 export function undoLink(name: PackageName): Undone {
   const removed: string[] = [];
   const directory = packageDirectory(name);
@@ -98,8 +112,9 @@ export function undoLink(name: PackageName): Undone {
     undoBinding(directory!);
     removed.push(`the link in ${directory}`);
   }
-  const isFetched = record?.libTensorFlow.libraryDirectory.startsWith(cacheDirectory());
-  return { removed, ...(isFetched && { kept: cacheDirectory() }) };
+  if (removeNote(name) && record === undefined) removed.push('the note of a link that npm has removed');
+  const isFetched = record?.libTensorFlow.libraryDirectory.startsWith(fetchedTensorFlow());
+  return { removed, ...(isFetched && { kept: fetchedTensorFlow() }) };
 }
 
 function isSame(one: LibTensorFlow, other: LibTensorFlow): boolean {

@@ -8,10 +8,13 @@ export const PACKAGES = ['tfjs-node-gpu', 'tfjs-node'] as const;
 /** One of TensorFlow.js's packages for Node, without its scope. */
 export type PackageName = (typeof PACKAGES)[number];
 
-/** Where a package is, as seen from gradring or from the working directory; undefined if it is not installed. */
-export function packageDirectory(name: PackageName): string | undefined {
+/**
+ * Where a package is, as seen from the first of the folders that sees it; undefined if it is not installed. By default
+ * the working directory's project comes before gradring's own folder.
+ */
+export function packageDirectory(name: PackageName, folders = [process.cwd(), __dirname]): string | undefined {
   try {
-    return path.dirname(require.resolve(`@tensorflow/${name}/package.json`, { paths: [process.cwd(), __dirname] }));
+    return path.dirname(require.resolve(`@tensorflow/${name}/package.json`, { paths: folders }));
   } catch {
     return undefined;
   }
@@ -24,7 +27,10 @@ export function packageDirectory(name: PackageName): string | undefined {
  * @throws GradringError `ERR_TENSORFLOW` with npm's words.
  */
 export async function installPackage(name: PackageName): Promise<string> {
-  const project = projectDirectory();
+  const project = projectDirectory(process.cwd());
+  if (project === undefined) {
+    throw linkFailure(`There is no package.json in ${process.cwd()} or above. Go to the project that uses gradring.`);
+  }
   const wanted = `@tensorflow/${name}@${tfjsVersion()}`;
   const options = ['--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
   const { code, reason } = await npm(['install', ...options, wanted], project);
@@ -33,13 +39,11 @@ export async function installPackage(name: PackageName): Promise<string> {
   return directory;
 }
 
-/** The nearest folder upwards with a package.json. */
-function projectDirectory(): string {
-  for (let directory = process.cwd(); ; directory = path.dirname(directory)) {
+/** The nearest folder with a package.json, from the given one upwards; undefined if there is none. */
+export function projectDirectory(folder: string): string | undefined {
+  for (let directory = folder; ; directory = path.dirname(directory)) {
     if (existsSync(path.join(directory, 'package.json'))) return directory;
-    if (directory === path.dirname(directory)) {
-      throw linkFailure(`There is no package.json in ${process.cwd()} or above. Go to the project that uses gradring.`);
-    }
+    if (directory === path.dirname(directory)) return undefined;
   }
 }
 

@@ -1,6 +1,6 @@
 import { mkdirSync, renameSync, rmSync } from 'node:fs';
-import { homedir } from 'node:os';
 import path from 'node:path';
+import { cacheDirectory } from './cache-directory';
 import { linkFailure } from './link-failure';
 import { listed } from './listed';
 import { runProgram } from './run-program';
@@ -27,8 +27,8 @@ export async function installedTensorFlow(): Promise<string | undefined> {
 }
 
 /** Where {@link fetchTensorFlow} keeps what it fetched. */
-export function cacheDirectory(): string {
-  return path.join(process.env['XDG_CACHE_HOME'] || path.join(homedir(), '.cache'), 'gradring/tensorflow');
+export function fetchedTensorFlow(): string {
+  return path.join(cacheDirectory(), 'tensorflow');
 }
 
 /**
@@ -39,7 +39,7 @@ export function cacheDirectory(): string {
  * @throws GradringError `ERR_TENSORFLOW` with pip's words.
  */
 export async function fetchTensorFlow(say: (line: string) => void): Promise<string> {
-  const directory = cacheDirectory();
+  const directory = fetchedTensorFlow();
   if (listed(directory).includes('tensorflow')) return directory;
   const aside = `${directory}.part-${process.pid}`;
   mkdirSync(aside, { recursive: true });

@@ -1,6 +1,8 @@
-import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError } from '../errors';
+import { hasBinding } from '../native-tensorflow/binding';
+import { linkCommandFor, readNote } from '../native-tensorflow/link-note';
+import { packageDirectory, type PackageName } from '../native-tensorflow/npm-package';
 import { BACKEND_NAMES, type BackendName } from './backend-names';
 import { tf } from './tfjs';
 
@@ -26,6 +28,22 @@ export interface LoadedBackend {
 }
 
 let loading: Promise<LoadedBackend> | undefined;
+
+/** Why a backend does not load, and the command that helps. */
+class LoadFailure extends Error {
+  constructor(
+    readonly what: string,
+    readonly command: string,
+    /**
+     * What there is of the backend. A mere `package` may have been installed unasked, as an optional dependency; a
+     * `binding`, even one that is lost, was made for somebody who wants it.
+     */
+    readonly found: 'nothing' | 'package' | 'binding',
+    options?: ErrorOptions,
+  ) {
+    super(`${what} (${command})`, options);
+  }
+}
 
 /**
  * Loads TensorFlow.js with the best backend there is here, makes it tfjs's current one, and completes it for training
@@ -74,12 +92,15 @@ async function loadOnly(name: BackendName, askedBy: string): Promise<LoadedBacke
 
 async function loadFirst(): Promise<LoadedBackend> {
   const skipped: { name: BackendName; why: string }[] = [];
+  const failures: LoadFailure[] = [];
   for (const name of BACKEND_NAMES) {
     try {
       const tf = await start(name);
+      tell(failures, name);
       return { tf, name, reason: `the first of ${BACKEND_NAMES.join(', ')} that can be loaded here`, skipped };
     } catch (error) {
       skipped.push({ name, why: wordsOf(error) });
+      if (error instanceof LoadFailure) failures.push(error);
     }
   }
   throw failure(`none can be loaded: ${listSkipped(skipped)}.`);
@@ -92,10 +113,7 @@ async function start(name: BackendName): Promise<TensorFlow> {
       await loadNative(name);
       break;
     case 'wasm':
-      await import('@tensorflow/tfjs-backend-wasm');
-      (await import('./wasm-gradient-kernels')).registerWasmGradientKernels();
-      await use('wasm');
-      removeEmscriptenHandlers();
+      await loadWasm();
       break;
     case 'cpu':
       (await import('./cpu-backend')).quietCpuBackend();
@@ -106,20 +124,33 @@ async function start(name: BackendName): Promise<TensorFlow> {
   return tf;
 }
 
-async function loadNative(name: 'tfjs-node-gpu' | 'tfjs-node'): Promise<void> {
+async function loadWasm(): Promise<void> {
+  try {
+    await import('@tensorflow/tfjs-backend-wasm');
+    (await import('./wasm-gradient-kernels')).registerWasmGradientKernels();
+    await use('wasm');
+    removeEmscriptenHandlers();
+  } catch (error) {
+    throw new LoadFailure(`wasm does not load: ${wordsOf(error)}`, 'npx gradring doctor', 'binding', { cause: error });
+  }
+}
+
+async function loadNative(name: PackageName): Promise<void> {
   const packageName = `@tensorflow/${name}`;
-  const install = `npm install ${packageName}@${tf.version.tfjs}`;
-  const directory = findPackage(packageName);
-  if (directory === undefined) throw new Error(`${packageName} is not installed (${install})`);
+  const seenFrom = [path.dirname(process.argv[1] ?? ''), process.cwd()];
+  const directory = packageDirectory(name, [__dirname, ...seenFrom]);
+  const note = readNote(name, seenFrom);
+  const link = linkCommandFor(name, note);
   // Looked for first, because the package registers its kernels before it finds that it cannot run them.
-  if (!hasNativeBinding(directory)) {
-    throw new Error(
-      `${packageName} is installed without its native binding ` +
-        `(npx gradring link-tensorflow --package ${name} builds one)`,
-    );
+  if (directory === undefined || !hasBinding(directory)) {
+    if (note) throw new LoadFailure(`npm has removed the link of ${packageName} to TensorFlow`, link, 'binding');
+    if (directory) throw new LoadFailure(`${packageName} is installed without its native binding`, link, 'package');
+    const install = `npm install ${packageName}@${tf.version.tfjs}`;
+    throw new LoadFailure(`${packageName} is not installed`, install, 'nothing');
   }
   if (require.resolve('@tensorflow/tfjs', { paths: [directory] }) !== require.resolve('@tensorflow/tfjs')) {
-    throw new Error(`${packageName} brings another version of @tensorflow/tfjs (${install})`);
+    const install = `npm install @tensorflow/tfjs@${tf.version.tfjs} ${packageName}@${tf.version.tfjs}`;
+    throw new LoadFailure(`${packageName} uses another copy of @tensorflow/tfjs than gradring`, install, 'binding');
   }
   // TensorFlow prints what instructions the processor has, once a rank, unless told to print warnings only.
   process.env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
@@ -131,24 +162,26 @@ async function loadNative(name: 'tfjs-node-gpu' | 'tfjs-node'): Promise<void> {
     await use('tensorflow');
   } catch (error) {
     forget('tensorflow');
-    throw error;
+    throw new LoadFailure(`${packageName} does not load: ${wordsOf(error)}`, link, 'binding', { cause: error });
   }
 }
 
-/** The directory of a package that may be installed or not: as seen from gradring, or from the user's program. */
-function findPackage(name: string): string | undefined {
-  const paths = [__dirname, path.dirname(process.argv[1] ?? ''), process.cwd()];
-  try {
-    return path.dirname(require.resolve(`${name}/package.json`, { paths }));
-  } catch {
-    return undefined;
-  }
-}
-
-function hasNativeBinding(directory: string): boolean {
-  const library = path.join(directory, 'lib');
-  if (!existsSync(library)) return false;
-  return readdirSync(library).some(version => existsSync(path.join(library, version, 'tfjs_binding.node')));
+/**
+ * Says on stderr that a faster backend is there but did not load: in one line, and of the ranks of a host only the
+ * first one.
+ */
+function tell(failures: readonly LoadFailure[], taken: BackendName): void {
+  if ((process.env['LOCAL_RANK'] || '0') !== '0') return;
+  const isNative = taken === 'tfjs-node';
+  const worst =
+    failures.find(({ found }) => found === 'binding') ??
+    // Without a GPU, the other package's binding would be no faster.
+    failures.find(({ found }) => found === 'package' && !isNative);
+  if (worst === undefined) return;
+  const silence = `GRADRING_BACKEND=${taken} silences this line`;
+  console.error(
+    `gradring: a faster backend than ${taken} did not load (${silence}). ${worst.what}; run: ${worst.command}`,
+  );
 }
 
 async function use(backend: string): Promise<void> {

@@ -1,13 +1,20 @@
 import { spawnSync } from 'node:child_process';
+import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Finding } from '../../src/doctor/finding';
 
 const CLI = path.join(__dirname, '../../dist/cli.js');
 
 function doctor(...args: string[]) {
+  return doctorIn({ env: process.env }, ...args);
+}
+
+function doctorIn({ cwd, env }: { cwd?: string; env: NodeJS.ProcessEnv }, ...args: string[]) {
   return spawnSync(process.execPath, [CLI, 'doctor', ...args], {
+    cwd,
     encoding: 'utf8',
-    env: { ...process.env, NO_COLOR: '1' },
+    env: { ...env, NO_COLOR: '1' },
   });
 }
 
@@ -26,6 +33,24 @@ test('tells what is here, for programs', () => {
     expect.arrayContaining(['Cores', 'Memory', 'Network', 'tfjs-node-gpu']),
   );
   expect({ ok, status }).toEqual({ ok: true, status: 0 });
+}, 90_000);
+
+test('a link that npm has removed is a warning, with the command that makes it again', () => {
+  const project = realpathSync(mkdtempSync(path.join(tmpdir(), 'gradring-doctor-')));
+  const inProject = { cwd: project, env: { ...process.env, XDG_CACHE_HOME: path.join(project, 'cache') } };
+  try {
+    writeFileSync(path.join(project, 'package.json'), '{}');
+    const notes = JSON.stringify(path.join(__dirname, '../../dist/native-tensorflow/link-note.js'));
+    spawnSync(process.execPath, ['-e', `require(${notes}).writeNote('tfjs-node', '/a/venv')`], inProject);
+    const { findings } = JSON.parse(doctorIn(inProject, '--json').stdout) as { findings: Finding[] };
+    expect(findings.find(({ what }) => what === 'tfjs-node')).toMatchObject({
+      verdict: 'warning',
+      words: expect.stringContaining('npx gradring link-tensorflow --package tfjs-node --from /a/venv'),
+      details: { state: 'link lost' },
+    });
+  } finally {
+    rmSync(project, { recursive: true });
+  }
 }, 90_000);
 
 test('a master that nobody knows is a problem', () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 const CLI = path.join(__dirname, '../../dist/cli.js');
+const NOTES = path.join(__dirname, '../../dist/native-tensorflow/link-note.js');
 
 /**
  * A project of somebody's, with a package that has the looks of tfjs-node, in a version whose binding was never built.
@@ -40,11 +41,19 @@ function unpackLibrary(): void {
   }
 }
 
+/** Where programs run, with a cache of their own. */
+function inProject(folder = '.') {
+  return { cwd: path.join(project, folder), env: { ...process.env, XDG_CACHE_HOME: path.join(project, 'cache') } };
+}
+
 function link(...args: string[]) {
+  return linkIn('.', ...args);
+}
+
+function linkIn(folder: string, ...args: string[]) {
   return spawnSync(process.execPath, [CLI, 'link-tensorflow', '--package', 'tfjs-node', ...args], {
-    cwd: project,
+    ...inProject(folder),
     encoding: 'utf8',
-    env: { ...process.env, XDG_CACHE_HOME: path.join(project, 'cache') },
   });
 }
 
@@ -88,6 +97,75 @@ test('a build that fails says why, and leaves the package as it was', () => {
     expect([trace, existsSync(path.join(packageDirectory, trace))]).toEqual([trace, false]);
   }
 }, 60_000);
+
+describe('a link that was made', () => {
+  const WORKS = `
+    const tf = require('@tensorflow/tfjs');
+    tf.copyRegisteredKernels('cpu', 'tensorflow');
+    const cpu = tf.findBackend('cpu');
+    tf.registerBackend('tensorflow', () => cpu, 3);`;
+
+  /** Leaves what a link leaves, with something in place of the package that does what `main` says. */
+  function makeLink(main: string): void {
+    installPackage();
+    unpackLibrary();
+    const home = 'node_modules/@tensorflow/tfjs-node';
+    const libTensorFlow = { libraryDirectory: path.join(project, 'unpacked/lib'), library: 'libtensorflow.so.2' };
+    write(`${home}/gradring-link.json`, JSON.stringify({ libTensorFlow, installedPackage: true, isComplete: true }));
+    write(`${home}/lib/napi-v8/tfjs_binding.node`, '');
+    write(`${home}/index.js`, main);
+    const tfjs = JSON.stringify({ main: require.resolve('@tensorflow/tfjs') });
+    write('node_modules/@tensorflow/tfjs/package.json', tfjs);
+  }
+
+  const loseLink = () => rmSync(packageDirectory, { recursive: true });
+
+  test('is remembered when npm has removed it', () => {
+    makeLink(WORKS);
+    expect(link('--from', 'unpacked')).toMatchObject({ status: 0, stdout: expect.stringContaining('works') });
+    loseLink();
+    const command = `npx gradring link-tensorflow --package tfjs-node --from ${project}/unpacked`;
+    expect(JSON.parse(link('--check', '--json').stdout)).toMatchObject({ state: 'link lost', relink: command });
+    expect(link('--check')).toMatchObject({
+      status: 1,
+      stdout: expect.stringMatching(new RegExp(`npm has removed the link.*${command}\n$`)),
+    });
+    installPackage(); // npm puts it back, without the binding
+    expect(JSON.parse(link('--check', '--json').stdout)).toMatchObject({ state: 'link lost' });
+  }, 60_000);
+
+  /** What is remembered of a link. */
+  function makeNote(): void {
+    const program = `require(${JSON.stringify(NOTES)}).writeNote('tfjs-node', 'auto')`;
+    expect(spawnSync(process.execPath, ['-e', program], inProject()).status).toBe(0);
+    expect(JSON.parse(link('--check', '--json').stdout)).toMatchObject({ state: 'link lost' });
+  }
+
+  test('is forgotten by --undo, whether it is lost or not', () => {
+    makeNote();
+    expect(link('--undo').stdout).toBe('Removed the note of a link that npm has removed.\n');
+    expect(JSON.parse(link('--check', '--json').stdout)).toMatchObject({ state: 'not installed' });
+    makeNote();
+    makeLink(WORKS);
+    expect(link('--undo').stdout).toBe(`Removed ${packageDirectory}.\n`);
+    expect(JSON.parse(link('--check', '--json').stdout)).toMatchObject({ state: 'not installed' });
+  });
+
+  test('in one project is not looked for in another', () => {
+    makeNote();
+    write('packages/other/package.json', '{}');
+    write('src/program.js', '');
+    const [other, same] = ['packages/other', 'src'].map(folder => linkIn(folder, '--check', '--json').stdout);
+    expect(JSON.parse(other!)).toMatchObject({ state: 'not installed' });
+    expect(JSON.parse(same!)).toMatchObject({ state: 'link lost' });
+  });
+
+  test('and does not work any more is built anew', () => {
+    makeLink("throw new Error('symbol not found')");
+    const { stderr } = link('--from', 'unpacked');
+    expect(stderr).toMatch(/linked already[^]*symbol not found[^]*Building the binding/);
+  }, 60_000);
+});
 
 test('--undo of what was never linked', () => {
   installPackage();

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -36,7 +36,8 @@ function installFake(name: string, { main, hasBinding }: FakePackage): void {
   const home = path.join(directory, 'node_modules/@tensorflow', name);
   mkdirSync(path.join(home, 'lib/napi-v8'), { recursive: true });
   if (hasBinding) writeFileSync(path.join(home, 'lib/napi-v8/tfjs_binding.node'), '');
-  writeFileSync(path.join(home, 'package.json'), JSON.stringify({ name: `@tensorflow/${name}`, main: 'main.js' }));
+  const description = { name: `@tensorflow/${name}`, main: 'main.js', binary: { napi_versions: [3, 8] } };
+  writeFileSync(path.join(home, 'package.json'), JSON.stringify(description));
   writeFileSync(path.join(home, 'main.js'), main);
   const tfjs = path.join(directory, 'node_modules/@tensorflow/tfjs');
   mkdirSync(tfjs, { recursive: true });
@@ -49,16 +50,18 @@ interface Outcome {
   readonly code: number;
 }
 
-/** Runs the body of an async function that may use `loadBackend` and `tf`. */
+/** Runs the body of an async function that may use `loadBackend`, `tf` and what links are noted by. */
 async function run(body: string, env: NodeJS.ProcessEnv = {}): Promise<Outcome> {
   const program = path.join(directory, 'program.js');
   writeFileSync(
     program,
     `const { loadBackend } = require(${JSON.stringify(path.join(root, 'dist/tensorflow/backend.js'))});
+     const { writeNote } = require(${JSON.stringify(path.join(root, 'dist/native-tensorflow/link-note.js'))});
      const tf = require(${JSON.stringify(path.join(modules, 'tfjs'))});
      (async () => { ${body} })();`,
   );
-  const options = { cwd: directory, env: { ...process.env, GRADRING_BACKEND: '', ...env } };
+  const cache = path.join(directory, 'cache');
+  const options = { cwd: directory, env: { ...process.env, GRADRING_BACKEND: '', XDG_CACHE_HOME: cache, ...env } };
   try {
     return { ...(await promisify(execFile)(process.execPath, [program], options)), code: 0 };
   } catch (error) {
@@ -81,6 +84,17 @@ async function load(options: string, env: NodeJS.ProcessEnv = {}, before = ''): 
   );
   const [noise, json] = stdout.split('RESULT ');
   return { ...JSON.parse(json!), noise: noise + stderr };
+}
+
+/** Cuts a program off from packages of this checkout, whatever is installed there. */
+function without(prefix: string): string {
+  return `
+    const Module = require('node:module');
+    const resolve = Module._resolveFilename;
+    Module._resolveFilename = function (request, ...rest) {
+      if (request.startsWith('${prefix}')) throw new Error('not found: ' + request);
+      return resolve.call(this, request, ...rest);
+    };`;
 }
 
 // Fakes beside the program are found only where this checkout has no such package itself.
@@ -118,19 +132,11 @@ describe('a forced backend', () => {
     installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: false });
     const { code, message } = await load("{ backend: 'tfjs-node' }");
     expect(code).toBe('ERR_BACKEND');
-    expect(message).toMatch(/without its native binding \(npx gradring link-tensorflow --package tfjs-node /);
+    expect(message).toMatch(/without its native binding \(npx gradring link-tensorflow --package tfjs-node\)/);
   });
 
   test('that is not installed is an error that says what to install', async () => {
-    // Resolution is cut off from this checkout's own packages, whatever is installed there.
-    const before = `
-      const Module = require('node:module');
-      const resolve = Module._resolveFilename;
-      Module._resolveFilename = function (request, ...rest) {
-        if (request.startsWith('@tensorflow/tfjs-node')) throw new Error('not found: ' + request);
-        return resolve.call(this, request, ...rest);
-      };`;
-    const { code, message } = await load("{ backend: 'tfjs-node' }", {}, before);
+    const { code, message } = await load("{ backend: 'tfjs-node' }", {}, without('@tensorflow/tfjs-node'));
     expect(code).toBe('ERR_BACKEND');
     expect(message).toMatch(/is not installed \(npm install @tensorflow\/tfjs-node@\d+\.\d+\.\d+\)/);
   });
@@ -183,9 +189,9 @@ describe('the order of the backends', () => {
       hasBinding: true,
     });
     installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: true });
-    expect(await load('{}')).toMatchObject({
+    expect(await load('{}', { LOCAL_RANK: '1' })).toMatchObject({
       name: 'tfjs-node',
-      skipped: [{ name: 'tfjs-node-gpu', why: 'libcuda.so: cannot open shared object file' }],
+      skipped: [{ name: 'tfjs-node-gpu', why: expect.stringMatching(/libcuda.so: cannot open shared object file/) }],
       noise: '',
     });
   });
@@ -207,7 +213,95 @@ describe('the order of the backends', () => {
     writeFileSync(path.join(copy, 'copy.js'), '');
     const { name, skipped } = await load('{}');
     expect(name).toBe('wasm');
-    expect(skipped).toContainEqual({ name: 'tfjs-node', why: expect.stringContaining('another version') });
+    expect(skipped).toContainEqual({ name: 'tfjs-node', why: expect.stringContaining('another copy') });
+  });
+});
+
+describe('a faster backend that is there but does not load is told on stderr', () => {
+  const told = async (env: NodeJS.ProcessEnv = {}, before = '') =>
+    (await run(`${before} console.log((await loadBackend()).name);`, env)).stderr;
+  const withoutBinding = { main: REGISTERS_A_BACKEND, hasBinding: false };
+
+  testWithFakes('in one line, with the command that mends it', async () => {
+    installFake('tfjs-node', withoutBinding);
+    expect(await told()).toBe(
+      'gradring: a faster backend than wasm did not load (GRADRING_BACKEND=wasm silences this line). ' +
+        '@tensorflow/tfjs-node is installed without its native binding; ' +
+        'run: npx gradring link-tensorflow --package tfjs-node\n',
+    );
+  });
+
+  testWithFakes('if its binding does not load, with the reason', async () => {
+    installFake('tfjs-node-gpu', { main: "throw new Error('libcuda.so: no such file')", hasBinding: true });
+    installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: true });
+    expect(await told()).toMatch(
+      /than tfjs-node did .*-gpu does not load: libcuda\.so: no such file; .*npx gradring link-tensorflow --package tfjs-node-gpu\n$/,
+    );
+  });
+
+  testWithFakes('if it uses another TensorFlow.js', async () => {
+    installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: true });
+    const copy = path.join(directory, 'node_modules/@tensorflow/tfjs');
+    writeFileSync(path.join(copy, 'package.json'), JSON.stringify({ main: 'copy.js' }));
+    writeFileSync(path.join(copy, 'copy.js'), '');
+    expect(await told()).toMatch(/another copy.*npm install @tensorflow\/tfjs@[\d.]+ @tensorflow\/tfjs-node@[\d.]+\n$/);
+  });
+
+  testWithFakes('also if it is wasm', async () => {
+    const before = without('@tensorflow/tfjs-backend-wasm');
+    expect(await told({}, before)).toMatch(/wasm does not load: not found: .*; run: npx gradring doctor\n$/);
+  });
+
+  testWithFakes('by the first rank of a host alone', async () => {
+    installFake('tfjs-node', withoutBinding);
+    expect(await told({ LOCAL_RANK: '0' })).toContain('without its native binding');
+    expect(await told({ LOCAL_RANK: '1' })).toBe('');
+  });
+
+  testWithFakes('not if a backend was asked for', async () => {
+    installFake('tfjs-node', withoutBinding);
+    expect(await told({ GRADRING_BACKEND: 'wasm' })).toBe('');
+  });
+
+  testWithFakes('not if it is the package for GPUs, never built, where tfjs-node runs', async () => {
+    installFake('tfjs-node-gpu', withoutBinding);
+    installFake('tfjs-node', { main: REGISTERS_A_BACKEND, hasBinding: true });
+    expect(await told()).toBe('');
+  });
+
+  testWithFakes('not if none was ever installed', async () => {
+    expect(await told()).toBe('');
+  });
+
+  describe('if npm has removed the link', () => {
+    beforeEach(() => writeFileSync(path.join(directory, 'package.json'), '{}'));
+
+    testWithFakes('with the command that was used', async () => {
+      const stderr = await told({}, "writeNote('tfjs-node', 'my env');");
+      expect(stderr).toMatch(/npm has removed the link of @tensorflow\/tfjs-node to TensorFlow; /);
+      const from = path.join(realpathSync(directory), 'my env');
+      expect(stderr).toMatch(new RegExp(`run: npx gradring link-tensorflow --package tfjs-node --from '${from}'\n$`));
+      installFake('tfjs-node', withoutBinding); // as if npm had installed it anew
+      installFake('tfjs-node-gpu', withoutBinding); // nobody had linked this one
+      expect(await told()).toBe(stderr);
+    });
+
+    testWithFakes('also to a program that was started elsewhere', async () => {
+      const stderr = await told({}, "writeNote('tfjs-node', 'auto'); process.chdir('/');");
+      expect(stderr).toMatch(
+        new RegExp(`run: cd ${realpathSync(directory)} && npx gradring link-tensorflow --package tfjs-node\n$`),
+      );
+    });
+
+    testWithFakes('but a note that cannot be read is none', async () => {
+      const damaged = `
+        writeNote('tfjs-node', 'auto');
+        const { readdirSync, statSync, writeFileSync } = require('node:fs');
+        for (const name of readdirSync('cache', { recursive: true })) {
+          if (name.endsWith('.json')) writeFileSync('cache/' + name, '{');
+        }`;
+      expect(await told({}, damaged)).toBe('');
+    });
   });
 });
 

@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { cacheDirectory } from './cache-directory';
+import { type PackageName, projectDirectory } from './npm-package';
+
+/** Remembers a link outside node_modules: `npm ci` and `npm install` remove the link itself without a word. */
+export interface LinkNote {
+  /** The folder of the project that the link was made in. */
+  readonly project: string;
+  /** What `--from` was: an absolute path, or `auto`. */
+  readonly from: string;
+}
+
+/** Writes the note of a link that was made in the project around the working directory. */
+export function writeNote(name: PackageName, from: string): void {
+  const project = projectDirectory(process.cwd());
+  if (project === undefined) return;
+  const note: LinkNote = { project, from: from === 'auto' ? from : path.resolve(from) };
+  const file = noteFile(project, name);
+  try {
+    mkdirSync(path.dirname(file), { recursive: true });
+    writeFileSync(file, `${JSON.stringify(note)}\n`);
+  } catch {
+    // The link works without its note, for example in a home that cannot be written to.
+  }
+}
+
+/** The note of the first of the folders whose project has one. Never throws. */
+export function readNote(name: PackageName, folders: readonly string[]): LinkNote | undefined {
+  for (const folder of folders) {
+    try {
+      const project = projectDirectory(folder);
+      if (project === undefined) continue;
+      const note = JSON.parse(readFileSync(noteFile(project, name), 'utf8')) as LinkNote;
+      if (note.project === project && typeof note.from === 'string') return note;
+    } catch {
+      // No note, or one that cannot be read: then nothing is known of a link.
+    }
+  }
+  return undefined;
+}
+
+/** Removes the note of the project around the working directory; tells whether there was one. */
+export function removeNote(name: PackageName): boolean {
+  const note = readNote(name, [process.cwd()]);
+  if (note === undefined) return false;
+  rmSync(noteFile(note.project, name));
+  return true;
+}
+
+/** The command that links a package, from the working directory: as the note says, if there is one. */
+export function linkCommandFor(name: PackageName, note?: LinkNote): string {
+  const command = `npx gradring link-tensorflow --package ${name}`;
+  if (note === undefined) return command;
+  const full = note.from === 'auto' ? command : `${command} --from ${quoted(note.from)}`;
+  return note.project === projectDirectory(process.cwd()) ? full : `cd ${quoted(note.project)} && ${full}`;
+}
+
+function noteFile(project: string, name: PackageName): string {
+  const hash = createHash('sha256').update(project).digest('hex').slice(0, 16);
+  return path.join(cacheDirectory(), 'links', hash, `${name}.json`);
+}
+
+/** For a shell. */
+function quoted(text: string): string {
+  return /^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
