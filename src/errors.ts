@@ -44,6 +44,8 @@ export type ErrorCode =
   | 'ERR_CHECKPOINT'
   /** A checkpoint that was complete has a file that is missing, cut off or changed. The words name it. */
   | 'ERR_CHECKPOINT_DAMAGED'
+  /** A model cannot be saved to, or loaded from, a `file://` URL. */
+  | 'ERR_MODEL_FILES'
   /** The launcher was given a script that does not exist. */
   | 'ERR_SCRIPT_NOT_FOUND'
   /** A launched rank failed. */

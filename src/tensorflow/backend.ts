@@ -47,7 +47,7 @@ class LoadFailure extends Error {
 
 /**
  * Loads TensorFlow.js with the best backend there is here, makes it tfjs's current one, and completes it for training
- * (the kernels that wasm lacks, the gradient of einsum).
+ * (the kernels that wasm lacks, the gradient of einsum) and for models in files (`file://` URLs).
  *
  * A process has one backend: further calls are cheap, give the first call's result, whatever `log` they bring, and may
  * not ask for another. After a failure the next call tries anew.
@@ -121,6 +121,7 @@ async function start(name: BackendName): Promise<TensorFlow> {
       break;
   }
   (await import('./einsum-gradient')).registerEinsumGradient();
+  (await import('./file-handlers')).registerFileHandlers();
   return tf;
 }
 

@@ -6,7 +6,7 @@ export type OperationLog = string[];
 
 type Interference = (operation: string, number: number) => 'do' | 'fail' | 'half';
 
-const WATCHED = ['mkdir', 'rename', 'rm', 'unlink', 'rmdir'] as const;
+const WATCHED = ['mkdir', 'rename', 'link', 'rm', 'unlink', 'rmdir'] as const;
 
 /**
  * Watches all changes to the file system that this process makes by `node:fs/promises`, and may let them fail. A write

@@ -33,6 +33,48 @@ async function makeProject(): Promise<(command: string, ...args: string[]) => Pr
 /** The other one is linked by backends.test.ts. */
 const NAME = 'tfjs-node';
 
+/** Saves a model without tfjs-node, loads it with tfjs-node, saves it there, and loads it without. */
+async function exchangeModels(inProject: Awaited<ReturnType<typeof makeProject>>): Promise<void> {
+  const script = path.join(folder, 'project/models.js');
+  writeFileSync(
+    script,
+    `const { loadBackend } = require('gradring');
+    const [backend, source, target] = process.argv.slice(2);
+    (async () => {
+      const { tf } = await loadBackend({ backend });
+      let model;
+      if (source) model = await tf.loadLayersModel('file://' + source + '/model.json');
+      else {
+        model = tf.sequential({ layers: [
+          tf.layers.conv2d({ inputShape: [6, 6, 1], filters: 2, kernelSize: 3 }),
+          tf.layers.reshape({ targetShape: [4, 8] }),
+          tf.layers.lstm({ units: 3 }),
+        ] });
+        model.compile({ optimizer: tf.train.adam(0.01), loss: 'meanSquaredError' });
+        await model.fit(tf.ones([4, 6, 6, 1]), tf.ones([4, 3]), { verbose: 0 });
+      }
+      await model.save('file://' + target, { includeOptimizer: true });
+      const x = tf.range(0, 72).div(36).sin().reshape([2, 6, 6, 1]);
+      const optimizer = await model.optimizer.getWeights();
+      const [{ constructor: { name: handler } }, ...others] = tf.io.getSaveHandlers('file://x');
+      console.log(JSON.stringify({
+        handlers: [handler, ...others],
+        predictions: Array.from(model.predict(x).dataSync()),
+        optimizer: optimizer.map(({ tensor }) => Array.from(tensor.dataSync())),
+      }));
+    })();`,
+  );
+  const models = async (...args: string[]) => JSON.parse(await inProject('node', script, ...args));
+  const ours = await models('wasm', '', 'by wasm');
+  const theirs = await models(NAME, 'by wasm', 'by tfjs-node');
+  const again = await models('cpu', 'by tfjs-node', 'by cpu');
+  expect([ours, theirs, again].map(({ handlers }) => handlers)).toEqual([['Object'], ['NodeFileSystem'], ['Object']]);
+  for (const { predictions, optimizer } of [theirs, again]) {
+    expect(optimizer).toEqual(ours.optimizer);
+    predictions.forEach((value: number, i: number) => expect(value).toBeCloseTo(ours.predictions[i], 5));
+  }
+}
+
 test(`${NAME} runs on a TensorFlow that pip fetches, and trains; --undo takes it away`, async () => {
   const inProject = await makeProject();
   const link = (...args: string[]) =>
@@ -63,6 +105,7 @@ test(`${NAME} runs on a TensorFlow that pip fetches, and trains; --undo takes it
   writeFileSync(script, program);
   const output = await inProject('npx', 'gradring', 'run', '-n', '2', script);
   expect(output.match(new RegExp(`${NAME} [0-9a-f]{64}`, 'g'))).toHaveLength(2);
+  await exchangeModels(inProject);
   const { removed, kept } = JSON.parse(await link('--undo')) as { removed: string[]; kept?: string };
   expect(removed).toEqual([expect.stringMatching(new RegExp(`node_modules/@tensorflow/${NAME}$`))]);
   if (kept !== undefined) expect(existsSync(kept)).toBe(true); // undefined where Python has a TensorFlow

@@ -1,0 +1,70 @@
+import { link, readFile, rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { systemCode } from '../checkpoint/checkpoint-errors';
+import { makeFolder, syncFolder, writeDurably } from '../checkpoint/durable-file';
+import { modelFailure, refusal } from './model-failure';
+import { tf } from './tfjs';
+
+/**
+ * Writes a model as tfjs-node does: a folder with `model.json` and `weights.bin`. Missing folders are made. If there is
+ * a model already, the folder holds either it or the new one, whole, at every moment.
+ *
+ * @throws GradringError `ERR_MODEL_FILES`
+ */
+export async function saveModel(path: string, artifacts: tf.io.ModelArtifacts): Promise<tf.io.SaveResult> {
+  const modelArtifactsInfo = tf.io.getModelArtifactsInfoForJSON(artifacts);
+  const folder = resolve(path);
+  if (artifacts.weightData === undefined && artifacts.weightSpecs?.length) {
+    throw modelFailure('saved to', folder, 'its weights were not kept. Load it without streamWeights.');
+  }
+  try {
+    await makeFolder(folder);
+    await writeModel(folder, artifacts);
+  } catch (error) {
+    const { cause } = error as Error;
+    const why =
+      systemCode(cause) === 'EEXIST' || systemCode(cause) === 'ENOTDIR'
+        ? 'it, or a part of its path, is a file. Name a folder, which may be missing.'
+        : refusal(cause ?? error, 'write');
+    throw modelFailure('saved to', folder, why, cause ?? error);
+  }
+  return { modelArtifactsInfo };
+}
+
+async function writeModel(folder: string, artifacts: tf.io.ModelArtifacts): Promise<void> {
+  const { weightData = [], weightSpecs = [], ...description } = artifacts;
+  const weights = [weightData].flat().map(buffer => new Uint8Array(buffer));
+  const writer = Number(process.env['RANK']) || 0; // ranks that all save here by mistake do no harm
+  const inFolder = (name: string) => join(folder, name);
+  const writeWeights = (name: string) => writeDurably(inFolder(name), writer, weights);
+  const writeDescription = (weightsName: string) => {
+    const model = { ...description, weightsManifest: [{ paths: [weightsName], weights: weightSpecs }] };
+    return writeDurably(inFolder('model.json'), writer, [Buffer.from(JSON.stringify(model))]);
+  };
+  const before = await readIfThere(inFolder('model.json'));
+  if (before === undefined) {
+    await writeWeights('weights.bin');
+    await writeDescription('weights.bin');
+    return;
+  }
+  // Two files cannot be replaced at once. So model.json, by being replaced, changes from the old weights to the new
+  // ones, which have another name. Then nothing needs `weights.bin`, and the new weights can have this name, too.
+  const names = ['new-weights', 'newer-weights'].map(name => `${name}.${writer}.bin`);
+  // If a save was interrupted, model.json may need one of them.
+  const free = names.find(name => !before.includes(name))!;
+  await writeWeights(free);
+  await writeDescription(free);
+  await rm(inFolder('weights.bin'), { force: true });
+  // Not every file system has links.
+  await link(inFolder(free), inFolder('weights.bin')).catch(() => writeWeights('weights.bin'));
+  await syncFolder(folder);
+  await writeDescription('weights.bin');
+  for (const name of names) await rm(inFolder(name), { force: true });
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  return readFile(path, 'utf8').catch(error => {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw error;
+  });
+}
