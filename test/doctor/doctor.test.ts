@@ -3,8 +3,11 @@ import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Finding } from '../../src/doctor/finding';
+import { cleanUp, temporaryFolder } from '../launcher/support';
 
 const CLI = path.join(__dirname, '../../dist/cli.js');
+
+afterEach(cleanUp);
 
 function doctor(...args: string[]) {
   return doctorIn({ env: process.env }, ...args);
@@ -58,4 +61,19 @@ test('a master that nobody knows is a problem', () => {
   expect(stdout).toMatch(/^problem +Network +MASTER_ADDR is 'no-such-host\.invalid'/m);
   expect(stdout).toMatch(/^ok +Node +v/m);
   expect(status).toBe(1);
+}, 90_000);
+
+test('the speed of a slow backend has two digits, and is not 0', () => {
+  const slowClock = path.join(temporaryFolder(), 'slow-clock.js');
+  writeFileSync(slowClock, 'const now = performance.now.bind(performance); performance.now = () => 1000 * now();');
+  const { stdout } = spawnSync(process.execPath, [CLI, 'doctor', '--json'], {
+    encoding: 'utf8',
+    env: { ...process.env, NODE_OPTIONS: `--require ${slowClock}` },
+  });
+  const { findings } = JSON.parse(stdout) as { findings: Finding[] };
+  const { words, details } = findings.find(({ what }) => what === 'cpu')!;
+  const { gigaflops } = details['proof'] as { gigaflops: number };
+  expect(gigaflops).toBeGreaterThan(0);
+  expect(gigaflops).toBeLessThan(0.1);
+  expect(words).toBe(`works: ${Number(gigaflops.toPrecision(2))} GFLOP/s in a matrix product`);
 }, 90_000);
