@@ -1,6 +1,4 @@
 #!/usr/bin/env node
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
 import yargs, { type CommandModule } from 'yargs';
 import { benchCommand } from './bench/bench-command';
 import { doctorCommand } from './doctor/doctor-command';
@@ -9,6 +7,7 @@ import { runCommand, separateScript } from './launcher/run-command';
 import { linkCommand } from './native-tensorflow/link-command';
 import { similarName } from './similar-name';
 import { timelineCommand } from './timeline/timeline-command';
+import { readVersion } from './version';
 
 /** One file a command, in the folder of what it is about; to add one, list it here. */
 const COMMANDS: CommandModule[] = [runCommand, benchCommand, timelineCommand, doctorCommand, linkCommand];
@@ -55,10 +54,6 @@ export async function main(argv: readonly string[]): Promise<void> {
   } catch (error) {
     report(error);
   }
-}
-
-function readVersion(): string {
-  return JSON.parse(readFileSync(path.join(__dirname, '../package.json'), 'utf8')).version;
 }
 
 /** yargs suggests commands itself, but not options. */

@@ -2,6 +2,7 @@ import type { Argv, CommandModule } from 'yargs';
 import { codecBenchmark } from './codec';
 import { collectiveCommand } from './collectives/collective-command';
 import { COLLECTIVES } from './collectives/collectives';
+import { BUSBW } from './collectives/facts';
 import { compressBenchmark } from './compress';
 import { decodeBenchmark } from './decode';
 import { optimizerBenchmark } from './optimizer/optimizer';
@@ -29,7 +30,7 @@ export const benchCommand: CommandModule = {
       .example('$0 bench compress --elements 1000000', 'the compression of a tensor of a million elements')
       .example('$0 bench all-reduce -n 4', 'the all-reduce of four ranks, over sizes')
       .example('$0 bench compress --json > compress.jsonl', 'one JSON object a line, for programs')
-      .epilogue('$0 bench <benchmark> --help lists the options of each.');
+      .epilogue(`$0 bench <benchmark> --help lists the options of each.\n\n${BUSBW}`);
     return shown;
   },
   handler: () => {

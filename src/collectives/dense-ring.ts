@@ -1,5 +1,5 @@
 import type { ReduceOperation } from '../kernels/kernels';
-import { FRAMES_AHEAD, opposite, type Side } from '../transport/transport';
+import { FRAMES_AHEAD, opposite, type Side, type Transport } from '../transport/transport';
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range, SEGMENT_BYTES } from './chunks';
 import { checkLength, type CollectiveCall } from './collective-call';
@@ -22,14 +22,26 @@ const TREE_BYTES_A_RANK = 512 * 1024;
 /** And no more segments than may be sent to a rank that is not there yet. */
 const TREE_BYTES = FRAMES_AHEAD * SEGMENT_BYTES;
 
+/** What decides, with the size of an array, how it is all-reduced. */
+type RingShape = Pick<Transport, 'worldSize' | 'usesTree'>;
+
+/** How an array is all-reduced: {@link ringPasses}, {@link reduceGathered} or {@link reduceAndBroadcast}. */
+export type AllReduceWay = 'ring' | 'gather' | 'tree';
+
 /**
- * All-reduce, by one of three ways. Large arrays: {@link ringPasses}. Small ones are gathered instead, and reduced by
- * every rank; see {@link isSmall}. Where ranks share cores, small ones and many others go by a tree:
- * {@link reduceAndBroadcast}.
+ * How an array of so many bytes is all-reduced. Large arrays go round the ring. Small ones are gathered instead, and
+ * reduced by every rank; see {@link isSmall}. Where ranks share cores, small ones and many others go by a tree.
  */
+export function allReduceWay(ring: RingShape, bytes: number): AllReduceWay {
+  if (fitsTree(ring, bytes)) return 'tree';
+  return isSmall(ring, bytes) ? 'gather' : 'ring';
+}
+
+/** All-reduce, by the way that {@link allReduceWay} tells. */
 export async function allReduce(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
-  if (fitsTree(call, array)) await treeAllReduce(call, array, operation);
-  else if (isSmall(call, array)) await reduceGathered(call, array, operation);
+  const way = allReduceWay(call.context.transport, byteLengthOf(array));
+  if (way === 'tree') await treeAllReduce(call, array, operation);
+  else if (way === 'gather') await reduceGathered(call, array, operation);
   else await ringPasses(call, array, operation, 'all-reduce');
 }
 
@@ -39,8 +51,9 @@ export async function reduceScatter(
   array: DenseArray,
   operation: ReduceOperation,
 ): Promise<Range> {
-  if (!isSmall(call, array)) await ringPasses(call, array, operation, 'reduce-scatter');
-  else if (fitsTree(call, array)) await treeAllReduce(call, array, operation);
+  const bytes = byteLengthOf(array);
+  if (!isSmall(call, bytes)) await ringPasses(call, array, operation, 'reduce-scatter');
+  else if (fitsTree(call.context.transport, bytes)) await treeAllReduce(call, array, operation);
   else await reduceGathered(call, array, operation);
   return new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]).chunk(call.rank);
 }
@@ -60,7 +73,7 @@ async function treeAllReduce(call: CollectiveCall, array: DenseArray, operation:
 export async function broadcast(call: CollectiveCall, array: DenseArray, root: number): Promise<void> {
   if (call.worldSize === 1) return;
   await barrier(call);
-  const small = isSmall(call, array);
+  const small = isSmall(call, byteLengthOf(array));
   const hops = call.worldSize - 1;
   const leftHops = small ? Math.floor(hops / 2) : 0;
   const distance = (call.rank - root + call.worldSize) % call.worldSize;
@@ -83,7 +96,7 @@ async function passOn(
   const { memory } = call.context;
   const elementBytes = ELEMENT_BYTES[array.type];
   const chunks = new Chunks(array.elementCount, 1, elementBytes, CHAIN_SEGMENT_BYTES);
-  const copied = isSmall(call, array); // else the call ends when the neighbour has it
+  const copied = isSmall(call, byteLengthOf(array)); // else the call ends when the neighbour has it
   for (let segment = 0; segment < chunks.segmentCount; segment++) {
     const bytes = bytesOf(memory, array, chunks.segment(0, segment));
     if (distance === 0) {
@@ -145,16 +158,16 @@ async function ringPasses(
  * N/2 times the bytes, which come to memory of their own, and not where they are used. A hop takes about as long as
  * {@link HOP_BYTES}. Such an array has 86 KiB at most.
  */
-function isSmall({ worldSize }: CollectiveCall, array: DenseArray): boolean {
+function isSmall({ worldSize }: Pick<RingShape, 'worldSize'>, bytes: number): boolean {
   const hopsSaved = 2 * (worldSize - 1) - Math.ceil((worldSize - 1) / 2);
-  const bytesMore = ((worldSize - 1) * (1 - 2 / worldSize) + 1) * byteLengthOf(array);
+  const bytesMore = ((worldSize - 1) * (1 - 2 / worldSize) + 1) * bytes;
   return bytesMore <= hopsSaved * HOP_BYTES;
 }
 
-/** Whether the ring has a tree, and the array goes by it. */
-function fitsTree({ worldSize, context }: CollectiveCall, array: DenseArray): boolean {
+/** Whether the ring has a tree, and an array of so many bytes goes by it. */
+function fitsTree({ worldSize, usesTree }: RingShape, bytes: number): boolean {
   const largest = Math.min(worldSize * TREE_BYTES_A_RANK, TREE_BYTES);
-  return worldSize > 1 && context.transport.usesTree && byteLengthOf(array) <= largest;
+  return worldSize > 1 && usesTree && bytes <= largest;
 }
 
 /** Reduces the arrays of all ranks, in the order in which the ring would. */

@@ -112,6 +112,10 @@ export class CommandRunner {
       if (this.failure !== undefined) throw unusable(this.failure);
       if (this.sequence > 0) await awaitOthers(this.context.transport, this.sequence - 1, this.options.timeoutMs);
     },
+    askRoutes: async () => {
+      const { media, usesTree } = this.context.transport;
+      return { media, usesTree };
+    },
     close: () => this.context.transport.close(),
   };
 

@@ -12,7 +12,14 @@ import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '.
 import { ExchangeHandle, type ExchangeInput } from './exchange-handle';
 import { SharedHeap } from './shared-heap';
 import { ThreadClient } from './thread-client';
-import { type CommandName, type Commands, type Reduction, REDUCTIONS, type RingPlace } from './thread-protocol';
+import {
+  type CommandName,
+  type Commands,
+  type Reduction,
+  REDUCTIONS,
+  type RingPlace,
+  type Routes,
+} from './thread-protocol';
 import { type UnitRing, Units } from './units';
 
 export { Purpose };
@@ -335,6 +342,15 @@ export class Communicator {
    */
   async waitingNewcomers(): Promise<number> {
     return this.call('askWaiting', {});
+  }
+
+  /**
+   * How data goes from this rank by now. For measurements.
+   *
+   * @internal
+   */
+  async routes(): Promise<Routes> {
+    return this.call('askRoutes', {});
   }
 
   /**

@@ -7,7 +7,7 @@ import type { SerializedError } from '../errors';
 import type { Pointer } from '../kernels/kernels';
 import type { ElasticJoin } from '../rendezvous/elastic-rendezvous';
 import type { TimelineFile } from '../timeline/timeline-file';
-import type { TrafficCount } from '../transport/transport';
+import type { TrafficCount, Transport } from '../transport/transport';
 import type { Purpose } from '../wire/frame';
 import type { ArenaLayout } from './arena-layout';
 import type { ConnectOptions } from './connect-options';
@@ -87,6 +87,9 @@ export interface StepTimes {
   readonly decode: number;
 }
 
+/** How data goes from a rank. */
+export type Routes = Pick<Transport, 'media' | 'usesTree'>;
+
 /** What the user's thread asks of the comm thread, and what it gets. */
 export interface Commands {
   allReduce: { input: { array: DenseArray; reduction: Reduction; purpose: Purpose }; result: void };
@@ -107,6 +110,8 @@ export interface Commands {
   closeExchange: { input: { exchange: number }; result: void };
   /** Before a rank of an elastic run leaves: settles when all others have done the last collective that it has done. */
   awaitOthers: { input: Record<string, never>; result: void };
+  /** How data goes from this rank by now. For measurements. */
+  askRoutes: { input: Record<string, never>; result: Routes };
   close: { input: Record<string, never>; result: void };
   /** In an elastic run: awaits the next ring, after a loss or, with `newcomer` or `admits`, of its own accord. */
   rejoin: { input: ElasticJoin; result: RingPlace };

@@ -2,6 +2,7 @@ import type { Offer } from '../wire/frame';
 import { type CarriedFrame, FrameAssembly, piecesOf } from './frame-assembly';
 import type { Landing } from './landing';
 import type { Asked } from './system-calls';
+import type { Medium } from './transport';
 
 /** So many are read at most before others have the thread, however fast they come. */
 const BYTES_AT_ONCE = 8 * 1024 * 1024;
@@ -17,6 +18,7 @@ export abstract class Carrier {
   onWake: () => void = () => undefined;
   /** Called when what was sent may be lost. */
   onLost: () => void = () => undefined;
+  abstract readonly medium: Medium;
   /** What the other end must be told, to {@link meet} this one. */
   abstract readonly offer: Offer | undefined;
   /** Whether frames may be sent this way; once they may, they always may. */

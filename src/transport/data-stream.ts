@@ -8,6 +8,7 @@ import { deferred } from './deferred';
 import { HEAD_BYTES } from './frame-assembly';
 import { closed, opened } from './open-sockets';
 import { type Asked, hasSystemCalls, poll, receiveNow, sendNow, sendUnpaced } from './system-calls';
+import type { Medium } from './transport';
 
 const TOKEN_BYTES = 32;
 
@@ -103,6 +104,10 @@ export class DataStream extends Carrier {
     } catch {
       return undefined;
     }
+  }
+
+  get medium(): Medium {
+    return this.isEncrypted ? 'tcp-stream-encrypted' : 'tcp-stream';
   }
 
   get canSend(): boolean {

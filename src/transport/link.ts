@@ -2,6 +2,7 @@ import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../errors';
 import type { CurveClient, CurveServer } from './curve';
 import { bind, closed, opened } from './open-sockets';
+import type { Medium } from './transport';
 
 /** A received message: its parts, in memory of their own. */
 export type Message = readonly Buffer[];
@@ -60,6 +61,7 @@ export class Link {
   private constructor(
     private readonly socket: Pair,
     private readonly bound: boolean,
+    readonly medium: Medium,
   ) {
     opened(this);
   }
@@ -75,13 +77,13 @@ export class Link {
       const words = `Cannot listen at ${endpoint}: ${(error as Error).message}.`;
       throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
     }
-    return { link: new Link(socket, true), endpoint: socket.lastEndpoint! };
+    return { link: new Link(socket, true, mediumOf(endpoint, curve)), endpoint: socket.lastEndpoint! };
   }
 
   /** Connects the other end. It needs no waiting: what is sent first is held until the connection stands. */
   static connect(endpoint: string, options: LinkOptions, curve?: CurveClient): Link {
     const socket = new Pair({ ...socketOptions(options), ...curve });
-    const link = new Link(socket, false);
+    const link = new Link(socket, false, mediumOf(endpoint, curve));
     link.observer = socket.events; // before it connects: that it was refused would pass unseen
     socket.connect(endpoint);
     return link;
@@ -249,6 +251,11 @@ function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParamete
     heartbeatTimeout: heartbeatTimeoutMs,
     maxMessageSize: MAX_PART_BYTES + PART_OVERHEAD_BYTES,
   };
+}
+
+function mediumOf(endpoint: string, curve: CurveServer | CurveClient | undefined): Medium {
+  if (endpoint.startsWith('ipc:')) return 'unix-socket';
+  return curve === undefined ? 'tcp' : 'tcp-encrypted';
 }
 
 /** The parts in which a part of a message travels. */

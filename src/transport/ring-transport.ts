@@ -17,6 +17,7 @@ import { RollCall } from './roll-call';
 import {
   type DataFrame,
   frameArguments,
+  type Medium,
   opposite,
   type RankState,
   type Sent,
@@ -102,6 +103,13 @@ export class RingTransport implements Transport {
 
   get traffic(): TrafficCount {
     return { bytesSent: this.bytesSent[0]!, bytesReceived: this.bytesReceived[0]! };
+  }
+
+  get media(): readonly Medium[] {
+    return SIDES.map(side => {
+      const carrier = this.place.carriers?.[side];
+      return carrier?.canSend ? carrier.medium : this[side].medium;
+    });
   }
 
   get failed(): boolean {

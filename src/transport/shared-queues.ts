@@ -28,6 +28,7 @@ type Undo = (() => void)[];
  * wait: frames go by these, which spares them the socket's buffers, its threads, and memory made and freed for each.
  */
 export class SharedQueues extends Carrier {
+  readonly medium = 'shared-memory';
   readonly isDirect = true;
   readonly offer = undefined; // the file is found by its path
 

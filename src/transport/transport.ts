@@ -45,6 +45,12 @@ export const SIDES = ['left', 'right'] as const;
  */
 export const FRAMES_AHEAD = 4;
 
+/**
+ * What carries data from a rank to a neighbour: memory that both share; the socket of the link itself (a unix socket,
+ * or TCP through ZeroMQ); or a TCP connection beside the link (a stream).
+ */
+export type Medium = 'shared-memory' | 'unix-socket' | 'tcp' | 'tcp-encrypted' | 'tcp-stream' | 'tcp-stream-encrypted';
+
 /** What a rank is doing. */
 export interface RankState {
   /** The collective under way, or the last. Its operation is `None` if there was none yet. */
@@ -69,6 +75,8 @@ export interface Transport {
   /** Whether barriers, and all-reduces of up to some MiB, go by a tree; the same on all ranks. */
   readonly usesTree: boolean;
   readonly traffic: TrafficCount;
+  /** What carries the data that is sent from now on, to the left and to the right. Empty in a ring of one. */
+  readonly media: readonly Medium[];
   /** Whether the ring has failed. */
   readonly failed: boolean;
   /** Where to record what happens, if anywhere. The transport records the arrival of frames itself. */
@@ -121,6 +129,7 @@ export class SoloTransport implements Transport {
   readonly isLocal = true;
   readonly usesTree = false;
   readonly traffic = { bytesSent: 0, bytesReceived: 0 };
+  readonly media = [];
   readonly failed = false;
 
   constructor(readonly timeline?: Timeline) {}

@@ -116,6 +116,7 @@ describe.each([true, false])('encryption: %s', encrypted => {
     await expectToWork(ring, 3, body);
     expect(tap.bytes.length).toBeGreaterThan(2 * 3 * body.length);
     expect(tap.bytes.includes(body.subarray(4_000, 4_040))).toBe(!encrypted);
+    expect(ring[0]!.media).toEqual(Array(2).fill(encrypted ? 'tcp-encrypted' : 'tcp'));
     await close();
     await tap.close();
   });

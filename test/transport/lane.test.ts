@@ -208,6 +208,10 @@ describe.each(KINDS)('%s', kind => {
 
   test('a ring works as one without', async () => {
     const { ring, failures, close } = await standing(4, kind);
+    const medium = { queues: 'shared-memory', streams: 'tcp-stream', 'encrypted streams': 'tcp-stream-encrypted' }[
+      kind
+    ];
+    for (const { media } of ring) expect(media).toEqual([medium, medium]);
     await expectToWork(ring, 300);
     expect(failures).toEqual([]);
     await close();
@@ -268,8 +272,10 @@ test('frames that went by the link before the stream was open come first', async
   let lent = 0;
   for (let sequence = 0; sequence < 500; sequence++) {
     if (sequence === 3) {
+      expect(ring[0]!.media).toEqual(['tcp', 'tcp']);
       (await met)();
       await until(() => outgoing.canSend);
+      expect(ring[0]!.media[1]).toBe('tcp-stream');
     }
     const header = { ...FRAME, sequence, origin: 0 };
     if ((await ring[0]!.send('right', header, body(100, sequence))).lent) lent += 1;

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus, hostname } from 'node:os';
+import { readVersion } from '../../version';
 import { formatTable } from '../table';
 import { chartsOf } from './charts';
 import { drawCharts } from './draw-charts';
+import { factsOf } from './facts';
 import { COLUMNS, type CollectiveRow } from './row';
 
 /** What a page tells beside its rows. */
@@ -20,8 +22,8 @@ export function chartPage(rows: readonly CollectiveRow[], { command, startedAt }
     ['command', command],
     ['date', startedAt.toISOString().replace('T', ' ').replace(/\..*/, ' UTC')],
     ['host', `${hostname()}, ${availableParallelism()} cores, ${cpus()[0]?.model ?? 'unknown processor'}`],
-    ['software', `Node ${process.version}, ${process.platform} ${process.arch}`],
-    ...(first === undefined ? [] : [['transport', first.transport]]),
+    ['software', `gradring ${readVersion()}, Node ${process.version}, ${process.platform} ${process.arch}`],
+    ...factsOf(rows),
   ];
   return `<!doctype html>
 <!-- The charts are drawn by uPlot:
@@ -46,7 +48,7 @@ ${STYLE}
 <div id="charts"></div>
 <h2>All rows</h2>
 <div class="wide">${table(rows)}</div>
-<p class="note">Times are those of rank 0. algbw is size ÷ median time; busbw is algbw times what a link carries of the size.</p>
+<p class="note">Times are those of rank 0: p50 is the median, and one iteration of a hundred took longer than p99.${charts.length > 0 ? ' algbw is size ÷ p50.' : ''}</p>
 </main>
 <script>${library('uPlot.iife.min.js')}</script>
 <script>
@@ -95,7 +97,7 @@ figure, .wide { margin: 0 0 1.5rem; padding: 1rem 1.25rem; background: var(--pan
 table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th, td { padding: .3rem .5rem; text-align: right; border-bottom: 1px solid var(--line); }
 th { color: var(--faint); font-weight: 600; } tbody tr:last-child td { border-bottom: 0; }
-.note { color: var(--faint); font-size: .85rem; }
+.note { color: var(--faint); font-size: .85rem; } figure .note { margin: 0 0 .75rem; }
 .u-legend.u-inline { display: flex; flex-wrap: wrap; justify-content: center; font-size: .85rem; white-space: nowrap; }
 .u-legend.u-inline tbody { display: contents; } .u-legend th { font-weight: 500; }
  .u-legend th, .u-legend td { border: 0; padding: .1rem .3rem; color: var(--ink); }

@@ -1,3 +1,4 @@
+import { busbwWords } from './facts';
 import type { CollectiveRow } from './row';
 
 /** A curve. */
@@ -14,6 +15,8 @@ export interface ChartSeries {
 /** A chart over the size, both axes logarithmic, as plain data for the page. */
 export interface Chart {
   readonly title: string;
+  /** A sentence below the title. */
+  readonly note?: string;
   readonly axis: string;
   readonly unit: 'µs' | 'GB/s';
   /** Bytes, ascending. */
@@ -59,6 +62,7 @@ export function chartsOf(rows: readonly CollectiveRow[]): Chart[] {
       : { ...time, series: labels.map((label, i) => one(label, i, ({ timeUs }) => timeUs.p50)) },
     {
       title: 'Bus bandwidth over size',
+      note: busbwWords(sized[0]!.collective),
       axis: 'busbw',
       unit: 'GB/s',
       sizes,

@@ -1,3 +1,4 @@
+import type { allReduceWay } from '../../collectives/dense-ring';
 import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
 import type { AllReduceAlgorithm, ConnectInput, Encryption, TransportName } from '../../communicator/connect-options';
 import type { StepTimes } from '../../communicator/thread-protocol';
@@ -92,6 +93,8 @@ export interface CollectiveBenchmark {
   readonly elementsFor?: (elements: number, ranks: number) => number;
   /** busbw ÷ algbw. */
   readonly busFactor: (ranks: number) => number;
+  /** How the ring does it with so many bytes. Left out, always alike. */
+  readonly algorithmFor?: typeof allReduceWay;
   /** Allocates the arrays, the same on all ranks. */
   readonly prepare: (communicator: Communicator, measured: Case) => PreparedCase;
 }

@@ -5,6 +5,7 @@ import { readRankEnvironment } from '../../environment';
 import { invalidArgument } from '../../errors';
 import { isCount, parseNumber } from '../arguments';
 import type { CollectiveBenchmark } from './collective-benchmark';
+import { busbwWords } from './facts';
 import { joinRing } from './join-ring';
 import { bitsPerSecond, requireNetlab } from './netlab';
 import { optionsOf, type Words } from './options';
@@ -22,11 +23,14 @@ export function collectiveCommand(benchmark: CollectiveBenchmark): CommandModule
     command: name,
     describe,
     builder: (yargs: Argv) => {
-      const sizes = sizeMeans === undefined ? '' : ` The size is that ${sizeMeans}.`;
+      const sizes =
+        sizeMeans === undefined
+          ? ''
+          : ` The size is that ${sizeMeans}. ${busbwWords(name)} docs/performance.md defines algbw and busbw.`;
       yargs
         .usage(
           `$0 bench ${name} -n <ranks> [options]\n\n${describe}. Every iteration follows a barrier and is timed by itself, on ` +
-            `rank 0.${sizes} docs/performance.md defines algbw and busbw.`,
+            `rank 0.${sizes}`,
         )
         .options(optionsOf(benchmark))
         .example(`$0 bench ${name} -n 4`, 'four ranks on this host');

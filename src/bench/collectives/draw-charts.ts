@@ -48,6 +48,11 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
     const figure = document.createElement('figure');
     const heading = figure.appendChild(document.createElement('h2'));
     heading.textContent = chart.title;
+    if (chart.note !== undefined) {
+      const note = figure.appendChild(document.createElement('p'));
+      note.className = 'note';
+      note.textContent = chart.note;
+    }
     place.appendChild(figure);
     const inner = (): number => figure.clientWidth - 40;
     const axis = {
@@ -106,6 +111,11 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
           bands: [{ series: [chart.band[0] + 1, chart.band[1] + 1], fill: () => `${color('--series-1')()}22` }],
         }),
         hooks: {
+          setCursor: [
+            u => {
+              if (u.cursor.idx == null) u.setLegend({ idx: chart.sizes.length - 1 }, false);
+            },
+          ],
           draw: [
             u => {
               if (!painted.has(u) && isPainted(u)) painted.add(u);

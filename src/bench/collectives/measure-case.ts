@@ -3,6 +3,7 @@ import type { Communicator } from '../../communicator/communicator';
 import type { StepTimes } from '../../communicator/thread-protocol';
 import { percentile } from '../statistics';
 import type { Case, CollectiveBenchmark, SparseDetails, SparseSplit } from './collective-benchmark';
+import { mediaOfAll, type Medium } from './media';
 
 /** What a case gave, seen from one rank. */
 export interface Measured {
@@ -12,6 +13,10 @@ export interface Measured {
   readonly wireBytesSent: number;
   /** Wrong elements of all ranks. */
   readonly wrong: number;
+  /** What carried the data of any rank. */
+  readonly carriedBy: readonly Medium[];
+  /** Whether the ring has a tree. */
+  readonly usesTree: boolean;
   /** How the entries of a sparse all-reduce travelled. */
   readonly travelled?: SparseDetails['travelled'];
   /** Medians of this rank's parts of it. */
@@ -76,10 +81,13 @@ export async function measureCase(
   } finally {
     prepared.release();
   }
+  const { media, usesTree } = await communicator.routes();
   const all = communicator.allGatherSync(Float64Array.of(wrong, sent / measured.iterations));
   return {
     timesMs,
     wrong: all.reduce((sum, [ofRank]) => sum + ofRank!, 0),
+    carriedBy: mediaOfAll(communicator, media),
+    usesTree,
     wireBytesSent: Math.round(Math.max(...all.map(([, ofRank]) => ofRank!))),
     ...(details.length > 0 && {
       travelled: details.at(-1)!.travelled,

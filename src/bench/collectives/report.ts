@@ -5,6 +5,7 @@ import { formatTable } from '../table';
 import { sizeText } from './byte-sizes';
 import { chartPage } from './chart-page';
 import type { Plan } from './collective-benchmark';
+import { busbwWords, factsOf } from './facts';
 import { COLUMNS, type CollectiveRow } from './row';
 import type { RunListener, RunProgress } from './run-rank';
 import { TimeLeft } from './time-left';
@@ -77,9 +78,15 @@ export class Report implements RunListener {
   async finish(): Promise<void> {
     this.progressLine.clear();
     const { json, html, command } = this.options;
-    if (!json && this.rows.length > 0) process.stdout.write(`${formatTable(COLUMNS, this.rows).join('\n')}\n`);
+    if (!json && this.rows.length > 0) process.stdout.write(`${this.tableLines().join('\n')}\n`);
     if (html !== undefined) writeFileSync(html, chartPage(this.rows, { command, startedAt: this.startedAt }));
     await new Promise<void>(resolve => process.stdout.write('', () => resolve()));
     process.stdout.off('error', this.leave);
+  }
+
+  private tableLines(): string[] {
+    const facts = factsOf(this.rows).map(([name, words]) => `${name}: ${words}`);
+    const isSized = this.rows.some(({ bytes }) => bytes > 0);
+    return [...facts, ...(isSized ? [busbwWords(this.plan.collective)] : []), '', ...formatTable(COLUMNS, this.rows)];
   }
 }

@@ -1,3 +1,4 @@
+import type { AllReduceWay } from '../../collectives/dense-ring';
 import type { ElementType, Reduction } from '../../communicator/communicator';
 import type { TransportName } from '../../communicator/connect-options';
 import type { ValueFormat } from '../../compression/value-format';
@@ -5,6 +6,7 @@ import type { Timings } from '../statistics';
 import type { Column } from '../table';
 import { sizeText } from './byte-sizes';
 import type { CollectiveName, SparseSplit, Way } from './collective-benchmark';
+import type { Medium } from './media';
 
 /** One line of `gradring bench <collective> --json`. Times are rank 0's. */
 export interface CollectiveRow {
@@ -16,7 +18,12 @@ export interface CollectiveRow {
   readonly type?: ElementType;
   readonly op?: Reduction;
   readonly root?: number;
+  /** What was asked for … */
   readonly transport: TransportName;
+  /** … and what carried the data of any rank. Empty if there is one rank only. */
+  readonly carriedBy: readonly Medium[];
+  /** How arrays of this size are all-reduced. Left out for other collectives, and if there is one rank only. */
+  readonly algorithm?: AllReduceWay;
   readonly iterations: number;
   readonly timeUs: Timings;
   /** bytes ÷ median time, in 10⁹ bytes a second. */

@@ -52,10 +52,10 @@ export async function runRank(
 }
 
 function rowOf(
-  { name, options, busFactor }: CollectiveBenchmark,
+  { name, options, busFactor, algorithmFor }: CollectiveBenchmark,
   { elements, type, op, root, iterations, sparse }: Case,
   ranks: number,
-  { timesMs, wireBytesSent, travelled, split }: Measured,
+  { timesMs, wireBytesSent, travelled, split, carriedBy, usesTree }: Measured,
 ): Omit<CollectiveRow, 'transport'> {
   const bytes = elements * ELEMENT_BYTES[type];
   const { min, p50, p99 } = timingsOf(timesMs);
@@ -70,6 +70,8 @@ function rowOf(
     ...(options.includes('root') && { root }),
     ...(sparse !== undefined && { density: sparse.density, values: sparse.values, way: sparse.way }),
     ...(travelled !== undefined && { travelled }),
+    carriedBy,
+    ...(algorithmFor !== undefined && ranks > 1 && { algorithm: algorithmFor({ worldSize: ranks, usesTree }, bytes) }),
     iterations,
     timeUs: { min: rounded(min * 1e3, 3), p50: rounded(p50 * 1e3, 3), p99: rounded(p99 * 1e3, 3) },
     algbwGBps: rounded(algbwGBps, 9),

@@ -4,13 +4,20 @@ import path from 'node:path';
 import { chartPage } from '../../../src/bench/collectives/chart-page';
 import { chartsOf } from '../../../src/bench/collectives/charts';
 import type { CollectiveRow } from '../../../src/bench/collectives/row';
+import { readVersion } from '../../../src/version';
 import { cleanUp, temporaryFolder } from '../../launcher/support';
 
 afterEach(cleanUp);
 
 const row = (elements: number, more: Partial<CollectiveRow> = {}): CollectiveRow => ({
   ...{ collective: 'all-reduce', ranks: 4, elements, bytes: 4 * elements, type: 'float32', op: 'sum' },
-  ...{ transport: 'auto', iterations: 5, timeUs: { min: 90 + elements, p50: 100 + elements, p99: 200 + elements } },
+  ...{
+    transport: 'auto',
+    carriedBy: ['tcp-stream-encrypted'],
+    algorithm: 'ring',
+    iterations: 5,
+    timeUs: { min: 90 + elements, p50: 100 + elements, p99: 200 + elements },
+  },
   ...{ algbwGBps: elements / 1e4, busbwGBps: elements / 1e5, wireBytesSent: 8 * elements, wrong: 0 },
   ...more,
 });
@@ -25,6 +32,7 @@ test('one collective has its median with a band, and its busbw', () => {
     ['p99', 201, 216, 264],
     ['min', 91, 106, 154],
   ]);
+  expect(bandwidth!.note).toMatch(/^busbw is .*: compare it with the speed of your network\.$/);
   expect(bandwidth!.series).toEqual([
     { label: 'float32, sum', color: 1, values: [1 / 1e5, 16 / 1e5, null], thin: false },
   ]);
@@ -54,7 +62,9 @@ test('the page holds everything: table, parameters, licence, and fetches nothing
   expect(page).toContain('<h1>all-reduce, 4 ranks</h1>');
   expect(page).toContain('<dd>gradring bench all-reduce &lt;&amp;&quot;&gt;</dd>');
   expect(page).toContain('2020-02-02 03:04:05 UTC');
-  expect(page).toContain(process.version);
+  expect(page).toContain(`<dd>gradring ${readVersion()}, Node ${process.version}, `);
+  expect(page).toContain('<dd>a TCP connection beside each ZeroMQ link, encrypted (TLS) (--transport auto)</dd>');
+  expect(page).toContain('<dd>by the ring</dd>');
   expect(page).toContain('<td>1,024</td>');
   expect(page).toContain('Permission is hereby granted');
   expect(page).not.toMatch(/<(script|img|link)[^>]*(src|href)="(?!data:)/);
@@ -68,27 +78,58 @@ const CHROMIUM = ['chromium', 'chromium-browser', 'google-chrome'].find(
 
 if (CHROMIUM === undefined) console.warn('There is no Chromium on PATH: no page was opened in a browser.');
 
-(CHROMIUM === undefined ? test.skip : test).each([
+/** What a browser makes of a page with these rows, and a script at its end; and what it wrote on its console. */
+function openInBrowser(rows: readonly CollectiveRow[], script = ''): { dom: string; console: string } {
+  const folder = temporaryFolder();
+  const file = path.join(folder, 'page.html');
+  writeFileSync(
+    file,
+    chartPage(rows, OPTIONS).replace('</body>', () => `<script>${script}</script></body>`),
+  );
+  const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--enable-logging=stderr'];
+  const quiet = ['--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+  const profile = `--user-data-dir=${folder}/profile`;
+  const { stdout, stderr } = spawnSync(CHROMIUM!, [...flags, ...quiet, profile, '--dump-dom', `file://${file}`], {
+    encoding: 'utf8',
+    timeout: 50_000,
+  });
+  return { dom: stdout, console: stderr };
+}
+
+const testInBrowser = CHROMIUM === undefined ? test.skip : test;
+
+testInBrowser.each([
   ['two curves', [row(1), row(4_096), row(1 << 20)], '2'],
   ['one point', [row(4_096)], '2'],
   ['none', [row(0)], undefined],
 ])('a browser draws it: %s', (_, rows, drawn) => {
-  const folder = temporaryFolder();
-  const file = path.join(folder, 'page.html');
-  writeFileSync(file, chartPage(rows, OPTIONS));
-  const flags = [
-    '--headless',
-    '--no-sandbox',
-    '--disable-gpu',
-    '--enable-logging=stderr',
-    `--user-data-dir=${folder}/profile`,
-  ];
-  const { stdout, stderr } = spawnSync(CHROMIUM!, [...flags, '--dump-dom', `file://${file}`], {
-    encoding: 'utf8',
-    timeout: 50_000,
-  });
-  expect(/<html[^>]* data-drawn="(\d+)"/.exec(stdout)?.[1]).toBe(drawn);
-  expect(stdout).toMatch(/<h2>All rows<\/h2>/);
-  if (drawn !== undefined) expect(stdout).toMatch(/<canvas[^>]*>[^]*size[^]*p50/);
-  expect(stderr).not.toMatch(/CONSOLE/);
+  const { dom, console } = openInBrowser(rows);
+  expect(/<html[^>]* data-drawn="(\d+)"/.exec(dom)?.[1]).toBe(drawn);
+  expect(dom).toMatch(/<h2>All rows<\/h2>/);
+  if (drawn !== undefined) expect(dom).toMatch(/<canvas[^>]*>[^]*size[^]*p50/);
+  expect(console).not.toMatch(/CONSOLE/);
+});
+
+testInBrowser('the legend has the values of the largest size until the pointer is at another, and again after', () => {
+  const script = `
+    const legends = [];
+    const note = () => legends.push(document.querySelector('.u-legend').innerText.replace(/\\s+/g, ' '));
+    const over = document.querySelector('.u-over');
+    const plot = over.getBoundingClientRect();
+    const point = type => over.dispatchEvent(new MouseEvent(type, { clientX: plot.left + 1, clientY: plot.top + 9 }));
+    note();
+    point('mouseenter');
+    point('mousemove');
+    note();
+    point('mouseleave');
+    note();
+    document.documentElement.dataset.legends = JSON.stringify(legends);`;
+  const { dom, console } = openInBrowser([row(1), row(4_096), row(1 << 20)], script);
+  const [before, during, after] = JSON.parse(
+    /data-legends="([^"]*)"/.exec(dom)![1]!.replaceAll('&quot;', '"'),
+  ) as string[];
+  expect(before).toMatch(/^size ?4 MiB p50 ?1\.05 s p99 ?1\.05 s min ?1\.05 s$/);
+  expect(during).toMatch(/^size ?4 B p50 ?101 µs p99 ?201 µs min ?91 µs$/);
+  expect(after).toBe(before);
+  expect(console).not.toMatch(/CONSOLE/);
 });

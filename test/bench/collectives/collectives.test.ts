@@ -28,6 +28,8 @@ test.each([
     expect(row).toEqual({
       ...{ collective, ranks: 3, elements: number, bytes: 4 * row.elements, transport: 'auto', iterations: 3 },
       ...options,
+      carriedBy: ['shared-memory'],
+      ...(collective === 'all-reduce' && { algorithm: row.bytes < 65_536 ? 'gather' : 'ring' }),
       timeUs: { min: number, p50: number, p99: number },
       ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
     });
@@ -47,6 +49,7 @@ test('a barrier has no size', async () => {
   const [row, ...more] = await rowsOf('barrier', '-n', '3', '--iterations', '4', '--transport', 'tcp');
   expect(row).toEqual({
     ...{ collective: 'barrier', ranks: 3, elements: 0, bytes: 0, transport: 'tcp', iterations: 4 },
+    carriedBy: ['tcp-stream'],
     timeUs: { min: number, p50: number, p99: number },
     ...{ algbwGBps: 0, busbwGBps: 0, wireBytesSent: number, wrong: 0 },
   });
@@ -75,6 +78,7 @@ test('a sparse all-reduce tells its parts, and how the entries travelled', async
   for (const row of rows) {
     expect(row).toEqual({
       ...{ collective: 'sparse-all-reduce', ranks: 3, elements: 50_000, bytes: 200_000, transport: 'auto' },
+      carriedBy: ['shared-memory'],
       ...{ density: row.density, values: 'float16', way: row.way, travelled: row.travelled, iterations: 3 },
       timeUs: { min: number, p50: number, p99: number },
       timesMs: { compress: number, encode: number, wait: number, wire: number, decode: number },
@@ -85,12 +89,28 @@ test('a sparse all-reduce tells its parts, and how the entries travelled', async
   }
 });
 
+test('rows tell what carried the data, and how arrays of their size were all-reduced', async () => {
+  const args = ['-n', '2', '--min-bytes', '1M', '--max-bytes', '16M', '--step-factor', '16', '--iterations', '1'];
+  const ofTree = await rowsOf('all-reduce', ...args, '--algorithm', 'tree', '--transport', 'tcp', '--encryption', 'on');
+  expect(ofTree.map(({ carriedBy, algorithm }) => [carriedBy, algorithm])).toEqual([
+    [['tcp-stream-encrypted'], 'tree'],
+    [['tcp-stream-encrypted'], 'ring'],
+  ]);
+  const [alone] = await rowsOf('all-reduce', '-n', '1', '--max-bytes', '4', '--iterations', '1');
+  expect(alone).toMatchObject({ ranks: 1, carriedBy: [] });
+  expect(alone).not.toHaveProperty('algorithm');
+});
+
 test('without --json it is a table; unchecked it has no column of wrong elements', async () => {
   const args = ['-n', '2', '--max-bytes', '16', '--iterations', '2'];
   const program = gradring('bench', 'all-reduce', ...args);
   expect((await program.exited).exitCode).toBe(0);
   expect(program.stderr).toBe('');
-  const [headings, first, second, ...rest] = program.stdout.split('\n');
+  const [transport, algorithm, busbw, empty, headings, first, second, ...rest] = program.stdout.split('\n');
+  expect(transport).toBe('transport: shared memory between ranks of one host, not encrypted (--transport auto)');
+  expect(algorithm).toMatch(/^algorithm: (gathered whole by every rank|by the tree)$/); // by the tree on one core
+  expect(busbw).toMatch(/^busbw is the rate .*: compare it with the speed of your network\.$/);
+  expect(empty).toBe('');
   expect(headings).toMatch(
     /^size +count +type +op +time min µs +p50 µs +p99 µs +algbw GB\/s +busbw GB\/s +wire bytes a rank +#wrong$/,
   );
@@ -125,6 +145,14 @@ test.each(['all-reduce', 'all-gather', 'reduce-scatter', 'broadcast', 'barrier',
   async name => {
     const program = gradring('bench', name, '--help');
     expect((await program.exited).exitCode).toBe(0);
+    const [words] = program.stdout.replace(/\s+/g, ' ').split('Options:');
+    expect(words!.includes('busbw is the rate at which each link')).toBe(name !== 'barrier');
     expect(program.stdout).toMatch(new RegExp(`-n, --ranks[^]*Examples:\\n +gradring bench ${name} -n 4`));
   },
 );
+
+test('the help of all benchmarks says what busbw is', async () => {
+  const program = gradring('bench', '--help');
+  expect((await program.exited).exitCode).toBe(0);
+  expect(program.stdout.replace(/\s+/g, ' ')).toContain('busbw is the rate at which each link between two ranks');
+});

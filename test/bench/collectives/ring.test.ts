@@ -122,12 +122,16 @@ test.each<[CollectiveName, number[], number[], number]>([
   },
 );
 
-test('ranks may be started without any launcher', async () => {
-  const env = { WORLD_SIZE: '2', MASTER_PORT: String(20_000 + (process.pid % 20_000)) };
+test('ranks may be started without any launcher, and a folder on a disk has no shared memory', async () => {
+  const env = {
+    GRADRING_SOCKET_FOLDER: temporaryFolder(),
+    WORLD_SIZE: '2',
+    MASTER_PORT: String(20_000 + (process.pid % 20_000)),
+  };
   const ranks = [0, 1].map(
     rank => new Program([CLI, 'bench', 'barrier', '--iterations', '2', '--json'], { ...env, RANK: String(rank) }),
   );
   for (const rank of ranks) expect((await rank.exited).exitCode).toBe(0);
-  expect(JSON.parse(ranks[0]!.stdout)).toMatchObject({ collective: 'barrier', ranks: 2 });
+  expect(JSON.parse(ranks[0]!.stdout)).toMatchObject({ collective: 'barrier', ranks: 2, carriedBy: ['unix-socket'] });
   expect(ranks[1]!.stdout).toBe('');
 });

@@ -1,0 +1,25 @@
+import type { Communicator } from '../../communicator/communicator';
+import type { Routes } from '../../communicator/thread-protocol';
+
+/** What carries data to a neighbour. */
+export type Medium = Routes['media'][number];
+
+/** All of them, in words. */
+export const MEDIA: Readonly<Record<Medium, string>> = {
+  'shared-memory': 'shared memory between ranks of one host, not encrypted',
+  'unix-socket': 'unix sockets between ranks of one host, not encrypted',
+  tcp: 'TCP through ZeroMQ, not encrypted',
+  'tcp-encrypted': 'TCP through ZeroMQ, encrypted (CURVE)',
+  'tcp-stream': 'a TCP connection beside each ZeroMQ link, not encrypted',
+  'tcp-stream-encrypted': 'a TCP connection beside each ZeroMQ link, encrypted (TLS)',
+};
+
+/** Those that any rank has; to be called on all ranks, each with its own. */
+export function mediaOfAll(communicator: Communicator, own: readonly Medium[]): Medium[] {
+  const all = Object.keys(MEDIA) as Medium[];
+  const used = communicator.allReduceSync(
+    Int32Array.from(all, medium => Number(own.includes(medium))),
+    { op: 'max' },
+  );
+  return all.filter((_, i) => used[i] === 1);
+}
