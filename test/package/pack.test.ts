@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -33,6 +33,7 @@ beforeAll(async () => {
     'NOTICE',
     'CHANGELOG.md',
     'tsconfig.json',
+    'docs',
     'src',
     'schemas',
     'scripts',
@@ -83,12 +84,54 @@ test('the package holds what it runs on, and nothing that it does not', () => {
     'dist/communicator/comm-thread.js',
     'dist/kernels/kernels.wasm',
   ];
+  const pages = readdirSync(path.join(ROOT, 'docs')).map(name => `docs/${name}`);
   expect(packed).toEqual(
-    expect.arrayContaining([...needed, 'README.md', 'LICENSE', 'NOTICE', 'CHANGELOG.md', 'schemas/frame.fbs']),
+    expect.arrayContaining([
+      ...needed,
+      ...pages,
+      'README.md',
+      'LICENSE',
+      'NOTICE',
+      'CHANGELOG.md',
+      'schemas/frame.fbs',
+    ]),
   );
   expect(
-    packed.filter(file => /^(src|test|docs|node_modules)\/|^scripts\/(?!netlab$|network-lab\/)|tsbuildinfo/.test(file)),
+    packed.filter(file => /^(src|test|node_modules)\/|^scripts\/(?!netlab$|network-lab\/)|tsbuildinfo/.test(file)),
   ).toEqual([]);
+});
+
+/** The help of a command, and of all commands that it lists. */
+async function helpOf(...command: string[]): Promise<string[]> {
+  const cli = path.join(folder, 'copy/dist/cli.js');
+  const { stdout } = await run(process.execPath, [cli, ...command, '--help']);
+  const listed = stdout.matchAll(new RegExp(`^ +${['gradring', ...command].join(' ')} ([\\w-]+)`, 'gm'));
+  const commands = /^Commands:$/m.test(stdout) ? [...new Set([...listed].map(([, name]) => name!))] : [];
+  const below = await Promise.all(commands.map(name => helpOf(...command, name)));
+  return [`${command.join(' ')}: ${stdout}`, ...below.flat()];
+}
+
+test('every file that a help names is in the package', async () => {
+  const helps = await helpOf();
+  expect(helps.map(help => /^.*?:/.exec(help)![0])).toEqual(
+    expect.arrayContaining([':', 'run:', 'doctor:', 'link-tensorflow:', 'timeline:', 'bench codec:', 'bench barrier:']),
+  );
+  const named = helps.flatMap(help => [
+    ...help.matchAll(/\b(?:docs|scripts|schemas|src|test)\/[\w./-]*\w|\b[\w-]+\.md\b/g),
+  ]);
+  const files = [...new Set(named.map(([file]) => file))];
+  expect(files).toContain('docs/performance.md');
+  expect(files.filter(file => !packed.includes(file))).toEqual([]);
+}, 90_000);
+
+test('the package tells where its repository is, so that links of the README work on npm', () => {
+  const { repository, homepage, bugs } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+    repository: { url: string };
+    homepage: string;
+    bugs: string;
+  };
+  const [url] = /^https:\/\/github\.com\/[^/]+\/[^/]+(?=#readme$)/.exec(homepage)!;
+  expect([repository.url, bugs]).toEqual([`git+${url}.git`, `${url}/issues`]);
 });
 
 const TRAINING = `
