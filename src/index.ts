@@ -9,19 +9,44 @@ export type {
   SparseArray,
 } from './communicator/communicator';
 export { Communicator } from './communicator/communicator';
-export type { ConnectInput as ConnectOptions } from './communicator/connect-options';
-export { dgc, noCompression, type Compression, type DgcOptions } from './compression/dgc-options';
+export type {
+  AllReduceAlgorithm,
+  ConnectInput as ConnectOptions,
+  Encryption,
+  TransportName,
+} from './communicator/connect-options';
+export {
+  dgc,
+  noCompression,
+  type Compression,
+  type DgcCompression,
+  type DgcOptions,
+  type NoCompression,
+} from './compression/dgc-options';
 export type { ValueFormat } from './compression/value-format';
+export type { RankEnvironment } from './environment';
 export { GradringError, type ErrorCode, type ErrorDetails } from './errors';
-export { launch } from './launcher/launch';
+export { launch, type LaunchResult } from './launcher/launch';
 export type { LaunchOptions } from './launcher/launch-options';
-export { loadBackend, type BackendName, type BackendOptions, type LoadedBackend } from './tensorflow/backend';
+export type { RankOutcome } from './launcher/rank-process';
+export type { ForwardedSignal } from './launcher/signals';
+export {
+  loadBackend,
+  type BackendName,
+  type BackendOptions,
+  type LoadedBackend,
+  type TensorFlow,
+} from './tensorflow/backend';
 export type { Checkpoint } from './tensorflow/checkpoint';
 export type { CheckpointOptions, ResumedPosition } from './tensorflow/checkpoint-options';
 export type { JoinedPosition } from './tensorflow/live-training';
+export type { NamedTensor } from './tensorflow/optimizer-state';
+export type { Variables } from './tensorflow/replicas';
+export type { ResidualPolicy } from './tensorflow/resized-state';
 export { connect, Ring } from './tensorflow/ring';
-export { RingOptimizer, type StepStatistics, type WrapOptions } from './tensorflow/ring-optimizer';
+export { RingOptimizer, type Gradients, type StepStatistics, type WrapOptions } from './tensorflow/ring-optimizer';
 export type { CallbackOptions } from './tensorflow/ring-callback';
 export type { LearningRateRule } from './tensorflow/ring-resize';
+export type { TensorData } from './tensorflow/shard';
 export type { Trained } from './tensorflow/trained';
 export type { TrafficCount } from './transport/transport';

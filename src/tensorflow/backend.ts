@@ -6,7 +6,7 @@ import { packageDirectory, type PackageName } from '../native-tensorflow/npm-pac
 import { BACKEND_NAMES, type BackendName } from './backend-names';
 import { tf } from './tfjs';
 
-type TensorFlow = typeof import('@tensorflow/tfjs');
+export type TensorFlow = typeof import('@tensorflow/tfjs');
 
 export type { BackendName };
 

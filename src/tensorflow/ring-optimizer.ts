@@ -61,7 +61,7 @@ export interface StepStatistics {
 
 const OPTIONS = { compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true } as const;
 
-type Gradients = tf.NamedTensorMap | NamedTensor[];
+export type Gradients = tf.NamedTensorMap | NamedTensor[];
 
 /**
  * An optimizer that applies the mean gradient of all ranks: the same `tf.Optimizer` to `model.compile`, `minimize` and
