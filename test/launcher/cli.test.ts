@@ -53,6 +53,8 @@ test.each([
   [['run', '-n', '0', __filename], 'ERR_INVALID_ARGUMENT: ranks is 0; it must be'],
   [['run', '-n', 'two', __filename], 'ERR_INVALID_ARGUMENT: ranks is NaN; it must be'],
   [['run', '-n', '2', '--master-prot', '80', __filename], 'Unknown argument: master-prot. Did you mean --master-port?'],
+  [['run', '-n', '2', '--nodse', '2', __filename], 'Unknown argument: nodse. Did you mean --nodes?'],
+  [['rnu', '-n', '2'], 'Did you mean run?'],
   [['run', '-n', '2', '--xyzzy', __filename], 'ERR_INVALID_ARGUMENT: Unknown argument: xyzzy. See --help.'],
   [['run', '-n', '2', '/nowhere/x.js'], 'ERR_SCRIPT_NOT_FOUND: /nowhere/x.js does not exist.'],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
