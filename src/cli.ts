@@ -5,8 +5,8 @@ import { doctorCommand } from './doctor/doctor-command';
 import { GradringError, invalidArgument } from './errors';
 import { runCommand, separateScript } from './launcher/run-command';
 import { linkCommand } from './native-tensorflow/link-command';
-import { similarName } from './similar-name';
 import { timelineCommand } from './timeline/timeline-command';
+import { type ParsedCommand, usageWords } from './usage-words';
 import { readVersion } from './version';
 
 /** One file a command, in the folder of what it is about; to add one, list it here. */
@@ -24,7 +24,8 @@ const USAGE_ERRORS: ReadonlySet<string> = new Set([
  * code is 2 if the command line was wrong, 1 for other errors, otherwise what the command sets.
  */
 export async function main(argv: readonly string[]): Promise<void> {
-  const parser = yargs(separateScript(argv))
+  const separated = separateScript(argv);
+  const parser = yargs(separated)
     .scriptName('gradring')
     .locale('en')
     .parserConfiguration({
@@ -37,7 +38,6 @@ export async function main(argv: readonly string[]): Promise<void> {
     .usage('$0 <command> [options]\n\nTrains one TensorFlow.js model on many processes.')
     .command(COMMANDS)
     .demandCommand(1, 'No command was named.')
-    .recommendCommands()
     .strict()
     .version(readVersion())
     .alias('help', 'h')
@@ -47,7 +47,8 @@ export async function main(argv: readonly string[]): Promise<void> {
     .fail((message, error) => {
       // yargs' own errors are about the command line too; all others come from the command's work.
       if (error && error.name !== 'YError') throw error;
-      throw invalidArgument(`${withSuggestion(message ?? error.message, parser)} See --help.`);
+      const typed = separated.slice(0, separated.includes('--') ? separated.indexOf('--') : undefined);
+      throw invalidArgument(`${usageWords(message ?? error.message, typed, commandOf(parser))} See --help.`);
     });
   try {
     await parser.parseAsync();
@@ -56,14 +57,21 @@ export async function main(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** yargs suggests commands itself, but not options. */
-function withSuggestion(message: string, parser: unknown): string {
-  // It lists each unknown option in kebab-case and in camelCase; the first is enough.
-  const unknown = /^Unknown arguments?: ([^,]+)/.exec(message)?.[1];
-  if (unknown === undefined) return /[.?]$/.test(message) ? message : `${message}.`;
-  const options = (parser as { getOptions(): { key: Record<string, boolean> } }).getOptions();
-  const similar = similarName(unknown, Object.keys(options.key));
-  return `Unknown argument: ${unknown}.${similar === undefined ? '' : ` Did you mean --${similar}?`}`;
+/** The command that the parser is at. yargs has this, but its types do not. */
+function commandOf(parser: unknown): ParsedCommand {
+  const known = parser as {
+    getInternalMethods(): {
+      getCommandInstance(): { getCommands(): string[] };
+      getContext(): { fullCommands: string[] };
+    };
+    getOptions(): { key: Record<string, boolean> };
+  };
+  const methods = known.getInternalMethods();
+  return {
+    usage: methods.getContext().fullCommands.join(' '),
+    commands: methods.getCommandInstance().getCommands(),
+    options: Object.keys(known.getOptions().key),
+  };
 }
 
 function report(error: unknown): void {

@@ -23,8 +23,8 @@ function mostEdits({ length }: string): number {
 }
 
 /**
- * Damerau's distance (optimal string alignment): how many letters must be inserted, dropped or replaced, or swapped with
- * their neighbour.
+ * Damerau's distance (optimal string alignment): how many letters must be inserted, dropped or replaced, or swapped
+ * with their neighbour.
  */
 function editDistance(from: string, to: string): number {
   let beforeLast: number[] = [];

@@ -3,7 +3,7 @@ import { SharedHeap } from '../communicator/shared-heap';
 import { sentCount } from '../compression/sparsity-schedule';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { instantiateKernels } from '../kernels/wasm-kernels';
-import { isCount, JSON_OPTION, parseName, parseNumber, parseNumbers, TEXT_OPTION } from './arguments';
+import { isCount, JSON_OPTION, parseName, parseNumber, parseNumbers, TEXT_OPTION } from '../command-line';
 import { type CompressCase, type CompressTimes, measureCompression, memoryBytes } from './compress-measurement';
 import { requireRoom } from './memory-limit';
 import { type Distribution, DISTRIBUTIONS, GradientSource } from './gradient-source';

@@ -2,7 +2,7 @@ import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../communicator/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { instantiateKernels } from '../kernels/wasm-kernels';
-import { isCount, JSON_OPTION, parseNames, parseNumber, parseNumbers, TEXT_OPTION } from './arguments';
+import { isCount, JSON_OPTION, parseNames, parseNumber, parseNumbers, TEXT_OPTION } from '../command-line';
 import { type DecodeCase, type DecodeTimes, measureDecoding, memoryBytes } from './decode-measurement';
 import { requireRoom } from './memory-limit';
 import { writeResults } from './results';

@@ -60,7 +60,18 @@ export interface LaunchOptions {
   readonly failureGraceMs?: number;
 }
 
-/** {@link LaunchOptions} checked, with all defaults but the streams' and the port's. */
+/** How messages speak of the options. */
+export interface OptionWords {
+  /** An option's name. */
+  readonly nameOf: (option: keyof LaunchOptions) => string;
+  /** A number as it was given. */
+  readonly valueOf: (option: keyof LaunchOptions, value: number) => string;
+}
+
+/** For a program, which names the options of {@link LaunchOptions}. */
+const PROGRAM_WORDS: OptionWords = { nameOf: option => option, valueOf: (_, value) => String(value) };
+
+/** {@link LaunchOptions} checked, with all defaults but the port's. */
 export interface LaunchPlan {
   readonly ranks: number;
   /** Absolute. */
@@ -78,9 +89,13 @@ export interface LaunchPlan {
   readonly outputDir: string | undefined;
   readonly gpusPerRank: number;
   readonly env: Readonly<Record<string, string>>;
+  readonly stdout: NodeJS.WritableStream;
+  readonly stderr: NodeJS.WritableStream;
   readonly prefix: boolean;
   readonly graceMs: number;
   readonly failureGraceMs: number;
+  /** For messages about the options. */
+  readonly words: OptionWords;
 }
 
 /** How an elastic run goes on when ranks are lost. */
@@ -104,25 +119,31 @@ const MAX_GPUS = 1024;
 /**
  * Checks the options and completes them.
  *
+ * @param words How errors speak of the options.
  * @throws GradringError `ERR_INVALID_ARGUMENT`, or `ERR_SCRIPT_NOT_FOUND` if the script is no file.
  */
-export function planLaunch(options: LaunchOptions): LaunchPlan {
-  const { nodes = 1, nodeRank = 0, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
-  requireWhole('ranks', options.ranks, 1, MAX_WORLD_SIZE);
-  requireWhole('nodes', nodes, 1, MAX_WORLD_SIZE);
-  requireWhole('nodeRank', nodeRank, 0, nodes - 1);
-  requireWhole('gpusPerRank', gpusPerRank, 0, MAX_GPUS);
-  requireWhole('graceMs', graceMs, 0, LONGEST_DELAY_MS);
-  requireWhole('failureGraceMs', failureGraceMs, 0, LONGEST_DELAY_MS);
-  if (options.masterPort !== undefined) requireWhole('masterPort', options.masterPort, 1, 65_535);
-  if (nodes * options.ranks > MAX_WORLD_SIZE) {
-    throw invalidArgument(`${nodes} nodes of ${options.ranks} ranks are more than ${MAX_WORLD_SIZE} ranks.`);
+export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_WORDS): LaunchPlan {
+  const { ranks, nodes = 1, nodeRank = 0, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
+  const { nameOf } = words;
+  requireWhole(words, 'ranks', ranks, 1, MAX_WORLD_SIZE);
+  requireWhole(words, 'nodes', nodes, 1, MAX_WORLD_SIZE);
+  requireWhole(words, 'nodeRank', nodeRank, 0, nodes - 1, `, because ${nameOf('nodes')} is ${nodes}`);
+  requireWhole(words, 'gpusPerRank', gpusPerRank, 0, MAX_GPUS);
+  requireWhole(words, 'graceMs', graceMs, 0, LONGEST_DELAY_MS);
+  requireWhole(words, 'failureGraceMs', failureGraceMs, 0, LONGEST_DELAY_MS);
+  if (options.masterPort !== undefined) requireWhole(words, 'masterPort', options.masterPort, 1, 65_535);
+  if (nodes * ranks > MAX_WORLD_SIZE) {
+    throw invalidArgument(
+      `${nodes} nodes with ${ranks} ranks each are ${nodes * ranks} ranks; a run has at most ${MAX_WORLD_SIZE}.`,
+    );
   }
   if (nodes > 1 && !options.masterAddr) {
-    throw invalidArgument(`${nodes} nodes need masterAddr: the address of node 0, at which all others reach it.`);
+    throw invalidArgument(
+      `${nameOf('nodes')} is ${nodes}, so ${nameOf('masterAddr')} is needed: the address of node 0, at which all other nodes reach it.`,
+    );
   }
   return {
-    ranks: options.ranks,
+    ranks,
     script: resolveScript(options.script),
     args: options.args ?? [],
     nodeArgs: options.nodeArgs ?? [],
@@ -130,7 +151,7 @@ export function planLaunch(options: LaunchOptions): LaunchPlan {
     masterPort: options.masterPort ?? (nodes > 1 ? DEFAULT_MASTER_PORT : undefined),
     nodes,
     nodeRank,
-    elastic: planElastic(options),
+    elastic: planElastic(options, words),
     tokenFile: options.tokenFile,
     outputDir: options.outputDir,
     gpusPerRank,
@@ -138,30 +159,48 @@ export function planLaunch(options: LaunchOptions): LaunchPlan {
       ...options.env,
       ...(options.timeline !== undefined && { GRADRING_TIMELINE: path.resolve(options.timeline) }),
     },
+    stdout: options.stdout ?? process.stdout,
+    stderr: options.stderr ?? process.stderr,
     prefix: options.prefix ?? true,
     graceMs,
     failureGraceMs,
+    words,
   };
 }
 
-function planElastic({ ranks, nodes = 1, min, maxRestarts }: LaunchOptions): ElasticPlan | undefined {
+function planElastic(
+  { ranks, nodes = 1, min, maxRestarts }: LaunchOptions,
+  words: OptionWords,
+): ElasticPlan | undefined {
   if (min === undefined && maxRestarts === undefined) return undefined;
-  if (nodes > 1)
-    throw invalidArgument('An elastic run (min, maxRestarts) has one node: its launcher holds the rendezvous.');
-  if (min !== undefined) requireWhole('min', min, 1, ranks);
-  if (maxRestarts !== undefined) requireWhole('maxRestarts', maxRestarts, 0, MAX_RESTARTS);
+  const { nameOf } = words;
+  if (nodes > 1) {
+    throw invalidArgument(
+      `${nameOf('nodes')} is ${nodes}, but an elastic run (${nameOf('min')}, ${nameOf('maxRestarts')}) has one node.`,
+    );
+  }
+  if (min !== undefined) requireWhole(words, 'min', min, 1, ranks, `, because ${nameOf('ranks')} is ${ranks}`);
+  if (maxRestarts !== undefined) requireWhole(words, 'maxRestarts', maxRestarts, 0, MAX_RESTARTS);
   return { min: min ?? ranks, maxRestarts: maxRestarts ?? 0 };
 }
 
-function requireWhole(name: string, value: number, least: number, most: number): void {
+function requireWhole(
+  { nameOf, valueOf }: OptionWords,
+  option: keyof LaunchOptions,
+  value: number,
+  least: number,
+  most: number,
+  why = '',
+): void {
   if (Number.isInteger(value) && value >= least && value <= most) return;
-  throw invalidArgument(`${name} is ${value}; it must be a whole number from ${least} to ${most}.`);
+  const range = least === most ? String(least) : `a whole number from ${least} to ${most}`;
+  throw invalidArgument(`${nameOf(option)} is ${valueOf(option, value)}; it must be ${range}${why}.`);
 }
 
 function resolveScript(script: string): string {
   const resolved = path.resolve(script);
   const found = statSync(resolved, { throwIfNoEntry: false });
   if (found?.isFile()) return resolved;
-  const reason = found ? 'is a directory, not a script' : 'does not exist';
+  const reason = !found ? 'does not exist' : found.isDirectory() ? 'is a directory, not a script' : 'is not a file';
   throw new GradringError('ERR_SCRIPT_NOT_FOUND', `${resolved} ${reason}.`);
 }

@@ -44,10 +44,14 @@ export interface LaunchEnd {
  *   the system cannot start the ranks.
  */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
-  const plan = planLaunch(options);
+  return launchPlan(planLaunch(options));
+}
+
+/** {@link launch}, of options that are already checked. */
+export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
   const runToken = chooseRunToken(plan, { ...process.env, ...plan.env });
   const masterPort = await choosePort(plan);
-  const outputs = new RankOutputs(plan, options.stdout ?? process.stdout, options.stderr ?? process.stderr);
+  const outputs = new RankOutputs(plan);
   const runId = chooseRunId(plan, masterPort, { ...process.env, ...plan.env });
   const socketFolder = trySocketFolder();
   const meeting = { masterPort, runToken, runId, socketFolder };
@@ -73,9 +77,10 @@ function trySocketFolder(): string | undefined {
   }
 }
 
-async function choosePort({ masterAddr, masterPort, nodeRank }: LaunchPlan): Promise<number> {
-  if (masterPort === undefined) return findFreePort(masterAddr);
-  if (nodeRank === 0) await requireFreePort(masterAddr, masterPort);
+async function choosePort({ masterAddr, masterPort, nodeRank, words }: LaunchPlan): Promise<number> {
+  const option = words.nameOf('masterPort');
+  if (masterPort === undefined) return findFreePort(masterAddr, option);
+  if (nodeRank === 0) await requireFreePort(masterAddr, masterPort, option);
   return masterPort;
 }
 

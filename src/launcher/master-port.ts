@@ -9,15 +9,18 @@ const RESERVE_MS = 1_000;
  * connected to once, and its own side hangs up first: this leaves it in TIME_WAIT for some 60 s, in which the system
  * gives it to nobody who asks for any port, or connects from one. Who names the port may bind it, as ZeroMQ sets
  * SO_REUSEADDR. Where that is not to be had (a firewall, another system) the port is just free at this moment.
+ *
+ * @param option What names a port, for the error.
+ * @throws GradringError `ERR_ADDRESS_IN_USE`
  */
-export async function findFreePort(host: string): Promise<number> {
+export async function findFreePort(host: string, option = 'masterPort'): Promise<number> {
   try {
     const server = await listen(host, 0);
     const { address, port } = server.address() as AddressInfo;
     await leaveInTimeWait(server, address, port).finally(() => close(server));
     return port;
   } catch (cause) {
-    const words = `No free port was found at ${host}: ${(cause as Error).message}. Name one with masterPort.`;
+    const words = `No free port was found at ${host}: ${(cause as Error).message}. Choose one with ${option}.`;
     throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause });
   }
 }
@@ -26,16 +29,17 @@ export async function findFreePort(host: string): Promise<number> {
  * Makes sure that rank 0 will be able to bind the port, as far as this can be known beforehand: that the address is
  * none of this host's (a load balancer's, say) is left for the ranks to find out.
  *
+ * @param option What names the port, for the error.
  * @throws GradringError `ERR_ADDRESS_IN_USE`
  */
-export async function requireFreePort(host: string, port: number): Promise<void> {
+export async function requireFreePort(host: string, port: number, option: string): Promise<void> {
   try {
     await close(await listen(host, port));
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'EADDRINUSE' && code !== 'EACCES') return;
     const reason = code === 'EACCES' ? 'may not be bound by this user' : 'is in use by another program';
-    const words = `Port ${port} at ${host} ${reason}. Choose another master port, or none to take a free one.`;
+    const words = `Port ${port} at ${host} ${reason}. Choose another one with ${option}.`;
     throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause });
   }
 }

@@ -7,16 +7,19 @@ import { LineOutput } from './line-output';
  * Opens the log of a rank, `<folder>/rank-<rank>.log`, empty. The folder is created.
  *
  * @param onLost Told once, in words, if the log cannot be written on.
+ * @param option What names the folder, for the error.
  * @throws GradringError `ERR_INVALID_ARGUMENT` if it cannot be opened.
  */
-export function openRankLog(folder: string, rank: number, onLost: (words: string) => void): LineOutput {
+export function openRankLog(folder: string, rank: number, onLost: (words: string) => void, option: string): LineOutput {
   const file = path.resolve(folder, `rank-${rank}.log`);
   let fd: number;
   try {
     mkdirSync(path.dirname(file), { recursive: true });
     fd = openSync(file, 'w');
   } catch (error) {
-    throw invalidArgument(`The log ${file} cannot be written: ${(error as Error).message}.`);
+    throw invalidArgument(
+      `The log ${file} cannot be written: ${(error as Error).message}. Choose another folder with ${option}.`,
+    );
   }
   const stream = createWriteStream(file, { fd });
   return new LineOutput(stream, error => onLost(`the log ${file} ends here: ${error.message}`));

@@ -20,19 +20,15 @@ export class RankOutputs {
   private readonly lastErrors = new Map<number, string[]>();
 
   /** @throws GradringError `ERR_INVALID_ARGUMENT` if a log cannot be opened. */
-  constructor(
-    private readonly plan: LaunchPlan,
-    private readonly stdout: NodeJS.WritableStream,
-    private readonly stderr: NodeJS.WritableStream,
-  ) {
-    this.out = new LineOutput(stdout);
-    this.err = new LineOutput(stderr);
-    this.colors = forcedColors(stdout, { ...process.env, ...plan.env });
+  constructor(private readonly plan: LaunchPlan) {
+    this.out = new LineOutput(plan.stdout);
+    this.err = new LineOutput(plan.stderr);
+    this.colors = forcedColors(plan.stdout, { ...process.env, ...plan.env });
     if (plan.outputDir === undefined) return;
     for (let localRank = 0; localRank < plan.ranks; localRank += 1) {
       const rank = globalRank(plan, localRank);
       const onLost = (words: string): void => void this.say([`gradring: ${words}`]);
-      this.logs.set(rank, openRankLog(plan.outputDir, rank, onLost));
+      this.logs.set(rank, openRankLog(plan.outputDir, rank, onLost, plan.words.nameOf('outputDir')));
     }
   }
 
@@ -40,7 +36,7 @@ export class RankOutputs {
   async relay({ rank, stdout, stderr, ended }: RankProcess): Promise<void> {
     const lastErrors: string[] = [];
     this.lastErrors.set(rank, lastErrors);
-    const [outPrefix, errPrefix] = [this.stdout, this.stderr].map(stream =>
+    const [outPrefix, errPrefix] = [this.plan.stdout, this.plan.stderr].map(stream =>
       this.plan.prefix ? rankPrefix(rank, stream, process.env) : '',
     );
     const relays = [

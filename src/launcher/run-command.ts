@@ -1,69 +1,54 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { Parser } from 'yargs/helpers';
 import { invalidArgument } from '../errors';
-import { launch } from './launch';
-import type { LaunchOptions } from './launch-options';
+import { flag, NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
+import { launchPlan } from './launch';
+import { type LaunchOptions, type OptionWords, planLaunch } from './launch-options';
 
 const OPTIONS = {
-  ranks: {
-    alias: 'n',
-    type: 'number',
-    requiresArg: true,
-    demandOption: true,
-    describe: 'How many ranks to start on this host',
-  },
+  ranks: { ...NUMBER_OPTION, alias: 'n', describe: 'How many ranks to start on this host [required]' },
   min: {
-    type: 'number',
-    requiresArg: true,
-    describe: 'Go on while so many ranks are left [default: none may be lost]',
+    ...NUMBER_OPTION,
+    describe: 'Go on after a loss while this many ranks are left [default: no rank may be lost]',
   },
   'max-restarts': {
-    type: 'number',
-    requiresArg: true,
-    describe: 'How many times to start a lost rank again, or all where too few are left [default: 0]',
+    ...NUMBER_OPTION,
+    describe: 'How often to start a lost rank again, or all ranks if too few are left [default: 0]',
   },
   'output-dir': {
-    type: 'string',
-    requiresArg: true,
-    describe: 'Folder that keeps a log a rank: rank-0.log, … [default: no logs]',
+    ...TEXT_OPTION,
+    describe: 'Folder for the log of each rank: rank-0.log, … [default: no logs]',
   },
   timeline: {
-    type: 'string',
-    requiresArg: true,
-    describe: 'Folder for a timeline a rank: rank-0.json, …; see timeline --help [default: none]',
+    ...TEXT_OPTION,
+    describe: 'Folder for the timeline of each rank: rank-0.json, …; see timeline --help [default: none]',
   },
   'master-addr': {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     describe: 'Host where rank 0 holds the rendezvous [default: 127.0.0.1; needed with --nodes]',
   },
-  'master-port': {
-    type: 'number',
-    requiresArg: true,
-    describe: 'Its TCP port [default: a free one; 29500 with --nodes]',
-  },
-  nodes: { type: 'number', requiresArg: true, default: 1, describe: 'How many hosts take part' },
-  'node-rank': { type: 'number', requiresArg: true, default: 0, describe: 'Which of them this is: 0 … nodes − 1' },
+  'master-port': { ...NUMBER_OPTION, describe: 'Its TCP port [default: a free one; 29500 with --nodes]' },
+  nodes: { ...NUMBER_OPTION, describe: 'How many hosts take part [default: 1]' },
+  'node-rank': { ...NUMBER_OPTION, describe: 'Which of them this host is: 0 … nodes − 1 [default: 0]' },
   'token-file': {
-    type: 'string',
-    requiresArg: true,
+    ...TEXT_OPTION,
     describe: 'File with the run token, 64 hexadecimal digits, the same on every host [default: GRADRING_RUN_TOKEN]',
   },
   'gpus-per-rank': {
-    type: 'number',
-    requiresArg: true,
-    default: 1,
-    describe: 'How many GPUs of its own each rank gets, where there are any',
+    ...NUMBER_OPTION,
+    describe: 'How many GPUs of its own each rank gets, if there are any [default: 1]',
   },
-  'no-gpu': { type: 'boolean', default: false, describe: 'Compute on the CPU, even where there are GPUs' },
+  'no-gpu': { type: 'boolean', default: false, describe: 'Compute on the CPU, even if there are GPUs' },
   'no-prefix': { type: 'boolean', default: false, describe: 'Do not begin output lines with the rank' },
   'grace-ms': {
-    type: 'number',
-    requiresArg: true,
-    default: 10_000,
-    describe: 'How long ranks may take to end when asked to, before SIGKILL',
+    ...NUMBER_OPTION,
+    describe: 'How many ms ranks may take to end when asked to, before SIGKILL [default: 10000]',
   },
 } as const satisfies Record<string, Options>;
+
+/** Those of {@link OPTIONS} that are options of {@link launch}, too, under their names there. */
+const NUMBERS = ['min', 'maxRestarts', 'masterPort', 'nodes', 'nodeRank', 'gpusPerRank', 'graceMs'] as const;
+const TEXTS = ['outputDir', 'timeline', 'tokenFile', 'masterAddr'] as const;
 
 /** `gradring run`: {@link launch} for the command line. The exit code is that of the launch. */
 export const runCommand: CommandModule = {
@@ -90,26 +75,38 @@ export const runCommand: CommandModule = {
   handler: async parsed => {
     const [script, ...args] = (parsed['--'] ?? []) as string[];
     if (script === undefined) throw invalidArgument('No script was named. Usage: gradring run -n <ranks> <script>');
+    if (parsed['ranks'] === undefined) throw invalidArgument('How many ranks? Give --ranks (-n), such as -n 4.');
     const options: LaunchOptions = {
       script,
       args,
-      ranks: parsed['ranks'] as number,
+      ranks: toNumber(parsed['ranks'] as string),
       prefix: !parsed['no-prefix'],
-      nodes: parsed['nodes'] as number,
-      nodeRank: parsed['node-rank'] as number,
-      graceMs: parsed['grace-ms'] as number,
-      gpusPerRank: parsed['no-gpu'] ? 0 : (parsed['gpus-per-rank'] as number),
-      ...(parsed['min'] !== undefined && { min: parsed['min'] as number }),
-      ...(parsed['max-restarts'] !== undefined && { maxRestarts: parsed['max-restarts'] as number }),
-      ...(parsed['output-dir'] !== undefined && { outputDir: parsed['output-dir'] as string }),
-      ...(parsed['timeline'] !== undefined && { timeline: parsed['timeline'] as string }),
-      ...(parsed['token-file'] !== undefined && { tokenFile: parsed['token-file'] as string }),
-      ...(parsed['master-addr'] !== undefined && { masterAddr: parsed['master-addr'] as string }),
-      ...(parsed['master-port'] !== undefined && { masterPort: parsed['master-port'] as number }),
+      ...given(parsed, NUMBERS, toNumber),
+      ...given(parsed, TEXTS, text => text),
+      ...(parsed['no-gpu'] === true && { gpusPerRank: 0 }),
     };
-    process.exitCode = (await launch(options)).exitCode;
+    process.exitCode = (await launchPlan(planLaunch(options, wordsFor(parsed)))).exitCode;
   },
 };
+
+/** What the command line gave of these options, by the names that both `parsed` and {@link LaunchOptions} have. */
+function given<Name extends string, T>(
+  parsed: Readonly<Record<string, unknown>>,
+  names: readonly Name[],
+  read: (text: string) => T,
+): { [name in Name]?: T } {
+  const entries = names.flatMap(name => (parsed[name] === undefined ? [] : [[name, read(parsed[name] as string)]]));
+  return Object.fromEntries(entries) as { [name in Name]?: T };
+}
+
+/** Options are named as flags, and their values are what was typed. */
+function wordsFor(parsed: Readonly<Record<string, unknown>>): OptionWords {
+  return {
+    nameOf: option =>
+      option === 'ranks' ? '--ranks (-n)' : flag(option.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)),
+    valueOf: option => `'${parsed[option] as string}'`,
+  };
+}
 
 /**
  * Puts `--` before the script of a `run` command line, so that what follows stays the script's own, as in
@@ -117,19 +114,16 @@ export const runCommand: CommandModule = {
  */
 export function separateScript(argv: readonly string[]): string[] {
   if (argv[0] !== 'run') return [...argv];
+  const names = Object.keys(OPTIONS) as (keyof typeof OPTIONS)[];
+  const isBoolean = (name: keyof typeof OPTIONS): boolean =>
+    'type' in OPTIONS[name] && OPTIONS[name].type === 'boolean';
   const parsed = Parser(argv.slice(1), {
     alias: { ranks: ['n'], help: ['h'] },
-    ...namesByType(),
+    string: names.filter(name => !isBoolean(name)),
+    boolean: [...names.filter(isBoolean), 'help'],
     configuration: { 'halt-at-non-option': true, 'boolean-negation': false, 'parse-positional-numbers': false },
   });
   const start = argv.length - parsed._.length;
   if (start === argv.length || argv[start - 1] === '--') return [...argv];
   return [...argv.slice(0, start), '--', ...argv.slice(start)];
-}
-
-/** The options as yargs' parser wants them. */
-function namesByType(): Record<'number' | 'string' | 'boolean', string[]> {
-  const entries: [string, { type: 'number' | 'string' | 'boolean' }][] = Object.entries(OPTIONS);
-  const named = (type: string): string[] => entries.filter(([, option]) => option.type === type).map(([name]) => name);
-  return { number: named('number'), string: named('string'), boolean: [...named('boolean'), 'help'] };
 }

@@ -13,10 +13,10 @@ import type { LaunchPlan } from './launch-options';
  *   token.
  */
 export function chooseRunToken(
-  { tokenFile, nodes }: Pick<LaunchPlan, 'tokenFile' | 'nodes'>,
+  { tokenFile, nodes, words }: Pick<LaunchPlan, 'tokenFile' | 'nodes' | 'words'>,
   env: NodeJS.ProcessEnv,
 ): string | undefined {
-  if (tokenFile !== undefined) return checkRunToken(readToken(tokenFile).trim(), tokenFile);
+  if (tokenFile !== undefined) return checkRunToken(readToken(tokenFile, words.nameOf('tokenFile')).trim(), tokenFile);
   const given = env['GRADRING_RUN_TOKEN'];
   if (given) return checkRunToken(given, 'GRADRING_RUN_TOKEN');
   return nodes === 1 ? randomBytes(32).toString('hex') : undefined;
@@ -29,10 +29,10 @@ export function tokenFileWarning(tokenFile: string): string | undefined {
   return `others may read the run token in ${tokenFile} (mode ${mode.toString(8).padStart(4, '0')}): chmod 600 it.`;
 }
 
-function readToken(file: string): string {
+function readToken(file: string, option: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (error) {
-    throw invalidArgument(`The run token cannot be read: ${(error as Error).message}.`);
+    throw invalidArgument(`${option} is '${file}', which cannot be read: ${(error as Error).message}.`);
   }
 }

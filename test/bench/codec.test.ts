@@ -90,7 +90,7 @@ test.each([
   [['--distribution', 'sorted'], /--distribution is 'sorted'; it must be one of normal, laplace\./],
   [['--steps', '0'], /--steps is '0'; it must be a whole number from 1 on/],
   [['--seed', '1.5'], /--seed is '1\.5'; it must be/],
-  [['--models', 'alexnet'], /Unknown argument: models\. Did you mean --model\?/],
+  [['--models', 'alexnet'], /Unknown option: --models\. Did you mean --model\?/],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
   const program = gradring('bench', 'codec', ...args);
   expect((await program.exited).exitCode).toBe(2);

@@ -83,8 +83,8 @@ test.each([
   [['--clip-norm', '0'], "--clip-norm is '0'; it must be a positive, finite norm"],
   [['--clip-norm', 'Infinity'], "--clip-norm is 'Infinity'; it must be"],
   [['--distribution', 'lapalce'], 'Did you mean laplace?'],
-  [['--element', '5'], 'Unknown argument: element. Did you mean --elements?'],
-  [['more'], 'Unknown argument: more'],
+  [['--element', '5'], 'Unknown option: --element. Did you mean --elements?'],
+  [['more'], 'Unexpected argument: more'],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
   const program = gradring('bench', 'compress', ...args);
   expect((await program.exited).exitCode).toBe(2);
@@ -127,7 +127,7 @@ test.each([
 
 test.each([
   ['compres', 'Did you mean compress?'],
-  ['everything', 'Unknown argument: everything'],
+  ['everything', 'Unknown command: everything'],
 ])('an unknown benchmark is an error: %s', async (name, words) => {
   const program = gradring('bench', name);
   expect((await program.exited).exitCode).toBe(2);

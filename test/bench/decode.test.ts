@@ -60,7 +60,7 @@ test.each([
   [['--ranks', '4,x'], "--ranks is 'x'; it must be"],
   [['--values', 'int9'], 'Did you mean int8?'],
   [['--iterations', '1.5'], "--iterations is '1.5'; it must be"],
-  [['--rank', '5'], 'Unknown argument: rank. Did you mean --ranks?'],
+  [['--rank', '5'], 'Unknown option: --rank. Did you mean --ranks?'],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
   const program = gradring('bench', 'decode', ...args);
   expect((await program.exited).exitCode).toBe(2);

@@ -127,7 +127,7 @@ test.each([
   [['--density', '0'], "--density is '0'; it must be more than 0 and at most 1"],
   [['--density', '1.5'], "--density is '1.5'; it must be"],
   [['--steps', '0'], "--steps is '0'; it must be a whole number from 1 on"],
-  [['--step', '5'], 'Unknown argument: step. Did you mean --steps?'],
+  [['--step', '5'], 'Unknown option: --step. Did you mean --steps?'],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
   const program = optimizer(...args);
   expect((await program.exited).exitCode).toBe(2);

@@ -16,10 +16,10 @@ test.each([
 });
 
 test.each([
-  [{ min: 5 }, 'min is 5; it must be a whole number from 1 to 4.'],
+  [{ min: 5 }, 'min is 5; it must be a whole number from 1 to 4, because ranks is 4.'],
   [{ min: 0 }, 'min is 0'],
   [{ maxRestarts: -1 }, 'maxRestarts is -1'],
-  [{ min: 2, nodes: 2, masterAddr: '10.0.0.5' }, 'An elastic run (min, maxRestarts) has one node'],
+  [{ min: 2, nodes: 2, masterAddr: '10.0.0.5' }, 'nodes is 2, but an elastic run (min, maxRestarts) has one node.'],
 ])('%j is refused', (options, words) => {
   expect(() => plan(options)).toThrow(words);
 });

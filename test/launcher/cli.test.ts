@@ -1,9 +1,27 @@
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
+import { main } from '../../src/cli';
 import { cleanUp, gradring, Program, ROOT, script, temporaryFolder } from './support';
 
 afterEach(cleanUp);
+
+/** The command line is refused, in one line that begins with a code. */
+async function expectRefusal(args: readonly string[], words: string): Promise<void> {
+  const said: string[] = [];
+  const error = jest.spyOn(console, 'error').mockImplementation((line: string) => void said.push(line));
+  const { exitCode } = process;
+  try {
+    await main(args);
+    expect(process.exitCode).toBe(2);
+  } finally {
+    process.exitCode = exitCode;
+    error.mockRestore();
+  }
+  expect(said).toEqual([expect.stringMatching(/^gradring: ERR_[A-Z_]+: .*$/)]);
+  expect(said[0]).toContain(words);
+}
 
 const showArguments = (): string => script('console.log(JSON.stringify(process.argv.slice(2)))');
 
@@ -44,25 +62,73 @@ test.each([
   expect(program.stderr).toBe('');
 });
 
+test('a wrong command line is one line on stderr, and exit code 2', async () => {
+  const program = gradring('run', '-n', 'two', __filename);
+  expect((await program.exited).exitCode).toBe(2);
+  expect(program.stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: --ranks .*\n$/);
+  expect(program.stdout).toBe('');
+});
+
 test.each([
   [[], 'ERR_INVALID_ARGUMENT: No command was named'],
-  [['rum', '-n', '2'], 'ERR_INVALID_ARGUMENT: Did you mean run?'],
+  [['rum', '-n', '2'], 'ERR_INVALID_ARGUMENT: Unknown command: rum. Did you mean run?'],
+  [['rnu'], 'Unknown command: rnu. Did you mean run?'],
+  [['foo'], 'Unknown command: foo. See --help.'],
+  [['timeline', 'mrege'], 'Unknown command: mrege. Did you mean merge?'],
+  [['timeline', 'merge'], 'An argument is missing. Usage: gradring timeline merge <folder>.'],
+  [['timeline', 'merge', 'a', 'b'], 'Unexpected argument: b.'],
   [['run', '-n', '2'], 'ERR_INVALID_ARGUMENT: No script was named'],
-  [['run', 'x.js'], 'ERR_INVALID_ARGUMENT: Missing required argument: ranks'],
-  [['run', '-n'], 'ERR_INVALID_ARGUMENT: Not enough arguments following: n'],
-  [['run', '-n', '0', __filename], 'ERR_INVALID_ARGUMENT: ranks is 0; it must be'],
-  [['run', '-n', 'two', __filename], 'ERR_INVALID_ARGUMENT: ranks is NaN; it must be'],
-  [['run', '-n', '2', '--master-prot', '80', __filename], 'Unknown argument: master-prot. Did you mean --master-port?'],
-  [['run', '-n', '2', '--nodse', '2', __filename], 'Unknown argument: nodse. Did you mean --nodes?'],
-  [['rnu', '-n', '2'], 'Did you mean run?'],
-  [['run', '-n', '2', '--xyzzy', __filename], 'ERR_INVALID_ARGUMENT: Unknown argument: xyzzy. See --help.'],
+  [['run', 'x.js'], 'ERR_INVALID_ARGUMENT: How many ranks? Give --ranks (-n)'],
+  [['run', '-n'], 'ERR_INVALID_ARGUMENT: -n has no value.'],
+  [
+    ['run', '--output-dir', '--nodes=2'],
+    '--output-dir has no value. If the value begins with a dash, write --output-dir=V',
+  ],
+  [['run', '-n', '2', '--master-prot', '80', __filename], 'Unknown option: --master-prot. Did you mean --master-port?'],
+  [['run', '-n', '2', '--nodse', '2', __filename], 'Unknown option: --nodse. Did you mean --nodes?'],
+  [['run', '--ransk', '2', __filename], 'Unknown option: --ransk. Did you mean --ranks?'],
+  [['run', '-n', '2', '--xyzzy', __filename], 'ERR_INVALID_ARGUMENT: Unknown option: --xyzzy. See --help.'],
+  [['run', '-n', '2', '-x', __filename], 'Unknown option: -x. See --help.'],
   [['run', '-n', '2', '/nowhere/x.js'], 'ERR_SCRIPT_NOT_FOUND: /nowhere/x.js does not exist.'],
-])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const program = gradring(...args);
-  expect((await program.exited).exitCode).toBe(2);
-  expect(program.stderr).toContain(words);
-  expect(program.stderr).toMatch(/^gradring: ERR_[A-Z_]+: .*\n$/);
-  expect(program.stdout).toBe('');
+])('a wrong command line is refused: %j', async (args, words) => {
+  await expectRefusal(args, words);
+});
+
+test.each([
+  [['--ranks', '0'], "--ranks (-n) is '0'; it must be a whole number from 1 to 65535."],
+  [['-n', 'two'], "--ranks (-n) is 'two'; it must be a whole number from 1 to 65535."],
+  [['-n', ''], "--ranks (-n) is ''; it must be a whole number"],
+  [['-n2', '--nodeRank', 'first'], "--node-rank is 'first'; it must be 0, because --nodes is 1."],
+  [['-n2', '--node-rank=2', '--nodes=2'], "--node-rank is '2'; it must be a whole number from 0 to 1, because --nodes"],
+  [['-n2', '--nodes', 'all'], "--nodes is 'all'; it must be"],
+  [['-n2', '--nodes', '65535', '--master-addr=a'], '65535 nodes with 2 ranks each are 131070 ranks; a run has at most'],
+  [['-n2', '--nodes', '2'], '--nodes is 2, so --master-addr is needed'],
+  [
+    ['-n2', '--nodes', '2', '--master-addr=a', '--min=1'],
+    '--nodes is 2, but an elastic run (--min, --max-restarts) has one node',
+  ],
+  [['-n2', '--min', '3'], "--min is '3'; it must be a whole number from 1 to 2, because --ranks (-n) is 2."],
+  [['-n2', '--max-restarts', 'no'], "--max-restarts is 'no'; it must be"],
+  [['-n2', '--gpus-per-rank', '1.5'], "--gpus-per-rank is '1.5'; it must be"],
+  [['-n2', '--grace-ms', '10s'], "--grace-ms is '10s'; it must be"],
+  [['-n2', '--master-port', '1e9'], "--master-port is '1e9'; it must be"],
+  [['-n2', '--token-file', '/nowhere'], "--token-file is '/nowhere', which cannot be read: ENOENT"],
+  [['-n2', '--output-dir', `${__filename}/logs`], 'Choose another folder with --output-dir.'],
+])('a wrong option is named as it is typed: %j', async (options, words) => {
+  await expectRefusal(['run', ...options, __filename], words);
+});
+
+test('a master port that cannot be had: what says another one is named as it is typed', async () => {
+  const server = createServer();
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  const taken = gradring('run', '-n', '1', '--master-port', String(port), __filename);
+  const nowhere = gradring('run', '-n', '1', '--master-addr', '192.0.2.1', __filename);
+  expect((await taken.exited).exitCode).toBe(1);
+  expect(taken.stderr).toContain('in use by another program. Choose another one with --master-port.');
+  expect((await nowhere.exited).exitCode).toBe(1);
+  expect(nowhere.stderr).toContain('Choose one with --master-port.');
+  await new Promise(resolve => server.close(resolve));
 });
 
 describe('scripts/launch', () => {

@@ -294,33 +294,37 @@ describe('ends', () => {
 });
 
 describe('errors before any rank runs', () => {
-  const code = async (options: Partial<LaunchOptions>): Promise<string> => {
+  const failure = async (options: Partial<LaunchOptions>): Promise<{ code: string; message: string }> => {
     const marker = path.join(temporaryFolder(), 'marker');
     const source = `require('node:fs').writeFileSync(${JSON.stringify(marker)}, '')`;
     const error = await run(source, options).then(
-      () => ({ code: 'none' }),
-      (error: { code: string }) => error,
+      () => ({ code: 'none', message: '' }),
+      (error: { code: string; message: string }) => error,
     );
     expect(existsSync(marker)).toBe(error.code === 'none');
-    return error.code;
+    return error;
   };
 
-  test.each<Partial<LaunchOptions>>([
-    { ranks: 0 },
-    { ranks: -1 },
-    { ranks: 1.5 },
-    { ranks: NaN },
-    { nodes: 0 },
-    { nodes: 2, nodeRank: 2, masterAddr: 'localhost' },
-    { nodes: 2 },
-    { nodes: 65_535, ranks: 2, masterAddr: 'localhost' },
-    { nodeRank: -1 },
-    { masterPort: 0 },
-    { masterPort: 65_536 },
-    { graceMs: -1 },
-    { graceMs: Infinity },
-  ])('%o', async options => {
-    expect(await code(options)).toBe('ERR_INVALID_ARGUMENT');
+  test.each<[Partial<LaunchOptions>, string]>([
+    [{ ranks: 0 }, 'ranks is 0; it must be a whole number from 1 to 65535.'],
+    [{ ranks: -1 }, 'ranks is -1'],
+    [{ ranks: 1.5 }, 'ranks is 1.5'],
+    [{ ranks: NaN }, 'ranks is NaN'],
+    [{ nodes: 0 }, 'nodes is 0'],
+    [{ nodes: 2, nodeRank: 2, masterAddr: 'localhost' }, 'nodeRank is 2; it must be a whole number from 0 to 1'],
+    [{ nodes: 2 }, 'nodes is 2, so masterAddr is needed'],
+    [{ nodes: 65_535, ranks: 2, masterAddr: 'localhost' }, '131070 ranks'],
+    [{ nodeRank: -1 }, 'nodeRank is -1; it must be 0, because nodes is 1.'],
+    [{ masterPort: 0 }, 'masterPort is 0'],
+    [{ masterPort: 65_536 }, 'masterPort is 65536'],
+    [{ graceMs: -1 }, 'graceMs is -1'],
+    [{ graceMs: Infinity }, 'graceMs is Infinity'],
+    [{ failureGraceMs: 0.5 }, 'failureGraceMs is 0.5'],
+    [{ tokenFile: '/nowhere' }, "tokenFile is '/nowhere'"],
+  ])('%o: a program is told its own names of the options', async (options, words) => {
+    const error = await failure(options);
+    expect(error.code).toBe('ERR_INVALID_ARGUMENT');
+    expect(error.message).toContain(words);
   });
 
   test('a script that is not there, or a directory', async () => {
@@ -347,16 +351,17 @@ describe('errors before any rank runs', () => {
     const server = createServer();
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
     const { port: masterPort } = server.address() as AddressInfo;
+    const none = { code: 'none' };
     try {
       await expect(run('', { masterPort })).rejects.toMatchObject({
         code: 'ERR_ADDRESS_IN_USE',
         message: expect.stringContaining(`Port ${masterPort} at 127.0.0.1 is in use`) as string,
       });
-      expect(await code({ masterPort, nodes: 2, nodeRank: 1, masterAddr: '127.0.0.1' })).toBe('none');
+      expect(await failure({ masterPort, nodes: 2, nodeRank: 1, masterAddr: '127.0.0.1' })).toMatchObject(none);
     } finally {
       await new Promise(resolve => server.close(resolve));
     }
-    expect(await code({ masterPort })).toBe('none');
+    expect(await failure({ masterPort })).toMatchObject(none);
   });
 
   test('ranks that the system cannot start, whether it says so at once or later', async () => {

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { readRankEnvironment } from '../../environment';
 import { invalidArgument } from '../../errors';
-import { isCount, parseNumber } from '../arguments';
+import { isCount, parseNumber } from '../../command-line';
 import type { CollectiveBenchmark } from './collective-benchmark';
 import { busbwWords } from './facts';
 import { joinRing } from './join-ring';

@@ -1,7 +1,7 @@
 import type { Options } from 'yargs';
 import type { Reduction } from '../../communicator/communicator';
 import { VALUE_FORMATS, type ValueFormat } from '../../compression/value-format';
-import { JSON_OPTION, TEXT_OPTION } from '../arguments';
+import { JSON_OPTION, TEXT_OPTION } from '../../command-line';
 import type { CollectiveBenchmark } from './collective-benchmark';
 import { WAYS, type Way } from './collective-benchmark';
 

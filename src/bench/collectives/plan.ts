@@ -3,7 +3,7 @@ import type { ElementType, Reduction } from '../../communicator/communicator';
 import { ALGORITHMS, ENCRYPTIONS, TRANSPORTS } from '../../communicator/connect-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
-import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../arguments';
+import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../../command-line';
 import { parseSize, sizesBetween } from './byte-sizes';
 import { type Case, type CollectiveBenchmark, type Plan, WAYS } from './collective-benchmark';
 import type { Words } from './options';

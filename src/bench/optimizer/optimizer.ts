@@ -1,7 +1,7 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { GradringError, invalidArgument } from '../../errors';
 import { BACKEND_NAMES, type BackendName } from '../../tensorflow/backend-names';
-import { isCount, JSON_OPTION, parseName, parseNames, parseNumber, TEXT_OPTION } from '../arguments';
+import { isCount, JSON_OPTION, parseName, parseNames, parseNumber, TEXT_OPTION } from '../../command-line';
 import { type ModelName, MODELS } from '../models/models';
 import { elementCountOf, type TensorShape } from '../models/tensor-shape';
 import type { OptimizerTimes } from './optimizer-measurement';

@@ -125,10 +125,10 @@ test('without --json it is a table; unchecked it has no column of wrong elements
 test.each([
   [['all-reduce'], 'How many ranks? Give -n'],
   [['all-reduce', '-n', '0'], "--ranks is '0'; it must be a whole number from 1 to 65535"],
-  [['all-reduce', '-n', '2', '--max-byte', '4'], 'Unknown argument: max-byte. Did you mean --max-bytes?'],
+  [['all-reduce', '-n', '2', '--max-byte', '4'], 'Unknown option: --max-byte. Did you mean --max-bytes?'],
   [['all-reduce', '-n', '2', '--max-bytes', '4T'], "--max-bytes is '4T'; it must be a size"],
-  [['all-reduce', '-n', '2', '--root', '1'], 'Unknown argument: root'],
-  [['barrier', '-n', '2', '--type', 'uint8'], 'Unknown argument: type'],
+  [['all-reduce', '-n', '2', '--root', '1'], 'Unknown option: --root'],
+  [['barrier', '-n', '2', '--type', 'uint8'], 'Unknown option: --type'],
   [['all-reduce', '-n', '2', '--html', '/nowhere/x.html'], '/nowhere does not exist'],
   [['all-reduce', '-n', '2', '--html', '/'], "--html is '/', which is a folder"],
   [['all-reduce', '-n', '2', '--netlab', 'fast'], "--netlab is 'fast'; it must be the rate"],

@@ -1,6 +1,6 @@
 import type { Options } from 'yargs';
-import { invalidArgument } from '../errors';
-import { similarName } from '../similar-name';
+import { invalidArgument } from './errors';
+import { similarName } from './similar-name';
 
 /** An option with a value: always text, so that what is said of a wrong one is what was typed. */
 export const TEXT_OPTION = { type: 'string', requiresArg: true } as const satisfies Options;
@@ -10,6 +10,12 @@ export const JSON_OPTION = {
   default: false,
   describe: 'One JSON object a line instead of a table',
 } as const satisfies Options;
+
+/**
+ * An option whose value is a number: taken as text, too. It has no type, because `--help` would show the type and call
+ * it a string.
+ */
+export const NUMBER_OPTION = { requiresArg: true } as const satisfies Options;
 
 /** What a number on the command line must be. */
 export interface Wanted {
@@ -26,10 +32,16 @@ export interface Wanted {
  * @throws ERR_INVALID_ARGUMENT if it is none, or not one that is wanted.
  */
 export function parseNumber(text: string, { option, words, accepts }: Wanted): number {
-  const value = text.trim() === '' ? NaN : Number(text);
-  if (!accepts(value)) throw invalidArgument(`--${option} is '${text}'; it must be ${words}.`);
+  const value = toNumber(text);
+  if (!accepts(value)) throw invalidArgument(`${flag(option)} is '${text}'; it must be ${words}.`);
   return value;
 }
+
+/** What was typed, as a number; NaN if it is none. */
+export const toNumber = (text: string): number => (text.trim() === '' ? NaN : Number(text));
+
+/** An option as users type it: `--node-rank`, `-n`. */
+export const flag = (option: string): string => (option.length === 1 ? `-${option}` : `--${option}`);
 
 /** Numbers separated by commas, each as {@link parseNumber} has it. */
 export function parseNumbers(text: string, wanted: Wanted): number[] {
@@ -46,7 +58,7 @@ export function parseName<Name extends string>(text: string, option: string, nam
   if (name !== undefined) return name;
   const similar = similarName(text, names);
   const hint = similar === undefined ? '' : ` Did you mean ${similar}?`;
-  throw invalidArgument(`--${option} is '${text}'; it must be one of ${names.join(', ')}.${hint}`);
+  throw invalidArgument(`${flag(option)} is '${text}'; it must be one of ${names.join(', ')}.${hint}`);
 }
 
 /** One or several words separated by commas, each as {@link parseName} has it. */
