@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from 'node:util';
+import { ErrorOutput, type LastWords } from './error-output';
 import type { LaunchPlan } from './launch-options';
 import { LineOutput } from './line-output';
 import { LineRelay } from './line-relay';
@@ -7,9 +8,6 @@ import { openRankLog } from './rank-logs';
 import type { RankProcess } from './rank-process';
 import { globalRank } from './rank-variables';
 
-/** How many lines of error output are kept, to be shown again when a run has failed. */
-const LAST_WORDS = 10;
-
 /** Where the output of all ranks goes: the two common streams, and a log each. */
 export class RankOutputs {
   /** What to add to the ranks' environment, so that they colour their output where it is shown. */
@@ -17,7 +15,7 @@ export class RankOutputs {
   private readonly out: LineOutput;
   private readonly err: LineOutput;
   private readonly logs = new Map<number, LineOutput>();
-  private readonly lastErrors = new Map<number, string[]>();
+  private readonly errorOutputs = new Map<number, ErrorOutput>();
 
   /** @throws GradringError `ERR_INVALID_ARGUMENT` if a log cannot be opened. */
   constructor(private readonly plan: LaunchPlan) {
@@ -34,8 +32,8 @@ export class RankOutputs {
 
   /** Passes on all that the rank writes. Resolves when it has ended and all of it has been taken. */
   async relay({ rank, stdout, stderr, ended }: RankProcess): Promise<void> {
-    const lastErrors: string[] = [];
-    this.lastErrors.set(rank, lastErrors);
+    const errorOutput = new ErrorOutput();
+    this.errorOutputs.set(rank, errorOutput);
     const [outPrefix, errPrefix] = [this.plan.stdout, this.plan.stderr].map(stream =>
       this.plan.prefix ? rankPrefix(rank, stream, process.env) : '',
     );
@@ -44,8 +42,7 @@ export class RankOutputs {
         await Promise.all([this.out.write(lines, outPrefix), this.log(rank, lines)]);
       }),
       new LineRelay(stderr, async lines => {
-        lastErrors.push(...lines.filter(line => line.trim() !== '').slice(-LAST_WORDS));
-        lastErrors.splice(0, lastErrors.length - LAST_WORDS);
+        errorOutput.add(lines);
         await Promise.all([this.err.write(lines, errPrefix), this.log(rank, lines)]);
       }),
     ];
@@ -54,9 +51,9 @@ export class RankOutputs {
     await Promise.all(relays.map(relay => relay.done));
   }
 
-  /** The last lines of the rank's error output that were not empty. */
-  lastWords(rank: number): readonly string[] {
-    return this.lastErrors.get(rank) ?? [];
+  /** Of the rank's last process. */
+  lastWords(rank: number): LastWords {
+    return (this.errorOutputs.get(rank) ?? new ErrorOutput()).lastWords;
   }
 
   /** The launcher's own words. */

@@ -1,19 +1,26 @@
+import type { LastWords } from './error-output';
 import type { RankOutcome } from './rank-process';
 import type { ForwardedSignal } from './signals';
 
-/** The lines that tell why a run failed: who was first, what its last words were, how the others ended. */
+/** The lines that tell why a run failed: which rank was first, its error, and how the others ended. */
 export function describeFailure(
   rootCause: RankOutcome,
   outcomes: readonly RankOutcome[],
-  lastWords: readonly string[],
+  lastWords: LastWords,
 ): string[] {
   const { rank, pid, exitCode, signal, afterMs } = rootCause;
   const end = signal === null ? `failed with exit code ${exitCode}` : `was killed by ${signal}`;
   const others = outcomes.filter(outcome => outcome !== rootCause).map(describeOutcome);
   const othersEnd = others.length === 0 ? '' : ` The other ranks were ended: ${others.join(', ')}.`;
   const summary = `gradring: rank ${rank} (pid ${pid}) ${end} after ${(afterMs / 1000).toFixed(1)} s; root cause.${othersEnd}`;
-  if (signal !== null || lastWords.length === 0) return [summary];
-  return [summary, `gradring: the last error output of rank ${rank}:`, ...lastWords.map(line => `    ${line}`)];
+  return signal !== null ? [summary] : [summary, ...describeLastWords(rank, lastWords)];
+}
+
+/** The lines that tell what a rank that failed by itself wrote at last; none if it wrote nothing. */
+export function describeLastWords(rank: number, { isError, lines }: LastWords): string[] {
+  if (lines.length === 0) return [];
+  const what = isError ? `the error of rank ${rank}` : `the last error output of rank ${rank}`;
+  return [`gradring: ${what}:`, ...lines.map(line => `    ${line}`)];
 }
 
 /** The line that tells how a run ended upon a signal. */
