@@ -2,12 +2,17 @@ import { statSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
+import { typescriptOptions } from './typescript-loader';
 
 /** What to start, and how. Times are in milliseconds. */
 export interface LaunchOptions {
   /** How many ranks to start on this host: 1 or more. */
   readonly ranks: number;
-  /** The program of every rank: a JavaScript file, relative to the working directory. Node runs it. */
+  /**
+   * The program of every rank: a JavaScript file, relative to the working directory. Node runs it. A TypeScript file
+   * (`.ts`, `.mts`, `.cts`) needs a Node that runs it by itself (22.6 or newer), or `tsx` or `ts-node` where the script
+   * or the working directory finds it.
+   */
   readonly script: string;
   /** The script's own arguments, passed on untouched. */
   readonly args?: readonly string[];
@@ -120,7 +125,8 @@ const MAX_GPUS = 1024;
  * Checks the options and completes them.
  *
  * @param words How errors speak of the options.
- * @throws GradringError `ERR_INVALID_ARGUMENT`, or `ERR_SCRIPT_NOT_FOUND` if the script is no file.
+ * @throws GradringError `ERR_INVALID_ARGUMENT`, also for a TypeScript file that nothing here can run, or
+ *   `ERR_SCRIPT_NOT_FOUND` if the script is no file.
  */
 export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_WORDS): LaunchPlan {
   const { ranks, nodes = 1, nodeRank = 0, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
@@ -142,11 +148,13 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
       `${nameOf('nodes')} is ${nodes}, so ${nameOf('masterAddr')} is needed: the address of node 0, at which all other nodes reach it.`,
     );
   }
+  const script = resolveScript(options.script);
+  const { nodeArgs = [] } = options;
   return {
     ranks,
-    script: resolveScript(options.script),
+    script,
     args: options.args ?? [],
-    nodeArgs: options.nodeArgs ?? [],
+    nodeArgs: [...nodeArgs, ...typescriptOptions(script, nodeArgs, { ...process.env, ...options.env })],
     masterAddr: options.masterAddr || '127.0.0.1',
     masterPort: options.masterPort ?? (nodes > 1 ? DEFAULT_MASTER_PORT : undefined),
     nodes,

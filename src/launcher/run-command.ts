@@ -4,6 +4,7 @@ import { invalidArgument } from '../errors';
 import { flag, NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
 import { launchPlan } from './launch';
 import { type LaunchOptions, type OptionWords, planLaunch } from './launch-options';
+import { splitNodeOptions } from './node-options';
 
 const OPTIONS = {
   ranks: { ...NUMBER_OPTION, alias: 'n', describe: 'How many ranks to start on this host [required]' },
@@ -38,6 +39,10 @@ const OPTIONS = {
     ...NUMBER_OPTION,
     describe: 'How many GPUs of its own each rank gets, if there are any [default: 1]',
   },
+  'node-args': {
+    ...TEXT_OPTION,
+    describe: 'Options for Node itself, separated by spaces: --node-args="--max-old-space-size=4096"',
+  },
   'no-gpu': { type: 'boolean', default: false, describe: 'Compute on the CPU, even if there are GPUs' },
   'no-prefix': { type: 'boolean', default: false, describe: 'Do not begin output lines with the rank' },
   'grace-ms': {
@@ -60,6 +65,7 @@ export const runCommand: CommandModule = {
       .options(OPTIONS)
       .example('$0 run -n 4 train.js', 'four ranks on this host')
       .example('$0 run -n 4 train.js --epochs 3', 'options after the script are its own')
+      .example('$0 run -n 4 train.ts', 'TypeScript, with Node 22.18 or newer, or tsx or ts-node')
       .example('$0 run -n 4 --min 2 --max-restarts 3 train.js', 'survives lost ranks, and replaces them')
       .example('$0 run -n 2 --output-dir logs train.js', 'keeps logs/rank-0.log and logs/rank-1.log')
       .example('$0 run -n 2 --timeline trace train.js', 'records trace/rank-0.json and trace/rank-1.json')
@@ -83,6 +89,7 @@ export const runCommand: CommandModule = {
       prefix: !parsed['no-prefix'],
       ...given(parsed, NUMBERS, toNumber),
       ...given(parsed, TEXTS, text => text),
+      ...given(parsed, ['nodeArgs'], text => splitNodeOptions(text, flag('node-args'))),
       ...(parsed['no-gpu'] === true && { gpusPerRank: 0 }),
     };
     process.exitCode = (await launchPlan(planLaunch(options, wordsFor(parsed)))).exitCode;

@@ -1,7 +1,8 @@
 import { resolveConnectOptions } from '../../src/communicator/connect-options';
 import { planLaunch } from '../../src/launcher/launch-options';
 
-const plan = (options: object) => planLaunch({ ranks: 4, script: __filename, ...options }).elastic;
+const plan = (options: object) =>
+  planLaunch({ ranks: 4, script: `${__dirname}/fixtures/train.js`, ...options }).elastic;
 
 test.each([
   [{}, undefined],

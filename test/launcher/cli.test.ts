@@ -50,6 +50,15 @@ test('the options reach the launch', async () => {
   expect(readFileSync(path.join(logs, 'rank-1.log'), 'utf8')).toBe('1,2,localhost,4321\n');
 });
 
+test('--node-args are options for Node itself', async () => {
+  const file = script('console.log(JSON.stringify([process.title, process.execArgv.slice(2), process.argv.slice(2)]))');
+  const options = '--max-old-space-size=300 --title="two words"';
+  const program = gradring('run', '-n', '1', '--no-prefix', `--node-args=${options}`, file, '--node-args=x');
+  expect((await program.exited).exitCode).toBe(0);
+  const given = ['--max-old-space-size=300', '--title=two words'];
+  expect(JSON.parse(program.stdout)).toEqual(['two words', given, ['--node-args=x']]);
+});
+
 test.each([
   [['--help'], /gradring run .*Start a script[^]*Examples:\n +gradring run -n 4 train\.js/],
   [['run', '--help'], /-n, --ranks[^]*--output-dir[^]*--master-addr[^]*Examples:\n +gradring run -n 4 train\.js/],
@@ -112,23 +121,28 @@ test.each([
   [['-n2', '--gpus-per-rank', '1.5'], "--gpus-per-rank is '1.5'; it must be"],
   [['-n2', '--grace-ms', '10s'], "--grace-ms is '10s'; it must be"],
   [['-n2', '--master-port', '1e9'], "--master-port is '1e9'; it must be"],
+  [['-n2', '--node-args=--title="a'], `--node-args is '--title="a', in which a double quote has no end.`],
+  [
+    ['-n2', '--node-args', '--title=a'],
+    '--node-args has no value. If the value begins with a dash, write --node-args=V',
+  ],
   [['-n2', '--token-file', '/nowhere'], "--token-file is '/nowhere', which cannot be read: ENOENT"],
   [['-n2', '--output-dir', `${__filename}/logs`], 'Choose another folder with --output-dir.'],
 ])('a wrong option is named as it is typed: %j', async (options, words) => {
-  await expectRefusal(['run', ...options, __filename], words);
+  await expectRefusal(['run', ...options, script('')], words);
 });
 
 test('a master port that cannot be had: what says another one is named as it is typed', async () => {
   const server = createServer();
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
-  const taken = gradring('run', '-n', '1', '--master-port', String(port), __filename);
-  const nowhere = gradring('run', '-n', '1', '--master-addr', '192.0.2.1', __filename);
-  expect((await taken.exited).exitCode).toBe(1);
-  expect(taken.stderr).toContain('in use by another program. Choose another one with --master-port.');
-  expect((await nowhere.exited).exitCode).toBe(1);
-  expect(nowhere.stderr).toContain('Choose one with --master-port.');
+  const taken = gradring('run', '-n', '1', '--master-port', String(port), script(''));
+  const nowhere = gradring('run', '-n', '1', '--master-addr', '192.0.2.1', script(''));
+  const exits = await Promise.all([taken.exited, nowhere.exited]);
   await new Promise(resolve => server.close(resolve));
+  expect(exits.map(({ exitCode }) => exitCode)).toEqual([1, 1]);
+  expect(taken.stderr).toContain('in use by another program. Choose another one with --master-port.');
+  expect(nowhere.stderr).toContain('Choose one with --master-port.');
 });
 
 describe('scripts/launch', () => {

@@ -1,0 +1,109 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { invalidArgument } from '../errors';
+import { splitNodeOptions } from './node-options';
+
+/** Node 22.6 to 22.17, and 23.0 to 23.5, run TypeScript if they are given this option. Later ones need none. */
+const STRIP_TYPES = '--experimental-strip-types';
+
+/** Options that turn this on or off. */
+const STRIPS = /^--(no-)?(experimental-)?(strip|transform)-types$/;
+
+/** Options that load a module before the script. Their value is behind `=`, or is the next argument. */
+const PRELOADS = /^(?:--import|--require|-r|--loader|--experimental-loader)(?:=(.*))?$/;
+
+/** Packages that make Node run TypeScript. */
+const LOADERS =
+  /^(@swc|@swc-node|@babel|@oxc-node|@esbuild-kit|amaro|esbuild|jiti|sucrase|swc|ts-blank-space|ts-node|tsimp|tsm|tsx)\b/;
+
+/** What the Node that runs this process can do. */
+export interface NodeAbilities {
+  readonly version: string;
+  /** It runs TypeScript. */
+  readonly runsTypeScript: boolean;
+  /** It does so with {@link STRIP_TYPES}. */
+  readonly stripsTypes: boolean;
+}
+
+/**
+ * The options that Node needs to run this script if it is TypeScript: none if Node runs it by itself, or if the given
+ * options name a loader already; else one for `tsx` or for `ts-node`, as the script's folder or the working directory
+ * has it.
+ *
+ * @param script Absolute.
+ * @param given Options for Node that the script is started with anyway.
+ * @throws GradringError `ERR_INVALID_ARGUMENT` if there is nothing that can run it.
+ */
+export function typescriptOptions(
+  script: string,
+  given: readonly string[],
+  env: NodeJS.ProcessEnv,
+  node: NodeAbilities = nodeAbilities(),
+): string[] {
+  if (!/\.[cm]?ts$/.test(script)) return [];
+  const options = [...given, ...splitNodeOptions(env['NODE_OPTIONS'] ?? '', 'NODE_OPTIONS')];
+  const preloads = options.flatMap((option, i) => {
+    const match = PRELOADS.exec(option);
+    return match === null ? [] : [match[1] ?? options[i + 1] ?? ''];
+  });
+  if (preloads.some(isLoader)) return [];
+
+  const strips = options.findLast(option => STRIPS.test(option));
+  if (strips === undefined && node.runsTypeScript) return [];
+  if (strips === undefined && node.stripsTypes) return [STRIP_TYPES];
+  if (strips !== undefined && !strips.startsWith('--no-')) return [];
+
+  const tsx = find('tsx', script);
+  if (tsx !== undefined) return ['--import', pathToFileURL(tsx).href];
+  const tsNode = isModule(script) ? undefined : find('ts-node/register', script); // it loads no ES modules that way
+  if (tsNode !== undefined) return ['--require', tsNode];
+  if (preloads.length > 0) return []; // one of them may be a loader of the user's own
+  throw invalidArgument(
+    `${script} is TypeScript, which Node.js ${node.version} cannot run by itself, and no loader for it was found. ` +
+      'Install one (npm install --save-dev tsx), or use Node.js 22.18 or newer, or compile the script to JavaScript first.',
+  );
+}
+
+function nodeAbilities(): NodeAbilities {
+  const { typescript } = process.features as { typescript?: string | false };
+  // What this process was started with, its ranks are not.
+  const isByOption = process.execArgv.some(option => STRIPS.test(option));
+  const isBuiltIn = (process.config.variables as { node_use_amaro?: boolean }).node_use_amaro !== false;
+  return {
+    version: process.version,
+    runsTypeScript: Boolean(typescript) && !isByOption,
+    stripsTypes: isBuiltIn && process.allowedNodeEnvironmentFlags.has(STRIP_TYPES),
+  };
+}
+
+/** @param module As an option has it: a package's name, or a path or URL within the package. */
+function isLoader(module: string): boolean {
+  return LOADERS.test(module.replace(/^.*[\\/]node_modules[\\/]/, ''));
+}
+
+/** The file that a package has under this name, for the script or else for this process. */
+function find(name: string, script: string): string | undefined {
+  for (const from of [script, path.join(process.cwd(), 'script')]) {
+    try {
+      return createRequire(from).resolve(name);
+    } catch {
+      // not from there
+    }
+  }
+  return undefined;
+}
+
+/** Whether Node takes a TypeScript file for an ES module: by its name, or else by the package that it is in. */
+function isModule(script: string): boolean {
+  if (!script.endsWith('.ts') || /\.[cm]ts$/.test(script)) return script.endsWith('.mts');
+  for (let folder = path.dirname(script); ; folder = path.dirname(folder)) {
+    try {
+      const { type } = JSON.parse(readFileSync(path.join(folder, 'package.json'), 'utf8')) as { type?: unknown };
+      return type === 'module';
+    } catch {
+      if (folder === path.dirname(folder)) return false;
+    }
+  }
+}

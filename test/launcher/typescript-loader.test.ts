@@ -1,0 +1,160 @@
+import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { typescriptOptions } from '../../src/launcher/typescript-loader';
+import { cleanUp, Program, ROOT, temporaryFolder } from './support';
+
+afterEach(cleanUp);
+
+const OLD = { version: 'v20.15.0', runsTypeScript: false, stripsTypes: false };
+const WITH_OPTION = { version: 'v22.6.0', runsTypeScript: false, stripsTypes: true };
+const NEW = { version: 'v24.0.0', runsTypeScript: true, stripsTypes: true };
+
+/** Files in a new folder. */
+function project(files: Readonly<Record<string, string>>): string {
+  const folder = realpathSync(temporaryFolder());
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+    writeFileSync(path.join(folder, name), text);
+  }
+  return folder;
+}
+
+const TSX = {
+  'node_modules/tsx/package.json': '{ "exports": { ".": "./loader.mjs" } }',
+  // In the place of the package of this name, which is not a dependency: it transforms by TypeScript itself.
+  'node_modules/tsx/loader.mjs': `
+    import { register } from 'node:module';
+    register('./hooks.mjs', import.meta.url);`,
+  'node_modules/tsx/hooks.mjs': `
+    import { readFileSync } from 'node:fs';
+    import { fileURLToPath } from 'node:url';
+    import ts from ${JSON.stringify(pathToFileURL(require.resolve('typescript')).href)};
+    export async function load(url, context, next) {
+      if (!/\\.m?ts$/.test(url)) return next(url, context);
+      const compilerOptions = { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 };
+      const { outputText } = ts.transpileModule(readFileSync(fileURLToPath(url), 'utf8'), { compilerOptions });
+      return { format: 'module', source: outputText, shortCircuit: true };
+    }`,
+};
+
+const TS_NODE = {
+  'node_modules/ts-node/register/index.js': `
+    const { readFileSync } = require('node:fs');
+    const ts = require(${JSON.stringify(require.resolve('typescript'))});
+    for (const extension of ['.ts', '.cts']) {
+      require.extensions[extension] = (module, file) => {
+        const compilerOptions = { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022 };
+        module._compile(ts.transpileModule(readFileSync(file, 'utf8'), { compilerOptions }).outputText, file);
+      };
+    }`,
+};
+
+const optionsIn = (folder: string, script = 'train.ts', given: string[] = [], env = {}, node = OLD): string[] =>
+  typescriptOptions(path.join(folder, script), given, env, node);
+
+describe('what Node is given', () => {
+  test('nothing for JavaScript', () => {
+    for (const script of ['a.js', 'a.mjs', 'a.cjs', 'a', 'a.ts.js']) expect(optionsIn('/x', script)).toEqual([]);
+  });
+
+  test.each(['a.ts', 'a.mts', 'a.cts'])('nothing or an option of its own for %s, where it can run that', script => {
+    expect(optionsIn('/x', script, [], {}, NEW)).toEqual([]);
+    expect(optionsIn('/x', script, [], {}, WITH_OPTION)).toEqual(['--experimental-strip-types']);
+  });
+
+  test('tsx, or else ts-node, from the folder of the script or one above it', () => {
+    const both = project({ ...TSX, ...TS_NODE, 'deep/er/a': '' });
+    const loader = ['--import', pathToFileURL(path.join(both, 'node_modules/tsx/loader.mjs')).href];
+    for (const script of ['a.ts', 'deep/er/a.mts', 'a.cts']) expect(optionsIn(both, script)).toEqual(loader);
+    const tsNode = project(TS_NODE);
+    const register = ['--require', path.join(tsNode, 'node_modules/ts-node/register/index.js')];
+    for (const script of ['a.ts', 'deep/a.cts']) expect(optionsIn(tsNode, script)).toEqual(register);
+  });
+
+  test('not ts-node for an ES module, which it does not load that way', () => {
+    const folder = project({ ...TS_NODE, 'package.json': '{ "type": "module" }', 'common/package.json': '{}' });
+    expect(() => optionsIn(folder, 'a.ts')).toThrow('npm install --save-dev tsx');
+    expect(() => optionsIn(folder, 'common/a.mts')).toThrow('npm install --save-dev tsx');
+    expect(optionsIn(folder, 'common/a.ts')).toHaveLength(2);
+    expect(optionsIn(folder, 'a.cts')).toHaveLength(2);
+  });
+
+  test.each([
+    [['--import', 'tsx']],
+    [['--import=tsx/esm']],
+    [['-r', 'ts-node/register/transpile-only']],
+    [['--require', '@swc-node/register']],
+    [['--loader=ts-node/esm']],
+    [['--experimental-loader', 'file:///x/node_modules/tsx/dist/loader.mjs']],
+    [['--experimental-transform-types']],
+    [['--experimental-strip-types']],
+  ])('nothing more, if the user has said how: %j', given => {
+    for (const folder of ['/x', project(TSX)]) {
+      for (const node of [OLD, WITH_OPTION]) {
+        expect(optionsIn(folder, 'a.ts', given, {}, node)).toEqual([]);
+        expect(optionsIn(folder, 'a.ts', [], { NODE_OPTIONS: given.join(' ') }, node)).toEqual([]);
+      }
+    }
+  });
+
+  test('a loader, if the user has turned off what Node can do itself', () => {
+    const off = ['--no-experimental-strip-types'];
+    expect(optionsIn(project(TSX), 'a.ts', off, {}, NEW)).toHaveLength(2);
+    expect(() => optionsIn('/x', 'a.ts', off, {}, NEW)).toThrow('is TypeScript');
+  });
+
+  test('a loader beside a module that is none, which may be one if there is no other', () => {
+    const given = ['--require', '/tsx/dotenv.js', '--import=./own.mjs'];
+    expect(optionsIn(project(TSX), 'a.ts', given)).toHaveLength(2);
+    expect(optionsIn('/x', 'a.ts', given, {}, WITH_OPTION)).toEqual(['--experimental-strip-types']);
+    expect(optionsIn('/x', 'a.ts', given)).toEqual([]);
+  });
+
+  test('if nothing can run it, an error says so', () => {
+    expect(() => optionsIn('/x', 'a.ts')).toThrow(
+      '/x/a.ts is TypeScript, which Node.js v20.15.0 cannot run by itself, and no loader for it was found. Install one (npm install --save-dev tsx), or use Node.js 22.18 or newer, or compile the script to JavaScript first.',
+    );
+    expect(() => optionsIn('/x', 'a.ts')).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+  });
+});
+
+const TRAINING = `
+  import gradring from 'gradring';
+  interface Options { readonly steps: number }
+  async function main({ steps }: Options): Promise<void> {
+    const { tf } = await gradring.loadBackend({ backend: 'cpu' });
+    const ring = await gradring.connect();
+    const w: any = tf.variable(tf.zeros([3000]), true, 'w');
+    const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: gradring.dgc({ sparsity: 0.9 }) });
+    optimizer.setEpoch(0);
+    for (let step = 0; step < steps; step++) {
+      await optimizer.minimizeAsync(() => w.sub(ring.rank + 1).square().mean() as any);
+    }
+    console.log(\`rank \${ring.rank} of \${ring.worldSize}: \${optimizer.statistics.steps satisfies number} steps\`);
+    await ring.close();
+  }
+  void main({ steps: 3 });`;
+
+const run = (script: string): Program =>
+  new Program([path.join(ROOT, 'dist/cli.js'), 'run', '-n', '2', '--no-prefix', script], { NODE_OPTIONS: '' });
+
+describe('gradring run', () => {
+  test.each([
+    ['tsx', 'train.ts', TSX],
+    ['tsx', 'train.mts', TSX],
+    ['ts-node', 'train.cts', TS_NODE],
+  ])('two ranks train by a program in TypeScript, with %s if this Node needs it: %s', async (_, script, loader) => {
+    const source = script.endsWith('.cts')
+      ? TRAINING.replace(/import .*;/, `const gradring = require('gradring');`)
+      : TRAINING;
+    const folder = project({ ...loader, [script]: source });
+    symlinkSync(ROOT, path.join(folder, 'node_modules/gradring'));
+    const program = run(path.join(folder, script));
+    const { exitCode } = await program.exited;
+    expect({ exitCode, lines: program.stdout.split('\n').sort(), stderr: program.stderr }).toMatchObject({
+      exitCode: 0,
+      lines: ['', 'rank 0 of 2: 3 steps', 'rank 1 of 2: 3 steps'],
+    });
+  });
+});
