@@ -18,6 +18,7 @@ export type {
 export {
   dgc,
   noCompression,
+  type ChosenDgc,
   type Compression,
   type DgcCompression,
   type DgcOptions,
@@ -47,6 +48,6 @@ export { connect, Ring } from './tensorflow/ring';
 export { RingOptimizer, type Gradients, type StepStatistics, type WrapOptions } from './tensorflow/ring-optimizer';
 export type { CallbackOptions } from './tensorflow/ring-callback';
 export type { LearningRateRule } from './tensorflow/ring-resize';
-export type { TensorData } from './tensorflow/shard';
+export type { ShardOptions, Split, SplitOptions, TensorData } from './tensorflow/shard';
 export type { Trained } from './tensorflow/trained';
 export type { TrafficCount } from './transport/transport';

@@ -60,7 +60,7 @@ export class ElasticRun {
       worldSize: plan.ranks,
       runId: meeting.runId,
       encryption: encryptionOf(plan),
-      algorithm: (environmentOf(plan)['GRADRING_ALGORITHM'] || 'auto') as AllReduceAlgorithm,
+      algorithm: (environmentOf(plan)['GRADRING_ALGORITHM'] || 'ring') as AllReduceAlgorithm,
       mayForm: () => this.leftCount >= elastic.min,
       onFormed: (generation, members) => this.onFormed(generation, members),
       onAbsent: members => this.onAbsent(members),

@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
+import { checkOptions } from '../check-options';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { typescriptOptions } from './typescript-loader';
@@ -109,6 +110,12 @@ export interface ElasticPlan {
   readonly maxRestarts: number;
 }
 
+const OPTIONS = {
+  ...{ ranks: true, script: true, args: true, nodeArgs: true, env: true, stdout: true, stderr: true, prefix: true },
+  ...{ masterAddr: true, masterPort: true, nodes: true, nodeRank: true, tokenFile: true, min: true, maxRestarts: true },
+  ...{ outputDir: true, timeline: true, gpusPerRank: true, graceMs: true, failureGraceMs: true },
+} as const satisfies Record<keyof LaunchOptions, true>;
+
 /** torchrun's, and the one that a rank takes when nobody names any. */
 const DEFAULT_MASTER_PORT = 29_500;
 
@@ -129,6 +136,7 @@ const MAX_GPUS = 1024;
  *   `ERR_SCRIPT_NOT_FOUND` if the script is no file.
  */
 export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_WORDS): LaunchPlan {
+  checkOptions('launch', options, OPTIONS);
   const { ranks, nodes = 1, nodeRank = 0, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
   const { nameOf } = words;
   requireWhole(words, 'ranks', ranks, 1, MAX_WORLD_SIZE);

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { checkOptions } from '../check-options';
 import { GradringError } from '../errors';
 import { hasBinding } from '../native-tensorflow/binding';
 import { linkCommandFor, readNote } from '../native-tensorflow/link-note';
@@ -56,6 +57,7 @@ class LoadFailure extends Error {
  * this process already has; or if none can be loaded.
  */
 export async function loadBackend(options: BackendOptions = {}): Promise<LoadedBackend> {
+  checkOptions('loadBackend', options, { backend: true, log: true });
   const [asked, askedBy] = readChoice(options);
   if (loading !== undefined) {
     const loaded = await loading;

@@ -1,4 +1,4 @@
-// A custom loop with two optimizers: a generator learns to imitate points on a line, a discriminator to tell them apart.
+// A custom loop with two optimizers: a generator learns to imitate points on a line, a discriminator finds imitations.
 const tf = require('@tensorflow/tfjs');
 
 /** Initial weights that are the same on every run. */
