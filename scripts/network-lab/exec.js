@@ -14,7 +14,8 @@ const FAILURE_GRACE_MS = 3_000;
  */
 async function execute(lab, { command, rank: onlyRank, prefix, masterPort, guard }) {
   const launcher = requireLauncher();
-  const outputs = new launcher.RankOutputs({ prefix, env: {} }, process.stdout, process.stderr);
+  const { stdout, stderr } = process;
+  const outputs = new launcher.RankOutputs({ prefix, env: {}, stdout, stderr });
   const ranks = [];
   const supervisor = new launcher.Supervisor(ranks, { graceMs: GRACE_MS, failureGraceMs: FAILURE_GRACE_MS });
   const handlers = launcher.FORWARDED_SIGNALS.map(signal => [signal, () => supervisor.receive(signal)]);

@@ -25,28 +25,40 @@ import { type UnitRing, Units } from './units';
 export { Purpose };
 export type { ArrayOf, ElementType, NumericArray, Reduction };
 
-/** What gradring itself calls a collective for. */
-interface WithPurpose {
-  /** @internal Default: the user calls it. */
+/** How to reduce. */
+export interface ReduceOptions {
+  /** Default `sum`. `mean` is for floats only; sums of integers wrap around. */
+  readonly op?: Reduction;
+  /**
+   * What gradring itself calls it for.
+   *
+   * @internal
+   */
   readonly purpose?: Purpose;
 }
 
-/** How to reduce. */
-export interface ReduceOptions extends WithPurpose {
-  /** Default `sum`. `mean` is for floats only; sums of integers wrap around. */
-  readonly op?: Reduction;
-}
-
 /** What to gather. */
-export interface GatherOptions extends WithPurpose {
+export interface GatherOptions {
   /** Ranks may pass arrays of different lengths. Default false: other lengths are `ERR_COLLECTIVE_MISMATCH`. */
   readonly variableLength?: boolean;
+  /**
+   * What gradring itself calls it for.
+   *
+   * @internal
+   */
+  readonly purpose?: Purpose;
 }
 
 /** From where to send. */
-export interface BroadcastOptions extends WithPurpose {
+export interface BroadcastOptions {
   /** The rank whose array everybody gets. Default 0. */
   readonly root?: number;
+  /**
+   * What gradring itself calls it for.
+   *
+   * @internal
+   */
+  readonly purpose?: Purpose;
 }
 
 /** The entries of a sparse array that are not zero. */
@@ -578,7 +590,7 @@ function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
   return op;
 }
 
-function purposeOf({ purpose = Purpose.Call }: WithPurpose): Purpose {
+function purposeOf({ purpose = Purpose.Call }: { readonly purpose?: Purpose }): Purpose {
   return purpose;
 }
 
