@@ -6,6 +6,7 @@ import type { Finding } from './finding';
 import { coresFinding, memoryFinding, openFilesFinding, sharedMemoryFinding } from './limits';
 import { networkFinding } from './network';
 import { nodeFinding, wasmFinding, zeromqFinding } from './runtime';
+import { tensorFlowFinding } from './tensorflow-copies';
 
 /** `gradring doctor`. Exit code 1 if there is a problem. */
 export const doctorCommand: CommandModule = {
@@ -33,6 +34,7 @@ export const doctorCommand: CommandModule = {
       ...[nodeFinding(), zeromqFinding(), wasmFinding()],
       ...limits.filter(finding => finding !== undefined),
       await networkFinding(masterAddr, environment.masterPort),
+      tensorFlowFinding(),
       ...(await backendFindings()),
     ];
     const hasProblem = findings.some(({ verdict }) => verdict === 'problem');

@@ -28,6 +28,7 @@ test('tells what is here, for programs', () => {
   expect(of('Node')).toMatchObject({ verdict: 'ok', details: { version: process.version } });
   expect(of('ZeroMQ')?.details).toMatchObject({ curve: true });
   expect(of('WebAssembly')).toMatchObject({ verdict: 'ok', details: { simd: true, sharedMemory: true } });
+  expect(of('TensorFlow.js')).toMatchObject({ verdict: 'ok', words: expect.stringMatching(/^[\d.]+, one copy/) });
   for (const backend of ['wasm', 'cpu']) {
     expect(of(backend)).toMatchObject({ verdict: 'ok', details: { proof: { device: 'CPU' } } });
   }
