@@ -17,8 +17,8 @@ export function writeNote(name: PackageName, from: string): void {
   const project = projectDirectory(process.cwd());
   if (project === undefined) return;
   const note: LinkNote = { project, from: from === 'auto' ? from : path.resolve(from) };
-  const file = noteFile(project, name);
   try {
+    const file = noteFile(project, name);
     mkdirSync(path.dirname(file), { recursive: true });
     writeFileSync(file, `${JSON.stringify(note)}\n`);
   } catch {

@@ -47,7 +47,7 @@ async function readWeights(
     const needed = sum(weights.map(leastBytes));
     const there = sum(ofGroup.map(({ bytes }) => bytes));
     if (there < needed) {
-      const why = `its weights are too short: ${needed} bytes are needed, but ${paths.join(' and ')} has ${there}. Save or copy the model again.`;
+      const why = `its weights are too short: they need ${needed} bytes, but ${there} are in ${paths.join(' and ')}. Save or copy the model again.`;
       throw modelFailure('loaded from', folder, why);
     }
     files.push(...ofGroup);
