@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// How short trainings fare with `dgc()`, which chooses its sparsity, and with the paper's 99.9 %, beside no compression:
-// an MLP of 17,226 parameters on the digits. Prints a Markdown table, as in docs/performance.md.
+// How short trainings fare with `dgc()`, which chooses its sparsity, and with the paper's 99.9 %, beside no
+// compression: an MLP of 17,226 parameters on the digits. Prints a Markdown table, as in docs/performance.md.
 //   npx gradring run -n 2 --no-prefix scripts/short-trainings.js
 const { connect, dgc, loadBackend, noCompression } = require('..');
 const { loadShippedDigits } = require('./train/digits-data');
