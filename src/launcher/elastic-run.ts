@@ -10,6 +10,7 @@ import type { RankOutputs } from './rank-outputs';
 import { type RankOutcome, RankProcess } from './rank-process';
 import { Seats } from './seats';
 import { FORWARDED_SIGNALS, type ForwardedSignal } from './signals';
+import { describeLastWords } from './summary';
 
 /** How an elastic run ended. */
 export interface ElasticEnd extends LaunchEnd {
@@ -47,6 +48,8 @@ export class ElasticRun {
     line => void this.outputs.say([line]),
   );
   private readonly relays: Promise<void>[] = [];
+  /** By rank: resolves when all output of its last process has been taken. */
+  private readonly lastRelays: Promise<void>[] = [];
   private over: () => void = () => undefined;
 
   private constructor(
@@ -120,7 +123,8 @@ export class ElasticRun {
     const command = rankCommand(this.plan, this.meeting, this.outputs, rank, { GRADRING_ELASTIC: role });
     const child = new RankProcess(command);
     this.seats.take(rank, child, role);
-    this.relays.push(child.started.then(() => this.outputs.relay(child)).catch(() => undefined));
+    this.lastRelays[rank] = child.started.then(() => this.outputs.relay(child)).catch(() => undefined);
+    this.relays.push(this.lastRelays[rank]);
     void child.ended.then(outcome => this.onEnded(outcome));
     child.started.catch(() => {
       this.seats.vacate(rank);
@@ -169,7 +173,11 @@ export class ElasticRun {
       this.askAll('SIGTERM');
     } else {
       this.say(`${lost}; ${counted(left)} ${left === 1 ? 'goes' : 'go'} on`);
-      if (this.seats.in('finished').length === 0) for (const { rank } of losses) this.replace(rank);
+      const unable = new Set(this.seats.in('unable').map(({ rank }) => rank));
+      for (const { rank } of losses) {
+        if (unable.has(rank)) this.relays.push(this.tellUnable(rank));
+        else if (this.seats.in('finished').length === 0) this.replace(rank);
+      }
     }
     this.endIfOver();
   }
@@ -191,6 +199,16 @@ export class ElasticRun {
     } catch (error) {
       this.say((error as Error).message);
     }
+  }
+
+  private async tellUnable(rank: number): Promise<void> {
+    await this.lastRelays[rank];
+    await this.outputs.say([
+      `gradring: rank ${rank} is not started again: it failed by itself before the others let it in, and would fail again. ` +
+        'Correct the script for the next run: a process that is started again runs it from the beginning, and must call ' +
+        'ring.join(…) or checkpoint.resume() before it trains.',
+      ...describeLastWords(rank, this.outputs.lastWords(rank)),
+    ]);
   }
 
   /** Counts one more. */

@@ -40,7 +40,7 @@ export interface LaunchOptions {
   readonly min?: number;
   /**
    * The run is elastic: so many times a lost rank is started again, to join the others, or all ranks are, where too few
-   * are left. Default: 0.
+   * are left. A rank that was started again and fails by itself before it has joined is not. Default: 0.
    */
   readonly maxRestarts?: number;
   /** A folder for one log a rank: `rank-0.log`, …; it is created. Default: no logs. */

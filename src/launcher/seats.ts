@@ -2,9 +2,10 @@ import type { RankOutcome, RankProcess } from './rank-process';
 
 /**
  * Where the process of a rank stands: in the ring (or on its way to the first one); waiting to be let in; ended with
- * exit code 0; lost; or ended because there was nobody left whom it could have joined.
+ * exit code 0; lost; failed by itself while it waited, as its successor would; or ended because there was nobody left
+ * whom it could have joined.
  */
-export type SeatState = 'ring' | 'waiting' | 'finished' | 'lost' | 'unneeded';
+export type SeatState = 'ring' | 'waiting' | 'finished' | 'lost' | 'unable' | 'unneeded';
 
 /** What is known of a rank. */
 interface Seat {
@@ -60,7 +61,7 @@ export class Seats {
     const { state } = seat;
     seat.child = undefined;
     seat.outcome = outcome;
-    if (state !== 'unneeded') seat.state = outcome.exitCode === 0 ? 'finished' : 'lost';
+    if (state !== 'unneeded') seat.state = stateAfter(state, outcome);
     return state;
   }
 
@@ -82,4 +83,9 @@ export class Seats {
   kill(rank?: number): void {
     for (const seat of this.all) if (rank === undefined || seat.rank === rank) seat.child?.kill();
   }
+}
+
+function stateAfter(before: SeatState, { exitCode, signal }: RankOutcome): SeatState {
+  if (exitCode === 0) return 'finished';
+  return before === 'waiting' && signal === null ? 'unable' : 'lost';
 }
