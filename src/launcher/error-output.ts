@@ -194,7 +194,7 @@ function withoutEnd(line: string): string {
 function describe(error: PrintedError, place?: readonly string[]): string[] {
   const all = withInner('', error);
   const lines = all.slice(0, MOST_ERRORS).flatMap((each, i) => describeOne(each, i === 0 ? place : undefined));
-  return all.length > MOST_ERRORS ? [...lines, `(${all.length - MOST_ERRORS} more errors)`] : lines;
+  return all.length > MOST_ERRORS ? [...lines, `(${counted(all.length - MOST_ERRORS, 'more error')})`] : lines;
 }
 
 function withInner(as: string, error: PrintedError): { as: string; error: PrintedError }[] {
@@ -212,7 +212,7 @@ function describeOne(
   return [
     as + withCode(head!, code),
     ...more.slice(0, MOST_LINES - 1),
-    ...(more.length < MOST_LINES ? [] : [`(${more.length - MOST_LINES + 1} more lines)`]),
+    ...(more.length < MOST_LINES ? [] : [`(${counted(more.length - MOST_LINES + 1, 'more line')})`]),
     ...(isNew ? place.map((line, i) => `    ${i === 0 ? 'at ' : ''}${line}`) : []),
     ...own.map(frame => `    ${frame}`),
     ...leftOut(frames, own.length),
@@ -230,8 +230,13 @@ function leftOut(frames: readonly string[], shown: number): string[] {
   const counts = frames.map(frame => (frame.startsWith('at ') ? 1 : Number(/^\.\.\. (\d+)/.exec(frame)?.[1] ?? 0)));
   const count = counts.reduce((sum, each) => sum + each, 0) - shown;
   if (count === 0) return [];
-  const words = `${count} ${shown > 0 ? 'more ' : ''}${count === 1 ? 'frame' : 'frames'} left out`;
-  return [`    (${words}${shown > 0 ? '' : ': none is in a file of yours'})`];
+  return shown > 0
+    ? [`    (${counted(count, 'more frame')} left out)`]
+    : [`    (${counted(count, 'frame')} left out: none is in a file of yours)`];
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }
 
 function isOwnFrame(frame: string): boolean {

@@ -1,7 +1,7 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { Parser } from 'yargs/helpers';
-import { invalidArgument } from '../errors';
 import { flag, NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
+import { invalidArgument } from '../errors';
 import { launchPlan } from './launch';
 import { type LaunchOptions, type OptionWords, planLaunch } from './launch-options';
 import { splitNodeOptions } from './node-options';
