@@ -455,7 +455,7 @@ export class Communicator {
   }
 
   private rootOf(options: BroadcastOptions): number {
-    checkOptions('broadcast', options, { root: true, purpose: true });
+    checkCallOptions('broadcast', options, { root: true });
     const { root = 0 } = options;
     if (!Number.isInteger(root) || root < 0 || root >= this.worldSize) {
       throw invalidArgument(`root is ${root}; it must be a rank, 0 … ${this.worldSize - 1}.`);
@@ -581,7 +581,7 @@ function isInFlight(error: unknown): boolean {
 }
 
 function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
-  checkOptions('The reduction', options, { op: true, purpose: true });
+  checkCallOptions('allReduce (or reduceScatter)', options, { op: true });
   const { op = 'sum' } = options;
   if (!REDUCTIONS.includes(op)) throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTIONS.join(', ')}.`);
   if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
@@ -590,12 +590,18 @@ function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
   return op;
 }
 
+/** {@link checkOptions} of a collective, for users: they have no purpose to give. */
+function checkCallOptions(call: string, options: object, names: Readonly<Record<string, true>>): void {
+  const { purpose, ...own } = (options ?? {}) as { readonly purpose?: Purpose };
+  checkOptions(call, typeof options === 'object' && purpose !== undefined ? own : options, names);
+}
+
 function purposeOf({ purpose = Purpose.Call }: { readonly purpose?: Purpose }): Purpose {
   return purpose;
 }
 
 function lengthsOf(options: GatherOptions): 'variable' | 'equal' {
-  checkOptions('allGather', options, { variableLength: true, purpose: true });
+  checkCallOptions('allGather', options, { variableLength: true });
   const { variableLength = false } = options;
   return variableLength ? 'variable' : 'equal';
 }

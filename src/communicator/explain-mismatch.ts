@@ -57,13 +57,17 @@ async function stateOf(transport: Transport, rank: number, sequence: number): Pr
 
 /** Both ranks are in an optimizer step, at the same place of their programs. */
 function differentSteps(first: Place, second: Place): string {
-  const names = Object.keys({ ...first.settings, ...second.settings });
+  const names = Object.keys({ ...first.settings, ...second.settings }) as (keyof StepSettings)[];
   const differing = names.filter(name => first.settings?.[name] !== second.settings?.[name]);
-  if (first.settings === undefined || second.settings === undefined || differing.length === 0) {
+  if (first.settings === undefined || second.settings === undefined) {
+    return `Rank ${first.rank} and rank ${second.rank} take different optimizer steps, but one of them does not answer, so that it is not known how they differ. Set the model, the options of ring.wrap, learning rate, epoch and step alike on all ranks.`;
+  }
+  if (differing.length === 0) {
     const which = first.step === undefined ? 'an optimizer step' : `optimizer step ${first.step}`;
     return `Rank ${first.rank} and rank ${second.rank} take ${which} of different optimizers: the models or the options of ring.wrap differ, or the ranks use several optimizers in different order. Build and step them alike on all ranks.`;
   }
-  const said = ({ settings, rank }: Place, name: string) => `${settings![name] ?? 'not set'} on rank ${rank}`;
+  const said = ({ settings, rank }: Place, name: keyof StepSettings) =>
+    `${settings![name] ?? 'not set'} on rank ${rank}`;
   const differences = differing.map(name => `${name} is ${said(first, name)}, but ${said(second, name)}`);
   return `Ranks take different optimizer steps: ${differences.join('; ')}. Set ${differing.length === 1 ? 'it' : 'them'} alike on all ranks.`;
 }

@@ -28,7 +28,7 @@ export interface DgcOptions {
    */
   readonly denseBelow?: number | undefined;
   /**
-   * Whether the momentum of an element is forgotten when it is sent (momentum factor masking, section 3.2 of the
+   * Whether the momentum of an element is forgotten when it is sent (momentum factor masking, section 3.3 of the
    * paper). Default true. If no sparsity is given, only at densities under 0.01: above, elements are sent so often that
    * masking would take most of the momentum away.
    */

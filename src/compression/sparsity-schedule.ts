@@ -35,7 +35,7 @@ export function densityAt(spec: ChosenDgc, { epoch, step }: TrainingProgress): n
       'ERR_NO_EPOCH',
       `The warm-up of dgc() lasts ${spec.warmUpEpochs} epochs, but nobody said which epoch this is. ` +
         'Pass ring.callbacks() to model.fit, or call optimizer.setEpoch(epoch) in a custom loop, ' +
-        'or give the length of the warm-up as dgc({ warmUpSteps })',
+        'or give the length of the warm-up as dgc({ warmUpSteps }), or leave out sparsity and warm-up, as dgc({ steps })',
       { step },
     );
   }

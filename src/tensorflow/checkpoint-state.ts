@@ -8,6 +8,8 @@ export interface FitPosition {
   readonly epoch: number;
   /** Batches of it that are done. */
   readonly batch: number;
+  /** Whether `model.fit` had no epoch left. */
+  readonly isOver?: boolean;
   /** A `learningRateWarmUp` that is not over. */
   readonly warmUp?: { readonly step: number; readonly fullLearningRate: number } | undefined;
 }

@@ -4,8 +4,11 @@ import type { Communicator } from '../communicator/communicator';
 import { bytesOf } from './bytes-of';
 import { warn } from './warn';
 
-/** So many rows are hashed: enough to find another order, few enough to cost nothing. */
-const SAMPLED_ROWS = 64;
+/** So many rows are hashed: enough to find another order, few enough to cost little. */
+const SAMPLED_ROWS = 16;
+
+/** So many hashes wait to be compared, at most: a custom loop compares only before its first step. */
+const MOST_HASHES = 100;
 
 /**
  * Compares what the ranks have given to `ring.shard`: shards of different data overlap, and leave rows out. The hashes
@@ -25,7 +28,8 @@ export class DataCheck {
 
   /** Remembers data that all ranks should have alike, until the ranks compare. */
   note(tensors: readonly tf.Tensor[]): void {
-    if (this.communicator.launched.worldSize > 1) this.hashes.push(hashOfRows(tensors));
+    if (this.communicator.launched.worldSize === 1 || this.hashes.length === MOST_HASHES) return;
+    this.hashes.push(hashOfRows(tensors));
   }
 
   /** The hashes since the last comparison. */
@@ -35,9 +39,11 @@ export class DataCheck {
 
   /** Warns if the ranks had different data. `all` has what {@link take} gave on each rank. */
   compare(all: readonly (readonly string[])[]): void {
-    const [first] = all;
-    const rank = all.findIndex(hashes => hashes.some((hash, i) => i < first!.length && hash !== first![i]));
-    if (rank === -1) return;
+    // Sorted, because several datasets may be read in any order. Ranks may also have other numbers of datasets.
+    const [first, ...others] = all.map(hashes => [...hashes].sort());
+    const differs = (hashes: string[]) => hashes.length === first!.length && hashes.join() !== first!.join();
+    const rank = 1 + others.findIndex(differs);
+    if (rank === 0) return;
     warn(
       this.communicator,
       `Rank ${rank} gave other data to ring.shard than rank 0, or the same rows in another order. The shards then overlap, and some rows are never used. Load and shuffle the data alike on all ranks: ring.split shuffles and splits with one seed. If the data differ on purpose, do not shard them, or pass { check: false }.`,
@@ -51,11 +57,23 @@ function hashOfRows(tensors: readonly tf.Tensor[]): string {
     const rows = tensor.shape[0] ?? 1;
     const sampled = Math.min(rows, SAMPLED_ROWS);
     const indices = Int32Array.from({ length: sampled }, (_, i) => Math.floor((i * rows) / sampled));
-    const sample = tf.tidy(() =>
-      (tensor.rank === 0 ? tensor : tf.gather(tensor, tf.tensor1d(indices, 'int32'))).dataSync(),
-    );
-    hash.update(`${tensor.dtype} [${tensor.shape.join()}]\n`);
-    hash.update(tensor.dtype === 'string' ? JSON.stringify(Array.from(sample)) : bytesOf(sample));
+    hash.update(`${tensor.dtype} [${tensor.shape.join()}]\n`).update(rowsOf(tensor, indices));
   }
   return hash.digest('hex').slice(0, 16);
+}
+
+function rowsOf(tensor: tf.Tensor, indices: Int32Array): Uint8Array | string {
+  const { dtype, shape, size } = tensor;
+  if (dtype === 'string') {
+    const texts = tensor.dataSync<'string'>(); // no kernel takes rows of them
+    const perRow = size / Math.max(1, shape[0] ?? 1);
+    return JSON.stringify(Array.from(indices, row => texts.slice(row * perRow, (row + 1) * perRow)));
+  }
+  if (dtype === 'complex64') return ''; // no kernel does, and the parts are not worth it
+  if (shape.length === 0) return bytesOf(tensor.dataSync());
+  // Outside of tidy, which would look for tensors among the values.
+  const sample = tf.tidy(() => tf.gather(tensor, tf.tensor1d(indices, 'int32')));
+  const bytes = bytesOf(sample.dataSync()).slice();
+  sample.dispose();
+  return bytes;
 }

@@ -2,6 +2,7 @@ import { tf } from './tfjs';
 import type { TensorSource } from '../checkpoint/checkpoint-file';
 import { invalidArgument } from '../errors';
 import { sourceOf, sourceOfValues } from './saved-tensor';
+import type { ExpectedSteps } from './sent-fraction';
 
 /** All that a wrapped optimizer must keep to go on bit for bit. */
 export interface OptimizerState {
@@ -26,7 +27,7 @@ export interface OptimizerCounters {
   /** Size of the ring that took the last step, in an elastic run. */
   readonly worldSize?: number | undefined;
   /** Of the whole training; undefined if nobody said. */
-  readonly expectedSteps?: number | undefined;
+  readonly expectedSteps?: ExpectedSteps | undefined;
 }
 
 /** A variable's u and v. */

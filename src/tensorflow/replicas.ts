@@ -1,7 +1,7 @@
+import { brief } from './brief';
 import { bytesOf } from './bytes-of';
 import { tf } from './tfjs';
 import { createHash } from 'node:crypto';
-import { inspect } from 'node:util';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
 import { isOwnModel, isOwnVariable, notOurs, otherCopy } from './one-copy';
@@ -38,10 +38,6 @@ function listVariables(source: tf.LayersModel | Variables, call: string): Variab
   }
   if (Array.isArray(source)) return source as Variables;
   throw notOurs('model', 'fit', source, `${call} takes a model or an array of variables, not ${brief(source)}.`);
-}
-
-function brief(value: unknown): string {
-  return inspect(value, { depth: 0, breakLength: Infinity });
 }
 
 /** SHA-256 of each variable's name, shape and bits, in hexadecimal. */

@@ -18,6 +18,7 @@ import {
   verifyReplicas,
 } from './replicas';
 import { RingOptimizer } from './ring-optimizer';
+import type { FitLength } from './sent-fraction';
 
 /** What {@link Ring.callbacks} adds to its usual work. */
 export interface CallbackOptions {
@@ -32,16 +33,9 @@ export interface CallbackOptions {
   readonly checkpoint?: Checkpoint;
 }
 
-/** What `model.fit` was asked for. */
-interface FitParameters {
-  readonly epochs: number;
-  /** Null if it is not known before the first epoch ends. */
-  readonly stepsPerEpoch: number | null;
-  readonly hasValidation: boolean;
-}
-
 /** What a rank tells the others when its `model.fit` begins. */
-interface Beginning extends FitParameters {
+interface Beginning extends FitLength {
+  readonly hasValidation: boolean;
   readonly variables: readonly string[];
   readonly isWrapped: boolean;
   /** Of what was given to `ring.shard`. */
@@ -65,10 +59,9 @@ export class RingCallback extends tf.Callback {
   private epoch = 0;
   private batch = 0;
   private resumed: FitPosition | undefined;
-  /** Whether the optimizer knows how many steps to expect. */
-  private hasExpected = false;
-  /** Where the first epoch began, if only its end tells how many steps an epoch has. */
-  private firstEpoch: { readonly epoch: number; readonly steps: number } | undefined;
+  /** Whether the first epoch has begun. */
+  private hasBegun = false;
+  private length: FitLength = { epochs: 0, stepsPerEpoch: null };
 
   constructor(
     readonly communicator: Communicator,
@@ -87,17 +80,18 @@ export class RingCallback extends tf.Callback {
 
   override async onTrainBegin(): Promise<void> {
     const { communicator } = this;
-    if (this.model === undefined) throw invalidArgument(otherCopy('model'));
+    if (this.model == null) throw invalidArgument(otherCopy('model'));
     const weights = this.weights();
     const joined = this.live.takeJoinedPosition();
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
-    this.hasExpected = false;
-    this.firstEpoch = undefined;
+    this.hasBegun = false;
     const own = this.beginning(weights);
+    this.length = own;
     // If this rank has joined the others, they are past that.
     if (joined === undefined) {
       const all = await gatherValues(communicator, Purpose.BeginTraining, own);
       checkBeginnings(all);
+      if (all.some(({ stepsPerEpoch }) => stepsPerEpoch === null)) this.length = { ...own, stepsPerEpoch: null };
       DataCheck.of(communicator).compare(all.map(({ data }) => data));
     }
     // Within an epoch each rank has moving statistics of its own, and a checkpoint has brought them back.
@@ -110,33 +104,16 @@ export class RingCallback extends tf.Callback {
   }
 
   override async onEpochBegin(epoch: number): Promise<void> {
-    this.expectSteps(epoch);
+    // A training that was interrupted keeps what it had chosen by its length.
+    const goesOn = this.resumed?.isOver === false && this.optimizer.sentFraction?.expected !== undefined;
+    if (!this.hasBegun && !goesOn)
+      this.optimizer.sentFraction?.beginFit(epoch, this.length, this.optimizer.statistics.steps);
+    this.hasBegun = true;
     // An epoch that was resumed half done is not a new one for the optimizer.
     if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer.beginEpoch(epoch);
     this.batch = this.resumed?.batch ?? 0;
     this.resumed = undefined;
     this.epoch = epoch;
-  }
-
-  /** Tells the optimizer how many steps the training will have, unless it goes on from where it knew. */
-  private expectSteps(epoch: number): void {
-    const { optimizer } = this;
-    if (this.hasExpected || (this.resumed !== undefined && optimizer.expectsSteps)) return;
-    this.hasExpected = true;
-    const { epochs, stepsPerEpoch } = this.fitParameters;
-    const { steps } = optimizer.statistics;
-    optimizer.expectSteps(steps + (epochs - epoch) * (stepsPerEpoch ?? 1), stepsPerEpoch !== null);
-    if (stepsPerEpoch === null) this.firstEpoch = { epoch, steps };
-  }
-
-  /** With the first epoch ends, where only that tells the number of its steps. */
-  private countSteps(): void {
-    const { optimizer, firstEpoch } = this;
-    if (firstEpoch === undefined) return;
-    this.firstEpoch = undefined;
-    const { epochs } = this.fitParameters;
-    const stepsPerEpoch = optimizer.statistics.steps - firstEpoch.steps;
-    optimizer.expectSteps(firstEpoch.steps + (epochs - firstEpoch.epoch) * stepsPerEpoch, true);
   }
 
   override async onBatchBegin(): Promise<void> {
@@ -172,7 +149,7 @@ export class RingCallback extends tf.Callback {
     const steps = this.options.learningRateWarmUp?.steps ?? -1;
     const { step, fullLearningRate } = this;
     const warmUp = step > steps ? undefined : { step, fullLearningRate };
-    return { epoch, batch, warmUp };
+    return { epoch, batch, isOver: batch === 0 && epoch >= this.length.epochs, warmUp };
   }
 
   override async onTrainEnd(): Promise<void> {
@@ -184,7 +161,7 @@ export class RingCallback extends tf.Callback {
 
   override async onEpochEnd(epoch: number, logs: Record<string, number | tf.Scalar> = {}): Promise<void> {
     const { communicator } = this;
-    this.countSteps();
+    this.optimizer.sentFraction?.endEpoch(this.length, this.optimizer.statistics.steps);
     const data = DataCheck.of(communicator);
     const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take() };
     const all = await gatherValues(communicator, Purpose.EndEpoch, own);
@@ -199,18 +176,15 @@ export class RingCallback extends tf.Callback {
   }
 
   private beginning(weights: Variables): Beginning {
+    const { epochs, samples, batchSize, steps, doValidation } = this.params as unknown as FitParameters;
     return {
       variables: weights.map(describe),
       isWrapped: RingOptimizer.is(this.layersModel.optimizer),
-      ...this.fitParameters,
+      epochs,
+      stepsPerEpoch: samples == null ? (steps ?? null) : Math.ceil(samples / batchSize),
+      hasValidation: doValidation,
       data: DataCheck.of(this.communicator).take(),
     };
-  }
-
-  private get fitParameters(): FitParameters {
-    const { epochs, samples, batchSize, steps, doValidation } = this.params as unknown as TfjsParameters;
-    const stepsPerEpoch = samples == null ? (steps ?? null) : Math.ceil(samples / batchSize);
-    return { epochs, stepsPerEpoch, hasValidation: doValidation };
   }
 
   private get live(): LiveTraining {
@@ -256,7 +230,7 @@ function checkCallbackOptions(options: CallbackOptions): void {
 }
 
 /** What tfjs tells callbacks, as far as it matters here. */
-interface TfjsParameters {
+interface FitParameters {
   readonly epochs: number;
   readonly samples?: number | null;
   readonly batchSize: number;

@@ -4,9 +4,9 @@ import { type Communicator, Purpose } from '../communicator/communicator';
 import type { VariableShape } from '../communicator/arena-layout';
 import type { ExchangeHandle } from '../communicator/exchange-handle';
 import type { ExchangeResult, ExchangeStep } from '../communicator/thread-protocol';
-import { chooseSparsity } from '../compression/choose-sparsity';
+import { LARGEST_DENSITY } from '../compression/choose-sparsity';
 import { type Compression, dgc } from '../compression/dgc-options';
-import { densityAt, travelsDense } from '../compression/sparsity-schedule';
+import { travelsDense } from '../compression/sparsity-schedule';
 import { GradringError, invalidArgument } from '../errors';
 import {
   captureInner,
@@ -22,7 +22,8 @@ import { gradientValues } from './gradient-values';
 import { isOwnOptimizer, notOurs } from './one-copy';
 import { type LearningRateRule, RingResize } from './ring-resize';
 import { shareStep } from './share-step';
-import { inform, warn } from './warn';
+import { SentFraction } from './sent-fraction';
+import { warn } from './warn';
 import { checkDescriptions, checkHashes, describe, fromBytes, hashesOf, toBytes } from './replicas';
 
 /** How a wrapped optimizer exchanges gradients. */
@@ -92,14 +93,12 @@ export class RingOptimizer extends tf.Optimizer {
   /** The momentum that was taken over; `undefined` if the inner optimizer applies the averaged gradient itself. */
   private readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
   private variables: tf.Variable[] = [];
+  /** What {@link getWeights} gave last, which `model.save` does not dispose of. */
+  private given: tf.Tensor[] = [];
   private exchange: ExchangeHandle | undefined;
   /** State from {@link restoreState}, until the first step tells the variables. */
   private restored: ReadonlyMap<string, tf.TensorBuffer<tf.Rank>> | undefined;
   private epoch: number | undefined;
-  /** Optimizer steps of the whole training. Undefined if nobody said. */
-  private steps: number | undefined;
-  private hasAnnounced = false;
-  private announcesLater = false;
   /** An asynchronous step is under way, and the arenas are the comm thread's. */
   private stepping = false;
   /** What the last step applied, for ranks for whom it failed. Kept in elastic runs only. */
@@ -135,8 +134,9 @@ export class RingOptimizer extends tf.Optimizer {
     this.verifyEvery = verifyEvery;
     this.resize = new RingResize(communicator, learningRateRule);
     this.takenOver = momentumOf(inner);
-    if (compression.kind === 'dgc' && compression.steps > 0) this.steps = compression.steps;
-    if (compression.kind === 'dgc' && this.takenOver === undefined) this.warnOfForeignMomentum(compression.sparsity);
+    if (compression.kind === 'none') return;
+    this.sentFraction = new SentFraction(communicator, compression, this.takenOver !== undefined);
+    if (this.takenOver === undefined) this.warnOfForeignMomentum(compression.sparsity);
   }
 
   /** Of the inner optimizer; may be changed between steps, on all ranks alike. */
@@ -177,26 +177,11 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Tells how many optimizer steps the training will have. A sparsity that was not given is chosen by it.
-   *
-   * @param isFinal Whether the number is not told again with the end of the first epoch.
-   * @internal
-   */
-  expectSteps(steps: number, isFinal: boolean): void {
-    if (this.compression.kind === 'none' || this.compression.steps > 0) return;
-    this.steps = steps;
-    this.announcesLater = !isFinal;
-    if (isFinal) this.announceSparsity();
-  }
-
-  /**
-   * Whether {@link expectSteps} was told, in this process or before the checkpoint that was resumed.
+   * Which fraction of the gradients is sent. Undefined without compression.
    *
    * @internal
    */
-  get expectsSteps(): boolean {
-    return this.steps !== undefined;
-  }
+  readonly sentFraction: SentFraction | undefined;
 
   /**
    * Exchanges the local gradients and applies their mean; the thread sleeps meanwhile.
@@ -279,7 +264,8 @@ export class RingOptimizer extends tf.Optimizer {
     try {
       if (this.takenOver === undefined) inner = await captureInner(this.inner);
       const { steps, skippedSteps, density } = this.total;
-      const { iterations, epoch, learningRate, steps: expectedSteps } = this;
+      const { iterations, epoch, learningRate } = this;
+      const expectedSteps = this.sentFraction?.expected;
       const optimizer = this.inner.getClassName();
       const { lastWorldSize } = this.resize;
       const counters = {
@@ -306,7 +292,9 @@ export class RingOptimizer extends tf.Optimizer {
     const { steps, skippedSteps, density, iterations, epoch, learningRate } = counters;
     this.total = { ...this.total, steps, skippedSteps, density };
     this.resize.lastWorldSize = counters.worldSize;
-    this.steps = counters.expectedSteps ?? this.steps;
+    if (this.sentFraction !== undefined && counters.expectedSteps !== undefined) {
+      this.sentFraction.expected = counters.expectedSteps;
+    }
     this.iterations_ = iterations;
     this.epoch = epoch;
     if (learningRate !== undefined) this.learningRate = learningRate;
@@ -375,17 +363,22 @@ export class RingOptimizer extends tf.Optimizer {
 
   /**
    * The state of the inner optimizer, as `model.save(…, { includeOptimizer: true })` saves it: without what this rank
-   * holds back, and with this rank's own momentum. {@link Ring.checkpoint} saves all of a training.
+   * holds back, and with this rank's own momentum. {@link Ring.checkpoint} saves all of a training. The tensors are
+   * the optimizer's, until the next call.
    */
   override async getWeights(): Promise<NamedTensor[]> {
     this.checkIdle();
     if (this.takenOver === undefined) return this.inner.getWeights();
-    const iterations = { name: 'iter', tensor: tf.scalar(this.iterations, 'int32') }; // tfjs calls it so
-    if (this.inner.constructor !== tf.MomentumOptimizer) return [iterations];
-    const momenta = this.variableStates().map(({ name, shape, momentum }) => {
-      return { name: `${name}/momentum`, tensor: tf.tensor(momentum.slice(), [...shape]) };
-    });
-    return [iterations, ...momenta];
+    tf.dispose(this.given);
+    const momenta = this.inner.constructor === tf.MomentumOptimizer ? this.variableStates() : [];
+    const weights = [
+      { name: 'iter', tensor: tf.scalar(this.iterations, 'int32') }, // tfjs calls it so
+      ...momenta.map(({ name, shape, momentum }) => {
+        return { name: `${name}/momentum`, tensor: tf.tensor(momentum.slice(), [...shape]) };
+      }),
+    ];
+    this.given = weights.map(({ tensor }) => tensor);
+    return weights;
   }
 
   /** @throws GradringError `ERR_INVALID_ARGUMENT`: only a checkpoint has the state of all ranks. */
@@ -404,6 +397,7 @@ export class RingOptimizer extends tf.Optimizer {
     this.exchange?.close();
     this.exchange = undefined;
     this.variables = [];
+    tf.dispose(this.given);
     this.inner.dispose();
     super.dispose();
   }
@@ -448,7 +442,7 @@ export class RingOptimizer extends tf.Optimizer {
 
   /** Learns from the first gradients which variables there are. Returns what the ranks must agree on. */
   private prepare(gradients: readonly NamedTensor[]): Greeting {
-    if (!this.announcesLater) this.announceSparsity();
+    this.sentFraction?.beginSteps(this.total.steps);
     const names = new Set(gradients.map(({ name }) => name)); // a layer in several models may be listed twice
     this.variables = [...names].map(variableNamed);
     return {
@@ -514,7 +508,6 @@ export class RingOptimizer extends tf.Optimizer {
       learningRate: this.learningRate,
       ...this.takenOver,
       compression: this.compression,
-      steps: this.steps,
       onNonFinite: this.onNonFinite,
       verifyEvery: this.verifyEvery,
       learningRateRule: this.resize.rule,
@@ -579,43 +572,17 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   private densityNow(): number {
-    if (this.compression.kind === 'none') return 1;
-    const correctsMomentum = this.takenOver !== undefined;
-    const chosen = chooseSparsity(this.compression, { steps: this.steps, correctsMomentum });
-    return densityAt(chosen, { epoch: this.epoch, step: this.total.steps });
-  }
-
-  /** Says once, on rank 0, which sparsity was chosen, or warns of one that was given. */
-  private announceSparsity(): void {
-    const { communicator, compression, steps } = this;
-    if (this.hasAnnounced || compression.kind === 'none') return;
-    this.hasAnnounced = true;
-    if (compression.sparsity === 'auto') {
-      if (this.takenOver === undefined) return; // the warning at the wrap has said it
-      const { sparsity } = chooseSparsity(compression, { steps, correctsMomentum: true });
-      const chosen = `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))}`;
-      const words =
-        steps === undefined
-          ? `${chosen}, because it does not know how many steps the training has: dgc({ steps }) says so.`
-          : `${chosen} for ${steps} steps. dgc({ sparsity }) sets another.`;
-      inform(communicator, words);
-      return;
-    }
-    const density = 1 - compression.sparsity;
-    if (steps === undefined || steps * density >= LEAST_SENDS) return;
-    warn(
-      communicator,
-      `A sparsity of ${compression.sparsity} sends an element once in ${Math.round(1 / density)} steps on average, but this training has ${steps} steps: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
-    );
+    return this.sentFraction?.densityAt({ epoch: this.epoch, step: this.total.steps }) ?? 1;
   }
 
   /** Momentum correction is for momentum and SGD: see docs/algorithms.md. */
   private warnOfForeignMomentum(sparsity: number | 'auto'): void {
     const name = this.inner.getClassName();
-    const words =
-      sparsity === 'auto'
-        ? `${name} cannot correct for what dgc() holds back, so that only 75 % of each gradient is held back.`
-        : `${name} cannot correct for what dgc() holds back: above a sparsity of 0.75 it learns several times slower, however long the training. Leave the sparsity out, which makes it 0.75.`;
+    const isGiven = sparsity !== 'auto';
+    if (isGiven && sparsity <= 1 - LARGEST_DENSITY) return;
+    const words = isGiven
+      ? `${name} cannot correct for what dgc() holds back: above a sparsity of 0.75 it learns several times slower, however long the training. Leave the sparsity out, which makes it 0.75.`
+      : `${name} cannot correct for what dgc() holds back, so that only 75 % of each gradient is held back.`;
     const advice = 'tf.train.momentum with dgc() sends far less; noCompression() is exact. See docs/algorithms.md.';
     warn(this.communicator, `${words} ${advice}`);
   }
@@ -702,9 +669,6 @@ export class RingOptimizer extends tf.Optimizer {
 }
 
 const GREETING = 'first step';
-
-/** A sparsity at which an element is sent less often in a training, on average, holds most of the gradient back. */
-const LEAST_SENDS = 0.5;
 
 /** The result of a step, the same on all ranks as far as it matters. */
 interface StepResult extends ExchangeResult {

@@ -164,8 +164,8 @@ export class Ring extends Communicator {
 
 /** A plain object without tensors. */
 function isShardOptions(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || value instanceof tf.Tensor || Array.isArray(value)) return false;
-  return !(value instanceof tf.data.Dataset) && Object.values(value).every(each => !(each instanceof tf.Tensor));
+  if (typeof value !== 'object' || value === null || Object.getPrototypeOf(value) !== Object.prototype) return false;
+  return Object.values(value).every(each => !(each instanceof tf.Tensor));
 }
 
 /**

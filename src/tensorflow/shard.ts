@@ -2,6 +2,7 @@ import { tf } from './tfjs';
 import { inspect } from 'node:util';
 import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
+import { brief } from './brief';
 import type { DataCheck } from './data-check';
 
 /** What `model.fit` takes as x or y: a tensor, or several of the same number of rows. */
@@ -59,6 +60,8 @@ export function splitTensors<X extends TensorData, Y extends TensorData>(
   dataCheck: DataCheck,
   options: SplitOptions,
 ): Split<X, Y> {
+  if (options === undefined)
+    throw invalidArgument('ring.split needs the fraction for validation: { validation: 0.2 }.');
   checkOptions('ring.split', options, { validation: true, seed: true, check: true });
   const { validation, seed = 1, check = true } = options;
   const rows = rowsOf([x, y], 'ring.split');
@@ -133,7 +136,7 @@ function rowsOf(data: readonly TensorData[], call: string): number {
   const isMissing = data.some(each => listTensors([each]).length === 0);
   if (isMissing || tensors.some(tensor => !(tensor instanceof tf.Tensor))) {
     const accepted = 'tensors: one, an array of them, or a record of them by name';
-    const given = data.map(each => inspect(each, { depth: 0 })).join(' and ');
+    const given = data.map(brief).join(' and ');
     throw invalidArgument(
       `${call} takes ${call === 'ring.shard' ? 'a dataset, or ' : ''}${accepted}. It was given ${given}.`,
     );
@@ -153,7 +156,9 @@ function range(count: number): Int32Array {
 
 /** The numbers 0 … count − 1 in an order that depends on the seed alone. */
 function shuffled(count: number, seed: number): Int32Array {
-  const keys = tf.tidy(() => tf.randomUniform([count], 0, 1, 'float32', seed).dataSync());
+  const random = tf.randomUniform([count], 0, 1, 'float32', seed);
+  const keys = random.dataSync().slice();
+  random.dispose();
   return range(count).sort((a, b) => keys[a]! - keys[b]! || a - b);
 }
 

@@ -8,11 +8,10 @@ import { RankStatus as RankStatusStruct } from './generated/rank-status';
  */
 export const ASKS = ['nothing', 'answers', 'report'] as const;
 
-/** More than an optimizer step has. */
-const MOST_SETTINGS = 32;
+const SETTINGS = ['step', 'epoch', 'learningRate', 'density', 'momentum', 'momentumCorrection'] as const;
 
-/** What all ranks must have alike in an optimizer step, by name. Values that the user has not given are left out. */
-export type StepSettings = Readonly<Record<string, number>>;
+/** What all ranks must have alike in an optimizer step. Values that the user has not given are left out. */
+export type StepSettings = { readonly [name in (typeof SETTINGS)[number]]?: number };
 
 /** What a rank is doing, beside which collective that is about: the one under way, or the last. */
 export interface RankStatus {
@@ -55,15 +54,16 @@ export function readRankStatus(frame: Frame, byteLength: number): Omit<RankStatu
 /**
  * The settings in the text of a status frame.
  *
- * @throws Error if it is neither missing nor a JSON object of numbers.
+ * @throws Error if it is neither missing nor a JSON object of settings.
  */
 export function decodeSettings(text: string | null): StepSettings | undefined {
   if (text === null) return undefined;
   const settings = JSON.parse(text) as unknown;
   if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) throw new RangeError('no object');
-  const entries = Object.entries(settings);
-  if (entries.length > MOST_SETTINGS || entries.some(([, value]) => typeof value !== 'number')) {
-    throw new RangeError('settings that cannot be');
+  for (const [name, value] of Object.entries(settings)) {
+    if (!SETTINGS.includes(name as keyof StepSettings) || typeof value !== 'number') {
+      throw new RangeError('a setting that does not exist');
+    }
   }
   return settings as StepSettings;
 }

@@ -2,8 +2,8 @@ import { chooseSparsity } from '../../src/compression/choose-sparsity';
 import { dgc } from '../../src/compression/dgc-options';
 import { densityAt } from '../../src/compression/sparsity-schedule';
 
-const chosen = (steps: number | undefined, options = {}, correctsMomentum = true) =>
-  chooseSparsity(dgc(options), { steps, correctsMomentum });
+const chosen = (steps: number | undefined, options = {}, correctsMomentum = true, step = 0) =>
+  chooseSparsity(dgc(options), { steps, step, correctsMomentum });
 
 test.each([
   [1, 0.75],
@@ -30,8 +30,13 @@ test('a warm-up that is given stays', () => {
   expect(chosen(100, { warmUpEpochs: 2 })).toMatchObject({ warmUpEpochs: 2, warmUpSteps: 0 });
 });
 
-test('an unknown number of steps: the paper’s choice', () => {
-  expect(chosen(undefined)).toMatchObject({ sparsity: 0.999, warmUpEpochs: 4, warmUpSteps: 0 });
+test('an unknown number of steps: less with each step, without a warm-up', () => {
+  const densities = [0, 39, 99, 999, 9_999, 50_000].map(step => {
+    const spec = chosen(undefined, {}, true, step);
+    expect(spec).toMatchObject({ warmUpEpochs: 0, warmUpSteps: 0 });
+    return densityAt(spec, { epoch: undefined, step });
+  });
+  expect(densities).toEqual([0.25, 0.25, 0.1, 0.01, 0.001, 0.001]);
 });
 
 test('an optimizer that applies the gradient itself: 0.75, however many steps', () => {

@@ -54,9 +54,9 @@ class SlowCompressor {
     return { indices, values: Float32Array.from(indices, i => v[i]!) };
   }
 
-  settle(indices: Uint32Array, values: Float32Array): void {
+  settle(indices: Uint32Array, values: Float32Array, masks = true): void {
     indices.forEach((index, i) => {
-      this.momentum[index] = 0;
+      if (masks) this.momentum[index] = 0;
       this.residual[index]! -= values[i]!;
     });
   }
@@ -145,10 +145,10 @@ class Bench {
   }
 
   /** `lossy` makes of each value what its receivers got. */
-  settle(count: number, lossy = (value: number) => value): void {
+  settle(count: number, lossy = (value: number) => value, masks = true): void {
     const values = float32At(this.memory, this.values, count);
     values.set(values.map(lossy));
-    this.compressor.settle(this.indices, this.values, count);
+    this.compressor.settle(this.indices, this.values, count, masks);
   }
 }
 
@@ -283,7 +283,10 @@ describe.each(IMPLEMENTATIONS)('TensorCompressor on %s kernels', (_, makeKernels
     expect([...bench.state.residual]).toEqual(Array(100).fill(2));
   });
 
-  it('keeps in the residual what a lossy encoding lost', () => {
+  it.each([
+    ['and forgets the momentum of what was sent', true],
+    ['without masking, and keeps all momentum', false],
+  ])('keeps in the residual what a lossy encoding lost, %s', (_, masks) => {
     const lossy = (value: number) => fround(Math.round(value * 8) / 8);
     const bench = new Bench(makeKernels, 3000);
     const slow = new SlowCompressor(3000);
@@ -292,8 +295,9 @@ describe.each(IMPLEMENTATIONS)('TensorCompressor on %s kernels', (_, makeKernels
       const step = { count: 700, momentumFactor: 0.9, nesterov: false, gradientScale: 1 };
       const { indices, values } = slow.compress(gradient, step);
       expectSame(bench.compress(gradient, step).indices, indices);
-      bench.settle(step.count, lossy);
-      slow.settle(indices, values.map(lossy));
+      bench.settle(step.count, lossy, masks);
+      slow.settle(indices, values.map(lossy), masks);
+      expect(indices.every(i => (slow.momentum[i] === 0) === masks)).toBe(true);
       expect(indices.some(i => slow.residual[i] !== 0)).toBe(true);
       expectSame(bench.state.momentum, slow.momentum);
       expectSame(bench.state.residual, slow.residual);

@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 const CHOSE = (sparsity: number, steps: number) =>
-  `gradring: dgc() chose a sparsity of ${sparsity} for ${steps} steps. dgc({ sparsity }) sets another.`;
+  `gradring: dgc() chose a sparsity of ${sparsity} for a training of ${steps} steps. dgc({ sparsity }) sets another.`;
 
 test.each<[string, (string | RegExp)[]]>([
   ['fit', [CHOSE(0.75, 12)]],
@@ -39,10 +39,13 @@ test.each<[string, (string | RegExp)[]]>([
   ],
   ['given', []],
   ['loop, steps', [CHOSE(0.9, 100)]],
-  ['loop, no steps', [/^gradring: dgc\(\) chose a sparsity of 0\.999, because it does not know .* dgc\(\{ steps \}\)/]],
+  ['loop, no steps', [/^gradring: dgc\(\) does not know how many steps .* dgc\(\{ steps \}\)/]],
+  ['adam, 0.5', []],
+  ['one epoch of a dataset', []],
+  ['a loop of fits', [CHOSE(0.75, 20), CHOSE(0.875, 80)]],
   ['not compressed', []],
   ['first', [CHOSE(0.75, 8)]],
-  ['resumed', [CHOSE(0.75, 8)]], // although the epochs are more now
+  ['resumed', [CHOSE(0.75, 16)]], // another model.fit, after the one that had ended
 ])('%s: rank 0 says what it must, once', (name, lines) => {
   const expected = lines.map(line => (typeof line === 'string' ? line : expect.stringMatching(line)));
   expect(ranks[0]![name]!.lines.sort()).toEqual(expected);
@@ -55,16 +58,34 @@ test('the density follows the number of steps, on all ranks', () => {
     expect(new Set(runs['dataset']!.densities)).toEqual(new Set([0.25]));
     expect(new Set(runs.long.chosen.densities)).toEqual(new Set([0.1]));
     expect(runs['loop, steps']!.density).toBe(0.1);
-    expect(runs['loop, no steps']!.density).toBe(0.25); // the paper's warm-up
+    expect(runs['loop, no steps']!.density).toBe(0.25);
     expect(runs['given']!.densities.slice(-1)).toEqual([0.25]); // within the warm-up
   }
 });
 
-test('a training that is resumed keeps the sparsity with which it began', () => {
-  for (const { first, resumed } of ranks) {
-    expect(first!.densities).toEqual(Array(8).fill(0.25));
-    expect(resumed!.densities).toEqual(Array(8).fill(0.25));
+describe('a training that was interrupted', () => {
+  interface Fit {
+    readonly densities: number[];
+    readonly hash: string;
   }
+  type Fits = Record<'known' | 'unknown', Fit>;
+
+  test('keeps the sparsity with which it began, and has the same bits', async () => {
+    const run = (input: object) => runFixture<Fits>('resumed-fit.js', { ranks: 2, input: { dir, ...input } });
+    const whole = await run({});
+    const stopped = await run({ saves: true, stops: true });
+    const resumed = await run({ saves: true });
+    for (const rank of [0, 1]) {
+      for (const kind of ['known', 'unknown'] as const) {
+        const [all, before, after] = [whole, stopped, resumed].map(fits => fits[rank]![kind]);
+        expect(before!.densities).toHaveLength(24);
+        expect([...before!.densities, ...after!.densities]).toEqual(all!.densities);
+        expect(after!.hash).toBe(all!.hash);
+      }
+      expect(new Set(whole[rank]!.known.densities)).toEqual(new Set([0.104166666666667]));
+      expect(new Set(whole[rank]!.unknown.densities)).toEqual(new Set([0.25, 0.104166666666667]));
+    }
+  }, 120_000);
 });
 
 test('a training of 100 steps comes as far as without compression; at 0.999 it does not', () => {

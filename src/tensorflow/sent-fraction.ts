@@ -1,0 +1,96 @@
+import type { Communicator } from '../communicator/communicator';
+import { chooseSparsity } from '../compression/choose-sparsity';
+import type { DgcCompression } from '../compression/dgc-options';
+import { densityAt } from '../compression/sparsity-schedule';
+import { inform, warn } from './warn';
+
+/** A sparsity at which an element is sent less often in a training, on average, holds most of the gradient back. */
+const LEAST_SENDS = 0.5;
+
+/** A choice that differs from the last by this factor is said again. */
+const NOTABLE = 2;
+
+/** How many optimizer steps a training is expected to have, in all. */
+export interface ExpectedSteps {
+  readonly steps: number;
+  /** Where the first epoch began, as long as only its end can tell how many steps an epoch has. */
+  readonly since?: { readonly epoch: number; readonly step: number } | undefined;
+}
+
+/** What `model.fit` was asked for. */
+export interface FitLength {
+  readonly epochs: number;
+  /** Null if it is not known before the first epoch ends. */
+  readonly stepsPerEpoch: number | null;
+}
+
+/** Which fraction of its gradients a wrapped optimizer sends in a step: as `dgc()` says, or as it leaves to choose. */
+export class SentFraction {
+  /** Undefined if nobody said. */
+  expected: ExpectedSteps | undefined;
+  /** The density that was said last. */
+  private said: number | undefined;
+
+  /** @param correctsMomentum See {@link chooseSparsity}. */
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly compression: DgcCompression,
+    private readonly correctsMomentum: boolean,
+  ) {
+    if (compression.steps > 0) this.expected = { steps: compression.steps };
+  }
+
+  /** A `model.fit` begins with that epoch, when so many steps are done. */
+  beginFit(epoch: number, { epochs, stepsPerEpoch }: FitLength, step: number): void {
+    if (this.compression.steps > 0) return;
+    const steps = step + (epochs - epoch) * (stepsPerEpoch ?? 1);
+    this.expected = { steps, since: stepsPerEpoch === null ? { epoch, step } : undefined };
+    if (stepsPerEpoch !== null) this.say(step);
+  }
+
+  /** An epoch of it has ended, when so many steps are done. */
+  endEpoch({ epochs }: FitLength, step: number): void {
+    const since = this.expected?.since;
+    if (since === undefined) return;
+    this.expected = { steps: since.step + (epochs - since.epoch) * (step - since.step) };
+    if (step < this.expected.steps) this.say(step);
+  }
+
+  /** The first step of a training is about to be taken. */
+  beginSteps(step: number): void {
+    if (this.expected?.since === undefined) this.say(step);
+  }
+
+  /** @throws GradringError `ERR_NO_EPOCH` */
+  densityAt(progress: { readonly epoch: number | undefined; readonly step: number }): number {
+    return densityAt(this.chosenAt(progress.step), progress);
+  }
+
+  private chosenAt(step: number) {
+    const { correctsMomentum, expected } = this;
+    return chooseSparsity(this.compression, { steps: expected?.steps, step, correctsMomentum });
+  }
+
+  /** Tells the user, on rank 0, what was chosen, or warns of what was given. */
+  private say(step: number): void {
+    const { communicator, compression, expected, said } = this;
+    const { sparsity } = this.chosenAt(step);
+    const density = 1 - sparsity;
+    if (said !== undefined && density < said * NOTABLE && density > said / NOTABLE) return;
+    this.said = density;
+    if (compression.sparsity === 'auto') {
+      if (!this.correctsMomentum) return; // the warning at the wrap has said it
+      inform(
+        communicator,
+        expected === undefined
+          ? 'dgc() does not know how many steps the training has. It sends 25 % of each large gradient at first, and less with time. dgc({ steps }) sends less from the start.'
+          : `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))} for a training of ${expected.steps} ${expected.steps === 1 ? 'step' : 'steps'}. dgc({ sparsity }) sets another.`,
+      );
+    } else if (expected !== undefined && expected.steps * density < LEAST_SENDS) {
+      warn(
+        communicator,
+        `A sparsity of ${sparsity} sends an element once in ${Math.round(1 / density)} steps on average, but this training has ${expected.steps} steps: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
+      );
+    }
+  }
+}
