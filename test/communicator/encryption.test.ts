@@ -5,7 +5,7 @@ import { Communicator } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/communicator/connect-options';
 import { isEncrypted } from '../../src/rendezvous/run-security';
 import { listeningPorts } from '../support/listening-ports';
-import { closeRing, connectRing, failureOf, freePort, sleep } from '../support/rings';
+import { closeRing, connectRing, failureOf, freePort, sleep, until } from '../support/rings';
 import { mechanismAt } from '../support/strangers';
 import { Tap } from '../support/tap';
 
@@ -118,12 +118,14 @@ describe('the rendezvous', () => {
     const replayed = connect({ port: masterPort, host: '127.0.0.1' }).on('error', () => undefined);
     let answer = Buffer.alloc(0);
     replayed.on('data', (bytes: Buffer) => (answer = Buffer.concat([answer, bytes])));
+    let isHungUp = false;
+    replayed.on('close', () => (isHungUp = true));
     for (const bytes of tap.sent) {
       replayed.write(bytes);
       await sleep(100); // ZeroMQ hangs up on who speaks out of turn
     }
     const isRefused = () => readable(answer).includes('Two processes claim rank 1');
-    for (let waited = 0; waited < (encrypted ? 2_000 : 20_000) && !isRefused(); waited += 100) await sleep(100);
+    await until(() => isRefused() || isHungUp);
     replayed.destroy();
     expect(isRefused()).toBe(!encrypted);
     const ring = await Promise.all([...early, join(2, { masterPort, encryption, runId: 'this-run' })]);

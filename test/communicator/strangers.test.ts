@@ -33,7 +33,7 @@ async function portsOf({ child }: RankProcess): Promise<number[]> {
 /** All that one stranger can do, one after the other; it stays where it is let stay. Returns how it leaves. */
 async function besiege(at: 'link' | 'rendezvous', ports: readonly number[]): Promise<() => void> {
   const leavers: (() => void)[] = [];
-  const stop = dawdle(ports);
+  const { stop } = dawdle(ports);
   for (const port of ports) {
     leavers.push(...(await Promise.all(VISITS.map(([bytes, leave]) => intrude(port, bytes, leave)))));
     await sendGigabyte(port);

@@ -15,7 +15,7 @@ const MASTER_PORT = 29_500;
 
 /** All that a stranger on another host can do. Returns how it leaves. */
 async function besiege(at: 'link' | 'rendezvous', host: string, port: number): Promise<() => void> {
-  const stop = dawdle([port], host);
+  const { stop } = dawdle([port], host);
   const leavers = await Promise.all(VISITS.map(([bytes, leave]) => intrude(port, bytes, leave, host)));
   await sendGigabyte(port, 100_000, host);
   for (const curve of [{}, curveClient(curveKeyPair(), curveKeyPair().publicKey)]) {

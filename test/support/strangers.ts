@@ -94,19 +94,19 @@ export function sendGigabyte(port: number, bytes = 100_000, host = '127.0.0.1'):
   });
 }
 
-/** Says a greeting, a byte now and then. Returns how to stop it, which tells how many bytes it has said. */
-export function dawdle(ports: readonly number[], host = '127.0.0.1'): () => number {
+/** Says a greeting, a byte now and then. Returns how many bytes it has said, and how to stop it. */
+export function dawdle(ports: readonly number[], host = '127.0.0.1'): { said: () => number; stop: () => void } {
   const sockets: Socket[] = ports.map(port => connect({ port, host }).on('error', () => undefined));
   let said = 0;
   const timer = setInterval(() => {
     for (const socket of sockets) socket.write(curveGreeting().subarray(said, said + 1));
     said += 1;
   }, 20);
-  return () => {
+  const stop = () => {
     clearInterval(timer);
     sockets.forEach(socket => socket.destroy());
-    return said;
   };
+  return { said: () => said, stop };
 }
 
 /** What a port of ZeroMQ's asks of who connects: NULL (nothing) or CURVE. */

@@ -8,6 +8,7 @@ import { Link } from '../../src/transport/link';
 import { RingTransport } from '../../src/transport/ring-transport';
 import { SharedQueues } from '../../src/transport/shared-queues';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
+import { until } from './rings';
 
 /**
  * A ring of transports over TCP, as the comm threads make it; with the ports at which each awaits its left neighbour.
@@ -68,6 +69,19 @@ export const FRAME = {
   ...{ purpose: Purpose.Call, elementCount: 0, parameter: 0, part: 0, checksum: 0 },
 };
 
+/**
+ * Settles when links have noticed so many leavers at their ports, and know that these were strangers; or when one has
+ * been taken for a neighbour, which fails the ring.
+ */
+export async function untilStrangersLeft(ring: readonly RingTransport[], count: number): Promise<void> {
+  const links = ring.map(
+    transport => (transport as unknown as { left: { disconnections: number; probing: boolean } }).left,
+  );
+  const noticed = () => links.reduce((sum, { disconnections }) => sum + disconnections, 0);
+  const areKnown = () => noticed() >= count && links.every(({ probing }) => !probing);
+  await until(() => areKnown() || ring.some(({ failed }) => failed));
+}
+
 /** Sends frames round, and expects each where it belongs. */
 export async function expectToWork(
   ring: readonly RingTransport[],
@@ -76,6 +90,7 @@ export async function expectToWork(
 ): Promise<void> {
   for (let sequence = 0; sequence < frames; sequence++) {
     const sent = ring.map(transport => transport.send('right', { ...FRAME, sequence, origin: transport.rank }, body));
+    for (const each of sent) each.catch(() => undefined); // it is awaited below, if all is received
     for (const transport of ring) {
       const frame = await transport.receive('left');
       expect(frame.header).toMatchObject({ sequence, origin: (transport.rank + ring.length - 1) % ring.length });

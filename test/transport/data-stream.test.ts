@@ -4,7 +4,7 @@ import { connect as connectTls, createServer as createTlsServer, type TLSSocket 
 import { DataStream } from '../../src/transport/data-stream';
 import { FrameAssembly, headOf } from '../../src/transport/frame-assembly';
 import { random } from '../support/random';
-import { sleep, until } from '../support/rings';
+import { until } from '../support/rings';
 
 const made: { close(): unknown }[] = [];
 afterEach(() => made.splice(0).forEach(each => each.close()));
@@ -43,6 +43,16 @@ async function bothEnds(isEncrypted: boolean, pass = (bytes: Buffer) => bytes) {
   return { from, to, cut };
 }
 
+/** What of a stream can only be seen from within. */
+const insideOf = (stream: DataStream) =>
+  stream as unknown as {
+    readonly assembly: { readonly isFull: boolean; readonly arrived: readonly unknown[] };
+    readonly isReading: boolean;
+    readonly incoming: Socket;
+    readonly outgoing: Socket;
+    readonly strangers: ReadonlyMap<string, Socket>;
+  };
+
 async function sent(from: DataStream, body: Buffer, after = 0): Promise<void> {
   await until(() => from.put(HEADER, body, after));
 }
@@ -55,8 +65,7 @@ describe.each([
     const { from, to } = await bothEnds(isEncrypted);
     await sent(from, Buffer.from('first'), 0);
     await sent(from, Buffer.from('second'), 2);
-    await until(() => to.canReceive);
-    await sleep(50);
+    await until(() => insideOf(to).assembly.arrived.length === 2);
     const first = { header: HEADER, body: Buffer.from('first'), bytes: 5, hasLanded: false };
     expect(to.take(0)).toMatchObject(first);
     expect([to.take(0), to.take(1)]).toEqual([undefined, undefined]);
@@ -65,24 +74,24 @@ describe.each([
   });
 
   test('is not read on while much is held, until that is freed', async () => {
-    const { from, to } = await bothEnds(isEncrypted);
+    let passed = 0;
+    const { from, to } = await bothEnds(isEncrypted, bytes => ((passed += bytes.length), bytes));
+    const COUNT = 100; // 26 MB, which the proxy holds, more than the buffers of the system do
     const body = Buffer.alloc(LARGE, 7);
-    let puts = 0;
-    for (let tries = 0; tries < 200 && puts < 400; tries++) {
-      if (from.put(HEADER, body, 0)) puts += 1;
-      else await sleep(1);
-    }
-    expect(puts).toBeLessThan(200); // the rest waits
-    let taken = 0;
-    while (taken < puts) {
-      const next = to.take(0);
-      if (next === undefined) {
-        to.sleep(false, 'event loop');
-        await sleep(1);
-        continue;
-      }
-      expect(next.body.equals(body)).toBe(true);
-      taken += 1;
+    for (let i = 0; i < COUNT; i++) await sent(from, body);
+    await until(() => passed >= COUNT * LARGE);
+    const { assembly } = insideOf(to);
+    await until(() => assembly.isFull);
+    expect(insideOf(to).isReading).toBe(false);
+    expect(assembly.arrived.length).toBeLessThan(COUNT / 4);
+    for (let taken = 0; taken < COUNT; taken++) {
+      let next: ReturnType<DataStream['take']>;
+      await until(() => {
+        next = to.take(0);
+        if (next === undefined) to.sleep(false, 'event loop');
+        return next !== undefined;
+      });
+      expect(next!.body.equals(body)).toBe(true);
     }
   });
 
@@ -110,17 +119,17 @@ describe.each([
 
   test('that was closed at the end is not missed', async () => {
     const { from, to } = await bothEnds(isEncrypted);
-    for (const end of [from, to]) {
-      end.onLost = () => {
-        throw new Error('nothing can be lost');
-      };
-    }
+    const lost: string[] = [];
+    from.onLost = () => lost.push('from');
+    to.onLost = () => lost.push('to');
+    const gone = [insideOf(from).outgoing, insideOf(to).incoming].map(socket => once(socket, 'close'));
     await sent(from, Buffer.from('something'));
     from.finish();
     await to.otherFinished();
     from.close();
     to.close();
-    await sleep(50);
+    await Promise.all(gone);
+    expect(lost).toEqual([]);
   });
 
   test('whose first word never comes does not keep anybody', async () => {
@@ -129,20 +138,21 @@ describe.each([
     made.push(sink);
     await once(sink, 'listening');
     to.meet({ ...to.offer, port: (sink.address() as { port: number }).port });
-    await sleep(50);
+    await until(() => !insideOf(to).incoming.connecting);
     await to.otherFinished();
   });
 
   test('that was never open is not missed', async () => {
     const to = await listening(isEncrypted);
     const nobody = await listening(isEncrypted);
-    to.onLost = () => {
-      throw new Error('nothing can be lost');
-    };
+    let isLost = false;
+    to.onLost = () => (isLost = true);
     nobody.close();
     to.meet(nobody.offer);
+    const gone = new Promise(resolve => insideOf(to).incoming.once('close', resolve)); // after the error
     await to.otherFinished();
-    await sleep(50);
+    await gone;
+    expect(isLost).toBe(false);
   });
 
   test('ends when all has come', async () => {
@@ -169,7 +179,7 @@ describe.each([
     const silent = Array.from({ length: 100 }, () => connect(port, '127.0.0.1').on('error', () => undefined));
     await until(() => silent.filter(socket => socket.closed).length >= 36); // 64 are heard out
     silent.forEach(socket => socket.destroy());
-    await sleep(50);
+    await until(() => insideOf(from).strangers.size === 0);
     const to = await listening(isEncrypted);
     to.meet(from.offer);
     await until(() => from.canSend);
@@ -183,8 +193,7 @@ describe.each([
       const silent = Array.from({ length: 5 }, () =>
         connect(from.offer.port, '127.0.0.1').on('error', () => undefined),
       );
-      await Promise.all(silent.map(socket => once(socket, 'connect')));
-      await sleep(50);
+      await until(() => insideOf(from).strangers.size === silent.length);
       if (how === 'meet') (await listening(isEncrypted)).meet(from.offer);
       else from[how]();
       await until(() => silent.every(socket => socket.closed));
@@ -195,7 +204,7 @@ describe.each([
   test('lets nobody in once it has finished', async () => {
     const [from, to] = [await listening(isEncrypted), await listening(isEncrypted)];
     to.meet(from.offer);
-    const { incoming } = to as unknown as { incoming: Socket };
+    const { incoming } = insideOf(to);
     await once(incoming, 'connect');
     from.finish();
     await until(() => incoming.closed);
@@ -234,10 +243,11 @@ test('an encrypted stream that is tampered with is lost', async () => {
     if (!isWhole) bytes[bytes.length - 1]! ^= 1;
     return bytes;
   };
-  const { from } = await bothEnds(true, tamper);
+  const { from, to } = await bothEnds(true, tamper);
   let isLost = false;
   from.onLost = () => (isLost = true);
-  await sleep(50);
+  await sent(from, Buffer.from('whole'));
+  await until(() => to.take(0) !== undefined);
   isWhole = false;
   from.put(HEADER, Buffer.from('something'), 0);
   await until(() => isLost);

@@ -2,10 +2,10 @@ import { curveKeyPair } from 'zeromq';
 import { curveClient } from '../../src/transport/curve';
 import { closeAllSockets } from '../../src/transport/open-sockets';
 import { Crowd } from '../support/crowd';
-import { sleep } from '../support/rings';
+import { until } from '../support/rings';
 import { dawdle, intrude, knock, sendGigabyte, VISITS } from '../support/strangers';
 import { Tap } from '../support/tap';
-import { expectToWork, transports } from '../support/transports';
+import { expectToWork, transports, untilStrangersLeft } from '../support/transports';
 
 afterAll(closeAllSockets); // the desk of this thread's gates
 
@@ -65,10 +65,10 @@ describe.each(['forming', 'standing'])('while the ring is %s', state => {
   });
 
   test('strangers who say a byte now and then do not hold it up', async () => {
-    const stop = dawdle(ring.ports);
-    await sleep(200);
+    const { said, stop } = dawdle(ring.ports);
+    await until(() => said() > 5);
     await expectUndisturbed();
-    expect(stop()).toBeGreaterThan(5);
+    stop();
   });
 });
 
@@ -81,7 +81,7 @@ test('2,000 connections do not disturb a standing ring, neither while they stay 
   await expectToWork(ring, 50);
   await crowd.leave();
   await expectToWork(ring, 50);
-  await sleep(600); // longer than a loss takes to be told
+  await untilStrangersLeft(ring, 2_000);
   await expectToWork(ring, 50);
   expect(failures).toEqual([]);
   await close();

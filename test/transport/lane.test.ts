@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Lane } from '../../src/transport/lane';
 import { land, type Landing } from '../../src/transport/landing';
+import { closeAllSockets } from '../../src/transport/open-sockets';
 import { FRAMES_AHEAD, type Side, opposite } from '../../src/transport/transport';
 import { GradringError } from '../../src/errors';
-import { type FrameAssembly, headOf } from '../../src/transport/frame-assembly';
+import { type CarriedFrame, type FrameAssembly, headOf } from '../../src/transport/frame-assembly';
 import { random } from '../support/random';
 import { sleep, until } from '../support/rings';
 import { expectToWork, FRAME, transports } from '../support/transports';
@@ -13,6 +14,7 @@ import { expectToWork, FRAME, transports } from '../support/transports';
 let lanes: string;
 beforeEach(() => (lanes = mkdtempSync(path.join(tmpdir(), 'gradring-lanes-'))));
 afterEach(() => rmSync(lanes, { recursive: true }));
+afterAll(closeAllSockets); // the desk of this thread's gates
 
 const KINDS = ['queues', 'streams', 'encrypted streams'] as const;
 type Kind = (typeof KINDS)[number];
@@ -32,6 +34,8 @@ function landingOf(bytes: number, pieceBytes: number): Landing & { readonly body
   };
 }
 
+type Standing = Awaited<ReturnType<typeof standing>>;
+
 async function standing(worldSize: number, kind: Kind, hasCore = false) {
   const carried = kind === 'queues' ? { lanes } : { streams: true, encrypted: kind === 'encrypted streams' };
   const all = await transports(worldSize, { ...carried, hasCore });
@@ -45,16 +49,35 @@ const body = (length: number, seed: number) => Buffer.alloc(length, Buffer.from(
 
 const lanesOf = (transport: unknown) => (transport as { lanes: Record<Side, Lane> }).lanes;
 
-/** Sends until there is no room. Returns the send that waits. */
-async function fillUp(
-  transport: Awaited<ReturnType<typeof standing>>['ring'][number],
-): Promise<{ sent: Promise<unknown> }> {
-  for (;;) {
-    const sent = transport.send('right', { ...FRAME, sequence: 0, origin: transport.rank }, body(LARGE, 1));
-    sent.catch(() => undefined);
-    const isSent = await Promise.race([sent.then(() => true), sleep(200).then(() => false)]);
-    if (!isSent) return { sent };
-  }
+const assemblyOf = (carrier: unknown) => (carrier as { assembly: FrameAssembly }).assembly;
+
+/** Settles when the next frame of a carrier is to land there. */
+const untilDue = (carrier: unknown, landing: Landing) =>
+  until(() => (assemblyOf(carrier) as unknown as { due?: { landing: Landing } }).due?.landing === landing);
+
+/** Settles when a transport has heard its left neighbour's goodbye, and has all that was sent before it. */
+const untilDeparted = (transport: unknown) => until(() => (transport as { departed: Set<Side> }).departed.has('left'));
+
+/** More than the buffers of the system hold. */
+const ENDLESS = 64 * 1024 * 1024;
+
+/**
+ * Has a rank send to its right until there is no room, which there never is while nobody receives: when a neighbour
+ * holds as many frames as it reads ahead, the next one is too large for all that lies between. Returns that send.
+ */
+async function fillUp({ ring, carriers }: Standing, rank: number): Promise<{ sent: Promise<unknown> }> {
+  const send = (bytes: number) =>
+    ring[rank]!.send('right', { ...FRAME, sequence: 0, origin: rank }, Buffer.alloc(bytes));
+  const sendAll = async () => {
+    for (let frame = 0; frame < FRAMES_AHEAD; frame++) await send(2 * LARGE);
+    await send(ENDLESS);
+  };
+  const sent = sendAll();
+  sent.catch(() => undefined);
+  const receiver = carriers[(rank + 1) % ring.length]!.left!;
+  const readsNoMore = () => receiver.medium === 'shared-memory' || assemblyOf(receiver).isFull;
+  await until(() => readsNoMore() && lanesOf(ring[rank]!).right.isFull);
+  return { sent };
 }
 
 describe.each(KINDS)('%s', kind => {
@@ -107,21 +130,27 @@ describe.each(KINDS)('%s', kind => {
     const landing = landingOf(3_000_000, 1_000);
     const received = ring[1]!.receive('left', landing);
     const another = landingOf(10, 10);
-    ring[0]!.receive('left', another).catch(() => undefined);
-    await sleep(10);
+    const alsoReceived = ring[0]!.receive('left', another);
+    await untilDue(carriers[1]!.left, landing);
+    await untilDue(carriers[0]!.left, another);
     const head = headOf(Buffer.from('header'), landing.bytes, 0);
-    const { assembly } = carriers[1]!.left! as unknown as { assembly: FrameAssembly };
+    const assembly = assemblyOf(carriers[1]!.left);
     assembly.feed(head);
     assembly.feed(Buffer.alloc(5_000, 1));
     expect(landing.landed).toBe(5_000);
     const failed = ring[1]!.fail(new GradringError('ERR_COMM_THREAD', 'Something is wrong.'));
     await expect(received).rejects.toMatchObject({ code: 'ERR_COMM_THREAD' });
     await failed;
+    await expect(alsoReceived).rejects.toMatchObject({ code: 'ERR_COMM_THREAD' });
     assembly.feed(Buffer.alloc(5_000, 2));
     carriers[1]!.right!.put(Buffer.from('header'), Buffer.alloc(10, 2), 0);
-    await sleep(50);
-    lanesOf(ring[0]!).left.drain();
-    expect(another.landed).toBe(0);
+    const take = jest.spyOn(carriers[0]!.left!, 'take');
+    const taken = () => take.mock.results.find(({ value }) => value !== undefined)?.value as CarriedFrame | undefined;
+    await until(() => {
+      lanesOf(ring[0]!).left.drain();
+      return taken() !== undefined;
+    });
+    expect([taken()!.bytes, taken()!.hasLanded, another.landed]).toEqual([10, false, 0]);
     expect([landing.landed, landing.body.includes(2)]).toEqual([5_000, false]);
     await close();
   });
@@ -130,8 +159,8 @@ describe.each(KINDS)('%s', kind => {
     const { ring, carriers, close } = await standing(2, kind);
     const landing = landingOf(3_000, 1_000);
     const received = ring[1]!.receive('left', landing);
-    await sleep(10);
-    const { assembly } = carriers[1]!.left! as unknown as { assembly: FrameAssembly };
+    await untilDue(carriers[1]!.left, landing);
+    const assembly = assemblyOf(carriers[1]!.left);
     assembly.feed(headOf(Buffer.from('header'), landing.bytes, 0));
     lanesOf(ring[1]!).left.pass();
     assembly.feed(Buffer.alloc(landing.bytes, 2));
@@ -141,11 +170,13 @@ describe.each(KINDS)('%s', kind => {
   });
 
   test('who waits for room has what comes on the other side read, also when it sleeps', async () => {
-    const { ring } = await standing(3, kind);
-    const { sent } = await fillUp(ring[1]!);
+    const all = await standing(3, kind);
+    const { ring } = all;
+    const { sent } = await fillUp(all, 1);
     const header = { ...FRAME, sequence: 0, origin: 0 };
+    const { engine } = ring[1]! as unknown as { engine: { running: boolean } };
     for (const length of [10, 5_000_000]) {
-      await sleep(100); // longer than it looks for itself
+      await until(() => !engine.running); // it looks no more for itself
       await ring[0]!.send('right', header, body(length, 1));
     }
     for (const length of [10, 5_000_000]) expect((await ring[1]!.receive('left')).bytes).toBe(length);
@@ -165,8 +196,9 @@ describe.each(KINDS)('%s', kind => {
   });
 
   test('a send that waits for room goes on when there is some', async () => {
-    const { ring, close } = await standing(2, kind);
-    const { sent } = await fillUp(ring[0]!);
+    const all = await standing(2, kind);
+    const { ring, close } = all;
+    const { sent } = await fillUp(all, 0);
     let isSent = false;
     void sent.then(() => (isSent = true));
     while (!isSent) (await ring[1]!.receive('left')).release();
@@ -174,16 +206,18 @@ describe.each(KINDS)('%s', kind => {
   });
 
   test('a send that waits for room fails with the ring', async () => {
-    const { ring, bound } = await standing(3, kind);
-    const { sent } = await fillUp(ring[0]!);
+    const all = await standing(3, kind);
+    const { ring, bound } = all;
+    const { sent } = await fillUp(all, 0);
     await bound[1]!.link.close(0); // what rank 0 is to the left of
     await expect(sent).rejects.toMatchObject({ code: 'ERR_PEER_LOST' });
     await Promise.all(ring.map(transport => transport.close()));
   });
 
   test('a send that waits for room fails if the neighbour leaves', async () => {
-    const { ring } = await standing(3, kind);
-    const { sent } = await fillUp(ring[0]!);
+    const all = await standing(3, kind);
+    const { ring } = all;
+    const { sent } = await fillUp(all, 0);
     const left = ring[1]!.close();
     await expect(sent).rejects.toMatchObject({ code: 'ERR_PEER_LOST', details: { rank: 1 } });
     await Promise.all([left, ...ring.map(transport => transport.close())]);
@@ -193,7 +227,7 @@ describe.each(KINDS)('%s', kind => {
     const { ring } = await standing(2, kind);
     await ring[0]!.send('right', { ...FRAME, sequence: 0, origin: 0 }, body(10, 1));
     const left = ring[0]!.close();
-    await sleep(300);
+    await untilDeparted(ring[1]);
     expect((await ring[1]!.receive('left')).body.equals(body(10, 1))).toBe(true);
     await expect(ring[1]!.receive('left')).rejects.toMatchObject({ code: 'ERR_PEER_LOST' });
     await Promise.all([left, ring[1]!.close()]);
@@ -243,7 +277,7 @@ test.each(['streams', 'encrypted streams'] as const)(
     for (let sequence = 0; sequence < COUNT; sequence++)
       await ring[0]!.send('right', { ...FRAME, sequence, origin: 0 }, body(LARGE, sequence));
     const left = ring[0]!.close();
-    await sleep(300);
+    await untilDeparted(ring[1]);
     for (let sequence = 0; sequence < COUNT; sequence++) {
       const frame = await ring[1]!.receive('left');
       expect(frame.body.equals(body(LARGE, sequence))).toBe(true);

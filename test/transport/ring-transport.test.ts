@@ -1,9 +1,10 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { Pair } from 'zeromq';
 import { Communicator } from '../../src/communicator/communicator';
 import type { Link } from '../../src/transport/link';
-import { closeRing, freePort, sleep, untilListening } from '../support/rings';
+import { closeRing, freePort, sleep, until, untilListening } from '../support/rings';
 import { intrude, VISITS } from '../support/strangers';
-import { expectToWork, FRAME, transports } from '../support/transports';
+import { expectToWork, FRAME, transports, untilStrangersLeft } from '../support/transports';
 
 test('strangers at the ports of the links do not disturb a standing ring', async () => {
   const { ring, failures, ports } = await transports(3);
@@ -13,12 +14,22 @@ test('strangers at the ports of the links do not disturb a standing ring', async
     leavers.push(...(await Promise.all(ports.map(port => intrude(port, bytes, leave)))));
   }
   const stranger = new Pair({ linger: 0 }); // one that speaks ZeroMQ: the link has its one peer already
+  const { events } = stranger;
+  let met = 0;
+  const watched = (async () => {
+    for (let type = ''; type !== 'end';) {
+      ({ type } = await events.receive());
+      if (type === 'handshake') met += 1;
+    }
+  })();
   ports.forEach(port => stranger.connect(`tcp://127.0.0.1:${port}`));
   void stranger.send('let me in').catch(() => undefined);
-  await sleep(300);
+  await until(() => met === ports.length);
+  await expectToWork(ring);
   leavers.forEach(leave => leave());
   stranger.close();
-  await sleep(600); // longer than a loss takes to be told
+  await watched;
+  await untilStrangersLeft(ring, ports.length * VISITS.length + 2); // a third link has hung up on the stranger itself
   await expectToWork(ring);
   expect(failures).toEqual([]);
   await Promise.all(ring.map(transport => transport.close()));
@@ -61,12 +72,21 @@ test('strangers at the port of the rendezvous do not disturb a forming ring', as
 test('a send that waits for a neighbour who is gone fails when the loss is told', async () => {
   const { ring, bound, failures } = await transports(3);
   await Promise.all(ring.map(transport => transport.open()));
-  await bound[1]!.link.close(); // without a goodbye: rank 0 has nobody at its right; rank 1 is still there for rank 2
-  await sleep(100); // rank 0 still waits for the last words of rank 1: a send finds no failure, and no receiver
-  const sent = ring[0]!.send('right', { ...FRAME, sequence: 0, origin: 0 }, Buffer.from('body'));
+  const { right } = ring[0]! as unknown as { right: { disconnections: number; unsettled: Set<unknown> } };
+  const closed = bound[1]!.link.close(); // without a goodbye: rank 0 has nobody at its right; rank 1 still has rank 2
+  await until(() => right.disconnections > 0);
+  // Rank 0 still waits for the last words of rank 1: a send finds no failure, and soon no receiver.
+  let sent: Promise<unknown>;
+  do {
+    sent = ring[0]!.send('right', { ...FRAME, sequence: 0, origin: 0 }, Buffer.from('body'));
+    sent.catch(() => undefined);
+    await turn();
+  } while (right.unsettled.size === 0 && !ring[0]!.failed);
+  expect(ring[0]!.failed).toBe(false);
   const cut = { code: 'ERR_PEER_LOST', rank: 0, message: expect.stringMatching(/^The link between rank 0 and rank 1/) };
   await expect(sent).rejects.toMatchObject(cut);
   expect(failures[0]).toMatchObject(cut);
+  await closed;
   await Promise.all(ring.map(transport => transport.close()));
 });
 
@@ -77,12 +97,12 @@ test.each(['left', 'right'] as const)(
     await Promise.all(ring.map(transport => transport.open()));
     const leaver = side === 'right' ? ring[2]! : ring[0]!;
     const waits = ring[1]!.receive(side);
-    const left = leaver.close().then(() => 'gone');
+    const left = leaver.close();
     await expect(waits).rejects.toMatchObject({ code: 'ERR_PEER_LOST', details: { rank: leaver.rank } });
-    // Without an acknowledgement it would wait for a minute.
-    expect(await Promise.race([left, sleep(20_000)])).toBe('gone');
+    await left;
     await Promise.all(ring.map(transport => transport.close()));
   },
+  20_000, // without an acknowledgement the leaver would wait for a minute
 );
 
 test('a rank that is gone while the ring forms is named by all that notice it', async () => {

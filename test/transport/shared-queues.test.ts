@@ -1,15 +1,21 @@
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { QUEUE_BYTES } from '../../src/transport/shared-queue';
 import { SharedQueues } from '../../src/transport/shared-queues';
-import { sleep } from '../support/rings';
+import { poll } from '../../src/transport/system-calls';
+import { until } from '../support/rings';
 
 const ROOT = path.join(__dirname, '../..');
 const folder = mkdtempSync(path.join(tmpdir(), 'gradring-queues-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 let files = 0;
+
+/** Settles when the descriptor of its bell is closed. */
+const bellClosed = (end: SharedQueues) => once((end as unknown as { bell: { socket: Socket } }).bell.socket, 'close');
 
 const fresh = () => path.join(folder, `queues-${files++}`);
 const made: SharedQueues[] = [];
@@ -22,6 +28,9 @@ function bothEnds(): { file: string; maker: SharedQueues; opener: SharedQueues }
   made.push(...Object.values(ends));
   return { file, ...ends };
 }
+
+/** Whether its bell has been rung, and not been heard yet; or nobody could ring it any more. */
+const isRung = (end: SharedQueues) => poll(end.asked(), 0) > 0;
 
 const openDescriptors = () => readdirSync('/proc/self/fd').length;
 
@@ -47,12 +56,15 @@ test('who sleeps is woken, and nobody else', async () => {
   put(maker);
   put(maker);
   put(opener);
-  await sleep(100);
-  expect(woken).toEqual(['opener']);
+  expect([isRung(maker), isRung(opener)]).toEqual([false, true]);
+  await until(() => woken.length > 0);
+  opener.take(0);
   while (put(maker));
+  expect([isRung(maker), isRung(opener)]).toEqual([false, false]);
   maker.sleep(true);
   for (let i = 0; i < 3; i++) opener.take(0);
-  await sleep(100);
+  expect([isRung(maker), isRung(opener)]).toEqual([true, false]);
+  await until(() => woken.length > 1);
   expect(woken).toEqual(['opener', 'maker']);
 });
 
@@ -77,11 +89,13 @@ test('nobody waits to wake who does not hear', () => {
 
 test('a bell outlives the other end, which may have died', async () => {
   const { maker, opener } = bothEnds();
+  const closed = [maker, opener].map(bellClosed);
   maker.close();
-  await sleep(50);
+  await closed[0];
+  expect(isRung(opener)).toBe(false); // and its pipe has not ended
   const before = openDescriptors();
   opener.close();
-  await sleep(50);
+  await closed[1];
   expect(before - openDescriptors()).toBe(3); // the file, the way to the other bell, its own
 });
 
@@ -99,8 +113,9 @@ test('closed, all descriptors are closed, and nothing rings', async () => {
   const before = openDescriptors();
   const { maker, opener } = bothEnds();
   expect(openDescriptors()).toBeGreaterThan(before);
+  const closed = [maker, opener].map(bellClosed);
   for (const end of [maker, opener, maker]) end.close();
-  await sleep(50);
+  await Promise.all(closed);
   expect(openDescriptors()).toBe(before);
   expect(maker.canSend).toBe(false);
   expect(maker.put(Buffer.from('header'), Buffer.alloc(0), 0)).toBe(false);
