@@ -73,7 +73,7 @@ describe('by a clock that the test moves', () => {
   afterEach(() => jest.useRealTimers());
 
   const call: RankState['call'] = {
-    ...({ operation: Operation.Barrier, elementType: 'none', reduction: 'none' } as const),
+    ...({ operation: Operation.Barrier, purpose: Purpose.Call, elementType: 'none', reduction: 'none' } as const),
     ...{ elementCount: 0, parameter: 0 },
   };
   const at = (sequence: number, isCalling: boolean): RankState => {
