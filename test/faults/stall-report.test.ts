@@ -10,7 +10,10 @@ afterEach(cleanUp);
 
 const lines = (output: string) => output.split('\n').filter(line => line.startsWith('gradring: '));
 
-/** A run in which some rank is absent, as `isAbsent` tells it, until so many lines have been said. */
+/**
+ * Runs a script in which a rank comes late: `isAbsent()` is true until that many lines have been said on stderr. Tells
+ * also which ranks said them.
+ */
 async function runUntilSaid(
   ranks: number,
   source: string,

@@ -70,8 +70,8 @@ export const FRAME = {
 };
 
 /**
- * Settles when links have noticed so many leavers at their ports, and know that these were strangers; or when one has
- * been taken for a neighbour, which fails the ring.
+ * Waits until the left links have noticed that this many strangers have disconnected, and that none of them was the
+ * neighbour. Returns also if a link took one for its neighbour: then the ring has failed.
  */
 export async function untilStrangersLeft(ring: readonly RingTransport[], count: number): Promise<void> {
   const links = ring.map(

@@ -51,19 +51,19 @@ const lanesOf = (transport: unknown) => (transport as { lanes: Record<Side, Lane
 
 const assemblyOf = (carrier: unknown) => (carrier as { assembly: FrameAssembly }).assembly;
 
-/** Settles when the next frame of a carrier is to land there. */
+/** Waits until the next frame of a carrier is to land there. */
 const untilDue = (carrier: unknown, landing: Landing) =>
   until(() => (assemblyOf(carrier) as unknown as { due?: { landing: Landing } }).due?.landing === landing);
 
-/** Settles when a transport has heard its left neighbour's goodbye, and has all that was sent before it. */
+/** Waits until a transport has heard its left neighbour's goodbye, and has all that was sent before it. */
 const untilDeparted = (transport: unknown) => until(() => (transport as { departed: Set<Side> }).departed.has('left'));
 
 /** More than the buffers of the system hold. */
 const ENDLESS = 64 * 1024 * 1024;
 
 /**
- * Has a rank send to its right until there is no room, which there never is while nobody receives: when a neighbour
- * holds as many frames as it reads ahead, the next one is too large for all that lies between. Returns that send.
+ * Makes a rank send to its right until there is no room. There is none as long as nobody receives: the neighbour reads
+ * only some frames ahead, and the next one is larger than all buffers between the two. Returns what waits.
  */
 async function fillUp({ ring, carriers }: Standing, rank: number): Promise<{ sent: Promise<unknown> }> {
   const send = (bytes: number) =>
@@ -131,6 +131,7 @@ describe.each(KINDS)('%s', kind => {
     const received = ring[1]!.receive('left', landing);
     const another = landingOf(10, 10);
     const alsoReceived = ring[0]!.receive('left', another);
+    alsoReceived.catch(() => undefined); // it is awaited below
     await untilDue(carriers[1]!.left, landing);
     await untilDue(carriers[0]!.left, another);
     const head = headOf(Buffer.from('header'), landing.bytes, 0);

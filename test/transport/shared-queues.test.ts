@@ -14,7 +14,7 @@ const folder = mkdtempSync(path.join(tmpdir(), 'gradring-queues-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 let files = 0;
 
-/** Settles when the descriptor of its bell is closed. */
+/** Resolves when the descriptor of its bell is closed. */
 const bellClosed = (end: SharedQueues) => once((end as unknown as { bell: { socket: Socket } }).bell.socket, 'close');
 
 const fresh = () => path.join(folder, `queues-${files++}`);
@@ -29,7 +29,7 @@ function bothEnds(): { file: string; maker: SharedQueues; opener: SharedQueues }
   return { file, ...ends };
 }
 
-/** Whether its bell has been rung, and not been heard yet; or nobody could ring it any more. */
+/** Whether its bell has been rung since it was last read. True also if the other end of its pipe is closed. */
 const isRung = (end: SharedQueues) => poll(end.asked(), 0) > 0;
 
 const openDescriptors = () => readdirSync('/proc/self/fd').length;
