@@ -242,7 +242,8 @@ export function checkTable(bytes: Uint8Array, table: number): void {
   const vtableBytes = view.getUint16(vtable, true);
   const tableBytes = view.getUint16(vtable + 2, true);
   if (vtable + vtableBytes > bytes.length || table + tableBytes > bytes.length) throw new RangeError('table cut short');
-  for (let slot = 4; slot + 2 <= vtableBytes; slot += 2) {
+  // As far as the readers look, also if the size is odd.
+  for (let slot = 4; slot < vtableBytes; slot += 2) {
     // Signed, as the readers take it.
     const field = view.getInt16(vtable + slot, true);
     if (field < 0 || field >= tableBytes) throw new RangeError('field outside of its table');

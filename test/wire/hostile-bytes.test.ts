@@ -372,3 +372,14 @@ describe('rendezvous messages', () => {
     expect(() => decodeRendezvousMessage(bytes)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
   });
 });
+
+test('a table whose list of fields has an odd size is refused (found by npm run fuzz)', () => {
+  const bytes = Buffer.from(
+    [
+      '0c00000008000c000b00040008000000200000000000000118002800270080001c001800140010000c00',
+      '0b000a000400e8ffffff204e0033343536373839616263646566000000000500000072756e2d37000000',
+    ].join(''),
+    'hex',
+  );
+  expect(() => decodeRendezvousMessage(bytes)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
+});
