@@ -7,7 +7,7 @@
 //   node scripts/large-model.js --plan                                only tells how models would be laid out
 const { createHash } = require('node:crypto');
 const { parseArgs } = require('node:util');
-const { layArenas, MAX_ARENA_BYTES } = require('../dist/communicator/arena-layout');
+const { layArenas, MAX_ARENA_BYTES } = require('../dist/exchange/arena-layout');
 const { Communicator } = require('../dist/communicator/communicator');
 const { dgc, noCompression } = require('../dist/compression/dgc-options');
 

@@ -14,7 +14,7 @@ export type {
   ConnectInput as ConnectOptions,
   Encryption,
   TransportName,
-} from './communicator/connect-options';
+} from './rendezvous/connect-options';
 export {
   dgc,
   noCompression,

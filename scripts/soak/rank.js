@@ -2,7 +2,7 @@
 // tells on stdout, in lines of JSON, how much memory it holds and what its weights are.
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend } = require('../..');
-const { collectGarbage } = require('../../dist/communicator/collect-garbage');
+const { collectGarbage } = require('../../dist/memory/collect-garbage');
 const { loadShippedDigits } = require('../train/digits-data');
 
 const BATCH_ROWS = 16;

@@ -1,7 +1,7 @@
 import { dgc } from '../compression/dgc-options';
 import { type CodedTensor, GradientCodec, type GradientStreams } from '../compression/gradient-codec';
 import type { ValueFormat } from '../compression/value-format';
-import type { SharedHeap } from '../communicator/shared-heap';
+import type { SharedHeap } from '../memory/shared-heap';
 import type { Kernels } from '../kernels/kernels';
 import { encodeGradientPayload } from '../wire/gradient-payload';
 import { frameBytes } from './frame-size';

@@ -1,5 +1,5 @@
 import type { Argv, CommandModule, Options } from 'yargs';
-import { SharedHeap } from '../communicator/shared-heap';
+import { SharedHeap } from '../memory/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { isCount, JSON_OPTION, parseName, parseNames, parseNumber, parseNumbers, TEXT_OPTION } from '../command-line';

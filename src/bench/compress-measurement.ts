@@ -3,7 +3,7 @@ import { GradientCodec } from '../compression/gradient-codec';
 import { sentCount } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import type { ValueFormat } from '../compression/value-format';
-import type { SharedHeap } from '../communicator/shared-heap';
+import type { SharedHeap } from '../memory/shared-heap';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import type { GradientSource } from './gradient-source';
 import { percentile, rounded, type Timings, timingsOf } from './statistics';

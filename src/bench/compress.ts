@@ -1,5 +1,5 @@
 import type { Argv, CommandModule, Options } from 'yargs';
-import { SharedHeap } from '../communicator/shared-heap';
+import { SharedHeap } from '../memory/shared-heap';
 import { sentCount } from '../compression/sparsity-schedule';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { instantiateKernels } from '../kernels/wasm-kernels';

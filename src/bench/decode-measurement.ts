@@ -1,5 +1,5 @@
 import { sumPayloads } from '../collectives/sum-payloads';
-import type { SharedHeap } from '../communicator/shared-heap';
+import type { SharedHeap } from '../memory/shared-heap';
 import { GradientCodec } from '../compression/gradient-codec';
 import { sentCount } from '../compression/sparsity-schedule';
 import type { ValueFormat } from '../compression/value-format';

@@ -1,4 +1,4 @@
-import { entryBytes } from '../communicator/arena-layout';
+import { entryBytes } from '../exchange/arena-layout';
 import { type ChosenDgc } from '../compression/dgc-options';
 import { GradientCodec, type TensorEntries } from '../compression/gradient-codec';
 import { densityAt, sentCount, travelsDense } from '../compression/sparsity-schedule';

@@ -2,7 +2,7 @@ import { GradringError } from '../errors';
 import { type DataFrame, opposite, type Side } from '../transport/transport';
 import { part, SEGMENT_BYTES } from './chunks';
 import type { CollectiveCall } from './collective-call';
-import { copyBytes } from '../transport/copy-bytes';
+import { copyBytes } from '../memory/copy-bytes';
 import type { DenseArray } from './dense-array';
 import { runPipeline } from './pipeline';
 import { reduceAndBroadcast } from './tree';

@@ -1,6 +1,6 @@
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { recorded, type Timeline } from '../timeline/timeline';
-import { type Landing, land } from '../transport/landing';
+import { type Landing, land } from '../transport/data/landing';
 import { type DataFrame, frameArguments, opposite, type Sent, type Side, type Transport } from '../transport/transport';
 import { type CallFingerprint, checksumOf, FrameKind, protocolError } from '../wire/frame';
 import { CallMismatch } from './call-mismatch';

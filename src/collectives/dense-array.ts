@@ -1,5 +1,5 @@
 import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
-import type { Landing } from '../transport/landing';
+import type { Landing } from '../transport/data/landing';
 import type { Range } from './chunks';
 import type { CollectiveContext } from './collective-call';
 import { ELEMENT_BYTES } from './element-type';

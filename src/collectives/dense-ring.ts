@@ -3,8 +3,8 @@ import { FRAMES_AHEAD, opposite, type Side, type Transport } from '../transport/
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range, SEGMENT_BYTES } from './chunks';
 import { checkLength, type CollectiveCall } from './collective-call';
-import { copyBytes, copyOf } from '../transport/copy-bytes';
-import { copiedInto } from '../transport/landing';
+import { copyBytes, copyOf } from '../memory/copy-bytes';
+import { copiedInto } from '../transport/data/landing';
 import { byteLengthOf, bytesOf, type DenseArray, reducedInto } from './dense-array';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';

@@ -1,6 +1,6 @@
 import { FRAMES_AHEAD } from '../transport/transport';
-import { copyOf } from '../transport/copy-bytes';
-import { copiedInto } from '../transport/landing';
+import { copyOf } from '../memory/copy-bytes';
+import { copiedInto } from '../transport/data/landing';
 import { Chunks } from './chunks';
 import type { CollectiveCall } from './collective-call';
 import { bytesOf, type DenseArray } from './dense-array';

@@ -1,5 +1,5 @@
 import type { ReduceOperation } from '../kernels/kernels';
-import { copiedInto } from '../transport/landing';
+import { copiedInto } from '../transport/data/landing';
 import { opposite, type Side } from '../transport/transport';
 import { Chunks } from './chunks';
 import type { CollectiveCall } from './collective-call';

@@ -8,9 +8,9 @@ import { recorded } from '../timeline/timeline';
 import type { SpanArguments, SpanKind } from '../timeline/trace-event';
 import type { TrafficCount } from '../transport/transport';
 import { Purpose } from '../wire/frame';
-import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from './connect-options';
-import { ExchangeHandle, type ExchangeInput } from './exchange-handle';
-import { SharedHeap } from './shared-heap';
+import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
+import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
+import { SharedHeap } from '../memory/shared-heap';
 import { ThreadClient } from './thread-client';
 import {
   type CommandName,
@@ -19,11 +19,11 @@ import {
   REDUCTIONS,
   type RingPlace,
   type Routes,
-} from './thread-protocol';
+} from '../comm-thread/thread-protocol';
 import { type UnitRing, Units } from './units';
 
 export { Purpose };
-export type { ArrayOf, ElementType, NumericArray, Reduction };
+export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Routes };
 
 /** How to reduce. */
 export interface ReduceOptions {

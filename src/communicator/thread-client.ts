@@ -5,9 +5,9 @@ import { deserializeError, GradringError } from '../errors';
 import { recorded, Timeline } from '../timeline/timeline';
 import { createTimelineFile } from '../timeline/timeline-file';
 import type { TrafficCount } from '../transport/transport';
-import { CallBox } from './call-box';
-import type { ConnectOptions } from './connect-options';
-import type { SharedHeap } from './shared-heap';
+import { CallBox } from '../comm-thread/call-box';
+import type { ConnectOptions } from '../rendezvous/connect-options';
+import type { SharedHeap } from '../memory/shared-heap';
 import {
   type CommandName,
   type Commands,
@@ -20,7 +20,7 @@ import {
   type Response,
   type RingPlace,
   type ThreadData,
-} from './thread-protocol';
+} from '../comm-thread/thread-protocol';
 
 interface Pending {
   readonly resolve: (result: unknown) => void;
@@ -88,7 +88,7 @@ export class ThreadClient {
     const scratch = heap.allocate(SCRATCH_BYTES);
     const shared = { memory: heap.memory, scratch, control, box: box.memory };
     const data: ThreadData = { options, timeline: file, port: port2, ...shared };
-    const worker = new Worker(join(__dirname, 'comm-thread.js'), {
+    const worker = new Worker(join(__dirname, '../comm-thread/comm-thread.js'), {
       workerData: data,
       transferList: [port2],
       trackUnmanagedFds: false, // it would not know that a socket closes its pipe, and would close another's again

@@ -1,7 +1,7 @@
 import { readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
-import { SHARED_QUEUES_BYTES } from '../transport/shared-queues';
-import { hasSystemCalls } from '../transport/system-calls';
+import { SHARED_QUEUES_BYTES } from '../transport/data/shared-queues';
+import { hasSystemCalls } from '../transport/data/system-calls';
 import type { Finding } from './finding';
 
 /** A rank has some 30 files open, and more while it starts. */

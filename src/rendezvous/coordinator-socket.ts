@@ -1,5 +1,5 @@
 import type { Router } from 'zeromq';
-import { closed } from '../transport/open-sockets';
+import { closed } from '../transport/control/open-sockets';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import type { Coordinator } from './coordinator';
 import { bindHost } from './host';

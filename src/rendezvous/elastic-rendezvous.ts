@@ -1,7 +1,7 @@
 import type { Dealer } from 'zeromq';
 import { type ErrorCode, GradringError } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
-import { closed } from '../transport/open-sockets';
+import { closed } from '../transport/control/open-sockets';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { guestSocket, joinMessage, type RendezvousResult, type Roster, unexpected } from './rendezvous';
 import { endpointOf, type RendezvousOptions } from './rendezvous-options';

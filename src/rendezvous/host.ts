@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { Router } from 'zeromq';
 import { type ErrorCode, GradringError } from '../errors';
-import { isKey } from '../transport/curve';
-import { bind, closed, opened } from '../transport/open-sockets';
+import { isKey } from '../transport/control/curve';
+import { bind, closed, opened } from '../transport/control/open-sockets';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { prefersTree } from './algorithm';

@@ -1,8 +1,8 @@
 import { Dealer } from 'zeromq';
 import { type ErrorCode, GradringError, serializeError } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
-import { curveClient } from '../transport/curve';
-import { closed, opened } from '../transport/open-sockets';
+import { curveClient } from '../transport/control/curve';
+import { closed, opened } from '../transport/control/open-sockets';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { Host } from './host';

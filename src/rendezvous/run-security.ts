@@ -1,7 +1,7 @@
 import { createPrivateKey, createPublicKey, hkdfSync } from 'node:crypto';
 import { curveKeyPair } from 'zeromq';
-import { encodeKey, type KeyPair } from '../transport/curve';
-import { Gate } from '../transport/gate';
+import { encodeKey, type KeyPair } from '../transport/control/curve';
+import { Gate } from '../transport/control/gate';
 import { isLoopback } from './host-identity';
 
 /** Which TCP links are encrypted: those that leave the host, all, none. Unix sockets never are. */

@@ -1,9 +1,9 @@
 import { tf } from './tfjs';
 import { checkOptions } from '../check-options';
 import { type Communicator, Purpose } from '../communicator/communicator';
-import type { VariableShape } from '../communicator/arena-layout';
-import type { ExchangeHandle } from '../communicator/exchange-handle';
-import type { ExchangeResult, ExchangeStep } from '../communicator/thread-protocol';
+import type { VariableShape } from '../exchange/arena-layout';
+import type { ExchangeHandle } from '../exchange/exchange-handle';
+import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
 import { LARGEST_DENSITY } from '../compression/choose-sparsity';
 import { type Compression, dgc } from '../compression/dgc-options';
 import { travelsDense } from '../compression/sparsity-schedule';

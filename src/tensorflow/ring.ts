@@ -1,7 +1,7 @@
 import { tf } from './tfjs';
 import { checkOptions } from '../check-options';
 import { Communicator, Purpose } from '../communicator/communicator';
-import type { ConnectInput } from '../communicator/connect-options';
+import type { ConnectInput } from '../communicator/communicator';
 import {
   averageVariables,
   broadcastVariables,

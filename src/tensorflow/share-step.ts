@@ -1,5 +1,5 @@
 import { type Communicator, Purpose } from '../communicator/communicator';
-import type { ExchangeHandle } from '../communicator/exchange-handle';
+import type { ExchangeHandle } from '../exchange/exchange-handle';
 
 /** A step that some ranks have done, and for others failed. */
 export interface SharedStep {

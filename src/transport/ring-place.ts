@@ -1,6 +1,6 @@
 import { GradringError } from '../errors';
 import type { RingIdentity } from '../wire/frame';
-import type { Carrier } from './carrier';
+import type { Carrier } from './data/carrier';
 import type { Side } from './transport';
 
 /** This rank's place, and how to name its neighbours in errors. */

@@ -2,18 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { deserializeError, GradringError, serializeError } from '../errors';
 import { type DataHeader, decodeHeader, encodeHeader, FrameKind, type Header, protocolError } from '../wire/frame';
 import { deferred } from './deferred';
-import { FailureAgreement } from './failure-agreement';
-import { Farewell } from './farewell';
-import { LARGEST_HEADER } from './frame-assembly';
-import { Inbox } from './inbox';
-import { Lane } from './lane';
-import type { Landing } from './landing';
-import type { Link, Message } from './link';
-import { ProgressEngine } from './progress-engine';
+import { FailureAgreement } from './control/failure-agreement';
+import { Farewell } from './control/farewell';
+import { LARGEST_HEADER } from './data/frame-assembly';
+import { Inbox } from './data/inbox';
+import { Lane } from './data/lane';
+import type { Landing } from './data/landing';
+import type { Link, Message } from './control/link';
+import { ProgressEngine } from './data/progress-engine';
 import type { Timeline } from '../timeline/timeline';
-import { ReceivedFrame } from './received-frame';
+import { ReceivedFrame } from './data/received-frame';
 import { neighbourOf, peerLost, type RingPlace } from './ring-place';
-import { RollCall } from './roll-call';
+import { RollCall } from './control/roll-call';
 import {
   type DataFrame,
   frameArguments,

@@ -3,8 +3,8 @@ import type { Timeline } from '../timeline/timeline';
 import type { SpanArguments } from '../timeline/trace-event';
 import type { CallFingerprint, DataHeader } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
-import type { Landing } from './landing';
-import type { Message } from './link';
+import type { Landing } from './data/landing';
+import type { Message } from './control/link';
 
 /** A received data frame. */
 export interface DataFrame {

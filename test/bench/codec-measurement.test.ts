@@ -1,6 +1,6 @@
 import { measureCodec } from '../../src/bench/codec-measurement';
 import { GradientSource } from '../../src/bench/gradient-source';
-import { SharedHeap } from '../../src/communicator/shared-heap';
+import { SharedHeap } from '../../src/memory/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../../src/compression/value-format';
 import type { Kernels } from '../../src/kernels/kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';

@@ -1,6 +1,6 @@
 import { measureCompression, memoryBytes } from '../../src/bench/compress-measurement';
 import { GradientSource } from '../../src/bench/gradient-source';
-import { SharedHeap } from '../../src/communicator/shared-heap';
+import { SharedHeap } from '../../src/memory/shared-heap';
 import type { Kernels } from '../../src/kernels/kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 

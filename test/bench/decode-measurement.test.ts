@@ -1,5 +1,5 @@
 import { measureDecoding, memoryBytes } from '../../src/bench/decode-measurement';
-import { SharedHeap } from '../../src/communicator/shared-heap';
+import { SharedHeap } from '../../src/memory/shared-heap';
 import type { Kernels } from '../../src/kernels/kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 

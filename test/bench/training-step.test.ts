@@ -1,6 +1,6 @@
 import { GradientSource } from '../../src/bench/gradient-source';
 import { layStep, trainSteps } from '../../src/bench/training-step';
-import { SharedHeap } from '../../src/communicator/shared-heap';
+import { SharedHeap } from '../../src/memory/shared-heap';
 import { dgc } from '../../src/compression/dgc-options';
 import { GradientCodec } from '../../src/compression/gradient-codec';
 import type { ValueFormat } from '../../src/compression/value-format';

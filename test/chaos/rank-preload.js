@@ -15,8 +15,8 @@ if (isMainThread) report({ pid: process.pid });
 
 const proxyPorts = JSON.parse(process.env.GRADRING_CHAOS_PROXIES)[process.env.RANK];
 if (!isMainThread && proxyPorts !== undefined) {
-  const { DataStream } = require('../../dist/transport/data-stream');
-  const { Link } = require('../../dist/transport/link');
+  const { DataStream } = require('../../dist/transport/data/data-stream');
+  const { Link } = require('../../dist/transport/control/link');
   const { listen } = Link;
   const { listen: listenBeside } = DataStream;
   let beside; // the last that was made, which is the left link's when that is bound

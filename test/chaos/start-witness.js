@@ -8,7 +8,7 @@ if (isMainThread && role !== undefined) report({ role });
 
 const isCommThread = workerData !== null && 'options' in workerData;
 if (isCommThread) {
-  const { Link } = require('../../dist/transport/link');
+  const { Link } = require('../../dist/transport/control/link');
   const { connect } = Link;
   Link.connect = (...args) => {
     report({ started: true });

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { Communicator, type Reduction } from '../../src/communicator/communicator';
-import type { ConnectInput } from '../../src/communicator/connect-options';
+import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import { prefersTree } from '../../src/rendezvous/algorithm';
 import { cleanUpRanks, closeRing, connectRing, failureOf, freePort, startRanks } from '../support/rings';
 import { chunkStart, expectSameBits, input, reduced, reducedByTree, type TypeName, TYPES } from './reference';

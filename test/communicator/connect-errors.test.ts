@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { Communicator } from '../../src/communicator/communicator';
-import { type ConnectInput, resolveConnectOptions } from '../../src/communicator/connect-options';
+import { type ConnectInput, resolveConnectOptions } from '../../src/rendezvous/connect-options';
 import type { GradringError } from '../../src/errors';
 import { closeRing, failureOf, freePort } from '../support/rings';
 

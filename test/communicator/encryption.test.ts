@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
 import { inspect } from 'node:util';
 import { Communicator } from '../../src/communicator/communicator';
-import type { ConnectInput } from '../../src/communicator/connect-options';
+import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import { isEncrypted } from '../../src/rendezvous/run-security';
 import { listeningPorts } from '../support/listening-ports';
 import { closeRing, connectRing, failureOf, freePort, sleep, until } from '../support/rings';

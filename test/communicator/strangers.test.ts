@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { curveClient, type KeyPair } from '../../src/transport/curve';
-import { closeAllSockets } from '../../src/transport/open-sockets';
+import { curveClient, type KeyPair } from '../../src/transport/control/curve';
+import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import { secureRun } from '../../src/rendezvous/run-security';
 import { linkPorts, listeningPorts } from '../support/listening-ports';
 import { cleanUpRanks, type RankProcess, startRanks, temporaryFolder } from '../support/rings';

@@ -1,4 +1,4 @@
-import { resolveConnectOptions } from '../../src/communicator/connect-options';
+import { resolveConnectOptions } from '../../src/rendezvous/connect-options';
 import { planLaunch } from '../../src/launcher/launch-options';
 
 const plan = (options: object) =>

@@ -1,5 +1,5 @@
 import type { Communicator } from '../../src/communicator/communicator';
-import type { ExchangeHandle } from '../../src/communicator/exchange-handle';
+import type { ExchangeHandle } from '../../src/exchange/exchange-handle';
 import { shareStep } from '../../src/tensorflow/share-step';
 
 /** One rank's part; broadcasts go by way of a list: the root's part runs first. */

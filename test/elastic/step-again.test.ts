@@ -1,8 +1,8 @@
 import { CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../../src/collectives/collective-call';
-import { ExchangeHandle } from '../../src/communicator/exchange-handle';
-import { GradientExchange, settingsOf } from '../../src/communicator/gradient-exchange';
-import { SharedHeap } from '../../src/communicator/shared-heap';
-import type { ExchangeStep } from '../../src/communicator/thread-protocol';
+import { ExchangeHandle } from '../../src/exchange/exchange-handle';
+import { GradientExchange, settingsOf } from '../../src/exchange/gradient-exchange';
+import { SharedHeap } from '../../src/memory/shared-heap';
+import type { ExchangeStep } from '../../src/exchange/messages';
 import { dgc } from '../../src/compression/dgc-options';
 import { GradringError } from '../../src/errors';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';

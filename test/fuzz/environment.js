@@ -1,4 +1,4 @@
-const { resolveConnectOptions } = require('../../dist/communicator/connect-options');
+const { resolveConnectOptions } = require('../../dist/rendezvous/connect-options');
 const { mutateBytes } = require('./mutate-bytes');
 const { isCount } = require('./payload-checker');
 const { demand, refusalOf } = require('./refusal');

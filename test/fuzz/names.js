@@ -3,7 +3,7 @@ const { checkRunToken } = require('../../dist/environment');
 const { isLoopback } = require('../../dist/rendezvous/host-identity');
 const { endpointOf } = require('../../dist/rendezvous/rendezvous-options');
 const { isEncrypted } = require('../../dist/rendezvous/run-security');
-const { isKey } = require('../../dist/transport/curve');
+const { isKey } = require('../../dist/transport/control/curve');
 const { demand, refusalOf } = require('./refusal');
 
 const KEY = 'rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7';

@@ -1,4 +1,4 @@
-const { QUEUE_BYTES, SharedQueue } = require('../../dist/transport/shared-queue');
+const { QUEUE_BYTES, SharedQueue } = require('../../dist/transport/data/shared-queue');
 const { demand, refusalOf } = require('./refusal');
 
 /** As much of a queue as is mutated: the counts, and the first bytes. */

@@ -1,4 +1,4 @@
-const { FrameAssembly, headOf } = require('../../dist/transport/frame-assembly');
+const { FrameAssembly, headOf } = require('../../dist/transport/data/frame-assembly');
 const { demand, refusalOf } = require('./refusal');
 
 /** As the transport's streams are read: a few bytes, or many. */

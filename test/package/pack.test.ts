@@ -81,7 +81,7 @@ test('the package holds what it runs on, and nothing that it does not', () => {
     'dist/index.js',
     'dist/index.d.ts',
     'dist/cli.js',
-    'dist/communicator/comm-thread.js',
+    'dist/comm-thread/comm-thread.js',
     'dist/kernels/kernels.wasm',
   ];
   const pages = readdirSync(path.join(ROOT, 'docs')).map(name => `docs/${name}`);

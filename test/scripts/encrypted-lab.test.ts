@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { curveKeyPair } from 'zeromq';
-import { curveClient } from '../../src/transport/curve';
+import { curveClient } from '../../src/transport/control/curve';
 import { ROOT, script, temporaryFolder } from '../launcher/support';
 import { linkPorts } from '../support/listening-ports';
 import { sleep } from '../support/rings';

@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { Communicator } from '../../src/communicator/communicator';
-import type { ConnectInput } from '../../src/communicator/connect-options';
+import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import type { GradringError } from '../../src/errors';
 import { findFreePort } from '../../src/launcher/master-port';
 

@@ -1,12 +1,12 @@
 import path from 'node:path';
 import { curveKeyPair } from 'zeromq';
 import type { GradringError } from '../../src/errors';
-import { curveClient } from '../../src/transport/curve';
-import { DataStream } from '../../src/transport/data-stream';
-import { Gate } from '../../src/transport/gate';
-import { Link } from '../../src/transport/link';
+import { curveClient } from '../../src/transport/control/curve';
+import { DataStream } from '../../src/transport/data/data-stream';
+import { Gate } from '../../src/transport/control/gate';
+import { Link } from '../../src/transport/control/link';
 import { RingTransport } from '../../src/transport/ring-transport';
-import { SharedQueues } from '../../src/transport/shared-queues';
+import { SharedQueues } from '../../src/transport/data/shared-queues';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
 import { until } from './rings';
 

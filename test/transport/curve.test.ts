@@ -1,5 +1,5 @@
 import { curveKeyPair, Pair } from 'zeromq';
-import { encodeKey, isKey } from '../../src/transport/curve';
+import { encodeKey, isKey } from '../../src/transport/control/curve';
 
 /** Whether ZeroMQ takes a text for a key. */
 function isTaken(text: string): boolean {

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from 'node:tls';
-import { DataStream } from '../../src/transport/data-stream';
-import { FrameAssembly, headOf } from '../../src/transport/frame-assembly';
+import { DataStream } from '../../src/transport/data/data-stream';
+import { FrameAssembly, headOf } from '../../src/transport/data/frame-assembly';
 import { random } from '../support/random';
 import { until } from '../support/rings';
 

@@ -1,6 +1,6 @@
 import { curveKeyPair } from 'zeromq';
-import { curveClient } from '../../src/transport/curve';
-import { closeAllSockets } from '../../src/transport/open-sockets';
+import { curveClient } from '../../src/transport/control/curve';
+import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import { Crowd } from '../support/crowd';
 import { until } from '../support/rings';
 import { dawdle, intrude, knock, sendGigabyte, VISITS } from '../support/strangers';

@@ -1,5 +1,5 @@
 import { type GradringError, type SerializedError } from '../../src/errors';
-import { FailureAgreement } from '../../src/transport/failure-agreement';
+import { FailureAgreement } from '../../src/transport/control/failure-agreement';
 import { neighbourOf } from '../../src/transport/ring-place';
 import { opposite, type Side } from '../../src/transport/transport';
 import { random } from '../support/random';

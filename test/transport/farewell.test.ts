@@ -1,4 +1,4 @@
-import { Farewell } from '../../src/transport/farewell';
+import { Farewell } from '../../src/transport/control/farewell';
 
 async function isOver(farewell: Farewell): Promise<boolean> {
   const later = new Promise<false>(resolve => setImmediate(() => resolve(false)));

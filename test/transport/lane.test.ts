@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { Lane } from '../../src/transport/lane';
-import { land, type Landing } from '../../src/transport/landing';
-import { closeAllSockets } from '../../src/transport/open-sockets';
+import type { Lane } from '../../src/transport/data/lane';
+import { land, type Landing } from '../../src/transport/data/landing';
+import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import { FRAMES_AHEAD, type Side, opposite } from '../../src/transport/transport';
 import { GradringError } from '../../src/errors';
-import { type CarriedFrame, type FrameAssembly, headOf } from '../../src/transport/frame-assembly';
+import { type CarriedFrame, type FrameAssembly, headOf } from '../../src/transport/data/frame-assembly';
 import { random } from '../support/random';
 import { sleep, until } from '../support/rings';
 import { expectToWork, FRAME, transports } from '../support/transports';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GradringError } from '../../src/errors';
-import { Link } from '../../src/transport/link';
+import { Link } from '../../src/transport/control/link';
 import { until } from '../support/rings';
 
 const OPTIONS = { heartbeatTimeoutMs: 10_000 };

@@ -1,5 +1,5 @@
-import { copyBytes, copyOf } from '../../src/transport/copy-bytes';
-import { releaseMemory } from '../../src/transport/release-memory';
+import { copyBytes, copyOf } from '../../src/memory/copy-bytes';
+import { releaseMemory } from '../../src/memory/release-memory';
 
 const numbered = (bytes: Uint8Array) => bytes.map((_, i) => (i * 13 + 5) % 256);
 

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { Pair } from 'zeromq';
 import { Communicator } from '../../src/communicator/communicator';
-import type { Link } from '../../src/transport/link';
+import type { Link } from '../../src/transport/control/link';
 import { closeRing, freePort, sleep, until, untilListening } from '../support/rings';
 import { intrude, VISITS } from '../support/strangers';
 import { expectToWork, FRAME, transports, untilStrangersLeft } from '../support/transports';

@@ -1,4 +1,4 @@
-import { RollCall } from '../../src/transport/roll-call';
+import { RollCall } from '../../src/transport/control/roll-call';
 import { opposite, type RankState, type Side } from '../../src/transport/transport';
 import { FrameKind, Operation, Purpose, type StatusHeader } from '../../src/wire/frame';
 

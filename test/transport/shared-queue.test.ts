@@ -1,4 +1,4 @@
-import { QUEUE_BYTES, SharedQueue } from '../../src/transport/shared-queue';
+import { QUEUE_BYTES, SharedQueue } from '../../src/transport/data/shared-queue';
 import { random } from '../support/random';
 
 /** Both ends of a queue. */

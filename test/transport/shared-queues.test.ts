@@ -4,9 +4,9 @@ import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, truncateSync, w
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { QUEUE_BYTES } from '../../src/transport/shared-queue';
-import { SharedQueues } from '../../src/transport/shared-queues';
-import { poll } from '../../src/transport/system-calls';
+import { QUEUE_BYTES } from '../../src/transport/data/shared-queue';
+import { SharedQueues } from '../../src/transport/data/shared-queues';
+import { poll } from '../../src/transport/data/system-calls';
 import { until } from '../support/rings';
 
 const ROOT = path.join(__dirname, '../..');
@@ -124,7 +124,7 @@ test('closed, all descriptors are closed, and nothing rings', async () => {
 test('of a process that is killed before the other end has opened the file nothing of it is left', () => {
   const file = fresh();
   const source = `
-    const { SharedQueues } = require(${JSON.stringify(path.join(ROOT, 'dist/transport/shared-queues.js'))});
+    const { SharedQueues } = require(${JSON.stringify(path.join(ROOT, 'dist/transport/data/shared-queues.js'))});
     const made = SharedQueues.create(${JSON.stringify(file)});
     console.log(made !== undefined && require('node:fs').statSync(${JSON.stringify(file)}).size > 0);
     process.kill(process.pid, 'SIGKILL');`;

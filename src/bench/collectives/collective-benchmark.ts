@@ -1,7 +1,7 @@
 import type { allReduceWay } from '../../collectives/dense-ring';
 import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
-import type { AllReduceAlgorithm, ConnectInput, Encryption, TransportName } from '../../communicator/connect-options';
-import type { StepTimes } from '../../communicator/thread-protocol';
+import type { AllReduceAlgorithm, ConnectInput, Encryption, TransportName } from '../../rendezvous/connect-options';
+import type { StepTimes } from '../../exchange/messages';
 import type { ValueFormat } from '../../compression/value-format';
 
 export type CollectiveName =

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Communicator } from '../../communicator/communicator';
-import type { StepTimes } from '../../communicator/thread-protocol';
+import type { StepTimes } from '../../exchange/messages';
 import { percentile } from '../statistics';
 import type { Case, CollectiveBenchmark, SparseDetails, SparseSplit } from './collective-benchmark';
 import { mediaOfAll, type Medium } from './media';

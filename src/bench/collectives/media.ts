@@ -1,5 +1,5 @@
 import type { Communicator } from '../../communicator/communicator';
-import type { Routes } from '../../communicator/thread-protocol';
+import type { Routes } from '../../communicator/communicator';
 
 /** What carries data to a neighbour. */
 export type Medium = Routes['media'][number];

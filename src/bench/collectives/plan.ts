@@ -1,6 +1,6 @@
 import { ELEMENT_BYTES } from '../../collectives/element-type';
 import type { ElementType, Reduction } from '../../communicator/communicator';
-import { ALGORITHMS, ENCRYPTIONS, TRANSPORTS } from '../../communicator/connect-options';
+import { ALGORITHMS, ENCRYPTIONS, TRANSPORTS } from '../../rendezvous/connect-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
 import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../../command-line';

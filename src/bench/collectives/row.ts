@@ -1,6 +1,6 @@
 import type { AllReduceWay } from '../../collectives/dense-ring';
 import type { ElementType, Reduction } from '../../communicator/communicator';
-import type { TransportName } from '../../communicator/connect-options';
+import type { TransportName } from '../../rendezvous/connect-options';
 import type { ValueFormat } from '../../compression/value-format';
 import type { Timings } from '../statistics';
 import type { Column } from '../table';

@@ -1,5 +1,5 @@
 import type { Communicator } from '../../communicator/communicator';
-import type { ExchangeResult } from '../../communicator/thread-protocol';
+import type { ExchangeResult } from '../../exchange/messages';
 import { dgc } from '../../compression/dgc-options';
 import { densityAt } from '../../compression/sparsity-schedule';
 import { GradientSource } from '../gradient-source';

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import type { Communicator } from '../../communicator/communicator';
-import type { ExchangeHandle } from '../../communicator/exchange-handle';
+import type { ExchangeHandle } from '../../exchange/exchange-handle';
 
 /** Rounding of float32 sums, for each value that is added. */
 const ROUNDING = 2 ** -22;

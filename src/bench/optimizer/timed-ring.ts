@@ -1,6 +1,6 @@
-import type { ConnectInput } from '../../communicator/connect-options';
-import type { ExchangeHandle, ExchangeInput } from '../../communicator/exchange-handle';
-import type { ExchangeResult, ExchangeStep } from '../../communicator/thread-protocol';
+import type { ConnectInput } from '../../communicator/communicator';
+import type { ExchangeHandle, ExchangeInput } from '../../exchange/exchange-handle';
+import type { ExchangeResult, ExchangeStep } from '../../exchange/messages';
 import { Ring } from '../../tensorflow/ring';
 import type { SpanArguments, SpanKind } from '../../timeline/trace-event';
 

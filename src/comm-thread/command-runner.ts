@@ -1,0 +1,212 @@
+import { allGather, barrier } from '../collectives/all-gather';
+import { CallMismatch } from '../collectives/call-mismatch';
+import { CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../collectives/collective-call';
+import type { DenseArray } from '../collectives/dense-array';
+import { allReduce, broadcast, reduceScatter } from '../collectives/dense-ring';
+import { ELEMENT_BYTES } from '../collectives/element-type';
+import { sendReceive } from '../collectives/send-receive';
+import { sparseAllReduce } from '../collectives/sparse-all-reduce';
+import { type ErrorDetails, GradringError } from '../errors';
+import type { Transport } from '../transport/transport';
+import { describeCall } from '../wire/describe-call';
+import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
+import type { StepSettings } from '../wire/rank-status';
+import { GradientCodec } from '../compression/gradient-codec';
+import { recorded } from '../timeline/timeline';
+import { encodeGradientPayload } from '../wire/gradient-payload';
+import { describeNumbered } from './absent-ranks';
+import { awaitOthers } from './await-others';
+import { collectGarbage } from '../memory/collect-garbage';
+import { explainMismatch } from './explain-mismatch';
+import { GradientExchange, settingsOf } from '../exchange/gradient-exchange';
+import { type StallOptions, StallWatch } from './stall-watch';
+import type { Commands, Reduction, RingCommand } from './thread-protocol';
+
+/**
+ * Carries out commands on the comm thread, one at a time. The first failure, in a collective or between two, is what
+ * every later collective fails with.
+ */
+export class CommandRunner {
+  private readonly exchanges = new Map<number, GradientExchange>();
+  /** Number of the next collective, the same on all ranks. */
+  private sequence = 0;
+  private failure: GradringError | undefined;
+  private watch: StallWatch;
+
+  /** @param say Takes a line for the user, when a collective waits for long. */
+  constructor(
+    private context: CollectiveContext,
+    private readonly options: StallOptions,
+    private readonly say: (line: string) => void,
+  ) {
+    this.watch = new StallWatch(context.transport, options, say);
+  }
+
+  /** To be told when the ring has failed, whether or not a collective is under way. */
+  onRingFailure(error: GradringError): void {
+    this.failure ??= error;
+  }
+
+  /** Goes on with another ring. No collective may be under way. */
+  moveTo(transport: Transport): void {
+    this.context = { ...this.context, transport };
+    this.watch = new StallWatch(transport, this.options, this.say);
+    for (const exchange of this.exchanges.values()) exchange.moveTo(transport);
+    this.failure = undefined;
+    this.sequence = 0;
+  }
+
+  run<Name extends RingCommand>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
+    return this.handlers[name](input);
+  }
+
+  private readonly handlers: { [N in RingCommand]: (input: Commands[N]['input']) => Promise<Commands[N]['result']> } = {
+    allReduce: ({ array, reduction, purpose }) =>
+      this.collective(dense(Operation.AllReduce, array, { reduction, purpose }), async call => {
+        await allReduce(call, array, reduction === 'mean' ? 'sum' : reduction);
+        this.average(array, reduction);
+      }),
+    reduceScatter: ({ array, reduction }) =>
+      this.collective(dense(Operation.ReduceScatter, array, { reduction }), async call => {
+        const { start, count } = await reduceScatter(call, array, reduction === 'mean' ? 'sum' : reduction);
+        const data = array.data + start * ELEMENT_BYTES[array.type];
+        this.average({ type: array.type, data, elementCount: count }, reduction);
+        return { start, count };
+      }),
+    allGather: ({ array, lengths, purpose }) => {
+      const bytes = new Uint8Array(
+        this.context.memory.buffer,
+        array.data,
+        array.elementCount * ELEMENT_BYTES[array.type],
+      );
+      const elementCount = lengths === 'equal' ? array.elementCount : 0;
+      const parameter = lengths === 'equal' ? 0 : 1; // else arrays of no elements could not be told from any length
+      const fingerprint = dense(Operation.AllGather, { ...array, elementCount }, { parameter, purpose });
+      return this.collective(fingerprint, call => allGather(call, bytes, lengths));
+    },
+    broadcast: ({ array, root, purpose }) => {
+      const fingerprint = dense(Operation.Broadcast, array, { parameter: root, purpose });
+      return this.collective(fingerprint, call => broadcast(call, array, root));
+    },
+    barrier: ({ purpose }) => {
+      const nothing = { elementType: 'none', reduction: 'none', elementCount: 0, parameter: 0 } as const;
+      return this.collective({ operation: Operation.Barrier, purpose, ...nothing }, barrier);
+    },
+    sendReceive: ({ array }) => this.collective(dense(Operation.SendReceive, array), call => sendReceive(call, array)),
+    sparseAllReduce: input => this.sparseAllReduce(input),
+    openExchange: async ({ exchange, plan }) => {
+      this.exchanges.set(exchange, new GradientExchange(this.context.transport, plan));
+    },
+    exchange: ({ exchange: id, step }) => {
+      const exchange = this.exchanges.get(id)!;
+      const settings = settingsOf(step);
+      const fingerprint = exchange.fingerprint(settings);
+      return this.collective(fingerprint, call => exchange.run(call, step), { step: step.step, settings });
+    },
+    concludeExchange: async ({ exchange, applied }) => this.exchanges.get(exchange)!.conclude(applied),
+    closeExchange: async ({ exchange }) => {
+      this.exchanges.delete(exchange);
+      collectGarbage();
+    },
+    awaitOthers: async () => {
+      if (this.failure !== undefined) throw unusable(this.failure);
+      if (this.sequence > 0) await awaitOthers(this.context.transport, this.sequence - 1, this.options.timeoutMs);
+    },
+    askRoutes: async () => {
+      const { media, usesTree } = this.context.transport;
+      return { media, usesTree };
+    },
+    close: () => this.context.transport.close(),
+  };
+
+  private async sparseAllReduce(input: Commands['sparseAllReduce']['input']): Promise<void> {
+    const { kernels, memory, scratch } = this.context;
+    const { indices, values, count, elementCount, output } = input;
+    const codec = new GradientCodec(kernels, memory, 'float32', scratch);
+    const used = GradientCodec.workspaceBytes;
+    const room = { start: scratch + used, bytes: SCRATCH_BYTES - used };
+    const sum = { elementType: 'float32', reduction: 'sum', elementCount, parameter: 0 } as const;
+    const fingerprint = { operation: Operation.SparseAllReduce, purpose: Purpose.Call, ...sum };
+    await this.collective(fingerprint, async call => {
+      const payload = recorded(
+        call.timeline,
+        'encode',
+        { sequence: call.sequence, stage: 'payload', tensors: 1 },
+        () => {
+          const streams = codec.encode([{ elementCount, count, indices, values }]);
+          return encodeGradientPayload({ format: codec.format, counts: [count], streams });
+        },
+      );
+      const tensors = [{ elementCount, count: undefined, sum: output }];
+      await sparseAllReduce(call, [{ kernels, codec, payload, tensors, room }]);
+    });
+  }
+
+  /**
+   * Runs one collective within its deadline. Whatever goes wrong in it ends the ring, for the neighbours wait for us.
+   *
+   * @param own Of the optimizer, if it is a step of one.
+   */
+  private async collective<T>(
+    fingerprint: CallFingerprint,
+    run: (call: CollectiveCall) => Promise<T>,
+    own: { readonly step: number | undefined; readonly settings: StepSettings | undefined } = NO_STEP,
+  ): Promise<T> {
+    if (this.failure !== undefined) throw unusable(this.failure);
+    const { transport } = this.context;
+    const { rank } = transport;
+    const sequence = this.sequence++;
+    const { step } = own;
+    this.watch.begin({ fingerprint, sequence, ...own });
+    const startedAt = transport.timeline?.now();
+    try {
+      return await run(new CollectiveCall(this.context, sequence, fingerprint));
+    } catch (thrown) {
+      const error = thrown instanceof CallMismatch ? await explainMismatch(thrown, own, transport) : thrown;
+      const where = { operation: describeCall(fingerprint), ...(step !== undefined && { step }) };
+      const cause =
+        error instanceof GradringError
+          ? new GradringError(error.code, error.message, { ...where, ...error.details }, { cause: error })
+          : failedInside(rank, where, error);
+      const failure = (this.failure = await transport.fail(cause));
+      const words = `${failure.message} (Rank ${rank} was in ${describeNumbered({ call: fingerprint, sequence, step })}.)`;
+      throw new GradringError(failure.code, words, { ...failure.details, ...where });
+    } finally {
+      this.watch.end();
+      transport.timeline?.collective(describeCall(fingerprint), startedAt!, { sequence });
+    }
+  }
+
+  private average({ type, data, elementCount }: DenseArray, reduction: Reduction): void {
+    if (reduction !== 'mean' || (type !== 'float32' && type !== 'float64')) return;
+    this.context.kernels.scale(type, data, 1 / this.context.transport.worldSize, elementCount);
+  }
+}
+
+/** Of collectives that are no optimizer step. */
+const NO_STEP = { step: undefined, settings: undefined };
+
+function dense(
+  operation: Operation,
+  array: DenseArray,
+  {
+    reduction = 'none',
+    parameter = 0,
+    purpose = Purpose.Call,
+  }: { reduction?: Reduction | 'none'; parameter?: number; purpose?: Purpose } = {},
+): CallFingerprint {
+  return { operation, purpose, elementType: array.type, reduction, elementCount: array.elementCount, parameter };
+}
+
+function failedInside(rank: number, where: ErrorDetails, cause: unknown): GradringError {
+  const words = `Rank ${rank} failed in ${where.operation}: ${String(cause)}`;
+  return new GradringError('ERR_COMM_THREAD', words, { ...where, rank }, { cause });
+}
+
+function unusable(failure: GradringError): GradringError {
+  return new GradringError(
+    failure.code,
+    `The ring has failed and cannot be used any more: ${failure.message}`,
+    failure.details,
+  );
+}

@@ -1,0 +1,146 @@
+import { crc32 } from 'node:zlib';
+import type { Compression } from '../compression/dgc-options';
+import { GradringError } from '../errors';
+import { copyBytes } from '../memory/copy-bytes';
+import { releaseMemory } from '../memory/release-memory';
+import { type ExchangedTensor, layArenas, MAX_ARENA_BYTES, type VariableShape } from './arena-layout';
+import { collectGarbage } from '../memory/collect-garbage';
+import { GradientArena } from './gradient-arena';
+import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
+
+/** What an exchange is opened with. */
+export interface ExchangeInput {
+  /** In the order that all ranks agree on. */
+  readonly variables: readonly VariableShape[];
+  readonly compression: Compression;
+  readonly nesterov: boolean;
+  /** The most that one of its memories may take, on all ranks alike. Default 4 GiB, which is the most. */
+  readonly arenaBytes?: number;
+  /** Forces the way that entries travel, on all ranks alike. A step that sends everything is dense in any case. */
+  readonly way?: 'sparse' | 'dense';
+}
+
+/** Where a variable is. */
+interface Place {
+  readonly arena: GradientArena;
+  readonly tensor: ExchangedTensor;
+}
+
+/** The line to its counterpart in the comm thread. */
+interface ExchangeLine {
+  run(step: ExchangeStep): Promise<ExchangeResult>;
+  runSync(step: ExchangeStep): ExchangeResult;
+  conclude(applied: boolean): void;
+  close(): void;
+}
+
+/**
+ * The user's thread's end of an exchange: the gradients of one model and their state, in memories of its own, as many
+ * {@link GradientArena}s as it takes. Between steps they are the user's thread's; during one they are the comm
+ * thread's.
+ *
+ * A rank pays 12 bytes a parameter, 8 for each entry that the largest density of the schedule sends (with a sparse
+ * warm-up 2 bytes a parameter), and in each arena half a byte of scratch for each parameter of its largest variable.
+ * 300 M parameters in twelve variables are one arena of 4.22 GB (3.62 GB without a warm-up), a billion in forty are
+ * four of 14.07 GB together (three, 12.06 GB). One variable may have up to 296 M parameters (343 M). `node
+ * scripts/large-model.js --plan` tells these figures.
+ */
+export class ExchangeHandle {
+  /** None when it is closed. */
+  private arenas: readonly GradientArena[];
+  /** By variable: its arena, and where it lies there. */
+  private places: readonly Place[];
+  private readonly common: Omit<ExchangePlan, 'arenas'>;
+
+  /** @throws GradringError `ERR_OUT_OF_MEMORY`, before the comm thread or another rank hears of the exchange. */
+  constructor(
+    { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES, way }: ExchangeInput,
+    private readonly line: ExchangeLine,
+  ) {
+    const layouts = layArenas(variables, compression, arenaBytes);
+    // The ranks must cut alike; where there is one arena only, there is nothing to agree on.
+    const cut = layouts.length > 1 ? { tensorCounts: layouts.map(({ tensors }) => tensors.length) } : {};
+    const hash = crc32(JSON.stringify({ variables, compression, nesterov, way, ...cut }));
+    this.common = { compression, nesterov, hash, ...(way !== undefined && { way }) };
+    this.arenas = layouts.map(layout => new GradientArena(layout));
+    this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));
+  }
+
+  /** What the comm thread is to know. */
+  get plan(): ExchangePlan {
+    return { ...this.common, arenas: this.arenas.map(({ memory, layout }) => ({ ...layout, memory })) };
+  }
+
+  /** A variable's gradient before a step, its update after: a view that is valid until the exchange is closed. */
+  gradient(variable: number): Float32Array {
+    const { arena, tensor } = this.place(variable);
+    return arena.view(tensor, 'gradient');
+  }
+
+  /**
+   * Copies a variable's gradient to {@link gradient}, several times as fast as `set` does it.
+   *
+   * @param values As many as the variable has elements.
+   * @param isGivenAway Whether to free their memory, which nobody else may use then: the array is empty afterwards.
+   */
+  writeGradient(variable: number, values: Float32Array, isGivenAway = false): void {
+    const gradient = this.gradient(variable);
+    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+    copyBytes(new Uint8Array(gradient.buffer, gradient.byteOffset, bytes.length), bytes);
+    if (isGivenAway) releaseMemory(bytes);
+  }
+
+  /** The variable's u, or the momentum of a dense one: a view. */
+  momentum(variable: number): Float32Array {
+    const { arena, tensor } = this.place(variable);
+    return arena.view(tensor, 'momentum');
+  }
+
+  /** The variable's v: a view. */
+  residual(variable: number): Float32Array {
+    const { arena, tensor } = this.place(variable);
+    return arena.view(tensor, 'residual');
+  }
+
+  /** Σ of the squares of the variable's gradient, which is not finite exactly if some element is not. */
+  sumOfSquares(variable: number): number {
+    const { arena, tensor } = this.place(variable);
+    return arena.sumOfSquares(tensor);
+  }
+
+  /** Exchanges the gradients that were written to the arenas; see {@link ExchangeResult}. */
+  run(step: ExchangeStep): Promise<ExchangeResult> {
+    return this.line.run(step);
+  }
+
+  /** {@link run}, asleep. */
+  runSync(step: ExchangeStep): ExchangeResult {
+    return this.line.runSync(step);
+  }
+
+  /**
+   * Ends a step that failed here, but not on other ranks.
+   *
+   * @param applied Whether they applied an update. If this rank does not apply it too, nothing of this is of use.
+   */
+  conclude(applied: boolean): void {
+    this.line.conclude(applied);
+  }
+
+  /** Gives the memory back, but for what views that the caller still holds keep alive. May be called twice. */
+  close(): void {
+    if (this.arenas.length === 0) return;
+    this.arenas = [];
+    this.places = [];
+    try {
+      this.line.close();
+    } finally {
+      collectGarbage();
+    }
+  }
+
+  private place(variable: number): Place {
+    if (this.arenas.length === 0) throw new GradringError('ERR_CLOSED', 'The exchange was closed.');
+    return this.places[variable]!;
+  }
+}

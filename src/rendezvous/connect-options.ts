@@ -1,0 +1,175 @@
+import { checkOptions } from '../check-options';
+import { GradringError, invalidArgument } from '../errors';
+import { type RankEnvironment, readRankEnvironment } from '../environment';
+import { LONGEST_DELAY_MS } from '../longest-delay';
+import type { AllReduceAlgorithm } from './algorithm';
+import { isLoopback } from './host-identity';
+import type { Encryption } from './run-security';
+
+export type { AllReduceAlgorithm, Encryption };
+
+/** How a rank joins its ring. Everything is optional: the environment tells who it is (`gradring run` sets it). */
+export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> {
+  /**
+   * How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`.
+   */
+  readonly timeoutMs?: number;
+  /** How long to wait for the other ranks to come, in ms. Default 60,000; `GRADRING_CONNECT_TIMEOUT_MS`. */
+  readonly connectTimeoutMs?: number;
+  /**
+   * How long a neighbour may be silent before it counts as lost, in ms. Default 10,000;
+   * `GRADRING_HEARTBEAT_TIMEOUT_MS`.
+   */
+  readonly heartbeatTimeoutMs?: number;
+  /**
+   * How long a collective waits before one line on stderr says which ranks it waits for, in ms; again after twice as
+   * long, and so on. 0: never. Default 30,000; `GRADRING_STALL_MS`.
+   */
+  readonly stallMs?: number;
+  /**
+   * `auto`: unix sockets between ranks of one host, TCP between hosts. `tcp` and `ipc` force one. Default `auto`;
+   * `GRADRING_TRANSPORT`.
+   */
+  readonly transport?: TransportName;
+  /**
+   * `auto`: TCP is encrypted, and both ends must prove that they are of this run, unless it stays on the loopback
+   * interface. `on`: there too. `off`: never. All ranks must say the same. Default `auto`; `GRADRING_ENCRYPTION`.
+   * Encryption needs {@link runToken}.
+   */
+  readonly encryption?: Encryption;
+  /**
+   * How arrays that are not large are all-reduced: `ring`, by way of all ranks alike; or by a `tree`, by way of rank 0,
+   * which is faster where ranks share cores, and adds in another order. `auto`: by the tree if all ranks are on one
+   * host that has fewer cores than ranks, so that bits depend on the machine. Rank 0's choice counts for all; in an
+   * elastic run, the launcher's environment. Default `ring`; `GRADRING_ALGORITHM`.
+   */
+  readonly algorithm?: AllReduceAlgorithm;
+  /**
+   * A folder for the rank's timeline, `rank-0.json`, a trace that chrome://tracing and ui.perfetto.dev show; it is
+   * made. Default: none; `GRADRING_TIMELINE`.
+   */
+  readonly timeline?: string;
+}
+
+export type TransportName = 'auto' | 'tcp' | 'ipc';
+
+/** {@link ConnectInput}, complete and checked. */
+export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken'>> {
+  readonly elastic: RankEnvironment['elastic'];
+  readonly runToken: string | undefined;
+  readonly timeline: string | undefined;
+}
+
+const OPTIONS = {
+  ...{ rank: true, worldSize: true, localRank: true, masterAddr: true, masterPort: true, runId: true, runToken: true },
+  ...{ timeoutMs: true, connectTimeoutMs: true, heartbeatTimeoutMs: true, stallMs: true },
+  ...{ transport: true, encryption: true, algorithm: true, timeline: true },
+} as const satisfies Record<keyof ConnectInput, true>;
+
+/** The defaults come first. */
+export const TRANSPORTS: readonly TransportName[] = ['auto', 'tcp', 'ipc'];
+export const ENCRYPTIONS: readonly Encryption[] = ['auto', 'on', 'off'];
+export const ALGORITHMS: readonly AllReduceAlgorithm[] = ['ring', 'tree', 'auto'];
+
+/**
+ * Joins what the caller says with the environment and the defaults.
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` or `ERR_INVALID_ENVIRONMENT`, naming the option or variable.
+ */
+export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.ProcessEnv = process.env): ConnectOptions {
+  checkOptions('connect', input, OPTIONS);
+  const place = placeOf(input, env);
+  const transport = oneOf(TRANSPORTS, 'transport', input.transport, 'GRADRING_TRANSPORT', env);
+  const encryption = oneOf(ENCRYPTIONS, 'encryption', input.encryption, 'GRADRING_ENCRYPTION', env) as Encryption;
+  requireRunToken(place, encryption);
+  return {
+    ...place,
+    timeoutMs: timeout('timeoutMs', input.timeoutMs, 'GRADRING_TIMEOUT_MS', env, 300_000),
+    connectTimeoutMs: timeout('connectTimeoutMs', input.connectTimeoutMs, 'GRADRING_CONNECT_TIMEOUT_MS', env, 60_000),
+    heartbeatTimeoutMs: timeout(
+      'heartbeatTimeoutMs',
+      input.heartbeatTimeoutMs,
+      'GRADRING_HEARTBEAT_TIMEOUT_MS',
+      env,
+      10_000,
+    ),
+    stallMs: timeout('stallMs', input.stallMs, 'GRADRING_STALL_MS', env, 30_000, 0),
+    transport: transport as TransportName,
+    encryption,
+    algorithm: oneOf(ALGORITHMS, 'algorithm', input.algorithm, 'GRADRING_ALGORITHM', env) as AllReduceAlgorithm,
+    timeline: input.timeline ?? (env['GRADRING_TIMELINE'] || undefined),
+  };
+}
+
+function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
+  // What is given as an option goes through the same checks as the environment, with the option's own name in the
+  // error.
+  const names = {
+    rank: 'RANK',
+    worldSize: 'WORLD_SIZE',
+    localRank: 'LOCAL_RANK',
+    masterAddr: 'MASTER_ADDR',
+    masterPort: 'MASTER_PORT',
+    runId: 'GRADRING_RUN_ID',
+    runToken: 'GRADRING_RUN_TOKEN',
+  } as const;
+  const merged: NodeJS.ProcessEnv = { ...env };
+  for (const [option, variable] of Object.entries(names)) {
+    const value = input[option as keyof typeof names];
+    if (value !== undefined) merged[variable] = String(value);
+  }
+  // A rank given by the program is another process's than the one that the environment's local rank tells of.
+  if (input.rank !== undefined && input.localRank === undefined) delete merged['LOCAL_RANK'];
+  if (input.rank !== undefined) delete merged['GRADRING_ELASTIC'];
+  try {
+    return readRankEnvironment(merged);
+  } catch (error) {
+    const given = Object.keys(names).filter(option => input[option as keyof typeof names] !== undefined);
+    if (given.length === 0 || !(error instanceof GradringError)) throw error;
+    throw invalidArgument(`connect({ ${given.join(', ')} }): ${error.message}`);
+  }
+}
+
+/** Without a token there is nothing that tells the run's ranks from strangers, and no key. */
+function requireRunToken({ worldSize, masterAddr, runToken }: RankEnvironment, encryption: Encryption): void {
+  if (worldSize === 1 || runToken !== undefined || encryption === 'off') return;
+  if (encryption === 'auto' && isLoopback(masterAddr)) return;
+  const why = encryption === 'on' ? 'Encryption is on' : `MASTER_ADDR is '${masterAddr}', which strangers may reach`;
+  const words = `${why}: all ranks need the same run token. Make one with 'openssl rand -hex 32', and give it as GRADRING_RUN_TOKEN, or in a file to 'gradring run --token-file', on every host. In a network that you trust, GRADRING_ENCRYPTION=off does without.`;
+  throw new GradringError('ERR_INVALID_ENVIRONMENT', words);
+}
+
+function oneOf(
+  allowed: readonly string[],
+  option: string,
+  given: string | undefined,
+  variable: string,
+  env: NodeJS.ProcessEnv,
+): string {
+  const value = given ?? (env[variable] || allowed[0]!);
+  if (allowed.includes(value)) return value;
+  throw wrongOption(option, given, variable, value, `one of ${allowed.join(', ')}`);
+}
+
+function timeout(
+  option: string,
+  given: number | undefined,
+  variable: string,
+  env: NodeJS.ProcessEnv,
+  otherwise: number,
+  least = 1,
+): number {
+  const value = given ?? Number(env[variable] || otherwise);
+  if (!Number.isInteger(value) || value < least || value > LONGEST_DELAY_MS) {
+    const allowed = `a whole number of milliseconds from ${least} to ${LONGEST_DELAY_MS}`;
+    throw wrongOption(option, given, variable, env[variable], allowed);
+  }
+  return value;
+}
+
+/** The error for an option that is wrong, or else for the variable that stands in for it. */
+function wrongOption(option: string, given: unknown, variable: string, text: unknown, allowed: string): GradringError {
+  return given !== undefined
+    ? invalidArgument(`${option} is '${String(given)}'; it must be ${allowed}.`)
+    : new GradringError('ERR_INVALID_ENVIRONMENT', `${variable} is '${String(text)}'; it must be ${allowed}.`);
+}

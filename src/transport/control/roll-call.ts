@@ -1,0 +1,92 @@
+import { FrameKind, type StatusHeader } from '../../wire/frame';
+import { opposite, type RankState, type Side } from '../transport';
+
+/** A rank tells its status no more often, however often it is asked. */
+const ANSWER_MS = 200;
+
+/**
+ * Finds out what the other ranks are doing, or not: each comm thread answers by itself, whatever its user's thread
+ * does. Questions and answers go both ways round, and are passed on once by each rank, so that whoever can be reached
+ * at all is.
+ */
+export class RollCall {
+  /** The last status of each other rank, and when it came. */
+  private readonly heard = new Map<number, { status: StatusHeader; at: number }>();
+  /** Statuses that a link has not taken yet. */
+  private readonly waiting = { left: 0, right: 0 };
+  private round = 0;
+  private answeredAt = -Infinity;
+  private answer: NodeJS.Timeout | undefined;
+  private describe: (() => RankState) | undefined;
+  private onAsked: (() => void) | undefined;
+
+  constructor(
+    private readonly ring: { readonly rank: number; readonly worldSize: number },
+    /** Sends a status to the neighbour on that side. Settles when the link has taken it. */
+    private readonly send: (side: Side, status: StatusHeader) => Promise<void>,
+  ) {}
+
+  /** From now on this rank answers, and is told when others ask for a report. */
+  attend(describe: () => RankState, onAsked: () => void): void {
+    this.describe = describe;
+    this.onAsked = onAsked;
+  }
+
+  ask(what: 'answers' | 'report'): void {
+    this.tell(what);
+  }
+
+  /** Which ranks have told their status since then (as `performance.now()` has it). */
+  answers(since: number): Map<number, RankState> {
+    const now = performance.now();
+    const fresh = [...this.heard].filter(([, { at }]) => at >= since);
+    return new Map(
+      fresh.map(([rank, { status, at }]) => {
+        const { isCalling, sequence, step, settings, sinceMs } = status;
+        return [rank, { call: status, isCalling, sequence, step, settings, sinceMs: sinceMs + now - at }];
+      }),
+    );
+  }
+
+  /** A status has come from that side. */
+  hear(side: Side, status: StatusHeader): void {
+    const { origin } = status;
+    if (origin === this.ring.rank || status.round <= (this.heard.get(origin)?.status.round ?? 0)) return;
+    this.heard.set(origin, { status, at: performance.now() });
+    this.pass(opposite(side), status);
+    if (status.asks === 'nothing') return;
+    const wait = this.answeredAt + ANSWER_MS - performance.now();
+    this.answer ??= setTimeout(() => this.tell('nothing'), Math.max(0, wait));
+    if (status.asks === 'report') this.onAsked?.();
+  }
+
+  /** Tells nothing any more. */
+  close(): void {
+    clearTimeout(this.answer);
+    this.describe = undefined;
+    this.onAsked = undefined;
+  }
+
+  private tell(asks: StatusHeader['asks']): void {
+    clearTimeout(this.answer);
+    this.answer = undefined;
+    if (this.describe === undefined) return;
+    const { call, ...state } = this.describe();
+    const { rank: origin } = this.ring;
+    const { operation, purpose, elementType, reduction, elementCount, parameter } = call;
+    const fingerprint = { operation, purpose, elementType, reduction, elementCount, parameter };
+    const status: StatusHeader = {
+      ...{ kind: FrameKind.Status, origin, ...fingerprint, ...state },
+      ...{ round: ++this.round, asks },
+    };
+    this.answeredAt = performance.now();
+    this.pass('left', status);
+    this.pass('right', status);
+  }
+
+  private pass(side: Side, status: StatusHeader): void {
+    if (this.waiting[side] > 2 * this.ring.worldSize) return; // the neighbour does not read
+    this.waiting[side] += 1;
+    void this.send(side, status).finally(() => (this.waiting[side] -= 1));
+  }
+}

@@ -1,0 +1,69 @@
+import type { GradringError } from '../../errors';
+import type { DataFrame } from '../transport';
+
+/** Past this many bytes a link is no longer read. */
+const INBOX_BYTES = 64 * 1024 * 1024;
+
+/** The frames that came over one link and wait for their collective. */
+export class Inbox {
+  private readonly frames: DataFrame[] = [];
+  private bytes = 0;
+  private reader: { resolve: (frame: DataFrame) => void; reject: (error: GradringError) => void } | undefined;
+  private onDrained: (() => void) | undefined;
+
+  /** Whether {@link next} waits for a frame. */
+  get isAwaited(): boolean {
+    return this.reader !== undefined;
+  }
+
+  get isEmpty(): boolean {
+    return this.frames.length === 0;
+  }
+
+  put(frame: DataFrame): void {
+    if (this.reader !== undefined) {
+      const { resolve } = this.reader;
+      this.reader = undefined;
+      resolve(frame);
+      return;
+    }
+    this.frames.push(frame);
+    this.bytes += heldBytes(frame);
+  }
+
+  /** The next frame, now or when it comes. One call at a time. */
+  next(): Promise<DataFrame> {
+    const frame = this.frames.shift();
+    if (frame === undefined) {
+      return new Promise((resolve, reject) => {
+        this.reader = { resolve, reject };
+      });
+    }
+    this.bytes -= heldBytes(frame);
+    if (this.bytes <= INBOX_BYTES) this.onDrained?.();
+    return Promise.resolve(frame);
+  }
+
+  /** Settles when there is room for more. */
+  async room(): Promise<void> {
+    if (this.bytes <= INBOX_BYTES) return;
+    await new Promise<void>(resolve => {
+      this.onDrained = resolve;
+    });
+    this.onDrained = undefined;
+  }
+
+  /** Fails whoever waits, and forgets all frames. */
+  fail(error: GradringError): void {
+    this.reader?.reject(error);
+    this.reader = undefined;
+    this.frames.length = 0;
+    this.bytes = 0;
+    this.onDrained?.();
+  }
+}
+
+/** What a waiting frame costs in memory, about: small frames must count too. */
+function heldBytes({ message }: DataFrame): number {
+  return message.reduce((sum, part) => sum + part.length, 512);
+}

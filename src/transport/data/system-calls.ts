@@ -1,0 +1,186 @@
+import type * as Koffi from 'koffi';
+import { detach } from '../../memory/release-memory';
+
+/** What Node has no call for. */
+interface SystemCalls {
+  readonly mmap: (at: null, bytes: number, protection: number, flags: number, file: number, offset: number) => bigint;
+  readonly munmap: (at: bigint, bytes: number) => number;
+  readonly pipe2: (ends: Int32Array, flags: number) => number;
+  readonly sched_yield: () => number;
+  readonly read: (file: number, place: Uint8Array, count: number) => number;
+  readonly send: (file: number, bytes: Uint8Array, count: number, flags: number) => number;
+  readonly recv: (file: number, place: Uint8Array, count: number, flags: number) => number;
+  readonly poll: (asked: Int16Array, count: number, timeoutMs: number) => number;
+  readonly setsockopt: (socket: number, level: number, option: number, value: string, bytes: number) => number;
+  readonly errno: () => number;
+  readonly viewOf: (at: bigint, bytes: number) => ArrayBuffer;
+}
+
+// As Linux has them.
+const READ_AND_WRITE = 1 | 2;
+const SHARED = 1;
+const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
+const O_NONBLOCK = 0o4000;
+const O_CLOEXEC = 0o2000000;
+const MSG_DONTWAIT = 0x40;
+const MSG_NOSIGNAL = 0x4000;
+const MSG_MORE = 0x8000;
+const IPPROTO_TCP = 6;
+const TCP_CONGESTION = 13;
+const EINTR = 4;
+const EAGAIN = 11;
+
+/** Where pointers and offsets are not those of the declarations below. */
+const OTHER_SIZES = ['arm', 'ia32', 'mips', 'mipsel'];
+
+let calls: SystemCalls | undefined;
+
+/**
+ * The C library's functions, through koffi.
+ *
+ * @throws Error where koffi is not there: it is an optional dependency; and on 32 bits.
+ */
+function systemCalls(): SystemCalls {
+  if (calls !== undefined) return calls;
+  if (OTHER_SIZES.includes(process.arch)) throw new Error('Memory is mapped on 64 bits only.');
+  // eslint-disable-next-line @typescript-eslint/no-require-imports -- it may be missing
+  const koffi = require('koffi') as typeof Koffi;
+  const library = koffi.load(null);
+  calls = {
+    mmap: library.func('void *mmap(void *at, size_t bytes, int protection, int flags, int file, int64_t offset)'),
+    munmap: library.func('int munmap(void *at, size_t bytes)'),
+    pipe2: library.func('int pipe2(int *ends, int flags)'),
+    sched_yield: library.func('int sched_yield()'),
+    read: library.func('intptr_t read(int file, void *place, size_t count)'),
+    send: library.func('intptr_t send(int file, void *bytes, size_t count, int flags)'),
+    recv: library.func('intptr_t recv(int file, void *place, size_t count, int flags)'),
+    poll: library.func('int poll(void *asked, unsigned long count, int timeoutMs)'),
+    setsockopt: library.func('int setsockopt(int socket, int level, int option, const char *value, uint32_t bytes)'),
+    errno: () => koffi.errno(),
+    viewOf: (at, bytes) => koffi.view(at, bytes) as ArrayBuffer,
+  };
+  return calls;
+}
+
+/** Whether the functions below can be used here. */
+export function hasSystemCalls(): boolean {
+  try {
+    systemCalls();
+    return process.platform === 'linux';
+  } catch {
+    return false;
+  }
+}
+
+/** A file's bytes, as memory that all processes share who have mapped it. */
+export interface MappedFile {
+  readonly bytes: ArrayBuffer;
+  /** The bytes are none from then on, as those of a detached buffer. */
+  unmap(): void;
+}
+
+/**
+ * Maps the first bytes of an open file, which must be that long, and stay so: who touches what is not there any more is
+ * ended by SIGBUS.
+ *
+ * @throws Error where this system cannot.
+ */
+export function mapFile(file: number, bytes: number): MappedFile {
+  const { mmap, munmap, viewOf } = systemCalls();
+  const at = mmap(null, bytes, READ_AND_WRITE, SHARED, file, 0);
+  if (at === MAP_FAILED) throw new Error('The file could not be mapped.');
+  let view: ArrayBuffer | undefined;
+  const unmap = () => {
+    if (view !== undefined) detach(view); // or who still had it would end the process by SIGSEGV
+    munmap(at, bytes);
+  };
+  try {
+    view = viewOf(at, bytes);
+    return { bytes: view, unmap };
+  } catch (error) {
+    unmap();
+    throw error;
+  }
+}
+
+/**
+ * Makes a pipe. The caller closes both ends.
+ *
+ * @throws Error where this system cannot.
+ */
+export function makePipe(): { readonly readEnd: number; readonly writeEnd: number } {
+  const ends = new Int32Array(2);
+  if (systemCalls().pipe2(ends, O_CLOEXEC | O_NONBLOCK) !== 0) throw new Error('No pipe could be made.');
+  return { readEnd: ends[0]!, writeEnd: ends[1]! };
+}
+
+/** Reads what a pipe holds, at most as much as the place does, and does not wait. */
+export function readPipe(readEnd: number, place: Uint8Array): void {
+  systemCalls().read(readEnd, place, place.length);
+}
+
+/** Lets another process that is ready have this core. */
+export function yieldCore(): void {
+  systemCalls().sched_yield();
+}
+
+/**
+ * Sends what the kernel takes at once.
+ *
+ * @param more Whether the next bytes follow at once, and had better travel with these.
+ * @returns how many bytes it took, or −1 if the connection is broken.
+ */
+export function sendNow(socket: number, bytes: Uint8Array, more: boolean): number {
+  const { send } = systemCalls();
+  return done(send(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0)));
+}
+
+/**
+ * Receives what has come already.
+ *
+ * @returns how many bytes, at most as many as the place has, or −1 if nothing will come any more.
+ */
+export function receiveNow(socket: number, place: Uint8Array): number {
+  const received = systemCalls().recv(socket, place, place.length, MSG_DONTWAIT);
+  return received === 0 ? -1 : done(received);
+}
+
+/**
+ * Has the kernel send without pacing, as `bbr` does it, a timer for each few packets: for connections within a host,
+ * which have no rate to be found out and lose nothing. Every process may choose `reno`.
+ */
+export function sendUnpaced(socket: number): void {
+  systemCalls().setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, 'reno', 'reno'.length);
+}
+
+function done(result: number): number {
+  if (result >= 0) return result;
+  const error = systemCalls().errno();
+  return error === EAGAIN || error === EINTR ? 0 : -1;
+}
+
+/** A descriptor, and what is asked of it. */
+export interface Asked {
+  readonly file: number;
+  readonly for: 'input' | 'room';
+}
+
+const POLLIN = 1;
+const POLLOUT = 4;
+
+/** Of a `struct pollfd`: the descriptor, what is asked, and what is answered. */
+const POLL_SHORTS = 4;
+
+/**
+ * Sleeps until a descriptor is ready, or broken, but at most so long, and returns how many are. The thread does nothing
+ * else meanwhile.
+ */
+export function poll(asked: readonly Asked[], timeoutMs: number): number {
+  const shorts = new Int16Array(POLL_SHORTS * asked.length);
+  const files = new Int32Array(shorts.buffer);
+  asked.forEach((each, i) => {
+    files[2 * i] = each.file;
+    shorts[POLL_SHORTS * i + 2] = each.for === 'input' ? POLLIN : POLLOUT;
+  });
+  return systemCalls().poll(shorts, asked.length, timeoutMs);
+}

@@ -1,0 +1,221 @@
+import { createHash } from 'node:crypto';
+import { MAX_ARENA_BYTES, type VariableShape } from '../../src/exchange/arena-layout';
+import type { Communicator } from '../../src/communicator/communicator';
+import type { ExchangeResult } from '../../src/exchange/messages';
+import { dgc } from '../../src/compression/dgc-options';
+import { random } from '../support/random';
+import { cleanUpRanks, closeRing, connectRing, failureOf, startRanks } from '../support/rings';
+
+const VARIABLES: VariableShape[] = [
+  { name: 'kernel 0', shape: [64, 100] },
+  { name: 'bias 0', shape: [100] },
+  { name: 'kernel 1', shape: [100, 50] },
+  { name: 'bias 1', shape: [50] },
+  { name: 'kernel 2', shape: [50, 180] },
+  { name: 'bias 2', shape: [181] },
+  { name: 'kernel 3', shape: [90, 33] },
+  { name: 'kernel 4', shape: [110, 80] },
+];
+const KERNEL_2 = 4;
+const PLAIN = { variables: VARIABLES, compression: dgc({ sparsity: 0.99, warmUpEpochs: 0 }), nesterov: false };
+const STEPS = 4;
+const NOTHING = -1;
+
+/**
+ * The densities at which a ring chooses each way, and limits that make several arenas of the model. Two ranks would
+ * choose the sparse way at any density below 1.
+ */
+const WAYS = {
+  sparse: { density: 0.01, arenaBytes: 384 * 1024, arenaCount: 5 }, // more frames a rank than are sent ahead
+  dense: { density: 0.95, arenaBytes: 448 * 1024, arenaCount: 5 },
+} as const;
+
+interface Trial {
+  readonly way: keyof typeof WAYS;
+  readonly momentumFactor?: number;
+  /**
+   * Of which the gradients are multiples. With 1/16, the default, no sum of ranks rounds: its order does not matter.
+   */
+  readonly unit?: number;
+  /** Spoils a gradient of a rank, and returns the number that the rank then gives for it. */
+  readonly spoil?: (rank: number, step: number, gradient: (variable: number) => Float32Array) => number;
+}
+
+/** What a rank saw; of arrays, the hashes. */
+interface Run {
+  readonly nonFinite: ExchangeResult['nonFinite'][];
+  /** Of every step and variable. */
+  readonly updates: string[];
+  /** At the end. */
+  readonly momenta: string[];
+  readonly residuals: string[];
+  readonly denseBytes: number;
+}
+
+const hashOf = (array: Float32Array) => createHash('sha1').update(array).digest('hex');
+
+function fill(gradient: Float32Array, unit: number, seed: number): void {
+  const next = random(seed);
+  gradient.forEach((_, i) => (gradient[i] = Math.round((next() - 0.5) * 2 ** 13) * unit));
+}
+
+/**
+ * The same steps on all ranks, in as many arenas as the limit makes. Returns what each saw, and the bytes that each
+ * sent.
+ */
+async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: number) {
+  const { way, momentumFactor = 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
+  const { density } = WAYS[way];
+  const values = way === 'sparse' ? 'float16' : 'float32';
+  const compression = dgc({ sparsity: 1 - density, warmUpEpochs: 0, values });
+  const variables = VARIABLES;
+  let arenaCount = 0;
+  const ranks = await Promise.all(
+    ring.map(async (communicator, rank) => {
+      const exchange = communicator.openExchange({ variables, compression, nesterov: true, arenaBytes });
+      arenaCount = exchange.plan.arenas.length;
+      const all = (what: 'gradient' | 'momentum' | 'residual') => variables.map((_, i) => hashOf(exchange[what](i)));
+      const results: ExchangeResult[] = [];
+      const updates: string[] = [];
+      for (let step = 0; step < STEPS; step++) {
+        variables.forEach((_, i) => fill(exchange.gradient(i), unit, 1 + i + 100 * rank + 1000 * step));
+        const nonFiniteTensor = spoil(rank, step, variable => exchange.gradient(variable));
+        const result = await exchange.run({ density, momentumFactor, sumOfSquares: 1, nonFiniteTensor });
+        results.push(result);
+        if (result.nonFinite === undefined) updates.push(...all('gradient'));
+      }
+      const [momenta, residuals] = [all('momentum'), all('residual')];
+      exchange.close();
+      const nonFinite = results.map(result => result.nonFinite);
+      const run: Run = { nonFinite, updates, momenta, residuals, denseBytes: results[0]!.denseBytes };
+      return { run, bytesSent: results.reduce((sum, result) => sum + result.bytesSent, 0) };
+    }),
+  );
+  return { arenaCount, runs: ranks.map(({ run }) => run), bytesSent: ranks.map(({ bytesSent }) => bytesSent) };
+}
+
+/** That several arenas give the same bits as one, and all ranks the same updates. */
+async function expectSame(ring: readonly Communicator[], trial: Trial) {
+  const one = await runAll(ring, trial, MAX_ARENA_BYTES);
+  const several = await runAll(ring, trial, WAYS[trial.way].arenaBytes);
+  expect([one.arenaCount, several.arenaCount]).toEqual([1, WAYS[trial.way].arenaCount]);
+  expect(several.runs).toEqual(one.runs);
+  for (const { updates } of several.runs) expect(updates).toEqual(several.runs[0]!.updates);
+  return { one, several };
+}
+
+afterAll(cleanUpRanks);
+
+describe.each([1, 3, 4])('a ring of %i', worldSize => {
+  let ring: Communicator[];
+  beforeAll(async () => {
+    ring = await connectRing(worldSize, { algorithm: 'ring' });
+  });
+  afterAll(() => closeRing(ring));
+
+  test('the sparse way: the same updates, u and v as with one arena, bit for bit', async () => {
+    const { one, several } = await expectSame(ring, { way: 'sparse', unit: 0.1 });
+    several.bytesSent.forEach((bytes, rank) => {
+      expect(bytes).toBeLessThan(one.bytesSent[rank]! + STEPS * worldSize * 1500); // some headers more
+      if (worldSize > 1) expect(bytes).toBeLessThan((STEPS * one.runs[0]!.denseBytes) / 10);
+    });
+  });
+
+  test('the dense way too', async () => {
+    // From three ranks on each chunk is summed in another order, and with the arenas the chunks are others.
+    const { several } = await expectSame(ring, { way: 'dense', unit: worldSize < 3 ? 0.1 : 1 / 16 });
+    const { denseBytes } = several.runs[0]!;
+    for (const bytes of several.bytesSent)
+      expect(bytes / (STEPS * denseBytes || 1)).toBeCloseTo(worldSize > 1 ? worldSize / 2 : 0, 1); // small arrays are gathered
+  });
+
+  describe.each(['sparse', 'dense'] as const)('the %s way', way => {
+    test.each([0, KERNEL_2, VARIABLES.length - 1])(
+      'NaN in tensor %i of one rank: nothing is applied anywhere',
+      async tensor => {
+        const culprit = worldSize - 1;
+        const spoil: Trial['spoil'] = (rank, step, gradient) => {
+          if (rank !== culprit || step !== 1) return NOTHING;
+          gradient(tensor)[3] = NaN;
+          return tensor;
+        };
+        const { several } = await expectSame(ring, { way, spoil });
+        const expected = [undefined, { rank: culprit, tensor }, undefined, undefined];
+        for (const { nonFinite } of several.runs) expect(nonFinite).toEqual(expected);
+      },
+    );
+
+    test('what overflows on one rank, when it is accumulated', async () => {
+      const spoil: Trial['spoil'] = (rank, step, gradient) => {
+        if (step === 1 && rank === 0) gradient(KERNEL_2).fill(3e38);
+        return NOTHING;
+      };
+      const { several } = await expectSame(ring, { way, spoil });
+      for (const { nonFinite } of several.runs) expect(nonFinite[1]).toEqual({ rank: 0, tensor: KERNEL_2 });
+    });
+
+    test('what overflows in the sum of ranks only', async () => {
+      const spoil: Trial['spoil'] = (_rank, step, gradient) => {
+        if (step === 3) gradient(KERNEL_2).fill(2e38);
+        return NOTHING;
+      };
+      const { several } = await expectSame(ring, { way, spoil, momentumFactor: 0 });
+      const expected = worldSize === 1 ? undefined : { rank: undefined, tensor: KERNEL_2 };
+      for (const { nonFinite } of several.runs) expect(nonFinite[3]).toEqual(expected);
+    });
+  });
+
+  test('a variable that fits in no arena is an error on all ranks, and the ring goes on', async () => {
+    const variables = [...VARIABLES, { name: 'too large', shape: [200, 200] }];
+    const { arenaBytes } = WAYS.sparse;
+    for (const communicator of ring) {
+      const open = () => communicator.openExchange({ ...PLAIN, variables, arenaBytes });
+      expect(open).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_MEMORY', details: { variable: 'too large' } }));
+    }
+    await Promise.all(ring.map(communicator => communicator.barrier()));
+  });
+
+  test('a closed exchange is a coded error, and may be closed again', () => {
+    const exchange = ring[0]!.openExchange(PLAIN);
+    exchange.close();
+    exchange.close();
+    expect(() => exchange.gradient(0)).toThrow(expect.objectContaining({ code: 'ERR_CLOSED' }));
+  });
+});
+
+test('ranks that cut their arenas at different places are told so', async () => {
+  const ring = await connectRing(2);
+  const failures = await Promise.all(
+    ring.map((communicator, rank) => {
+      const { arenaBytes } = rank === 0 ? WAYS.sparse : WAYS.dense;
+      const exchange = communicator.openExchange({ ...PLAIN, arenaBytes });
+      return failureOf(exchange.run({ density: 0.01, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: NOTHING }));
+    }),
+  );
+  for (const { code } of failures) expect(code).toBe('ERR_MODEL_MISMATCH');
+  await closeRing(ring);
+});
+
+test('a closed exchange gives its memory back, on both threads', async () => {
+  const source = `
+    const ring = await Communicator.connect();
+    const variables = Array.from({ length: 4 }, (_, i) => ({ name: 'v' + i, shape: [1000, 2500] }));
+    let peak = 0; // resourceUsage().maxRSS would begin with the peak of the process that started this one
+    for (let round = 0; round < 10; round++) {
+      // 120 MB in two arenas
+      const exchange = ring.openExchange({ variables, compression: { kind: 'none' }, nesterov: false, arenaBytes: 80e6 });
+      for (const i of variables.keys()) {
+        for (const what of ['gradient', 'momentum', 'residual']) exchange[what](i).fill(1);
+      }
+      await exchange.run({ density: 1, momentumFactor: 0.5, sumOfSquares: 1, nonFiniteTensor: -1 });
+      peak = Math.max(peak, process.memoryUsage.rss());
+      exchange.close();
+    }
+    say(String(peak));
+    await ring.close();`;
+  const [rank] = await startRanks(1, source);
+  const { stdout, stderr } = await rank!.ended;
+  expect(stderr).toBe('');
+  expect(Number(stdout)).toBeGreaterThan(120e6);
+  expect(Number(stdout)).toBeLessThan(700e6);
+});
