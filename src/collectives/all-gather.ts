@@ -1,13 +1,10 @@
 import { GradringError } from '../errors';
-import { type DataFrame, opposite, type Side } from '../transport/transport';
+import { opposite, type Side } from '../transport/side';
+import type { DataFrame } from '../transport/transport';
 import { part, SEGMENT_BYTES } from './chunks';
 import type { CollectiveCall } from './collective-call';
 import { copyBytes } from '../memory/copy-bytes';
-import type { DenseArray } from './dense-array';
 import { runPipeline } from './pipeline';
-import { reduceAndBroadcast } from './tree';
-
-const NOTHING: DenseArray = { type: 'uint8', data: 0, elementCount: 0 };
 
 /**
  * Ring all-gather of one body a rank, whose sizes may differ. Every body goes both ways round, half the ring each, and
@@ -90,14 +87,12 @@ export async function allGather(
       copyBytes(results[origin]!.subarray(range.start), body);
     },
   );
-  if (call.worldSize > 1) await call.delivered('right', 'left');
   return results;
 }
 
-/** An all-gather of nothing, or an all-reduce by the tree: who has heard of all others knows that all have come. */
+/** An all-gather of nothing: a rank that has heard of all others knows that all have come. */
 export async function barrier(call: CollectiveCall): Promise<void> {
-  if (call.context.transport.usesTree) await reduceAndBroadcast(call, NOTHING, 'sum');
-  else await allGatherBodies(call, new Uint8Array(0));
+  await allGatherBodies(call, new Uint8Array(0));
 }
 
 async function allGatherLengths(call: CollectiveCall, own: number): Promise<number[]> {

@@ -1,7 +1,9 @@
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { recorded, type Timeline } from '../timeline/timeline';
+import { releaseMemory } from '../memory/release-memory';
 import { type Landing, land } from '../transport/data/landing';
-import { type DataFrame, frameArguments, opposite, type Sent, type Side, type Transport } from '../transport/transport';
+import { opposite, type Side } from '../transport/side';
+import { type DataFrame, type DataPath, frameArguments, type Transport } from '../transport/transport';
 import { type CallFingerprint, checksumOf, FrameKind, protocolError } from '../wire/frame';
 import { CallMismatch } from './call-mismatch';
 
@@ -29,23 +31,22 @@ export const SCRATCH_BYTES = 256 * 1024;
  */
 export class CollectiveCall {
   private readonly transport: Transport;
-  /** The sides to which something was sent that the link may still read, and those from which such has come. */
-  private readonly lentTo = new Set<Side>();
-  private readonly borrowedFrom = new Set<Side>();
 
   constructor(
     readonly context: CollectiveContext,
     /** Number of this call, the same on all ranks. */
     readonly sequence: number,
     readonly fingerprint: CallFingerprint,
+    /** All its frames go by this path: {@link Transport.links} or {@link Transport.bulk}, the same on all ranks. */
+    private readonly path: DataPath,
     readonly frameTimes: FrameTimes = {},
   ) {
     this.transport = context.transport;
   }
 
-  /** The same call over another memory: its frames belong to the same stream. */
-  over(context: CollectiveContext): CollectiveCall {
-    return new CollectiveCall(context, this.sequence, this.fingerprint, this.frameTimes);
+  /** The same call for dense arrays, perhaps over another memory. */
+  inBulk(context = this.context): CollectiveCall {
+    return new CollectiveCall(context, this.sequence, this.fingerprint, this.transport.bulk, this.frameTimes);
   }
 
   get rank(): number {
@@ -67,47 +68,35 @@ export class CollectiveCall {
   }
 
   /**
-   * Sends a body of this rank's. It must not be written to before the neighbour is known to have it; {@link delivered}
-   * tells.
+   * Sends a body. When this settles, its memory is the caller's again.
+   *
+   * @param options.origin The rank that made the body. Default: this rank.
    */
   send(
     part: number,
     body: Uint8Array,
-    { side = 'right', checksum = false }: { side?: Side; checksum?: boolean } = {},
+    { side = 'right', origin = this.rank, checksum = false }: { side?: Side; origin?: number; checksum?: boolean } = {},
   ): Promise<void> {
-    const { sequence, rank: origin } = this;
-    return recorded(this.timeline, 'send', { sequence, part, origin, way: side, bytes: body.length }, async () => {
-      const header = {
-        kind: FrameKind.Data,
-        ...this.fingerprint,
-        origin,
-        sequence,
-        part,
-        checksum: checksum ? checksumOf(body) : 0,
-      } as const;
-      const { lent } = await this.transport.send(side, header, body);
-      if (lent) this.lentTo.add(side);
-    });
+    const { sequence } = this;
+    return recorded(this.timeline, 'send', { sequence, part, origin, way: side, bytes: body.length }, () =>
+      this.path.send(
+        side,
+        {
+          kind: FrameKind.Data,
+          ...this.fingerprint,
+          origin,
+          sequence,
+          part,
+          checksum: checksum ? checksumOf(body) : 0,
+        },
+        body,
+      ),
+    );
   }
 
-  /** Sends a received frame on, byte for byte. Tells whether the link may still read it. */
-  forward(frame: DataFrame, side: Side = 'right'): Promise<Sent> {
-    return recorded(this.timeline, 'forward', frameArguments(frame, side), async () => {
-      const sent = await this.transport.forward(side, frame);
-      if (sent.lent) this.lentTo.add(side);
-      return sent;
-    });
-  }
-
-  /**
-   * Settles when the neighbours that data was lent to say that all of it has come. The last thing to be called, on
-   * every rank, by a collective that sends straight from memory which is then its caller's again.
-   */
-  async delivered(...sides: Side[]): Promise<void> {
-    const told = sides.map(opposite).filter(side => this.borrowedFrom.has(side));
-    const awaited = sides.filter(side => this.lentTo.has(side));
-    for (const side of told) await this.send(0, new Uint8Array(0), { side });
-    for (const side of awaited) await this.next(this.leftBy(side === 'right' ? -1 : 1), 0, side);
+  /** Sends a received frame on, byte for byte. */
+  forward(frame: DataFrame, side: Side = 'right'): Promise<void> {
+    return recorded(this.timeline, 'forward', frameArguments(frame, side), () => this.path.forward(side, frame));
   }
 
   /**
@@ -131,14 +120,13 @@ export class CollectiveCall {
     if (frame.hasLanded) return;
     checkLength(frame.bytes, landing.bytes);
     land(landing, frame.body);
-    frame.release();
+    releaseMemory(frame.body);
   }
 
   private async next(origin: number, part: number, side: Side, landing?: Landing): Promise<DataFrame> {
     const args = { sequence: this.sequence, part, origin, way: opposite(side) };
-    const frame = await recorded(this.timeline, 'wait', args, () => this.transport.receive(side, landing));
-    const { header, body, lent } = frame;
-    if (lent) this.borrowedFrom.add(side);
+    const frame = await recorded(this.timeline, 'wait', args, () => this.path.receive(side, this.sequence, landing));
+    const { header, body } = frame;
     const mine = this.fingerprint;
     const keys = ['operation', 'purpose', 'elementType', 'reduction', 'elementCount', 'parameter'] as const;
     if (header.sequence !== this.sequence || keys.some(key => header[key] !== mine[key])) {

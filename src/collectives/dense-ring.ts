@@ -1,14 +1,13 @@
 import type { ReduceOperation } from '../kernels/kernels';
-import { FRAMES_AHEAD, opposite, type Side, type Transport } from '../transport/transport';
+import { opposite, type Side } from '../transport/side';
 import { allGatherBodies, barrier } from './all-gather';
-import { BLOCK_SEGMENTS, Chunks, type Range, SEGMENT_BYTES } from './chunks';
+import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
 import { checkLength, type CollectiveCall } from './collective-call';
 import { copyBytes, copyOf } from '../memory/copy-bytes';
 import { copiedInto } from '../transport/data/landing';
 import { byteLengthOf, bytesOf, type DenseArray, reducedInto } from './dense-array';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
-import { reduceAndBroadcast } from './tree';
 
 /** Each rank of a chain has a segment whole before it sends it on: so shorter ones are faster than in a ring. */
 const CHAIN_SEGMENT_BYTES = 256 * 1024;
@@ -16,32 +15,17 @@ const CHAIN_SEGMENT_BYTES = 256 * 1024;
 /** So many bytes take as long as a hop, about. */
 const HOP_BYTES = 48 * 1024;
 
-/** The tree reduces up to so much for each rank: from there on the ring's frames are so long that it is as fast. */
-const TREE_BYTES_A_RANK = 512 * 1024;
+/** How an array is all-reduced: {@link ringPasses} or {@link reduceGathered}. */
+export type AllReduceAlgorithm = 'ring' | 'gather';
 
-/** And no more segments than may be sent to a rank that is not there yet. */
-const TREE_BYTES = FRAMES_AHEAD * SEGMENT_BYTES;
-
-/** What decides, with the size of an array, how it is all-reduced. */
-type RingShape = Pick<Transport, 'worldSize' | 'usesTree'>;
-
-/** How an array is all-reduced: {@link ringPasses}, {@link reduceGathered} or {@link reduceAndBroadcast}. */
-export type AllReduceWay = 'ring' | 'gather' | 'tree';
-
-/**
- * How an array of so many bytes is all-reduced. Large arrays go round the ring. Small ones are gathered instead, and
- * reduced by every rank; see {@link isSmall}. Where ranks share cores, small ones and many others go by a tree.
- */
-export function allReduceWay(ring: RingShape, bytes: number): AllReduceWay {
-  if (fitsTree(ring, bytes)) return 'tree';
-  return isSmall(ring, bytes) ? 'gather' : 'ring';
+/** Large arrays go round the ring. Small ones are gathered instead, and reduced by every rank; see {@link isSmall}. */
+export function algorithmFor(worldSize: number, bytes: number): AllReduceAlgorithm {
+  return isSmall(worldSize, bytes) ? 'gather' : 'ring';
 }
 
-/** All-reduce, by the way that {@link allReduceWay} tells. */
+/** All-reduce, by the algorithm that {@link algorithmFor} tells. */
 export async function allReduce(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
-  const way = allReduceWay(call.context.transport, byteLengthOf(array));
-  if (way === 'tree') await treeAllReduce(call, array, operation);
-  else if (way === 'gather') await reduceGathered(call, array, operation);
+  if (isSmall(call.worldSize, byteLengthOf(array))) await reduceGathered(call, array, operation);
   else await ringPasses(call, array, operation, 'all-reduce');
 }
 
@@ -51,21 +35,14 @@ export async function reduceScatter(
   array: DenseArray,
   operation: ReduceOperation,
 ): Promise<Range> {
-  const bytes = byteLengthOf(array);
-  if (!isSmall(call, bytes)) await ringPasses(call, array, operation, 'reduce-scatter');
-  else if (fitsTree(call.context.transport, bytes)) await treeAllReduce(call, array, operation);
-  else await reduceGathered(call, array, operation);
+  if (isSmall(call.worldSize, byteLengthOf(array))) await reduceGathered(call, array, operation);
+  else await ringPasses(call, array, operation, 'reduce-scatter');
   return new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]).chunk(call.rank);
 }
 
-async function treeAllReduce(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
-  await reduceAndBroadcast(call, array, operation);
-  await call.delivered('left', 'right');
-}
-
 /**
- * From the root round the ring, segment by segment, n elements sent by each rank but the last. Large arrays take one
- * way, N − 1 hops; small ones both, half the ring each.
+ * From the root round the ring, segment by segment, n elements sent by each rank but the last. Large arrays go in one
+ * direction, N − 1 hops; small ones in both, half the ring each.
  *
  * All ranks meet first. Else the root would send before the others are there to read, up to the end of every buffer,
  * and a link that is not read lets no heartbeat through; and a root would never learn that others named another root.
@@ -73,19 +50,18 @@ async function treeAllReduce(call: CollectiveCall, array: DenseArray, operation:
 export async function broadcast(call: CollectiveCall, array: DenseArray, root: number): Promise<void> {
   if (call.worldSize === 1) return;
   await barrier(call);
-  const small = isSmall(call, byteLengthOf(array));
+  const small = isSmall(call.worldSize, byteLengthOf(array));
   const hops = call.worldSize - 1;
   const leftHops = small ? Math.floor(hops / 2) : 0;
   const distance = (call.rank - root + call.worldSize) % call.worldSize;
-  const ways = [
+  const directions = [
     { side: 'right', distance, hops: hops - leftHops },
     { side: 'left', distance: (call.worldSize - distance) % call.worldSize, hops: leftHops },
   ] as const;
-  await Promise.all(ways.map(way => passOn(call, array, root, way)));
-  if (!small) await call.delivered('right');
+  await Promise.all(directions.map(direction => passOn(call, array, root, direction)));
 }
 
-/** One way of a broadcast: to so many ranks on that side of the root. This one is `distance` from it. */
+/** One direction of a broadcast: to so many ranks on that side of the root. This one is `distance` from it. */
 async function passOn(
   call: CollectiveCall,
   array: DenseArray,
@@ -96,18 +72,10 @@ async function passOn(
   const { memory } = call.context;
   const elementBytes = ELEMENT_BYTES[array.type];
   const chunks = new Chunks(array.elementCount, 1, elementBytes, CHAIN_SEGMENT_BYTES);
-  const copied = isSmall(call, byteLengthOf(array)); // else the call ends when the neighbour has it
   for (let segment = 0; segment < chunks.segmentCount; segment++) {
     const bytes = bytesOf(memory, array, chunks.segment(0, segment));
-    if (distance === 0) {
-      await call.send(segment, copied ? copyOf(bytes) : bytes, { side });
-    } else {
-      const frame = await call.receive(root, segment, opposite(side));
-      const { lent } = distance < hops ? await call.forward(frame, side) : { lent: false };
-      checkLength(frame.body.length, bytes.length);
-      copyBytes(bytes, frame.body);
-      if (!lent) frame.release();
-    }
+    if (distance > 0) await call.receiveTo(copiedInto(bytes), root, segment, opposite(side));
+    if (distance < hops) await call.send(segment, bytes, { side, origin: root });
   }
 }
 
@@ -150,7 +118,6 @@ async function ringPasses(
       return call.receiveTo(landing, left, frame);
     },
   });
-  if (hops > 0) await call.delivered('right');
 }
 
 /**
@@ -158,16 +125,10 @@ async function ringPasses(
  * N/2 times the bytes, which come to memory of their own, and not where they are used. A hop takes about as long as
  * {@link HOP_BYTES}. Such an array has 86 KiB at most.
  */
-function isSmall({ worldSize }: Pick<RingShape, 'worldSize'>, bytes: number): boolean {
+function isSmall(worldSize: number, bytes: number): boolean {
   const hopsSaved = 2 * (worldSize - 1) - Math.ceil((worldSize - 1) / 2);
   const bytesMore = ((worldSize - 1) * (1 - 2 / worldSize) + 1) * bytes;
   return bytesMore <= hopsSaved * HOP_BYTES;
-}
-
-/** Whether the ring has a tree, and an array of so many bytes goes by it. */
-function fitsTree({ worldSize, usesTree }: RingShape, bytes: number): boolean {
-  const largest = Math.min(worldSize * TREE_BYTES_A_RANK, TREE_BYTES);
-  return worldSize > 1 && usesTree && bytes <= largest;
 }
 
 /** Reduces the arrays of all ranks, in the order in which the ring would. */

@@ -1,5 +1,4 @@
 import { FRAMES_AHEAD } from '../transport/transport';
-import { copyOf } from '../memory/copy-bytes';
 import { copiedInto } from '../transport/data/landing';
 import { Chunks } from './chunks';
 import type { CollectiveCall } from './collective-call';
@@ -8,7 +7,7 @@ import { ELEMENT_BYTES } from './element-type';
 
 /**
  * Every rank's array goes one place to the right, in place, segment by segment: 1 hop, n elements sent by each rank. A
- * segment is copied out before the left neighbour's takes its place.
+ * segment is sent before the left neighbour's takes its place.
  */
 export async function sendReceive(call: CollectiveCall, array: DenseArray): Promise<void> {
   if (call.worldSize === 1) return;
@@ -18,7 +17,7 @@ export async function sendReceive(call: CollectiveCall, array: DenseArray): Prom
   let sent = 0;
   for (let received = 0; received < chunks.segmentCount; received++) {
     while (sent < Math.min(chunks.segmentCount, received + FRAMES_AHEAD)) {
-      await call.send(sent, copyOf(segmentAt(sent)));
+      await call.send(sent, segmentAt(sent));
       sent += 1;
     }
     await call.receiveTo(copiedInto(segmentAt(received)), left, received);

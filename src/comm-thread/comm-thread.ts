@@ -9,7 +9,6 @@ import { GradringError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { Timeline } from '../timeline/timeline';
 import { closeAllSockets } from '../transport/control/open-sockets';
-import { CallBox } from './call-box';
 import { CommandRunner } from './command-runner';
 import { ElasticThread } from './elastic-thread';
 import { formRing } from './form-ring';
@@ -17,7 +16,6 @@ import {
   CONTROL,
   CRASHED,
   type End,
-  IN_BOX,
   READY,
   type Request,
   type Response,
@@ -51,15 +49,11 @@ async function main(data: ThreadData): Promise<void> {
   const elastic = options.elastic && new ElasticThread(options, memory, scratch, timeline, say);
   const ring = () => elastic?.ring ?? collectives?.transport;
 
-  const box = new CallBox(data.box);
   const respond = (response: Omit<Response, 'traffic'>) => {
-    const { id, result, error } = response;
+    const { result } = response;
     const traffic = ring()?.traffic ?? { bytesSent: 0, bytesReceived: 0 };
-    const isDone = result === undefined && error === undefined;
-    if (!isDone || !box.answer(id, traffic)) {
-      const transfer = Array.isArray(result) ? (result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer) : [];
-      port.postMessage({ ...response, traffic } satisfies Response, transfer);
-    }
+    const transfer = Array.isArray(result) ? (result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer) : [];
+    port.postMessage({ ...response, traffic } satisfies Response, transfer);
     Atomics.add(control, CONTROL.responses, 1);
     Atomics.notify(control, CONTROL.responses);
   };
@@ -99,14 +93,13 @@ async function main(data: ThreadData): Promise<void> {
   };
   countBeat();
   Atomics.notify(control, CONTROL.beat);
-  port.on('message', (message: Request | typeof IN_BOX | End) => {
+  port.on('message', (message: Request | End) => {
     // No request comes before the response that says that the ring stands.
     if (typeof message === 'string') void end(message);
     else {
-      const request = message === IN_BOX ? box.take() : message;
-      unanswered.add(request.id);
+      unanswered.add(message.id);
       elastic?.onAsked();
-      ran = ran.then(() => carryOut(request)).then(() => void unanswered.delete(request.id));
+      ran = ran.then(() => carryOut(message)).then(() => void unanswered.delete(message.id));
     }
   });
   process.on('uncaughtException', error => {

@@ -113,8 +113,8 @@ export class CommandRunner {
       if (this.sequence > 0) await awaitOthers(this.context.transport, this.sequence - 1, this.options.timeoutMs);
     },
     askRoutes: async () => {
-      const { media, usesTree } = this.context.transport;
-      return { media, usesTree };
+      const { links, bulk } = this.context.transport;
+      return { links: links.media, bulk: bulk.media };
     },
     close: () => this.context.transport.close(),
   };
@@ -160,7 +160,9 @@ export class CommandRunner {
     this.watch.begin({ fingerprint, sequence, ...own });
     const startedAt = transport.timeline?.now();
     try {
-      return await run(new CollectiveCall(this.context, sequence, fingerprint));
+      return await run(
+        new CollectiveCall(this.context, sequence, fingerprint, transport[pathOf(fingerprint.operation)]),
+      );
     } catch (thrown) {
       const error = thrown instanceof CallMismatch ? await explainMismatch(thrown, own, transport) : thrown;
       const where = { operation: describeCall(fingerprint), ...(step !== undefined && { step }) };
@@ -180,6 +182,26 @@ export class CommandRunner {
   private average({ type, data, elementCount }: DenseArray, reduction: Reduction): void {
     if (reduction !== 'mean' || (type !== 'float32' && type !== 'float64')) return;
     this.context.kernels.scale(type, data, 1 / this.context.transport.worldSize, elementCount);
+  }
+}
+
+/**
+ * Which path the frames of a collective take: dense arrays are bulk. An optimizer step goes by the links unless it turns
+ * out to be dense; see {@link GradientExchange}.
+ */
+function pathOf(operation: Operation): 'links' | 'bulk' {
+  switch (operation) {
+    case Operation.AllReduce:
+    case Operation.ReduceScatter:
+    case Operation.AllGather:
+    case Operation.Broadcast:
+    case Operation.SendReceive:
+      return 'bulk';
+    case Operation.Barrier:
+    case Operation.SparseAllReduce:
+    case Operation.Exchange:
+    case Operation.None:
+      return 'links';
   }
 }
 

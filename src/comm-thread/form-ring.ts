@@ -9,14 +9,15 @@ import { hostOf, isEncrypted, type RunSecurity, securityOf } from '../rendezvous
 import { isInMemory, makeSocketFolder } from '../rendezvous/socket-folder';
 import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
-import type { Carrier } from '../transport/data/carrier';
+import type { Lane } from '../transport/data/lane';
 import { curveClient } from '../transport/control/curve';
-import { DataStream } from '../transport/data/data-stream';
+import { TcpLane } from '../transport/data/tcp-lane';
 import { Link } from '../transport/control/link';
 import { closed, opened } from '../transport/control/open-sockets';
 import { RingTransport } from '../transport/ring-transport';
-import { SharedQueues } from '../transport/data/shared-queues';
-import { type Side, SoloTransport, type Transport } from '../transport/transport';
+import { SharedMemoryLane } from '../transport/data/shared-memory-lane';
+import type { Side } from '../transport/side';
+import { SoloTransport, type Transport } from '../transport/transport';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 
 /** A ring as it stands. */
@@ -49,36 +50,33 @@ export async function formRing(
   let right: Link | undefined;
   let isLocal = false;
   let hasCore = false;
-  let usesTree = false;
   let socketFolder: SocketFolder | undefined;
-  const carriers: Record<Side, Carrier | undefined> = { left: undefined, right: undefined };
+  const lanes: Record<Side, Lane | undefined> = { left: undefined, right: undefined };
   let transport: RingTransport | undefined;
   let isOver = false;
-  const streamAt = async (address: string, encrypts: boolean): Promise<DataStream | undefined> => {
-    const stream = await DataStream.listen(address, encrypts);
+  const streamAt = async (address: string, encrypts: boolean): Promise<TcpLane | undefined> => {
+    const stream = await TcpLane.listen(address, encrypts);
     if (!isOver) return stream;
     stream?.close();
     throw new GradringError('ERR_CLOSED', 'The ring was given up while it formed.');
   };
-  const listen = async ({ hostIds, publicKeys, members, tree }: Roster): Promise<string> => {
+  const listen = async ({ hostIds, publicKeys, members }: Roster): Promise<string> => {
     const rank = members.indexOf(options.rank);
     const leftRank = (rank + members.length - 1) % members.length;
     const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
     isLocal = ranksHere === hostIds.length;
     hasCore = ranksHere <= availableParallelism();
-    usesTree = tree;
     const isSameHost = hostIds[leftRank] === hostIds[rank];
     let endpoint: string;
     if (options.transport === 'ipc' || (options.transport === 'auto' && isSameHost)) {
       socketFolder = new SocketFolder();
       endpoint = `ipc://${socketFolder.path}/left`;
-      carriers.left = SharedQueues.create(queuesPath(endpoint), hasCore);
+      lanes.left = SharedMemoryLane.create(queuesPath(endpoint), hasCore);
     } else {
       // Who reached a master on loopback reaches others there too, in whatever container it runs.
       const isLocal = isSameHost || isLoopback(masterAddr);
       const address = isLocal ? '127.0.0.1' : await addressForPeers(masterAddr, masterPort);
       endpoint = `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
-      carriers.left = await streamAt(address, isEncrypted(endpoint, encryption));
     }
     // Where encryption is due there is a run token, as resolveConnectOptions sees to, and so all have keys.
     const curve = isEncrypted(endpoint, encryption)
@@ -104,12 +102,13 @@ export async function formRing(
     const curve = isEncrypted(rightEndpoint, encryption)
       ? curveClient(security!.link, publicKeys[rightRank]!)
       : undefined;
-    if (rightEndpoint.startsWith('ipc:')) carriers.right = SharedQueues.open(queuesPath(rightEndpoint), hasCore);
-    else carriers.right = await streamAt(await addressBeside(rightEndpoint), curve !== undefined);
+    if (rightEndpoint.startsWith('ipc:')) lanes.right = SharedMemoryLane.open(queuesPath(rightEndpoint), hasCore);
+    else lanes.right = await streamAt(await addressBeside(rightEndpoint), curve !== undefined);
     right = Link.connect(rightEndpoint, options, curve);
-    const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore, usesTree, carriers };
-    transport = new RingTransport(place, left!, right, onFailure, timeline);
+    const place = { ringId, generation, rank, worldSize, addresses: endpoints, isLocal, hasCore };
+    transport = new RingTransport(place, { left: left!, right }, lanes, onFailure, timeline);
     await within(timeoutMs, transport.open(), rank);
+    transport.settleBulk(await transport.openLanes());
     return { transport, generation };
   };
   try {
@@ -126,7 +125,7 @@ export async function formRing(
     isOver = true;
     if (transport?.failed) await transport.close(); // the neighbours are to hear why
     await Promise.all([left?.close(), right?.close()]);
-    for (const carrier of Object.values(carriers)) carrier?.close();
+    for (const lane of Object.values(lanes)) lane?.close();
     throw error;
   } finally {
     security?.gate.close(); // all who may come in are there
@@ -135,7 +134,7 @@ export async function formRing(
   }
 }
 
-/** For a unix socket, and a link to {@link SharedQueues} beside it; gone when it is closed, or the process ends. */
+/** For a unix socket, and a link to {@link SharedMemoryLane} beside it; gone when it is closed, or the process ends. */
 class SocketFolder {
   /** Within the launcher's, if there is one, which removes what a killed rank leaves. */
   readonly path = makeSocketFolder(process.env['GRADRING_SOCKET_FOLDER'] || undefined);
@@ -150,7 +149,7 @@ class SocketFolder {
   }
 }
 
-/** The file of {@link SharedQueues} beside a socket; undefined on a disk, which is no place for it. */
+/** The file of {@link SharedMemoryLane} beside a socket; undefined on a disk, which is no place for it. */
 function queuesPath(endpoint: string): string | undefined {
   const directory = dirname(endpoint.slice('ipc://'.length));
   return isInMemory(directory) ? join(directory, 'queues') : undefined;

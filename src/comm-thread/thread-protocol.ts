@@ -5,7 +5,8 @@ import type { SerializedError } from '../errors';
 import type { Pointer } from '../kernels/kernels';
 import type { ElasticJoin } from '../rendezvous/elastic-rendezvous';
 import type { TimelineFile } from '../timeline/timeline-file';
-import type { TrafficCount, Transport } from '../transport/transport';
+import type { Medium } from '../transport/medium';
+import type { TrafficCount } from '../transport/transport';
 import type { Purpose } from '../wire/frame';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from '../exchange/messages';
 import type { ConnectOptions } from '../rendezvous/connect-options';
@@ -15,8 +16,8 @@ export const REDUCTIONS = ['sum', 'mean', 'min', 'max'] as const;
 /** How the ranks' values become one. */
 export type Reduction = (typeof REDUCTIONS)[number];
 
-/** How data goes from a rank. */
-export type Routes = Pick<Transport, 'media' | 'usesTree'>;
+/** What carries the frames of a rank, to the left and to the right; see {@link Transport}. */
+export type Routes = Readonly<Record<'links' | 'bulk', readonly Medium[]>>;
 
 /** What the user's thread asks of the comm thread, and what it gets. */
 export interface Commands {
@@ -86,8 +87,6 @@ export interface ThreadData {
   readonly timeline: TimelineFile | undefined;
   readonly port: MessagePort;
   readonly control: Int32Array;
-  /** Of the {@link CallBox}. */
-  readonly box: SharedArrayBuffer;
 }
 
 /** Words of the control block that both threads see. */
@@ -102,9 +101,6 @@ export const CONTROL = {
   exiting: 3,
   words: 4,
 } as const;
-
-/** Posted instead of a request that is in the {@link CallBox}. */
-export const IN_BOX = 0;
 
 /**
  * Posted instead of a request: end at once, whatever is under way. `leave` says goodbye; `drop` does not, so that the

@@ -5,7 +5,6 @@ import { deserializeError, GradringError } from '../errors';
 import { recorded, Timeline } from '../timeline/timeline';
 import { createTimelineFile } from '../timeline/timeline-file';
 import type { TrafficCount } from '../transport/transport';
-import { CallBox } from '../comm-thread/call-box';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import type { SharedHeap } from '../memory/shared-heap';
 import {
@@ -14,7 +13,6 @@ import {
   CONTROL,
   CRASHED,
   type End,
-  IN_BOX,
   READY,
   type Request,
   type Response,
@@ -56,7 +54,6 @@ export class ThreadClient {
     private readonly worker: Worker,
     private readonly port: MessagePort,
     private readonly control: Int32Array,
-    private readonly box: CallBox,
     /** This thread's, if it records one. */
     readonly timeline: Timeline | undefined,
   ) {
@@ -84,16 +81,15 @@ export class ThreadClient {
     const timeline = file && new Timeline(file, 'training');
     const { port1, port2 } = new MessageChannel();
     const control = new Int32Array(new SharedArrayBuffer(CONTROL.words * 4));
-    const box = new CallBox();
     const scratch = heap.allocate(SCRATCH_BYTES);
-    const shared = { memory: heap.memory, scratch, control, box: box.memory };
+    const shared = { memory: heap.memory, scratch, control };
     const data: ThreadData = { options, timeline: file, port: port2, ...shared };
     const worker = new Worker(join(__dirname, '../comm-thread/comm-thread.js'), {
       workerData: data,
       transferList: [port2],
       trackUnmanagedFds: false, // it would not know that a socket closes its pipe, and would close another's again
     });
-    const client = new ThreadClient(worker, port1, control, box, timeline);
+    const client = new ThreadClient(worker, port1, control, timeline);
     try {
       client.place = (await client.register(READY)) as RingPlace;
     } catch (error) {
@@ -118,7 +114,7 @@ export class ThreadClient {
   /** Asks, and sleeps until the answer has come. Answers to earlier calls that come meanwhile are delivered after. */
   callSync<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Commands[Name]['result'] {
     const request = this.request(name, input);
-    this.port.postMessage(this.box.put(request) ? IN_BOX : request);
+    this.port.postMessage(request);
     return recorded(this.timeline, 'wait', { call: name }, () => this.sleepFor(request.id)) as Commands[Name]['result'];
   }
 
@@ -128,7 +124,6 @@ export class ThreadClient {
     let lastBeatAt = Date.now();
     for (;;) {
       const seen = Atomics.load(this.control, CONTROL.responses);
-      const traffic = this.box.answerTo(id); // before the port: earlier answers are there by then
       let received;
       while ((received = receiveMessageOnPort(this.port)) !== undefined) {
         const response = received.message as Response;
@@ -139,10 +134,6 @@ export class ThreadClient {
         this.lastTraffic = response.traffic;
         if (response.error !== undefined) throw deserializeError(response.error);
         return response.result;
-      }
-      if (traffic !== undefined) {
-        this.lastTraffic = traffic;
-        return undefined;
       }
       if (Atomics.load(this.control, CONTROL.closed) === 1) throw this.ended ?? crashed('has ended');
       Atomics.wait(this.control, CONTROL.responses, seen, 1_000);

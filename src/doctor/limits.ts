@@ -1,6 +1,6 @@
 import { readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
-import { SHARED_QUEUES_BYTES } from '../transport/data/shared-queues';
+import { SHARED_MEMORY_LANE_BYTES } from '../transport/data/shared-memory-lane';
 import { hasSystemCalls } from '../transport/data/system-calls';
 import type { Finding } from './finding';
 
@@ -38,7 +38,7 @@ export function sharedMemoryFinding(): Finding | undefined {
   try {
     const { bavail, bsize } = statfsSync('/dev/shm');
     const free = bavail * bsize;
-    const ranks = Math.floor(free / SHARED_QUEUES_BYTES);
+    const ranks = Math.floor(free / SHARED_MEMORY_LANE_BYTES);
     const canMap = hasSystemCalls();
     const details = { freeBytes: free, canMap };
     if (!canMap) {

@@ -102,7 +102,7 @@ export class GradientExchange {
     const parts =
       way === 'sparse' && (await clock.stage('encode', 'payload', () => encode(arenas, nonFiniteTensor, means)));
     const nonFinite = await clock.travel(() =>
-      parts ? sparseAllReduce(call, parts) : denseAllReduce(call, arenas, nonFiniteTensor),
+      parts ? sparseAllReduce(call, parts) : denseAllReduce(call.inBulk(), arenas, nonFiniteTensor),
     );
     const result = { bytesSent: transport.traffic.bytesSent - sentBefore, denseBytes: cost.denseBytes, way } as const;
     const finish = () => {
@@ -267,7 +267,7 @@ async function denseAllReduce(
         kernels.copy(values, gradient, count);
       }
     }
-    await allReduce(call.over(arena.context), arena.gradients, 'sum');
+    await allReduce(call.inBulk(arena.context), arena.gradients, 'sum');
   }
   return undefined;
 }

@@ -1,7 +1,6 @@
 import { GradringError } from '../errors';
 import type { RingIdentity } from '../wire/frame';
-import type { Carrier } from './data/carrier';
-import type { Side } from './transport';
+import type { Side } from './side';
 
 /** This rank's place, and how to name its neighbours in errors. */
 export interface RingPlace extends RingIdentity {
@@ -12,10 +11,6 @@ export interface RingPlace extends RingIdentity {
   readonly isLocal: boolean;
   /** Whether there is a core for each rank of this host. */
   readonly hasCore: boolean;
-  /** Whether barriers, and all-reduces of up to some MiB, go by a tree; the same on all ranks. */
-  readonly usesTree: boolean;
-  /** What carries data beside the links. */
-  readonly carriers?: Readonly<Record<Side, Carrier | undefined>>;
 }
 
 /** Who is beside a rank. */

@@ -1,28 +1,24 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deserializeError, GradringError, serializeError } from '../errors';
+import type { Timeline } from '../timeline/timeline';
 import { type DataHeader, decodeHeader, encodeHeader, FrameKind, type Header, protocolError } from '../wire/frame';
-import { deferred } from './deferred';
 import { FailureAgreement } from './control/failure-agreement';
 import { Farewell } from './control/farewell';
-import { LARGEST_HEADER } from './data/frame-assembly';
-import { Inbox } from './data/inbox';
-import { Lane } from './data/lane';
-import type { Landing } from './data/landing';
 import type { Link, Message } from './control/link';
-import { ProgressEngine } from './data/progress-engine';
-import type { Timeline } from '../timeline/timeline';
-import { ReceivedFrame } from './data/received-frame';
-import { neighbourOf, peerLost, type RingPlace } from './ring-place';
+import { LinkPath } from './control/link-path';
 import { RollCall } from './control/roll-call';
+import { type AssembledFrame, LARGEST_HEADER } from './data/frame-assembly';
+import type { Lane } from './data/lane';
+import { LanePath } from './data/lane-path';
+import { TcpLane } from './data/tcp-lane';
+import { deferred } from './deferred';
+import { neighbourOf, peerLost, type RingPlace } from './ring-place';
+import { opposite, type Side, SIDES } from './side';
 import {
   type DataFrame,
+  type DataPath,
   frameArguments,
-  type Medium,
-  opposite,
   type RankState,
-  type Sent,
-  type Side,
-  SIDES,
   type TrafficCount,
   type Transport,
 } from './transport';
@@ -31,24 +27,26 @@ const IS_GONE = 'is gone: its process ended, or the connection broke';
 
 /**
  * After a link breaks, what the neighbour had still sent is read for this long: if it failed itself, its abort tells
- * the first cause, and must win over "the neighbour is gone"; if it passed on what another had found, that is to be
- * chosen from, too.
+ * the first cause, and must win over "the neighbour is gone". If it passed on what another rank had found, the ranks
+ * choose from that, too.
  */
 const LAST_WORDS_MS = 250;
 
 /** How long a rank that leaves in order waits for its neighbours to take what was sent. */
 const FAREWELL_MS = 60_000;
 
+/** How long the ends of a lane have to open it. A firewall may drop what is sent to its port. */
+const LANES_MS = 3_000;
+
 /**
- * The two links of a rank, as a ring: frames go either way. The first failure, here or anywhere, ends the ring for
+ * The two links of a rank, as a ring: frames go either way. The first failure, here or on another rank, ends the ring for
  * good: every waiting and later call throws what the ranks agree on.
  */
 export class RingTransport implements Transport {
-  private readonly inboxes = { left: new Inbox(), right: new Inbox() };
-  private readonly lanes: Readonly<Record<Side, Lane | undefined>>;
-  private readonly engine: ProgressEngine;
+  readonly links: LinkPath;
+  private lanePath: LanePath | undefined;
   /** What calls throw: set when the ranks have agreed on it, or when this one has left. */
-  private failure: GradringError | undefined;
+  failure: GradringError | undefined;
   private readonly agreement: FailureAgreement;
   /** Resolved with {@link failure}. */
   private readonly ended = deferred<GradringError>();
@@ -62,11 +60,14 @@ export class RingTransport implements Transport {
   private readonly bytesSent = new Float64Array(1);
   private readonly bytesReceived = new Float64Array(1);
 
+  /**
+   * @param lanes Those that this end can open by itself. A lane whose other end listens is added when that end greets.
+   * @param onFailure Called once, with the error that ended the ring.
+   */
   constructor(
     private readonly place: RingPlace,
-    private readonly left: Link,
-    private readonly right: Link,
-    /** Called once, with the error that ended the ring. */
+    private readonly ends: Readonly<Record<Side, Link>>,
+    private readonly lanes: Record<Side, Lane | undefined>,
     private readonly onFailure: (error: GradringError) => void,
     readonly timeline?: Timeline,
   ) {
@@ -77,11 +78,12 @@ export class RingTransport implements Transport {
       missing: side => serializeError(peerLost(place, side, IS_GONE), 'ERR_PEER_LOST'),
       onAgreed: error => this.end(error),
     });
-    this.lanes = { left: this.laneOf('left'), right: this.laneOf('right') };
-    this.engine = new ProgressEngine(
-      SIDES.flatMap(side => this.lanes[side] ?? []),
-      place.hasCore,
-    );
+    this.links = new LinkPath(ends, {
+      encode: (header, bodyBytes) => this.encodeCounted(header, bodyBytes),
+      count: frame => this.countSent(frame.headerBytes.length + frame.bytes),
+      needNeighbour: side => this.checkPresent(side),
+      onLost: side => this.failUnsent(side),
+    });
     this.rollCall = new RollCall(place, (side, status) => this.tell(side, status));
   }
 
@@ -97,19 +99,12 @@ export class RingTransport implements Transport {
     return this.place.isLocal;
   }
 
-  get usesTree(): boolean {
-    return this.place.usesTree;
+  get bulk(): DataPath {
+    return this.lanePath ?? this.links;
   }
 
   get traffic(): TrafficCount {
     return { bytesSent: this.bytesSent[0]!, bytesReceived: this.bytesReceived[0]! };
-  }
-
-  get media(): readonly Medium[] {
-    return SIDES.map(side => {
-      const carrier = this.place.carriers?.[side];
-      return carrier?.canSend ? carrier.medium : this[side].medium;
-    });
   }
 
   get failed(): boolean {
@@ -118,10 +113,10 @@ export class RingTransport implements Transport {
 
   /** Greets both neighbours and awaits their greetings. */
   async open(): Promise<void> {
-    const { rank } = this.place;
-    const greet = (side: Side) => {
-      const offer = this.place.carriers?.[side]?.offer;
-      return this.deliver(side, [this.encode({ kind: FrameKind.Hello, origin: rank, offer })]);
+    const greet = async (side: Side) => {
+      const offer = this.lanes[side]?.offer;
+      const hello = this.encode({ kind: FrameKind.Hello, origin: this.rank, offer });
+      await this.ends[side].send([hello]).catch(async () => Promise.reject(await this.failUnsent(side)));
     };
     for (const side of SIDES) this.start(side);
     await greet('right');
@@ -131,34 +126,43 @@ export class RingTransport implements Transport {
     await this.greeted.right.promise;
   }
 
-  send(side: Side, header: DataHeader, body: Uint8Array): Promise<Sent> {
-    return this.sendFrame(side, this.encode(header), body);
+  /** Awaits both lanes of this rank. Returns whether both are open. To be called after {@link open}. */
+  async openLanes(): Promise<boolean> {
+    const { left, right } = this.lanes;
+    if (left === undefined || right === undefined) return false;
+    const bothOpen = Promise.all([left.opened(), right.opened()]).then(
+      () => true,
+      () => false,
+    );
+    return Promise.race([bothOpen, sleep(LANES_MS, false, { ref: false })]);
   }
 
-  forward(side: Side, { message, body }: DataFrame): Promise<Sent> {
-    return this.sendFrame(side, message[0]!, body);
-  }
-
-  async receive(side: Side, landing?: Landing): Promise<DataFrame> {
-    const inbox = this.inboxes[side];
-    const lane = this.lanes[side];
-    if (lane !== undefined && !this.failed) {
-      await lane.pace();
-      if (inbox.isEmpty) {
-        lane.expect(landing);
-        lane.takeNext();
-      }
-    }
-    if (!this.failed && inbox.isEmpty && this.departed.has(side)) void this.failDeparted(side);
-    if (this.failed) throw await this.ended.promise;
-    const next = inbox.next();
-    if (inbox.isAwaited) this.engine.run();
-    return next;
+  /**
+   * Settles for the life of the ring how bulk travels. All ranks must say the same.
+   *
+   * @param areOpen Whether all lanes of all ranks are open.
+   */
+  settleBulk(areOpen: boolean): void {
+    const { left, right } = this.lanes;
+    if (!areOpen || left === undefined || right === undefined) return this.closeLanes();
+    this.lanePath = new LanePath(
+      { left, right },
+      {
+        hasCore: this.place.hasCore,
+        encode: (header, bodyBytes) => this.encodeCounted(header, bodyBytes),
+        count: frame => this.countSent(frame.headerBytes.length + frame.bytes),
+        accept: (side, frame) => this.acceptFromLane(side, frame),
+        stray: (side, sequence) => this.links.takeUpTo(side, sequence),
+        needNeighbour: side => this.checkPresent(side),
+        onBroken: (side, error) => this.failBroken(side, error),
+        onLost: side => this.lose(side, 'lane'),
+      },
+    );
   }
 
   fail(error: GradringError): Promise<GradringError> {
     if (!this.failed) {
-      this.right.interrupt(error); // behind a send that waits nothing could be told
+      this.ends.right.interrupt(error); // behind a send that waits nothing could be told
       this.agreement.find(serializeError(error, 'ERR_COMM_THREAD'));
     }
     return this.ended.promise;
@@ -166,7 +170,7 @@ export class RingTransport implements Transport {
 
   async check({ whole }: { readonly whole: boolean }): Promise<void> {
     const [side] = this.departed;
-    if (whole && side !== undefined && !this.failed) void this.failDeparted(side);
+    if (whole && side !== undefined && !this.failed) this.checkPresent(side);
     if (this.failed) throw await this.ended.promise;
   }
 
@@ -191,30 +195,43 @@ export class RingTransport implements Transport {
       this.failure = error;
       this.ended.resolve(error);
       for (const side of SIDES) {
-        this.inboxes[side].fail(error);
         this.farewell.hear(side); // a neighbour may stay, with nothing to say
-        this.place.carriers?.[side]?.finish();
+        this.lanes[side]?.finish();
         if (!this.departed.has(side)) this.sayLast(side, { kind: FrameKind.Goodbye, origin: this.rank });
       }
+      this.failPaths(error);
       timeoutMs = FAREWELL_MS;
     }
     // A connection that is closed with bytes unread is reset, and what was last sent on it may be lost. So our end
     // stays open, and is read, until the neighbours have seen all.
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<false>(resolve => {
-      timer = setTimeout(() => resolve(false), timeoutMs);
-    });
-    const isOver = await Promise.race([this.farewell.over().then(() => true), late]);
-    clearTimeout(timer);
+    const isOver = await Promise.race([this.farewell.over().then(() => true), sleep(timeoutMs, false, { ref: false })]);
     // Nothing is left to be delivered then. A socket that lingers is not read any more, so its queue is full (see
     // receiveHighWaterMark).
-    const lingerMs = isOver ? 0 : undefined;
-    await Promise.all([this.left.close(lingerMs), this.right.close(lingerMs)]);
-    for (const side of SIDES) this.place.carriers?.[side]?.close();
+    await this.drop(isOver ? 0 : undefined);
+  }
+
+  /** Closes the links and lanes, without a goodbye. */
+  async drop(lingerMs?: number): Promise<void> {
+    await Promise.all([this.ends.left.close(lingerMs), this.ends.right.close(lingerMs)]);
+    this.closeLanes();
+  }
+
+  private closeLanes(): void {
+    for (const side of SIDES) this.lanes[side]?.close();
   }
 
   private encode(header: Header): Uint8Array {
     return encodeHeader(this.place, header);
+  }
+
+  private encodeCounted(header: DataHeader, bodyBytes: number): Uint8Array {
+    const bytes = this.encode(header);
+    this.countSent(bytes.length + bodyBytes);
+    return bytes;
+  }
+
+  private countSent(bytes: number): void {
+    this.bytesSent[0]! += bytes;
   }
 
   /** The ranks have agreed on what all of them raise. */
@@ -222,23 +239,26 @@ export class RingTransport implements Transport {
     if (this.failure !== undefined) return; // it has left
     this.failure = error;
     this.rollCall.close();
+    this.failPaths(error);
     this.ended.resolve(error);
-    for (const side of SIDES) {
-      this.inboxes[side].fail(error);
-      this.greeted[side].reject(error);
-    }
+    for (const side of SIDES) this.greeted[side].reject(error);
     this.onFailure(error);
+  }
+
+  private failPaths(error: GradringError): void {
+    this.links.fail(error);
+    this.lanePath?.fail(error);
   }
 
   /** Sends what is no part of a collective, if that can be done. */
   private async tell(side: Side, header: Header): Promise<void> {
-    await this[side].send([this.encode(header)]).catch(() => undefined);
+    await this.ends[side].send([this.encode(header)]).catch(() => undefined);
   }
 
   /** Says a last word, which the neighbour acknowledges. */
   private sayLast(side: Side, header: Header): void {
     this.farewell.say(side);
-    this[side].send([this.encode(header)]).catch(() => this.farewell.lose(side));
+    this.ends[side].send([this.encode(header)]).catch(() => this.farewell.lose(side));
   }
 
   /**
@@ -250,28 +270,8 @@ export class RingTransport implements Transport {
     void this.tell(side, { kind: FrameKind.Seen, origin: this.rank });
   }
 
-  private async sendFrame(side: Side, header: Uint8Array, body: Uint8Array): Promise<Sent> {
-    if (!this.failed && this.departed.has(side)) void this.failDeparted(side);
-    if (this.failed) throw await this.ended.promise;
-    this.bytesSent[0]! += header.length + body.length;
-    const isQueued = (await this.lanes[side]?.send(header, body)) ?? false;
-    if (!isQueued) await this.deliver(side, [header, body]);
-    else if (this.failed) throw await this.ended.promise;
-    return { lent: !isQueued };
-  }
-
-  private async deliver(side: Side, parts: Uint8Array[]): Promise<void> {
-    try {
-      await this[side].send(parts);
-    } catch {
-      // The link fails before the reason is known, which the neighbour may still tell.
-      if (!this.failed) await sleep(LAST_WORDS_MS);
-      throw await this.fail(peerLost(this.place, side, IS_GONE));
-    }
-  }
-
   private start(side: Side): void {
-    this[side].start({
+    this.ends[side].start({
       onMessage: message => this.onMessage(side, message),
       onLost: () => {
         this.farewell.lose(side);
@@ -280,8 +280,14 @@ export class RingTransport implements Transport {
     });
   }
 
-  /** What leads to a neighbour is broken. If it was the carrier, the link may still bring and take words. */
-  private lose(side: Side, broken: 'link' | 'carrier'): void {
+  /** A link takes no more. It fails before the reason is known, which the neighbour may still tell. */
+  private async failUnsent(side: Side): Promise<GradringError> {
+    if (!this.failed) await sleep(LAST_WORDS_MS);
+    return this.fail(peerLost(this.place, side, IS_GONE));
+  }
+
+  /** The link or the lane to a neighbour is broken. If it was the lane, the link may still bring and take words. */
+  private lose(side: Side, broken: 'link' | 'lane'): void {
     setTimeout(() => {
       if (this.departed.has(side)) return;
       if (broken === 'link') this.agreement.lose(side);
@@ -297,50 +303,20 @@ export class RingTransport implements Transport {
     } catch (error) {
       this.failBroken(side, error as Error);
     }
-    await this.inboxes[side].room();
-  }
-
-  /** The lane of a link, where it has one. */
-  private laneOf(side: Side): Lane | undefined {
-    const carrier = this.place.carriers?.[side];
-    if (carrier === undefined) return undefined;
-    return new Lane(carrier, {
-      onFrame: ({ header: head, body, bytes, hasLanded }) => {
-        const cameAt = this.timeline?.now();
-        const header = decodeHeader(this.place, head);
-        if (header.kind !== FrameKind.Data) throw protocolError('came beside the link, but is no data');
-        this.bytesReceived[0]! += head.length + bytes;
-        this.put(side, new ReceivedFrame(header, [head, body], false, hasLanded ? bytes : undefined), cameAt);
-      },
-      onBroken: error => this.failBroken(side, error),
-      onLost: () => this.lose(side, 'carrier'),
-      isAwaited: () => !this.failed && this.inboxes[side].isAwaited,
-      onWait: () => this.engine.run(),
-      ended: this.ended.promise,
-    });
-  }
-
-  private put(side: Side, frame: ReceivedFrame, cameAt: number | undefined): void {
-    if (!this.failed) this.inboxes[side].put(frame);
-    this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
-  }
-
-  /** What came from the neighbour on that side cannot be. */
-  private failBroken(side: Side, error: Error): void {
-    const rank = neighbourOf(this.place, this.rank, side);
-    const words = `Rank ${rank} (${this.place.addresses[rank]}) broke the protocol: ${error.message}`;
-    void this.fail(new GradringError('ERR_PROTOCOL', words, { rank }, { cause: error }));
+    await this.links.room(side);
   }
 
   private take(side: Side, message: Message): void {
     const cameAt = this.timeline?.now();
-    const header = decodeHeader(this.place, message[0]!);
+    const headerBytes = message[0]!;
+    const header = decodeHeader(this.place, headerBytes);
     if (message.length > 2) throw protocolError(`comes in ${message.length} parts`);
     switch (header.kind) {
       case FrameKind.Hello:
         if (header.origin !== neighbourOf(this.place, this.rank, side))
           throw protocolError(`greets as rank ${header.origin}`);
-        if (header.offer !== undefined) this.place.carriers?.[side]?.meet(header.offer);
+        if (header.offer !== undefined)
+          this.lanes[side] ??= TcpLane.connect(header.offer, this.ends[side].medium === 'tcp-encrypted');
         this.greeted[side].resolve();
         return;
       case FrameKind.Goodbye:
@@ -350,7 +326,7 @@ export class RingTransport implements Transport {
         this.farewell.see(side);
         return;
       case FrameKind.Abort:
-        if (!this.failed) this.right.interrupt(deserializeError(header.error));
+        if (!this.failed) this.ends.right.interrupt(deserializeError(header.error));
         this.hearLast(side);
         if (this.agreement.begun || !this.failed) this.agreement.hear(side, header.origin, header.error);
         return;
@@ -359,25 +335,45 @@ export class RingTransport implements Transport {
         return;
       case FrameKind.Data: {
         if (message.length < 2) throw protocolError('has no body');
-        if (message[0]!.length > LARGEST_HEADER) throw protocolError('has too long a header');
-        this.lanes[side]?.pass();
-        this.put(side, new ReceivedFrame(header, message, true), cameAt);
+        if (headerBytes.length > LARGEST_HEADER) throw protocolError('has too long a header');
+        const body = message[1]!;
+        const frame = { header, headerBytes, body, bytes: body.length, hasLanded: false };
+        if (!this.lanePath?.takeStray(side, frame)) this.links.put(side, frame);
+        this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
       }
     }
   }
 
+  private acceptFromLane(side: Side, { header: headerBytes, body, bytes, hasLanded }: AssembledFrame): DataFrame {
+    const cameAt = this.timeline?.now();
+    const header = decodeHeader(this.place, headerBytes);
+    if (header.kind !== FrameKind.Data) throw protocolError('came beside the link, but is no data');
+    this.bytesReceived[0]! += headerBytes.length + bytes;
+    const frame = { header, headerBytes, body, bytes, hasLanded };
+    this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
+    return frame;
+  }
+
   private async hearGoodbye(side: Side): Promise<void> {
-    await this.lanes[side]?.drainToEnd();
+    if (this.lanePath !== undefined) await this.lanes[side]!.otherFinished();
     if (this.departed.has(side)) return;
     this.departed.add(side);
     this.agreement.lose(side);
-    if (this.inboxes[side].isAwaited || this.lanes[side]?.isFull) void this.failDeparted(side);
+    if (this.links.isAwaited(side) || this.lanePath?.isAwaited(side)) this.checkPresent(side);
     this.hearLast(side);
   }
 
-  private failDeparted(side: Side): Promise<GradringError> {
-    return this.fail(
-      peerLost(this.place, side, 'has left the ring: its program ended, or closed it, before this rank was done'),
-    );
+  /** A neighbour is needed. If it has left, the ring fails. */
+  private checkPresent(side: Side): void {
+    if (!this.departed.has(side)) return;
+    const how = 'has left the ring: its program ended, or closed it, before this rank was done';
+    void this.fail(peerLost(this.place, side, how));
+  }
+
+  /** What came from the neighbour on that side breaks the protocol. */
+  private failBroken(side: Side, error: Error): void {
+    const rank = neighbourOf(this.place, this.rank, side);
+    const words = `Rank ${rank} (${this.place.addresses[rank]}) broke the protocol: ${error.message}`;
+    void this.fail(new GradringError('ERR_PROTOCOL', words, { rank }, { cause: error }));
   }
 }

@@ -4,28 +4,20 @@ import type { SpanArguments } from '../timeline/trace-event';
 import type { CallFingerprint, DataHeader } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import type { Landing } from './data/landing';
-import type { Message } from './control/link';
+import type { Medium } from './medium';
+import type { Side } from './side';
 
 /** A received data frame. */
 export interface DataFrame {
   readonly header: DataHeader;
-  /** Empty if it has landed. */
+  /** The header as it came, for {@link DataPath.forward}. */
+  readonly headerBytes: Uint8Array;
+  /** Empty if the body has landed. */
   readonly body: Buffer;
-  /** Of the body, wherever that is. */
+  /** Length of the body, wherever it is. */
   readonly bytes: number;
-  /** Whether the body is where {@link Transport.receive} was told to put it. */
+  /** Whether the body is where {@link DataPath.receive} was told to put it. */
   readonly hasLanded: boolean;
-  /** The message as it came, for {@link Transport.forward}. */
-  readonly message: Message;
-  /** Whether the sender waits to be told that all it has sent has come; see {@link Transport.send}. */
-  readonly lent: boolean;
-  /** Frees the body's memory for the next. Not while it is lent to a link that it was forwarded to. */
-  release(): void;
-}
-
-/** How a frame was sent. */
-export interface Sent {
-  readonly lent: boolean;
 }
 
 /** Bytes sent and received since the ring formed: headers and bodies, without ZeroMQ's framing. */
@@ -34,22 +26,11 @@ export interface TrafficCount {
   readonly bytesReceived: number;
 }
 
-/** One of a rank's two neighbours. In a ring of two they are the same rank, over two links. */
-export type Side = 'left' | 'right';
-
-export const SIDES = ['left', 'right'] as const;
-
 /**
  * A rank sends at most so many frames of a collective more than it has received: enough to hide the latency of a hop,
- * few enough to bound the memory. Each link takes as many, whatever their size, though its receiver takes none.
+ * few enough to bound the memory. Each path takes as many, whatever their size, even if its receiver takes none.
  */
 export const FRAMES_AHEAD = 4;
-
-/**
- * What carries data from a rank to a neighbour: memory that both share; the socket of the link itself (a unix socket,
- * or TCP through ZeroMQ); or a TCP connection beside the link (a stream).
- */
-export type Medium = 'shared-memory' | 'unix-socket' | 'tcp' | 'tcp-encrypted' | 'tcp-stream' | 'tcp-stream-encrypted';
 
 /** What a rank is doing. */
 export interface RankState {
@@ -60,43 +41,52 @@ export interface RankState {
   readonly isCalling: boolean;
   /** For how long it has been under way, or over, in ms. */
   readonly sinceMs: number;
-  /** The optimizer's step, if it is of one. */
+  /** The optimizer's step, if the collective belongs to one. */
   readonly step: number | undefined;
-  /** Of that step, while it is under way. */
+  /** The settings of that step, while it is under way. */
   readonly settings: StepSettings | undefined;
 }
 
-/** What the collectives need of the network: frames to and from both neighbours. Each link keeps its order. */
+/** Carries data frames to and from both neighbours. Frames from one side keep their order. */
+export interface DataPath {
+  /** What carries the frames, to the left and to the right. Empty in a ring of one. */
+  readonly media: readonly Medium[];
+  /** Sends a data frame. When this settles, the memory of the body is the caller's again. */
+  send(side: Side, header: DataHeader, body: Uint8Array): Promise<void>;
+  /** Sends a received frame on, byte for byte. When this settles, the memory of its body is the caller's again. */
+  forward(side: Side, frame: DataFrame): Promise<void>;
+  /**
+   * The next data frame from that neighbour. One call at a time for each side.
+   *
+   * A frame of the same collective, or of an earlier one, that comes by the other path is returned, too: it shows that
+   * the neighbour is in another collective.
+   *
+   * @param sequence Number of the collective that waits.
+   * @param landing Where the body may go while it comes, if it has the same length. It is the path's until this settles.
+   */
+  receive(side: Side, sequence: number, landing?: Landing): Promise<DataFrame>;
+}
+
+/** What the collectives need of the network. */
 export interface Transport {
   readonly rank: number;
   readonly worldSize: number;
   /** Whether all ranks are on this host. */
   readonly isLocal: boolean;
-  /** Whether barriers, and all-reduces of up to some MiB, go by a tree; the same on all ranks. */
-  readonly usesTree: boolean;
+  /** The ring of ZeroMQ links: for sparse frames and for everything that is not bulk. */
+  readonly links: DataPath;
+  /** For bulk: the lanes beside the links, if every link of the ring has its lane; else the links. */
+  readonly bulk: DataPath;
   readonly traffic: TrafficCount;
-  /** What carries the data that is sent from now on, to the left and to the right. Empty in a ring of one. */
-  readonly media: readonly Medium[];
-  /** Whether the ring has failed. */
+  /** What the ring has failed with, or was closed with: it cannot be used any more. */
+  readonly failure: GradringError | undefined;
+  /** Whether the ring has failed. The ranks may still have to agree on the {@link failure}. */
   readonly failed: boolean;
   /** Where to record what happens, if anywhere. The transport records the arrival of frames itself. */
   readonly timeline?: Timeline | undefined;
   /**
-   * Sends a data frame. Settles when it is on its way, and tells whether the body is lent to ZeroMQ: which reads that
-   * when it likes, so it must not be written to before the neighbour is known to have it.
-   */
-  send(side: Side, header: DataHeader, body: Uint8Array): Promise<Sent>;
-  /** Sends a received frame on, byte for byte. */
-  forward(side: Side, frame: DataFrame): Promise<Sent>;
-  /**
-   * The next data frame from that neighbour. One call at a time a side.
-   *
-   * @param landing Where its body may go as it comes, if that is as long. It is the transport's until this settles.
-   */
-  receive(side: Side, landing?: Landing): Promise<DataFrame>;
-  /**
-   * Ends the ring with an error, which all ranks are told of. Settles with what all of them raise: another's finding,
-   * perhaps.
+   * Ends the ring with an error, which all ranks are told of. Settles with what all of them raise: perhaps another
+   * rank's finding. From then on nothing writes to memory that a call has passed.
    */
   fail(error: GradringError): Promise<GradringError>;
   /**
@@ -122,44 +112,44 @@ export interface Transport {
   close(): Promise<void>;
 }
 
+/** The path of a ring of one: no collective uses it. */
+const NO_PATH: DataPath = {
+  media: [],
+  send: () => Promise.reject(alone()),
+  forward: () => Promise.reject(alone()),
+  receive: () => Promise.reject(alone()),
+};
+
 /** A ring of one: no sockets, and no collective that would use them. */
 export class SoloTransport implements Transport {
   readonly rank = 0;
   readonly worldSize = 1;
   readonly isLocal = true;
-  readonly usesTree = false;
+  readonly links = NO_PATH;
+  readonly bulk = NO_PATH;
   readonly traffic = { bytesSent: 0, bytesReceived: 0 };
-  readonly media = [];
-  readonly failed = false;
+  failure: GradringError | undefined;
 
   constructor(readonly timeline?: Timeline) {}
 
-  send(): Promise<never> {
-    return Promise.reject(alone());
+  get failed(): boolean {
+    return this.failure !== undefined;
   }
 
-  forward(): Promise<never> {
-    return Promise.reject(alone());
-  }
-
-  receive(): Promise<DataFrame> {
-    return Promise.reject(alone());
-  }
-
-  fail(error: GradringError): Promise<GradringError> {
-    return Promise.resolve(error);
+  async fail(error: GradringError): Promise<GradringError> {
+    return (this.failure ??= error);
   }
 
   async check(): Promise<void> {
-    // Nothing can be wrong.
+    if (this.failure !== undefined) throw this.failure;
   }
 
   attend(): void {
-    // Nobody will ask.
+    // There is nobody to ask.
   }
 
   ask(): void {
-    // Nobody would answer.
+    // There is nobody to answer.
   }
 
   answers(): ReadonlyMap<number, RankState> {
@@ -167,18 +157,14 @@ export class SoloTransport implements Transport {
   }
 
   async close(): Promise<void> {
-    // Nothing to close.
+    // Nothing is open.
   }
 }
 
-export function opposite(side: Side): Side {
-  return side === 'left' ? 'right' : 'left';
-}
-
-/** What the timeline tells of a data frame, which goes that way. All but the size match its sending and its arrival. */
-export function frameArguments({ header, bytes }: DataFrame, way: Side): SpanArguments {
+/** What the timeline tells of a data frame. All but the size match its sending and its arrival. */
+export function frameArguments({ header, bytes }: DataFrame, direction: Side): SpanArguments {
   const { sequence, part, origin } = header;
-  return { sequence, part, origin, way, bytes };
+  return { sequence, part, origin, way: direction, bytes };
 }
 
 function alone(): GradringError {

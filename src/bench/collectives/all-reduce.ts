@@ -1,4 +1,4 @@
-import { allReduceWay } from '../../collectives/dense-ring';
+import { algorithmFor } from '../../collectives/dense-ring';
 import type { CollectiveBenchmark } from './collective-benchmark';
 import { countWrongElements, fillExact, reductionOf } from './exact-values';
 
@@ -8,7 +8,7 @@ export const allReduce: CollectiveBenchmark = {
   sizeMeans: 'of the array on each rank',
   options: ['sizes', 'type', 'op'],
   busFactor: ranks => (2 * (ranks - 1)) / ranks,
-  algorithmFor: allReduceWay,
+  algorithmFor,
   prepare: (communicator, { type, elements, op }) => {
     const array = communicator.allocate(type, elements);
     const expected = reductionOf(op, communicator.worldSize);

@@ -1,6 +1,6 @@
-import type { allReduceWay } from '../../collectives/dense-ring';
+import type { algorithmFor } from '../../collectives/dense-ring';
 import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
-import type { AllReduceAlgorithm, ConnectInput, Encryption, TransportName } from '../../rendezvous/connect-options';
+import type { ConnectInput, Encryption, TransportName } from '../../rendezvous/connect-options';
 import type { StepTimes } from '../../exchange/messages';
 import type { ValueFormat } from '../../compression/value-format';
 
@@ -34,14 +34,13 @@ export interface Plan {
   readonly transport: TransportName;
   /** Left out, as the environment says. */
   readonly encryption?: Encryption;
-  readonly algorithm?: AllReduceAlgorithm;
   /** Whether every result is compared with what it must be. */
   readonly check: boolean;
 }
 
 /** What a rank connects with. */
-export function linksOf({ transport, encryption, algorithm }: Plan): ConnectInput {
-  return { transport, ...(encryption && { encryption }), ...(algorithm && { algorithm }) };
+export function linksOf({ transport, encryption }: Plan): ConnectInput {
+  return { transport, ...(encryption && { encryption }) };
 }
 
 /** What a sparse all-reduce tells beyond its time. */
@@ -93,8 +92,8 @@ export interface CollectiveBenchmark {
   readonly elementsFor?: (elements: number, ranks: number) => number;
   /** busbw ÷ algbw. */
   readonly busFactor: (ranks: number) => number;
-  /** How the ring does it with so many bytes. Left out, always alike. */
-  readonly algorithmFor?: typeof allReduceWay;
+  /** Which algorithm so many bytes take. Left out if there is only one. */
+  readonly algorithmFor?: typeof algorithmFor;
   /** Allocates the arrays, the same on all ranks. */
   readonly prepare: (communicator: Communicator, measured: Case) => PreparedCase;
 }

@@ -16,7 +16,6 @@ export function busbwWords(collective: CollectiveName): string {
 const ALGORITHMS: Readonly<Record<NonNullable<CollectiveRow['algorithm']>, string>> = {
   ring: 'by the ring',
   gather: 'gathered whole by every rank',
-  tree: 'by the tree',
 };
 
 /** What is the same for all rows, in words: names and values. */
@@ -32,7 +31,7 @@ export function factsOf(rows: readonly CollectiveRow[]): [name: string, words: s
   ];
 }
 
-/** Which sizes are all-reduced how: `by the tree up to 1 MiB, by the ring from 4 MiB`. Empty if no row tells. */
+/** Which sizes are all-reduced how: `gathered whole by every rank up to 64 KiB, by the ring from 256 KiB`. Empty if no row tells. */
 function algorithmsOf(rows: readonly CollectiveRow[]): string {
   const sorted = rows.filter(({ algorithm }) => algorithm !== undefined).sort((a, b) => a.bytes - b.bytes);
   const isNew = ({ algorithm }: CollectiveRow, i: number): boolean => algorithm !== sorted[i - 1]?.algorithm;

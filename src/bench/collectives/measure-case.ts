@@ -15,8 +15,6 @@ export interface Measured {
   readonly wrong: number;
   /** What carried the data of any rank. */
   readonly carriedBy: readonly Medium[];
-  /** Whether the ring has a tree. */
-  readonly usesTree: boolean;
   /** How the entries of a sparse all-reduce travelled. */
   readonly travelled?: SparseDetails['travelled'];
   /** Medians of this rank's parts of it. */
@@ -81,13 +79,13 @@ export async function measureCase(
   } finally {
     prepared.release();
   }
-  const { media, usesTree } = await communicator.routes();
+  const routes = await communicator.routes();
+  const byLinks = benchmark.name === 'barrier' || details.at(-1)?.travelled === 'sparse';
   const all = communicator.allGatherSync(Float64Array.of(wrong, sent / measured.iterations));
   return {
     timesMs,
     wrong: all.reduce((sum, [ofRank]) => sum + ofRank!, 0),
-    carriedBy: mediaOfAll(communicator, media),
-    usesTree,
+    carriedBy: mediaOfAll(communicator, byLinks ? routes.links : routes.bulk),
     wireBytesSent: Math.round(Math.max(...all.map(([, ofRank]) => ofRank!))),
     ...(details.length > 0 && {
       travelled: details.at(-1)!.travelled,

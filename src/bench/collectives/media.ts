@@ -2,7 +2,7 @@ import type { Communicator } from '../../communicator/communicator';
 import type { Routes } from '../../communicator/communicator';
 
 /** What carries data to a neighbour. */
-export type Medium = Routes['media'][number];
+export type Medium = Routes['links'][number];
 
 /** All of them, in words. */
 export const MEDIA: Readonly<Record<Medium, string>> = {

@@ -52,10 +52,6 @@ const COMMON = {
     ...TEXT_OPTION,
     describe: 'Of TCP: auto (what leaves the host), on, off [default: GRADRING_ENCRYPTION]',
   },
-  algorithm: {
-    ...TEXT_OPTION,
-    describe: 'How what is not large is all-reduced: auto, ring, tree [default: GRADRING_ALGORITHM]',
-  },
   netlab: {
     ...TEXT_OPTION,
     describe: 'Run in network namespaces with links of this rate, such as 1gbit (Linux, root)',

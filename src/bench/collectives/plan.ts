@@ -1,6 +1,6 @@
 import { ELEMENT_BYTES } from '../../collectives/element-type';
 import type { ElementType, Reduction } from '../../communicator/communicator';
-import { ALGORITHMS, ENCRYPTIONS, TRANSPORTS } from '../../rendezvous/connect-options';
+import { ENCRYPTIONS, TRANSPORTS } from '../../rendezvous/connect-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
 import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../../command-line';
@@ -37,11 +37,10 @@ export function planOf(benchmark: CollectiveBenchmark, words: Words, ranks: numb
     sparse.map((of): Case => ({ elements, type, op, root, ...repetitions(elements), ...(of && { sparse: of }) })),
   );
   const transport = parseName(words.transport!, 'transport', TRANSPORTS);
-  const { encryption, algorithm } = words;
+  const { encryption } = words;
   return {
     ...{ collective: benchmark.name, cases, transport, check: !words['no-check'] },
     ...(encryption !== undefined && { encryption: parseName(encryption, 'encryption', ENCRYPTIONS) }),
-    ...(algorithm !== undefined && { algorithm: parseName(algorithm, 'algorithm', ALGORITHMS) }),
   };
 }
 

@@ -1,4 +1,4 @@
-import type { AllReduceWay } from '../../collectives/dense-ring';
+import type { AllReduceAlgorithm } from '../../collectives/dense-ring';
 import type { ElementType, Reduction } from '../../communicator/communicator';
 import type { TransportName } from '../../rendezvous/connect-options';
 import type { ValueFormat } from '../../compression/value-format';
@@ -23,7 +23,7 @@ export interface CollectiveRow {
   /** … and what carried the data of any rank. Empty if there is one rank only. */
   readonly carriedBy: readonly Medium[];
   /** How arrays of this size are all-reduced. Left out for other collectives, and if there is one rank only. */
-  readonly algorithm?: AllReduceWay;
+  readonly algorithm?: AllReduceAlgorithm;
   readonly iterations: number;
   readonly timeUs: Timings;
   /** bytes ÷ median time, in 10⁹ bytes a second. */

@@ -55,7 +55,7 @@ function rowOf(
   { name, options, busFactor, algorithmFor }: CollectiveBenchmark,
   { elements, type, op, root, iterations, sparse }: Case,
   ranks: number,
-  { timesMs, wireBytesSent, travelled, split, carriedBy, usesTree }: Measured,
+  { timesMs, wireBytesSent, travelled, split, carriedBy }: Measured,
 ): Omit<CollectiveRow, 'transport'> {
   const bytes = elements * ELEMENT_BYTES[type];
   const { min, p50, p99 } = timingsOf(timesMs);
@@ -71,7 +71,7 @@ function rowOf(
     ...(sparse !== undefined && { density: sparse.density, values: sparse.values, way: sparse.way }),
     ...(travelled !== undefined && { travelled }),
     carriedBy,
-    ...(algorithmFor !== undefined && ranks > 1 && { algorithm: algorithmFor({ worldSize: ranks, usesTree }, bytes) }),
+    ...(algorithmFor !== undefined && ranks > 1 && { algorithm: algorithmFor(ranks, bytes) }),
     iterations,
     timeUs: { min: rounded(min * 1e3, 3), p50: rounded(p50 * 1e3, 3), p99: rounded(p99 * 1e3, 3) },
     algbwGBps: rounded(algbwGBps, 9),

@@ -1,5 +1,5 @@
 import { deserializeError, type GradringError, type SerializedError } from '../../errors';
-import { opposite, type Side } from '../transport';
+import { opposite, type Side } from '../side';
 
 /** How long is waited for what other ranks may have found, where no message can tell that all is known. */
 const SETTLE_MS = 1_000;

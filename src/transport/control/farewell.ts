@@ -1,5 +1,5 @@
 import { deferred } from '../deferred';
-import { type Side, SIDES } from '../transport';
+import { type Side, SIDES } from '../side';
 
 /** The end of what a rank and its neighbours have to say to each other. */
 export class Farewell {

@@ -2,7 +2,7 @@ import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../../errors';
 import type { CurveClient, CurveServer } from './curve';
 import { bind, closed, opened } from './open-sockets';
-import type { Medium } from '../transport';
+import type { Medium } from '../medium';
 
 /** A received message: its parts, in memory of their own. */
 export type Message = readonly Buffer[];

@@ -1,5 +1,6 @@
 import { FrameKind, type StatusHeader } from '../../wire/frame';
-import { opposite, type RankState, type Side } from '../transport';
+import { opposite, type Side } from '../side';
+import type { RankState } from '../transport';
 
 /** A rank tells its status no more often, however often it is asked. */
 const ANSWER_MS = 200;

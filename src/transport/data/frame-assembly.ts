@@ -6,10 +6,10 @@ import { FRAMES_AHEAD } from '../transport';
 /** A frame's head: some numbers, then its header, and nothing more up to this length. */
 export const HEAD_BYTES = 96;
 
-/** Where they lie: the length of the body, what {@link headOf} is told, the length of the header, the header. */
-const AT = { body: 0, after: 4, headerBytes: 8, header: 9 } as const;
+/** Where they lie: the length of the body, the length of the header, the header. */
+const AT = { bodyBytes: 0, headerBytes: 4, header: 5 } as const;
 
-/** A body that is no longer is sent with its head, in one piece, and so much of any is read with it. */
+/** A body of at most so many bytes is sent in one piece with its head. So much of any body is read with its head. */
 export const SMALL_BODY = 4096;
 
 /** The longest header that fits in a head. */
@@ -21,41 +21,35 @@ const HELD_BYTES = 2 * 1024 * 1024;
 /** What a frame takes beside its body, about: empty ones must count, too. */
 const FRAME_BYTES = 512;
 
-/**
- * What goes before a body in a stream of bytes.
- *
- * @param after How many frames were sent another way before this one: it is not to be taken before those.
- */
-export function headOf(header: Uint8Array, bodyBytes: number, after: number): Buffer {
+/** What goes before a body in a stream of bytes. */
+export function headOf(header: Uint8Array, bodyBytes: number): Buffer {
   if (header.length > LARGEST_HEADER) throw new RangeError(`A header of ${header.length} bytes is too long.`);
-  const head = Buffer.allocUnsafe(HEAD_BYTES).fill(0); // from the pool, as `alloc` would not be
-  head.writeUInt32LE(bodyBytes, AT.body);
-  head.writeUInt32LE(after >>> 0, AT.after);
+  const head = Buffer.allocUnsafe(HEAD_BYTES).fill(0); // `alloc` would not use the pool
+  head.writeUInt32LE(bodyBytes, AT.bodyBytes);
   head.writeUInt8(header.length, AT.headerBytes);
   head.set(header, AT.header);
   return head;
 }
 
-/** The bytes of a frame, in as few pieces as are to be sent. See {@link headOf}. */
-export function piecesOf(header: Uint8Array, body: Uint8Array, after: number): Uint8Array[] {
-  const head = headOf(header, body.length, after);
+/** The bytes of a frame, in as few pieces as possible. */
+export function piecesOf(header: Uint8Array, body: Uint8Array): Uint8Array[] {
+  const head = headOf(header, body.length);
   return body.length <= SMALL_BODY ? [Buffer.concat([head, body])] : [head, body];
 }
 
-/** A frame that has come, all of it. */
-export interface CarriedFrame {
+/** A frame that has come whole from a stream of bytes. */
+export interface AssembledFrame {
   readonly header: Buffer;
-  /** The taker's; empty if it has landed. */
+  /** It belongs to the caller who takes the frame. Empty if the body has landed. */
   readonly body: Buffer;
-  /** Of the body, wherever that is. */
+  /** Length of the body, wherever it is. */
   readonly bytes: number;
   readonly hasLanded: boolean;
 }
 
-/** A frame whose head has come. */
-interface Coming {
+/** A frame whose head has come, but not all of its body. */
+interface PartialFrame {
   readonly header: Buffer;
-  readonly after: number;
   readonly bytes: number;
   readonly to: Buffer | Landing;
 }
@@ -63,30 +57,25 @@ interface Coming {
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Makes frames of the bytes of a stream. Who reads the stream asks for the {@link place} of the next ones, and tells
- * how many have come there: nothing is copied.
+ * Makes frames of the bytes of a stream. The reader of the stream asks for the {@link place} of the next bytes, and tells
+ * how many have come there, so nothing is copied.
  */
 export class FrameAssembly {
-  /** The head of the next frame, and what has come with it. */
-  private readonly staged = Buffer.alloc(HEAD_BYTES + SMALL_BODY);
-  private coming: Coming | undefined;
-  /** Bytes that are {@link staged}, or that have come of the body. */
+  /** The head of the next frame, and the bytes that came with it. */
+  private readonly headBuffer = Buffer.alloc(HEAD_BYTES + SMALL_BODY);
+  private partial: PartialFrame | undefined;
+  /** How many bytes are in the {@link headBuffer}, or have come of the partial frame's body. */
   private filled = 0;
-  private readonly arrived: (CarriedFrame & { readonly after: number })[] = [];
+  private readonly arrived: AssembledFrame[] = [];
   private heldBytes = 0;
-  /** What is waited for, if its body is to land. */
-  private due: { readonly after: number; readonly landing: Landing } | undefined;
+  /** Where the body of the next frame may go. */
+  private landing: Landing | undefined;
 
   /** Where the next bytes go, and how many at most. */
   place(): Uint8Array {
-    if (this.coming === undefined) return this.staged.subarray(this.filled);
-    const { to } = this.coming;
+    if (this.partial === undefined) return this.headBuffer.subarray(this.filled);
+    const { to } = this.partial;
     return to instanceof Uint8Array ? to.subarray(this.filled) : to.place(this.filled);
-  }
-
-  /** Whether no frame is there to be taken, in its turn or out of it. */
-  get isEmpty(): boolean {
-    return this.arrived.length === 0;
   }
 
   /**
@@ -103,24 +92,24 @@ export class FrameAssembly {
    * @throws GradringError `ERR_PROTOCOL` for what cannot be a frame.
    */
   advance(count: number): boolean {
-    if (this.coming !== undefined) return this.advanceBody(this.coming, count);
-    const { staged } = this;
+    if (this.partial !== undefined) return this.advanceBody(this.partial, count);
+    const { headBuffer } = this;
     const end = this.filled + count;
     let at = 0;
     let isWhole = false;
     while (end - at >= HEAD_BYTES) {
       this.filled = 0;
-      this.coming = this.begin(staged.subarray(at, at + HEAD_BYTES));
+      this.partial = this.begin(headBuffer.subarray(at, at + HEAD_BYTES));
       at += HEAD_BYTES;
-      isWhole = this.advanceBody(this.coming, 0) || isWhole; // it may be empty
-      while (this.coming !== undefined && at < end) {
-        const length = this.fill(staged.subarray(at, end));
-        isWhole = this.advanceBody(this.coming, length) || isWhole;
+      isWhole = this.advanceBody(this.partial, 0) || isWhole; // it may be empty
+      while (this.partial !== undefined && at < end) {
+        const length = this.fill(headBuffer.subarray(at, end));
+        isWhole = this.advanceBody(this.partial, length) || isWhole;
         at += length;
       }
     }
-    if (this.coming === undefined) {
-      staged.copyWithin(0, at, end);
+    if (this.partial === undefined) {
+      headBuffer.copyWithin(0, at, end);
       this.filled = end - at;
     }
     return isWhole;
@@ -138,26 +127,22 @@ export class FrameAssembly {
   }
 
   /**
-   * Takes the next frame, if it is there, and if `after` so many frames another way it is its turn.
+   * Takes the next frame, if it has come whole.
    *
-   * @param landing Where its body may go if it has not begun to come; until it is taken.
+   * @param landing Where its body may go if it has not begun to come. It is used until the frame is taken.
    */
-  take(after: number, landing?: Landing): CarriedFrame | undefined {
-    this.due = undefined;
-    if (this.arrived[0]?.after === after >>> 0) {
-      const taken = this.arrived.shift()!;
-      this.heldBytes -= FRAME_BYTES + taken.body.length;
-      return taken;
-    }
-    if (landing !== undefined && this.arrived.length === 0) this.due = { after: after >>> 0, landing };
-    return undefined;
+  take(landing?: Landing): AssembledFrame | undefined {
+    const frame = this.arrived.shift();
+    this.landing = frame === undefined ? landing : undefined;
+    if (frame !== undefined) this.heldBytes -= FRAME_BYTES + frame.body.length;
+    return frame;
   }
 
-  /** Nothing lands any more. */
-  forget(): void {
-    this.due = undefined;
-    if (this.coming === undefined || this.coming.to instanceof Uint8Array) return;
-    this.coming = { ...this.coming, to: memoryFor(this.coming.bytes) };
+  /** From now on no body lands: what has already landed of a body is lost. */
+  forgetLanding(): void {
+    this.landing = undefined;
+    if (this.partial === undefined || this.partial.to instanceof Uint8Array) return;
+    this.partial = { ...this.partial, to: memoryFor(this.partial.bytes) };
   }
 
   /** Copies bytes to the {@link place}, as many as go there, and returns how many. */
@@ -168,29 +153,28 @@ export class FrameAssembly {
     return count;
   }
 
-  /** So many more bytes of the body have come. Returns whether that is all of it. */
-  private advanceBody({ header, after, bytes, to }: Coming, count: number): boolean {
+  /** So many more bytes of the body have come. Returns whether the frame is whole. */
+  private advanceBody({ header, bytes, to }: PartialFrame, count: number): boolean {
     const hasLanded = !(to instanceof Uint8Array);
     if (hasLanded && count > 0) to.advance(this.filled, count);
     this.filled += count;
     if (this.filled < bytes) return false;
-    this.arrived.push({ header, after, body: hasLanded ? EMPTY : to, bytes, hasLanded });
+    this.arrived.push({ header, body: hasLanded ? EMPTY : to, bytes, hasLanded });
     this.heldBytes += FRAME_BYTES + (hasLanded ? 0 : bytes);
-    this.coming = undefined;
+    this.partial = undefined;
     this.filled = 0;
     return true;
   }
 
   /** The head is whole. */
-  private begin(head: Buffer): Coming {
+  private begin(head: Buffer): PartialFrame {
     const headerEnd = AT.header + head[AT.headerBytes]!;
-    if (headerEnd > HEAD_BYTES) throw protocolError('is longer than its place');
+    if (headerEnd > HEAD_BYTES) throw protocolError('has a header that is longer than its place');
     const header = Buffer.from(head.subarray(AT.header, headerEnd));
-    const after = head.readUInt32LE(AT.after);
-    const bytes = head.readUInt32LE(AT.body);
-    const { due } = this;
-    const lands = this.arrived.length === 0 && due?.after === after && due.landing.bytes === bytes;
-    return { header, after, bytes, to: lands && bytes > 0 ? due.landing : memoryFor(bytes) };
+    const bytes = head.readUInt32LE(AT.bodyBytes);
+    const { landing } = this;
+    const lands = bytes > 0 && this.arrived.length === 0 && landing?.bytes === bytes;
+    return { header, bytes, to: lands ? landing : memoryFor(bytes) };
   }
 }
 

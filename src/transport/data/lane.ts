@@ -1,170 +1,232 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { GradringError } from '../../errors';
-import { deferred } from '../deferred';
-import type { Carrier } from './carrier';
-import type { CarriedFrame } from './frame-assembly';
+import type { GradringError } from '../../errors';
+import type { Offer } from '../../wire/frame';
+import { type Deferred, deferred } from '../deferred';
+import type { Medium } from '../medium';
+import type { DataFrame } from '../transport';
+import { type AssembledFrame, FrameAssembly, piecesOf } from './frame-assembly';
 import type { Landing } from './landing';
-import type { Asked } from './system-calls';
+import type { Polled } from './system-calls';
 
-/** So many frames go and come before the event loop turns, though none is waited for: others want to be heard, too. */
+/** At most so many bytes are read before other work has the thread, however fast they come. */
+const BYTES_AT_ONCE = 8 * 1024 * 1024;
+
+/** The event loop turns after so many frames, even if nothing had to wait: other events must be handled, too. */
 const FRAMES_A_TURN = 64;
 
-/** What a {@link Lane} needs of the link that it runs beside. */
-export interface LaneOwner {
-  /** Takes a frame that has come. */
-  readonly onFrame: (frame: CarriedFrame) => void;
-  /** What has come is no frame: the error tells why. */
-  readonly onBroken: (error: GradringError) => void;
-  /** The way is broken; the link may not be. */
-  readonly onLost: () => void;
-  /** Whether somebody waits for a frame. */
-  readonly isAwaited: () => boolean;
-  /** Called when a frame, or room for one, is waited for. */
+/** What a {@link Lane} needs of its ring. */
+export interface LaneEvents {
+  /**
+   * Makes a data frame of a frame that has come.
+   *
+   * @throws GradringError `ERR_PROTOCOL`
+   */
+  readonly accept: (frame: AssembledFrame) => DataFrame;
+  /** A frame, or room for one, is waited for; or something has come that should be read ahead. */
   readonly onWait: () => void;
-  /** Settles when the ring has ended, and nobody need be waited for. */
-  readonly ended: Promise<unknown>;
+  /** What has come is no frame. Nothing after it can be read. */
+  readonly onBroken: (error: Error) => void;
+  /** The connection is broken: what was sent may be lost. */
+  readonly onLost: () => void;
 }
 
 /**
- * The fast lane of a link: frames go by a {@link Carrier}, and the link's socket carries those that are sent before it
- * is open, and tells of failures. What goes either way keeps its order.
+ * Carries frames between two neighbours beside their link, as a stream of bytes each way. A {@link ProgressEngine} moves
+ * the bytes while a frame, or room for one, is waited for; else the event loop does.
  */
-export class Lane {
-  /** Frames that went, and have come, by the link's socket. */
-  private sentByLink = 0;
-  private takenByLink = 0;
+export abstract class Lane {
+  abstract readonly medium: Medium;
+  /** Whether bytes come and go without the event loop. */
+  abstract readonly isDirect: boolean;
+  private events: LaneEvents | undefined;
+  protected readonly assembly = new FrameAssembly();
+  /** What is still to be sent of the frame that is on its way. */
+  protected readonly unsent: Uint8Array[] = [];
+  /** Settles when the frame that is on its way is sent. */
+  private room: Deferred<void> | undefined;
+  /** The caller that waits for a frame, and where the frame's body may land. */
+  private reader: (Deferred<DataFrame> & { readonly landing: Landing | undefined }) | undefined;
+  private failure: GradringError | undefined;
   private framesThisTurn = 0;
-  /** Tries to send the frame that waits for room, if there is one. */
-  private put: (() => boolean) | undefined;
-  private room = deferred();
-  private over = false;
-  /** Where the body of the frame that is waited for may go. */
-  private landing: Landing | undefined;
+  /** Whether something has come that is no frame. */
+  protected isBroken = false;
 
-  constructor(
-    private readonly carrier: Carrier,
-    private readonly owner: LaneOwner,
-  ) {
-    carrier.onWake = () => this.woken();
-    carrier.onLost = owner.onLost;
-    void owner.ended.then(() => {
-      this.over = true;
-      this.forget();
-      this.move();
-    });
+  /** What the other end must know to connect; `undefined` where it needs nothing, or has connected. */
+  get offer(): Offer | undefined {
+    return undefined;
   }
 
-  /** Sends a frame, or tells that it must go by the socket, at once. Waits for room. */
-  async send(header: Uint8Array, body: Uint8Array): Promise<boolean> {
-    while (this.isFull) await this.room.promise;
-    if (!this.carrier.canSend) {
-      this.sentByLink += 1;
-      return false;
-    }
-    const put = () => this.carrier.put(header, body, this.sentByLink);
-    if (!put()) {
-      this.put = put;
+  /** To be called once, before anything is sent or received. */
+  attach(events: LaneEvents): void {
+    this.events = events;
+  }
+
+  /** Settles when both ends have opened the lane. Fails if that cannot be, or if the lane is closed. */
+  abstract opened(): Promise<void>;
+  /** What to poll for bytes that come and for room to send. */
+  abstract polled(): readonly Polled[];
+  /** Says that this end is about to wait for bytes, and perhaps for room. It must try once more before it does. */
+  abstract prepareToWait(where: 'poll' | 'event loop'): void;
+  /** Sends no more. */
+  abstract finish(): void;
+  /** Settles when all that the other end has sent is here, once the other end has finished. */
+  abstract otherFinished(): Promise<void>;
+  /** May be called twice. */
+  abstract close(): void;
+  /** Sends what there is room for, and returns how many bytes. With `more` the next bytes follow at once. */
+  protected abstract sendNow(bytes: Uint8Array, more: boolean): number;
+  /** Receives what has come, as far as it fits, and returns how many bytes. */
+  protected abstract receiveNow(place: Uint8Array): number;
+  /** Whether the memory that {@link sendNow} took is the caller's again. */
+  protected abstract readonly isFlushed: boolean;
+
+  /** Sends a frame, and waits for room. When this settles, the memory of the body is the caller's again. */
+  async send(header: Uint8Array, body: Uint8Array): Promise<void> {
+    while (this.room !== undefined) await this.room.promise;
+    if (this.failure !== undefined) throw this.failure;
+    this.unsent.push(...piecesOf(header, body));
+    if (!this.flush()) {
       this.room = deferred();
-      this.owner.onWait();
+      this.events!.onWait();
       await this.room.promise;
     }
     await this.pace();
-    return true;
+  }
+
+  /**
+   * The next frame. One call at a time.
+   *
+   * @param landing Where its body may go as it comes, if it has the same length.
+   */
+  async receive(landing?: Landing): Promise<DataFrame> {
+    await this.pace();
+    if (this.failure !== undefined) throw this.failure;
+    const frame = this.take(landing);
+    if (frame !== undefined) return frame;
+    const { promise } = (this.reader = { ...deferred<DataFrame>(), landing });
+    this.events!.onWait();
+    return promise;
+  }
+
+  /** Gives the caller that waits for a frame this one, which has come another way. */
+  deliver(frame: DataFrame): void {
+    this.assembly.forgetLanding();
+    this.reader?.resolve(frame);
+    this.reader = undefined;
   }
 
   /** Whether a frame waits for room. */
-  get isFull(): boolean {
-    return this.put !== undefined;
+  get waitsForRoom(): boolean {
+    return this.room !== undefined;
   }
 
-  /** Whether anything is waited for. */
-  get waits(): boolean {
-    return this.isFull || this.owner.isAwaited();
+  /** Whether a frame is waited for. */
+  get waitsForFrame(): boolean {
+    return this.reader !== undefined;
   }
 
-  /** Whether what is waited for needs no event loop. */
-  get isDirect(): boolean {
-    return this.carrier.isDirect && (this.carrier.canReceive || !this.owner.isAwaited());
-  }
-
-  /** What to poll meanwhile. */
-  get asked(): readonly Asked[] {
-    return this.carrier.asked(this.isFull);
-  }
-
-  /** Lets the event loop turn, if many frames have come since it did. */
-  async pace(): Promise<void> {
-    if (++this.framesThisTurn <= FRAMES_A_TURN) return;
-    this.framesThisTurn = 0;
-    await turn();
-  }
-
-  /** Does what is waited for, if it can be done now. Returns whether any was. */
+  /** Does what is waited for, if it can be done now. Returns whether anything could. */
   move(): boolean {
     let moved = false;
-    if (this.put !== undefined && (this.over || this.put())) {
-      this.put = undefined;
+    if (this.room !== undefined && this.flush()) {
       this.room.resolve();
+      this.room = undefined;
       moved = true;
     }
-    if (this.owner.isAwaited()) moved = this.takeNext() || moved;
+    if (this.reader !== undefined) {
+      const { landing, resolve } = this.reader;
+      const frame = this.take(landing);
+      if (frame !== undefined) {
+        this.reader = undefined;
+        resolve(frame);
+        moved = true;
+      }
+    }
     return moved;
   }
 
-  /** Says that this end is about to sleep. Returns whether something that is waited for could be done after all. */
-  sleepIn(where: 'poll' | 'event loop'): boolean {
-    this.carrier.sleep(this.isFull, where);
-    if (!this.owner.isAwaited()) this.carrier.readAhead();
+  /** {@link prepareToWait}, and the last try. Returns whether something that is waited for could be done after all. */
+  tryBeforeWaiting(where: 'poll' | 'event loop'): boolean {
+    this.prepareToWait(where);
+    if (this.reader === undefined) this.read('ahead');
     return this.move();
   }
 
-  /** The next frame is waited for, and its body may land there: none is taken before that. */
-  expect(landing: Landing | undefined): void {
-    this.landing = this.over ? undefined : landing;
+  /** Fails the calls that wait, and all later ones. From now on nothing is sent, and no body lands. */
+  fail(error: GradringError): void {
+    this.failure = error;
+    this.unsent.length = 0;
+    this.assembly.forgetLanding();
+    this.room?.reject(error);
+    this.room = undefined;
+    this.reader?.reject(error);
+    this.reader = undefined;
   }
 
-  /** Takes the next frame, if it has come. */
-  takeNext(): boolean {
+  /** The other end has sent something, or has made room. */
+  protected woken(): void {
+    while (this.move());
+    this.events?.onWait();
+  }
+
+  /** The connection is broken: what was sent may be lost. */
+  protected lost(): void {
+    this.events?.onLost();
+  }
+
+  /** Reads until a frame is whole, or as much as may be held, or all. Returns whether a frame is whole. */
+  protected read(upTo: 'a frame' | 'ahead' | 'the end'): boolean {
+    return this.parse(() => {
+      let isWhole = false;
+      let rest = BYTES_AT_ONCE;
+      while (rest > 0 && (upTo === 'the end' || !(upTo === 'a frame' ? isWhole : this.assembly.isFull))) {
+        const place = this.assembly.place();
+        const count = this.receiveNow(place);
+        if (count === 0) break;
+        isWhole = this.assembly.advance(count) || isWhole;
+        if (count < place.length) break;
+        rest -= count;
+      }
+      return isWhole;
+    });
+  }
+
+  /** Runs a reader of bytes that came. */
+  protected parse(read: () => unknown): boolean {
+    if (this.isBroken) return false;
     try {
-      const taken = this.carrier.take(this.takenByLink, this.landing);
-      if (taken === undefined) return false;
-      this.landing = undefined;
-      this.owner.onFrame(taken);
-      return true;
+      return Boolean(read());
     } catch (error) {
-      if (!(error instanceof GradringError)) throw error;
-      this.owner.onBroken(error);
+      this.isBroken = true;
+      this.events?.onBroken(error as Error);
       return false;
     }
   }
 
-  /** Takes all frames that were sent before what has just come by the socket. */
-  drain(): void {
-    while (this.takeNext());
+  private take(landing: Landing | undefined): DataFrame | undefined {
+    const frame = this.assembly.take(landing) ?? (this.read('a frame') ? this.assembly.take() : undefined);
+    let accepted: DataFrame | undefined;
+    if (frame !== undefined) this.parse(() => (accepted = this.events!.accept(frame)));
+    return accepted;
   }
 
-  /** Takes all that the other end has sent, once that has finished. */
-  async drainToEnd(): Promise<void> {
-    await this.carrier.otherFinished();
-    this.drain();
+  /** Sends what there is room for. Returns whether all is sent, and the memory is the caller's again. */
+  private flush(): boolean {
+    const { unsent } = this;
+    while (unsent.length > 0) {
+      const next = unsent[0]!;
+      const count = this.sendNow(next, unsent.length > 1);
+      if (count === next.length) unsent.shift();
+      else if (count === 0) return false;
+      else unsent[0] = next.subarray(count);
+    }
+    return this.isFlushed;
   }
 
-  /** A frame has come by the socket, which is the next after those. */
-  pass(): void {
-    this.drain();
-    this.takenByLink += 1;
-    this.forget(); // if one is waited for, it is this
-  }
-
-  /** No body lands where that was to be. */
-  private forget(): void {
-    this.landing = undefined;
-    this.carrier.forget();
-  }
-
-  /** The other end has put a frame in, or has made room. */
-  private woken(): void {
-    while (this.move());
-    this.owner.onWait(); // also if it is another lane that waits: what has come here is to be read ahead
+  /** Lets the event loop turn, if many frames have come and gone since it last did. */
+  private async pace(): Promise<void> {
+    if (++this.framesThisTurn <= FRAMES_A_TURN) return;
+    this.framesThisTurn = 0;
+    await turn();
   }
 }

@@ -1,28 +1,27 @@
 import type { Lane } from './lane';
-import { type Asked, poll, yieldCore } from './system-calls';
+import { poll, type Polled, yieldCore } from './system-calls';
 
-/** While lanes wait, the event loop turns this often, in ms: others want to be heard, too. */
+/** While lanes wait, the event loop turns this often, in ms: other events must be handled, too. */
 const TURN_MS = 1;
 
 /**
- * For so long lanes are looked at again and again before the thread sleeps, in ms: to be woken takes longer than most
- * waits. Not where others need the core meanwhile.
+ * How long the engine tries again and again before the thread sleeps, in ms: to be woken takes longer than most waits. It
+ * does not do so where other ranks need the core.
  */
 const SPIN_MS = 1;
 
-/** After so long in vain, in ms, the event loop alone wakes this thread. */
+/** After so long in vain, in ms, only the event loop wakes this thread. */
 const PATIENCE_MS = 20;
 
 /**
- * Moves the data of a ring while collectives wait for it, as the progress engines of MPI do: the thread sleeps until
- * one of the descriptors is ready, and not in the event loop, from where it takes several times as long to whoever
- * waits.
+ * Moves the bytes of lanes while collectives wait for them, as the progress engines of MPI do. The thread sleeps in
+ * `poll` until a descriptor is ready; sleeping in the event loop would cost several times as much for each wake.
  *
- * It begins when JavaScript has nothing left to do but to wait, and lets the event loop turn now and then.
+ * The engine runs when JavaScript has nothing left to do but to wait, and lets the event loop turn now and then.
  */
 export class ProgressEngine {
   private running = false;
-  /** When something last moved, and when the event loop last turned. */
+  /** When bytes last moved, and when the event loop last turned. */
   private movedAt = 0;
   private turnedAt = 0;
 
@@ -40,16 +39,16 @@ export class ProgressEngine {
     this.whenIdle();
   }
 
-  /** Goes on when all jobs of JavaScript are done: what they wait for is known then. */
+  /** Goes on when all microtasks are done: what they wait for is known then. */
   private whenIdle(): void {
-    // Ticks come when no job is left. A tick for the next one would come before the jobs that this one has made.
+    // A tick runs when no microtask is left. The microtask lets those that this one has made run before the tick.
     queueMicrotask(() => process.nextTick(() => this.step()));
   }
 
-  /** Moves what can be moved, again and again, until JavaScript has something to do, or the event loop is to turn. */
+  /** Moves what can be moved, again and again, until JavaScript has something to do, or the event loop must turn. */
   private step(): void {
     for (;;) {
-      if (!this.lanes.some(lane => lane.waits)) {
+      if (!this.lanes.some(waits)) {
         this.running = false;
         return;
       }
@@ -59,11 +58,11 @@ export class ProgressEngine {
       }
       const now = performance.now();
       const spins = this.hasCore && now - this.movedAt < SPIN_MS;
-      // What is waited for may come by the event loop alone: from the link, or without koffi.
-      const isDirect = this.lanes.every(lane => !lane.waits || lane.isDirect);
+      // Encrypted bytes, for one, come by the event loop only.
+      const isDirect = this.lanes.every(lane => !waits(lane) || lane.isDirect);
       if (now - this.movedAt > PATIENCE_MS || !(spins || isDirect)) {
         this.running = false;
-        if (this.sleepIn('event loop')) this.run();
+        if (this.tryBeforeWaiting('event loop')) this.run();
         return;
       }
       if (!isDirect || now - this.turnedAt > TURN_MS) {
@@ -74,10 +73,10 @@ export class ProgressEngine {
         return;
       }
       if (spins) yieldCore();
-      else if (this.sleepIn('poll')) {
+      else if (this.tryBeforeWaiting('poll')) {
         this.whenIdle();
         return;
-      } else poll(this.asked(), TURN_MS);
+      } else poll(this.polled(), TURN_MS);
     }
   }
 
@@ -89,13 +88,17 @@ export class ProgressEngine {
     return moved;
   }
 
-  private sleepIn(where: 'poll' | 'event loop'): boolean {
+  private tryBeforeWaiting(where: 'poll' | 'event loop'): boolean {
     let moved = false;
-    for (const lane of this.lanes) moved = lane.sleepIn(where) || moved;
+    for (const lane of this.lanes) moved = lane.tryBeforeWaiting(where) || moved;
     return moved;
   }
 
-  private asked(): Asked[] {
-    return this.lanes.flatMap(lane => lane.asked);
+  private polled(): Polled[] {
+    return this.lanes.flatMap(lane => lane.polled());
   }
+}
+
+function waits(lane: Lane): boolean {
+  return lane.waitsForRoom || lane.waitsForFrame;
 }

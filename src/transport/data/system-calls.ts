@@ -159,8 +159,8 @@ function done(result: number): number {
   return error === EAGAIN || error === EINTR ? 0 : -1;
 }
 
-/** A descriptor, and what is asked of it. */
-export interface Asked {
+/** A descriptor, and what to poll it for. */
+export interface Polled {
   readonly file: number;
   readonly for: 'input' | 'room';
 }
@@ -175,12 +175,12 @@ const POLL_SHORTS = 4;
  * Sleeps until a descriptor is ready, or broken, but at most so long, and returns how many are. The thread does nothing
  * else meanwhile.
  */
-export function poll(asked: readonly Asked[], timeoutMs: number): number {
-  const shorts = new Int16Array(POLL_SHORTS * asked.length);
+export function poll(polled: readonly Polled[], timeoutMs: number): number {
+  const shorts = new Int16Array(POLL_SHORTS * polled.length);
   const files = new Int32Array(shorts.buffer);
-  asked.forEach((each, i) => {
+  polled.forEach((each, i) => {
     files[2 * i] = each.file;
     shorts[POLL_SHORTS * i + 2] = each.for === 'input' ? POLLIN : POLLOUT;
   });
-  return systemCalls().poll(shorts, asked.length, timeoutMs);
+  return systemCalls().poll(shorts, polled.length, timeoutMs);
 }

@@ -1,7 +1,7 @@
 import type { GradringError } from '../../errors';
 import type { DataFrame } from '../transport';
 
-/** Past this many bytes a link is no longer read. */
+/** A link whose frames hold more bytes than this is not read any further. */
 const INBOX_BYTES = 64 * 1024 * 1024;
 
 /** The frames that came over one link and wait for their collective. */
@@ -18,6 +18,11 @@ export class Inbox {
 
   get isEmpty(): boolean {
     return this.frames.length === 0;
+  }
+
+  /** The number of the collective that the next frame belongs to, if there is one. */
+  get nextSequence(): number | undefined {
+    return this.frames[0]?.header.sequence;
   }
 
   put(frame: DataFrame): void {
@@ -53,7 +58,7 @@ export class Inbox {
     this.onDrained = undefined;
   }
 
-  /** Fails whoever waits, and forgets all frames. */
+  /** Fails the caller that waits, and forgets all frames. */
   fail(error: GradringError): void {
     this.reader?.reject(error);
     this.reader = undefined;
@@ -63,7 +68,7 @@ export class Inbox {
   }
 }
 
-/** What a waiting frame costs in memory, about: small frames must count too. */
-function heldBytes({ message }: DataFrame): number {
-  return message.reduce((sum, part) => sum + part.length, 512);
+/** About what a waiting frame costs in memory: small frames must count, too. */
+function heldBytes({ headerBytes, body }: DataFrame): number {
+  return 512 + headerBytes.length + body.length;
 }

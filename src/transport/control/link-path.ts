@@ -1,0 +1,90 @@
+import { copyOf } from '../../memory/copy-bytes';
+import type { GradringError } from '../../errors';
+import type { DataHeader } from '../../wire/frame';
+import type { Medium } from '../medium';
+import { type Side, SIDES } from '../side';
+import type { DataFrame, DataPath } from '../transport';
+import { Inbox } from './inbox';
+import type { Link } from './link';
+
+/** What a {@link LinkPath} needs of its ring. */
+export interface LinkRing {
+  /** Encodes the header of a frame, and counts the frame as sent. */
+  readonly encode: (header: DataHeader, bodyBytes: number) => Uint8Array;
+  /** Counts a frame as sent on. */
+  readonly count: (frame: DataFrame) => void;
+  /** The neighbour on that side is needed: the ring fails if it has left. */
+  readonly needNeighbour: (side: Side) => void;
+  /** The link takes no more. Settles with what the ring fails with. */
+  readonly onLost: (side: Side) => Promise<GradringError>;
+}
+
+/** The path of sparse frames, and of everything that is not bulk: the ring of ZeroMQ links. */
+export class LinkPath implements DataPath {
+  readonly media: readonly Medium[];
+  private readonly inboxes = { left: new Inbox(), right: new Inbox() };
+  private failure: GradringError | undefined;
+
+  constructor(
+    private readonly links: Readonly<Record<Side, Link>>,
+    private readonly ring: LinkRing,
+  ) {
+    this.media = SIDES.map(side => links[side].medium);
+  }
+
+  /** ZeroMQ reads what it sends when it likes. So it gets a copy. */
+  async send(side: Side, header: DataHeader, body: Uint8Array): Promise<void> {
+    await this.deliver(side, [this.ring.encode(header, body.length), copyOf(body)]);
+  }
+
+  /** A received body is not copied again: nobody writes to it. */
+  async forward(side: Side, frame: DataFrame): Promise<void> {
+    this.ring.count(frame);
+    await this.deliver(side, [frame.headerBytes, frame.body]);
+  }
+
+  async receive(side: Side): Promise<DataFrame> {
+    if (this.failure !== undefined) throw this.failure;
+    const inbox = this.inboxes[side];
+    const next = inbox.next();
+    if (inbox.isAwaited) this.ring.needNeighbour(side);
+    return next;
+  }
+
+  /** Whether a frame is waited for on that side. */
+  isAwaited(side: Side): boolean {
+    return this.inboxes[side].isAwaited;
+  }
+
+  /** The next frame that has come from that side, if it belongs to that collective or an earlier one. */
+  takeUpTo(side: Side, sequence: number): Promise<DataFrame> | undefined {
+    const { nextSequence } = this.inboxes[side];
+    return nextSequence !== undefined && nextSequence <= sequence ? this.inboxes[side].next() : undefined;
+  }
+
+  /** A frame has come from that side. */
+  put(side: Side, frame: DataFrame): void {
+    if (this.failure === undefined) this.inboxes[side].put(frame);
+  }
+
+  /** Settles when there is room for more frames from that side. */
+  room(side: Side): Promise<void> {
+    return this.inboxes[side].room();
+  }
+
+  /** Fails the calls that wait, and all later ones. */
+  fail(error: GradringError): void {
+    this.failure = error;
+    for (const side of SIDES) this.inboxes[side].fail(error);
+  }
+
+  private async deliver(side: Side, parts: Uint8Array[]): Promise<void> {
+    this.ring.needNeighbour(side);
+    if (this.failure !== undefined) throw this.failure;
+    try {
+      await this.links[side].send(parts);
+    } catch {
+      throw await this.ring.onLost(side);
+    }
+  }
+}

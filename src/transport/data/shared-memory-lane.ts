@@ -1,0 +1,200 @@
+import { closeSync, constants, fstatSync, openSync, readlinkSync, symlinkSync, unlinkSync, writeSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { dirname } from 'node:path';
+import { closed, opened } from '../control/open-sockets';
+import { Lane } from './lane';
+import { QUEUE_BYTES, SharedQueue } from './shared-queue';
+import { makePipe, mapFile, type Polled, readPipe } from './system-calls';
+
+/** Some words follow both queues. */
+const WORDS_AT = 2 * QUEUE_BYTES;
+
+const WORD = {
+  /** 1 once the other end has opened the file. */
+  opened: 0,
+  /** Descriptors in the process that made the file: for writing to its own pipe, and for reading the other end's. */
+  toMaker: 1,
+  toOpener: 2,
+} as const;
+
+/** The memory that a lane takes, in bytes. */
+export const SHARED_MEMORY_LANE_BYTES = WORDS_AT + 64;
+
+/** What is undone when the lane is closed, the last first. */
+type Undo = (() => void)[];
+
+/** Written to a pipe to wake the other end. What the pipe holds is read to this place. */
+const WAKE = Buffer.of(1);
+const WAKES = Buffer.alloc(64);
+
+/**
+ * A lane between processes of one host: a file in memory that both have mapped, with a queue each way, and a pipe to
+ * each end that wakes it. Frames cost no socket buffers, no other threads, and no memory that is made and freed for each.
+ */
+export class SharedMemoryLane extends Lane {
+  readonly medium = 'shared-memory';
+  readonly isDirect = true;
+  protected readonly isFlushed = true; // the queue holds a copy
+  private readonly pipe: Socket;
+
+  private constructor(
+    private readonly incoming: SharedQueue,
+    private readonly outgoing: SharedQueue,
+    /** The end of a pipe at which this end is woken. */
+    private readonly wakeEnd: number,
+    /** The end of a pipe that wakes the other end. */
+    private readonly othersWakeEnd: number,
+    private readonly words: Int32Array,
+    private readonly undo: Undo,
+  ) {
+    super();
+    this.pipe = new Socket({ fd: wakeEnd, readable: true, writable: false });
+    this.pipe
+      .on('data', () => this.woken())
+      .on('error', () => undefined) // the link tells that the neighbour is gone
+      .unref();
+    undo.push(() => this.pipe.destroy());
+    opened(this);
+  }
+
+  /**
+   * Makes the file, all of it. Returns `undefined` where that is impossible, as in a container whose /dev/shm is full.
+   *
+   * The file has no name: else it would stay if this process was killed before the other end has opened it. What is made
+   * at the path is a symbolic link to where the other end finds the file while this process runs.
+   *
+   * @param hasCore Whether there is a core for each rank of this host.
+   */
+  static create(path: string | undefined, hasCore = true): SharedMemoryLane | undefined {
+    return attempt(path, (path, undo) => {
+      const file = descriptor(openSync(path, 'wx+', 0o600), undo);
+      unlinkSync(path);
+      if (writeSync(file, Buffer.alloc(SHARED_MEMORY_LANE_BYTES)) < SHARED_MEMORY_LANE_BYTES)
+        throw new Error('The memory is full.');
+      const { first, second, words } = map(file, hasCore, undo);
+      const own = makePipe();
+      words[WORD.toMaker] = descriptor(own.writeEnd, undo);
+      const others = makePipe();
+      words[WORD.toOpener] = descriptor(others.readEnd, undo);
+      const othersWakeEnd = descriptor(others.writeEnd, undo);
+      symlinkSync(`/proc/${process.pid}/fd/${file}`, path);
+      return new SharedMemoryLane(first, second, own.readEnd, othersWakeEnd, words, undo);
+    });
+  }
+
+  /** Opens the file that the other end has made. Returns `undefined` if there is none. */
+  static open(path: string | undefined, hasCore = true): SharedMemoryLane | undefined {
+    return attempt(path, (path, undo) => {
+      const file = descriptor(openSync(path, 'r+'), undo);
+      if (fstatSync(file).size !== SHARED_MEMORY_LANE_BYTES) throw new Error('It was made by something else.');
+      const { first, second, words } = map(file, hasCore, undo);
+      const descriptors = dirname(readlinkSync(path));
+      const othersWakeEnd = descriptor(openPipe(`${descriptors}/${words[WORD.toMaker]}`, constants.O_WRONLY), undo);
+      // For writing, too: a pipe whose only writers are others ends with them, and would be closed before the lane is.
+      const wakeEnd = openPipe(`${descriptors}/${words[WORD.toOpener]}`, constants.O_RDWR);
+      const lane = new SharedMemoryLane(second, first, wakeEnd, othersWakeEnd, words, undo);
+      Atomics.store(words, WORD.opened, 1);
+      return lane;
+    });
+  }
+
+  /** The other end opens the file before it greets, so nothing is left to wait for. */
+  async opened(): Promise<void> {
+    if (!this.isOpen) throw new Error('The other end has not opened the shared memory.');
+  }
+
+  polled(): readonly Polled[] {
+    return this.isOpen ? [{ file: this.wakeEnd, for: 'input' }] : [];
+  }
+
+  prepareToWait(): void {
+    if (!this.isOpen) return;
+    readPipe(this.wakeEnd, WAKES); // before both: what is written from now on must wake this end
+    this.incoming.sleep('receiver');
+    if (this.waitsForRoom) this.outgoing.sleep('sender');
+  }
+
+  finish(): void {
+    // What was sent is there to be received.
+  }
+
+  async otherFinished(): Promise<void> {
+    // What the other end has sent is there to be received.
+  }
+
+  close(): void {
+    closed(this);
+    undoAll(this.undo);
+  }
+
+  protected sendNow(bytes: Uint8Array, more: boolean): number {
+    const count = this.outgoing.write(bytes, more);
+    if ((!more || count < bytes.length) && this.outgoing.claimWake('receiver')) this.wakeOther();
+    return count;
+  }
+
+  protected receiveNow(place: Uint8Array): number {
+    const count = this.incoming.read(place);
+    if (this.incoming.claimWake('sender')) this.wakeOther();
+    return count;
+  }
+
+  private get isOpen(): boolean {
+    return this.undo.length > 0 && Atomics.load(this.words, WORD.opened) === 1;
+  }
+
+  private wakeOther(): void {
+    if (this.undo.length === 0) return;
+    try {
+      writeSync(this.othersWakeEnd, WAKE);
+    } catch {
+      // The pipe is full of wakes that are still to be read, or the other end is gone.
+    }
+  }
+}
+
+function attempt(
+  path: string | undefined,
+  make: (path: string, undo: Undo) => SharedMemoryLane,
+): SharedMemoryLane | undefined {
+  if (path === undefined) return undefined;
+  const undo: Undo = [];
+  try {
+    return make(path, undo);
+  } catch {
+    undoAll(undo);
+    return undefined;
+  }
+}
+
+function undoAll(undo: Undo): void {
+  for (let last; (last = undo.pop()) !== undefined;) last();
+}
+
+function descriptor(file: number, undo: Undo): number {
+  undo.push(() => closeSync(file));
+  return file;
+}
+
+function map(
+  file: number,
+  hasCore: boolean,
+  undo: Undo,
+): { first: SharedQueue; second: SharedQueue; words: Int32Array } {
+  const { bytes, unmap } = mapFile(file, SHARED_MEMORY_LANE_BYTES);
+  const first = new SharedQueue(bytes, 0, hasCore);
+  const second = new SharedQueue(bytes, QUEUE_BYTES, hasCore);
+  undo.push(
+    unmap,
+    () => first.close(),
+    () => second.close(),
+  );
+  return { first, second, words: new Int32Array(bytes, WORDS_AT) };
+}
+
+function openPipe(path: string, flags: number): number {
+  const file = openSync(path, flags | constants.O_NONBLOCK);
+  if (fstatSync(file).isFIFO()) return file;
+  closeSync(file);
+  throw new Error('That is no pipe.');
+}

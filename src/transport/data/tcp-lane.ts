@@ -1,0 +1,350 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
+import type { Offer } from '../../wire/frame';
+import { closed, opened } from '../control/open-sockets';
+import { deferred } from '../deferred';
+import type { Medium } from '../medium';
+import { HEAD_BYTES } from './frame-assembly';
+import { Lane } from './lane';
+import { hasSystemCalls, poll, type Polled, receiveNow, sendNow, sendUnpaced } from './system-calls';
+
+/** The connecting end shows the first half of the token, and the listening end answers with the other half. */
+const TOKEN_BYTES = 64;
+const HALF_BYTES = TOKEN_BYTES / 2;
+
+/** A connection must have shown the token by then, in ms. */
+const TOKEN_MS = 10_000;
+
+/** At most so many connections that have shown no token yet are held. */
+const MAX_STRANGERS = 64;
+
+/** The event loop reads so much at a time. Where system calls read, it only reads a head. */
+const BUFFER_BYTES = 64 * 1024;
+
+/** As often as the heartbeats of links: routers forget connections that carry nothing. */
+const KEEP_ALIVE_MS = 10_000;
+
+const SOCKET = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, allowHalfOpen: true } as const;
+
+/**
+ * The token is the key, and only the other end of the link has it, so there are no certificates. Node takes such keys up
+ * to this version of TLS.
+ */
+const TLS = {
+  minVersion: 'TLSv1.2',
+  maxVersion: 'TLSv1.2',
+  ciphers: 'PSK-AES256-GCM-SHA384:PSK-CHACHA20-POLY1305',
+} as const;
+
+/** `opening` until both ends have shown the token; `finished` once this end sends no more. */
+type State = 'opening' | 'open' | 'finished' | 'closed';
+
+/**
+ * A lane between hosts: one TCP connection beside the link, encrypted by TLS if the link is encrypted. ZeroMQ would hand
+ * each frame from thread to thread and copy it once more; here the thread that uses a frame reads it to where it is used.
+ *
+ * `node:net` makes the connection and tells of its end. The system's own calls move the bytes, and `node:net` only moves
+ * them where it has to wait for them, or where those calls cannot be used. `node:tls` moves all bytes of its connections.
+ *
+ * One end listens, and offers its address and a token in its greeting, which the link keeps as secret as the data. The
+ * other end connects.
+ */
+export class TcpLane extends Lane {
+  readonly medium: Medium;
+  private state: State = 'opening';
+  private readonly opening = deferred();
+  private socket: Socket | undefined;
+  /** What has come of the other end's half of the token. */
+  private shown = Buffer.alloc(0);
+  private movesDirectly: boolean;
+  /** Whether the kernel had no more room for what was sent last. */
+  private socketIsFull = false;
+  private isReading = true;
+  /** Whether the other end sends no more, and all that it has sent is to be read. */
+  private readsToEnd = false;
+  private readonly ended = deferred();
+
+  private constructor(
+    isEncrypted: boolean,
+    private readonly token: Buffer,
+    private readonly listener?: Listener,
+  ) {
+    super();
+    opened(this);
+    this.medium = isEncrypted ? 'tcp-stream-encrypted' : 'tcp-stream';
+    this.movesDirectly = !isEncrypted && hasSystemCalls();
+  }
+
+  /**
+   * Listens at an address of this host. Returns `undefined` where that is impossible.
+   *
+   * @param isEncrypted The same at both ends.
+   */
+  static async listen(host: string, isEncrypted: boolean): Promise<TcpLane | undefined> {
+    const token = randomBytes(TOKEN_BYTES);
+    let lane: TcpLane | undefined;
+    try {
+      const listener = await Listener.open(host, isEncrypted, token, socket => lane!.admit(socket));
+      return (lane = new TcpLane(isEncrypted, token, listener));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Connects to a lane that listens. */
+  static connect({ host, port, token }: Offer, isEncrypted: boolean): TcpLane {
+    const psk = Buffer.from(token, 'hex');
+    const lane = new TcpLane(isEncrypted, psk);
+    const onread = {
+      buffer: Buffer.alloc(lane.movesDirectly ? HEAD_BYTES : BUFFER_BYTES),
+      callback: (count: number, bytes: Uint8Array) => lane.heard(bytes.subarray(0, count)),
+    };
+    const place = { ...SOCKET, host, port, onread };
+    const key = { pskCallback: () => ({ psk, identity: 'gradring' }), checkServerIdentity: () => undefined };
+    const socket = isEncrypted ? connectTls({ ...TLS, ...key, ...place }) : connect(place);
+    lane.use(socket);
+    socket.write(psk.subarray(0, HALF_BYTES));
+    return lane;
+  }
+
+  override get offer(): Offer | undefined {
+    const { listener, token } = this;
+    return listener && { host: listener.host, port: listener.port, token: token.toString('hex') };
+  }
+
+  opened(): Promise<void> {
+    return this.opening.promise;
+  }
+
+  get isDirect(): boolean {
+    return this.movesDirectly;
+  }
+
+  polled(): readonly Polled[] {
+    const file = this.descriptor;
+    if (file === undefined) return [];
+    const polled: Polled[] = [];
+    if (!this.isBroken && !this.assembly.isFull) polled.push({ file, for: 'input' });
+    if (this.waitsForRoom && this.unsent.length > 0) polled.push({ file, for: 'room' });
+    return polled;
+  }
+
+  prepareToWait(where: 'poll' | 'event loop'): void {
+    if (where === 'poll') return;
+    if (this.waitsForRoom) this.handOver();
+    if (!this.isReading && !this.assembly.isFull) this.readOn();
+  }
+
+  finish(): void {
+    if (this.state !== 'open') return this.close();
+    this.state = 'finished';
+    this.handOver();
+    this.socket!.end();
+  }
+
+  otherFinished(): Promise<void> {
+    this.readsToEnd = true;
+    if (this.state === 'opening' || this.state === 'closed') this.ended.resolve();
+    else this.readOn();
+    return this.ended.promise;
+  }
+
+  close(): void {
+    if (this.state === 'closed') return;
+    this.state = 'closed';
+    closed(this);
+    this.listener?.close();
+    this.socket?.destroy();
+    this.ended.resolve();
+    this.opening.reject(new Error('The lane was closed.'));
+  }
+
+  /** A connection has shown the first half of the token. Returns whether it is let in. */
+  private admit(socket: Socket): boolean {
+    if (this.state !== 'opening') return false;
+    this.use(socket);
+    socket
+      .on('data', bytes => {
+        if (!this.heard(bytes)) socket.pause();
+      })
+      .write(this.token.subarray(HALF_BYTES));
+    this.begin();
+    return true;
+  }
+
+  private use(socket: Socket): void {
+    this.socket = socket
+      .unref()
+      .on('end', () => this.ended.resolve())
+      .on('error', error => {
+        this.opening.reject(error);
+        socket.destroy(); // TLS would leave it open, and the other end would wait
+      })
+      .on('close', () => {
+        this.ended.resolve();
+        this.opening.reject(new Error('The other end has closed the connection.'));
+        if (this.state === 'open') this.lost();
+      });
+  }
+
+  /** Both ends have shown the token. */
+  private begin(): void {
+    this.state = 'open';
+    const { socket, descriptor } = this;
+    if (descriptor !== undefined && socket!.remoteAddress === socket!.localAddress) sendUnpaced(descriptor);
+    this.opening.resolve();
+  }
+
+  /** The listening end answers with its half of the token before anything else. Returns what follows the answer. */
+  private check(bytes: Uint8Array): Uint8Array | undefined {
+    const missing = HALF_BYTES - this.shown.length;
+    this.shown = Buffer.concat([this.shown, bytes.subarray(0, missing)]);
+    if (this.shown.length < HALF_BYTES) return undefined;
+    if (!timingSafeEqual(this.shown, this.token.subarray(HALF_BYTES))) {
+      this.close();
+      return undefined;
+    }
+    this.begin();
+    return bytes.subarray(missing);
+  }
+
+  /** Bytes have come by the event loop. Returns whether to read on. */
+  private heard(bytes: Uint8Array): boolean {
+    const data = this.state === 'opening' ? this.check(bytes) : bytes;
+    if (data === undefined) return true;
+    const isWhole = this.parse(() => this.assembly.feed(data));
+    const isMore = this.read(this.readsToEnd ? 'the end' : 'ahead');
+    if (isWhole || isMore) this.woken();
+    this.isReading = !this.isBroken && (this.readsToEnd || !this.assembly.isFull);
+    return this.isReading;
+  }
+
+  private readOn(): void {
+    this.isReading = true;
+    this.socket?.resume();
+  }
+
+  protected sendNow(bytes: Uint8Array, more: boolean): number {
+    const file = this.descriptor;
+    if (file === undefined) return this.write(bytes);
+    // Else each bit of free room would be filled at once, by packets as small.
+    if (this.socketIsFull && poll([{ file, for: 'room' }], 0) === 0) return 0;
+    const count = sendNow(file, bytes, more);
+    if (count < 0) this.movesDirectly = false; // the event loop finds out why
+    this.socketIsFull = count < bytes.length;
+    return Math.max(0, count);
+  }
+
+  protected receiveNow(place: Uint8Array): number {
+    const file = this.descriptor;
+    if (file === undefined) return 0;
+    const count = receiveNow(file, place);
+    if (count < 0) this.movesDirectly = false; // the event loop finds out why
+    return Math.max(0, count);
+  }
+
+  protected get isFlushed(): boolean {
+    return this.socket?.writableLength === 0 && !this.socket.destroyed;
+  }
+
+  /** The socket's descriptor, where system calls move the bytes. */
+  private get descriptor(): number | undefined {
+    return this.movesDirectly && this.state !== 'opening' ? descriptorOf(this.socket) : undefined;
+  }
+
+  /** Has the event loop send what is unsent. */
+  private handOver(): void {
+    for (const bytes of this.unsent.splice(0)) this.write(bytes);
+  }
+
+  private write(bytes: Uint8Array): number {
+    if (this.socket === undefined || this.socket.destroyed) return 0;
+    this.socket.write(bytes, () => this.woken());
+    return bytes.length;
+  }
+}
+
+/** Where a {@link TcpLane} awaits its other end. It hands over one connection at most: the first that shows the token. */
+class Listener {
+  readonly port: number;
+  private isOver = false;
+  /** Connections that have shown no token yet, by {@link peerOf}. */
+  private readonly strangers = new Map<string, Socket>();
+
+  private constructor(
+    readonly host: string,
+    private readonly server: Server,
+    private readonly token: Buffer,
+    private readonly admit: (socket: Socket) => boolean,
+    isEncrypted: boolean,
+  ) {
+    this.port = (server.address() as AddressInfo).port;
+    server.maxConnections = MAX_STRANGERS;
+    server
+      .unref()
+      .on('connection', (socket: Socket) => this.hold(socket))
+      .on(isEncrypted ? 'secureConnection' : 'connection', (socket: Socket) => this.awaitToken(socket))
+      .on('error', () => undefined); // one connection could not be accepted
+  }
+
+  static async open(
+    host: string,
+    isEncrypted: boolean,
+    token: Buffer,
+    admit: (socket: Socket) => boolean,
+  ): Promise<Listener> {
+    const server = isEncrypted
+      ? createTlsServer({ ...SOCKET, ...TLS, pskCallback: () => token })
+      : createServer(SOCKET);
+    await once(server.listen(0, host), 'listening');
+    return new Listener(host, server, token, admit, isEncrypted);
+  }
+
+  close(): void {
+    this.isOver = true;
+    this.server.close();
+    for (const socket of this.strangers.values()) socket.destroy();
+    this.strangers.clear();
+  }
+
+  /** A new connection has some time to show the token. */
+  private hold(socket: Socket): void {
+    const peer = peerOf(socket);
+    this.strangers.set(peer, socket);
+    const forget = () => this.strangers.get(peer) === socket && this.strangers.delete(peer);
+    setTimeout(() => forget() && socket.destroy(), TOKEN_MS).unref();
+    socket.unref().on('close', forget);
+  }
+
+  private awaitToken(socket: Socket): void {
+    let shown = Buffer.alloc(0);
+    const onData = (bytes: Buffer) => {
+      shown = Buffer.concat([shown, bytes]);
+      if (shown.length < HALF_BYTES) return;
+      socket.off('data', onData);
+      // The other end says nothing more before it is answered.
+      const isRight = shown.length === HALF_BYTES && timingSafeEqual(shown, this.token.subarray(0, HALF_BYTES));
+      if (!isRight || this.isOver) return void socket.destroy();
+      this.strangers.delete(peerOf(socket));
+      this.close();
+      if (!this.admit(socket)) socket.destroy();
+    };
+    socket
+      .unref()
+      .on('error', () => socket.destroy()) // TLS would leave it open
+      .on('data', onData);
+  }
+}
+
+/** The descriptor of a socket that is open. Node has no public name for it. */
+function descriptorOf(socket: Socket | undefined): number | undefined {
+  const { fd } = (socket as unknown as { _handle?: { fd?: number } | null })?._handle ?? {};
+  return fd !== undefined && fd >= 0 ? fd : undefined;
+}
+
+/** Where a connection comes from: the same before and after its TLS handshake. */
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
