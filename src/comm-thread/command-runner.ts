@@ -186,8 +186,8 @@ export class CommandRunner {
 }
 
 /**
- * Which path the frames of a collective take: dense arrays are bulk. An optimizer step goes by the links unless it turns
- * out to be dense; see {@link GradientExchange}.
+ * Which path the frames of a collective take: dense arrays are bulk. An optimizer step goes by the links unless it
+ * turns out to be dense; see {@link GradientExchange}.
  */
 function pathOf(operation: Operation): 'links' | 'bulk' {
   switch (operation) {

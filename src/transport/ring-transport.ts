@@ -39,8 +39,8 @@ const FAREWELL_MS = 60_000;
 const LANES_MS = 3_000;
 
 /**
- * The two links of a rank, as a ring: frames go either way. The first failure, here or on another rank, ends the ring for
- * good: every waiting and later call throws what the ranks agree on.
+ * The two links of a rank, as a ring: frames go either way. The first failure, here or on another rank, ends the ring
+ * for good: every waiting and later call throws what the ranks agree on.
  */
 export class RingTransport implements Transport {
   readonly links: LinkPath;

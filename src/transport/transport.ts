@@ -62,7 +62,8 @@ export interface DataPath {
    * the neighbour is in another collective.
    *
    * @param sequence Number of the collective that waits.
-   * @param landing Where the body may go while it comes, if it has the same length. It is the path's until this settles.
+   * @param landing Where the body may go while it comes, if it has the same length. It is the path's until this
+   *   settles.
    */
   receive(side: Side, sequence: number, landing?: Landing): Promise<DataFrame>;
 }

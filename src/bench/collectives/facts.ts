@@ -31,7 +31,10 @@ export function factsOf(rows: readonly CollectiveRow[]): [name: string, words: s
   ];
 }
 
-/** Which sizes are all-reduced how: `gathered whole by every rank up to 64 KiB, by the ring from 256 KiB`. Empty if no row tells. */
+/**
+ * Which sizes are all-reduced how: `gathered whole by every rank up to 64 KiB, by the ring from 256 KiB`. Empty if no
+ * row tells.
+ */
 function algorithmsOf(rows: readonly CollectiveRow[]): string {
   const sorted = rows.filter(({ algorithm }) => algorithm !== undefined).sort((a, b) => a.bytes - b.bytes);
   const isNew = ({ algorithm }: CollectiveRow, i: number): boolean => algorithm !== sorted[i - 1]?.algorithm;

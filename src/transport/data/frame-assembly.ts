@@ -57,8 +57,8 @@ interface PartialFrame {
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Makes frames of the bytes of a stream. The reader of the stream asks for the {@link place} of the next bytes, and tells
- * how many have come there, so nothing is copied.
+ * Makes frames of the bytes of a stream. The reader of the stream asks for the {@link place} of the next bytes, and
+ * tells how many have come there, so nothing is copied.
  */
 export class FrameAssembly {
   /** The head of the next frame, and the bytes that came with it. */

@@ -82,7 +82,9 @@ export class LanePath implements DataPath {
     return this.lanes[side].waitsForFrame || this.lanes[side].waitsForRoom;
   }
 
-  /** A frame has come by the link. Takes it if it shows a collective that waits here that its neighbour is in another. */
+  /**
+   * A frame has come by the link. Takes it if it shows a collective that waits here that its neighbour is in another.
+   */
   takeStray(side: Side, frame: DataFrame): boolean {
     if (!this.lanes[side].waitsForFrame || frame.header.sequence > this.awaited[side]!) return false;
     this.lanes[side].deliver(frame);

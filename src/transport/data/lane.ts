@@ -31,8 +31,8 @@ export interface LaneEvents {
 }
 
 /**
- * Carries frames between two neighbours beside their link, as a stream of bytes each way. A {@link ProgressEngine} moves
- * the bytes while a frame, or room for one, is waited for; else the event loop does.
+ * Carries frames between two neighbours beside their link, as a stream of bytes each way. A {@link ProgressEngine}
+ * moves the bytes while a frame, or room for one, is waited for; else the event loop does.
  */
 export abstract class Lane {
   abstract readonly medium: Medium;

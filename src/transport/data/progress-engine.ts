@@ -5,8 +5,8 @@ import { poll, type Polled, yieldCore } from './system-calls';
 const TURN_MS = 1;
 
 /**
- * How long the engine tries again and again before the thread sleeps, in ms: to be woken takes longer than most waits. It
- * does not do so where other ranks need the core.
+ * How long the engine tries again and again before the thread sleeps, in ms: to be woken takes longer than most waits.
+ * It does not do so where other ranks need the core.
  */
 const SPIN_MS = 1;
 

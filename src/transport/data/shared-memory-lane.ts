@@ -29,7 +29,8 @@ const WAKES = Buffer.alloc(64);
 
 /**
  * A lane between processes of one host: a file in memory that both have mapped, with a queue each way, and a pipe to
- * each end that wakes it. Frames cost no socket buffers, no other threads, and no memory that is made and freed for each.
+ * each end that wakes it. Frames cost no socket buffers, no other threads, and no memory that is made and freed for
+ * each.
  */
 export class SharedMemoryLane extends Lane {
   readonly medium = 'shared-memory';
@@ -60,8 +61,8 @@ export class SharedMemoryLane extends Lane {
   /**
    * Makes the file, all of it. Returns `undefined` where that is impossible, as in a container whose /dev/shm is full.
    *
-   * The file has no name: else it would stay if this process was killed before the other end has opened it. What is made
-   * at the path is a symbolic link to where the other end finds the file while this process runs.
+   * The file has no name: else it would stay if this process was killed before the other end has opened it. What is
+   * made at the path is a symbolic link to where the other end finds the file while this process runs.
    *
    * @param hasCore Whether there is a core for each rank of this host.
    */

@@ -29,8 +29,8 @@ const KEEP_ALIVE_MS = 10_000;
 const SOCKET = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, allowHalfOpen: true } as const;
 
 /**
- * The token is the key, and only the other end of the link has it, so there are no certificates. Node takes such keys up
- * to this version of TLS.
+ * The token is the key, and only the other end of the link has it, so there are no certificates. Node takes such keys
+ * up to this version of TLS.
  */
 const TLS = {
   minVersion: 'TLSv1.2',
@@ -42,11 +42,13 @@ const TLS = {
 type State = 'opening' | 'open' | 'finished' | 'closed';
 
 /**
- * A lane between hosts: one TCP connection beside the link, encrypted by TLS if the link is encrypted. ZeroMQ would hand
- * each frame from thread to thread and copy it once more; here the thread that uses a frame reads it to where it is used.
+ * A lane between hosts: one TCP connection beside the link, encrypted by TLS if the link is encrypted. ZeroMQ would
+ * hand each frame from thread to thread and copy it once more; here the thread that uses a frame reads it to where it
+ * is used.
  *
- * `node:net` makes the connection and tells of its end. The system's own calls move the bytes, and `node:net` only moves
- * them where it has to wait for them, or where those calls cannot be used. `node:tls` moves all bytes of its connections.
+ * `node:net` makes the connection and tells of its end. The system's own calls move the bytes, and `node:net` only
+ * moves them where it has to wait for them, or where those calls cannot be used. `node:tls` moves all bytes of its
+ * connections.
  *
  * One end listens, and offers its address and a token in its greeting, which the link keeps as secret as the data. The
  * other end connects.
@@ -266,7 +268,9 @@ export class TcpLane extends Lane {
   }
 }
 
-/** Where a {@link TcpLane} awaits its other end. It hands over one connection at most: the first that shows the token. */
+/**
+ * Where a {@link TcpLane} awaits its other end. It hands over one connection at most: the first that shows the token.
+ */
 class Listener {
   readonly port: number;
   private isOver = false;
