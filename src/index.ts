@@ -9,12 +9,7 @@ export type {
   SparseArray,
 } from './communicator/communicator';
 export { Communicator } from './communicator/communicator';
-export type {
-  AllReduceAlgorithm,
-  ConnectInput as ConnectOptions,
-  Encryption,
-  TransportName,
-} from './rendezvous/connect-options';
+export type { ConnectInput as ConnectOptions, Encryption, TransportName } from './rendezvous/connect-options';
 export {
   dgc,
   noCompression,

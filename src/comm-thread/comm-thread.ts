@@ -4,30 +4,126 @@
  */
 import { writeSync } from 'node:fs';
 import { workerData } from 'node:worker_threads';
-import type { CollectiveContext } from '../collectives/collective-call';
 import { GradringError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { Timeline } from '../timeline/timeline';
 import { closeAllSockets } from '../transport/control/open-sockets';
+import { SoloTransport } from '../transport/transport';
 import { CommandRunner } from './command-runner';
-import { ElasticThread } from './elastic-thread';
-import { formRing } from './form-ring';
-import {
-  CONTROL,
-  CRASHED,
-  type End,
-  READY,
-  type Request,
-  type Response,
-  type RingCommand,
-  type RingPlace,
-  type ThreadData,
-} from './thread-protocol';
+import { ElasticMembership } from './elastic-membership';
+import type { Membership } from './membership';
+import { StaticMembership } from './static-membership';
+import { CONTROL, CRASHED, type End, READY, type Request, type Response, type ThreadData } from './thread-protocol';
 
 const BEAT_MS = 500;
 
 /** The file descriptor. */
 const STDERR = 2;
+
+/** Answers the user's thread, whatever ring this rank is in. */
+class CommThread {
+  private readonly membership: Membership;
+  private readonly timeline: Timeline | undefined;
+  private readonly beat = setInterval(() => this.countBeat(), BEAT_MS);
+  private readonly unanswered = new Set<number>();
+  /** Settles when all requests so far have been carried out. */
+  private ran: Promise<void> = Promise.resolve();
+  private ending: End | undefined;
+
+  constructor(private readonly data: ThreadData) {
+    const { options, memory, scratch } = data;
+    this.timeline = data.timeline && new Timeline(data.timeline, 'comm');
+    const context = {
+      transport: new SoloTransport(this.timeline),
+      kernels: instantiateKernels(memory),
+      memory,
+      scratch,
+    };
+    const runner = new CommandRunner(context, options, say);
+    const Kind = options.elastic === undefined ? StaticMembership : ElasticMembership;
+    this.membership = new Kind(options, this.timeline, runner);
+  }
+
+  /** Joins the ring, and tells the user's thread of it or why not. */
+  async start(): Promise<void> {
+    this.countBeat();
+    Atomics.notify(this.data.control, CONTROL.beat);
+    // No request comes before the response that says that the ring stands.
+    this.data.port.on('message', (message: Request | End) => this.hear(message));
+    process.on('uncaughtException', error => this.crash(error));
+    await this.answer(READY, () => this.membership.join());
+  }
+
+  private hear(request: Request | End): void {
+    if (typeof request === 'string') return void this.end(request);
+    const { id } = request;
+    this.unanswered.add(id);
+    this.membership.onRequest();
+    this.ran = this.ran
+      .then(() => this.answer(id, () => this.membership.carryOut(request)))
+      .then(() => void this.unanswered.delete(id));
+  }
+
+  private async answer(id: number, run: () => Promise<unknown>): Promise<void> {
+    try {
+      this.respond({ id, result: await run() });
+    } catch (error) {
+      this.respond({ id, error: serializeError(error, 'ERR_COMM_THREAD') });
+    }
+  }
+
+  private respond(response: Omit<Response, 'traffic'>): void {
+    const { result } = response;
+    const { traffic } = this.membership;
+    const transfer = Array.isArray(result) ? (result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer) : [];
+    this.data.port.postMessage({ ...response, traffic } satisfies Response, transfer);
+    this.wakeUser();
+  }
+
+  /** Whatever goes wrong outside of a request ends the ring, for all ranks, and this thread. */
+  private crash(error: Error): void {
+    const { rank } = this.data.options;
+    const words = `The comm thread of rank ${rank} failed: ${error.stack}`;
+    const failure = new GradringError('ERR_COMM_THREAD', words, { rank });
+    for (const id of [...this.unanswered, CRASHED]) {
+      this.respond({ id, error: serializeError(failure, 'ERR_COMM_THREAD') });
+    }
+    void this.membership.transport.fail(failure);
+    void this.end('drop');
+  }
+
+  /**
+   * After this nothing keeps the thread alive. A thread that has begun to leave may still be told to drop all, but not
+   * the other way round.
+   */
+  private async end(how: End): Promise<void> {
+    if (this.ending === 'drop' || this.ending === how) return;
+    this.ending = how;
+    const { transport } = this.membership;
+    // A ring that has failed is left with care too: the neighbours must hear the first cause.
+    if (how === 'leave' || transport.failed) await transport.close();
+    await closeAllSockets();
+    this.timeline?.close();
+    clearInterval(this.beat);
+    const { port, control } = this.data;
+    port.close();
+    Atomics.store(control, CONTROL.closed, 1);
+    Atomics.notify(control, CONTROL.closed);
+    this.wakeUser(); // it may sleep for an answer that will not come
+    // The process now ends this thread wherever it stands, and would abort if that were within zeromq. So it stands
+    // still.
+    if (Atomics.load(control, CONTROL.exiting) === 1) Atomics.wait(control, CONTROL.exiting, 1);
+  }
+
+  private wakeUser(): void {
+    Atomics.add(this.data.control, CONTROL.responses, 1);
+    Atomics.notify(this.data.control, CONTROL.responses);
+  }
+
+  private countBeat(): void {
+    Atomics.add(this.data.control, CONTROL.beat, 1);
+  }
+}
 
 /** Says a line at once, though the user's thread, through which `console` would go, may be asleep. */
 function say(line: string): void {
@@ -38,95 +134,4 @@ function say(line: string): void {
   }
 }
 
-async function main(data: ThreadData): Promise<void> {
-  const { options, memory, scratch, port, control } = data;
-  const timeline = data.timeline && new Timeline(data.timeline, 'comm');
-  const countBeat = () => Atomics.add(control, CONTROL.beat, 1);
-  const beat = setInterval(countBeat, BEAT_MS);
-  let collectives: CollectiveContext | undefined;
-  let runner: CommandRunner | undefined;
-  let ran: Promise<void> = Promise.resolve();
-  const elastic = options.elastic && new ElasticThread(options, memory, scratch, timeline, say);
-  const ring = () => elastic?.ring ?? collectives?.transport;
-
-  const respond = (response: Omit<Response, 'traffic'>) => {
-    const { result } = response;
-    const traffic = ring()?.traffic ?? { bytesSent: 0, bytesReceived: 0 };
-    const transfer = Array.isArray(result) ? (result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer) : [];
-    port.postMessage({ ...response, traffic } satisfies Response, transfer);
-    Atomics.add(control, CONTROL.responses, 1);
-    Atomics.notify(control, CONTROL.responses);
-  };
-
-  let ending: End | undefined;
-  /**
-   * After this nothing keeps the thread alive. Who has begun to leave may still be told to drop all, but not the other
-   * way round.
-   */
-  const end = async (how: End) => {
-    if (ending === 'drop' || ending === how) return;
-    ending = how;
-    // A ring that has failed is left with care too: the neighbours must hear the first cause.
-    if (how === 'leave' || collectives?.transport.failed) await collectives?.transport.close();
-    if (how === 'leave') await elastic?.close();
-    await closeAllSockets();
-    timeline?.close();
-    clearInterval(beat);
-    port.close();
-    Atomics.store(control, CONTROL.closed, 1);
-    Atomics.notify(control, CONTROL.closed);
-    Atomics.add(control, CONTROL.responses, 1); // whoever sleeps for an answer has none to expect
-    Atomics.notify(control, CONTROL.responses);
-    // The process now ends this thread wherever it stands, and would abort if that were within zeromq. So it stands
-    // still.
-    if (Atomics.load(control, CONTROL.exiting) === 1) Atomics.wait(control, CONTROL.exiting, 1);
-  };
-  const unanswered = new Set<number>();
-  const carryOut = async (request: Request) => {
-    const { id, name, input } = request;
-    try {
-      const result = await (elastic?.carryOut(request) ?? runner!.run(name as RingCommand, input as never));
-      respond({ id, result });
-    } catch (error) {
-      respond({ id, error: serializeError(error, 'ERR_COMM_THREAD') });
-    }
-  };
-  countBeat();
-  Atomics.notify(control, CONTROL.beat);
-  port.on('message', (message: Request | End) => {
-    // No request comes before the response that says that the ring stands.
-    if (typeof message === 'string') void end(message);
-    else {
-      unanswered.add(message.id);
-      elastic?.onAsked();
-      ran = ran.then(() => carryOut(message)).then(() => void unanswered.delete(message.id));
-    }
-  });
-  process.on('uncaughtException', error => {
-    const { rank } = options;
-    const words = `The comm thread of rank ${rank} failed: ${error.stack}`;
-    const failure = new GradringError('ERR_COMM_THREAD', words, { rank });
-    for (const id of [...unanswered, CRASHED]) {
-      respond({ id, error: serializeError(failure, 'ERR_COMM_THREAD') });
-    }
-    elastic?.fail(failure);
-    void collectives?.transport.fail(failure);
-    void end('drop');
-  });
-
-  try {
-    if (elastic !== undefined) {
-      respond({ id: READY, result: await elastic.begin() });
-      return;
-    }
-    const { transport } = await formRing(options, timeline, error => runner?.onRingFailure(error));
-    collectives = { transport, kernels: instantiateKernels(memory), memory, scratch };
-    runner = new CommandRunner(collectives, options, say);
-    const { rank, worldSize } = transport;
-    respond({ id: READY, result: { rank, worldSize, generation: 0 } satisfies RingPlace });
-  } catch (error) {
-    respond({ id: READY, error: serializeError(error, 'ERR_COMM_THREAD') });
-  }
-}
-
-void main(workerData as ThreadData);
+void new CommThread(workerData as ThreadData).start();

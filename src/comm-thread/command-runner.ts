@@ -30,7 +30,6 @@ export class CommandRunner {
   private readonly exchanges = new Map<number, GradientExchange>();
   /** Number of the next collective, the same on all ranks. */
   private sequence = 0;
-  private failure: GradringError | undefined;
   private watch: StallWatch;
 
   /** @param say Takes a line for the user, when a collective waits for long. */
@@ -42,17 +41,11 @@ export class CommandRunner {
     this.watch = new StallWatch(context.transport, options, say);
   }
 
-  /** To be told when the ring has failed, whether or not a collective is under way. */
-  onRingFailure(error: GradringError): void {
-    this.failure ??= error;
-  }
-
   /** Goes on with another ring. No collective may be under way. */
   moveTo(transport: Transport): void {
     this.context = { ...this.context, transport };
     this.watch = new StallWatch(transport, this.options, this.say);
     for (const exchange of this.exchanges.values()) exchange.moveTo(transport);
-    this.failure = undefined;
     this.sequence = 0;
   }
 
@@ -109,7 +102,7 @@ export class CommandRunner {
       collectGarbage();
     },
     awaitOthers: async () => {
-      if (this.failure !== undefined) throw unusable(this.failure);
+      requireUsable(this.context.transport);
       if (this.sequence > 0) await awaitOthers(this.context.transport, this.sequence - 1, this.options.timeoutMs);
     },
     askRoutes: async () => {
@@ -152,8 +145,8 @@ export class CommandRunner {
     run: (call: CollectiveCall) => Promise<T>,
     own: { readonly step: number | undefined; readonly settings: StepSettings | undefined } = NO_STEP,
   ): Promise<T> {
-    if (this.failure !== undefined) throw unusable(this.failure);
     const { transport } = this.context;
+    requireUsable(transport);
     const { rank } = transport;
     const sequence = this.sequence++;
     const { step } = own;
@@ -170,7 +163,7 @@ export class CommandRunner {
         error instanceof GradringError
           ? new GradringError(error.code, error.message, { ...where, ...error.details }, { cause: error })
           : failedInside(rank, where, error);
-      const failure = (this.failure = await transport.fail(cause));
+      const failure = await transport.fail(cause);
       const words = `${failure.message} (Rank ${rank} was in ${describeNumbered({ call: fingerprint, sequence, step })}.)`;
       throw new GradringError(failure.code, words, { ...failure.details, ...where });
     } finally {
@@ -225,10 +218,9 @@ function failedInside(rank: number, where: ErrorDetails, cause: unknown): Gradri
   return new GradringError('ERR_COMM_THREAD', words, { ...where, rank }, { cause });
 }
 
-function unusable(failure: GradringError): GradringError {
-  return new GradringError(
-    failure.code,
-    `The ring has failed and cannot be used any more: ${failure.message}`,
-    failure.details,
-  );
+/** @throws what the ring has failed with, if it has. */
+function requireUsable({ failure }: Transport): void {
+  if (failure === undefined) return;
+  const words = `The ring has failed and cannot be used any more: ${failure.message}`;
+  throw new GradringError(failure.code, words, failure.details);
 }

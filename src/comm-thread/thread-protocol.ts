@@ -3,7 +3,7 @@ import type { DenseArray } from '../collectives/dense-array';
 import type { Range } from '../collectives/chunks';
 import type { SerializedError } from '../errors';
 import type { Pointer } from '../kernels/kernels';
-import type { ElasticJoin } from '../rendezvous/elastic-rendezvous';
+import type { ElasticJoin } from '../rendezvous/rendezvous-options';
 import type { TimelineFile } from '../timeline/timeline-file';
 import type { Medium } from '../transport/medium';
 import type { TrafficCount } from '../transport/transport';

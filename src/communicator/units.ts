@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { GradringError, invalidArgument, isLoss } from '../errors';
-import type { ElasticJoin } from '../rendezvous/elastic-rendezvous';
+import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
 
 /** What must happen on all ranks or on none, and so is done again, or made good, when a rank is lost in its midst. */
 export interface Unit<T> {
@@ -272,8 +272,6 @@ export class Units {
 /** The name of the unit at whose end newcomers are let in, and of the one that gives them what they lack. */
 export const COMMIT = 'commit';
 export const WELCOME = 'welcome';
-
-const STAY: ElasticJoin = { newcomer: false, admits: false };
 
 /** The lowest rank that has done the most. */
 function sourceOf(reports: readonly Report[]): number | undefined {

@@ -7,9 +7,10 @@ import { RankProcess, type RankOutcome } from './rank-process';
 import { type Meeting, rankCommand } from './rank-command';
 import { chooseRunId } from './rank-variables';
 import { chooseRunToken, tokenFileWarning } from './run-token';
-import { FORWARDED_SIGNALS, signalExitCode, type ForwardedSignal } from './signals';
+import { signalExitCode, type ForwardedSignal } from './signals';
+import { StaticRun } from './static-run';
 import { describeFailure, describeInterruption } from './summary';
-import { Supervisor } from './supervisor';
+import { type RunEnd, Supervisor } from './supervisor';
 
 /** How a launch ended. */
 export interface LaunchResult {
@@ -25,12 +26,6 @@ export interface LaunchResult {
   readonly interruptedBy?: ForwardedSignal;
   /** All ranks of this host, in their order. In an elastic run, of each the last process. */
   readonly ranks: readonly RankOutcome[];
-}
-
-/** Why a launch ended, if not well. */
-export interface LaunchEnd {
-  readonly rootCause: RankOutcome | undefined;
-  readonly interruptedBy: ForwardedSignal | undefined;
 }
 
 /**
@@ -58,10 +53,7 @@ export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
   const warning = plan.tokenFile && tokenFileWarning(plan.tokenFile);
   try {
     if (warning) await outputs.say([`gradring: ${warning}`]);
-    if (plan.elastic === undefined) return await runRanks(plan, meeting, outputs);
-    const { ElasticRun } = await import('./elastic-run'); // ZeroMQ is needed only here
-    const end = await ElasticRun.run(plan, plan.elastic, meeting, outputs);
-    return await conclude(end, end.outcomes, outputs);
+    return await conclude(await runRanks(plan, meeting, outputs), outputs);
   } finally {
     if (socketFolder !== undefined) rmSync(socketFolder, { recursive: true, force: true });
     await outputs.close();
@@ -84,47 +76,18 @@ async function choosePort({ masterAddr, masterPort, nodeRank, words }: LaunchPla
   return masterPort;
 }
 
-async function runRanks(plan: LaunchPlan, meeting: Meeting, outputs: RankOutputs): Promise<LaunchResult> {
-  const ranks: RankProcess[] = [];
-  const supervisor = new Supervisor(ranks, plan, line => void outputs.say([line]));
-  const handlers = FORWARDED_SIGNALS.map(signal => [signal, () => supervisor.receive(signal)] as const);
-  for (const [signal, handler] of handlers) process.on(signal, handler);
-  let relays: Promise<void>[];
-  let outcomes: RankOutcome[];
-  try {
-    await startRanks(plan, meeting, outputs, ranks);
-    relays = ranks.map(rank => outputs.relay(rank));
-    outcomes = await supervisor.untilAllEnded();
-  } finally {
-    // Without ranks a signal means this process again, even if the last output is not yet taken.
-    for (const [signal, handler] of handlers) process.off(signal, handler);
-  }
-  await Promise.all(relays);
-  return conclude(supervisor, outcomes, outputs);
-}
-
-/** Starts all ranks, or none: if one cannot be started, those that were are killed. Fills `ranks` as it goes. */
-async function startRanks(
-  plan: LaunchPlan,
-  meeting: Meeting,
-  outputs: RankOutputs,
-  ranks: RankProcess[],
-): Promise<void> {
-  try {
-    for (let localRank = 0; localRank < plan.ranks; localRank += 1) {
-      ranks.push(new RankProcess(rankCommand(plan, meeting, outputs, localRank)));
-    }
-    await Promise.all(ranks.map(rank => rank.started));
-  } catch (error) {
-    for (const rank of ranks) rank.kill();
-    await Promise.allSettled(ranks.map(rank => rank.started.then(() => rank.ended)));
-    throw error;
-  }
+async function runRanks(plan: LaunchPlan, meeting: Meeting, outputs: RankOutputs): Promise<RunEnd> {
+  const supervisor = new Supervisor(plan.ranks, plan.graceMs, {
+    start: (localRank, variables) => new RankProcess(rankCommand(plan, meeting, outputs, localRank, variables)),
+    outputs,
+  });
+  if (plan.elastic === undefined) return supervisor.run(new StaticRun(supervisor, plan.failureGraceMs));
+  const { ElasticRun } = await import('./elastic-run'); // ZeroMQ is needed only here
+  return ElasticRun.run(supervisor, plan, plan.elastic, meeting, outputs);
 }
 
 async function conclude(
-  { rootCause, interruptedBy }: LaunchEnd,
-  ranks: readonly RankOutcome[],
+  { rootCause, interruptedBy, outcomes: ranks }: RunEnd,
   outputs: RankOutputs,
 ): Promise<LaunchResult> {
   if (rootCause !== undefined) {

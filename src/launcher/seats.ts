@@ -1,91 +1,48 @@
-import type { RankOutcome, RankProcess } from './rank-process';
+import type { RankOutcome } from './rank-process';
 
 /**
  * Where the process of a rank stands: in the ring (or on its way to the first one); waiting to be let in; ended with
- * exit code 0; lost; failed by itself while it waited, as its successor would; or ended because there was nobody left
- * whom it could have joined.
+ * exit code 0; lost; failed by itself while it waited, as its successor would; or ended because no rank was left that
+ * it could have joined.
  */
 export type SeatState = 'ring' | 'waiting' | 'finished' | 'lost' | 'unable' | 'unneeded';
 
-/** What is known of a rank. */
-interface Seat {
-  readonly rank: number;
-  state: SeatState;
-  /** The one that runs, if any. */
-  child: RankProcess | undefined;
-  /** How the last one ended. */
-  outcome: RankOutcome | undefined;
-}
-
 /** The ranks of an elastic run, whose processes come and go. */
 export class Seats {
-  readonly all: readonly Seat[];
   /** Whether all were in a ring since they were started together. */
   hasRing = false;
+  private readonly states: SeatState[];
 
   constructor(count: number) {
-    this.all = Array.from({ length: count }, (_, rank) => ({
-      rank,
-      state: 'lost',
-      child: undefined,
-      outcome: undefined,
-    }));
+    this.states = Array.from({ length: count }, () => 'lost');
   }
 
-  get running(): RankProcess[] {
-    return this.all.flatMap(({ child }) => child ?? []);
+  /** The ranks that stand there. */
+  in(state: SeatState): readonly number[] {
+    return this.states.flatMap((each, rank) => (each === state ? [rank] : []));
   }
 
-  /** How each rank's last process ended; of a rank that was lost while all others ended well, that. */
-  get outcomes(): RankOutcome[] {
-    return this.all.flatMap(({ outcome }) => outcome ?? []);
+  /** All are started together. */
+  takeAll(): void {
+    this.hasRing = false;
+    this.states.fill('ring');
   }
 
-  in(state: SeatState): readonly Seat[] {
-    return this.all.filter(seat => seat.state === state);
-  }
-
-  take(rank: number, child: RankProcess, role: 'member' | 'newcomer'): void {
-    if (role === 'member') this.hasRing = false;
-    Object.assign(this.all[rank]!, { child, state: role === 'member' ? 'ring' : 'waiting' });
-  }
-
-  /** The system could not start its process. */
-  vacate(rank: number): void {
-    Object.assign(this.all[rank]!, { child: undefined, state: 'lost' });
+  set(rank: number, state: SeatState): void {
+    this.states[rank] = state;
   }
 
   /** Notes that a rank's process has ended. Returns where it stood before. */
-  leave(outcome: RankOutcome): SeatState {
-    const seat = this.all[outcome.rank]!;
-    const { state } = seat;
-    seat.child = undefined;
-    seat.outcome = outcome;
-    if (state !== 'unneeded') seat.state = stateAfter(state, outcome);
-    return state;
+  leave({ rank, exitCode, signal }: RankOutcome): SeatState {
+    const before = this.states[rank]!;
+    const isUnable = before === 'waiting' && signal === null;
+    if (before !== 'unneeded') this.states[rank] = exitCode === 0 ? 'finished' : isUnable ? 'unable' : 'lost';
+    return before;
   }
 
-  /** These are in the ring now. */
+  /** These are in the ring now, but for those whose processes have ended meanwhile. */
   admit(ranks: readonly number[]): void {
     this.hasRing = true;
-    for (const rank of ranks) if (this.all[rank]!.child !== undefined) this.all[rank]!.state = 'ring';
+    for (const rank of ranks) if (this.states[rank] === 'waiting') this.states[rank] = 'ring';
   }
-
-  /** Ends those who wait. */
-  dismissNewcomers(): void {
-    for (const seat of this.in('waiting')) {
-      seat.state = 'unneeded';
-      seat.child?.kill();
-    }
-  }
-
-  /** Kills that rank, or all. */
-  kill(rank?: number): void {
-    for (const seat of this.all) if (rank === undefined || seat.rank === rank) seat.child?.kill();
-  }
-}
-
-function stateAfter(before: SeatState, { exitCode, signal }: RankOutcome): SeatState {
-  if (exitCode === 0) return 'finished';
-  return before === 'waiting' && signal === null ? 'unable' : 'lost';
 }

@@ -2,11 +2,10 @@ import { checkOptions } from '../check-options';
 import { GradringError, invalidArgument } from '../errors';
 import { type RankEnvironment, readRankEnvironment } from '../environment';
 import { LONGEST_DELAY_MS } from '../longest-delay';
-import type { AllReduceAlgorithm } from './algorithm';
 import { isLoopback } from './host-identity';
 import type { Encryption } from './run-security';
 
-export type { AllReduceAlgorithm, Encryption };
+export type { Encryption };
 
 /** How a rank joins its ring. Everything is optional: the environment tells who it is (`gradring run` sets it). */
 export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> {
@@ -38,13 +37,6 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> 
    */
   readonly encryption?: Encryption;
   /**
-   * How arrays that are not large are all-reduced: `ring`, by way of all ranks alike; or by a `tree`, by way of rank 0,
-   * which is faster where ranks share cores, and adds in another order. `auto`: by the tree if all ranks are on one
-   * host that has fewer cores than ranks, so that bits depend on the machine. Rank 0's choice counts for all; in an
-   * elastic run, the launcher's environment. Default `ring`; `GRADRING_ALGORITHM`.
-   */
-  readonly algorithm?: AllReduceAlgorithm;
-  /**
    * A folder for the rank's timeline, `rank-0.json`, a trace that chrome://tracing and ui.perfetto.dev show; it is
    * made. Default: none; `GRADRING_TIMELINE`.
    */
@@ -63,13 +55,12 @@ export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' |
 const OPTIONS = {
   ...{ rank: true, worldSize: true, localRank: true, masterAddr: true, masterPort: true, runId: true, runToken: true },
   ...{ timeoutMs: true, connectTimeoutMs: true, heartbeatTimeoutMs: true, stallMs: true },
-  ...{ transport: true, encryption: true, algorithm: true, timeline: true },
+  ...{ transport: true, encryption: true, timeline: true },
 } as const satisfies Record<keyof ConnectInput, true>;
 
 /** The defaults come first. */
 export const TRANSPORTS: readonly TransportName[] = ['auto', 'tcp', 'ipc'];
 export const ENCRYPTIONS: readonly Encryption[] = ['auto', 'on', 'off'];
-export const ALGORITHMS: readonly AllReduceAlgorithm[] = ['ring', 'tree', 'auto'];
 
 /**
  * Joins what the caller says with the environment and the defaults.
@@ -96,7 +87,6 @@ export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.Proc
     stallMs: timeout('stallMs', input.stallMs, 'GRADRING_STALL_MS', env, 30_000, 0),
     transport: transport as TransportName,
     encryption,
-    algorithm: oneOf(ALGORITHMS, 'algorithm', input.algorithm, 'GRADRING_ALGORITHM', env) as AllReduceAlgorithm,
     timeline: input.timeline ?? (env['GRADRING_TIMELINE'] || undefined),
   };
 }

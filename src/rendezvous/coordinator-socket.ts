@@ -1,57 +1,43 @@
-import type { Router } from 'zeromq';
-import { closed } from '../transport/control/open-sockets';
+import { Router } from 'zeromq';
+import { GradringError } from '../errors';
+import { bind, closed, opened } from '../transport/control/open-sockets';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import type { Coordinator } from './coordinator';
-import { bindHost } from './host';
-import type { RendezvousOptions } from './rendezvous-options';
-import { type Encryption, type RunSecurity, securityOf } from './run-security';
+import { isLoopback } from './host-identity';
+import { endpointOf, type MeetingPlace } from './rendezvous-options';
 import { fromText, toText } from './text-message';
 
-/** Where a run's members meet, and what they must prove. */
-export interface CoordinatorPlace extends Pick<RendezvousOptions, 'masterAddr' | 'masterPort'> {
-  readonly encryption: Encryption;
-  readonly runToken: string | undefined;
-}
+/** What members say is short. A peer that sends more is cut off. */
+const MAX_MESSAGE_BYTES = 65_536;
 
-/**
- * Carries what members and the {@link Coordinator} say to each other, in the launcher's process, for as long as the run
- * lasts.
- */
+/** Carries what members and the {@link Coordinator} say to each other, in the process that holds the rendezvous. */
 export class CoordinatorSocket {
   private readonly served: Promise<void>;
   private sending: Promise<void> = Promise.resolve();
-  private isClosed = false;
 
   private constructor(
     private readonly socket: Router,
-    private readonly security: RunSecurity | undefined,
     private readonly coordinator: Coordinator,
   ) {
     this.served = this.serve();
   }
 
   /** @throws GradringError `ERR_ADDRESS_IN_USE` */
-  static open(place: CoordinatorPlace, coordinator: Coordinator): CoordinatorSocket {
-    const security = securityOf(place);
-    try {
-      return new CoordinatorSocket(bindHost({ ...place, security }), security, coordinator);
-    } catch (error) {
-      security?.gate.closeDesk();
-      throw error;
-    }
+  static open(place: MeetingPlace, coordinator: Coordinator): CoordinatorSocket {
+    return new CoordinatorSocket(bindRouter(place), coordinator);
   }
 
+  /** What was said before still leaves: the socket lingers. */
   async close(): Promise<void> {
-    this.isClosed = true;
     this.coordinator.close();
+    await this.sending;
     closed(this.socket);
     this.socket.close();
-    this.security?.gate.closeDesk();
     await this.served;
   }
 
   private async serve(): Promise<void> {
-    while (!this.isClosed) {
+    for (;;) {
       let parts: Buffer[];
       try {
         parts = await this.socket.receive();
@@ -69,8 +55,26 @@ export class CoordinatorSocket {
     }
   }
 
-  /** One at a time; who is gone again gets nothing. */
+  /** One at a time. A member that has gone gets nothing. */
   private send(routing: Buffer, message: RendezvousMessage): void {
     this.sending = this.sending.then(() => this.socket.send([routing, toText(message)])).catch(() => undefined);
+  }
+}
+
+function bindRouter({ masterAddr, masterPort, security }: MeetingPlace): Router {
+  const curve = security?.gate.serve(security.host, security.guest.publicKey);
+  const socket = opened(new Router({ ipv6: true, linger: 2_000, maxMessageSize: MAX_MESSAGE_BYTES, ...curve }));
+  const endpoint = isLoopback(masterAddr) ? endpointOf(masterAddr, masterPort) : `tcp://*:${masterPort}`;
+  try {
+    bind(socket, endpoint);
+    return socket;
+  } catch (error) {
+    closed(socket);
+    socket.close();
+    const words =
+      (error as { code?: string }).code === 'EADDRINUSE'
+        ? `Port ${masterPort} is in use: another run may hold it. Choose another MASTER_PORT, on every rank.`
+        : `The rendezvous cannot be held at ${endpoint}: ${(error as Error).message}.`;
+    throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
   }
 }

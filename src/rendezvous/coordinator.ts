@@ -1,42 +1,67 @@
 import { randomBytes } from 'node:crypto';
 import type { ErrorCode } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
+import { isKey } from '../transport/control/curve';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
-import type { AllReduceAlgorithm } from './algorithm';
-import { type Comer, Formation, type MemberLine } from './formation';
+import { type Arrival, Formation, type MemberLine } from './formation';
 import type { Encryption } from './run-security';
 
-/** What a run is, and whom the coordinator tells. */
+/** What a run does about members that are late, lost, or come again. */
+export interface MembershipPolicy {
+  /** The process that holds the rendezvous, for the words of refusals: `rank 0`, `the launcher`. */
+  readonly holder: string;
+  /**
+   * Whether the ring is formed again after a loss. Members may then leave, come again, and be replaced. Otherwise each
+   * comes once.
+   */
+  readonly isElastic: boolean;
+  /** Whether enough members are left for a ring. If not, those that come wait for their end. */
+  mayForm(): boolean;
+  /**
+   * How long those that have come wait for the others from now on, in ms.
+   *
+   * @param patienceMs What the most patient of them asks for.
+   */
+  waitMs(patienceMs: number): number;
+  /** A ring stands, of these members. */
+  onFormed(generation: number, members: readonly number[]): void;
+  /**
+   * These members did not come, or did not say where they listen, in time.
+   *
+   * @param refusals Why processes that came in their place were refused.
+   * @returns What all that have come are told, if no ring can be formed. Undefined: they wait until
+   *   {@link Coordinator.lose} says that these members are lost.
+   */
+  onAbsent(members: readonly number[], refusals: readonly string[]): string | undefined;
+}
+
+/** What a run is. */
 export interface CoordinatorOptions {
   /** Members at launch. */
   readonly worldSize: number;
   readonly runId: string;
   readonly encryption: Encryption;
-  readonly algorithm: AllReduceAlgorithm;
-  /** Whether enough are left for another ring. If not, those who come wait for their end. */
-  readonly mayForm: () => boolean;
-  /** A ring stands, of these members. */
-  readonly onFormed: (generation: number, members: readonly number[]) => void;
-  /**
-   * These members live, as far as is known, but did not come in time. They are taken for lost when {@link
-   * Coordinator.lose} says so.
-   */
-  readonly onAbsent: (members: readonly number[]) => void;
+  /** Whether every member must name the key of its links. */
+  readonly needsKeys: boolean;
+  readonly policy: MembershipPolicy;
 }
 
 /**
- * Decides who forms the ring of each generation: all members that are left of the one before, and, when these let them
- * in, the newcomers that wait. A member is a rank as it was launched. Whatever happens while a ring forms, a lost
- * member or one that comes again, the attempt ends and the next begins; each has a generation of its own. Speaks with
- * nobody itself: {@link CoordinatorSocket} does.
+ * Decides which members form the ring of each generation: all that are left of the one before, and the newcomers that
+ * wait, when these let them in. A member is a rank as it was launched. If a member is lost or comes again while a ring
+ * forms, the attempt ends and the next begins; each has a generation of its own. A {@link MembershipPolicy} tells a
+ * static run, whose rank 0 holds the coordinator, from an elastic one, whose launcher does. It knows no sockets:
+ * {@link CoordinatorSocket} carries what it says.
  */
 export class Coordinator {
   /** Members of the ring, or of the one that forms. */
   private ring: Set<number>;
-  private readonly waiting = new Map<number, Comer>();
+  private readonly waiting = new Map<number, Arrival>();
   /** Members that said that they will not come any more. */
   private readonly left = new Set<number>();
+  /** By member, why a process that came in its place was refused. */
+  private readonly refusals = new Map<number, string>();
   private formation = new Formation();
   private generation = -1;
   private timer: NodeJS.Timeout | undefined;
@@ -45,29 +70,18 @@ export class Coordinator {
     this.ring = allMembers(options);
   }
 
-  /** Of the ring that stands, or that is to be formed first. */
-  get currentGeneration(): number {
-    return Math.max(0, this.generation);
-  }
-
-  /** Newcomers that wait to be let in. */
-  get waitingCount(): number {
-    return this.waiting.size;
-  }
-
   /** A member's process has ended, or it leaves in order. */
   lose(member: number, why: string): void {
     this.waiting.delete(member);
     if (!this.formation.isCalled) this.formation.remove(member);
     if (!this.ring.delete(member)) return;
-    if (this.formation.isCalled && !this.formation.isStanding) this.beginAnew(why);
+    if (this.formation.isCalled && !this.formation.isStanding) this.formAgain(why);
     else if (!this.formation.isStanding) this.callIfComplete();
   }
 
   /** All processes are new: the next ring is again of all members. */
   reset(): void {
-    clearTimeout(this.timer);
-    this.formation = new Formation();
+    this.beginAnew();
     this.ring = allMembers(this.options);
     this.waiting.clear();
     this.left.clear();
@@ -83,53 +97,70 @@ export class Coordinator {
       case 'join':
         return this.join({ join: message, line });
       case 'listening':
-        return this.formation.listen(message.rank, message.endpoint, randomBytes(8).readBigUInt64LE(), line);
+        return this.listen(message.rank, message.endpoint, line);
       case 'standing':
-        return this.stand(message.rank, line);
+        return this.stand(message.rank, message.lanes, line);
+      case 'refuse': // a member that can go no further
+        if (this.formation.hears(line) && !this.formation.isStanding) this.end(message.code, message.message);
+        return;
       case 'ask':
-        return line.tell({ kind: 'waiting', count: this.waitingCount });
+        return line.tell({ kind: 'waiting', count: this.waiting.size });
       case 'leave':
+        if (!this.options.policy.isElastic) return;
         this.left.add(message.rank);
         return this.lose(message.rank, `rank ${message.rank} left while the ring formed`);
       default: // what only a coordinator says
     }
   }
 
-  private join(comer: Comer): void {
-    const { rank: member, newcomer } = comer.join;
-    const refusal = this.refusalOf(comer.join);
-    if (refusal !== undefined) return comer.line.tell({ kind: 'refuse', ...refusal });
-    if (newcomer) {
+  private join(arrival: Arrival): void {
+    const { rank: member, newcomer } = arrival.join;
+    const refusal = this.refusalOf(arrival.join);
+    if (refusal !== undefined) {
+      if (member < this.options.worldSize) this.refusals.set(member, refusal.message);
+      return arrival.line.tell({ kind: 'refuse', ...refusal });
+    }
+    const { policy } = this.options;
+    if (newcomer && policy.isElastic) {
       this.lose(member, `rank ${member} was not let in`);
-      this.waiting.set(member, comer);
+      this.waiting.set(member, arrival);
       return;
     }
-    // Whoever comes again while the others are already called has lost the ring that was to form.
-    if (this.formation.isStanding) this.formation = new Formation();
-    else if (this.formation.isCalled) this.beginAnew(`rank ${member} lost its neighbours while the ring formed`);
-    this.formation.add(comer);
-    this.awaitAll();
+    // A member that comes again while the others are already called has lost the ring that was to form.
+    if (this.formation.isStanding) this.beginAnew();
+    else if (this.formation.isCalled) this.formAgain(`rank ${member} lost its neighbours while the ring formed`);
+    this.formation.add(arrival);
+    this.wait(policy.waitMs(this.formation.patienceMs));
     this.callIfComplete();
   }
 
   private refusalOf(join: RendezvousMessage & { kind: 'join' }): { code: ErrorCode; message: string } | undefined {
-    const { worldSize, runId } = this.options;
-    const { rank, newcomer } = join;
+    const { worldSize, runId, encryption, needsKeys, policy } = this.options;
+    const { holder } = policy;
+    const { rank } = join;
     const refused = (message: string) => ({ code: 'ERR_RENDEZVOUS_REFUSED' as const, message });
     if (join.protocolVersion !== PROTOCOL_VERSION) {
       return refused(
-        `Rank ${rank} speaks protocol version ${join.protocolVersion}, the launcher version ${PROTOCOL_VERSION}: install the same gradring everywhere.`,
+        `Rank ${rank} speaks protocol version ${join.protocolVersion}, ${holder} version ${PROTOCOL_VERSION}: install the same gradring everywhere.`,
       );
     }
-    if (join.runId !== runId)
-      return refused(`Rank ${rank} belongs to run '${join.runId}', the launcher to '${runId}'.`);
-    if (join.worldSize !== worldSize || rank >= worldSize) {
-      return refused(`Rank ${rank} of ${join.worldSize} came to a run of ${worldSize} ranks.`);
+    if (join.runId !== runId) {
+      return refused(`Rank ${rank} belongs to run '${join.runId}', ${holder} to '${runId}': two runs share a port.`);
     }
-    if (join.encryption !== this.options.encryption) {
-      return refused(`Rank ${rank} has encryption '${join.encryption}', the launcher '${this.options.encryption}'.`);
+    if (join.worldSize !== worldSize) {
+      return refused(`Rank ${rank} has WORLD_SIZE ${join.worldSize}, ${holder} has ${worldSize}.`);
     }
-    if (newcomer || this.ring.has(rank)) return undefined;
+    if (join.encryption !== encryption) {
+      return refused(`Rank ${rank} has encryption '${join.encryption}', ${holder} '${encryption}'.`);
+    }
+    if (needsKeys && !isKey(join.publicKey)) return refused(`Rank ${rank} gave no key.`);
+    if (rank >= worldSize) return refused(`Rank ${rank} is out of range: WORLD_SIZE is ${worldSize}.`);
+    if (!policy.isElastic) {
+      if (!this.formation.has(rank)) return undefined;
+      const words = `Two processes claim rank ${rank} of ${worldSize}; the second was refused. Give each process its own RANK.`;
+      return { code: 'ERR_RANK_TAKEN', message: words };
+    }
+    if (join.newcomer || this.ring.has(rank)) return undefined;
     return refused(
       this.left.has(rank)
         ? `Rank ${rank} has left the ring; in an elastic run a process joins once.`
@@ -139,63 +170,81 @@ export class Coordinator {
 
   private callIfComplete(): void {
     const { formation, ring } = this;
-    if (
-      formation.isCalled ||
-      ring.size === 0 ||
-      !this.options.mayForm() ||
-      ![...ring].every(member => formation.has(member))
-    )
-      return;
+    const { policy } = this.options;
+    const isComplete = ring.size > 0 && [...ring].every(member => formation.has(member));
+    if (formation.isCalled || !isComplete || !policy.mayForm()) return;
     if (formation.admits) {
-      for (const [member, comer] of this.waiting) {
-        formation.add(comer);
+      for (const [member, arrival] of this.waiting) {
+        formation.add(arrival);
         ring.add(member);
       }
       this.waiting.clear();
     }
     this.generation++;
-    formation.call(this.generation, this.options.algorithm);
-    this.awaitAll();
+    formation.call(this.generation);
+    this.wait(policy.waitMs(formation.patienceMs));
   }
 
-  private stand(member: number, line: MemberLine): void {
+  private listen(member: number, endpoint: string, line: MemberLine): void {
     const { formation } = this;
-    if (!this.ring.has(member) || formation.isStanding) return;
-    formation.stand(member, line);
+    if (formation.isConnecting) return;
+    formation.listen(member, endpoint, randomBytes(8).readBigUInt64LE(), line);
+    if (formation.isConnecting) this.wait(formation.patienceMs);
+  }
+
+  private stand(member: number, lanes: boolean, line: MemberLine): void {
+    const { formation } = this;
+    if (formation.isStanding) return;
+    formation.stand(member, lanes, line);
     if (!formation.isStanding) return;
     clearTimeout(this.timer);
-    this.options.onFormed(
-      this.generation,
-      [...this.ring].sort((a, b) => a - b),
-    );
+    this.options.policy.onFormed(this.generation, ascending(this.ring));
   }
 
-  /**
-   * Tells who does not come, or does not say where it listens, when the patience of those who have come is at its end.
-   */
-  private awaitAll(): void {
+  /** Gives members that have not done yet what the others wait for this much time. */
+  private wait(ms: number): void {
     clearTimeout(this.timer);
-    const { formation } = this;
-    this.timer = setTimeout(
-      () => formation === this.formation && this.giveUp(),
-      Math.min(LONGEST_DELAY_MS, formation.patienceMs),
-    );
+    this.timer = setTimeout(() => this.giveUp(ms), Math.min(LONGEST_DELAY_MS, ms));
   }
 
-  private beginAnew(why: string): void {
-    const { formation } = this;
-    this.formation = new Formation();
-    formation.end('ERR_PEER_LOST', `The ring is formed again: ${why}.`);
-  }
-
-  private giveUp(): void {
+  private giveUp(waitedMs: number): void {
     const { formation, ring } = this;
-    if (formation.isEmpty) return; // nobody waits any more
-    const absent = formation.isCalled ? formation.silent : [...ring].filter(member => !formation.has(member));
-    this.options.onAbsent([...absent].sort((a, b) => a - b));
+    if (formation.isEmpty) return; // no member waits any more
+    if (formation.isConnecting) {
+      const words = `${listed(formation.unconnected)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts?`;
+      return this.end('ERR_RENDEZVOUS_TIMEOUT', words);
+    }
+    const absent = formation.isCalled ? formation.silent : ascending(ring).filter(member => !formation.has(member));
+    const refusals = absent.flatMap(member => this.refusals.get(member) ?? []);
+    const words = this.options.policy.onAbsent(absent, refusals);
+    if (words !== undefined) this.end('ERR_RENDEZVOUS_TIMEOUT', words);
+  }
+
+  private formAgain(why: string): void {
+    this.end('ERR_PEER_LOST', `The ring is formed again: ${why}.`);
+  }
+
+  /** This attempt is over, and all that wait for its end are told why. */
+  private end(code: string, message: string): void {
+    const { formation } = this;
+    this.beginAnew();
+    formation.end(code, message);
+  }
+
+  private beginAnew(): void {
+    clearTimeout(this.timer);
+    this.formation = new Formation();
   }
 }
 
 function allMembers({ worldSize }: CoordinatorOptions): Set<number> {
   return new Set(Array.from({ length: worldSize }, (_, member) => member));
+}
+
+function ascending(members: Iterable<number>): number[] {
+  return [...members].sort((a, b) => a - b);
+}
+
+function listed(members: readonly number[]): string {
+  return `${members.length === 1 ? 'Rank' : 'Ranks'} ${members.join(', ')}`;
 }

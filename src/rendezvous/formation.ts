@@ -1,107 +1,120 @@
 import type { RendezvousMessage } from '../wire/rendezvous-message';
-import { type AllReduceAlgorithm, prefersTree } from './algorithm';
 
-/** One conversation with a member. Whenever it comes to the rendezvous it opens another. */
+/** One conversation with a member. It opens another each time it comes to the rendezvous. */
 export interface MemberLine {
   readonly id: string;
   tell(message: RendezvousMessage): void;
 }
 
 /** A member that has come to the rendezvous. */
-export interface Comer {
+export interface Arrival {
   readonly join: RendezvousMessage & { kind: 'join' };
   readonly line: MemberLine;
 }
 
-/** One attempt to form a ring: those who are in it come, listen, and stand. It begins anew when one of them is lost. */
+/**
+ * One attempt to form a ring: its members come, listen, and connect. What a member says on the line of an earlier
+ * attempt is ignored.
+ */
 export class Formation {
-  private readonly comers = new Map<number, Comer>();
+  private readonly arrivals = new Map<number, Arrival>();
   private readonly endpoints = new Map<number, string>();
-  private readonly standing = new Set<number>();
+  /** Members whose links stand, and whether they have a lane beside both. */
+  private readonly standing = new Map<number, boolean>();
   /** Ascending, when all have come. */
   private members: readonly number[] = [];
 
-  /** Whether everybody has been told who is in the ring. */
+  /** Whether all members have been told who is in the ring. */
   get isCalled(): boolean {
     return this.members.length > 0;
   }
 
+  /** Whether all members have been told where the others listen. */
+  get isConnecting(): boolean {
+    return this.isCalled && this.silent.length === 0;
+  }
+
   get isStanding(): boolean {
-    return this.isCalled && this.standing.size === this.members.length;
+    return this.isCalled && this.unconnected.length === 0;
   }
 
-  /** Whether nobody has come. */
+  /** Whether no member has come. */
   get isEmpty(): boolean {
-    return this.comers.size === 0;
+    return this.arrivals.size === 0;
   }
 
-  has(member: number): boolean {
-    return this.comers.has(member);
-  }
-
-  /** Whether somebody who has come lets newcomers in. */
-  get admits(): boolean {
-    return [...this.comers.values()].some(({ join }) => join.admits);
-  }
-
-  /** How long the most patient of those who have come waits for the others, in ms. */
-  get patienceMs(): number {
-    return Math.max(0, ...[...this.comers.values()].map(({ join }) => join.patienceMs));
-  }
-
-  add(comer: Comer): void {
-    this.comers.set(comer.join.rank, comer);
-  }
-
-  /** Forgets one who had come, and is lost before they were called. */
-  remove(member: number): void {
-    this.comers.delete(member);
-  }
-
-  /** Who was called, and does not say where it listens. */
+  /** Members that were called, and do not say where they listen. */
   get silent(): readonly number[] {
     return this.members.length > 1 ? this.members.filter(member => !this.endpoints.has(member)) : [];
   }
 
-  /** Tells all who have come that these are the ring. */
-  call(generation: number, algorithm: AllReduceAlgorithm): readonly number[] {
-    this.members = [...this.comers.keys()].sort((a, b) => a - b);
-    const joins = this.members.map(member => this.comers.get(member)!.join);
-    const hostIds = joins.map(({ hostId }) => hostId);
-    const publicKeys = joins.map(({ publicKey }) => publicKey);
-    const tree = prefersTree(algorithm, hostIds);
-    this.tellAll({ kind: 'roster', hostIds, publicKeys, members: this.members, generation, tree });
-    return this.members;
+  /** Members that were called, and whose links do not stand. */
+  get unconnected(): readonly number[] {
+    return this.members.filter(member => !this.standing.has(member));
   }
 
-  /**
-   * Notes where a member listens. When all do, they are told. What it still says on the line of an earlier attempt
-   * counts for nothing.
-   */
+  /** Whether a member that has come lets newcomers in. */
+  get admits(): boolean {
+    return [...this.arrivals.values()].some(({ join }) => join.admits);
+  }
+
+  /** How long the most patient of those that have come waits for the others, in ms. */
+  get patienceMs(): number {
+    return Math.max(0, ...[...this.arrivals.values()].map(({ join }) => join.patienceMs));
+  }
+
+  has(member: number): boolean {
+    return this.arrivals.has(member);
+  }
+
+  /** Whether a member that has come talks on this line. */
+  hears(line: MemberLine): boolean {
+    return [...this.arrivals.values()].some(arrival => arrival.line.id === line.id);
+  }
+
+  add(arrival: Arrival): void {
+    this.arrivals.set(arrival.join.rank, arrival);
+  }
+
+  /** Forgets a member that had come, and is lost before all were called. */
+  remove(member: number): void {
+    this.arrivals.delete(member);
+  }
+
+  /** Tells all that have come that they are the ring. */
+  call(generation: number): void {
+    this.members = [...this.arrivals.keys()].sort((a, b) => a - b);
+    const joins = this.members.map(member => this.arrivals.get(member)!.join);
+    const hostIds = joins.map(({ hostId }) => hostId);
+    const publicKeys = joins.map(({ publicKey }) => publicKey);
+    this.tellAll({ kind: 'roster', hostIds, publicKeys, members: this.members, generation });
+  }
+
+  /** Notes where a member listens. When all do, they are told. */
   listen(member: number, endpoint: string, ringId: bigint, line: MemberLine): void {
-    if (!this.members.includes(member) || !this.isOn(line, member)) return;
+    if (!this.isMember(member, line)) return;
     this.endpoints.set(member, endpoint);
-    if (this.endpoints.size < this.members.length) return;
+    if (!this.isConnecting) return;
     this.tellAll({ kind: 'start', ringId, endpoints: this.members.map(each => this.endpoints.get(each)!) });
   }
 
-  /** Notes that a member's links stand. */
-  stand(member: number, line: MemberLine): void {
-    if (this.members.includes(member) && this.isOn(line, member)) this.standing.add(member);
+  /** Notes that a member's links stand. When all do, they are told. */
+  stand(member: number, lanes: boolean, line: MemberLine): void {
+    if (!this.isMember(member, line)) return;
+    this.standing.set(member, lanes);
+    if (this.isStanding) this.tellAll({ kind: 'formed', lanes: [...this.standing.values()].every(Boolean) });
   }
 
-  /** Tells all whose links do not stand yet why this attempt is over. */
+  /** Tells all that have come why this attempt is over. */
   end(code: string, message: string): void {
-    for (const [member, { line }] of this.comers) {
-      if (!this.standing.has(member)) line.tell({ kind: 'refuse', code, message });
-    }
+    this.tellAll({ kind: 'refuse', code, message });
   }
 
   private tellAll(message: RendezvousMessage): void {
-    for (const { line } of this.comers.values()) line.tell(message);
+    for (const { line } of this.arrivals.values()) line.tell(message);
   }
 
-  private isOn(line: MemberLine, member: number): boolean {
-    return this.comers.get(member)?.line.id === line.id;
+  private isMember(member: number, line: MemberLine): boolean {
+    return this.members.includes(member) && this.arrivals.get(member)?.line.id === line.id;
   }
 }

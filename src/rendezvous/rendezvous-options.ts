@@ -1,25 +1,39 @@
-import type { AllReduceAlgorithm } from './algorithm';
 import type { Encryption, RunSecurity } from './run-security';
 
-/** What a rank must know to find the others. */
-export interface RendezvousOptions {
-  readonly rank: number;
-  readonly worldSize: number;
+/** Where the members of a run meet, and what proves that they are of it. */
+export interface MeetingPlace {
   readonly masterAddr: string;
   readonly masterPort: number;
+  /** The rendezvous is encrypted, and for those that know the run token, if this is given. */
+  readonly security: RunSecurity | undefined;
+}
+
+/** How a member of an elastic run comes to the rendezvous. */
+export interface ElasticJoin {
+  /** Holds nothing yet, and waits, however long, until the others let it in. */
+  readonly newcomer: boolean;
+  /** Lets newcomers in. */
+  readonly admits: boolean;
+}
+
+/** How a member comes again after a loss. */
+export const STAY: ElasticJoin = { newcomer: false, admits: false };
+
+/** What a rank must know to find the others. */
+export interface RendezvousOptions extends MeetingPlace {
+  readonly rank: number;
+  readonly worldSize: number;
   /** Ranks with another run id are refused, so that two runs at one port do not mix. */
   readonly runId: string;
   readonly hostId: string;
   readonly encryption: Encryption;
-  /** Rank 0's counts. */
-  readonly algorithm: AllReduceAlgorithm;
-  /** The rendezvous is encrypted, and for those who know the run token, if this is given. */
-  readonly security: RunSecurity | undefined;
+  /** Undefined in a static run, whose rendezvous rank 0 holds. The launcher holds that of an elastic run. */
+  readonly elastic: ElasticJoin | undefined;
   /** How long to wait for the others, in ms. */
   readonly timeoutMs: number;
 }
 
-/** Of the socket at which rank 0 is found. */
+/** Of the socket at which the rendezvous is found. */
 export function endpointOf(address: string, port: number): string {
   const host = address === 'localhost' ? '127.0.0.1' : address;
   return `tcp://${host.includes(':') ? `[${host}]` : host}:${port}`;

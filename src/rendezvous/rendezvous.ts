@@ -1,129 +1,121 @@
-import { Dealer } from 'zeromq';
-import { type ErrorCode, GradringError, serializeError } from '../errors';
-import { LONGEST_DELAY_MS } from '../longest-delay';
-import { curveClient } from '../transport/control/curve';
-import { closed, opened } from '../transport/control/open-sockets';
+import { GradringError, serializeError } from '../errors';
 import { PROTOCOL_VERSION } from '../wire/frame';
+import { Coordinator } from './coordinator';
+import { CoordinatorLine, lineToLauncher, NO_LAUNCHER_MS, outOfTurn } from './coordinator-line';
+import { CoordinatorSocket } from './coordinator-socket';
+import type { RendezvousOptions } from './rendezvous-options';
+import { staticPolicy } from './static-policy';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
-import { Host } from './host';
-import { endpointOf, type RendezvousOptions } from './rendezvous-options';
-import { fromText, toText } from './text-message';
 
-/** A roster of the largest ring has some 7 MB. */
-const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+/** Which ranks are in the ring. Lists are by rank. */
+export type Roster = RendezvousMessage & { kind: 'roster' };
 
-/** Who is in the ring, by rank. */
-export interface Roster {
-  /** The ranks as they were launched: the ranks themselves, unless the run is elastic. */
-  readonly members: readonly number[];
-  /** Which ring of the run this is. */
-  readonly generation: number;
-  readonly hostIds: readonly string[];
-  /** CURVE keys of their links; empty texts where the run has no token. */
-  readonly publicKeys: readonly string[];
-  /** See {@link prefersTree}. */
-  readonly tree: boolean;
-}
-
-/** What everybody knows after the rendezvous. */
-export interface RendezvousResult {
-  readonly ringId: bigint;
-  readonly publicKeys: readonly string[];
-  /** Where each rank awaits its left neighbour, by rank. */
-  readonly endpoints: readonly string[];
-}
+/** Where each rank awaits its left neighbour, and the id of the ring. */
+export type Start = RendezvousMessage & { kind: 'start' };
 
 /**
- * Meets the other ranks at rank 0, which holds the rendezvous in its own process: no server runs before or after.
- *
- * @param listen Called when it is known who is where: binds the end of the left link and returns its endpoint.
- * @throws GradringError `ERR_RENDEZVOUS_TIMEOUT` naming the ranks that did not come, `ERR_RENDEZVOUS_REFUSED` or
- *   `ERR_RANK_TAKEN` in rank 0's words, `ERR_ADDRESS_IN_USE` on rank 0 when the port cannot be bound.
+ * One coming of a rank to the rendezvous, until a ring stands or not. The coordinator may end the attempt at any time;
+ * then what is asked next fails with its words: `ERR_RENDEZVOUS_TIMEOUT`, `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`,
+ * what another rank could not do; in an elastic run `ERR_PEER_LOST`, and the caller comes again.
  */
-export async function rendezvous(
-  options: RendezvousOptions,
-  listen: (roster: Roster) => Promise<string>,
-): Promise<RendezvousResult> {
-  const host = options.rank === 0 ? Host.open(options) : undefined;
-  try {
-    return await join(options, listen);
-  } finally {
-    await host?.close(); // what it still has to say to the others leaves while the socket lingers
-  }
-}
+export class Rendezvous {
+  private constructor(
+    private readonly rank: number,
+    private readonly line: CoordinatorLine,
+    private readonly held: CoordinatorSocket | undefined,
+    readonly roster: Roster,
+  ) {}
 
-/** Every rank's part, rank 0's too: says who it is, where it listens, and hears the same of all. */
-async function join(
-  options: RendezvousOptions,
-  listen: (roster: Roster) => Promise<string>,
-): Promise<RendezvousResult> {
-  const { rank, worldSize, masterAddr, masterPort, timeoutMs } = options;
-  const endpoint = endpointOf(masterAddr, masterPort);
-  // Rank 0's other half tells who is missing, to rank 0 too; only if there is no rank 0, the time runs out here.
-  const socket = guestSocket(options, Math.min(timeoutMs + 2_000, LONGEST_DELAY_MS));
-  const receive = async (): Promise<RendezvousMessage> => {
-    const message = fromText(
-      await socket.receive().then(
-        parts => parts[0]!,
-        () => {
-          const words = `Rank ${rank} got no answer from rank 0 at ${endpoint} within ${timeoutMs} ms. Is rank 0 running, do MASTER_ADDR and MASTER_PORT name its host and port, and has it the same GRADRING_RUN_TOKEN and GRADRING_ENCRYPTION, or none?`;
-          throw new GradringError('ERR_RENDEZVOUS_TIMEOUT', words, { rank: 0 });
-        },
-      ),
-    );
-    if (message.kind === 'refuse') throw new GradringError(message.code as ErrorCode, message.message);
-    return message;
-  };
-  try {
-    socket.connect(endpoint);
-    const send = (message: RendezvousMessage) => socket.send(toText(message));
-    await send(joinMessage(options));
-    const roster = await receive();
-    if (roster.kind !== 'roster') throw unexpected(roster);
-    const { hostIds, publicKeys } = roster;
-    if (hostIds.length !== worldSize || publicKeys.length !== worldSize) throw unexpected(roster);
-    const ranks = hostIds.map((_, each) => each);
-    const listening = await listen({ ...roster, members: ranks }).catch(async (error: unknown) => {
-      // Or all would wait for this rank. The answer shows that rank 0, which may be this one, has told them.
-      const { code, message } = serializeError(error, 'ERR_ADDRESS_IN_USE');
-      await send({ kind: 'refuse', code, message: `Rank ${rank} cannot listen: ${message}` });
-      await receive().catch(() => undefined);
+  /**
+   * Comes to the rendezvous, which rank 0 of a static run holds in its own process, and settles when all have come.
+   *
+   * @throws GradringError `ERR_RENDEZVOUS_TIMEOUT` naming the ranks that did not come, `ERR_RENDEZVOUS_REFUSED` or
+   *   `ERR_RANK_TAKEN` in the coordinator's words, `ERR_ADDRESS_IN_USE` on rank 0 if the port cannot be bound.
+   */
+  static async come(options: RendezvousOptions): Promise<Rendezvous> {
+    const { rank, worldSize, elastic } = options;
+    const held = elastic === undefined && rank === 0 ? hold(options) : undefined;
+    const line = lineOf(options);
+    try {
+      await line.send(joinMessage(options));
+      const roster = await line.receive('roster');
+      const isWhole = elastic !== undefined || roster.members.length === worldSize;
+      if (!isWhole || !isSound(roster) || !roster.members.includes(rank)) throw outOfTurn(roster);
+      return new Rendezvous(rank, line, held, roster);
+    } catch (error) {
+      line.close();
+      await held?.close();
       throw error;
-    });
-    await send({ kind: 'listening', rank, endpoint: listening });
-    const start = await receive();
-    if (start.kind !== 'start' || start.endpoints.length !== worldSize) throw unexpected(start);
-    return { ringId: start.ringId, publicKeys, endpoints: start.endpoints };
-  } finally {
-    closed(socket);
-    socket.close();
+    }
+  }
+
+  /** Tells the others where this rank awaits its left neighbour. Settles when all listen. */
+  async listen(endpoint: string): Promise<Start> {
+    await this.line.send({ kind: 'listening', rank: this.rank, endpoint });
+    const start = await this.line.receive('start');
+    if (start.endpoints.length !== this.roster.members.length) throw outOfTurn(start);
+    return start;
+  }
+
+  /**
+   * Settles when the links of all ranks stand, and with whether all have a lane beside each.
+   *
+   * @param connected Settles when this rank's links stand, and with whether it has a lane beside both.
+   */
+  async stand(connected: Promise<boolean>): Promise<boolean> {
+    const formed = this.line.receive('formed');
+    const lanes = await Promise.race([connected, formed.then(message => Promise.reject(outOfTurn(message)))]);
+    await this.line.send({ kind: 'standing', rank: this.rank, lanes });
+    return (await formed).lanes;
+  }
+
+  /** Tells all ranks that this one can go no further, and throws why. */
+  async refuse(step: 'listen' | 'connect', error: unknown): Promise<never> {
+    const { code, message } = serializeError(error, 'ERR_ADDRESS_IN_USE');
+    const words = `Rank ${this.rank} cannot ${step}: ${message}`;
+    const told = this.line.send({ kind: 'refuse', code, message: words }).then(() => this.line.receive('refuse'));
+    await told.catch(() => undefined); // the answer shows that rank 0, which may be this one, has told the others
+    throw error;
+  }
+
+  async close(): Promise<void> {
+    this.line.close();
+    await this.held?.close();
   }
 }
 
-/** A socket at which the rendezvous answers, to be connected and closed. */
-export function guestSocket({ security }: Pick<RendezvousOptions, 'security'>, receiveTimeout: number): Dealer {
-  return opened(
-    new Dealer({
-      ipv6: true,
-      linger: 400,
-      maxMessageSize: MAX_MESSAGE_BYTES,
-      receiveTimeout,
-      reconnectInterval: 50,
-      reconnectMaxInterval: 1_000,
-      ...(security && curveClient(security.guest, security.host.publicKey)),
-    }),
-  );
+/** Rank 0's second role. */
+function hold(options: RendezvousOptions): CoordinatorSocket {
+  const { worldSize, security, timeoutMs } = options;
+  const needsKeys = security !== undefined;
+  const policy = staticPolicy(worldSize, timeoutMs, needsKeys);
+  return CoordinatorSocket.open(options, new Coordinator({ ...options, needsKeys, policy }));
+}
+
+function lineOf(options: RendezvousOptions): CoordinatorLine {
+  const { rank, elastic, timeoutMs } = options;
+  if (elastic !== undefined) return lineToLauncher(options, elastic.newcomer ? -1 : timeoutMs + NO_LAUNCHER_MS);
+  // Rank 0's coordinator tells all, rank 0 too, who is missing. Only if there is no rank 0 the time runs out here.
+  return new CoordinatorLine(options, timeoutMs + 2_000, endpoint => {
+    const words = `Rank ${rank} got no answer from rank 0 at ${endpoint} within ${timeoutMs} ms. Is rank 0 running, do MASTER_ADDR and MASTER_PORT name its host and port, and has it the same GRADRING_RUN_TOKEN and GRADRING_ENCRYPTION, or none?`;
+    return new GradringError('ERR_RENDEZVOUS_TIMEOUT', words, { rank: 0 });
+  });
 }
 
 /** What a rank says of itself when it comes. */
-export function joinMessage(options: RendezvousOptions): RendezvousMessage & { kind: 'join' } {
-  const { rank, worldSize, runId, hostId, encryption, security, timeoutMs } = options;
+function joinMessage(options: RendezvousOptions): RendezvousMessage {
+  const { rank, worldSize, runId, hostId, encryption, security, timeoutMs, elastic } = options;
   return {
     ...{ kind: 'join', protocolVersion: PROTOCOL_VERSION, runId, worldSize, rank, hostId, encryption },
-    ...{ publicKey: security?.link.publicKey ?? '', newcomer: false, admits: false, patienceMs: timeoutMs },
+    ...{ publicKey: security?.link.publicKey ?? '', patienceMs: timeoutMs },
+    ...{ newcomer: elastic?.newcomer ?? false, admits: elastic?.admits ?? false },
   };
 }
 
-export function unexpected(message: RendezvousMessage): GradringError {
-  return new GradringError('ERR_PROTOCOL', `Rank 0 answered the rendezvous with '${message.kind}' out of turn.`);
+function isSound({ members, hostIds, publicKeys }: Roster): boolean {
+  return (
+    members.length === hostIds.length &&
+    members.length === publicKeys.length &&
+    members.every((member, rank) => rank === 0 || member > members[rank - 1]!)
+  );
 }

@@ -1,6 +1,7 @@
 import * as flatbuffers from 'flatbuffers';
 import { checked, checkedRoot, checkTable, protocolError } from './frame';
 import { Ask } from './generated/ask';
+import { Formed } from './generated/formed';
 import { Join } from './generated/join';
 import { Leave } from './generated/leave';
 import { Listening } from './generated/listening';
@@ -12,7 +13,7 @@ import { Standing } from './generated/standing';
 import { Start } from './generated/start';
 import { Waiting } from './generated/waiting';
 
-/** The conversation of the rendezvous; schemas/rendezvous.fbs tells who says what when. */
+/** The conversation of the rendezvous. schemas/rendezvous.fbs tells which end says what, and when. */
 export type RendezvousMessage =
   | {
       readonly kind: 'join';
@@ -33,11 +34,12 @@ export type RendezvousMessage =
       readonly publicKeys: readonly string[];
       readonly members: readonly number[];
       readonly generation: number;
-      readonly tree: boolean;
     }
   | { readonly kind: 'listening'; readonly rank: number; readonly endpoint: string }
   | { readonly kind: 'start'; readonly ringId: bigint; readonly endpoints: readonly string[] }
-  | { readonly kind: 'standing' | 'leave' | 'ask'; readonly rank: number }
+  | { readonly kind: 'standing'; readonly rank: number; readonly lanes: boolean }
+  | { readonly kind: 'formed'; readonly lanes: boolean }
+  | { readonly kind: 'leave' | 'ask'; readonly rank: number }
   | { readonly kind: 'waiting'; readonly count: number }
   | { readonly kind: 'refuse'; readonly code: string; readonly message: string };
 
@@ -91,7 +93,6 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
           publicKeys: strings(roster.publicKeysLength(), i => roster.publicKeys(i), bytes),
           members: numbers(roster.membersLength(), i => roster.members(i), bytes),
           generation: roster.generation(),
-          tree: roster.tree(),
         };
       }
       case Message.Listening: {
@@ -103,8 +104,12 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
         const endpoints = strings(start.endpointsLength(), i => start.endpoints(i), bytes);
         return { kind: 'start' as const, ringId: start.ringId(), endpoints };
       }
-      case Message.Standing:
-        return { kind: 'standing' as const, rank: body(new Standing()).rank() };
+      case Message.Standing: {
+        const standing = body(new Standing());
+        return { kind: 'standing' as const, rank: standing.rank(), lanes: standing.lanes() };
+      }
+      case Message.Formed:
+        return { kind: 'formed' as const, lanes: body(new Formed()).lanes() };
       case Message.Leave:
         return { kind: 'leave' as const, rank: body(new Leave()).rank() };
       case Message.Ask:
@@ -141,8 +146,8 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
       const keys = message.publicKeys.map(key => builder.createString(key));
       const publicKeys = Roster.createPublicKeysVector(builder, keys);
       const members = Roster.createMembersVector(builder, [...message.members]);
-      const { generation, tree } = message;
-      return [Message.Roster, Roster.createRoster(builder, hostIds, publicKeys, members, generation, tree)];
+      const { generation } = message;
+      return [Message.Roster, Roster.createRoster(builder, hostIds, publicKeys, members, generation)];
     }
     case 'listening': {
       const endpoint = builder.createString(message.endpoint);
@@ -156,7 +161,9 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
       ];
     }
     case 'standing':
-      return [Message.Standing, Standing.createStanding(builder, message.rank)];
+      return [Message.Standing, Standing.createStanding(builder, message.rank, message.lanes)];
+    case 'formed':
+      return [Message.Formed, Formed.createFormed(builder, message.lanes)];
     case 'leave':
       return [Message.Leave, Leave.createLeave(builder, message.rank)];
     case 'ask':

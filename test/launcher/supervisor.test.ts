@@ -1,12 +1,13 @@
 import type { RankOutcome, RankProcess } from '../../src/launcher/rank-process';
-import { Supervisor } from '../../src/launcher/supervisor';
+import { StaticRun } from '../../src/launcher/static-run';
+import { type RunEnd, Supervisor } from '../../src/launcher/supervisor';
 
 /** A rank without a process, which ends when the test says so and notes what it is sent. */
 class FakeRank {
   readonly sent: string[] = [];
   end!: (exitCode: number | null, signal?: NodeJS.Signals) => void;
   readonly ended: Promise<RankOutcome>;
-
+  readonly started = Promise.resolve();
   readonly pid: number;
 
   constructor(readonly rank: number) {
@@ -25,22 +26,23 @@ class FakeRank {
   }
 }
 
-function supervise(count: number): { ranks: FakeRank[]; supervisor: Supervisor; said: string[] } {
-  const ranks: FakeRank[] = []; // which are started when somebody watches over them
+/** A static run of ranks that are running. */
+function supervise(count: number): { ranks: FakeRank[]; supervisor: Supervisor; said: string[]; end: Promise<RunEnd> } {
+  const ranks: FakeRank[] = [];
   const said: string[] = [];
-  const options = { graceMs: 60_000, failureGraceMs: 60_000 };
-  const supervisor = new Supervisor(ranks as unknown as RankProcess[], options, line => said.push(line));
-  for (let rank = 0; rank < count; rank++) ranks.push(new FakeRank(rank));
-  return { ranks, supervisor, said };
+  const supervisor = new Supervisor(count, 60_000, {
+    start: rank => (ranks[rank] = new FakeRank(rank)) as unknown as RankProcess,
+    outputs: { relay: async () => undefined, say: async lines => void said.push(...lines) },
+  });
+  return { ranks, supervisor, said, end: supervisor.run(new StaticRun(supervisor, 60_000)) };
 }
 
 const nextTick = (): Promise<void> => new Promise(resolve => setImmediate(() => setImmediate(resolve)));
 
-test('who still runs long after the first was done is told of, less and less often', async () => {
+test('ranks that still run long after the first was done are named, less and less often', async () => {
   jest.useFakeTimers();
   try {
-    const { ranks, supervisor, said } = supervise(3);
-    const all = supervisor.untilAllEnded();
+    const { ranks, said, end } = supervise(3);
     await jest.advanceTimersByTimeAsync(3_600_000);
     expect(said).toEqual([]);
     ranks[1]!.end(0);
@@ -48,7 +50,7 @@ test('who still runs long after the first was done is told of, less and less oft
     ranks[0]!.end(0);
     await jest.advanceTimersByTimeAsync(120_000);
     ranks[2]!.end(0);
-    await all;
+    await end;
     await jest.advanceTimersByTimeAsync(3_600_000);
     expect(said).toEqual([
       'gradring: still running, 30 s after the first rank was done: rank 0 (pid 0), rank 2 (pid 2).',
@@ -60,52 +62,43 @@ test('who still runs long after the first was done is told of, less and less oft
 });
 
 test('of failures seen in one tick, a signal is the root cause', async () => {
-  const { ranks, supervisor } = supervise(3);
-  const all = supervisor.untilAllEnded();
+  const { ranks, end } = supervise(3);
   ranks[0]!.end(1);
   ranks[1]!.end(null, 'SIGKILL');
   ranks[2]!.end(2);
-  await all;
-  expect(supervisor.rootCause).toMatchObject({ rank: 1, signal: 'SIGKILL' });
+  expect(await end).toMatchObject({ rootCause: { rank: 1, signal: 'SIGKILL' } });
 });
 
 test('of failures seen in different ticks, the first is, whatever the others are', async () => {
-  const { ranks, supervisor } = supervise(3);
-  const all = supervisor.untilAllEnded();
+  const { ranks, end } = supervise(3);
   ranks[2]!.end(1);
   await nextTick();
   ranks[0]!.end(null, 'SIGKILL');
   ranks[1]!.end(3);
-  await all;
-  expect(supervisor.rootCause).toMatchObject({ rank: 2, exitCode: 1 });
+  expect(await end).toMatchObject({ rootCause: { rank: 2, exitCode: 1 } });
 });
 
 test('a failure after a signal is no root cause, a signal after a failure no interruption', async () => {
   const interrupted = supervise(2);
-  const interruptedEnd = interrupted.supervisor.untilAllEnded();
   interrupted.supervisor.receive('SIGINT');
   for (const rank of interrupted.ranks) rank.end(1);
-  await interruptedEnd;
-  expect(interrupted.supervisor).toMatchObject({ rootCause: undefined, interruptedBy: 'SIGINT' });
+  expect(await interrupted.end).toMatchObject({ rootCause: undefined, interruptedBy: 'SIGINT' });
 
   const failed = supervise(2);
-  const failedEnd = failed.supervisor.untilAllEnded();
   failed.ranks[1]!.end(4);
   await nextTick();
   failed.supervisor.receive('SIGINT');
   failed.ranks[0]!.end(1);
-  await failedEnd;
-  expect(failed.supervisor).toMatchObject({ rootCause: { rank: 1 }, interruptedBy: undefined });
+  expect(await failed.end).toMatchObject({ rootCause: { rank: 1 }, interruptedBy: undefined });
 });
 
 test('another signal is passed on too; only the same again kills', async () => {
-  const { ranks, supervisor } = supervise(2);
-  const all = supervisor.untilAllEnded();
+  const { ranks, supervisor, end } = supervise(2);
   supervisor.receive('SIGINT');
   supervisor.receive('SIGTERM');
   for (const rank of ranks) expect(rank.sent).toEqual(['SIGINT', 'SIGTERM']);
   supervisor.receive('SIGTERM');
   for (const rank of ranks) expect(rank.sent).toEqual(['SIGINT', 'SIGTERM', 'SIGKILL']);
   for (const rank of ranks) rank.end(null, 'SIGKILL');
-  await all;
+  await end;
 });

@@ -1,32 +1,37 @@
-import { Coordinator } from '../../src/rendezvous/coordinator';
+import { Coordinator, type MembershipPolicy } from '../../src/rendezvous/coordinator';
+import { staticPolicy } from '../../src/rendezvous/static-policy';
 import { PROTOCOL_VERSION } from '../../src/wire/frame';
 import type { RendezvousMessage } from '../../src/wire/rendezvous-message';
 
 const RANKS = 4;
+const STATIC_MS = 3_000;
 
 type Join = RendezvousMessage & { kind: 'join' };
 
-/** A coordinator, and what it says to whom. */
-function meeting(mayForm = () => true) {
+/** A coordinator, and what it says to each rank. Those of a static run have less time than they ask for. */
+function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = false } = {}) {
   const formed: { generation: number; members: readonly number[] }[] = [];
   const absent: (readonly number[])[] = [];
-  const coordinator = new Coordinator({
-    worldSize: RANKS,
-    runId: 'run',
-    encryption: 'auto',
-    algorithm: 'auto',
+  const elastic: MembershipPolicy = {
+    holder: 'the launcher',
+    isElastic: true,
     mayForm,
+    waitMs: patienceMs => patienceMs,
     onFormed: (generation, members) => formed.push({ generation, members }),
-    onAbsent: members => absent.push(members),
-  });
+    onAbsent: members => void absent.push(members),
+  };
+  const policy = isElastic ? elastic : staticPolicy(RANKS, STATIC_MS, needsKeys);
+  const run = { worldSize: RANKS, runId: 'run', encryption: 'auto', algorithm: 'auto' } as const;
+  const coordinator = new Coordinator({ ...run, needsKeys, policy });
   const heard = new Map<number, RendezvousMessage[]>();
   /** By rank: how often it has come. */
   const comings = new Map<number, number>();
-  const say = (message: RendezvousMessage & { rank: number }, coming = comings.get(message.rank)) => {
-    const { rank } = message;
-    const tell = (answer: RendezvousMessage) => heard.set(rank, [...(heard.get(rank) ?? []), answer]);
-    coordinator.hear(message, { id: `${rank}, coming ${coming}`, tell });
+  /** A message that names no rank comes from `speaker`. */
+  const say = (message: RendezvousMessage, speaker = 'rank' in message ? message.rank : 0, line = lineOf(speaker)) => {
+    const tell = (answer: RendezvousMessage) => heard.set(speaker, [...(heard.get(speaker) ?? []), answer]);
+    coordinator.hear(message, { id: line, tell });
   };
+  const lineOf = (rank: number, coming = comings.get(rank)) => `${rank}, coming ${coming}`;
   const join = (rank: number, more: Partial<Join> = {}) => {
     comings.set(rank, (comings.get(rank) ?? 0) + 1);
     say({
@@ -43,7 +48,7 @@ function meeting(mayForm = () => true) {
   };
   const listen = (...ranks: number[]) =>
     ranks.forEach(rank => say({ kind: 'listening', rank, endpoint: `at ${rank}` }));
-  const stand = (...ranks: number[]) => ranks.forEach(rank => say({ kind: 'standing', rank }));
+  const stand = (...ranks: number[]) => ranks.forEach(rank => say({ kind: 'standing', rank, lanes: true }));
   /** What that rank has heard since it was asked last. */
   const hear = (rank: number) => {
     const messages = heard.get(rank) ?? [];
@@ -56,25 +61,25 @@ function meeting(mayForm = () => true) {
     stand(...ranks);
     ranks.forEach(hear);
   };
-  return { coordinator, formed, absent, join, say, listen, stand, hear, form };
+  return { coordinator, formed, absent, join, say, lineOf, listen, stand, hear, form };
 }
 
 beforeEach(() => jest.useFakeTimers());
 afterEach(() => jest.useRealTimers());
 
 test('what a member still says on the line of an attempt that is over counts for nothing', () => {
-  const { formed, join, say, listen, stand, hear } = meeting();
+  const { formed, join, say, lineOf, listen, stand, hear } = meeting();
   [0, 1, 2, 3].forEach(rank => join(rank));
   join(3); // it comes again, and so do the others
   [0, 1, 2].forEach(rank => join(rank));
   [0, 1, 2, 3].forEach(hear);
   listen(0, 1, 2);
-  say({ kind: 'listening', rank: 3, endpoint: 'where it was before' }, 1);
+  say({ kind: 'listening', rank: 3, endpoint: 'where it was before' }, 3, lineOf(3, 1));
   expect(hear(0)).toEqual([]);
   listen(3);
   expect(hear(0)).toMatchObject([{ kind: 'start', endpoints: ['at 0', 'at 1', 'at 2', 'at 3'] }]);
   stand(0, 1, 2);
-  say({ kind: 'standing', rank: 3 }, 1);
+  say({ kind: 'standing', rank: 3, lanes: true }, 3, lineOf(3, 1));
   expect(formed).toEqual([]);
   stand(3);
   expect(formed).toEqual([{ generation: 1, members: [0, 1, 2, 3] }]);
@@ -99,11 +104,23 @@ test('all come, learn of each other in the order of members, and stand', () => {
   listen(2, 1, 0, 3);
   const [start] = hear(1);
   expect(start).toMatchObject({ kind: 'start', endpoints: ['at 0', 'at 1', 'at 2', 'at 3'] });
-  expect(hear(3)).toEqual([start]);
+  for (const rank of [0, 2, 3]) expect(hear(rank)).toEqual([start]);
   stand(0, 1, 2);
+  expect(hear(0)).toEqual([]);
   expect(formed).toEqual([]);
   stand(3);
+  for (const rank of [0, 1, 2]) expect(hear(rank)).toEqual([{ kind: 'formed', lanes: true }]);
   expect(formed).toEqual([{ generation: 0, members: [0, 1, 2, 3] }]);
+});
+
+test('if one rank lacks a lane, all are told that not all have lanes', () => {
+  const { join, say, listen, stand, hear } = meeting();
+  [0, 1, 2, 3].forEach(rank => join(rank));
+  listen(0, 1, 2, 3);
+  [0, 1, 2, 3].forEach(hear);
+  stand(0, 1, 2);
+  say({ kind: 'standing', rank: 3, lanes: false });
+  for (const rank of [0, 1, 2, 3]) expect(hear(rank)).toEqual([{ kind: 'formed', lanes: false }]);
 });
 
 test('a loss: those who are left form the next generation, with new ranks', () => {
@@ -148,8 +165,7 @@ test('a member that comes again while the others are called ends the attempt for
   [0, 1, 2, 3].forEach(hear);
   join(1);
   hear(1);
-  expect(hear(0)).toEqual([]); // its links stood: it hears of it by them
-  for (const rank of [2, 3]) expect(hear(rank)).toMatchObject([{ kind: 'refuse', code: 'ERR_PEER_LOST' }]);
+  for (const rank of [0, 2, 3]) expect(hear(rank)).toMatchObject([{ kind: 'refuse', code: 'ERR_PEER_LOST' }]);
   [0, 2, 3].forEach(rank => join(rank));
   expect(hear(1)).toMatchObject([{ generation: 1, members: [0, 1, 2, 3] }]);
   expect(formed).toEqual([]);
@@ -177,7 +193,7 @@ test('a newcomer waits until somebody lets it in, however often the ring is form
 });
 
 test('a newcomer that comes again, as nobody gave it anything, waits again, and the others form a ring without it', () => {
-  const { coordinator, join, hear, form } = meeting();
+  const { coordinator, join, say, hear, form } = meeting();
   form(0, 1, 2, 3);
   coordinator.lose(2, 'rank 2 ended');
   join(2, { newcomer: true });
@@ -189,10 +205,11 @@ test('a newcomer that comes again, as nobody gave it anything, waits again, and 
   [0, 1, 3].forEach(hear);
   [0, 1, 3].forEach(rank => join(rank));
   expect(hear(0)).toMatchObject([{ members: [0, 1, 3] }]);
-  expect(coordinator.waitingCount).toBe(1);
+  say({ kind: 'ask', rank: 1 });
+  expect(hear(1).at(-1)).toEqual({ kind: 'waiting', count: 1 });
 });
 
-test('who is absent when patience is at its end is told of, from the first ring and from a later one', () => {
+test('members that are absent when patience is at its end are named, of the first ring and of a later one', () => {
   const { absent, join, form } = meeting();
   [0, 1].forEach(rank => join(rank));
   jest.advanceTimersByTime(5_000);
@@ -205,7 +222,7 @@ test('who is absent when patience is at its end is told of, from the first ring 
   expect(absent).toEqual([[2, 3], [2]]);
 });
 
-test('who was called and does not say where it listens is told of', () => {
+test('a member that was called and does not say where it listens is named', () => {
   const { absent, join, listen } = meeting();
   [0, 1, 2, 3].forEach(rank => join(rank));
   listen(0, 1, 3);
@@ -213,7 +230,7 @@ test('who was called and does not say where it listens is told of', () => {
   expect(absent).toEqual([[2]]);
 });
 
-test('who dies while it waits for the others is not called', () => {
+test('a member that dies while it waits for the others is not called', () => {
   const { coordinator, join, hear, form } = meeting();
   form(0, 1, 2, 3);
   coordinator.lose(3, 'rank 3 ended');
@@ -223,13 +240,7 @@ test('who dies while it waits for the others is not called', () => {
   expect(hear(1)).toMatchObject([{ kind: 'roster', members: [1, 2] }]);
 });
 
-test('who has another encryption is refused', () => {
-  const { join, hear } = meeting();
-  join(1, { encryption: 'on' });
-  expect(hear(1)).toMatchObject([{ kind: 'refuse', code: 'ERR_RENDEZVOUS_REFUSED' }]);
-});
-
-test('who leaves is not waited for, and may not come again', () => {
+test('a member that leaves is not waited for, and may not come again', () => {
   const { join, say, hear, form } = meeting();
   form(0, 1, 2, 3);
   [0, 1, 3].forEach(rank => join(rank));
@@ -239,20 +250,111 @@ test('who leaves is not waited for, and may not come again', () => {
   expect(hear(2)).toMatchObject([{ kind: 'refuse', code: 'ERR_RENDEZVOUS_REFUSED' }]);
 });
 
-test.each([
-  ['another run', { runId: 'other' }],
-  ['another size', { worldSize: 5 }],
-  ['a rank out of range', { rank: 4 }],
-  ['another version', { protocolVersion: PROTOCOL_VERSION + 1 }],
-])('%s is refused', (_, wrong: Partial<Join>) => {
-  const { join, hear } = meeting();
-  join(wrong.rank ?? 0, wrong);
-  expect(hear(wrong.rank ?? 0)).toMatchObject([{ kind: 'refuse', code: 'ERR_RENDEZVOUS_REFUSED' }]);
+describe.each([
+  ['a static run', false],
+  ['an elastic run', true],
+])('in %s', (_, isElastic) => {
+  test.each([
+    ['another run', { runId: 'other' }],
+    ['another size', { worldSize: 5 }],
+    ['another encryption', { encryption: 'on' }],
+    ['a rank out of range', { rank: 4 }],
+    ['another version', { protocolVersion: PROTOCOL_VERSION + 1 }],
+    ['no key where one is needed', { publicKey: 'too short' }],
+  ])('%s is refused', (_, wrong: Partial<Join>) => {
+    const { join, hear } = meeting({ isElastic, needsKeys: 'publicKey' in wrong });
+    join(wrong.rank ?? 0, wrong);
+    expect(hear(wrong.rank ?? 0)).toMatchObject([{ kind: 'refuse', code: 'ERR_RENDEZVOUS_REFUSED' }]);
+  });
+
+  const refusal = { kind: 'refuse', code: 'ERR_ADDRESS_IN_USE', message: 'Rank 1 cannot listen: no port.' } as const;
+
+  test('all hear why a member can go no further', () => {
+    const { join, say, listen, hear } = meeting({ isElastic });
+    [0, 1, 2, 3].forEach(rank => join(rank));
+    [0, 1, 2, 3].forEach(hear);
+    listen(0, 2);
+    say(refusal, 1);
+    for (const rank of [0, 1, 2, 3]) expect(hear(rank)).toEqual([refusal]);
+  });
+
+  test('a stranger can end nothing, nor can a member when the ring stands', () => {
+    const { join, say, listen, stand, hear } = meeting({ isElastic });
+    [0, 1, 2, 3].forEach(rank => join(rank));
+    listen(0, 1, 2, 3);
+    say(refusal, 1, 'a line of its own');
+    stand(0, 1, 2, 3);
+    say(refusal, 1);
+    for (const rank of [0, 1, 2, 3]) expect(hear(rank).map(({ kind }) => kind)).toEqual(['roster', 'start', 'formed']);
+  });
+
+  test('all hear which members do not connect', () => {
+    const { join, listen, stand, hear, absent } = meeting({ isElastic });
+    [0, 1, 2, 3].forEach(rank => join(rank));
+    listen(0, 1, 2, 3);
+    stand(0, 3);
+    [0, 1, 2, 3].forEach(hear);
+    jest.advanceTimersByTime(4_999);
+    expect(hear(0)).toEqual([]);
+    jest.advanceTimersByTime(1);
+    const message = expect.stringMatching(
+      /^Ranks 1, 2 came to the rendezvous but did not connect .* 5000 ms/,
+    ) as string;
+    for (const rank of [0, 1, 2, 3])
+      expect(hear(rank)).toEqual([{ kind: 'refuse', code: 'ERR_RENDEZVOUS_TIMEOUT', message }]);
+    expect(absent).toEqual([]);
+  });
+});
+
+describe('in a static run', () => {
+  test('all members form one ring, and none comes twice', () => {
+    const { join, say, lineOf, hear } = meeting({ isElastic: false });
+    [0, 1].forEach(rank => join(rank));
+    join(1);
+    expect(hear(1)).toMatchObject([{ kind: 'refuse', code: 'ERR_RANK_TAKEN' }]);
+    [2, 3].forEach(rank => join(rank));
+    expect(hear(0)).toMatchObject([{ kind: 'roster', members: [0, 1, 2, 3] }]);
+    say({ kind: 'listening', rank: 1, endpoint: 'the first' }, 1, lineOf(1, 1));
+    for (const rank of [0, 2, 3]) say({ kind: 'listening', rank, endpoint: `at ${rank}` });
+    expect(hear(0)).toMatchObject([{ kind: 'start', endpoints: ['at 0', 'the first', 'at 2', 'at 3'] }]);
+  });
+
+  test('the deadline counts from the beginning, and all hear which members are missing, and why', () => {
+    const { join, hear } = meeting({ isElastic: false });
+    join(0);
+    join(2, { worldSize: 3 });
+    jest.advanceTimersByTime(STATIC_MS - 1);
+    join(1);
+    expect(hear(0)).toEqual([]);
+    jest.advanceTimersByTime(1);
+    const message =
+      'Of 4 ranks, ranks 2, 3 did not come to the rendezvous within 3000 ms. Refused: Rank 2 has WORLD_SIZE 3, rank 0 has 4.';
+    for (const rank of [0, 1])
+      expect(hear(rank)).toEqual([{ kind: 'refuse', code: 'ERR_RENDEZVOUS_TIMEOUT', message }]);
+  });
+
+  test('a member that does not say where it listens is missing, too', () => {
+    const { join, listen, hear } = meeting({ isElastic: false, needsKeys: false });
+    [0, 1, 2, 3].forEach(rank => join(rank));
+    listen(0, 1, 2);
+    hear(0);
+    jest.advanceTimersByTime(STATIC_MS);
+    expect(hear(0)).toMatchObject([{ message: expect.stringMatching(/^Of 4 ranks, rank 3 did not come/) as string }]);
+  });
+
+  test('no member leaves, is a newcomer, or lets one in', () => {
+    const { join, say, hear } = meeting({ isElastic: false });
+    [0, 1, 2].forEach(rank => join(rank, { newcomer: true, admits: true }));
+    say({ kind: 'leave', rank: 3 });
+    expect(hear(0)).toEqual([]);
+    join(3);
+    expect(hear(0)).toMatchObject([{ kind: 'roster', members: [0, 1, 2, 3], generation: 0 }]);
+  });
 });
 
 test('too few for another ring wait for their end', () => {
   let isEnough = true;
-  const { coordinator, join, hear, form } = meeting(() => isEnough);
+  const { coordinator, join, hear, form } = meeting({ mayForm: () => isEnough });
   form(0, 1, 2, 3);
   isEnough = false;
   coordinator.lose(2, 'rank 2 ended');

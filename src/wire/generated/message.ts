@@ -3,6 +3,7 @@
 /* eslint-disable @typescript-eslint/no-unused-vars, @typescript-eslint/no-explicit-any, @typescript-eslint/no-non-null-assertion */
 
 import { Ask } from './ask.js';
+import { Formed } from './formed.js';
 import { Join } from './join.js';
 import { Leave } from './leave.js';
 import { Listening } from './listening.js';
@@ -23,13 +24,14 @@ export enum Message {
   Standing = 6,
   Leave = 7,
   Ask = 8,
-  Waiting = 9
+  Waiting = 9,
+  Formed = 10
 }
 
 export function unionToMessage(
   type: Message,
-  accessor: (obj:Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting) => Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null
-): Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null {
+  accessor: (obj:Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting) => Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null
+): Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null {
   switch(Message[type]) {
     case 'NONE': return null; 
     case 'Join': return accessor(new Join())! as Join;
@@ -41,15 +43,16 @@ export function unionToMessage(
     case 'Leave': return accessor(new Leave())! as Leave;
     case 'Ask': return accessor(new Ask())! as Ask;
     case 'Waiting': return accessor(new Waiting())! as Waiting;
+    case 'Formed': return accessor(new Formed())! as Formed;
     default: return null;
   }
 }
 
 export function unionListToMessage(
   type: Message, 
-  accessor: (index: number, obj:Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting) => Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null, 
+  accessor: (index: number, obj:Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting) => Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null, 
   index: number
-): Ask|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null {
+): Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null {
   switch(Message[type]) {
     case 'NONE': return null; 
     case 'Join': return accessor(index, new Join())! as Join;
@@ -61,6 +64,7 @@ export function unionListToMessage(
     case 'Leave': return accessor(index, new Leave())! as Leave;
     case 'Ask': return accessor(index, new Ask())! as Ask;
     case 'Waiting': return accessor(index, new Waiting())! as Waiting;
+    case 'Formed': return accessor(index, new Formed())! as Formed;
     default: return null;
   }
 }

@@ -66,13 +66,8 @@ generation():number {
   return offset ? this.bb!.readUint32(this.bb_pos + offset) : 0;
 }
 
-tree():boolean {
-  const offset = this.bb!.__offset(this.bb_pos, 12);
-  return offset ? !!this.bb!.readInt8(this.bb_pos + offset) : false;
-}
-
 static startRoster(builder:flatbuffers.Builder) {
-  builder.startObject(5);
+  builder.startObject(4);
 }
 
 static addHostIds(builder:flatbuffers.Builder, hostIdsOffset:flatbuffers.Offset) {
@@ -132,22 +127,17 @@ static addGeneration(builder:flatbuffers.Builder, generation:number) {
   builder.addFieldInt32(3, generation, 0);
 }
 
-static addTree(builder:flatbuffers.Builder, tree:boolean) {
-  builder.addFieldInt8(4, +tree, +false);
-}
-
 static endRoster(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
 }
 
-static createRoster(builder:flatbuffers.Builder, hostIdsOffset:flatbuffers.Offset, publicKeysOffset:flatbuffers.Offset, membersOffset:flatbuffers.Offset, generation:number, tree:boolean):flatbuffers.Offset {
+static createRoster(builder:flatbuffers.Builder, hostIdsOffset:flatbuffers.Offset, publicKeysOffset:flatbuffers.Offset, membersOffset:flatbuffers.Offset, generation:number):flatbuffers.Offset {
   Roster.startRoster(builder);
   Roster.addHostIds(builder, hostIdsOffset);
   Roster.addPublicKeys(builder, publicKeysOffset);
   Roster.addMembers(builder, membersOffset);
   Roster.addGeneration(builder, generation);
-  Roster.addTree(builder, tree);
   return Roster.endRoster(builder);
 }
 }

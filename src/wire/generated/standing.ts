@@ -27,12 +27,21 @@ rank():number {
   return offset ? this.bb!.readUint32(this.bb_pos + offset) : 0;
 }
 
+lanes():boolean {
+  const offset = this.bb!.__offset(this.bb_pos, 6);
+  return offset ? !!this.bb!.readInt8(this.bb_pos + offset) : false;
+}
+
 static startStanding(builder:flatbuffers.Builder) {
-  builder.startObject(1);
+  builder.startObject(2);
 }
 
 static addRank(builder:flatbuffers.Builder, rank:number) {
   builder.addFieldInt32(0, rank, 0);
+}
+
+static addLanes(builder:flatbuffers.Builder, lanes:boolean) {
+  builder.addFieldInt8(1, +lanes, +false);
 }
 
 static endStanding(builder:flatbuffers.Builder):flatbuffers.Offset {
@@ -40,9 +49,10 @@ static endStanding(builder:flatbuffers.Builder):flatbuffers.Offset {
   return offset;
 }
 
-static createStanding(builder:flatbuffers.Builder, rank:number):flatbuffers.Offset {
+static createStanding(builder:flatbuffers.Builder, rank:number, lanes:boolean):flatbuffers.Offset {
   Standing.startStanding(builder);
   Standing.addRank(builder, rank);
+  Standing.addLanes(builder, lanes);
   return Standing.endStanding(builder);
 }
 }

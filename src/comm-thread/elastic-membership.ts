@@ -1,0 +1,179 @@
+import { GradringError, isLoss } from '../errors';
+import { LONGEST_DELAY_MS } from '../longest-delay';
+import type { ConnectOptions } from '../rendezvous/connect-options';
+import { askWaiting, type MemberPlace, sayLeave } from '../rendezvous/coordinator-line';
+import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
+import { securityOf } from '../rendezvous/run-security';
+import type { Timeline } from '../timeline/timeline';
+import { SoloTransport, type TrafficCount, type Transport } from '../transport/transport';
+import type { CommandRunner } from './command-runner';
+import { type FormedRing, formRing } from './form-ring';
+import type { Membership } from './membership';
+import type { CommandName, Request, RingCommand, RingPlace } from './thread-protocol';
+
+/** A late rank is given this long at least to come to the next ring. */
+const LEAST_PATIENCE_MS = 2_000;
+
+/** Commands that work between two rings, too. */
+const NEED_NO_RING: readonly CommandName[] = ['openExchange', 'concludeExchange', 'closeExchange', 'close'];
+
+/**
+ * The rings of an elastic run, one after the other. When a rank is lost, this one comes to the coordinator again by
+ * itself, while the user's thread may be computing, and goes on with the ring of those that are left.
+ */
+export class ElasticMembership implements Membership {
+  transport: Transport;
+  /** Of the rings before. */
+  private past: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
+  /** In the ring that stands. */
+  private place: RingPlace | undefined;
+  private forming: Promise<void> = Promise.resolve();
+  /** Why there will be no other ring. */
+  private failure: GradringError | undefined;
+  private hasFormed = false;
+  private isLeaving = false;
+  private running: Promise<unknown> | undefined;
+  private unansweredCount = 0;
+  private awaitingRequest: (() => void) | undefined;
+  private launcher: MemberPlace | undefined;
+
+  constructor(
+    private readonly options: ConnectOptions,
+    private readonly timeline: Timeline | undefined,
+    private readonly runner: CommandRunner,
+  ) {
+    this.transport = new SoloTransport(timeline);
+  }
+
+  get traffic(): TrafficCount {
+    const { bytesSent, bytesReceived } = this.transport.traffic;
+    return { bytesSent: this.past.bytesSent + bytesSent, bytesReceived: this.past.bytesReceived + bytesReceived };
+  }
+
+  /** A newcomer has no place in any ring yet: it joins when the others let it in. */
+  async join(): Promise<RingPlace> {
+    const { elastic, rank, worldSize } = this.options;
+    return elastic === 'newcomer' ? { rank, worldSize, generation: -1 } : this.rejoin(STAY, -1);
+  }
+
+  onRequest(): void {
+    this.unansweredCount++;
+    this.awaitingRequest?.();
+  }
+
+  async carryOut({ name, input, generation }: Request): Promise<unknown> {
+    try {
+      if (name === 'rejoin') return await this.rejoin(input as ElasticJoin, generation);
+      if (name === 'askWaiting') return await askWaiting(this.placeAtLauncher());
+      if (!NEED_NO_RING.includes(name)) this.requireRing(generation);
+      if (name === 'close') await this.leave();
+      this.running = this.runner.run(name satisfies RingCommand, input as never);
+      return await this.running;
+    } finally {
+      this.running = undefined;
+      this.unansweredCount--;
+    }
+  }
+
+  /** @throws GradringError `ERR_PEER_LOST` if a collective was meant for an earlier ring than the one that stands. */
+  private requireRing(generation: number): void {
+    if (this.failure !== undefined) throw this.failure;
+    if (this.place?.generation === generation) return;
+    throw new GradringError('ERR_PEER_LOST', 'The ring has lost a rank, and is formed again.');
+  }
+
+  /**
+   * Awaits the next ring.
+   *
+   * @param generation Of the ring that the user's thread knows of.
+   */
+  private async rejoin(join: ElasticJoin, generation: number): Promise<RingPlace> {
+    for (let formed: Promise<void> | undefined; formed !== this.forming;) await (formed = this.forming);
+    // A ring that the user's thread does not know yet is not left again: the others are in it, and compare there.
+    const isAnother = this.hasFormed && this.place?.generation !== generation;
+    const leaves = join.newcomer || join.admits || !this.hasFormed;
+    if (this.failure === undefined && leaves && !isAnother) await this.begin(join);
+    if (this.failure !== undefined) throw this.failure;
+    return this.place!;
+  }
+
+  /** Leaves for good: the others must not wait for this member at the coordinator. */
+  private async leave(): Promise<void> {
+    this.isLeaving = true;
+    await sayLeave(this.placeAtLauncher()).catch(() => undefined);
+  }
+
+  private onFailure(error: GradringError): void {
+    if (this.isLeaving) return;
+    if (!isLoss(error)) {
+      this.failure = error;
+      return;
+    }
+    // After a deadline it is perhaps this rank's user's thread that the others waited for. It must show that it lives.
+    const isSuspect = error.code === 'ERR_TIMEOUT' && this.running === undefined;
+    void this.begin(STAY, isSuspect ? this.nextRequest() : undefined);
+  }
+
+  /** @param sign What is awaited before this rank comes to the next ring. */
+  private begin(join: ElasticJoin, sign?: Promise<void>): Promise<void> {
+    this.place = undefined;
+    void this.transport.close(); // while the next ring forms: no rank waits for its goodbyes
+    this.forming = this.form(join, sign).catch((error: unknown) => {
+      this.failure = error as GradringError;
+    });
+    return this.forming;
+  }
+
+  private async form(join: ElasticJoin, sign: Promise<void> | undefined): Promise<void> {
+    await this.running?.catch(() => undefined); // a collective of a ring that has failed ends at once
+    await sign;
+    const { connectTimeoutMs, heartbeatTimeoutMs } = this.options;
+    const isFirst = !this.hasFormed && !join.newcomer;
+    const patienceMs = isFirst
+      ? connectTimeoutMs
+      : Math.min(LONGEST_DELAY_MS, Math.max(LEAST_PATIENCE_MS, 2 * heartbeatTimeoutMs));
+    const startedAt = performance.now();
+    for (;;) {
+      try {
+        return this.moveTo(await formRing(this.options, this.timeline, { ...join, patienceMs }));
+      } catch (error) {
+        if (!isLoss(error) && (isFirst || !isLate(error))) throw error;
+        // Links that break whenever the first ring forms are no loss: something is wrong with the network.
+        if (isFirst && performance.now() - startedAt > connectTimeoutMs) throw error;
+      }
+    }
+  }
+
+  private moveTo({ transport, generation, failed }: FormedRing): void {
+    this.past = this.traffic;
+    this.transport = transport;
+    this.place = { rank: transport.rank, worldSize: transport.worldSize, generation };
+    this.hasFormed = true;
+    this.runner.moveTo(transport);
+    void failed.then(error => {
+      const isLeft = this.place === undefined || this.transport !== transport;
+      if (!isLeft) this.onFailure(error);
+    });
+  }
+
+  /** Settles when the user's thread asks for something, or already has. */
+  private nextRequest(): Promise<void> {
+    if (this.unansweredCount > 0) return Promise.resolve();
+    return new Promise(resolve => (this.awaitingRequest = resolve));
+  }
+
+  private placeAtLauncher(): MemberPlace {
+    if (this.launcher === undefined) {
+      const { rank, masterAddr, masterPort } = this.options;
+      const security = securityOf(this.options);
+      security?.gate.close(); // no peer connects to this rank here
+      this.launcher = { rank, masterAddr, masterPort, security };
+    }
+    return this.launcher;
+  }
+}
+
+/** A rank has come to the rendezvous, but hangs since. The next attempt shows which. */
+function isLate(error: unknown): boolean {
+  return error instanceof GradringError && error.code === 'ERR_RENDEZVOUS_TIMEOUT';
+}

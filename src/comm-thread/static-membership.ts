@@ -1,0 +1,39 @@
+import type { ConnectOptions } from '../rendezvous/connect-options';
+import type { Timeline } from '../timeline/timeline';
+import { SoloTransport, type TrafficCount, type Transport } from '../transport/transport';
+import type { CommandRunner } from './command-runner';
+import { formRing } from './form-ring';
+import type { Membership } from './membership';
+import type { Request, RingCommand, RingPlace } from './thread-protocol';
+
+/** The one ring of a static run. When it has failed, there is no other. */
+export class StaticMembership implements Membership {
+  transport: Transport;
+
+  constructor(
+    private readonly options: ConnectOptions,
+    private readonly timeline: Timeline | undefined,
+    private readonly runner: CommandRunner,
+  ) {
+    this.transport = new SoloTransport(timeline);
+  }
+
+  get traffic(): TrafficCount {
+    return this.transport.traffic;
+  }
+
+  async join(): Promise<RingPlace> {
+    const { transport, generation } = await formRing(this.options, this.timeline);
+    this.transport = transport;
+    this.runner.moveTo(transport);
+    return { rank: transport.rank, worldSize: transport.worldSize, generation };
+  }
+
+  onRequest(): void {
+    // Nothing waits for one.
+  }
+
+  carryOut({ name, input }: Request): Promise<unknown> {
+    return this.runner.run(name as RingCommand, input as never);
+  }
+}

@@ -1,0 +1,102 @@
+import { Dealer } from 'zeromq';
+import { type ErrorCode, GradringError } from '../errors';
+import { LONGEST_DELAY_MS } from '../longest-delay';
+import { curveClient } from '../transport/control/curve';
+import { closed, opened } from '../transport/control/open-sockets';
+import type { RendezvousMessage } from '../wire/rendezvous-message';
+import { endpointOf, type MeetingPlace } from './rendezvous-options';
+import { fromText, toText } from './text-message';
+
+/** A roster of the largest ring has some 7 MB. */
+const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+
+/** The launcher tells when a member is late, or kills it. This is for when the launcher does not answer. */
+export const NO_LAUNCHER_MS = 60_000;
+
+/** What a member of an elastic run needs to talk to the launcher between two rings. */
+export interface MemberPlace extends MeetingPlace {
+  readonly rank: number;
+}
+
+/** A member's conversation with the coordinator. */
+export class CoordinatorLine {
+  private readonly socket: Dealer;
+  private readonly endpoint: string;
+
+  /**
+   * @param waitMs How long to wait for each answer; −1: however long.
+   * @param noAnswer The error if there is none, given the endpoint of the rendezvous.
+   */
+  constructor(
+    { masterAddr, masterPort, security }: MeetingPlace,
+    waitMs: number,
+    private readonly noAnswer: (endpoint: string) => GradringError,
+  ) {
+    this.socket = opened(
+      new Dealer({
+        ipv6: true,
+        linger: 400,
+        maxMessageSize: MAX_MESSAGE_BYTES,
+        receiveTimeout: Math.min(waitMs, LONGEST_DELAY_MS),
+        reconnectInterval: 50,
+        reconnectMaxInterval: 1_000,
+        ...(security && curveClient(security.guest, security.host.publicKey)),
+      }),
+    );
+    this.endpoint = endpointOf(masterAddr, masterPort);
+    this.socket.connect(this.endpoint);
+  }
+
+  async send(message: RendezvousMessage): Promise<void> {
+    await this.socket.send(toText(message));
+  }
+
+  /** @throws GradringError The coordinator's refusal; `ERR_RENDEZVOUS_TIMEOUT`; `ERR_PROTOCOL`. */
+  async receive<Kind extends RendezvousMessage['kind']>(kind: Kind): Promise<RendezvousMessage & { kind: Kind }> {
+    const [bytes] = await this.socket.receive().catch(() => {
+      throw this.noAnswer(this.endpoint);
+    });
+    const message = fromText(bytes!);
+    if (message.kind === 'refuse') throw new GradringError(message.code as ErrorCode, message.message);
+    if (message.kind !== kind) throw outOfTurn(message);
+    return message as RendezvousMessage & { kind: Kind };
+  }
+
+  close(): void {
+    closed(this.socket);
+    this.socket.close();
+  }
+}
+
+/** Asks the launcher how many newcomers wait to be let in. */
+export async function askWaiting(place: MemberPlace): Promise<number> {
+  const line = lineToLauncher(place, NO_LAUNCHER_MS);
+  try {
+    await line.send({ kind: 'ask', rank: place.rank });
+    return (await line.receive('waiting')).count;
+  } finally {
+    line.close();
+  }
+}
+
+/** Tells the launcher that this member will not come any more. */
+export async function sayLeave(place: MemberPlace): Promise<void> {
+  const line = lineToLauncher(place, NO_LAUNCHER_MS);
+  try {
+    await line.send({ kind: 'leave', rank: place.rank });
+  } finally {
+    line.close();
+  }
+}
+
+export function lineToLauncher(place: MemberPlace, waitMs: number): CoordinatorLine {
+  return new CoordinatorLine(place, waitMs, endpoint => {
+    const words = `Rank ${place.rank} got no answer from the launcher at ${endpoint}. Is GRADRING_ENCRYPTION the same for both?`;
+    return new GradringError('ERR_RENDEZVOUS_TIMEOUT', words);
+  });
+}
+
+/** The error for an answer that does not belong where it came. */
+export function outOfTurn({ kind }: RendezvousMessage): GradringError {
+  return new GradringError('ERR_PROTOCOL', `The rendezvous answered with '${kind}' out of turn.`);
+}

@@ -1,0 +1,24 @@
+import type { MembershipPolicy } from './coordinator';
+
+/**
+ * The policy of a static run: all members form one ring, once, in time, or none does.
+ *
+ * @param timeoutMs How long all of them may take to come, from now on.
+ * @param needsToken Whether only members that know the run token can come.
+ */
+export function staticPolicy(worldSize: number, timeoutMs: number, needsToken: boolean): MembershipPolicy {
+  const deadline = performance.now() + timeoutMs;
+  return {
+    holder: 'rank 0',
+    isElastic: false,
+    mayForm: () => true,
+    waitMs: () => Math.max(0, deadline - performance.now()),
+    onFormed: () => undefined,
+    onAbsent: (members, refusals) => {
+      const ranks = `${members.length === 1 ? 'rank' : 'ranks'} ${members.join(', ')}`;
+      const hint = needsToken ? ' (Without the run token of rank 0 they cannot.)' : '';
+      const reasons = refusals.slice(0, 8).map(words => ` Refused: ${words}`);
+      return `Of ${worldSize} ranks, ${ranks} did not come to the rendezvous within ${timeoutMs} ms.${hint}${reasons.join('')}`;
+    },
+  };
+}
