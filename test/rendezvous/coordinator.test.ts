@@ -96,7 +96,6 @@ test('all come, learn of each other in the order of members, and stand', () => {
       hostIds: ['host 0', 'host 1', 'host 2', 'host 3'],
       members: [0, 1, 2, 3],
       generation: 0,
-      tree: false,
     },
     publicKeys: ['key 0', 'key 1', 'key 2', 'key 3'],
   };
