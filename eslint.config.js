@@ -45,7 +45,7 @@ const LAYERS = {
   collectives: ['transport', 'memory', 'wire', 'compression', 'kernels', 'timeline'],
   rendezvous: ['transport', 'wire'],
   transport: ['memory', 'wire', 'timeline'],
-  wire: ['compression'],
+  wire: [],
   compression: ['kernels'],
   memory: ['kernels'],
   kernels: [],

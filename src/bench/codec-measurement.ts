@@ -1,5 +1,6 @@
 import { dgc } from '../compression/dgc-options';
-import { type CodedTensor, GradientCodec, type GradientStreams } from '../compression/gradient-codec';
+import { GradientCodec } from '../compression/gradient-codec';
+import type { CodedTensor, GradientStreams } from '../compression/gradient-streams';
 import type { ValueFormat } from '../compression/value-format';
 import type { SharedHeap } from '../memory/shared-heap';
 import type { Kernels } from '../kernels/kernels';

@@ -1,4 +1,4 @@
-import type { CodedTensor } from './gradient-codec';
+import type { CodedTensor } from './gradient-streams';
 import { MAGNITUDE_BITS, type ValueFormat } from './value-format';
 
 /** Bits of a value that is among a tensor's largest, about: as measured on normal gradients at densities up to 0.25. */

@@ -1,16 +1,10 @@
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { BIT_STREAM_BYTES, BitWriter, BLOCK_ENTRIES } from './bit-stream';
 import { GradientDecoder } from './gradient-decoder';
+import type { CodedTensor, GradientStreams } from './gradient-streams';
 import { blockCount, encodeIndices } from './index-codec';
 import { encodeValues } from './value-codec';
 import { LEVELS_BYTES, quantizationOf, type ValueFormat } from './value-format';
-
-/** What both ends know of a tensor. */
-export interface CodedTensor {
-  readonly elementCount: number;
-  /** How many of its elements travel. All of them travel without indices. */
-  readonly count: number;
-}
 
 /** Where the sent entries of a tensor are, in the memory that the kernels see. */
 export interface TensorEntries extends CodedTensor {
@@ -20,12 +14,6 @@ export interface TensorEntries extends CodedTensor {
   readonly values: Pointer;
   /** The largest magnitude of the values where it is known, which spares a pass over them. */
   readonly largest?: Magnitude | undefined;
-}
-
-/** The entries of all tensors as bits: docs/wire-format.md. */
-export interface GradientStreams {
-  readonly indices: Uint8Array;
-  readonly values: Uint8Array;
 }
 
 /** A run of decoded entries, valid until the visitor returns. */

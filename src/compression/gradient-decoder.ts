@@ -1,7 +1,7 @@
 import type { Quantization } from '../kernels/codec-kernels';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { BIT_STREAM_BYTES, BitReader, BLOCK_ENTRIES } from './bit-stream';
-import type { CodedTensor, GradientStreams } from './gradient-codec';
+import type { CodedTensor, GradientStreams } from './gradient-streams';
 import { blockCount, finishIndices, readGaps } from './index-codec';
 import { RicePair } from './rice-pair';
 import { finishValues, readSymbols } from './value-codec';

@@ -13,7 +13,7 @@ import { type BitReader, type BitWriter, malformed } from './bit-stream';
  */
 export type ValueFormat = 'float32' | 'float16' | 'bfloat16' | 'int8' | 'log4';
 
-/** All formats, in the order of their numbers on the wire. */
+/** All formats. */
 export const VALUE_FORMATS: readonly ValueFormat[] = ['float32', 'float16', 'bfloat16', 'int8', 'log4'];
 
 /** Bits of a magnitude, without the sign. */

@@ -1,5 +1,5 @@
 import { expectedBits } from '../compression/expected-size';
-import type { CodedTensor } from '../compression/gradient-codec';
+import type { CodedTensor } from '../compression/gradient-streams';
 import type { ValueFormat } from '../compression/value-format';
 
 /** What travels in one arena's step, as all ranks know it. */

@@ -6,7 +6,7 @@ import { saveCheckpoint } from '../checkpoint/save-checkpoint';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { deserializeError, GradringError, invalidArgument, type SerializedError, serializeError } from '../errors';
 import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
-import { type FitPosition, type RankState, rankStateOf } from './checkpoint-state';
+import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
 import { LiveTraining } from './live-training';
 import { type NamedTensor, type OptimizerState, sourcesOf } from './optimizer-state';
 import { broadcastVariables, describe, gatherValues, hashesOf, type Variables } from './replicas';
@@ -114,7 +114,7 @@ export class Checkpoint {
     const { dir, keep = 2 } = this.options;
     const save = () =>
       optimizer.withState(async state => {
-        const rankState = (): RankState => ({ position, optimizer: state.counters, state: this.options.state?.() });
+        const savedRank = (): SavedRank => ({ position, optimizer: state.counters, state: this.options.state?.() });
         const sources = variables.map(variable => sourceOf(variable.name, variable));
         const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
         const step = state.counters.steps;
@@ -125,7 +125,7 @@ export class Checkpoint {
           step,
           weights: sources,
           own,
-          state: rankState,
+          state: savedRank,
           discarded,
         });
       });
@@ -160,7 +160,7 @@ export class Checkpoint {
     if (weights !== undefined) checkWeights(weights, variables);
     const known = new Map(variables.map(variable => [variable.name, variable]));
     for (const file of own) {
-      const saved = rankStateOf(file).optimizer.optimizer;
+      const saved = savedRankOf(file).optimizer.optimizer;
       const inner = optimizer.getClassName();
       if (saved !== inner) throw mismatch(`the optimizer is ${saved} in the checkpoint, but ${inner} here`);
       for (const kind of ['momentum', 'sharedMomentum', 'residual', 'weight']) {
@@ -169,7 +169,7 @@ export class Checkpoint {
     }
   }
 
-  private async restore({ manifest, weights, own }: LoadedCheckpoint): Promise<RankState> {
+  private async restore({ manifest, weights, own }: LoadedCheckpoint): Promise<SavedRank> {
     const { variables, optimizer } = this.trained();
     for (const variable of weights === undefined ? [] : variables) {
       restoreVariable(variable, weights!.tensors.get(variable.name)!);
@@ -183,16 +183,16 @@ export class Checkpoint {
         if (saved !== undefined) restoreVariable(variable, saved);
       }
     }
-    const rankState = rankStateOf(first!);
+    const savedRank = savedRankOf(first!);
     const inner = { weights: innerWeights(first!), fields: namedTensors(tensorsUnder(first!.tensors, 'innerField')) };
     const resizing = this.resizing(manifest.worldSize);
-    const state: OptimizerState = { counters: rankState.optimizer, variables: variableStates(own, resizing), inner };
+    const state: OptimizerState = { counters: savedRank.optimizer, variables: variableStates(own, resizing), inner };
     try {
       await optimizer.restoreState(state);
     } finally {
       tf.dispose([...inner.weights, ...inner.fields].map(({ tensor }) => tensor));
     }
-    return rankState;
+    return savedRank;
   }
 
   private resizing(savedWorldSize: number): Resizing {

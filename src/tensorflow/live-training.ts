@@ -1,7 +1,7 @@
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { COMMIT, type Unit, WELCOME } from '../communicator/units';
 import { invalidArgument } from '../errors';
-import type { FitPosition } from './checkpoint-state';
+import type { FitPosition } from './saved-rank';
 import { broadcastVariables, checkSameVariables } from './replicas';
 import type { Trained } from './trained';
 import { captureWelcome, passWelcome, takeWelcome, type Welcome } from './welcome';

@@ -3,7 +3,7 @@ import { checkOptions } from '../check-options';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
 import type { Checkpoint } from './checkpoint';
-import type { FitPosition } from './checkpoint-state';
+import type { FitPosition } from './saved-rank';
 import { DataCheck } from './data-check';
 import { LiveTraining } from './live-training';
 import { isOwnModel, otherCopy } from './one-copy';

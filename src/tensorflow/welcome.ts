@@ -2,7 +2,7 @@ import { bytesOf } from './bytes-of';
 import { tf } from './tfjs';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError } from '../errors';
-import type { FitPosition } from './checkpoint-state';
+import type { FitPosition } from './saved-rank';
 import type { OptimizerCounters, OptimizerState } from './optimizer-state';
 import { describe, fromBytes, toBytes } from './replicas';
 import type { Trained } from './trained';

@@ -1,8 +1,10 @@
 import * as flatbuffers from 'flatbuffers';
-import type { GradientStreams } from '../compression/gradient-codec';
-import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { checked, checkedRoot, protocolError } from './frame';
 import { GradientPayload as PayloadTable } from './generated/gradient-payload';
+
+/** The schema's value formats, in the order of their numbers. */
+const VALUE_FORMATS = ['float32', 'float16', 'bfloat16', 'int8', 'log4'] as const;
+type ValueFormat = (typeof VALUE_FORMATS)[number];
 
 /** Where a table's vtable tells of `counts`: two bytes a field, in the order of the schema, from the fourth on. */
 const COUNTS_SLOT = 6;
@@ -14,19 +16,25 @@ export interface ExpectedTensor {
   readonly count: number | undefined;
 }
 
+/** The entries of all tensors as bits. They mean nothing to this layer. */
+interface Streams {
+  readonly indices: Uint8Array;
+  readonly values: Uint8Array;
+}
+
 /** One rank's contribution to a step. */
 export interface GradientPayload {
   readonly format: ValueFormat;
   /** How many elements of each tensor travel; `undefined` where all ranks know. */
   readonly counts: readonly number[] | undefined;
-  readonly streams: GradientStreams;
+  readonly streams: Streams;
 }
 
 /** A payload that has come, with the counts that it has or that were known. */
 export interface ReceivedPayload {
   readonly counts: readonly number[];
   /** Views of the message; what they hold is not checked yet. */
-  readonly streams: GradientStreams;
+  readonly streams: Streams;
 }
 
 /** Packs a payload. The streams are copied. */

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { type CodedTensor, GradientCodec, type GradientStreams } from '../../src/compression/gradient-codec';
+import { GradientCodec } from '../../src/compression/gradient-codec';
+import type { CodedTensor, GradientStreams } from '../../src/compression/gradient-streams';
 import { VALUE_FORMATS, type ValueFormat } from '../../src/compression/value-format';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { normalNumbers, Pieces, randomNumbers, sharedMemory } from '../kernels/shared-memory';

@@ -27,6 +27,7 @@ describe('the layers', () => {
     ['src/kernels/x.ts', '../wire/frame'],
     ['src/compression/x.ts', '../wire/frame'],
     ['src/wire/x.ts', '../transport/control/link'],
+    ['src/wire/x.ts', '../compression/value-format'],
     ['src/transport/x.ts', '../collectives/pipeline'],
     ['src/transport/x.ts', '../rendezvous/rendezvous'],
     ['src/rendezvous/x.ts', '../collectives/pipeline'],

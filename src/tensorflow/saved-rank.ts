@@ -15,7 +15,7 @@ export interface FitPosition {
 }
 
 /** What of a rank's state is small; JSON in the metadata of its file. */
-export interface RankState {
+export interface SavedRank {
   readonly position: FitPosition;
   readonly optimizer: OptimizerCounters;
   /** The user's. */
@@ -23,12 +23,12 @@ export interface RankState {
 }
 
 /** @throws GradringError `ERR_CHECKPOINT` for a file of another program. */
-export function rankStateOf({ state }: RankFile): RankState {
-  const { position, optimizer } = (state ?? {}) as Partial<RankState>;
+export function savedRankOf({ state }: RankFile): SavedRank {
+  const { position, optimizer } = (state ?? {}) as Partial<SavedRank>;
   const counts = [position?.epoch, position?.batch, optimizer?.steps, optimizer?.skippedSteps, optimizer?.iterations];
   const hasCounts = counts.every(count => Number.isSafeInteger(count) && count! >= 0);
   const { density, epoch = 0, learningRate = 0 } = optimizer ?? {};
   const hasNumbers = [density, epoch, learningRate].every(value => typeof value === 'number');
-  if (hasCounts && hasNumbers && typeof optimizer?.optimizer === 'string') return state as RankState;
+  if (hasCounts && hasNumbers && typeof optimizer?.optimizer === 'string') return state as SavedRank;
   throw new GradringError('ERR_CHECKPOINT', 'The files in the checkpoint hold no state of a wrapped optimizer.');
 }
