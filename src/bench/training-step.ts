@@ -1,8 +1,10 @@
-import { entryBytes } from '../exchange/arena-layout';
 import { type ChosenDgc } from '../compression/dgc-options';
 import { GradientCodec, type TensorEntries } from '../compression/gradient-codec';
 import { densityAt, sentCount, travelsDense } from '../compression/sparsity-schedule';
+import { LargestTreatment } from '../compression/largest-treatment';
+import { RoundedTreatment } from '../compression/rounded-treatment';
 import { TensorCompressor } from '../compression/tensor-compressor';
+import { entryBytes } from '../compression/tensor-treatment';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import type { GradientSource } from './gradient-source';
 import { elementCountOf, type TensorShape } from './models/tensor-shape';
@@ -18,6 +20,8 @@ export interface StepTensor extends TensorEntries {
 export interface StepLayout {
   /** In the order of the model. Where a tensor travels whole, `indices` point to nothing. */
   readonly tensors: readonly StepTensor[];
+  /** At which tensors are compressed. */
+  readonly density: number;
   /** g, u and v of one tensor after the other: each has room for the largest. */
   readonly gradient: Pointer;
   readonly momentum: Pointer;
@@ -45,7 +49,7 @@ export interface Training {
   readonly seed: number;
 }
 
-const MOMENTUM_FACTOR = 0.9;
+const STEP = { momentumFactor: 0.9, nesterov: false, momentumCorrection: 1, masks: true };
 
 /**
  * Brings the source's gradients, which deviate by about 0.01, to about 0.001, which each tensor's own factor then
@@ -68,6 +72,7 @@ export function layStep(
     return at;
   };
   return {
+    density,
     tensors: model.map((tensor): StepTensor => {
       const elementCount = elementCountOf(tensor);
       const dense = travelsDense(compression, tensor.shape, elementCount);
@@ -101,34 +106,24 @@ export function trainSteps(
   { steps, source, sourceLength, seed }: Training,
 ): void {
   const { kernels, codec } = memory;
-  const { gradient, momentum, residual, workspace } = layout;
+  const { density, gradient, momentum, residual, workspace } = layout;
   const random = uniformNumbers(seed);
-  for (const tensor of layout.tensors) {
-    const { elementCount, count, dense, indices, values } = tensor;
+  for (const [number, tensor] of layout.tensors.entries()) {
+    const { elementCount, dense, indices, values } = tensor;
     const view = (at: Pointer): Float32Array => new Float32Array(memory.memory.buffer, at, elementCount);
-    const compressor = new TensorCompressor(kernels, { elementCount, gradient, momentum, residual }, workspace);
+    const place = { number, kernels, workspace, elementCount, gradient, momentum, residual };
     const gradientScale = TYPICAL_SCALE * Math.exp(normalNumber(random));
     view(momentum).fill(0);
     view(residual).fill(0);
     for (let step = 1; step <= steps; step++) {
       source.write(view(gradient), Math.floor(random() * sourceLength));
-      if (dense) {
-        // Its momentum comes after averaging, and so is not sent.
-        kernels.scale('float32', gradient, gradientScale, elementCount);
-        kernels.reduce('sum', 'float32', residual, gradient, elementCount);
-        view(values).set(view(residual));
-      } else {
-        const momentumFactor = MOMENTUM_FACTOR;
-        compressor.compress({ count, momentumFactor, nesterov: false, gradientScale, indices, values });
-      }
+      // The momentum of dense tensors comes after averaging, and so is not sent.
+      const kind = dense ? RoundedTreatment : LargestTreatment;
+      const treatment = new kind(place, { ...STEP, density, gradientScale }, indices, values);
+      treatment.compress();
       if (step === steps) break;
-      codec.encode([tensor]); // for what the receivers get
-      if (dense) {
-        kernels.scale('float32', values, -1, elementCount);
-        kernels.reduce('sum', 'float32', residual, values, elementCount);
-      } else {
-        compressor.settle(indices, values, count);
-      }
+      codec.encode([treatment]); // for what the receivers get
+      treatment.settle();
     }
   }
 }

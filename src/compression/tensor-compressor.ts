@@ -11,19 +11,7 @@ import {
   type Magnitude,
   type Pointer,
 } from '../kernels/kernels';
-
-/**
- * Where a tensor and its state lie, each of `elementCount` float32, 16-byte aligned. Zeros at first are the caller's.
- */
-export interface TensorSegment {
-  readonly elementCount: number;
-  /** The local mean gradient; read only. */
-  readonly gradient: Pointer;
-  /** The paper's u. */
-  readonly momentum: Pointer;
-  /** The paper's v: what was accumulated and not sent yet. */
-  readonly residual: Pointer;
-}
+import type { TensorState } from './tensor-treatment';
 
 /** One step of one tensor. */
 export interface CompressInput extends IndexedValues {
@@ -92,10 +80,10 @@ export class TensorCompressor {
    */
   constructor(
     private readonly kernels: Kernels,
-    private readonly segment: TensorSegment,
+    private readonly state: TensorState,
     workspace: Pointer,
   ) {
-    this.capacity = candidateCapacity(segment.elementCount);
+    this.capacity = candidateCapacity(state.elementCount);
     this.histogram = workspace;
     this.packTable = this.histogram + HISTOGRAM_BYTES;
     const values = this.packTable + PACK_TABLE_BYTES;
@@ -121,13 +109,13 @@ export class TensorCompressor {
    * @throws ERR_INVALID_ARGUMENT, before anything is changed, if `count` is not a whole number of 0 to elementCount.
    */
   compress(input: CompressInput): Magnitude {
-    const { elementCount } = this.segment;
+    const { elementCount } = this.state;
     const { count, gradientScale, momentumFactor, nesterov } = input;
     if (!Number.isInteger(count) || count < 0 || count > elementCount) {
       throw invalidArgument(`Cannot send ${count} of the ${elementCount} elements of a tensor`);
     }
     const { kernels, candidates, capacity, packTable } = this;
-    const accumulation: Accumulation = { ...this.segment, gradientScale, momentumFactor, nesterov };
+    const accumulation: Accumulation = { ...this.state, gradientScale, momentumFactor, nesterov };
 
     const band = this.expectedBand(accumulation, count);
     const { indices, values } = input;
@@ -143,7 +131,7 @@ export class TensorCompressor {
     const taking = { threshold: magnitude, ties, count, into: input, packTable };
     const { inFirst, inSecond } = gathered;
     if (inSecond > capacity || magnitude < band.lowest) {
-      return kernels.takeLargest(this.segment.residual, undefined, elementCount, taking).largest;
+      return kernels.takeLargest(this.state.residual, undefined, elementCount, taking).largest;
     }
     const taken = kernels.takeLargest(values, indices, inFirst, taking);
     const others = kernels.takeLargest(candidates.values, candidates.indices, inSecond, {
@@ -162,7 +150,7 @@ export class TensorCompressor {
    */
   selectAgain({ count, indices, values }: Pick<CompressInput, 'count' | 'indices' | 'values'>): Magnitude {
     const { kernels, packTable } = this;
-    const { elementCount, residual } = this.segment;
+    const { elementCount, residual } = this.state;
     if (count === 0) return 0;
     const { magnitude, ties } = this.thresholdOfAll(count, 0, elementCount);
     const taking = { threshold: magnitude, ties, count, into: { indices, values }, packTable };
@@ -180,7 +168,7 @@ export class TensorCompressor {
    */
   settle(indices: Pointer, values: Pointer, count: number, masks = true): void {
     const { kernels } = this;
-    const { momentum, residual } = this.segment;
+    const { momentum, residual } = this.state;
     if (masks) return kernels.settle(momentum, residual, indices, values, count);
     kernels.scale('float32', values, -1, count);
     kernels.scatterAdd(residual, indices, values, count);
@@ -218,7 +206,7 @@ export class TensorCompressor {
   /** The exact threshold, from the gathered elements where they suffice. */
   private threshold(input: CompressInput, { lowest, highest }: Band, { inFirst, inSecond }: Gathered): Threshold {
     const { kernels, candidates, capacity, histogram, packTable } = this;
-    const { elementCount } = this.segment;
+    const { elementCount } = this.state;
     const { count } = input;
     const gathered = inFirst + inSecond;
     // All are sent: all but the zeros lie above this magnitude, and there are ties enough for those.
@@ -252,7 +240,7 @@ export class TensorCompressor {
   /** The exact threshold, given how many have a magnitude of `lowest` or more. */
   private thresholdOfAll(count: number, lowest: Magnitude, fromLowest: number): Threshold {
     const { kernels, histogram } = this;
-    const { elementCount, residual } = this.segment;
+    const { elementCount, residual } = this.state;
     const magnitudeOfRank = (rank: number, from: Magnitude, to: Magnitude) =>
       kernels.magnitudeOfRank(residual, elementCount, rank, from, to, histogram);
     const ofMagnitude = (magnitude: Magnitude) => ({

@@ -1,10 +1,11 @@
 import { SCRATCH_BYTES } from '../collectives/collective-call';
 import type { DenseArray } from '../collectives/dense-array';
+import { LARGEST_DENSITY } from '../compression/choose-sparsity';
 import { type Compression, valueFormatOf } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
-import { LARGEST_DENSITY } from '../compression/choose-sparsity';
-import { sentCount, travelsDense } from '../compression/sparsity-schedule';
-import { TensorCompressor } from '../compression/tensor-compressor';
+import { travelsDense } from '../compression/sparsity-schedule';
+import type { EntryRoom, TensorState } from '../compression/tensor-treatment';
+import { treatmentKind } from '../compression/treatment-kind';
 import { GradringError } from '../errors';
 import type { Pointer } from '../kernels/kernels';
 
@@ -20,20 +21,10 @@ export interface VariableShape {
   readonly shape: readonly number[];
 }
 
-/** A tensor of an exchange and its state, all in the memory of its arena, float32, 16-byte aligned. */
-export interface ExchangedTensor {
-  readonly elementCount: number;
+/** A tensor of an exchange, and its state in the memory of its arena. The gradients of an arena follow each other. */
+export interface ExchangedTensor extends TensorState {
   /** Whether the compression's rules send it whole at any density. */
   readonly dense: boolean;
-  /**
-   * The local mean gradient before a step, the update after it. An arena's follow each other without a gap but for
-   * alignment.
-   */
-  readonly gradient: Pointer;
-  /** The paper's u, or the momentum of a dense tensor. */
-  readonly momentum: Pointer;
-  /** The paper's v; of a dense tensor what rounding to the value format has lost. */
-  readonly residual: Pointer;
 }
 
 /** Where everything of an arena lies in its memory. */
@@ -45,8 +36,8 @@ export interface ArenaLayout {
   readonly indices: Pointer;
   readonly values: Pointer;
   /**
-   * For {@link TensorCompressor} and {@link GradientCodec}; holds nothing between their calls, and so is the scratch of
-   * the collectives too.
+   * Scratch of the treatments, of {@link GradientCodec} and of the collectives, one at a time: it holds nothing between
+   * their calls.
    */
   readonly workspace: Pointer;
   /** Of the whole arena. */
@@ -54,12 +45,12 @@ export interface ArenaLayout {
 }
 
 /**
- * Puts variables into arenas, in their order: a new arena begins where the next variable no longer fits in the one
- * before. There is one at least. The same arguments give the same arenas, on which the ranks of a ring depend.
+ * Puts variables into arenas, in their order. A new arena begins where the next variable no longer fits in the one
+ * before. There is at least one arena. The same arguments give the same arenas; the ranks of a ring depend on that.
  *
- * An arena costs 12 bytes a parameter (g, u, v), 8 for each entry that the compression ever sends in a step (4 for
- * those of dense tensors, if values are lossy), and scratch of half a byte a parameter of its largest sparse variable,
- * or 256 KiB.
+ * An arena costs 12 bytes a parameter (g, u, v), 8 bytes for each entry that the compression sends at its largest
+ * density (4 for those of dense tensors, if values are rounded), and scratch: half a byte a parameter of its largest
+ * sparse variable, or 256 KiB.
  *
  * @param arenaBytes The most that an arena may take.
  * @throws GradringError `ERR_OUT_OF_MEMORY` for a variable that does not fit in an arena of its own.
@@ -70,18 +61,14 @@ export function layArenas(
   arenaBytes: number,
 ): readonly ArenaLayout[] {
   const density = largestDensity(compression);
-  const lossy = valueFormatOf(compression) !== 'float32';
+  const format = valueFormatOf(compression);
   const arenas: Tensor[][] = [[]];
   let needed = NOTHING;
   for (const { name, shape } of variables) {
     const elementCount = shape.reduce((product, size) => product * size, 1);
     const dense = travelsDense(compression, shape, elementCount);
-    const need: Need = {
-      regionBytes: align(elementCount * 4),
-      indexBytes: dense ? 0 : entryBytes(sentCount(elementCount, density)),
-      valueBytes: dense ? (lossy ? entryBytes(elementCount) : 0) : entryBytes(sentCount(elementCount, density)),
-      largestSparse: dense ? 0 : elementCount,
-    };
+    const room = treatmentKind(dense, density, format).room(elementCount, density);
+    const need: Need = { regionBytes: align(elementCount * 4), ...room };
     if (bytesOf(need) > arenaBytes) throw tooLarge(name, elementCount, bytesOf(need), arenaBytes);
     needed = together(needed, need);
     if (bytesOf(needed) > arenaBytes) {
@@ -94,14 +81,9 @@ export function layArenas(
 }
 
 /** What has to fit in an arena. */
-interface Need {
+interface Need extends EntryRoom {
   /** Of each of the three regions. */
   readonly regionBytes: number;
-  /** Of the entries that a step sends at most. */
-  readonly indexBytes: number;
-  readonly valueBytes: number;
-  /** Elements of the largest tensor that is compressed. */
-  readonly largestSparse: number;
 }
 
 interface Tensor extends Need {
@@ -109,29 +91,25 @@ interface Tensor extends Need {
   readonly dense: boolean;
 }
 
-const NOTHING: Need = { regionBytes: 0, indexBytes: 0, valueBytes: 0, largestSparse: 0 };
+const NOTHING: Need = { regionBytes: 0, indexBytes: 0, valueBytes: 0, workspaceBytes: 0 };
 
 function together(one: Need, other: Need): Need {
   return {
     regionBytes: one.regionBytes + other.regionBytes,
     indexBytes: one.indexBytes + other.indexBytes,
     valueBytes: one.valueBytes + other.valueBytes,
-    largestSparse: Math.max(one.largestSparse, other.largestSparse),
+    workspaceBytes: Math.max(one.workspaceBytes, other.workspaceBytes),
   };
 }
 
 function bytesOf(need: Need): number {
-  return 3 * need.regionBytes + need.indexBytes + need.valueBytes + align(workspaceBytes(need));
+  return 3 * need.regionBytes + need.indexBytes + need.valueBytes + align(scratchBytes(need));
 }
 
-/** Selection, coding with the decoders of several ranks side by side, and the dense collectives use it by turns. */
-function workspaceBytes({ regionBytes, largestSparse }: Need): number {
-  const decoders = largestSparse === 0 ? 0 : Math.min(MAX_DECODER_BYTES, regionBytes / 8);
-  return Math.max(
-    SCRATCH_BYTES,
-    GradientCodec.workspaceBytes + decoders,
-    TensorCompressor.workspaceBytes(largestSparse),
-  );
+/** Treatments, coding with the decoders of several ranks side by side, and the dense collectives use it by turns. */
+function scratchBytes({ regionBytes, indexBytes, workspaceBytes }: Need): number {
+  const decoders = indexBytes === 0 ? 0 : Math.min(MAX_DECODER_BYTES, regionBytes / 8);
+  return Math.max(SCRATCH_BYTES, GradientCodec.workspaceBytes + decoders, workspaceBytes);
 }
 
 function layOut(tensors: readonly Tensor[]): ArenaLayout {
@@ -154,18 +132,13 @@ function layOut(tensors: readonly Tensor[]): ArenaLayout {
   };
 }
 
-/** The most that a schedule ever sends of a sparse tensor. */
+/** The largest density of a schedule. */
 function largestDensity(compression: Compression): number {
   if (compression.kind === 'none') return 0;
   const { sparsity, warmUp, warmUpEpochs = 0, warmUpSteps } = compression;
   if (sparsity === 'auto') return LARGEST_DENSITY;
   const warmsUp = warmUp === 'sparse' && warmUpEpochs + warmUpSteps > 0;
   return Math.max(1 - sparsity, warmsUp ? LARGEST_DENSITY : 0);
-}
-
-/** Room for the indices, or the values, of so many entries of a tensor. */
-export function entryBytes(count: number): number {
-  return align(4 * count);
 }
 
 function align(bytes: number): number {

@@ -6,7 +6,7 @@ import { releaseMemory } from '../memory/release-memory';
 import { type ExchangedTensor, layArenas, MAX_ARENA_BYTES, type VariableShape } from './arena-layout';
 import { collectGarbage } from '../memory/collect-garbage';
 import { GradientArena } from './gradient-arena';
-import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
+import type { ExchangePlan, ExchangeResult, ExchangeStep, Travel } from './messages';
 
 /** What an exchange is opened with. */
 export interface ExchangeInput {
@@ -16,8 +16,8 @@ export interface ExchangeInput {
   readonly nesterov: boolean;
   /** The most that one of its memories may take, on all ranks alike. Default 4 GiB, which is the most. */
   readonly arenaBytes?: number;
-  /** Forces the way that entries travel, on all ranks alike. A step that sends everything is dense in any case. */
-  readonly way?: 'sparse' | 'dense';
+  /** Fixes how entries travel, on all ranks alike. A step that sends everything is dense in any case. */
+  readonly travel?: Travel;
 }
 
 /** Where a variable is. */
@@ -54,14 +54,14 @@ export class ExchangeHandle {
 
   /** @throws GradringError `ERR_OUT_OF_MEMORY`, before the comm thread or another rank hears of the exchange. */
   constructor(
-    { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES, way }: ExchangeInput,
+    { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES, travel }: ExchangeInput,
     private readonly line: ExchangeLine,
   ) {
     const layouts = layArenas(variables, compression, arenaBytes);
     // The ranks must cut alike; where there is one arena only, there is nothing to agree on.
     const cut = layouts.length > 1 ? { tensorCounts: layouts.map(({ tensors }) => tensors.length) } : {};
-    const hash = crc32(JSON.stringify({ variables, compression, nesterov, way, ...cut }));
-    this.common = { compression, nesterov, hash, ...(way !== undefined && { way }) };
+    const hash = crc32(JSON.stringify({ variables, compression, nesterov, travel, ...cut }));
+    this.common = { compression, nesterov, hash, ...(travel !== undefined && { travel }) };
     this.arenas = layouts.map(layout => new GradientArena(layout));
     this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));
   }

@@ -1,35 +1,30 @@
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
-import { allGatherBodies } from '../collectives/all-gather';
 import type { CollectiveCall } from '../collectives/collective-call';
-import { allReduce } from '../collectives/dense-ring';
-import { type NonFinite, sparseAllReduce, type SparsePart } from '../collectives/sparse-all-reduce';
+import { sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { clipFactor } from '../compression/clip-factor';
 import { valueFormatOf } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
-import { TensorCompressor } from '../compression/tensor-compressor';
+import type { TreatmentStep } from '../compression/tensor-treatment';
 import { GradringError } from '../errors';
-import { INFINITE_MAGNITUDE, type Pointer } from '../kernels/kernels';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
-import { encodeGradientPayload, encodeNonFinite } from '../wire/gradient-payload';
-import { type CallFingerprint, Operation, protocolError, Purpose } from '../wire/frame';
+import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
-import { forgetAll, forgetOwn, Means, type Overflowed } from './means';
+import { Means } from './means';
+import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
+import { type Arena, type StepArena, stepOf } from './step-arena';
 import { StepClock } from './step-clock';
 import { costOf } from './step-cost';
-import { type Arena, type StepArena, stepOf } from './step-tensors';
-import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
+import { denseAllReduce, encodeParts } from './travel';
 
 /**
  * The steps of one wrapped optimizer, on the comm thread: local gradients in, the same mean update on every rank out.
  *
- * Sparse tensors take Deep Gradient Compression's way: clip, accumulate with momentum, select, exchange, settle. Dense
- * ones are averaged first and get their momentum then, once. How the entries travel is chosen by what each way would
- * cost: as a sparse all-gather, whose cost grows with the ranks, or by the dense ring, whose cost does not.
- *
- * With several arenas a rank's entries travel as one frame an arena, or one arena after the other goes round the dense
- * ring. What is sent leaves the residuals only when everything of the step has come.
+ * Each tensor has its treatment ({@link TensorTreatment}), which says what of it is sent. The entries of all tensors
+ * travel together: as a sparse all-gather, whose cost grows with the ranks, or by the dense ring, whose cost does not.
+ * Each step takes the cheaper one. A sparse all-gather has one frame for each arena and rank; the dense ring runs once
+ * for each arena.
  */
 export class GradientExchange {
   private arenas: readonly Arena[];
@@ -46,16 +41,14 @@ export class GradientExchange {
     this.arenas = plan.arenas.map((arena): Arena => {
       const { memory, workspace } = arena;
       const kernels = instantiateKernels(memory);
-      const tensors = arena.tensors.map(tensor => {
-        return { ...tensor, number: number++, compressor: new TensorCompressor(kernels, tensor, workspace) };
-      });
+      const tensors = arena.tensors.map(tensor => ({ ...tensor, number: number++, kernels, workspace }));
       const context = { transport, kernels, memory, scratch: workspace };
       return { ...arena, tensors, context, codec: new GradientCodec(kernels, memory, format, workspace) };
     });
   }
 
   /**
-   * Goes on in another ring. A step that failed in the one before may be run again: what it has accumulated is not
+   * Goes on in another ring. A step that failed in the ring before may be run again: what it has accumulated is not
    * accumulated twice.
    */
   moveTo(transport: Transport): void {
@@ -66,11 +59,11 @@ export class GradientExchange {
   /**
    * Ends a step that failed on this rank but not on others.
    *
-   * @param applied Whether they applied it: then what this rank had selected was part of the sum, and leaves the
+   * @param applied Whether they applied it. If so, what this rank had selected was part of the sum, and leaves the
    *   residuals.
    */
   conclude(applied: boolean): void {
-    if (applied) this.unfinished?.arenas.forEach(settle);
+    if (applied) settle(this.unfinished?.arenas ?? []);
     this.unfinished = undefined;
   }
 
@@ -84,130 +77,76 @@ export class GradientExchange {
 
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
   async run(call: CollectiveCall, step: ExchangeStep): Promise<ExchangeResult> {
-    const { transport } = this;
+    const { transport, plan } = this;
     this.requireOrder(step.density);
-    const { compression } = this.plan;
-    const masks = compression.kind === 'dgc' && step.density < compression.maskBelow;
-    const arenas = this.arenas.map(arena => stepOf(arena, step.density, masks));
+    const treatmentStep = this.treatmentStep(step);
+    const arenas = this.arenas.map(arena => stepOf(arena, treatmentStep));
     const clock = new StepClock(call, { tensors: arenas.reduce((sum, { tensors }) => sum + tensors.length, 0) });
-    const nonFiniteTensor =
-      step.nonFiniteTensor === -1
-        ? await clock.stage('compress', 'select', () => this.select(arenas, step))
-        : step.nonFiniteTensor;
+    let { nonFiniteTensor } = step;
+    if (nonFiniteTensor === -1) nonFiniteTensor = await clock.stage('compress', 'select', () => this.select(arenas));
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(arenas, transport.worldSize, transport.isLocal);
     // Where everything is sent, there is nothing to round for.
-    const way = compression.kind === 'dgc' && step.density < 1 ? (this.plan.way ?? cost.cheaper) : 'dense';
+    const travel = plan.compression.kind === 'dgc' && step.density < 1 ? (plan.travel ?? cost.cheaper) : 'dense';
     const means = new Means(transport.worldSize);
     const parts =
-      way === 'sparse' && (await clock.stage('encode', 'payload', () => encode(arenas, nonFiniteTensor, means)));
+      travel === 'sparse' &&
+      (await clock.stage('encode', 'payload', () => encodeParts(arenas, nonFiniteTensor, means)));
     const nonFinite = await clock.travel(() =>
       parts ? sparseAllReduce(call, parts) : denseAllReduce(call.inBulk(), arenas, nonFiniteTensor),
     );
-    const result = { bytesSent: transport.traffic.bytesSent - sentBefore, denseBytes: cost.denseBytes, way } as const;
-    const finish = () => {
+    const bytesSent = transport.traffic.bytesSent - sentBefore;
+    const result = { bytesSent, denseBytes: cost.denseBytes, travel } as const;
+    const overflow = await clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;
-      if (way === 'dense') means.takeAll(arenas);
-      return means.overflow ?? this.applyMomentum(arenas, step);
-    };
-    const overflow = await clock.stage('decode', 'average', finish);
+      if (travel === 'dense') means.takeAll(arenas);
+      means.applyMomentum(arenas);
+      return means.forgetOverflowed();
+    });
     this.unfinished = undefined;
     if (overflow !== undefined) return { ...result, timesMs: clock.timesMs, nonFinite: overflow };
-    await clock.stage('compress', 'settle', () => arenas.forEach(settle));
+    await clock.stage('compress', 'settle', () => settle(arenas));
     return { ...result, timesMs: clock.timesMs };
   }
 
   /**
-   * In a step that sends everything the momentum is that of the average, the same on all ranks; in others each rank has
-   * its own. The former may become the latter, but not the other way round.
+   * In a step that sends everything, the momentum is that of the average, the same on all ranks. In other steps each
+   * rank has its own. A common momentum may become the rank's own, but not the reverse.
    */
   private requireOrder(density: number): void {
     if (density === 1 && this.hasSentSparsely) {
       const words =
-        'A step that sends everything cannot follow one that does not, as the momenta of the ranks differ by then. Does a dense warm-up begin anew?';
+        'A step that sends everything cannot follow one that does not, because the momenta of the ranks differ by then. Does a dense warm-up begin anew?';
       throw new GradringError('ERR_INVALID_ARGUMENT', words);
     }
     this.hasSentSparsely ||= density < 1;
   }
 
-  /** {@link compress}; of a step that failed before, only selects again. Returns what `compress` does. */
-  private async select(arenas: readonly StepArena[], step: ExchangeStep): Promise<number> {
-    const before = this.unfinished;
-    if (before === undefined) {
-      const nonFiniteTensor = await this.compress(arenas, step);
-      this.unfinished = { arenas, nonFiniteTensor };
-      return nonFiniteTensor;
-    }
-    const gradientScale = this.gradientScale(step);
-    for (const [i, { context, tensors }] of arenas.entries()) {
-      if (i > 0) await setImmediate();
-      for (const tensor of tensors) {
-        const { compressor, way, count, gradient, residual, indices, values } = tensor;
-        if (way === 'largest') tensor.largest = compressor.selectAgain({ count, indices, values });
-        else if (way === 'whole, with error feedback') context.kernels.copy(residual, values, count);
-        else if (gradientScale !== 1) context.kernels.scale('float32', gradient, gradientScale, count);
-      }
-    }
-    this.unfinished = { ...before, arenas };
-    return before.nonFiniteTensor;
-  }
-
-  private gradientScale({ sumOfSquares }: ExchangeStep): number {
-    const { compression } = this.plan;
-    const clipNorm = compression.kind === 'dgc' ? compression.clipNorm : undefined;
-    return clipFactor({ sumOfSquares, clipNorm, worldSize: this.transport.worldSize });
+  private treatmentStep(step: ExchangeStep): TreatmentStep {
+    const { density, momentumFactor, momentumCorrection = 1, sumOfSquares } = step;
+    const { compression, nesterov } = this.plan;
+    const [clipNorm, maskBelow] =
+      compression.kind === 'dgc' ? [compression.clipNorm, compression.maskBelow] : [undefined, 0];
+    const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: this.transport.worldSize });
+    return { density, gradientScale, momentumFactor, nesterov, momentumCorrection, masks: density < maskBelow };
   }
 
   /**
-   * Accumulates the gradients, clipped, and leaves what is to be sent of each tensor in its `values`. Returns the
-   * number of a tensor whose accumulated gradient has overflowed, or −1. (The largest are selected, so an infinite one
-   * is among them.)
+   * Accumulates the gradients, unless this step has done so in a ring before, and selects what is sent. Returns the
+   * number of a tensor whose accumulated gradient has overflowed, or −1.
    */
-  private async compress(arenas: readonly StepArena[], step: ExchangeStep): Promise<number> {
-    const { nesterov } = this.plan;
-    const { momentumFactor } = step;
-    const gradientScale = this.gradientScale(step);
-    let overflowed = -1;
-    for (const [i, arena] of arenas.entries()) {
+  private async select(arenas: readonly StepArena[]): Promise<number> {
+    const before = this.unfinished;
+    let nonFiniteTensor = before?.nonFiniteTensor ?? -1;
+    for (const [i, { tensors }] of arenas.entries()) {
       if (i > 0) await setImmediate(); // gigabytes take seconds, in which this thread must be seen to live
-      const { kernels } = arena.context;
-      for (const tensor of arena.tensors) {
-        const { number, compressor, way, count, gradient, residual, indices, values } = tensor;
-        if (way === 'largest') {
-          tensor.largest = compressor.compress({ count, momentumFactor, nesterov, gradientScale, indices, values });
-          if (tensor.largest < INFINITE_MAGNITUDE) continue;
-        } else {
-          if (gradientScale !== 1) kernels.scale('float32', gradient, gradientScale, count);
-          if (way === 'whole') continue;
-          kernels.reduce('sum', 'float32', residual, gradient, count);
-          kernels.copy(residual, values, count);
-        }
-        if (kernels.firstNonFinite(values, count) === -1) continue;
-        overflowed = number;
-        forgetOwn(kernels, tensor);
-      }
-    }
-    return overflowed;
-  }
-
-  /** Applies the momentum of the tensors that travelled whole, which may overflow. */
-  private applyMomentum(
-    arenas: readonly StepArena[],
-    { momentumFactor, momentumCorrection = 1 }: ExchangeStep,
-  ): NonFinite | undefined {
-    if (momentumFactor === 0) return undefined;
-    const overflowed: Overflowed[] = [];
-    for (const { context, tensors } of arenas) {
-      const { kernels } = context;
       for (const tensor of tensors) {
-        const { way, gradient, momentum, elementCount } = tensor;
-        if (way === 'largest') continue;
-        if (momentumCorrection !== 1) kernels.scale('float32', momentum, momentumCorrection, elementCount);
-        kernels.applyMomentum(gradient, momentum, elementCount, momentumFactor, this.plan.nesterov);
-        if (!Number.isFinite(kernels.sumOfSquares(gradient, elementCount))) overflowed.push({ kernels, tensor });
+        if (before !== undefined) tensor.selectAgain();
+        else if (!tensor.compress()) nonFiniteTensor = tensor.number;
       }
     }
-    return forgetAll(overflowed);
+    this.unfinished = { arenas, nonFiniteTensor };
+    return nonFiniteTensor;
   }
 }
 
@@ -221,69 +160,6 @@ export function settingsOf(step: ExchangeStep): StepSettings {
 }
 
 /** Takes what was sent from the residuals. */
-function settle({ context, masks, tensors }: StepArena): void {
-  const { kernels } = context;
-  for (const { way, compressor, count, residual, indices, values } of tensors) {
-    if (way === 'largest') compressor.settle(indices, values, count, masks);
-    if (way !== 'whole, with error feedback') continue;
-    kernels.scale('float32', values, -1, count);
-    kernels.reduce('sum', 'float32', residual, values, count);
-  }
-}
-
-/** This rank's payloads, one an arena, and where the sums are to go. */
-function encode(arenas: readonly StepArena[], nonFiniteTensor: number, means: Means): SparsePart[] {
-  return arenas.map(({ context, codec, tensors, workspace, bytes }): SparsePart => {
-    const { kernels } = context;
-    const payload =
-      nonFiniteTensor === -1
-        ? encodeGradientPayload({ format: codec.format, counts: undefined, streams: codec.encode(tensors) })
-        : encodeNonFinite(nonFiniteTensor);
-    // The sums may take the place of the gradients: those are encoded, or accumulated, by then.
-    const summed = tensors.map(({ elementCount, count, gradient }) => ({ elementCount, count, sum: gradient }));
-    const start = workspace + GradientCodec.workspaceBytes;
-    const room = { start, bytes: bytes - start };
-    const onSummed = (tensor: number, region: Pointer, count: number) =>
-      means.take(kernels, tensors[tensor]!, region, count);
-    return { kernels, codec, payload, tensors: summed, room, onSummed };
-  });
-}
-
-/** The same sum by the dense ring: what is not sent counts as zero. */
-async function denseAllReduce(
-  call: CollectiveCall,
-  arenas: readonly StepArena[],
-  nonFiniteTensor: number,
-): Promise<NonFinite | undefined> {
-  const nonFinite = await agreeOnFinite(call, arenas, nonFiniteTensor);
-  if (nonFinite !== undefined) return nonFinite;
-  for (const arena of arenas) {
-    const { kernels } = arena.context;
-    for (const { way, gradient, elementCount, count, indices, values } of arena.tensors) {
-      if (way === 'largest') {
-        kernels.clear(gradient, elementCount);
-        kernels.scatterAdd(gradient, indices, values, count);
-      } else if (way === 'whole, with error feedback') {
-        kernels.copy(values, gradient, count);
-      }
-    }
-    await allReduce(call.inBulk(arena.context), arena.gradients, 'sum');
-  }
-  return undefined;
-}
-
-async function agreeOnFinite(
-  call: CollectiveCall,
-  arenas: readonly StepArena[],
-  nonFiniteTensor: number,
-): Promise<NonFinite | undefined> {
-  const tensorCount = arenas.reduce((sum, { tensors }) => sum + tensors.length, 0);
-  const own = new Uint8Array(4);
-  new DataView(own.buffer).setInt32(0, nonFiniteTensor, true);
-  for (const [rank, body] of (await allGatherBodies(call, own)).entries()) {
-    const tensor = body.length === 4 ? new DataView(body.buffer, body.byteOffset, 4).getInt32(0, true) : NaN;
-    if (!(tensor >= -1 && tensor < tensorCount)) throw protocolError(`of rank ${rank} holds no tensor number`);
-    if (tensor !== -1) return { rank, tensor };
-  }
-  return undefined;
+function settle(arenas: readonly StepArena[]): void {
+  for (const { tensors } of arenas) for (const tensor of tensors) tensor.settle();
 }

@@ -1,52 +1,24 @@
 import type { NonFinite } from '../collectives/sparse-all-reduce';
 import { REGION_ELEMENTS } from '../collectives/sum-payloads';
+import type { TensorTreatment } from '../compression/tensor-treatment';
 import type { Kernels, Pointer } from '../kernels/kernels';
-import type { StepArena, StepTensor } from './step-tensors';
-
-/** A tensor whose sum, or update, is not finite. */
-export interface Overflowed {
-  readonly kernels: Kernels;
-  readonly tensor: StepTensor;
-}
-
-/** Forgets what is held of every such tensor, and tells of the first. */
-export function forgetAll(overflowed: readonly Overflowed[]): NonFinite | undefined {
-  for (const { kernels, tensor } of overflowed) forget(kernels, tensor);
-  return overflowed.length === 0
-    ? undefined
-    : { rank: undefined, tensor: Math.min(...overflowed.map(({ tensor }) => tensor.number)) };
-}
+import type { StepArena } from './step-arena';
 
 /**
- * Begins a tensor anew whose state has overflowed on this rank, or would at every step from now on. The momentum of one
- * that travels whole is that of all ranks, and has not overflowed.
- */
-export function forgetOwn(kernels: Kernels, { way, momentum, residual, elementCount }: StepTensor): void {
-  if (way === 'largest') kernels.clear(momentum, elementCount);
-  kernels.clear(residual, elementCount);
-}
-
-function forget(kernels: Kernels, { momentum, residual, elementCount }: StepTensor): void {
-  kernels.clear(momentum, elementCount);
-  kernels.clear(residual, elementCount);
-}
-
-/**
- * Turns sums into means, region by region while the cache has them, and notes which have overflowed, as finite
+ * Turns sums into means, region by region while the cache has them, and notes the tensors that have overflowed. Finite
  * gradients may add up to infinity.
  */
 export class Means {
-  private readonly overflowed = new Map<number, Overflowed>();
+  private readonly overflowed = new Set<TensorTreatment>();
 
   constructor(private readonly worldSize: number) {}
 
   /** Takes a part of a tensor's sum. */
-  take(kernels: Kernels, tensor: StepTensor, region: Pointer, elementCount: number): void {
-    if (kernels.scale('float32', region, 1 / this.worldSize, elementCount)) return;
-    this.overflowed.set(tensor.number, { kernels, tensor });
+  take(kernels: Kernels, tensor: TensorTreatment, region: Pointer, elementCount: number): void {
+    if (!kernels.scale('float32', region, 1 / this.worldSize, elementCount)) this.overflowed.add(tensor);
   }
 
-  /** Takes all sums, where they are in the gradients' place. */
+  /** Takes all sums, which are in the place of the gradients. */
   takeAll(arenas: readonly StepArena[]): void {
     for (const { context, tensors } of arenas) {
       for (const tensor of tensors) {
@@ -59,8 +31,18 @@ export class Means {
     }
   }
 
-  /** The first tensor whose sum is not finite. All ranks have the same sums, and so find the same. */
-  get overflow(): NonFinite | undefined {
-    return forgetAll([...this.overflowed.values()]);
+  /** Applies the momentum to the means. Not if one has overflowed. */
+  applyMomentum(arenas: readonly StepArena[]): void {
+    if (this.overflowed.size > 0) return;
+    for (const { tensors } of arenas) {
+      for (const tensor of tensors) if (!tensor.applyMomentum()) this.overflowed.add(tensor);
+    }
+  }
+
+  /** Forgets the state of what has overflowed, and names the first. All ranks do the same, as they have the same sums. */
+  forgetOverflowed(): NonFinite | undefined {
+    if (this.overflowed.size === 0) return undefined;
+    for (const tensor of this.overflowed) tensor.forget();
+    return { rank: undefined, tensor: Math.min(...[...this.overflowed].map(({ number }) => number)) };
   }
 }

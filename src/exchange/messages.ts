@@ -2,6 +2,9 @@ import type { NonFinite } from '../collectives/sparse-all-reduce';
 import type { Compression } from '../compression/dgc-options';
 import type { ArenaLayout } from './arena-layout';
 
+/** How a step's entries travel: as a sparse all-gather, or by the dense ring all-reduce. */
+export type Travel = 'sparse' | 'dense';
+
 /** One memory of an exchange, and what lies in it. */
 export interface ArenaPlan extends ArenaLayout {
   readonly memory: WebAssembly.Memory;
@@ -13,11 +16,8 @@ export interface ExchangePlan {
   readonly arenas: readonly ArenaPlan[];
   readonly compression: Compression;
   readonly nesterov: boolean;
-  /**
-   * How entries travel; left out, the way that is expected to send fewer bytes is chosen at each step. For
-   * measurements.
-   */
-  readonly way?: 'sparse' | 'dense';
+  /** How entries travel. By default each step takes what it expects to be faster. For measurements. */
+  readonly travel?: Travel;
   /** Of names, shapes and options, which all ranks must have alike. */
   readonly hash: number;
 }
@@ -53,7 +53,7 @@ export interface ExchangeResult {
   /** Bytes it would have sent for a dense ring all-reduce of the same gradient. */
   readonly denseBytes: number;
   /** How the entries travelled. */
-  readonly way: 'sparse' | 'dense';
+  readonly travel: Travel;
   readonly timesMs: StepTimes;
 }
 

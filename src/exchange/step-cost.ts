@@ -1,6 +1,7 @@
 import { expectedBits } from '../compression/expected-size';
 import type { CodedTensor } from '../compression/gradient-streams';
 import type { ValueFormat } from '../compression/value-format';
+import type { Travel } from './messages';
 
 /** What travels in one arena's step, as all ranks know it. */
 interface CostedArena {
@@ -8,10 +9,10 @@ interface CostedArena {
   readonly tensors: readonly CodedTensor[];
 }
 
-/** What a step costs each rank, by either way. */
+/** What a step costs each rank. */
 export interface StepCost {
-  /** The way that is expected to take less time. */
-  readonly cheaper: 'sparse' | 'dense';
+  /** How the entries are expected to travel in less time. */
+  readonly cheaper: Travel;
   /** Bytes that a rank would send for a dense ring all-reduce. */
   readonly denseBytes: number;
 }
@@ -48,7 +49,7 @@ export function costOf(arenas: readonly CostedArena[], worldSize: number, isLoca
   const sparseNs =
     entries * (ENCODE_NS + worldSize * DECODE_NS) + (worldSize - 1) * payloadBytes * byteNs + sparseHops * HOP_NS;
   const denseNs = denseBytes * byteNs + 2 * (worldSize - 1) * HOP_NS;
-  // Alone nothing is sent either way, and a ring of one rounds as larger ones do.
+  // Alone nothing is sent. A ring of one rounds as larger ones do.
   const cheaper = worldSize === 1 || sparseNs <= denseNs ? 'sparse' : 'dense';
   return { cheaper, denseBytes };
 }

@@ -35,7 +35,7 @@ const FAILING = 2;
 function rankOf(values: 'float32' | 'float16') {
   const compression = dgc({ sparsity: 0.9, warmUpEpochs: 0, values });
   const line = { run: jest.fn(), runSync: jest.fn(), conclude: jest.fn(), close: jest.fn() };
-  const handle = new ExchangeHandle({ variables: VARIABLES, compression, nesterov: false, way: 'sparse' }, line);
+  const handle = new ExchangeHandle({ variables: VARIABLES, compression, nesterov: false, travel: 'sparse' }, line);
   const heap = new SharedHeap();
   const scratch = heap.allocate(SCRATCH_BYTES);
   const contextOf = (transport: Transport): CollectiveContext => {

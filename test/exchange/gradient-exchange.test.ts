@@ -7,12 +7,12 @@ import { random } from '../support/random';
 import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
 
 // The gradients are small multiples of 1/16, the momentum is 1/2 and the ranks are four: no sum ever rounds, so its
-// order, in which the two ways of travel differ, does not matter, and the results must be the same bits.
+// order, in which the two travels differ, does not matter, and the results must be the same bits.
 const RANKS = 4;
 const STEPS = 4;
 const ELEMENTS = 4096;
 const MATRIX: VariableShape = { name: 'matrix', shape: [64, 64] };
-/** Dense, and so large that its bytes make the dense ring the cheaper way for all. */
+/** Dense, and so large that its bytes make the dense ring cheaper for all. */
 const HEAVY: VariableShape = { name: 'heavy', shape: [50_000] };
 const COMPRESSION = dgc({ sparsity: 0.9, warmUpEpochs: 0, values: 'float32' });
 
@@ -61,7 +61,7 @@ async function exchange(variables: readonly VariableShape[], nesterov: boolean):
   );
 }
 
-describe.each([false, true])('the two ways of travel, nesterov %s', nesterov => {
+describe.each([false, true])('the two travels, nesterov %s', nesterov => {
   let sparse: readonly Rank[];
   let dense: readonly Rank[];
 
@@ -268,13 +268,13 @@ describe('finite gradients that overflow float32', () => {
   });
 });
 
-test.each(['sparse', 'dense'] as const)('the way may be forced: %s', async forced => {
-  const variables = forced === 'sparse' ? [MATRIX, HEAVY] : [MATRIX]; // what would go the other way
+test.each(['sparse', 'dense'] as const)('how entries travel may be fixed: %s', async forced => {
+  const variables = forced === 'sparse' ? [MATRIX, HEAVY] : [MATRIX]; // what would travel otherwise
   const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
   const results = await Promise.all(
     ring.map(async communicator => {
-      const run = async (way: { way?: 'sparse' | 'dense' }) => {
-        const input = { variables, compression: COMPRESSION, nesterov: false, ...way };
+      const run = async (travel: { travel?: 'sparse' | 'dense' }) => {
+        const input = { variables, compression: COMPRESSION, nesterov: false, ...travel };
         const exchange = communicator.openExchange(input);
         exchange.gradient(0).set(gradientOf(communicator.rank, 0));
         const result = await exchange.run(step);
@@ -282,26 +282,26 @@ test.each(['sparse', 'dense'] as const)('the way may be forced: %s', async force
         exchange.close();
         return { ...result, update };
       };
-      return { free: await run({}), held: await run({ way: forced }) };
+      return { free: await run({}), held: await run({ travel: forced }) };
     }),
   );
   for (const { free, held } of results) {
-    expect([free.way, held.way]).toEqual([forced === 'sparse' ? 'dense' : 'sparse', forced]);
+    expect([free.travel, held.travel]).toEqual([forced === 'sparse' ? 'dense' : 'sparse', forced]);
     expect(held.update).toEqual(free.update);
-    for (const { way, bytesSent, denseBytes, timesMs } of [free, held]) {
-      expect(bytesSent >= denseBytes).toBe(way === 'dense');
+    for (const { travel, bytesSent, denseBytes, timesMs } of [free, held]) {
+      expect(bytesSent >= denseBytes).toBe(travel === 'dense');
       for (const stage of ['compress', 'travel', 'decode'] as const) expect(timesMs[stage]).toBeGreaterThan(0);
-      expect(timesMs.encode > 0).toBe(way === 'sparse');
+      expect(timesMs.encode > 0).toBe(travel === 'sparse');
     }
   }
 });
 
-test('ranks that force different ways are told', async () => {
+test('ranks that fix different travels are told', async () => {
   const own = await connectRing(2);
   const failures = await Promise.all(
     own.map(async (communicator, rank) => {
-      const way = rank === 0 ? 'sparse' : 'dense';
-      const input = { variables: [MATRIX], compression: COMPRESSION, nesterov: false, way } as const;
+      const travel = rank === 0 ? 'sparse' : 'dense';
+      const input = { variables: [MATRIX], compression: COMPRESSION, nesterov: false, travel } as const;
       const exchange = communicator.openExchange(input);
       return failureOf(exchange.run({ density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 }));
     }),
@@ -319,7 +319,7 @@ test('where one rank alone overflows in a tensor that travels whole, the momentu
         variables: [{ name: 'bias', shape: [8] }],
         compression: dgc({ sparsity: 0.9, warmUpEpochs: 0, values: 'float16' }),
         nesterov: false,
-        way: 'sparse', // the dense ring loses nothing
+        travel: 'sparse', // the dense ring loses nothing
       });
       const step = async (gradient: number) => {
         exchange.gradient(0).fill(gradient);

@@ -22,16 +22,16 @@ const STEPS = 4;
 const NOTHING = -1;
 
 /**
- * The densities at which a ring chooses each way, and limits that make several arenas of the model. Two ranks would
- * choose the sparse way at any density below 1.
+ * Densities at which entries travel so, and limits that make several arenas of the model. Between two ranks they would
+ * travel sparse at any density below 1.
  */
-const WAYS = {
+const TRAVELS = {
   sparse: { density: 0.01, arenaBytes: 384 * 1024, arenaCount: 5 }, // more frames a rank than are sent ahead
   dense: { density: 0.95, arenaBytes: 448 * 1024, arenaCount: 5 },
 } as const;
 
 interface Trial {
-  readonly way: keyof typeof WAYS;
+  readonly travel: keyof typeof TRAVELS;
   readonly momentumFactor?: number;
   /**
    * Of which the gradients are multiples. With 1/16, the default, no sum of ranks rounds: its order does not matter.
@@ -64,9 +64,9 @@ function fill(gradient: Float32Array, unit: number, seed: number): void {
  * sent.
  */
 async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: number) {
-  const { way, momentumFactor = 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
-  const { density } = WAYS[way];
-  const values = way === 'sparse' ? 'float16' : 'float32';
+  const { travel, momentumFactor = 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
+  const { density } = TRAVELS[travel];
+  const values = travel === 'sparse' ? 'float16' : 'float32';
   const compression = dgc({ sparsity: 1 - density, warmUpEpochs: 0, values });
   const variables = VARIABLES;
   let arenaCount = 0;
@@ -97,8 +97,8 @@ async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: n
 /** That several arenas give the same bits as one, and all ranks the same updates. */
 async function expectSame(ring: readonly Communicator[], trial: Trial) {
   const one = await runAll(ring, trial, MAX_ARENA_BYTES);
-  const several = await runAll(ring, trial, WAYS[trial.way].arenaBytes);
-  expect([one.arenaCount, several.arenaCount]).toEqual([1, WAYS[trial.way].arenaCount]);
+  const several = await runAll(ring, trial, TRAVELS[trial.travel].arenaBytes);
+  expect([one.arenaCount, several.arenaCount]).toEqual([1, TRAVELS[trial.travel].arenaCount]);
   expect(several.runs).toEqual(one.runs);
   for (const { updates } of several.runs) expect(updates).toEqual(several.runs[0]!.updates);
   return { one, several };
@@ -113,23 +113,23 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
   });
   afterAll(() => closeRing(ring));
 
-  test('the sparse way: the same updates, u and v as with one arena, bit for bit', async () => {
-    const { one, several } = await expectSame(ring, { way: 'sparse', unit: 0.1 });
+  test('sparse travel: the same updates, u and v as with one arena, bit for bit', async () => {
+    const { one, several } = await expectSame(ring, { travel: 'sparse', unit: 0.1 });
     several.bytesSent.forEach((bytes, rank) => {
       expect(bytes).toBeLessThan(one.bytesSent[rank]! + STEPS * worldSize * 1500); // some headers more
       if (worldSize > 1) expect(bytes).toBeLessThan((STEPS * one.runs[0]!.denseBytes) / 10);
     });
   });
 
-  test('the dense way too', async () => {
+  test('dense travel too', async () => {
     // From three ranks on each chunk is summed in another order, and with the arenas the chunks are others.
-    const { several } = await expectSame(ring, { way: 'dense', unit: worldSize < 3 ? 0.1 : 1 / 16 });
+    const { several } = await expectSame(ring, { travel: 'dense', unit: worldSize < 3 ? 0.1 : 1 / 16 });
     const { denseBytes } = several.runs[0]!;
     for (const bytes of several.bytesSent)
       expect(bytes / (STEPS * denseBytes || 1)).toBeCloseTo(worldSize > 1 ? worldSize / 2 : 0, 1); // small arrays are gathered
   });
 
-  describe.each(['sparse', 'dense'] as const)('the %s way', way => {
+  describe.each(['sparse', 'dense'] as const)('%s travel', travel => {
     test.each([0, KERNEL_2, VARIABLES.length - 1])(
       'NaN in tensor %i of one rank: nothing is applied anywhere',
       async tensor => {
@@ -139,7 +139,7 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
           gradient(tensor)[3] = NaN;
           return tensor;
         };
-        const { several } = await expectSame(ring, { way, spoil });
+        const { several } = await expectSame(ring, { travel, spoil });
         const expected = [undefined, { rank: culprit, tensor }, undefined, undefined];
         for (const { nonFinite } of several.runs) expect(nonFinite).toEqual(expected);
       },
@@ -150,7 +150,7 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
         if (step === 1 && rank === 0) gradient(KERNEL_2).fill(3e38);
         return NOTHING;
       };
-      const { several } = await expectSame(ring, { way, spoil });
+      const { several } = await expectSame(ring, { travel, spoil });
       for (const { nonFinite } of several.runs) expect(nonFinite[1]).toEqual({ rank: 0, tensor: KERNEL_2 });
     });
 
@@ -159,7 +159,7 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
         if (step === 3) gradient(KERNEL_2).fill(2e38);
         return NOTHING;
       };
-      const { several } = await expectSame(ring, { way, spoil, momentumFactor: 0 });
+      const { several } = await expectSame(ring, { travel, spoil, momentumFactor: 0 });
       const expected = worldSize === 1 ? undefined : { rank: undefined, tensor: KERNEL_2 };
       for (const { nonFinite } of several.runs) expect(nonFinite[3]).toEqual(expected);
     });
@@ -167,7 +167,7 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
 
   test('a variable that fits in no arena is an error on all ranks, and the ring goes on', async () => {
     const variables = [...VARIABLES, { name: 'too large', shape: [200, 200] }];
-    const { arenaBytes } = WAYS.sparse;
+    const { arenaBytes } = TRAVELS.sparse;
     for (const communicator of ring) {
       const open = () => communicator.openExchange({ ...PLAIN, variables, arenaBytes });
       expect(open).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_MEMORY', details: { variable: 'too large' } }));
@@ -187,7 +187,7 @@ test('ranks that cut their arenas at different places are told so', async () => 
   const ring = await connectRing(2);
   const failures = await Promise.all(
     ring.map((communicator, rank) => {
-      const { arenaBytes } = rank === 0 ? WAYS.sparse : WAYS.dense;
+      const { arenaBytes } = rank === 0 ? TRAVELS.sparse : TRAVELS.dense;
       const exchange = communicator.openExchange({ ...PLAIN, arenaBytes });
       return failureOf(exchange.run({ density: 0.01, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: NOTHING }));
     }),

@@ -8,17 +8,18 @@ const step = (density: number) => [
     tensors: [{ elementCount: ELEMENTS, count: Math.ceil(ELEMENTS * density) }],
   },
 ];
-const way = (density: number, worldSize: number, isLocal: boolean) => costOf(step(density), worldSize, isLocal).cheaper;
+const cheaper = (density: number, worldSize: number, isLocal: boolean) =>
+  costOf(step(density), worldSize, isLocal).cheaper;
 
 test.each([
-  // As measured, the faster way: docs/performance.md.
+  // As measured, the faster: docs/performance.md.
   [2, true, { 0.25: 'dense', 0.0625: 'sparse', 0.015625: 'sparse', 0.001: 'sparse' }],
   [4, true, { 0.25: 'dense', 0.0625: 'sparse', 0.015625: 'sparse', 0.001: 'sparse' }],
   [4, false, { 0.25: 'sparse', 0.0625: 'sparse', 0.001: 'sparse' }],
   [64, false, { 0.25: 'dense', 0.0625: 'dense', 0.001: 'sparse' }],
-])('a ring of %i, on one host: %p', (worldSize, isLocal, ways) => {
-  for (const [density, expected] of Object.entries(ways)) {
-    expect([density, way(Number(density), worldSize, isLocal)]).toEqual([density, expected]);
+])('a ring of %i, on one host: %p', (worldSize, isLocal, travels) => {
+  for (const [density, expected] of Object.entries(travels)) {
+    expect([density, cheaper(Number(density), worldSize, isLocal)]).toEqual([density, expected]);
   }
 });
 
@@ -27,16 +28,18 @@ test('hops tell in a small model', () => {
   expect(costOf(small, 4, true).cheaper).toBe('sparse');
 });
 
-test('as density rises the way changes once, from sparse to dense', () => {
+test('as the density rises, travel changes once, from sparse to dense', () => {
   for (const worldSize of [2, 3, 8, 64]) {
-    const ways = [0.0001, 0.001, 0.004, 0.015, 0.06, 0.25, 0.5, 0.9].map(density => way(density, worldSize, true));
-    expect(ways[0]).toBe('sparse');
-    expect(ways.at(-1)).toBe('dense');
-    expect(ways.filter((each, i) => i > 0 && each !== ways[i - 1])).toHaveLength(1);
+    const travels = [0.0001, 0.001, 0.004, 0.015, 0.06, 0.25, 0.5, 0.9].map(density =>
+      cheaper(density, worldSize, true),
+    );
+    expect(travels[0]).toBe('sparse');
+    expect(travels.at(-1)).toBe('dense');
+    expect(travels.filter((each, i) => i > 0 && each !== travels[i - 1])).toHaveLength(1);
   }
 });
 
-test('a ring of one takes the sparse way, and would send nothing by the other', () => {
+test('in a ring of one travel is sparse, and dense would send nothing', () => {
   expect(costOf(step(0.9), 1, true)).toEqual({ cheaper: 'sparse', denseBytes: 0 });
 });
 

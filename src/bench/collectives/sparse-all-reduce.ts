@@ -27,7 +27,7 @@ function prepare(communicator: Communicator, { elements, sparse }: Case): Prepar
     variables: [{ name: 'gradient', shape: [1, elements] }],
     compression,
     nesterov: false,
-    ...(way !== 'auto' && { way }),
+    ...(way !== 'auto' && { travel: way }),
   });
   const source = new GradientSource('normal', elements, 1 + communicator.rank);
   const gradient = exchange.gradient(0);
@@ -46,7 +46,7 @@ function prepare(communicator: Communicator, { elements, sparse }: Case): Prepar
     },
     run: () => void (result = exchange.runSync(step)),
     countWrong: () => Math.max(updatesThatDiffer(communicator, gradient), reference?.countWrong(communicator) ?? 0),
-    details: () => ({ travelled: result.way, timesMs: result.timesMs }),
+    details: () => ({ travelled: result.travel, timesMs: result.timesMs }),
     release: () => exchange.close(),
   };
 }

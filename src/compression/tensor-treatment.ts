@@ -1,0 +1,95 @@
+import type { Kernels, Pointer } from '../kernels/kernels';
+import type { TensorEntries } from './gradient-codec';
+
+/** A tensor and its state in the memory of the kernels: each `elementCount` float32, 16-byte aligned. */
+export interface TensorState {
+  readonly elementCount: number;
+  /** The mean gradient of this rank before a step, the update after it. */
+  readonly gradient: Pointer;
+  /** The paper's u. For tensors that are sent whole, the momentum of the average over all ranks. */
+  readonly momentum: Pointer;
+  /** The paper's v: what is held back. For tensors that are sent whole, what rounding has lost. */
+  readonly residual: Pointer;
+}
+
+/** A tensor, and what a treatment needs to work on it. */
+export interface TensorPlace extends TensorState {
+  /** Its number among all tensors of the model. */
+  readonly number: number;
+  readonly kernels: Kernels;
+  /** Scratch for the {@link EntryRoom.workspaceBytes} of the treatment. It holds nothing between calls. */
+  readonly workspace: Pointer;
+}
+
+/** What is the same for all tensors in a step, and on all ranks but for `gradientScale`. */
+export interface TreatmentStep {
+  /** The fraction of a tensor that a compressor may send, more than 0 and at most 1. */
+  readonly density: number;
+  /** Multiplies the gradient before anything else: the clip factor. */
+  readonly gradientScale: number;
+  readonly momentumFactor: number;
+  readonly nesterov: boolean;
+  /** Multiplies a momentum that all ranks share, before it is applied. */
+  readonly momentumCorrection: number;
+  /** Whether elements lose their momentum when they are sent (momentum factor masking, section 3.3 of the paper). */
+  readonly masks: boolean;
+}
+
+/**
+ * What happens to one tensor in one step. It holds the entries that are sent ({@link TensorEntries}). Each kind of
+ * compression is one implementation; the exchange knows only this interface. A step calls:
+ *
+ * 1. `compress`. If the step failed in a ring before this one, `selectAgain` of a new treatment instead.
+ * 2. Then the entries travel. Either they are encoded, and every rank decodes and adds the entries of all ranks. (The
+ *    codec overwrites `values` with what the receivers get.) Or `expand` is called, and the ring reduces the gradients.
+ *    Both ways the mean over all ranks ends in the place of the gradient.
+ * 3. `applyMomentum`, which turns the mean into the update.
+ * 4. `settle`, when nothing of the step can fail any more. Until then the state keeps what is sent, so that a step that
+ *    fails or is skipped loses nothing.
+ */
+export interface TensorTreatment extends TensorEntries {
+  readonly number: number;
+  readonly gradient: Pointer;
+  /**
+   * Accumulates the gradient, and writes the entries to send. The gradient must be finite. If what was accumulated is
+   * not, because it overflowed, the state of this rank begins at zero again.
+   *
+   * @returns whether the entries are finite.
+   */
+  compress(): boolean;
+  /** Writes the entries to send, of what another treatment has accumulated in this step. */
+  selectAgain(): void;
+  /** Replaces the gradient by what is sent: zero where nothing is. */
+  expand(): void;
+  /**
+   * Applies the momentum that is common to all ranks, if the treatment has not applied the rank's own in `compress`.
+   *
+   * @returns whether the update is finite.
+   */
+  applyMomentum(): boolean;
+  /** Takes what the receivers got out of the state. Afterwards the entries are undefined. */
+  settle(): void;
+  /** Sets the state to zero, because the sum over all ranks, or the update, has overflowed. Called on all ranks. */
+  forget(): void;
+}
+
+/** Bytes that a treatment needs for a tensor, beside the state. Each a multiple of 16. */
+export interface EntryRoom {
+  readonly indexBytes: number;
+  readonly valueBytes: number;
+  /** Scratch, which all tensors of a memory share. */
+  readonly workspaceBytes: number;
+}
+
+/** A class that implements {@link TensorTreatment}. */
+export interface TreatmentKind {
+  /** What a tensor needs in a step of that density. Never less at a higher density below 1. */
+  room(elementCount: number, density: number): EntryRoom;
+  /** @param indices Room for the entries, as `room` asks for. So is `values`. */
+  new (place: TensorPlace, step: TreatmentStep, indices: Pointer, values: Pointer): TensorTreatment;
+}
+
+/** Bytes for the indices, or the values, of so many entries. */
+export function entryBytes(count: number): number {
+  return 16 * Math.ceil(count / 4);
+}
