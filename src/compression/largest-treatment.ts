@@ -1,43 +1,20 @@
-import { INFINITE_MAGNITUDE, type Magnitude, type Pointer } from '../kernels/kernels';
+import { INFINITE_MAGNITUDE } from '../kernels/kernels';
 import { sentCount } from './sparsity-schedule';
 import { TensorCompressor } from './tensor-compressor';
-import {
-  entryBytes,
-  type EntryRoom,
-  type TensorPlace,
-  type TensorTreatment,
-  type TreatmentStep,
-} from './tensor-treatment';
+import { entryBytes, type EntryRoom, TensorTreatment } from './tensor-treatment';
 
 /**
  * Deep Gradient Compression (Lin et al. 2018, Algorithm 1): a rank accumulates its gradients with its own momentum, and
  * sends the elements that are largest by now.
  */
-export class LargestTreatment implements TensorTreatment {
+export class LargestTreatment extends TensorTreatment {
   static room(elementCount: number, density: number): EntryRoom {
     const bytes = entryBytes(sentCount(elementCount, density));
     return { indexBytes: bytes, valueBytes: bytes, workspaceBytes: TensorCompressor.workspaceBytes(elementCount) };
   }
 
-  readonly number: number;
-  readonly elementCount: number;
-  readonly gradient: Pointer;
-  readonly count: number;
-  largest: Magnitude | undefined;
-  private readonly compressor: TensorCompressor;
-
-  constructor(
-    private readonly place: TensorPlace,
-    private readonly step: TreatmentStep,
-    readonly indices: Pointer,
-    readonly values: Pointer,
-  ) {
-    this.number = place.number;
-    this.elementCount = place.elementCount;
-    this.gradient = place.gradient;
-    this.count = sentCount(place.elementCount, step.density);
-    this.compressor = new TensorCompressor(place.kernels, place, place.workspace);
-  }
+  readonly count = sentCount(this.elementCount, this.step.density);
+  private readonly compressor = new TensorCompressor(this.place.kernels, this.place, this.place.workspace);
 
   compress(): boolean {
     const { count, indices, values, step } = this;
@@ -59,17 +36,11 @@ export class LargestTreatment implements TensorTreatment {
     this.place.kernels.scatterAdd(gradient, indices, values, count);
   }
 
-  applyMomentum(): boolean {
-    return true; // the update consists of momenta
-  }
-
   settle(): void {
     this.compressor.settle(this.indices, this.values, this.count, this.step.masks);
   }
 
-  forget(): void {
-    const { kernels, momentum, residual, elementCount } = this.place;
-    kernels.clear(momentum, elementCount);
-    kernels.clear(residual, elementCount);
+  override applyMomentum(): boolean {
+    return true; // each rank has accumulated with its own
   }
 }

@@ -1,14 +1,15 @@
-import { AveragedTreatment } from './averaged-treatment';
-import { entryBytes, type EntryRoom, type TensorTreatment } from './tensor-treatment';
+import { entryBytes, type EntryRoom, TensorTreatment } from './tensor-treatment';
 
 /**
  * The gradient is sent whole, in a format that rounds, with error feedback: what rounding loses in a step is added in
  * the next.
  */
-export class RoundedTreatment extends AveragedTreatment implements TensorTreatment {
+export class RoundedTreatment extends TensorTreatment {
   static room(elementCount: number): EntryRoom {
     return { indexBytes: 0, valueBytes: entryBytes(elementCount), workspaceBytes: 0 };
   }
+
+  readonly count = this.elementCount;
 
   compress(): boolean {
     const { values, count } = this;

@@ -1,4 +1,4 @@
-import type { Kernels, Pointer } from '../kernels/kernels';
+import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import type { TensorEntries } from './gradient-codec';
 
 /** A tensor and its state in the memory of the kernels: each `elementCount` float32, 16-byte aligned. */
@@ -36,41 +36,79 @@ export interface TreatmentStep {
 }
 
 /**
- * What happens to one tensor in one step. It holds the entries that are sent ({@link TensorEntries}). Each kind of
- * compression is one implementation; the exchange knows only this interface. A step calls:
+ * What happens to one tensor in one step. It holds the entries that are sent. Each kind of compression is a subclass,
+ * and a {@link TreatmentKind}; the exchange knows no kind by name. A step calls:
  *
  * 1. `compress`. If the step failed in a ring before this one, `selectAgain` of a new treatment instead.
  * 2. Then the entries travel. Either they are encoded, and every rank decodes and adds the entries of all ranks. (The
  *    codec overwrites `values` with what the receivers get.) Or `expand` is called, and the ring reduces the gradients.
- *    Both ways the mean over all ranks ends in the place of the gradient.
+ *    In both cases the mean over all ranks ends in the place of the gradient.
  * 3. `applyMomentum`, which turns the mean into the update.
  * 4. `settle`, when nothing of the step can fail any more. Until then the state keeps what is sent, so that a step that
  *    fails or is skipped loses nothing.
  */
-export interface TensorTreatment extends TensorEntries {
+export abstract class TensorTreatment implements TensorEntries {
   readonly number: number;
+  readonly elementCount: number;
   readonly gradient: Pointer;
+  abstract readonly count: number;
+  largest: Magnitude | undefined;
+
+  /** @param indices Room for the entries, as {@link TreatmentKind.room} asks for. So is `values`. */
+  constructor(
+    protected readonly place: TensorPlace,
+    protected readonly step: TreatmentStep,
+    readonly indices: Pointer,
+    readonly values: Pointer,
+  ) {
+    this.number = place.number;
+    this.elementCount = place.elementCount;
+    this.gradient = place.gradient;
+  }
+
   /**
    * Accumulates the gradient, and writes the entries to send. The gradient must be finite. If what was accumulated is
-   * not, because it overflowed, the state of this rank begins at zero again.
+   * not, because it overflowed, the state that is this rank's own begins at zero again.
    *
    * @returns whether the entries are finite.
    */
-  compress(): boolean;
-  /** Writes the entries to send, of what another treatment has accumulated in this step. */
-  selectAgain(): void;
+  abstract compress(): boolean;
+
+  /** Writes the entries to send, of what another treatment has accumulated in this step. The gradient is new again. */
+  abstract selectAgain(): void;
+
   /** Replaces the gradient by what is sent: zero where nothing is. */
-  expand(): void;
+  abstract expand(): void;
+
+  /** Takes what the receivers got out of the state. Afterwards the entries are undefined. */
+  abstract settle(): void;
+
   /**
-   * Applies the momentum that is common to all ranks, if the treatment has not applied the rank's own in `compress`.
+   * Applies the momentum of the average, which is the same on all ranks. A treatment whose ranks have momenta of their
+   * own overrides this to do nothing.
    *
    * @returns whether the update is finite.
    */
-  applyMomentum(): boolean;
-  /** Takes what the receivers got out of the state. Afterwards the entries are undefined. */
-  settle(): void;
+  applyMomentum(): boolean {
+    const { kernels, gradient, momentum, elementCount } = this.place;
+    const { momentumFactor, momentumCorrection, nesterov } = this.step;
+    if (momentumFactor === 0) return true;
+    if (momentumCorrection !== 1) kernels.scale('float32', momentum, momentumCorrection, elementCount);
+    kernels.applyMomentum(gradient, momentum, elementCount, momentumFactor, nesterov);
+    return Number.isFinite(kernels.sumOfSquares(gradient, elementCount));
+  }
+
   /** Sets the state to zero, because the sum over all ranks, or the update, has overflowed. Called on all ranks. */
-  forget(): void;
+  forget(): void {
+    const { kernels, momentum, residual, elementCount } = this.place;
+    kernels.clear(momentum, elementCount);
+    kernels.clear(residual, elementCount);
+  }
+
+  protected clip(): void {
+    const { gradientScale } = this.step;
+    if (gradientScale !== 1) this.place.kernels.scale('float32', this.gradient, gradientScale, this.elementCount);
+  }
 }
 
 /** Bytes that a treatment needs for a tensor, beside the state. Each a multiple of 16. */
@@ -81,11 +119,10 @@ export interface EntryRoom {
   readonly workspaceBytes: number;
 }
 
-/** A class that implements {@link TensorTreatment}. */
+/** A subclass of {@link TensorTreatment}. */
 export interface TreatmentKind {
   /** What a tensor needs in a step of that density. Never less at a higher density below 1. */
   room(elementCount: number, density: number): EntryRoom;
-  /** @param indices Room for the entries, as `room` asks for. So is `values`. */
   new (place: TensorPlace, step: TreatmentStep, indices: Pointer, values: Pointer): TensorTreatment;
 }
 

@@ -1,12 +1,13 @@
 import type { Pointer } from '../kernels/kernels';
-import { AveragedTreatment } from './averaged-treatment';
-import type { EntryRoom, TensorPlace, TensorTreatment, TreatmentStep } from './tensor-treatment';
+import { type EntryRoom, type TensorPlace, TensorTreatment, type TreatmentStep } from './tensor-treatment';
 
 /** The gradient is sent as it is. Nothing is held back. */
-export class WholeTreatment extends AveragedTreatment implements TensorTreatment {
+export class WholeTreatment extends TensorTreatment {
   static room(): EntryRoom {
     return { indexBytes: 0, valueBytes: 0, workspaceBytes: 0 };
   }
+
+  readonly count = this.elementCount;
 
   constructor(place: TensorPlace, step: TreatmentStep, indices: Pointer) {
     super(place, step, indices, place.gradient);
@@ -18,7 +19,7 @@ export class WholeTreatment extends AveragedTreatment implements TensorTreatment
   }
 
   selectAgain(): void {
-    this.clip(); // the gradient was written again
+    this.clip();
   }
 
   expand(): void {}

@@ -39,7 +39,7 @@ export class Means {
     }
   }
 
-  /** Forgets the state of what has overflowed, and names the first. All ranks do the same, as they have the same sums. */
+  /** Forgets the state of what has overflowed, and names the first. All ranks do so, as all have the same sums. */
   forgetOverflowed(): NonFinite | undefined {
     if (this.overflowed.size === 0) return undefined;
     for (const tensor of this.overflowed) tensor.forget();
