@@ -1,82 +1,103 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { GradringError, invalidArgument, isLoss } from '../errors';
-import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
+import { type GradringError, invalidArgument, isLoss } from '../errors';
+import type { ElasticJoin } from '../rendezvous/elastic-rendezvous';
+import { mostAdvanced, ranksBehind, type UnitReport } from './unit-report';
 
-/** What must happen on all ranks or on none, and so is done again, or made good, when a rank is lost in its midst. */
+/** What must happen on all ranks or on none. */
 export interface Unit<T> {
-  /** For errors; the same on all ranks. */
+  /** For errors. The same on all ranks. */
   readonly name: string;
   /**
-   * The collectives. Their result is JSON, and the same on all ranks as far as it matters. What is to stay is changed
-   * only when they have returned. May be run again, in a ring of another size.
+   * The collectives. The result is JSON, and the same on all ranks as far as it matters. `run` may be called again, in
+   * a ring of another size, so it must not change anything that stays. The caller does that with the result.
    */
   readonly run: () => T | Promise<T>;
   /**
-   * Gives those for whom the unit failed what JSON cannot hold, by collectives in the same order on all ranks.
+   * Gives ranks for which the unit failed what JSON cannot hold, by synchronous collectives in the same order on all
+   * ranks.
    *
-   * @param root A rank that has done it.
+   * @param root A rank that has done the unit.
    * @param isBehind Whether this rank has not.
    */
-  readonly share?: (root: number, isBehind: boolean, result: T) => void;
+  share?(root: number, isBehind: boolean, result: T): void;
 }
 
-/** A unit whose collectives put the thread to sleep. */
+/** A unit whose collectives are synchronous. */
 export interface SyncUnit<T> extends Unit<T> {
   readonly run: () => T;
 }
 
+/** How newcomers are let in. */
+export interface Admission {
+  /** How many wait. A collective, with the same result on all ranks. */
+  readonly countWaiting: () => Promise<number>;
+  /** Gives newcomers the state of the training, by collectives of all ranks. `root` is a rank that has it. */
+  readonly welcome: (root: number) => Promise<void>;
+}
+
 /** What units need of a communicator. */
 export interface UnitRing {
-  /** Awaits the next ring, asleep. Returns whether there is another than before. */
+  /** Waits for the next ring, asleep. Returns whether there is another than before. */
   rejoin(join: ElasticJoin): boolean;
   allGather(own: Uint8Array): Uint8Array[];
   /** Settles when all others have done the last collective that this rank has done. */
   awaitOthers(): Promise<void>;
-  /** Lets collectives through within `run`, though this rank may be leaving. */
+  /** Allows collectives within `run`, though this rank may be leaving. */
   evenIfLeaving<T>(run: () => T): T;
 }
 
-/** What ranks tell each other in a new ring. */
-interface Report {
-  readonly isNewcomer: boolean;
-  readonly isLeaving: boolean;
-  readonly done: number;
-  readonly lastName: string;
-  readonly lastResult: unknown;
-  /** The unit that failed. */
-  readonly failedName: string | undefined;
-}
+/** What of a unit the ranks compare. */
+type ComparedUnit = Pick<Unit<unknown>, 'name' | 'share'>;
 
 interface DoneUnit {
-  readonly unit: Unit<unknown>;
+  readonly unit: ComparedUnit;
   readonly result: unknown;
 }
 
-const NOTHING: DoneUnit = { unit: { name: 'nothing', run: () => undefined }, result: null };
+const STAY: ElasticJoin = { newcomer: false, admits: false };
+const NOTHING: DoneUnit = { unit: { name: 'nothing' }, result: null };
 
 /**
- * Counts the units that this rank has done, and keeps the ranks of an elastic run together. When the ring is formed
- * anew, all compare their counts, which differ by one at most: the last collective of a unit needs all ranks, so nobody
- * is done with it before all have begun it. Those who are behind take it as done, with the result of the others; if
- * nobody is behind, the unit that failed is run again.
+ * Keeps the ranks of an elastic run together. What must happen on all ranks or on none is a unit: an optimizer step, a
+ * checkpoint, a broadcast of weights. Each rank counts the units that it has done. If a rank is lost, the others form a
+ * new ring, and compare their counts in it. Counts differ by one at most: the last collective of a unit needs all
+ * ranks, so no rank is done with it before all have begun it.
+ *
+ * An example: ranks 0, 1 and 2 have done 7 units, and are within 'step 7'. Rank 2 is killed at a moment when rank 0
+ * has received the last frame of the step and rank 1 has not. So rank 0 has done 8 units, and fails in 'step 8'; rank 1
+ * fails in 'step 7'. In the ring of two,
+ *
+ * 1. rank 0 reports `{ done: 8, lastName: 'step 7', lastResult, failedName: 'step 8' }`, rank 1 `{ done: 7, failedName:
+ *    'step 7' }`: rank 1 is behind;
+ * 2. both call `share` of 'step 7', by which rank 0 gives what is too large for a report;
+ * 3. rank 1 takes `lastResult` as the result of 'step 7', and has done 8 units, too;
+ * 4. both run 'step 8'.
+ *
+ * If both had failed in 'step 7', nobody would be behind, and both would run it again.
+ *
+ * A process that takes the place of a lost rank is a newcomer. It waits in {@link enter} until the others let it in, in
+ * {@link admit}.
  */
 export class Units {
-  /** Newcomers in the ring that hold nothing yet, by rank. */
-  newcomers: readonly number[] = [];
-  /** Whether a rank of this ring has left the one before to let newcomers in, since {@link beginCommit}. */
-  hasAdmitted = false;
   private doneCount = 0;
   private last = NOTHING;
-  /** Whether the ring was formed anew since {@link takeVerification} was asked. */
-  private isUnverified = false;
-  private readonly inside = new AsyncLocalStorage<true>();
-  private tail: Promise<unknown> = Promise.resolve();
-  private pending = 0;
-  private isLeaving = false;
   /** Whether the ranks have compared since this process began. */
   private hasCompared = false;
+  private isLeaving = false;
+  /** Set within a unit. */
+  private readonly inside = new AsyncLocalStorage<true>();
+  /** Settles when the last unit that was asked for is over. */
+  private tail: Promise<unknown> = Promise.resolve();
+  private pending = 0;
+  /** The two units of {@link admit}: at the end of the first all ranks are ready, the second lets newcomers in. */
+  private commit: ComparedUnit | undefined;
+  private welcome: ComparedUnit | undefined;
+  /** Newcomers in this ring that hold nothing yet, by rank. */
+  private newcomers: readonly number[] = [];
+  /** Whether some rank has left a ring to let newcomers in, since {@link admit} was called. */
+  private hasAdmitted = false;
 
-  /** @param ring Undefined where the run is not elastic: then units are just run. */
+  /** @param ring Undefined if the run is not elastic: then units are just run. */
   constructor(private readonly ring: UnitRing | undefined) {}
 
   /** Runs a unit, after those before it. Within another unit it is part of that. */
@@ -91,7 +112,7 @@ export class Units {
     return result;
   }
 
-  /** {@link run}, asleep: its collectives must be, too. */
+  /** {@link run}, asleep. */
   runSync<T>(unit: SyncUnit<T>): T {
     if (this.ring === undefined || this.inside.getStore()) return unit.run();
     if (this.pending > 0) throw invalidArgument('Await what was called before: it must be over on all ranks first.');
@@ -106,80 +127,77 @@ export class Units {
     }
   }
 
-  /**
-   * @throws GradringError `ERR_INVALID_ARGUMENT` within a unit, for what is one itself and must not be run again with
-   *   it.
-   */
+  /** @throws GradringError `ERR_INVALID_ARGUMENT` within a unit, for what must not be run again with it. */
   checkOutside(what: string): void {
     if (this.ring === undefined || !this.inside.getStore()) return;
     throw invalidArgument(`${what} cannot be part of allOrNone: it is all or none by itself, and would be done again.`);
   }
 
-  /**
-   * Whether the replicas should be compared after this unit, the first since the ring was formed anew. To be asked
-   * within it, when nothing of it can fail any more: the answer is part of its result, so that those who take it do the
-   * same.
-   */
-  takeVerification(): boolean {
-    const isDue = this.isUnverified;
-    this.isUnverified = false;
-    return isDue;
-  }
-
-  /** Forgets those who were let in before. */
-  beginCommit(): void {
+  /** Lets in the newcomers that wait, if there are any. Called on all ranks alike, between two units. */
+  async admit({ countWaiting, welcome }: Admission): Promise<void> {
+    this.checkOutside('A commit');
     this.newcomers = [];
     this.hasAdmitted = false;
-  }
-
-  /** Within a unit: leaves the ring, as all do, for one that newcomers are let into. */
-  admit(unit: Unit<unknown>): void {
-    this.ring!.rejoin({ newcomer: false, admits: true });
-    this.synchronize(unit);
-  }
-
-  /**
-   * Sees to it, before this rank leaves, that all others have done what it has done. Their comm threads tell, whatever
-   * the user's threads do. Only if a rank is lost meanwhile this one waits, asleep, for the next call of all, to give
-   * what it has done to those who have not.
-   *
-   * @throws GradringError if there is no ring any more, or if the others call nothing for so long that they are not
-   *   waited for.
-   */
-  async awaitOthers(): Promise<void> {
-    if (this.ring === undefined) return;
-    if (!this.inside.getStore()) await this.tail; // else it would wait for itself
-    this.isLeaving = true;
-    for (;;) {
-      try {
-        return await this.ring.awaitOthers();
-      } catch (error) {
-        if (!isLoss(error) || !this.ring.rejoin(STAY)) throw error;
-        this.synchronizeAtLast();
-      }
-    }
+    const commit = { name: 'commit', run: countWaiting };
+    const admission: Unit<null> = {
+      name: 'welcome',
+      run: async () => {
+        // If the ring was formed anew after the commit, they may be here already, or gone again.
+        if (!this.hasAdmitted && this.newcomers.length === 0) {
+          this.ring!.rejoin({ newcomer: false, admits: true });
+          this.compare(admission);
+        }
+        if (this.newcomers.length === 0) return null;
+        let root = 0;
+        while (this.newcomers.includes(root)) root++;
+        await welcome(root);
+        return null;
+      },
+    };
+    [this.commit, this.welcome] = [commit, admission];
+    if ((await this.run(commit)) > 0) await this.run(admission);
   }
 
   /**
-   * Waits until the others let this rank in, which holds nothing yet.
+   * Waits until the others let this rank in, which is a newcomer.
    *
-   * @param receive Takes what the others give to newcomers, by collectives, asleep; from that rank.
+   * @param receive Takes what the others' {@link Admission.welcome} gives, by synchronous collectives.
    */
   async enter<T>(rejoin: () => Promise<void>, receive: (root: number) => T): Promise<T> {
     for (;;) {
       await rejoin();
       try {
         const reports = this.exchangeReports(undefined, true);
-        const source = sourceOf(reports);
-        if (source === undefined || reports[source]!.lastName !== COMMIT) continue; // whoever had let it in is lost
-        // Those who were behind have caught up by now, so that the lowest rank is as good as any.
+        const source = reports[mostAdvanced(reports)];
+        if (!source?.isAfterCommit) continue; // the rank that had let it in is lost
+        // All others have caught up by now, so the lowest of them is as good as any.
         const received = receive(reports.findIndex(({ isNewcomer }) => !isNewcomer));
-        this.doneCount = reports[source]!.done;
-        this.isUnverified = true;
-        this.finish({ name: WELCOME, run: () => null }, null);
+        this.doneCount = source.done;
+        this.finish({ name: 'welcome' }, null);
         return received;
       } catch (error) {
         if (!isLoss(error)) throw error;
+      }
+    }
+  }
+
+  /**
+   * Before this rank leaves: waits until all others have done what it has done. Their comm threads tell that, whatever
+   * their main threads do. If a rank is lost meanwhile, this rank sleeps until the others compare, and gives what it
+   * has done to those that are behind.
+   *
+   * @throws GradringError if there is no ring any more, or if the others take longer than a collective's deadline.
+   */
+  async awaitOthers(): Promise<void> {
+    if (this.ring === undefined) return;
+    if (!this.inside.getStore()) await this.tail; // within a unit, it would wait for itself
+    this.isLeaving = true;
+    for (;;) {
+      try {
+        return await this.ring.awaitOthers();
+      } catch (error) {
+        this.rejoinAfter(error);
+        this.compareUntilFormed(undefined);
       }
     }
   }
@@ -201,46 +219,53 @@ export class Units {
     }
   }
 
-  private finish<T>(unit: Unit<T>, result: T): T {
+  private finish<T>(unit: ComparedUnit, result: T): T {
     this.doneCount++;
-    this.last = { unit: unit as Unit<unknown>, result };
+    this.last = { unit, result };
     return result;
   }
 
   /**
-   * Before the first unit. Others may have been in a ring before the first that this process knows of, and compare in
-   * this one: their reports must not be taken for a collective of the unit. Returns what {@link recover} does.
+   * Before the first unit. Other ranks may have been in a ring before the first one that this process knows of, and
+   * then compare in this one. Their reports must not be taken for a collective of the unit.
    */
-  private compareAtFirst<T>(unit: Unit<T>): DoneUnit | undefined {
-    return this.hasCompared ? undefined : this.synchronize(unit as Unit<unknown>);
+  private compareAtFirst(unit: ComparedUnit): DoneUnit | undefined {
+    return this.hasCompared ? undefined : this.compare(unit);
   }
 
-  /** After a loss: what the others got of the unit, or undefined if it is to be run again. Throws what is no loss. */
-  private recover<T>(unit: Unit<T>, error: unknown): DoneUnit | undefined {
+  /** After a failure within a unit. Returns what {@link compare} does. */
+  private recover(unit: ComparedUnit, error: unknown): DoneUnit | undefined {
+    this.rejoinAfter(error);
+    return this.compareUntilFormed(unit);
+  }
+
+  /** Comes into the next ring. Throws the error if it is no loss of a rank, or if there is no other ring. */
+  private rejoinAfter(error: unknown): void {
     if (!isLoss(error) || !this.ring!.rejoin(STAY)) throw error;
-    return this.synchronizeAtLast(unit as Unit<unknown>);
   }
 
-  private synchronizeAtLast(failed?: Unit<unknown>): DoneUnit | undefined {
+  /** {@link compare}, in one ring after the other until no rank is lost meanwhile. */
+  private compareUntilFormed(failed: ComparedUnit | undefined): DoneUnit | undefined {
     for (;;) {
       try {
-        return this.ring!.evenIfLeaving(() => this.synchronize(failed));
+        return this.ring!.evenIfLeaving(() => this.compare(failed));
       } catch (error) {
-        // Who has no more to do than to help others does not have them killed because they take their time.
-        const isInVain = this.isLeaving && (error as GradringError).code === 'ERR_TIMEOUT';
-        if (!isLoss(error) || isInVain || !this.ring!.rejoin(STAY)) throw error;
+        // A rank that only helps the others before it leaves must not have them killed because they take their time.
+        if (this.isLeaving && (error as GradringError).code === 'ERR_TIMEOUT') throw error;
+        this.rejoinAfter(error);
       }
     }
   }
 
-  private synchronize(failed: Unit<unknown> | undefined): DoneUnit | undefined {
+  /**
+   * Compares with the others in a new ring, and gives what this rank has done to those that are behind. If this rank is
+   * behind in the unit that failed, it takes the others' result: then that is returned. Undefined means: run it again.
+   */
+  private compare(failed: ComparedUnit | undefined): DoneUnit | undefined {
     const reports = this.exchangeReports(failed, false);
-    const source = sourceOf(reports)!;
-    const { done, lastName, lastResult } = reports[source]!;
-    // What a rank that leaves has not done it will not do any more.
-    const established = reports.filter(report => !report.isNewcomer && !(report.isLeaving && report.done < done));
-    const behind = established.filter(report => report.done < done);
-    requireSame(established, done, lastName);
+    const source = mostAdvanced(reports);
+    const { done, lastResult } = reports[source]!;
+    const behind = ranksBehind(reports, reports[source]!);
     const isBehind = this.doneCount < done;
     if (isBehind && this.isLeaving) return undefined;
     if (behind.length > 0) {
@@ -248,51 +273,24 @@ export class Units {
       unit.share?.(source, isBehind, lastResult);
       if (isBehind) this.finish(unit, lastResult);
     }
-    this.isUnverified = true;
-    this.newcomers = newcomersOf(reports);
-    this.hasAdmitted ||= reports.some(({ failedName }) => failedName === WELCOME);
+    this.newcomers = reports.flatMap(({ isNewcomer }, rank) => (isNewcomer ? [rank] : []));
+    this.hasAdmitted ||= reports.some(({ isAdmitting }) => isAdmitting);
     return isBehind ? this.last : undefined;
   }
 
-  private exchangeReports(failed: Unit<unknown> | undefined, isNewcomer: boolean): Report[] {
-    const report: Report = {
+  private exchangeReports(failed: ComparedUnit | undefined, isNewcomer: boolean): UnitReport[] {
+    const report: UnitReport = {
       isNewcomer,
       isLeaving: this.isLeaving,
       done: this.doneCount,
       lastName: this.last.unit.name,
       lastResult: this.last.result ?? null,
+      isAfterCommit: this.last.unit === this.commit,
       failedName: failed?.name,
+      isAdmitting: failed !== undefined && failed === this.welcome,
     };
     const bytes = this.ring!.allGather(new TextEncoder().encode(JSON.stringify(report)));
     this.hasCompared = true;
-    return bytes.map(each => JSON.parse(new TextDecoder().decode(each)) as Report);
+    return bytes.map(each => JSON.parse(new TextDecoder().decode(each)) as UnitReport);
   }
-}
-
-/** The name of the unit at whose end newcomers are let in, and of the one that gives them what they lack. */
-export const COMMIT = 'commit';
-export const WELCOME = 'welcome';
-
-/** The lowest rank that has done the most. */
-function sourceOf(reports: readonly Report[]): number | undefined {
-  const most = Math.max(...reports.map(({ isNewcomer, done }) => (isNewcomer ? -1 : done)));
-  const source = reports.findIndex(({ isNewcomer, done }) => !isNewcomer && done === most);
-  return source === -1 ? undefined : source;
-}
-
-/** Those who are behind must have failed in what the others have done, and the others all in the same. */
-function requireSame(established: readonly Report[], done: number, lastName: string): void {
-  const failed = new Set(established.flatMap(report => (report.done === done ? (report.failedName ?? []) : [])));
-  const fits = established.every(
-    report => report.done === done || (report.done === done - 1 && report.failedName === lastName),
-  );
-  if (fits && failed.size <= 1) return;
-  const words = established.map(
-    ({ done, lastName, failedName }) => `${done} units up to '${lastName}', within '${failedName ?? 'none'}'`,
-  );
-  throw new GradringError('ERR_COLLECTIVE_MISMATCH', `In a new ring, the ranks had done: ${words.join('; ')}.`);
-}
-
-function newcomersOf(reports: readonly Report[]): number[] {
-  return reports.flatMap(({ isNewcomer }, rank) => (isNewcomer ? [rank] : []));
 }

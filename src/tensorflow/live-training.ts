@@ -1,5 +1,4 @@
 import { type Communicator, Purpose } from '../communicator/communicator';
-import { COMMIT, type Unit, WELCOME } from '../communicator/units';
 import { invalidArgument } from '../errors';
 import type { FitPosition } from './saved-rank';
 import { broadcastVariables, checkSameVariables } from './replicas';
@@ -67,39 +66,21 @@ export class LiveTraining {
     await this.commit(trained, { epoch: trained.optimizer.currentEpoch ?? 0, batch: 0 }, state);
   }
 
-  /** Lets in who waits. All ranks are at this point, or will be. */
+  /** Lets in the processes that wait. All ranks are at this point, or will be. */
   async commit(trained: Trained, position: FitPosition, state?: unknown): Promise<void> {
     const { communicator } = this;
-    const { units } = communicator;
     if (!communicator.isElastic) return;
-    units.checkOutside('A commit');
-    units.beginCommit();
-    if ((await this.countWaiting()) === 0) return;
     let own: Welcome | undefined;
-    const welcome: Unit<unknown> = {
-      name: WELCOME,
-      run: async () => {
-        // If the ring was formed anew since then, they may be there already, or gone again.
-        if (!units.hasAdmitted && units.newcomers.length === 0) units.admit(welcome);
-        if (units.newcomers.length === 0) return null;
-        own ??= await captureWelcome(trained, position, state);
-        // The lowest rank that is no newcomer has something to give.
-        let root = 0;
-        while (units.newcomers.includes(root)) root++;
-        passWelcome(communicator, root, own);
-        return null;
+    await communicator.units.admit({
+      countWaiting: async () => {
+        const waiting = communicator.rank === 0 ? await communicator.waitingNewcomers() : 0;
+        const [first] = await communicator.allGather(Float64Array.of(waiting), { purpose: Purpose.Commit });
+        return first![0]!;
       },
-    };
-    await units.run(welcome);
-  }
-
-  private async countWaiting(): Promise<number> {
-    const { communicator } = this;
-    const run = async () => {
-      const own = communicator.rank === 0 ? await communicator.waitingNewcomers() : 0;
-      const [first] = await communicator.allGather(Float64Array.of(own), { purpose: Purpose.Commit });
-      return first![0]!;
-    };
-    return communicator.units.run({ name: COMMIT, run });
+      welcome: async root => {
+        own ??= await captureWelcome(trained, position, state);
+        passWelcome(communicator, root, own);
+      },
+    });
   }
 }

@@ -23,6 +23,7 @@ import { isOwnOptimizer, notOurs } from './one-copy';
 import { type LearningRateRule, RingResize } from './ring-resize';
 import { shareStep } from './share-step';
 import { SentFraction } from './sent-fraction';
+import { Verification, type VerifiedStep } from './verification';
 import { warn } from './warn';
 import { checkDescriptions, checkHashes, describe, fromBytes, hashesOf, toBytes } from './replicas';
 
@@ -88,7 +89,7 @@ export class RingOptimizer extends tf.Optimizer {
 
   private readonly compression: Compression;
   private readonly onNonFinite: 'error' | 'skip';
-  private readonly verifyEvery: number;
+  private readonly verification: Verification;
   private readonly resize: RingResize;
   /** The momentum that was taken over; `undefined` if the inner optimizer applies the averaged gradient itself. */
   private readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
@@ -126,12 +127,9 @@ export class RingOptimizer extends tf.Optimizer {
     if (onNonFinite !== 'error' && onNonFinite !== 'skip') {
       throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
     }
-    if (!Number.isInteger(verifyEvery) || verifyEvery < 0) {
-      throw invalidArgument(`verifyEvery is ${verifyEvery}; it must be a whole number of steps, or 0 for never.`);
-    }
     this.compression = compression;
     this.onNonFinite = onNonFinite;
-    this.verifyEvery = verifyEvery;
+    this.verification = new Verification(communicator, verifyEvery);
     this.resize = new RingResize(communicator, learningRateRule);
     this.takenOver = momentumOf(inner);
     if (compression.kind === 'none') return;
@@ -454,9 +452,8 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   private told(result: ExchangeResult): StepResult {
-    const { worldSize, units } = this.communicator;
-    const isAnniversary = this.verifyEvery > 0 && (this.total.steps + 1) % this.verifyEvery === 0;
-    return { ...result, density: this.densityNow(), worldSize, verifies: units.takeVerification() || isAnniversary };
+    const { worldSize } = this.communicator;
+    return { ...result, density: this.densityNow(), worldSize, ...this.verification.of(this.total.steps) };
   }
 
   /** Whether a variable's momentum is that of the average, as what travels whole is averaged first. */
@@ -509,7 +506,7 @@ export class RingOptimizer extends tf.Optimizer {
       ...this.takenOver,
       compression: this.compression,
       onNonFinite: this.onNonFinite,
-      verifyEvery: this.verifyEvery,
+      verifyEvery: this.verification.every,
       learningRateRule: this.resize.rule,
       step: this.total.steps,
     };
@@ -587,7 +584,9 @@ export class RingOptimizer extends tf.Optimizer {
     warn(this.communicator, `${words} ${advice}`);
   }
 
-  private finish({ nonFinite, bytesSent, denseBytes, density, worldSize }: StepResult): void {
+  private finish(result: StepResult): void {
+    const { nonFinite, bytesSent, denseBytes, density, worldSize } = result;
+    this.verification.finishStep(result);
     if (nonFinite === undefined) this.resize.lastWorldSize = worldSize;
     this.lastUpdates = [];
     const step = this.total.steps;
@@ -671,12 +670,10 @@ export class RingOptimizer extends tf.Optimizer {
 const GREETING = 'first step';
 
 /** The result of a step, the same on all ranks as far as it matters. */
-interface StepResult extends ExchangeResult {
+interface StepResult extends ExchangeResult, VerifiedStep {
   readonly density: number;
   /** Of the ring that took it. */
   readonly worldSize: number;
-  /** Whether the weights of all ranks are compared after it. */
-  readonly verifies: boolean;
 }
 
 function variableNamed(name: string): tf.Variable {

@@ -1,4 +1,4 @@
-import { COMMIT, type SyncUnit, Units, type UnitRing, WELCOME } from '../../src/communicator/units';
+import { Units, type UnitRing } from '../../src/communicator/units';
 import { GradringError } from '../../src/errors';
 
 const lost = () => new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.');
@@ -10,6 +10,8 @@ interface OtherReport {
   readonly lastName?: string;
   readonly lastResult?: unknown;
   readonly failedName?: string;
+  readonly isAfterCommit?: boolean;
+  readonly isAdmitting?: boolean;
 }
 
 /** One rank's units, in rings whose other rank reports what the test says, ring by ring. */
@@ -115,8 +117,10 @@ test('a unit within another is part of it', async () => {
 
 test('what must not be run again with a unit is refused within one', async () => {
   const { units } = unitsBeside();
-  const within = () => units.run({ name: 'outer', run: async () => units.checkOutside('A step') });
-  await expect(within()).rejects.toThrow('A step cannot be part of allOrNone');
+  const within = (run: () => unknown) => units.run({ name: 'outer', run: async () => run() });
+  await expect(within(() => units.checkOutside('A step'))).rejects.toThrow('A step cannot be part of allOrNone');
+  const admission = { countWaiting: async () => 0, welcome: async () => undefined };
+  await expect(within(() => units.admit(admission))).rejects.toThrow('A commit cannot be part of allOrNone');
   expect(() => units.checkOutside('A step')).not.toThrow();
 });
 
@@ -134,51 +138,46 @@ test('units that are not awaited run one after the other', async () => {
   expect(seen).toEqual(['slow', 'fast']);
 });
 
-test('the replicas are to be compared after the first unit in a new ring, by those, too, who take it from others', () => {
-  const { units } = unitsBeside({ done: 0, failedName: 'a' }, { done: 4, lastName: 'd', lastResult: 'theirs' });
-  const run = () => `verifies: ${units.takeVerification()}`;
-  const failingFirst = () => {
-    failures.pop()?.();
-    return run();
-  };
-  const failures = [failing(1)];
-  expect(units.runSync({ name: 'a', run: failingFirst })).toBe('verifies: true');
-  expect(units.runSync({ name: 'b', run })).toBe('verifies: false');
-  expect(units.runSync({ name: 'c', run })).toBe('verifies: false');
-  failures.push(failing(1));
-  expect(units.runSync({ name: 'd', run: failingFirst })).toBe('theirs');
-  expect(units.runSync({ name: 'e', run })).toBe('verifies: true');
-});
-
-test('newcomers are let in within a unit, and known as long as the ring lasts', () => {
+test('newcomers are let in within a unit, and known as long as the ring lasts', async () => {
   const { units, own, joins } = unitsBeside(
-    { done: 1, lastName: COMMIT, isNewcomer: true },
-    { done: 1, lastName: COMMIT, failedName: WELCOME },
+    { done: 1, lastName: 'commit', isNewcomer: true },
+    { done: 1, lastName: 'commit', failedName: 'welcome', isAdmitting: true },
   );
-  units.beginCommit();
-  units.runSync({ name: COMMIT, run: () => 1 });
-  const seen: unknown[] = [];
-  const welcome: SyncUnit<unknown> = {
-    name: WELCOME,
-    run: () => {
-      seen.push([units.hasAdmitted, [...units.newcomers]]);
-      if (!units.hasAdmitted) units.admit(welcome);
-      seen.push([units.hasAdmitted, [...units.newcomers]]);
-      if (units.newcomers.length > 0) throw lost();
-    },
-  };
-  units.runSync(welcome);
-  const [before, withNewcomer, without] = [
-    [false, []],
-    [true, [1]],
-    [true, []],
-  ];
-  expect(seen).toEqual([before, withNewcomer, without, without]);
+  const welcome = jest.fn(async () => {
+    throw lost();
+  });
+  await units.admit({ countWaiting: async () => 1, welcome });
+  // In the first ring the other is a newcomer, and lost. In the second it has let newcomers in, who are gone.
+  expect(welcome.mock.calls).toEqual([[0]]);
   expect(joins).toEqual([
     { newcomer: false, admits: true },
     { newcomer: false, admits: false },
   ]);
-  expect(own).toMatchObject([{ failedName: WELCOME }, { failedName: WELCOME }]);
+  const within = { isAfterCommit: true, failedName: 'welcome', isAdmitting: true };
+  expect(own).toMatchObject([within, within]);
+});
+
+test('where nobody waits, the ring stays as it is', async () => {
+  const { units, joins } = unitsBeside();
+  const welcome = jest.fn();
+  await units.admit({ countWaiting: async () => 0, welcome });
+  expect([welcome.mock.calls, joins]).toEqual([[], []]);
+});
+
+test('a rank that finds newcomers in the ring when it has counted gives them what they lack', async () => {
+  // The other rank has let them in after the commit, in which this rank has failed.
+  const admitting = { done: 1, lastName: 'commit', lastResult: 1, failedName: 'welcome', isAdmitting: true };
+  const { units, ring, joins } = unitsBeside(admitting);
+  const { allGather } = ring;
+  ring.allGather = bytes => {
+    const reports = allGather(bytes);
+    const newcomer = { isNewcomer: true, isLeaving: false, done: 0, lastName: 'nothing', lastResult: null };
+    return joins.length === 0 ? reports : [new TextEncoder().encode(JSON.stringify(newcomer)), ...reports];
+  };
+  const welcome = jest.fn(async () => undefined);
+  await units.admit({ countWaiting: async () => Promise.reject(lost()), welcome });
+  expect(welcome.mock.calls).toEqual([[1]]); // rank 0 is the newcomer
+  expect(joins).toEqual([{ newcomer: false, admits: false }]);
 });
 
 test('before the first unit the ranks compare, for others may have lost a rank in a ring that this one never saw', () => {
@@ -257,7 +256,7 @@ describe('before it leaves', () => {
 test('a newcomer is let in after a commit, and goes on as one that has done what the others have', async () => {
   const others = [
     { done: 7, lastName: 'step' },
-    { done: 8, lastName: COMMIT },
+    { done: 8, lastName: 'commit', isAfterCommit: true },
     { done: 9, failedName: 'next' },
   ] as const;
   const { units, own } = unitsBeside(...others);
@@ -269,7 +268,7 @@ test('a newcomer is let in after a commit, and goes on as one that has done what
 });
 
 test('a newcomer that is lost sight of while it receives waits again', async () => {
-  const { units } = unitsBeside({ done: 1, lastName: COMMIT }, { done: 5, lastName: COMMIT });
+  const { units } = unitsBeside({ done: 1, isAfterCommit: true }, { done: 5, isAfterCommit: true });
   const receive = failing(1, 'received');
   expect(await units.enter(async () => undefined, receive)).toBe('received');
 });

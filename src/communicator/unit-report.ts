@@ -1,0 +1,44 @@
+import { GradringError } from '../errors';
+
+/** What a rank tells the others about its units when a ring has been formed anew. JSON. */
+export interface UnitReport {
+  /** It has come in the place of a lost rank, and holds nothing yet. */
+  readonly isNewcomer: boolean;
+  /** It only stays until the others have done what it has done. */
+  readonly isLeaving: boolean;
+  /** How many units it has done. */
+  readonly done: number;
+  readonly lastName: string;
+  readonly lastResult: unknown;
+  /** Whether its last unit was the one after which newcomers may be let in. */
+  readonly isAfterCommit: boolean;
+  /** The unit that failed. Undefined between two units. */
+  readonly failedName: string | undefined;
+  /** Whether that is the unit that lets newcomers in. */
+  readonly isAdmitting: boolean;
+}
+
+/** The lowest rank that has done the most units. −1 if there are newcomers only. */
+export function mostAdvanced(reports: readonly UnitReport[]): number {
+  const most = Math.max(...reports.map(({ isNewcomer, done }) => (isNewcomer ? -1 : done)));
+  return reports.findIndex(({ isNewcomer, done }) => !isNewcomer && done === most);
+}
+
+/**
+ * The ranks that have not done the last unit of the most advanced one, and need it. A rank that is leaving does not
+ * need it any more.
+ *
+ * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if they did not fail in that very unit, or if the others failed in
+ *   different ones.
+ */
+export function ranksBehind(reports: readonly UnitReport[], { done, lastName }: UnitReport): UnitReport[] {
+  const members = reports.filter(report => !report.isNewcomer && !(report.isLeaving && report.done < done));
+  const behind = members.filter(report => report.done < done);
+  const failed = new Set(members.flatMap(report => (report.done === done ? (report.failedName ?? []) : [])));
+  const fits = behind.every(report => report.done === done - 1 && report.failedName === lastName);
+  if (fits && failed.size <= 1) return behind;
+  const words = members.map(
+    ({ done, lastName, failedName }) => `${done} units up to '${lastName}', within '${failedName ?? 'none'}'`,
+  );
+  throw new GradringError('ERR_COLLECTIVE_MISMATCH', `In a new ring, the ranks had done: ${words.join('; ')}.`);
+}

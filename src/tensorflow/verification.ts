@@ -1,0 +1,37 @@
+import type { Communicator } from '../communicator/communicator';
+import { invalidArgument } from '../errors';
+
+/** What a step's result says about its verification: the same on all ranks, also on those that take it from others. */
+export interface VerifiedStep {
+  /** Of the ring that took the step. */
+  readonly generation: number;
+  /** Whether the weights of all ranks are compared after it. */
+  readonly verifies: boolean;
+}
+
+/** After which steps the weights of all ranks are compared: every so many, and after the first in each elastic ring. */
+export class Verification {
+  /** The generation in which weights were compared last. */
+  private verifiedIn: number | undefined;
+
+  /** @param every 0: never, except after the first step in an elastic ring. */
+  constructor(
+    private readonly communicator: Pick<Communicator, 'generation' | 'isElastic'>,
+    readonly every: number,
+  ) {
+    if (Number.isInteger(every) && every >= 0) return;
+    throw invalidArgument(`verifyEvery is ${every}; it must be a whole number of steps, or 0 for never.`);
+  }
+
+  /** Of the step of that number, which the present ring has just exchanged. */
+  of(step: number): VerifiedStep {
+    const { generation, isElastic } = this.communicator;
+    const isDue = this.every > 0 && (step + 1) % this.every === 0;
+    return { generation, verifies: isDue || (isElastic && generation !== this.verifiedIn) };
+  }
+
+  /** A step is over on this rank. */
+  finishStep({ generation, verifies }: VerifiedStep): void {
+    if (verifies) this.verifiedIn = generation;
+  }
+}
