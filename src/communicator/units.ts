@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type GradringError, invalidArgument, isLoss } from '../errors';
-import type { ElasticJoin } from '../rendezvous/elastic-rendezvous';
+import type { ElasticJoin } from '../rendezvous/rendezvous-options';
 import { mostAdvanced, ranksBehind, type UnitReport } from './unit-report';
 
 /** What must happen on all ranks or on none. */

@@ -40,7 +40,7 @@ export async function denseAllReduce(
   if (nonFinite !== undefined) return nonFinite;
   for (const { context, gradients, tensors } of arenas) {
     for (const tensor of tensors) tensor.expand();
-    await allReduce(call.over(context), gradients, 'sum');
+    await allReduce(call.inBulk(context), gradients, 'sum');
   }
   return undefined;
 }
