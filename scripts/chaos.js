@@ -2,14 +2,16 @@
 // Many short runs, in each of which something goes wrong at a random instant (test/chaos/); afterwards it looks whether
 // all promises of docs/reliability.md held. By hand, after `npm run build`: npm run chaos -- --help.
 const yargs = require('yargs');
-const { ChaosRun } = require('../test/chaos/chaos-run');
-const { ElasticRun } = require('../test/chaos/elastic-run');
-const { elasticViolations } = require('../test/chaos/elastic-violations');
-const { FAULT_KINDS } = require('../test/chaos/fault-kinds');
-const { openDescriptors } = require('../test/chaos/open-descriptors');
-const { planOf } = require('../test/chaos/plan');
-const { Summary } = require('../test/chaos/summary');
-const { violations } = require('../test/chaos/violations');
+const { harness } = require('./harness');
+
+const { ChaosRun } = harness('chaos/chaos-run');
+const { planOf } = harness('chaos/draw-plan');
+const { ElasticRun } = harness('chaos/elastic-run');
+const { elasticViolations } = harness('chaos/elastic-violations');
+const { FAULT_KINDS } = harness('chaos/fault-kinds');
+const { openDescriptors } = harness('chaos/open-descriptors');
+const { Summary } = harness('chaos/summary');
+const { violations } = harness('chaos/violations');
 
 const given = yargs(process.argv.slice(2))
   .scriptName('npm run chaos --')
@@ -27,7 +29,7 @@ const given = yargs(process.argv.slice(2))
       describe: 'Only such faults; may be repeated',
     },
     parallel: { type: 'number', default: 3, describe: 'How many runs at a time' },
-    plant: { type: 'string', describe: 'A bug of rank 1, which is to be found: test/chaos/rank.js' },
+    plant: { type: 'string', describe: 'A bug of rank 1, which is to be found: test/chaos/rank.ts' },
     json: { type: 'boolean', default: false, describe: 'Prints the summary as JSON' },
   })
   .example('$0 --runs 1000 --seed 7', 'a long round')

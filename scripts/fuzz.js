@@ -7,8 +7,10 @@
 const { createHash } = require('node:crypto');
 const { readFileSync, writeFileSync } = require('node:fs');
 const { parseArgs } = require('node:util');
-const { fuzz } = require('../test/fuzz/fuzz');
-const { DEFAULT_TARGETS, TARGETS } = require('../test/fuzz/targets');
+const { harness } = require('./harness');
+
+const { fuzz } = harness('fuzz/fuzz');
+const { DEFAULT_TARGETS, TARGETS } = harness('fuzz/targets');
 
 const DEFAULT_INPUTS = '1000000';
 const PROGRESS_SECONDS = 5;

@@ -8,7 +8,9 @@ const { Writable } = require('node:stream');
 const { parseArgs } = require('node:util');
 const { formatTable } = require('../dist/bench/table');
 const { launch } = require('../dist/launcher/launch');
-const { differences, growth, median } = require('./soak/verdict');
+const { harness } = require('./harness');
+
+const { differences, growth, median } = harness('soak/verdict');
 
 const SAMPLES = 200;
 const ROWS = 20;
@@ -37,7 +39,7 @@ async function main() {
   const facts = [];
   const args = [steps, Math.floor(steps / SAMPLES), VERIFY_EVERY, leak].map(String);
   const start = performance.now();
-  const script = path.join(__dirname, 'soak/rank.js');
+  const script = path.join(__dirname, '../test/soak/rank.js');
   const { exitCode } = await launch({
     ranks,
     script,

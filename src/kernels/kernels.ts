@@ -111,8 +111,8 @@ export interface Taken {
 }
 
 /**
- * The tight loops over tensors in one shared `WebAssembly.Memory`. There are two implementations with the same results,
- * bit for bit unless stated: `instantiateKernels` (WebAssembly SIMD) and `referenceKernels` (plain TypeScript).
+ * The tight loops over tensors in one shared `WebAssembly.Memory`. `instantiateKernels` makes them, in WebAssembly
+ * SIMD; the tests hold their results against those of a twin in plain TypeScript, bit for bit unless stated.
  *
  * For all of them: tensors start at multiples of 16 bytes, arrays of indices and values at multiples of 4. Element
  * counts may be anything, 0 included, as long as the array ends within the memory. Nothing is checked and nothing

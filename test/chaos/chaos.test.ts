@@ -1,5 +1,6 @@
 import { runScript } from '../support/scripts';
-import { type Plan, planOf } from './plan';
+import { planOf } from './draw-plan';
+import type { Plan } from './plan';
 
 /** The result of a round of runs, and what it said of broken promises. */
 async function chaos(...args: string[]) {
@@ -94,13 +95,14 @@ describe('it finds', () => {
 function numberOfReset(condition: (plan: Plan) => boolean): number {
   for (let number = 0; ; number++) {
     const plan = planOf(1, number, ['reset link']);
-    if (plan.paceMs === 20 && plan.steps - plan.faults[0]!.at.step! > 30 && condition(plan)) return number;
+    const { at } = plan.faults[0]!;
+    if (plan.paceMs === 20 && 'step' in at && plan.steps - at.step > 30 && condition(plan)) return number;
   }
 }
 
 test('the ranks of a run leave in different ways', () => {
   const drawn = Array.from({ length: 100 }, (_, number) => planOf(1, number, ['kill']).leaves);
-  for (const way of ['close', 'exit', 'fall off', 'stay']) {
+  for (const way of ['close', 'exit', 'fall off', 'stay'] as const) {
     expect(drawn.filter(leaves => leaves.includes(way) && new Set(leaves).size > 1).length).toBeGreaterThan(50);
   }
 });

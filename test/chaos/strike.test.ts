@@ -1,20 +1,27 @@
-import type { Plan } from './plan';
+import type { FaultName } from './fault-kinds';
+import type { Fault, Plan } from './plan';
 import { strike } from './strike';
 import { Summary } from './summary';
 
 const RANKS = 4;
 
-/** Strikes a run in which some have ended, when it is due. Returns whether that fell, and who was signalled. */
-async function strikeBeside(ended: number[], fault: { kind: string; ranks: number[] }) {
+/** Strikes a run in which some have ended, when it is due. Returns whether that fell, and which ranks got a signal. */
+async function strikeBeside(ended: number[], fault: Pick<Fault, 'kind' | 'ranks'>) {
   const signalled: number[] = [];
   let losses = 0;
   const run = {
     plan: { ranks: RANKS },
-    processes: { hasEnded: (rank: number) => ended.includes(rank), signal: (rank: number) => signalled.push(rank) },
+    processes: {
+      hasEnded: (rank: number) => ended.includes(rank),
+      signal: (rank: number) => void signalled.push(rank),
+      pidOf: () => undefined,
+    },
     links: new Map(),
-    reports: Array.from({ length: RANKS }, () => ({ hashes: [{ step: 5 }], told: () => undefined })),
+    reports: Array.from({ length: RANKS }, () => ({ hashes: [{ step: 5, hash: '' }], told: () => undefined })),
+    startedAt: 0,
     ranksHaveEnded: ended.length === RANKS,
-    noteLoss: () => losses++,
+    noteLoss: () => void losses++,
+    startLate: () => {},
   };
   const fell = await strike(run, { ...fault, at: { step: 5, afterMs: 0 }, forMs: 0 });
   return { fell, signalled, losses };
@@ -26,7 +33,7 @@ test('a strike falls on those who are there', async () => {
   expect(await strikeBeside([], { kind: 'end launcher', ranks: [] })).toMatchObject({ fell: true, losses: 1 });
 });
 
-test.each([
+test.each<[string, number[], FaultName, number[]]>([
   ['a rank that has ended', [2], 'kill', [2]],
   ['two that have', [1, 2], 'kill two', [2, 1]],
   ['a link whose left end has ended', [1], 'reset link', [2]],

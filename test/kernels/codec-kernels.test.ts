@@ -1,6 +1,6 @@
 import type { BitAddress, Quantization, RiceStream } from '../../src/kernels/codec-kernels';
 import type { Kernels, Pointer } from '../../src/kernels/kernels';
-import { referenceKernels } from '../../src/kernels/reference-kernels';
+import { referenceKernels } from './reference-kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import {
   float32At,

@@ -10,7 +10,7 @@ import {
   type Kernels,
   type ReduceOperation,
 } from '../../src/kernels/kernels';
-import { referenceKernels } from '../../src/kernels/reference-kernels';
+import { referenceKernels } from './reference-kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import {
   float32At,

@@ -1,5 +1,5 @@
 import { type Kernels, type Pointer } from '../../src/kernels/kernels';
-import { referenceKernels } from '../../src/kernels/reference-kernels';
+import { referenceKernels } from './reference-kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 
 /** Both implementations of the kernels, for `describe.each`. */

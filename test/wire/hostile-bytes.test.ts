@@ -218,7 +218,7 @@ describe('frame headers', () => {
   });
 });
 
-// What must hold of payloads that are accepted, and of memory, is told in test/fuzz/payload-checker.js.
+// What must hold of payloads that are accepted, and of memory, is told in test/fuzz/payload-checker.ts.
 describe.each(VALUE_FORMATS)('gradient payloads of %s', format => {
   const checker = new PayloadChecker();
   const streams = streamsIn(format);

@@ -1,4 +1,0 @@
-export class ReportFile {
-  constructor(file: string);
-  facts: object[];
-}

@@ -1,1 +1,0 @@
-export function strike(run: object, fault: object): Promise<boolean>;

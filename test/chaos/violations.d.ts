@@ -1,3 +1,0 @@
-import type { Plan } from './plan';
-
-export function violations(plan: Plan, observed: object): string[];

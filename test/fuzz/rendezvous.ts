@@ -1,0 +1,59 @@
+import {
+  decodeRendezvousMessage,
+  encodeRendezvousMessage,
+  type RendezvousMessage,
+} from '../../src/wire/rendezvous-message';
+import type { Target } from './fuzz';
+import { isCount } from './payload-checker';
+import { demand, refusalOf } from './refusal';
+import { MESSAGES } from './rendezvous-messages';
+
+/** A whole number up to a bound, or something else. */
+type FieldType = number | 'text' | 'texts' | 'numbers' | 'boolean' | 'bigint';
+
+/** What each kind holds: whole numbers up to a bound, or texts, of which there can be no more than bytes. */
+const FIELDS: Record<RendezvousMessage['kind'], Record<string, FieldType>> = {
+  join: {
+    ...{ protocolVersion: 255, runId: 'text', worldSize: 0xffffffff, rank: 0xffffffff, hostId: 'text' },
+    ...{ encryption: 'text', publicKey: 'text', newcomer: 'boolean', admits: 'boolean', patienceMs: 0xffffffff },
+  },
+  roster: { hostIds: 'texts', publicKeys: 'texts', members: 'numbers', generation: 0xffffffff },
+  listening: { rank: 0xffffffff, endpoint: 'text' },
+  start: { ringId: 'bigint', endpoints: 'texts' },
+  standing: { rank: 0xffffffff, lanes: 'boolean' },
+  formed: { lanes: 'boolean' },
+  leave: { rank: 0xffffffff },
+  ask: { rank: 0xffffffff },
+  waiting: { count: 0xffffffff },
+  refuse: { code: 'text', message: 'text' },
+};
+
+/** Messages of the rendezvous. */
+export const rendezvousTarget: Target = {
+  name: 'rendezvous',
+  seeds: () => MESSAGES.map(message => ({ bytes: encodeRendezvousMessage(message) })),
+  run: bytes => {
+    let message: RendezvousMessage;
+    try {
+      message = decodeRendezvousMessage(bytes);
+    } catch (error) {
+      return { outcome: refusalOf(error) };
+    }
+    const fields = Object.entries(FIELDS[message.kind] ?? {});
+    demand(fields.length > 0, 'The kind does not exist.');
+    const values = message as object as Record<string, unknown>;
+    for (const [name, type] of fields)
+      demand(isSane(values[name], type, bytes.length), `${name} is ${String(values[name])}.`);
+    return { outcome: `accepted: ${message.kind}` };
+  },
+};
+
+function isSane(value: unknown, type: FieldType, byteCount: number): boolean {
+  if (typeof type === 'number') return isCount(value, type);
+  if (type === 'text') return typeof value === 'string' && value.length <= byteCount;
+  if (type === 'texts')
+    return Array.isArray(value) && 4 * value.length <= byteCount && isSane(value.join(''), 'text', byteCount);
+  if (type === 'numbers')
+    return Array.isArray(value) && 4 * value.length <= byteCount && value.every(each => isCount(each, 0xffffffff));
+  return typeof value === type;
+}

@@ -1,0 +1,29 @@
+import { manifestTarget, safetensorsTarget } from './checkpoint';
+import { environmentTarget } from './environment';
+import { frameTarget } from './frame';
+import type { Target } from './fuzz';
+import { gradientPayloadTarget } from './gradient-payload';
+import { namesTarget } from './names';
+import { rendezvousTarget } from './rendezvous';
+import { sharedQueueTarget } from './shared-queue';
+import { streamTarget } from './stream';
+import { timelineTarget } from './timeline';
+import { TwinChecker } from './twin-checker';
+
+/** All targets, by name, made when they are asked for. */
+export const TARGETS: Record<string, () => Target> = {
+  'gradient-payload': () => gradientPayloadTarget(),
+  frame: () => frameTarget,
+  rendezvous: () => rendezvousTarget,
+  safetensors: () => safetensorsTarget,
+  manifest: () => manifestTarget,
+  environment: () => environmentTarget,
+  names: () => namesTarget,
+  timeline: () => timelineTarget,
+  'shared-queue': () => sharedQueueTarget,
+  stream: () => streamTarget,
+  'gradient-payload-twins': () => gradientPayloadTarget(new TwinChecker()),
+};
+
+/** Those that are fast enough to be run when none is named. */
+export const DEFAULT_TARGETS = Object.keys(TARGETS).filter(name => name !== 'gradient-payload-twins');

@@ -1,4 +1,0 @@
-export class KernelTrace {
-  readonly features: Set<number>;
-  static pairs(features: Iterable<number>): Set<string>;
-}

@@ -1,0 +1,203 @@
+import { referenceCodecKernels } from './reference-codec-kernels';
+import {
+  GATHER_BLOCK,
+  type Accumulation,
+  type ElementType,
+  type Kernels,
+  type Pointer,
+  type ReduceOperation,
+} from '../../src/kernels/kernels';
+
+const MAGNITUDE_BITS = 0x7fffffff;
+const EXPONENT_BITS = 0x7f800000;
+const { fround } = Math;
+
+const REDUCTIONS: Record<ReduceOperation, (a: number, b: number) => number> = {
+  // Storing the sum rounds or wraps it to the array's type. Two float32 added in float64 round to the right float32.
+  sum: (a, b) => a + b,
+  min: Math.min,
+  max: Math.max,
+};
+
+/**
+ * The kernels in plain TypeScript over the same memory: the meaning of {@link Kernels}, for tests, and slow. The arrays
+ * that it is given must lie in the memory as it is at the time of the call.
+ */
+export function referenceKernels(memory: WebAssembly.Memory): Kernels {
+  // Made anew at each call, as the memory has a new, longer buffer once it grew.
+  const float32 = (at: Pointer, count: number) => new Float32Array(memory.buffer, at, count);
+  const uint32 = (at: Pointer, count: number) => new Uint32Array(memory.buffer, at, count);
+  const typed = (type: ElementType, at: Pointer, count: number) => {
+    switch (type) {
+      case 'float32':
+        return float32(at, count);
+      case 'float64':
+        return new Float64Array(memory.buffer, at, count);
+      case 'int32':
+        return new Int32Array(memory.buffer, at, count);
+      case 'uint8':
+        return new Uint8Array(memory.buffer, at, count);
+    }
+  };
+  const magnitudesOf = (values: Pointer, count: number) => uint32(values, count).map(bits => bits & MAGNITUDE_BITS);
+
+  /** The new u and v of one element, each operation rounded to float32. */
+  const accumulated = (step: Accumulation) => {
+    const gradient = float32(step.gradient, step.elementCount);
+    const momentum = float32(step.momentum, step.elementCount);
+    const residual = float32(step.residual, step.elementCount);
+    const scale = fround(step.gradientScale);
+    const m = fround(step.momentumFactor);
+    return (i: number) => {
+      const g = fround(gradient[i]! * scale);
+      if (step.nesterov) {
+        const u = fround(m * fround(momentum[i]! + g));
+        return { u, v: fround(fround(residual[i]! + u) + g) };
+      }
+      const u = fround(fround(m * momentum[i]!) + g);
+      return { u, v: fround(residual[i]! + u) };
+    };
+  };
+
+  return {
+    ...referenceCodecKernels(memory),
+    reduce(operation, type, into, from, elementCount) {
+      const target = typed(type, into, elementCount);
+      const source = typed(type, from, elementCount);
+      const combine = REDUCTIONS[operation];
+      for (let i = 0; i < elementCount; i++) target[i] = combine(target[i]!, source[i]!);
+    },
+
+    clear(data, elementCount) {
+      float32(data, elementCount).fill(0);
+    },
+
+    copy(from, into, elementCount) {
+      uint32(into, elementCount).set(uint32(from, elementCount));
+    },
+
+    scale(type, data, factor, elementCount) {
+      const target = typed(type, data, elementCount);
+      const rounded = type === 'float32' ? fround(factor) : factor;
+      for (let i = 0; i < elementCount; i++) target[i]! *= rounded;
+      return target.every(Number.isFinite);
+    },
+
+    sumOfSquares: (data, elementCount) => float32(data, elementCount).reduce((sum, x) => sum + x * x, 0),
+
+    firstNonFinite: (data, elementCount) =>
+      uint32(data, elementCount).findIndex(bits => (bits & EXPONENT_BITS) === EXPONENT_BITS),
+
+    applyMomentum(gradient, momentum, elementCount, factor, nesterov) {
+      const g = float32(gradient, elementCount);
+      const u = float32(momentum, elementCount);
+      const m = fround(factor);
+      for (let i = 0; i < elementCount; i++) {
+        u[i] = nesterov ? m * fround(u[i]! + g[i]!) : fround(m * u[i]!) + g[i]!;
+        g[i] = nesterov ? u[i]! + g[i]! : u[i]!;
+      }
+    },
+
+    scatterAddBelow(into, indices, values, from, until, limit) {
+      const [at, value] = [uint32(indices, until), float32(values, until)];
+      let entry = from;
+      for (; entry < until && at[entry]! < limit; entry++) float32(into, limit)[at[entry]!]! += value[entry]!;
+      return entry;
+    },
+
+    scatterAdd(into, indices, values, count) {
+      const targets = uint32(indices, count);
+      const addends = float32(values, count);
+      for (let j = 0; j < count; j++) float32(into + 4 * targets[j]!, 1)[0]! += addends[j]!;
+    },
+
+    settle(momentum, residual, indices, values, count) {
+      const sent = float32(values, count);
+      uint32(indices, count).forEach((index, j) => {
+        float32(momentum + 4 * index, 1)[0] = 0;
+        float32(residual + 4 * index, 1)[0]! -= sent[j]!;
+      });
+    },
+
+    accumulate(step, { lowest, first, second }) {
+      const momentum = float32(step.momentum, step.elementCount);
+      const residual = float32(step.residual, step.elementCount);
+      const residualBits = uint32(step.residual, step.elementCount);
+      const next = accumulated(step);
+      const held = { inFirst: 0, inSecond: 0 };
+      let place: keyof typeof held = 'inFirst';
+      for (let i = 0; i < step.elementCount; i++) {
+        if (i % GATHER_BLOCK === 0 && held.inFirst > first.capacity) place = 'inSecond';
+        const { u, v } = next(i);
+        momentum[i] = u;
+        residual[i] = v;
+        if ((residualBits[i]! & MAGNITUDE_BITS) < lowest) continue;
+        const entry = held[place]++;
+        const into = place === 'inFirst' ? first : second;
+        if (place === 'inSecond' && entry >= second.capacity) continue;
+        uint32(into.indices + 4 * entry, 1)[0] = i;
+        float32(into.values + 4 * entry, 1)[0] = v;
+      }
+      return held;
+    },
+
+    sampleAccumulation(step, blockCount, into) {
+      const sample = float32(into, 16 * blockCount);
+      const next = accumulated(step);
+      const stride = Math.floor(Math.floor(step.elementCount / 16) / blockCount);
+      let random = 0;
+      for (let block = 0; block < blockCount; block++) {
+        random = (Math.imul(random, 1664525) + 1013904223) >>> 0;
+        const jitter = Math.floor(((random >>> 16) * stride) / 0x10000);
+        const start = 16 * (block * stride + jitter);
+        for (let i = 0; i < 16; i++) sample[16 * block + i] = next(start + i).v;
+      }
+    },
+
+    magnitudeOfRank: (values, elementCount, rank, lowest, highest) =>
+      magnitudesOf(values, elementCount)
+        .filter(magnitude => lowest <= magnitude && magnitude <= highest)
+        .sort()
+        .at(-rank)!,
+
+    countAbove: (values, elementCount, magnitude) =>
+      magnitudesOf(values, elementCount).reduce((count, other) => count + (other > magnitude ? 1 : 0), 0),
+
+    copyUpTo(values, elementCount, highest, into, capacity) {
+      const bits = uint32(values, elementCount).filter(word => (word & MAGNITUDE_BITS) <= highest);
+      uint32(into, capacity).set(bits.subarray(0, capacity));
+      return bits.length;
+    },
+
+    takeLargest(values, indices, elementCount, { threshold, ties, count, into }) {
+      // Copies, as they may be the place to write to.
+      const source = float32(values, elementCount).slice();
+      const sourceIndices = indices === undefined ? undefined : uint32(indices, elementCount).slice();
+      const intoIndices = uint32(into.indices, count);
+      const intoValues = float32(into.values, count);
+      let tiesLeft = ties;
+      let taken = 0;
+      let largest = 0;
+      magnitudesOf(values, elementCount).forEach((magnitude, i) => {
+        const tied = magnitude === threshold && tiesLeft > 0;
+        if (taken === count || !(magnitude > threshold || tied)) return;
+        if (tied) tiesLeft--;
+        intoIndices[taken] = sourceIndices?.[i] ?? i;
+        intoValues[taken] = source[i]!;
+        largest = Math.max(largest, magnitude);
+        taken++;
+      });
+      return { entries: taken, ties: ties - tiesLeft, largest };
+    },
+
+    streamFloor(gradient, momentum, residual, elementCount) {
+      const g = float32(gradient, elementCount);
+      const u = float32(momentum, elementCount);
+      const v = float32(residual, elementCount);
+      for (let i = 0; i < elementCount; i++) {
+        u[i]! += g[i]!;
+        v[i]! += u[i]!;
+      }
+    },
+  };
+}
