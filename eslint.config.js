@@ -80,7 +80,7 @@ const layerRules = Object.entries(LAYERS).map(([layer, allowed]) => ({
 }));
 
 module.exports = tseslint.config(
-  { ignores: ['dist', 'coverage', 'src/wire/generated', 'src/kernels/assembly'] },
+  { ignores: ['dist', 'coverage', 'src/wire/generated', 'src/*/assembly'] },
   ...tseslint.configs.recommended,
   {
     files: ['src/**/*.ts', 'test/**/*.ts'],

@@ -4,9 +4,10 @@ import { sentCount } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import type { ValueFormat } from '../compression/value-format';
 import type { SharedHeap } from '../memory/shared-heap';
-import type { Kernels, Pointer } from '../kernels/kernels';
+import type { Pointer } from '../kernels/pointer';
 import type { GradientSource } from './gradient-source';
 import { percentile, rounded, type Timings, timingsOf } from './statistics';
+import type { MeasuredKernels } from './stream-floor';
 
 /** What is measured: the compression of one tensor, as in a training with one rank. */
 export interface CompressCase {
@@ -28,7 +29,7 @@ type PhaseName = 'norm' | 'compress' | 'encode' | 'settle';
 export interface CompressTimes {
   /** The whole step: all its phases. */
   readonly timeMs: Timings;
-  /** The median of {@link Kernels.streamFloor} over memory as large and as cold, run before each step. */
+  /** The median of {@link MeasuredKernels.streamFloor} over memory as large and as cold, run before each step. */
   readonly floorMs: number;
   /** The step's median in units of the floor's. */
   readonly timesFloor: number;
@@ -85,7 +86,7 @@ export function memoryBytes(measured: Pick<CompressCase, 'elements' | 'density'>
  */
 export function measureCompression(
   heap: SharedHeap,
-  kernels: Kernels,
+  kernels: MeasuredKernels,
   source: GradientSource,
   measured: CompressCase,
 ): CompressTimes {
@@ -102,7 +103,7 @@ export function measureCompression(
 
 function timeSteps(
   memory: WebAssembly.Memory,
-  kernels: Kernels,
+  kernels: MeasuredKernels,
   source: GradientSource,
   { elements, density, format, iterations, clipNorm }: CompressCase,
   at: Omit<ReturnType<typeof layOut>, 'bytes'>,

@@ -2,13 +2,13 @@ import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../memory/shared-heap';
 import { sentCount } from '../compression/sparsity-schedule';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
-import { instantiateKernels } from '../kernels/wasm-kernels';
 import { isCount, JSON_OPTION, parseName, parseNumber, parseNumbers, TEXT_OPTION } from '../command-line';
 import { type CompressCase, type CompressTimes, measureCompression, memoryBytes } from './compress-measurement';
 import { requireRoom } from './memory-limit';
 import { type Distribution, DISTRIBUTIONS, GradientSource } from './gradient-source';
 import { writeResults } from './results';
 import type { Column } from './table';
+import { instantiateMeasuredKernels } from './stream-floor';
 
 /** One line of `gradring bench compress --json`. */
 export interface CompressRow extends CompressTimes {
@@ -113,7 +113,7 @@ function measurementsOf(
   { distribution, seed }: { distribution: Distribution; seed: number },
 ): (() => CompressRow)[] {
   const heap = new SharedHeap();
-  const kernels = instantiateKernels(heap.memory);
+  const kernels = instantiateMeasuredKernels(heap.memory);
   let source: { elements: number; gradients: GradientSource } | undefined;
   return cases.map(measured => () => {
     const { elements, density, format, iterations, clipNorm } = measured;

@@ -3,10 +3,11 @@ import type { SharedHeap } from '../memory/shared-heap';
 import { GradientCodec } from '../compression/gradient-codec';
 import { sentCount } from '../compression/sparsity-schedule';
 import type { ValueFormat } from '../compression/value-format';
-import type { Kernels, Pointer } from '../kernels/kernels';
+import type { Pointer } from '../kernels/pointer';
 import { decodeGradientPayload, encodeGradientPayload, type ReceivedPayload } from '../wire/gradient-payload';
 import { uniformNumbers } from './random';
 import { percentile, rounded, type Timings, timingsOf } from './statistics';
+import type { MeasuredKernels } from './stream-floor';
 import { tailEntries } from './tail-entries';
 
 /** What is measured: the sum of all ranks' payloads of one tensor. */
@@ -26,7 +27,7 @@ export interface DecodeCase {
 export interface DecodeTimes {
   /** From the payloads' bytes to the sums: zeroing them, decoding and adding. */
   readonly timeMs: Timings;
-  /** The median of {@link Kernels.streamFloor} over tensors as large, run before each sum. */
+  /** The median of {@link MeasuredKernels.streamFloor} over tensors as large, run before each sum. */
   readonly floorMs: number;
   /** The median of the sum in units of the floor's. */
   readonly timesFloor: number;
@@ -79,7 +80,7 @@ export function memoryBytes(measured: Pick<DecodeCase, 'elements' | 'density'>):
  *
  * @throws ERR_OUT_OF_MEMORY
  */
-export function measureDecoding(heap: SharedHeap, kernels: Kernels, measured: DecodeCase): DecodeTimes {
+export function measureDecoding(heap: SharedHeap, kernels: MeasuredKernels, measured: DecodeCase): DecodeTimes {
   const { bytes, ...offsets } = layOut(measured);
   const block = heap.allocate(bytes);
   try {
@@ -92,7 +93,7 @@ export function measureDecoding(heap: SharedHeap, kernels: Kernels, measured: De
 
 function timeSums(
   memory: WebAssembly.Memory,
-  kernels: Kernels,
+  kernels: MeasuredKernels,
   measured: DecodeCase,
   at: Omit<ReturnType<typeof layOut>, 'bytes'>,
 ): DecodeTimes {

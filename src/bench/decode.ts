@@ -1,12 +1,12 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../memory/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
-import { instantiateKernels } from '../kernels/wasm-kernels';
 import { isCount, JSON_OPTION, parseNames, parseNumber, parseNumbers, TEXT_OPTION } from '../command-line';
 import { type DecodeCase, type DecodeTimes, measureDecoding, memoryBytes } from './decode-measurement';
 import { requireRoom } from './memory-limit';
 import { writeResults } from './results';
 import type { Column } from './table';
+import { instantiateMeasuredKernels } from './stream-floor';
 
 /** One line of `gradring bench decode --json`. */
 export interface DecodeRow extends DecodeTimes {
@@ -61,7 +61,7 @@ export const decodeBenchmark: CommandModule = {
   handler: async parsed => {
     const cases = casesOf(parsed as unknown as Words);
     const heap = new SharedHeap();
-    const kernels = instantiateKernels(heap.memory);
+    const kernels = instantiateMeasuredKernels(heap.memory);
     const measurements = cases.map(measured => (): DecodeRow => {
       const { elements, density, ranks, format, iterations } = measured;
       const times = measureDecoding(heap, kernels, measured);

@@ -1,4 +1,5 @@
-import type { Magnitude, Pointer } from './kernels';
+import type { Magnitude } from './magnitude';
+import type { Pointer } from './pointer';
 
 /**
  * A place in a stream of bits: 8 · pointer + bit, bit 0 being the lowest of a byte. Below 2³⁵, so exact as a number.

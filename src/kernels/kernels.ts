@@ -1,22 +1,15 @@
 import type { CodecKernels } from './codec-kernels';
+import type { Magnitude } from './magnitude';
+import type { Pointer } from './pointer';
 
-/** A byte offset in the one shared memory, 0 to 2³² − 1. */
-export type Pointer = number;
+export { INFINITE_MAGNITUDE } from './magnitude';
+export type { Magnitude, Pointer };
 
 /** What an element of a tensor may be. */
 export type ElementType = 'float32' | 'float64' | 'int32' | 'uint8';
 
 /** How two elements become one. */
 export type ReduceOperation = 'sum' | 'min' | 'max';
-
-/**
- * The absolute value of a float32 as an integer: its bits without the sign, 0 to 0x7f7fffff while it is finite.
- * Magnitudes order exactly as absolute values do; zeros of either sign are equal.
- */
-export type Magnitude = number;
-
-/** The magnitude that no finite value reaches. */
-export const INFINITE_MAGNITUDE: Magnitude = 0x7f800000;
 
 /** Bytes that {@link Kernels.magnitudeOfRank} counts in. */
 export const HISTOGRAM_BYTES = 2048 * 4;
@@ -214,10 +207,4 @@ export interface Kernels extends CodecKernels {
    * An element's index is its position in `values`, or stands in `indices` where the elements are a list already.
    */
   takeLargest(values: Pointer, indices: Pointer | undefined, elementCount: number, taking: Taking): Taken;
-
-  /**
-   * u ← u + g; v ← v + u of float32, and nothing else: reads 12 bytes an element and writes 8, as every step of DGC
-   * must. For benchmarks only: its time is what memory alone would cost.
-   */
-  streamFloor(gradient: Pointer, momentum: Pointer, residual: Pointer, elementCount: number): void;
 }

@@ -106,7 +106,6 @@ interface Exports extends CodecExports {
     count: number,
     packTable: number,
   ) => number;
-  streamFloor: (gradient: number, momentum: number, residual: number, elementCount: number) => void;
 }
 
 let compiled: WebAssembly.Module | undefined;
@@ -195,6 +194,5 @@ export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
             );
       return { entries: entries >>> 0, ties: wasm.tiesTaken.value >>> 0, largest: wasm.largestTaken.value };
     },
-    streamFloor: wasm.streamFloor,
   };
 }

@@ -1,13 +1,16 @@
 import { measureCompression, memoryBytes } from '../../src/bench/compress-measurement';
 import { GradientSource } from '../../src/bench/gradient-source';
 import { SharedHeap } from '../../src/memory/shared-heap';
-import type { Kernels } from '../../src/kernels/kernels';
-import { instantiateKernels } from '../../src/kernels/wasm-kernels';
+import { instantiateMeasuredKernels, type MeasuredKernels } from '../../src/bench/stream-floor';
 
 const ELEMENTS = 1_000_000;
 
 /** The kernels, with a record of the calls that tell the parts of a step apart. */
-function recorded(kernels: Kernels): { kernels: Kernels; calls: string[]; pointers: Record<string, Set<number>> } {
+function recorded(kernels: MeasuredKernels): {
+  kernels: MeasuredKernels;
+  calls: string[];
+  pointers: Record<string, Set<number>>;
+} {
   const calls: string[] = [];
   const pointers = { floor: new Set<number>(), step: new Set<number>(), gradient: new Set<number>() };
   return {
@@ -46,7 +49,7 @@ function recorded(kernels: Kernels): { kernels: Kernels; calls: string[]; pointe
 
 function measure(clipNorm?: number) {
   const heap = new SharedHeap();
-  const record = recorded(instantiateKernels(heap.memory));
+  const record = recorded(instantiateMeasuredKernels(heap.memory));
   const source = new GradientSource('normal', ELEMENTS, 1);
   const before = heap.allocate(64);
   const times = measureCompression(heap, record.kernels, source, {

@@ -1,14 +1,13 @@
 import { measureDecoding, memoryBytes } from '../../src/bench/decode-measurement';
 import { SharedHeap } from '../../src/memory/shared-heap';
-import type { Kernels } from '../../src/kernels/kernels';
-import { instantiateKernels } from '../../src/kernels/wasm-kernels';
+import { instantiateMeasuredKernels, type MeasuredKernels } from '../../src/bench/stream-floor';
 
 const ELEMENTS = 100_000;
 const RANKS = 3;
 const COUNT = 500;
 
-function measure(heap = new SharedHeap(), change = (kernels: Kernels) => kernels) {
-  const kernels = change(instantiateKernels(heap.memory));
+function measure(heap = new SharedHeap(), change = (kernels: MeasuredKernels) => kernels) {
+  const kernels = change(instantiateMeasuredKernels(heap.memory));
   return measureDecoding(heap, kernels, {
     elements: ELEMENTS,
     density: COUNT / ELEMENTS,

@@ -3,13 +3,13 @@ import path from 'node:path';
 import {
   GATHER_BLOCK,
   HISTOGRAM_BYTES,
-  INFINITE_MAGNITUDE,
   PACK_TABLE_BYTES,
   type ElementType,
   type IndexedValues,
   type Kernels,
   type ReduceOperation,
 } from '../../src/kernels/kernels';
+import { INFINITE_MAGNITUDE } from '../../src/kernels/magnitude';
 import { referenceKernels } from './reference-kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import {
@@ -167,16 +167,6 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
   it.each([false, true])('accumulate, nesterov %s, whatever is gathered', nesterov => {
     for (const lowest of [1, 0x3f800000, INFINITE_MAGNITUDE])
       expectSameAccumulation(count, nesterov, lowest, [0, count]);
-  });
-
-  it('streamFloor', () => {
-    const { wasm, reference } = onBoth((kernels, pieces) => {
-      const [gradient, momentum, residual] = [17, 18, 19].map(seed =>
-        pieces.float32(float32From(normalNumbers(seed), count)),
-      );
-      kernels.streamFloor(gradient!, momentum!, residual!, count);
-    });
-    expect(wasm).toEqual(reference);
   });
 
   it('firstNonFinite, wherever it is', () => {

@@ -4,9 +4,9 @@ import {
   type Accumulation,
   type ElementType,
   type Kernels,
-  type Pointer,
   type ReduceOperation,
 } from '../../src/kernels/kernels';
+import type { Pointer } from '../../src/kernels/pointer';
 
 const MAGNITUDE_BITS = 0x7fffffff;
 const EXPONENT_BITS = 0x7f800000;
@@ -188,16 +188,6 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
         taken++;
       });
       return { entries: taken, ties: ties - tiesLeft, largest };
-    },
-
-    streamFloor(gradient, momentum, residual, elementCount) {
-      const g = float32(gradient, elementCount);
-      const u = float32(momentum, elementCount);
-      const v = float32(residual, elementCount);
-      for (let i = 0; i < elementCount; i++) {
-        u[i]! += g[i]!;
-        v[i]! += u[i]!;
-      }
     },
   };
 }

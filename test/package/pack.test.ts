@@ -83,6 +83,7 @@ test('the package holds what it runs on, and nothing that it does not', () => {
     'dist/cli.js',
     'dist/comm-thread/comm-thread.js',
     'dist/kernels/kernels.wasm',
+    'dist/bench/stream-floor.wasm',
   ];
   const pages = readdirSync(path.join(ROOT, 'docs')).map(name => `docs/${name}`);
   expect(packed).toEqual(

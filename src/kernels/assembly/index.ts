@@ -4,7 +4,6 @@
 // whatever a kernel needs to keep, its caller gives it room for.
 export * from './reduce';
 export * from './scan';
-export * from './floor';
 export * from './momentum';
 export * from './accumulate';
 export * from './selection';
