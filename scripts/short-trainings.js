@@ -3,7 +3,7 @@
 // compression: an MLP of 17,226 parameters on the digits. Prints a Markdown table, as in docs/performance.md.
 //   npx gradring run -n 2 --no-prefix scripts/short-trainings.js
 const { connect, dgc, loadBackend, noCompression } = require('..');
-const { loadShippedDigits } = require('./train/digits-data');
+const { loadShippedDigits } = require('./train/data/optdigits');
 
 const SEEDS = [1, 2, 3];
 const EPOCHS = [2, 5, 20];

@@ -9,7 +9,7 @@ const RANKS = 4;
 async function main() {
   bootstrap();
   const { launch } = require('../dist/launcher/launch');
-  const { progressLines } = require('./progress-lines');
+  const { progressLines } = require('./train/progress-lines');
   const { parseOptions } = require('./train/digits-options');
   parseOptions(process.argv.slice(2)); // so that help, or what is wrong, is said once and not by every rank
   const script = path.join(__dirname, 'train/digits.js');

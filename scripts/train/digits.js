@@ -5,12 +5,12 @@
 const { writeFileSync } = require('node:fs');
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend, noCompression } = require('../..');
-const { PROGRESS } = require('../progress-lines');
 const { loadIdx } = require('./data/idx');
-const { loadShippedDigits } = require('./digits-data');
+const { loadShippedDigits } = require('./data/optdigits');
 const { digitsModel } = require('./digits-model');
 const { parseOptions } = require('./digits-options');
 const { clock } = require('./progress');
+const { PROGRESS } = require('./progress-lines');
 const { runExample } = require('./run-example');
 
 const SPARSITY = 0.999;

@@ -3,7 +3,7 @@
 // 2014).
 const yargs = require('yargs');
 const { connect, dgc, loadBackend } = require('../..');
-const { loadCompilerSource, loadPennTreebank, rowsOf } = require('./data/words');
+const { loadTensorFlowSource, loadPennTreebank, rowsOf } = require('./data/words');
 const { progress, sent } = require('./progress');
 const { runExample } = require('./run-example');
 
@@ -12,7 +12,7 @@ const options = yargs(process.argv.slice(2))
   .usage('$0 [options]\n\nTrains an LSTM language model with Deep Gradient Compression.')
   .option('data-dir', {
     type: 'string',
-    describe: 'with ptb.train.txt and ptb.test.txt [default: the source text of the TypeScript compiler]',
+    describe: 'with ptb.train.txt and ptb.test.txt [default: the source text of TensorFlow.js]',
   })
   .option('units', { type: 'number', default: 96, describe: 'of the embedding and of each layer; the paper has 1500' })
   .option('vocabulary', { type: 'number', default: 2000, describe: 'words that are told apart; the paper has 10000' })
@@ -35,7 +35,7 @@ async function main() {
   const ring = await connect();
   const say = line => ring.rank === 0 && console.log(line);
   const { tf } = await loadBackend({ log: say });
-  const corpus = dataDir === undefined ? loadCompilerSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
+  const corpus = dataDir === undefined ? loadTensorFlowSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
   say(`Data: ${corpus.source}; ${corpus.train.length.toLocaleString('en')} words`);
   const [x, y] = ring.shard(...rowsOf(tf, corpus.train, { length, rows }));
 

@@ -2,7 +2,7 @@
 // A small transformer language model, trained by a loop of its own: npx gradring run -n 2 scripts/train/transformer.js
 const yargs = require('yargs');
 const { connect, dgc, loadBackend } = require('../..');
-const { loadCompilerSource, loadPennTreebank, rowsOf } = require('./data/words');
+const { loadTensorFlowSource, loadPennTreebank, rowsOf } = require('./data/words');
 const { progress, sent } = require('./progress');
 const { runExample } = require('./run-example');
 const { transformer } = require('./transformer-model');
@@ -12,7 +12,7 @@ const options = yargs(process.argv.slice(2))
   .usage('$0 [options]\n\nTrains a small transformer language model with Deep Gradient Compression.')
   .option('data-dir', {
     type: 'string',
-    describe: 'with ptb.train.txt and ptb.test.txt [default: the source text of the TypeScript compiler]',
+    describe: 'with ptb.train.txt and ptb.test.txt [default: the source text of TensorFlow.js]',
   })
   .option('width', { type: 'number', default: 64 })
   .option('heads', { type: 'number', default: 4 })
@@ -34,7 +34,7 @@ async function main() {
   const ring = await connect();
   const say = line => ring.rank === 0 && console.log(line);
   const { tf } = await loadBackend({ log: say });
-  const corpus = dataDir === undefined ? loadCompilerSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
+  const corpus = dataDir === undefined ? loadTensorFlowSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
   say(`Data: ${corpus.source}; ${corpus.train.length.toLocaleString('en')} words`);
   const [x, next] = ring.shard(...rowsOf(tf, corpus.train, { length, rows }));
 

@@ -12,15 +12,16 @@ let project: string;
 let packed: string[];
 let registryIsAway = false;
 
-/** Runs a program of the project that has installed the package. */
-const inProject = async (command: string, ...args: string[]) => {
+/** Runs a program of the project that has installed the package, on a backend. */
+const runOn = async (backend: string, command: string, ...args: string[]) => {
   const { stdout } = await run(command, args, {
     cwd: project,
-    env: { ...process.env, GRADRING_BACKEND: 'cpu' },
+    env: { ...process.env, GRADRING_BACKEND: backend },
     timeout: 60_000,
   });
   return stdout;
 };
+const inProject = (command: string, ...args: string[]) => runOn('cpu', command, ...args);
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'gradring-pack-'));
@@ -95,10 +96,13 @@ test('the package holds what it runs on, and nothing that it does not', () => {
       'NOTICE',
       'CHANGELOG.md',
       'schemas/frame.fbs',
+      'scripts/train/data/optdigits.csv.gz',
     ]),
   );
   expect(
-    packed.filter(file => /^(src|test|node_modules)\/|^scripts\/(?!netlab$|network-lab\/)|tsbuildinfo/.test(file)),
+    packed.filter(file =>
+      /^(src|test|node_modules)\/|^scripts\/(?!netlab$|network-lab\/|train\/)|tsbuildinfo/.test(file),
+    ),
   ).toEqual([]);
 });
 
@@ -133,6 +137,31 @@ test('the package tells where its repository is, so that links of the README wor
   };
   const [url] = /^https:\/\/github\.com\/[^/]+\/[^/]+(?=#readme$)/.exec(homepage)!;
   expect([repository.url, bugs]).toEqual([`git+${url}.git`, `${url}/issues`]);
+});
+
+const EXAMPLES = 'node_modules/gradring/scripts/train';
+
+testInstalled('the training programs find all that they need', async () => {
+  for (const name of ['digits', 'lstm', 'resnet', 'transformer']) {
+    expect(await inProject(process.execPath, `${EXAMPLES}/${name}.js`, '--help')).toContain(`${name}.js [options]`);
+  }
+  const [digits, lstm] = await Promise.all([
+    runOn('wasm', process.execPath, `${EXAMPLES}/digits.js`, '--epochs', '1', '--seeds', '1', '--batch-size', '512'),
+    inProject(
+      process.execPath,
+      `${EXAMPLES}/lstm.js`,
+      '--epochs',
+      '1',
+      '--rows',
+      '32',
+      '--units',
+      '4',
+      '--vocabulary',
+      '50',
+    ),
+  ]);
+  expect(digits).toMatch(/Data: real handwritten digits[^]*weights of all ranks identical +yes/);
+  expect(lstm).toMatch(/Data: source text of TensorFlow\.js[^]*test perplexity [\d.]+/);
 });
 
 const TRAINING = `

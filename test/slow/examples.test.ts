@@ -14,8 +14,8 @@ async function example(name: string, ...args: string[]): Promise<{ exitCode: num
 
 test.each([
   ['resnet', ['--train-images', '64', '--batch-size', '16'], /Data: synthetic images, not CIFAR-10[^]*test accuracy [\d.]+ %/],
-  ['lstm', ['--rows', '64', '--units', '16'], /Data: source text of the TypeScript compiler \d[^]*test perplexity [\d.]+/],
-  ['transformer', ['--rows', '64', '--width', '16'], /Data: source text of the TypeScript compiler \d[^]*test perplexity [\d.]+/],
+  ['lstm', ['--rows', '64', '--units', '16'], /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
+  ['transformer', ['--rows', '64', '--width', '16'], /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
 ])('%s trains, says what its data are, and ends with the same weights on all ranks', async (name, args, words) => {
   const { exitCode, output } = await example(name, '--epochs', '1', ...args);
   expect(output).toMatch(words);

@@ -3,7 +3,7 @@
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend } = require('../..');
 const { collectGarbage } = require('../../dist/memory/collect-garbage');
-const { loadShippedDigits } = require('../../scripts/train/digits-data');
+const { loadShippedDigits } = require('../../scripts/train/data/optdigits');
 
 const BATCH_ROWS = 16;
 const LEARNING_RATE = 0.01;

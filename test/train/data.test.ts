@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import * as tf from '@tensorflow/tfjs';
 import { loadCifar10 } from '../../scripts/train/data/cifar10';
 import { loadIdx } from '../../scripts/train/data/idx';
-import { loadCompilerSource, loadPennTreebank, rowsOf } from '../../scripts/train/data/words';
+import { loadTensorFlowSource, loadPennTreebank, rowsOf } from '../../scripts/train/data/words';
 
 let folder: string;
 beforeEach(() => (folder = mkdtempSync(path.join(tmpdir(), 'gradring-data-'))));
@@ -99,9 +99,9 @@ describe('texts', () => {
     expect(() => loadPennTreebank(folder, 4)).toThrow(/ptb.train.txt has no <unk>/);
   });
 
-  test("the compiler's source is read the same each time, and says that it is no prose", () => {
-    const [first, second] = [loadCompilerSource(500), loadCompilerSource(500)];
-    expect(first.source).toMatch(/TypeScript compiler \d+\.\d+\.\d+ \(no prose/);
+  test('the source of TensorFlow.js is read the same each time, and says that it is no prose', () => {
+    const [first, second] = [loadTensorFlowSource(500), loadTensorFlowSource(500)];
+    expect(first.source).toMatch(/TensorFlow\.js \d+\.\d+\.\d+ \(no prose/);
     expect(first.vocabulary).toHaveLength(500);
     expect(first.train.length).toBeGreaterThan(1_000_000);
     expect(Buffer.compare(Buffer.from(first.train.buffer), Buffer.from(second.train.buffer))).toBe(0);

@@ -6,8 +6,8 @@ const CLASSES = 10;
 
 /**
  * @typedef {object} Images
- * @property {tf.Tensor4D} x [n, height, width, 1], intensities 0 … 1.
- * @property {tf.Tensor2D} y [n, 10], one-hot.
+ * @property {import('@tensorflow/tfjs').Tensor4D} x [n, height, width, 1], intensities 0 … 1.
+ * @property {import('@tensorflow/tfjs').Tensor2D} y [n, 10], one-hot.
  */
 
 /**

@@ -1,4 +1,4 @@
-// Text as numbers: the Penn Treebank's three files, or a real text that is there anyway. lstm.js and transformer.js.
+// Text as numbers, for lstm.js and transformer.js: the Penn Treebank, or a real text that is always there.
 const { readFileSync } = require('node:fs');
 const { DataError, readDataFile } = require('./files');
 
@@ -32,18 +32,18 @@ function loadPennTreebank(directory, vocabularySize) {
 }
 
 /**
- * The source text of the TypeScript compiler, which the lockfile pins, so that it is the same everywhere: real text, if
- * no prose.
+ * The source text of TensorFlow.js: a real text, though no prose. gradring needs one exact version of it, so the text
+ * is the same everywhere.
  *
  * @param {number} vocabularySize
  * @returns {Corpus}
  */
-function loadCompilerSource(vocabularySize) {
-  const text = readFileSync(require.resolve('typescript/lib/typescript.js'), 'utf8');
+function loadTensorFlowSource(vocabularySize) {
+  const text = readFileSync(require.resolve('@tensorflow/tfjs/dist/tf.fesm.js'), 'utf8');
   const words = text.match(/[A-Za-z_$][\w$]*|\d+|\n|[^\s\w]/g).map(word => (word === '\n' ? END_OF_LINE : word));
   const split = Math.floor(words.length * 0.95);
-  const { version } = require('typescript/package.json');
-  const source = `source text of the TypeScript compiler ${version} (no prose: pass --data-dir for the Penn Treebank)`;
+  const { version } = require('@tensorflow/tfjs/package.json');
+  const source = `source text of TensorFlow.js ${version} (no prose: pass --data-dir for the Penn Treebank)`;
   return { ...numbered(words.slice(0, split), words.slice(split), vocabularySize), source };
 }
 
@@ -65,8 +65,8 @@ function numbered(train, test, vocabularySize) {
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {Int32Array} text
  * @param {{ length: number, rows: number }} options Words a row; how many rows at most, from the start.
- * @returns {[tf.Tensor2D, tf.Tensor3D]} [rows, length], and float32 [rows, length, 1], as the loss of tf.layers wants
- *   it.
+ * @returns {[import('@tensorflow/tfjs').Tensor2D, import('@tensorflow/tfjs').Tensor3D]}
+ *   [rows, length], and float32 [rows, length, 1], as the loss of tf.layers wants it.
  */
 function rowsOf(tf, text, { length, rows }) {
   const count = Math.min(rows, Math.floor((text.length - 1) / length));
@@ -75,4 +75,4 @@ function rowsOf(tf, text, { length, rows }) {
   return [cut(0), cut(1).expandDims(2).toFloat()];
 }
 
-module.exports = { loadCompilerSource, loadPennTreebank, rowsOf };
+module.exports = { loadTensorFlowSource, loadPennTreebank, rowsOf };

@@ -1,4 +1,4 @@
-// The shipped digits (scripts/data/README.md), split once and for all: every fifth image is for testing.
+// The digits of README.md, in one split for all programs: every fifth image is for testing.
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
 const { gunzipSync } = require('node:zlib');
@@ -13,7 +13,7 @@ const MAX_INTENSITY = 16;
  * @param {typeof import('@tensorflow/tfjs')} tf
  */
 function loadShippedDigits(tf) {
-  const text = gunzipSync(readFileSync(path.join(__dirname, '../data/optdigits.csv.gz'))).toString('utf8');
+  const text = gunzipSync(readFileSync(path.join(__dirname, 'optdigits.csv.gz'))).toString('utf8');
   const rows = text.trim().split('\n').map(line => line.split(',').map(Number)); // prettier-ignore
   if (rows.some(row => row.length !== IMAGE_PIXELS + 1)) throw new Error('optdigits.csv.gz is damaged');
   const split = isTest => {
@@ -27,7 +27,7 @@ function loadShippedDigits(tf) {
   return {
     train: split(false),
     test: split(true),
-    source: 'real handwritten digits, 8 × 8 pixels (Alpaydin and Kaynak, 1998; scripts/data)',
+    source: 'real handwritten digits, 8 × 8 pixels (Alpaydin and Kaynak, 1998)',
   };
 }
 
