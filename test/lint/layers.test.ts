@@ -1,8 +1,10 @@
 import { ESLint, type Linter } from 'eslint';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { cycleIn, importGraph } from './import-graph';
 
 // eslint-disable-next-line @typescript-eslint/no-require-imports -- it is no TypeScript
-const config = require('../../eslint.config.js') as Linter.Config[];
+const config = require('../../eslint.config.js') as Linter.Config[] & { LAYERS: Record<string, string[]> };
 
 const ROOT = path.join(__dirname, '../..');
 
@@ -48,6 +50,7 @@ describe('the layers', () => {
     ['src/communicator/x.ts', '@tensorflow/tfjs-core'],
     ['src/communicator/x.ts', '../wire/generated/frame'],
     ['src/collectives/x.ts', '../index'],
+    ['src/errors.ts', './wire/frame'],
   ])('%s may not import %s', async (file, imported) => {
     expect(await complaints(file, imported)).toEqual([expect.stringMatching(/^no-restricted-imports: /)]);
   });
@@ -76,5 +79,35 @@ describe('the layers', () => {
     ['test/x.ts', '../src/kernels/kernels'],
   ])('%s may import %s', async (file, imported) => {
     expect(await complaints(file, imported)).toEqual([]);
+  });
+
+  const folders = Object.keys(config.LAYERS).filter(layer => !layer.includes('/'));
+
+  test('are those of the table in docs/architecture.md, in its order, and the folders of src/', () => {
+    const page = readFileSync(path.join(ROOT, 'docs/architecture.md'), 'utf8');
+    expect([...page.matchAll(/^\| `([\w-]+)\/` +\|/gm)].map(([, folder]) => folder)).toEqual(folders);
+    const entries = readdirSync(path.join(ROOT, 'src'), { withFileTypes: true });
+    expect(entries.filter(entry => entry.isDirectory()).map(({ name }) => name)).toEqual(folders.toSorted());
+  });
+
+  test('may import only what is below them in that order, and do import all that they may', () => {
+    const graph = importGraph();
+    for (const [layer, allowed] of Object.entries(config.LAYERS)) {
+      const below = folders.slice(folders.indexOf(layer.split('/')[0]!) + 1);
+      const files = [...graph.keys()].filter(file => file.startsWith(`${layer}/`));
+      const imported = new Set(files.flatMap(file => graph.get(file)!).map(file => file.split('/')[0]!));
+      expect([layer, allowed.filter(other => !below.includes(other) || !imported.has(other))]).toEqual([layer, []]);
+    }
+  });
+});
+
+describe('imports', () => {
+  test('no files of src/ import each other, nor in a longer circle', () => {
+    expect(cycleIn(importGraph())).toBeUndefined();
+  });
+
+  test('a circle is found', () => {
+    const graph = { a: ['b'], b: ['c', 'd'], c: [], d: ['e'], e: ['c', 'b'] };
+    expect(cycleIn(new Map(Object.entries(graph)))).toEqual(['b', 'd', 'e', 'b']);
   });
 });
