@@ -31,7 +31,7 @@ export interface ExpectedTraining {
  * - S unknown: as if the training ended with the next step, so that the density falls with 10/step.
  * - Adam and others that apply the compressed gradient themselves: 0.75, however many steps.
  *
- * A warm-up that was given stays. docs/performance.md has the measurements.
+ * A warm-up that was given stays. docs/lab-notes/compression.md has the measurements.
  */
 export function chooseSparsity(spec: DgcCompression, { steps, step, correctsMomentum }: ExpectedTraining): ChosenDgc {
   const { sparsity, warmUpEpochs } = spec;

@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm';
  *
  * What is left to the garbage collector lies about until tens of megabytes have come, and each next buffer is memory
  * that no cache knows: freed at once, the same few are used again, and links carry half as much again
- * (docs/performance.md).
+ * (docs/lab-notes/collectives.md).
  */
 export function releaseMemory(bytes: Uint8Array): void {
   const { buffer } = bytes;

@@ -1,8 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { DOC_PAGES, readPage } from '../support/doc-pages';
 
 const ROOT = path.join(__dirname, '../..');
-const PAGES = ['README.md', ...readdirSync(path.join(ROOT, 'docs')).map(name => `docs/${name}`)].filter(isPage);
 
 function isPage(file: string): boolean {
   return file.endsWith('.md');
@@ -10,7 +10,7 @@ function isPage(file: string): boolean {
 
 /** A page without what is quoted in it as code. */
 function proseOf(file: string): string {
-  return readFileSync(path.join(ROOT, file), 'utf8').replace(/^```.*?^```$/gms, '');
+  return readPage(file).replace(/^```.*?^```$/gms, '');
 }
 
 /** The names by which GitHub links to the headings of a page. */
@@ -32,7 +32,7 @@ function linksOf(file: string): string[] {
   return targets.filter(target => !/^[a-z]+:/.test(target));
 }
 
-test.each(PAGES)('every link of %s leads to a file that is there, and to a heading of it', page => {
+test.each(DOC_PAGES)('every link of %s leads to a file that is there, and to a heading of it', page => {
   const dead = linksOf(page).filter(link => {
     const [file, anchor] = link.split('#') as [string, string?];
     const target = file === '' ? page : path.join(path.dirname(page), file);
@@ -44,7 +44,16 @@ test.each(PAGES)('every link of %s leads to a file that is there, and to a headi
 
 test('the links are found', () => {
   expect(linksOf('README.md')).toEqual(
-    expect.arrayContaining(['docs/ring.svg', 'docs/guide.md#examples', 'CONTRIBUTING.md']),
+    expect.arrayContaining(['docs/ring.svg', 'docs/security.md#the-run-token', 'CONTRIBUTING.md']),
   );
-  expect([...anchorsOf('docs/guide.md')]).toEqual(expect.arrayContaining(['examples', 'ranks-that-are-lost']));
+  expect([...anchorsOf('docs/reliability.md')]).toEqual(expect.arrayContaining(['elastic-runs', 'the-stall-report']));
+});
+
+test('the index of the docs leads to every page of them', () => {
+  const linked = linksOf('docs/README.md').map(link => path.posix.join('docs', link.split('#')[0]!));
+  const pages = DOC_PAGES.filter(page => page.startsWith('docs/') && !page.endsWith('README.md'));
+  const isNote = (page: string) => page.startsWith('docs/lab-notes/'); // they have an index of their own
+  expect(pages.filter(page => !isNote(page) && !linked.includes(page))).toEqual([]);
+  const notes = linksOf('docs/lab-notes/README.md').map(link => path.posix.join('docs/lab-notes', link));
+  expect(pages.filter(page => isNote(page) && !notes.includes(page))).toEqual([]);
 });

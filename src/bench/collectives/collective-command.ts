@@ -26,7 +26,7 @@ export function collectiveCommand(benchmark: CollectiveBenchmark): CommandModule
       const sizes =
         sizeMeans === undefined
           ? ''
-          : ` The size is that ${sizeMeans}. ${busbwWords(name)} docs/performance.md defines algbw and busbw.`;
+          : ` The size is that ${sizeMeans}. ${busbwWords(name)} docs/reference/benchmarks.md defines algbw and busbw.`;
       yargs
         .usage(
           `$0 bench ${name} -n <ranks> [options]\n\n${describe}. Every iteration follows a barrier and is timed by itself, on ` +

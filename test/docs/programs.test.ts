@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { DOC_PAGES, readPage } from '../support/doc-pages';
 
 const ROOT = path.join(__dirname, '../..');
 const CLI = path.join(ROOT, 'dist/cli.js');
@@ -14,7 +15,7 @@ interface Program {
 
 /** The blocks fenced ```js of a Markdown file, in the README all of them, elsewhere those that say `// runnable`. */
 function programsOf(file: string): Program[] {
-  const text = readFileSync(path.join(ROOT, file), 'utf8');
+  const text = readPage(file);
   return [...text.matchAll(/^```js\n(.*?)^```$/gms)]
     .map(({ 1: source, index }) => {
       const line = text.slice(0, index).split('\n').length + 1;
@@ -23,9 +24,8 @@ function programsOf(file: string): Program[] {
     .filter(({ source }) => file === 'README.md' || /^\/\/ runnable\b/.test(source));
 }
 
-const guides = readdirSync(path.join(ROOT, 'docs')).filter(name => name.endsWith('.md'));
 const readme = programsOf('README.md');
-const programs = [...readme, ...guides.flatMap(name => programsOf(`docs/${name}`))];
+const programs = DOC_PAGES.flatMap(programsOf);
 
 let folder: string;
 beforeAll(() => {
@@ -41,8 +41,8 @@ test('the README shows a program', () => {
 });
 
 test('only the fences that are known to this test are used for JavaScript', () => {
-  for (const file of ['README.md', ...guides.map(name => `docs/${name}`)]) {
-    expect(readFileSync(path.join(ROOT, file), 'utf8')).not.toMatch(/^```(javascript|mjs|cjs|node)\b/im);
+  for (const page of DOC_PAGES) {
+    expect(readPage(page)).not.toMatch(/^```(javascript|mjs|cjs|node)\b/im);
   }
 });
 

@@ -1,0 +1,93 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { main } from '../../src/cli';
+import { readPage } from '../support/doc-pages';
+import { PUBLIC_EXPORTS } from '../support/public-api';
+
+const SOURCE = path.join(__dirname, '../../src');
+
+const read = (file: string): string => readFileSync(path.join(SOURCE, file), 'utf8');
+
+/** All matches of a pattern, each once, in the order of the alphabet. */
+const found = (text: string, pattern: RegExp): string[] =>
+  [...new Set([...text.matchAll(pattern)].map(([all, group]) => group ?? all))].sort();
+
+test('the page of errors has a row for every code, and for no other', () => {
+  const codes = found(read('errors.ts'), /^ {2}\| '(ERR_[A-Z_]+)'/gm);
+  expect(codes).toContain('ERR_PEER_LOST');
+  expect(found(readPage('docs/reference/errors.md'), /^\| `(ERR_[A-Z_]+)` /gm)).toEqual(codes);
+});
+
+test('the page of environment variables has a row for every variable of the program, and for no other', () => {
+  const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' }).filter(file => file.endsWith('.ts'));
+  const variables = found(files.map(read).join(), /GRADRING_[A-Z_]+/g);
+  expect(variables).toContain('GRADRING_BACKEND');
+  const rows = readPage('docs/reference/environment-variables.md')
+    .match(/^\| `.*$/gm)!
+    .join('\n');
+  expect(found(rows, /^\| `(GRADRING_[A-Z_]+)`/gm)).toEqual(variables);
+});
+
+test('the overview of the API names everything that the package exports', () => {
+  const page = readPage('docs/reference/api.md');
+  expect(PUBLIC_EXPORTS.map(({ name }) => name)).toContain('connect');
+  const isNamed = (name: string) => new RegExp(`\`${name}(?:\\(.*?\\))?\``).test(page);
+  expect(PUBLIC_EXPORTS.map(({ name }) => name).filter(name => !isNamed(name))).toEqual([]);
+});
+
+test('the glossary has at most 30 terms, each once', () => {
+  const terms = [...readPage('docs/glossary.md').matchAll(/^\| \*\*(.*?)\*\*/gm)].map(([, term]) => term!);
+  expect(terms).toContain('rank');
+  expect(terms.length).toBeLessThanOrEqual(30);
+  expect(new Set(terms).size).toBe(terms.length);
+});
+
+describe('the page of commands', () => {
+  /** A command's help, and those of the commands within it. */
+  async function helpsOf(...command: string[]): Promise<{ command: string; help: string }[]> {
+    const print = jest.spyOn(console, 'log').mockImplementation();
+    await main([...command, '--help']);
+    const help = print.mock.calls.join('\n');
+    print.mockRestore();
+    const [, commands = ''] = /^Commands:\n(.*?)\n\n/ms.exec(help) ?? [];
+    const within = found(commands, new RegExp(`^ +${['gradring', ...command].join(' ')} ([\\w-]+)`, 'gm'));
+    const helps = [{ command: command.join(' '), help }];
+    for (const name of within) helps.push(...(await helpsOf(...command, name)));
+    return helps;
+  }
+
+  /** The options in a help, without those that every command has. */
+  const optionsOf = (help: string): string[] =>
+    found(/^Options:\n.*?(?=\n\n)/ms.exec(help)![0], /^ +(?:-\w, )?(--[\w-]+)/gm).filter(
+      option => option !== '--help' && option !== '--version',
+    );
+
+  test('has every command with exactly its options', async () => {
+    const page = readPage('docs/reference/cli.md');
+    const sections = [...page.matchAll(/^## `gradring (.*?)`\n(.*?)(?=^## |$(?![^]))/gms)].map(([, name, text]) => ({
+      name: name!,
+      options: found(text!.match(/^\| `-.*?(?=\|)/gm)!.join('\n'), /`(--[\w-]+)`/g),
+    }));
+    expect(sections.map(({ name }) => name)).toContain('run');
+    const helps = (await helpsOf()).filter(({ help }) => !/^Commands:$/m.test(help));
+    for (const { name, options } of sections) {
+      const own = helps.filter(({ command }) => command === name || command.startsWith(`${name} `));
+      expect({ name, options }).toEqual({
+        name,
+        options: found(own.flatMap(each => optionsOf(each.help)).join('\n'), /.+/g),
+      });
+    }
+    const documented = (command: string) => sections.some(({ name }) => `${command} `.startsWith(`${name} `));
+    expect(helps.map(({ command }) => command).filter(command => !documented(command))).toEqual([]);
+    for (const { command } of helps)
+      expect(page).toContain(command.startsWith('bench ') ? `\`${command.slice(6)}\`` : `gradring ${command}`);
+  });
+
+  test('and every help has examples', async () => {
+    const helps = await helpsOf();
+    expect(helps.length).toBeGreaterThan(10);
+    expect(helps.filter(({ help }) => !/^Examples:\n +gradring /m.test(help)).map(({ command }) => command)).toEqual(
+      [],
+    );
+  });
+});
