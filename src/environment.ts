@@ -1,6 +1,6 @@
 import { GradringError } from './errors';
 
-/** Where a process stands among its peers, as torchrun and `gradring run` say it in environment variables. */
+/** The place of a process among its peers, as torchrun and `gradring run` set it in environment variables. */
 export interface RankEnvironment {
   /** 0 … worldSize − 1; `RANK`. */
   readonly rank: number;
@@ -12,13 +12,13 @@ export interface RankEnvironment {
   readonly masterAddr: string;
   /** Its TCP port; `MASTER_PORT`. */
   readonly masterPort: number;
-  /** Tells this run from others that might meet at the same port; `GRADRING_RUN_ID`. */
+  /** Distinguishes this run from others that might meet at the same port; `GRADRING_RUN_ID`. */
   readonly runId: string;
-  /** The secret that only this run's ranks know: 64 hexadecimal digits; `GRADRING_RUN_TOKEN`. */
+  /** The secret that only the ranks of this run know: 64 hexadecimal digits; `GRADRING_RUN_TOKEN`. */
   readonly runToken: string | undefined;
   /**
-   * Set in an elastic run, where the launcher holds the rendezvous and the ring goes on when ranks are lost: `member`,
-   * or `newcomer` for a process that takes the place of a lost one; `GRADRING_ELASTIC`.
+   * Set in an elastic run, in which the launcher holds the rendezvous and the ring continues when ranks are lost:
+   * `member`, or `newcomer` for a process that replaces a lost one; `GRADRING_ELASTIC`.
    */
   readonly elastic: 'member' | 'newcomer' | undefined;
 }
@@ -26,9 +26,10 @@ export interface RankEnvironment {
 const DEFAULT_MASTER_PORT = 29_500; // torchrun's
 
 /**
- * Reads and checks the rank variables. Without any of them the process is alone: rank 0 of 1.
+ * Reads and checks the variables of a rank. Without any of them the process is alone: rank 0 of 1.
  *
- * @throws GradringError `ERR_INVALID_ENVIRONMENT` if one is no number, out of range, or missing beside others.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if one is not a number, is out of range, or is missing beside
+ *   another.
  */
 export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankEnvironment {
   const given = ['RANK', 'WORLD_SIZE'].filter(name => env[name] !== undefined && env[name] !== '');
@@ -59,13 +60,13 @@ function readElastic(text: string): RankEnvironment['elastic'] {
 }
 
 /**
- * @param source Where the token is from, for the error, which does not show the token itself.
- * @throws GradringError `ERR_INVALID_ENVIRONMENT` if it is no 64 hexadecimal digits: what people make up can be
- *   guessed.
+ * @param source Where the token is from, for the error message. The message does not show the token itself.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if it is not 64 hexadecimal digits. A token that a person makes up
+ *   can be guessed.
  */
 export function checkRunToken(token: string, source: string): string {
   if (/^[0-9a-f]{64}$/i.test(token)) return token.toLowerCase();
-  throw wrong(`${source} is no run token, which has 64 hexadecimal digits: make one with 'openssl rand -hex 32'.`);
+  throw wrong(`${source} is not a run token: that has 64 hexadecimal digits. Make one with 'openssl rand -hex 32'.`);
 }
 
 function readInteger(env: NodeJS.ProcessEnv, name: string, otherwise: number, least: number, most: number): number {

@@ -1,72 +1,84 @@
-/** What went wrong, for programs: every error that gradring raises carries one of these as `code`. */
+/** What went wrong, for programs. Every error that gradring raises on purpose has one of these as its `code`. */
 export type ErrorCode =
-  /** An option or argument that cannot be meant: sparsity of 1, an unknown reduction, a detached array. */
+  /** An option or an argument is wrong: a sparsity of 1, an unknown reduction, a detached array. */
   | 'ERR_INVALID_ARGUMENT'
-  /** RANK, WORLD_SIZE and their like are missing, contradictory or no numbers. */
+  /** RANK, WORLD_SIZE or another variable is missing, contradicts another, or is not a number. */
   | 'ERR_INVALID_ENVIRONMENT'
   /** Two processes came to the rendezvous with the same rank. */
   | 'ERR_RANK_TAKEN'
-  /** A process came to the rendezvous with another world size, run or version of gradring. */
+  /** A process came to the rendezvous with another world size, run, encryption or version of gradring. */
   | 'ERR_RENDEZVOUS_REFUSED'
   /** Not every rank came to the rendezvous in time. */
   | 'ERR_RENDEZVOUS_TIMEOUT'
   /** A port or socket that this rank must bind is in use, or cannot be bound. */
   | 'ERR_ADDRESS_IN_USE'
-  /** A rank died, or its link was cut. The error's `rank` says which. */
+  /** A rank died or left, or its link was cut. The error's `rank` says which. */
   | 'ERR_PEER_LOST'
   /** A collective did not finish within its deadline. */
   | 'ERR_TIMEOUT'
-  /** Ranks called different collectives, or the same with other lengths, types or options. */
+  /** Ranks called different collectives, or the same one with other lengths, types or options. */
   | 'ERR_COLLECTIVE_MISMATCH'
   /** Ranks train different models: names, shapes, types or order of the variables differ. */
   | 'ERR_MODEL_MISMATCH'
-  /** A peer sent bytes that are no valid frame. */
+  /** A peer sent bytes that are not a valid frame. */
   | 'ERR_PROTOCOL'
   /** A gradient held NaN or infinity. The error names rank, variable and step. */
   | 'ERR_NON_FINITE'
-  /** The weights of the ranks, which must be bit-identical, are not. */
+  /** The weights of the ranks are not bit-identical. */
   | 'ERR_REPLICAS_DIVERGED'
   /** The communicator was closed, by `close()` or by an earlier error. */
   | 'ERR_CLOSED'
-  /** The comm thread ended or stopped answering: a bug, or memory exhausted. */
+  /** The comm thread ended or stopped answering: a bug, or no memory left. */
   | 'ERR_COMM_THREAD'
-  /** A variable or an array does not fit in a memory of 4 GiB, or the system has no more. */
+  /** A variable or an array does not fit into a memory of 4 GiB, or the system has no more memory. */
   | 'ERR_OUT_OF_MEMORY'
-  /** DGC's warm-up is counted in epochs, but nobody said which epoch it is. */
+  /** DGC's warm-up counts epochs, but the optimizer was not told which epoch it is. */
   | 'ERR_NO_EPOCH'
-  /** No TensorFlow.js backend could be loaded, or the one asked for could not. */
+  /** No TensorFlow.js backend could be loaded, or not the one that was asked for. */
   | 'ERR_BACKEND'
-  /** No TensorFlow was found to link, or the binding of TensorFlow.js for Node could not be built or does not work. */
+  /** `link-tensorflow` found no TensorFlow, or could not build the binding, or the binding does not work. */
   | 'ERR_TENSORFLOW'
   /** A timeline cannot be written, read or merged. */
   | 'ERR_TIMELINE'
   /** A checkpoint cannot be written, read, or used by this ring. The error's `rank` says on which rank. */
   | 'ERR_CHECKPOINT'
-  /** A checkpoint that was complete has a file that is missing, cut off or changed. The words name it. */
+  /** A complete checkpoint has a file that is missing, truncated or changed. The message names the file. */
   | 'ERR_CHECKPOINT_DAMAGED'
   /** A model cannot be saved to, or loaded from, a `file://` URL. */
   | 'ERR_MODEL_FILES'
   /** The launcher was given a script that does not exist. */
   | 'ERR_SCRIPT_NOT_FOUND'
-  /** A launched rank failed. */
+  /** The system cannot start a rank. */
   | 'ERR_RANK_FAILED';
 
-/** What an error may tell beyond its words. All of it survives the way from thread to thread. */
+/** What an error may say beyond its message. All of it is kept on the way from one thread to the other. */
 export interface ErrorDetails {
   /** The rank that the error is about (the lost one, the one whose gradient held NaN), not the one that raises it. */
   readonly rank?: number;
-  /** Of a lost rank: the endpoint at which it listened to its left neighbour. */
+  /** Of a lost rank: the endpoint where it listened for its left neighbour. */
   readonly address?: string;
-  /** The collective that was under way, as the user called it. */
+  /** The collective that was running, as the user called it. */
   readonly operation?: string;
   /** The optimizer step, counted from 0. */
   readonly step?: number;
-  /** The variable's name, where it is about one. */
+  /** The name of the variable that the error is about. */
   readonly variable?: string;
 }
 
-/** The one class of all errors raised on purpose: a code for programs, and words for people. */
+/**
+ * The class of all errors that gradring raises on purpose: a code for programs, and a message for people that says what
+ * to do.
+ *
+ * ```ts
+ * try {
+ *   dgc({ sparsity: 1.5 });
+ * } catch (error) {
+ *   if (error instanceof GradringError) console.log(error.code); // ERR_INVALID_ARGUMENT
+ * }
+ * ```
+ */
 export class GradringError extends Error {
+  /** Always `GradringError`. */
   override readonly name = 'GradringError';
 
   constructor(
@@ -78,7 +90,7 @@ export class GradringError extends Error {
     super(message, options);
   }
 
-  /** {@link ErrorDetails.rank}, at hand for `catch` blocks that only want to know who. */
+  /** The rank that the error is about, if it is about one: {@link ErrorDetails.rank}. */
   get rank(): number | undefined {
     return this.details.rank;
   }

@@ -1,6 +1,6 @@
 import type { ElementType } from '../kernels/kernels';
 
-/** The arrays that collectives work on. */
+/** The arrays that collectives take. */
 export type NumericArray = Float32Array | Float64Array | Int32Array | Uint8Array;
 
 /** How many bytes an element takes. */
@@ -13,7 +13,7 @@ const CONSTRUCTORS = {
   uint8: Uint8Array,
 } as const;
 
-/** The array of an element type. */
+/** The array type of an element type: `ArrayOf<'float32'>` is `Float32Array`. */
 export type ArrayOf<T extends ElementType> = InstanceType<(typeof CONSTRUCTORS)[T]>;
 
 /** An array of the type over given memory. */

@@ -13,7 +13,7 @@ import type { ConnectOptions } from '../rendezvous/connect-options';
 
 export const REDUCTIONS = ['sum', 'mean', 'min', 'max'] as const;
 
-/** How the ranks' values become one. */
+/** How the values of all ranks become one. */
 export type Reduction = (typeof REDUCTIONS)[number];
 
 /** What carries the frames of a rank, to the left and to the right; see {@link Transport}. */

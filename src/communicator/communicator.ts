@@ -25,9 +25,12 @@ import { type UnitRing, Units } from './units';
 export { Purpose };
 export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Routes };
 
-/** How to reduce. */
+/** What {@link Communicator.allReduce} and `reduceScatter` may take. */
 export interface ReduceOptions {
-  /** Default `sum`. `mean` is for floats only; sums of integers wrap around. */
+  /**
+   * How to reduce: `sum` (the default), `mean`, `min` or `max`. `mean` is for floats only. Sums of integers wrap
+   * around.
+   */
   readonly op?: Reduction;
   /**
    * What gradring itself calls it for.
@@ -37,9 +40,9 @@ export interface ReduceOptions {
   readonly purpose?: Purpose;
 }
 
-/** What to gather. */
+/** What {@link Communicator.allGather} may take. */
 export interface GatherOptions {
-  /** Ranks may pass arrays of different lengths. Default false: other lengths are `ERR_COLLECTIVE_MISMATCH`. */
+  /** Allows arrays of different lengths. Default false: different lengths are `ERR_COLLECTIVE_MISMATCH`. */
   readonly variableLength?: boolean;
   /**
    * What gradring itself calls it for.
@@ -49,9 +52,9 @@ export interface GatherOptions {
   readonly purpose?: Purpose;
 }
 
-/** From where to send. */
+/** What {@link Communicator.broadcast} may take. */
 export interface BroadcastOptions {
-  /** The rank whose array everybody gets. Default 0. */
+  /** The rank whose array all ranks get. Default 0. */
   readonly root?: number;
   /**
    * What gradring itself calls it for.
@@ -61,26 +64,33 @@ export interface BroadcastOptions {
   readonly purpose?: Purpose;
 }
 
-/** The entries of a sparse array that are not zero. */
+/** A sparse array: its entries that are not zero. */
 export interface SparseArray {
-  /** Ascending, each once. */
+  /** Their indices, ascending, each once. */
   readonly indices: Uint32Array;
-  /** As many as there are indices; finite. */
+  /** Their values, as many as there are indices, all finite. */
   readonly values: Float32Array;
-  /** Length of the whole array. */
+  /** The length of the whole array. */
   readonly elementCount: number;
 }
 
 /**
- * One rank's end of a ring, in the thread that trains. Collectives must be called in the same order on all ranks; calls
- * that are not awaited run one after the other in the order of the calls. Each comes twice: asynchronous, and `…Sync`,
- * which puts this thread to sleep while the comm thread works. Arrays are copied when the call is made, but those of
- * {@link allocate}.
+ * One rank's end of a ring, in the thread that trains.
  *
- * Every collective may throw, and then the ring has failed for good: `ERR_PEER_LOST` (a rank died or left; `error.rank`
- * says which), `ERR_TIMEOUT`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`, `ERR_COMM_THREAD`. All ranks get the same
- * error. Wrong arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator (`ERR_CLOSED`) are told before anything is
- * sent.
+ * All ranks must call the same collectives in the same order. Calls that are not awaited run one after the other, in
+ * the order of the calls. Each collective is there twice: asynchronous, and `…Sync`, which puts this thread to sleep
+ * while the comm thread works. An array is copied when the call is made, unless it is from {@link allocate}. The arrays
+ * in these examples are those of rank 0 in a ring of two:
+ *
+ * ```ts
+ * const sum = await ring.allReduce(Float32Array.of(ring.rank, 1));
+ * console.log(sum); // Float32Array(2) [ 1, 2 ]
+ * ```
+ *
+ * If a collective throws one of these, the ring has failed and cannot be used any more: `ERR_PEER_LOST` (a rank died or
+ * left; `error.rank` says which), `ERR_TIMEOUT`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`, `ERR_COMM_THREAD`. All
+ * ranks get the same error. Wrong arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator (`ERR_CLOSED`) are
+ * errors before anything is sent, and the ring is not affected.
  */
 export class Communicator {
   /** @internal The memory that both threads share, for the arrays of collectives. */
@@ -111,8 +121,8 @@ export class Communicator {
   }
 
   /**
-   * Joins the ring: meets the other ranks at rank 0 and connects the neighbours. Alone (no RANK in the environment), it
-   * is a ring of one, without sockets.
+   * Joins the ring: meets the other ranks at the rendezvous and connects to the neighbours. Without RANK in the
+   * environment the process is alone: a ring of one, without sockets. Use {@link connect} for a {@link Ring}.
    *
    * @throws GradringError `ERR_INVALID_ENVIRONMENT`, `ERR_INVALID_ARGUMENT`, `ERR_RENDEZVOUS_TIMEOUT`,
    *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_TIMELINE`.
@@ -129,48 +139,57 @@ export class Communicator {
     return [{ ...options, runToken: undefined }, heap, thread]; // a communicator may be printed
   }
 
-  /** 0 … worldSize − 1. In an elastic run both change when the ring is formed anew. */
+  /** The number of this rank, 0 … worldSize − 1. It changes if the ring of an elastic run forms again. */
   get rank(): number {
     return this.thread.place.rank;
   }
 
+  /** How many ranks the ring has. It changes if the ring of an elastic run forms again. */
   get worldSize(): number {
     return this.thread.place.worldSize;
   }
 
-  /** Which ring of an elastic run this is, from 0. A process that was started again has −1 until it is let in. */
+  /** The number of this ring in an elastic run, from 0. A process that was started again has −1 until it is let in. */
   get generation(): number {
     return this.thread.place.generation;
   }
 
   /**
-   * As this process was launched: RANK and WORLD_SIZE. They never change, and so tell who has which part of the data.
+   * RANK and WORLD_SIZE of this process at its launch. They never change, so they say which part of the data it has.
    */
   get launched(): { readonly rank: number; readonly worldSize: number } {
     const { rank, worldSize } = this.options;
     return { rank, worldSize };
   }
 
-  /** Whether the ring goes on when ranks are lost (`gradring run --min`). */
+  /** Whether the ring continues when ranks are lost (`gradring run --min`). */
   get isElastic(): boolean {
     return this.options.elastic !== undefined;
   }
 
-  /** The rank among the processes of this host. */
+  /** The number of this rank among the ranks of its host. */
   get localRank(): number {
     return this.options.localRank;
   }
 
-  /** What this rank has sent and received since the ring formed, up to the last collective. */
+  /** How much this rank has sent and received since the ring formed, up to the last collective. */
   get traffic(): TrafficCount {
     return this.thread.traffic;
   }
 
   /**
-   * An array of zeros in the memory that the comm thread shares: collectives work on it, and on parts of it
-   * (`subarray`), where it lies, while they copy other arrays in and out. It must be left alone until a collective on
-   * it has returned, and after one has failed until the communicator is closed. It stays until it is {@link free |
-   * freed}; what is done with it after that does harm.
+   * An array of zeros in the memory that both threads share. Collectives work on it, and on parts of it (`subarray`),
+   * without copying; they copy other arrays in and out. Do not read or write it while a collective uses it, and, after
+   * a collective has failed, until the communicator is closed. It lives until you {@link free} it. Do not use it after
+   * that: the memory may belong to another array.
+   *
+   * ```ts
+   * const gradient = ring.allocate('float32', 1_000_000);
+   * gradient.fill(ring.rank + 1);
+   * ring.allReduceSync(gradient, { op: 'mean' });
+   * console.log(gradient[0]); // 1.5
+   * ring.free(gradient);
+   * ```
    *
    * @throws GradringError `ERR_OUT_OF_MEMORY` past 4 GiB in all.
    */
@@ -184,13 +203,19 @@ export class Communicator {
     return array.fill(0) as ArrayOf<T>;
   }
 
-  /** Gives back an array of {@link allocate}. */
+  /** Gives back the memory of an array from {@link allocate}. Call it once for each. */
   free(array: NumericArray): void {
     if (!this.allocated.delete(array)) throw invalidArgument('free takes an array that allocate made, once.');
     this.heap.release(array.byteOffset, array.byteLength);
   }
 
-  /** Reduces element by element over all ranks, in place. Returns the array, whose bits are then equal on all ranks. */
+  /**
+   * Reduces element by element over all ranks, in place, and returns the array. Its bits are the same on all ranks.
+   *
+   * ```ts
+   * console.log(await ring.allReduce(Int32Array.of(ring.rank, 7), { op: 'max' })); // Int32Array(2) [ 1, 7 ]
+   * ```
+   */
   async allReduce<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
     return this.staged(array, async (staged, copyBack) => {
       await this.call('allReduce', {
@@ -202,7 +227,7 @@ export class Communicator {
     });
   }
 
-  /** {@link allReduce}, asleep. */
+  /** {@link allReduce}; the thread sleeps meanwhile. */
   allReduceSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
     return this.stagedSync(array, (staged, copyBack) => {
       this.callSync('allReduce', {
@@ -214,7 +239,14 @@ export class Communicator {
     });
   }
 
-  /** Every rank's array, by rank. */
+  /**
+   * Returns the arrays of all ranks, in the order of ranks.
+   *
+   * ```ts
+   * const all = await ring.allGather(Int32Array.of(ring.rank, 10 * ring.rank));
+   * console.log(all); // [ Int32Array(2) [ 0, 0 ], Int32Array(2) [ 1, 10 ] ]
+   * ```
+   */
   async allGather<T extends NumericArray>(array: T, options: GatherOptions = {}): Promise<T[]> {
     return this.staged(array, async staged =>
       gathered<T>(
@@ -224,7 +256,7 @@ export class Communicator {
     );
   }
 
-  /** {@link allGather}, asleep. */
+  /** {@link allGather}; the thread sleeps meanwhile. */
   allGatherSync<T extends NumericArray>(array: T, options: GatherOptions = {}): T[] {
     return this.stagedSync(array, staged =>
       gathered<T>(
@@ -235,9 +267,13 @@ export class Communicator {
   }
 
   /**
-   * Reduces like {@link allReduce}, but returns only this rank's chunk, from element ⌊rank · n / worldSize⌋ up to
-   * ⌊(rank + 1) · n / worldSize⌋, as a new array. Of an array of {@link allocate} it is a part, and the rest is then
-   * undefined.
+   * Reduces like {@link allReduce}, but returns only the chunk of this rank, as a new array: the elements from ⌊rank ·
+   * n / worldSize⌋ up to, but not including, ⌊(rank + 1) · n / worldSize⌋. If the array is from {@link allocate}, the
+   * result is a part of it, and the values of its other elements are undefined.
+   *
+   * ```ts
+   * console.log(await ring.reduceScatter(Float64Array.of(1, 2, 3, 4))); // Float64Array(2) [ 2, 4 ]
+   * ```
    */
   async reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
     return this.staged(array, async staged => {
@@ -246,7 +282,7 @@ export class Communicator {
     });
   }
 
-  /** {@link reduceScatter}, asleep. */
+  /** {@link reduceScatter}; the thread sleeps meanwhile. */
   reduceScatterSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
     return this.stagedSync(array, staged => {
       const range = this.callSync('reduceScatter', { array: staged, reduction: reductionOf(options, staged) });
@@ -254,7 +290,13 @@ export class Communicator {
     });
   }
 
-  /** Gives every rank the root's array, in place. Returns the array. */
+  /**
+   * Gives every rank the root's array, in place, and returns the array.
+   *
+   * ```ts
+   * console.log(await ring.broadcast(Float32Array.of(ring.rank), { root: 1 })); // Float32Array(1) [ 1 ]
+   * ```
+   */
   async broadcast<T extends NumericArray>(array: T, options: BroadcastOptions = {}): Promise<T> {
     const root = this.rootOf(options);
     return this.staged(array, async (staged, copyBack) => {
@@ -263,7 +305,7 @@ export class Communicator {
     });
   }
 
-  /** {@link broadcast}, asleep. */
+  /** {@link broadcast}; the thread sleeps meanwhile. */
   broadcastSync<T extends NumericArray>(array: T, options: BroadcastOptions = {}): T {
     const root = this.rootOf(options);
     return this.stagedSync(array, (staged, copyBack) => {
@@ -277,14 +319,18 @@ export class Communicator {
     await this.call('barrier', { purpose: Purpose.Call });
   }
 
-  /** {@link barrier}, asleep. */
+  /** {@link barrier}; the thread sleeps meanwhile. */
   barrierSync(): void {
     this.callSync('barrier', { purpose: Purpose.Call });
   }
 
   /**
-   * Gives this rank's array to the right neighbour, and returns the left one's, in place. All ranks pass as many
-   * elements.
+   * Sends the array to the right neighbour, receives the left neighbour's array in place, and returns it. All ranks
+   * pass the same number of elements.
+   *
+   * ```ts
+   * console.log(await ring.sendReceive(Int32Array.of(10 + ring.rank))); // Int32Array(1) [ 11 ]
+   * ```
    */
   async sendReceive<T extends NumericArray>(array: T): Promise<T> {
     return this.staged(array, async (staged, copyBack) => {
@@ -293,7 +339,7 @@ export class Communicator {
     });
   }
 
-  /** {@link sendReceive}, asleep. */
+  /** {@link sendReceive}; the thread sleeps meanwhile. */
   sendReceiveSync<T extends NumericArray>(array: T): T {
     return this.stagedSync(array, (staged, copyBack) => {
       this.callSync('sendReceive', { array: staged });
@@ -301,7 +347,15 @@ export class Communicator {
     });
   }
 
-  /** The sum over all ranks of sparse arrays of one length, as a dense array. Added in the order of ranks. */
+  /**
+   * Returns the sum over all ranks of sparse arrays of one length, as a dense array. The sums are added in the order of
+   * ranks.
+   *
+   * ```ts
+   * const entries = { indices: Uint32Array.of(ring.rank), values: Float32Array.of(5), elementCount: 3 };
+   * console.log(await ring.sparseAllReduce(entries)); // Float32Array(3) [ 5, 5, 0 ]
+   * ```
+   */
   async sparseAllReduce(array: SparseArray): Promise<Float32Array> {
     return this.stagedSparse(array, async (input, result) => {
       await this.call('sparseAllReduce', input);
@@ -309,7 +363,7 @@ export class Communicator {
     });
   }
 
-  /** {@link sparseAllReduce}, asleep. */
+  /** {@link sparseAllReduce}; the thread sleeps meanwhile. */
   sparseAllReduceSync(array: SparseArray): Float32Array {
     return this.stagedSparse(array, (input, result) => {
       this.callSync('sparseAllReduce', input);
@@ -318,10 +372,16 @@ export class Communicator {
   }
 
   /**
-   * Runs collectives that must succeed on all ranks or on none, and returns what they return: JSON, the same on all
-   * ranks. If a rank of an elastic run is lost meanwhile, those that are left run it again, in a ring of another size,
-   * unless some were done with it: then all get their result. So change nothing that stays before it has returned.
-   * Elsewhere it is just run. Optimizer steps do not belong in it: each is all or none by itself.
+   * Runs collectives that must succeed on all ranks or on none, and returns their result: JSON, the same on all ranks.
+   * If a rank of an elastic run is lost meanwhile, the others run them again, in a ring of another size; or, if some
+   * ranks had finished, all ranks get their result. So do not change anything in `run` that must not be changed twice.
+   * Outside of elastic runs it only calls `run`. Optimizer steps do not belong in it: each of them is done by all ranks
+   * or by none.
+   *
+   * ```ts
+   * const total = await ring.allOrNone(async () => [...(await ring.allReduce(Int32Array.of(2)))]);
+   * console.log(total); // [ 4 ]
+   * ```
    *
    * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if the ranks were within different ones; what `run` throws.
    */
@@ -394,10 +454,12 @@ export class Communicator {
   }
 
   /**
-   * Leaves the ring, after what was called before has finished. The other ranks may finish what needs this one no more;
-   * a collective that does fails there with `ERR_PEER_LOST`. In an elastic run waits first until all have done the last
-   * step that this rank has done, which takes some ms; if a rank is lost meanwhile, gives it to those who have not, and
-   * sleeps until they take it. May be called twice.
+   * Leaves the ring, after earlier calls have finished. The other ranks may finish what does not need this one; a
+   * collective that needs it fails there with `ERR_PEER_LOST`. May be called twice.
+   *
+   * In an elastic run it first waits until all ranks have done the last step that this rank has done, which takes some
+   * milliseconds. If a rank is lost meanwhile, it gives the step to the ranks that have not done it, and sleeps until
+   * they take it.
    */
   close(): Promise<void> {
     process.removeListener('beforeExit', this.closeAtEnd);

@@ -3,71 +3,72 @@ import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
 import { VALUE_FORMATS, type ValueFormat } from './value-format';
 
-/** How {@link dgc} compresses. Everything has a default. */
+/** How {@link dgc} compresses. Every option has a default. */
 export interface DgcOptions {
   /**
-   * The fraction of a tensor's elements held back at each step, 0 up to but not including 1. Default: what fits the
-   * number of steps, see {@link chooseSparsity}.
+   * The fraction of a tensor's elements that a step holds back, from 0 up to but not including 1. Default: chosen by
+   * the number of steps; see docs/how-to/compression.md.
    */
   readonly sparsity?: number | undefined;
   /**
-   * How many optimizer steps the training will have, if no sparsity is given. `ring.callbacks()` tells it for
-   * `model.fit`.
+   * How many optimizer steps the training has, if no sparsity is given. For `model.fit`, `ring.callbacks()` sets it.
    */
   readonly steps?: number | undefined;
-  /** Epochs over which the sparsity rises to its final value; 0 for no warm-up. Default 4; see {@link sparsity}. */
+  /**
+   * Over how many epochs the sparsity rises to its final value; 0: no warm-up. Default 4, if a sparsity is given.
+   */
   readonly warmUpEpochs?: number | undefined;
-  /** The same in optimizer steps, for loops that have no epochs. Instead of `warmUpEpochs`. */
+  /** The same in optimizer steps, for loops without epochs. Use it instead of `warmUpEpochs`. */
   readonly warmUpSteps?: number | undefined;
-  /** Whether the warm-up sends a falling fraction (section 3.3 of the paper), or everything. Default 'sparse'. */
+  /** `sparse`: the warm-up sends a falling fraction (paper, section 3.3). `dense`: everything. Default `sparse`. */
   readonly warmUp?: 'sparse' | 'dense' | undefined;
-  /** The global L2 norm to which gradients are clipped (section 3.2 of the paper). Default: no clipping. */
+  /** The global L2 norm to which gradients are clipped (paper, section 3.2). Default: no clipping. */
   readonly clipNorm?: number | undefined;
   /**
-   * Tensors with fewer elements travel whole, rounded to `values`, as those of one dimension always do. Default 1024.
+   * Tensors with fewer elements travel whole, rounded to `values`. Tensors of one dimension always do. Default 1024.
    */
   readonly denseBelow?: number | undefined;
   /**
-   * Whether the momentum of an element is forgotten when it is sent (momentum factor masking, section 3.3 of the
-   * paper). Default true. If no sparsity is given, only at densities under 0.01: above, elements are sent so often that
-   * masking would take most of the momentum away.
+   * Whether an element that is sent loses its momentum (momentum factor masking; paper, section 3.3). Default true. If
+   * no sparsity is given, only at densities below 0.01: above that, elements are sent so often that masking would
+   * remove most of the momentum.
    */
   readonly masking?: boolean | undefined;
-  /** How values travel; see {@link ValueFormat}. What a format loses is kept and sent later. Default 'float16'. */
+  /** The format of the values. What a format loses is kept and sent later. Default `float16`. */
   readonly values?: ValueFormat | undefined;
 }
 
-/** Deep Gradient Compression, its options checked and its defaults filled in. Frozen, and may be structured-cloned. */
+/** What {@link dgc} returns: its options, checked and completed. Frozen plain data. */
 export interface DgcCompression {
   readonly kind: 'dgc';
-  /** `auto`: chosen by the number of steps. */
+  /** `auto`: it will be chosen by the number of steps. */
   readonly sparsity: number | 'auto';
-  /** Of the training; 0 if it is not known. */
+  /** How many steps the training has; 0 if that is not known. */
   readonly steps: number;
-  /** 0 if the warm-up is counted in steps, or there is none. Undefined if it is chosen with the sparsity. */
+  /** 0 if the warm-up counts steps, or if there is none. Undefined if it will be chosen with the sparsity. */
   readonly warmUpEpochs: number | undefined;
-  /** 0 where the warm-up is counted in epochs, or there is none. */
+  /** 0 if the warm-up counts epochs, or if there is none. */
   readonly warmUpSteps: number;
   readonly warmUp: 'sparse' | 'dense';
   readonly clipNorm: number | undefined;
   readonly denseBelow: number;
-  /** At densities under this one, the momentum of what is sent is forgotten. */
+  /** At densities below this one, an element that is sent loses its momentum. */
   readonly maskBelow: number;
   readonly values: ValueFormat;
 }
 
-/** {@link DgcCompression} whose sparsity was given or {@link chooseSparsity | chosen}. */
+/** {@link DgcCompression} with a sparsity that was given or chosen. */
 export interface ChosenDgc extends DgcCompression {
   readonly sparsity: number;
   readonly warmUpEpochs: number;
 }
 
-/** Gradients travel whole. */
+/** What {@link noCompression} returns. */
 export interface NoCompression {
   readonly kind: 'none';
 }
 
-/** How gradients are compressed, as plain data that may be sent to a thread. */
+/** How gradients are compressed: what {@link dgc} or {@link noCompression} returns. */
 export type Compression = DgcCompression | NoCompression;
 
 const OPTIONS = {
@@ -76,9 +77,15 @@ const OPTIONS = {
 } as const satisfies Record<keyof DgcOptions, true>;
 
 /**
- * Deep Gradient Compression (Lin et al., ICLR 2018).
+ * Deep Gradient Compression (Lin et al., ICLR 2018), for {@link Ring.wrap}. Without a sparsity it chooses one by the
+ * number of steps. With a sparsity it has the warm-up and the momentum factor masking of the paper.
  *
- * @throws ERR_INVALID_ARGUMENT for an option that is unknown, out of its range, or contradicts another.
+ * ```ts
+ * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ sparsity: 0.999, clipNorm: 5 }) });
+ * console.log(dgc({ sparsity: 0.999 }).warmUpEpochs); // 4
+ * ```
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for an option that is unknown, out of range, or contradicts another.
  */
 export function dgc(options: DgcOptions & { readonly sparsity: number }): ChosenDgc;
 export function dgc(options?: DgcOptions): DgcCompression;
@@ -151,13 +158,19 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
   });
 }
 
-/** No compression: every gradient travels whole, by dense all-reduce. */
+/**
+ * No compression: every gradient travels whole, as float32, by dense all-reduce.
+ *
+ * ```ts
+ * const optimizer = ring.wrap(tf.train.adam(0.001), { compression: noCompression() });
+ * ```
+ */
 export function noCompression(options: Record<string, never> = {}): NoCompression {
   checkOptions('noCompression()', options, {});
   return Object.freeze({ kind: 'none' });
 }
 
-/** How values travel under that compression. */
+/** The format of the values under that compression. */
 export function valueFormatOf(compression: Compression): ValueFormat {
   return compression.kind === 'dgc' ? compression.values : 'float32';
 }

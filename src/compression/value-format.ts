@@ -3,12 +3,14 @@ import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { type BitReader, type BitWriter, malformed } from './bit-stream';
 
 /**
- * How values travel. All but float32 lose something; the sender keeps what was lost in its residual and sends it later.
+ * The format of the values on the wire. All but float32 lose precision. The sender keeps what was lost in its residual
+ * and sends it later.
  *
- * - `float16`: 11 significant bits; a power of two a tensor brings its largest value near the top of the range.
+ * - `float16`: 11 significant bits. Each tensor is scaled by a power of two that brings its largest value near the top
+ *   of the range.
  * - `bfloat16`: 8 significant bits.
  * - `int8`: multiples of 1/127 of the tensor's largest magnitude.
- * - `log4`: a sign and 3 bits: zero, or one of seven levels below the tensor's largest magnitude, 1 to 8 of them an
+ * - `log4`: a sign and 3 bits: zero, or one of seven levels up to the tensor's largest magnitude, with 1 to 8 levels an
  *   octave.
  */
 export type ValueFormat = 'float32' | 'float16' | 'bfloat16' | 'int8' | 'log4';

@@ -5,7 +5,7 @@ import type { Pointer } from './pointer';
 export { INFINITE_MAGNITUDE } from './magnitude';
 export type { Magnitude, Pointer };
 
-/** What an element of a tensor may be. */
+/** The types of the elements of an array. */
 export type ElementType = 'float32' | 'float64' | 'int32' | 'uint8';
 
 /** How two elements become one. */

@@ -5,68 +5,68 @@ import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { typescriptOptions } from './typescript-loader';
 
-/** What to start, and how. Times are in milliseconds. */
+/** What {@link launch} starts, and how. Times are in milliseconds. */
 export interface LaunchOptions {
-  /** How many ranks to start on this host: 1 or more. */
+  /** How many ranks to start on this host, 1 or more. */
   readonly ranks: number;
   /**
-   * The program of every rank: a JavaScript file, relative to the working directory. Node runs it. A TypeScript file
-   * (`.ts`, `.mts`, `.cts`) needs a Node that runs it by itself (22.6 or newer), or `tsx` or `ts-node` where the script
-   * or the working directory finds it.
+   * The program of every rank: a JavaScript file that Node runs, relative to the working directory. A TypeScript file
+   * (`.ts`, `.mts`, `.cts`) needs Node 22.6 or newer, or `tsx` or `ts-node` installed for the script or in the working
+   * directory.
    */
   readonly script: string;
-  /** The script's own arguments, passed on untouched. */
+  /** The arguments of the script, passed on unchanged. */
   readonly args?: readonly string[];
   /** Arguments for Node itself, before the script, such as `--max-old-space-size=4096`. */
   readonly nodeArgs?: readonly string[];
-  /** Where rank 0 holds the rendezvous. Default `127.0.0.1`; needed when there are more nodes than one. */
+  /** The host where rank 0 holds the rendezvous. Default `127.0.0.1`. Required if there is more than one node. */
   readonly masterAddr?: string;
-  /** Its TCP port. Default: a free one; with more nodes than one 29500, since all nodes must agree. */
+  /** Its TCP port. Default: a free one; with more than one node 29500, because all nodes must agree. */
   readonly masterPort?: number;
-  /** How many hosts take part, each with its own launcher and as many ranks as here. Default 1. */
+  /** How many hosts take part, each with its own launcher and the same number of ranks. Default 1. */
   readonly nodes?: number;
-  /** Which of them this one is: 0 … nodes − 1. Default 0. */
+  /** The number of this host among them: 0 … nodes − 1. Default 0. */
   readonly nodeRank?: number;
   /**
-   * A file that holds the run token, the same on all nodes. Default: what `GRADRING_RUN_TOKEN` says; else, on one node,
-   * a new one.
+   * A file with the run token, the same on all nodes. Default: `GRADRING_RUN_TOKEN`; without it, on one node, a new
+   * token.
    */
   readonly tokenFile?: string;
   /**
-   * The run is elastic: when ranks are lost, the others go on while there are so many of them. Fewer are a failure, or
-   * a restart of all if {@link maxRestarts} allows one. One node only. Default: not elastic; with `maxRestarts` as many
-   * as there are ranks.
+   * Makes the run elastic: when ranks are lost, the others continue while at least this many are left. With fewer, the
+   * run fails, or all ranks are started again if {@link maxRestarts} allows it. One node only. Default: not elastic;
+   * with `maxRestarts`, the number of ranks.
    */
   readonly min?: number;
   /**
-   * The run is elastic: so many times a lost rank is started again, to join the others, or all ranks are, where too few
-   * are left. A rank that was started again and fails by itself before it has joined is not. Default: 0.
+   * Makes the run elastic: how many times a lost rank is started again, to join the others, or all ranks if too few are
+   * left. A rank that was started again and fails by itself before it has joined is not started once more. Default 0.
    */
   readonly maxRestarts?: number;
-  /** A folder for one log a rank: `rank-0.log`, …; it is created. Default: no logs. */
+  /** A folder for the log of each rank, `rank-0.log`, …. It is created. Default: no logs. */
   readonly outputDir?: string;
-  /** A folder for one timeline a rank: `rank-0.json`, …; it is made. Default: what `GRADRING_TIMELINE` says. */
+  /** A folder for the timeline of each rank, `rank-0.json`, …. It is created. Default: `GRADRING_TIMELINE`. */
   readonly timeline?: string;
-  /** How many GPUs of its own each rank gets, if there are any; 0: none, it computes on the CPU. Default 1. */
+  /** How many GPUs of its own each rank gets, if there are any. 0: it computes on the CPU. Default 1. */
   readonly gpusPerRank?: number;
-  /** Variables for the ranks, beside those of this process. */
+  /** Environment variables for the ranks, in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Where the ranks' output goes. Default: this process's. The streams are not ended. */
+  /** Where the output of the ranks goes. Default: that of this process. The stream is not ended. */
   readonly stdout?: NodeJS.WritableStream;
-  /** Where the ranks' error output and the launcher's own words go. Default: this process's. */
+  /** Where the error output of the ranks and the launcher's own messages go. Default: that of this process. */
   readonly stderr?: NodeJS.WritableStream;
-  /** Whether each line begins with `[rank] `, coloured on a terminal. Default true. */
+  /** Whether each line of output begins with `[rank] `, in colour on a terminal. Default true. */
   readonly prefix?: boolean;
-  /** How long ranks that were asked to end (SIGINT, SIGTERM, SIGHUP) may take before SIGKILL. Default 10,000. */
+  /** How long ranks may take to end after SIGINT, SIGTERM or SIGHUP, before they get SIGKILL. Default 10,000. */
   readonly graceMs?: number;
   /**
-   * How long the other ranks may go on after one failed, before they get SIGTERM. Default 3,000. It lets them notice
-   * the loss and report it in their own words.
+   * How long the other ranks may continue after one failed, before they get SIGTERM. Default 3,000. This gives them
+   * time to notice the loss and to report it themselves.
    */
   readonly failureGraceMs?: number;
 }
 
-/** How messages speak of the options. */
+/** How messages name the options. */
 export interface OptionWords {
   /** An option's name. */
   readonly nameOf: (option: keyof LaunchOptions) => string;
@@ -74,10 +74,10 @@ export interface OptionWords {
   readonly valueOf: (option: keyof LaunchOptions, value: number) => string;
 }
 
-/** For a program, which names the options of {@link LaunchOptions}. */
+/** For a program: the names in {@link LaunchOptions}. */
 const PROGRAM_WORDS: OptionWords = { nameOf: option => option, valueOf: (_, value) => String(value) };
 
-/** {@link LaunchOptions} checked, with all defaults but the port's. */
+/** {@link LaunchOptions} checked and completed, except for the port. */
 export interface LaunchPlan {
   readonly ranks: number;
   /** Absolute. */
@@ -85,11 +85,11 @@ export interface LaunchPlan {
   readonly args: readonly string[];
   readonly nodeArgs: readonly string[];
   readonly masterAddr: string;
-  /** Undefined: any free one. */
+  /** Undefined: any free port. */
   readonly masterPort: number | undefined;
   readonly nodes: number;
   readonly nodeRank: number;
-  /** Undefined: the ranks end together. */
+  /** Undefined: the run is not elastic, and the ranks end together. */
   readonly elastic: ElasticPlan | undefined;
   readonly tokenFile: string | undefined;
   readonly outputDir: string | undefined;
@@ -104,7 +104,7 @@ export interface LaunchPlan {
   readonly words: OptionWords;
 }
 
-/** How an elastic run goes on when ranks are lost. */
+/** How an elastic run continues when ranks are lost. */
 export interface ElasticPlan {
   readonly min: number;
   readonly maxRestarts: number;
@@ -116,10 +116,10 @@ const OPTIONS = {
   ...{ outputDir: true, timeline: true, gpusPerRank: true, graceMs: true, failureGraceMs: true },
 } as const satisfies Record<keyof LaunchOptions, true>;
 
-/** torchrun's, and the one that a rank takes when nobody names any. */
+/** That of torchrun, and of a rank that is not told any. */
 const DEFAULT_MASTER_PORT = 29_500;
 
-/** What WORLD_SIZE may be at most. */
+/** The largest WORLD_SIZE. */
 const MAX_WORLD_SIZE = 65_535;
 
 /** More than any run needs. */
@@ -131,9 +131,9 @@ const MAX_GPUS = 1024;
 /**
  * Checks the options and completes them.
  *
- * @param words How errors speak of the options.
- * @throws GradringError `ERR_INVALID_ARGUMENT`, also for a TypeScript file that nothing here can run, or
- *   `ERR_SCRIPT_NOT_FOUND` if the script is no file.
+ * @param words How errors name the options.
+ * @throws GradringError `ERR_INVALID_ARGUMENT`, also for a TypeScript file that nothing on this machine can run;
+ *   `ERR_SCRIPT_NOT_FOUND` if the script is not a file.
  */
 export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_WORDS): LaunchPlan {
   checkOptions('launch', options, OPTIONS);

@@ -15,34 +15,46 @@ import { type RunEnd, Supervisor } from './supervisor';
 /** How a launch ended. */
 export interface LaunchResult {
   /**
-   * What the launcher's process should exit with: 0 if all ranks did; else that of the first rank that failed; else,
-   * upon a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128 + its number. Of an
-   * elastic run 0 if those that were left came to their end.
+   * The exit code for the launcher's process: 0 if all ranks exited with 0; otherwise the exit code of the first rank
+   * that failed; otherwise, after a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128
+   * + its number. For an elastic run: 0 if the ranks that were left reached their end.
    */
   readonly exitCode: number;
-  /** The first rank that failed, if one did so of itself; in an elastic run, the first of those whose loss ended it. */
+  /** The first rank that failed by itself; in an elastic run, the first of the losses that ended the run. */
   readonly rootCause?: RankOutcome;
-  /** The signal to this process that was passed on, if one came before any rank failed. */
+  /** The signal that this process received and passed on, if it came before any rank failed. */
   readonly interruptedBy?: ForwardedSignal;
-  /** All ranks of this host, in their order. In an elastic run, of each the last process. */
+  /** All ranks of this host, in their order. In an elastic run, the last process of each. */
   readonly ranks: readonly RankOutcome[];
 }
 
+/** Why a launch ended, if it failed. */
+export interface LaunchEnd {
+  readonly rootCause: RankOutcome | undefined;
+  readonly interruptedBy: ForwardedSignal | undefined;
+}
+
 /**
- * Starts the ranks, passes on their output line by line, and resolves when all of them have ended. The ranks end
- * together: when one fails, the others are ended too, unless the run is elastic; SIGINT, SIGTERM and SIGHUP to this
- * process are passed on, and no rank outlives this process. A rank that exits with 0 ahead of the others is no failure.
- * Why a run failed is said on stderr. See {@link LaunchOptions} for the times and {@link LaunchResult} for the outcome.
+ * Starts ranks, as `gradring run` does. Passes on their output line by line, and resolves when all of them have ended.
+ *
+ * The ranks end together: when one fails, the others are ended too, unless the run is elastic. SIGINT, SIGTERM and
+ * SIGHUP to this process are passed on, and no rank outlives this process. A rank that exits with 0 before the others
+ * is not a failure. stderr says why a run failed.
+ *
+ * ```ts
+ * const { exitCode, rootCause } = await launch({ ranks: 2, script: 'train.js', args: ['--epochs', '3'] });
+ * console.log(exitCode, rootCause); // 0 undefined
+ * ```
  *
  * @throws GradringError before any rank runs: `ERR_INVALID_ARGUMENT`, `ERR_INVALID_ENVIRONMENT` (the run token),
- *   `ERR_SCRIPT_NOT_FOUND`; `ERR_ADDRESS_IN_USE` if the master port named for this host is taken; `ERR_RANK_FAILED` if
+ *   `ERR_SCRIPT_NOT_FOUND`; `ERR_ADDRESS_IN_USE` if the given master port of this host is in use; `ERR_RANK_FAILED` if
  *   the system cannot start the ranks.
  */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   return launchPlan(planLaunch(options));
 }
 
-/** {@link launch}, of options that are already checked. */
+/** {@link launch} with options that are already checked. */
 export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
   const runToken = chooseRunToken(plan, { ...process.env, ...plan.env });
   const masterPort = await choosePort(plan);
@@ -60,7 +72,7 @@ export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
   }
 }
 
-/** Undefined if none can be made: ranks that need one say why. */
+/** Undefined if no folder can be made: ranks that need one say why. */
 function trySocketFolder(): string | undefined {
   try {
     return makeSocketFolder();

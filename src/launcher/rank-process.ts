@@ -9,9 +9,9 @@ export interface RankOutcome {
   readonly rank: number;
   readonly pid: number;
   readonly exitCode: number | null;
-  /** The signal that it died of. */
+  /** The signal that ended it. */
   readonly signal: NodeJS.Signals | null;
-  /** From the start of the launch to its end, in milliseconds. */
+  /** The time from the start of the rank to its end, in milliseconds. */
   readonly afterMs: number;
 }
 

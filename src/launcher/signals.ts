@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 
-/** The signals that a launcher passes on: Ctrl-C, a job manager's request to end, a terminal that was closed. */
+/** The signals that a launcher passes on: Ctrl-C, the request of a job manager to end, a closed terminal. */
 export const FORWARDED_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export type ForwardedSignal = (typeof FORWARDED_SIGNALS)[number];
 

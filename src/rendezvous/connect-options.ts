@@ -7,13 +7,13 @@ import type { Encryption } from './run-security';
 
 export type { Encryption };
 
-/** How a rank joins its ring. Everything is optional: the environment tells who it is (`gradring run` sets it). */
+/** How a rank joins its ring. Every option may be left out: `gradring run` sets the environment. */
 export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> {
   /**
    * How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`.
    */
   readonly timeoutMs?: number;
-  /** How long to wait for the other ranks to come, in ms. Default 60,000; `GRADRING_CONNECT_TIMEOUT_MS`. */
+  /** How long to wait until all ranks have come, in ms. Default 60,000; `GRADRING_CONNECT_TIMEOUT_MS`. */
   readonly connectTimeoutMs?: number;
   /**
    * How long a neighbour may be silent before it counts as lost, in ms. Default 10,000;
@@ -21,8 +21,8 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> 
    */
   readonly heartbeatTimeoutMs?: number;
   /**
-   * How long a collective waits before one line on stderr says which ranks it waits for, in ms; again after twice as
-   * long, and so on. 0: never. Default 30,000; `GRADRING_STALL_MS`.
+   * After how long a collective that waits prints on stderr which ranks it waits for, in ms; again after twice that
+   * time, and so on. 0: never. Default 30,000; `GRADRING_STALL_MS`.
    */
   readonly stallMs?: number;
   /**
@@ -31,18 +31,26 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> 
    */
   readonly transport?: TransportName;
   /**
-   * `auto`: TCP is encrypted, and both ends must prove that they are of this run, unless it stays on the loopback
-   * interface. `on`: there too. `off`: never. All ranks must say the same. Default `auto`; `GRADRING_ENCRYPTION`.
-   * Encryption needs {@link runToken}.
+   * `auto`: TCP is encrypted, and both ends must prove that they belong to this run, except on the loopback interface.
+   * `on`: there too. `off`: never. All ranks must use the same value. Default `auto`; `GRADRING_ENCRYPTION`. Encryption
+   * needs {@link runToken}.
    */
   readonly encryption?: Encryption;
   /**
-   * A folder for the rank's timeline, `rank-0.json`, a trace that chrome://tracing and ui.perfetto.dev show; it is
-   * made. Default: none; `GRADRING_TIMELINE`.
+   * How arrays that are not large are all-reduced: `ring`, by way of all ranks alike; or by a `tree`, by way of rank 0,
+   * which is faster where ranks share cores, and adds in another order. `auto`: by the tree if all ranks are on one
+   * host that has fewer cores than ranks, so that bits depend on the machine. Rank 0's choice counts for all; in an
+   * elastic run, the launcher's environment. Default `ring`; `GRADRING_ALGORITHM`.
+   */
+  readonly algorithm?: AllReduceAlgorithm;
+  /**
+   * A folder for the timeline of this rank, `rank-0.json`: a trace for chrome://tracing and ui.perfetto.dev. It is
+   * created. Default: no timeline; `GRADRING_TIMELINE`.
    */
   readonly timeline?: string;
 }
 
+/** How the ranks of one host are connected; see {@link ConnectInput.transport}. */
 export type TransportName = 'auto' | 'tcp' | 'ipc';
 
 /** {@link ConnectInput}, complete and checked. */

@@ -4,7 +4,7 @@ import { encodeKey, type KeyPair } from '../transport/control/curve';
 import { Gate } from '../transport/control/gate';
 import { isLoopback } from './host-identity';
 
-/** Which TCP links are encrypted: those that leave the host, all, none. Unix sockets never are. */
+/** Which TCP connections are encrypted: those that leave the host, all, or none. Unix sockets never are. */
 export type Encryption = 'auto' | 'on' | 'off';
 
 /** What decides whether there is anything to prove. */

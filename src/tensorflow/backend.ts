@@ -7,24 +7,27 @@ import { packageDirectory, type PackageName } from '../native-tensorflow/npm-pac
 import { BACKEND_NAMES, type BackendName } from './backend-names';
 import { tf } from './tfjs';
 
+/** The module `@tensorflow/tfjs`. */
 export type TensorFlow = typeof import('@tensorflow/tfjs');
 
 export type { BackendName };
 
+/** What {@link loadBackend} may take. */
 export interface BackendOptions {
-  /** The only backend to try. Default: that of the environment variable `GRADRING_BACKEND`, else all in order. */
+  /** The only backend to try. Default: `GRADRING_BACKEND`; without it, all in order. */
   readonly backend?: BackendName | undefined;
-  /** Is given one line that says which backend was taken, and why. Default: nobody is told. */
+  /** Called with one line that says which backend was taken, and why. Default: nothing is printed. */
   readonly log?: ((line: string) => void) | undefined;
 }
 
+/** What {@link loadBackend} has loaded. */
 export interface LoadedBackend {
-  /** TensorFlow.js, the very module that `require('@tensorflow/tfjs')` gives, set to the backend and ready. */
+  /** TensorFlow.js, the same module as `require('@tensorflow/tfjs')`, set to the backend and ready. */
   readonly tf: TensorFlow;
   readonly name: BackendName;
-  /** Why this one, in words for people. */
+  /** Why this one was taken, for people. */
   readonly reason: string;
-  /** The backends that were tried before, and why each would not serve. */
+  /** The backends that were tried before, and why each does not work. */
   readonly skipped: readonly { readonly name: BackendName; readonly why: string }[];
 }
 
@@ -47,14 +50,20 @@ class LoadFailure extends Error {
 }
 
 /**
- * Loads TensorFlow.js with the best backend there is here, makes it tfjs's current one, and completes it for training
- * (the kernels that wasm lacks, the gradient of einsum) and for models in files (`file://` URLs).
+ * Loads TensorFlow.js with the first of these backends that works: tfjs-node-gpu, tfjs-node, wasm, cpu. Adds what the
+ * backend lacks for training (gradient kernels of wasm, the gradient of einsum) and for models in files (`file://`
+ * URLs).
  *
- * A process has one backend: further calls are cheap, give the first call's result, whatever `log` they bring, and may
- * not ask for another. After a failure the next call tries anew.
+ * A process has one backend. Further calls are cheap and return the result of the first call; they cannot ask for
+ * another backend. After a failure the next call tries again.
  *
- * @throws GradringError `ERR_BACKEND` if the backend asked for is unknown, cannot be loaded, or is not the one that
- * this process already has; or if none can be loaded.
+ * ```ts
+ * const { tf, name } = await loadBackend({ log: line => console.error(line) });
+ * console.log(name, tf.add(1, 2).dataSync()[0]); // cpu 3
+ * ```
+ *
+ * @throws GradringError `ERR_BACKEND` if the backend that was asked for is unknown, cannot be loaded, or is not the one
+ *   that this process already has; or if no backend can be loaded.
  */
 export async function loadBackend(options: BackendOptions = {}): Promise<LoadedBackend> {
   checkOptions('loadBackend', options, { backend: true, log: true });

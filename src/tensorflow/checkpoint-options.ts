@@ -4,47 +4,49 @@ import type { ResidualPolicy } from './resized-state';
 
 /** How {@link Ring.checkpoint} saves and resumes. */
 export interface CheckpointOptions {
-  /** A folder, made if missing: shared by the ranks, or of the same name on each host's own disk. */
+  /** The folder, created if it is missing: shared by the ranks, or of the same name on the disk of each host. */
   readonly dir: string;
-  /** `model.fit` saves when so many optimizer steps more are done. Default: at the end of each epoch. */
+  /** `model.fit` saves every so many optimizer steps. Default: at the end of each epoch. */
   readonly every?: number;
-  /** How many complete checkpoints stay, from 1. Default 2, so that a damaged one has a predecessor. */
+  /** How many complete checkpoints to keep, 1 or more. Default 2, so that there is one before a damaged one. */
   readonly keep?: number;
   /**
-   * What this rank wants back from {@link Checkpoint.resume}: small and plain JSON, such as the state of its random
-   * numbers.
+   * Returns what this rank wants back from {@link Checkpoint.resume}: small, plain JSON, such as the state of its
+   * random numbers.
    */
   readonly state?: () => unknown;
   /**
-   * What becomes of each rank's own u and v (momentum and what is not sent yet) in a ring of another size than the one
-   * that saved. `redistribute`: they are shared out so that their mean over the ranks, which is what the update is made
-   * of, stays. `drop`: they begin at zero. Default: `ERR_CHECKPOINT`. What all ranks have in common stays in any case.
+   * What happens to each rank's momenta and residuals if the ring has another size than the one that saved.
+   * `redistribute`: they are divided between the ranks so that their mean, from which the update is made, stays the
+   * same. `drop`: they begin at zero. Default: `ERR_CHECKPOINT`; in an elastic run `redistribute`. What all ranks have
+   * in common is kept in any case.
    */
   readonly residuals?: ResidualPolicy;
   /**
-   * If the newest is damaged: `ERR_CHECKPOINT_DAMAGED`, or the newest before it that is whole on all ranks. Default
-   * `error`.
+   * If the newest checkpoint is damaged: `error` raises `ERR_CHECKPOINT_DAMAGED`; `previous` takes the newest earlier
+   * one that is complete on all ranks. Default `error`.
    */
   readonly onDamage?: 'error' | 'previous';
   /**
-   * If a checkpoint of `model.fit` cannot be written: stop with `ERR_CHECKPOINT`, or warn and train on. Default `stop`.
+   * If `model.fit` cannot write a checkpoint: `stop` raises `ERR_CHECKPOINT`; `continue` prints a warning and trains
+   * on. Default `stop`.
    */
   readonly onFailure?: 'stop' | 'continue';
 }
 
-/** Where {@link Checkpoint.resume} has gone back to. */
+/** Where in the training {@link Checkpoint.resume} continues. */
 export interface ResumedPosition {
-  /** Optimizer steps done. 0 where there was no checkpoint. */
+  /** How many optimizer steps are done; 0 if there was no checkpoint. */
   readonly step: number;
-  /** The epoch to go on with: `initialEpoch` of `model.fit`, or the last that `setEpoch` was told. */
+  /** The epoch to continue with: `initialEpoch` of `model.fit`, or the last epoch given to `setEpoch`. */
   readonly epoch: number;
-  /** Batches of that epoch that `model.fit` had done; 0 in a custom loop. */
+  /** How many batches of that epoch `model.fit` had done; 0 in a custom loop. */
   readonly batch: number;
-  /** What the option `state` had given on this rank; undefined on a rank that the saving ring did not have. */
+  /** What the option `state` had returned on this rank; undefined on a rank that the saving ring did not have. */
   readonly state: unknown;
-  /** Of the checkpoint. Undefined where there was none. */
+  /** The folder of the checkpoint; undefined if there was none. */
   readonly path: string | undefined;
-  /** Why newer ones were passed over, with `onDamage: 'previous'`. */
+  /** Why newer checkpoints were not taken, with `onDamage: 'previous'`. */
   readonly skipped: readonly string[];
 }
 

@@ -16,9 +16,16 @@ import { type Trained, trainedOf } from './trained';
 import { sourceOf, tensorOf, tensorsUnder } from './saved-tensor';
 
 /**
- * Saves a training, and resumes it bit for bit: the weights, each rank's u and v, the inner optimizer's state,
- * counters, the learning rate, and what the user adds. Made by {@link Ring.checkpoint}. All ranks must save, and
- * resume, together.
+ * Saves a training and resumes it bit for bit: the weights, the momenta and residuals of each rank, the state of the
+ * inner optimizer, counters, the learning rate, and what the user adds. Made by {@link Ring.checkpoint}. All ranks must
+ * save together, and resume together.
+ *
+ * ```ts
+ * const checkpoint = ring.checkpoint(model, { dir: 'checkpoints' });
+ * const { epoch } = await checkpoint.resume();
+ * console.log(epoch); // 0
+ * await model.fit(x, y, { epochs, initialEpoch: epoch, callbacks: ring.callbacks({ checkpoint }) });
+ * ```
  */
 export class Checkpoint {
   /** Where `model.fit` is to go on, until it does. */
@@ -36,11 +43,11 @@ export class Checkpoint {
   }
 
   /**
-   * Saves now, and returns the new checkpoint's folder. Await it before the next step. It returns on all ranks when the
-   * checkpoint is complete on all; a crash at any instant before leaves the one before.
+   * Saves now, and returns the folder of the new checkpoint. Await it before the next step. It returns when the
+   * checkpoint is complete on all ranks; a crash at any instant before that leaves the checkpoint before.
    *
-   * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, with its rank and the path; training may
-   *   go on. And what every collective may throw (see {@link Communicator}).
+   * @throws GradringError `ERR_CHECKPOINT` on every rank if one rank cannot write, with that rank and the path. The
+   *   training may continue. And what every collective may throw (see {@link Communicator}).
    */
   async save(): Promise<string> {
     const { optimizer } = this.trained();
@@ -48,13 +55,13 @@ export class Checkpoint {
   }
 
   /**
-   * Goes back to the newest checkpoint that is complete on all ranks, or leaves all as it is if there is none. Call it
-   * when the model is compiled, or the optimizer wrapped, and before the first step.
+   * Goes back to the newest checkpoint that is complete on all ranks. Changes nothing if there is none. Call it when
+   * the model is compiled, or the optimizer is wrapped, and before the first step.
    *
-   * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and what is wrong with it, unless
-   *   `onDamage: 'previous'` finds another; `ERR_CHECKPOINT` if a file cannot be read, or the ring has another size,
-   *   and no `residuals` say what to do; `ERR_MODEL_MISMATCH` if the model is another one. And what every collective
-   *   may throw.
+   * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and the reason, unless `onDamage:
+   *   'previous'` finds another checkpoint; `ERR_CHECKPOINT` if a file cannot be read, or if the ring has another size
+   *   and the option `residuals` is not given; `ERR_MODEL_MISMATCH` if the model is another one. And what every
+   *   collective may throw.
    */
   async resume(): Promise<ResumedPosition> {
     const live = LiveTraining.of(this.communicator);

@@ -5,13 +5,13 @@ import { broadcastVariables, checkSameVariables } from './replicas';
 import type { Trained } from './trained';
 import { captureWelcome, passWelcome, takeWelcome, type Welcome } from './welcome';
 
-/** Where {@link Ring.join} has come in. */
+/** Where in the training {@link Ring.join} has joined. */
 export interface JoinedPosition {
-  /** Optimizer steps done. */
+  /** How many optimizer steps are done. */
   readonly step: number;
-  /** The epoch to go on with: `initialEpoch` of `model.fit`, or the last that `setEpoch` was told. */
+  /** The epoch to continue with: `initialEpoch` of `model.fit`, or the last epoch given to `setEpoch`. */
   readonly epoch: number;
-  /** What the others' {@link Ring.commit} was given; undefined where this rank was there from the beginning. */
+  /** What the others gave to {@link Ring.commit}; undefined if this rank was there from the beginning. */
   readonly state: unknown;
 }
 

@@ -40,7 +40,7 @@ export interface VariableState {
   readonly isMomentumShared: boolean;
 }
 
-/** As tf.Optimizer has it, which tfjs does not export by name. */
+/** A tensor with its name, as `tf.Optimizer` has it. (tfjs does not export this type.) */
 export type NamedTensor = Awaited<ReturnType<tf.Optimizer['getWeights']>>[number];
 
 /** Of an inner optimizer that applies the averaged gradient itself; the same on all ranks. */

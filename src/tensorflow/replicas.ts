@@ -6,7 +6,7 @@ import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
 import { isOwnModel, isOwnVariable, notOurs, otherCopy } from './one-copy';
 
-/** What replicas are made of: `model.weights`' values, or the variables of a custom loop. */
+/** The variables that all ranks have in common: the weights of a model, or the variables of a custom loop. */
 export type Variables = readonly tf.Variable[];
 
 /**

@@ -3,7 +3,7 @@ import { GradringError } from '../errors';
 import type { VariableState } from './optimizer-state';
 import { tensorsUnder } from './saved-tensor';
 
-/** What becomes of each rank's own u and v when the ring has another size; see {@link CheckpointOptions.residuals}. */
+/** What happens to each rank's momenta and residuals in a ring of another size: {@link CheckpointOptions.residuals}. */
 export type ResidualPolicy = 'redistribute' | 'drop';
 
 /** The size of the ring that saved, and a rank of the one that resumes. */

@@ -20,16 +20,18 @@ import {
 import { RingOptimizer } from './ring-optimizer';
 import type { FitLength } from './sent-fraction';
 
-/** What {@link Ring.callbacks} adds to its usual work. */
+/** What {@link Ring.callbacks} does in addition to its usual work. */
 export interface CallbackOptions {
-  /** Raise the learning rate linearly from 1/worldSize of it to all of it over so many steps (Goyal et al., 2017). */
+  /**
+   * Raises the learning rate linearly, from 1/worldSize of it to all of it, over so many steps (Goyal et al., 2017).
+   */
   readonly learningRateWarmUp?: { readonly steps: number };
   /**
-   * Callbacks of your own (objects with some of the methods, or instances of tfjs's callback classes). They are called
-   * after the ring's, so that they see averaged metrics and equal weights.
+   * Callbacks of your own: objects with some of the methods, or instances of tfjs's callback classes. They are called
+   * after the ring's, so they see averaged metrics and equal weights.
    */
   readonly also?: readonly tf.CustomCallbackArgs[];
-  /** Saved as its options say; and if it was resumed, training goes on from there. */
+  /** `model.fit` saves it as its options say. If it was resumed, the training continues from there. */
   readonly checkpoint?: Checkpoint;
 }
 

@@ -27,61 +27,74 @@ import { Verification, type VerifiedStep } from './verification';
 import { warn } from './warn';
 import { checkDescriptions, checkHashes, describe, fromBytes, hashesOf, toBytes } from './replicas';
 
-/** How a wrapped optimizer exchanges gradients. */
+/** What {@link Ring.wrap} may take. */
 export interface WrapOptions {
   /** `dgc({ … })` or `noCompression()`. Default `dgc()`. */
   readonly compression?: Compression;
   /**
-   * What to do when a gradient holds NaN or infinity on some rank: `error` raises `ERR_NON_FINITE` on every rank;
-   * `skip` applies nothing on any rank and goes on. Either way that rank's gradient is dropped, and the other ranks
-   * hold theirs back for later steps (but for dense tensors' with float32 values, which are dropped). What has
-   * overflowed is forgotten on all ranks. Default `error`.
+   * What to do when a gradient holds NaN or infinity on some rank. `error` raises `ERR_NON_FINITE` on every rank.
+   * `skip` applies nothing on any rank and continues. In both cases that gradient is dropped, and the other ranks hold
+   * theirs back for later steps (except dense tensors with float32 values, which are dropped). Values that have
+   * overflowed are dropped on all ranks. Default `error`.
    */
   readonly onNonFinite?: 'error' | 'skip';
   /**
-   * In an elastic run, whose ring may change its size: `linear` multiplies the learning rate by worldSize ÷ the size at
-   * launch, so that each rank's gradient keeps its weight; `constant` leaves it. Default `linear`.
+   * In an elastic run the ring may change its size. `linear` multiplies the learning rate by worldSize ÷ the size at
+   * the launch, so that the gradient of each rank keeps its weight. `constant` does not change it. Default `linear`.
    */
   readonly learningRateRule?: LearningRateRule;
-  /** Every so many steps, compare the hash of the weights of all ranks. 0: never. Default 1000. */
+  /** Compares the hash of the weights of all ranks every so many steps. 0: never. Default 1000. */
   readonly verifyEvery?: number;
 }
 
-/** What has gone over the wire for a wrapped optimizer, on this rank. */
+/** What a wrapped optimizer has sent on this rank. */
 export interface StepStatistics {
-  /** Steps taken, skipped ones among them. */
+  /** How many steps were taken, skipped ones included. */
   readonly steps: number;
-  /** Steps that `onNonFinite: 'skip'` passed over. */
+  /** How many steps were skipped by `onNonFinite: 'skip'`. */
   readonly skippedSteps: number;
-  /** Bytes sent, forwarded frames and headers among them. */
+  /** Bytes sent, forwarded frames and headers included. */
   readonly bytesSent: number;
   /** Bytes that a dense ring all-reduce of the same gradients would have sent. */
   readonly denseBytes: number;
-  /** Fraction of each large tensor that was sent in the last step. */
+  /** The fraction of each large tensor that the last step sent. */
   readonly density: number;
 }
 
 const OPTIONS = { compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true } as const;
 
+/** Gradients by the name of their variable: what `tf.variableGrads` returns, or a list. */
 export type Gradients = tf.NamedTensorMap | NamedTensor[];
 
 /**
- * An optimizer that applies the mean gradient of all ranks: the same `tf.Optimizer` to `model.compile`, `minimize` and
- * custom loops. Made by {@link Ring.wrap}.
+ * An optimizer that applies the mean gradient of all ranks. Made by {@link Ring.wrap}. It is a `tf.Optimizer` for
+ * `model.compile`, `minimize` and custom loops.
  *
- * It takes over the momentum of `tf.train.momentum` (plain or Nesterov), for Deep Gradient Compression has to apply it
- * before it selects (paper, section 3.2), and of `tf.train.sgd`, which has none; the inner optimizer then only gives
- * its learning rate. Any other optimizer is handed the averaged gradient, with what compression makes of it: see
- * docs/algorithms.md.
+ * Deep Gradient Compression has to apply the momentum before it selects (paper, section 3.2). So the wrapper takes over
+ * the momentum of `tf.train.momentum` (plain or Nesterov); `tf.train.sgd` has none. The inner optimizer then only gives
+ * its learning rate. Any other optimizer gets the averaged gradient, as compression leaves it: see docs/algorithms.md.
+ *
+ * ```ts
+ * const w = tf.variable(tf.zeros([50, 40]), true, 'weights');
+ * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ steps: 10 }) });
+ * for (let step = 0; step < 10; step++) await optimizer.minimizeAsync(() => w.sub(ring.rank).square().mean());
+ * console.log(optimizer.statistics.steps); // 10
+ * optimizer.dispose();
+ * ```
  */
 export class RingOptimizer extends tf.Optimizer {
-  /** @nocollapse */
+  /**
+   * The name of this class for tfjs.
+   *
+   * @nocollapse
+   */
   static get className(): string {
     return 'RingOptimizer';
   }
 
   /**
-   * Use this, not `instanceof`: to tfjs, anything with an optimizer's methods is an instance of any optimizer class.
+   * Whether this is a wrapped optimizer. Use this instead of `instanceof`: for tfjs, every object with the methods of
+   * an optimizer is an instance of every optimizer class.
    */
   static is(optimizer: unknown): optimizer is RingOptimizer {
     return (optimizer as Partial<tf.Optimizer> | undefined)?.constructor === RingOptimizer;
@@ -137,7 +150,7 @@ export class RingOptimizer extends tf.Optimizer {
     if (this.takenOver === undefined) this.warnOfForeignMomentum(compression.sparsity);
   }
 
-  /** Of the inner optimizer; may be changed between steps, on all ranks alike. */
+  /** The learning rate of the inner optimizer. It may be changed between steps, in the same way on all ranks. */
   get learningRate(): number {
     return (this.inner as unknown as { learningRate: number }).learningRate;
   }
@@ -148,17 +161,17 @@ export class RingOptimizer extends tf.Optimizer {
     else inner.learningRate = learningRate;
   }
 
-  /** Sets {@link learningRate}, as the optimizers of tfjs have it. */
+  /** Sets {@link learningRate}. (The optimizers of tfjs have this method.) */
   setLearningRate(learningRate: number): void {
     this.learningRate = learningRate;
   }
 
-  /** What was sent so far. The compression ratio of a run is `denseBytes / bytesSent`. */
+  /** What this rank has sent so far. The compression ratio of a run is `denseBytes / bytesSent`. */
   get statistics(): StepStatistics {
     return this.total;
   }
 
-  /** Tells the epoch, from 0, on which DGC's warm-up depends. `ring.callbacks()` does it for `model.fit`. */
+  /** Sets the epoch, from 0, on which DGC's warm-up depends. `ring.callbacks()` does it for `model.fit`. */
   setEpoch(epoch: number): void {
     if (!Number.isInteger(epoch) || epoch < 0) throw invalidArgument(`epoch is ${epoch}; epochs are counted from 0.`);
     this.epoch = epoch;
@@ -182,7 +195,7 @@ export class RingOptimizer extends tf.Optimizer {
   readonly sentFraction: SentFraction | undefined;
 
   /**
-   * Exchanges the local gradients and applies their mean; the thread sleeps meanwhile.
+   * Exchanges the gradients of all ranks and applies their mean. The thread sleeps during the exchange.
    *
    * @throws GradringError `ERR_NON_FINITE`, `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`, `ERR_NO_EPOCH`, and what
    *   every collective may throw (see {@link Communicator}).
@@ -205,7 +218,7 @@ export class RingOptimizer extends tf.Optimizer {
     this.verify(units.runSync({ name: 'verify', run: () => gather(hashesOf(this.variables), Purpose.VerifyStep) }));
   }
 
-  /** {@link applyGradients} without putting the thread to sleep. */
+  /** Like {@link applyGradients}, but the thread does not sleep. */
   async applyGradientsAsync(gradients: Gradients): Promise<void> {
     this.checkIdle();
     this.stepping = true;
@@ -231,7 +244,7 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * `minimize` without putting the thread to sleep: `const cost = await optimizer.minimizeAsync(() => loss(), true)`.
+   * Like `minimize`, but the thread does not sleep: `const cost = await optimizer.minimizeAsync(() => loss(), true)`.
    */
   async minimizeAsync(f: () => tf.Scalar, returnCost = false, varList?: tf.Variable[]): Promise<tf.Scalar | null> {
     const { value, grads } = this.computeGradients(f, varList);
@@ -360,9 +373,9 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * The state of the inner optimizer, as `model.save(…, { includeOptimizer: true })` saves it: without what this rank
-   * holds back, and with this rank's own momentum. {@link Ring.checkpoint} saves all of a training. The tensors are
-   * the optimizer's, until the next call.
+   * The state of the inner optimizer, as `model.save(…, { includeOptimizer: true })` saves it: with the momentum of
+   * this rank, and without its residuals. {@link Ring.checkpoint} saves a whole training. The tensors belong to the
+   * optimizer, and are valid until the next call.
    */
   override async getWeights(): Promise<NamedTensor[]> {
     this.checkIdle();
@@ -379,7 +392,11 @@ export class RingOptimizer extends tf.Optimizer {
     return weights;
   }
 
-  /** @throws GradringError `ERR_INVALID_ARGUMENT`: only a checkpoint has the state of all ranks. */
+  /**
+   * Not supported: only a checkpoint has the state of all ranks.
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT`, always.
+   */
   override async setWeights(): Promise<void> {
     throw invalidArgument(
       'A wrapped optimizer does not take weights: each rank has a state of its own. Save and resume by ring.checkpoint(…).',
@@ -387,8 +404,8 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Closes the exchange, and frees its memory and the inner optimizer's variables. In an elastic run close the ring
-   * before: until then other ranks may still need this one's last step.
+   * Closes the exchange, and frees its memory and the variables of the inner optimizer. In an elastic run close the
+   * ring before: until then other ranks may still need the last step of this one.
    */
   override dispose(): void {
     this.checkIdle();

@@ -1,7 +1,7 @@
 import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 
-/** What becomes of the learning rate in a ring of another size than at launch. */
+/** What happens to the learning rate in a ring of another size than at the launch: {@link WrapOptions}. */
 export type LearningRateRule = 'linear' | 'constant';
 
 /**

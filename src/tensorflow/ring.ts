@@ -29,40 +29,71 @@ import {
   type TensorData,
 } from './shard';
 
-/** A {@link Communicator} that knows TensorFlow.js: what a training script holds. Made by {@link connect}. */
+/**
+ * A {@link Communicator} that knows TensorFlow.js: what a training script holds. Made by {@link connect}.
+ *
+ * ```ts
+ * const model = tf.sequential({ layers: [tf.layers.dense({ inputShape: [8], units: 1 })] });
+ * model.compile({ optimizer: ring.wrap(tf.train.momentum(0.01, 0.9)), loss: 'meanSquaredError' });
+ * await model.fit(...ring.shard(x, y), { epochs, callbacks: ring.callbacks() });
+ * await ring.verifyReplicas(model); // throws if the ranks had different weights
+ * ```
+ */
 export class Ring extends Communicator {
+  /** See {@link connect}. */
   static override async connect(input: ConnectInput = {}): Promise<Ring> {
     return new this(...(await Communicator.start(input)));
   }
 
-  /** Makes an optimizer apply the mean gradient of all ranks; see {@link RingOptimizer}. */
+  /**
+   * Makes an optimizer apply the mean gradient of all ranks; see {@link RingOptimizer}.
+   *
+   * ```ts
+   * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ sparsity: 0.99 }) });
+   * ```
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for options that are wrong, or for an optimizer that is wrapped
+   *   already.
+   */
   wrap(optimizer: tf.Optimizer, options?: WrapOptions): RingOptimizer {
     return new RingOptimizer(this, optimizer, options);
   }
 
   /**
-   * For `model.fit`'s `callbacks`; see {@link RingCallback}. Pass your own beside it, `[...ring.callbacks(), yours]`,
-   * or as `{ also: [yours] }`: either way they are called after the ring's.
+   * The callbacks for `model.fit`. Before the training they compare the models of all ranks and broadcast the weights
+   * of rank 0. At the end of each epoch they average metrics and batch norm's moving statistics, and compare all
+   * weights. Pass your own callbacks beside them, or as `{ also: [yours] }`: they are called after the ring's.
+   *
+   * ```ts
+   * const yours = { onEpochEnd: (epoch: number) => console.log('epoch', epoch) }; // epoch 0
+   * await model.fit(...ring.shard(x, y), { epochs: 1, callbacks: [...ring.callbacks(), yours] });
+   * ```
    */
   callbacks(options: CallbackOptions = {}): tf.Callback[] {
     return callbacksOf(this, options);
   }
 
   /**
-   * Saves a training to disk and resumes it: of a model, compiled with a wrapped optimizer, or of a custom loop's
-   * variables and optimizer; see {@link Checkpoint}. Give it to {@link callbacks} for `model.fit` to save by itself.
+   * Saves a training to disk and resumes it; see {@link Checkpoint}. The training is a model that is compiled with a
+   * wrapped optimizer, or the variables and the optimizer of a custom loop. With {@link callbacks}, `model.fit` saves
+   * by itself.
    *
-   * @throws GradringError `ERR_INVALID_ARGUMENT` for options that cannot be meant.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for options that are wrong.
    */
   checkpoint(source: tf.LayersModel | Trained, options: CheckpointOptions): Checkpoint {
     return new Checkpoint(this, source, options);
   }
 
   /**
-   * Begins a training, of a model compiled with a wrapped optimizer, or of a custom loop: gives all ranks rank 0's
-   * weights. In an elastic run a process that takes the place of a lost one waits here until the others are at the end
-   * of an epoch (or call {@link commit}), gets their state, and learns where they are. {@link Checkpoint.resume} does
-   * the same, and needs no `join` beside it.
+   * Begins a training, of a model that is compiled with a wrapped optimizer, or of a custom loop: gives all ranks the
+   * weights of rank 0. In an elastic run, a process that replaces a lost one waits here until the others are at the end
+   * of an epoch (or call {@link commit}). Then it gets their state, and learns where they are.
+   * {@link Checkpoint.resume} does the same; it needs no `join` beside it.
+   *
+   * ```ts
+   * const { epoch } = await ring.join(model);
+   * await model.fit(...ring.shard(x, y), { epochs, initialEpoch: epoch, callbacks: ring.callbacks() });
+   * ```
    *
    * @throws GradringError `ERR_MODEL_MISMATCH` if the model is another one.
    */
@@ -71,22 +102,28 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Lets in who waits in {@link join}, if the run is elastic. For custom loops, on all ranks alike, between two steps;
-   * `model.fit` does it at the end of each epoch.
+   * Lets in processes that wait in {@link join}, if the run is elastic. For custom loops: all ranks call it, between
+   * the same two steps. `model.fit` does it at the end of each epoch.
    *
-   * @param state What those who join get, beside the state of the training: small and plain JSON.
+   * @param state What the processes that join get in addition to the state of the training: small, plain JSON.
    */
   async commit(state?: unknown): Promise<void> {
     await LiveTraining.of(this).commitLoop(state);
   }
 
   /**
-   * This rank's part of tensors or of a dataset; all ranks get the same number of rows. Which rows a rank has never
-   * changes: it depends on {@link launched}. All ranks must pass the same data in the same order. The ring compares a
-   * sample of it, once, when the training begins (of a dataset, after the first epoch), and warns if it differs.
+   * This rank's part of tensors or of a dataset: rows rank, rank + worldSize, and so on. All ranks get the same number
+   * of rows. The rows of a rank never change: they depend on {@link launched}. The tensors are new.
+   *
+   * All ranks must pass the same data in the same order. The ring compares a sample of it once, when the training
+   * begins (of a dataset, after the first epoch), and warns if it differs.
+   *
+   * ```ts
+   * console.log(ring.shard(tf.range(0, 6)).arraySync()); // [ 0, 2, 4 ]
+   * ```
    *
    * @param options `{ check: false }` turns the comparison off.
-   * @throws GradringError `ERR_INVALID_ARGUMENT` for what is no data, or has different numbers of rows.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` if it is not data, or has different numbers of rows.
    */
   shard<T extends tf.TensorContainer>(dataset: tf.data.Dataset<T>, options?: ShardOptions): tf.data.Dataset<T>;
   shard<X extends TensorData, Y extends TensorData>(x: X, y: Y, options?: ShardOptions): [X, Y];
@@ -112,10 +149,10 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Shuffles rows with one seed for all ranks, keeps some for validation, and gives this rank its shard of the rest: so
-   * no row that one rank validates on is trained on by another.
+   * Shuffles rows with one seed for all ranks, keeps some for validation, and gives this rank its shard of the rest. So
+   * no rank trains on a row that another rank validates on.
    *
-   * ```js
+   * ```ts
    * const { train, validation } = ring.split(x, y, { validation: 0.2, seed: 7 });
    * await model.fit(...train, { validationData: validation, epochs, callbacks: ring.callbacks() });
    * ```
@@ -127,8 +164,14 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Gives every rank the root's values of a model's weights or of variables, after checking that names, shapes and
-   * order agree. `ring.callbacks()` does it for `model.fit`; a custom loop calls it before its first step.
+   * Gives every rank the root's values of a model's weights, or of variables, after it has checked that names, shapes
+   * and order are the same. `ring.callbacks()` does it for `model.fit`; a custom loop calls it before its first step.
+   *
+   * ```ts
+   * const w = tf.variable(tf.fill([2], 1 + ring.rank), true, 'w');
+   * await ring.broadcastVariables([w]);
+   * console.log(w.arraySync()); // [ 1, 1 ]
+   * ```
    *
    * @throws GradringError `ERR_MODEL_MISMATCH`, naming the first difference.
    */
@@ -144,15 +187,26 @@ export class Ring extends Communicator {
   }
 
   /**
-   * Averages float32 variables over the ranks, but for those that are equal already. `ring.callbacks()` does it for
-   * batch norm's moving statistics after each epoch; a custom loop does it when it wants equal ones.
+   * Averages float32 variables over the ranks, except those that are equal already. `ring.callbacks()` does it for
+   * batch norm's moving statistics after each epoch. A custom loop calls it when it needs equal ones.
+   *
+   * ```ts
+   * const mean = tf.variable(tf.fill([2], ring.rank), false, 'mean');
+   * await ring.averageVariables([mean]);
+   * console.log(mean.arraySync()); // [ 0.5, 0.5 ]
+   * ```
    */
   async averageVariables(source: tf.LayersModel | Variables): Promise<void> {
     await averageVariables(this, variablesOf(source, 'ring.averageVariables'), Purpose.AverageVariables);
   }
 
   /**
-   * Compares the weights of all ranks, bit for bit, and returns a hash of them (SHA-256, in hexadecimal).
+   * Compares the weights of all ranks, bit for bit, and returns their hash (SHA-256, in hexadecimal).
+   *
+   * ```ts
+   * const hash = await ring.verifyReplicas([tf.variable(tf.ones([2]), true, 'ones')]);
+   * console.log(hash.length); // 64
+   * ```
    *
    * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0, and the variable.
    */
@@ -169,7 +223,14 @@ function isShardOptions(value: unknown): boolean {
 }
 
 /**
- * Joins the ring that `gradring run`, torchrun's variables or the options describe. Alone, it is a ring of one.
+ * Joins the ring that `gradring run`, torchrun's variables or the options describe. Without any of them the process is
+ * alone: a ring of one, without sockets. On one of two ranks:
+ *
+ * ```ts
+ * const ring = await connect({ timeoutMs: 60_000 });
+ * console.log(ring.rank, ring.worldSize); // 0 2
+ * await ring.close();
+ * ```
  *
  * @throws GradringError see {@link Communicator.connect}.
  */

@@ -5,24 +5,24 @@ import { invalidArgument } from '../errors';
 import { brief } from './brief';
 import type { DataCheck } from './data-check';
 
-/** What `model.fit` takes as x or y: a tensor, or several of the same number of rows. */
+/** What `model.fit` takes as x or y: a tensor, or several with the same number of rows. */
 export type TensorData = tf.Tensor | tf.Tensor[] | { [input: string]: tf.Tensor };
 
-/** How `ring.shard` treats the data. */
+/** How {@link Ring.shard} treats the data. */
 export interface ShardOptions {
-  /** Whether to compare a sample of the data with that of the other ranks, and to warn if they differ. Default true. */
+  /** Whether to compare a sample of the data with that of the other ranks, and to warn if it differs. Default true. */
   readonly check?: boolean;
 }
 
-/** How `ring.split` divides the rows. */
+/** How {@link Ring.split} divides the rows. */
 export interface SplitOptions extends ShardOptions {
-  /** The fraction of the rows that is kept for validation: more than 0 and less than 1. */
+  /** The fraction of the rows that is kept for validation, more than 0 and less than 1. */
   readonly validation: number;
-  /** Of the shuffle, the same on all ranks. Default 1. */
+  /** The seed of the shuffle, the same on all ranks. Default 1. */
   readonly seed?: number;
 }
 
-/** What {@link Ring.split} gives. The tensors are new. */
+/** What {@link Ring.split} returns. The tensors are new. */
 export interface Split<X extends TensorData, Y extends TensorData> {
   /** This rank's shard of the rows to train on. */
   readonly train: [X, Y];

@@ -5,15 +5,16 @@ import { RingOptimizer } from './ring-optimizer';
 
 /** What a custom loop trains. */
 export interface Trained {
-  /** All that belongs to the training; what the optimizer trains must be among them. */
+  /** All variables of the training. Those that the optimizer trains must be among them. */
   readonly variables: Variables;
+  /** The wrapped optimizer. */
   readonly optimizer: RingOptimizer;
 }
 
 /**
- * The same of a compiled model.
+ * The variables and the optimizer of a compiled model, or those given.
  *
- * @param call What it is for, as the user writes it: `ring.join`.
+ * @param call The user's call, for the error message: `ring.join`.
  * @throws GradringError `ERR_INVALID_ARGUMENT` if its optimizer is not wrapped.
  */
 export function trainedOf(source: tf.LayersModel | Trained, call: string): Trained {

@@ -20,7 +20,7 @@ export interface DataFrame {
   readonly hasLanded: boolean;
 }
 
-/** Bytes sent and received since the ring formed: headers and bodies, without ZeroMQ's framing. */
+/** How many bytes were sent and received since the ring formed: headers and bodies, without ZeroMQ's framing. */
 export interface TrafficCount {
   readonly bytesSent: number;
   readonly bytesReceived: number;

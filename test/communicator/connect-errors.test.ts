@@ -34,7 +34,7 @@ describe('what a rank is told', () => {
     [{ GRADRING_TRANSPORT: 'pigeon' }, /GRADRING_TRANSPORT is 'pigeon'/],
     [{ GRADRING_ENCRYPTION: 'yes' }, /GRADRING_ENCRYPTION is 'yes'.*auto, on, off/],
     [{ GRADRING_ALGORITHM: 'star' }, /GRADRING_ALGORITHM is 'star'.*ring, tree, auto/],
-    [{ RANK: '0', WORLD_SIZE: '2', GRADRING_RUN_TOKEN: 'secret' }, /^GRADRING_RUN_TOKEN is no run token(?!.*secret)/],
+    [{ RANK: '0', WORLD_SIZE: '2', GRADRING_RUN_TOKEN: 'secret' }, /^GRADRING_RUN_TOKEN is not a run token(?!.*secret)/],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5' }, /10\.0\.0\.5.*GRADRING_RUN_TOKEN.*--token-file/],
     [{ RANK: '0', WORLD_SIZE: '2', GRADRING_ENCRYPTION: 'on' }, /Encryption is on.*GRADRING_RUN_TOKEN/],
   ])('by an environment of %j is refused', (env, words) => {
@@ -60,7 +60,7 @@ describe('what a rank is told', () => {
     [{ transport: 'pigeon' as never }, /transport is 'pigeon'.*auto, tcp, ipc/],
     [{ encryption: 'yes' as never }, /encryption is 'yes'.*auto, on, off/],
     [{ algorithm: 'star' as never }, /algorithm is 'star'.*ring, tree, auto/],
-    [{ runToken: 'secret'.padEnd(64, 'x') }, /runToken.*is no run token(?!.*secret)/],
+    [{ runToken: 'secret'.padEnd(64, 'x') }, /runToken.*is not a run token(?!.*secret)/],
   ])('by options of %j is refused', (input, words) => {
     const error = errorOf(input, {});
     expect(error.message).toMatch(words);
