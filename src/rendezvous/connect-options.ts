@@ -37,13 +37,6 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> 
    */
   readonly encryption?: Encryption;
   /**
-   * How arrays that are not large are all-reduced: `ring`, by way of all ranks alike; or by a `tree`, by way of rank 0,
-   * which is faster where ranks share cores, and adds in another order. `auto`: by the tree if all ranks are on one
-   * host that has fewer cores than ranks, so that bits depend on the machine. Rank 0's choice counts for all; in an
-   * elastic run, the launcher's environment. Default `ring`; `GRADRING_ALGORITHM`.
-   */
-  readonly algorithm?: AllReduceAlgorithm;
-  /**
    * A folder for the timeline of this rank, `rank-0.json`: a trace for chrome://tracing and ui.perfetto.dev. It is
    * created. Default: no timeline; `GRADRING_TIMELINE`.
    */
