@@ -226,11 +226,7 @@ export class ChaosRun {
     for (const report of [...this.reports, this.late, this.launcherReport]) report?.poll();
     for (const [rank, link] of this.links) {
       const report = this.reports[rank]!;
-      link.tellTargets({
-        link: report.told('listening'),
-        out: report.told('listeningBeside'),
-        in: report.told('connectingBeside'),
-      });
+      link.tellTargets({ link: report.told('listening'), lane: report.told('connectingLane') });
     }
     for (const rank of this.reports.keys()) {
       if (this.processes.hasEnded(rank)) this.endedAt[rank] ??= Date.now();

@@ -1,16 +1,15 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import type { FaultName } from './fault-kinds';
 
-/** The connections between two neighbours: their link, and the streams beside it. */
-export type Connection = 'link' | 'out' | 'in';
+/** The connections between two neighbours: their link, and the lane beside it. */
+export type Connection = 'link' | 'lane';
 
-/** Stands between two ranks, and does to their link, and the streams beside it, what networks do. */
+/** Stands between two ranks, and does to their link and their lane what networks do. */
 export class CutLink {
   static async open(): Promise<CutLink> {
-    return new CutLink({ link: await CutProxy.open(), out: await CutProxy.open(), in: await CutProxy.open() });
+    return new CutLink({ link: await CutProxy.open(), lane: await CutProxy.open() });
   }
 
-  /** For the link, the stream to the rank on the left, and the stream from it. */
   private constructor(private readonly proxies: Readonly<Record<Connection, CutProxy>>) {}
 
   /** Where to connect instead of where the ranks listen. */
@@ -41,7 +40,10 @@ class CutProxy {
   /** Tells where one of them listens. */
   tellTarget!: (port: number) => void;
   private readonly target = new Promise<number>(resolve => (this.tellTarget = resolve));
-  private readonly server: Server = createServer({ pauseOnConnect: true }, client => void this.join(client));
+  private readonly server: Server = createServer(
+    { pauseOnConnect: true, allowHalfOpen: true },
+    client => void this.join(client),
+  );
   private readonly sockets: Socket[] = [];
   private held = false;
   private deaf = false;
@@ -59,7 +61,7 @@ class CutProxy {
   private async join(client: Socket): Promise<void> {
     client.on('error', () => {});
     this.sockets.push(client);
-    const target = connect({ port: await this.target, host: '127.0.0.1' });
+    const target = connect({ port: await this.target, host: '127.0.0.1', allowHalfOpen: true });
     this.sockets.push(target);
     for (const [from, to] of [
       [client, target],
@@ -67,6 +69,9 @@ class CutProxy {
     ] as const) {
       from.on('data', bytes => {
         if (!this.deaf) to.write(bytes);
+      });
+      from.on('end', () => {
+        if (!this.deaf) to.end();
       });
       from.on('error', () => {});
       from.on('close', () => {

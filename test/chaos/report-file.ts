@@ -32,10 +32,9 @@ export interface Fact {
   readonly role?: string;
   /** A folder that it made. */
   readonly made?: string;
-  /** Where it listens for the link, and where the streams beside that begin and end. */
+  /** Where it listens for its left link, and where it connects to the lane beside it. */
   readonly listening?: number;
-  readonly listeningBeside?: number;
-  readonly connectingBeside?: number;
+  readonly connectingLane?: number;
   /** It begins to look for the others; has met them; its ring stands. */
   readonly meets?: true;
   readonly started?: true;

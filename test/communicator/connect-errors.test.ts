@@ -59,7 +59,6 @@ describe('what a rank is told', () => {
     [{ timeoutMs: 2 ** 31 }, /timeoutMs is '2147483648'/],
     [{ transport: 'pigeon' as never }, /transport is 'pigeon'.*auto, tcp, ipc/],
     [{ encryption: 'yes' as never }, /encryption is 'yes'.*auto, on, off/],
-    [{ algorithm: 'star' as never }, /algorithm is 'star'.*ring, tree, auto/],
     [{ runToken: 'secret'.padEnd(64, 'x') }, /runToken.*is not a run token(?!.*secret)/],
   ])('by options of %j is refused', (input, words) => {
     const error = errorOf(input, {});
