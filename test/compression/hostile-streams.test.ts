@@ -1,6 +1,6 @@
 // Streams that no encoder writes, made bit by bit, where a decoder could go wrong: at the ends of ranges, of blocks and
 // of windows. What must hold of those that are accepted, and of memory, is told in test/fuzz/payload-checker.ts.
-import type { CodedTensor } from '../../src/compression/gradient-codec';
+import type { CodedTensor } from '../../src/compression/gradient-streams';
 import type { ValueFormat } from '../../src/compression/value-format';
 import { encodeGradientPayload } from '../../src/wire/gradient-payload';
 import { PayloadChecker } from '../fuzz/payload-checker';

@@ -109,7 +109,7 @@ afterAll(cleanUpRanks);
 describe.each([1, 3, 4])('a ring of %i', worldSize => {
   let ring: Communicator[];
   beforeAll(async () => {
-    ring = await connectRing(worldSize, { algorithm: 'ring' });
+    ring = await connectRing(worldSize);
   });
   afterAll(() => closeRing(ring));
 

@@ -1,4 +1,5 @@
-import { type CodedTensor, type DecodedEntries, GradientCodec } from '../../src/compression/gradient-codec';
+import { type DecodedEntries, GradientCodec } from '../../src/compression/gradient-codec';
+import type { CodedTensor } from '../../src/compression/gradient-streams';
 import { VALUE_FORMATS, type ValueFormat } from '../../src/compression/value-format';
 import type { Kernels } from '../../src/kernels/kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';

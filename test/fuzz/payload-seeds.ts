@@ -1,4 +1,5 @@
-import { GradientCodec, type GradientStreams, type TensorEntries } from '../../src/compression/gradient-codec';
+import { GradientCodec, type TensorEntries } from '../../src/compression/gradient-codec';
+import type { GradientStreams } from '../../src/compression/gradient-streams';
 import { VALUE_FORMATS } from '../../src/compression/value-format';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import type { ExpectedTensor } from '../../src/wire/gradient-payload';

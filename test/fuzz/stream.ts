@@ -1,4 +1,4 @@
-import { type CarriedFrame, FrameAssembly, headOf } from '../../src/transport/data/frame-assembly';
+import { type AssembledFrame, FrameAssembly, headOf } from '../../src/transport/data/frame-assembly';
 import type { Target } from './fuzz';
 import { demand, refusalOf } from './refusal';
 
@@ -12,7 +12,7 @@ export const streamTarget: Target = {
     [1, 2, 3].map(frames => ({
       bytes: Buffer.concat(
         Array.from({ length: frames }, (_, i) => [
-          headOf(Buffer.alloc(64, 1 + i), 50 * i, 0),
+          headOf(Buffer.alloc(64, 1 + i), 50 * i),
           Buffer.alloc(50 * i, 9),
         ]).flat(),
       ),
@@ -34,7 +34,7 @@ export const streamTarget: Target = {
       },
     };
     try {
-      assembly.take(0, landing);
+      assembly.take(landing);
       for (let at = 0; at < bytes.length;) {
         const place = assembly.place();
         demand(place.length > 0, 'There is no place for what comes.');
@@ -42,7 +42,7 @@ export const streamTarget: Target = {
         place.set(bytes.subarray(at, at + count));
         at += count;
         assembly.advance(count);
-        for (let next: CarriedFrame | undefined; (next = assembly.take(0, landing)) !== undefined; frames++) {
+        for (let next: AssembledFrame | undefined; (next = assembly.take(landing)) !== undefined; frames++) {
           come += next.header.length + next.bytes;
           demand(come <= bytes.length, 'More was taken than came.');
           demand(next.hasLanded ? landed === next.bytes : next.body.length === next.bytes, 'A body is not whole.');
