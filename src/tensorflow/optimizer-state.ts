@@ -1,6 +1,7 @@
-import { tf } from './tfjs';
+import type { tf } from './tfjs';
 import type { TensorSource } from '../checkpoint/checkpoint-file';
-import { invalidArgument } from '../errors';
+import type { Compression } from '../compression/dgc-options';
+import { travelsDense } from '../compression/sparsity-schedule';
 import { sourceOf, sourceOfValues } from './saved-tensor';
 import type { ExpectedSteps } from './sent-fraction';
 
@@ -54,38 +55,14 @@ export interface InnerState {
   readonly fields: readonly NamedTensor[];
 }
 
-/** The state of an inner optimizer. {@link disposeInner} frees what of it is a copy. */
-export async function captureInner(inner: tf.Optimizer): Promise<InnerState> {
-  try {
-    return { weights: await inner.getWeights(), fields: fieldsOf(inner) };
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw invalidArgument(`The state of ${inner.getClassName()} cannot be saved: ${why}`);
-  }
-}
-
-/** Gives an inner optimizer its state back. The tensors stay the caller's. */
-export async function restoreInner(inner: tf.Optimizer, { weights, fields }: InnerState): Promise<void> {
-  const before = await inner.getWeights();
-  await inner.setWeights([...weights]);
-  const after = await inner.getWeights();
-  // tfjs drops the variables that it replaces, and leaves them in memory.
-  const kept = new Set(after.map(({ tensor }) => tensor));
-  tf.dispose(before.map(({ tensor }) => tensor).filter(tensor => !kept.has(tensor)));
-  disposeInner({ weights: after, fields: [] });
-  const own = new Map(fieldsOf(inner).map(({ name, tensor }) => [name, tensor as tf.Variable]));
-  for (const { name, tensor } of fields) own.get(name)?.assign(tensor);
-}
-
-/** Frees what is no variable of the optimizer itself. */
-export function disposeInner({ weights }: InnerState): void {
-  tf.dispose(weights.map(({ tensor }) => tensor).filter(tensor => !(tensor instanceof tf.Variable)));
-}
-
-function fieldsOf(inner: tf.Optimizer): NamedTensor[] {
-  return Object.entries(inner)
-    .filter((entry): entry is [string, tf.Variable] => entry[1] instanceof tf.Variable)
-    .map(([name, tensor]) => ({ name, tensor }));
+/** Whether a variable's momentum is that of the average, because its gradient is sent whole, and averaged first. */
+export function sharesMomentum(
+  compression: Compression,
+  shape: readonly number[],
+  elementCount: number,
+  density: number,
+): boolean {
+  return density === 1 || travelsDense(compression, shape, elementCount);
 }
 
 /** The state's tensors as a rank's file has them: the kind, a slash, and the name. */

@@ -108,9 +108,15 @@ export async function checkSameVariables(
 
 /** Every rank's value, small JSON, by rank. A unit. */
 export async function gatherValues<T>(communicator: Communicator, purpose: Purpose, own: T): Promise<T[]> {
-  const gather = () => communicator.allGather(toBytes(own), { variableLength: true, purpose });
-  const run = async () => (await gather()).map(bytes => fromBytes<T>(bytes));
+  const run = async () =>
+    (await communicator.allGather(toBytes(own), { variableLength: true, purpose })).map(fromBytes<T>);
   return communicator.units.run({ name: `gather ${Purpose[purpose]}`, run });
+}
+
+/** {@link gatherValues}, asleep. */
+export function gatherValuesSync<T>(communicator: Communicator, purpose: Purpose, own: T): T[] {
+  const run = () => communicator.allGatherSync(toBytes(own), { variableLength: true, purpose }).map(fromBytes<T>);
+  return communicator.units.runSync({ name: `gather ${Purpose[purpose]}`, run });
 }
 
 /** A variable in words that ranks compare. */

@@ -18,7 +18,7 @@ import { type Trained, trainedOf } from './trained';
 import type { CheckpointOptions } from './checkpoint-options';
 import { callbacksOf } from './fit-callbacks';
 import type { CallbackOptions } from './ring-callback';
-import { RingOptimizer, type WrapOptions } from './ring-optimizer';
+import { RingOptimizer } from './ring-optimizer';
 import {
   shardDataset,
   type ShardOptions,
@@ -28,6 +28,7 @@ import {
   splitTensors,
   type TensorData,
 } from './shard';
+import type { WrapOptions } from './wrap-options';
 
 /**
  * A {@link Communicator} that knows TensorFlow.js: what a training script holds. Made by {@link connect}.

@@ -1,0 +1,61 @@
+import { GradringError } from '../errors';
+import { travelsDense } from '../compression/sparsity-schedule';
+import type { InnerOptimizer } from './inner-optimizer';
+import { type OptimizerState, sharesMomentum, type VariableState } from './optimizer-state';
+import type { OptimizerSteps } from './optimizer-steps';
+
+/** What a checkpoint keeps of a wrapped optimizer on this rank. u and v are views, valid until the next step. */
+export async function captureState(
+  steps: OptimizerSteps,
+  inner: InnerOptimizer,
+  iterations: number,
+): Promise<OptimizerState> {
+  const { statistics, epoch, resize, sentFraction } = steps;
+  const { density, skippedSteps } = statistics;
+  const { className: optimizer, learningRate } = inner;
+  const counters = {
+    ...{ optimizer, steps: statistics.steps, skippedSteps, density, iterations, epoch, learningRate },
+    ...(resize.lastWorldSize !== undefined && { worldSize: resize.lastWorldSize }),
+    ...(sentFraction?.expected !== undefined && { expectedSteps: sentFraction.expected }),
+  };
+  return { counters, variables: variableStates(steps), inner: await inner.capture() };
+}
+
+/**
+ * Takes back what {@link captureState} gave, on this or another rank, except the iterations. The arrays become the
+ * optimizer's, the tensors stay the caller's.
+ */
+export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer, state: OptimizerState): Promise<void> {
+  const { counters, variables } = state;
+  if (inner.takenOver?.momentum) requireSharedMomenta(steps, variables);
+  const { skippedSteps, density, learningRate } = counters;
+  steps.statistics = { ...steps.statistics, steps: counters.steps, skippedSteps, density };
+  steps.epoch = counters.epoch;
+  steps.resize.lastWorldSize = counters.worldSize;
+  if (steps.sentFraction !== undefined && counters.expectedSteps !== undefined) {
+    steps.sentFraction.expected = counters.expectedSteps;
+  }
+  if (learningRate !== undefined) inner.learningRate = learningRate;
+  steps.restored = variables;
+  steps.restoreVariables();
+  await inner.restore(state.inner);
+}
+
+/** u and v of every variable: views. None before the first step, unless state was restored. */
+export function variableStates(steps: OptimizerSteps): VariableState[] {
+  const { trained, restored, compression, statistics } = steps;
+  return (trained?.states() ?? restored).map(({ name, shape, momentum, residual }) => {
+    const isMomentumShared = sharesMomentum(compression, shape, momentum.length, statistics.density);
+    return { name, shape, momentum, residual, isMomentumShared };
+  });
+}
+
+/** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */
+function requireSharedMomenta({ compression }: OptimizerSteps, variables: readonly VariableState[]): void {
+  const own = variables.find(
+    ({ shape, momentum, isMomentumShared }) => !isMomentumShared && travelsDense(compression, shape, momentum.length),
+  );
+  if (own === undefined) return;
+  const words = `The gradient of '${own.name}' was compressed when the checkpoint was saved, and now travels whole, but the ranks have momenta of their own. Wrap the optimizer with the same compression (denseBelow) as before.`;
+  throw new GradringError('ERR_CHECKPOINT', words, { variable: own.name });
+}

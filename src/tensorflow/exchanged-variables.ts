@@ -1,0 +1,103 @@
+import { tf } from './tfjs';
+import type { Communicator } from '../communicator/communicator';
+import { GradringError, invalidArgument } from '../errors';
+import type { ExchangeHandle, ExchangeInput } from '../exchange/exchange-handle';
+import type { ExchangeStep } from '../exchange/messages';
+import { gradientValues } from './gradient-values';
+import type { NamedTensor, VariableState } from './optimizer-state';
+
+/** Gradients as tfjs passes them: by name, or as a list, which names all variables that are trained. */
+export type Gradients = tf.NamedTensorMap | NamedTensor[];
+
+/** The variables that an optimizer trains, and their gradients and state in the memories of an exchange. */
+export class ExchangedVariables {
+  readonly exchange: ExchangeHandle;
+
+  constructor(
+    communicator: Communicator,
+    readonly variables: readonly tf.Variable[],
+    options: Pick<ExchangeInput, 'compression' | 'nesterov'>,
+  ) {
+    const shapes = variables.map(({ name, shape }) => ({ name, shape }));
+    this.exchange = communicator.openExchange({ variables: shapes, ...options });
+  }
+
+  /** Copies the gradients to the exchange, and sums their squares while they are in the cache. */
+  load(gradients: Gradients): Pick<ExchangeStep, 'sumOfSquares' | 'nonFiniteTensor'> {
+    const { exchange, variables } = this;
+    const given = new Map(namedTensors(gradients).map(({ name, tensor }) => [name, tensor]));
+    const unexpected = [...given.keys()].find(name => !variables.some(variable => variable.name === name));
+    if (unexpected !== undefined) {
+      const words = `There is a gradient of '${unexpected}', which the first step did not train. Wrap one optimizer for each set of variables.`;
+      throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: unexpected });
+    }
+    const found = { sumOfSquares: 0, nonFiniteTensor: -1 };
+    variables.forEach(({ name }, i) => {
+      const segment = exchange.gradient(i);
+      const tensor = given.get(name);
+      if (Array.isArray(gradients) && !given.has(name)) {
+        const words = `'${name}', which the first step trained, is trained no more. Wrap a new optimizer when a layer is frozen.`;
+        throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
+      }
+      if (tensor == null) {
+        segment.fill(0); // the loss did not depend on it this time
+        return;
+      }
+      if (tensor.size !== segment.length) {
+        throw invalidArgument(
+          `The gradient of '${name}' has the shape [${tensor.shape.join(', ')}], and not that of the variable.`,
+        );
+      }
+      const { values, isCopy } = gradientValues(tensor);
+      exchange.writeGradient(i, values, isCopy);
+      const sumOfSquares = exchange.sumOfSquares(i);
+      if (!Number.isFinite(sumOfSquares) && found.nonFiniteTensor === -1) found.nonFiniteTensor = i;
+      found.sumOfSquares += sumOfSquares;
+    });
+    return found;
+  }
+
+  /** A variable's update. If it is no copy, it must be used up before the next step. */
+  updateTensor(i: number, isCopy: boolean): tf.Tensor {
+    const update = this.exchange.gradient(i);
+    return tf.tensor(isCopy ? update.slice() : update, this.variables[i]!.shape);
+  }
+
+  /** u and v of every variable: views. */
+  states(): Omit<VariableState, 'isMomentumShared'>[] {
+    const { exchange } = this;
+    return this.variables.map(({ name, shape }, i) => {
+      return { name, shape, momentum: exchange.momentum(i), residual: exchange.residual(i) };
+    });
+  }
+
+  /** @throws GradringError `ERR_MODEL_MISMATCH` if a variable's state is missing, or has another size. */
+  restore(states: readonly VariableState[]): void {
+    const byName = new Map(states.map(state => [state.name, state]));
+    for (const { name, momentum, residual } of this.states()) {
+      const restored = byName.get(name);
+      if (restored?.momentum.length !== momentum.length || restored.residual.length !== residual.length) {
+        const words = `The restored optimizer state does not fit the model: it lacks '${name}', or has it in another shape.`;
+        throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
+      }
+      momentum.set(restored.momentum);
+      residual.set(restored.residual);
+    }
+  }
+}
+
+/** Gradients as a list. A layer that is in several models may be listed twice. */
+export function namedTensors(gradients: Gradients): NamedTensor[] {
+  if (Array.isArray(gradients)) return gradients;
+  return Object.entries(gradients).map(([name, tensor]) => ({ name, tensor }));
+}
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` if there is none, or it is not float32. */
+export function variableNamed(name: string): tf.Variable {
+  const variable = tf.engine().registeredVariables[name];
+  if (variable === undefined) throw invalidArgument(`There is a gradient of '${name}', but no variable of that name.`);
+  if (variable.dtype !== 'float32') {
+    throw invalidArgument(`Variable '${name}' is ${variable.dtype}; only float32 variables can be trained.`);
+  }
+  return variable;
+}

@@ -1,0 +1,47 @@
+import type { Communicator } from '../communicator/communicator';
+import { GradringError } from '../errors';
+import { DataCheck } from './data-check';
+import { checkDescriptions, checkHashes, describe, hashesOf, type Variables } from './replicas';
+
+/** What ranks tell each other before the first step. */
+export interface Greeting {
+  readonly variables: string[];
+  readonly options: Record<string, unknown>;
+  /** Of the variables. */
+  readonly hashes: string[];
+  /** Of the data that was given to `ring.shard`. */
+  readonly data: string[];
+}
+
+/** @param options What ranks must have alike, of their optimizers. */
+export function greetingOf(communicator: Communicator, variables: Variables, options: Greeting['options']): Greeting {
+  const data = DataCheck.of(communicator).take();
+  return { variables: variables.map(describe), options, hashes: hashesOf(variables), data };
+}
+
+/**
+ * Checks that the ranks train the same model with the same options, from the same weights. Warns if they have different
+ * data.
+ *
+ * @throws GradringError `ERR_MODEL_MISMATCH`, `ERR_REPLICAS_DIVERGED`.
+ */
+export function checkGreetings(communicator: Communicator, variables: Variables, all: readonly Greeting[]): void {
+  checkDescriptions(all.map(greeting => greeting.variables));
+  checkSameOptions(all.map(({ options }) => options));
+  const hashes = all.map(greeting => greeting.hashes);
+  checkHashes(hashes, variables, 'before the first step');
+  DataCheck.of(communicator).compare(all.map(({ data }) => data));
+}
+
+/** @throws GradringError `ERR_MODEL_MISMATCH`, naming the first option in which a rank differs from rank 0. */
+function checkSameOptions(all: readonly Greeting['options'][]): void {
+  const first = all[0]!;
+  all.forEach((options, rank) => {
+    for (const name of Object.keys({ ...first, ...options })) {
+      const [expected, found] = [JSON.stringify(first[name]), JSON.stringify(options[name])];
+      if (found === expected) continue;
+      const words = `Ranks wrap their optimizers differently: ${name} is ${expected} on rank 0, but ${found} on rank ${rank}.`;
+      throw new GradringError('ERR_MODEL_MISMATCH', words, { rank });
+    }
+  });
+}

@@ -1,0 +1,107 @@
+import { tf } from './tfjs';
+import { invalidArgument } from '../errors';
+import type { ExchangedVariables } from './exchanged-variables';
+import type { InnerState, NamedTensor } from './optimizer-state';
+
+/** The optimizer that the user wrapped: it gives the learning rate, and its rule applies the updates. */
+export class InnerOptimizer {
+  /** The momentum that was taken over. Undefined if the optimizer applies the averaged gradient itself. */
+  readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
+
+  constructor(readonly optimizer: tf.Optimizer) {
+    this.takenOver = momentumOf(optimizer);
+  }
+
+  get className(): string {
+    return this.optimizer.getClassName();
+  }
+
+  get learningRate(): number {
+    return (this.optimizer as unknown as { learningRate: number }).learningRate;
+  }
+
+  set learningRate(learningRate: number) {
+    const optimizer = this.optimizer as unknown as {
+      learningRate: number;
+      setLearningRate?: (learningRate: number) => void;
+    };
+    if (optimizer.setLearningRate !== undefined) optimizer.setLearningRate(learningRate);
+    else optimizer.learningRate = learningRate;
+  }
+
+  /** Applies the updates in the exchange, with the learning rate times `rateFactor`. */
+  apply(trained: ExchangedVariables, rateFactor: number): void {
+    const { learningRate } = this;
+    const { variables } = trained;
+    tf.tidy(() => {
+      if (this.takenOver === undefined) {
+        if (rateFactor !== 1) this.learningRate = learningRate * rateFactor;
+        // Copies, as the inner optimizer may keep them, and the memory is written again in the next step.
+        const updates = variables.map(({ name }, i) => ({ name, tensor: trained.updateTensor(i, true) }));
+        this.optimizer.applyGradients(updates);
+        if (rateFactor !== 1) this.learningRate = learningRate;
+        return;
+      }
+      const factor = tf.scalar(-learningRate * rateFactor);
+      const copies = readsLater();
+      variables.forEach((variable, i) =>
+        variable.assign(tf.tidy(() => tf.add(tf.mul(factor, trained.updateTensor(i, copies)), variable))),
+      );
+    });
+  }
+
+  /** Its state, if it has one of its own. {@link disposeInner} frees the tensors that are copies. */
+  async capture(): Promise<InnerState> {
+    if (this.takenOver !== undefined) return { weights: [], fields: [] };
+    try {
+      return { weights: await this.optimizer.getWeights(), fields: this.fields() };
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : String(cause);
+      throw invalidArgument(`The state of ${this.className} cannot be saved: ${why}`);
+    }
+  }
+
+  /** Takes back what {@link capture} gave. The tensors stay the caller's. */
+  async restore({ weights, fields }: InnerState): Promise<void> {
+    if (this.takenOver !== undefined) return;
+    const { optimizer } = this;
+    const before = await optimizer.getWeights();
+    await optimizer.setWeights([...weights]);
+    const after = await optimizer.getWeights();
+    // tfjs drops the variables that it replaces, and leaves them in memory.
+    const kept = new Set(after.map(({ tensor }) => tensor));
+    tf.dispose(before.map(({ tensor }) => tensor).filter(tensor => !kept.has(tensor)));
+    disposeInner({ weights: after, fields: [] });
+    const own = new Map(this.fields().map(({ name, tensor }) => [name, tensor as tf.Variable]));
+    for (const { name, tensor } of fields) own.get(name)?.assign(tensor);
+  }
+
+  private fields(): NamedTensor[] {
+    return Object.entries(this.optimizer)
+      .filter((entry): entry is [string, tf.Variable] => entry[1] instanceof tf.Variable)
+      .map(([name, tensor]) => ({ name, tensor }));
+  }
+}
+
+/** Frees the tensors that are no variables of the optimizer itself. */
+export function disposeInner({ weights }: InnerState): void {
+  tf.dispose(weights.map(({ tensor }) => tensor).filter(tensor => !(tensor instanceof tf.Variable)));
+}
+
+/** Whether the backend may still read a tensor's values when the operation on it has returned, as on a GPU. */
+function readsLater(): boolean {
+  return (tf.backend() as { isUsingGpuDevice?: boolean }).isUsingGpuDevice === true;
+}
+
+function momentumOf(optimizer: tf.Optimizer): { momentum: number; nesterov: boolean } | undefined {
+  const { momentum = 0, useNesterov = false } = optimizer.getConfig() as { momentum?: number; useNesterov?: boolean };
+  // Not by `instanceof`, to which tfjs says yes for all. A user's subclass has rules of its own, and keeps them.
+  switch (optimizer.constructor) {
+    case tf.MomentumOptimizer:
+      return { momentum, nesterov: useNesterov };
+    case tf.SGDOptimizer:
+      return { momentum: 0, nesterov: false };
+    default:
+      return undefined;
+  }
+}

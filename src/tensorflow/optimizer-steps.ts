@@ -1,0 +1,217 @@
+import type { Communicator } from '../communicator/communicator';
+import type { Unit } from '../communicator/units';
+import { type Compression, type DgcCompression } from '../compression/dgc-options';
+import { LARGEST_DENSITY } from '../compression/choose-sparsity';
+import { GradringError } from '../errors';
+import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
+import { ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
+import { checkGreetings, type Greeting, greetingOf } from './first-step';
+import type { InnerOptimizer } from './inner-optimizer';
+import { sharesMomentum, type VariableState } from './optimizer-state';
+import { checkHashes, hashesOf, type Variables } from './replicas';
+import { RingResize } from './ring-resize';
+import { SentFraction } from './sent-fraction';
+import { shareStep } from './share-step';
+import { Verification, type VerifiedStep } from './verification';
+import { warn } from './warn';
+import type { WrapOptions } from './wrap-options';
+
+/** What has gone over the wire for a wrapped optimizer, on this rank. */
+export interface StepStatistics {
+  /** Steps taken, skipped ones among them. */
+  readonly steps: number;
+  /** Steps that `onNonFinite: 'skip'` passed over. */
+  readonly skippedSteps: number;
+  /** Bytes sent, forwarded frames and headers among them. */
+  readonly bytesSent: number;
+  /** Bytes that a dense ring all-reduce of the same gradients would have sent. */
+  readonly denseBytes: number;
+  /** Fraction of each large tensor that was sent in the last step. */
+  readonly density: number;
+}
+
+/** The result of a step, the same on all ranks as far as it matters. */
+export interface StepResult extends ExchangeResult, VerifiedStep {
+  readonly density: number;
+  /** Size of the ring that took the step. */
+  readonly worldSize: number;
+}
+
+/**
+ * The parts of a wrapped optimizer's step. Before the first one the ranks compare what they train. Then each step loads
+ * the gradients, exchanges them as a unit, and applies the mean; after some the weights are compared.
+ */
+export class OptimizerSteps {
+  /** Which fraction of the gradients is sent. Undefined without compression. */
+  readonly sentFraction: SentFraction | undefined;
+  readonly resize: RingResize;
+  readonly compression: Compression;
+  statistics: StepStatistics = { steps: 0, skippedSteps: 0, bytesSent: 0, denseBytes: 0, density: 1 };
+  epoch: number | undefined;
+  /** Undefined before the first step. */
+  trained: ExchangedVariables | undefined;
+  /** Restored state of the variables, until the first step tells which there are. */
+  restored: readonly VariableState[] = [];
+  private readonly verification: Verification;
+  /** What the last step applied, for ranks for whom it failed. Kept in elastic runs only. */
+  private lastUpdates: readonly Float32Array[] = [];
+
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly inner: InnerOptimizer,
+    private readonly options: Required<WrapOptions>,
+  ) {
+    const { compression, verifyEvery, learningRateRule } = options;
+    this.compression = compression;
+    this.verification = new Verification(communicator, verifyEvery);
+    this.resize = new RingResize(communicator, learningRateRule);
+    if (compression.kind === 'none') return;
+    this.sentFraction = new SentFraction(communicator, compression, inner.takenOver !== undefined);
+    if (inner.takenOver === undefined) this.warnOfForeignMomentum(compression);
+  }
+
+  /** The variables that the first step trains, and what the ranks must agree on before it. */
+  begin(gradients: Gradients): { readonly variables: Variables; readonly greeting: Greeting } {
+    const { steps } = this.statistics;
+    const { compression, onNonFinite, verifyEvery, learningRateRule } = this.options;
+    this.sentFraction?.beginSteps(steps);
+    const names = new Set(namedTensors(gradients).map(({ name }) => name));
+    const variables = [...names].map(variableNamed);
+    const { className: optimizer, learningRate, takenOver } = this.inner;
+    const alike = { compression, onNonFinite, verifyEvery, learningRateRule, step: steps };
+    const greeting = greetingOf(this.communicator, variables, { optimizer, learningRate, ...takenOver, ...alike });
+    return { variables, greeting };
+  }
+
+  /** Ends what {@link begin} has begun. `all` has the greeting of every rank. */
+  agree(variables: Variables, all: readonly Greeting[]): void {
+    checkGreetings(this.communicator, variables, all);
+    this.open(variables);
+  }
+
+  /** Opens the exchange of these variables, and restores their state if there is one. */
+  open(variables: Variables): void {
+    const nesterov = this.inner.takenOver?.nesterov ?? false;
+    this.trained = new ExchangedVariables(this.communicator, variables, { compression: this.compression, nesterov });
+    this.restoreVariables();
+  }
+
+  /** Copies {@link restored} state to the exchange, if there is any, and the exchange is open. */
+  restoreVariables(): void {
+    if (this.trained === undefined || this.restored.length === 0) return;
+    this.trained.restore(this.restored);
+    this.restored = [];
+  }
+
+  close(): void {
+    this.trained?.exchange.close();
+    this.trained = undefined;
+  }
+
+  /** The unit of a step, without its exchange. */
+  unit(): Pick<Unit<StepResult>, 'name' | 'share'> {
+    this.communicator.units.checkOutside('An optimizer step');
+    return {
+      name: `step ${this.statistics.steps}`,
+      share: (root, isBehind, { nonFinite, density }) => {
+        const { communicator, compression, lastUpdates } = this;
+        const { exchange, variables } = this.trained!;
+        const shared = variables.map(({ shape, size }) => sharesMomentum(compression, shape, size, density));
+        const isApplied = nonFinite === undefined;
+        shareStep({ communicator, exchange, sharesMomentum: shared, lastUpdates, root, isBehind, isApplied });
+      },
+    };
+  }
+
+  /** Copies the gradients to the exchange. */
+  load(gradients: Gradients): ExchangeStep {
+    return this.communicator.recorded('copy', this.spanArguments(), () => ({
+      step: this.statistics.steps,
+      epoch: this.epoch,
+      learningRate: this.inner.learningRate,
+      density: this.density(),
+      momentumFactor: this.inner.takenOver?.momentum ?? 0,
+      momentumCorrection: this.resize.momentumCorrection,
+      ...this.trained!.load(gradients),
+    }));
+  }
+
+  /** What the ranks that are behind in a step must know of it, beside what the exchange tells. */
+  resultOf(exchanged: ExchangeResult): StepResult {
+    const { worldSize } = this.communicator;
+    return { ...exchanged, density: this.density(), worldSize, ...this.verification.of(this.statistics.steps) };
+  }
+
+  /**
+   * Counts a step that was exchanged, and applies its update. Returns whether there was one.
+   *
+   * @throws GradringError `ERR_NON_FINITE` if there was none, unless such steps are skipped.
+   */
+  finish(result: StepResult): boolean {
+    const { nonFinite, bytesSent, denseBytes, density, worldSize } = result;
+    const { communicator, statistics, trained } = this;
+    const isApplied = nonFinite === undefined;
+    const span = this.spanArguments();
+    const step = statistics.steps;
+    this.verification.finishStep(result);
+    if (isApplied) this.resize.lastWorldSize = worldSize;
+    this.lastUpdates = [];
+    this.statistics = {
+      steps: step + 1,
+      skippedSteps: statistics.skippedSteps + (isApplied ? 0 : 1),
+      bytesSent: statistics.bytesSent + bytesSent,
+      denseBytes: statistics.denseBytes + denseBytes,
+      density,
+    };
+    if (isApplied) {
+      communicator.recorded('apply', span, () => {
+        const { variables, exchange } = trained!;
+        if (communicator.isElastic) this.lastUpdates = variables.map((_, i) => exchange.gradient(i).slice());
+        this.inner.apply(trained!, this.resize.rateFactor);
+      });
+    } else if (this.options.onNonFinite === 'error') {
+      const variable = trained!.variables[nonFinite.tensor]!.name;
+      const where =
+        nonFinite.rank === undefined
+          ? 'overflows in the sum over all ranks'
+          : `holds NaN or infinity on rank ${nonFinite.rank}`;
+      const words = `The gradient of '${variable}' ${where}, in step ${step}. Nothing was applied on any rank. (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
+      const details = { ...(nonFinite.rank !== undefined && { rank: nonFinite.rank }), variable, step };
+      throw new GradringError('ERR_NON_FINITE', words, details);
+    }
+    return isApplied;
+  }
+
+  /** Of the weights after a step that {@link StepResult.verifies}. */
+  hashes(): string[] {
+    return hashesOf(this.trained!.variables);
+  }
+
+  /** @throws GradringError `ERR_REPLICAS_DIVERGED` if the {@link hashes} of the ranks differ. */
+  verify(all: readonly string[][]): void {
+    checkHashes(all, this.trained!.variables, `after step ${this.statistics.steps - 1}`);
+  }
+
+  private density(): number {
+    return this.sentFraction?.densityAt({ epoch: this.epoch, step: this.statistics.steps }) ?? 1;
+  }
+
+  /** What the timeline tells of a step. */
+  private spanArguments() {
+    const { variables } = this.trained!;
+    const elements = variables.reduce((sum, { size }) => sum + size, 0);
+    return { step: this.statistics.steps, tensors: variables.length, bytes: 4 * elements };
+  }
+
+  /** Momentum correction is for momentum and SGD: see docs/algorithms.md. */
+  private warnOfForeignMomentum({ sparsity }: DgcCompression): void {
+    const name = this.inner.className;
+    const isGiven = sparsity !== 'auto';
+    if (isGiven && sparsity <= 1 - LARGEST_DENSITY) return;
+    const words = isGiven
+      ? `${name} cannot correct for what dgc() holds back: above a sparsity of 0.75 it learns several times slower, however long the training. Leave the sparsity out, which makes it 0.75.`
+      : `${name} cannot correct for what dgc() holds back, so that only 75 % of each gradient is held back.`;
+    const advice = 'tf.train.momentum with dgc() sends far less; noCompression() is exact. See docs/algorithms.md.';
+    warn(this.communicator, `${words} ${advice}`);
+  }
+}

@@ -1,0 +1,41 @@
+import { checkOptions } from '../check-options';
+import { type Compression, dgc } from '../compression/dgc-options';
+import { invalidArgument } from '../errors';
+import type { LearningRateRule } from './ring-resize';
+
+/** How a wrapped optimizer exchanges gradients. */
+export interface WrapOptions {
+  /** `dgc({ … })` or `noCompression()`. Default `dgc()`. */
+  readonly compression?: Compression;
+  /**
+   * What to do when a gradient holds NaN or infinity on some rank: `error` raises `ERR_NON_FINITE` on every rank;
+   * `skip` applies nothing on any rank and goes on. In both cases that rank's gradient is dropped, and the other ranks
+   * hold theirs back for later steps (except those of dense tensors with float32 values, which are dropped). State that
+   * has overflowed is set to zero on all ranks. Default `error`.
+   */
+  readonly onNonFinite?: 'error' | 'skip';
+  /**
+   * In an elastic run, whose ring may change its size: `linear` multiplies the learning rate by worldSize ÷ the size at
+   * launch, so that each rank's gradient keeps its weight; `constant` leaves it. Default `linear`.
+   */
+  readonly learningRateRule?: LearningRateRule;
+  /** After every so many steps, the hashes of the weights of all ranks are compared. 0: never. Default 1000. */
+  readonly verifyEvery?: number;
+}
+
+const OPTIONS = { compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true } as const;
+
+/** Fills in the defaults. @throws GradringError `ERR_INVALID_ARGUMENT`. */
+export function checkWrapOptions(options: WrapOptions): Required<WrapOptions> {
+  checkOptions('ring.wrap', options, OPTIONS, name =>
+    name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
+  );
+  const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, learningRateRule = 'linear' } = options;
+  if (compression?.kind !== 'dgc' && compression?.kind !== 'none') {
+    throw invalidArgument('compression must be what dgc({ … }) or noCompression() returns.');
+  }
+  if (onNonFinite !== 'error' && onNonFinite !== 'skip') {
+    throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
+  }
+  return { compression, onNonFinite, verifyEvery, learningRateRule };
+}
