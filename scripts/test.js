@@ -1,26 +1,56 @@
 #!/usr/bin/env node
 // `npm test`: installs and builds what is missing, then every check. `npm test -- FILTER` passes its words to jest.
-const { spawnSync } = require('node:child_process');
+const { spawn } = require('node:child_process');
+const os = require('node:os');
 const path = require('node:path');
 const { bootstrap } = require('./bootstrap');
 
-bootstrap();
+bootstrap(); // which checks the types of src/ as it builds
 const root = path.join(__dirname, '..');
 const bin = script => path.join(root, 'node_modules', script);
 
+// The longest first.
 const checks = [
   ['Lint and layers', bin('eslint/bin/eslint.js'), ['.']],
   ['Format', bin('prettier/bin/prettier.cjs'), ['--check', '--log-level=warn', '.']],
-  ['Types of src', bin('typescript/bin/tsc'), ['--noEmit', '-p', 'tsconfig.json']],
   ['Types of test', bin('typescript/bin/tsc'), ['--noEmit', '-p', 'test/tsconfig.json']],
   ['Generated code is that of schemas/', path.join(__dirname, 'schemas.js'), ['--check']],
-  ['Tests', bin('jest/bin/jest.js'), process.argv.slice(2)],
 ];
-for (const [title, script, args] of checks) {
-  console.error(`\n— ${title}`);
-  const { status } = spawnSync(process.execPath, [script, ...args], { cwd: root, stdio: 'inherit' });
-  if (status !== 0) {
-    console.error(`\n${title}: failed.`);
-    process.exit(status ?? 1);
-  }
+const tests = ['Tests', bin('jest/bin/jest.js'), process.argv.slice(2)];
+
+const underWay = new Set();
+
+/** Runs a check, and settles when it has passed. If it fails, it ends the others and this process. */
+function run([title, script, args], stdio) {
+  const child = spawn(process.execPath, [script, ...args], { cwd: root, stdio });
+  underWay.add(child);
+  const output = [];
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', bytes => output.push(bytes));
+  return new Promise(resolve =>
+    child.once('close', status => {
+      underWay.delete(child);
+      if (stdio !== 'inherit') process.stderr.write(`\n— ${title}\n${Buffer.concat(output)}`);
+      if (status === 0) return resolve();
+      console.error(`\n${title}: failed.`);
+      for (const other of underWay) other.kill();
+      process.exit(status ?? 1);
+    }),
+  );
 }
+
+/** Runs all checks, as many at a time as there are processors. */
+async function runBesideEachOther() {
+  const left = [...checks];
+  const worker = async () => {
+    for (let check = left.shift(); check !== undefined; check = left.shift()) await run(check, 'pipe');
+  };
+  await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
+}
+
+async function main() {
+  await runBesideEachOther();
+  console.error(`\n— ${tests[0]}`);
+  await run(tests, 'inherit');
+}
+
+void main();

@@ -3,11 +3,7 @@
 // as they never do in a user's program. So the test realm borrows the constructors of the main realm.
 const { TestEnvironment } = require('jest-environment-node');
 
-const SHARED = [
-  'Array', 'ArrayBuffer', 'SharedArrayBuffer', 'Atomics', 'DataView', 'WebAssembly', 'Error', 'TypeError', 'RangeError',
-  'Int8Array', 'Uint8Array', 'Uint8ClampedArray', 'Int16Array', 'Uint16Array', 'Int32Array', 'Uint32Array',
-  'Float32Array', 'Float64Array', 'BigInt64Array', 'BigUint64Array',
-]; // prettier-ignore
+const SHARED = require('./shared-globals');
 
 module.exports = class extends TestEnvironment {
   async setup() {
