@@ -131,9 +131,8 @@ class Bench {
     const magnitudes = uint32At(this.memory, this.values, step.count).map(bits => bits & 0x7fffffff);
     expect(largest).toBe(magnitudes.reduce((a, b) => Math.max(a, b), 0));
     expectSame(float32At(this.memory, this.gradient, this.elementCount), gradient);
-    for (const fence of this.fences) {
-      expect([...new Uint8Array(this.memory.buffer, fence, 48)]).toEqual(Array(48).fill(0xa5));
-    }
+    const isWhole = (fence: Pointer) => new Uint8Array(this.memory.buffer, fence, 48).every(byte => byte === 0xa5);
+    expect(this.fences.filter(fence => !isWhole(fence))).toEqual([]);
     for (const array of [this.indices, this.values]) {
       const rest = uint32At(this.memory, array + 4 * step.count, this.elementCount - step.count);
       expect(rest.findIndex(word => word !== 0xa5a5a5a5)).toBe(-1);

@@ -21,6 +21,12 @@ const PLAIN = { variables: VARIABLES, compression: dgc({ sparsity: 0.99, warmUpE
 const STEPS = 4;
 const NOTHING = -1;
 
+/** Tensors in which one rank has a NaN, by step. */
+const NAN_IN: Readonly<Record<number, number>> = { 1: 0, 3: KERNEL_2, 5: VARIABLES.length - 1 };
+/** The steps in which one rank overflows, and in which only the sum of ranks does. */
+const OVERFLOWS_ON_RANK_0 = 7;
+const OVERFLOWS_IN_SUM = 9;
+
 /**
  * Densities at which entries travel so, and limits that make several arenas of the model. Between two ranks they would
  * travel sparse at any density below 1.
@@ -31,8 +37,9 @@ const TRAVELS = {
 } as const;
 
 interface Trial {
-  readonly travel: keyof typeof TRAVELS;
-  readonly momentumFactor?: number;
+  readonly way: keyof typeof WAYS;
+  readonly steps?: number;
+  readonly momentumFactor?: (step: number) => number;
   /**
    * Of which the gradients are multiples. With 1/16, the default, no sum of ranks rounds: its order does not matter.
    */
@@ -64,9 +71,9 @@ function fill(gradient: Float32Array, unit: number, seed: number): void {
  * sent.
  */
 async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: number) {
-  const { travel, momentumFactor = 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
-  const { density } = TRAVELS[travel];
-  const values = travel === 'sparse' ? 'float16' : 'float32';
+  const { way, steps = STEPS, momentumFactor = () => 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
+  const { density } = WAYS[way];
+  const values = way === 'sparse' ? 'float16' : 'float32';
   const compression = dgc({ sparsity: 1 - density, warmUpEpochs: 0, values });
   const variables = VARIABLES;
   let arenaCount = 0;
@@ -77,10 +84,11 @@ async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: n
       const all = (what: 'gradient' | 'momentum' | 'residual') => variables.map((_, i) => hashOf(exchange[what](i)));
       const results: ExchangeResult[] = [];
       const updates: string[] = [];
-      for (let step = 0; step < STEPS; step++) {
+      for (let step = 0; step < steps; step++) {
         variables.forEach((_, i) => fill(exchange.gradient(i), unit, 1 + i + 100 * rank + 1000 * step));
         const nonFiniteTensor = spoil(rank, step, variable => exchange.gradient(variable));
-        const result = await exchange.run({ density, momentumFactor, sumOfSquares: 1, nonFiniteTensor });
+        const factor = momentumFactor(step);
+        const result = await exchange.run({ density, momentumFactor: factor, sumOfSquares: 1, nonFiniteTensor });
         results.push(result);
         if (result.nonFinite === undefined) updates.push(...all('gradient'));
       }
@@ -129,39 +137,40 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
       expect(bytes / (STEPS * denseBytes || 1)).toBeCloseTo(worldSize > 1 ? worldSize / 2 : 0, 1); // small arrays are gathered
   });
 
-  describe.each(['sparse', 'dense'] as const)('%s travel', travel => {
-    test.each([0, KERNEL_2, VARIABLES.length - 1])(
-      'NaN in tensor %i of one rank: nothing is applied anywhere',
-      async tensor => {
-        const culprit = worldSize - 1;
-        const spoil: Trial['spoil'] = (rank, step, gradient) => {
-          if (rank !== culprit || step !== 1) return NOTHING;
+  describe.each(['sparse', 'dense'] as const)('the %s way, with steps that are spoilt between good ones', way => {
+    const culprit = worldSize - 1;
+    let told: readonly ExchangeResult['nonFinite'][][];
+    beforeAll(async () => {
+      const spoil: Trial['spoil'] = (rank, step, gradient) => {
+        const tensor = NAN_IN[step];
+        if (tensor !== undefined && rank === culprit) {
           gradient(tensor)[3] = NaN;
           return tensor;
-        };
-        const { several } = await expectSame(ring, { travel, spoil });
-        const expected = [undefined, { rank: culprit, tensor }, undefined, undefined];
-        for (const { nonFinite } of several.runs) expect(nonFinite).toEqual(expected);
-      },
-    );
-
-    test('what overflows on one rank, when it is accumulated', async () => {
-      const spoil: Trial['spoil'] = (rank, step, gradient) => {
-        if (step === 1 && rank === 0) gradient(KERNEL_2).fill(3e38);
+        }
+        if (step === OVERFLOWS_ON_RANK_0 && rank === 0) gradient(KERNEL_2).fill(3e38);
+        if (step === OVERFLOWS_IN_SUM) gradient(KERNEL_2).fill(2e38);
         return NOTHING;
       };
-      const { several } = await expectSame(ring, { travel, spoil });
-      for (const { nonFinite } of several.runs) expect(nonFinite[1]).toEqual({ rank: 0, tensor: KERNEL_2 });
+      const momentumFactor = (step: number) => (step === OVERFLOWS_IN_SUM ? 0 : 0.5);
+      const { several } = await expectSame(ring, { way, steps: OVERFLOWS_IN_SUM + 1, spoil, momentumFactor });
+      told = several.runs.map(({ nonFinite }) => nonFinite);
     });
 
-    test('what overflows in the sum of ranks only', async () => {
-      const spoil: Trial['spoil'] = (_rank, step, gradient) => {
-        if (step === 3) gradient(KERNEL_2).fill(2e38);
-        return NOTHING;
-      };
-      const { several } = await expectSame(ring, { travel, spoil, momentumFactor: 0 });
+    test.each(Object.entries(NAN_IN))('NaN, in step %s in tensor %i of one rank, is told to all', (step, tensor) => {
+      for (const nonFinite of told) expect(nonFinite[Number(step)]).toEqual({ rank: culprit, tensor });
+    });
+
+    test('what overflows on one rank, when it is accumulated', () => {
+      for (const nonFinite of told) expect(nonFinite[OVERFLOWS_ON_RANK_0]).toEqual({ rank: 0, tensor: KERNEL_2 });
+    });
+
+    test('what overflows in the sum of ranks only', () => {
       const expected = worldSize === 1 ? undefined : { rank: undefined, tensor: KERNEL_2 };
-      for (const { nonFinite } of several.runs) expect(nonFinite[3]).toEqual(expected);
+      for (const nonFinite of told) expect(nonFinite[OVERFLOWS_IN_SUM]).toEqual(expected);
+    });
+
+    test('the steps between are good', () => {
+      for (const nonFinite of told) for (const step of [0, 2, 4, 6, 8]) expect(nonFinite[step]).toBeUndefined();
     });
   });
 
