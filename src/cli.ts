@@ -9,10 +9,10 @@ import { timelineCommand } from './timeline/timeline-command';
 import { type ParsedCommand, usageWords } from './usage-words';
 import { readVersion } from './version';
 
-/** One file a command, in the folder of what it is about; to add one, list it here. */
+/** Each command has a file of its own, in the folder of its subject. To add a command, list it here. */
 const COMMANDS: CommandModule[] = [runCommand, benchCommand, timelineCommand, doctorCommand, linkCommand];
 
-/** Errors that mean that the command line was wrong, not that its work failed. */
+/** Errors in the command line itself, not in the work of a command. */
 const USAGE_ERRORS: ReadonlySet<string> = new Set([
   'ERR_INVALID_ARGUMENT',
   'ERR_INVALID_ENVIRONMENT',
@@ -20,8 +20,8 @@ const USAGE_ERRORS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Runs one command line, without the program's name. Never rejects: an error is said on stderr, and the process's exit
- * code is 2 if the command line was wrong, 1 for other errors, otherwise what the command sets.
+ * Runs one command line, without the program's name. Never rejects: an error is printed on stderr. The exit code of the
+ * process is 2 if the command line was wrong, 1 for other errors, and otherwise what the command sets.
  */
 export async function main(argv: readonly string[]): Promise<void> {
   const separated = separateScript(argv);
@@ -32,20 +32,23 @@ export async function main(argv: readonly string[]): Promise<void> {
       'populate--': true,
       'boolean-negation': false,
       'duplicate-arguments-array': false,
-      'parse-numbers': false, // Only where an option is declared as a number: a script's `007` stays what it is.
+      'parse-numbers': false, // So that the `007` of a script stays what it is.
       'parse-positional-numbers': false,
     })
     .usage('$0 <command> [options]\n\nTrains one TensorFlow.js model on many processes.')
     .command(COMMANDS)
-    .demandCommand(1, 'No command was named.')
+    .demandCommand(1, 'A command is missing.')
     .strict()
     .version(readVersion())
     .alias('help', 'h')
-    .example('$0 run -n 4 train.js', 'starts train.js as four ranks on this host')
+    .example('$0 run -n 4 train.js', 'train with four processes on this host')
+    .example('$0 doctor', 'show what this machine has for a ring')
+    .example('$0 bench all-reduce -n 4', 'measure a collective on four ranks')
+    .epilogue('$0 <command> --help shows the options of a command.')
     .wrap(Math.min(120, process.stdout.columns ?? 100))
     .exitProcess(false)
     .fail((message, error) => {
-      // yargs' own errors are about the command line too; all others come from the command's work.
+      // yargs reports a wrong command line as a YError. All other errors come from the work of the command.
       if (error && error.name !== 'YError') throw error;
       const typed = separated.slice(0, separated.includes('--') ? separated.indexOf('--') : undefined);
       throw invalidArgument(`${usageWords(message ?? error.message, typed, commandOf(parser))} See --help.`);
@@ -57,7 +60,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   }
 }
 
-/** The command that the parser is at. yargs has this, but its types do not. */
+/** The command that yargs is parsing. yargs has this, but its types do not. */
 function commandOf(parser: unknown): ParsedCommand {
   const known = parser as {
     getInternalMethods(): {
@@ -79,7 +82,7 @@ function report(error: unknown): void {
     console.error(`gradring: ${error.code}: ${error.message}`);
     process.exitCode = USAGE_ERRORS.has(error.code) ? 2 : 1;
   } else {
-    console.error(error); // A bug, whose stack is wanted.
+    console.error(error); // a bug: show its stack
     process.exitCode = 1;
   }
 }

@@ -1,23 +1,24 @@
 import { flag } from './command-line';
 import { similarName } from './similar-name';
 
-/** The command that yargs was parsing when something was wrong. */
+/** The command that yargs was parsing when it found an error. */
 export interface ParsedCommand {
-  /** How it is called, with its arguments: `timeline merge <folder>`. */
+  /** The command with its arguments: `timeline merge <folder>`. */
   readonly usage: string;
-  /** Names of the commands within it, and of its options. */
+  /** The names of the commands within it. */
   readonly commands: readonly string[];
+  /** The names of its options. */
   readonly options: readonly string[];
 }
 
-/** yargs' own words. */
+/** How yargs' own messages begin. */
 const WRONG = /^(Unknown argument|Not enough arguments following|Not enough non-option arguments)s?: (.*)/;
 
 /**
- * What yargs says of a wrong command line, in words that name commands and options as users type them, and that suggest
- * what was probably meant.
+ * Turns a message of yargs about a wrong command line into one that names commands and options as users type them, and
+ * that suggests the right one.
  *
- * @param typed The command line, without what belongs to a script.
+ * @param typed The command line, without the arguments of a script.
  */
 export function usageWords(message: string, typed: readonly string[], command: ParsedCommand): string {
   const [, what, rest = ''] = WRONG.exec(message) ?? [];
@@ -33,13 +34,13 @@ export function usageWords(message: string, typed: readonly string[], command: P
   }
 }
 
-/** Of several unknown names one is enough: options come in kebab-case and again in camelCase. */
+/** Names only one of several unknown names: yargs lists each option in kebab-case and again in camelCase. */
 function unknownWords(
   unknown: readonly string[],
   typed: readonly string[],
   { commands, options }: ParsedCommand,
 ): string {
-  const word = unknown.find(name => typed.includes(name)); // no option: that has dashes
+  const word = unknown.find(name => typed.includes(name)); // not an option: that has dashes
   if (word !== undefined && commands.length > 0) {
     return withSuggestion(`Unknown command: ${word}.`, similarName(word, commands));
   }

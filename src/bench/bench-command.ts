@@ -7,7 +7,7 @@ import { compressBenchmark } from './compress';
 import { decodeBenchmark } from './decode';
 import { optimizerBenchmark } from './optimizer/optimizer';
 
-/** One file a benchmark; to add one, list it here. Those of collectives are listed in collectives/. */
+/** Each benchmark has a file of its own. To add one, list it here. Those of collectives are listed in collectives/. */
 const BENCHMARKS: CommandModule[] = [
   compressBenchmark,
   codecBenchmark,
@@ -27,8 +27,8 @@ export const benchCommand: CommandModule = {
     shown = yargs
       .usage('$0 bench <benchmark> [options]\n\nMeasures parts of gradring on this machine. Trust ratios, not times.')
       .command(BENCHMARKS)
-      .example('$0 bench compress --elements 1000000', 'the compression of a tensor of a million elements')
-      .example('$0 bench all-reduce -n 4', 'the all-reduce of four ranks, over sizes')
+      .example('$0 bench compress --elements 1000000', 'compress a tensor of a million elements')
+      .example('$0 bench all-reduce -n 4', 'the all-reduce of four ranks, over several sizes')
       .example('$0 bench compress --json > compress.jsonl', 'one JSON object a line, for programs')
       .epilogue(`$0 bench <benchmark> --help lists the options of each.\n\n${BUSBW}`);
     return shown;

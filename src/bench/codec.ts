@@ -29,42 +29,42 @@ const OPTIONS = {
   model: {
     ...TEXT_OPTION,
     default: 'resnet50,alexnet,vgg16-bn,lstm-2x1500,deepspeech2',
-    describe: `Whose tensors are sent; several with commas: ${MODEL_NAMES.join(', ')}, or all`,
+    describe: `The model whose tensors are sent; several with commas: ${MODEL_NAMES.join(', ')}, or all`,
   },
   values: {
     ...TEXT_OPTION,
     default: 'float16,int8',
-    describe: `How values are encoded; several with commas: ${VALUE_FORMATS.join(', ')}`,
+    describe: `The format of the values; several with commas: ${VALUE_FORMATS.join(', ')}`,
   },
   density: {
     ...TEXT_OPTION,
     default: '0.001',
-    describe: 'Fraction of each large tensor that is sent; several with commas',
+    describe: 'The fraction of each large tensor that is sent; several with commas',
   },
   distribution: {
     ...TEXT_OPTION,
     default: 'normal' satisfies Distribution,
-    describe: `Of the gradients' values: ${GRADIENT_DISTRIBUTIONS.join(', ')}`,
+    describe: `The distribution of the gradients' values: ${GRADIENT_DISTRIBUTIONS.join(', ')}`,
   },
   steps: {
     ...TEXT_OPTION,
     default: '3',
     describe: 'How many steps are trained; the bytes of the last one are counted',
   },
-  seed: { ...TEXT_OPTION, default: '1', describe: "Of the gradients' values" },
+  seed: { ...TEXT_OPTION, default: '1', describe: "The seed of the gradients' values" },
   json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
 
 /** `gradring bench codec`: how many bytes a step of a model takes on the wire. */
 export const codecBenchmark: CommandModule = {
   command: 'codec',
-  describe: "Count the bytes of a step of well-known models, and compare with the whole gradient's",
+  describe: 'Count the bytes that a step of well-known models sends',
   builder: (yargs: Argv) =>
     yargs
       .usage(
-        '$0 bench codec [options]\n\nCounts the bytes that a rank sends in a step of a well-known model, by the sparse ' +
-          "way, all headers and framing included. Shapes are the model's, gradients are made up. Beside the bits of an " +
-          'index stands their entropy: what no code can stay below. Each result is decoded again and compared.',
+        '$0 bench codec [options]\n\nCounts the bytes that a rank sends in a sparse step of a well-known model, with all ' +
+          'headers and framing. The shapes are those of the model; the gradients are random. Beside the bits of an index ' +
+          'is the entropy, the least that any code can take. Each result is decoded again and compared.',
       )
       .options(OPTIONS)
       .example('$0 bench codec', 'five models with two formats')

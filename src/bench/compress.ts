@@ -28,29 +28,29 @@ const OPTIONS = {
   elements: {
     ...TEXT_OPTION,
     default: '25600000',
-    describe: 'Elements of the tensor; several with commas',
+    describe: 'The elements of the tensor; several with commas',
   },
   density: {
     ...TEXT_OPTION,
     default: '0.25,0.0625,0.015625,0.004,0.001',
-    describe: 'Fraction of them that is sent; several with commas',
+    describe: 'The fraction of them that is sent; several with commas',
   },
   values: {
     ...TEXT_OPTION,
     default: 'float16' satisfies ValueFormat,
-    describe: `How values are encoded: ${VALUE_FORMATS.join(', ')}`,
+    describe: `The format of the values: ${VALUE_FORMATS.join(', ')}`,
   },
   iterations: { ...TEXT_OPTION, default: '15', describe: 'How many steps are timed' },
   distribution: {
     ...TEXT_OPTION,
     default: 'normal' satisfies Distribution,
-    describe: `Of the gradient's values: ${DISTRIBUTIONS.join(', ')}`,
+    describe: `The distribution of the gradient's values: ${DISTRIBUTIONS.join(', ')}`,
   },
   'clip-norm': {
     ...TEXT_OPTION,
-    describe: "Clip the gradient to this norm, and time the norm's computation too [default: no clipping]",
+    describe: 'Clip the gradient to this norm, and time the computation of the norm too [default: no clipping]',
   },
-  seed: { ...TEXT_OPTION, default: '1', describe: "Of the gradient's values" },
+  seed: { ...TEXT_OPTION, default: '1', describe: "The seed of the gradient's values" },
   json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
 
@@ -61,8 +61,8 @@ export const compressBenchmark: CommandModule = {
   builder: (yargs: Argv) =>
     yargs
       .usage(
-        '$0 bench compress [options]\n\nTimes the compression of one tensor, on one thread. Beside it stands the ' +
-          '"floor", a bare loop that reads gradient, u and v and writes u and v: what memory alone would cost.',
+        '$0 bench compress [options]\n\nTimes the compression of one tensor, on one thread. Beside it is the ' +
+          '"floor": a bare loop that reads gradient, u and v and writes u and v, which is the cost of the memory traffic alone.',
       )
       .options(OPTIONS)
       .example('$0 bench compress', "the size of ResNet-50, at each density of the paper's warm-up")

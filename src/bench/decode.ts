@@ -22,22 +22,22 @@ const OPTIONS = {
   elements: {
     ...TEXT_OPTION,
     default: '25600000',
-    describe: 'Elements of the tensor; several with commas',
+    describe: 'The elements of the tensor; several with commas',
   },
   density: {
     ...TEXT_OPTION,
     default: '0.001',
-    describe: 'Fraction of them that each rank sends; several with commas',
+    describe: 'The fraction of them that each rank sends; several with commas',
   },
   ranks: {
     ...TEXT_OPTION,
     default: '64',
-    describe: 'How many payloads are summed; several with commas',
+    describe: 'How many payloads are added; several with commas',
   },
   values: {
     ...TEXT_OPTION,
     default: 'float16' satisfies ValueFormat,
-    describe: `How values are encoded; several with commas: ${VALUE_FORMATS.join(', ')}`,
+    describe: `The format of the values; several with commas: ${VALUE_FORMATS.join(', ')}`,
   },
   iterations: { ...TEXT_OPTION, default: '9', describe: 'How many sums are timed' },
   json: JSON_OPTION,
@@ -46,13 +46,13 @@ const OPTIONS = {
 /** `gradring bench decode`: the time to sum the payloads of many ranks, beside what memory alone would cost. */
 export const decodeBenchmark: CommandModule = {
   command: 'decode',
-  describe: 'Time the decoding and summing of what many ranks sent, on one thread',
+  describe: 'Time decoding and adding the payloads of many ranks, on one thread',
   builder: (yargs: Argv) =>
     yargs
       .usage(
-        '$0 bench decode [options]\n\nTimes how long one thread takes to decode the payloads of many ranks and to sum them. ' +
-          'Beside it stands the "floor", a bare loop that reads gradient, u and v and writes u and v: what memory alone ' +
-          'costs in the compression of as large a tensor.',
+        '$0 bench decode [options]\n\nTimes how long one thread takes to decode the payloads of many ranks and to add them. ' +
+          'Beside it is the "floor": a bare loop that reads gradient, u and v and writes u and v, which is the cost of the ' +
+          'memory traffic alone when a tensor of this size is compressed.',
       )
       .options(OPTIONS)
       .example('$0 bench decode', 'the size of ResNet-50, 64 ranks')

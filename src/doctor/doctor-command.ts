@@ -11,21 +11,21 @@ import { tensorFlowFinding } from './tensorflow-copies';
 /** `gradring doctor`. Exit code 1 if there is a problem. */
 export const doctorCommand: CommandModule = {
   command: 'doctor',
-  describe: 'Tell what this machine has for a ring, and what it lacks',
+  describe: 'Show what this machine has for a ring, and what it lacks',
   builder: (yargs: Argv) =>
     yargs
-      .usage('$0 doctor [options]')
+      .usage('$0 doctor [options]\n\nShows what this machine has for a ring, and what it lacks.')
       .options({
         'master-addr': {
           type: 'string',
           requiresArg: true,
           describe:
-            'Where rank 0 would be, to tell which interface a ring would use [default: MASTER_ADDR, or this host]',
+            'The host of rank 0, to show which network interface a ring would use [default: MASTER_ADDR, or this host]',
         },
         json: { type: 'boolean', default: false, describe: 'Print the findings as one JSON object' },
       })
-      .example('$0 doctor', 'looks at this machine')
-      .example('$0 doctor --master-addr 10.0.0.5', 'also tells the way to the host of rank 0'),
+      .example('$0 doctor', 'check this machine')
+      .example('$0 doctor --master-addr 10.0.0.5', 'also check the way to the host of rank 0'),
   handler: async parsed => {
     const environment = readRankEnvironment();
     const masterAddr = (parsed['master-addr'] as string | undefined) ?? environment.masterAddr;

@@ -10,30 +10,33 @@ const OPTIONS = {
   ranks: { ...NUMBER_OPTION, alias: 'n', describe: 'How many ranks to start on this host [required]' },
   min: {
     ...NUMBER_OPTION,
-    describe: 'Go on after a loss while this many ranks are left [default: no rank may be lost]',
+    describe: 'Continue after a loss while at least this many ranks are left [default: no rank may be lost]',
   },
   'max-restarts': {
     ...NUMBER_OPTION,
-    describe: 'How often to start a lost rank again, or all ranks if too few are left [default: 0]',
+    describe: 'How many times to start a lost rank again, or all ranks if too few are left [default: 0]',
   },
   'output-dir': {
     ...TEXT_OPTION,
-    describe: 'Folder for the log of each rank: rank-0.log, … [default: no logs]',
+    describe: 'A folder for the log of each rank: rank-0.log, … [default: no logs]',
   },
   timeline: {
     ...TEXT_OPTION,
-    describe: 'Folder for the timeline of each rank: rank-0.json, …; see timeline --help [default: none]',
+    describe: 'A folder for the timeline of each rank: rank-0.json, …; see timeline --help [default: no timeline]',
   },
   'master-addr': {
     ...TEXT_OPTION,
-    describe: 'Host where rank 0 holds the rendezvous [default: 127.0.0.1; needed with --nodes]',
+    describe: 'The host where rank 0 holds the rendezvous; needed with --nodes [default: 127.0.0.1]',
   },
-  'master-port': { ...NUMBER_OPTION, describe: 'Its TCP port [default: a free one; 29500 with --nodes]' },
+  'master-port': {
+    ...NUMBER_OPTION,
+    describe: 'The TCP port of the rendezvous [default: a free port; 29500 with --nodes]',
+  },
   nodes: { ...NUMBER_OPTION, describe: 'How many hosts take part [default: 1]' },
-  'node-rank': { ...NUMBER_OPTION, describe: 'Which of them this host is: 0 … nodes − 1 [default: 0]' },
+  'node-rank': { ...NUMBER_OPTION, describe: 'The number of this host: 0 … nodes − 1 [default: 0]' },
   'token-file': {
     ...TEXT_OPTION,
-    describe: 'File with the run token, 64 hexadecimal digits, the same on every host [default: GRADRING_RUN_TOKEN]',
+    describe: 'A file with the run token, 64 hexadecimal digits, the same on every host [default: GRADRING_RUN_TOKEN]',
   },
   'gpus-per-rank': {
     ...NUMBER_OPTION,
@@ -47,11 +50,11 @@ const OPTIONS = {
   'no-prefix': { type: 'boolean', default: false, describe: 'Do not begin output lines with the rank' },
   'grace-ms': {
     ...NUMBER_OPTION,
-    describe: 'How many ms ranks may take to end when asked to, before SIGKILL [default: 10000]',
+    describe: 'How long ranks may take to end when they are asked to, in ms; then they get SIGKILL [default: 10000]',
   },
 } as const satisfies Record<string, Options>;
 
-/** Those of {@link OPTIONS} that are options of {@link launch}, too, under their names there. */
+/** The names in {@link LaunchOptions} of those of {@link OPTIONS} that are passed on to it. */
 const NUMBERS = ['min', 'maxRestarts', 'masterPort', 'nodes', 'nodeRank', 'gpusPerRank', 'graceMs'] as const;
 const TEXTS = ['outputDir', 'timeline', 'tokenFile', 'masterAddr'] as const;
 
@@ -61,26 +64,29 @@ export const runCommand: CommandModule = {
   describe: 'Start a script as several ranks on this host',
   builder: (yargs: Argv) =>
     yargs
-      .usage('$0 run -n <ranks> [options] [--] <script> [arguments of the script...]')
+      .usage(
+        '$0 run -n <ranks> [options] [--] <script> [arguments of the script...]\n\nStarts a script as several ranks on this host, ' +
+          'which train one model together.',
+      )
       .options(OPTIONS)
       .example('$0 run -n 4 train.js', 'four ranks on this host')
-      .example('$0 run -n 4 train.js --epochs 3', 'options after the script are its own')
-      .example('$0 run -n 4 train.ts', 'TypeScript, with Node 22.18 or newer, or tsx or ts-node')
-      .example('$0 run -n 4 --min 2 --max-restarts 3 train.js', 'survives lost ranks, and replaces them')
-      .example('$0 run -n 2 --output-dir logs train.js', 'keeps logs/rank-0.log and logs/rank-1.log')
-      .example('$0 run -n 2 --timeline trace train.js', 'records trace/rank-0.json and trace/rank-1.json')
+      .example('$0 run -n 4 train.js --epochs 3', 'options after the script belong to the script')
+      .example('$0 run -n 4 train.ts', 'TypeScript: needs Node 22.18 or newer, tsx or ts-node')
+      .example('$0 run -n 4 --min 2 --max-restarts 3 train.js', 'continue when ranks are lost, and replace them')
+      .example('$0 run -n 2 --output-dir logs train.js', 'write logs/rank-0.log and logs/rank-1.log')
+      .example('$0 run -n 2 --timeline trace train.js', 'record trace/rank-0.json and trace/rank-1.json')
       .example(
         '$0 run -n 8 --nodes 2 --node-rank 1 --master-addr 10.0.0.5 --token-file token train.js',
-        'ranks 8 … 15 of 16, where node 0 is 10.0.0.5',
+        'ranks 8 … 15 of 16; node 0 is 10.0.0.5',
       )
       .epilogue(
-        'When a rank fails, the others are ended, and the exit code is that of the first failure; with --min or ' +
-          '--max-restarts the others may go on. SIGINT, SIGTERM and ' +
-          'SIGHUP are passed on; the same signal again ends the ranks at once.',
+        'When a rank fails, the others are ended, and the exit code is that of the first failure. With --min or ' +
+          '--max-restarts the others may continue. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; the same signal ' +
+          'again ends them at once.',
       ),
   handler: async parsed => {
     const [script, ...args] = (parsed['--'] ?? []) as string[];
-    if (script === undefined) throw invalidArgument('No script was named. Usage: gradring run -n <ranks> <script>');
+    if (script === undefined) throw invalidArgument('A script is missing. Usage: gradring run -n <ranks> <script>');
     if (parsed['ranks'] === undefined) throw invalidArgument('How many ranks? Give --ranks (-n), such as -n 4.');
     const options: LaunchOptions = {
       script,
@@ -96,7 +102,7 @@ export const runCommand: CommandModule = {
   },
 };
 
-/** What the command line gave of these options, by the names that both `parsed` and {@link LaunchOptions} have. */
+/** The values of these options on the command line. Both `parsed` and {@link LaunchOptions} have these names. */
 function given<Name extends string, T>(
   parsed: Readonly<Record<string, unknown>>,
   names: readonly Name[],
@@ -106,7 +112,7 @@ function given<Name extends string, T>(
   return Object.fromEntries(entries) as { [name in Name]?: T };
 }
 
-/** Options are named as flags, and their values are what was typed. */
+/** Messages name options as flags, and show values as they were typed. */
 function wordsFor(parsed: Readonly<Record<string, unknown>>): OptionWords {
   return {
     nameOf: option =>
@@ -116,8 +122,8 @@ function wordsFor(parsed: Readonly<Record<string, unknown>>): OptionWords {
 }
 
 /**
- * Puts `--` before the script of a `run` command line, so that what follows stays the script's own, as in
- * `run -n 2 train.js -n 5`. yargs could halt at the first non-option itself, but for it that is the word `run`.
+ * Puts `--` before the script of a `run` command line, so that what follows belongs to the script, as in
+ * `run -n 2 train.js -n 5`. yargs could stop at the first word that is not an option, but for yargs that word is `run`.
  */
 export function separateScript(argv: readonly string[]): string[] {
   if (argv[0] !== 'run') return [...argv];

@@ -9,17 +9,17 @@ export const linkCommand: CommandModule = {
   describe: 'Build TensorFlow.js for Node against a TensorFlow of this machine',
   builder: (yargs: Argv) =>
     yargs
-      .usage('$0 link-tensorflow [options]')
+      .usage('$0 link-tensorflow [options]\n\nBuilds TensorFlow.js for Node against a TensorFlow of this machine.')
       .options({
         from: {
           type: 'string',
           requiresArg: true,
           default: 'auto',
           describe:
-            'An unpacked libtensorflow, or a Python environment (or its tensorflow folder); auto looks for one, or has pip fetch tensorflow-cpu',
+            'An unpacked libtensorflow, or a Python environment (or its tensorflow folder); auto looks for one, or lets pip fetch tensorflow-cpu',
         },
         package: { choices: PACKAGES, default: 'tfjs-node-gpu', describe: 'The npm package to build' },
-        check: { type: 'boolean', default: false, describe: 'Only report how things stand' },
+        check: { type: 'boolean', default: false, describe: 'Only show the current state' },
         undo: {
           type: 'boolean',
           default: false,
@@ -27,12 +27,12 @@ export const linkCommand: CommandModule = {
         },
         json: { type: 'boolean', default: false, describe: 'Print the result as one JSON object' },
       })
-      .example('$0 link-tensorflow', 'links whatever TensorFlow is here, or fetches one')
-      .example('$0 link-tensorflow --from ~/venv', 'links the TensorFlow of a Python environment')
-      .example('$0 link-tensorflow --from ~/libtensorflow-2.18', 'links an unpacked libtensorflow')
-      .example('$0 link-tensorflow --check --json', 'tells a program how things stand')
+      .example('$0 link-tensorflow', 'link the TensorFlow of this machine, or fetch one')
+      .example('$0 link-tensorflow --from ~/venv', 'link the TensorFlow of a Python environment')
+      .example('$0 link-tensorflow --from ~/libtensorflow-2.18', 'link an unpacked libtensorflow')
+      .example('$0 link-tensorflow --check --json', 'show the current state, for programs')
       .epilogue(
-        'For machines where the install script of @tensorflow/tfjs-node(-gpu) cannot download its libtensorflow 2.9.1, or where that is too ' +
+        'Use it if the install script of @tensorflow/tfjs-node(-gpu) cannot download its libtensorflow 2.9.1, or if that is too ' +
           'old for the GPU. Libraries are linked, not copied. npm ci and npm install remove the link: run this again after them.',
       ),
   handler: async parsed => {

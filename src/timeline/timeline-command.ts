@@ -5,11 +5,18 @@ import { formatTotals } from './span-totals';
 
 const mergeCommand: CommandModule = {
   command: 'merge <folder>',
-  describe: "Merge the ranks' timelines into one trace, on rank 0's clock",
+  describe: 'Merge the timelines of all ranks into one trace, on the clock of rank 0',
   builder: (yargs: Argv) =>
     yargs
-      .usage('$0 timeline merge <folder> [options]')
-      .positional('folder', { type: 'string', demandOption: true, describe: 'Where rank-0.json, rank-1.json, … are' })
+      .usage(
+        '$0 timeline merge <folder> [options]\n\nMerges the timelines of all ranks into one trace, on the clock of rank 0, and ' +
+          'prints where the time went.',
+      )
+      .positional('folder', {
+        type: 'string',
+        demandOption: true,
+        describe: 'The folder with rank-0.json, rank-1.json, …',
+      })
       .options({
         output: {
           type: 'string',
@@ -18,10 +25,10 @@ const mergeCommand: CommandModule = {
         },
         json: { type: 'boolean', default: false, describe: 'Print the summary as one JSON object, in ms' },
       })
-      .example('$0 timeline merge trace', 'writes trace/timeline.json, and prints what the ranks spent their time with')
+      .example('$0 timeline merge trace', 'write trace/timeline.json, and print where the time went')
       .epilogue(
-        'Open the result at https://ui.perfetto.dev or chrome://tracing. Timelines of other hosts must be copied into the ' +
-          'folder first. Offsets between clocks are found from the frames that went round the ring.',
+        'Open the result at https://ui.perfetto.dev or chrome://tracing. Copy the timelines of other hosts into the folder ' +
+          'first. The offsets between clocks are computed from the frames that went round the ring.',
       ),
   handler: async parsed => {
     const folder = parsed['folder'] as string;
@@ -42,14 +49,14 @@ let shown: Argv;
 /** `gradring timeline`: what is done with recorded timelines. Without a command's name it shows its help. */
 export const timelineCommand: CommandModule = {
   command: 'timeline',
-  describe: 'Work with timelines that ranks have recorded',
+  describe: 'Work with the timelines that ranks have recorded',
   builder: (yargs: Argv) => {
     shown = yargs
-      .usage('$0 timeline <command> [options]')
+      .usage('$0 timeline <command> [options]\n\nWorks with the timelines that ranks have recorded.')
       .command(mergeCommand)
-      .example('$0 run -n 4 --timeline trace train.js', 'records trace/rank-0.json … trace/rank-3.json')
-      .example('$0 timeline merge trace', 'merges them into trace/timeline.json')
-      .epilogue('Where `gradring run` does not start the ranks, GRADRING_TIMELINE=folder makes them record.');
+      .example('$0 run -n 4 --timeline trace train.js', 'record trace/rank-0.json … trace/rank-3.json')
+      .example('$0 timeline merge trace', 'merge them into trace/timeline.json')
+      .epilogue('If another launcher starts the ranks, set GRADRING_TIMELINE to the folder.');
     return shown;
   },
   handler: () => {

@@ -79,14 +79,14 @@ test('a wrong command line is one line on stderr, and exit code 2', async () => 
 });
 
 test.each([
-  [[], 'ERR_INVALID_ARGUMENT: No command was named'],
+  [[], 'ERR_INVALID_ARGUMENT: A command is missing'],
   [['rum', '-n', '2'], 'ERR_INVALID_ARGUMENT: Unknown command: rum. Did you mean run?'],
   [['rnu'], 'Unknown command: rnu. Did you mean run?'],
   [['foo'], 'Unknown command: foo. See --help.'],
   [['timeline', 'mrege'], 'Unknown command: mrege. Did you mean merge?'],
   [['timeline', 'merge'], 'An argument is missing. Usage: gradring timeline merge <folder>.'],
   [['timeline', 'merge', 'a', 'b'], 'Unexpected argument: b.'],
-  [['run', '-n', '2'], 'ERR_INVALID_ARGUMENT: No script was named'],
+  [['run', '-n', '2'], 'ERR_INVALID_ARGUMENT: A script is missing'],
   [['run', 'x.js'], 'ERR_INVALID_ARGUMENT: How many ranks? Give --ranks (-n)'],
   [['run', '-n'], 'ERR_INVALID_ARGUMENT: -n has no value.'],
   [

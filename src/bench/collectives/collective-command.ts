@@ -29,15 +29,17 @@ export function collectiveCommand(benchmark: CollectiveBenchmark): CommandModule
           : ` The size is that ${sizeMeans}. ${busbwWords(name)} docs/reference/benchmarks.md defines algbw and busbw.`;
       yargs
         .usage(
-          `$0 bench ${name} -n <ranks> [options]\n\n${describe}. Every iteration follows a barrier and is timed by itself, on ` +
+          `$0 bench ${name} -n <ranks> [options]\n\n${describe}. Each iteration follows a barrier and is timed by itself, on ` +
             `rank 0.${sizes}`,
         )
         .options(optionsOf(benchmark))
         .example(`$0 bench ${name} -n 4`, 'four ranks on this host');
       for (const [args, words] of examplesOf(benchmark)) yargs.example(`$0 bench ${name} ${args}`, words);
       return yargs
-        .example(`$0 run -n 4 $(which gradring) bench ${name}`, 'as ranks of a run: the way for several hosts')
-        .epilogue('The exit code is 1 if any result was wrong, and 130 after Ctrl-C, which shows what there is.');
+        .example(`$0 run -n 4 $(which gradring) bench ${name}`, 'as the ranks of a run, also on several hosts')
+        .epilogue(
+          'The exit code is 1 if a result was wrong. Ctrl-C prints the rows that are done; the exit code is then 130.',
+        );
     },
     handler: async parsed => {
       process.exitCode = await run(benchmark, parsed as unknown as Words);
@@ -51,9 +53,11 @@ function examplesOf({ options }: CollectiveBenchmark): [args: string, words: str
     ...(options.includes('sizes') && !sparse
       ? [['-n 2 --min-bytes 64K --max-bytes 100MB --step-factor 2', 'other sizes'] as [string, string]]
       : []),
-    ...(sparse ? [['-n 4 --density 0.001,0.01 --way sparse,dense', 'both ways side by side'] as [string, string]] : []),
+    ...(sparse
+      ? [['-n 4 --density 0.001,0.01 --way sparse,dense', 'both ways beside each other'] as [string, string]]
+      : []),
     ['-n 4 --json > rows.jsonl', 'one JSON object a line, for programs'],
-    ['-n 4 --html rows.html', 'with a page to look at in a browser'],
+    ['-n 4 --html rows.html', 'also a page with charts, for a browser'],
     ['-n 4 --netlab 1gbit', 'each rank behind a link of 1 Gbit/s (root)'],
   ];
 }

@@ -3,14 +3,14 @@ import type { CollectiveName } from './collective-benchmark';
 import { MEDIA } from './media';
 import type { CollectiveRow } from './row';
 
-/** What busbw is, for people who have never heard of it. */
+/** What busbw means. */
 export const BUSBW =
-  'busbw is the rate at which each link between two ranks carries data if no rank sends more than it must: compare it with the speed of your network.';
+  'busbw is the rate at which each link between two ranks carries data, if no rank sends more than it must. Compare it with the speed of your network.';
 
 /** The same of a collective by itself, which may send less than its size tells. */
 export function busbwWords(collective: CollectiveName): string {
   if (collective !== 'sparse-all-reduce') return BUSBW;
-  return 'busbw is the rate at which each link would have to carry the gradient uncompressed to take as long: it may be more than the speed of your network.';
+  return 'busbw is the rate at which each link would have to carry the gradient without compression to take the same time. It may be higher than the speed of your network.';
 }
 
 const ALGORITHMS: Readonly<Record<NonNullable<CollectiveRow['algorithm']>, string>> = {

@@ -7,50 +7,56 @@ import { WAYS, type Way } from './collective-benchmark';
 
 const GROUPS = {
   sizes: {
-    'min-bytes': { ...TEXT_OPTION, describe: 'The least size: 4, 64K, 1M, 100MB, with powers of 1024 [default: 4]' },
+    'min-bytes': { ...TEXT_OPTION, describe: 'The smallest size: 4, 64K, 1M, 100MB (powers of 1024) [default: 4]' },
     'max-bytes': { ...TEXT_OPTION, describe: 'The largest size [default: 64M]' },
-    'step-factor': { ...TEXT_OPTION, default: '4', describe: 'Each size is so many times the one before' },
+    'step-factor': { ...TEXT_OPTION, default: '4', describe: 'The factor between two sizes' },
   },
-  type: { type: { ...TEXT_OPTION, default: 'float32', describe: 'Of the elements: float32, float64, int32, uint8' } },
-  op: { op: { ...TEXT_OPTION, default: 'sum' satisfies Reduction, describe: 'Reduction: sum, mean, min, max' } },
+  type: {
+    type: { ...TEXT_OPTION, default: 'float32', describe: 'The type of the elements: float32, float64, int32, uint8' },
+  },
+  op: { op: { ...TEXT_OPTION, default: 'sum' satisfies Reduction, describe: 'The reduction: sum, mean, min, max' } },
   root: {
     root: {
       ...TEXT_OPTION,
-      describe: 'Whose array is sent [default: 1, so that rank 0, whose time is told, is the last]',
+      describe: 'The rank whose array is sent [default: 1, so that rank 0, which is timed, is the last]',
     },
   },
   sparse: {
     elements: {
       ...TEXT_OPTION,
-      describe: 'Of the gradient, instead of sizes; several with commas [default: 1000000,25600000]',
+      describe: 'The elements of the gradient, instead of sizes; several with commas [default: 1000000,25600000]',
     },
-    density: { ...TEXT_OPTION, default: '0.001', describe: 'Fraction that each rank sends; several with commas' },
+    density: { ...TEXT_OPTION, default: '0.001', describe: 'The fraction that each rank sends; several with commas' },
     values: {
       ...TEXT_OPTION,
       default: 'float16' satisfies ValueFormat,
-      describe: `How values are encoded; several with commas: ${VALUE_FORMATS.join(', ')}`,
+      describe: `The format of the values; several with commas: ${VALUE_FORMATS.join(', ')}`,
     },
     way: {
       ...TEXT_OPTION,
       default: 'auto' satisfies Way,
-      describe: `How entries travel; several with commas: ${WAYS.join(', ')}`,
+      describe: `How gradients travel; several with commas: ${WAYS.join(', ')}`,
     },
   },
 } as const satisfies Record<string, Record<string, Options>>;
 
 const COMMON = {
-  ranks: { ...TEXT_OPTION, alias: 'n', describe: 'How many ranks to start on this host; inside a run, its own' },
-  iterations: { ...TEXT_OPTION, describe: 'How many are timed [default: 5 to 200, fewer of large arrays]' },
+  ranks: {
+    ...TEXT_OPTION,
+    alias: 'n',
+    describe: 'How many ranks to start on this host; inside a run, the size of the run',
+  },
+  iterations: { ...TEXT_OPTION, describe: 'How many iterations are timed [default: 5 to 200, fewer for large arrays]' },
   'warm-up': {
     ...TEXT_OPTION,
     describe:
-      'How many run before those, as in 20; or half as many, and then more for so long, as in 5s [default: 3s for all sizes, 0.5s for each at least]',
+      'How many iterations run before those (20), or for how long they run (5s) [default: 3s in all, at least 0.5s for each size]',
   },
   'no-check': { type: 'boolean', default: false, describe: 'Do not verify the results' },
-  transport: { ...TEXT_OPTION, default: 'auto', describe: 'Between ranks of one host: auto, tcp, ipc' },
+  transport: { ...TEXT_OPTION, default: 'auto', describe: 'The connections between ranks of one host: auto, tcp, ipc' },
   encryption: {
     ...TEXT_OPTION,
-    describe: 'Of TCP: auto (what leaves the host), on, off [default: GRADRING_ENCRYPTION]',
+    describe: 'The encryption of TCP: auto (what leaves the host), on, off [default: GRADRING_ENCRYPTION]',
   },
   netlab: {
     ...TEXT_OPTION,

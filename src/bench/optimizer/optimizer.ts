@@ -32,21 +32,21 @@ const MODEL_NAMES = Object.keys(MODELS) as ModelName[];
 const OPTIONS = {
   model: {
     ...TEXT_OPTION,
-    describe: `Whose tensors: ${MODEL_NAMES.join(', ')} [default: resnet50]`,
+    describe: `The model whose tensors are used: ${MODEL_NAMES.join(', ')} [default: resnet50]`,
   },
-  parameters: { ...TEXT_OPTION, describe: 'So many parameters instead, in --tensors equal matrices' },
-  tensors: { ...TEXT_OPTION, describe: 'How many matrices they are in [default: 16]' },
+  parameters: { ...TEXT_OPTION, describe: 'How many parameters, in --tensors equal matrices, instead of a model' },
+  tensors: { ...TEXT_OPTION, describe: 'How many matrices the parameters are in [default: 16]' },
   backend: {
     ...TEXT_OPTION,
-    describe: `${BACKEND_NAMES.join(', ')}; several with commas [default: all that are here]`,
+    describe: `The backend, several with commas: ${BACKEND_NAMES.join(', ')} [default: all that work here]`,
   },
-  density: { ...TEXT_OPTION, default: '0.001', describe: 'Fraction of each tensor that a step sends' },
+  density: { ...TEXT_OPTION, default: '0.001', describe: 'The fraction of each tensor that a step sends' },
   steps: { ...TEXT_OPTION, default: '15', describe: 'How many steps of each optimizer are timed' },
   'resnet50-step': {
     type: 'boolean',
     default: false,
     describe:
-      "Also time ResNet-50's forward and backward pass at batch 8, for the share of it (minutes without TensorFlow)",
+      "Also time ResNet-50's forward and backward pass at batch 8, to show the wrapped step as a share of it (takes minutes without TensorFlow)",
   },
   json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
@@ -59,16 +59,16 @@ export const optimizerBenchmark: CommandModule = {
     yargs
       .usage(
         '$0 bench optimizer [options]\n\nTimes applyGradients of tf.train.momentum, and of the same optimizer wrapped in a ring ' +
-          'of one, by turns in one process for each backend. Medians; the ratio is wrapped ÷ plain. The parts of the wrapped step: ' +
-          'copy out (gradients to the arena), compress, exchange (encode, decode, and the way between the threads), copy in (the ' +
-          'update becomes tensors and changes the variables). Backends that are not here are left out.',
+          'of one, alternating in one process for each backend. Shows medians; the ratio is wrapped ÷ plain. The parts of the ' +
+          'wrapped step are: copy out (gradients to the arena), compress, exchange (encode, decode, and the way between the ' +
+          'threads), copy in (the update becomes tensors and changes the variables). Backends that do not work here are left out.',
       )
       .options(OPTIONS)
       .example('$0 bench optimizer', 'the tensors of ResNet-50, on each backend')
       .example('$0 bench optimizer --parameters 1000000 --tensors 4 --backend wasm', 'four matrices, on wasm alone')
       .example(
         '$0 bench optimizer --backend tfjs-node-gpu --resnet50-step --json',
-        'with the share of a step, for programs',
+        'also as a share of a step, for programs',
       ),
   handler: async parsed => {
     const text = parsed as unknown as Words;

@@ -32,7 +32,7 @@ test('one collective has its median with a band, and its busbw', () => {
     ['p99', 201, 216, 264],
     ['min', 91, 106, 154],
   ]);
-  expect(bandwidth!.note).toMatch(/^busbw is .*: compare it with the speed of your network\.$/);
+  expect(bandwidth!.note).toMatch(/^busbw is .* Compare it with the speed of your network\.$/);
   expect(bandwidth!.series).toEqual([
     { label: 'float32, sum', color: 1, values: [1 / 1e5, 16 / 1e5, null], thin: false },
   ]);

@@ -109,7 +109,7 @@ test('without --json it is a table; unchecked it has no column of wrong elements
   const [transport, algorithm, busbw, empty, headings, first, second, ...rest] = program.stdout.split('\n');
   expect(transport).toBe('transport: shared memory between ranks of one host, not encrypted (--transport auto)');
   expect(algorithm).toMatch(/^algorithm: (gathered whole by every rank|by the tree)$/); // by the tree on one core
-  expect(busbw).toMatch(/^busbw is the rate .*: compare it with the speed of your network\.$/);
+  expect(busbw).toMatch(/^busbw is the rate .* Compare it with the speed of your network\.$/);
   expect(empty).toBe('');
   expect(headings).toMatch(
     /^size +count +type +op +time min µs +p50 µs +p99 µs +algbw GB\/s +busbw GB\/s +wire bytes a rank +#wrong$/,
