@@ -1,7 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { main } from '../../src/cli';
-import { readPage } from '../support/doc-pages';
+import { DOC_PAGES, readPage } from '../support/doc-pages';
 import { PUBLIC_EXPORTS } from '../support/public-api';
 
 const SOURCE = path.join(__dirname, '../../src');
@@ -33,6 +33,13 @@ test('the overview of the API names everything that the package exports', () => 
   expect(PUBLIC_EXPORTS.map(({ name }) => name)).toContain('connect');
   const isNamed = (name: string) => new RegExp(`\`${name}(?:\\(.*?\\))?\``).test(page);
   expect(PUBLIC_EXPORTS.map(({ name }) => name).filter(name => !isNamed(name))).toEqual([]);
+});
+
+test('every file of the repository that the docs name is there', () => {
+  const named = found(DOC_PAGES.map(readPage).join('\n'), /\b(?:src|test|scripts|schemas|docs)\/[\w./-]*\w(?!\*)/g);
+  expect(named).toContain('src/exchange/step-cost.ts');
+  // `scripts/train/NAME.js` stands for any program there.
+  expect(named.filter(file => !existsSync(path.join(SOURCE, '..', file)) && !file.includes('NAME'))).toEqual([]);
 });
 
 test('the glossary has at most 30 terms, each once', () => {
