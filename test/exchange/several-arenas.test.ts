@@ -37,7 +37,7 @@ const TRAVELS = {
 } as const;
 
 interface Trial {
-  readonly way: keyof typeof WAYS;
+  readonly travel: keyof typeof TRAVELS;
   readonly steps?: number;
   readonly momentumFactor?: (step: number) => number;
   /**
@@ -71,9 +71,9 @@ function fill(gradient: Float32Array, unit: number, seed: number): void {
  * sent.
  */
 async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: number) {
-  const { way, steps = STEPS, momentumFactor = () => 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
-  const { density } = WAYS[way];
-  const values = way === 'sparse' ? 'float16' : 'float32';
+  const { travel, steps = STEPS, momentumFactor = () => 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
+  const { density } = TRAVELS[travel];
+  const values = travel === 'sparse' ? 'float16' : 'float32';
   const compression = dgc({ sparsity: 1 - density, warmUpEpochs: 0, values });
   const variables = VARIABLES;
   let arenaCount = 0;
