@@ -1,9 +1,6 @@
-import type { DenseArray } from '../collectives/dense-array';
-import type { Range } from '../collectives/chunks';
-import { type ArrayOf, arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
-import { checkOptions } from '../check-options';
+import { type ArrayOf, ELEMENT_BYTES, type NumericArray } from '../collectives/element-type';
 import { invalidArgument, GradringError } from '../errors';
-import type { ElementType, Pointer } from '../kernels/kernels';
+import type { ElementType } from '../kernels/kernels';
 import { recorded } from '../timeline/timeline';
 import type { SpanArguments, SpanKind } from '../timeline/trace-event';
 import type { TrafficCount } from '../transport/transport';
@@ -11,68 +8,27 @@ import { Purpose } from '../wire/frame';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
 import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
 import { SharedHeap } from '../memory/shared-heap';
+import {
+  type BroadcastOptions,
+  type CollectiveRequest,
+  CollectiveRequests,
+  type GatherOptions,
+  type ReduceOptions,
+  type SparseArray,
+} from './collective-requests';
 import { ThreadClient } from './thread-client';
 import {
   type CommandName,
   type Commands,
   type Reduction,
-  REDUCTIONS,
   type RingPlace,
   type Routes,
 } from '../comm-thread/thread-protocol';
 import { type UnitRing, Units } from './units';
 
 export { Purpose };
+export type { BroadcastOptions, GatherOptions, ReduceOptions, SparseArray };
 export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Routes };
-
-/** What {@link Communicator.allReduce} and `reduceScatter` may take. */
-export interface ReduceOptions {
-  /**
-   * How to reduce: `sum` (the default), `mean`, `min` or `max`. `mean` is for floats only. Sums of integers wrap
-   * around.
-   */
-  readonly op?: Reduction;
-  /**
-   * What gradring itself calls it for.
-   *
-   * @internal
-   */
-  readonly purpose?: Purpose;
-}
-
-/** What {@link Communicator.allGather} may take. */
-export interface GatherOptions {
-  /** Allows arrays of different lengths. Default false: different lengths are `ERR_COLLECTIVE_MISMATCH`. */
-  readonly variableLength?: boolean;
-  /**
-   * What gradring itself calls it for.
-   *
-   * @internal
-   */
-  readonly purpose?: Purpose;
-}
-
-/** What {@link Communicator.broadcast} may take. */
-export interface BroadcastOptions {
-  /** The rank whose array all ranks get. Default 0. */
-  readonly root?: number;
-  /**
-   * What gradring itself calls it for.
-   *
-   * @internal
-   */
-  readonly purpose?: Purpose;
-}
-
-/** A sparse array: its entries that are not zero. */
-export interface SparseArray {
-  /** Their indices, ascending, each once. */
-  readonly indices: Uint32Array;
-  /** Their values, as many as there are indices, all finite. */
-  readonly values: Float32Array;
-  /** The length of the whole array. */
-  readonly elementCount: number;
-}
 
 /**
  * One rank's end of a ring, in the thread that trains.
@@ -93,14 +49,11 @@ export interface SparseArray {
  * errors before anything is sent, and the ring is not affected.
  */
 export class Communicator {
-  /** @internal The memory that both threads share, for the arrays of collectives. */
-  readonly heap: SharedHeap;
+  private readonly requests: CollectiveRequests;
   private readonly allocated = new WeakSet<NumericArray>();
   private exchanges = 0;
   private closing: Promise<void> | undefined;
   private isCallingForUnits = false;
-  /** Of arrays whose calls have failed: the comm thread may use them until another ring stands. */
-  private unreleased: (() => void)[] = [];
   private readonly closeAtEnd = () => void this.close();
   /**
    * What must happen on all ranks or on none.
@@ -111,10 +64,11 @@ export class Communicator {
 
   protected constructor(
     private readonly options: ConnectOptions,
-    heap: SharedHeap,
+    /** @internal The memory that both threads share, for the arrays of collectives. */
+    readonly heap: SharedHeap,
     private readonly thread: ThreadClient,
   ) {
-    this.heap = heap;
+    this.requests = new CollectiveRequests(heap);
     this.units = new Units(options.elastic && this.unitRing());
     // A program that just ends has its goodbye said for it, so that its neighbours know that it did not crash.
     process.once('beforeExit', this.closeAtEnd);
@@ -198,7 +152,7 @@ export class Communicator {
       throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number from 0 on.`);
     }
     const data = this.heap.allocate(elementCount * ELEMENT_BYTES[type]);
-    const array = this.view<ArrayOf<T>>({ type, data, elementCount });
+    const array = this.requests.view<ArrayOf<T>>({ type, data, elementCount });
     this.allocated.add(array);
     return array.fill(0) as ArrayOf<T>;
   }
@@ -217,26 +171,12 @@ export class Communicator {
    * ```
    */
   async allReduce<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
-    return this.staged(array, async (staged, copyBack) => {
-      await this.call('allReduce', {
-        array: staged,
-        reduction: reductionOf(options, staged),
-        purpose: purposeOf(options),
-      });
-      return copyBack();
-    });
+    return this.run(this.requests.allReduce(array, options));
   }
 
   /** {@link allReduce}; the thread sleeps meanwhile. */
   allReduceSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
-    return this.stagedSync(array, (staged, copyBack) => {
-      this.callSync('allReduce', {
-        array: staged,
-        reduction: reductionOf(options, staged),
-        purpose: purposeOf(options),
-      });
-      return copyBack();
-    });
+    return this.runSync(this.requests.allReduce(array, options));
   }
 
   /**
@@ -248,22 +188,12 @@ export class Communicator {
    * ```
    */
   async allGather<T extends NumericArray>(array: T, options: GatherOptions = {}): Promise<T[]> {
-    return this.staged(array, async staged =>
-      gathered<T>(
-        staged,
-        await this.call('allGather', { array: staged, lengths: lengthsOf(options), purpose: purposeOf(options) }),
-      ),
-    );
+    return this.run(this.requests.allGather(array, options));
   }
 
   /** {@link allGather}; the thread sleeps meanwhile. */
   allGatherSync<T extends NumericArray>(array: T, options: GatherOptions = {}): T[] {
-    return this.stagedSync(array, staged =>
-      gathered<T>(
-        staged,
-        this.callSync('allGather', { array: staged, lengths: lengthsOf(options), purpose: purposeOf(options) }),
-      ),
-    );
+    return this.runSync(this.requests.allGather(array, options));
   }
 
   /**
@@ -276,18 +206,12 @@ export class Communicator {
    * ```
    */
   async reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
-    return this.staged(array, async staged => {
-      const range = await this.call('reduceScatter', { array: staged, reduction: reductionOf(options, staged) });
-      return this.part(array, staged, range);
-    });
+    return this.run(this.requests.reduceScatter(array, options));
   }
 
   /** {@link reduceScatter}; the thread sleeps meanwhile. */
   reduceScatterSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
-    return this.stagedSync(array, staged => {
-      const range = this.callSync('reduceScatter', { array: staged, reduction: reductionOf(options, staged) });
-      return this.part(array, staged, range);
-    });
+    return this.runSync(this.requests.reduceScatter(array, options));
   }
 
   /**
@@ -298,20 +222,12 @@ export class Communicator {
    * ```
    */
   async broadcast<T extends NumericArray>(array: T, options: BroadcastOptions = {}): Promise<T> {
-    const root = this.rootOf(options);
-    return this.staged(array, async (staged, copyBack) => {
-      await this.call('broadcast', { array: staged, root, purpose: purposeOf(options) });
-      return copyBack();
-    });
+    return this.run(this.requests.broadcast(array, options, this.worldSize));
   }
 
   /** {@link broadcast}; the thread sleeps meanwhile. */
   broadcastSync<T extends NumericArray>(array: T, options: BroadcastOptions = {}): T {
-    const root = this.rootOf(options);
-    return this.stagedSync(array, (staged, copyBack) => {
-      this.callSync('broadcast', { array: staged, root, purpose: purposeOf(options) });
-      return copyBack();
-    });
+    return this.runSync(this.requests.broadcast(array, options, this.worldSize));
   }
 
   /** Returns when all ranks have called it. */
@@ -333,18 +249,12 @@ export class Communicator {
    * ```
    */
   async sendReceive<T extends NumericArray>(array: T): Promise<T> {
-    return this.staged(array, async (staged, copyBack) => {
-      await this.call('sendReceive', { array: staged });
-      return copyBack();
-    });
+    return this.run(this.requests.sendReceive(array));
   }
 
   /** {@link sendReceive}; the thread sleeps meanwhile. */
   sendReceiveSync<T extends NumericArray>(array: T): T {
-    return this.stagedSync(array, (staged, copyBack) => {
-      this.callSync('sendReceive', { array: staged });
-      return copyBack();
-    });
+    return this.runSync(this.requests.sendReceive(array));
   }
 
   /**
@@ -357,18 +267,12 @@ export class Communicator {
    * ```
    */
   async sparseAllReduce(array: SparseArray): Promise<Float32Array> {
-    return this.stagedSparse(array, async (input, result) => {
-      await this.call('sparseAllReduce', input);
-      return result();
-    });
+    return this.run(this.requests.sparseAllReduce(array));
   }
 
   /** {@link sparseAllReduce}; the thread sleeps meanwhile. */
   sparseAllReduceSync(array: SparseArray): Float32Array {
-    return this.stagedSparse(array, (input, result) => {
-      this.callSync('sparseAllReduce', input);
-      return result();
-    });
+    return this.runSync(this.requests.sparseAllReduce(array));
   }
 
   /**
@@ -472,9 +376,7 @@ export class Communicator {
   }
 
   private moveTo(place: RingPlace): void {
-    const isAnother = place.generation !== this.generation;
     this.thread.place = place;
-    if (isAnother) for (const release of this.unreleased.splice(0)) release();
   }
 
   private unitRing(): UnitRing {
@@ -516,112 +418,20 @@ export class Communicator {
     throw invalidArgument(words);
   }
 
-  private rootOf(options: BroadcastOptions): number {
-    checkCallOptions('broadcast', options, { root: true });
-    const { root = 0 } = options;
-    if (!Number.isInteger(root) || root < 0 || root >= this.worldSize) {
-      throw invalidArgument(`root is ${root}; it must be a rank, 0 … ${this.worldSize - 1}.`);
-    }
-    return root;
-  }
-
-  /** Has an array in the shared memory for the time of a call: a copy, unless it is there anyway. */
-  private async staged<T extends NumericArray, R>(
-    array: T,
-    use: (staged: DenseArray, copyBack: () => T) => Promise<R>,
-  ): Promise<R> {
-    const { staged, copyBack, release } = this.stage(array);
+  private async run<N extends CommandName, R>({ name, input, result, release }: CollectiveRequest<N, R>): Promise<R> {
     try {
-      const result = await use(staged, copyBack);
+      return result(await this.call(name, input));
+    } finally {
       release();
-      return result;
-    } catch (error) {
-      this.releaseAfter(error, release);
-      throw error;
     }
   }
 
-  private stagedSync<T extends NumericArray, R>(array: T, use: (staged: DenseArray, copyBack: () => T) => R): R {
-    const { staged, copyBack, release } = this.stage(array);
+  private runSync<N extends CommandName, R>({ name, input, result, release }: CollectiveRequest<N, R>): R {
     try {
-      const result = use(staged, copyBack);
+      return result(this.callSync(name, input));
+    } finally {
       release();
-      return result;
-    } catch (error) {
-      this.releaseAfter(error, release);
-      throw error;
     }
-  }
-
-  private releaseAfter(error: unknown, release: () => void): void {
-    if (isInFlight(error)) this.unreleased.push(release);
-    else release();
-  }
-
-  private stage<T extends NumericArray>(array: T): { staged: DenseArray; copyBack: () => T; release: () => void } {
-    const type = elementTypeOf(array);
-    if (type === undefined) {
-      throw invalidArgument('Collectives take a Float32Array, Float64Array, Int32Array or Uint8Array.');
-    }
-    const { byteLength } = array;
-    if (this.heap.holds(array)) {
-      const staged = { type, data: array.byteOffset, elementCount: array.length };
-      return { staged, copyBack: () => array, release: () => undefined };
-    }
-    const data = this.heap.allocate(byteLength);
-    const staged = { type, data, elementCount: array.length };
-    this.view(staged).set(array);
-    return {
-      staged,
-      copyBack: () => {
-        array.set(this.view(staged));
-        return array;
-      },
-      release: () => this.heap.release(data, byteLength),
-    };
-  }
-
-  private part<T extends NumericArray>(array: T, staged: DenseArray, range: Range): T {
-    const part = this.view<T>(staged, range);
-    return (this.heap.holds(array) ? part : part.slice()) as T;
-  }
-
-  private view<T extends NumericArray>({ type, data, elementCount }: DenseArray, range?: Range): T {
-    const { start, count } = range ?? { start: 0, count: elementCount };
-    return arrayOf(type, this.heap.buffer, data + start * ELEMENT_BYTES[type], count) as T;
-  }
-
-  private stagedSparse<R extends Float32Array | Promise<Float32Array>>(
-    array: SparseArray,
-    use: (input: Commands['sparseAllReduce']['input'], result: () => Float32Array) => R,
-  ): R {
-    checkSparse(array);
-    const { indices, values, elementCount } = array;
-    const sizes = [indices.byteLength, values.byteLength, elementCount * 4];
-    const blocks: Pointer[] = [];
-    const release = () => blocks.forEach((block, i) => this.heap.release(block, sizes[i]!));
-    try {
-      for (const bytes of sizes) blocks.push(this.heap.allocate(bytes));
-    } catch (error) {
-      release(); // those that there was still room for
-      throw error;
-    }
-    const [indicesAt, valuesAt, output] = blocks as [Pointer, Pointer, Pointer];
-    const { buffer } = this.heap.memory;
-    new Uint32Array(buffer, indicesAt, indices.length).set(indices);
-    new Float32Array(buffer, valuesAt, values.length).set(values);
-    const input = { indices: indicesAt, values: valuesAt, count: indices.length, elementCount, output };
-    const result = () => new Float32Array(this.heap.memory.buffer, output, elementCount).slice();
-    let used: R;
-    try {
-      used = use(input, result);
-    } catch (error) {
-      release();
-      throw error;
-    }
-    if (used instanceof Promise) return used.finally(release) as R;
-    release();
-    return used;
   }
 }
 
@@ -631,63 +441,5 @@ function ignoreCrash(run: () => void): void {
     run();
   } catch (error) {
     if (!(error instanceof GradringError && error.code === 'ERR_COMM_THREAD')) throw error;
-  }
-}
-
-/**
- * Whether ZeroMQ may still send from the memory of a call that failed so. It is then left alone until another ring
- * stands, if ever.
- */
-function isInFlight(error: unknown): boolean {
-  return !(error instanceof GradringError && error.code === 'ERR_INVALID_ARGUMENT');
-}
-
-function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
-  checkCallOptions('allReduce (or reduceScatter)', options, { op: true });
-  const { op = 'sum' } = options;
-  if (!REDUCTIONS.includes(op)) throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTIONS.join(', ')}.`);
-  if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
-    throw invalidArgument(`A mean of ${type} would not be whole: reduce with 'sum', or convert to float32 before.`);
-  }
-  return op;
-}
-
-/** {@link checkOptions} of a collective, for users: they have no purpose to give. */
-function checkCallOptions(call: string, options: object, names: Readonly<Record<string, true>>): void {
-  const { purpose, ...own } = (options ?? {}) as { readonly purpose?: Purpose };
-  checkOptions(call, typeof options === 'object' && purpose !== undefined ? own : options, names);
-}
-
-function purposeOf({ purpose = Purpose.Call }: { readonly purpose?: Purpose }): Purpose {
-  return purpose;
-}
-
-function lengthsOf(options: GatherOptions): 'variable' | 'equal' {
-  checkCallOptions('allGather', options, { variableLength: true });
-  const { variableLength = false } = options;
-  return variableLength ? 'variable' : 'equal';
-}
-
-function gathered<T extends NumericArray>({ type }: DenseArray, bodies: Uint8Array[]): T[] {
-  return bodies.map(
-    bytes => arrayOf(type, bytes.buffer, bytes.byteOffset, bytes.byteLength / ELEMENT_BYTES[type]) as T,
-  );
-}
-
-function checkSparse({ indices, values, elementCount }: SparseArray): void {
-  if (!(indices instanceof Uint32Array) || !(values instanceof Float32Array)) {
-    throw invalidArgument('sparseAllReduce takes indices as a Uint32Array and values as a Float32Array.');
-  }
-  if (!Number.isInteger(elementCount) || elementCount < 0 || elementCount > 2 ** 30) {
-    throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number from 0 to 2^30.`);
-  }
-  if (indices.length !== values.length) {
-    throw invalidArgument(`There are ${indices.length} indices but ${values.length} values.`);
-  }
-  for (let i = 0; i < indices.length; i++) {
-    if (indices[i]! >= elementCount || (i > 0 && indices[i]! <= indices[i - 1]!)) {
-      throw invalidArgument(`Index ${i} is ${indices[i]}; indices must ascend and lie below ${elementCount}.`);
-    }
-    if (!Number.isFinite(values[i])) throw invalidArgument(`Value ${i} is ${values[i]}; values must be finite.`);
   }
 }

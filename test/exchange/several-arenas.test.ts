@@ -152,7 +152,7 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
         return NOTHING;
       };
       const momentumFactor = (step: number) => (step === OVERFLOWS_IN_SUM ? 0 : 0.5);
-      const { several } = await expectSame(ring, { way, steps: OVERFLOWS_IN_SUM + 1, spoil, momentumFactor });
+      const { several } = await expectSame(ring, { travel: way, steps: OVERFLOWS_IN_SUM + 1, spoil, momentumFactor });
       told = several.runs.map(({ nonFinite }) => nonFinite);
     });
 

@@ -1,0 +1,238 @@
+import { checkOptions } from '../check-options';
+import type { DenseArray } from '../collectives/dense-array';
+import { arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
+import { type Commands, type Reduction, REDUCTIONS } from '../comm-thread/thread-protocol';
+import { invalidArgument } from '../errors';
+import type { SharedHeap } from '../memory/shared-heap';
+import { Purpose } from '../wire/frame';
+
+/** What {@link Communicator.allReduce} and `reduceScatter` may take. */
+export interface ReduceOptions {
+  /**
+   * How to reduce: `sum` (the default), `mean`, `min` or `max`. `mean` is for floats only. Sums of integers wrap
+   * around.
+   */
+  readonly op?: Reduction;
+  /** @internal What gradring itself makes the call for. */
+  readonly purpose?: Purpose;
+}
+
+/** What {@link Communicator.allGather} may take. */
+export interface GatherOptions {
+  /** Allows arrays of different lengths. Default false: different lengths are `ERR_COLLECTIVE_MISMATCH`. */
+  readonly variableLength?: boolean;
+  /** @internal What gradring itself makes the call for. */
+  readonly purpose?: Purpose;
+}
+
+/** What {@link Communicator.broadcast} may take. */
+export interface BroadcastOptions {
+  /** The rank whose array all ranks get. Default 0. */
+  readonly root?: number;
+  /** @internal What gradring itself makes the call for. */
+  readonly purpose?: Purpose;
+}
+
+/** A sparse array: its entries that are not zero. */
+export interface SparseArray {
+  /** Their indices, ascending, each once. */
+  readonly indices: Uint32Array;
+  /** Their values, as many as there are indices, all finite. */
+  readonly values: Float32Array;
+  /** The length of the whole array. */
+  readonly elementCount: number;
+}
+
+/** A collective, ready to be asked of the comm thread. `release` must be called when it is over, also if it fails. */
+export interface CollectiveRequest<Name extends keyof Commands, Result> {
+  readonly name: Name;
+  readonly input: Commands[Name]['input'];
+  /** Makes the caller's result from the comm thread's answer. */
+  readonly result: (answer: Commands[Name]['result']) => Result;
+  /** Frees what the call took of the shared memory. */
+  readonly release: () => void;
+}
+
+/** An array in the shared memory for the time of a call: a copy, unless it is there anyway. */
+interface StagedArray<T> {
+  readonly dense: DenseArray;
+  /** Copies the results back. Returns the caller's array. */
+  readonly copyBack: () => T;
+  readonly release: () => void;
+}
+
+/**
+ * The collectives that users call: their arguments are checked, and their arrays are put into the shared memory.
+ *
+ * @example
+ *   const { name, input, result, release } = requests.allReduce(array, { op: 'mean' });
+ */
+export class CollectiveRequests {
+  constructor(private readonly heap: SharedHeap) {}
+
+  allReduce<T extends NumericArray>(array: T, options: ReduceOptions): CollectiveRequest<'allReduce', T> {
+    return this.withArray(array, ({ dense, copyBack, release }) => {
+      const input = { array: dense, reduction: reductionOf(options, dense), purpose: purposeOf(options) };
+      return { name: 'allReduce', input, result: copyBack, release };
+    });
+  }
+
+  reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions): CollectiveRequest<'reduceScatter', T> {
+    return this.withArray(array, ({ dense, release }) => ({
+      name: 'reduceScatter',
+      input: { array: dense, reduction: reductionOf(options, dense) },
+      result: ({ start, count }) => {
+        const data = dense.data + start * ELEMENT_BYTES[dense.type];
+        const chunk = this.view<T>({ type: dense.type, data, elementCount: count });
+        return (this.heap.holds(array) ? chunk : chunk.slice()) as T;
+      },
+      release,
+    }));
+  }
+
+  allGather<T extends NumericArray>(array: T, options: GatherOptions): CollectiveRequest<'allGather', T[]> {
+    return this.withArray(array, ({ dense, release }) => {
+      checkCallOptions('allGather', options, { variableLength: true });
+      const lengths = options.variableLength === true ? 'variable' : 'equal';
+      const bytesEach = ELEMENT_BYTES[dense.type];
+      return {
+        name: 'allGather',
+        input: { array: dense, lengths, purpose: purposeOf(options) },
+        result: bodies =>
+          bodies.map(
+            ({ buffer, byteOffset, byteLength }) =>
+              arrayOf(dense.type, buffer, byteOffset, byteLength / bytesEach) as T,
+          ),
+        release,
+      };
+    });
+  }
+
+  broadcast<T extends NumericArray>(
+    array: T,
+    options: BroadcastOptions,
+    worldSize: number,
+  ): CollectiveRequest<'broadcast', T> {
+    checkCallOptions('broadcast', options, { root: true });
+    const { root = 0 } = options;
+    if (!Number.isInteger(root) || root < 0 || root >= worldSize) {
+      throw invalidArgument(`root is ${root}; it must be a rank, 0 … ${worldSize - 1}.`);
+    }
+    return this.withArray(array, ({ dense, copyBack, release }) => ({
+      name: 'broadcast',
+      input: { array: dense, root, purpose: purposeOf(options) },
+      result: copyBack,
+      release,
+    }));
+  }
+
+  sendReceive<T extends NumericArray>(array: T): CollectiveRequest<'sendReceive', T> {
+    return this.withArray(array, ({ dense, copyBack, release }) => ({
+      name: 'sendReceive',
+      input: { array: dense },
+      result: copyBack,
+      release,
+    }));
+  }
+
+  sparseAllReduce(array: SparseArray): CollectiveRequest<'sparseAllReduce', Float32Array> {
+    checkSparse(array);
+    const { indices, values, elementCount } = array;
+    const { heap } = this;
+    const blocks: { readonly at: number; readonly bytes: number }[] = [];
+    const release = () => blocks.forEach(({ at, bytes }) => heap.release(at, bytes));
+    const allocate = (bytes: number) => {
+      const at = heap.allocate(bytes);
+      blocks.push({ at, bytes });
+      return at;
+    };
+    try {
+      const places = { indices: allocate(indices.byteLength), values: allocate(values.byteLength) };
+      const output = allocate(elementCount * 4);
+      new Uint32Array(heap.buffer, places.indices, indices.length).set(indices);
+      new Float32Array(heap.buffer, places.values, values.length).set(values);
+      return {
+        name: 'sparseAllReduce',
+        input: { ...places, count: indices.length, elementCount, output },
+        result: () => new Float32Array(heap.buffer, output, elementCount).slice(),
+        release,
+      };
+    } catch (error) {
+      release(); // what there was still room for
+      throw error;
+    }
+  }
+
+  /** A view of an array in the shared memory. */
+  view<T extends NumericArray>({ type, data, elementCount }: DenseArray): T {
+    return arrayOf(type, this.heap.buffer, data, elementCount) as T;
+  }
+
+  private withArray<T extends NumericArray, R>(array: T, prepare: (staged: StagedArray<T>) => R): R {
+    const staged = this.stage(array);
+    try {
+      return prepare(staged);
+    } catch (error) {
+      staged.release();
+      throw error;
+    }
+  }
+
+  private stage<T extends NumericArray>(array: T): StagedArray<T> {
+    const type = elementTypeOf(array);
+    if (type === undefined) {
+      throw invalidArgument('Collectives take a Float32Array, Float64Array, Int32Array or Uint8Array.');
+    }
+    const { byteLength, length: elementCount } = array;
+    if (this.heap.holds(array)) {
+      const dense = { type, data: array.byteOffset, elementCount };
+      return { dense, copyBack: () => array, release: () => undefined };
+    }
+    const data = this.heap.allocate(byteLength);
+    const dense = { type, data, elementCount };
+    this.view(dense).set(array);
+    const copyBack = () => {
+      array.set(this.view(dense));
+      return array;
+    };
+    return { dense, copyBack, release: () => this.heap.release(data, byteLength) };
+  }
+}
+
+function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
+  checkCallOptions('allReduce (or reduceScatter)', options, { op: true });
+  const { op = 'sum' } = options;
+  if (!REDUCTIONS.includes(op)) throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTIONS.join(', ')}.`);
+  if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
+    throw invalidArgument(`A mean of ${type} would not be whole: reduce with 'sum', or convert to float32 before.`);
+  }
+  return op;
+}
+
+/** {@link checkOptions} of a collective, for users: they have no purpose to give. */
+function checkCallOptions(call: string, options: object, names: Readonly<Record<string, true>>): void {
+  const { purpose, ...own } = (options ?? {}) as { readonly purpose?: Purpose };
+  checkOptions(call, typeof options === 'object' && purpose !== undefined ? own : options, names);
+}
+
+function purposeOf({ purpose = Purpose.Call }: { readonly purpose?: Purpose }): Purpose {
+  return purpose;
+}
+
+function checkSparse({ indices, values, elementCount }: SparseArray): void {
+  if (!(indices instanceof Uint32Array) || !(values instanceof Float32Array)) {
+    throw invalidArgument('sparseAllReduce takes indices as a Uint32Array and values as a Float32Array.');
+  }
+  if (!Number.isInteger(elementCount) || elementCount < 0 || elementCount > 2 ** 30) {
+    throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number from 0 to 2^30.`);
+  }
+  if (indices.length !== values.length) {
+    throw invalidArgument(`There are ${indices.length} indices but ${values.length} values.`);
+  }
+  for (let i = 0; i < indices.length; i++) {
+    if (indices[i]! >= elementCount || (i > 0 && indices[i]! <= indices[i - 1]!)) {
+      throw invalidArgument(`Index ${i} is ${indices[i]}; indices must ascend and lie below ${elementCount}.`);
+    }
+    if (!Number.isFinite(values[i])) throw invalidArgument(`Value ${i} is ${values[i]}; values must be finite.`);
+  }
+}
