@@ -1,9 +1,17 @@
 import type { CodecRow } from '../../src/bench/codec';
+import { gradringHere } from '../launcher/run-here';
 import { cleanUp, gradring } from '../launcher/support';
 
 afterEach(cleanUp);
 
 async function output(...args: string[]): Promise<string> {
+  const { stdout, ...rest } = await gradringHere('bench', 'codec', ...args);
+  expect(rest).toEqual({ exitCode: 0, stderr: '' });
+  return stdout;
+}
+
+/** The same in a process of its own. */
+async function outputOfProcess(...args: string[]): Promise<string> {
   const program = gradring('bench', 'codec', ...args);
   expect(await program.exited).toEqual({ exitCode: 0, signal: null });
   expect(program.stderr).toBe('');
@@ -16,7 +24,17 @@ async function rows(...args: string[]): Promise<CodecRow[]> {
 }
 
 test('--json is one object a line and nothing else', async () => {
-  const text = await output('--model', 'resnet50', '--values', 'int8', '--steps', '1', '--seed', '3', '--json');
+  const text = await outputOfProcess(
+    '--model',
+    'resnet50',
+    '--values',
+    'int8',
+    '--steps',
+    '1',
+    '--seed',
+    '3',
+    '--json',
+  );
   expect(text).toMatch(/^\{.*\}\n$/);
   const number = expect.any(Number) as number;
   expect(JSON.parse(text)).toEqual({
@@ -92,11 +110,11 @@ test.each([
   [['--seed', '1.5'], /--seed is '1\.5'; it must be/],
   [['--models', 'alexnet'], /Unknown option: --models\. Did you mean --model\?/],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const program = gradring('bench', 'codec', ...args);
-  expect((await program.exited).exitCode).toBe(2);
-  expect(program.stderr).toMatch(words);
-  expect(program.stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
-  expect(program.stdout).toBe('');
+  const { exitCode, stdout, stderr } = await gradringHere('bench', 'codec', ...args);
+  expect(exitCode).toBe(2);
+  expect(stderr).toMatch(words);
+  expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
+  expect(stdout).toBe('');
 });
 
 test('--help lists the options', async () => {

@@ -1,9 +1,17 @@
 import type { CompressRow } from '../../src/bench/compress';
+import { gradringHere } from '../launcher/run-here';
 import { cleanUp, gradring, waitUntil } from '../launcher/support';
 
 afterEach(cleanUp);
 
 async function output(...args: string[]): Promise<string> {
+  const { stdout, ...rest } = await gradringHere('bench', 'compress', ...args);
+  expect(rest).toEqual({ exitCode: 0, stderr: '' });
+  return stdout;
+}
+
+/** The same in a process of its own. */
+async function outputOfProcess(...args: string[]): Promise<string> {
   const program = gradring('bench', 'compress', ...args);
   expect(await program.exited).toEqual({ exitCode: 0, signal: null });
   expect(program.stderr).toBe('');
@@ -14,7 +22,7 @@ const small = ['--elements', '100000', '--density', '0.01', '--iterations', '3']
 
 describe('--json', () => {
   test('is one object a line and nothing else', async () => {
-    const text = await output(...small, '--json');
+    const text = await outputOfProcess(...small, '--json');
     expect(text).toMatch(/^\{.*\}\n$/);
     const row = JSON.parse(text) as CompressRow;
     const time = expect.any(Number) as number;
@@ -86,11 +94,11 @@ test.each([
   [['--element', '5'], 'Unknown option: --element. Did you mean --elements?'],
   [['more'], 'Unexpected argument: more'],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const program = gradring('bench', 'compress', ...args);
-  expect((await program.exited).exitCode).toBe(2);
-  expect(program.stderr).toContain(words);
-  expect(program.stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
-  expect(program.stdout).toBe('');
+  const { exitCode, stdout, stderr } = await gradringHere('bench', 'compress', ...args);
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(words);
+  expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
+  expect(stdout).toBe('');
 });
 
 describe('its end', () => {
@@ -119,17 +127,16 @@ test.each([
   [['bench', 'compress', '--help'], /--elements[^]*--density[^]*Examples:\n +gradring bench compress/],
   [['--help'], /gradring run .*[^]*gradring bench /],
 ])('%j shows help', async (args, pattern) => {
-  const program = gradring(...args);
-  expect((await program.exited).exitCode).toBe(0);
-  expect(program.stdout).toMatch(pattern);
-  expect(program.stderr).toBe('');
+  const { stdout, ...rest } = await gradringHere(...args);
+  expect(rest).toEqual({ exitCode: 0, stderr: '' });
+  expect(stdout).toMatch(pattern);
 });
 
 test.each([
   ['compres', 'Did you mean compress?'],
   ['everything', 'Unknown command: everything'],
 ])('an unknown benchmark is an error: %s', async (name, words) => {
-  const program = gradring('bench', name);
-  expect((await program.exited).exitCode).toBe(2);
-  expect(program.stderr).toContain(words);
+  const { exitCode, stderr } = await gradringHere('bench', name);
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(words);
 });

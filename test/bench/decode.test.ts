@@ -1,9 +1,17 @@
 import type { DecodeRow } from '../../src/bench/decode';
+import { gradringHere } from '../launcher/run-here';
 import { cleanUp, gradring } from '../launcher/support';
 
 afterEach(cleanUp);
 
 async function output(...args: string[]): Promise<string> {
+  const { stdout, ...rest } = await gradringHere('bench', 'decode', ...args);
+  expect(rest).toEqual({ exitCode: 0, stderr: '' });
+  return stdout;
+}
+
+/** The same in a process of its own. */
+async function outputOfProcess(...args: string[]): Promise<string> {
   const program = gradring('bench', 'decode', ...args);
   expect(await program.exited).toEqual({ exitCode: 0, signal: null });
   expect(program.stderr).toBe('');
@@ -14,7 +22,7 @@ const small = ['--elements', '100000', '--density', '0.01', '--ranks', '4', '--i
 
 describe('--json', () => {
   test('is one object a line and nothing else', async () => {
-    const text = await output(...small, '--json');
+    const text = await outputOfProcess(...small, '--json');
     expect(text).toMatch(/^\{.*\}\n$/);
     const number = expect.any(Number) as number;
     const row = JSON.parse(text) as DecodeRow;
@@ -62,11 +70,11 @@ test.each([
   [['--iterations', '1.5'], "--iterations is '1.5'; it must be"],
   [['--rank', '5'], 'Unknown option: --rank. Did you mean --ranks?'],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const program = gradring('bench', 'decode', ...args);
-  expect((await program.exited).exitCode).toBe(2);
-  expect(program.stderr).toContain(words);
-  expect(program.stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
-  expect(program.stdout).toBe('');
+  const { exitCode, stdout, stderr } = await gradringHere('bench', 'decode', ...args);
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(words);
+  expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
+  expect(stdout).toBe('');
 });
 
 test('--help lists the options', async () => {

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import type { OptimizerRow } from '../../src/bench/optimizer/optimizer';
+import { gradringHere } from '../launcher/run-here';
 import { cleanUp, gradring, Program, ROOT, script } from '../launcher/support';
 
 afterEach(cleanUp);
@@ -129,17 +130,15 @@ test.each([
   [['--steps', '0'], "--steps is '0'; it must be a whole number from 1 on"],
   [['--step', '5'], 'Unknown option: --step. Did you mean --steps?'],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const program = optimizer(...args);
-  expect((await program.exited).exitCode).toBe(2);
-  expect(program.stderr).toContain(words);
-  expect(program.stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
-  expect(program.stdout).toBe('');
+  const { exitCode, stdout, stderr } = await gradringHere('bench', 'optimizer', ...args);
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(words);
+  expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
+  expect(stdout).toBe('');
 });
 
 test('--help says what the figures are', async () => {
-  const program = optimizer('--help');
-  expect((await program.exited).exitCode).toBe(0);
-  expect(program.stdout).toMatch(
-    /the ratio is wrapped ÷\s+plain[^]*--backend[^]*Examples:\n +gradring bench optimizer/,
-  );
+  const { exitCode, stdout } = await gradringHere('bench', 'optimizer', '--help');
+  expect(exitCode).toBe(0);
+  expect(stdout).toMatch(/the ratio is wrapped ÷\s+plain[^]*--backend[^]*Examples:\n +gradring bench optimizer/);
 });

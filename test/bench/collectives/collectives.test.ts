@@ -1,4 +1,6 @@
 import type { CollectiveRow } from '../../../src/bench/collectives/row';
+import { runInRing } from './commands';
+import { gradringHere } from '../../launcher/run-here';
 import { cleanUp, gradring } from '../../launcher/support';
 
 afterEach(cleanUp);
@@ -11,98 +13,139 @@ async function rowsOf(name: string, ...args: string[]): Promise<CollectiveRow[]>
 }
 
 const number = expect.any(Number) as number;
-const small = ['-n', '3', '--max-bytes', '4M', '--step-factor', '64', '--iterations', '3', '--warm-up', '1'];
+/** By default a warm-up takes seconds. */
+const WARM = ['--warm-up', '1'];
+const small = ['--max-bytes', '4M', '--step-factor', '64', '--iterations', '3', ...WARM];
 
 // Of 3 ranks: busbw ÷ algbw, the bytes of the largest row, and what a rank then sends of it, headers aside.
 // (By the tree a rank may send more.)
-test.each([
+const OF_THREE_RANKS = [
   ['all-reduce', { type: 'float32', op: 'sum' }, 4 / 3, 4 / 3],
   ['all-gather', { type: 'float32' }, 2 / 3, 2 / 3],
   ['reduce-scatter', { type: 'float32', op: 'sum' }, 2 / 3, 2 / 3],
   ['broadcast', { type: 'float32', root: 1 }, 1, 1],
   ['send-recv', { type: 'float32' }, 1, 1],
-])('%s of three ranks', async (collective, options, busFactor, sentFraction) => {
-  const rows = await rowsOf(collective, ...small, '--algorithm', 'ring');
-  expect(rows.map(({ elements }) => elements)).toEqual(collective === 'all-gather' ? [3, 66, 4_098, 262_146] : [1, 64, 4_096, 262_144]); // prettier-ignore
-  for (const row of rows) {
-    expect(row).toEqual({
-      ...{ collective, ranks: 3, elements: number, bytes: 4 * row.elements, transport: 'auto', iterations: 3 },
-      ...options,
-      carriedBy: ['shared-memory'],
-      ...(collective === 'all-reduce' && { algorithm: row.bytes < 65_536 ? 'gather' : 'ring' }),
-      timeUs: { min: number, p50: number, p99: number },
-      ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
-    });
-    const { timeUs, algbwGBps, busbwGBps, bytes } = row;
-    expect(timeUs.min).toBeGreaterThan(0);
-    expect(timeUs.p50).toBeGreaterThanOrEqual(timeUs.min);
-    expect(timeUs.p99).toBeGreaterThanOrEqual(timeUs.p50);
-    expect(algbwGBps / (bytes / timeUs.p50 / 1e3)).toBeCloseTo(1, 2);
-    expect(busbwGBps / algbwGBps).toBeCloseTo(busFactor, 2);
-  }
-  const { bytes, wireBytesSent } = rows.at(-1)!;
-  expect(wireBytesSent / (bytes * sentFraction)).toBeGreaterThanOrEqual(0.999);
-  expect(wireBytesSent / (bytes * sentFraction)).toBeLessThan(1.01);
-});
+] as const;
+const SPARSE =
+  'sparse-all-reduce --elements 50000 --density 0.01,0.4 --way auto,sparse,dense --iterations 3 --warm-up 2';
+const BARRIER = 'barrier --iterations 4 --transport tcp --warm-up 1';
 
-test('a barrier has no size', async () => {
-  const [row, ...more] = await rowsOf('barrier', '-n', '3', '--iterations', '4', '--transport', 'tcp');
-  expect(row).toEqual({
-    ...{ collective: 'barrier', ranks: 3, elements: 0, bytes: 0, transport: 'tcp', iterations: 4 },
-    carriedBy: ['tcp-stream'],
-    timeUs: { min: number, p50: number, p99: number },
-    ...{ algbwGBps: 0, busbwGBps: 0, wireBytesSent: number, wrong: 0 },
+describe('a ring of three', () => {
+  let found: Record<string, readonly CollectiveRow[]>;
+  beforeAll(async () => {
+    const dense = OF_THREE_RANKS.map(([name]) => [name, ...small, '--algorithm', 'ring']);
+    const commands = [...dense, ...[BARRIER, SPARSE].map(words => words.split(' '))];
+    const results = await runInRing(3, commands.map(args => ({ args }))); // prettier-ignore
+    expect(results.map(({ exitCodes }) => exitCodes)).toEqual(commands.map(() => [0, 0, 0]));
+    found = Object.fromEntries(commands.map(([name], i) => [name, results[i]!.rows]));
   });
-  expect(more).toEqual([]);
-});
 
-test.each(['uint8 max', 'int32 sum', 'float64 mean', 'float32 min'])('reduces %s', async words => {
-  const [type, op] = words.split(' ') as [string, string];
-  const size = ['--min-bytes', '300001', '--max-bytes', '300001', '--iterations', '2', '--warm-up', '1'];
-  for (const name of ['all-reduce', 'reduce-scatter']) {
-    const [row] = await rowsOf(name, '-n', '2', '--type', type, '--op', op, ...size);
-    expect(row).toMatchObject({ type, op, wrong: 0 });
-  }
-});
+  test.each(OF_THREE_RANKS)('%s', (collective, options, busFactor, sentFraction) => {
+    const rows = found[collective]!;
+    expect(rows.map(({ elements }) => elements)).toEqual(collective === 'all-gather' ? [3, 66, 4_098, 262_146] : [1, 64, 4_096, 262_144]); // prettier-ignore
+    for (const row of rows) {
+      expect(row).toEqual({
+        ...{ collective, ranks: 3, elements: number, bytes: 4 * row.elements, transport: 'auto', iterations: 3 },
+        ...options,
+        carriedBy: ['shared-memory'],
+        ...(collective === 'all-reduce' && { algorithm: row.bytes < 65_536 ? 'gather' : 'ring' }),
+        timeUs: { min: number, p50: number, p99: number },
+        ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
+      });
+      const { timeUs, algbwGBps, busbwGBps, bytes } = row;
+      expect(timeUs.min).toBeGreaterThan(0);
+      expect(timeUs.p50).toBeGreaterThanOrEqual(timeUs.min);
+      expect(timeUs.p99).toBeGreaterThanOrEqual(timeUs.p50);
+      expect(algbwGBps / (bytes / timeUs.p50 / 1e3)).toBeCloseTo(1, 2);
+      expect(busbwGBps / algbwGBps).toBeCloseTo(busFactor, 2);
+    }
+    const { bytes, wireBytesSent } = rows.at(-1)!;
+    expect(wireBytesSent / (bytes * sentFraction)).toBeGreaterThanOrEqual(0.999);
+    expect(wireBytesSent / (bytes * sentFraction)).toBeLessThan(1.01);
+  });
 
-test('a sparse all-reduce tells its parts, and how the entries travelled', async () => {
-  const sparse = ['--elements', '50000', '--density', '0.01,0.4', '--way', 'auto,sparse,dense'];
-  const rows = await rowsOf('sparse-all-reduce', '-n', '3', ...sparse, '--iterations', '3', '--warm-up', '2');
-  expect(rows.map(({ density, way, travelled }) => [density, way, travelled])).toEqual(
-    [0.01, 0.4].flatMap(density => [
-      [density, 'auto', 'sparse'],
-      [density, 'sparse', 'sparse'],
-      [density, 'dense', 'dense'],
-    ]),
-  );
-  for (const row of rows) {
+  test('a barrier has no size', () => {
+    const [row, ...more] = found['barrier']!;
     expect(row).toEqual({
-      ...{ collective: 'sparse-all-reduce', ranks: 3, elements: 50_000, bytes: 200_000, transport: 'auto' },
-      carriedBy: ['shared-memory'],
-      ...{ density: row.density, values: 'float16', way: row.way, travelled: row.travelled, iterations: 3 },
+      ...{ collective: 'barrier', ranks: 3, elements: 0, bytes: 0, transport: 'tcp', iterations: 4 },
+      carriedBy: ['tcp-stream'],
       timeUs: { min: number, p50: number, p99: number },
-      timesMs: { compress: number, encode: number, wait: number, wire: number, decode: number },
-      ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
+      ...{ algbwGBps: 0, busbwGBps: 0, wireBytesSent: number, wrong: 0 },
     });
-    expect(row.timesMs!.compress).toBeGreaterThan(0);
-    expect(row.wireBytesSent < 100_000).toBe(row.travelled === 'sparse');
-  }
+    expect(more).toEqual([]);
+  });
+
+  test('a sparse all-reduce tells its parts, and how the entries travelled', () => {
+    const rows = found['sparse-all-reduce']!;
+    expect(rows.map(({ density, way, travelled }) => [density, way, travelled])).toEqual(
+      [0.01, 0.4].flatMap(density => [
+        [density, 'auto', 'sparse'],
+        [density, 'sparse', 'sparse'],
+        [density, 'dense', 'dense'],
+      ]),
+    );
+    for (const row of rows) {
+      expect(row).toEqual({
+        ...{ collective: 'sparse-all-reduce', ranks: 3, elements: 50_000, bytes: 200_000, transport: 'auto' },
+        carriedBy: ['shared-memory'],
+        ...{ density: row.density, values: 'float16', way: row.way, travelled: row.travelled, iterations: 3 },
+        timeUs: { min: number, p50: number, p99: number },
+        timesMs: { compress: number, encode: number, wait: number, wire: number, decode: number },
+        ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
+      });
+      expect(row.timesMs!.compress).toBeGreaterThan(0);
+      expect(row.wireBytesSent < 100_000).toBe(row.travelled === 'sparse');
+    }
+  });
 });
 
-test('rows tell what carried the data, and how arrays of their size were all-reduced', async () => {
-  const args = ['-n', '2', '--min-bytes', '1M', '--max-bytes', '16M', '--step-factor', '16', '--iterations', '1'];
-  const ofTree = await rowsOf('all-reduce', ...args, '--algorithm', 'tree', '--transport', 'tcp', '--encryption', 'on');
-  expect(ofTree.map(({ carriedBy, algorithm }) => [carriedBy, algorithm])).toEqual([
-    [['tcp-stream-encrypted'], 'tree'],
-    [['tcp-stream-encrypted'], 'ring'],
+describe('a ring of two', () => {
+  const TYPES = ['uint8 max', 'int32 sum', 'float64 mean', 'float32 min'].map(
+    words => words.split(' ') as [string, string],
+  );
+  const NAMES = ['all-reduce', 'reduce-scatter'];
+  const TREE = 'all-reduce --min-bytes 1M --max-bytes 16M --step-factor 16 --iterations 1 --warm-up 1 --algorithm tree';
+  let typed: readonly (CollectiveRow | undefined)[];
+  let ofTree: readonly CollectiveRow[];
+  beforeAll(async () => {
+    const size = '--min-bytes 300001 --max-bytes 300001 --iterations 2 --warm-up 1';
+    const commands = TYPES.flatMap(([type, op]) => NAMES.map(name => `${name} --type ${type} --op ${op} ${size}`));
+    const all = [...commands, `${TREE} --transport tcp --encryption on`];
+    const results = await runInRing(2, all.map(words => ({ args: words.split(' ') }))); // prettier-ignore
+    typed = results.map(({ rows }) => rows[0]);
+    ofTree = results.at(-1)!.rows;
+  });
+
+  test.each(TYPES)('reduces %s by %s', (type, op) => {
+    const rows = typed.filter(row => row!.type === type && row!.op === op && row!.bytes <= 300_001);
+    expect(rows.map(row => row!.collective)).toEqual(NAMES);
+    for (const row of rows) expect(row).toMatchObject({ type, op, wrong: 0 });
+  });
+
+  test('rows tell what carried the data, and how arrays of their size were all-reduced', () => {
+    expect(ofTree.map(({ carriedBy, algorithm }) => [carriedBy, algorithm])).toEqual([
+      [['tcp-stream-encrypted'], 'tree'],
+      [['tcp-stream-encrypted'], 'ring'],
+    ]);
+  });
+});
+
+test('the command starts its ranks', async () => {
+  const rows = await rowsOf('all-reduce', '-n', '2', '--max-bytes', '16', '--iterations', '2', ...WARM);
+  expect(rows.map(({ ranks, bytes, wrong }) => [ranks, bytes, wrong])).toEqual([
+    [2, 4, 0],
+    [2, 16, 0],
   ]);
-  const [alone] = await rowsOf('all-reduce', '-n', '1', '--max-bytes', '4', '--iterations', '1');
+});
+
+test('a ring of one is carried by nothing', async () => {
+  const [alone] = await rowsOf('all-reduce', '-n', '1', '--max-bytes', '4', '--iterations', '1', ...WARM);
   expect(alone).toMatchObject({ ranks: 1, carriedBy: [] });
   expect(alone).not.toHaveProperty('algorithm');
 });
 
 test('without --json it is a table; unchecked it has no column of wrong elements', async () => {
-  const args = ['-n', '2', '--max-bytes', '16', '--iterations', '2'];
+  const args = ['-n', '2', '--max-bytes', '16', '--iterations', '2', ...WARM];
   const program = gradring('bench', 'all-reduce', ...args);
   expect((await program.exited).exitCode).toBe(0);
   expect(program.stderr).toBe('');
@@ -133,26 +176,26 @@ test.each([
   [['all-reduce', '-n', '2', '--html', '/'], "--html is '/', which is a folder"],
   [['all-reduce', '-n', '2', '--netlab', 'fast'], "--netlab is 'fast'; it must be the rate"],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const program = gradring('bench', ...args);
-  expect((await program.exited).exitCode).toBe(2);
-  expect(program.stderr).toContain(words);
-  expect(program.stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
-  expect(program.stdout).toBe('');
+  const { exitCode, stdout, stderr } = await gradringHere('bench', ...args);
+  expect(exitCode).toBe(2);
+  expect(stderr).toContain(words);
+  expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
+  expect(stdout).toBe('');
 });
 
 test.each(['all-reduce', 'all-gather', 'reduce-scatter', 'broadcast', 'barrier', 'send-recv', 'sparse-all-reduce'])(
   '%s has help with examples',
   async name => {
-    const program = gradring('bench', name, '--help');
-    expect((await program.exited).exitCode).toBe(0);
-    const [words] = program.stdout.replace(/\s+/g, ' ').split('Options:');
+    const { exitCode, stdout } = await gradringHere('bench', name, '--help');
+    expect(exitCode).toBe(0);
+    const [words] = stdout.replace(/\s+/g, ' ').split('Options:');
     expect(words!.includes('busbw is the rate at which each link')).toBe(name !== 'barrier');
-    expect(program.stdout).toMatch(new RegExp(`-n, --ranks[^]*Examples:\\n +gradring bench ${name} -n 4`));
+    expect(stdout).toMatch(new RegExp(`-n, --ranks[^]*Examples:\\n +gradring bench ${name} -n 4`));
   },
 );
 
 test('the help of all benchmarks says what busbw is', async () => {
-  const program = gradring('bench', '--help');
-  expect((await program.exited).exitCode).toBe(0);
-  expect(program.stdout.replace(/\s+/g, ' ')).toContain('busbw is the rate at which each link between two ranks');
+  const { exitCode, stdout } = await gradringHere('bench', '--help');
+  expect(exitCode).toBe(0);
+  expect(stdout.replace(/\s+/g, ' ')).toContain('busbw is the rate at which each link between two ranks');
 });

@@ -33,7 +33,7 @@ const isRoot = process.platform === 'linux' && process.getuid!() === 0;
       const env = { ...process.env, RANK, WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '${20_000 + (process.pid % 20_000)}' };
       spawn(args[end + 1], args.slice(end + 2), { env, stdio: 'inherit' });
     }`);
-  const size = ['--min-bytes', '4K', '--max-bytes', '4K', '--iterations', '2'];
+  const size = ['--min-bytes', '4K', '--max-bytes', '4K', '--iterations', '2', '--warm-up', '1'];
   const program = new Program([cli, 'bench', 'all-reduce', '-n', '2', ...size, '--netlab', '100mbit', '--json']);
   expect(await program.exited).toEqual({ exitCode: 0, signal: null });
   const row = JSON.parse(program.stdout) as { busbwGBps: number; lineFraction: number };

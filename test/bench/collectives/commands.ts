@@ -1,0 +1,39 @@
+import path from 'node:path';
+import type { CollectiveRow } from '../../../src/bench/collectives/row';
+import { gradring } from '../../launcher/support';
+
+/** A `gradring bench` command, without `--json`; and what is to be wrong in its results, if anything is. */
+export interface RingCommand {
+  readonly args: readonly string[];
+  readonly spoils?: { readonly elements: readonly number[]; readonly ranks: readonly number[] };
+}
+
+/** What came of a command. */
+export interface RingRows {
+  readonly rows: readonly CollectiveRow[];
+  /** By rank. */
+  readonly exitCodes: readonly number[];
+}
+
+/** Runs commands one after the other in the same processes: those take most of the time of short measurements. */
+export async function runInRing(ranks: number, commands: readonly RingCommand[]): Promise<RingRows[]> {
+  const program = gradring(
+    'run',
+    '-n',
+    `${ranks}`,
+    path.join(__dirname, 'fixtures/commands.js'),
+    JSON.stringify(commands),
+  );
+  expect(await program.exited).toEqual({ exitCode: 0, signal: null });
+  expect(program.stderr).toBe('');
+  const results = commands.map(() => ({ rows: [] as CollectiveRow[], exitCodes: [] as number[] }));
+  for (let rank = 0; rank < ranks; rank++) {
+    let command = 0;
+    for (const [, text] of program.stdout.matchAll(new RegExp(`^\\[${rank}\\] (.*)$`, 'gm'))) {
+      const line = JSON.parse(text!) as CollectiveRow | { readonly exitCode: number };
+      if ('exitCode' in line) results[command++]!.exitCodes.push(line.exitCode);
+      else results[command]!.rows.push(line);
+    }
+  }
+  return results;
+}
