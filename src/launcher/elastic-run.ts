@@ -53,7 +53,7 @@ export class ElasticRun implements RunPolicy {
         holder: 'the launcher',
         isElastic: true,
         mayForm: () => this.leftCount >= elastic.min,
-        waitMs: patienceMs => patienceMs,
+        waitMs: (_, patienceMs) => patienceMs,
         onFormed: (generation, members) => this.onFormed(generation, members),
         onAbsent: members => this.killAbsent(members),
       },

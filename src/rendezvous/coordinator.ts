@@ -19,11 +19,11 @@ export interface MembershipPolicy {
   /** Whether enough members are left for a ring. If not, those that come wait for their end. */
   mayForm(): boolean;
   /**
-   * How long those that have come wait for the others from now on, in ms.
+   * How long those that have come wait from now on, in ms: until all have come and listen, or until all are connected.
    *
    * @param patienceMs What the most patient of them asks for.
    */
-  waitMs(patienceMs: number): number;
+  waitMs(step: 'come' | 'connect', patienceMs: number): number;
   /** A ring stands, of these members. */
   onFormed(generation: number, members: readonly number[]): void;
   /**
@@ -130,7 +130,7 @@ export class Coordinator {
     if (this.formation.isStanding) this.beginAnew();
     else if (this.formation.isCalled) this.formAgain(`rank ${member} lost its neighbours while the ring formed`);
     this.formation.add(arrival);
-    this.wait(policy.waitMs(this.formation.patienceMs));
+    this.wait('come');
     this.callIfComplete();
   }
 
@@ -181,15 +181,15 @@ export class Coordinator {
       this.waiting.clear();
     }
     this.generation++;
-    formation.call(this.generation);
-    this.wait(policy.waitMs(formation.patienceMs));
+    formation.call(this.generation, algorithm);
+    this.wait('come');
   }
 
   private listen(member: number, endpoint: string, line: MemberLine): void {
     const { formation } = this;
     if (formation.isConnecting) return;
     formation.listen(member, endpoint, randomBytes(8).readBigUInt64LE(), line);
-    if (formation.isConnecting) this.wait(formation.patienceMs);
+    if (formation.isConnecting) this.wait('connect');
   }
 
   private stand(member: number, lanes: boolean, line: MemberLine): void {
@@ -201,10 +201,11 @@ export class Coordinator {
     this.options.policy.onFormed(this.generation, ascending(this.ring));
   }
 
-  /** Gives members that have not done yet what the others wait for this much time. */
-  private wait(ms: number): void {
+  /** Gives the members that the others wait for as much time as the policy says. */
+  private wait(step: 'come' | 'connect'): void {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.giveUp(ms), Math.min(LONGEST_DELAY_MS, ms));
+    const ms = Math.min(LONGEST_DELAY_MS, this.options.policy.waitMs(step, this.formation.patienceMs));
+    this.timer = setTimeout(() => this.giveUp(ms), ms);
   }
 
   private giveUp(waitedMs: number): void {

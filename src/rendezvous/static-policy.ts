@@ -3,7 +3,7 @@ import type { MembershipPolicy } from './coordinator';
 /**
  * The policy of a static run: all members form one ring, once, in time, or none does.
  *
- * @param timeoutMs How long all of them may take to come, from now on.
+ * @param timeoutMs How long all of them may take to come, from now on, and then to connect.
  * @param needsToken Whether only members that know the run token can come.
  */
 export function staticPolicy(worldSize: number, timeoutMs: number, needsToken: boolean): MembershipPolicy {
@@ -12,7 +12,7 @@ export function staticPolicy(worldSize: number, timeoutMs: number, needsToken: b
     holder: 'rank 0',
     isElastic: false,
     mayForm: () => true,
-    waitMs: () => Math.max(0, deadline - performance.now()),
+    waitMs: step => (step === 'connect' ? timeoutMs : Math.max(0, deadline - performance.now())),
     onFormed: () => undefined,
     onAbsent: (members, refusals) => {
       const ranks = `${members.length === 1 ? 'rank' : 'ranks'} ${members.join(', ')}`;
