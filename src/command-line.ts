@@ -66,4 +66,22 @@ export function parseNames<Name extends string>(text: string, option: string, na
   return text.split(',').map(part => parseName(part, option, names));
 }
 
-export const isCount = (value: number): boolean => Number.isSafeInteger(value) && value > 0;
+/** A whole number from 1 on. @throws ERR_INVALID_ARGUMENT */
+export function parseCount(text: string, option: string, most = Number.MAX_SAFE_INTEGER): number {
+  return parseNumber(text, { option, words: countWords(most), accepts: value => isCount(value, most) });
+}
+
+/** Whole numbers from 1 on, separated by commas. @throws ERR_INVALID_ARGUMENT */
+export function parseCounts(text: string, option: string): number[] {
+  const most = Number.MAX_SAFE_INTEGER;
+  const words = `${countWords(most)}, or several, separated by commas`;
+  return parseNumbers(text, { option, words, accepts: value => isCount(value, most) });
+}
+
+function isCount(value: number, most: number): boolean {
+  return Number.isSafeInteger(value) && value > 0 && value <= most;
+}
+
+function countWords(most: number): string {
+  return `a whole number from 1 ${most === Number.MAX_SAFE_INTEGER ? 'on' : `to ${most}`}`;
+}

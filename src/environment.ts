@@ -23,7 +23,14 @@ export interface RankEnvironment {
   readonly elastic: 'member' | 'newcomer' | undefined;
 }
 
-const DEFAULT_MASTER_PORT = 29_500; // torchrun's
+/** The TCP port of the rendezvous if nobody names one: torchrun's. */
+export const DEFAULT_MASTER_PORT = 29_500;
+
+/** What WORLD_SIZE may be at most. */
+export const MAX_WORLD_SIZE = 65_535;
+
+/** The largest TCP port. */
+export const MAX_PORT = 65_535;
 
 /**
  * Reads and checks the variables of a rank. Without any of them the process is alone: rank 0 of 1.
@@ -37,17 +44,17 @@ export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankE
     const missing = given[0] === 'RANK' ? 'WORLD_SIZE' : 'RANK';
     throw wrong(`${given[0]} is set but ${missing} is not; set both, or neither for a ring of one.`);
   }
-  const worldSize = readInteger(env, 'WORLD_SIZE', 1, 1, 65_535);
-  const rank = readInteger(env, 'RANK', 0, 0, 65_534);
+  const worldSize = readInteger(env, 'WORLD_SIZE', 1, 1, MAX_WORLD_SIZE);
+  const rank = readInteger(env, 'RANK', 0, 0, MAX_WORLD_SIZE - 1);
   if (rank >= worldSize)
     throw wrong(`RANK is ${rank}, but WORLD_SIZE is ${worldSize}: ranks are 0 … ${worldSize - 1}.`);
-  const localRank = readInteger(env, 'LOCAL_RANK', rank, 0, 65_534);
+  const localRank = readInteger(env, 'LOCAL_RANK', rank, 0, MAX_WORLD_SIZE - 1);
   return {
     rank,
     worldSize,
     localRank,
     masterAddr: env['MASTER_ADDR'] || '127.0.0.1',
-    masterPort: readInteger(env, 'MASTER_PORT', DEFAULT_MASTER_PORT, 1, 65_535),
+    masterPort: readInteger(env, 'MASTER_PORT', DEFAULT_MASTER_PORT, 1, MAX_PORT),
     runId: env['GRADRING_RUN_ID'] ?? '',
     elastic: readElastic(env['GRADRING_ELASTIC'] ?? ''),
     runToken: env['GRADRING_RUN_TOKEN'] ? checkRunToken(env['GRADRING_RUN_TOKEN'], 'GRADRING_RUN_TOKEN') : undefined,

@@ -7,7 +7,7 @@ import { compressBenchmark } from './compress';
 import { decodeBenchmark } from './decode';
 import { optimizerBenchmark } from './optimizer/optimizer';
 
-/** Each benchmark has a file of its own. To add one, list it here. Those of collectives are listed in collectives/. */
+/** Each benchmark has a file. To add one, list it here; benchmarks of collectives are listed in collectives/. */
 const BENCHMARKS: CommandModule[] = [
   compressBenchmark,
   codecBenchmark,
@@ -16,16 +16,18 @@ const BENCHMARKS: CommandModule[] = [
   ...COLLECTIVES.map(collectiveCommand),
 ];
 
-/** What the builder made, so that the handler can show it. */
+/** The parser that the builder made, so that the handler can show its help. */
 let shown: Argv;
 
-/** `gradring bench`: measurements of gradring's parts on this machine. Without a benchmark's name it shows its help. */
+/** `gradring bench`: measures parts of gradring on this machine. Without the name of a benchmark it shows its help. */
 export const benchCommand: CommandModule = {
   command: 'bench',
   describe: 'Measure parts of gradring on this machine',
   builder: (yargs: Argv) => {
     shown = yargs
-      .usage('$0 bench <benchmark> [options]\n\nMeasures parts of gradring on this machine. Trust ratios, not times.')
+      .usage(
+        '$0 bench <benchmark> [options]\n\nMeasures parts of gradring on this machine. Ratios say more than times.',
+      )
       .command(BENCHMARKS)
       .example('$0 bench compress --elements 1000000', 'compress a tensor of a million elements')
       .example('$0 bench all-reduce -n 4', 'the all-reduce of four ranks, over several sizes')

@@ -6,35 +6,36 @@ import type { SharedHeap } from '../memory/shared-heap';
 import type { Kernels } from '../kernels/kernels';
 import { encodeGradientPayload } from '../wire/gradient-payload';
 import { frameBytes } from './frame-size';
+import { withBlock } from './heap-block';
 import type { TensorShape } from './models/tensor-shape';
 import { rounded } from './statistics';
 import { subsetBits } from './subset-entropy';
 import { layStep, type StepTensor, type Training, trainSteps } from './training-step';
 
-/** What is measured: the bytes of a step of a model, which one rank sends. */
+/** What is measured: the bytes that one rank sends in a step of a model. */
 export interface CodecCase {
   readonly model: readonly TensorShape[];
   readonly format: ValueFormat;
-  /** The fraction that is sent of each sparse tensor, less than 1. */
+  /** The fraction of each sparse tensor that is sent, less than 1. */
   readonly density: number;
 }
 
 /** The result of one {@link CodecCase}. */
 export interface CodecSizes {
   readonly parameters: number;
-  /** Of the whole gradient as float32. */
+  /** The whole gradient as float32. */
   readonly denseBytes: number;
-  /** Of all that goes over a link: the sum of the four parts below. */
+  /** All that goes over a link: the sum of the four parts below. */
   readonly wireBytes: number;
   /** denseBytes / wireBytes. */
   readonly compressionRatio: number;
-  /** How many elements are sent of the sparse tensors … */
+  /** How many elements of sparse tensors are sent. */
   readonly sparseEntries: number;
-  /** … and of those that travel whole. */
+  /** How many elements the other tensors have, which are sent whole. */
   readonly denseEntries: number;
   /** Index stream / sparse entries. */
   readonly bitsPerIndex: number;
-  /** The same if it took as few bits as {@link subsetBits} says. */
+  /** The same if the indices took only the bits of {@link subsetBits}. */
   readonly entropyBitsPerIndex: number;
   /** Values of sparse tensors / sparse entries. */
   readonly bitsPerValue: number;
@@ -48,10 +49,10 @@ export interface CodecSizes {
 }
 
 /**
- * Counts the bytes of the last step of a training, in a block of the heap that it gives back. The streams are decoded
- * again, and it throws if that gives anything but what was sent.
+ * Counts the bytes of the last step of a training, in a block of the heap that is released afterwards. The streams are
+ * decoded again. If that does not give what was sent, an error is thrown.
  *
- * The sparse way is taken in any case. A ring of many ranks may choose the dense one at a high density.
+ * The step is always encoded sparse, also at a density at which a ring of many ranks would send it dense.
  *
  * @throws ERR_OUT_OF_MEMORY, or ERR_INVALID_ARGUMENT for a density that `dgc()` does not take.
  */
@@ -62,17 +63,16 @@ export function measureCodec(
   training: Training,
 ): CodecSizes {
   const compression = dgc({ sparsity: 1 - density, warmUpSteps: 0, values: format });
-  const { bytes } = layStep(model, compression, 0);
-  const block = heap.allocate(bytes);
-  try {
-    const { memory } = heap;
-    const layout = layStep(model, compression, block);
-    const codec = new GradientCodec(kernels, memory, format, layout.workspace);
-    trainSteps({ memory, kernels, codec }, layout, training);
-    return sizesOf(memory, codec, layout.tensors);
-  } finally {
-    heap.release(block, bytes);
-  }
+  return withBlock(
+    heap,
+    start => layStep(model, compression, start),
+    layout => {
+      const { memory } = heap;
+      const codec = new GradientCodec(kernels, memory, format, layout.workspace);
+      trainSteps({ memory, kernels, codec }, layout, training);
+      return sizesOf(memory, codec, layout.tensors);
+    },
+  );
 }
 
 function sizesOf(memory: WebAssembly.Memory, codec: GradientCodec, tensors: readonly StepTensor[]): CodecSizes {
@@ -81,7 +81,7 @@ function sizesOf(memory: WebAssembly.Memory, codec: GradientCodec, tensors: read
   const countOf = (some: readonly CodedTensor[]): number => some.reduce((sum, { count }) => sum + count, 0);
   const parameters = tensors.reduce((sum, { elementCount }) => sum + elementCount, 0);
 
-  // In one stream the two kinds of values cannot be told apart, so those of dense tensors are encoded once more, alone.
+  // One stream has the values of both kinds of tensors. To count them apart, those of dense tensors are encoded again.
   const accumulated = dense.map(({ values, count }) => new Float32Array(memory.buffer, values, count).slice());
   const streams = codec.encode(tensors);
   requireSame(memory, codec, streams, tensors);
@@ -89,7 +89,7 @@ function sizesOf(memory: WebAssembly.Memory, codec: GradientCodec, tensors: read
   const payload = encodeGradientPayload({ format: codec.format, counts: undefined, streams });
   const wireBytes = frameBytes(payload, parameters);
   const [indexBytes, valueBytes] = [streams.indices.length, streams.values.length];
-  const denseValueBytes = codec.encode(dense).values.length; // over the streams
+  const denseValueBytes = codec.encode(dense).values.length; // this overwrites the streams
   const sparseValueBytes = valueBytes - denseValueBytes;
   const sparseEntries = countOf(sparse);
   const denseEntries = countOf(dense);
@@ -112,7 +112,7 @@ function sizesOf(memory: WebAssembly.Memory, codec: GradientCodec, tensors: read
   };
 }
 
-/** Decodes the streams. Throws, as that is a bug, unless they give the entries that were encoded, to the bit. */
+/** Decodes the streams. Throws if that does not give the entries that were encoded, bit for bit: it would be a bug. */
 function requireSame(
   { buffer }: WebAssembly.Memory,
   codec: GradientCodec,
@@ -133,5 +133,5 @@ function requireSame(
     decoded[tensor]! += count;
   });
   const short = tensors.findIndex(({ count }, t) => decoded[t] !== count);
-  if (short !== -1) throw new Error(`Of tensor ${short} ${decoded[short]} entries were decoded, not all.`);
+  if (short !== -1) throw new Error(`Only ${decoded[short]} entries of tensor ${short} were decoded.`);
 }

@@ -2,11 +2,12 @@ import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../memory/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
 import { instantiateKernels } from '../kernels/wasm-kernels';
-import { isCount, JSON_OPTION, parseName, parseNames, parseNumber, parseNumbers, TEXT_OPTION } from '../command-line';
+import { JSON_OPTION, parseCount, parseName, parseNames, TEXT_OPTION } from '../command-line';
 import { type CodecCase, type CodecSizes, measureCodec } from './codec-measurement';
 import { type Distribution, GradientSource } from './gradient-source';
 import { type ModelName, MODELS } from './models/models';
 import { elementCountOf } from './models/tensor-shape';
+import { parseDensities, parseSeed } from './options';
 import { writeResults } from './results';
 import type { Column } from './table';
 
@@ -22,7 +23,7 @@ export interface CodecRow extends CodecSizes {
 }
 
 const MODEL_NAMES = Object.keys(MODELS) as ModelName[];
-/** Those of which every element has its own size; the others are for the selection's corner cases. */
+/** Those in which each element has its own magnitude; the others are for corner cases of the selection. */
 const GRADIENT_DISTRIBUTIONS = ['normal', 'laplace'] as const satisfies Distribution[];
 
 const OPTIONS = {
@@ -44,27 +45,27 @@ const OPTIONS = {
   distribution: {
     ...TEXT_OPTION,
     default: 'normal' satisfies Distribution,
-    describe: `The distribution of the gradients' values: ${GRADIENT_DISTRIBUTIONS.join(', ')}`,
+    describe: `The distribution of the gradients: ${GRADIENT_DISTRIBUTIONS.join(', ')}`,
   },
   steps: {
     ...TEXT_OPTION,
     default: '3',
     describe: 'How many steps are trained; the bytes of the last one are counted',
   },
-  seed: { ...TEXT_OPTION, default: '1', describe: "The seed of the gradients' values" },
+  seed: { ...TEXT_OPTION, default: '1', describe: 'The seed of the gradients' },
   json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
 
 /** `gradring bench codec`: how many bytes a step of a model takes on the wire. */
 export const codecBenchmark: CommandModule = {
   command: 'codec',
-  describe: 'Count the bytes that a step of well-known models sends',
+  describe: 'Count the bytes of a step of well-known models',
   builder: (yargs: Argv) =>
     yargs
       .usage(
         '$0 bench codec [options]\n\nCounts the bytes that a rank sends in a sparse step of a well-known model, with all ' +
-          'headers and framing. The shapes are those of the model; the gradients are random. Beside the bits of an index ' +
-          'is the entropy, the least that any code can take. Each result is decoded again and compared.',
+          "headers and framing. The tensors have the model's shapes; the gradients are random. Beside the bits of an " +
+          'index is their entropy: no code can take fewer. Each result is decoded again and compared with what was sent.',
       )
       .options(OPTIONS)
       .example('$0 bench codec', 'five models with two formats')
@@ -73,15 +74,10 @@ export const codecBenchmark: CommandModule = {
   handler: async parsed => {
     const text = parsed as unknown as Words;
     const cases = casesOf(text);
-    const wantedCount = { option: 'steps', words: 'a whole number from 1 on', accepts: isCount };
     const measurements = measurementsOf(cases, {
       distribution: parseName(text.distribution, 'distribution', GRADIENT_DISTRIBUTIONS),
-      steps: parseNumber(text.steps, wantedCount),
-      seed: parseNumber(text.seed, {
-        option: 'seed',
-        words: 'a whole number from 0 to 4294967295',
-        accepts: value => Number.isInteger(value) && value >= 0 && value < 2 ** 32,
-      }),
+      steps: parseCount(text.steps, 'steps'),
+      seed: parseSeed(text.seed),
     });
     await writeResults(measurements, {
       json: parsed['json'] as boolean,
@@ -94,7 +90,7 @@ export const codecBenchmark: CommandModule = {
   },
 };
 
-/** The options' values, as they were typed. */
+/** The values of the options, as they were typed. */
 type Words = Record<Exclude<keyof typeof OPTIONS, 'json'>, string>;
 
 interface NamedCase extends CodecCase {
@@ -118,7 +114,7 @@ const COLUMNS: readonly Column<CodecRow>[] = [
   { heading: 'other bytes', value: row => row.overheadBytes, decimals: 0 },
 ];
 
-/** What measures each case, one after the other: they share one memory, and those of one model its gradients. */
+/** A measurement for each case. They share one memory, and those of one model share its gradients. */
 function measurementsOf(
   cases: readonly NamedCase[],
   { distribution, steps, seed }: { distribution: Distribution; steps: number; seed: number },
@@ -129,7 +125,7 @@ function measurementsOf(
   return cases.map(measured => () => {
     const { name, model, format, density } = measured;
     if (drawn?.name !== name) {
-      drawn = undefined; // before the next one takes as much again
+      drawn = undefined; // so that only one source is in memory at a time
       const sourceLength = Math.max(...model.map(elementCountOf));
       drawn = { name, source: new GradientSource(distribution, sourceLength, seed), sourceLength };
     }
@@ -138,7 +134,7 @@ function measurementsOf(
       model: name,
       values: format,
       density,
-      // Another seed, or the tensors' sizes would be the numbers that the gradients begin with.
+      // With the same seed, the scales of the tensors would be the first numbers of the gradients.
       ...measureCodec(heap, kernels, measured, { ...drawn, steps, seed: (seed + 1) >>> 0 }),
       distribution,
       steps,
@@ -147,15 +143,11 @@ function measurementsOf(
   });
 }
 
-/** Every combination of models, densities and formats, checked before the first is measured. */
+/** Every combination of models, densities and formats, checked before the first one is measured. */
 function casesOf(text: Words): NamedCase[] {
   const typed = parseNames(text.model, 'model', [...MODEL_NAMES, 'all']);
   const names = typed.flatMap(name => (name === 'all' ? MODEL_NAMES : [name]));
-  const densities = parseNumbers(text.density, {
-    option: 'density',
-    words: 'more than 0 and less than 1, or several such numbers, separated by commas',
-    accepts: value => value >= Number.EPSILON && value < 1,
-  });
+  const densities = parseDensities(text.density);
   const formats = parseNames(text.values, 'values', VALUE_FORMATS);
   return names.flatMap(name =>
     densities.flatMap(density => formats.map(format => ({ name, model: MODELS[name], format, density }))),

@@ -6,8 +6,9 @@ import type { ValueFormat } from '../compression/value-format';
 import type { SharedHeap } from '../memory/shared-heap';
 import type { Pointer } from '../kernels/pointer';
 import type { GradientSource } from './gradient-source';
-import { percentile, rounded, type Timings, timingsOf } from './statistics';
-import type { MeasuredKernels } from './stream-floor';
+import { Places, withBlock } from './heap-block';
+import { percentile, rounded } from './statistics';
+import { type MeasuredKernels, type TimesBesideFloor, timesBesideFloor } from './stream-floor';
 
 /** What is measured: the compression of one tensor, as in a training with one rank. */
 export interface CompressCase {
@@ -25,61 +26,50 @@ export interface CompressCase {
 /** The parts of a step, in their order. */
 type PhaseName = 'norm' | 'compress' | 'encode' | 'settle';
 
-/** The result of one {@link CompressCase}. Times are of one step, over all iterations. */
-export interface CompressTimes {
-  /** The whole step: all its phases. */
-  readonly timeMs: Timings;
-  /** The median of {@link MeasuredKernels.streamFloor} over memory as large and as cold, run before each step. */
-  readonly floorMs: number;
-  /** The step's median in units of the floor's. */
-  readonly timesFloor: number;
+/** The times of one step, over all iterations: of all its phases together, and of each. */
+export interface CompressTimes extends TimesBesideFloor {
   /** The medians of the phases that were run. */
   readonly phaseMs: { readonly [Name in PhaseName as `${Name}Ms`]?: number };
 }
 
-const ALIGNMENT = 64;
 const MOMENTUM_FACTOR = 0.9;
 
-/** Steps that are not timed: the kernels are compiled in earnest, pages are mapped, u and v find their sizes. */
+/** Steps that are not timed: V8 optimizes the kernels, the system maps pages, u and v reach their usual size. */
 const WARM_UP = { minIterations: 5, maxIterations: 1000, elements: 50_000_000 };
 
-/** Where everything lies, from the start of one block. */
-function layOut({ elements, density }: Pick<CompressCase, 'elements' | 'density'>) {
+/** Places all arrays from an address on. */
+function layOut({ elements, density }: Pick<CompressCase, 'elements' | 'density'>, start: Pointer) {
   const count = sentCount(elements, density);
-  let bytes = 0;
-  const place = (size: number): Pointer => {
-    const at = bytes;
-    bytes += ALIGNMENT * Math.ceil(size / ALIGNMENT);
-    return at;
-  };
+  const places = new Places(start);
   const tensor = 4 * elements;
   return {
-    gradient: place(tensor),
-    momentum: place(tensor),
-    residual: place(tensor),
-    floorMomentum: place(tensor),
-    floorResidual: place(tensor),
-    indices: place(4 * count),
-    values: place(4 * count),
-    workspace: place(Math.max(GradientCodec.workspaceBytes, TensorCompressor.workspaceBytes(elements))),
-    bytes,
+    gradient: places.next(tensor),
+    momentum: places.next(tensor),
+    residual: places.next(tensor),
+    floorMomentum: places.next(tensor),
+    floorResidual: places.next(tensor),
+    indices: places.next(4 * count),
+    values: places.next(4 * count),
+    workspace: places.next(Math.max(GradientCodec.workspaceBytes, TensorCompressor.workspaceBytes(elements))),
+    bytes: places.bytes,
   };
 }
 
-/** How much of a WebAssembly memory a case takes: about 20 bytes an element, and 8 for each that is sent. */
+/** How much of a WebAssembly memory a case takes: about 20 bytes an element, and 8 for each element that is sent. */
 export function memoryBytes(measured: Pick<CompressCase, 'elements' | 'density'>): number {
-  return layOut(measured).bytes;
+  return layOut(measured, 0).bytes;
 }
 
 /**
- * Times the compression of one tensor, in a block of the heap that it gives back.
+ * Times the compression of one tensor, in a block of the heap that is released afterwards.
  *
- * u and v start at zero and live through all steps as in training, so the selection meets residuals that grew over
- * several steps and were cleared where they were sent. That they are young matters little: at 2.56 M elements the
- * ratios over 3000 steps were lower than those over 15 at three densities of the warm-up, and 2 and 6 % higher at two.
+ * u and v start at zero and are kept through all steps, as in training. So the selection works on residuals that grew
+ * over several steps and were cleared where they were sent. The number of steps matters little: at 2.56 M elements, the
+ * ratios over 3000 steps were lower than those over 15 steps at three densities of the warm-up, and 2 % and 6 % higher
+ * at two densities.
  *
- * Each step has a new gradient. Floor and step take turns, so that both meet the same load of the machine; the gradient
- * is written anew before either, so that both find it in the same caches.
+ * Each step has a new gradient. Floor and step take turns, so that both meet the same load of the machine. The gradient
+ * is written again before each of them, so that both find it in the same caches.
  *
  * @param source As long as the case has elements.
  * @throws ERR_OUT_OF_MEMORY
@@ -90,15 +80,14 @@ export function measureCompression(
   source: GradientSource,
   measured: CompressCase,
 ): CompressTimes {
-  const { bytes, ...offsets } = layOut(measured);
-  const block = heap.allocate(bytes);
-  try {
-    new Uint8Array(heap.memory.buffer, block, bytes).fill(0);
-    const at = Object.fromEntries(Object.entries(offsets).map(([name, offset]) => [name, block + offset]));
-    return timeSteps(heap.memory, kernels, source, measured, at as typeof offsets);
-  } finally {
-    heap.release(block, bytes);
-  }
+  return withBlock(
+    heap,
+    start => layOut(measured, start),
+    at => {
+      new Uint8Array(heap.memory.buffer, at.gradient, at.bytes).fill(0);
+      return timeSteps(heap.memory, kernels, source, measured, at);
+    },
+  );
 }
 
 function timeSteps(
@@ -106,7 +95,7 @@ function timeSteps(
   kernels: MeasuredKernels,
   source: GradientSource,
   { elements, density, format, iterations, clipNorm }: CompressCase,
-  at: Omit<ReturnType<typeof layOut>, 'bytes'>,
+  at: ReturnType<typeof layOut>,
 ): CompressTimes {
   const { gradient, momentum, residual, indices, values } = at;
   const count = sentCount(elements, density);
@@ -154,12 +143,8 @@ function timeSteps(
     ends.forEach((ended, i) => phaseTimes[i]!.push(ended - (ends[i - 1] ?? stepStarted)));
   }
 
-  const { min, p50, p99 } = timingsOf(stepTimes);
-  const floorP50 = percentile(floorTimes, 50);
   return {
-    timeMs: { min: rounded(min, 6), p50: rounded(p50, 6), p99: rounded(p99, 6) },
-    floorMs: rounded(floorP50, 6),
-    timesFloor: rounded(p50 / floorP50, 3),
+    ...timesBesideFloor(stepTimes, floorTimes),
     phaseMs: Object.fromEntries(phases.map(([name], i) => [`${name}Ms`, rounded(percentile(phaseTimes[i]!, 50), 6)])),
   };
 }

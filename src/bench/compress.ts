@@ -2,13 +2,22 @@ import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../memory/shared-heap';
 import { sentCount } from '../compression/sparsity-schedule';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
-import { isCount, JSON_OPTION, parseName, parseNumber, parseNumbers, TEXT_OPTION } from '../command-line';
+import {
+  JSON_OPTION,
+  parseCount,
+  parseCounts,
+  parseName,
+  parseNumber,
+  parseNumbers,
+  TEXT_OPTION,
+} from '../command-line';
 import { type CompressCase, type CompressTimes, measureCompression, memoryBytes } from './compress-measurement';
 import { requireRoom } from './memory-limit';
 import { type Distribution, DISTRIBUTIONS, GradientSource } from './gradient-source';
+import { parseSeed } from './options';
 import { writeResults } from './results';
-import type { Column } from './table';
 import { instantiateMeasuredKernels } from './stream-floor';
+import type { Column } from './table';
 
 /** One line of `gradring bench compress --json`. */
 export interface CompressRow extends CompressTimes {
@@ -44,25 +53,25 @@ const OPTIONS = {
   distribution: {
     ...TEXT_OPTION,
     default: 'normal' satisfies Distribution,
-    describe: `The distribution of the gradient's values: ${DISTRIBUTIONS.join(', ')}`,
+    describe: `The distribution of the gradient: ${DISTRIBUTIONS.join(', ')}`,
   },
   'clip-norm': {
     ...TEXT_OPTION,
-    describe: 'Clip the gradient to this norm, and time the computation of the norm too [default: no clipping]',
+    describe: 'Clip the gradient to this norm, and time that, too [default: no clipping]',
   },
-  seed: { ...TEXT_OPTION, default: '1', describe: "The seed of the gradient's values" },
+  seed: { ...TEXT_OPTION, default: '1', describe: 'The seed of the gradient' },
   json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
 
-/** `gradring bench compress`: the time of DGC's compression of one tensor, beside what memory alone would cost. */
+/** `gradring bench compress`: how long DGC takes to compress one tensor, beside the time of memory alone. */
 export const compressBenchmark: CommandModule = {
   command: 'compress',
   describe: 'Time the compression of one tensor, on one thread',
   builder: (yargs: Argv) =>
     yargs
       .usage(
-        '$0 bench compress [options]\n\nTimes the compression of one tensor, on one thread. Beside it is the ' +
-          '"floor": a bare loop that reads gradient, u and v and writes u and v, which is the cost of the memory traffic alone.',
+        '$0 bench compress [options]\n\nTimes the compression of one tensor, on one thread. Beside it is the "floor": the ' +
+          'time of a loop that only reads gradient, u and v and writes u and v, so the time of memory alone.',
       )
       .options(OPTIONS)
       .example('$0 bench compress', "the size of ResNet-50, at each density of the paper's warm-up")
@@ -73,11 +82,7 @@ export const compressBenchmark: CommandModule = {
     const cases = casesOf(text);
     const measurements = measurementsOf(cases, {
       distribution: parseName(text.distribution, 'distribution', DISTRIBUTIONS),
-      seed: parseNumber(text.seed, {
-        option: 'seed',
-        words: 'a whole number from 0 to 4294967295',
-        accepts: value => Number.isInteger(value) && value >= 0 && value < 2 ** 32,
-      }),
+      seed: parseSeed(text.seed),
     });
     await writeResults(measurements, {
       json: parsed['json'] as boolean,
@@ -87,7 +92,7 @@ export const compressBenchmark: CommandModule = {
   },
 };
 
-/** The options' values, as they were typed. */
+/** The values of the options, as they were typed. */
 interface Words extends Record<Exclude<keyof typeof OPTIONS, 'json' | 'clip-norm'>, string> {
   'clip-norm'?: string;
 }
@@ -107,7 +112,7 @@ const COLUMNS: readonly Column<CompressRow>[] = [
   { heading: 'settle ms', value: row => row.phaseMs.settleMs, decimals: 3 },
 ];
 
-/** What measures each case, one after the other: they share one memory, and the gradients of those of equal size. */
+/** A measurement for each case. They share one memory, and those of equal size share their gradients. */
 function measurementsOf(
   cases: readonly CompressCase[],
   { distribution, seed }: { distribution: Distribution; seed: number },
@@ -118,7 +123,7 @@ function measurementsOf(
   return cases.map(measured => () => {
     const { elements, density, format, iterations, clipNorm } = measured;
     if (source?.elements !== elements) {
-      source = undefined; // before the next one takes as much again
+      source = undefined; // so that only one source is in memory at a time
       source = { elements, gradients: new GradientSource(distribution, elements, seed) };
     }
     return {
@@ -136,20 +141,15 @@ function measurementsOf(
   });
 }
 
-/** Every combination of sizes and densities, checked before the first is measured. */
+/** Every combination of sizes and densities, checked before the first one is measured. */
 function casesOf(text: Words): CompressCase[] {
-  const sizes = parseNumbers(text.elements, {
-    option: 'elements',
-    words: 'a whole number from 1 on, or several, separated by commas',
-    accepts: isCount,
-  });
+  const sizes = parseCounts(text.elements, 'elements');
   const densities = parseNumbers(text.density, {
     option: 'density',
     words: 'more than 0 and at most 1, or several such numbers, separated by commas',
     accepts: value => value > 0 && value <= 1,
   });
-  const wantedCount = { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount };
-  const iterations = parseNumber(text.iterations, wantedCount);
+  const iterations = parseCount(text.iterations, 'iterations');
   const clipNorm =
     text['clip-norm'] === undefined
       ? undefined

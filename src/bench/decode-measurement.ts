@@ -5,9 +5,10 @@ import { sentCount } from '../compression/sparsity-schedule';
 import type { ValueFormat } from '../compression/value-format';
 import type { Pointer } from '../kernels/pointer';
 import { decodeGradientPayload, encodeGradientPayload, type ReceivedPayload } from '../wire/gradient-payload';
+import { Places, withBlock } from './heap-block';
 import { uniformNumbers } from './random';
-import { percentile, rounded, type Timings, timingsOf } from './statistics';
-import type { MeasuredKernels } from './stream-floor';
+import { rounded } from './statistics';
+import { type MeasuredKernels, type TimesBesideFloor, timesBesideFloor } from './stream-floor';
 import { tailEntries } from './tail-entries';
 
 /** What is measured: the sum of all ranks' payloads of one tensor. */
@@ -18,84 +19,67 @@ export interface DecodeCase {
   readonly ranks: number;
   /** How the values are encoded. */
   readonly format: ValueFormat;
-  /** How many times it is timed. */
+  /** How many times the sum is timed. */
   readonly iterations: number;
   readonly seed: number;
 }
 
-/** The result of one {@link DecodeCase}. */
-export interface DecodeTimes {
-  /** From the payloads' bytes to the sums: zeroing them, decoding and adding. */
-  readonly timeMs: Timings;
-  /** The median of {@link MeasuredKernels.streamFloor} over tensors as large, run before each sum. */
-  readonly floorMs: number;
-  /** The median of the sum in units of the floor's. */
-  readonly timesFloor: number;
+/** The times from the payloads' bytes to the sums: clearing the sums, decoding and adding. */
+export interface DecodeTimes extends TimesBesideFloor {
   /** Mean over the ranks. */
   readonly payloadBytes: number;
 }
 
-const ALIGNMENT = 64;
-
 /** As in the arena of a model of 25 million parameters. */
 const ROOM_BYTES = 12.8e6;
 
-/** Sums that are not timed: the kernels are compiled in earnest, pages are mapped. */
+/** Sums that are not timed: V8 optimizes the kernels, the system maps pages. */
 const WARM_UP = 2;
 
-/** Where everything lies, from the start of one block. */
-function layOut({ elements, density }: Pick<DecodeCase, 'elements' | 'density'>) {
-  let bytes = 0;
-  const place = (size: number): Pointer => {
-    const at = bytes;
-    bytes += ALIGNMENT * Math.ceil(size / ALIGNMENT);
-    return at;
-  };
+/** Places all arrays from an address on. */
+function layOut({ elements, density }: Pick<DecodeCase, 'elements' | 'density'>, start: Pointer) {
+  const places = new Places(start);
   const entries = 4 * sentCount(elements, density);
   return {
-    sum: place(4 * elements),
-    floorGradient: place(4 * elements),
-    floorMomentum: place(4 * elements),
-    floorResidual: place(4 * elements),
-    indices: place(entries),
-    values: place(entries),
-    workspace: place(GradientCodec.workspaceBytes),
-    room: place(ROOM_BYTES),
-    bytes,
+    sum: places.next(4 * elements),
+    floorGradient: places.next(4 * elements),
+    floorMomentum: places.next(4 * elements),
+    floorResidual: places.next(4 * elements),
+    indices: places.next(entries),
+    values: places.next(entries),
+    workspace: places.next(GradientCodec.workspaceBytes),
+    room: places.next(ROOM_BYTES),
+    bytes: places.bytes,
   };
 }
 
-/**
- * How much of a WebAssembly memory a case takes: about 16 bytes an element, 8 for each that a rank sends, and 13 MB.
- */
+/** How much of a WebAssembly memory a case takes: about 16 bytes an element, 8 an entry of a rank, and 13 MB. */
 export function memoryBytes(measured: Pick<DecodeCase, 'elements' | 'density'>): number {
-  return layOut(measured).bytes;
+  return layOut(measured, 0).bytes;
 }
 
 /**
- * Times what a rank does in a step when the payloads of all have come, in a block of the heap that it gives back. The
- * payloads lie outside of it, as received ones do. Their checksums are not computed: a rank does so as each comes.
+ * Times what a rank does in a step when it has received all payloads, in a block of the heap that is released
+ * afterwards. The payloads lie outside of the block, as received ones do. Checksums are left out: a rank computes them
+ * as payloads arrive.
  *
  * Floor and sum take turns, so that both meet the same load of the machine, and neither finds its tensors in the cache.
  *
  * @throws ERR_OUT_OF_MEMORY
  */
 export function measureDecoding(heap: SharedHeap, kernels: MeasuredKernels, measured: DecodeCase): DecodeTimes {
-  const { bytes, ...offsets } = layOut(measured);
-  const block = heap.allocate(bytes);
-  try {
-    const at = Object.fromEntries(Object.entries(offsets).map(([name, offset]) => [name, block + offset]));
-    return timeSums(heap.memory, kernels, measured, at as typeof offsets);
-  } finally {
-    heap.release(block, bytes);
-  }
+  return withBlock(
+    heap,
+    start => layOut(measured, start),
+    at => timeSums(heap.memory, kernels, measured, at),
+  );
 }
 
 function timeSums(
   memory: WebAssembly.Memory,
   kernels: MeasuredKernels,
   measured: DecodeCase,
-  at: Omit<ReturnType<typeof layOut>, 'bytes'>,
+  at: ReturnType<typeof layOut>,
 ): DecodeTimes {
   const { elements, density, format, iterations } = measured;
   const codec = new GradientCodec(kernels, memory, format, at.workspace);
@@ -103,7 +87,7 @@ function timeSums(
   const tensors = [{ elementCount: elements, count: sentCount(elements, density), sum: at.sum }];
   const part = { kernels, codec, tensors, room: { start: at.room, bytes: ROOM_BYTES } };
   const view = (pointer: Pointer): Float32Array => new Float32Array(memory.buffer, pointer, elements);
-  // Untouched memory would be one page of zeros, which the cache holds.
+  // Memory that was never written to is one page of zeros, which stays in the cache.
   view(at.floorGradient).fill(1e-3);
   for (const pointer of [at.sum, at.floorMomentum, at.floorResidual]) view(pointer).fill(0);
 
@@ -124,18 +108,13 @@ function timeSums(
     floorTimes.push(floorEnded - floorStarted);
     sumTimes.push(sumEnded - sumStarted);
   }
-
-  const { min, p50, p99 } = timingsOf(sumTimes);
-  const floorP50 = percentile(floorTimes, 50);
   return {
-    timeMs: { min: rounded(min, 6), p50: rounded(p50, 6), p99: rounded(p99, 6) },
-    floorMs: rounded(floorP50, 6),
-    timesFloor: rounded(p50 / floorP50, 3),
+    ...timesBesideFloor(sumTimes, floorTimes),
     payloadBytes: rounded(payloads.reduce((sum, { length }) => sum + length, 0) / payloads.length, 1),
   };
 }
 
-/** One payload a rank, each with entries of its own. */
+/** One payload for each rank, each with entries of its own. */
 function payloadsOf(
   { buffer }: WebAssembly.Memory,
   codec: GradientCodec,

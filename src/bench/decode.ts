@@ -1,12 +1,13 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { SharedHeap } from '../memory/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../compression/value-format';
-import { isCount, JSON_OPTION, parseNames, parseNumber, parseNumbers, TEXT_OPTION } from '../command-line';
+import { JSON_OPTION, parseCount, parseCounts, parseNames, TEXT_OPTION } from '../command-line';
 import { type DecodeCase, type DecodeTimes, measureDecoding, memoryBytes } from './decode-measurement';
 import { requireRoom } from './memory-limit';
+import { parseDensities } from './options';
 import { writeResults } from './results';
-import type { Column } from './table';
 import { instantiateMeasuredKernels } from './stream-floor';
+import type { Column } from './table';
 
 /** One line of `gradring bench decode --json`. */
 export interface DecodeRow extends DecodeTimes {
@@ -32,7 +33,7 @@ const OPTIONS = {
   ranks: {
     ...TEXT_OPTION,
     default: '64',
-    describe: 'How many payloads are added; several with commas',
+    describe: 'How many ranks send a payload; several with commas',
   },
   values: {
     ...TEXT_OPTION,
@@ -43,16 +44,16 @@ const OPTIONS = {
   json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
 
-/** `gradring bench decode`: the time to sum the payloads of many ranks, beside what memory alone would cost. */
+/** `gradring bench decode`: how long it takes to sum the payloads of many ranks, beside the time of memory alone. */
 export const decodeBenchmark: CommandModule = {
   command: 'decode',
-  describe: 'Time decoding and adding the payloads of many ranks, on one thread',
+  describe: 'Time how one thread decodes and sums what many ranks sent',
   builder: (yargs: Argv) =>
     yargs
       .usage(
-        '$0 bench decode [options]\n\nTimes how long one thread takes to decode the payloads of many ranks and to add them. ' +
-          'Beside it is the "floor": a bare loop that reads gradient, u and v and writes u and v, which is the cost of the ' +
-          'memory traffic alone when a tensor of this size is compressed.',
+        '$0 bench decode [options]\n\nTimes how long one thread takes to decode the payloads of many ranks and to sum them. ' +
+          'Beside it is the "floor": the time of a loop that only reads gradient, u and v and writes u and v, so the time ' +
+          'of memory alone when a tensor of that size is compressed.',
       )
       .options(OPTIONS)
       .example('$0 bench decode', 'the size of ResNet-50, 64 ranks')
@@ -78,7 +79,7 @@ export const decodeBenchmark: CommandModule = {
   },
 };
 
-/** The options' values, as they were typed. */
+/** The values of the options, as they were typed. */
 type Words = Record<Exclude<keyof typeof OPTIONS, 'json'>, string>;
 
 const COLUMNS: readonly Column<DecodeRow>[] = [
@@ -97,19 +98,13 @@ const COLUMNS: readonly Column<DecodeRow>[] = [
 /** The same entries in each run. */
 const SEED = 1;
 
-/** Every combination, checked before the first is measured. */
+/** Every combination, checked before the first one is measured. */
 function casesOf(text: Words): DecodeCase[] {
-  const counts = { words: 'a whole number from 1 on, or several, separated by commas', accepts: isCount };
-  const sizes = parseNumbers(text.elements, { option: 'elements', ...counts });
-  const densities = parseNumbers(text.density, {
-    option: 'density',
-    words: 'more than 0 and less than 1, or several such numbers, separated by commas',
-    accepts: value => value > 0 && value < 1,
-  });
-  const rankCounts = parseNumbers(text.ranks, { option: 'ranks', ...counts });
+  const sizes = parseCounts(text.elements, 'elements');
+  const densities = parseDensities(text.density);
+  const rankCounts = parseCounts(text.ranks, 'ranks');
   const formats = parseNames(text.values, 'values', VALUE_FORMATS);
-  const wantedCount = { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount };
-  const iterations = parseNumber(text.iterations, wantedCount);
+  const iterations = parseCount(text.iterations, 'iterations');
   const cases = sizes.flatMap(elements =>
     densities.flatMap(density =>
       rankCounts.flatMap(ranks =>

@@ -1,12 +1,12 @@
 import { checksumOf, encodeHeader, FrameKind, Operation, Purpose } from '../wire/frame';
 
-/** ZMTP's framing of a message part: flags, and the length in one byte or, from 256 bytes on, in eight. */
+/** ZMTP frames a message part with flags and a length: of one byte, or of eight bytes from 256 bytes on. */
 const SHORT_FRAMING_BYTES = 2;
 const LONG_FRAMING_BYTES = 9;
 const LONG_FROM_BYTES = 256;
 
 /**
- * The bytes on a link of the message with that payload, as an exchange of so many elements sends it: header and
+ * How many bytes a message with a payload takes on a link, if an exchange of so many elements sends it: header and
  * payload, each with ZeroMQ's framing. What TCP and IP add is not counted.
  */
 export function frameBytes(payload: Uint8Array, elementCount: number): number {
@@ -18,7 +18,7 @@ export function frameBytes(payload: Uint8Array, elementCount: number): number {
     elementType: 'float32',
     reduction: 'mean',
     elementCount,
-    parameter: 0, // whatever it is, it takes as many bytes
+    parameter: 0, // every value takes as many bytes
     sequence: 1,
     part: 0,
     origin: 0,

@@ -1,21 +1,21 @@
 import { type Random, uniformNumbers } from './random';
 
-/** Finite values for one gradient, in the order in which they lie in it. */
+/** Fills a gradient with finite values. */
 type Fill = (into: Float32Array, random: Random) => void;
 
-/** How a synthetic gradient is spread, and whether its values may move from place to place. */
+/** How the values of a synthetic gradient are distributed. */
 interface Spread {
   readonly fill: Fill;
-  /** Whether the order is the point, so that a rotation would spoil it. */
+  /** Whether the order of the values matters, so that they must not be rotated. */
   readonly fixed?: boolean;
 }
 
 const SCALE = 0.01;
 
 const SPREADS = {
-  /** What is usually assumed of gradients. */
+  /** What is usually assumed for gradients. */
   normal: { fill: (into, random) => fillNormal(into, random, SCALE) },
-  /** With heavier tails, as gradients of deep networks have them. */
+  /** With heavier tails, like the gradients of deep networks. */
   laplace: {
     fill: (into, random) => {
       for (let i = 0; i < into.length; i++) {
@@ -24,11 +24,11 @@ const SPREADS = {
       }
     },
   },
-  /** Every element ties with every other. */
+  /** All elements are equal. */
   equal: { fill: into => into.fill(SCALE) },
-  /** Fewer non-zero elements than are to be sent. */
+  /** Fewer non-zero elements than a step sends. */
   zero: { fill: into => into.fill(0) },
-  /** One element far from all others. It stays where it is, and so is sent at every step. */
+  /** One element is far larger than all others. It stays at its place, so every step sends it. */
   'one-huge': {
     fill: (into, random) => {
       fillNormal(into, random, SCALE);
@@ -36,9 +36,9 @@ const SPREADS = {
     },
     fixed: true,
   },
-  /** Below the smallest normal float32, where processors may be slow. */
+  /** Below the smallest normal float32: processors may be slow there. */
   denormal: { fill: (into, random) => fillNormal(into, random, 1e-40) },
-  /** Ascending values: the largest magnitudes lie together at both ends. */
+  /** Ascending values: the largest magnitudes are together at both ends. */
   sorted: {
     fill: (into, random) => {
       fillNormal(into, random, SCALE);
@@ -46,7 +46,7 @@ const SPREADS = {
     },
     fixed: true,
   },
-  /** One element in a hundred is not zero, as in the gradient of an embedding. */
+  /** One element in a hundred is not zero, like in the gradient of an embedding. */
   sparse: {
     fill: (into, random) => {
       fillNormal(into, random, SCALE);
@@ -61,17 +61,18 @@ export type Distribution = keyof typeof SPREADS;
 export const DISTRIBUTIONS = Object.keys(SPREADS) as Distribution[];
 
 /**
- * The gradients of a training's steps, made up: the same for the same seed.
+ * Random gradients for the steps of a training. The same seed gives the same gradients.
  *
- * To draw millions of numbers takes far longer than to compress them. So they are drawn once, and each step sees them
- * rotated to another place: an element's gradients of different steps, which u and v add up, are then independent.
+ * Drawing millions of numbers takes far longer than compressing them. So they are drawn once, and each step gets them
+ * rotated by another distance. Then the gradients of one element in different steps, which u and v add up, are
+ * independent.
  */
 export class GradientSource {
   private readonly values: Float32Array;
   private readonly random: Random;
   private readonly fixed: boolean;
 
-  /** Holds 4 bytes an element. */
+  /** It holds 4 bytes for each element. */
   constructor(distribution: Distribution, elementCount: number, seed: number) {
     const spread: Spread = SPREADS[distribution];
     this.values = new Float32Array(elementCount);
@@ -80,13 +81,15 @@ export class GradientSource {
     spread.fill(this.values, this.random);
   }
 
-  /** Draws where the next step's gradient begins. */
+  /** Draws the position at which the gradient of the next step begins. */
   next(): number {
     return this.fixed ? 0 : Math.floor(this.random() * this.values.length);
   }
 
   /**
-   * Writes the gradient that begins there, or as much of it as `into` holds, which is at most as long as this source.
+   * Writes the gradient that begins at a position, or as much of it as `into` holds.
+   *
+   * @param into At most as long as this source.
    */
   write(into: Float32Array, start: number): void {
     const beforeEnd = this.values.subarray(start, start + into.length);
@@ -95,12 +98,12 @@ export class GradientSource {
   }
 }
 
-/** Box and Muller's normal numbers, both of each pair. */
+/** Normal numbers by the method of Box and Muller, which gives two at a time. */
 function fillNormal(into: Float32Array, random: Random, deviation: number): void {
   for (let i = 0; i < into.length; i += 2) {
     const radius = deviation * Math.sqrt(-2 * Math.log(1 - random()));
     const angle = 2 * Math.PI * random();
     into[i] = radius * Math.cos(angle);
-    into[i + 1] = radius * Math.sin(angle); // Past the end it is dropped.
+    into[i + 1] = radius * Math.sin(angle); // A write past the end has no effect.
   }
 }

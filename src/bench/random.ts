@@ -1,7 +1,7 @@
 /** Seeded uniform numbers in [0, 1). */
 export type Random = () => number;
 
-/** mulberry32: the same numbers for the same seed, a uint32. */
+/** mulberry32: the same seed, a uint32, gives the same numbers. */
 export function uniformNumbers(seed: number): Random {
   let state = seed | 0;
   return () => {
@@ -12,7 +12,7 @@ export function uniformNumbers(seed: number): Random {
   };
 }
 
-/** One of Box and Muller's numbers, of mean 0 and deviation 1. */
+/** A normal number with mean 0 and deviation 1, by the method of Box and Muller. */
 export function normalNumber(random: Random): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 }

@@ -4,16 +4,16 @@ import { type Column, formatTable } from './table';
 
 /** How a benchmark shows its results. */
 export interface ResultsOptions<Row> {
-  /** Each row as JSON on a line of its own, as soon as it is there, and nothing else. If not, a table at the end. */
+  /** Whether to write each row as a line of JSON as soon as it is measured. If not, a table follows at the end. */
   readonly json: boolean;
   readonly columns: readonly Column<Row>[];
-  /** What the work is, row by row, for people who wait. */
+  /** What is measured for a row, in words. */
   readonly describe: (row: number) => string;
 }
 
 /**
- * Runs a benchmark's measurements, one a row, and writes their results to standard output; one that gives none has no
- * row. If the output's reader leaves (`| head`), the process ends, as there is nobody to measure for.
+ * Runs the measurements of a benchmark and writes their results to standard output, one row each. A measurement without
+ * a result has no row. If the reader of the output closes it (`| head`), the process ends.
  */
 export async function writeResults<Row>(
   measurements: readonly (() => Row | Promise<Row | undefined>)[],
@@ -34,7 +34,7 @@ export async function writeResults<Row>(
       if (row === undefined) continue;
       rows.push(row);
       if (json) process.stdout.write(`${JSON.stringify(row)}\n`);
-      await setImmediate(); // A measurement may block the thread; errors of the output are told in between.
+      await setImmediate(); // A measurement may block the thread; errors of the output are reported in between.
     }
     if (!json) process.stdout.write(`${formatTable(columns, rows).join('\n')}\n`);
     await setImmediate();

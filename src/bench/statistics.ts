@@ -1,4 +1,4 @@
-/** How long something took over many repetitions. All in the unit of the samples. */
+/** How long something took, over many repetitions, in the unit of the samples. */
 export interface Timings {
   readonly min: number;
   readonly p50: number;
@@ -6,11 +6,11 @@ export interface Timings {
 }
 
 /**
- * The smallest sample that at least so many percent of the samples do not exceed (the "nearest rank"): always one that
- * was measured. With fewer than a hundred samples the 99th percentile is the largest.
+ * The smallest sample that at least this percentage of the samples do not exceed (the "nearest rank"). It is always one
+ * of the samples. With fewer than a hundred samples the 99th percentile is the largest one.
  *
  * @param percent More than 0, up to 100.
- * @param samples At least one, in any order; left alone.
+ * @param samples At least one, in any order. They are not changed.
  */
 export function percentile(samples: readonly number[], percent: number): number {
   const ascending = Float64Array.from(samples).sort();
@@ -22,7 +22,7 @@ export function timingsOf(samples: readonly number[]): Timings {
   return { min: Math.min(...samples), p50: percentile(samples, 50), p99: percentile(samples, 99) };
 }
 
-/** Rounded to a number of decimals, for people and for JSON: six make nanoseconds of milliseconds. */
+/** Rounded to a number of decimals: six turn milliseconds into whole nanoseconds. */
 export function rounded(value: number, decimals: number): number {
   return Number(value.toFixed(decimals));
 }

@@ -2,15 +2,15 @@
 export interface Column<Row> {
   /** With the unit, if it has one: `floor ms`. */
   readonly heading: string;
-  /** Undefined where the row has nothing to say here. */
+  /** Undefined if the row has no such value. */
   readonly value: (row: Row) => number | string | undefined;
-  /** Of a column of numbers; 'all' for as many as a number has. Left out for text. */
+  /** The decimals of a column of numbers; 'all' for as many as a number has. Left out for text. */
   readonly decimals?: number | 'all';
 }
 
 /**
- * Lines of aligned columns, two spaces apart: headings, then the rows. Numbers are right-aligned, text left-aligned. A
- * column of which no row has a value is left out.
+ * Lines of aligned columns, two spaces apart: the headings, then the rows. Numbers are right-aligned, text is
+ * left-aligned. A column is left out if no row has a value for it.
  */
 export function formatTable<Row>(all: readonly Column<Row>[], rows: readonly Row[]): string[] {
   const columns = all.filter(({ value }) => rows.some(row => value(row) !== undefined));

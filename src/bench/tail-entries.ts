@@ -1,6 +1,6 @@
 import type { Random } from './random';
 
-/** Entries of one tensor, as arrays of one length. */
+/** Entries of one tensor, in two arrays of the same length. */
 export interface TailEntries {
   /** Ascending. */
   readonly indices: Uint32Array;
@@ -10,10 +10,10 @@ export interface TailEntries {
 const SCALE = 0.01;
 
 /**
- * The entries that a rank might send: any of the elements, all alike likely, with values as Laplace's distribution has
- * them beyond the threshold that so many pass.
+ * Entries that a rank might send. All elements are equally likely. The values are those of a Laplace distribution above
+ * the threshold that this many elements pass.
  *
- * @param count Less than elementCount; near to it, it takes long.
+ * @param count Less than elementCount. It takes long if it is close to it.
  */
 export function tailEntries(elementCount: number, count: number, random: Random): TailEntries {
   const chosen = new Uint8Array(elementCount);

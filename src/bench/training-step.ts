@@ -4,25 +4,24 @@ import { densityAt, sentCount, travelsDense } from '../compression/sparsity-sche
 import { LargestTreatment } from '../compression/largest-treatment';
 import { RoundedTreatment } from '../compression/rounded-treatment';
 import { TensorCompressor } from '../compression/tensor-compressor';
-import { entryBytes } from '../compression/tensor-treatment';
-import type { Kernels, Pointer } from '../kernels/kernels';
+import type { Kernels } from '../kernels/kernels';
+import type { Pointer } from '../kernels/pointer';
 import type { GradientSource } from './gradient-source';
+import { Places } from './heap-block';
 import { elementCountOf, type TensorShape } from './models/tensor-shape';
 import { normalNumber, uniformNumbers } from './random';
 
 /** What a rank sends of a tensor in a step. */
 export interface StepTensor extends TensorEntries {
-  /** Whether it travels whole by the rules of the compression. */
+  /** Whether the compression sends all of its elements. */
   readonly dense: boolean;
 }
 
 /** Where the step of a model lies in a memory. */
 export interface StepLayout {
-  /** In the order of the model. Where a tensor travels whole, `indices` point to nothing. */
+  /** In the order of the model. If all elements of a tensor are sent, its `indices` point to nothing. */
   readonly tensors: readonly StepTensor[];
-  /** At which tensors are compressed. */
-  readonly density: number;
-  /** g, u and v of one tensor after the other: each has room for the largest. */
+  /** g, u and v of one tensor after the other. Each has room for the largest tensor. */
   readonly gradient: Pointer;
   readonly momentum: Pointer;
   readonly residual: Pointer;
@@ -30,7 +29,7 @@ export interface StepLayout {
   readonly workspace: Pointer;
 }
 
-/** What the memory of a {@link StepLayout} belongs to. */
+/** The memory of a {@link StepLayout}, and what works on it. */
 export interface StepMemory {
   readonly memory: WebAssembly.Memory;
   /** Over that memory. */
@@ -39,11 +38,11 @@ export interface StepMemory {
   readonly codec: GradientCodec;
 }
 
-/** A training in which each tensor has gradients of a size of its own. */
+/** A training in which the gradients of each tensor have their own scale. */
 export interface Training {
-  /** The last step is what is asked for. */
+  /** How many steps are trained; the entries of the last one are kept. */
   readonly steps: number;
-  /** At least as long as the largest tensor. Each tensor and step takes another part of it. */
+  /** At least as long as the largest tensor. Each tensor and step takes a different part of it. */
   readonly source: GradientSource;
   readonly sourceLength: number;
   readonly seed: number;
@@ -52,12 +51,11 @@ export interface Training {
 const STEP = { momentumFactor: 0.9, nesterov: false, momentumCorrection: 1, masks: true };
 
 /**
- * Brings the source's gradients, which deviate by about 0.01, to about 0.001, which each tensor's own factor then
- * multiplies.
+ * Scales the source's gradients, whose deviation is about 0.01, to about 0.001. Each tensor has another factor, too.
  */
 const TYPICAL_SCALE = 0.1;
 
-/** Places a step, from `start` on. It costs about 14 bytes an element of the largest tensor, and 8 an entry. */
+/** Places a step from an address on. It takes about 14 bytes an element of the largest tensor, and 8 an entry. */
 export function layStep(
   model: readonly TensorShape[],
   compression: ChosenDgc,
@@ -65,12 +63,7 @@ export function layStep(
 ): StepLayout & { readonly bytes: number } {
   const density = densityAt(compression, { epoch: undefined, step: 0 });
   const largest = Math.max(...model.map(elementCountOf));
-  let end = start;
-  const place = (bytes: number): Pointer => {
-    const at = end;
-    end += 16 * Math.ceil(bytes / 16);
-    return at;
-  };
+  const places = new Places(start);
   return {
     density,
     tensors: model.map((tensor): StepTensor => {
@@ -81,15 +74,15 @@ export function layStep(
         elementCount,
         dense,
         count,
-        indices: place(dense ? 0 : entryBytes(count)),
-        values: place(entryBytes(count)),
+        indices: places.next(dense ? 0 : entryBytes(count)),
+        values: places.next(entryBytes(count)),
       };
     }),
-    gradient: place(4 * largest),
-    momentum: place(4 * largest),
-    residual: place(4 * largest),
-    workspace: place(Math.max(GradientCodec.workspaceBytes, TensorCompressor.workspaceBytes(largest))),
-    bytes: end - start,
+    gradient: places.next(4 * largest),
+    momentum: places.next(4 * largest),
+    residual: places.next(4 * largest),
+    workspace: places.next(Math.max(GradientCodec.workspaceBytes, TensorCompressor.workspaceBytes(largest))),
+    bytes: places.bytes,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
+import { align } from '../kernels/pointer';
 import { BIT_STREAM_BYTES, BitWriter, BLOCK_ENTRIES } from './bit-stream';
 import { GradientDecoder } from './gradient-decoder';
 import type { CodedTensor, GradientStreams } from './gradient-streams';
@@ -120,8 +121,4 @@ export class GradientCodec {
     const { kernels, memory, format } = this;
     return new GradientDecoder({ kernels, memory, workspace }, format, streams);
   }
-}
-
-function align(bytes: number): number {
-  return 16 * Math.ceil(bytes / 16);
 }

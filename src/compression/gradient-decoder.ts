@@ -1,5 +1,6 @@
 import type { Quantization } from '../kernels/codec-kernels';
 import type { Kernels, Pointer } from '../kernels/kernels';
+import { align } from '../kernels/pointer';
 import { BIT_STREAM_BYTES, BitReader, BLOCK_ENTRIES } from './bit-stream';
 import type { CodedTensor, GradientStreams } from './gradient-streams';
 import { blockCount, finishIndices, readGaps } from './index-codec';
@@ -99,8 +100,4 @@ export class GradientDecoder {
     this.indexReader.finish();
     this.valueReader.finish();
   }
-}
-
-function align(bytes: number): number {
-  return 16 * Math.ceil(bytes / 16);
 }

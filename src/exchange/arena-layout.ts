@@ -7,7 +7,7 @@ import { travelsDense } from '../compression/sparsity-schedule';
 import type { EntryRoom, TensorState } from '../compression/tensor-treatment';
 import { treatmentKind } from '../compression/treatment-kind';
 import { GradringError } from '../errors';
-import type { Pointer } from '../kernels/kernels';
+import { align, type Pointer } from '../kernels/pointer';
 
 /** The most that one arena may hold: what 32-bit pointers reach. */
 export const MAX_ARENA_BYTES = 2 ** 32;
@@ -141,8 +141,9 @@ function largestDensity(compression: Compression): number {
   return Math.max(1 - sparsity, warmsUp ? LARGEST_DENSITY : 0);
 }
 
-function align(bytes: number): number {
-  return Math.ceil(bytes / 16) * 16;
+/** Room for the indices, or the values, of so many entries of a tensor. */
+export function entryBytes(count: number): number {
+  return align(4 * count);
 }
 
 function tooLarge(variable: string, elementCount: number, bytes: number, arenaBytes: number): GradringError {

@@ -1,6 +1,7 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { checkOptions } from '../check-options';
+import { DEFAULT_MASTER_PORT, MAX_PORT, MAX_WORLD_SIZE } from '../environment';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { typescriptOptions } from './typescript-loader';
@@ -116,12 +117,6 @@ const OPTIONS = {
   ...{ outputDir: true, timeline: true, gpusPerRank: true, graceMs: true, failureGraceMs: true },
 } as const satisfies Record<keyof LaunchOptions, true>;
 
-/** That of torchrun, and of a rank that is not told any. */
-const DEFAULT_MASTER_PORT = 29_500;
-
-/** The largest WORLD_SIZE. */
-const MAX_WORLD_SIZE = 65_535;
-
 /** More than any run needs. */
 const MAX_RESTARTS = 2 ** 31 - 1;
 
@@ -145,7 +140,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   requireWhole(words, 'gpusPerRank', gpusPerRank, 0, MAX_GPUS);
   requireWhole(words, 'graceMs', graceMs, 0, LONGEST_DELAY_MS);
   requireWhole(words, 'failureGraceMs', failureGraceMs, 0, LONGEST_DELAY_MS);
-  if (options.masterPort !== undefined) requireWhole(words, 'masterPort', options.masterPort, 1, 65_535);
+  if (options.masterPort !== undefined) requireWhole(words, 'masterPort', options.masterPort, 1, MAX_PORT);
   if (nodes * ranks > MAX_WORLD_SIZE) {
     throw invalidArgument(
       `${nodes} nodes with ${ranks} ranks each are ${nodes * ranks} ranks; a run has at most ${MAX_WORLD_SIZE}.`,

@@ -1,3 +1,4 @@
+import { MAX_WORLD_SIZE } from '../environment';
 import { RING_EVENT, type TraceEvent } from './trace-event';
 
 /** Which ring a timeline is of, as it says itself. */
@@ -6,9 +7,6 @@ export interface RingOfTimeline {
   readonly rank: number;
   readonly worldSize: number;
 }
-
-/** No ring has more ranks. */
-const MAX_WORLD_SIZE = 65_535;
 
 /**
  * The event that a line of a timeline holds; undefined if it is none of ours. Numbers are whole, and exact: times that

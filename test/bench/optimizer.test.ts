@@ -117,10 +117,7 @@ test('without --json it is a table, with the units in the headings', async () =>
 test.each([
   [['--parameters', '0'], "--parameters is '0'; it must be a whole number from 1 on"],
   [['--parameters', 'many'], "--parameters is 'many'; it must be"],
-  [
-    ['--parameters', '2', '--tensors', '3'],
-    "--tensors is '3'; it must be a whole number from 1 to that of the parameters",
-  ],
+  [['--parameters', '2', '--tensors', '3'], "--tensors is '3'; it must be a whole number from 1 to 2"],
   [['--tensors', '3'], '--tensors goes with --parameters'],
   [['--parameters', '2', '--model', 'resnet50'], '--model and --parameters exclude each other'],
   [['--model', 'resnet5'], 'Did you mean resnet50?'],

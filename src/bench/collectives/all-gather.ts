@@ -5,7 +5,7 @@ import { countWrongElements, fillExact, inputOf } from './exact-values';
 export const allGather: CollectiveBenchmark = {
   name: 'all-gather',
   describe: 'Time the ring all-gather',
-  sizeMeans: 'of what each rank has at the end, so each gives an Nth',
+  sizeMeans: 'of the array that each rank has at the end; each of N ranks gives an Nth of it',
   options: ['sizes', 'type'],
   elementsFor: (elements, ranks) => ranks * Math.ceil(elements / ranks),
   busFactor: ranks => (ranks - 1) / ranks,

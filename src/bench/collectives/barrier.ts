@@ -8,7 +8,7 @@ export const barrier: CollectiveBenchmark = {
   prepare: communicator => ({
     fill: () => undefined,
     run: () => communicator.barrierSync(),
-    countWrong: () => 0, // it has no data
+    countWrong: () => 0, // there is no data
     release: () => undefined,
   }),
 };

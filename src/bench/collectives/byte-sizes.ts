@@ -3,7 +3,7 @@ import { invalidArgument } from '../../errors';
 const UNITS = ['', 'K', 'M', 'G'] as const;
 
 /**
- * A size as nccl-tests takes it: `4`, `64K`, `1M`, `100MB`, with powers of 1024.
+ * A size in the format of nccl-tests: `4`, `64K`, `1M`, `100MB`, with powers of 1024.
  *
  * @throws ERR_INVALID_ARGUMENT
  */
@@ -14,14 +14,14 @@ export function parseSize(text: string, option: string): number {
   throw invalidArgument(`--${option} is '${text}'; it must be a size from 1 to 4G, such as 4, 64K, 1M or 100MB.`);
 }
 
-/** The sizes from the least on, each so many times the one before, up to the most. */
+/** Sizes from the least to the most. Each is the one before times a factor. */
 export function sizesBetween(least: number, most: number, factor: number): number[] {
   const sizes: number[] = [];
   for (let size = least; size <= most; size = Math.max(Math.floor(size * factor), size + 1)) sizes.push(size);
   return sizes;
 }
 
-/** For people: `64 KiB`, `1.5 MiB`. */
+/** A size in words: `64 KiB`, `1.5 MiB`. */
 export function sizeText(bytes: number): string {
   const unit = Math.min(UNITS.length - 1, Math.floor(Math.log2(bytes) / 10));
   const value = Number((bytes / 1024 ** unit).toFixed(2));

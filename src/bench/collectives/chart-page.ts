@@ -7,13 +7,13 @@ import { drawCharts } from './draw-charts';
 import { factsOf } from './facts';
 import { COLUMNS, type CollectiveRow } from './row';
 
-/** What a page tells beside its rows. */
+/** What a page shows beside its rows. */
 export interface PageOptions {
   readonly command: string;
   readonly startedAt: Date;
 }
 
-/** A page with charts and the table of one run's rows, all in one text: it fetches nothing. */
+/** A page with charts and a table of the rows of one run. It needs no other files. */
 export function chartPage(rows: readonly CollectiveRow[], { command, startedAt }: PageOptions): string {
   const [first] = rows;
   const title = first === undefined ? 'gradring' : `${first.collective}, ${first.ranks} ranks`;
@@ -48,7 +48,7 @@ ${STYLE}
 <div id="charts"></div>
 <h2>All rows</h2>
 <div class="wide">${table(rows)}</div>
-<p class="note">Times are those of rank 0: p50 is the median, and one iteration of a hundred took longer than p99.${charts.length > 0 ? ' algbw is size ÷ p50.' : ''}</p>
+<p class="note">Times are those of rank 0. p50 is the median; one iteration of a hundred took longer than p99.${charts.length > 0 ? ' algbw is size ÷ p50.' : ''}</p>
 </main>
 <script>${library('uPlot.iife.min.js')}</script>
 <script>

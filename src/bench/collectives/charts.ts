@@ -4,15 +4,15 @@ import type { CollectiveRow } from './row';
 /** A curve. */
 export interface ChartSeries {
   readonly label: string;
-  /** Number of its colour, from 1 on. */
+  /** The number of its colour, from 1 on. */
   readonly color: number;
-  /** By x; null where there is none. */
+  /** By size; null if there is no value. */
   readonly values: readonly (number | null)[];
-  /** Whether it is the edge of a band, and so drawn thinly. */
+  /** Whether it is the edge of a band, which is drawn as a thin line. */
   readonly thin: boolean;
 }
 
-/** A chart over the size, both axes logarithmic, as plain data for the page. */
+/** A chart over the size, with two logarithmic axes, as plain data for the page. */
 export interface Chart {
   readonly title: string;
   /** A sentence below the title. */
@@ -22,13 +22,13 @@ export interface Chart {
   /** Bytes, ascending. */
   readonly sizes: readonly number[];
   readonly series: readonly ChartSeries[];
-  /** Numbers of two series, the upper first, between which the area is filled. */
+  /** The numbers of two series, the upper one first. The area between them is filled. */
   readonly band?: readonly [number, number];
 }
 
 const COLORS = 6;
 
-/** Time and busbw over the size, a curve for each density, format and way. None for rows without a size. */
+/** Charts of time and busbw over the size, with a curve for each density, format and way. None without sizes. */
 export function chartsOf(rows: readonly CollectiveRow[]): Chart[] {
   const sized = rows.filter(({ bytes }) => bytes > 0);
   if (sized.length === 0) return [];
@@ -71,7 +71,7 @@ export function chartsOf(rows: readonly CollectiveRow[]): Chart[] {
   ];
 }
 
-/** What a row has been measured with. */
+/** The options that a row was measured with. */
 function labelOf({ type, op, root, density, values, way }: CollectiveRow): string {
   const parts =
     density === undefined

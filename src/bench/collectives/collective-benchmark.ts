@@ -7,74 +7,75 @@ import type { ValueFormat } from '../../compression/value-format';
 export type CollectiveName =
   'all-reduce' | 'all-gather' | 'reduce-scatter' | 'broadcast' | 'barrier' | 'sparse-all-reduce' | 'send-recv';
 
-/** How entries of a sparse all-reduce travel; `auto` is the way that a training takes. */
+/** How entries of a sparse all-reduce are sent. `auto` chooses as a training does. */
 export const WAYS = ['auto', 'sparse', 'dense'] as const;
 export type Way = (typeof WAYS)[number];
 
-/** One row's worth of work: a collective over arrays of one size. */
+/** What is measured for one row: a collective over arrays of one size. */
 export interface Case {
-  /** Of the whole operation: what busbw is defined on. 0 for a barrier. */
+  /** The elements of the whole operation, on which busbw is defined. 0 for a barrier. */
   readonly elements: number;
   readonly type: ElementType;
   readonly op: Reduction;
   readonly root: number;
-  /** Iterations before those that are timed. */
+  /** Iterations before the timed ones. */
   readonly warmUp: number;
-  /** How long more of them follow, unchecked; 0 for none. */
+  /** How long more such iterations follow, which are not checked; 0 for none. */
   readonly warmUpMs: number;
   readonly iterations: number;
-  /** Of a sparse all-reduce only. */
+  /** For a sparse all-reduce only. */
   readonly sparse?: { readonly density: number; readonly values: ValueFormat; readonly way: Way };
 }
 
-/** A whole run, as plain data that every rank gets alike. */
+/** A whole run, as plain data. All ranks get the same plan. */
 export interface Plan {
   readonly collective: CollectiveName;
   readonly cases: readonly Case[];
   readonly transport: TransportName;
-  /** Left out, as the environment says. */
+  /** Default: what the environment says. */
   readonly encryption?: Encryption;
-  /** Whether every result is compared with what it must be. */
+  readonly algorithm?: AllReduceAlgorithm;
+  /** Whether results are compared with the expected ones. */
   readonly check: boolean;
 }
 
-/** What a rank connects with. */
-export function linksOf({ transport, encryption }: Plan): ConnectInput {
-  return { transport, ...(encryption && { encryption }) };
+/** The options with which a rank connects. */
+export function linksOf({ transport, encryption, algorithm }: Plan): ConnectInput {
+  return { transport, ...(encryption && { encryption }), ...(algorithm && { algorithm }) };
 }
 
-/** What a sparse all-reduce tells beyond its time. */
+/** What a sparse all-reduce reports beside its time. */
 export interface SparseDetails {
   readonly travelled: 'sparse' | 'dense';
   readonly timesMs: StepTimes;
 }
 
-/** The parts of a sparse step, in ms: {@link StepTimes}, but `travel` parted. */
+/** The parts of a sparse step, in ms: {@link StepTimes}, with `travel` split into two. */
 export interface SparseSplit extends Omit<StepTimes, 'travel'> {
   /**
-   * For the slowest rank to have its payload ready. All begin together, so that is how much longer it compressed and
-   * encoded.
+   * The wait for the payload of the slowest rank. All ranks begin together, so it is how much longer that rank took to
+   * compress and encode.
    */
   readonly wait: number;
-  /** The rest: the network's time. */
+  /** The rest: the time of the network. */
   readonly wire: number;
 }
 
-/** A case with its arrays, on one rank. */
+/** A case and its arrays, on one rank. */
 export interface PreparedCase {
   /**
-   * Writes an iteration's input. Not timed, and left out where an iteration is not checked, but for the first, and
-   * unless there are `details`.
+   * Writes the input of an iteration; not timed. It is called before the first iteration and before those that are
+   * checked; if there are `details`, before all.
    */
   fill(iteration: number): void;
   /** The operation that is timed. */
   run(): void;
   /**
-   * Compares the result of that iteration, which followed its `fill`; how many of this rank's elements are wrong. May
-   * be collective itself.
+   * Compares the result of an iteration that followed its `fill`. Returns how many elements of this rank are wrong. It
+   * may call collectives, so all ranks call it.
    */
   countWrong(iteration: number): number;
-  /** What the last run told, if it tells anything. */
+  /** What the last run reported, if it reports anything. */
   details?(): SparseDetails;
   release(): void;
 }
@@ -82,18 +83,18 @@ export interface PreparedCase {
 /** A benchmark of one collective. */
 export interface CollectiveBenchmark {
   readonly name: CollectiveName;
-  /** In the list of benchmarks. */
+  /** The description in the list of benchmarks. */
   readonly describe: string;
-  /** What the size of a row counts, for the help. */
+  /** What the size of a row means, for the help. */
   readonly sizeMeans?: string;
-  /** Those of the options that only some collectives have. */
+  /** The options that this collective has, of those that only some collectives have. */
   readonly options: readonly ('sizes' | 'type' | 'op' | 'root' | 'sparse')[];
-  /** The nearest number of elements that it can be done with. Left out, any. */
+  /** The nearest number of elements that is possible. Default: all numbers are. */
   readonly elementsFor?: (elements: number, ranks: number) => number;
   /** busbw ÷ algbw. */
   readonly busFactor: (ranks: number) => number;
-  /** Which algorithm so many bytes take. Left out if there is only one. */
-  readonly algorithmFor?: typeof algorithmFor;
-  /** Allocates the arrays, the same on all ranks. */
+  /** How the ring does it with so many bytes. Left out if it is always the same. */
+  readonly algorithmFor?: typeof allReduceWay;
+  /** Allocates the arrays, the same ones on all ranks. */
   readonly prepare: (communicator: Communicator, measured: Case) => PreparedCase;
 }

@@ -1,9 +1,9 @@
 import { accessSync, constants, statSync } from 'node:fs';
 import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
-import { readRankEnvironment } from '../../environment';
+import { MAX_WORLD_SIZE, readRankEnvironment } from '../../environment';
 import { invalidArgument } from '../../errors';
-import { isCount, parseNumber } from '../../command-line';
+import { parseCount } from '../../command-line';
 import type { CollectiveBenchmark } from './collective-benchmark';
 import { busbwWords } from './facts';
 import { joinRing } from './join-ring';
@@ -13,10 +13,7 @@ import { planOf } from './plan';
 import { Report } from './report';
 import { startRanks } from './start-ranks';
 
-/** What WORLD_SIZE may be at most. */
-const MAX_RANKS = 65_535;
-
-/** `gradring bench <collective>`: starts ranks of its own, or is one of a ring, if the environment says so. */
+/** `gradring bench <collective>`: starts ranks, or is a rank itself if the environment says so. */
 export function collectiveCommand(benchmark: CollectiveBenchmark): CommandModule {
   const { name, describe, sizeMeans } = benchmark;
   return {
@@ -29,16 +26,16 @@ export function collectiveCommand(benchmark: CollectiveBenchmark): CommandModule
           : ` The size is that ${sizeMeans}. ${busbwWords(name)} docs/reference/benchmarks.md defines algbw and busbw.`;
       yargs
         .usage(
-          `$0 bench ${name} -n <ranks> [options]\n\n${describe}. Each iteration follows a barrier and is timed by itself, on ` +
+          `$0 bench ${name} -n <ranks> [options]\n\n${describe}. Each iteration follows a barrier and is timed alone, on ` +
             `rank 0.${sizes}`,
         )
         .options(optionsOf(benchmark))
         .example(`$0 bench ${name} -n 4`, 'four ranks on this host');
       for (const [args, words] of examplesOf(benchmark)) yargs.example(`$0 bench ${name} ${args}`, words);
       return yargs
-        .example(`$0 run -n 4 $(which gradring) bench ${name}`, 'as the ranks of a run, also on several hosts')
+        .example(`$0 run -n 4 $(which gradring) bench ${name}`, 'as the ranks of a run: for several hosts')
         .epilogue(
-          'The exit code is 1 if a result was wrong. Ctrl-C prints the rows that are done; the exit code is then 130.',
+          'The exit code is 1 if a result was wrong. Ctrl-C ends the benchmark and shows the rows so far; the exit code is 130.',
         );
     },
     handler: async parsed => {
@@ -57,7 +54,7 @@ function examplesOf({ options }: CollectiveBenchmark): [args: string, words: str
       ? [['-n 4 --density 0.001,0.01 --way sparse,dense', 'both ways beside each other'] as [string, string]]
       : []),
     ['-n 4 --json > rows.jsonl', 'one JSON object a line, for programs'],
-    ['-n 4 --html rows.html', 'also a page with charts, for a browser'],
+    ['-n 4 --html rows.html', 'with a page for a browser'],
     ['-n 4 --netlab 1gbit', 'each rank behind a link of 1 Gbit/s (root)'],
   ];
 }
@@ -69,7 +66,7 @@ async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number
   if (words.html !== undefined) requireWritable(words.html);
   if (words.netlab !== undefined) {
     if (joins)
-      throw invalidArgument('--netlab starts ranks itself, but RANK and WORLD_SIZE are set: this is one already.');
+      throw invalidArgument('--netlab starts ranks, but RANK and WORLD_SIZE are set: this process is a rank already.');
     requireNetlab();
   }
   const command = `gradring ${process.argv.slice(2).join(' ')}`;
@@ -86,14 +83,7 @@ async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number
 
 /** How many ranks there are, and whether this process is one of them. */
 function placeOf(words: Words): { ranks: number; joins: boolean } {
-  const asked =
-    words.ranks === undefined
-      ? undefined
-      : parseNumber(words.ranks, {
-          option: 'ranks',
-          words: `a whole number from 1 to ${MAX_RANKS}`,
-          accepts: value => isCount(value) && value <= MAX_RANKS,
-        });
+  const asked = words.ranks === undefined ? undefined : parseCount(words.ranks, 'ranks', MAX_WORLD_SIZE);
   if (!process.env['RANK'] && !process.env['WORLD_SIZE']) {
     if (asked === undefined) throw invalidArgument('How many ranks? Give -n, such as -n 4.');
     return { ranks: asked, joins: false };
@@ -101,13 +91,13 @@ function placeOf(words: Words): { ranks: number; joins: boolean } {
   const { worldSize } = readRankEnvironment();
   if (asked !== undefined && asked !== worldSize) {
     throw invalidArgument(
-      `--ranks is ${asked}, but WORLD_SIZE is ${worldSize}: this process is a rank of a run already. Leave --ranks out, or unset RANK and WORLD_SIZE.`,
+      `--ranks is ${asked}, but WORLD_SIZE is ${worldSize}: this process is a rank of a run already. Leave out --ranks, or unset RANK and WORLD_SIZE.`,
     );
   }
   return { ranks: worldSize, joins: true };
 }
 
-/** Before anything is measured for it. */
+/** Checks the file before the measurement. */
 function requireWritable(file: string): void {
   const folder = path.dirname(path.resolve(file));
   try {

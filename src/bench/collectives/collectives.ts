@@ -7,7 +7,7 @@ import { reduceScatter } from './reduce-scatter';
 import { sendReceive } from './send-receive';
 import { sparseAllReduce } from './sparse-all-reduce';
 
-/** One file a collective; to add one, list it here. */
+/** Each collective has a file. To add one, list it here. */
 export const COLLECTIVES: readonly CollectiveBenchmark[] = [
   allReduce,
   allGather,

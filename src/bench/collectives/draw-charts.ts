@@ -2,8 +2,8 @@ import type uPlot from 'uplot';
 import type { Chart } from './charts';
 
 /**
- * Draws the charts of a page, in a browser: the text of this function is part of the page, so it may use nothing from
- * outside itself. When all are drawn, `data-drawn` of the root element says how many have something on them.
+ * Draws the charts of a page in a browser. The text of this function is part of the page, so the function must not use
+ * anything from outside itself. `data-drawn` of the root element says how many charts have been drawn.
  */
 export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void {
   const place = document.getElementById('charts')!;
@@ -24,14 +24,14 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
     const from = Math.floor(Math.log10(least));
     return [10 ** from, 10 ** Math.max(from + 1, Math.ceil(Math.log10(most)))];
   };
-  /** Powers of ten, and what lies between where they are few. */
+  /** Powers of ten, and values between them if they are few. */
   const steps = (least: number, most: number): number[] => {
     const within = most / least < 500 ? [1, 2, 5] : [1];
     const from = Math.round(Math.log10(least));
     const powers = Array.from({ length: Math.round(Math.log10(most)) - from + 1 }, (_, i) => 10 ** (from + i));
     return powers.flatMap(power => within.map(step => step * power)).filter(value => value <= most * 1.001);
   };
-  /** The sizes measured, thinned out to what fits. */
+  /** As many of the measured sizes as fit. */
   const ticks = (sizes: readonly number[], width: number): number[] => {
     const every = Math.max(1, Math.ceil((sizes.length * 75) / width));
     return sizes.filter((_, i) => i % every === 0);

@@ -1,11 +1,11 @@
 import type { NumericArray, Reduction } from '../../communicator/communicator';
 
 /**
- * Inputs are whole numbers that every type holds exactly, and so are their sums, up to 73,000 ranks: the part of an
- * element plus that of a rank, less than 228 together. Sums of uint8 wrap around.
+ * An input is the part of an element plus the part of a rank: a whole number less than 228, which every type holds
+ * exactly. So do their sums over up to 73,000 ranks. Sums of uint8 wrap around.
  */
 
-/** 0 … 127, different from element to element and from iteration to iteration. */
+/** 0 … 127, different for other elements and other iterations. */
 function partOfElement(element: number, iteration: number): number {
   return Math.imul(element + 7919 * iteration, 0x9e3779b1) >>> 25;
 }
@@ -15,17 +15,17 @@ export function partOfRank(rank: number): number {
   return (37 * rank + 11) % 101;
 }
 
-/** Writes a rank's input. */
+/** Writes the input of a rank. */
 export function fillExact(array: NumericArray, rank: number, iteration: number): void {
   const own = partOfRank(rank);
   for (let i = 0; i < array.length; i++) array[i] = partOfElement(i, iteration) + own;
 }
 
-/** What becomes of an element's part over all ranks: factor · part + offset, in the type of the array. */
+/** The result for the part of an element: (factor · part + offset) · scale, in the type of the array. */
 export interface Expected {
   readonly factor: number;
   readonly offset: number;
-  /** Applied last, as the mean is. */
+  /** Applied last, as for a mean. */
   readonly scale: number;
 }
 
@@ -44,9 +44,9 @@ export function reductionOf(op: Reduction, ranks: number): Expected {
 }
 
 /**
- * How many elements are not exactly what they must be.
+ * How many elements differ from the expected value.
  *
- * @param first The number of the array's first element within the whole array.
+ * @param first The position of the array's first element in the whole array.
  */
 export function countWrongElements(
   array: NumericArray,
@@ -54,7 +54,7 @@ export function countWrongElements(
   iteration: number,
   first = 0,
 ): number {
-  // The product is rounded once, as the type rounds it, from a factor that is rounded likewise.
+  // The product is rounded once, in the type of the array, and so is the factor.
   const scaleOfType = array instanceof Float32Array ? Math.fround(scale) : scale;
   const rounding = array instanceof Float32Array ? Math.fround : (value: number): number => value;
   const wrap = array instanceof Uint8Array ? 0xff : -1;

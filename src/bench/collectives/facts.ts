@@ -5,12 +5,12 @@ import type { CollectiveRow } from './row';
 
 /** What busbw means. */
 export const BUSBW =
-  'busbw is the rate at which each link between two ranks carries data, if no rank sends more than it must. Compare it with the speed of your network.';
+  'busbw is the rate at which each link between two ranks carries data if no rank sends more than necessary: compare it with the speed of your network.';
 
-/** The same of a collective by itself, which may send less than its size tells. */
+/** What busbw means for a collective. A sparse one sends less than the size of its array. */
 export function busbwWords(collective: CollectiveName): string {
   if (collective !== 'sparse-all-reduce') return BUSBW;
-  return 'busbw is the rate at which each link would have to carry the gradient without compression to take the same time. It may be higher than the speed of your network.';
+  return 'busbw is the rate at which each link would carry the uncompressed gradient in the same time: it may be more than the speed of your network.';
 }
 
 const ALGORITHMS: Readonly<Record<NonNullable<CollectiveRow['algorithm']>, string>> = {
@@ -18,7 +18,7 @@ const ALGORITHMS: Readonly<Record<NonNullable<CollectiveRow['algorithm']>, strin
   gather: 'gathered whole by every rank',
 };
 
-/** What is the same for all rows, in words: names and values. */
+/** What is the same for all rows: names and values, in words. */
 export function factsOf(rows: readonly CollectiveRow[]): [name: string, words: string][] {
   const [first] = rows;
   if (first === undefined) return [];
@@ -31,10 +31,7 @@ export function factsOf(rows: readonly CollectiveRow[]): [name: string, words: s
   ];
 }
 
-/**
- * Which sizes are all-reduced how: `gathered whole by every rank up to 64 KiB, by the ring from 256 KiB`. Empty if no
- * row tells.
- */
+/** How each size is all-reduced: `by the tree up to 1 MiB, by the ring from 4 MiB`. Empty if no row says it. */
 function algorithmsOf(rows: readonly CollectiveRow[]): string {
   const sorted = rows.filter(({ algorithm }) => algorithm !== undefined).sort((a, b) => a.bytes - b.bytes);
   const isNew = ({ algorithm }: CollectiveRow, i: number): boolean => algorithm !== sorted[i - 1]?.algorithm;

@@ -4,14 +4,14 @@ import { signalExitCode } from '../../launcher/signals';
 import { type CollectiveBenchmark, linksOf, type Plan } from './collective-benchmark';
 import { runRank, type RunListener } from './run-rank';
 
-/** How long a signal may take to be told to this process after another rank has died of the same. */
+/** A rank that dies of a signal may be noticed before this process gets the same signal: by at most this time. */
 const SIGNAL_MS = 200;
 
 class Interrupted extends Error {}
 
 /**
- * Runs this process as one rank of a ring that the environment tells of. Resolves with the exit code: 0, 1 if any
- * rank's result was wrong, or 130 if rank 0 got SIGINT; then what was measured has been told to the listener.
+ * Runs this process as one rank of the ring that the environment describes. Resolves with the exit code: 0; 1 if a
+ * result of any rank was wrong; or 130 if rank 0 got SIGINT. The listener then has all rows that were measured.
  */
 export async function joinRing(benchmark: CollectiveBenchmark, plan: Plan, listener: RunListener): Promise<number> {
   const communicator = await Communicator.connect(linksOf(plan));

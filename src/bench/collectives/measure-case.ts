@@ -5,32 +5,35 @@ import { percentile } from '../statistics';
 import type { Case, CollectiveBenchmark, SparseDetails, SparseSplit } from './collective-benchmark';
 import { mediaOfAll, type Medium } from './media';
 
-/** What a case gave, seen from one rank. */
+/** What one rank measured. */
 export interface Measured {
-  /** This rank's time of each iteration. */
+  /** The time of each iteration on this rank. */
   readonly timesMs: readonly number[];
   /** Bytes that a rank sent for one operation, the largest over the ranks. */
   readonly wireBytesSent: number;
-  /** Wrong elements of all ranks. */
+  /** How many elements of all ranks are wrong. */
   readonly wrong: number;
   /** What carried the data of any rank. */
   readonly carriedBy: readonly Medium[];
-  /** How the entries of a sparse all-reduce travelled. */
+  /** Whether the ring has a tree. */
+  readonly usesTree: boolean;
+  /** How the entries of a sparse all-reduce were sent. */
   readonly travelled?: SparseDetails['travelled'];
-  /** Medians of this rank's parts of it. */
+  /** Medians of the parts of a sparse all-reduce on this rank. */
   readonly split?: SparseSplit;
 }
 
-/** The event loop turns at least so often, so that the process can be interrupted. */
+/** The event loop gets a turn at least this often, so that the process can be interrupted. */
 const TURN_MS = 50;
 
 /**
- * Runs one case; to be called on all ranks. Each iteration follows a barrier and is timed by itself. The results of the
- * warm-up and of one iteration after the timed ones are checked. The timed ones follow each other closely, as an idle
- * processor wakes up slowly, and so do those before them of a warm-up that goes on, for threads settle where they run.
+ * Runs one case. All ranks must call it. Each iteration follows a barrier and is timed alone. The results of the
+ * warm-up and of one iteration after the timed ones are checked. Timed iterations follow each other without a pause,
+ * because an idle processor wakes up slowly. So do those of a longer warm-up, because the system then stops moving
+ * threads between cores.
  *
- * @param onIteration Told now and then how many of the iterations that the case names are done; it may throw to stop
- *   here.
+ * @param onIteration Called now and then with the number of iterations that are done, of those that the case names. It
+ *   may throw to stop the run.
  */
 export async function measureCase(
   communicator: Communicator,
@@ -97,12 +100,12 @@ export async function measureCase(
   };
 }
 
-/** Rank 0's number; to be called on all ranks. */
+/** The number of rank 0. All ranks must call it. */
 function toldByFirst(communicator: Communicator, own: number): number {
   return communicator.broadcastSync(Float64Array.of(own))[0]!;
 }
 
-/** Medians of the parts of the steps; to be called on all ranks. */
+/** Medians of the parts of the steps. All ranks must call it. */
 function splitOf(communicator: Communicator, steps: readonly StepTimes[]): SparseSplit {
   const ready = communicator.allGatherSync(Float64Array.from(steps, ({ compress, encode }) => compress + encode));
   const splits = steps.map(({ travel, ...stages }, i): SparseSplit => {

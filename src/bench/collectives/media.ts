@@ -1,10 +1,9 @@
-import type { Communicator } from '../../communicator/communicator';
-import type { Routes } from '../../communicator/communicator';
+import type { Communicator, Routes } from '../../communicator/communicator';
 
 /** What carries data to a neighbour. */
 export type Medium = Routes['links'][number];
 
-/** All of them, in words. */
+/** All media, in words. */
 export const MEDIA: Readonly<Record<Medium, string>> = {
   'shared-memory': 'shared memory between ranks of one host, not encrypted',
   'unix-socket': 'unix sockets between ranks of one host, not encrypted',
@@ -14,7 +13,7 @@ export const MEDIA: Readonly<Record<Medium, string>> = {
   'tcp-stream-encrypted': 'a TCP connection beside each ZeroMQ link, encrypted (TLS)',
 };
 
-/** Those that any rank has; to be called on all ranks, each with its own. */
+/** The media that any rank has. All ranks must call it, each with its own. */
 export function mediaOfAll(communicator: Communicator, own: readonly Medium[]): Medium[] {
   const all = Object.keys(MEDIA) as Medium[];
   const used = communicator.allReduceSync(

@@ -4,13 +4,13 @@ import { GradringError, invalidArgument } from '../../errors';
 import { spawnGuarded } from '../../launcher/guarded-process';
 import { FORWARDED_SIGNALS, signalExitCode, signalProcess } from '../../launcher/signals';
 
-/** In the package, beside dist/. */
+/** The network lab of the package, beside dist/. */
 const NETLAB = path.join(__dirname, '../../../scripts/netlab');
 
 const UNITS: Readonly<Record<string, number>> = { bit: 1, kbit: 1e3, mbit: 1e6, gbit: 1e9 };
 
 /**
- * Bits a second of a rate as tc writes it: `1gbit`, `100mbit`.
+ * Bits a second of a rate in the format of tc: `1gbit`, `100mbit`.
  *
  * @throws ERR_INVALID_ARGUMENT
  */
@@ -21,15 +21,16 @@ export function bitsPerSecond(rate: string): number {
   throw invalidArgument(`--netlab is '${rate}'; it must be the rate of each link, such as 1gbit or 100mbit.`);
 }
 
-/** @throws ERR_INVALID_ARGUMENT where there can be no lab of network namespaces. */
+/** @throws ERR_INVALID_ARGUMENT if this machine cannot have a lab of network namespaces. */
 export function requireNetlab(): void {
   if (process.platform !== 'linux') throw invalidArgument('--netlab needs Linux, for its network namespaces.');
   if (process.getuid!() !== 0) {
-    throw invalidArgument('--netlab needs root, to make network namespaces: try sudo, or leave --netlab out.');
+    throw invalidArgument('--netlab must run as root, to make network namespaces: try sudo, or leave out --netlab.');
   }
   if (!existsSync(NETLAB)) throw invalidArgument(`--netlab needs ${NETLAB}, which is not there.`);
 }
 
+/** A command to run in a lab. */
 export interface NetlabRun {
   readonly ranks: number;
   readonly rate: string;
@@ -39,8 +40,8 @@ export interface NetlabRun {
 }
 
 /**
- * Runs the command once for each rank, each in a network namespace of its own; resolves with the exit code when all
- * have ended. Nothing of it outlives this process.
+ * Runs the command once for each rank, each in its own network namespace. Resolves with the exit code when all have
+ * ended. Nothing of it outlives this process.
  */
 export async function runInNetlab({ ranks, rate, command, stdout, stderr }: NetlabRun): Promise<number> {
   const args = [NETLAB, 'with', String(ranks), '--rate', rate, '--no-prefix', '--', ...command];

@@ -2,14 +2,13 @@ import type { Options } from 'yargs';
 import type { Reduction } from '../../communicator/communicator';
 import { VALUE_FORMATS, type ValueFormat } from '../../compression/value-format';
 import { JSON_OPTION, TEXT_OPTION } from '../../command-line';
-import type { CollectiveBenchmark } from './collective-benchmark';
-import { WAYS, type Way } from './collective-benchmark';
+import { type CollectiveBenchmark, WAYS, type Way } from './collective-benchmark';
 
 const GROUPS = {
   sizes: {
-    'min-bytes': { ...TEXT_OPTION, describe: 'The smallest size: 4, 64K, 1M, 100MB (powers of 1024) [default: 4]' },
+    'min-bytes': { ...TEXT_OPTION, describe: 'The smallest size: 4, 64K, 1M, 100MB, with powers of 1024 [default: 4]' },
     'max-bytes': { ...TEXT_OPTION, describe: 'The largest size [default: 64M]' },
-    'step-factor': { ...TEXT_OPTION, default: '4', describe: 'The factor between two sizes' },
+    'step-factor': { ...TEXT_OPTION, default: '4', describe: 'Each size is the one before times this factor' },
   },
   type: {
     type: { ...TEXT_OPTION, default: 'float32', describe: 'The type of the elements: float32, float64, int32, uint8' },
@@ -18,13 +17,13 @@ const GROUPS = {
   root: {
     root: {
       ...TEXT_OPTION,
-      describe: 'The rank whose array is sent [default: 1, so that rank 0, which is timed, is the last]',
+      describe: 'The rank that sends its array [default: 1, so that rank 0, which is timed, gets it last]',
     },
   },
   sparse: {
     elements: {
       ...TEXT_OPTION,
-      describe: 'The elements of the gradient, instead of sizes; several with commas [default: 1000000,25600000]',
+      describe: 'Elements of the gradient, instead of sizes; several with commas [default: 1000000,25600000]',
     },
     density: { ...TEXT_OPTION, default: '0.001', describe: 'The fraction that each rank sends; several with commas' },
     values: {
@@ -35,7 +34,7 @@ const GROUPS = {
     way: {
       ...TEXT_OPTION,
       default: 'auto' satisfies Way,
-      describe: `How gradients travel; several with commas: ${WAYS.join(', ')}`,
+      describe: `How entries are sent; several with commas: ${WAYS.join(', ')}`,
     },
   },
 } as const satisfies Record<string, Record<string, Options>>;
@@ -44,19 +43,26 @@ const COMMON = {
   ranks: {
     ...TEXT_OPTION,
     alias: 'n',
-    describe: 'How many ranks to start on this host; inside a run, the size of the run',
+    describe: 'How many ranks to start on this host [default in a run: the ranks of the run]',
   },
-  iterations: { ...TEXT_OPTION, describe: 'How many iterations are timed [default: 5 to 200, fewer for large arrays]' },
+  iterations: {
+    ...TEXT_OPTION,
+    describe: 'How many iterations are timed [default: 5 to 200, fewer with large arrays]',
+  },
   'warm-up': {
     ...TEXT_OPTION,
     describe:
-      'How many iterations run before those (20), or for how long they run (5s) [default: 3s in all, at least 0.5s for each size]',
+      'How many iterations run before the timed ones, such as 20; or a time, such as 5s, after half as many iterations [default: 3s for all sizes together, at least 0.5s for each]',
   },
   'no-check': { type: 'boolean', default: false, describe: 'Do not verify the results' },
   transport: { ...TEXT_OPTION, default: 'auto', describe: 'The connections between ranks of one host: auto, tcp, ipc' },
   encryption: {
     ...TEXT_OPTION,
-    describe: 'The encryption of TCP: auto (what leaves the host), on, off [default: GRADRING_ENCRYPTION]',
+    describe: 'Encrypt TCP: auto (between hosts), on, off [default: GRADRING_ENCRYPTION]',
+  },
+  algorithm: {
+    ...TEXT_OPTION,
+    describe: 'How arrays that are not large are all-reduced: auto, ring, tree [default: GRADRING_ALGORITHM]',
   },
   netlab: {
     ...TEXT_OPTION,
@@ -66,7 +72,7 @@ const COMMON = {
   html: { ...TEXT_OPTION, describe: 'Also write a page with charts to this file' },
 } as const satisfies Record<string, Options>;
 
-/** The options of a benchmark's command. */
+/** The options of the command of a benchmark. */
 export function optionsOf({ options }: CollectiveBenchmark): Record<string, Options> {
   const { ranks, ...rest } = COMMON;
   return { ranks, ...Object.assign({}, ...options.map(name => GROUPS[name])), ...rest };
@@ -76,7 +82,9 @@ type GroupOption = {
   [G in keyof typeof GROUPS]: Exclude<keyof (typeof GROUPS)[G], symbol>;
 }[keyof typeof GROUPS];
 
-/** The options' values as they were typed; undefined where a benchmark has no such option, or it was not given. */
+/**
+ * The values of the options, as they were typed. Undefined for options that a benchmark lacks or that were not given.
+ */
 export type Words = {
   readonly [Name in GroupOption | Exclude<keyof typeof COMMON, 'json' | 'no-check'>]?: string;
 } & { readonly json: boolean; readonly 'no-check': boolean };

@@ -3,7 +3,8 @@ import type { ElementType, Reduction } from '../../communicator/communicator';
 import { ENCRYPTIONS, TRANSPORTS } from '../../rendezvous/connect-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
-import { isCount, parseName, parseNames, parseNumber, parseNumbers } from '../../command-line';
+import { parseCount, parseCounts, parseName, parseNames, parseNumber } from '../../command-line';
+import { parseDensities } from '../options';
 import { parseSize, sizesBetween } from './byte-sizes';
 import { type Case, type CollectiveBenchmark, type Plan, WAYS } from './collective-benchmark';
 import type { Words } from './options';
@@ -11,14 +12,14 @@ import type { Words } from './options';
 const TYPES: readonly ElementType[] = ['float32', 'float64', 'int32', 'uint8'];
 const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
 
-/** So many bytes are moved in all, but in 5 iterations at least, and in 200 at most. */
+/** A case moves about this many bytes, in at least 5 and at most 200 iterations. */
 const BYTES_OF_A_CASE = 256 * 2 ** 20;
 
-/** JavaScript is compiled while it runs, which takes so long. Each size has a share of that, and so long at least. */
+/** V8 compiles code while it runs, which takes this long. Each size has a share of that time, and a minimum. */
 const WARM_UP_MS = { all: 3000, each: 500 };
 
 /**
- * The command line, checked and completed.
+ * The command line, checked, with all defaults.
  *
  * @throws ERR_INVALID_ARGUMENT
  */
@@ -26,7 +27,9 @@ export function planOf(benchmark: CollectiveBenchmark, words: Words, ranks: numb
   const type = parseName(words.type ?? 'float32', 'type', TYPES);
   const op = parseName(words.op ?? 'sum', 'op', REDUCTIONS);
   if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
-    throw invalidArgument(`--op mean of --type ${type} would not be whole; it must be a float type, or another op.`);
+    throw invalidArgument(
+      `--op mean needs a float type, because means of --type ${type} are not whole: choose another type or op.`,
+    );
   }
   const root = rootOf(words.root, ranks);
   const counts = elementCounts(benchmark, words, type, ranks);
@@ -53,7 +56,7 @@ function rootOf(text: string | undefined, ranks: number): number {
   });
 }
 
-/** Of the sizes or elements that were asked for, each once. */
+/** The numbers of elements for the sizes that were asked for, without duplicates. */
 function elementCounts(
   { options, elementsFor = elements => elements }: CollectiveBenchmark,
   words: Words,
@@ -63,13 +66,9 @@ function elementCounts(
   if (!options.includes('sizes')) return [0];
   const bySize = words['min-bytes'] !== undefined || words['max-bytes'] !== undefined;
   if (options.includes('sparse') && !bySize) {
-    return parseNumbers(words.elements ?? '1000000,25600000', {
-      option: 'elements',
-      words: 'a whole number from 1 on, or several, separated by commas',
-      accepts: isCount,
-    });
+    return parseCounts(words.elements ?? '1000000,25600000', 'elements');
   }
-  if (words.elements !== undefined) throw invalidArgument('Give either --elements or sizes in bytes, not both.');
+  if (words.elements !== undefined) throw invalidArgument('Use either --elements or sizes in bytes, not both.');
   const least = parseSize(words['min-bytes'] ?? '4', 'min-bytes');
   const most = parseSize(words['max-bytes'] ?? '64M', 'max-bytes');
   if (least > most) {
@@ -79,7 +78,7 @@ function elementCounts(
   }
   const factor = parseNumber(words['step-factor']!, {
     option: 'step-factor',
-    words: 'a number of more than 1',
+    words: 'a number greater than 1',
     accepts: value => value > 1 && Number.isFinite(value),
   });
   const counts = sizesBetween(least, most, factor).map(bytes =>
@@ -90,17 +89,13 @@ function elementCounts(
 
 function sparseCases({ options }: CollectiveBenchmark, words: Words): (Case['sparse'] | undefined)[] {
   if (!options.includes('sparse')) return [undefined];
-  const densities = parseNumbers(words.density!, {
-    option: 'density',
-    words: 'more than 0 and less than 1, or several such numbers, separated by commas',
-    accepts: value => value > 0 && value < 1,
-  });
+  const densities = parseDensities(words.density!);
   const formats = parseNames(words.values!, 'values', VALUE_FORMATS);
   const ways = parseNames(words.way!, 'way', WAYS);
   return densities.flatMap(density => formats.flatMap(values => ways.map(way => ({ density, values, way }))));
 }
 
-/** @param warmUpMs Unless the command line says something else. */
+/** @param warmUpMs The default. */
 function repetitionsOf(
   words: Words,
   bytes: number,
@@ -109,7 +104,7 @@ function repetitionsOf(
   const iterations =
     words.iterations === undefined
       ? Math.max(5, Math.min(200, Math.floor(BYTES_OF_A_CASE / Math.max(1, bytes))))
-      : parseNumber(words.iterations, { option: 'iterations', words: 'a whole number from 1 on', accepts: isCount });
+      : parseCount(words.iterations, 'iterations');
   const text = words['warm-up'];
   if (text === undefined || /^\d+(\.\d+)?s$/.test(text)) {
     const forMs = text === undefined ? warmUpMs : 1000 * parseFloat(text);
@@ -117,7 +112,7 @@ function repetitionsOf(
   }
   const warmUp = parseNumber(text, {
     option: 'warm-up',
-    words: 'a whole number from 0 on, or seconds, as in 5s',
+    words: 'a whole number from 0 on, or seconds, such as 5s',
     accepts: value => Number.isSafeInteger(value) && value >= 0,
   });
   return { warmUp, warmUpMs: 0, iterations };

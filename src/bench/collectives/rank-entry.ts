@@ -1,6 +1,6 @@
 /**
- * The program of each rank that `gradring bench` starts. Its argument is the {@link Plan}; rank 0 writes {@link
- * RankEvent}s.
+ * The program of each rank that `gradring bench` starts. Its argument is the {@link Plan}. Rank 0 writes {@link
+ * RankEvent} objects.
  */
 import { Communicator } from '../../communicator/communicator';
 import { GradringError } from '../../errors';

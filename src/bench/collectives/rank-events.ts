@@ -2,10 +2,10 @@ import { Writable } from 'node:stream';
 import type { CollectiveRow } from './row';
 import type { RunListener, RunProgress } from './run-rank';
 
-/** What rank 0 writes for the process that started it, one a line. */
+/** What rank 0 writes for the process that started it, one on each line. */
 export type RankEvent = { readonly row: CollectiveRow } | { readonly progress: RunProgress };
 
-/** The ranks' standard output: events, for the listener; anything else goes to `otherwise`. */
+/** Reads the standard output of the ranks. Events go to the listener, other lines to `otherwise`. */
 export function eventStream(listener: RunListener, otherwise: (line: string) => void): Writable {
   let rest = '';
   return new Writable({

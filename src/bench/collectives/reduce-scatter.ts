@@ -5,7 +5,7 @@ import { countWrongElements, fillExact, reductionOf } from './exact-values';
 export const reduceScatter: CollectiveBenchmark = {
   name: 'reduce-scatter',
   describe: 'Time the ring reduce-scatter',
-  sizeMeans: 'of the array on each rank, of which it keeps an Nth',
+  sizeMeans: 'of the array on each rank; each of N ranks keeps an Nth of the result',
   options: ['sizes', 'type', 'op'],
   busFactor: ranks => (ranks - 1) / ranks,
   prepare: (communicator, { type, elements, op }) => {

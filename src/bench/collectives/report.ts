@@ -11,18 +11,19 @@ import type { RunListener, RunProgress } from './run-rank';
 import { TimeLeft } from './time-left';
 import { ELEMENT_BYTES } from '../../collectives/element-type';
 
+/** How the rows of a run are shown. */
 export interface ReportOptions {
-  /** Each row as JSON on a line of its own as soon as it is there, instead of a table at the end. */
+  /** Whether to write each row as a line of JSON as soon as it is measured. If not, a table follows at the end. */
   readonly json: boolean;
   /** The file for a page with charts, if one is wanted. */
   readonly html: string | undefined;
-  /** Bits a second of each link, if they are known. */
+  /** The rate of each link in bits a second, if it is known. */
   readonly lineRate: number | undefined;
   /** The command line, for the page. */
   readonly command: string;
 }
 
-/** Shows the rows of a run: on standard output, and as a page. If the reader of the output leaves, the process ends. */
+/** Shows the rows of a run on standard output and as a page. If the reader closes the output, the process ends. */
 export class Report implements RunListener {
   private readonly rows: CollectiveRow[] = [];
   private readonly progressLine = new Progress();
@@ -33,7 +34,7 @@ export class Report implements RunListener {
     process.exit();
   };
 
-  /** Standard error, for others: what they write does not mix with the line of the progress. */
+  /** Standard error for the ranks. What they write does not mix with the progress line. */
   readonly stderr = new Writable({
     write: (chunk: Buffer, _encoding, done) => {
       this.progressLine.clear();
@@ -74,7 +75,7 @@ export class Report implements RunListener {
     this.progressLine.show(`${progress.row + 1}/${cases.length}: ${collective}${size}${left && `, ${left}`}`);
   };
 
-  /** Writes the table, or the page, of the rows there are. */
+  /** Writes the table and the page of the rows so far. */
   async finish(): Promise<void> {
     this.progressLine.clear();
     const { json, html, command } = this.options;

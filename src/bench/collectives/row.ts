@@ -8,7 +8,7 @@ import { sizeText } from './byte-sizes';
 import type { CollectiveName, SparseSplit, Way } from './collective-benchmark';
 import type { Medium } from './media';
 
-/** One line of `gradring bench <collective> --json`. Times are rank 0's. */
+/** One line of `gradring bench <collective> --json`. Times are those of rank 0. */
 export interface CollectiveRow {
   readonly collective: CollectiveName;
   readonly ranks: number;
@@ -18,33 +18,34 @@ export interface CollectiveRow {
   readonly type?: ElementType;
   readonly op?: Reduction;
   readonly root?: number;
-  /** What was asked for … */
+  /** The transport that was asked for. */
   readonly transport: TransportName;
-  /** … and what carried the data of any rank. Empty if there is one rank only. */
+  /** What carried the data of any rank. Empty if there is only one rank. */
   readonly carriedBy: readonly Medium[];
-  /** How arrays of this size are all-reduced. Left out for other collectives, and if there is one rank only. */
-  readonly algorithm?: AllReduceAlgorithm;
+  /** How arrays of this size are all-reduced. Left out for other collectives, and if there is only one rank. */
+  readonly algorithm?: AllReduceWay;
   readonly iterations: number;
   readonly timeUs: Timings;
   /** bytes ÷ median time, in 10⁹ bytes a second. */
   readonly algbwGBps: number;
   readonly busbwGBps: number;
-  /** Bytes that a rank sends for one operation: the largest over the ranks. */
+  /** Bytes that a rank sends for one operation: the maximum over the ranks. */
   readonly wireBytesSent: number;
-  /** Wrong elements of all ranks in all iterations. Left out if results were not checked. */
+  /** How many elements of all ranks were wrong, in all iterations. Left out if results were not checked. */
   readonly wrong?: number;
-  /** busbw ÷ the rate of the links. Left out where that is not known. */
+  /** busbw ÷ the rate of the links. Left out if that is unknown. */
   readonly lineFraction?: number;
   readonly density?: number;
   readonly values?: ValueFormat;
-  /** What was asked for … */
+  /** How the entries were to be sent. */
   readonly way?: Way;
-  /** … and how the entries travelled. */
+  /** How they were sent. */
   readonly travelled?: 'sparse' | 'dense';
   /** Medians of the parts of a sparse step, on rank 0's comm thread. */
   readonly timesMs?: SparseSplit;
 }
 
+/** The columns of the table. */
 export const COLUMNS: readonly Column<CollectiveRow>[] = [
   { heading: 'size', value: ({ bytes }) => (bytes === 0 ? undefined : sizeText(bytes)), decimals: 0 },
   { heading: 'count', value: ({ bytes, elements }) => (bytes === 0 ? undefined : elements), decimals: 0 },

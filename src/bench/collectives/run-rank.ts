@@ -5,26 +5,26 @@ import type { Case, CollectiveBenchmark, Plan, SparseSplit } from './collective-
 import { type Measured, measureCase } from './measure-case';
 import type { CollectiveRow } from './row';
 
-/** Where a run stands. */
+/** How far a run is. */
 export interface RunProgress {
-  /** The case under way. */
+  /** The number of the case that runs now. */
   readonly row: number;
-  /** How many of its iterations are done, those of the warm-up among them. */
+  /** How many of its iterations are done, with those of the warm-up. */
   readonly iterations: number;
 }
 
-/** Who hears of rank 0's results. */
+/** Gets the results of rank 0. */
 export interface RunListener {
   row(row: CollectiveRow): void;
   progress(progress: RunProgress): void;
-  /** Told before each iteration; it may throw to end the run. */
+  /** Called before each iteration. It may throw to end the run. */
   continue?(): void;
 }
 
-/** How often progress is told at most. */
+/** Progress is reported at most once in this time. */
 const PROGRESS_MS = 200;
 
-/** One rank's part of a run: all cases, one after the other. To be called on all ranks; rank 0 tells the listener. */
+/** Runs all cases, one after the other, on this rank. All ranks must call it. Rank 0 reports to the listener. */
 export async function runRank(
   communicator: Communicator,
   benchmark: CollectiveBenchmark,
@@ -81,7 +81,7 @@ function rowOf(
   };
 }
 
-/** To three decimals of a millisecond. */
+/** Rounded to whole microseconds. */
 function microseconds({ compress, encode, wait, wire, decode }: SparseSplit): SparseSplit {
   const r = (ms: number): number => rounded(ms, 3);
   return { compress: r(compress), encode: r(encode), wait: r(wait), wire: r(wire), decode: r(decode) };

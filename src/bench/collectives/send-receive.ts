@@ -3,7 +3,7 @@ import { countWrongElements, fillExact, inputOf } from './exact-values';
 
 export const sendReceive: CollectiveBenchmark = {
   name: 'send-recv',
-  describe: 'Time sending to the right neighbour while receiving from the left',
+  describe: 'Time sending to the right neighbour while receiving from the left one',
   sizeMeans: 'of the array that each rank sends',
   options: ['sizes', 'type'],
   busFactor: () => 1,

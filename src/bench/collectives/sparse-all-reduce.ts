@@ -8,12 +8,12 @@ import { SentReference, updatesThatDiffer } from './sparse-check';
 
 const MOMENTUM_FACTOR = 0.9;
 
-/** Up to so many elements the update is compared with a plain sum of what all ranks sent. */
+/** Up to this many elements, the update is compared with a plain sum of what all ranks sent. */
 const REFERENCE_ELEMENTS = 65_536;
 
 export const sparseAllReduce: CollectiveBenchmark = {
   name: 'sparse-all-reduce',
-  describe: 'Time the step from gradients to their compressed and summed update',
+  describe: 'Time a step: compress gradients, exchange them, and sum them',
   sizeMeans: 'of the gradient as float32',
   options: ['sizes', 'sparse'],
   busFactor: ranks => (2 * (ranks - 1)) / ranks,

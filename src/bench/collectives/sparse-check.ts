@@ -2,10 +2,10 @@ import { crc32 } from 'node:zlib';
 import type { Communicator } from '../../communicator/communicator';
 import type { ExchangeHandle } from '../../exchange/exchange-handle';
 
-/** Rounding of float32 sums, for each value that is added. */
+/** The rounding error of a float32 sum, for each value that is added. */
 const ROUNDING = 2 ** -22;
 
-/** All elements, if this rank's update is not, to the bit, that of rank 0. A collective. */
+/** All elements, if the update of this rank is not bit for bit that of rank 0. A collective. */
 export function updatesThatDiffer(communicator: Communicator, update: Float32Array): number {
   const bytes = new Uint8Array(update.buffer, update.byteOffset, update.byteLength);
   const hashes = communicator.allGatherSync(Float64Array.of(crc32(bytes)));
@@ -13,8 +13,8 @@ export function updatesThatDiffer(communicator: Communicator, update: Float32Arr
 }
 
 /**
- * What an update must be, computed plainly: what a rank sent is what it had accumulated less what it kept, exactly, and
- * the update is the mean of that over the ranks.
+ * The expected update, computed in a simple way: what a rank sent is exactly what it had accumulated minus what it
+ * kept, and the update is the mean of that over the ranks.
  */
 export class SentReference {
   private readonly accumulated: Float32Array;
@@ -26,7 +26,7 @@ export class SentReference {
     this.accumulated = new Float32Array(exchange.gradient(0).length);
   }
 
-  /** To be called before each step, when its gradient is there. */
+  /** Call it before each step, after its gradient is written. */
   before(): void {
     const [gradient, u, v] = [this.exchange.gradient(0), this.exchange.momentum(0), this.exchange.residual(0)];
     const { fround } = Math;
@@ -36,7 +36,7 @@ export class SentReference {
     }
   }
 
-  /** Elements of this rank's update that are not what they must be. A collective. */
+  /** How many elements of this rank's update differ from the expected ones. A collective. */
   countWrong(communicator: Communicator): number {
     const update = this.exchange.gradient(0);
     const kept = this.exchange.residual(0);
@@ -49,7 +49,7 @@ export class SentReference {
         sum += of[i]!;
         magnitudes += Math.abs(of[i]!);
       }
-      // The dense ring adds in another order than the ranks'.
+      // The dense ring does not add in the order of the ranks.
       if (Math.abs(update[i]! * sent.length - sum) > ROUNDING * magnitudes * sent.length) wrong++;
     }
     return wrong;

@@ -10,14 +10,14 @@ const ENTRY = path.join(__dirname, 'rank-entry.js');
 /** Where the ranks run. */
 export interface RanksPlace {
   readonly ranks: number;
-  /** Rate of the links of a lab of network namespaces, as tc has it; undefined for this host itself. */
+  /** The rate of the links in a lab of network namespaces, in the format of tc. Undefined for no lab. */
   readonly netlabRate: string | undefined;
-  /** Where error output goes. */
+  /** The target of error output. */
   readonly stderr: NodeJS.WritableStream;
 }
 
 /**
- * Starts the ranks of a run and resolves when all have ended, with the exit code: 0, 130 upon SIGINT, or that of the
+ * Starts the ranks of a run. Resolves when all have ended, with the exit code: 0, 130 after SIGINT, or that of the
  * first rank that failed. No rank outlives this process.
  */
 export async function startRanks(

@@ -2,12 +2,12 @@ import { ELEMENT_BYTES } from '../../collectives/element-type';
 import type { Case } from './collective-benchmark';
 import type { RunProgress } from './run-rank';
 
-/** An iteration costs about as much as so many bytes, whatever its size. */
+/** The fixed cost of an iteration is about that of this many bytes. */
 const FIXED_BYTES = 256 * 1024;
 
 /**
- * Estimates how long a run will still take, as if every byte took as long as those before. A warm-up that goes on for a
- * time takes that.
+ * Estimates how long a run will still take, as if every byte took as long as those before. A warm-up of a given time
+ * takes that time.
  */
 export class TimeLeft {
   private startedAt: number | undefined;
@@ -17,7 +17,7 @@ export class TimeLeft {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** In words; empty as long as nothing can be said. */
+  /** The time in words. Empty as long as it is unknown. */
   text(progress: RunProgress): string {
     this.startedAt ??= this.now();
     const done = this.workUpTo(progress);

@@ -1,6 +1,6 @@
 import { dense, filter, type TensorShape, vector } from './tensor-shape';
 
-/** Position in torchvision's `features`, filter size, input and output channels. */
+/** The position in torchvision's `features`, the filter size, and the numbers of input and output channels. */
 const CONVOLUTIONS = [
   [0, 11, 3, 64],
   [3, 5, 64, 192],
@@ -10,8 +10,8 @@ const CONVOLUTIONS = [
 ] as const;
 
 /**
- * AlexNet with one tower (Krizhevsky 2014, "One weird trick"), as torchvision's `alexnet` has it: 61,100,840 parameters
- * in 16 tensors.
+ * AlexNet with one tower (Krizhevsky 2014, "One weird trick"), like torchvision's `alexnet`: 61,100,840 parameters in
+ * 16 tensors.
  */
 export function alexnet(): TensorShape[] {
   const features = CONVOLUTIONS.flatMap(([position, size, inputs, outputs]) => {

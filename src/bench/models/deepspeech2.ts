@@ -1,12 +1,12 @@
 import { recurrent, type GATES } from './recurrent';
 import { batchNorm, type TensorShape, vector } from './tensor-shape';
 
-/** Which of the versions of the model. */
+/** The version of the model. */
 export interface DeepSpeech2Options {
   readonly cell: keyof typeof GATES;
-  /** Of each direction of each recurrent layer. */
+  /** In each direction of each recurrent layer. */
   readonly units: number;
-  /** Whether the convolutions pad the 161 frequencies, and so leave 41 of them; unpadded ones leave 21. */
+  /** Whether the convolutions pad the 161 frequencies. With padding 41 of them are left, without padding 21. */
   readonly padded: boolean;
 }
 
@@ -15,12 +15,12 @@ const LAYERS = 5;
 const LABELS = 29;
 
 /**
- * Deep Speech 2 (Amodei et al. 2015) as SeanNaren's deepspeech.pytorch has it: two convolutions over the spectrogram,
- * five bidirectional recurrent layers whose directions are summed, with a batch normalization before all but the first,
- * and a classifier without bias over 29 letters.
+ * Deep Speech 2 (Amodei et al. 2015) like in SeanNaren's deepspeech.pytorch: two convolutions over the spectrogram,
+ * five bidirectional recurrent layers whose directions are summed, a batch normalization before each of these layers
+ * but the first, and a classifier without bias over 29 letters.
  *
- * The speech model of Lin et al. 2018 has "488 MB". Five GRU layers of 1500 units behind unpadded convolutions, as that
- * program had them at first, fit: 127,947,668 parameters are 488.08 MiB. That it is this one is an inference.
+ * The speech model of Lin et al. 2018 has "488 MB". Five GRU layers of 1500 units behind unpadded convolutions, as in
+ * the first version of that program, have 127,947,668 parameters, which is 488.08 MiB. So it is probably this model.
  */
 export function deepSpeech2({ cell, units, padded }: DeepSpeech2Options): TensorShape[] {
   const tensors = [
@@ -38,7 +38,7 @@ export function deepSpeech2({ cell, units, padded }: DeepSpeech2Options): Tensor
   return [...tensors, ...batchNorm('fc.0.module.0', units), { name: 'fc.0.module.1.weight', shape: [units, LABELS] }];
 }
 
-/** A filter with its bias, HWIO, and the batch normalization behind it. */
+/** A filter (HWIO) with its bias, and the batch normalization that follows. */
 function convolution(position: number, shape: readonly [number, number, number, number]): TensorShape[] {
   const outputs = shape[3];
   const name = `conv.seq_module.${position}`;

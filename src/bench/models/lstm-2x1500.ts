@@ -5,11 +5,12 @@ const WORDS = 10_000;
 const UNITS = 1500;
 
 /**
- * The large word-level language model of Penn Treebank (Zaremba et al. 2014): an embedding, two LSTM layers of 1500
- * units, and a softmax over 10,000 words, with two biases a layer as PyTorch's `word_language_model` example has them.
+ * The large word-level language model for the Penn Treebank (Zaremba et al. 2014): an embedding, two LSTM layers of
+ * 1500 units, and a softmax over 10,000 words. Each layer has two biases, like in PyTorch's `word_language_model`
+ * example.
  *
- * @param tied Whether the softmax takes the embedding's matrix (`--tied`). Untied it is 66,034,000 parameters in 11
- *   tensors; tied 51,034,000 in 10, the 194.68 MiB that Lin et al. 2018 compress.
+ * @param tied Whether the softmax uses the matrix of the embedding (`--tied`). If not, the model has 66,034,000
+ *   parameters in 11 tensors. If so, it has 51,034,000 in 10: the 194.68 MiB that Lin et al. 2018 compress.
  */
 export function lstm2x1500(tied: boolean): TensorShape[] {
   const layers = [0, 1].flatMap(layer => recurrent('rnn', `l${layer}`, { cell: 'lstm', inputs: UNITS, units: UNITS }));

@@ -6,19 +6,19 @@ import type { TensorShape } from './tensor-shape';
 import { vgg16Bn } from './vgg16-bn';
 
 /**
- * The trainable tensors of well-known models, for benchmarks that want real shapes: names and order of PyTorch's
- * programs, dimensions in TensorFlow's order (HWIO, [inputs, outputs]).
+ * The trainable tensors of well-known models, for benchmarks with real shapes. Names and order are those of PyTorch's
+ * programs; dimensions are in TensorFlow's order (HWIO, [inputs, outputs]).
  */
 export const MODELS = {
   resnet50: resnet50(),
   alexnet: alexnet(),
   'vgg16-bn': vgg16Bn(),
   'lstm-2x1500': lstm2x1500(false),
-  /** By its size the language model of Lin et al. 2018. */
+  /** The language model of Lin et al. 2018, by its size. */
   'lstm-2x1500-tied': lstm2x1500(true),
-  /** With the 800 units that were deepspeech.pytorch's default, and the LSTM cells and the padding that now are. */
+  /** With 800 units, an earlier default of deepspeech.pytorch, and with LSTM cells and padding, its default now. */
   deepspeech2: deepSpeech2({ cell: 'lstm', units: 800, padded: true }),
-  /** By its size the speech model of Lin et al. 2018. */
+  /** The speech model of Lin et al. 2018, by its size. */
   'deepspeech2-gru-1500': deepSpeech2({ cell: 'gru', units: 1500, padded: false }),
 } as const satisfies Record<string, readonly TensorShape[]>;
 

@@ -1,9 +1,9 @@
 import { type TensorShape, vector } from './tensor-shape';
 
-/** How many gates, and so matrices side by side in one tensor, a recurrent cell has. */
+/** How many gates a recurrent cell has. Their matrices are side by side in one tensor. */
 export const GATES = { lstm: 4, gru: 3 } as const;
 
-/** What a recurrent layer is made of. */
+/** The kind and the sizes of a recurrent layer. */
 export interface RecurrentLayer {
   readonly cell: keyof typeof GATES;
   readonly inputs: number;
@@ -11,8 +11,8 @@ export interface RecurrentLayer {
 }
 
 /**
- * One direction of a recurrent layer as cuDNN and PyTorch have it: all gates in one tensor, the weights here as
- * [inputs, gates · units], and two biases, of which one would do.
+ * One direction of a recurrent layer like in cuDNN and PyTorch: all gates in one tensor, the weights here as
+ * [inputs, gates · units], and two biases, although one would be enough.
  *
  * @param suffix PyTorch's, such as `l0` or `l0_reverse`.
  */

@@ -1,19 +1,20 @@
 import { batchNorm, dense, filter, type TensorShape } from './tensor-shape';
 
-/** The four stages of ResNet-50: blocks, and channels within a block. */
+/** The four stages of ResNet-50: how many blocks, and how many channels within a block. */
 export const STAGES = [
   [3, 64],
   [4, 128],
   [6, 256],
   [3, 512],
 ] as const;
-/** How many times as many channels a block gives as it has within. */
+/** A block has this many times as many output channels as channels within. */
 export const EXPANSION = 4;
 export const CLASSES = 1000;
 
 /**
- * ResNet-50 for ImageNet (He et al. 2015, table 1), as torchvision's `resnet50` has it: 25,557,032 parameters in 161
- * tensors, 53 filters, 53 batch normalizations of two, and the classifier's weights and bias.
+ * ResNet-50 for ImageNet (He et al. 2015, table 1), like torchvision's `resnet50`: 25,557,032 parameters in 161
+ * tensors. These are 53 filters, two tensors for each of 53 batch normalizations, and the weights and bias of the
+ * classifier.
  */
 export function resnet50(): TensorShape[] {
   const tensors = [filter('conv1', 7, 3, 64), ...batchNorm('bn1', 64)];
@@ -27,7 +28,7 @@ export function resnet50(): TensorShape[] {
   return [...tensors, ...dense('fc', channels, CLASSES)];
 }
 
-/** 1×1 down to `width` channels, 3×3, 1×1 up again; the first block of a stage projects its shortcut. */
+/** 1×1 down to `width` channels, 3×3, and 1×1 up again. The first block of a stage has a projection as its shortcut. */
 function bottleneck(name: string, inputs: number, width: number, projects: boolean): TensorShape[] {
   const outputs = EXPANSION * width;
   return [

@@ -15,17 +15,17 @@ export function filter(name: string, size: number, inputs: number, outputs: numb
   return { name: `${name}.weight`, shape: [size, size, inputs, outputs] };
 }
 
-/** A bias, or anything else with one number a channel. */
+/** A bias, or another tensor with one number for each channel. */
 export function vector(name: string, size: number): TensorShape {
   return { name, shape: [size] };
 }
 
-/** Weights and bias of a dense layer, the weights in TensorFlow's order [inputs, outputs]. */
+/** Weights and bias of a dense layer. The weights are in TensorFlow's order [inputs, outputs]. */
 export function dense(name: string, inputs: number, outputs: number): TensorShape[] {
   return [{ name: `${name}.weight`, shape: [inputs, outputs] }, vector(`${name}.bias`, outputs)];
 }
 
-/** Scale and offset of a batch normalization; its running averages are not trained. */
+/** Scale and offset of a batch normalization. Its running averages are not trained. */
 export function batchNorm(name: string, channels: number): TensorShape[] {
   return [vector(`${name}.weight`, channels), vector(`${name}.bias`, channels)];
 }

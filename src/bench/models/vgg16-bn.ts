@@ -1,6 +1,6 @@
 import { batchNorm, dense, filter, type TensorShape, vector } from './tensor-shape';
 
-/** Output channels of the 3×3 convolutions; the pooling between the groups has no parameters. */
+/** The output channels of the 3×3 convolutions. The pooling between the groups has no parameters. */
 const GROUPS = [
   [64, 64],
   [128, 128],
@@ -10,8 +10,8 @@ const GROUPS = [
 ];
 
 /**
- * VGG-16 (Simonyan and Zisserman 2014, configuration D) with batch normalization, as torchvision's `vgg16_bn` has it:
- * 138,365,992 parameters in 58 tensors. Its convolutions keep their bias although the normalization makes it idle.
+ * VGG-16 (Simonyan and Zisserman 2014, configuration D) with batch normalization, like torchvision's `vgg16_bn`:
+ * 138,365,992 parameters in 58 tensors. Its convolutions have a bias, although the normalization cancels it.
  */
 export function vgg16Bn(): TensorShape[] {
   const tensors: TensorShape[] = [];

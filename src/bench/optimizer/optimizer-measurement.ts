@@ -8,7 +8,7 @@ import { type StepParts, TimedRing } from './timed-ring';
 /** What is measured. */
 export interface OptimizerCase {
   readonly tensors: readonly TensorShape[];
-  /** Fraction of each tensor that a step sends. */
+  /** The fraction of each tensor that a step sends. */
   readonly density: number;
   /** How many steps of each optimizer are timed. */
   readonly steps: number;
@@ -22,9 +22,7 @@ export interface OptimizerTimes {
   readonly wrappedMs: number;
   /** wrapped ÷ plain. */
   readonly ratio: number;
-  /**
-   * Medians of the wrapped step's parts. What is missing to the whole is bookkeeping, and the difference of medians.
-   */
+  /** Medians of the parts of the wrapped step. Their sum is less than the whole, which also has bookkeeping. */
   readonly split: StepParts;
 }
 
@@ -33,7 +31,7 @@ const MOMENTUM = 0.9;
 const WARM_UP_STEPS = 3;
 
 /**
- * Times both optimizers by turns on the same variables, with gradients that the backend has just made, as in a
+ * Times both optimizers by turns on the same variables, with gradients that the backend has just computed, as in a
  * training.
  */
 export async function measureOptimizer({ tensors, density, steps }: OptimizerCase): Promise<OptimizerTimes> {
@@ -93,7 +91,7 @@ function patternOf(tensor: TensorShape, source: GradientSource): tf.Tensor {
   return tf.tensor(values, [...tensor.shape]);
 }
 
-/** Of another size and sign in each step and tensor. */
+/** Gradients with another scale and sign in each step and tensor. */
 function gradientsOf(variables: readonly tf.Variable[], patterns: readonly tf.Tensor[], step: number) {
   return variables.map(({ name }, i) => ({
     name,
@@ -101,7 +99,7 @@ function gradientsOf(variables: readonly tf.Variable[], patterns: readonly tf.Te
   }));
 }
 
-/** A GPU works on while the thread goes on: reading one element waits until it has done what came before. */
+/** A GPU works while the thread goes on. Reading one element waits until the GPU has finished all earlier work. */
 function awaitDevice(tensor: tf.Tensor): void {
   tf.tidy(() => tf.slice(tf.reshape(tensor, [tensor.size]), 0, 1).dataSync());
 }

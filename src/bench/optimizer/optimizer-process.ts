@@ -5,31 +5,31 @@ import { allocatorVariables } from '../../launcher/allocator-variables';
 import type { BackendName } from '../../tensorflow/backend-names';
 import type { OptimizerCase, OptimizerTimes } from './optimizer-measurement';
 
-/** What the program of a backend is to do. */
+/** What the program of a backend must do. */
 export interface OptimizerOrder extends OptimizerCase {
   readonly backend: BackendName;
-  /** Also time ResNet-50's forward and backward pass. */
+  /** Whether to time the forward and backward pass of ResNet-50, too. */
   readonly withResNet50Step: boolean;
 }
 
-/** What it found: that the backend is not there, and why, or the times. */
+/** The answer of the program: why the backend is not there, or the times. */
 export type OptimizerAnswer = { readonly absent: string } | ({ readonly absent?: never } & OptimizerFound);
 
 interface OptimizerFound {
   readonly times: OptimizerTimes;
-  /** Of ResNet-50's forward and backward pass, if asked for. */
+  /** The time of ResNet-50's forward and backward pass, if it was asked for. */
   readonly stepMs?: number;
-  /** Why that could not be done, as where its memory does not suffice. */
+  /** Why that could not be timed: for example, too little memory. */
   readonly stepFailure?: string;
 }
 
 const REASON_LINES = 12;
 
 /**
- * Measures in a process of its own, for a process has one backend, with the memory settings that `gradring run` gives a
- * rank.
+ * Measures in a process of its own, because a process has only one backend. The process has the memory settings that
+ * `gradring run` gives a rank.
  *
- * @throws GradringError `ERR_BACKEND` with its last words if the process ends without an answer.
+ * @throws GradringError `ERR_BACKEND` with the last lines of its error output, if the process ends without an answer.
  */
 export function measureInProcess(order: OptimizerOrder): Promise<OptimizerAnswer> {
   return new Promise((resolve, reject) => {

@@ -1,5 +1,5 @@
 /**
- * A program: loads one backend and measures both optimizers on it. It is forked, and says what it found in one message.
+ * A program that loads one backend and measures both optimizers on it. It is forked, and answers with one message.
  */
 import { GradringError } from '../../errors';
 import { loadBackend } from '../../tensorflow/backend';
@@ -12,7 +12,7 @@ async function measure({ backend, withResNet50Step, ...measured }: OptimizerOrde
     if (error instanceof GradringError && error.code === 'ERR_BACKEND') return { absent: error.message };
     throw error;
   }
-  // Imported when the backend is there, for both bring TensorFlow.js.
+  // Imported after the backend is loaded, because both modules load TensorFlow.js.
   const { measureOptimizer } = await import('./optimizer-measurement');
   const times = await measureOptimizer(measured);
   if (!withResNet50Step) return { times };
@@ -28,7 +28,7 @@ function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-process.once('disconnect', () => process.exit()); // nobody is left to measure for
+process.once('disconnect', () => process.exit()); // no process waits for the answer any more
 process.once('message', order => {
   measure(order as OptimizerOrder).then(
     answer => process.send!(answer, () => process.exit()),

@@ -1,7 +1,7 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { GradringError, invalidArgument } from '../../errors';
 import { BACKEND_NAMES, type BackendName } from '../../tensorflow/backend-names';
-import { isCount, JSON_OPTION, parseName, parseNames, parseNumber, TEXT_OPTION } from '../../command-line';
+import { JSON_OPTION, parseCount, parseName, parseNames, parseNumber, TEXT_OPTION } from '../../command-line';
 import { type ModelName, MODELS } from '../models/models';
 import { elementCountOf, type TensorShape } from '../models/tensor-shape';
 import type { OptimizerTimes } from './optimizer-measurement';
@@ -21,9 +21,9 @@ export interface OptimizerRow extends OptimizerTimes {
   readonly tensors: number;
   readonly density: number;
   readonly steps: number;
-  /** With `--resnet50-step`: its forward and backward pass at batch 8, in ms. */
+  /** With `--resnet50-step`: the forward and backward pass of ResNet-50 at batch size 8, in ms. */
   readonly stepMs?: number;
-  /** wrapped ÷ that. */
+  /** wrapped ÷ step. */
   readonly shareOfStep?: number;
 }
 
@@ -34,11 +34,11 @@ const OPTIONS = {
     ...TEXT_OPTION,
     describe: `The model whose tensors are used: ${MODEL_NAMES.join(', ')} [default: resnet50]`,
   },
-  parameters: { ...TEXT_OPTION, describe: 'How many parameters, in --tensors equal matrices, instead of a model' },
-  tensors: { ...TEXT_OPTION, describe: 'How many matrices the parameters are in [default: 16]' },
+  parameters: { ...TEXT_OPTION, describe: 'This many parameters instead, in --tensors equal matrices' },
+  tensors: { ...TEXT_OPTION, describe: 'The number of matrices [default: 16]' },
   backend: {
     ...TEXT_OPTION,
-    describe: `The backend, several with commas: ${BACKEND_NAMES.join(', ')} [default: all that work here]`,
+    describe: `${BACKEND_NAMES.join(', ')}; several with commas [default: all that are installed]`,
   },
   density: { ...TEXT_OPTION, default: '0.001', describe: 'The fraction of each tensor that a step sends' },
   steps: { ...TEXT_OPTION, default: '15', describe: 'How many steps of each optimizer are timed' },
@@ -46,12 +46,12 @@ const OPTIONS = {
     type: 'boolean',
     default: false,
     describe:
-      "Also time ResNet-50's forward and backward pass at batch 8, to show the wrapped step as a share of it (takes minutes without TensorFlow)",
+      "Also time ResNet-50's forward and backward pass at batch size 8, to compare with (minutes without TensorFlow)",
   },
   json: JSON_OPTION,
 } as const satisfies Record<string, Options>;
 
-/** `gradring bench optimizer`: what the wrapper costs a step beside the plain optimizer, on each backend. */
+/** `gradring bench optimizer`: what the wrapped optimizer costs beside the plain one, on each backend. */
 export const optimizerBenchmark: CommandModule = {
   command: 'optimizer',
   describe: 'Time a wrapped optimizer beside the plain one, on each backend',
@@ -59,9 +59,10 @@ export const optimizerBenchmark: CommandModule = {
     yargs
       .usage(
         '$0 bench optimizer [options]\n\nTimes applyGradients of tf.train.momentum, and of the same optimizer wrapped in a ring ' +
-          'of one, alternating in one process for each backend. Shows medians; the ratio is wrapped ÷ plain. The parts of the ' +
-          'wrapped step are: copy out (gradients to the arena), compress, exchange (encode, decode, and the way between the ' +
-          'threads), copy in (the update becomes tensors and changes the variables). Backends that do not work here are left out.',
+          'of one, by turns. Each backend has a process of its own. The times are medians; the ratio is wrapped ÷ plain. The ' +
+          'parts of the wrapped step are: copy out (gradients to the arena), compress, exchange (encode, decode, and messages ' +
+          'between the threads), copy in (the update becomes tensors and changes the variables). Backends that are not ' +
+          'installed are left out.',
       )
       .options(OPTIONS)
       .example('$0 bench optimizer', 'the tensors of ResNet-50, on each backend')
@@ -82,7 +83,7 @@ export const optimizerBenchmark: CommandModule = {
         words: 'more than 0 and at most 1',
         accepts: value => value >= Number.EPSILON && value <= 1,
       }),
-      steps: parseNumber(text.steps, { option: 'steps', words: 'a whole number from 1 on', accepts: isCount }),
+      steps: parseCount(text.steps, 'steps'),
       withResNet50Step: parsed['resnet50-step'] as boolean,
     };
     await writeResults(
@@ -92,7 +93,7 @@ export const optimizerBenchmark: CommandModule = {
   },
 };
 
-/** The options' values, as they were typed. */
+/** The values of the options, as they were typed. */
 interface Words {
   readonly model?: string;
   readonly parameters?: string;
@@ -116,7 +117,9 @@ const COLUMNS: readonly Column<OptimizerRow>[] = [
   { heading: 'share of it', value: row => row.shareOfStep, decimals: 3 },
 ];
 
-/** @returns Undefined for a backend that is not here, after saying so. One that was asked for by name is an error. */
+/**
+ * @returns Undefined for a backend that is not installed, after a message. If it was asked for by name, this throws.
+ */
 async function measureBackend(
   order: OptimizerOrder,
   model: ModelName | undefined,
@@ -156,17 +159,9 @@ function modelOf({ model, parameters, tensors }: Words): { model?: ModelName; te
     return { model: name, tensors: MODELS[name] };
   }
   if (model !== undefined) throw invalidArgument('--model and --parameters exclude each other.');
-  const elements = parseNumber(parameters, {
-    option: 'parameters',
-    words: 'a whole number from 1 on',
-    accepts: isCount,
-  });
-  const count = parseNumber(tensors ?? String(Math.min(DEFAULT_TENSORS, elements)), {
-    option: 'tensors',
-    words: 'a whole number from 1 to that of the parameters',
-    accepts: value => isCount(value) && value <= elements,
-  });
-  // The first ones have one more where it does not divide.
+  const elements = parseCount(parameters, 'parameters');
+  const count = parseCount(tensors ?? String(Math.min(DEFAULT_TENSORS, elements)), 'tensors', elements);
+  // The first ones have one element more if the division leaves a rest.
   const sizeOf = (i: number): number => Math.floor(elements / count) + (i < elements % count ? 1 : 0);
   return { tensors: Array.from({ length: count }, (_, i) => ({ name: `matrix-${i}`, shape: [1, sizeOf(i)] })) };
 }

@@ -4,10 +4,10 @@ import { CLASSES, EXPANSION, STAGES } from '../models/resnet50';
 type Layer = tf.SymbolicTensor;
 
 /**
- * ResNet-50 for ImageNet as a model that computes: the tensors of `resnet50()`, strides in the 3×3 filters as
- * torchvision has them, and moving averages beside.
+ * ResNet-50 for ImageNet as a model that computes: with the tensors of `resnet50()`, strides in the 3×3 filters like in
+ * torchvision, and moving averages.
  *
- * @param imageSize Height and width of an image; 224 in the paper.
+ * @param imageSize Height and width of an image. The paper has 224.
  */
 export function resnet50Layers(imageSize: number): tf.LayersModel {
   const input = tf.input({ shape: [imageSize, imageSize, 3] });
@@ -22,7 +22,7 @@ export function resnet50Layers(imageSize: number): tf.LayersModel {
   return tf.model({ inputs: input, outputs: tf.layers.dense({ units: CLASSES }).apply(output) as Layer });
 }
 
-/** 1×1 down to `width` channels, 3×3, 1×1 up again; the first block of a stage projects its shortcut. */
+/** 1×1 down to `width` channels, 3×3, and 1×1 up again. The first block of a stage has a projection as its shortcut. */
 function bottleneck(input: Layer, width: number, strides: number, projects: boolean): Layer {
   const inner = relu(convolution(relu(convolution(input, width, 1, 1)), width, 3, strides));
   const outer = convolution(inner, EXPANSION * width, 1, 1);
@@ -30,13 +30,13 @@ function bottleneck(input: Layer, width: number, strides: number, projects: bool
   return relu(tf.layers.add().apply([outer, shortcut]) as Layer);
 }
 
-/** With a batch normalization behind it. */
+/** A convolution and the batch normalization that follows. */
 function convolution(input: Layer, filters: number, kernelSize: number, strides: number): Layer {
   const layer = tf.layers.conv2d({
     ...{ filters, kernelSize, strides },
     padding: 'same',
     useBias: false,
-    kernelInitializer: 'heUniform', // many times as fast to draw as normal numbers
+    kernelInitializer: 'heUniform', // drawn many times as fast as normal numbers
   });
   return tf.layers.batchNormalization().apply(layer.apply(input)) as Layer;
 }

@@ -12,7 +12,7 @@ export interface ImageBatch {
 const TIMED_STEPS = 3;
 
 /**
- * The median time of ResNet-50's forward and backward pass over made-up images, in ms, after one pass that is not
+ * The median time of ResNet-50's forward and backward pass over synthetic images, in ms, after one pass that is not
  * timed.
  */
 export function measureResNet50Step({ batchSize, imageSize }: ImageBatch): number {

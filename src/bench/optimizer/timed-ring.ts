@@ -4,19 +4,19 @@ import type { ExchangeResult, ExchangeStep } from '../../exchange/messages';
 import { Ring } from '../../tensorflow/ring';
 import type { SpanArguments, SpanKind } from '../../timeline/trace-event';
 
-/** What a step of a wrapped optimizer spent its time with, in ms. */
+/** What a step of a wrapped optimizer spent its time on, in ms. */
 export interface StepParts {
-  /** From tensors into the arena. */
+  /** Copying gradients from tensors into the arena. */
   readonly copyOut: number;
   /** Accumulating, selecting, and settling what was sent. */
   readonly compress: number;
-  /** The rest of the exchange: encoding, sending, decoding, and the way between the two threads. */
+  /** The rest of the exchange: encoding, sending, decoding, and messages between the two threads. */
   readonly exchange: number;
-  /** The mean update becomes tensors again, and the variables change by it. */
+  /** The mean update becomes tensors again, and changes the variables. */
   readonly copyIn: number;
 }
 
-/** A ring whose synchronous steps are timed where they are recorded for the timeline, though there need not be one. */
+/** A ring that times its synchronous steps where a timeline would record them. It needs no timeline. */
 export class TimedRing extends Ring {
   private parts = { copyOut: 0, compress: 0, exchange: 0, copyIn: 0 };
 
@@ -24,7 +24,7 @@ export class TimedRing extends Ring {
     return new this(...(await TimedRing.start(input)));
   }
 
-  /** Of the last step. */
+  /** The parts of the last step. */
   get stepParts(): StepParts {
     return { ...this.parts };
   }

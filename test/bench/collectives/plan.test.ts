@@ -96,21 +96,25 @@ test('the encryption of links, and the algorithm, are asked for in the plan, or 
 
 test.each<[CollectiveName, Partial<Words>, string]>([
   ['all-reduce', { 'min-bytes': '2K', 'max-bytes': '1K' }, '--min-bytes 2K is more than --max-bytes 1K'],
-  ['all-reduce', { 'step-factor': '1' }, "--step-factor is '1'; it must be a number of more than 1"],
+  ['all-reduce', { 'step-factor': '1' }, "--step-factor is '1'; it must be a number greater than 1"],
   ['all-reduce', { iterations: '0' }, "--iterations is '0'; it must be a whole number from 1 on"],
-  ['all-reduce', { 'warm-up': '-1' }, "--warm-up is '-1'; it must be a whole number from 0 on, or seconds, as in 5s"],
+  ['all-reduce', { 'warm-up': '-1' }, "--warm-up is '-1'; it must be a whole number from 0 on, or seconds, such as 5s"],
   ['all-reduce', { 'warm-up': '-1s' }, "--warm-up is '-1s'; it must be a whole number from 0 on, or seconds"],
   ['all-reduce', { 'warm-up': 's' }, "--warm-up is 's'; it must be a whole number from 0 on, or seconds"],
   ['all-reduce', { type: 'float' }, "--type is 'float'; it must be one of float32, float64, int32, uint8"],
   ['all-reduce', { op: 'median' }, "--op is 'median'; it must be one of sum, mean, min, max"],
-  ['all-reduce', { op: 'mean', type: 'int32' }, '--op mean of --type int32 would not be whole'],
+  [
+    'all-reduce',
+    { op: 'mean', type: 'int32' },
+    '--op mean needs a float type, because means of --type int32 are not whole',
+  ],
   ['all-reduce', { transport: 'udp' }, "--transport is 'udp'; it must be one of auto, tcp, ipc"],
   ['all-reduce', { encryption: 'no' }, "--encryption is 'no'; it must be one of auto, on, off"],
   ['all-reduce', { algorithm: 'star' }, "--algorithm is 'star'; it must be one of ring, tree, auto"],
   ['broadcast', { root: '4' }, "--root is '4'; it must be a rank, 0 … 3"],
   ['sparse-all-reduce', { density: '1' }, "--density is '1'; it must be more than 0 and less than 1"],
   ['sparse-all-reduce', { way: 'fast' }, "--way is 'fast'; it must be one of auto, sparse, dense"],
-  ['sparse-all-reduce', { elements: '5', 'max-bytes': '1K' }, 'Give either --elements or sizes in bytes'],
+  ['sparse-all-reduce', { elements: '5', 'max-bytes': '1K' }, 'Use either --elements or sizes in bytes'],
 ])('%s refuses %j', (name, words, message) => {
   expect(() => plan(name, words)).toThrow(message);
 });

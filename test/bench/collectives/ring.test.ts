@@ -30,7 +30,7 @@ describe('inside gradring run', () => {
 
   test.each([
     [['-n', '4'], '--ranks is 4, but WORLD_SIZE is 2'],
-    [['--netlab', '1gbit'], '--netlab starts ranks itself, but RANK and WORLD_SIZE are set'],
+    [['--netlab', '1gbit'], '--netlab starts ranks, but RANK and WORLD_SIZE are set'],
   ])('%j is refused', async (args, words) => {
     const program = gradring('run', '-n', '2', CLI, 'bench', 'barrier', ...args);
     expect((await program.exited).exitCode).toBe(2);

@@ -1,0 +1,19 @@
+import { parseNumber, parseNumbers } from '../command-line';
+
+/** A seed from the command line. @throws ERR_INVALID_ARGUMENT */
+export function parseSeed(text: string): number {
+  return parseNumber(text, {
+    option: 'seed',
+    words: 'a whole number from 0 to 4294967295',
+    accepts: value => Number.isInteger(value) && value >= 0 && value < 2 ** 32,
+  });
+}
+
+/** Fractions of a tensor from the command line, each less than 1. @throws ERR_INVALID_ARGUMENT */
+export function parseDensities(text: string): number[] {
+  return parseNumbers(text, {
+    option: 'density',
+    words: 'more than 0 and less than 1, or several such numbers, separated by commas',
+    accepts: value => value >= Number.EPSILON && value < 1,
+  });
+}
