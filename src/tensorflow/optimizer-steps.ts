@@ -18,15 +18,15 @@ import type { WrapOptions } from './wrap-options';
 
 /** What has gone over the wire for a wrapped optimizer, on this rank. */
 export interface StepStatistics {
-  /** Steps taken, skipped ones among them. */
+  /** How many steps were taken, skipped ones included. */
   readonly steps: number;
-  /** Steps that `onNonFinite: 'skip'` passed over. */
+  /** How many steps were skipped by `onNonFinite: 'skip'`. */
   readonly skippedSteps: number;
-  /** Bytes sent, forwarded frames and headers among them. */
+  /** Bytes sent, forwarded frames and headers included. */
   readonly bytesSent: number;
   /** Bytes that a dense ring all-reduce of the same gradients would have sent. */
   readonly denseBytes: number;
-  /** Fraction of each large tensor that was sent in the last step. */
+  /** The fraction of each large tensor that the last step sent. */
   readonly density: number;
 }
 

@@ -15,10 +15,17 @@ import { checkWrapOptions, type WrapOptions } from './wrap-options';
  * An optimizer that applies the mean gradient of all ranks. Made by {@link Ring.wrap}. It is a `tf.Optimizer` for
  * `model.compile`, `minimize` and custom loops.
  *
- * It takes over the momentum of `tf.train.momentum` (plain or Nesterov), because Deep Gradient Compression has to apply
- * it before it selects (paper, section 3.2), and of `tf.train.sgd`, which has none. The inner optimizer then only gives
- * its learning rate. Any other optimizer gets the averaged gradient, with what compression makes of it: see
- * docs/algorithms.md.
+ * Deep Gradient Compression has to apply the momentum before it selects (paper, section 3.2). So the wrapper takes over
+ * the momentum of `tf.train.momentum` (plain or Nesterov); `tf.train.sgd` has none. The inner optimizer then only gives
+ * its learning rate. Any other optimizer gets the averaged gradient, as compression leaves it: see docs/algorithms.md.
+ *
+ * ```ts
+ * const w = tf.variable(tf.zeros([50, 40]), true, 'weights');
+ * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ steps: 10 }) });
+ * for (let step = 0; step < 10; step++) await optimizer.minimizeAsync(() => w.sub(ring.rank).square().mean());
+ * console.log(optimizer.statistics.steps); // 10
+ * optimizer.dispose();
+ * ```
  */
 export class RingOptimizer extends tf.Optimizer {
   /**
@@ -61,7 +68,7 @@ export class RingOptimizer extends tf.Optimizer {
     this.steps = new OptimizerSteps(communicator, this.inner, checked);
   }
 
-  /** Of the inner optimizer. May be changed between steps, on all ranks alike. */
+  /** The learning rate of the inner optimizer. It may be changed between steps, in the same way on all ranks. */
   get learningRate(): number {
     return this.inner.learningRate;
   }

@@ -3,20 +3,20 @@ import { type Compression, dgc } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
 import type { LearningRateRule } from './ring-resize';
 
-/** How a wrapped optimizer exchanges gradients. */
+/** What {@link Ring.wrap} may take. */
 export interface WrapOptions {
   /** `dgc({ … })` or `noCompression()`. Default `dgc()`. */
   readonly compression?: Compression;
   /**
-   * What to do when a gradient holds NaN or infinity on some rank: `error` raises `ERR_NON_FINITE` on every rank;
-   * `skip` applies nothing on any rank and goes on. In both cases that rank's gradient is dropped, and the other ranks
-   * hold theirs back for later steps (except those of dense tensors with float32 values, which are dropped). State that
-   * has overflowed is set to zero on all ranks. Default `error`.
+   * What to do when a gradient holds NaN or infinity on some rank. `error` raises `ERR_NON_FINITE` on every rank.
+   * `skip` applies nothing on any rank and continues. In both cases that rank's gradient is dropped, and the other
+   * ranks hold theirs back for later steps (except those of dense tensors with float32 values, which are dropped).
+   * State that has overflowed is set to zero on all ranks. Default `error`.
    */
   readonly onNonFinite?: 'error' | 'skip';
   /**
-   * In an elastic run, whose ring may change its size: `linear` multiplies the learning rate by worldSize ÷ the size at
-   * launch, so that each rank's gradient keeps its weight; `constant` leaves it. Default `linear`.
+   * In an elastic run the ring may change its size. `linear` multiplies the learning rate by worldSize ÷ the size at
+   * the launch, so that the gradient of each rank keeps its weight. `constant` does not change it. Default `linear`.
    */
   readonly learningRateRule?: LearningRateRule;
   /** After every so many steps, the hashes of the weights of all ranks are compared. 0: never. Default 1000. */
@@ -25,7 +25,11 @@ export interface WrapOptions {
 
 const OPTIONS = { compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true } as const;
 
-/** Fills in the defaults. @throws GradringError `ERR_INVALID_ARGUMENT`. */
+/**
+ * Checks the options and completes them.
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT`.
+ */
 export function checkWrapOptions(options: WrapOptions): Required<WrapOptions> {
   checkOptions('ring.wrap', options, OPTIONS, name =>
     name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
