@@ -16,7 +16,7 @@ import { Verification, type VerifiedStep } from './verification';
 import { warn } from './warn';
 import type { WrapOptions } from './wrap-options';
 
-/** What has gone over the wire for a wrapped optimizer, on this rank. */
+/** What a wrapped optimizer has sent on this rank. */
 export interface StepStatistics {
   /** How many steps were taken, skipped ones included. */
   readonly steps: number;
