@@ -158,6 +158,7 @@ export class RingTransport implements Transport {
         onLost: side => this.lose(side, 'lane'),
       },
     );
+    if (this.failure !== undefined) this.lanePath.fail(this.failure);
   }
 
   fail(error: GradringError): Promise<GradringError> {
@@ -194,12 +195,12 @@ export class RingTransport implements Transport {
       const error = new GradringError('ERR_CLOSED', 'The communicator was closed.');
       this.failure = error;
       this.ended.resolve(error);
+      this.failPaths(error);
       for (const side of SIDES) {
         this.farewell.hear(side); // a neighbour may stay, with nothing to say
         this.lanes[side]?.finish();
         if (!this.departed.has(side)) this.sayLast(side, { kind: FrameKind.Goodbye, origin: this.rank });
       }
-      this.failPaths(error);
       timeoutMs = FAREWELL_MS;
     }
     // A connection that is closed with bytes unread is reset, and what was last sent on it may be lost. So our end

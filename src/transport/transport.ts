@@ -53,7 +53,7 @@ export interface DataPath {
   readonly media: readonly Medium[];
   /** Sends a data frame. When this settles, the memory of the body is the caller's again. */
   send(side: Side, header: DataHeader, body: Uint8Array): Promise<void>;
-  /** Sends a received frame on, byte for byte. When this settles, the memory of its body is the caller's again. */
+  /** Sends a received frame on, byte for byte. Its body must never be written to or released from then on. */
   forward(side: Side, frame: DataFrame): Promise<void>;
   /**
    * The next data frame from that neighbour. One call at a time for each side.

@@ -67,11 +67,13 @@ export class LanePath implements DataPath {
   }
 
   async receive(side: Side, sequence: number, landing?: Landing): Promise<DataFrame> {
+    const lane = this.lanes[side];
+    await lane.pace(); // first: a frame that came by the link meanwhile would be missed
     const stray = this.ring.stray(side, sequence);
     if (stray !== undefined) return stray;
     this.awaited[side] = sequence;
     try {
-      return await this.lanes[side].receive(landing);
+      return await lane.receive(landing);
     } finally {
       this.awaited[side] = undefined;
     }

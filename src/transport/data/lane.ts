@@ -48,8 +48,9 @@ export abstract class Lane {
   private reader: (Deferred<DataFrame> & { readonly landing: Landing | undefined }) | undefined;
   private failure: GradringError | undefined;
   private framesThisTurn = 0;
-  /** Whether something has come that is no frame. */
-  protected isBroken = false;
+  /** What was wrong with something that has come and is no frame. */
+  private broken: Error | undefined;
+  private isLost = false;
 
   /** What the other end must know to connect; `undefined` where it needs nothing, or has connected. */
   get offer(): Offer | undefined {
@@ -59,6 +60,8 @@ export abstract class Lane {
   /** To be called once, before anything is sent or received. */
   attach(events: LaneEvents): void {
     this.events = events;
+    if (this.broken !== undefined) events.onBroken(this.broken);
+    if (this.isLost) events.onLost();
   }
 
   /** Settles when both ends have opened the lane. Fails if that cannot be, or if the lane is closed. */
@@ -67,7 +70,7 @@ export abstract class Lane {
   abstract polled(): readonly Polled[];
   /** Says that this end is about to wait for bytes, and perhaps for room. It must try once more before it does. */
   abstract prepareToWait(where: 'poll' | 'event loop'): void;
-  /** Sends no more. */
+  /** Sends no more. To be called after {@link fail}, or when nothing waits for room. */
   abstract finish(): void;
   /** Settles when all that the other end has sent is here, once the other end has finished. */
   abstract otherFinished(): Promise<void>;
@@ -99,13 +102,20 @@ export abstract class Lane {
    * @param landing Where its body may go as it comes, if it has the same length.
    */
   async receive(landing?: Landing): Promise<DataFrame> {
-    await this.pace();
     if (this.failure !== undefined) throw this.failure;
     const frame = this.take(landing);
     if (frame !== undefined) return frame;
+    if (this.failure !== undefined) throw this.failure; // what has come may have failed the ring
     const { promise } = (this.reader = { ...deferred<DataFrame>(), landing });
     this.events!.onWait();
     return promise;
+  }
+
+  /** Lets the event loop turn, if many frames have come and gone since it last did. To be called for each frame. */
+  async pace(): Promise<void> {
+    if (++this.framesThisTurn <= FRAMES_A_TURN) return;
+    this.framesThisTurn = 0;
+    await turn();
   }
 
   /** Gives the caller that waits for a frame this one, which has come another way. */
@@ -171,7 +181,14 @@ export abstract class Lane {
 
   /** The connection is broken: what was sent may be lost. */
   protected lost(): void {
+    if (this.isLost) return;
+    this.isLost = true;
     this.events?.onLost();
+  }
+
+  /** Whether something has come that is no frame. */
+  protected get isBroken(): boolean {
+    return this.broken !== undefined;
   }
 
   /** Reads until a frame is whole, or as much as may be held, or all. Returns whether a frame is whole. */
@@ -197,8 +214,8 @@ export abstract class Lane {
     try {
       return Boolean(read());
     } catch (error) {
-      this.isBroken = true;
-      this.events?.onBroken(error as Error);
+      this.broken = error as Error;
+      this.events?.onBroken(this.broken);
       return false;
     }
   }
@@ -221,12 +238,5 @@ export abstract class Lane {
       else unsent[0] = next.subarray(count);
     }
     return this.isFlushed;
-  }
-
-  /** Lets the event loop turn, if many frames have come and gone since it last did. */
-  private async pace(): Promise<void> {
-    if (++this.framesThisTurn <= FRAMES_A_TURN) return;
-    this.framesThisTurn = 0;
-    await turn();
   }
 }

@@ -120,7 +120,7 @@ export class SharedMemoryLane extends Lane {
   }
 
   async otherFinished(): Promise<void> {
-    // What the other end has sent is there to be received.
+    this.woken(); // what the other end has sent is there; its wake may come later
   }
 
   close(): void {

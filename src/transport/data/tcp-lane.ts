@@ -2,7 +2,9 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
-import type { Offer } from '../../wire/frame';
+import type { GradringError } from '../../errors';
+import { type Offer, protocolError } from '../../wire/frame';
+import { copyBytes } from '../../memory/copy-bytes';
 import { closed, opened } from '../control/open-sockets';
 import { deferred } from '../deferred';
 import type { Medium } from '../medium';
@@ -64,8 +66,11 @@ export class TcpLane extends Lane {
   /** Whether the kernel had no more room for what was sent last. */
   private socketIsFull = false;
   private isReading = true;
+  /** Whether {@link receiveNow} takes what the event loop has read. */
+  private takesRead = false;
   /** Whether the other end sends no more, and all that it has sent is to be read. */
   private readsToEnd = false;
+  private hasEnded = false;
   private readonly ended = deferred();
 
   private constructor(
@@ -95,9 +100,14 @@ export class TcpLane extends Lane {
     }
   }
 
-  /** Connects to a lane that listens. */
+  /**
+   * Connects to a lane that listens.
+   *
+   * @throws GradringError `ERR_PROTOCOL` if there is no token in the offer.
+   */
   static connect({ host, port, token }: Offer, isEncrypted: boolean): TcpLane {
     const psk = Buffer.from(token, 'hex');
+    if (psk.length !== TOKEN_BYTES) throw protocolError('offers no token');
     const lane = new TcpLane(isEncrypted, psk);
     const onread = {
       buffer: Buffer.alloc(lane.movesDirectly ? HEAD_BYTES : BUFFER_BYTES),
@@ -136,14 +146,20 @@ export class TcpLane extends Lane {
   prepareToWait(where: 'poll' | 'event loop'): void {
     if (where === 'poll') return;
     if (this.waitsForRoom) this.handOver();
+    if (this.hasEnded && this.waitsForFrame) this.lost(); // by a stranger between: a neighbour that leaves says so
     if (!this.isReading && !this.assembly.isFull) this.readOn();
   }
 
   finish(): void {
     if (this.state !== 'open') return this.close();
     this.state = 'finished';
-    this.handOver();
     this.socket!.end();
+  }
+
+  override fail(error: GradringError): void {
+    // What the event loop has still to send is the caller's from now on, who may write to it.
+    if (!this.isFlushed) this.socket?.destroy();
+    super.fail(error);
   }
 
   otherFinished(): Promise<void> {
@@ -169,7 +185,7 @@ export class TcpLane extends Lane {
     this.use(socket);
     socket
       .on('data', bytes => {
-        if (!this.heard(bytes)) socket.pause();
+        if (!this.takesRead && !this.heard(bytes)) socket.pause();
       })
       .write(this.token.subarray(HALF_BYTES));
     this.begin();
@@ -179,7 +195,11 @@ export class TcpLane extends Lane {
   private use(socket: Socket): void {
     this.socket = socket
       .unref()
-      .on('end', () => this.ended.resolve())
+      .on('end', () => {
+        this.hasEnded = true;
+        this.ended.resolve();
+        this.woken();
+      })
       .on('error', error => {
         this.opening.reject(error);
         socket.destroy(); // TLS would leave it open, and the other end would wait
@@ -240,11 +260,24 @@ export class TcpLane extends Lane {
   }
 
   protected receiveNow(place: Uint8Array): number {
+    const readBefore = this.takeRead(place);
+    if (readBefore > 0) return readBefore;
     const file = this.descriptor;
     if (file === undefined) return 0;
     const count = receiveNow(file, place);
     if (count < 0) this.movesDirectly = false; // the event loop finds out why
     return Math.max(0, count);
+  }
+
+  /** Takes what the event loop had read when it was told to pause: it comes before what the system still has. */
+  private takeRead(place: Uint8Array): number {
+    const length = Math.min(place.length, this.socket?.readableLength ?? 0);
+    if (length === 0) return 0;
+    this.takesRead = true;
+    const bytes = this.socket!.read(length) as Buffer | null;
+    this.takesRead = false;
+    if (bytes !== null) copyBytes(place, bytes);
+    return bytes?.length ?? 0;
   }
 
   protected get isFlushed(): boolean {
