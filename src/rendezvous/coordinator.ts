@@ -181,7 +181,7 @@ export class Coordinator {
       this.waiting.clear();
     }
     this.generation++;
-    formation.call(this.generation, algorithm);
+    formation.call(this.generation);
     this.wait('come');
   }
 
