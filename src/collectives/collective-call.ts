@@ -78,7 +78,7 @@ export class CollectiveCall {
     { side = 'right', origin = this.rank, checksum = false }: { side?: Side; origin?: number; checksum?: boolean } = {},
   ): Promise<void> {
     const { sequence } = this;
-    return recorded(this.timeline, 'send', { sequence, part, origin, way: side, bytes: body.length }, () =>
+    return recorded(this.timeline, 'send', { sequence, part, origin, direction: side, bytes: body.length }, () =>
       this.path.send(
         side,
         {
@@ -124,7 +124,7 @@ export class CollectiveCall {
   }
 
   private async next(origin: number, part: number, side: Side, landing?: Landing): Promise<DataFrame> {
-    const args = { sequence: this.sequence, part, origin, way: opposite(side) };
+    const args = { sequence: this.sequence, part, origin, direction: opposite(side) };
     const frame = await recorded(this.timeline, 'wait', args, () => this.path.receive(side, this.sequence, landing));
     const { header, body } = frame;
     const mine = this.fingerprint;

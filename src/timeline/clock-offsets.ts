@@ -17,7 +17,7 @@ export class RankFrames {
 
   /** Takes the next event of the rank's timeline. */
   add(event: TraceEvent): void {
-    if (event.ph !== 'X' || event.args['way'] === 'left') return;
+    if (event.ph !== 'X' || event.args['direction'] === 'left') return;
     if (event.name === 'send' || event.name === 'forward') this.stamp('sent', event.ts, event.args);
     if (event.name === 'receive') this.stamp('received', event.ts, event.args);
   }
@@ -26,11 +26,11 @@ export class RankFrames {
    * A collective may number its frames anew, as one that begins with a barrier does. Links keep order, so counting
    * tells them apart.
    */
-  private stamp(way: 'sent' | 'received', time: number, args: TraceEvent['args']): void {
+  private stamp(what: 'sent' | 'received', time: number, args: TraceEvent['args']): void {
     const frame = `${args['sequence']}/${args['origin']}/${args['part']}`;
-    const occurrence = this.occurrences[way].get(frame) ?? 0;
-    this.occurrences[way].set(frame, occurrence + 1);
-    this[way].push({ key: `${frame}/${occurrence}`, sequence: Number(args['sequence']), time });
+    const occurrence = this.occurrences[what].get(frame) ?? 0;
+    this.occurrences[what].set(frame, occurrence + 1);
+    this[what].push({ key: `${frame}/${occurrence}`, sequence: Number(args['sequence']), time });
   }
 }
 

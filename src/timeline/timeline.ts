@@ -117,11 +117,11 @@ export class Timeline {
   }
 
   /** The number of the thread that a span is shown with. */
-  private rowOf(name: string, { way }: SpanArguments): number {
-    if (way === undefined) return this.tid;
+  private rowOf(name: string, { direction }: SpanArguments): number {
+    if (direction === undefined) return this.tid;
     const isSending = name === 'send' || name === 'forward';
     const row = isSending ? 'sends' : 'comm';
-    return threadNumber(this.file.rank, way === 'left' ? `${row}, to the left` : row);
+    return threadNumber(this.file.rank, direction === 'left' ? `${row}, to the left` : row);
   }
 
   private write(event: SpanEvent | MetadataEvent): void {

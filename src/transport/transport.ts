@@ -165,7 +165,7 @@ export class SoloTransport implements Transport {
 /** What the timeline tells of a data frame. All but the size match its sending and its arrival. */
 export function frameArguments({ header, bytes }: DataFrame, direction: Side): SpanArguments {
   const { sequence, part, origin } = header;
-  return { sequence, part, origin, way: direction, bytes };
+  return { sequence, part, origin, direction, bytes };
 }
 
 function alone(): GradringError {

@@ -91,9 +91,9 @@ test('collectives enclose what belongs to them, but arrivals, which may come bef
 });
 
 test('what a rank sends or forwards comes to the next, frame by frame', () => {
-  const frames = (rank: number, way: string, ...names: string[]) =>
+  const frames = (rank: number, direction: string, ...names: string[]) =>
     named(rank, ...names)
-      .filter(({ args }) => args['way'] === way)
+      .filter(({ args }) => args['direction'] === direction)
       .map(({ args: { sequence, part, origin, bytes } }) => [sequence, part, origin, bytes].join());
   for (let rank = 0; rank < RANKS; rank++) {
     const right = frames(rank, 'right', 'send', 'forward');
@@ -137,7 +137,7 @@ describe('gradring timeline merge', () => {
     expect(overlaps(all)).toEqual([]);
     for (let rank = 0; rank < RANKS; rank++) {
       const ofRank = (rank: number, ...names: string[]) =>
-        all.filter(e => e.pid === processNumber(rank) && e.args['way'] === 'right' && names.includes(e.name));
+        all.filter(e => e.pid === processNumber(rank) && e.args['direction'] === 'right' && names.includes(e.name));
       const sent = ofRank(rank, 'send', 'forward');
       const came = ofRank((rank + 1) % RANKS, 'receive');
       expect(sent.every(({ ts }, i) => ts <= came[i]!.ts)).toBe(true);
