@@ -4,6 +4,7 @@ import { densityAt, sentCount, travelsDense } from '../compression/sparsity-sche
 import { LargestTreatment } from '../compression/largest-treatment';
 import { RoundedTreatment } from '../compression/rounded-treatment';
 import { TensorCompressor } from '../compression/tensor-compressor';
+import { entryBytes } from '../compression/tensor-treatment';
 import type { Kernels } from '../kernels/kernels';
 import type { Pointer } from '../kernels/pointer';
 import type { GradientSource } from './gradient-source';
@@ -21,6 +22,8 @@ export interface StepTensor extends TensorEntries {
 export interface StepLayout {
   /** In the order of the model. If all elements of a tensor are sent, its `indices` point to nothing. */
   readonly tensors: readonly StepTensor[];
+  /** The density at which tensors are compressed. */
+  readonly density: number;
   /** g, u and v of one tensor after the other. Each has room for the largest tensor. */
   readonly gradient: Pointer;
   readonly momentum: Pointer;

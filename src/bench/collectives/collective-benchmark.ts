@@ -34,14 +34,13 @@ export interface Plan {
   readonly transport: TransportName;
   /** Default: what the environment says. */
   readonly encryption?: Encryption;
-  readonly algorithm?: AllReduceAlgorithm;
   /** Whether results are compared with the expected ones. */
   readonly check: boolean;
 }
 
 /** The options with which a rank connects. */
-export function linksOf({ transport, encryption, algorithm }: Plan): ConnectInput {
-  return { transport, ...(encryption && { encryption }), ...(algorithm && { algorithm }) };
+export function linksOf({ transport, encryption }: Plan): ConnectInput {
+  return { transport, ...(encryption && { encryption }) };
 }
 
 /** What a sparse all-reduce reports beside its time. */
@@ -94,7 +93,7 @@ export interface CollectiveBenchmark {
   /** busbw ÷ algbw. */
   readonly busFactor: (ranks: number) => number;
   /** How the ring does it with so many bytes. Left out if it is always the same. */
-  readonly algorithmFor?: typeof allReduceWay;
+  readonly algorithmFor?: typeof algorithmFor;
   /** Allocates the arrays, the same ones on all ranks. */
   readonly prepare: (communicator: Communicator, measured: Case) => PreparedCase;
 }

@@ -15,8 +15,6 @@ export interface Measured {
   readonly wrong: number;
   /** What carried the data of any rank. */
   readonly carriedBy: readonly Medium[];
-  /** Whether the ring has a tree. */
-  readonly usesTree: boolean;
   /** How the entries of a sparse all-reduce were sent. */
   readonly travelled?: SparseDetails['travelled'];
   /** Medians of the parts of a sparse all-reduce on this rank. */

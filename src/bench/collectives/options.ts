@@ -60,10 +60,6 @@ const COMMON = {
     ...TEXT_OPTION,
     describe: 'Encrypt TCP: auto (between hosts), on, off [default: GRADRING_ENCRYPTION]',
   },
-  algorithm: {
-    ...TEXT_OPTION,
-    describe: 'How arrays that are not large are all-reduced: auto, ring, tree [default: GRADRING_ALGORITHM]',
-  },
   netlab: {
     ...TEXT_OPTION,
     describe: 'Run in network namespaces with links of this rate, such as 1gbit (Linux, root)',

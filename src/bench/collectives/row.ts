@@ -23,7 +23,7 @@ export interface CollectiveRow {
   /** What carried the data of any rank. Empty if there is only one rank. */
   readonly carriedBy: readonly Medium[];
   /** How arrays of this size are all-reduced. Left out for other collectives, and if there is only one rank. */
-  readonly algorithm?: AllReduceWay;
+  readonly algorithm?: AllReduceAlgorithm;
   readonly iterations: number;
   readonly timeUs: Timings;
   /** bytes ÷ median time, in 10⁹ bytes a second. */
