@@ -1,11 +1,11 @@
 import { GradringError } from '../errors';
 
-/** The error for a file that is not what was written: cut off, changed, or never ours. */
+/** The error for a file that is not what was written: cut off, changed, or of another program. */
 export function damaged(path: string, reason: string): GradringError {
   return new GradringError('ERR_CHECKPOINT_DAMAGED', `The checkpoint's ${path} is damaged: ${reason}.`);
 }
 
-/** The error for what the file system refuses: no space, no permission, no such folder. */
+/** The error if the file system refuses: no space, no permission, no such folder. */
 export function refused(what: 'read' | 'write' | 'remove', path: string, cause: unknown): GradringError {
   const words = cause instanceof Error ? cause.message : String(cause);
   return new GradringError('ERR_CHECKPOINT', `The checkpoint cannot ${what} ${path}: ${words}`, {}, { cause });

@@ -15,13 +15,13 @@ export interface ReadTensor extends TensorShape {
   readonly bytes: Uint8Array;
 }
 
-/** What was read of a file. */
+/** The content of a file. */
 export interface TensorFile {
   readonly tensors: ReadonlyMap<string, ReadTensor>;
   readonly metadata: ReadonlyMap<string, string>;
 }
 
-/** Read at once. */
+/** How much is read at once. */
 const CHUNK_BYTES = 16 * 2 ** 20;
 
 /** Writes tensors as a safetensors file; see {@link writeDurably}. */
@@ -40,10 +40,11 @@ export function writeTensorFile(
 }
 
 /**
- * Reads a safetensors file into memory, once, and checks that it is the one that was written. No more is allocated than
- * the file has bytes.
+ * Reads a safetensors file into memory, once, and checks that it is the one that was written. Allocates no more bytes
+ * than the file has.
  *
- * @throws GradringError `ERR_CHECKPOINT_DAMAGED` if it is missing or otherwise, `ERR_CHECKPOINT` if it cannot be read.
+ * @throws GradringError `ERR_CHECKPOINT_DAMAGED` if it is missing or has changed, `ERR_CHECKPOINT` if it cannot be
+ *   read.
  */
 export async function readTensorFile(path: string, expected: FileSum): Promise<TensorFile> {
   const file = await openChecked(path, expected.bytes);
@@ -62,7 +63,7 @@ export async function readTensorFile(path: string, expected: FileSum): Promise<T
     for (const { name, type, shape, byteLength } of header.tensors) {
       tensors.set(name, { name, type, shape, bytes: await read(byteLength) });
     }
-    if (sum !== expected.crc32) throw damaged(path, 'its checksum is not that of what was written');
+    if (sum !== expected.crc32) throw damaged(path, 'its checksum has changed since it was written');
     return { tensors, metadata: header.metadata };
   } finally {
     await file.close();
@@ -78,7 +79,7 @@ export async function readSmallFile(path: string, maxBytes: number): Promise<Uin
   const file = await openChecked(path, undefined);
   try {
     const { size } = await file.stat();
-    if (size > maxBytes) throw damaged(path, `it has ${size} bytes, and may have ${maxBytes} at most`);
+    if (size > maxBytes) throw damaged(path, `it has ${size} bytes; at most ${maxBytes} are allowed`);
     return await readExactly(file, size, path);
   } finally {
     await file.close();
@@ -87,11 +88,11 @@ export async function readSmallFile(path: string, maxBytes: number): Promise<Uin
 
 async function openChecked(path: string, bytes: number | undefined): Promise<FileHandle> {
   try {
-    // To open a named pipe would wait for its other end.
+    // Opening a named pipe would wait for its other end.
     const found = await stat(path);
-    if (!found.isFile()) throw damaged(path, 'it is no file');
+    if (!found.isFile()) throw damaged(path, 'it is not a file');
     if (bytes !== undefined && found.size !== bytes) {
-      throw damaged(path, `it has ${found.size} bytes, and had ${bytes} when it was written`);
+      throw damaged(path, `it has ${found.size} bytes, but had ${bytes} when it was written`);
     }
     return await open(path, 'r');
   } catch (error) {

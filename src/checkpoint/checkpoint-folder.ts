@@ -5,7 +5,7 @@ import { refused, systemCode } from './checkpoint-errors';
 import { syncFolder } from './durable-file';
 import { MANIFEST_FILE } from './manifest';
 
-/** One save, by its folder's name. */
+/** One save. */
 export interface SavedName {
   readonly name: string;
   /** See {@link Manifest.number}. */
@@ -15,12 +15,12 @@ export interface SavedName {
 const NAME = /^save-(\d{6,15})-step-(\d{1,15})$/;
 const OUR_FILES = /^(manifest\.json|weights\.safetensors|rank-\d+\.safetensors)(\.\d+\.tmp)?$/;
 
-/** The folder of a save: they sort as they were made. */
+/** The name of a save's folder. The names sort in the order of the saves. */
 export function folderName(number: number, step: number): string {
   return `save-${String(number).padStart(6, '0')}-step-${step}`;
 }
 
-/** The saves in a folder, complete or not, the newest first. None if the folder does not exist. */
+/** The saves in a folder, complete or not, the newest first. Empty if the folder does not exist. */
 export async function listSaves(dir: string): Promise<SavedName[]> {
   let names: string[];
   try {
@@ -36,19 +36,19 @@ export async function listSaves(dir: string): Promise<SavedName[]> {
   return saves.sort(newestFirst);
 }
 
-/** For sorting; two saves of one number are of different runs, and any order will do that is the same on all ranks. */
+/** For sorting. Two saves of one number are of different runs; their order only has to be the same on all ranks. */
 export function newestFirst(a: SavedName, b: SavedName): number {
   return b.number - a.number || (a.name < b.name ? 1 : -1);
 }
 
-/** Whether a save's manifest can be seen here. */
+/** Whether this rank sees the save's manifest. */
 export function hasManifest(dir: string, { name }: SavedName): boolean {
   return existsSync(join(dir, name, MANIFEST_FILE));
 }
 
 /**
- * Removes a save: its manifest first, so that what is left after a crash is not taken for complete. Files that are not
- * ours stay, and so does then the folder. Several ranks may do it at the same time.
+ * Removes a save. The manifest goes first, so that what is left after a crash does not look complete. Files that
+ * gradring did not write stay, and then the folder stays, too. Several ranks may do this at the same time.
  */
 export async function removeSave(dir: string, name: string): Promise<void> {
   const path = join(dir, name);

@@ -3,21 +3,21 @@ import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { refused } from './checkpoint-errors';
 
-/** What tells whether a file is the one that was written. */
+/** Shows whether a file is the one that was written. */
 export interface FileSum {
   readonly bytes: number;
   readonly crc32: number;
 }
 
-/** Written, and summed up, at once: some milliseconds' worth, so that the process stays responsive. */
+/** How much is written and added to the checksum at once. It takes some ms, so the process stays responsive. */
 const CHUNK_BYTES = 8 * 2 ** 20;
 
 /**
- * Writes a file so that under its name there is never anything but all of it: aside first, then to the disk, then
- * renamed, and the name to the disk. What the parts hold must not change before the next part is asked for.
+ * Writes a file so that its name never stands for a part of it: writes it under another name, syncs it, renames it, and
+ * syncs the folder. A part must not change before the next part is asked for.
  *
- * @param writer Tells apart those who may write the same file at the same time.
- * @throws GradringError `ERR_CHECKPOINT` with the path; nothing is left behind.
+ * @param writer Distinguishes processes that may write the same file at the same time.
+ * @throws GradringError `ERR_CHECKPOINT` with the path. Nothing is left behind.
  */
 export async function writeDurably(
   path: string,
@@ -31,12 +31,12 @@ export async function writeDurably(
     await syncFolder(dirname(path));
     return sum;
   } catch (error) {
-    await rm(aside, { force: true }).catch(() => undefined); // what went wrong first is what to tell
+    await rm(aside, { force: true }).catch(() => undefined); // the first error is the one to report
     throw refused('write', path, error);
   }
 }
 
-/** Makes a folder, and those above it that are missing, to stay after a loss of power. */
+/** Makes a folder, and missing folders above it, so that they survive a loss of power. */
 export async function makeFolder(path: string): Promise<void> {
   try {
     const first = await mkdir(path, { recursive: true });
@@ -47,7 +47,7 @@ export async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** Brings names that were made in a folder, or removed from it, to the disk. */
+/** Writes to the disk which names were made in a folder, or removed from it. */
 export async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r');
   try {
@@ -65,7 +65,7 @@ async function writeAll(path: string, parts: AsyncIterable<Uint8Array> | Iterabl
       for (let start = 0; start < part.byteLength; start += CHUNK_BYTES) {
         const chunk = part.subarray(start, start + CHUNK_BYTES);
         const writing = file.write(chunk, 0);
-        sum.crc32 = crc32(chunk, sum.crc32); // while the system writes
+        sum.crc32 = crc32(chunk, sum.crc32); // meanwhile the system writes
         let { bytesWritten } = await writing;
         while (bytesWritten < chunk.byteLength) {
           bytesWritten += (await file.write(chunk, bytesWritten)).bytesWritten;

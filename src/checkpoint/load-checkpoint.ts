@@ -15,19 +15,19 @@ import {
 import { type Ranks, together } from './ranks';
 import { STATE_KEY } from './save-checkpoint';
 
-/** What of a checkpoint a rank gets. */
+/** A rank's part of a checkpoint. */
 export interface LoadedCheckpoint {
   readonly path: string;
   readonly manifest: Manifest;
   /** On rank 0 only. */
   readonly weights: TensorFile | undefined;
-  /** The files that were asked for. */
+  /** The files of {@link LoadInput.ranksToRead}. */
   readonly own: readonly RankFile[];
-  /** Newer ones that were passed over, with the reason. */
+  /** Newer checkpoints that were skipped. */
   readonly skipped: readonly SkippedCheckpoint[];
 }
 
-/** What a rank had saved. */
+/** The file of a rank. */
 export interface RankFile extends TensorFile {
   readonly state: unknown;
 }
@@ -39,22 +39,22 @@ export interface SkippedCheckpoint {
 
 export interface LoadInput {
   readonly dir: string;
-  /** If the newest complete checkpoint is damaged: an error, or the newest of those before it that is whole. */
+  /** If the newest complete checkpoint is damaged: raise an error, or take the newest one that is not. */
   readonly onDamage: 'error' | 'previous';
-  /** The ranks of the saved ring whose files this rank reads. What it throws on one rank, all do. */
+  /** The ranks of the saved ring whose files this rank reads. If it throws on one rank, all ranks throw that. */
   readonly ranksToRead: (manifest: Manifest) => readonly number[];
-  /** Whether what was read can be used. What it throws on one rank, all do. */
+  /** Checks whether what was read can be used. If it throws on one rank, all ranks throw that. */
   readonly check: (loaded: Omit<LoadedCheckpoint, 'skipped'>) => void;
 }
 
 /**
- * Finds the newest checkpoint that is complete, reads this rank's part, and returns when all ranks have theirs; all
- * have the same one. Each rank looks into its own `dir`; a manifest that one of them has is enough, as rank files need
- * only be where they are read.
+ * Finds the newest complete checkpoint, reads this rank's part, and returns when all ranks have theirs, of the same
+ * checkpoint. Each rank looks into its own `dir`. It is enough if one of them sees the manifest, because a rank's file
+ * is needed only where it is read.
  *
  * @returns undefined if there is none.
- * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, naming rank, path and reason; `ERR_CHECKPOINT` for what
- *   cannot be read; what `ranksToRead` or `check` throw; and what a collective throws.
+ * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, naming rank, path and reason; `ERR_CHECKPOINT` if a
+ *   file cannot be read; what `ranksToRead` or `check` throw; and what a collective throws.
  */
 export async function loadCheckpoint(ranks: Ranks, input: LoadInput): Promise<LoadedCheckpoint | undefined> {
   const { dir, onDamage } = input;
@@ -92,19 +92,19 @@ async function loadOne(ranks: Ranks, input: LoadInput, save: SavedName): Promise
   return loaded!;
 }
 
-/** The manifest, which not every rank may see. Those who do must see the same. */
+/** The manifest. Not every rank may see it, but ranks that do must see the same one. */
 async function agreeOnManifest(ranks: Ranks, { dir }: LoadInput, save: SavedName): Promise<Manifest> {
   const path = join(dir, save.name, MANIFEST_FILE);
   const texts = await together(ranks, async () => {
     if (!hasManifest(dir, save)) return null;
     const manifest = decodeManifest(await readSmallFile(path, MAX_MANIFEST_BYTES), path);
-    if (folderName(manifest.number, manifest.step) !== save.name) throw damaged(path, 'its folder is another one’s');
+    if (folderName(manifest.number, manifest.step) !== save.name) throw damaged(path, 'it belongs to another folder');
     return new TextDecoder().decode(encodeManifest(manifest));
   });
   const text = texts.find(each => each !== null);
-  if (text == null) throw damaged(path, 'it has gone');
+  if (text == null) throw damaged(path, 'it has disappeared');
   const rank = texts.findIndex(each => each !== null && each !== text);
-  if (rank !== -1) throw damaged(path, `on rank ${rank} it is another one`);
+  if (rank !== -1) throw damaged(path, `rank ${rank} has a different one`);
   return decodeManifest(new TextEncoder().encode(text), path);
 }
 
@@ -113,6 +113,6 @@ async function readRankFile(path: string, expected: Manifest['weights']): Promis
   try {
     return { ...file, state: JSON.parse(file.metadata.get(STATE_KEY)!) as unknown };
   } catch {
-    throw damaged(path, 'it holds no state of a rank');
+    throw damaged(path, 'it does not hold the state of a rank');
   }
 }

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { damaged } from './checkpoint-errors';
 import type { FileSum } from './durable-file';
 
-/** What a checkpoint consists of. Where its file is, all of the checkpoint is on the disks. */
+/** The files of a checkpoint. If the manifest exists, the whole checkpoint is on the disks. */
 export interface Manifest {
-  /** Which save this was, from 1. Later ones have larger numbers, whatever their steps. */
+  /** Counts the saves, from 1. Later saves have larger numbers, whatever their steps. */
   readonly number: number;
   /** Optimizer steps taken. */
   readonly step: number;
@@ -28,7 +28,7 @@ const VERSION = 1;
 /** Enough for 100,000 ranks. */
 export const MAX_MANIFEST_BYTES = 16 * 2 ** 20;
 
-/** The file's content: JSON, and the SHA-256 of what it says. */
+/** The content of the file: JSON, with its own SHA-256. */
 export function encodeManifest({ number, step, worldSize, weights, ranks }: Manifest): Uint8Array {
   const files = [weights, ...ranks].map(({ bytes, crc32 }, i) => ({ name: fileName(i), bytes, crc32 }));
   const content = { format: FORMAT, version: VERSION, number, step, worldSize, files };
@@ -39,18 +39,18 @@ export function encodeManifest({ number, step, worldSize, weights, ranks }: Mani
 export function decodeManifest(encoded: Uint8Array, path: string): Manifest {
   const { sha256, ...content } = parseObject(encoded, path);
   const { format, version, number, step, worldSize, files } = content;
-  if (format !== FORMAT) throw damaged(path, 'it is no manifest of a checkpoint');
+  if (format !== FORMAT) throw damaged(path, 'it is not the manifest of a checkpoint');
   if (version !== VERSION) {
-    throw damaged(path, `its format's version is ${JSON.stringify(version)}, and this gradring reads ${VERSION}`);
+    throw damaged(path, `it has format version ${JSON.stringify(version)}, but this gradring reads version ${VERSION}`);
   }
-  if (sha256 !== digest(content)) throw damaged(path, 'its checksum is not that of its content');
+  if (sha256 !== digest(content)) throw damaged(path, 'its checksum does not fit its content');
   if (!isCount(number) || !isCount(step) || !isCount(worldSize) || worldSize === 0) {
     throw damaged(path, 'it lacks number, step or world size');
   }
   if (!Array.isArray(files) || files.length !== worldSize + 1) throw damaged(path, 'it does not list the files');
   const [weights, ...ranks] = files.map((file: unknown, i): FileSum => {
     const { name, bytes, crc32 } = (file ?? {}) as Record<string, unknown>;
-    // The names are not free, so that none can lead out of the checkpoint's folder.
+    // Names are fixed, so that none can lead out of the checkpoint's folder.
     if (name !== fileName(i)) throw damaged(path, `file ${i} is not called ${fileName(i)}`);
     if (!isCount(bytes) || !isCount(crc32)) throw damaged(path, `file ${i} lacks its size or checksum`);
     return { bytes, crc32 };
@@ -63,9 +63,9 @@ function parseObject(encoded: Uint8Array, path: string): Record<string, unknown>
     const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(encoded));
     if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
   } catch {
-    // is told below
+    // reported below
   }
-  throw damaged(path, 'it is no JSON object in UTF-8');
+  throw damaged(path, 'it is not a JSON object in UTF-8');
 }
 
 function fileName(index: number): string {

@@ -11,10 +11,11 @@ export interface Ranks {
 type Outcome<T> = { readonly value?: T } | { readonly error: SerializedError };
 
 /**
- * Does each rank's part of something, and returns what each has to tell, by rank, once all are done. If some rank
- * fails, all throw the error of the first that did, with its rank.
+ * Runs each rank's part of something. When all ranks are done, returns the results by rank. If some rank fails, all
+ * ranks throw the error of the lowest one that did, with its rank.
  *
- * @param undo What every rank does first if some rank failed. Not so if the ring fails: then others may have succeeded.
+ * @param undo Called first on every rank if some rank failed. Not called if the ring fails: then others may have
+ *   succeeded.
  */
 export async function together<T>(
   ranks: Ranks,

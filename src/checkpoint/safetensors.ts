@@ -1,16 +1,16 @@
 import { invalidArgument } from '../errors';
 import { damaged } from './checkpoint-errors';
 
-// https://github.com/huggingface/safetensors#format: 8 bytes, little-endian: the length of the header; the header, JSON
-// in UTF-8; then the data of all tensors, without a gap and without a byte that belongs to none.
+// https://github.com/huggingface/safetensors#format: 8 bytes, little-endian, with the length of the header; the header,
+// JSON in UTF-8; then the data of all tensors, without a gap.
 
-/** Bytes of an element, of the types that we write. */
+/** Bytes of an element, for the types that gradring writes. */
 const ELEMENT_BYTES = { F32: 4, I32: 4, BOOL: 1 } as const;
 
 export type ElementType = keyof typeof ELEMENT_BYTES;
 
 export interface TensorShape {
-  /** Any text but {@link METADATA}. */
+  /** Any text except {@link METADATA}. */
   readonly name: string;
   readonly type: ElementType;
   readonly shape: readonly number[];
@@ -29,7 +29,7 @@ export interface Header {
   readonly metadata: ReadonlyMap<string, string>;
 }
 
-/** Bytes before the header: its length. */
+/** Bytes before the header. They hold its length. */
 export const PREFIX_BYTES = 8;
 
 /** The header's limit in other implementations of the format. */
@@ -37,22 +37,22 @@ const MAX_HEADER_BYTES = 100_000_000;
 
 const METADATA = '__metadata__';
 
-/** The tensors as they lie in a file: the largest elements first, so that all are aligned. */
+/** The tensors in the order of a file: those with the largest elements first, so that all are aligned. */
 export function inFileOrder<T extends TensorShape>(tensors: readonly T[]): T[] {
   return [...tensors].sort((a, b) => ELEMENT_BYTES[b.type] - ELEMENT_BYTES[a.type]);
 }
 
 /**
- * Everything before the data, which has to follow in the same order.
+ * Everything before the data. The data have to follow in the same order.
  *
- * @throws GradringError `ERR_INVALID_ARGUMENT` for a name that is there twice or reserved.
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for a name that occurs twice or is reserved.
  */
 export function encodeHeader(tensors: readonly TensorShape[], metadata: ReadonlyMap<string, string>): Uint8Array {
   const entries: [string, unknown][] = [[METADATA, Object.fromEntries(metadata)]];
   const names = new Set([METADATA]);
   let end = 0;
   for (const { name, type, shape } of tensors) {
-    if (names.has(name)) throw invalidArgument(`A checkpoint cannot hold two tensors of the name '${name}'.`);
+    if (names.has(name)) throw invalidArgument(`A checkpoint cannot hold two tensors with the name '${name}'.`);
     names.add(name);
     const start = end;
     end += byteLengthOf(type, shape);
@@ -89,13 +89,13 @@ export function headerLength(prefix: Uint8Array, fileBytes: number, path: string
 export function decodeHeader(bytes: Uint8Array, dataBytes: number, path: string): Header {
   const { [METADATA]: metadata = {}, ...entries } = parseObject(bytes, path);
   if (!isObject(metadata) || Object.values(metadata).some(value => typeof value !== 'string')) {
-    throw damaged(path, 'its metadata are no texts');
+    throw damaged(path, 'its metadata are not texts');
   }
   const tensors = Object.entries(entries).map(([name, entry]) => readEntry(name, entry, path));
   tensors.sort((a, b) => a.start - b.start || a.byteLength - b.byteLength);
   let end = 0;
   for (const { name, start, byteLength } of tensors) {
-    if (start !== end) throw damaged(path, `tensor '${name}' begins at byte ${start}, and not at ${end}`);
+    if (start !== end) throw damaged(path, `tensor '${name}' begins at byte ${start}, not at ${end}`);
     end += byteLength;
   }
   if (end !== dataBytes) throw damaged(path, `its tensors have ${end} bytes, but ${dataBytes} follow the header`);
@@ -108,31 +108,31 @@ function parseObject(bytes: Uint8Array, path: string): Record<string, unknown> {
   try {
     value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
   } catch {
-    throw damaged(path, 'its header is no JSON in UTF-8');
+    throw damaged(path, 'its header is not JSON in UTF-8');
   }
-  if (!isObject(value)) throw damaged(path, 'its header is no object');
+  if (!isObject(value)) throw damaged(path, 'its header is not an object');
   return value;
 }
 
 function readEntry(name: string, entry: unknown, path: string): PlacedTensor {
-  if (!isObject(entry)) throw damaged(path, `tensor '${name}' is no object`);
+  if (!isObject(entry)) throw damaged(path, `tensor '${name}' is not an object`);
   const { dtype, shape, data_offsets: offsets } = entry;
   if (typeof dtype !== 'string' || !Object.hasOwn(ELEMENT_BYTES, dtype)) {
-    throw damaged(path, `tensor '${name}' has a type that is none of ${Object.keys(ELEMENT_BYTES).join(', ')}`);
+    throw damaged(path, `the type of tensor '${name}' is none of ${Object.keys(ELEMENT_BYTES).join(', ')}`);
   }
   if (!isCounts(shape)) throw damaged(path, `tensor '${name}' has no shape`);
   if (!isCounts(offsets) || offsets.length !== 2) throw damaged(path, `tensor '${name}' has no offsets`);
   const type = dtype as ElementType;
   const [start, end] = offsets as [number, number];
   const byteLength = byteLengthOf(type, shape);
-  // Compared as a difference, which is exact for safe integers, where start + byteLength might not be.
+  // A difference of safe integers is exact; start + byteLength might not be.
   if (end - start !== byteLength) {
     throw damaged(path, `tensor '${name}' has ${byteLength} bytes by its shape, but ${end - start} by its offsets`);
   }
   return { name, type, shape, start, byteLength };
 }
 
-/** More than a safe integer may come out rounded, or infinite; no offsets are so far apart. */
+/** A product that is no safe integer may be rounded, or infinite. Offsets never differ by so much. */
 function byteLengthOf(type: ElementType, shape: readonly number[]): number {
   if (shape.includes(0)) return 0;
   return shape.reduce((product, size) => product * size, ELEMENT_BYTES[type]);

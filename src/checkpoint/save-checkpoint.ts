@@ -10,17 +10,17 @@ import { type Ranks, together } from './ranks';
 export interface SaveInput {
   /** On a file system that the ranks share, or on each host's own. */
   readonly dir: string;
-  /** How many complete checkpoints are to stay, this one among them. */
+  /** How many complete checkpoints stay, this one included. */
   readonly keep: number;
   /** The same on all ranks. */
   readonly step: number;
-  /** What all ranks have in common; rank 0 writes it. */
+  /** What all ranks have in common. Rank 0 writes it. */
   readonly weights: readonly TensorSource[];
-  /** What is this rank's own. */
+  /** What belongs to this rank alone. */
   readonly own: readonly TensorSource[];
-  /** Gives what else is this rank's, small, and plain JSON. If it throws, the save fails on all ranks. */
+  /** Returns what else this rank saves: small, plain JSON. If it throws, the save fails on all ranks. */
   readonly state: () => unknown;
-  /** Names of saves that do not count as complete, and go. */
+  /** Names of saves that do not count as complete, and are removed. */
   readonly discarded?: readonly string[];
 }
 
@@ -28,12 +28,12 @@ export interface SaveInput {
 export const STATE_KEY = 'gradring';
 
 /**
- * Saves a checkpoint, on all ranks together, and returns its folder. A crash at any instant leaves the last complete
- * one: this one is complete when rank 0 has renamed its manifest, which it does when all ranks have said that their
- * files are on disk.
+ * Saves a checkpoint, on all ranks together, and returns its folder. A crash at any moment leaves the last complete
+ * checkpoint as it is. The new one is complete when rank 0 has renamed its manifest; it does so when all ranks have
+ * said that their files are on disk.
  *
- * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, naming rank and path. What was written is
- *   then removed; the ring may be used further. And what a collective throws.
+ * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, naming rank and path. Then what was written
+ *   is removed, and the ring may still be used. And what a collective throws.
  */
 export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<string> {
   const { rank, worldSize } = ranks;
@@ -48,7 +48,7 @@ export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<st
   const name = folderName(number, step);
   const path = join(dir, name);
 
-  const undo = () => removeSave(dir, name).catch(() => undefined); // what is left is no harm, and goes with the next save
+  const undo = () => removeSave(dir, name).catch(() => undefined); // the rest does no harm, and the next save removes it
   const sums = await together(ranks, () => writeOwn(path, rank, input), undo);
   const weights = sums[0]!.weights!;
   const manifest = encodeManifest({ number, step, worldSize, weights, ranks: sums.map(({ own }) => own) });
@@ -80,7 +80,7 @@ async function writeOwn(
   return { ...sum, weights: await writeTensorFile(join(path, WEIGHTS_FILE), rank, weights, new Map()) };
 }
 
-/** By what rank 0 sees: on a disk of its own, another rank may lack the manifest of a checkpoint that is complete. */
+/** As rank 0 sees it: on its own disk, another rank may lack the manifest of a checkpoint that is complete. */
 async function namesToKeep({ dir, keep, discarded = [] }: SaveInput): Promise<string[]> {
   const complete = (await listSaves(dir)).filter(save => hasManifest(dir, save) && !discarded.includes(save.name));
   return complete.slice(0, keep).map(({ name }) => name);

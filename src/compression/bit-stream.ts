@@ -2,36 +2,36 @@ import { GradringError } from '../errors';
 import { type BitAddress, STREAM_SLACK_BYTES } from '../kernels/codec-kernels';
 import type { Kernels, Pointer } from '../kernels/kernels';
 
-/** Entries that are coded together: what a block of either codec holds at most. */
+/** The most entries in a block, which are coded together. */
 export const BLOCK_ENTRIES = 1024;
 
-/** More bytes than any block takes: 52 bits an entry, and what stands before them. */
+/** More bytes than any block takes: at most 52 bits an entry, and a header. */
 const LARGEST_BLOCK_BYTES = 8 * BLOCK_ENTRIES;
 
 const WINDOW_BYTES = 4 * LARGEST_BLOCK_BYTES;
 
-/** Scratch of a {@link BitWriter} or {@link BitReader} in the memory that the kernels see. */
+/** Scratch of a {@link BitWriter} or {@link BitReader} in the memory of the kernels. A multiple of 16. */
 export const BIT_STREAM_BYTES = WINDOW_BYTES + STREAM_SLACK_BYTES;
 
 /**
- * Shared memory is copied word by word where source and target lie alike in their words, but else byte by byte, which
- * takes four times as long. So windows are filled and emptied in units of words.
+ * Shared memory is copied word by word if source and target are aligned alike, else byte by byte, which takes four
+ * times as long. So windows are filled and emptied in units of words.
  */
 const COPIED_BYTES = 8;
 
-/** A writer does not keep memory that is so many times as large as the stream it made last. */
+/** A writer frees its memory if that is so many times as large as the last stream. */
 const MOST_UNUSED = 4;
 
-/** The error for a stream that no encoder writes. The words go on "The payload …". */
+/** The error for a stream that no encoder writes. The words continue "The payload …". */
 export function malformed(words: string): GradringError {
   return new GradringError('ERR_PROTOCOL', `The payload ${words}.`);
 }
 
 /**
- * A stream of bits under construction, of any length: the kernels write a window of it, which is emptied between
- * blocks. Whoever writes more than a few bits moves `at` on, and calls {@link endBlock} after each block.
+ * Writes a stream of bits, of any length. The kernels write to a window of it, which is emptied between blocks. A
+ * caller that writes more than a few bits advances `at`, and calls {@link endBlock} after each block.
  *
- * A writer makes one stream after the other, in the same memory: pages that are fresh cost more than writing to them.
+ * A writer makes one stream after the other in the same memory, because fresh pages cost more than writing to them.
  */
 export class BitWriter {
   at: BitAddress;
@@ -47,7 +47,7 @@ export class BitWriter {
     this.at = 8 * window;
   }
 
-  /** Starts a stream. What was written and not finished is dropped. */
+  /** Starts a stream. Drops one that was not finished. */
   start(): void {
     this.at = 8 * this.window;
     this.length = 0;
@@ -61,18 +61,18 @@ export class BitWriter {
     if (this.at > 8 * (this.window + WINDOW_BYTES - LARGEST_BLOCK_BYTES)) this.empty(COPIED_BYTES);
   }
 
-  /** The stream, filled up with zeros to a whole byte. It is valid until the next one is written. */
+  /** The stream, padded with zeros to a whole byte. It is valid until the next one is written. */
   finish(): Uint8Array {
     const odd = this.at % 8;
     if (odd !== 0) this.write(0, 8 - odd);
     this.empty(1);
     const { bytes, length } = this;
-    // Streams of a few steps may be much larger than those of all later ones.
+    // The streams of a few steps may be much larger than all later ones.
     if (bytes.length > MOST_UNUSED * length) this.bytes = new Uint8Array(0);
     return bytes.subarray(0, length);
   }
 
-  /** Takes from the window as many bytes as there are whole units of them. */
+  /** Moves whole units of bytes from the window to the stream. */
   private empty(unit: number): void {
     const whole = unit * Math.floor((this.at / 8 - this.window) / unit);
     if (this.length + whole > this.bytes.length) {
@@ -83,18 +83,18 @@ export class BitWriter {
     const window = new Uint8Array(this.memory.buffer, this.window, WINDOW_BYTES);
     this.bytes.set(window.subarray(0, whole), this.length);
     this.length += whole;
-    window.copyWithin(0, whole, whole + unit); // with the byte that is not whole yet
+    window.copyWithin(0, whole, whole + unit); // with the byte that is not complete yet
     this.at -= 8 * whole;
   }
 }
 
 /**
- * Reads a stream of bits that came from outside: the kernels see a window of it. Whoever reads a block calls
- * {@link startBlock} before, and moves on with {@link advance} after.
+ * Reads a stream of bits that was received. The kernels read from a window of it. A caller calls {@link startBlock}
+ * before it reads a block, and {@link advance} afterwards.
  */
 export class BitReader {
   at: BitAddress;
-  /** Where the stream ends, or the window: no kernel may read on from there. */
+  /** The end of the stream, or of the window. No kernel may read beyond it. */
   until: BitAddress;
   private next = 0;
 
@@ -110,7 +110,7 @@ export class BitReader {
     this.startBlock();
   }
 
-  /** Sees to it that the whole of the next block is in the window. */
+  /** Makes sure that the whole next block is in the window. */
   startBlock(): void {
     if (this.next === this.stream.length || this.at + 8 * LARGEST_BLOCK_BYTES <= this.until) return;
     const bytes = new Uint8Array(this.memory.buffer, this.window, WINDOW_BYTES);
@@ -131,13 +131,13 @@ export class BitReader {
     return this.kernels.readBits(width, from);
   }
 
-  /** @throws ERR_PROTOCOL if that is past the end, or −1, with which kernels say so. */
+  /** @throws ERR_PROTOCOL if `to` is past the end, or −1, which kernels return if they got there. */
   advance(to: BitAddress): void {
     if (to < 0 || to > this.until) throw malformed('ends early');
     this.at = to;
   }
 
-  /** @throws ERR_PROTOCOL if more than the filling of the last byte is left. */
+  /** @throws ERR_PROTOCOL if more than the padding of the last byte is left. */
   finish(): void {
     const left = this.until - this.at;
     if (this.next < this.stream.length || left > 7 || this.read(left) !== 0) {

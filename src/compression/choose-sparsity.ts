@@ -1,24 +1,24 @@
 import type { ChosenDgc, DgcCompression } from './dgc-options';
 
-/** On average, each element is sent so many times in a training: fewer leave too much of the gradient unapplied. */
+/** How often each element is sent in a training, on average. With less, too much of the gradient is not applied. */
 const SENDS = 10;
 
-/** The most that is sent of a sparse tensor by choice: as in the first stage of the paper's warm-up. */
+/** The largest density that is chosen: that of the first stage of the paper's warm-up. */
 export const LARGEST_DENSITY = 0.25;
 
-/** That of the paper. */
+/** The smallest, that of the paper. */
 const SMALLEST_DENSITY = 0.001;
 
-/** At the paper's sparsity the warm-up takes this fraction of the steps: as many as 4 of 100 epochs. */
+/** The fraction of the steps that a warm-up takes: 4 of 100 epochs. */
 const WARM_UP_FRACTION = 0.04;
 
-/** What the sparsity is chosen by. */
+/** What the sparsity depends on. */
 export interface ExpectedTraining {
-  /** Optimizer steps of the whole training; undefined if nobody said. */
+  /** Optimizer steps of the whole training. Undefined if not known. */
   readonly steps: number | undefined;
-  /** Those that are done. */
+  /** How many of them are done. */
   readonly step: number;
-  /** Whether momentum is applied before the selection, as it is for SGD and momentum, but not for Adam and others. */
+  /** Whether momentum is applied before the selection: with SGD and momentum, but not with Adam and others. */
   readonly correctsMomentum: boolean;
 }
 
@@ -26,12 +26,12 @@ export interface ExpectedTraining {
  * Completes a compression whose sparsity was not given.
  *
  * - S steps: the density is 10/S, at least 0.001 and at most 0.25, so that each element is sent about ten times. That
- *   is a sparsity of 0.75 up to 40 steps, 0.9 at 100, 0.99 at 1,000 and 0.999 from 10,000 on. Only then there is a
- *   warm-up, of 4 % of the steps.
- * - S unknown: as if the training ended with the next step, so that the density falls with 10/step.
- * - Adam and others that apply the compressed gradient themselves: 0.75, however many steps.
+ *   is a sparsity of 0.75 up to 40 steps, 0.9 at 100, 0.99 at 1,000 and 0.999 from 10,000 on. From there on there is
+ *   also a warm-up, of 4 % of the steps.
+ * - S unknown: as if the training ended with the next step, so the density falls as 10/step.
+ * - Adam and others that apply the compressed gradient themselves: a sparsity of 0.75 for any number of steps.
  *
- * A warm-up that was given stays. docs/lab-notes/compression.md has the measurements.
+ * A warm-up that the user gave is kept. docs/performance.md has the measurements.
  */
 export function chooseSparsity(spec: DgcCompression, { steps, step, correctsMomentum }: ExpectedTraining): ChosenDgc {
   const { sparsity, warmUpEpochs } = spec;

@@ -1,12 +1,12 @@
 import type { CodedTensor } from './gradient-streams';
 import { MAGNITUDE_BITS, type ValueFormat } from './value-format';
 
-/** Bits of a value that is among a tensor's largest, about: as measured on normal gradients at densities up to 0.25. */
+/** About how many bits one of a tensor's largest values takes, measured on normal gradients at densities up to 0.25. */
 const LARGEST_BITS: Record<ValueFormat, number> = { float32: 24, float16: 11, bfloat16: 8, int8: 6, log4: 3.5 };
 
 /**
- * About how many bits a tensor's entries will take. All ranks compute the same from what they all know, as they choose
- * by it how the bytes travel; so it is plain arithmetic, without logarithms.
+ * About how many bits a tensor's entries will take. All ranks must get the same number, because they choose by it how
+ * the bytes travel. So it depends on what all ranks know, and is plain arithmetic, without logarithms.
  */
 export function expectedBits({ elementCount, count }: CodedTensor, format: ValueFormat): number {
   if (count === elementCount) return count * (MAGNITUDE_BITS[format] + 1);

@@ -7,13 +7,13 @@ import { blockCount, encodeIndices } from './index-codec';
 import { encodeValues } from './value-codec';
 import { LEVELS_BYTES, quantizationOf, type ValueFormat } from './value-format';
 
-/** Where the sent entries of a tensor are, in the memory that the kernels see. */
+/** Where the entries of a tensor are that are sent, in the memory of the kernels. */
 export interface TensorEntries extends CodedTensor {
-  /** `count` uint32, ascending, below elementCount; anything where all elements travel. */
+  /** `count` uint32, ascending, below elementCount. Not used if all elements are sent. */
   readonly indices: Pointer;
-  /** `count` float32, finite. Encoding writes over them what the receivers will get. */
+  /** `count` float32, finite. Encoding replaces them by what the receivers will get. */
   readonly values: Pointer;
-  /** The largest magnitude of the values where it is known, which spares a pass over them. */
+  /** The largest magnitude of the values, if it is known. This saves a pass over them. */
   readonly largest?: Magnitude | undefined;
 }
 
@@ -22,9 +22,9 @@ export interface DecodedEntries {
   /** Number of the tensor. */
   readonly tensor: number;
   readonly count: number;
-  /** The element that the run begins with, where all of a tensor travel … */
+  /** The element that the run begins with, if all elements of the tensor are sent … */
   readonly first: number;
-  /** … or where each belongs: uint32, ascending, below elementCount. */
+  /** … else the index of each element: uint32, ascending, below elementCount. */
   readonly indices: Pointer | undefined;
   /** float32, finite, 16-byte aligned. */
   readonly values: Pointer;
@@ -33,14 +33,14 @@ export interface DecodedEntries {
 const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
 
 /**
- * Gradients to bits and back. Tensors follow each other in the two streams without a gap, in blocks of {@link
- * BLOCK_ENTRIES} entries, each in the code that takes the fewest bits. What both ends know, such as how many entries
- * there are, is not written.
+ * Encodes gradients to bits, and decodes them. Tensors follow each other in the two streams without a gap, in blocks of
+ * {@link BLOCK_ENTRIES} entries, each in the code that takes the fewest bits. What the receivers know, such as the
+ * number of entries, is not written.
  */
 export class GradientCodec {
   /** Bytes of workspace. */
   static readonly workspaceBytes = Math.max(
-    2 * align(BIT_STREAM_BYTES) + ARRAY_BYTES + align(LEVELS_BYTES),
+    2 * BIT_STREAM_BYTES + ARRAY_BYTES + LEVELS_BYTES,
     GradientDecoder.workspaceBytes,
   );
 
@@ -59,8 +59,8 @@ export class GradientCodec {
     readonly format: ValueFormat,
     private readonly workspace: Pointer,
   ) {
-    const valueWindow = workspace + align(BIT_STREAM_BYTES);
-    this.symbols = valueWindow + align(BIT_STREAM_BYTES);
+    const valueWindow = workspace + BIT_STREAM_BYTES;
+    this.symbols = valueWindow + BIT_STREAM_BYTES;
     this.levels = this.symbols + ARRAY_BYTES;
     this.indexWriter = new BitWriter(kernels, memory, workspace);
     this.valueWriter = new BitWriter(kernels, memory, valueWindow);
@@ -94,9 +94,9 @@ export class GradientCodec {
   }
 
   /**
-   * Reads streams that came from outside, and hands the entries over as they are decoded.
+   * Reads streams that were received, and passes the entries on as they are decoded.
    *
-   * @throws ERR_PROTOCOL where they hold something else than these tensors. The visitor has seen what stood before.
+   * @throws ERR_PROTOCOL if they hold something else than these tensors. The visitor has seen the entries before that.
    */
   decode(streams: GradientStreams, tensors: readonly CodedTensor[], visit: (entries: DecodedEntries) => void): void {
     const decoder = this.decoderOf(streams);
@@ -113,9 +113,9 @@ export class GradientCodec {
   }
 
   /**
-   * Reads streams of this format that came from outside.
+   * A decoder of streams of this format that were received.
    *
-   * @param workspace {@link GradientDecoder.workspaceBytes}, 16-byte aligned; the codec's own if there is none given.
+   * @param workspace {@link GradientDecoder.workspaceBytes}, 16-byte aligned. Default: the codec's own.
    */
   decoderOf(streams: GradientStreams, workspace = this.workspace): GradientDecoder {
     const { kernels, memory, format } = this;

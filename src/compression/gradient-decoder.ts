@@ -8,29 +8,28 @@ import { RicePair } from './rice-pair';
 import { finishValues, readSymbols } from './value-codec';
 import { LEVELS_BYTES, readQuantization, type ValueFormat } from './value-format';
 
-/** What a {@link GradientDecoder} works in. */
+/** What a {@link GradientDecoder} works with. */
 export interface DecoderPlace {
   readonly kernels: Kernels;
   /** That of the kernels. */
   readonly memory: WebAssembly.Memory;
-  /** {@link GradientDecoder.workspaceBytes}, 16-byte aligned, which belong to the decoder. */
+  /** {@link GradientDecoder.workspaceBytes}, 16-byte aligned, for this decoder alone. */
   readonly workspace: Pointer;
 }
 
-const WINDOW_BYTES = align(BIT_STREAM_BYTES);
 const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
 
 /**
- * Reads streams that came from outside, tensor by tensor in their order, and block by block. Any number of decoders may
- * take turns. Every method throws ERR_PROTOCOL where the streams hold something else than these tensors.
+ * Reads streams that were received, tensor by tensor in their order, and block by block. Any number of decoders may
+ * take turns. Every method throws ERR_PROTOCOL if the streams hold something else than these tensors.
  */
 export class GradientDecoder {
   /** Bytes of workspace. */
-  static readonly workspaceBytes = 2 * WINDOW_BYTES + 2 * ARRAY_BYTES + align(LEVELS_BYTES);
+  static readonly workspaceBytes = 2 * BIT_STREAM_BYTES + 2 * ARRAY_BYTES + LEVELS_BYTES;
 
   /**
-   * Of the last block: where each entry belongs, uint32, ascending, below elementCount. Nothing where all of a tensor
-   * travel.
+   * Of the last block: the index of each entry, uint32, ascending, below elementCount. Not written if all elements of
+   * the tensor are sent.
    */
   readonly indices: Pointer;
   /** Of the last block: float32, finite. 16-byte aligned. */
@@ -54,15 +53,15 @@ export class GradientDecoder {
   ) {
     this.kernels = kernels;
     this.memory = memory;
-    this.indices = workspace + 2 * WINDOW_BYTES;
+    this.indices = workspace + 2 * BIT_STREAM_BYTES;
     this.values = this.indices + ARRAY_BYTES;
     this.levels = this.values + ARRAY_BYTES;
     this.indexReader = new BitReader(kernels, memory, workspace, streams.indices);
-    this.valueReader = new BitReader(kernels, memory, workspace + WINDOW_BYTES, streams.values);
+    this.valueReader = new BitReader(kernels, memory, workspace + BIT_STREAM_BYTES, streams.values);
     this.codes = new RicePair(kernels);
   }
 
-  /** Goes on to the next tensor. All blocks of the one before have been read. */
+  /** Starts the next tensor. All blocks of the one before must have been read. */
   startTensor(tensor: CodedTensor): void {
     this.tensor = tensor;
     this.left = tensor.count;
@@ -73,7 +72,8 @@ export class GradientDecoder {
   }
 
   /**
-   * Reads the next block of the tensor, over the one before. Returns how many entries it has; 0 if there is none left.
+   * Reads the next block of the tensor, in the place of the one before. Returns how many entries it has, 0 if there are
+   * no more blocks.
    */
   readBlock(): number {
     const { kernels, left, codes, indexReader, valueReader, indices, values } = this;
@@ -95,7 +95,7 @@ export class GradientDecoder {
     return entries;
   }
 
-  /** Sees to it that nothing is left in the streams. All tensors have been read. */
+  /** Checks that nothing is left in the streams, when all tensors have been read. */
   finish(): void {
     this.indexReader.finish();
     this.valueReader.finish();

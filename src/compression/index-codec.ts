@@ -3,19 +3,19 @@ import { type BitReader, type BitWriter, BLOCK_ENTRIES, malformed } from './bit-
 import type { RicePair } from './rice-pair';
 
 /**
- * How a block of indices is written. One bit says whether it is Subset, where that may be; two bits say which of the
- * others.
+ * How a block of indices is written. If Subset is possible, one bit says whether it is used. Two bits name one of the
+ * other codes.
  */
 enum IndexCode {
   /** The gaps in Rice code. 5 bits: the parameter. */
   Rice,
   /** The gaps by {@link Kernels.encodeClusters}. 5 and 5 bits: its parameters. */
   Clusters,
-  /** A bit a place from after the last index to the block's last. 32 bits before: how many places. */
+  /** A bit for each place, from the one after the last block's last index to this block's. 32 bits before: how many. */
   Bitmap,
-  /** The gaps, each in as many bits as the widest. 6 bits before: how many. 32 is raw. */
+  /** The gaps, each in as many bits as the widest. 6 bits before: how many. */
   Fixed,
-  /** The gaps of all that are left in the tensor by {@link Kernels.encodeSubset}. */
+  /** All gaps that are left in the tensor, by {@link Kernels.encodeSubset}. */
   Subset,
 }
 
@@ -24,22 +24,22 @@ const PARAMETER_BITS = 5;
 const SPAN_BITS = 32;
 const WIDTH_BITS = 6;
 
-/** Up to so many indices even a bit would cost more than a choice of codes can save. */
+/** With up to so many indices, even one bit would cost more than a choice of codes can save. */
 const WITHOUT_CHOICE = 16;
 
 /**
- * Up to so many the slow code, near the entropy at any number, is tried; for more, Rice's is as near as makes no
- * matter.
+ * With up to so many indices, Subset is tried: it is slow, but always near the entropy. With more, Rice's code is near
+ * enough.
  */
 const SUBSET_UNTIL = 512;
 
-/** A block of the ascending indices that are sent of a tensor. */
+/** A block of the indices that are sent of a tensor, in ascending order. */
 export interface IndexBlock {
   /** Elements of the tensor. */
   readonly elementCount: number;
-  /** The lowest index that may come: the one after the last of the block before. */
+  /** The lowest possible index: the one after the last index of the block before. */
   readonly first: number;
-  /** How many indices of the tensor are not coded yet, those of this block among them. */
+  /** How many indices of the tensor are not coded yet, those of this block included. */
   readonly left: number;
 }
 
@@ -64,7 +64,7 @@ export function encodeIndices(
 ): void {
   const { elementCount, first, left } = block;
   const places = elementCount - first;
-  if (left === places) return; // all of them, as everybody knows
+  if (left === places) return; // all of them, as the receiver knows
   const count = blockCount(block);
   const gapBits = kernels.gapsOf(indices, count, first, gaps);
   if (left <= WITHOUT_CHOICE) {
@@ -77,7 +77,7 @@ export function encodeIndices(
   const maySubset = left <= SUBSET_UNTIL;
   const clusters = clusterParameters(kernels, gaps, count, meanGap);
   const start = writer.at;
-  /** Writes the block in that code, and returns its bits. */
+  /** Writes the block in that code, and returns how many bits it took. */
   const write = (code: IndexCode): number => {
     writer.at = start;
     if (maySubset) writer.write(code === IndexCode.Subset ? 1 : 0, 1);
@@ -107,13 +107,13 @@ export function encodeIndices(
     }
     return writer.at - start;
   };
-  // Where the bits are known beforehand, a code is written only if it takes the fewest.
+  // If a code's bits are known beforehand, it is written only if it takes the fewest.
   const codeBits = CODE_BITS + (maySubset ? 1 : 0);
   const bitmapBits = codeBits + SPAN_BITS + span;
   const fixedBits = codeBits + WIDTH_BITS + width * count;
   const riceBits = write(IndexCode.Rice);
   const riceIsBest = !maySubset && clusters === undefined && riceBits <= Math.min(bitmapBits, fixedBits);
-  if (riceIsBest) return; // the usual case, in which the rest would cost much of the time
+  if (riceIsBest) return; // usually; trying the other codes would take much of the time
   const sizes: [IndexCode, bits: number][] = [
     [IndexCode.Bitmap, bitmapBits],
     [IndexCode.Fixed, fixedBits],
@@ -125,14 +125,14 @@ export function encodeIndices(
   if (best !== sizes.at(-1)![0]) write(best);
 }
 
-/** Parameters for {@link Kernels.encodeClusters}, if there are so many small gaps that it may pay. */
+/** Parameters for {@link Kernels.encodeClusters}, if it may pay because there are many small gaps. */
 function clusterParameters(
   kernels: Kernels,
   gaps: Pointer,
   count: number,
   meanGap: number,
 ): { small: number; parameter: number } | undefined {
-  // About what Rice's code takes for gaps of that mean, if they were those of uniformly placed indices.
+  // About what Rice's code takes for gaps of that mean between uniformly distributed indices.
   const riceBits = (mean: number) => Math.log2(mean + 1) + 1.5;
   let best: { small: number; parameter: number } | undefined;
   let least = riceBits(meanGap);
@@ -149,9 +149,9 @@ function clusterParameters(
 }
 
 /**
- * Reads the gaps of a block, of which those in Rice code may wait in `codes`.
+ * Reads the gaps of a block. Those in Rice code may wait in `codes`.
  *
- * @throws ERR_PROTOCOL if the stream ends first, or holds no gaps.
+ * @throws ERR_PROTOCOL if the stream ends too early, or holds something else.
  */
 export function readGaps(kernels: Kernels, block: IndexBlock, reader: BitReader, codes: RicePair, gaps: Pointer): void {
   const { elementCount, first, left } = block;
@@ -181,7 +181,8 @@ export function readGaps(kernels: Kernels, block: IndexBlock, reader: BitReader,
       const span = reader.read(SPAN_BITS);
       const from = reader.at;
       reader.advance(from + span);
-      if (kernels.decodeBitmap(gaps, count, span, from) === -1) throw malformed('holds a bitmap of another count');
+      if (kernels.decodeBitmap(gaps, count, span, from) === -1)
+        throw malformed('holds a bitmap with another number of ones');
       return;
     }
     case IndexCode.Fixed: {
@@ -195,10 +196,10 @@ export function readGaps(kernels: Kernels, block: IndexBlock, reader: BitReader,
 }
 
 /**
- * Turns the gaps of a block into indices, in place: ascending, none below `first`, all below elementCount, and room
- * behind them for those that are left. Returns the index after the last.
+ * Turns the gaps of a block into indices, in place: ascending, from `first` on, all below elementCount, with room
+ * behind them for the indices that are left. Returns the index after the last.
  *
- * @throws ERR_PROTOCOL if they would not be so.
+ * @throws ERR_PROTOCOL if the gaps do not fit.
  */
 export function finishIndices(kernels: Kernels, block: IndexBlock, gaps: Pointer): number {
   const { elementCount, first, left } = block;
@@ -213,7 +214,7 @@ function readCode(left: number, reader: BitReader): IndexCode {
   return reader.read(CODE_BITS);
 }
 
-/** Bits of a number as large as this, 0 of 0. */
+/** How many bits the number takes, 0 for 0. */
 function bitWidth(value: number): number {
   return 32 - Math.clz32(value);
 }

@@ -1,7 +1,7 @@
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { type BitReader, malformed } from './bit-stream';
 
-/** Symbols that are still to be read. */
+/** Symbols that are not read yet. */
 interface Waiting {
   readonly symbols: Pointer;
   readonly count: number;
@@ -10,8 +10,8 @@ interface Waiting {
 }
 
 /**
- * Reads the Rice codes of a block's indices and of its values at once, where it has both: in little more time than one
- * of them would take.
+ * Reads the Rice codes of a block's indices and of its values at the same time, if it has both. This takes little more
+ * time than one of them.
  */
 export class RicePair {
   private waiting: Waiting | undefined;
@@ -19,8 +19,8 @@ export class RicePair {
   constructor(private readonly kernels: Kernels) {}
 
   /**
-   * Reads the symbols that are next in the stream: with those of another stream, or at {@link finish}. Until then
-   * nobody may read on.
+   * Reads the next symbols of the stream, together with those of another stream, or at {@link finish}. Until then the
+   * reader must not be used.
    *
    * @throws ERR_PROTOCOL if either stream ends first.
    */
@@ -38,7 +38,7 @@ export class RicePair {
     second.reader.advance(ends[1]);
   }
 
-  /** Reads what waits. */
+  /** Reads the symbols of a stream that had no partner. */
   finish(): void {
     if (this.waiting === undefined) return;
     const { symbols, count, parameter, reader } = this.waiting;

@@ -4,9 +4,9 @@ import type { ChosenDgc, Compression } from './dgc-options';
 /** The densities of the paper's warm-up (section 3.3): sparsity 75 %, 93.75 %, 98.4375 %, 99.6 %, 99.9 %. */
 const WARM_UP_DENSITIES = [0.25, 0.0625, 0.015625, 0.004, 0.001];
 
-/** Where training stands, both counted from 0. */
+/** How far the training is, both counted from 0. */
 export interface TrainingProgress {
-  /** Undefined where nobody said. */
+  /** Undefined if not known. */
   readonly epoch: number | undefined;
   readonly step: number;
 }
@@ -14,37 +14,35 @@ export interface TrainingProgress {
 /**
  * The fraction of each tensor that is sent at this point of the training, more than 0 and at most 1.
  *
- * After the warm-up it is 1 − sparsity. During a sparse warm-up of length L (epochs or steps) it goes through the S
- * densities among 0.25, 0.0625, 0.015625, 0.004, 0.001 that are larger than the final one, position p having
- * the stage floor(p · S / L):
+ * After the warm-up it is 1 − sparsity. A sparse warm-up of length L (epochs or steps) has S stages: the densities
+ * among 0.25, 0.0625, 0.015625, 0.004, 0.001 that are larger than the final one. Epoch or step p has stage ⌊p · S / L⌋:
  *
  * - final density 0.001, 4 epochs: S = 4, one stage an epoch, and 0.001 from epoch 4 on; with 8 epochs two epochs each;
- * - a smaller final density: S = 5; over 4 epochs the last stage, 0.001, finds no epoch of its own, over 5 each has
- *   one;
+ * - a smaller final density: S = 5; over 4 epochs the last stage, 0.001, is left out; over 5 epochs each stage has one;
  * - a larger one has fewer, longer stages: 0.01 has S = 3, and over 4 epochs 0.25, 0.25, 0.0625, 0.015625;
- * - from 0.25 on S = 0: there is nothing to warm up to, and the final density holds from the start;
- * - where L < S some stages are left out, never the first.
+ * - from 0.25 on S = 0: there is no warm-up, and the final density holds from the start;
+ * - if L < S, some stages are left out, never the first.
  *
  * A dense warm-up has density 1 throughout.
  *
- * @throws ERR_NO_EPOCH if the warm-up is counted in epochs and the epoch is not known.
+ * @throws ERR_NO_EPOCH if the warm-up is counted in epochs, and the epoch is not known.
  */
 export function densityAt(spec: ChosenDgc, { epoch, step }: TrainingProgress): number {
   if (spec.warmUpEpochs > 0 && epoch === undefined) {
     throw new GradringError(
       'ERR_NO_EPOCH',
-      `The warm-up of dgc() lasts ${spec.warmUpEpochs} epochs, but nobody said which epoch this is. ` +
+      `The warm-up of dgc() lasts ${spec.warmUpEpochs} epochs, but the current epoch is not known. ` +
         'Pass ring.callbacks() to model.fit, or call optimizer.setEpoch(epoch) in a custom loop, ' +
         'or give the length of the warm-up as dgc({ warmUpSteps }), or leave out sparsity and warm-up, as dgc({ steps })',
       { step },
     );
   }
-  const final = Number((1 - spec.sparsity).toPrecision(15)); // 1 − 0.99 is 0.010000000000000009
+  const final = Number((1 - spec.sparsity).toPrecision(15)); // 1 − 0.99 gives 0.010000000000000009
   const length = spec.warmUpEpochs || spec.warmUpSteps;
   const position = spec.warmUpEpochs > 0 ? epoch! : step;
   if (position >= length) return final;
   if (spec.warmUp === 'dense') return 1;
-  // 1 − 0.999 is not quite the 0.001 of the list.
+  // 1 − 0.999 differs a little from the 0.001 of the list.
   const stages = WARM_UP_DENSITIES.filter(density => density > final + Number.EPSILON);
   return stages[Math.floor((position * stages.length) / length)] ?? final;
 }
@@ -52,20 +50,20 @@ export function densityAt(spec: ChosenDgc, { epoch, step }: TrainingProgress): n
 /**
  * How many elements of a tensor are sent: max(1, ⌈elementCount · density⌉), and 0 for an empty tensor.
  *
- * A density that was computed as 1 − sparsity carries a rounding error; it never pushes the product over a whole
- * number: of 1000 elements at 1 − 0.999 = 0.0010000000000000009 it is 1, not 2.
+ * The rounding error of a density that was computed as 1 − sparsity does not count: of 1000 elements at 1 − 0.999 =
+ * 0.0010000000000000009, 1 is sent, not 2.
  */
 export function sentCount(elementCount: number, density: number): number {
   if (elementCount === 0) return 0;
-  // 1 − sparsity is off by at most 2⁻⁵⁴ and the product by 2⁻⁵³ of itself: together less than 2⁻⁵² an element.
+  // 1 − sparsity is wrong by at most 2⁻⁵⁴, and the product by 2⁻⁵³ of itself: together less than 2⁻⁵² an element.
   const count = Math.ceil(elementCount * density - elementCount * Number.EPSILON);
   return Math.min(elementCount, Math.max(1, count));
 }
 
 /**
- * Whether a tensor travels whole: with DGC biases, the scales and offsets of normalisation and the like (rank 1
- * or 0), and those under `denseBelow` elements, for which indices and selection cost more than they save; without
- * compression all of them.
+ * Whether a tensor is sent whole. Without compression all are. With DGC biases, the scales and offsets of normalisation
+ * and the like (rank 1 or 0) are, and tensors with fewer than `denseBelow` elements, for which indices and selection
+ * cost more than they save.
  */
 export function travelsDense(spec: Compression, shape: readonly number[], elementCount: number): boolean {
   return spec.kind === 'none' || shape.length <= 1 || elementCount < spec.denseBelow;

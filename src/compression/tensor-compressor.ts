@@ -15,58 +15,58 @@ import type { TensorState } from './tensor-treatment';
 
 /** One step of one tensor. */
 export interface CompressInput extends IndexedValues {
-  /** k: how many elements to send, 0 to elementCount. */
+  /** k: how many elements are sent, 0 to elementCount. */
   readonly count: number;
   readonly momentumFactor: number;
   readonly nesterov: boolean;
-  /** Multiplies the gradient before anything else: the clip factor. */
+  /** The clip factor. It multiplies the gradient before anything else. */
   readonly gradientScale: number;
-  /** Room for `count` uint32, to be written. Like `values`, aligned to 4 bytes and apart from everything else. */
+  /** Room for `count` uint32. Aligned to 4 bytes, and used for nothing else, as `values` is. */
   readonly indices: Pointer;
-  /** Room for `count` float32, to be written. */
+  /** Room for `count` float32. */
   readonly values: Pointer;
 }
 
-/** The magnitudes between which the k-th largest is expected. */
+/** The magnitudes between which the k-th largest should be. */
 interface Band {
   readonly lowest: Magnitude;
   readonly highest: Magnitude;
 }
 
-/** The k-th largest magnitude, and how many of those that equal it are among the k largest. */
+/** The k-th largest magnitude, and how many of the elements that equal it are among the k largest. */
 interface Threshold {
   readonly magnitude: Magnitude;
   readonly ties: number;
 }
 
-/** The smallest and largest number of blocks of sixteen elements that are sampled, and the fraction in between. */
+/** How many blocks of sixteen elements are sampled: one for 256 elements, within these limits. */
 const MIN_SAMPLE_BLOCKS = 64;
 const MAX_SAMPLE_BLOCKS = 2048;
 const ELEMENTS_PER_SAMPLE_BLOCK = 256;
 const SAMPLE_BLOCK = 16;
 
-/** Tensors up to this size are gathered without asking for a sample. */
+/** Tensors up to this size need no sample. */
 const SAMPLE_FROM = 2 * SAMPLE_BLOCK * MIN_SAMPLE_BLOCKS;
 
-/** The largest of all, those of NaN included. */
+/** The largest magnitude of all, including those of NaN. */
 const LARGEST_MAGNITUDE: Magnitude = 0x7fffffff;
 
-/** What a place of entries must have room for beyond its capacity. */
+/** How many entries more than its capacity a place must have room for. */
 const GATHER_SLACK = GATHER_BLOCK + 4;
 
 /**
  * Deep Gradient Compression of one tensor (Lin et al. 2018, Algorithm 1 with momentum correction and masking), in
- * shared memory, on the thread that calls.
+ * shared memory, on the calling thread.
  *
- * The selection is exact whatever the distribution: the k largest |v| of the tensor, of equal ones those of lower
- * index. How it is found:
+ * The selection is exact for any distribution: the k largest |v| of the tensor; among equal ones, those of lower index.
+ * It takes three stages:
  *
- * 1. A sample of at most 32,768 elements tells a band of magnitudes in which the k-th largest almost surely lies.
- * 2. One pass over the tensor updates u and v and gathers the elements from the band's lower end on: as many as there
- *    is room for where the entries are to be written, the rest in the workspace.
- * 3. Those within the band tell the exact threshold, and the entries that do not reach it are dropped.
+ * 1. A sample of at most 32,768 elements gives a band of magnitudes in which the k-th largest almost surely lies.
+ * 2. One pass over the tensor updates u and v and gathers the elements from the band's lower end on: first where the
+ *    entries go, then in the workspace.
+ * 3. The elements within the band give the exact threshold, and entries that do not reach it are dropped.
  *
- * A sample that misled costs more passes over v, never exactness.
+ * A misleading sample costs more passes over v, never exactness.
  */
 export class TensorCompressor {
   private readonly capacity: number;
@@ -75,8 +75,8 @@ export class TensorCompressor {
   private readonly candidates: IndexedValues;
 
   /**
-   * @param workspace Scratch of {@link workspaceBytes}, 16-byte aligned, which `compress` overwrites. It holds nothing
-   *   between calls, so all compressors of a thread may share one that is large enough for the largest tensor.
+   * @param workspace Scratch of {@link workspaceBytes}, 16-byte aligned. It holds nothing between calls, so all
+   *   compressors of a thread may share one that is large enough for the largest tensor.
    */
   constructor(
     private readonly kernels: Kernels,
@@ -91,8 +91,8 @@ export class TensorCompressor {
   }
 
   /**
-   * Bytes of workspace for tensors of up to so many elements: about half a byte an element, from 536 KiB on for all but
-   * small tensors. Never falls as the count rises.
+   * Bytes of workspace for tensors of up to so many elements: about half a byte for each element, but at least 536 KiB
+   * for tensors that are not small. Never less for more elements.
    */
   static workspaceBytes(elementCount: number): number {
     return HISTOGRAM_BYTES + PACK_TABLE_BYTES + 2 * candidateBytes(candidateCapacity(elementCount));
@@ -100,11 +100,12 @@ export class TensorCompressor {
 
   /**
    * Accumulates the gradient into u and v (see {@link Accumulation}), then writes exactly `count` entries, those of the
-   * largest |v|, to `indices` and `values`, in ascending order of the indices. `values` are those of v, unchanged.
-   * Returns the largest magnitude among them, 0 where there are none.
+   * largest |v|, to `indices` and `values`, in ascending order of the indices. `values` are the elements of v. Returns
+   * the largest magnitude among them, 0 if there are none.
    *
-   * u and v keep what is sent until {@link settle} is called, so that a step whose exchange failed loses nothing. The
-   * gradient must be finite; with NaN in it the entries are meaningless, yet their number and indices are valid.
+   * u and v keep what is sent until {@link settle} is called, so a step whose exchange failed loses nothing. The
+   * gradient must be finite. If it holds NaN, the values are meaningless, but the number of entries and the indices are
+   * valid.
    *
    * @throws ERR_INVALID_ARGUMENT, before anything is changed, if `count` is not a whole number of 0 to elementCount.
    */
@@ -145,8 +146,8 @@ export class TensorCompressor {
   }
 
   /**
-   * Writes the entries that {@link compress} would, of what is accumulated already: nothing is accumulated. For a step
-   * whose exchange failed; slower than the first time, as nothing is known of the threshold.
+   * Writes the entries that {@link compress} wrote, without accumulating anything: for a step whose exchange failed.
+   * Slower than the first time, because there is no sample.
    */
   selectAgain({ count, indices, values }: Pick<CompressInput, 'count' | 'indices' | 'values'>): Magnitude {
     const { kernels, packTable } = this;
@@ -158,13 +159,12 @@ export class TensorCompressor {
   }
 
   /**
-   * To be called once the entries are with their receivers, `values` being what those got: clears u where something was
-   * sent (momentum factor masking, section 3.3 of the paper), and takes what was sent from v. What a lossy encoding has
-   * lost so stays in v; where nothing was lost, v becomes +0.
+   * Called when the receivers have the entries: subtracts what was sent from v, so that what a lossy encoding has lost
+   * stays there. Where nothing was lost, v becomes +0.
    *
    * @param indices `count` uint32, each once.
-   * @param values As many float32. Undefined after this.
-   * @param masks Whether their momentum is forgotten, too (momentum factor masking).
+   * @param values What the receivers got: as many float32. Undefined afterwards.
+   * @param masks Whether u is cleared where something was sent (momentum factor masking, section 3.3 of the paper).
    */
   settle(indices: Pointer, values: Pointer, count: number, masks = true): void {
     const { kernels } = this;
@@ -174,10 +174,10 @@ export class TensorCompressor {
     kernels.scatterAdd(residual, indices, values, count);
   }
 
-  /** A band in which the k-th largest magnitude will almost surely lie, and few others. */
+  /** A band in which the k-th largest magnitude almost surely lies, and few others. */
   private expectedBand(accumulation: Accumulation, count: number): Band {
     const { elementCount } = accumulation;
-    // When nothing or everything is sent, no threshold is to be found.
+    // If nothing or everything is sent, there is no threshold to find.
     if (count === 0 || count === elementCount) return { lowest: INFINITE_MAGNITUDE, highest: INFINITE_MAGNITUDE };
     if (elementCount <= SAMPLE_FROM) return { lowest: 1, highest: INFINITE_MAGNITUDE };
 
@@ -186,7 +186,7 @@ export class TensorCompressor {
       Math.max(MIN_SAMPLE_BLOCKS, Math.floor(elementCount / ELEMENTS_PER_SAMPLE_BLOCK)),
     );
     const sampleCount = SAMPLE_BLOCK * blockCount;
-    // The candidates' place is free until the pass that gathers them.
+    // The candidates' place is free until they are gathered.
     const sample = this.candidates.values;
     this.kernels.sampleAccumulation(accumulation, blockCount, sample);
     const magnitudeOfRank = (rank: number) =>
@@ -194,28 +194,28 @@ export class TensorCompressor {
 
     const fraction = count / elementCount;
     const expectedRank = fraction * sampleCount;
-    // Six standard deviations of the rank; one and a half if the elements of each block are all alike.
+    // Six standard deviations of the rank, or one and a half if all elements of a block are alike.
     const margin = 4 + 6 * Math.sqrt(expectedRank * (1 - fraction));
     const lowRank = Math.ceil(expectedRank + margin);
     const highRank = Math.floor(expectedRank - margin);
-    // Zeros are never gathered, as a tensor may have too many: `threshold` knows that those left out are zeros.
+    // Zeros are never gathered, because a tensor may have too many. `threshold` knows that the rest are zeros.
     const lowest = lowRank > sampleCount ? 1 : Math.max(1, magnitudeOfRank(lowRank));
     return { lowest, highest: highRank < 1 ? INFINITE_MAGNITUDE : Math.max(lowest, magnitudeOfRank(highRank)) };
   }
 
-  /** The exact threshold, from the gathered elements where they suffice. */
+  /** The exact threshold, found among the gathered elements if they suffice. */
   private threshold(input: CompressInput, { lowest, highest }: Band, { inFirst, inSecond }: Gathered): Threshold {
     const { kernels, candidates, capacity, histogram, packTable } = this;
     const { elementCount } = this.state;
     const { count } = input;
     const gathered = inFirst + inSecond;
-    // All are sent: all but the zeros lie above this magnitude, and there are ties enough for those.
+    // All are sent: all but the zeros lie above this magnitude, and there are enough ties for those.
     if (count === elementCount) return { magnitude: 0, ties: elementCount };
-    // All but zeros were gathered, and were too few.
+    // All elements but zeros were gathered, and are too few.
     if (gathered < count && lowest === 1) return { magnitude: 0, ties: count - gathered };
 
     if (count <= gathered && inSecond <= capacity) {
-      // Behind the candidates there is room for those within the band, which are few among many.
+      // Behind the candidates there is room for those within the band, which are few.
       const within = candidates.values + 4 * inSecond;
       const room = capacity + GATHER_BLOCK - inSecond;
       const ofFirst = kernels.copyUpTo(input.values, inFirst, highest, within, room, packTable);
@@ -237,7 +237,7 @@ export class TensorCompressor {
     return this.thresholdOfAll(count, lowest, gathered);
   }
 
-  /** The exact threshold, given how many have a magnitude of `lowest` or more. */
+  /** The exact threshold, found among all elements. `fromLowest` of them have a magnitude of `lowest` or more. */
   private thresholdOfAll(count: number, lowest: Magnitude, fromLowest: number): Threshold {
     const { kernels, histogram } = this;
     const { elementCount, residual } = this.state;
@@ -248,7 +248,7 @@ export class TensorCompressor {
       ties: count - kernels.countAbove(residual, elementCount, magnitude),
     });
     if (fromLowest < count) return ofMagnitude(magnitudeOfRank(count - fromLowest, 0, lowest - 1));
-    // Where one magnitude dominates, that is it.
+    // If one magnitude dominates, it is this one.
     const atLowest = ofMagnitude(lowest);
     if (atLowest.ties > 0) return atLowest;
     return ofMagnitude(magnitudeOfRank(count, lowest + 1, LARGEST_MAGNITUDE));
@@ -260,7 +260,7 @@ function candidateCapacity(elementCount: number): number {
   return Math.min(elementCount, Math.max(65536, Math.ceil(elementCount / 16)));
 }
 
-/** An array of candidates, with what the kernels ask for beyond them, in whole units of 16 bytes. */
+/** Bytes of an array of candidates, with the room that the kernels need behind it. A multiple of 16. */
 function candidateBytes(capacity: number): number {
   return 16 * Math.ceil((capacity + GATHER_SLACK) / 4);
 }

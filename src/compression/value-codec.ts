@@ -5,18 +5,18 @@ import type { RicePair } from './rice-pair';
 import { MAGNITUDE_BITS } from './value-format';
 
 /**
- * How a block of symbols is written; two bits say which. All but Plain have a base after these, a magnitude.
+ * How a block of symbols is written. Two bits name the code. In all codes but Plain a base follows, a magnitude.
  *
- * What is sent of a sparse tensor are the largest of its values: many just above the threshold, few far above, so that
- * their distances from the smallest are near geometric. Of a dense tensor, with most values small, the distances from
- * the largest are, in a floating-point format.
+ * The largest values of a sparse tensor are sent: many just above the threshold, few far above. So their distances from
+ * the smallest are almost geometrically distributed. In a dense tensor most values are small, and in a floating-point
+ * format the distances from the largest are distributed like that.
  */
 enum ValueCode {
-  /** Distances from the smallest magnitude, with the sign as lowest bit, in Rice code. 5 bits: the parameter. */
+  /** Distances from the smallest magnitude, with the sign as the lowest bit, in Rice code. 5 bits: the parameter. */
   Rising,
   /** The same, from the largest downwards. */
   Falling,
-  /** As Rising, each in as many bits as the widest. 6 bits: how many. */
+  /** Like Rising, each in as many bits as the widest. 6 bits: how many. */
   Fixed,
   /** The symbols, each in as many bits as the format has. */
   Plain,
@@ -27,8 +27,8 @@ const PARAMETER_BITS = 5;
 const WIDTH_BITS = 6;
 
 /**
- * Appends a block of values, in the code that takes the fewest bits, and writes over them what {@link finishValues}
- * will make of it. `symbols` is scratch for as many uint32. At most {@link BLOCK_ENTRIES}, at least one.
+ * Appends a block of values, in the code that takes the fewest bits, and replaces them by what {@link finishValues}
+ * will return. A block has 1 to {@link BLOCK_ENTRIES} values. `symbols` is scratch for as many uint32.
  */
 export function encodeValues(
   kernels: Kernels,
@@ -45,16 +45,16 @@ export function encodeValues(
 /** What the symbols of a block are distances from. */
 export interface ValueBase {
   readonly magnitude: number;
-  /** Whether they are so downwards. */
+  /** Whether they count downwards from it. */
   readonly falling: boolean;
 }
 
 const PLAIN: ValueBase = { magnitude: 0, falling: false };
 
 /**
- * Reads the symbols of a block, of which those in Rice code may wait in `codes`.
+ * Reads the symbols of a block. Those in Rice code may wait in `codes`.
  *
- * @throws ERR_PROTOCOL if the stream ends first, or holds no symbols.
+ * @throws ERR_PROTOCOL if the stream ends too early, or holds something else.
  */
 export function readSymbols(
   kernels: Kernels,
@@ -85,7 +85,7 @@ export function readSymbols(
 /**
  * Turns the symbols of a block into values, in place, all finite.
  *
- * @throws ERR_PROTOCOL if one would not be so.
+ * @throws ERR_PROTOCOL if one would not be finite.
  */
 export function finishValues(
   kernels: Kernels,

@@ -3,8 +3,7 @@ import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { type BitReader, type BitWriter, malformed } from './bit-stream';
 
 /**
- * The format of the values on the wire. All but float32 lose precision. The sender keeps what was lost in its residual
- * and sends it later.
+ * How values are sent. All formats but float32 lose something, which the sender keeps and sends later.
  *
  * - `float16`: 11 significant bits. Each tensor is scaled by a power of two that brings its largest value near the top
  *   of the range.
@@ -21,14 +20,14 @@ export const VALUE_FORMATS: readonly ValueFormat[] = ['float32', 'float16', 'bfl
 /** Bits of a magnitude, without the sign. */
 export const MAGNITUDE_BITS: Record<ValueFormat, number> = { float32: 31, float16: 15, bfloat16: 15, int8: 7, log4: 3 };
 
-/** Scratch of {@link quantizationOf} and {@link readQuantization}: the levels of log4. */
+/** Scratch of {@link quantizationOf} and {@link readQuantization} for the levels of log4. A multiple of 16. */
 export const LEVELS_BYTES = 32;
 
 /** Exponents of the float16 scale, −113 to 126, are written with this added. */
 const EXPONENT_BIAS = 128;
 const EXPONENT_BITS = 8;
 const LARGEST_EXPONENT = 126;
-/** That of the largest float32 brings it below 2¹⁵. */
+/** That of the largest float32, which brings it below 2¹⁵. */
 const SMALLEST_EXPONENT = -113;
 
 /** The smallest normal float32. */
@@ -36,13 +35,13 @@ const SMALLEST_SCALE = 2 ** -126;
 const LARGEST_FLOAT32_BITS = 0x7f7fffff;
 const SMALLEST_NORMAL_BITS = 0x00800000;
 
-/** Levels of log4 an octave are 1, 2, 4 or 8; written as their logarithm. */
+/** An octave has 1, 2, 4 or 8 levels of log4. Their logarithm is written. */
 const DENSITY_BITS = 2;
 const LEVELS = 7;
-/** 2^(−i/8), as float32, so that all machines have the same levels. */
+/** 2^(−i/8) as float32: all machines have the same levels. */
 const EIGHTHS = [1, 0.917004, 0.8408964, 0.77110541, 0.70710678, 0.64841978, 0.59460356, 0.54525387].map(Math.fround);
 
-/** The values of a tensor that travel. */
+/** The values of a tensor that are sent. */
 interface ScaledValues {
   readonly values: Pointer;
   readonly count: number;
@@ -50,7 +49,7 @@ interface ScaledValues {
   readonly largest?: Magnitude | undefined;
 }
 
-/** What a tensor's values are scaled by in a format, and its bits for the wire. */
+/** Chooses what a tensor's values are scaled by in a format, and writes it. */
 export function quantizationOf(
   kernels: Kernels,
   memory: WebAssembly.Memory,
@@ -77,7 +76,7 @@ export function quantizationOf(
     case 'log4': {
       const largest = float32Of(largestMagnitude);
       const smallest = float32Of(kernels.smallestMagnitude(values, count));
-      // As dense as reaches down to the smallest value, or to the lowest level's half with one an octave.
+      // As dense as possible, as long as the levels reach down to the smallest value.
       let density = 3;
       while (density > 0 && level(largest, density, 1) > smallest) density--;
       writer.write(bitsOf(largest), 32);
@@ -88,7 +87,7 @@ export function quantizationOf(
   }
 }
 
-/** @throws ERR_PROTOCOL for a scale that no encoder writes. */
+/** Reads what {@link quantizationOf} wrote. @throws ERR_PROTOCOL for a scale that no encoder writes. */
 export function readQuantization(
   memory: WebAssembly.Memory,
   format: ValueFormat,
@@ -118,7 +117,7 @@ export function readQuantization(
   }
 }
 
-/** Level 7 is the largest magnitude, each below it smaller by 2^(−1/2^density), level 0 is 0. */
+/** Level 7 is the largest magnitude, each level below it is smaller by 2^(−1/2^density), level 0 is 0. */
 function level(largest: number, density: number, number: number): number {
   if (number === 0) return 0;
   const eighths = (LEVELS - number) << (3 - density);

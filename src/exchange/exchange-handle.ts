@@ -8,25 +8,25 @@ import { collectGarbage } from '../memory/collect-garbage';
 import { GradientArena } from './gradient-arena';
 import type { ExchangePlan, ExchangeResult, ExchangeStep, Travel } from './messages';
 
-/** What an exchange is opened with. */
+/** What an exchange is opened with, on all ranks alike. */
 export interface ExchangeInput {
-  /** In the order that all ranks agree on. */
+  /** In the same order on all ranks. */
   readonly variables: readonly VariableShape[];
   readonly compression: Compression;
   readonly nesterov: boolean;
-  /** The most that one of its memories may take, on all ranks alike. Default 4 GiB, which is the most. */
+  /** The most that one of its memories may take. Default 4 GiB, which is the limit. */
   readonly arenaBytes?: number;
-  /** Fixes how entries travel, on all ranks alike. A step that sends everything is dense in any case. */
+  /** Fixes how entries travel. A step that sends everything is dense in any case. */
   readonly travel?: Travel;
 }
 
-/** Where a variable is. */
+/** The place of a variable. */
 interface Place {
   readonly arena: GradientArena;
   readonly tensor: ExchangedTensor;
 }
 
-/** The line to its counterpart in the comm thread. */
+/** Calls the {@link GradientExchange} on the comm thread. */
 interface ExchangeLine {
   run(step: ExchangeStep): Promise<ExchangeResult>;
   runSync(step: ExchangeStep): ExchangeResult;
@@ -35,30 +35,29 @@ interface ExchangeLine {
 }
 
 /**
- * The user's thread's end of an exchange: the gradients of one model and their state, in memories of its own, as many
- * {@link GradientArena}s as it takes. Between steps they are the user's thread's; during one they are the comm
- * thread's.
+ * An exchange as the main thread sees it: the gradients of one model and their state, in memories of their own, as many
+ * {@link GradientArena}s as needed. The main thread uses them between steps, the comm thread during a step.
  *
- * A rank pays 12 bytes a parameter, 8 for each entry that the largest density of the schedule sends (with a sparse
+ * A rank needs 12 bytes a parameter, 8 for each entry that the largest density of the schedule sends (with a sparse
  * warm-up 2 bytes a parameter), and in each arena half a byte of scratch for each parameter of its largest variable.
  * 300 M parameters in twelve variables are one arena of 4.22 GB (3.62 GB without a warm-up), a billion in forty are
- * four of 14.07 GB together (three, 12.06 GB). One variable may have up to 296 M parameters (343 M). `node
- * scripts/large-model.js --plan` tells these figures.
+ * four arenas of 14.07 GB together (three, 12.06 GB). One variable may have up to 296 M parameters (343 M). `node
+ * scripts/large-model.js --plan` prints these figures.
  */
 export class ExchangeHandle {
-  /** None when it is closed. */
+  /** Empty when it is closed. */
   private arenas: readonly GradientArena[];
-  /** By variable: its arena, and where it lies there. */
+  /** By variable. */
   private places: readonly Place[];
   private readonly common: Omit<ExchangePlan, 'arenas'>;
 
-  /** @throws GradringError `ERR_OUT_OF_MEMORY`, before the comm thread or another rank hears of the exchange. */
+  /** @throws GradringError `ERR_OUT_OF_MEMORY`, before the comm thread or another rank knows of the exchange. */
   constructor(
     { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES, travel }: ExchangeInput,
     private readonly line: ExchangeLine,
   ) {
     const layouts = layArenas(variables, compression, arenaBytes);
-    // The ranks must cut alike; where there is one arena only, there is nothing to agree on.
+    // All ranks must cut at the same variables. One arena is not cut.
     const cut = layouts.length > 1 ? { tensorCounts: layouts.map(({ tensors }) => tensors.length) } : {};
     const hash = crc32(JSON.stringify({ variables, compression, nesterov, travel, ...cut }));
     this.common = { compression, nesterov, hash, ...(travel !== undefined && { travel }) };
@@ -66,22 +65,22 @@ export class ExchangeHandle {
     this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));
   }
 
-  /** What the comm thread is to know. */
+  /** What the comm thread needs. */
   get plan(): ExchangePlan {
     return { ...this.common, arenas: this.arenas.map(({ memory, layout }) => ({ ...layout, memory })) };
   }
 
-  /** A variable's gradient before a step, its update after: a view that is valid until the exchange is closed. */
+  /** A variable's gradient before a step, its update afterwards: a view, valid until the exchange is closed. */
   gradient(variable: number): Float32Array {
     const { arena, tensor } = this.place(variable);
     return arena.view(tensor, 'gradient');
   }
 
   /**
-   * Copies a variable's gradient to {@link gradient}, several times as fast as `set` does it.
+   * Copies a variable's gradient to {@link gradient}, several times as fast as `set`.
    *
-   * @param values As many as the variable has elements.
-   * @param isGivenAway Whether to free their memory, which nobody else may use then: the array is empty afterwards.
+   * @param values One for each element of the variable.
+   * @param isGivenAway Whether to free their memory. Then nothing else may use it, and the array is empty afterwards.
    */
   writeGradient(variable: number, values: Float32Array, isGivenAway = false): void {
     const gradient = this.gradient(variable);
@@ -90,7 +89,7 @@ export class ExchangeHandle {
     if (isGivenAway) releaseMemory(bytes);
   }
 
-  /** The variable's u, or the momentum of a dense one: a view. */
+  /** The variable's u, or the momentum of the average: a view. */
   momentum(variable: number): Float32Array {
     const { arena, tensor } = this.place(variable);
     return arena.view(tensor, 'momentum');
@@ -102,13 +101,13 @@ export class ExchangeHandle {
     return arena.view(tensor, 'residual');
   }
 
-  /** Σ of the squares of the variable's gradient, which is not finite exactly if some element is not. */
+  /** Sum of the squares of the variable's gradient. Not finite if, and only if, some element is not. */
   sumOfSquares(variable: number): number {
     const { arena, tensor } = this.place(variable);
     return arena.sumOfSquares(tensor);
   }
 
-  /** Exchanges the gradients that were written to the arenas; see {@link ExchangeResult}. */
+  /** Exchanges the gradients that were written to the arenas. */
   run(step: ExchangeStep): Promise<ExchangeResult> {
     return this.line.run(step);
   }
@@ -119,15 +118,15 @@ export class ExchangeHandle {
   }
 
   /**
-   * Ends a step that failed here, but not on other ranks.
+   * Ends a step that failed on this rank, but not on others.
    *
-   * @param applied Whether they applied an update. If this rank does not apply it too, nothing of this is of use.
+   * @param applied Whether they applied an update. If so, this rank must apply it, too.
    */
   conclude(applied: boolean): void {
     this.line.conclude(applied);
   }
 
-  /** Gives the memory back, but for what views that the caller still holds keep alive. May be called twice. */
+  /** Frees the memory, unless the caller still holds views of it. May be called twice. */
   close(): void {
     if (this.arenas.length === 0) return;
     this.arenas = [];

@@ -6,13 +6,12 @@ import type { ArenaLayout, ExchangedTensor } from './arena-layout';
 const PAGE_BYTES = 64 * 1024;
 
 /**
- * One memory of an exchange, as the user's thread has it: the gradients of some of a model's variables and their state
- * (the paper's u and v). Three regions, in each a segment a variable, aligned to 16 bytes; behind them what the comm
- * thread needs for a step.
+ * One memory of an exchange, as the main thread sees it: the gradients of some of a model's variables and their state
+ * (the paper's u and v). It has three regions with a segment for each variable, aligned to 16 bytes. Behind them is
+ * what the comm thread needs for a step.
  *
- * The memory is the arena's own, of as many pages as the layout asks for, and never grows: views of it stay valid. It
- * is zero at first, and pages that are not touched cost nothing. Nobody gives it back by hand: it goes when neither
- * thread holds it.
+ * The memory has as many pages as the layout needs, and never grows, so views of it stay valid. It is zero at first,
+ * and pages that are not touched cost nothing. It is freed when no thread holds it any more.
  */
 export class GradientArena {
   readonly memory: WebAssembly.Memory;
@@ -29,7 +28,7 @@ export class GradientArena {
     return new Float32Array(this.memory.buffer, tensor[what], tensor.elementCount);
   }
 
-  /** Of a tensor's gradient; not finite exactly if an element is not. */
+  /** Of a tensor's gradient. Not finite if, and only if, some element is not. */
   sumOfSquares({ gradient, elementCount }: ExchangedTensor): number {
     return this.kernels.sumOfSquares(gradient, elementCount);
   }
@@ -40,7 +39,7 @@ function allocate(bytes: number): WebAssembly.Memory {
   try {
     return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
   } catch (error) {
-    const words = `No room for the ${bytes} bytes of a model's gradients and their state.`;
+    const words = `There is no room for the ${bytes} bytes of a model's gradients and their state.`;
     throw new GradringError('ERR_OUT_OF_MEMORY', words, {}, { cause: error });
   }
 }

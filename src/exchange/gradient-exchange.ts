@@ -139,7 +139,7 @@ export class GradientExchange {
     const before = this.unfinished;
     let nonFiniteTensor = before?.nonFiniteTensor ?? -1;
     for (const [i, { tensors }] of arenas.entries()) {
-      if (i > 0) await setImmediate(); // gigabytes take seconds, in which this thread must be seen to live
+      if (i > 0) await setImmediate(); // gigabytes take seconds, and the event loop must turn meanwhile
       for (const tensor of tensors) {
         if (before !== undefined) tensor.selectAgain();
         else if (!tensor.compress()) nonFiniteTensor = tensor.number;
@@ -150,7 +150,7 @@ export class GradientExchange {
   }
 }
 
-/** What must be alike on all ranks in a step. What the caller left out, or is no number, is not compared. */
+/** What must be the same on all ranks in a step. Settings that the caller left out are not compared. */
 export function settingsOf(step: ExchangeStep): StepSettings {
   const { epoch, learningRate, density, momentumFactor: momentum, momentumCorrection } = step;
   const settings = { step: step.step, epoch, learningRate, density, momentum, momentumCorrection };

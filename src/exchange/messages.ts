@@ -5,69 +5,68 @@ import type { ArenaLayout } from './arena-layout';
 /** How a step's entries travel: as a sparse all-gather, or by the dense ring all-reduce. */
 export type Travel = 'sparse' | 'dense';
 
-/** One memory of an exchange, and what lies in it. */
+/** One memory of an exchange, and its layout. */
 export interface ArenaPlan extends ArenaLayout {
   readonly memory: WebAssembly.Memory;
 }
 
-/** What stays the same over all steps of one wrapped optimizer. */
+/** What is the same in all steps of one wrapped optimizer. */
 export interface ExchangePlan {
-  /** Their tensors, one arena after the other, are numbered through. */
+  /** The tensors are numbered over all arenas, from 0. */
   readonly arenas: readonly ArenaPlan[];
   readonly compression: Compression;
   readonly nesterov: boolean;
   /** How entries travel. By default each step takes what it expects to be faster. For measurements. */
   readonly travel?: Travel;
-  /** Of names, shapes and options, which all ranks must have alike. */
+  /** Of names, shapes and options, which must be the same on all ranks. */
   readonly hash: number;
 }
 
-/** One step of it. */
+/** The input of a step, beside the gradients. */
 export interface ExchangeStep {
-  /** Its number. */
+  /** The number of the step. */
   readonly step?: number;
-  /** Undefined if nobody counts epochs. */
+  /** Undefined if not known. */
   readonly epoch?: number | undefined;
   readonly learningRate?: number;
   readonly density: number;
   readonly momentumFactor: number;
   /**
-   * Multiplies the momentum of what travels whole, before anything else: for when the ring has another size than in the
-   * last step. Default 1.
+   * Multiplies the momentum that all ranks share, before it is applied, if the ring has another size than in the last
+   * step. Default 1.
    */
   readonly momentumCorrection?: number;
-  /** Of the whole local gradient. */
+  /** Of the whole gradient of this rank. */
   readonly sumOfSquares: number;
-  /** Number of the first tensor with NaN or infinity in the local gradient, or −1. */
+  /** Number of the first tensor whose gradient holds NaN or infinity on this rank, or −1. */
   readonly nonFiniteTensor: number;
 }
 
-/** What came of a step. */
+/** The outcome of a step. */
 export interface ExchangeResult {
   /**
-   * Set if some rank's gradient was not finite: then no rank has an update, and what was to be sent is still held back.
+   * Set if some rank's gradient was not finite. Then no rank has an update, and what was selected is still held back.
    */
   readonly nonFinite?: NonFinite;
-  /** Bytes this rank sent for the step, forwarded ones and headers among them. */
+  /** Bytes that this rank sent for the step, including forwarded ones and headers. */
   readonly bytesSent: number;
-  /** Bytes it would have sent for a dense ring all-reduce of the same gradient. */
+  /** Bytes that it would have sent for a dense ring all-reduce of the same gradient. */
   readonly denseBytes: number;
   /** How the entries travelled. */
   readonly travel: Travel;
   readonly timesMs: StepTimes;
 }
 
-/** How long a step spent on what, on this rank's comm thread, in ms. */
+/** How long the parts of a step took on this rank's comm thread, in ms. */
 export interface StepTimes {
-  /** Accumulating, selecting, and taking from the residuals what was sent. */
+  /** Accumulating, selecting, and settling. */
   readonly compress: number;
-  /** From entries to bytes. 0 where all travels by the dense ring. */
+  /** From entries to bytes. 0 for the dense ring. */
   readonly encode: number;
   /**
-   * Until the last frame had come, on the dense ring with the adding up: the network's time, and waiting for those who
-   * come late.
+   * Until the last frame has come: the network's time, waiting for late ranks, and on the dense ring the sums.
    */
   readonly travel: number;
-  /** From bytes to the sum, and to the mean; on the dense ring only the latter. */
+  /** From bytes to the sum, and from the sum to the update. On the dense ring only the latter. */
   readonly decode: number;
 }

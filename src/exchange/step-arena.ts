@@ -29,7 +29,7 @@ export function stepOf(arena: Arena, step: TreatmentStep): StepArena {
     values += room.valueBytes;
     return treatment;
   });
-  // What lies behind is overwritten by turns, so nobody would notice at once.
+  // Entries behind that would be overwritten later, without an error.
   if (values > arena.workspace) throw new RangeError(`Density ${step.density} sends more than the schedule ever does.`);
   return { ...arena, tensors };
 }

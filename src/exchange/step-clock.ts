@@ -3,7 +3,7 @@ import type { SpanArguments } from '../timeline/trace-event';
 import { recorded } from '../timeline/timeline';
 import type { StepTimes } from './messages';
 
-/** Measures the stages of one step of an exchange, and records them on the timeline, if there is one. */
+/** Measures the stages of a step of an exchange, and records them on the timeline, if there is one. */
 export class StepClock {
   private readonly times = { compress: 0, encode: 0, travel: 0, decode: 0 };
 
@@ -17,7 +17,7 @@ export class StepClock {
     return { ...this.times };
   }
 
-  /** Runs a stage, up to the settling of its promise if it returns one. */
+  /** Runs a stage, until its promise has settled if it returns one. */
   async stage<T>(name: 'compress' | 'encode' | 'decode', stage: string, run: () => T): Promise<Awaited<T>> {
     const { sequence, timeline } = this.call;
     const start = performance.now();
@@ -26,7 +26,7 @@ export class StepClock {
     return result;
   }
 
-  /** Runs the collective. What it does after the last frame has come is decoding. */
+  /** Runs the collective. What follows its last frame counts as decoding. */
   async travel<T>(run: () => Promise<T>): Promise<T> {
     const start = performance.now();
     const result = await run();

@@ -3,7 +3,7 @@ import type { CodedTensor } from '../compression/gradient-streams';
 import type { ValueFormat } from '../compression/value-format';
 import type { Travel } from './messages';
 
-/** What travels in one arena's step, as all ranks know it. */
+/** The entries of a step in one arena, as far as all ranks know them. */
 interface CostedArena {
   readonly codec: { readonly format: ValueFormat };
   readonly tensors: readonly CodedTensor[];
@@ -17,21 +17,21 @@ export interface StepCost {
   readonly denseBytes: number;
 }
 
-/** Frame header and payload table, about; of each arena. */
+/** About the size of a frame header and a payload table, for each arena. */
 const FRAME_OVERHEAD_BYTES = 160;
 
-/** What an entry, a byte and a hop take, in ns; measured (docs/performance.md). Only their ratios matter. */
+/** How long an entry, a byte and a hop take, in ns, as measured (docs/performance.md). Only their ratios matter. */
 const ENCODE_NS = 6;
 const DECODE_NS = 9;
 const LOCAL_BYTE_NS = 1.5;
-/** Of a link of 1 Gbit/s. */
+/** On a link of 1 Gbit/s. */
 const NETWORK_BYTE_NS = 8;
 const HOP_NS = 300_000;
 
 /**
- * Reckons what a step costs by the sparse all-gather, where a rank sends N − 1 payloads, encodes its own and decodes
- * all N, and by the dense ring, where it sends 2(N − 1)/N of the gradient. It depends only on what all ranks know, so
- * that all choose alike; how fast a network is they do not, so on any but the host's own only slow ones are thought of.
+ * Estimates what a step costs. In a sparse all-gather a rank sends N − 1 payloads, encodes its own and decodes all N;
+ * on the dense ring it sends 2(N − 1)/N of the gradient. The estimate depends only on what all ranks know, so that all
+ * choose alike. They do not know how fast the network is, so between hosts a slow one is assumed.
  */
 export function costOf(arenas: readonly CostedArena[], worldSize: number, isLocal: boolean): StepCost {
   let elements = 0;

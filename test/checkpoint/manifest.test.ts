@@ -64,8 +64,8 @@ const file = (name: unknown, bytes: unknown = 1, crc32: unknown = 1) => ({ name,
 const [weights, first, second] = [file('weights.safetensors'), file('rank-0.safetensors'), file('rank-1.safetensors')];
 
 test.each<[string, object, RegExp]>([
-  ['another format', { format: 'x' }, /is no manifest/],
-  ['a later version', { version: 2 }, /format's version is 2, and this gradring reads 1/],
+  ['another format', { format: 'x' }, /is not the manifest/],
+  ['a later version', { version: 2 }, /format version 2, but this gradring reads version 1/],
   ['a path that leads out', { files: [weights, first, file('../../etc/passwd')] }, /file 2 is not called rank-1/],
   ['an absolute path', { files: [file('/etc/passwd'), first, second] }, /file 0 is not called weights/],
   ['another order', { files: [weights, second, first] }, /file 1 is not called rank-0/],

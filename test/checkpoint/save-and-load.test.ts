@@ -230,7 +230,7 @@ describe('a damaged checkpoint', () => {
 
   test.each<[string, () => void, number, RegExp]>([
     ['a missing file', () => rmSync(at('rank-1.safetensors')), 1, /rank-1\.safetensors is damaged: it is missing/],
-    ['a file cut off', () => writeFileSync(at('rank-1.safetensors'), ''), 1, /rank-1.* it has 0 bytes, and had \d+/],
+    ['a file cut off', () => writeFileSync(at('rank-1.safetensors'), ''), 1, /rank-1.* it has 0 bytes, but had \d+/],
     ['a flipped bit', () => flip('rank-1.safetensors'), 1, /rank-1\.safetensors is damaged: its checksum/],
     ['flipped weights', () => flip('weights.safetensors'), 0, /weights\.safetensors is damaged: its checksum/],
     [
@@ -240,18 +240,18 @@ describe('a damaged checkpoint', () => {
       /rank-1.*checksum/,
     ],
     ['an edited manifest', () => editManifest(text => text.replace('"step": 3', '"step": 4')), 0, /manifest.*checksum/],
-    ['an empty manifest', () => editManifest(() => ''), 0, /manifest\.json is damaged: it is no JSON/],
+    ['an empty manifest', () => editManifest(() => ''), 0, /manifest\.json is damaged: it is not a JSON/],
     [
       'a huge manifest',
       () => writeFileSync(at('manifest.json'), Buffer.alloc(17 * 2 ** 20)),
       0,
-      /may have 16777216 at most/,
+      /at most 16777216 are allowed/,
     ],
     [
       'another folder’s manifest',
       () => copyFileSync(path.join(dir, 'save-000002-step-2', 'manifest.json'), at('manifest.json')),
       0,
-      /its folder is another/,
+      /it belongs to another folder/,
     ],
   ])('%s: an error on every rank that names rank and path, or the one before', async (_, damage, rank, words) => {
     damage();

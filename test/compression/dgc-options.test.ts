@@ -38,7 +38,7 @@ describe('dgc()', () => {
 
   it.each([
     [{ values: 'fp16' }, /values is one of float32, float16, bfloat16, int8, log4, not 'fp16'/],
-    [{ sparsity: 1 }, /sparsity 1 would hold back every gradient/],
+    [{ sparsity: 1 }, /with 1 no gradient would ever be sent/],
     [{ sparsity: 1.5 }, /sparsity .* not 1\.5/],
     [{ sparsity: -0.1 }, /sparsity .* not -0\.1/],
     [{ sparsity: NaN }, /sparsity .* not NaN/],
@@ -51,8 +51,8 @@ describe('dgc()', () => {
     [{ warmUpEpochs: '4' }, /warmUpEpochs .* not '4'/],
     [{ warmUpSteps: -1 }, /warmUpSteps .* not -1/],
     [{ warmUpSteps: 0.5 }, /warmUpSteps .* not 0\.5/],
-    [{ warmUpSteps: 10, warmUpEpochs: 1 }, /not as both/],
-    [{ warmUpSteps: 0, warmUpEpochs: 0 }, /not as both/],
+    [{ warmUpSteps: 10, warmUpEpochs: 1 }, /not both/],
+    [{ warmUpSteps: 0, warmUpEpochs: 0 }, /not both/],
     [{ warmUp: 'none' }, /warmUp is 'sparse' or 'dense', not 'none'/],
     [{ warmUp: 4 }, /its length is warmUpEpochs or warmUpSteps/],
     [{ clipNorm: 0 }, /clipNorm .* not 0/],
@@ -67,7 +67,7 @@ describe('dgc()', () => {
     [null, /takes its options as an object, not null/],
     [[], /takes its options as an object, not \[\]/],
     [{ steps: 1.5 }, /steps .* not 1\.5/],
-    [{ steps: 100, sparsity: 0.9 }, /either sparsity, or the steps by which it is chosen/],
+    [{ steps: 100, sparsity: 0.9 }, /either sparsity or steps, by which sparsity is chosen/],
     [{ masking: 'no' }, /masking is true or false, not 'no'/],
   ])('refuses %j', (options, words) => {
     let error: unknown;

@@ -73,9 +73,9 @@ describe('indices', () => {
     for (const span of [0xffffffff, 0x80000000, 8 * 32768, 8 * 32768 + 1, 700]) {
       expect(outcomeOfIndices(5000, 600, [BITMAP, 2], [span, 32], ...ones)).toBe(ENDS_EARLY);
     }
-    expect(outcomeOfIndices(5000, 600, [BITMAP, 2], [599, 32], ...ones)).toMatch(/bitmap of another count/);
-    expect(outcomeOfIndices(5000, 600, [BITMAP, 2], [601, 32], ...ones, [1, 1])).toMatch(/bitmap of another count/);
-    expect(outcomeOfIndices(5000, 600, [BITMAP, 2], [0, 32])).toMatch(/bitmap of another count/);
+    expect(outcomeOfIndices(5000, 600, [BITMAP, 2], [599, 32], ...ones)).toMatch(/bitmap with another number/);
+    expect(outcomeOfIndices(5000, 600, [BITMAP, 2], [601, 32], ...ones, [1, 1])).toMatch(/bitmap with another number/);
+    expect(outcomeOfIndices(5000, 600, [BITMAP, 2], [0, 32])).toMatch(/bitmap with another number/);
   });
 
   it('by Fixed of up to 32 bits', () => {
