@@ -6,7 +6,7 @@ const { writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { Writable } = require('node:stream');
 const { parseArgs } = require('node:util');
-const { formatTable } = require('../dist/bench/table');
+const { formatTable } = require('../dist/table');
 const { launch } = require('../dist/launcher/launch');
 const { harness } = require('./harness');
 

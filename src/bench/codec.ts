@@ -9,7 +9,7 @@ import { type ModelName, MODELS } from './models/models';
 import { elementCountOf } from './models/tensor-shape';
 import { parseDensities, parseSeed } from './options';
 import { writeResults } from './results';
-import type { Column } from './table';
+import type { Column } from '../table';
 
 /** One line of `gradring bench codec --json`. */
 export interface CodecRow extends CodecSizes {

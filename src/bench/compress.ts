@@ -17,7 +17,7 @@ import { type Distribution, DISTRIBUTIONS, GradientSource } from './gradient-sou
 import { parseSeed } from './options';
 import { writeResults } from './results';
 import { instantiateMeasuredKernels } from './stream-floor';
-import type { Column } from './table';
+import type { Column } from '../table';
 
 /** One line of `gradring bench compress --json`. */
 export interface CompressRow extends CompressTimes {

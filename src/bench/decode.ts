@@ -7,7 +7,7 @@ import { requireRoom } from './memory-limit';
 import { parseDensities } from './options';
 import { writeResults } from './results';
 import { instantiateMeasuredKernels } from './stream-floor';
-import type { Column } from './table';
+import type { Column } from '../table';
 
 /** One line of `gradring bench decode --json`. */
 export interface DecodeRow extends DecodeTimes {

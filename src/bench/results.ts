@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { Progress } from './progress';
-import { type Column, formatTable } from './table';
+import { type Column, formatTable } from '../table';
 
 /** How a benchmark shows its results. */
 export interface ResultsOptions<Row> {

@@ -4,17 +4,17 @@ import { PACKAGES } from '../native-tensorflow/npm-package';
 import { type Proof, prove } from '../native-tensorflow/prove';
 import type { Finding } from './finding';
 
-/** What a backend can do here. */
+/** What a backend can do on this machine. */
 interface Backend {
   readonly name: string;
   readonly proof: Proof | undefined;
   readonly words: string;
-  /** A warning is for what is there and does not work. */
+  /** A warning is for a backend that is installed and does not work. */
   readonly verdict: 'ok' | 'absent' | 'warning';
   readonly details: Readonly<Record<string, unknown>>;
 }
 
-/** All backends, the fastest first, each tried in a process of its own; and which one a training would take. */
+/** All backends, the fastest first, each tried in a process of its own; and the one that a training would use. */
 export async function backendFindings(): Promise<Finding[]> {
   const backends: Backend[] = [];
   for (const name of PACKAGES) backends.push(await native(name));

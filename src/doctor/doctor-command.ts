@@ -8,7 +8,7 @@ import { networkFinding } from './network';
 import { nodeFinding, wasmFinding, zeromqFinding } from './runtime';
 import { tensorFlowFinding } from './tensorflow-copies';
 
-/** `gradring doctor`. Exit code 1 if there is a problem. */
+/** `gradring doctor`. The exit code is 1 if there is a problem. */
 export const doctorCommand: CommandModule = {
   command: 'doctor',
   describe: 'Show what this machine has for a ring, and what it lacks',

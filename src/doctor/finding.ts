@@ -1,10 +1,10 @@
-/** What was found out about one thing. */
+/** The result of one check. */
 export interface Finding {
-  /** In a word or two. */
+  /** What was checked, in a word or two. */
   readonly what: string;
   /**
-   * `absent`: it is not there, which does no harm by itself. `problem`: gradring cannot work so. `warning`: it works,
-   * but not well, or not everywhere.
+   * `absent`: it is not there, which does no harm. `problem`: gradring cannot work with this. `warning`: gradring
+   * works, but not well, or not everywhere.
    */
   readonly verdict: 'ok' | 'absent' | 'warning' | 'problem';
   /** What was found, and what to do about it, in one sentence. */

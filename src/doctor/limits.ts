@@ -4,36 +4,36 @@ import { SHARED_MEMORY_LANE_BYTES } from '../transport/data/shared-memory-lane';
 import { hasSystemCalls } from '../transport/data/system-calls';
 import type { Finding } from './finding';
 
-/** A rank has some 30 files open, and more while it starts. */
+/** A rank has about 30 files open, and more while it starts. */
 const LEAST_OPEN_FILES = 256;
 const GIBIBYTE = 2 ** 30;
 
 export function coresFinding(): Finding {
   const cores = availableParallelism();
   const model = cpus()[0]?.model.trim() ?? 'unknown';
-  const words = `${cores}, ${model}; as many ranks as cores is a good start`;
+  const words = `${cores}, ${model}; start with as many ranks as cores`;
   return { what: 'Cores', verdict: 'ok', words, details: { cores, model } };
 }
 
 export function memoryFinding(): Finding {
   const [free, total] = [freemem(), totalmem()];
-  const words = `${gibibytes(free)} of ${gibibytes(total)} free; a rank takes 12 bytes a parameter beside what TensorFlow needs`;
+  const words = `${gibibytes(free)} of ${gibibytes(total)} free; a rank needs 12 bytes for each parameter, and what TensorFlow needs`;
   return { what: 'Memory', verdict: 'ok', words, details: { freeBytes: free, totalBytes: total } };
 }
 
-/** Undefined where the system does not tell. */
+/** Undefined if the system does not say it. */
 export function openFilesFinding(): Finding | undefined {
   const limit = openFilesLimit();
   if (limit === undefined) return undefined;
   const details = { limit: Number.isFinite(limit) ? limit : null };
   if (limit < LEAST_OPEN_FILES) {
-    const words = `only ${limit} a process; raise it (ulimit -n 1024)`;
+    const words = `only ${limit} for each process; raise the limit (ulimit -n 1024)`;
     return { what: 'Open files', verdict: 'warning', words, details };
   }
-  return { what: 'Open files', verdict: 'ok', words: `up to ${limit} a process`, details };
+  return { what: 'Open files', verdict: 'ok', words: `up to ${limit} for each process`, details };
 }
 
-/** Undefined where there is no such folder. */
+/** Undefined if there is no /dev/shm. */
 export function sharedMemoryFinding(): Finding | undefined {
   try {
     const { bavail, bsize } = statfsSync('/dev/shm');
@@ -43,11 +43,11 @@ export function sharedMemoryFinding(): Finding | undefined {
     const details = { freeBytes: free, canMap };
     if (!canMap) {
       const words =
-        'the optional package koffi is missing or does not load: ranks of one host use sockets, which is slower';
+        'the optional package koffi is missing or does not load: ranks of one host use sockets, which are slower';
       return { what: 'Shared memory', verdict: 'warning', words, details };
     }
     if (ranks < 16) {
-      const words = `/dev/shm has ${Math.round(free / 2 ** 20)} MiB free, enough for ${ranks} ranks; others use sockets, which is slower (docker run --shm-size=1g)`;
+      const words = `/dev/shm has ${Math.round(free / 2 ** 20)} MiB free, enough for ${ranks} ranks; more ranks use sockets, which are slower (docker run --shm-size=1g)`;
       return { what: 'Shared memory', verdict: 'warning', words, details };
     }
     return { what: 'Shared memory', verdict: 'ok', words: `${gibibytes(free)} free in /dev/shm`, details };

@@ -1,7 +1,7 @@
 import { capability, version } from 'zeromq';
 import type { Finding } from './finding';
 
-/** What package.json asks for under `engines`. */
+/** The versions that package.json has under `engines`. */
 const SUPPORTED = /^v(20\.(1[5-9]|[2-9]\d)|22\.([2-9]|\d\d)|(2[3-9]|[3-9]\d)\.)/;
 
 export function nodeFinding(): Finding {
@@ -25,7 +25,7 @@ export function zeromqFinding(): Finding {
 const SIMD_MODULE = Uint8Array.from([
   ...[0, 97, 115, 109, 1, 0, 0, 0], // magic, version
   ...[1, 5, 1, 96, 0, 1, 123], // a type: () → v128
-  ...[3, 2, 1, 0], // a function of it
+  ...[3, 2, 1, 0], // a function of that type
   ...[10, 22, 1, 20, 0, 253, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11], // its code
 ]);
 

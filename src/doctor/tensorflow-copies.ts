@@ -6,7 +6,7 @@ import type { Finding } from './finding';
 const WHAT = 'TensorFlow.js';
 const PROJECT = 'this project';
 
-/** A package as somebody's `require` finds it. */
+/** A package, as `require` finds it from a certain folder. */
 interface Found {
   readonly package: string;
   readonly usedBy: string;
@@ -14,7 +14,7 @@ interface Found {
   readonly directory: string;
 }
 
-/** Whether the working directory's project, and tfjs-node, load the same TensorFlow.js as gradring. */
+/** Whether the project of the working directory, and tfjs-node, load the same TensorFlow.js as gradring. */
 export function tensorFlowFinding(): Finding {
   const own = find('@tensorflow/tfjs', 'gradring', __dirname);
   if (own === undefined) {
@@ -34,7 +34,7 @@ export function tensorFlowFinding(): Finding {
   const otherwise = copies.some(({ usedBy }) => usedBy === PROJECT) ? ', or use the tf of loadBackend()' : '';
   const words =
     `${found.length} copies, which do not work together: ${found.join(', ')}; ` +
-    `run ${install}, and npm dedupe if that is not enough${otherwise}`;
+    `run ${install}, and npm dedupe if that does not help${otherwise}`;
   return { what: WHAT, verdict: 'problem', words, details };
 }
 
@@ -44,7 +44,7 @@ function copiesBeside(own: Found): Found[] {
   const ofProject = find('@tensorflow/tfjs', PROJECT, process.cwd());
   const core = find('@tensorflow/tfjs-core', PROJECT, process.cwd());
   const copies: Found[] = [];
-  // Another tfjs has another core: then one of the two tells it.
+  // Another tfjs has another core, too: one of the two is enough to report.
   if (isOther(ofProject, own)) copies.push(ofProject);
   else if (isOther(core, find('@tensorflow/tfjs-core', 'gradring', own.directory))) copies.push(core);
   for (const name of PACKAGES) {

@@ -15,18 +15,18 @@ import { linkFailure } from './link-failure';
 import { npmFile } from './npm-package';
 import { lastLines, runProgram } from './run-program';
 
-/** What a link leaves beside the package's own files, to be known again and undone. */
+/** What a link leaves in the folder of the package, to recognize and undo the link. */
 export interface LinkRecord {
   readonly libTensorFlow: LibTensorFlow;
   /** Whether the package itself was installed for the link. */
   readonly installedPackage: boolean;
-  /** Whether the binding was built to its end. */
+  /** Whether the build of the binding was completed. */
   readonly isComplete: boolean;
 }
 
 type NewRecord = Omit<LinkRecord, 'isComplete'>;
 
-/** What the package's own install script would have made; put aside while a link stands. */
+/** The folders that the install script of the package makes. They are renamed as long as there is a link. */
 const MADE_BY_PACKAGE = ['deps', 'lib', 'build'];
 
 const RECORD = 'gradring-link.json';
@@ -41,16 +41,16 @@ export function readRecord(packageDirectory: string): LinkRecord | undefined {
   }
 }
 
-/** Whether a binding is there, of whatever making. */
+/** Whether there is a binding, from gradring or from npm. */
 export function hasBinding(packageDirectory: string): boolean {
   return existsSync(bindingFile(packageDirectory));
 }
 
 /**
- * Stages headers and libraries by link, and builds the binding against them. What was there before is put aside, and
- * comes back if that fails.
+ * Links headers and libraries into the package, and builds the binding against them. Earlier files are renamed, and get
+ * their names back if the build fails.
  *
- * @throws GradringError `ERR_TENSORFLOW` with the words of node-gyp.
+ * @throws GradringError `ERR_TENSORFLOW` with the error output of node-gyp.
  */
 export async function buildBinding(packageDirectory: string, record: NewRecord): Promise<void> {
   undoBinding(packageDirectory);
@@ -63,7 +63,7 @@ export async function buildBinding(packageDirectory: string, record: NewRecord):
   const deps = path.join(packageDirectory, 'deps');
   mkdirSync(deps);
   symlinkSync(includeDirectory, path.join(deps, 'include'));
-  // The folder itself, not its files: what the libraries look for beside themselves ($ORIGIN) is then found too.
+  // A link to the folder, not to its files: so the libraries find other libraries beside themselves ($ORIGIN), too.
   symlinkSync(libraryDirectory, path.join(deps, 'lib'));
   try {
     await runNodeGyp(packageDirectory, record.libTensorFlow);
@@ -74,7 +74,7 @@ export async function buildBinding(packageDirectory: string, record: NewRecord):
   }
 }
 
-/** Takes away what {@link buildBinding} made, and puts back what was there before. */
+/** Removes what {@link buildBinding} made, and restores what was there before. */
 export function undoBinding(packageDirectory: string): void {
   if (readRecord(packageDirectory) === undefined) return;
   for (const name of MADE_BY_PACKAGE) {
@@ -96,7 +96,7 @@ async function runNodeGyp(
   const nodeGyp = npmFile('node_modules/node-gyp/bin/node-gyp.js');
   if (nodeGyp === undefined) {
     throw linkFailure(
-      'node-gyp was not found: it comes with npm, and no npm is beside this Node. Install npm, or run this by npx.',
+      'node-gyp was not found. It comes with npm, but there is no npm beside this Node. Install npm, or run this command with npx.',
     );
   }
   const directory = path.dirname(bindingFile(packageDirectory));
@@ -111,7 +111,7 @@ async function runNodeGyp(
     node_napi_label: path.basename(directory),
   };
   const args = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
-  // The names that binding.gyp links by, in a folder that only the linker sees.
+  // The names that binding.gyp links, in a folder that only the linker uses.
   const names = mkdtempSync(path.join(tmpdir(), 'gradring-link-'));
   try {
     symlinkSync(path.join(libraryDirectory, library), path.join(names, 'libtensorflow.so'));
@@ -120,20 +120,20 @@ async function runNodeGyp(
     const built = await runProgram(process.execPath, [nodeGyp, 'rebuild', ...args], { cwd: packageDirectory, env });
     if (built.code === 0 && hasBinding(packageDirectory)) return;
     throw linkFailure(
-      `node-gyp cannot build the binding. It needs python3, make and a C++ compiler (Debian: apt-get install python3 make g++), and the headers of Node.\n${lastLines(withoutNoise(built.stderr))}`,
+      `node-gyp cannot build the binding. It needs python3, make, a C++ compiler (Debian: apt-get install python3 make g++), and the headers of Node.\n${lastLines(withoutNoise(built.stderr))}`,
     );
   } finally {
     rmSync(names, { recursive: true, force: true });
   }
 }
 
-/** What node-gyp says of itself and its machine tells nothing of why a build fails. */
+/** Removes lines in which node-gyp describes itself and the machine. They do not say why a build fails. */
 function withoutNoise(stderr: string): string {
   const isNoise = /^gyp (info|ERR! (stack at|System|command|cwd|node |node-gyp|\$npm|not ok))/;
   return stderr.split('\n').filter(line => line.trim() !== '' && !isNoise.test(line)).join('\n'); // prettier-ignore
 }
 
-/** The headers that came with this Node, if they did; else node-gyp downloads them. */
+/** The headers that came with this Node, if there are any. Otherwise node-gyp downloads them. */
 function headers(): { nodedir?: string } {
   const prefix = path.resolve(process.execPath, '../..');
   return existsSync(path.join(prefix, 'include/node/node_api.h')) ? { nodedir: prefix } : {};
@@ -144,8 +144,8 @@ function bindingFile(packageDirectory: string): string {
 }
 
 /**
- * The newest Node-API version that both the package and this Node have, which is the one that it looks for at its
- * start.
+ * The newest Node-API version that both the package and this Node support. The package looks for its binding under this
+ * version.
  */
 function napiVersion(packageDirectory: string): number {
   const description = JSON.parse(readFileSync(path.join(packageDirectory, 'package.json'), 'utf8')) as {

@@ -4,22 +4,22 @@ import { listed } from './listed';
 
 /** A TensorFlow on this machine that the binding of tfjs-node can be built against. */
 export interface LibTensorFlow {
-  /** Holds `tensorflow/c/c_api.h`, and with a Python package's all that this includes. */
+  /** The folder with `tensorflow/c/c_api.h` and the headers that this includes. */
   readonly includeDirectory: string;
-  /** Holds the two libraries. */
+  /** The folder with the two libraries. */
   readonly libraryDirectory: string;
   /** File name of the library with the C API: `libtensorflow.so.2`, or `libtensorflow_cc.so.2` of a Python package. */
   readonly library: string;
-  /** File name of the other one, `libtensorflow_framework.so.2`. */
+  /** File name of the other library: `libtensorflow_framework.so.2`. */
   readonly framework: string;
-  /** Whether it was built with CUDA; undefined where nothing says so. */
+  /** Whether it was built with CUDA; undefined if that is unknown. */
   readonly isCuda: boolean | undefined;
 }
 
 /**
- * Looks for TensorFlow's C API in a directory, which may be an unpacked libtensorflow (or a prefix such as /usr/local),
- * the `tensorflow` folder of a Python package, a `site-packages` that holds it, or a Python environment. Undefined if
- * it is not there.
+ * Looks for TensorFlow's C API in a directory. This may be an unpacked libtensorflow (or a prefix such as /usr/local),
+ * the `tensorflow` folder of a Python package, the `site-packages` with that folder, or a Python environment. Undefined
+ * if it is not there.
  */
 export function inspect(directory: string): LibTensorFlow | undefined {
   for (const candidate of candidatesIn(directory)) {
@@ -46,12 +46,12 @@ function candidatesIn(directory: string): string[] {
   ];
 }
 
-/** `NAME.so.2` where there is one, for that is the name that the linker writes down; else `NAME.so`. */
+/** `NAME.so.2` if there is one, because the linker stores that name. Otherwise `NAME.so`. */
 function newest(files: readonly string[], name: string): string | undefined {
   return [`${name}.so.2`, `${name}.so`].find(file => files.includes(file));
 }
 
-/** What a Python package says of itself. */
+/** Reads it from the build information of a Python package. */
 function builtWithCuda(tensorflowDirectory: string): boolean | undefined {
   const file = path.join(tensorflowDirectory, 'python/platform/build_info.py');
   if (!existsSync(file)) return undefined;

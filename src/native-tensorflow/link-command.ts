@@ -3,7 +3,7 @@ import { invalidArgument } from '../errors';
 import { checkLink, type LinkState, linkTensorFlow, undoLink } from './link-tensorflow';
 import { PACKAGES, type PackageName } from './npm-package';
 
-/** `gradring link-tensorflow`. Exit code 1 if, in the end, the package does not work. */
+/** `gradring link-tensorflow`. The exit code is 1 if the package does not work afterwards. */
 export const linkCommand: CommandModule = {
   command: 'link-tensorflow',
   describe: 'Build TensorFlow.js for Node against a TensorFlow of this machine',
@@ -23,7 +23,7 @@ export const linkCommand: CommandModule = {
         undo: {
           type: 'boolean',
           default: false,
-          describe: 'Remove the link; a TensorFlow that was fetched stays, for other projects',
+          describe: 'Remove the link; a TensorFlow that was downloaded stays, for other projects',
         },
         json: { type: 'boolean', default: false, describe: 'Print the result as one JSON object' },
       })
@@ -55,7 +55,7 @@ export const linkCommand: CommandModule = {
   },
 };
 
-/** In words for people. */
+/** The state in words. */
 export function describe({ package: name, state, relink, libTensorFlow, proof, failure }: LinkState): string {
   const full = `@tensorflow/${name}`;
   if (state === 'link lost')
@@ -70,7 +70,7 @@ export function describe({ package: name, state, relink, libTensorFlow, proof, f
       : `${libTensorFlow.libraryDirectory}${cuda(libTensorFlow.isCuda)}`;
   if (proof === undefined) return `${full} is ${state}, on ${what}, but does not work: ${failure}`;
   const { version, device, gigaflops, error } = proof;
-  return `${full} works: TensorFlow ${version} on the ${device}, from ${what}; ${gigaflops} GFLOP/s in a matrix product, gradient of a convolution right to ${error.toExponential(0)}.`;
+  return `${full} works: TensorFlow ${version} on the ${device}, from ${what}; ${gigaflops} GFLOP/s in a matrix product, error of a convolution's gradient ${error.toExponential(0)}.`;
 }
 
 function cuda(isCuda: boolean | undefined): string {

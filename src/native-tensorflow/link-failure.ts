@@ -1,6 +1,6 @@
 import { GradringError } from '../errors';
 
-/** What could not be found, built or proved. The words say what is missing and what to do. */
+/** Something was not found, not built, or does not work. The message says what is missing and what to do. */
 export function linkFailure(message: string): GradringError {
   return new GradringError('ERR_TENSORFLOW', message);
 }

@@ -4,15 +4,15 @@ import path from 'node:path';
 import { cacheDirectory } from './cache-directory';
 import { type PackageName, projectDirectory } from './npm-package';
 
-/** Remembers a link outside node_modules: `npm ci` and `npm install` remove the link itself without a word. */
+/** Remembers a link outside of node_modules, because `npm ci` and `npm install` silently remove the link itself. */
 export interface LinkNote {
-  /** The folder of the project that the link was made in. */
+  /** The folder of the project with the link. */
   readonly project: string;
-  /** What `--from` was: an absolute path, or `auto`. */
+  /** The value of `--from`: an absolute path, or `auto`. */
   readonly from: string;
 }
 
-/** Writes the note of a link that was made in the project around the working directory. */
+/** Writes the note of a link in the project of the working directory. */
 export function writeNote(name: PackageName, from: string): void {
   const project = projectDirectory(process.cwd());
   if (project === undefined) return;
@@ -22,11 +22,11 @@ export function writeNote(name: PackageName, from: string): void {
     mkdirSync(path.dirname(file), { recursive: true });
     writeFileSync(file, `${JSON.stringify(note)}\n`);
   } catch {
-    // The link works without its note, for example in a home that cannot be written to.
+    // The link works without its note: for example, the home directory may be read-only.
   }
 }
 
-/** The note of the first of the folders whose project has one. Never throws. */
+/** The note for the first of the folders whose project has one. Never throws. */
 export function readNote(name: PackageName, folders: readonly string[]): LinkNote | undefined {
   for (const folder of folders) {
     try {
@@ -35,13 +35,13 @@ export function readNote(name: PackageName, folders: readonly string[]): LinkNot
       const note = JSON.parse(readFileSync(noteFile(project, name), 'utf8')) as LinkNote;
       if (note.project === project && typeof note.from === 'string') return note;
     } catch {
-      // No note, or one that cannot be read: then nothing is known of a link.
+      // There is no note, or it cannot be read.
     }
   }
   return undefined;
 }
 
-/** Removes the note of the project around the working directory; tells whether there was one. */
+/** Removes the note for the project of the working directory. Returns whether there was one. */
 export function removeNote(name: PackageName): boolean {
   const note = readNote(name, [process.cwd()]);
   if (note === undefined) return false;
@@ -49,7 +49,7 @@ export function removeNote(name: PackageName): boolean {
   return true;
 }
 
-/** The command that links a package, from the working directory: as the note says, if there is one. */
+/** The command that links a package, to type in the working directory. A note repeats its link. */
 export function linkCommandFor(name: PackageName, note?: LinkNote): string {
   const command = `npx gradring link-tensorflow --package ${name}`;
   if (note === undefined) return command;
@@ -62,7 +62,7 @@ function noteFile(project: string, name: PackageName): string {
   return path.join(cacheDirectory(), 'links', hash, `${name}.json`);
 }
 
-/** For a shell. */
+/** Quoted for a shell, if necessary. */
 function quoted(text: string): string {
   return /^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

@@ -7,39 +7,40 @@ import { installPackage, packageDirectory, type PackageName } from './npm-packag
 import { type Proof, prove } from './prove';
 import { fetchedTensorFlow } from './python-packages';
 
-/** What stands behind a package of TensorFlow.js for Node. */
+/** How a package of TensorFlow.js for Node is installed. */
 export interface LinkState {
   readonly package: PackageName;
-  /** Where the package is; undefined if it is not installed. */
+  /** The folder of the package; undefined if it is not installed. */
   readonly directory: string | undefined;
   /**
-   * `linked` by gradring; `installed` by npm with its own binding; `no binding`: its install script did not get there;
-   * `link lost`: gradring linked it, and npm has removed the link since.
+   * `linked`: by gradring. `installed`: by npm with its own binding. `no binding`: its install script failed or did not
+   * run. `link lost`: gradring linked it, and npm has removed the link.
    */
   readonly state: 'not installed' | 'no binding' | 'link lost' | 'installed' | 'linked';
-  /** The command that brings a lost link back. */
+  /** The command that restores a lost link. */
   readonly relink?: string;
-  /** What it is linked to. */
+  /** The TensorFlow that it is linked to. */
   readonly libTensorFlow?: LibTensorFlow;
-  /** What it computed; undefined if it was not tried. */
+  /** What it computed; undefined if it was not tried or does not work. */
   readonly proof?: Proof;
   /** Why it does not work. */
   readonly failure?: string;
 }
 
+/** What to link. */
 export interface LinkOptions {
   readonly package: PackageName;
   /** A directory, or `auto`. */
   readonly from: string;
-  /** Is told each step. */
+  /** Called with a line about each step. */
   readonly say: (line: string) => void;
 }
 
 /**
- * Makes a package of TensorFlow.js for Node run on a TensorFlow of this machine. A link to the same TensorFlow that
- * still works stays as it is.
+ * Makes a package of TensorFlow.js for Node run on a TensorFlow of this machine. A link to the same TensorFlow stays as
+ * it is if it still works.
  *
- * @throws GradringError `ERR_TENSORFLOW`, saying what is missing; the package is then as it was without a link.
+ * @throws GradringError `ERR_TENSORFLOW`, which says what is missing. The package then has no link.
  */
 export async function linkTensorFlow({ package: name, from, say }: LinkOptions): Promise<LinkState> {
   const libTensorFlow = await findLibTensorFlow(from, say);
@@ -71,7 +72,7 @@ function linked(state: LinkState, from: string): LinkState {
   return state;
 }
 
-/** Reports how a package stands, and tries it, without changing anything. */
+/** Reports the state of a package, and tries it. It changes nothing. */
 export async function checkLink(name: PackageName): Promise<LinkState> {
   const directory = packageDirectory(name);
   if (directory === undefined || !hasBinding(directory)) {
@@ -96,11 +97,11 @@ export async function checkLink(name: PackageName): Promise<LinkState> {
 /** What {@link undoLink} did, in words. */
 export interface Undone {
   readonly removed: readonly string[];
-  /** The TensorFlow that was fetched for the link: other projects may be linked to it, too. */
+  /** The TensorFlow that was downloaded for the link. It stays, because other projects may be linked to it. */
   readonly kept?: string;
 }
 
-/** Takes a link back, and forgets it. */
+/** Removes a link and its note. */
 export function undoLink(name: PackageName): Undone {
   const removed: string[] = [];
   const directory = packageDirectory(name);

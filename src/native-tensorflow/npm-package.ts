@@ -5,12 +5,12 @@ import { runProgram } from './run-program';
 
 export const PACKAGES = ['tfjs-node-gpu', 'tfjs-node'] as const;
 
-/** One of TensorFlow.js's packages for Node, without its scope. */
+/** A package of TensorFlow.js for Node, without its scope. */
 export type PackageName = (typeof PACKAGES)[number];
 
 /**
- * Where a package is, as seen from the first of the folders that sees it; undefined if it is not installed. By default
- * the working directory's project comes before gradring's own folder.
+ * The folder of a package, found from the first of some folders from which it can be loaded; undefined if it is not
+ * installed. By default the project of the working directory comes before the folder of gradring.
  */
 export function packageDirectory(name: PackageName, folders = [process.cwd(), __dirname]): string | undefined {
   try {
@@ -21,10 +21,10 @@ export function packageDirectory(name: PackageName, folders = [process.cwd(), __
 }
 
 /**
- * Installs a package into the project around the working directory, without its install script, which would download a
- * libtensorflow of its own. The project's package.json stays as it is.
+ * Installs a package into the project of the working directory, without its install script, which would download
+ * another libtensorflow. The project's package.json does not change.
  *
- * @throws GradringError `ERR_TENSORFLOW` with npm's words.
+ * @throws GradringError `ERR_TENSORFLOW` with the error output of npm.
  */
 export async function installPackage(name: PackageName): Promise<string> {
   const project = projectDirectory(process.cwd());
@@ -39,7 +39,7 @@ export async function installPackage(name: PackageName): Promise<string> {
   return directory;
 }
 
-/** The nearest folder with a package.json, from the given one upwards; undefined if there is none. */
+/** The nearest folder with a package.json, from a folder upwards; undefined if there is none. */
 export function projectDirectory(folder: string): string | undefined {
   for (let directory = folder; ; directory = path.dirname(directory)) {
     if (existsSync(path.join(directory, 'package.json'))) return directory;
@@ -47,7 +47,7 @@ export function projectDirectory(folder: string): string | undefined {
   }
 }
 
-/** That of the TensorFlow.js that gradring uses: another one's kernels would register elsewhere. */
+/** The version of gradring's TensorFlow.js. Kernels of another version would be registered in another copy of it. */
 function tfjsVersion(): string {
   const file = require.resolve('@tensorflow/tfjs/package.json');
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
@@ -58,7 +58,7 @@ function npm(args: readonly string[], cwd: string) {
   return cli === undefined ? runProgram('npm', args, { cwd }) : runProgram(process.execPath, [cli, ...args], { cwd });
 }
 
-/** A file of the npm beside this Node, or of the one that started this process; undefined if neither is there. */
+/** A file of the npm that started this process, or of the npm beside this Node; undefined if there is neither. */
 export function npmFile(name: string): string | undefined {
   const homes = [
     process.env['npm_execpath'] === undefined ? [] : [path.resolve(process.env['npm_execpath'], '../..')],

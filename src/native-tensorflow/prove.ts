@@ -2,25 +2,25 @@ import path from 'node:path';
 import { linkFailure } from './link-failure';
 import { runProgram } from './run-program';
 
-/** What a TensorFlow said and computed when it was tried. */
+/** What a TensorFlow reported and computed when it was tried. */
 export interface Proof {
   /** TensorFlow's own version. */
   readonly version: string;
-  /** Where it computes. */
+  /** The device that it computes on. */
   readonly device: 'CPU' | 'GPU';
-  /** Of the product of two 1024 × 1024 matrices; billions of operations a second. */
+  /** Billions of operations a second, in the product of two 1024 × 1024 matrices. */
   readonly gigaflops: number;
   /**
-   * Largest difference of a convolution's gradient from that of the plain JavaScript backend, relative to the largest
-   * value.
+   * The largest difference between a convolution's gradient and the one that the plain JavaScript backend computes,
+   * relative to the largest value.
    */
   readonly error: number;
 }
 
 /**
- * Tries a backend in a process of its own: one matrix product, one convolution's gradient, both checked.
+ * Tries a backend in a process of its own: it computes and checks a matrix product and the gradient of a convolution.
  *
- * @throws GradringError `ERR_TENSORFLOW`, with what went wrong.
+ * @throws GradringError `ERR_TENSORFLOW`, which says what went wrong.
  */
 export async function prove(name: string): Promise<Proof> {
   const script = path.join(__dirname, '../tensorflow/prove-backend.js');

@@ -5,7 +5,7 @@ import { linkFailure } from './link-failure';
 import { listed } from './listed';
 import { runProgram } from './run-program';
 
-/** The Python to ask; an active environment comes first on the PATH. */
+/** The Python that is used. An active environment comes first on the PATH. */
 const PYTHON = process.platform === 'win32' ? 'python' : 'python3';
 
 const FIND = `
@@ -13,30 +13,30 @@ import importlib.util
 spec = importlib.util.find_spec('tensorflow')
 print(spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else '')`;
 
-/** Takes out of a wheel only what a C program is built with, and what tells of CUDA. */
+/** Unpacks only the parts of a wheel that a C program is built with, and the file that says whether CUDA is used. */
 const UNPACK = `
 import sys, zipfile
 wanted = ('tensorflow/include/', 'tensorflow/libtensorflow', 'tensorflow/python/platform/build_info.py')
 with zipfile.ZipFile(sys.argv[1]) as wheel:
     wheel.extractall(sys.argv[2], [name for name in wheel.namelist() if name.startswith(wanted)])`;
 
-/** The `tensorflow` folder that Python would import; undefined if there is none, or no Python. */
+/** The `tensorflow` folder that Python would import; undefined if there is none, or if there is no Python. */
 export async function installedTensorFlow(): Promise<string | undefined> {
   const { code, stdout } = await runProgram(PYTHON, ['-c', FIND]);
   return code === 0 ? stdout.trim() || undefined : undefined;
 }
 
-/** Where {@link fetchTensorFlow} keeps what it fetched. */
+/** The folder in which {@link fetchTensorFlow} keeps its download. */
 export function fetchedTensorFlow(): string {
   return path.join(cacheDirectory(), 'tensorflow');
 }
 
 /**
- * Fetches the wheel of `tensorflow-cpu` from wherever pip is set up to look, and unpacks it. Once: later calls find it
- * there. What is half done is never taken for done.
+ * Downloads the wheel of `tensorflow-cpu` from the index that pip is configured for, and unpacks it. Later calls find
+ * it there. An interrupted download is never used.
  *
- * @returns the directory that holds it.
- * @throws GradringError `ERR_TENSORFLOW` with pip's words.
+ * @returns The directory with the unpacked wheel.
+ * @throws GradringError `ERR_TENSORFLOW` with the error output of pip.
  */
 export async function fetchTensorFlow(say: (line: string) => void): Promise<string> {
   const directory = fetchedTensorFlow();
@@ -44,7 +44,7 @@ export async function fetchTensorFlow(say: (line: string) => void): Promise<stri
   const aside = `${directory}.part-${process.pid}`;
   mkdirSync(aside, { recursive: true });
   try {
-    say('Fetching tensorflow-cpu (about 270 MB) from where pip is set up to look …');
+    say('Downloading tensorflow-cpu (about 270 MB) with pip …');
     const pip = ['-m', 'pip', 'download', '--quiet', '--no-deps', '--only-binary=:all:', '--dest', aside];
     const fetched = await runProgram(PYTHON, [...pip, 'tensorflow-cpu']);
     const wheel = listed(aside).find(name => name.endsWith('.whl'));

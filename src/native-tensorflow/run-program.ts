@@ -2,23 +2,24 @@ import { spawn } from 'node:child_process';
 
 /** How a program ended. */
 export interface Ended {
-  /** 0 if all went well; −1 if it could not be started at all. */
+  /** 0 if it succeeded; −1 if it could not be started. */
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
-  /** Its last lines of error output, or why it could not be started. */
+  /** The last lines of its error output, or why it could not be started. */
   readonly reason: string;
 }
 
+/** Where and with what a program runs. */
 export interface RunOptions {
   readonly cwd?: string;
-  /** Beside this process's own. */
+  /** In addition to the variables of this process. */
   readonly env?: NodeJS.ProcessEnv;
 }
 
 const REASON_LINES = 12;
 
-/** Runs a program to its end, without a shell. Ctrl-C reaches it too. */
+/** Runs a program to its end, without a shell. Ctrl-C also ends the program. */
 export function runProgram(command: string, args: readonly string[], { cwd, env }: RunOptions = {}): Promise<Ended> {
   return new Promise(resolve => {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -34,7 +35,7 @@ export function runProgram(command: string, args: readonly string[], { cwd, env 
   });
 }
 
-/** The end of a text, for an error's words. */
+/** The last lines of a text, for an error message. */
 export function lastLines(text: string): string {
   return text.split('\n').slice(-REASON_LINES).join('\n');
 }

@@ -1,6 +1,6 @@
 import type { TraceEvent } from './trace-event';
 
-/** A frame that left a rank, or came to it. */
+/** A frame that a rank sent or received. */
 interface FrameStamp {
   /** The same at both ends of the link. */
   readonly key: string;
@@ -9,13 +9,13 @@ interface FrameStamp {
   readonly time: number;
 }
 
-/** When the frames of one rank that go right round the ring left it and came to it. */
+/** When one rank sent and received the frames that go to the right around the ring. */
 export class RankFrames {
   readonly sent: FrameStamp[] = [];
   readonly received: FrameStamp[] = [];
   private readonly occurrences = { sent: new Map<string, number>(), received: new Map<string, number>() };
 
-  /** Takes the next event of the rank's timeline. */
+  /** Adds the next event of the rank's timeline. */
   add(event: TraceEvent): void {
     if (event.ph !== 'X' || event.args['direction'] === 'left') return;
     if (event.name === 'send' || event.name === 'forward') this.stamp('sent', event.ts, event.args);
@@ -23,8 +23,8 @@ export class RankFrames {
   }
 
   /**
-   * A collective may number its frames anew, as one that begins with a barrier does. Links keep order, so counting
-   * tells them apart.
+   * A collective may use the same numbers of frames twice, for example if it begins with a barrier. Links keep the
+   * order of frames, so counting tells them apart.
    */
   private stamp(what: 'sent' | 'received', time: number, args: TraceEvent['args']): void {
     const frame = `${args['sequence']}/${args['origin']}/${args['part']}`;
@@ -35,23 +35,23 @@ export class RankFrames {
 }
 
 /**
- * How far a rank's clock is ahead of rank 0's, at some times of its own clock; in between it drifts steadily. All in
- * microseconds.
+ * How far the clock of a rank is ahead of that of rank 0, at some times of its own clock. Between them it drifts
+ * steadily. All times are in microseconds.
  */
 export class ClockOffset {
   constructor(private readonly points: readonly { readonly time: number; readonly offset: number }[]) {}
 
-  /** Over the whole timeline. */
+  /** The mean over the whole timeline. */
   get mean(): number {
     return this.points.reduce((sum, { offset }) => sum + offset, 0) / this.points.length;
   }
 
-  /** A time of this rank's clock as rank 0's, in whole microseconds. Never turns an order round. */
+  /** A time of this rank's clock as one of rank 0's clock, in whole microseconds. The order of times stays. */
   correct(time: number): number {
     return Math.round(time - this.at(time));
   }
 
-  /** At a time of this rank's clock. */
+  /** The offset at a time of this rank's clock. */
   at(time: number): number {
     const [first] = this.points;
     if (this.points.length === 1) return first!.offset;
@@ -62,22 +62,23 @@ export class ClockOffset {
   }
 }
 
-/** Clocks drift by some microseconds a second: in windows of about this length each, offsets are found anew. */
+/** Clocks drift by some microseconds a second, so offsets are computed for each window of about this length. */
 const WINDOW_MICROSECONDS = 30_000_000;
 
 /**
- * The clock offsets of all ranks of a ring, by rank, from its frames alone. Of each link counts the frame that was
- * fastest, by the clocks at both ends. Once round the ring the offsets cancel, so the sum of those times is that of the
- * true delays, which are taken as equal; what a link has beyond its share is the offset between its two clocks. Wrong
- * by as much as the true least delays differ.
+ * The clock offsets of all ranks of a ring, by rank, computed from its frames alone. For each link it takes the frame
+ * with the smallest delay, measured with the clocks at both ends. Around the whole ring the offsets cancel, so the sum
+ * of these delays is the sum of the true delays, which are assumed to be equal. If a link has more than its share of
+ * the sum, that is the offset between its two clocks. The error is as large as the difference between the true smallest
+ * delays.
  *
- * @returns `undefined` if there is no time in which frames went over all links.
+ * @returns `undefined` if there is no window in which frames went over all links.
  */
 export function clockOffsets(ranks: readonly RankFrames[]): ClockOffset[] | undefined {
   const windows = windowsOf(ranks[0]!);
   const rough = estimate(ranks, windows);
-  // In a window a drifting clock makes its first frames seem faster than its last, or slower. Once the drift is known,
-  // no more.
+  // If a clock drifts, the first frames of a window seem faster or slower than the last ones. The second estimate
+  // corrects for the drift that the first one found.
   return rough && estimate(ranks, windows, rough);
 }
 
@@ -108,7 +109,8 @@ function estimate(
 }
 
 /**
- * The recorded time, cut into windows of rank 0's clock. Other ranks know by the collective's number in which they are.
+ * The recorded time, cut into windows of rank 0's clock. For other ranks, the number of the collective says in which
+ * window they are.
  */
 interface Windows {
   readonly start: number;
@@ -120,14 +122,14 @@ interface Windows {
 function windowsOf({ sent }: RankFrames): Windows {
   const start = sent[0]?.time ?? 0;
   const span = (sent.at(-1)?.time ?? 0) - start;
-  // Not more than there are frames, which is as many as could be of use: times may be damaged.
+  // Times may be damaged, so there are at most as many windows as frames.
   const count = Math.max(1, Math.min(sent.length, Math.round(span / WINDOW_MICROSECONDS)));
   const width = span / count;
   const windowAt = (time: number) => (width === 0 ? 0 : Math.min(count - 1, Math.floor((time - start) / width)));
   return { start, width, count, bySequence: new Map(sent.map(({ sequence, time }) => [sequence, windowAt(time)])) };
 }
 
-/** Of the link between two ranks, by window. */
+/** The smallest delays of the link between two ranks, by window. */
 function leastDelaysOf(
   left: Pick<RankFrames, 'sent'> & { clock: ClockOffset },
   right: Pick<RankFrames, 'received'> & { clock: ClockOffset },

@@ -5,10 +5,10 @@ import { failure, findTimelines, type RankTimeline, readTimeline } from './read-
 import { type RankTotals, SpanTotals } from './span-totals';
 import { ELASTIC_RINGS, type TraceEvent } from './trace-event';
 
-/** What came of a merge. */
+/** The result of a merge. */
 export interface Merged {
   readonly output: string;
-  /** In words, why the result is less than it might be. */
+  /** Why the result is less than it could be, in words. */
   readonly warnings: readonly string[];
   readonly ranks: readonly RankTotals[];
 }
@@ -16,16 +16,16 @@ export interface Merged {
 const CHUNK_LENGTH = 1024 * 1024;
 
 /**
- * Merges the timelines of a ring's ranks into one trace, a JSON array, in which all times are rank 0's: see {@link
- * clockOffsets}. Reads each file twice, and holds of it only when its frames came and went.
+ * Merges the timelines of the ranks of a ring into one trace, a JSON array, in which all times are those of rank 0's
+ * clock: see {@link clockOffsets}. It reads each file twice, and keeps only the times of frames in memory.
  *
- * @throws GradringError `ERR_TIMELINE` if there are none, they are of several runs, damaged, or the output cannot be
- *   written.
+ * @throws GradringError `ERR_TIMELINE` if there are no timelines, if they are damaged or belong to several runs, or if
+ *   the output cannot be written.
  */
 export async function mergeTimelines(directory: string, output: string): Promise<Merged> {
   const timelines = await findTimelines(directory);
   if (timelines.some(timeline => path.resolve(timeline.path) === path.resolve(output))) {
-    throw failure(`The output, ${output}, would replace what is to be merged.`);
+    throw failure(`The output, ${output}, is one of the files that are merged: name another file.`);
   }
   const frames: RankFrames[] = [];
   const totals: SpanTotals[] = [];
@@ -52,17 +52,17 @@ function offsetsOf(
   frames: readonly RankFrames[],
 ): { offsets: ClockOffset[] | undefined; warnings: string[] } {
   const { worldSize, ringId } = timelines[0]!;
-  if (ringId.startsWith(ELASTIC_RINGS)) return { offsets: undefined, warnings: [] }; // one clock, and rings that come and go
+  if (ringId.startsWith(ELASTIC_RINGS)) return { offsets: undefined, warnings: [] }; // all ranks have one clock, and there are several rings
   const present = new Set(timelines.map(({ rank }) => rank));
   const missing = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => !present.has(rank));
-  const asTheyAre = 'The clocks of the ranks are left as they are.';
+  const asTheyAre = 'The clocks of the ranks are not corrected.';
   if (missing.length > 0) {
-    const words = `Of ${worldSize} ranks, the timeline of rank ${missing.join(', ')} is missing. ${asTheyAre}`;
+    const words = `The ring has ${worldSize} ranks, but the timeline of rank ${missing.join(', ')} is missing. ${asTheyAre}`;
     return { offsets: undefined, warnings: [words] };
   }
   if (worldSize === 1) return { offsets: undefined, warnings: [] };
   const offsets = clockOffsets(frames);
-  return { offsets, warnings: offsets === undefined ? [`No frame went round the ring. ${asTheyAre}`] : [] };
+  return { offsets, warnings: offsets === undefined ? [`No frame went around the ring. ${asTheyAre}`] : [] };
 }
 
 async function write(
@@ -92,7 +92,7 @@ async function write(
   }
 }
 
-/** Begin and end are corrected each by itself, so that spans nest as before. */
+/** Start and end are corrected separately, so that spans nest as before. */
 function corrected(event: TraceEvent, offset: ClockOffset | undefined): TraceEvent {
   if (event.ph !== 'X' || offset === undefined) return event;
   const ts = offset.correct(event.ts);

@@ -1,7 +1,7 @@
 import { MAX_WORLD_SIZE } from '../environment';
 import { RING_EVENT, type TraceEvent } from './trace-event';
 
-/** Which ring a timeline is of, as it says itself. */
+/** The ring of a timeline, as the timeline says. */
 export interface RingOfTimeline {
   readonly ringId: string;
   readonly rank: number;
@@ -9,8 +9,8 @@ export interface RingOfTimeline {
 }
 
 /**
- * The event that a line of a timeline holds; undefined if it is none of ours. Numbers are whole, and exact: times that
- * add up to more are none.
+ * The event in a line of a timeline; undefined if gradring did not write such an event. Its times, and their sum, are
+ * safe integers.
  */
 export function parseEvent(line: string): TraceEvent | undefined {
   try {
@@ -21,7 +21,7 @@ export function parseEvent(line: string): TraceEvent | undefined {
   }
 }
 
-/** What an event tells of the ring; undefined if it is about something else, or tells of a ring that cannot be. */
+/** The ring that an event describes; undefined if it describes something else, or an impossible ring. */
 export function parseRing({ name, args }: TraceEvent): RingOfTimeline | undefined {
   if (name !== RING_EVENT) return undefined;
   const { ring, rank, worldSize } = args;

@@ -5,25 +5,25 @@ import { parseEvent, parseRing, type RingOfTimeline } from './parse-event';
 import { rankOfFile } from './timeline-file';
 import type { TraceEvent } from './trace-event';
 
-/** A rank's file, and what it says of itself. */
+/** The file of a rank, and the ring that it belongs to. */
 export interface RankTimeline extends RingOfTimeline {
   readonly path: string;
 }
 
 /**
- * The timelines in a folder, by rank: all of one ring, though some may be missing.
+ * The timelines in a folder, by rank. All belong to one ring; some may be missing.
  *
- * @throws GradringError `ERR_TIMELINE` if there are none, or they are of several runs.
+ * @throws GradringError `ERR_TIMELINE` if there are none, or if they belong to several runs.
  */
 export async function findTimelines(directory: string): Promise<RankTimeline[]> {
   const ranks = namesIn(directory).flatMap(name => rankOfFile(name) ?? []);
-  if (ranks.length === 0) throw failure(`There is no timeline, rank-0.json or another rank's, in ${directory}.`);
+  if (ranks.length === 0) throw failure(`${directory} has no timeline, such as rank-0.json.`);
   const found: RankTimeline[] = [];
   for (const rank of ranks.sort((a, b) => a - b)) {
     const timeline = await identify(path.join(directory, `rank-${rank}.json`), rank);
     const first = found[0] ?? timeline;
     if (timeline.ringId !== first.ringId || timeline.worldSize !== first.worldSize) {
-      throw failure(`${first.path} and ${timeline.path} are of different runs. Remove those of the older one.`);
+      throw failure(`${first.path} and ${timeline.path} belong to different runs. Remove the files of the older run.`);
     }
     found.push(timeline);
   }
@@ -31,10 +31,10 @@ export async function findTimelines(directory: string): Promise<RankTimeline[]> 
 }
 
 /**
- * The events of a file. A last line that is cut short, as a crash may leave it, is passed over.
+ * The events of a file. The last line is ignored if it is incomplete, because a crash may leave such a line.
  *
- * @throws GradringError `ERR_TIMELINE`, naming file and line, for any other line that is none of ours, and if the file
- *   cannot be read.
+ * @throws GradringError `ERR_TIMELINE`, with file and line, for any other line that is no event, and if the file cannot
+ *   be read.
  */
 export async function* readTimeline(file: string): AsyncGenerator<TraceEvent> {
   let number = 0;

@@ -1,9 +1,10 @@
+import { type Column, formatTable } from '../table';
 import { SPAN_KINDS, THREAD_NAMES, threadNumber, type ThreadName, type TraceEvent } from './trace-event';
 
-/** Time spent in the spans of each kind; of both threads, where both have them. In ms. */
+/** Time spent in the spans of each kind, in ms. It is the sum over both threads if both have such spans. */
 export type SpansMs = Record<string, number>;
 
-/** Those that wait. */
+/** The threads that wait. */
 const WAITING: readonly ThreadName[] = ['training', 'comm', 'comm, to the left'];
 
 const COLUMNS = SPAN_KINDS.flatMap(kind => (kind === 'wait' ? WAITING.map(waiting) : [kind]));
@@ -26,7 +27,7 @@ export class SpanTotals {
     if (before !== undefined) this.microseconds.set(column, before + event.dur);
   }
 
-  /** From the begin of the first span to the end of the last. */
+  /** From the start of the first span to the end of the last one. */
   get durationMs(): number {
     return Math.max(0, this.last - this.first) / 1000;
   }
@@ -45,31 +46,35 @@ export interface RankTotals {
   readonly spansMs: SpansMs;
 }
 
-/** Two tables: ms, and shares of the recorded time. */
+/** Three tables: times in ms, shares of the recorded time, and clocks. */
 export function formatTotals(ranks: readonly RankTotals[]): string[] {
-  const table = (unit: string, cell: (rank: RankTotals, column: string) => number) => [
-    [`rank, ${unit}`, ...COLUMNS],
-    ...ranks.map(rank => [String(rank.rank), ...COLUMNS.map(column => cell(rank, column).toFixed(1))]),
-  ];
-  const offsets = ranks.map(({ rank, durationMs, clockOffsetUs }) => [
-    ...[String(rank), durationMs.toFixed(1)],
-    clockOffsetUs === null ? '–' : (clockOffsetUs / 1000).toFixed(3),
-  ]);
+  const table = (unit: string, cell: (rank: RankTotals, column: string) => number): string[] =>
+    formatTable<RankTotals>(
+      [
+        { heading: `rank, ${unit}`, value: ({ rank }) => rank, decimals: 0 },
+        ...COLUMNS.map(column => ({ heading: column, value: (rank: RankTotals) => cell(rank, column), decimals: 1 })),
+      ],
+      ranks,
+    );
   return [
-    ...align(table('ms', ({ spansMs }, column) => spansMs[column]!)),
+    ...table('ms', ({ spansMs }, column) => spansMs[column]!),
     '',
-    ...align(table('% of its time', ({ spansMs, durationMs }, column) => (100 * spansMs[column]!) / (durationMs || 1))),
+    ...table('% of its time', ({ spansMs, durationMs }, column) => (100 * spansMs[column]!) / (durationMs || 1)),
     '',
-    ...align([['rank', 'recorded ms', 'clock ahead of rank 0 by ms'], ...offsets]),
+    ...formatTable(CLOCK_COLUMNS, ranks),
   ];
 }
+
+const CLOCK_COLUMNS: readonly Column<RankTotals>[] = [
+  { heading: 'rank', value: ({ rank }) => rank, decimals: 0 },
+  { heading: 'recorded ms', value: ({ durationMs }) => durationMs, decimals: 1 },
+  {
+    heading: 'clock ahead of rank 0 by ms',
+    value: ({ clockOffsetUs }) => (clockOffsetUs === null ? undefined : clockOffsetUs / 1000),
+    decimals: 3,
+  },
+];
 
 function waiting(thread: ThreadName): string {
   return `wait ${thread}`;
-}
-
-/** Columns, right-aligned, two spaces apart. */
-function align(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map(row => row[column]!.length)));
-  return rows.map(row => row.map((cell, column) => cell.padStart(widths[column]!)).join('  '));
 }

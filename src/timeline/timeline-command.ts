@@ -43,10 +43,10 @@ const mergeCommand: CommandModule = {
   },
 };
 
-/** What the builder made, so that the handler can show it. */
+/** The parser that the builder made, so that the handler can show its help. */
 let shown: Argv;
 
-/** `gradring timeline`: what is done with recorded timelines. Without a command's name it shows its help. */
+/** `gradring timeline`: commands for recorded timelines. Without the name of a command it shows its help. */
 export const timelineCommand: CommandModule = {
   command: 'timeline',
   describe: 'Work with the timelines that ranks have recorded',

@@ -3,30 +3,30 @@ import path from 'node:path';
 import { GradringError } from '../errors';
 import { namingEvents, type TraceEvent } from './trace-event';
 
-/** What the threads of a rank need to record on one timeline. It may be posted from thread to thread. */
+/** What the threads of a rank need to record one timeline. It can be posted between threads. */
 export interface TimelineFile {
   readonly path: string;
   readonly rank: number;
   readonly worldSize: number;
-  /** What to add to `process.hrtime`, in microseconds, to have the time since 1970: all threads must agree. */
+  /** The time since 1970 minus `process.hrtime`, in microseconds. All threads must use the same value. */
   readonly clockOrigin: number;
-  /** One word, 1 when the file could not be written to and the rank has said so. */
+  /** One word: 1 after the file could not be written and the rank has reported it. */
   readonly stopped: Int32Array;
 }
 
 const FILE_NAME = /^rank-(\d+)\.json$/;
 
-/** The rank whose file has that name, if it is one. */
+/** The rank whose timeline has this file name; undefined for other names. */
 export function rankOfFile(name: string): number | undefined {
   const rank = FILE_NAME.exec(name)?.[1];
   return rank === undefined ? undefined : Number(rank);
 }
 
 /**
- * Begins a rank's file, `rank-0.json`, in a folder that is made where it is missing. Of an older run, this rank's file
- * is replaced, and those of ranks that the ring does not have are removed.
+ * Creates the file of a rank, such as `rank-0.json`, in a folder, which is created if it is missing. A file of an older
+ * run is replaced, and older files of ranks that the ring does not have are removed.
  *
- * @throws GradringError `ERR_TIMELINE` if that cannot be done.
+ * @throws GradringError `ERR_TIMELINE` if that is not possible.
  */
 export function createTimelineFile(directory: string, rank: number, worldSize: number): TimelineFile {
   const file = path.resolve(directory, `rank-${rank}.json`);
@@ -45,12 +45,12 @@ export function createTimelineFile(directory: string, rank: number, worldSize: n
   return { path: file, rank, worldSize, clockOrigin, stopped: new Int32Array(new SharedArrayBuffer(4)) };
 }
 
-/** An event as a line of a file. The format's arrays need neither the end nor, before it, an event without a comma. */
+/** An event as a line of a file. The format allows an array without an end, and a comma after the last event. */
 export function lineOf(event: TraceEvent): string {
   return `${JSON.stringify(event)},\n`;
 }
 
-/** The same in all threads of a process, and never set. */
+/** A clock that is the same in all threads of a process, and is never set. */
 export function monotonicMicroseconds(): number {
   return Number(process.hrtime.bigint()) / 1000;
 }

@@ -11,16 +11,16 @@ import {
   threadNumber,
 } from './trace-event';
 
-/** A thread holds so much of its timeline in memory, in characters, and no longer than the interval. */
+/** A thread buffers this many characters of its timeline, and for no longer than the interval. */
 const BUFFER_LENGTH = 64 * 1024;
 const FLUSH_INTERVAL_MS = 1_000;
 
 /**
- * One thread's part of a rank's timeline. Both threads append to one file, each whole lines in one write, so lines
- * never mix.
+ * The part of one thread in the timeline of a rank. Both threads append to one file. Each write has only whole lines,
+ * so lines never mix.
  *
- * Recording never fails. Where the file cannot be written to any more, the rank says so once on stderr, and records no
- * further. A crash loses what is in the buffer, the end of the process does not.
+ * Recording never fails. If the file cannot be written any more, the rank reports it once on stderr and stops
+ * recording. A crash loses what is in the buffer; the normal end of a process does not.
  */
 export class Timeline {
   private readonly descriptor: number;
@@ -43,7 +43,7 @@ export class Timeline {
   }
 
   /**
-   * Whole microseconds since 1970, the same in both threads. Whole ones are added without rounding, so that spans nest
+   * Whole microseconds since 1970, the same in both threads. Sums of whole numbers are not rounded, so spans nest
    * exactly.
    */
   now(): number {
@@ -55,12 +55,12 @@ export class Timeline {
     this.add(name, 'span', start, args);
   }
 
-  /** Records what encloses the spans of one collective, and ends now. */
+  /** Records a collective, which encloses its spans, and ends now. */
   collective(name: string, start: number, args: SpanArguments): void {
     this.add(name, 'collective', start, args);
   }
 
-  /** Runs something and records its span, up to the settling of its promise if it returns one; also when it fails. */
+  /** Runs something and records its span, until its promise settles if it returns one. Failures are recorded, too. */
   record<T>(name: SpanKind, args: SpanArguments, run: () => T): T {
     const start = this.now();
     const end = () => this.span(name, start, args);
@@ -76,7 +76,7 @@ export class Timeline {
     return result;
   }
 
-  /** Tells to which ring the file belongs; at once, for by that it is merged. */
+  /** Writes to which ring the file belongs; at once, because merging needs it. */
   ring(ringId: string): void {
     const { pid, tid } = this;
     const { rank, worldSize } = this.file;
@@ -84,7 +84,7 @@ export class Timeline {
     this.flush();
   }
 
-  /** Writes out what is in the buffer. */
+  /** Writes the buffer to the file. */
   flush(): void {
     const text = this.buffer;
     this.buffer = '';
@@ -100,7 +100,7 @@ export class Timeline {
     }
   }
 
-  /** Flushes, and takes no more. */
+  /** Flushes, and records no more. */
   close(): void {
     if (this.closed) return;
     this.flush();
@@ -116,7 +116,7 @@ export class Timeline {
     this.write({ ph: 'X', name, cat, ts: start, dur: this.now() - start, pid, tid, args });
   }
 
-  /** The number of the thread that a span is shown with. */
+  /** The number of the thread in whose row a span is shown. */
   private rowOf(name: string, { direction }: SpanArguments): number {
     if (direction === undefined) return this.tid;
     const isSending = name === 'send' || name === 'forward';
@@ -131,7 +131,7 @@ export class Timeline {
   }
 }
 
-/** {@link Timeline.record}, or only runs it where nothing is recorded. */
+/** {@link Timeline.record} if there is a timeline; otherwise it only runs the function. */
 export function recorded<T>(timeline: Timeline | undefined, name: SpanKind, args: SpanArguments, run: () => T): T {
   return timeline === undefined ? run() : timeline.record(name, args, run);
 }

@@ -1,43 +1,43 @@
-/** What a rank spends its time with: the names of spans, beside those of the collectives that enclose them. */
+/** What a rank spends its time on: the names of spans. Collectives, which enclose spans, have names of their own. */
 export const SPAN_KINDS = [
-  /** The user's thread copies gradients into the arenas. */
+  /** The main thread copies gradients into the arenas. */
   'copy',
-  /** Gradients are accumulated, the largest selected, and taken from the residuals at the end. */
+  /** Gradients are accumulated, the largest ones are selected, and at the end subtracted from the residuals. */
   'compress',
   /** Entries become a payload. */
   'encode',
-  /** A frame of this rank's goes to a neighbour, until it is handed over. */
+  /** A frame of this rank is sent to a neighbour. */
   'send',
-  /** A frame has come: it begins when the frame leaves the link. */
+  /** A frame is received. The span begins when the frame leaves the link. */
   'receive',
-  /** A received frame goes on. */
+  /** A received frame is sent on. */
   'forward',
   /** Payloads are decoded, added and averaged. */
   'decode',
-  /** The user's thread applies the update. */
+  /** The main thread applies the update. */
   'apply',
-  /** The comm thread waits for a frame; the user's thread sleeps until the comm thread answers. */
+  /** The comm thread waits for a frame, or the main thread sleeps until the comm thread answers. */
   'wait',
 ] as const;
 
 export type SpanKind = (typeof SPAN_KINDS)[number];
 
 /**
- * The threads of a rank, in the order in which they are shown. The comm thread sends while it waits, and both with
- * frames that go either way round the ring: what it does at the same time stands side by side.
+ * The threads of a rank, in the order in which they are shown. The comm thread sends while it waits, and does both in
+ * both directions around the ring. So it has several rows, for what it does at the same time.
  */
 export const THREAD_NAMES = ['training', 'comm', 'comm, to the left', 'sends', 'sends, to the left'] as const;
 
 export type ThreadName = (typeof THREAD_NAMES)[number];
 
-/** What a span tells beside its time. */
+/** What a span says beside its time. */
 export type SpanArguments = Readonly<Record<string, string | number>>;
 
 /** A span of the trace-event format: `ph` "X" is a complete event. Times are whole microseconds since 1970. */
 export interface SpanEvent {
   readonly ph: 'X';
   readonly name: string;
-  /** The kind of a span is its name; what encloses others has this category. */
+  /** A span of a kind has the first category, and a collective, which encloses such spans, the second. */
   readonly cat: 'span' | 'collective';
   readonly ts: number;
   readonly dur: number;
@@ -46,7 +46,7 @@ export interface SpanEvent {
   readonly args: SpanArguments;
 }
 
-/** Tells of a process, a thread or the ring; `ph` "M" is a metadata event. */
+/** Describes a process, a thread or the ring. `ph` "M" is a metadata event. */
 export interface MetadataEvent {
   readonly ph: 'M';
   readonly name: string;
@@ -57,15 +57,15 @@ export interface MetadataEvent {
 
 export type TraceEvent = SpanEvent | MetadataEvent;
 
-/** The metadata event by which {@link mergeTimelines} knows whose file it reads. Viewers pass it over. */
+/** The metadata event that tells {@link mergeTimelines} whose file it reads. Viewers ignore it. */
 export const RING_EVENT = 'gradring_ring';
 
-/** Begins the name of the rings of an elastic run, which share one. All its ranks are on one host. */
+/** The prefix of the name that all rings of an elastic run share. All its ranks are on one host. */
 export const ELASTIC_RINGS = 'elastic ';
 
 /**
- * Numbers for viewers, which want whole positive ones: no two threads of a ring share one, and the training thread has
- * that of its process, as main threads do.
+ * The number of a process for viewers, which need positive integers. No two threads of a ring have the same number, and
+ * the training thread has the number of its process, like every main thread.
  */
 export function processNumber(rank: number): number {
   return THREAD_NAMES.length * rank + 1;

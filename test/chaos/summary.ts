@@ -1,4 +1,4 @@
-import { type Column, formatTable } from '../../src/bench/table';
+import { type Column, formatTable } from '../../src/table';
 import type { Observed } from './chaos-run';
 import type { Plan } from './plan';
 

@@ -47,7 +47,7 @@ test('another copy in the project is a problem, with both paths and what to do',
   expect(words).toBe(
     `2 copies, which do not work together: gradring loads @tensorflow/tfjs ${VERSION} (${OWN}), ` +
       `this project loads @tensorflow/tfjs 4.20.0 (${theirs}); ` +
-      `run npm install @tensorflow/tfjs@${VERSION}, and npm dedupe if that is not enough, or use the tf of loadBackend()`,
+      `run npm install @tensorflow/tfjs@${VERSION}, and npm dedupe if that does not help, or use the tf of loadBackend()`,
   );
 });
 

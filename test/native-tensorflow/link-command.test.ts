@@ -72,7 +72,7 @@ test('--check of a package without its binding says what builds it', () => {
 
 test.each([
   ['does not exist', ['--from', 'nowhere'], /ERR_TENSORFLOW: .*nowhere does not exist/],
-  ['holds no TensorFlow', ['--from', '.'], /holds no TensorFlow.*c_api\.h/],
+  ['has no TensorFlow', ['--from', '.'], /has no TensorFlow to build against.*c_api\.h/],
 ])('a directory that %s', (_, args, words) => {
   const { status, stderr } = link(...args);
   expect(stderr).toMatch(words);

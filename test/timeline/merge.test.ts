@@ -99,12 +99,12 @@ test('the ranks come into one valid trace, on the clock of rank 0', async () => 
   ]);
 });
 
-test('what is missing is told, and the clocks are left as they are', async () => {
+test('a missing timeline is reported, and the clocks are not corrected', async () => {
   writeRing();
   rmSync(file('rank-0.json'));
   const { warnings, ranks } = await mergeTimelines(folder, file('out.json'));
   expect(warnings).toEqual([
-    'Of 2 ranks, the timeline of rank 0 is missing. The clocks of the ranks are left as they are.',
+    'The ring has 2 ranks, but the timeline of rank 0 is missing. The clocks of the ranks are not corrected.',
   ]);
   expect(ranks).toEqual([expect.objectContaining({ rank: 1, clockOffsetUs: null })]);
   const events = JSON.parse(readFileSync(file('out.json'), 'utf8')) as TraceEvent[];
@@ -115,7 +115,7 @@ test('ranks that never exchanged a frame are merged with a warning; a ring of on
   write(0, [span(0, 'copy', 1, 1)]);
   write(1, [span(1, 'copy', 1, 1)]);
   expect((await mergeTimelines(folder, file('out.json'))).warnings).toEqual([
-    'No frame went round the ring. The clocks of the ranks are left as they are.',
+    'No frame went around the ring. The clocks of the ranks are not corrected.',
   ]);
   rmSync(file('rank-1.json'));
   write(0, [span(0, 'copy', 1, 1)], { ring: 'alone', worldSize: 1 });
@@ -140,7 +140,7 @@ describe('an error says', () => {
   };
 
   test('that there is no folder, or no timeline in it', async () => {
-    expect(await messageOf()).toBe(`There is no timeline, rank-0.json or another rank's, in ${folder}.`);
+    expect(await messageOf()).toBe(`${folder} has no timeline, such as rank-0.json.`);
     const { code, message } = await failureOf(mergeTimelines(file('nowhere'), file('out.json')));
     expect([code, message]).toEqual(['ERR_TIMELINE', expect.stringMatching(/cannot be read: ENOENT.*nowhere/)]);
   });
@@ -148,7 +148,7 @@ describe('an error says', () => {
   test.each([{ ring: 'cd' }, { worldSize: 3 }])('which files are of different runs: %j', async other => {
     writeRing();
     write(1, [], other);
-    expect(await messageOf()).toMatch(/rank-0\.json and .*rank-1\.json are of different runs/);
+    expect(await messageOf()).toMatch(/rank-0\.json and .*rank-1\.json belong to different runs/);
   });
 
   test('that a file is another rank’s, or of a rank that joined no ring', async () => {
@@ -181,7 +181,7 @@ describe('an error says', () => {
     writeRing();
     expect(await messageOf(file('nowhere/out.json'))).toMatch(/cannot be written to .*out\.json: ENOENT/);
     expect(await messageOf('/dev/full')).toMatch(/cannot be written to \/dev\/full: ENOSPC/);
-    expect(await messageOf(file('rank-1.json'))).toMatch(/rank-1\.json, would replace what is to be merged/);
+    expect(await messageOf(file('rank-1.json'))).toMatch(/rank-1\.json, is one of the files that are merged/);
     rmSync(file('rank-1.json'));
     mkdirSync(file('rank-1.json'));
     expect(await messageOf()).toMatch(/rank-1\.json cannot be read: EISDIR/);

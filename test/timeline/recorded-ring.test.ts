@@ -158,7 +158,7 @@ describe('gradring timeline merge', () => {
   test('says what is wrong in one line', async () => {
     const program = gradring('timeline', 'merge', temporaryFolder());
     expect((await program.exited).exitCode).toBe(1);
-    expect(program.stderr).toMatch(/^gradring: ERR_TIMELINE: There is no timeline.*\n$/);
+    expect(program.stderr).toMatch(/^gradring: ERR_TIMELINE: .* has no timeline, such as rank-0\.json\.\n$/);
   });
 
   test('and timeline without a command have help', async () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus, hostname } from 'node:os';
 import { readVersion } from '../../version';
-import { formatTable } from '../table';
+import { formatTable } from '../../table';
 import { chartsOf } from './charts';
 import { drawCharts } from './draw-charts';
 import { factsOf } from './facts';

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { Writable } from 'node:stream';
 import { Progress } from '../progress';
-import { formatTable } from '../table';
+import { formatTable } from '../../table';
 import { sizeText } from './byte-sizes';
 import { chartPage } from './chart-page';
 import type { Plan } from './collective-benchmark';

@@ -3,7 +3,7 @@ import type { ElementType, Reduction } from '../../communicator/communicator';
 import type { TransportName } from '../../rendezvous/connect-options';
 import type { ValueFormat } from '../../compression/value-format';
 import type { Timings } from '../statistics';
-import type { Column } from '../table';
+import type { Column } from '../../table';
 import { sizeText } from './byte-sizes';
 import type { CollectiveName, SparseSplit, Way } from './collective-benchmark';
 import type { Medium } from './media';

@@ -9,7 +9,7 @@ import { measureInProcess, type OptimizerOrder } from './optimizer-process';
 import { Progress } from '../progress';
 import { writeResults } from '../results';
 import { rounded } from '../statistics';
-import type { Column } from '../table';
+import type { Column } from '../../table';
 
 /** One line of `gradring bench optimizer --json`. */
 export interface OptimizerRow extends OptimizerTimes {

@@ -1,4 +1,4 @@
-import { type Column, formatTable } from '../../src/bench/table';
+import { type Column, formatTable } from '../src/table';
 
 interface Row {
   name: string;
