@@ -1,13 +1,13 @@
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { launchFixture, runFixture } from './support';
+import { runFixture } from './support';
 
 let dir: string;
-beforeEach(() => {
+beforeAll(() => {
   dir = mkdtempSync(path.join(tmpdir(), 'gradring-resume-'));
 });
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 interface Position {
   readonly step: number;
@@ -28,21 +28,71 @@ interface LoopRun {
   readonly counters: number[];
 }
 
-type LoopRuns = Record<string, LoopRun>;
+/** A loop of checkpoint-loop.js. */
+interface Loop {
+  /** Of its variables; and of the optimizer, unless that has another. */
+  readonly name: string;
+  readonly optimizer?: string;
+  /** Where its checkpoints are, under the folder of this test. Default: in one of its name. */
+  readonly folder?: string;
+  readonly to: number;
+  readonly save?: true;
+  readonly resume?: true;
+  readonly options?: object;
+  readonly compression?: object;
+}
 
-const loop = (ranks: number, input: object) =>
-  runFixture<LoopRuns>('checkpoint-loop.js', { ranks, input: { optimizers: ['momentum'], dir, ...input } });
+interface Outcome<T> {
+  readonly value?: T;
+  readonly message?: string;
+}
+
+/** Runs loops one after the other in the same processes; how each ended, by loop and rank. */
+async function outcomesOf(ranks: number, loops: readonly Loop[]): Promise<Outcome<LoopRun>[][]> {
+  const input = { loops: loops.map(({ folder, ...loop }) => ({ ...loop, dir: path.join(dir, folder ?? loop.name) })) };
+  const byRank = await runFixture<Outcome<LoopRun>[]>('checkpoint-loop.js', { ranks, input });
+  return loops.map((_, i) => byRank.map(outcomes => outcomes[i]!));
+}
+
+/** Of loops that must come to their end: their results, by loop and rank. */
+async function runLoops(ranks: number, loops: readonly Loop[]): Promise<LoopRun[][]> {
+  return (await outcomesOf(ranks, loops)).map(resultsOf);
+}
+
+function resultsOf(outcomes: readonly Outcome<LoopRun>[]): LoopRun[] {
+  return outcomes.map(({ value, ...error }) => {
+    if (value === undefined) throw new Error(`A loop failed: ${JSON.stringify(error)}`);
+    return value;
+  });
+}
 
 describe('a custom loop that is resumed in other processes', () => {
   const optimizers = ['momentum', 'Nesterov', 'adam', 'RMSProp'];
+  const early = { name: 'early', optimizer: 'momentum' };
+  let [whole, first, second]: LoopRun[][][] = [];
+  let [earlyWhole, earlyResumed]: LoopRun[][] = [];
+  beforeAll(async () => {
+    const all = await runLoops(2, [
+      ...optimizers.map(name => ({ name, to: 40 })),
+      ...optimizers.map(name => ({ name, to: 19, save: true as const })), // where a power of Adam's β is not the product
+      { ...early, to: 5 },
+      { ...early, to: 0, save: true },
+    ]);
+    const resumed = await runLoops(2, [
+      ...optimizers.map(name => ({ name, to: 40, resume: true as const })),
+      { ...early, to: 2, resume: true, save: true },
+      { ...early, to: 2, resume: true, save: true },
+      { ...early, to: 5, resume: true },
+    ]);
+    [whole, first, second] = [all.slice(0, 4), all.slice(4, 8), resumed.slice(0, 4)];
+    [earlyWhole, earlyResumed] = [all[8], resumed[6]];
+  });
 
-  test('has the same bits as one that was never interrupted, in the midst of a warm-up, with float16 values', async () => {
-    const whole = await loop(2, { optimizers, to: 40 });
-    const first = await loop(2, { optimizers, to: 19, save: true }); // where a power of Adam's β is not the product
-    const second = await loop(2, { optimizers, to: 40, resume: true });
-    for (const name of optimizers) {
+  test.each(optimizers.map((name, i) => [name, i] as const))(
+    '%s has the same bits as if it had never been interrupted, in the midst of a warm-up, with float16 values',
+    (name, i) => {
       for (const rank of [0, 1]) {
-        const [uninterrupted, before, after] = [whole, first, second].map(run => run[rank]![name]!);
+        const [uninterrupted, before, after] = [whole, first, second].map(runs => runs![i]![rank]!);
         expect(after!.at).toMatchObject({ step: 19, epoch: 0, batch: 0, skipped: [] });
         expect(after!.at!.path).toBe(path.join(dir, name, 'save-000001-step-19'));
         expect(after!.at!.state).toMatchObject({ note: 'ä' });
@@ -55,22 +105,17 @@ describe('a custom loop that is resumed in other processes', () => {
       }
       // A check that means something: residuals of dense tensors are not zero, the ranks differ, and so do their own
       // weights.
-      const [one, other] = first.map(run => run[name]!);
+      const [one, other] = first![i]!;
       expect(one!.state[`${name}/b/residual`]).toMatch(/[1-9a-f]/);
       expect(one!.state[`${name}/w/residual`]).not.toBe(other!.state[`${name}/w/residual`]);
       expect(one!.weights[4]).not.toBe(other!.weights[4]);
       expect(one!.weights.slice(0, 4)).toEqual(other!.weights.slice(0, 4));
-    }
-  });
+    },
+  );
 
-  test('may have been saved before its first step, and after a resumption without a step', async () => {
-    const whole = await loop(2, { to: 5 });
-    await loop(2, { to: 0, save: true });
-    await loop(2, { to: 2, resume: true, save: true });
-    await loop(2, { to: 2, resume: true, save: true });
-    const resumed = await loop(2, { to: 5, resume: true });
-    expect(resumed.map(({ momentum }) => momentum!.state)).toEqual(whole.map(({ momentum }) => momentum!.state));
-    expect(readdirSync(path.join(dir, 'momentum'))).toHaveLength(3);
+  test('may have been saved before its first step, and after a resumption without a step', () => {
+    expect(earlyResumed!.map(({ state }) => state)).toEqual(earlyWhole!.map(({ state }) => state));
+    expect(readdirSync(path.join(dir, 'early'))).toHaveLength(3);
   });
 });
 
@@ -82,28 +127,53 @@ describe('model.fit that is resumed in other processes', () => {
     readonly hash: string;
     readonly steps: number;
   }
-  const fit = (input: object) => runFixture<Fit>('checkpoint-fit.js', { ranks: 2, input });
-
-  test.each([
+  const CASES = [
     { optimizerName: 'momentum', every: undefined, at: { step: 8, epoch: 2, batch: 0 } },
     { optimizerName: 'adam', every: undefined, at: { step: 8, epoch: 2, batch: 0 } },
     { optimizerName: 'momentum', every: 4, at: { step: 8, epoch: 2, batch: 0 } }, // at the end of an epoch, after its averages
     { optimizerName: 'momentum', every: 5, at: { step: 5, epoch: 1, batch: 1 } },
     { optimizerName: 'adam', every: 3, at: { step: 6, epoch: 1, batch: 2 } },
-  ])('$optimizerName, every $every: the same bits, rates and densities', async ({ optimizerName, every, at }) => {
-    const whole = await fit({ optimizerName, epochs: 4 });
-    const first = await fit({ optimizerName, epochs: 2, dir, every });
-    const second = await fit({ optimizerName, epochs: 4, dir, every });
-    for (const rank of [0, 1]) {
-      expect(first[rank]!.at).toEqual({ step: 0, epoch: 0, batch: 0, skipped: [] });
-      expect(second[rank]!.at).toMatchObject(at);
-      expect(second[rank]!.steps).toBe(16);
-      expect(second[rank]!.rates).toEqual(whole[rank]!.rates.slice(at.step));
-      expect(second[rank]!.densities).toEqual(whole[rank]!.densities.slice(at.step));
-      expect(second[rank]!.hash).toBe(whole[rank]!.hash);
-    }
-    expect(readdirSync(dir)).toHaveLength(2);
+  ].map((each, i) => ({ ...each, i, name: `fit-${i}` }));
+  const NAMES = ['momentum', 'adam'];
+
+  let wholes: readonly Fit[][];
+  let firsts: readonly Fit[][];
+  let seconds: readonly Fit[][];
+  beforeAll(async () => {
+    const run = async (fits: object[]) => {
+      const byRank = await runFixture<Fit[]>('checkpoint-fit.js', { ranks: 2, input: { fits } });
+      return fits.map((_, i) => byRank.map(all => all[i]!));
+    };
+    const untilEpoch = (epochs: number) =>
+      CASES.map(({ name, optimizerName, every }) => ({
+        name,
+        optimizerName,
+        every,
+        epochs,
+        dir: path.join(dir, name),
+      }));
+    const uninterrupted = NAMES.map(optimizerName => ({ name: optimizerName, optimizerName, epochs: 4 }));
+    const results = await run([...uninterrupted, ...untilEpoch(2)]);
+    [wholes, firsts] = [results.slice(0, NAMES.length), results.slice(NAMES.length)];
+    seconds = await run(untilEpoch(4));
   });
+
+  test.each(CASES)(
+    '$optimizerName, every $every: the same bits, rates and densities',
+    ({ name, optimizerName, at, i }) => {
+      const whole = wholes[NAMES.indexOf(optimizerName)]!;
+      const [first, second] = [firsts[i]!, seconds[i]!];
+      for (const rank of [0, 1]) {
+        expect(first[rank]!.at).toEqual({ step: 0, epoch: 0, batch: 0, skipped: [] });
+        expect(second[rank]!.at).toMatchObject(at);
+        expect(second[rank]!.steps).toBe(16);
+        expect(second[rank]!.rates).toEqual(whole[rank]!.rates.slice(at.step));
+        expect(second[rank]!.densities).toEqual(whole[rank]!.densities.slice(at.step));
+        expect(second[rank]!.hash).toBe(whole[rank]!.hash);
+      }
+      expect(readdirSync(path.join(dir, name))).toHaveLength(2);
+    },
+  );
 });
 
 describe('a ring of another size', () => {
@@ -113,8 +183,43 @@ describe('a ring of another size', () => {
   };
   /** Element by element, in double precision. */
   const mean = (all: number[][]) => all[0]!.map((_, i) => all.reduce((sum, each) => sum + each[i]!, 0) / all.length);
-  const arrays = (runs: readonly LoopRuns[], when: 'state' | 'resumedState', name: string) =>
-    runs.map(run => floatsOf(run['momentum']![when][`momentum/${name}`]!));
+  const arrays = (runs: readonly LoopRun[], when: 'state' | 'resumedState', name: string) =>
+    runs.map(run => floatsOf(run[when][`momentum/${name}`]!));
+
+  const SIZES = [1, 2, 3, 4] as const;
+  const redistribute = { options: { residuals: 'redistribute' } };
+  const loop = { name: 'momentum', to: 25, resume: true } as const;
+  const dense = { compression: { warmUp: 'dense' }, folder: 'dense' };
+  /** What rings of these sizes resume. */
+  const RESUMED: Record<(typeof SIZES)[number], Record<string, Loop>> = {
+    1: { 'of 4': { ...loop, ...redistribute, folder: 'of-4' } },
+    2: {
+      'of 4': { ...loop, ...redistribute, folder: 'of-4' },
+      'of 3': { ...loop, ...redistribute, folder: 'of-3' },
+      dense: { ...loop, ...redistribute, ...dense },
+    },
+    3: {
+      'of 2': { ...loop, ...redistribute, folder: 'of-2' },
+      dropped: { ...loop, to: 22, options: { residuals: 'drop' }, folder: 'of-2' },
+      'no policy': { ...loop, to: 22, folder: 'of-2' },
+    },
+    4: { 'of 1': { ...loop, ...redistribute, folder: 'of-1' } },
+  };
+
+  const saved: Record<string, LoopRun[]> = {};
+  const resumed: Record<number, Record<string, Outcome<LoopRun>[]>> = {};
+  beforeAll(async () => {
+    for (const size of SIZES) {
+      const save = { name: 'momentum', to: 20, save: true } as const;
+      const loops: Loop[] = [{ ...save, folder: `of-${size}` }, ...(size === 3 ? [{ ...save, ...dense }] : [])];
+      const results = await runLoops(size, loops);
+      loops.forEach(({ folder }, i) => (saved[folder!] = results[i]!));
+    }
+    for (const size of SIZES) {
+      const outcomes = await outcomesOf(size, Object.values(RESUMED[size]));
+      resumed[size] = Object.fromEntries(Object.keys(RESUMED[size]).map((name, i) => [name, outcomes[i]!]));
+    }
+  }, 120_000);
 
   test.each([
     { from: 4, to: 2 },
@@ -122,49 +227,45 @@ describe('a ring of another size', () => {
     { from: 3, to: 2 },
     { from: 2, to: 3 },
     { from: 1, to: 4 },
-  ])('$from to $to, redistribute: what is still to be applied is preserved', async ({ from, to }) => {
-    const saved = await loop(from, { to: 20, save: true });
-    const resumed = await loop(to, { to: 25, resume: true, options: { residuals: 'redistribute' } });
+  ])('$from to $to, redistribute: what is still to be applied is preserved', ({ from, to }) => {
+    const [before, after] = [saved[`of-${from}`]!, resultsOf(resumed[to]![`of ${from}`]!)];
     for (const name of ['w/residual', 'w/momentum', 'b/residual']) {
-      const before = mean(arrays(saved, 'state', name));
-      const after = mean(arrays(resumed, 'resumedState', name));
-      before.forEach((value, i) => expect(after[i]).toBeCloseTo(value, 5));
-      expect(before.some(value => Math.abs(value) > 1e-4)).toBe(true);
+      const means = [mean(arrays(before, 'state', name)), mean(arrays(after, 'resumedState', name))] as const;
+      means[0].forEach((value, i) => expect(means[1][i]).toBeCloseTo(value, 5));
+      expect(means[0].some(value => Math.abs(value) > 1e-4)).toBe(true);
     }
     // What is the average's is everybody's.
-    const [shared] = arrays(saved, 'state', 'b/momentum');
-    for (const own of arrays(resumed, 'resumedState', 'b/momentum')) expect(own).toEqual(shared);
-    const w = arrays(resumed, 'resumedState', 'w/residual');
+    const [shared] = arrays(before, 'state', 'b/momentum');
+    for (const own of arrays(after, 'resumedState', 'b/momentum')) expect(own).toEqual(shared);
+    const w = arrays(after, 'resumedState', 'w/residual');
     expect(w.map(values => values.some(value => value !== 0))).toEqual(w.map((_, rank) => rank < from));
-    resumed.forEach(({ momentum }, rank) => {
-      expect(momentum!.at!.step).toBe(20);
-      expect(momentum!.at!.state === undefined).toBe(rank >= from);
-      expect(momentum!.weights.slice(0, 4)).toEqual(resumed[0]!['momentum']!.weights.slice(0, 4));
+    after.forEach(({ at, weights }, rank) => {
+      expect(at!.step).toBe(20);
+      expect(at!.state === undefined).toBe(rank >= from);
+      expect(weights.slice(0, 4)).toEqual(after[0]!.weights.slice(0, 4));
     });
   });
 
-  test('in a dense warm-up all momenta are the average’s', async () => {
-    const compression = { warmUp: 'dense' };
-    const saved = await loop(3, { to: 20, save: true, compression });
-    const resumed = await loop(2, { to: 25, resume: true, compression, options: { residuals: 'redistribute' } });
-    const [shared] = arrays(saved, 'state', 'w/momentum');
-    for (const own of arrays(resumed, 'resumedState', 'w/momentum')) expect(own).toEqual(shared);
+  test('in a dense warm-up all momenta are the average’s', () => {
+    const [shared] = arrays(saved['dense']!, 'state', 'w/momentum');
+    for (const own of arrays(resultsOf(resumed[2]!['dense']!), 'resumedState', 'w/momentum'))
+      expect(own).toEqual(shared);
   });
 
-  test('drop: residuals and own momenta begin at zero; without a policy it is an error that names the option', async () => {
-    const saved = await loop(2, { to: 20, save: true });
-    const resumed = await loop(3, { to: 22, resume: true, options: { residuals: 'drop' } });
+  test('drop: residuals and own momenta begin at zero', () => {
+    const after = resultsOf(resumed[3]!['dropped']!);
     for (const name of ['w/residual', 'w/momentum', 'b/residual']) {
-      for (const own of arrays(resumed, 'resumedState', name)) expect(own.every(value => value === 0)).toBe(true);
+      for (const own of arrays(after, 'resumedState', name)) expect(own.every(value => value === 0)).toBe(true);
     }
-    const [shared] = arrays(saved, 'state', 'b/momentum');
-    for (const own of arrays(resumed, 'resumedState', 'b/momentum')) expect(own).toEqual(shared);
-    expect(resumed[0]!['momentum']!.counters[0]).toBe(22);
+    const [shared] = arrays(saved['of-2']!, 'state', 'b/momentum');
+    for (const own of arrays(after, 'resumedState', 'b/momentum')) expect(own).toEqual(shared);
+    expect(after[0]!.counters[0]).toBe(22);
+  });
 
-    const input = { optimizers: ['momentum'], dir, to: 22, resume: true };
-    const { exitCode, output } = await launchFixture('checkpoint-loop.js', { ranks: 3, input });
-    expect(exitCode).not.toBe(0);
-    expect(output).toMatch(/saved by 2 ranks, and this ring has 3.*residuals: 'redistribute'.*'drop'/);
+  test('without a policy it is an error that names the option', () => {
+    for (const { message } of resumed[3]!['no policy']!) {
+      expect(message).toMatch(/saved by 2 ranks, and this ring has 3.*residuals: 'redistribute'.*'drop'/);
+    }
   });
 });
 
