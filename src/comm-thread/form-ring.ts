@@ -172,9 +172,9 @@ async function open(
 }
 
 /**
- * Opens this rank's end of the lane for bulk beside a link; `undefined` if that is impossible. Within a host, the left
- * end of the link makes shared memory, and the right end opens it. Between hosts, the rank listens for its right
- * neighbour, which receives the most; the transport opens the lane to the left, when that neighbour greets.
+ * Opens this rank's end of the lane for bulk beside a link; `undefined` if that is impossible. Within a host, the rank
+ * that listens for its left neighbour makes shared memory, and that neighbour opens it. Between hosts, each rank listens
+ * for its right neighbour, which receives the most; the transport opens the lane to the left when that neighbour greets.
  *
  * @param side Which of this rank's links it is.
  * @param endpoint The endpoint of the link.
