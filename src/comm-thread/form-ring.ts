@@ -47,41 +47,36 @@ export async function formRing(
   elastic?: ElasticArrival,
 ): Promise<FormedRing> {
   if (options.worldSize === 1 && elastic === undefined) {
-    timeline?.ring('alone');
-    return alone(timeline, 0);
+    return alone(timeline, 0, 'alone');
   }
-  const security = securityOf(options);
+  const ring = new Parts();
+  const scaffold = new Parts();
   try {
-    const rendezvous = await meet(options, security, elastic);
-    try {
-      return await joinNeighbours(rendezvous, siteOf(rendezvous.roster, options, security, timeline));
-    } finally {
-      await rendezvous.close();
+    const security = securityOf(options);
+    scaffold.keep(security?.gate);
+    const timeoutMs = elastic?.patienceMs ?? options.connectTimeoutMs;
+    const coming = { ...options, hostId: hostId(), security, elastic, timeoutMs };
+    const rendezvous = scaffold.keep(await Rendezvous.meet(coming));
+    const site = siteOf(rendezvous.roster, options, security, { ring, scaffold });
+    if (site.worldSize === 1) {
+      await rendezvous.stand(Promise.resolve(true));
+      return alone(timeline, site.roster.generation, timelineName(options));
     }
+    const left = await listen(site).catch(error => rendezvous.refuse('listen', error));
+    const start = await rendezvous.listen(left.endpoint);
+    const right = await connect(site, start).catch(error => rendezvous.refuse('connect', error));
+    timeline?.ring(timelineName(options, start));
+    return await open(site, start, left, right, rendezvous, timeline);
+  } catch (error) {
+    await ring.close();
+    throw error;
   } finally {
-    security?.gate.close(); // both neighbours are let in by now
+    await scaffold.close();
   }
 }
 
-/** What the steps know when it is known which ranks are in the ring. */
-interface Site {
-  readonly options: ConnectOptions;
-  readonly security: RunSecurity | undefined;
-  readonly timeline: Timeline | undefined;
-  readonly roster: Roster;
-  readonly rank: number;
-  readonly leftRank: number;
-  readonly rightRank: number;
-  readonly isLeftHere: boolean;
-  /** Whether all ranks are on this host. */
-  readonly isLocal: boolean;
-  /** Whether there is a core for each rank of this host. */
-  readonly hasCore: boolean;
-  /** What is closed if no ring comes of it. */
-  readonly parts: Parts;
-  /** What is closed in any case. */
-  readonly scaffold: Parts;
-}
+/** What the steps after the meeting need to know. */
+type Site = ReturnType<typeof siteOf>;
 
 /** This rank's end of a link, and of the lane beside it. */
 interface LinkEnd {
@@ -89,58 +84,50 @@ interface LinkEnd {
   readonly lane: Lane | undefined;
 }
 
-function meet(
+/**
+ * @param ring Closed if no ring comes of it.
+ * @param scaffold Closed in any case: when the ring stands, the neighbours are let in and connected.
+ */
+function siteOf(
+  roster: Roster,
   options: ConnectOptions,
   security: RunSecurity | undefined,
-  elastic: ElasticArrival | undefined,
-): Promise<Rendezvous> {
-  const timeoutMs = elastic?.patienceMs ?? options.connectTimeoutMs;
-  return Rendezvous.come({ ...options, hostId: hostId(), security, elastic, timeoutMs });
-}
-
-async function joinNeighbours(rendezvous: Rendezvous, site: Site): Promise<FormedRing> {
-  const { parts, scaffold, roster, timeline } = site;
-  if (roster.members.length === 1) {
-    nameTimeline(site, 0n);
-    await rendezvous.stand(Promise.resolve(true));
-    return alone(timeline, roster.generation);
-  }
-  try {
-    const left = await listen(site).catch(error => rendezvous.refuse('listen', error));
-    const start = await rendezvous.listen(left.endpoint);
-    nameTimeline(site, start.ringId);
-    const right = await connect(site, start).catch(error => rendezvous.refuse('connect', error));
-    return await open(site, start, left, right, rendezvous);
-  } catch (error) {
-    await parts.close();
-    throw error;
-  } finally {
-    await scaffold.close();
-  }
+  { ring, scaffold }: { readonly ring: Parts; readonly scaffold: Parts },
+) {
+  const { members, hostIds } = roster;
+  const worldSize = members.length;
+  const rank = members.indexOf(options.rank);
+  const leftRank = (rank + worldSize - 1) % worldSize;
+  const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
+  const hasCore = ranksHere <= availableParallelism(); // for each rank of this host
+  return {
+    ...{ roster, options, security, ring, scaffold, rank, worldSize, leftRank, rightRank: (rank + 1) % worldSize },
+    ...{ isLeftHere: hostIds[leftRank] === hostIds[rank], isLocal: ranksHere === worldSize, hasCore },
+  };
 }
 
 /** Binds the end of the left link. */
 async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string }> {
-  const { options, security, roster, leftRank, parts } = site;
+  const { options, security, roster, leftRank, ring } = site;
   const asked = await endpointToBind(site);
-  const lane = parts.keep(await openLane('left', asked, site));
+  const lane = ring.keep(await openLane('left', asked, site));
   // Where encryption is due there is a run token, as resolveConnectOptions makes sure, and so all ranks have keys.
   const curve = isEncrypted(asked, options.encryption)
     ? security!.gate.serve(security!.link, roster.publicKeys[leftRank]!)
     : undefined;
   const { link, endpoint } = Link.listen(asked, options, curve);
-  return { link: parts.keep(link), lane, endpoint };
+  return { link: ring.keep(link), lane, endpoint };
 }
 
 /** Connects the end of the right link. */
 async function connect(site: Site, { endpoints }: Start): Promise<LinkEnd> {
-  const { options, security, roster, rightRank, parts } = site;
+  const { options, security, roster, rightRank, ring } = site;
   const endpoint = endpoints[rightRank]!;
-  const lane = parts.keep(await openLane('right', endpoint, site));
+  const lane = ring.keep(await openLane('right', endpoint, site));
   const curve = isEncrypted(endpoint, options.encryption)
     ? curveClient(security!.link, roster.publicKeys[rightRank]!)
     : undefined;
-  return { link: parts.keep(Link.connect(endpoint, options, curve)), lane };
+  return { link: ring.keep(Link.connect(endpoint, options, curve)), lane };
 }
 
 /** Greets both neighbours, and settles when the links of all ranks stand. */
@@ -150,10 +137,11 @@ async function open(
   left: LinkEnd,
   right: LinkEnd,
   rendezvous: Rendezvous,
+  timeline: Timeline | undefined,
 ): Promise<FormedRing> {
-  const { rank, isLocal, hasCore, timeline } = site;
-  const { generation, members } = site.roster;
-  const place = { ringId, generation, rank, worldSize: members.length, addresses, isLocal, hasCore };
+  const { rank, worldSize, isLocal, hasCore } = site;
+  const { generation } = site.roster;
+  const place = { ringId, generation, rank, worldSize, addresses, isLocal, hasCore };
   const links = { left: left.link, right: right.link };
   const lanes = { left: left.lane, right: right.lane };
   const failed = deferred<GradringError>();
@@ -191,26 +179,6 @@ async function openLane(side: Side, endpoint: string, { options, hasCore }: Site
   return side === 'left' ? SharedMemoryLane.create(path, hasCore) : SharedMemoryLane.open(path, hasCore);
 }
 
-function siteOf(
-  roster: Roster,
-  options: ConnectOptions,
-  security: RunSecurity | undefined,
-  timeline: Timeline | undefined,
-): Site {
-  const { members, hostIds } = roster;
-  const worldSize = members.length;
-  const rank = members.indexOf(options.rank);
-  const leftRank = (rank + worldSize - 1) % worldSize;
-  const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
-  return {
-    ...{ options, security, timeline, roster, rank, leftRank, rightRank: (rank + 1) % worldSize },
-    isLeftHere: hostIds[leftRank] === hostIds[rank],
-    isLocal: ranksHere === worldSize,
-    hasCore: ranksHere <= availableParallelism(),
-    ...{ parts: new Parts(), scaffold: new Parts() },
-  };
-}
-
 /** Where this rank awaits its left neighbour: at a unix socket, or at a TCP port that the system chooses. */
 async function endpointToBind({ options, isLeftHere, scaffold }: Site): Promise<string> {
   const { transport, masterAddr } = options;
@@ -228,13 +196,14 @@ async function ownAddress(isNear: boolean, { masterAddr, masterPort }: ConnectOp
 }
 
 /** All rings of an elastic run are one in its timelines. */
-function nameTimeline({ timeline, options: { elastic, runId } }: Site, ringId: bigint): void {
-  timeline?.ring(elastic === undefined ? ringId.toString(16) : `${ELASTIC_RINGS}${runId}`);
+function timelineName({ elastic, runId }: ConnectOptions, start?: Start): string {
+  return elastic === undefined ? start!.ringId.toString(16) : `${ELASTIC_RINGS}${runId}`;
 }
 
-function alone(timeline: Timeline | undefined, generation: number): FormedRing {
-  const never = new Promise<GradringError>(() => undefined);
-  return { transport: new SoloTransport(timeline), generation, failed: never };
+function alone(timeline: Timeline | undefined, generation: number, name: string): FormedRing {
+  timeline?.ring(name);
+  const failed = new Promise<GradringError>(() => undefined); // never
+  return { transport: new SoloTransport(timeline), generation, failed };
 }
 
 /** Things that are closed together. */

@@ -32,7 +32,7 @@ export class Rendezvous {
    * @throws GradringError `ERR_RENDEZVOUS_TIMEOUT` naming the ranks that did not come, `ERR_RENDEZVOUS_REFUSED` or
    *   `ERR_RANK_TAKEN` in the coordinator's words, `ERR_ADDRESS_IN_USE` on rank 0 if the port cannot be bound.
    */
-  static async come(options: RendezvousOptions): Promise<Rendezvous> {
+  static async meet(options: RendezvousOptions): Promise<Rendezvous> {
     const { rank, worldSize, elastic } = options;
     const held = elastic === undefined && rank === 0 ? hold(options) : undefined;
     const line = lineOf(options);

@@ -14,7 +14,6 @@ const at = (sequence: number, isCalling = false) =>
 /** Rank 0 of three. What the others are at is told by one answer after the other. */
 class AskedTransport extends SoloTransport {
   override readonly worldSize = 3 as 1;
-  failure: GradringError | undefined;
   hasLostNeighbour = false;
   asked = 0;
 

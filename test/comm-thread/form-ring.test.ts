@@ -10,9 +10,11 @@ import { makeSocketFolder } from '../../src/rendezvous/socket-folder';
 import { GradringError } from '../../src/errors';
 import { Link } from '../../src/transport/control/link';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
-import type { RingTransport } from '../../src/transport/ring-transport';
+import type { Medium } from '../../src/transport/medium';
+import { opposite } from '../../src/transport/side';
+import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
+import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
 import { failureOf, freePort, until } from '../support/rings';
-import { expectToWork } from '../support/transports';
 
 const TOKEN = randomBytes(32).toString('hex');
 
@@ -71,38 +73,74 @@ async function expectNothingLeft(): Promise<void> {
   await until(() => countDescriptors() <= descriptors);
 }
 
+const HEADER = {
+  ...({ kind: FrameKind.Data, operation: Operation.AllReduce, elementType: 'none', reduction: 'none' } as const),
+  ...{ purpose: Purpose.Call, elementCount: 0, parameter: 0, part: 0, checksum: 0 },
+};
+
+/** Each rank sends a frame to both neighbours, by each path. */
+async function expectToWork(ring: readonly FormedRing[]): Promise<void> {
+  for (const [sequence, path] of (['links', 'bulk'] as const).entries()) {
+    for (const side of ['left', 'right'] as const) {
+      const sent = ring.map(({ transport: { [path]: own, rank } }) =>
+        own.send(side, { ...HEADER, sequence, origin: rank }, Buffer.from(`from ${rank}`)),
+      );
+      for (const { transport } of ring) {
+        const sender = (transport.rank + ring.length + (side === 'left' ? 1 : -1)) % ring.length;
+        const { body } = await transport[path].receive(opposite(side), sequence);
+        expect(body.toString()).toBe(`from ${sender}`);
+      }
+      await Promise.all(sent);
+    }
+  }
+}
+
 /** A rank that meets the others and listens, but goes no further. */
 async function meetOnly(options: ConnectOptions): Promise<{ rendezvous: Rendezvous; link: Link }> {
   const { elastic: isElastic, connectTimeoutMs: timeoutMs } = options;
   const elastic = isElastic && STAY;
-  const rendezvous = await Rendezvous.come({ ...options, hostId: '', security: undefined, elastic, timeoutMs });
+  const rendezvous = await Rendezvous.meet({ ...options, hostId: '', security: undefined, elastic, timeoutMs });
   const { link, endpoint } = Link.listen('tcp://127.0.0.1:*', options);
   [rendezvous, link].forEach(each => open.add(each));
   await rendezvous.listen(endpoint);
   return { rendezvous, link };
 }
 
-test.each<[string, number, ConnectInput]>([
-  ['unix sockets', 2, { transport: 'ipc' }],
-  ['unix sockets', 4, { transport: 'ipc' }],
-  ['TCP', 2, { transport: 'tcp' }],
-  ['TCP', 4, { transport: 'tcp' }],
-  ['encrypted TCP', 3, ENCRYPTED],
-])('forms a ring over %s, of %i ranks', async (_, worldSize, input) => {
+test.each<[string, number, ConnectInput, Medium, Medium]>([
+  ['unix sockets', 2, { transport: 'ipc' }, 'unix-socket', 'shared-memory'],
+  ['unix sockets', 4, { transport: 'ipc' }, 'unix-socket', 'shared-memory'],
+  ['TCP', 2, { transport: 'tcp' }, 'tcp', 'tcp-stream'],
+  ['TCP', 4, { transport: 'tcp' }, 'tcp', 'tcp-stream'],
+  ['encrypted TCP', 3, ENCRYPTED, 'tcp-encrypted', 'tcp-stream-encrypted'],
+])('forms a ring over %s, of %i ranks', async (_, worldSize, input, link, lane) => {
   const ring = await formAll(await optionsOf(worldSize, input));
   expect(readdirSync(folder)).toEqual([]);
-  ring.forEach(({ transport, generation, lanes }, rank) => {
+  ring.forEach(({ transport, generation }, rank) => {
     expect(transport).toMatchObject({ rank, worldSize, isLocal: true, failed: false });
-    expect({ generation, lanes }).toEqual({ generation: 0, lanes: true });
+    expect(generation).toBe(0);
+    expect({ links: transport.links.media, bulk: transport.bulk.media }).toEqual({
+      links: [link, link],
+      bulk: [lane, lane],
+    });
   });
-  await expectToWork(ring.map(({ transport }) => transport as RingTransport));
+  await expectToWork(ring);
+  await close(ring);
+  await expectNothingLeft();
+});
+
+test('if one rank has no lane, bulk of all goes by the links', async () => {
+  const create = SharedMemoryLane.create.bind(SharedMemoryLane);
+  jest.spyOn(SharedMemoryLane, 'create').mockImplementation(create).mockReturnValueOnce(undefined);
+  const ring = await formAll(await optionsOf(3, { transport: 'ipc' }));
+  for (const { transport } of ring) expect(transport.bulk.media).toEqual(['unix-socket', 'unix-socket']);
+  await expectToWork(ring);
   await close(ring);
   await expectNothingLeft();
 });
 
 test('a ring of one needs no rendezvous', async () => {
   const [only] = await formAll(await optionsOf(1));
-  expect(only).toMatchObject({ transport: { rank: 0, worldSize: 1 }, generation: 0, lanes: true });
+  expect(only).toMatchObject({ transport: { rank: 0, worldSize: 1 }, generation: 0 });
   await expectNothingLeft();
 });
 
@@ -127,34 +165,6 @@ test.each([
       message: `Rank 1 cannot ${step}: The network is of paper.`,
     });
   }
-  await expectNothingLeft();
-});
-
-test.each(['ipc', 'tcp'] as const)(
-  'over %s, all ranks hear of neighbours that do not connect in time',
-  async transport => {
-    const options = await optionsOf(3, { transport, connectTimeoutMs: 1_500 });
-    const late = meetOnly(options[2]!);
-    const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, undefined))));
-    const message = expect.stringMatching(
-      /^Ranks 0, 1, 2 came to the rendezvous but did not connect .* 1500 ms/,
-    ) as string;
-    for (const error of errors) expect(error).toMatchObject({ code: 'ERR_RENDEZVOUS_TIMEOUT', message });
-    const { rendezvous, link } = await late;
-    await Promise.all([rendezvous.close(), link.close()]);
-    await expectNothingLeft();
-  },
-);
-
-test('all ranks hear of a neighbour that is lost before the links of all stand', async () => {
-  const options = await optionsOf(3, { transport: 'tcp' });
-  const late = meetOnly(options[2]!);
-  const forming = [0, 1].map(rank => failureOf(form(options[rank]!, undefined)));
-  const { rendezvous, link } = await late;
-  const greeted = new Promise<void>(resolve => link.start({ onMessage: () => resolve(), onLost: () => undefined }));
-  await greeted; // by rank 1, which is connected
-  await Promise.all([rendezvous.close(), link.close()]);
-  for (const error of await Promise.all(forming)) expect(error).toMatchObject({ code: 'ERR_PEER_LOST', rank: 2 });
   await expectNothingLeft();
 });
 
@@ -201,7 +211,7 @@ describe('in an elastic run', () => {
         generation: 1,
       });
     });
-    await expectToWork(ring.map(({ transport }) => transport as RingTransport));
+    await expectToWork(ring);
     await close(ring);
     await closeLauncher();
     await expectNothingLeft();
@@ -215,4 +225,32 @@ describe('in an elastic run', () => {
     await closeLauncher();
     await expectNothingLeft();
   });
+});
+
+test.each(['ipc', 'tcp'] as const)(
+  'over %s, all ranks hear of neighbours that do not connect in time',
+  async transport => {
+    const options = await optionsOf(3, { transport, connectTimeoutMs: 1_500 });
+    const late = meetOnly(options[2]!);
+    const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, undefined))));
+    const message = expect.stringMatching(
+      /^Ranks 0, 1, 2 came to the rendezvous but did not connect .* 1500 ms/,
+    ) as string;
+    for (const error of errors) expect(error).toMatchObject({ code: 'ERR_RENDEZVOUS_TIMEOUT', message });
+    const { rendezvous, link } = await late;
+    await Promise.all([rendezvous.close(), link.close()]);
+    await expectNothingLeft();
+  },
+);
+
+test('all ranks hear of a neighbour that is lost before the links of all stand', async () => {
+  const options = await optionsOf(3, { transport: 'tcp' });
+  const late = meetOnly(options[2]!);
+  const forming = [0, 1].map(rank => failureOf(form(options[rank]!, undefined)));
+  const { rendezvous, link } = await late;
+  const greeted = new Promise<void>(resolve => link.start({ onMessage: () => resolve(), onLost: () => undefined }));
+  await greeted; // by rank 1, which is connected
+  await Promise.all([rendezvous.close(), link.close()]);
+  for (const error of await Promise.all(forming)) expect(error).toMatchObject({ code: 'ERR_PEER_LOST', rank: 2 });
+  await expectNothingLeft();
 });
