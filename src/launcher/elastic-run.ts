@@ -7,13 +7,7 @@ import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome } from './rank-process';
 import { Seats } from './seats';
 import { describeLastWords } from './summary';
-import { firstCause, type RunEnd, type RunPolicy, type Supervisor } from './supervisor';
-
-/**
- * Ranks that are lost at the same time are lost together: what becomes of the run is decided when for this long no
- * other was lost.
- */
-const SETTLING_MS = 500;
+import type { RunEnd, RunPolicy, Supervisor } from './supervisor';
 
 /**
  * The ranks go on when some are lost, while enough are left. The launcher holds the rendezvous for the rings of all
@@ -22,15 +16,12 @@ const SETTLING_MS = 500;
  */
 export class ElasticRun implements RunPolicy {
   readonly variables = { GRADRING_ELASTIC: 'member' };
-  rootCause: RankOutcome | undefined;
-  startsAgain = false;
+  readonly settlingMs = 500;
+  readonly failureGraceMs = 0;
   private readonly seats: Seats;
   private readonly coordinator: Coordinator;
   private readonly security: RunSecurity | undefined;
   private restarts = 0;
-  private unsettled: RankOutcome[] = [];
-  private settling: NodeJS.Timeout | undefined;
-  private readonly said: Promise<void>[] = [];
 
   private constructor(
     private readonly supervisor: Supervisor,
@@ -87,61 +78,38 @@ export class ElasticRun implements RunPolicy {
     }
   }
 
-  get isUndecided(): boolean {
-    return this.unsettled.length > 0; // one of these may be started again
-  }
-
   onStart(): void {
-    this.startsAgain = false;
     this.coordinator.reset();
     this.seats.takeAll();
   }
 
-  onEnded(outcome: RankOutcome): void {
+  onEnded(outcome: RankOutcome): boolean {
     const before = this.seats.leave(outcome);
     this.coordinator.lose(outcome.rank, `rank ${outcome.rank} ended`);
     const isLoss = outcome.exitCode !== 0 && before !== 'unneeded';
-    const isEnding = this.startsAgain || this.rootCause !== undefined || this.supervisor.interruptedBy !== undefined;
-    if (isLoss && !isEnding) {
-      this.unsettled.push(outcome);
-      clearTimeout(this.settling);
-      this.settling = setTimeout(() => this.settle(), SETTLING_MS);
-    }
-    this.dismissNewcomers();
+    if (!isLoss) this.dismissNewcomers();
+    return isLoss;
   }
 
-  async onOver(): Promise<void> {
-    clearTimeout(this.settling);
-    await Promise.all(this.said);
-  }
-
-  /** Decides what becomes of the run after losses. */
-  private settle(): void {
-    const losses = this.unsettled.splice(0);
-    if (this.supervisor.interruptedBy === undefined) this.decide(losses);
-    this.dismissNewcomers();
-    this.supervisor.endIfOver();
-  }
-
-  private decide(losses: readonly RankOutcome[]): void {
+  decide(losses: readonly RankOutcome[]): 'go on' | 'fail' | 'start again' {
     const left = this.leftCount;
     const { min } = this.elastic;
     const lost = losses.map(describe).join(', ');
     if (left < min) {
       const why = left > 0 || !areAlike(losses) ? this.whyNoRestart() : 'all failed by themselves, as they would again';
-      this.startsAgain = why === undefined;
-      if (why !== undefined) this.rootCause = firstCause(losses);
       this.say(
         `${lost}; ${counted(left)} left, fewer than ${min}: ${why ?? `all are started again (${this.nextRestart()})`}`,
       );
-      return this.supervisor.endAll('SIGTERM');
+      return why === undefined ? 'start again' : 'fail';
     }
     this.say(`${lost}; ${counted(left)} ${left === 1 ? 'goes' : 'go'} on`);
     const unable = this.seats.in('unable');
     for (const { rank } of losses) {
-      if (unable.includes(rank)) this.said.push(this.tellUnable(rank));
+      if (unable.includes(rank)) this.tellUnable(rank);
       else if (this.seats.in('finished').length === 0) this.replace(rank);
     }
+    this.dismissNewcomers();
+    return 'go on';
   }
 
   /** Ranks that are in the ring, or have done their work. */
@@ -151,7 +119,7 @@ export class ElasticRun implements RunPolicy {
 
   /** Ends the ranks that wait to be let in, if no rank is left that could. */
   private dismissNewcomers(): void {
-    if (this.isUndecided || this.seats.in('ring').length > 0 || this.seats.in('finished').length === 0) return;
+    if (this.seats.in('ring').length > 0 || this.seats.in('finished').length === 0) return;
     for (const rank of this.seats.in('waiting')) {
       this.seats.set(rank, 'unneeded');
       this.supervisor.kill(rank);
@@ -177,9 +145,8 @@ export class ElasticRun implements RunPolicy {
     }
   }
 
-  private async tellUnable(rank: number): Promise<void> {
-    await this.supervisor.outputTaken(rank);
-    await this.outputs.say([
+  private tellUnable(rank: number): void {
+    this.supervisor.sayAfter(rank, () => [
       `gradring: rank ${rank} is not started again: it failed by itself before the others let it in, and would fail again. ` +
         'Correct the script for the next run: a process that is started again runs it from the beginning, and must call ' +
         'ring.join(…) or checkpoint.resume() before it trains.',

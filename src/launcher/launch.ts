@@ -8,9 +8,8 @@ import { type Meeting, rankCommand } from './rank-command';
 import { chooseRunId } from './rank-variables';
 import { chooseRunToken, tokenFileWarning } from './run-token';
 import { signalExitCode, type ForwardedSignal } from './signals';
-import { StaticRun } from './static-run';
 import { describeFailure, describeInterruption } from './summary';
-import { type RunEnd, Supervisor } from './supervisor';
+import { endTogether, type RunEnd, Supervisor } from './supervisor';
 
 /** How a launch ended. */
 export interface LaunchResult {
@@ -93,7 +92,7 @@ async function runRanks(plan: LaunchPlan, meeting: Meeting, outputs: RankOutputs
     start: (localRank, variables) => new RankProcess(rankCommand(plan, meeting, outputs, localRank, variables)),
     outputs,
   });
-  if (plan.elastic === undefined) return supervisor.run(new StaticRun(supervisor, plan.failureGraceMs));
+  if (plan.elastic === undefined) return supervisor.run(endTogether(plan.failureGraceMs));
   const { ElasticRun } = await import('./elastic-run'); // ZeroMQ is needed only here
   return ElasticRun.run(supervisor, plan, plan.elastic, meeting, outputs);
 }

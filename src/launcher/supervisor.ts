@@ -3,21 +3,29 @@ import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome, RankProcess } from './rank-process';
 import { FORWARDED_SIGNALS, type ForwardedSignal } from './signals';
 
-/** What becomes of a run when its ranks end: they end together ({@link StaticRun}), or go on ({@link ElasticRun}). */
+/** What becomes of a run when its ranks end. */
 export interface RunPolicy {
-  /** The first rank that failed of itself, if the run has failed: not one that ended after a signal to the launcher. */
-  readonly rootCause: RankOutcome | undefined;
-  /** Whether it is still to be decided what follows from the ranks that have ended. */
-  readonly isUndecided: boolean;
-  /** Whether all ranks are to be started again, when none runs any more. */
-  readonly startsAgain: boolean;
   /** More for the environment of ranks that are started together. */
   readonly variables: Readonly<Record<string, string>>;
+  /** Losses are decided on together when for so many ms there was no other; at 0, those of one tick. */
+  readonly settlingMs: number;
+  /** How long the other ranks may go on when the run has failed, in ms, to notice and report it. */
+  readonly failureGraceMs: number;
   /** All ranks are about to be started together. */
   onStart(): void;
-  onEnded(outcome: RankOutcome): void;
-  /** No rank runs any more, for good. Settles when all has been said. */
-  onOver(): Promise<void>;
+  /** Notes that a rank has ended. Returns whether that is a loss. */
+  onEnded(outcome: RankOutcome): boolean;
+  /** What follows from losses: the others go on, or all are ended. */
+  decide(losses: readonly RankOutcome[]): 'go on' | 'fail' | 'start again';
+}
+
+/** The policy of a static run: the ranks end together. */
+export function endTogether(failureGraceMs: number): RunPolicy {
+  const isLoss = ({ exitCode }: RankOutcome) => exitCode !== 0;
+  return {
+    ...{ variables: {}, settlingMs: 0, failureGraceMs },
+    ...{ onStart: () => undefined, onEnded: isLoss, decide: () => 'fail' as const },
+  };
 }
 
 /** How a run ended. */
@@ -37,18 +45,22 @@ export interface SupervisorHooks {
 }
 
 /**
- * Starts the processes of all ranks, relays their output, and passes signals on. A signal to the launcher is passed on
- * once and followed by SIGKILL after the grace time, or at once when it comes again.
+ * Starts the processes of all ranks, relays their output, and ends them together. When the run fails, the ranks that
+ * are left have a short time to notice and report it, then get SIGTERM, and after the grace time SIGKILL. A signal to
+ * the launcher is passed on once and followed by SIGKILL after the grace time, or at once when it comes again.
  */
 export class Supervisor {
-  interruptedBy: ForwardedSignal | undefined;
+  private rootCause: RankOutcome | undefined;
+  private interruptedBy: ForwardedSignal | undefined;
+  private startsAgain = false;
   private readonly received = new Set<ForwardedSignal>();
   private readonly children = new Map<number, RankProcess>();
-  private readonly lastOutcomes = new Map<number, RankOutcome>();
+  private readonly outcomes = new Map<number, RankOutcome>();
+  private unsettled: RankOutcome[] = [];
   private readonly relays: Promise<void>[] = [];
   private readonly lastRelays = new Map<number, Promise<void>>();
   private readonly patience: Patience;
-  private graceTimer: NodeJS.Timeout | undefined;
+  private readonly timers: { settling?: NodeJS.Timeout; failure?: NodeJS.Timeout; grace?: NodeJS.Timeout } = {};
   private policy!: RunPolicy;
   private over: () => void = () => undefined;
 
@@ -58,14 +70,9 @@ export class Supervisor {
     private readonly hooks: SupervisorHooks,
   ) {
     this.patience = new Patience(
-      () => this.running,
+      () => ascending(this.children),
       line => void hooks.outputs.say([line]),
     );
-  }
-
-  /** In the order of ranks. */
-  get running(): readonly RankProcess[] {
-    return [...this.children.values()].sort((a, b) => a.rank - b.rank);
   }
 
   /**
@@ -79,63 +86,52 @@ export class Supervisor {
     for (const [signal, handler] of handlers) process.on(signal, handler);
     try {
       do await this.runOnce();
-      while (policy.startsAgain && this.interruptedBy === undefined);
+      while (this.startsAgain && this.interruptedBy === undefined);
     } finally {
       // Without ranks a signal means this process again, even if the last output is not yet taken.
       for (const [signal, handler] of handlers) process.off(signal, handler);
-      await policy.onOver();
     }
     await Promise.all(this.relays);
-    const outcomes = [...this.lastOutcomes.values()].sort((a, b) => a.rank - b.rank);
-    return { rootCause: policy.rootCause, interruptedBy: this.interruptedBy, outcomes };
+    const { rootCause, interruptedBy } = this;
+    return { rootCause, interruptedBy, outcomes: ascending(this.outcomes) };
   }
 
   /** @throws GradringError `ERR_RANK_FAILED`, if the system says at once that it cannot start the process. */
   start(localRank: number, variables: Readonly<Record<string, string>>): RankProcess {
     const child = this.hooks.start(localRank, variables);
-    const { rank } = child;
+    const { rank, started } = child;
     this.children.set(rank, child);
-    const relay = child.started.then(() => this.hooks.outputs.relay(child)).catch(() => undefined);
+    const relay = started.then(() => this.hooks.outputs.relay(child)).catch(() => undefined);
     this.relays.push(relay);
     this.lastRelays.set(rank, relay);
     void child.ended.then(outcome => this.onEnded(outcome));
-    child.started.catch(() => {
+    started.catch(() => {
       this.children.delete(rank);
       this.endIfOver();
     });
     return child;
   }
 
-  /** Settles when all output of the rank's last process has been taken. */
-  async outputTaken(rank: number): Promise<void> {
-    await this.lastRelays.get(rank);
+  /** Says something when all output of the rank's last process has been taken. */
+  sayAfter(rank: number, lines: () => readonly string[]): void {
+    this.relays.push(this.lastRelays.get(rank)!.then(() => this.hooks.outputs.say(lines())));
   }
 
   /** Takes a signal that the launcher got. */
   receive(signal: ForwardedSignal): void {
     if (this.received.has(signal)) return this.kill();
     this.received.add(signal);
-    if (this.policy.rootCause === undefined) this.interruptedBy ??= signal;
+    if (this.rootCause === undefined) this.interruptedBy ??= signal;
     this.endAll(signal);
-  }
-
-  /** Asks all ranks to end. They have the grace time for it. */
-  endAll(signal: NodeJS.Signals): void {
-    for (const child of this.running) child.signal(signal);
-    this.graceTimer ??= setTimeout(() => this.kill(), this.graceMs);
   }
 
   /** Kills that rank, or all. */
   kill(rank?: number): void {
-    for (const child of this.running) if (rank === undefined || child.rank === rank) child.kill();
-  }
-
-  /** Ends the run, if no rank runs and none is to be started again. */
-  endIfOver(): void {
-    if (this.children.size === 0 && !this.policy.isUndecided) this.over();
+    for (const child of this.children.values()) if (rank === undefined || child.rank === rank) child.kill();
   }
 
   private async runOnce(): Promise<void> {
+    this.startsAgain = false;
     this.policy.onStart();
     const over = new Promise<void>(resolve => (this.over = resolve));
     try {
@@ -143,8 +139,8 @@ export class Supervisor {
       await over;
     } finally {
       this.patience.end();
-      clearTimeout(this.graceTimer);
-      this.graceTimer = undefined;
+      for (const timer of Object.values(this.timers)) clearTimeout(timer);
+      delete this.timers.grace;
     }
   }
 
@@ -163,15 +159,46 @@ export class Supervisor {
 
   private onEnded(outcome: RankOutcome): void {
     this.children.delete(outcome.rank);
-    this.lastOutcomes.set(outcome.rank, outcome);
+    this.outcomes.set(outcome.rank, outcome);
     if (outcome.exitCode === 0) this.patience.begin();
-    this.policy.onEnded(outcome);
+    const isLoss = this.policy.onEnded(outcome);
+    const isEnding = this.startsAgain || this.rootCause !== undefined || this.interruptedBy !== undefined;
+    if (isLoss && !isEnding) this.noteLoss(outcome);
     this.endIfOver();
+  }
+
+  private noteLoss(outcome: RankOutcome): void {
+    const { settlingMs } = this.policy;
+    this.unsettled.push(outcome);
+    if (settlingMs === 0 && this.unsettled.length === 1) setImmediate(() => this.settle());
+    if (settlingMs === 0) return;
+    clearTimeout(this.timers.settling);
+    this.timers.settling = setTimeout(() => this.settle(), settlingMs);
+  }
+
+  private settle(): void {
+    const losses = this.unsettled.splice(0);
+    const verdict = this.interruptedBy === undefined ? this.policy.decide(losses) : 'go on';
+    // A rank that was killed takes others with it, which then exit with errors; not the other way round.
+    if (verdict === 'fail') this.rootCause = losses.find(({ signal }) => signal !== null) ?? losses[0];
+    this.startsAgain = verdict === 'start again';
+    if (verdict !== 'go on' && this.children.size > 0) {
+      this.timers.failure = setTimeout(() => this.endAll('SIGTERM'), this.policy.failureGraceMs);
+    }
+    this.endIfOver();
+  }
+
+  private endAll(signal: NodeJS.Signals): void {
+    for (const child of this.children.values()) child.signal(signal);
+    this.timers.grace ??= setTimeout(() => this.kill(), this.graceMs);
+  }
+
+  /** Ends the run if no rank runs, and it is decided what follows. */
+  private endIfOver(): void {
+    if (this.children.size === 0 && this.unsettled.length === 0) this.over();
   }
 }
 
-/** Which of several losses at a time is the cause of the others. */
-export function firstCause(losses: readonly RankOutcome[]): RankOutcome | undefined {
-  // A rank that was killed takes others with it, which then exit with errors; not the other way round.
-  return losses.find(({ signal }) => signal !== null) ?? losses[0];
+function ascending<T extends { readonly rank: number }>(byRank: ReadonlyMap<number, T>): T[] {
+  return [...byRank.values()].sort((a, b) => a.rank - b.rank);
 }

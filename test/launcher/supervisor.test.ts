@@ -1,6 +1,5 @@
 import type { RankOutcome, RankProcess } from '../../src/launcher/rank-process';
-import { StaticRun } from '../../src/launcher/static-run';
-import { type RunEnd, Supervisor } from '../../src/launcher/supervisor';
+import { endTogether, type RunEnd, Supervisor } from '../../src/launcher/supervisor';
 
 /** A rank without a process, which ends when the test says so and notes what it is sent. */
 class FakeRank {
@@ -34,7 +33,7 @@ function supervise(count: number): { ranks: FakeRank[]; supervisor: Supervisor; 
     start: rank => (ranks[rank] = new FakeRank(rank)) as unknown as RankProcess,
     outputs: { relay: async () => undefined, say: async lines => void said.push(...lines) },
   });
-  return { ranks, supervisor, said, end: supervisor.run(new StaticRun(supervisor, 60_000)) };
+  return { ranks, supervisor, said, end: supervisor.run(endTogether(60_000)) };
 }
 
 const nextTick = (): Promise<void> => new Promise(resolve => setImmediate(() => setImmediate(resolve)));
