@@ -5,16 +5,16 @@ import { hasDone } from './absent-ranks';
 /** How often the others are asked. */
 const ASK_MS = 250;
 
-/** How often it is looked whether they have answered. */
+/** How often this rank checks whether they have answered. */
 const LOOK_MS = 10;
 
 /**
- * Waits until all other ranks have done a collective that this one has done. It may be done first by a moment; if it
- * left then, and another were lost, nobody might be left of whom those who are not done could get the result.
+ * Waits until all other ranks have done a collective that this one has done. This rank may be done a moment before the
+ * others. If it left then, and another rank were lost, perhaps no rank would be left that has the result.
  *
- * What a rank has done stays done, so that any answer of this ring counts. Who asks also tells what it has done itself,
- * and each rank passes on what it hears, before its goodbye and on the same links: when a rank leaves by then, its
- * neighbours know all that it knew.
+ * What a rank has done stays done, so any answer of this ring counts. A rank that asks also tells what it has done
+ * itself, and each rank passes on what it hears, before its goodbye and on the same links. So if a rank leaves
+ * meanwhile, its neighbours know all that it knew.
  *
  * @param timeoutMs Then it is given up.
  * @throws GradringError What the ring has failed with: `ERR_PEER_LOST` also if a neighbour has left before it was

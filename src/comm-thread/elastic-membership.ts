@@ -9,7 +9,7 @@ import { SoloTransport, type TrafficCount, type Transport } from '../transport/t
 import type { CommandRunner } from './command-runner';
 import { type FormedRing, formRing } from './form-ring';
 import type { Membership } from './membership';
-import type { CommandName, Request, RingCommand, RingPlace } from './thread-protocol';
+import type { CommandName, Request, RingCommand, RingPosition } from './thread-protocol';
 
 /** A late rank is given this long at least to come to the next ring. */
 const LEAST_PATIENCE_MS = 2_000;
@@ -26,7 +26,7 @@ export class ElasticMembership implements Membership {
   /** Of the rings before. */
   private past: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
   /** In the ring that stands. */
-  private place: RingPlace | undefined;
+  private position: RingPosition | undefined;
   private forming: Promise<void> = Promise.resolve();
   /** Why there will be no other ring. */
   private failure: GradringError | undefined;
@@ -50,8 +50,8 @@ export class ElasticMembership implements Membership {
     return { bytesSent: this.past.bytesSent + bytesSent, bytesReceived: this.past.bytesReceived + bytesReceived };
   }
 
-  /** A newcomer has no place in any ring yet: it joins when the others let it in. */
-  async join(): Promise<RingPlace> {
+  /** A newcomer has no position in any ring yet: it joins when the others let it in. */
+  async join(): Promise<RingPosition> {
     const { elastic, rank, worldSize } = this.options;
     return elastic === 'newcomer' ? { rank, worldSize, generation: -1 } : this.rejoin(STAY, -1);
   }
@@ -78,7 +78,7 @@ export class ElasticMembership implements Membership {
   /** @throws GradringError `ERR_PEER_LOST` if a collective was meant for an earlier ring than the one that stands. */
   private requireRing(generation: number): void {
     if (this.failure !== undefined) throw this.failure;
-    if (this.place?.generation === generation) return;
+    if (this.position?.generation === generation) return;
     throw new GradringError('ERR_PEER_LOST', 'The ring has lost a rank, and is formed again.');
   }
 
@@ -87,14 +87,14 @@ export class ElasticMembership implements Membership {
    *
    * @param generation Of the ring that the user's thread knows of.
    */
-  private async rejoin(join: ElasticJoin, generation: number): Promise<RingPlace> {
+  private async rejoin(join: ElasticJoin, generation: number): Promise<RingPosition> {
     for (let formed: Promise<void> | undefined; formed !== this.forming;) await (formed = this.forming);
     // A ring that the user's thread does not know yet is not left again: the others are in it, and compare there.
-    const isAnother = this.hasFormed && this.place?.generation !== generation;
+    const isAnother = this.hasFormed && this.position?.generation !== generation;
     const leaves = join.newcomer || join.admits || !this.hasFormed;
     if (this.failure === undefined && leaves && !isAnother) await this.begin(join);
     if (this.failure !== undefined) throw this.failure;
-    return this.place!;
+    return this.position!;
   }
 
   /** Leaves for good: the others must not wait for this member at the coordinator. */
@@ -116,7 +116,7 @@ export class ElasticMembership implements Membership {
 
   /** @param sign What is awaited before this rank comes to the next ring. */
   private begin(join: ElasticJoin, sign?: Promise<void>): Promise<void> {
-    this.place = undefined;
+    this.position = undefined;
     void this.transport.close(); // while the next ring forms: no rank waits for its goodbyes
     this.forming = this.form(join, sign).catch((error: unknown) => {
       this.failure = error as GradringError;
@@ -147,11 +147,11 @@ export class ElasticMembership implements Membership {
   private moveTo({ transport, generation, failed }: FormedRing): void {
     this.past = this.traffic;
     this.transport = transport;
-    this.place = { rank: transport.rank, worldSize: transport.worldSize, generation };
+    this.position = { rank: transport.rank, worldSize: transport.worldSize, generation };
     this.hasFormed = true;
     this.runner.moveTo(transport);
     void failed.then(error => {
-      const isLeft = this.place === undefined || this.transport !== transport;
+      const isLeft = this.position === undefined || this.transport !== transport;
       if (!isLeft) this.onFailure(error);
     });
   }

@@ -6,24 +6,24 @@ import { describeArguments, describeCall } from '../wire/describe-call';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 
-/** How long the other rank may take to say what it is doing, at most. */
+/** How long the other rank may take to say what it is doing. */
 const ANSWER_MS = 1_000;
 
-/** How often this rank looks whether it has. */
+/** How often this rank checks whether it has. */
 const LOOK_MS = 5;
 
-/** Where a rank is. */
+/** Where in its program a rank is. */
 interface Place {
   readonly rank: number;
   readonly call: CallFingerprint;
   readonly sequence: number;
-  /** Of the optimizer, if the rank is in one and has told it. */
+  /** The optimizer's step, if the rank is in one and has told it. */
   readonly step: number | undefined;
   readonly settings: StepSettings | undefined;
 }
 
 /**
- * Finds out what two ranks do that are in different calls, and says it in the words of the user, who has called most
+ * Finds out what two ranks do that are in different calls, and describes it in the user's terms: a user calls most
  * collectives only through `model.fit` and an optimizer. Asks the other rank if its frame does not tell enough.
  */
 export async function explainMismatch(

@@ -161,8 +161,9 @@ async function open(
 
 /**
  * Opens this rank's end of the lane for bulk beside a link; `undefined` if that is impossible. Within a host, the rank
- * that listens for its left neighbour makes shared memory, and that neighbour opens it. Between hosts, each rank listens
- * for its right neighbour, which receives the most; the transport opens the lane to the left when that neighbour greets.
+ * that listens for its left neighbour makes shared memory, and that neighbour opens it. Between hosts, each rank
+ * listens for its right neighbour, which receives the most. The transport opens the lane to the left when that
+ * neighbour greets.
  *
  * @param side Which of this rank's links it is.
  * @param endpoint The endpoint of the link.

@@ -9,9 +9,9 @@ import { describeAll, describeNumbered, findAbsent } from './absent-ranks';
 export interface WatchedCall {
   readonly fingerprint: CallFingerprint;
   readonly sequence: number;
-  /** The optimizer's step, if it is of one. */
+  /** The optimizer's step, if the collective belongs to one. */
   readonly step: number | undefined;
-  /** Of that step. */
+  /** The settings of that step. */
   readonly settings: StepSettings | undefined;
 }
 
@@ -19,7 +19,7 @@ export interface StallOptions {
   /** Deadline of a collective. */
   readonly timeoutMs: number;
   /**
-   * A collective that has waited so long is told of on stderr, and then again after twice as long, and so on. 0: never.
+   * A collective that has waited so long is reported on stderr, again after twice as long, and so on. 0: never.
    */
   readonly stallMs: number;
 }
@@ -27,7 +27,7 @@ export interface StallOptions {
 /** How long the answers to a question are waited for, at most. */
 const ANSWERS_MS = 1_000;
 
-/** How long before the deadline it is asked who is missing, at most. */
+/** How long before the deadline this rank asks which ranks are missing, at most. */
 const LAST_QUESTION_MS = 5_000;
 
 /** Answers that came shortly before the question count. */
@@ -92,8 +92,8 @@ export class StallWatch {
   }
 
   /**
-   * When it is next asked who is missing, so that the error at the deadline can tell: some seconds before it, and then
-   * each second.
+   * When this rank next asks which ranks are missing, so that the error at the deadline can name them: some seconds
+   * before the deadline, and then each second.
    */
   private get nextQuestionAt(): number {
     const { timeoutMs } = this.options;
@@ -148,11 +148,11 @@ export class StallWatch {
     const { sequence } = this.call;
     const answers = this.transport.answers(askedAt - FRESH_MS);
     const waiting = [...answers].filter(([, state]) => state.isCalling && state.sequence === sequence);
-    if (waiting.some(([other]) => other < rank)) return; // which says it
-    const who = waiting.length === 0 ? `rank ${rank} has` : `${waiting.length + 1} ranks have`;
+    if (waiting.some(([other]) => other < rank)) return; // that rank reports it
+    const subject = waiting.length === 0 ? `rank ${rank} has` : `${waiting.length + 1} ranks have`;
     const seconds = Math.round(Math.max(this.elapsedMs, ...waiting.map(([, { sinceMs }]) => sinceMs)) / 1000);
     const why = describeAll(findAbsent(this.transport, sequence, answers));
-    this.say(`gradring: ${who} waited ${seconds} s in ${describeNumbered(this.state())}: ${why}.`);
+    this.say(`gradring: ${subject} waited ${seconds} s in ${describeNumbered(this.state())}: ${why}.`);
   }
 
   private timeoutError(): GradringError {
@@ -162,7 +162,8 @@ export class StallWatch {
       firstAskedAt === undefined
         ? undefined
         : findAbsent(transport, state.sequence, transport.answers(firstAskedAt - FRESH_MS));
-    const why = absent === undefined ? 'it came to ask nobody why, as if it had been stopped' : describeAll(absent);
+    const why =
+      absent === undefined ? 'it did not get to ask the others why, as if it had been stopped' : describeAll(absent);
     const words = `Rank ${transport.rank} waited ${this.options.timeoutMs} ms in ${describeNumbered(state)}: ${why}.`;
     const rank = absent?.[0]?.rank;
     return new GradringError('ERR_TIMEOUT', words, {

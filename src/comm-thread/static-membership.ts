@@ -4,7 +4,7 @@ import { SoloTransport, type TrafficCount, type Transport } from '../transport/t
 import type { CommandRunner } from './command-runner';
 import { formRing } from './form-ring';
 import type { Membership } from './membership';
-import type { Request, RingCommand, RingPlace } from './thread-protocol';
+import type { Request, RingCommand, RingPosition } from './thread-protocol';
 
 /** The one ring of a static run. When it has failed, there is no other. */
 export class StaticMembership implements Membership {
@@ -22,7 +22,7 @@ export class StaticMembership implements Membership {
     return this.transport.traffic;
   }
 
-  async join(): Promise<RingPlace> {
+  async join(): Promise<RingPosition> {
     const { transport, generation } = await formRing(this.options, this.timeline);
     this.transport = transport;
     this.runner.moveTo(transport);

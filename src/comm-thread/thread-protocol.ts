@@ -43,21 +43,21 @@ export interface Commands {
   askRoutes: { input: Record<string, never>; result: Routes };
   close: { input: Record<string, never>; result: void };
   /** In an elastic run: awaits the next ring, after a loss or, with `newcomer` or `admits`, of its own accord. */
-  rejoin: { input: ElasticJoin; result: RingPlace };
+  rejoin: { input: ElasticJoin; result: RingPosition };
   /** How many newcomers wait to be let in. */
   askWaiting: { input: Record<string, never>; result: number };
 }
 
 export type CommandName = keyof Commands;
 
-/** Those that are about who is in the ring. */
+/** The commands that are about which ranks are in the ring. */
 export type MembershipCommand = 'rejoin' | 'askWaiting';
 
 /** All others. */
 export type RingCommand = Exclude<CommandName, MembershipCommand>;
 
-/** A rank's place in the ring of a generation. */
-export interface RingPlace {
+/** A rank's position in the ring of a generation. */
+export interface RingPosition {
   readonly rank: number;
   readonly worldSize: number;
   readonly generation: number;
@@ -111,5 +111,5 @@ export type End = 'leave' | 'drop';
 /** The id of the response that says that the ring stands, or why not. */
 export const READY = 0;
 
-/** The id of a response that nobody asked for: why the thread is about to end. */
+/** The id of a response to no request: why the thread is about to end. */
 export const CRASHED = -1;

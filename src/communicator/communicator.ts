@@ -21,7 +21,7 @@ import {
   type CommandName,
   type Commands,
   type Reduction,
-  type RingPlace,
+  type RingPosition,
   type Routes,
 } from '../comm-thread/thread-protocol';
 import { type UnitRing, Units } from './units';
@@ -95,17 +95,17 @@ export class Communicator {
 
   /** The number of this rank, 0 … worldSize − 1. It changes if the ring of an elastic run forms again. */
   get rank(): number {
-    return this.thread.place.rank;
+    return this.thread.position.rank;
   }
 
   /** How many ranks the ring has. It changes if the ring of an elastic run forms again. */
   get worldSize(): number {
-    return this.thread.place.worldSize;
+    return this.thread.position.worldSize;
   }
 
   /** The number of this ring in an elastic run, from 0. A process that was started again has −1 until it is let in. */
   get generation(): number {
-    return this.thread.place.generation;
+    return this.thread.position.generation;
   }
 
   /**
@@ -375,8 +375,8 @@ export class Communicator {
     return this.closing;
   }
 
-  private moveTo(place: RingPlace): void {
-    this.thread.place = place;
+  private moveTo(position: RingPosition): void {
+    this.thread.position = position;
   }
 
   private unitRing(): UnitRing {

@@ -16,7 +16,7 @@ import {
   READY,
   type Request,
   type Response,
-  type RingPlace,
+  type RingPosition,
   type ThreadData,
 } from '../comm-thread/thread-protocol';
 
@@ -46,7 +46,7 @@ export class ThreadClient {
   private lastTraffic: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
   private ended: GradringError | undefined;
   /** In the ring that this thread knows of. */
-  place: RingPlace = { rank: 0, worldSize: 1, generation: 0 };
+  position: RingPosition = { rank: 0, worldSize: 1, generation: 0 };
   private terminating = false;
   private readonly exited: Promise<void>;
 
@@ -91,7 +91,7 @@ export class ThreadClient {
     });
     const client = new ThreadClient(worker, port1, control, timeline);
     try {
-      client.place = (await client.register(READY)) as RingPlace;
+      client.position = (await client.register(READY)) as RingPosition;
     } catch (error) {
       await client.terminate();
       throw error;
@@ -173,7 +173,7 @@ export class ThreadClient {
 
   private request(name: CommandName, input: unknown): Request {
     if (this.ended !== undefined) throw this.ended;
-    return { id: this.nextId++, name, input, generation: this.place.generation };
+    return { id: this.nextId++, name, input, generation: this.position.generation };
   }
 
   private register(id: number): Promise<unknown> {

@@ -8,8 +8,7 @@ export function allocatorVariables(env: NodeJS.ProcessEnv): Record<string, strin
   const mebibyte = 1024 * 1024;
   const wanted = {
     // No block is mapped by itself, to be unmapped when freed, however large: the highest threshold that glibc takes is
-    // 32 MiB, and the gradient of one variable may be larger. Who sets a threshold wants blocks to be mapped from there
-    // on.
+    // 32 MiB, and the gradient of one variable may be larger. If the user sets a threshold, larger blocks are mapped.
     ...(env['MALLOC_MMAP_THRESHOLD_'] === undefined && { MALLOC_MMAP_MAX_: '0' }),
     // Free memory at the end of the heap that is kept.
     MALLOC_TRIM_THRESHOLD_: String(512 * mebibyte),

@@ -1,14 +1,15 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { GradringError } from '../errors';
 
-/** How long the connection may take by which a port is reserved. */
+/** How long the connection that reserves a port may take. */
 const RESERVE_MS = 1_000;
 
 /**
- * A TCP port that is free at `host`, for rank 0 to bind in a while. So that nobody else gets it meanwhile, it is
- * connected to once, and its own side hangs up first: this leaves it in TIME_WAIT for some 60 s, in which the system
- * gives it to nobody who asks for any port, or connects from one. Who names the port may bind it, as ZeroMQ sets
- * SO_REUSEADDR. Where that is not to be had (a firewall, another system) the port is just free at this moment.
+ * A TCP port that is free at `host`, for rank 0 to bind soon. To keep it for this run, the launcher connects to it
+ * once, and the listening side hangs up first. That leaves the port in TIME_WAIT for some 60 s. Meanwhile the system
+ * gives it to no program that asks for any free port, or connects from one. A program that names the port may bind it,
+ * because ZeroMQ sets SO_REUSEADDR. If that does not work (a firewall, another system), the port is just free at this
+ * moment.
  *
  * @param option What names a port, for the error.
  * @throws GradringError `ERR_ADDRESS_IN_USE`

@@ -1,6 +1,6 @@
 import { LONGEST_DELAY_MS } from '../longest-delay';
 
-/** Who still runs so long after the first rank was done is told of, and again after twice as long, and so on. */
+/** Ranks that still run this long after the first one was done are named, again after twice as long, and so on. */
 const FIRST_MS = 30_000;
 
 /**
@@ -22,7 +22,7 @@ export class Patience {
     if (this.timer === undefined) this.wait(performance.now(), FIRST_MS);
   }
 
-  /** None runs any more, or all begin anew. */
+  /** No rank runs any more, or all are started again. */
   end(): void {
     clearTimeout(this.timer);
     this.timer = undefined;

@@ -19,7 +19,7 @@ export function forcedColors(stream: NodeJS.WritableStream, env: NodeJS.ProcessE
   return { FORCE_COLOR: depth >= 24 ? '3' : depth >= 8 ? '2' : '1' };
 }
 
-/** Colours are for terminals, and for those who did not refuse them (https://no-color.org). */
+/** Colours are for terminals, unless the user has turned them off (https://no-color.org). */
 function showsColors(stream: NodeJS.WritableStream, env: NodeJS.ProcessEnv): boolean {
   return 'isTTY' in stream && stream.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
 }

@@ -24,7 +24,7 @@ export class Formation {
   /** Ascending, when all have come. */
   private members: readonly number[] = [];
 
-  /** Whether all members have been told who is in the ring. */
+  /** Whether all members have been told which members are in the ring. */
   get isCalled(): boolean {
     return this.members.length > 0;
   }

@@ -84,7 +84,7 @@ export class Rendezvous {
   }
 }
 
-/** Rank 0's second role. */
+/** Opens the coordinator of a static run, on rank 0. */
 function hold(options: RendezvousOptions): CoordinatorSocket {
   const { worldSize, security, timeoutMs } = options;
   const needsKeys = security !== undefined;
@@ -95,7 +95,8 @@ function hold(options: RendezvousOptions): CoordinatorSocket {
 function lineOf(options: RendezvousOptions): CoordinatorLine {
   const { rank, elastic, timeoutMs } = options;
   if (elastic !== undefined) return lineToLauncher(options, elastic.newcomer ? -1 : timeoutMs + NO_LAUNCHER_MS);
-  // Rank 0's coordinator tells all, rank 0 too, who is missing. Only if there is no rank 0 the time runs out here.
+  // Rank 0's coordinator tells all ranks, and rank 0 too, which are missing. The time runs out here only if there is
+  // no rank 0.
   return new CoordinatorLine(options, timeoutMs + 2_000, endpoint => {
     const words = `Rank ${rank} got no answer from rank 0 at ${endpoint} within ${timeoutMs} ms. Is rank 0 running, do MASTER_ADDR and MASTER_PORT name its host and port, and has it the same GRADRING_RUN_TOKEN and GRADRING_ENCRYPTION, or none?`;
     return new GradringError('ERR_RENDEZVOUS_TIMEOUT', words, { rank: 0 });

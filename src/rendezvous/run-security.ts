@@ -15,7 +15,7 @@ export interface RunSecrecy {
 
 /** What proves that a rank is of this run, and that the others are. */
 export interface RunSecurity {
-  /** Rank 0's at the rendezvous, and what all others have there: who knows the run token knows both. */
+  /** Of the coordinator, and of all that come to it: a process that knows the run token knows both. */
   readonly host: KeyPair;
   readonly guest: KeyPair;
   /** Of this rank's links, drawn for this ring alone. The others learn the public one at the rendezvous. */

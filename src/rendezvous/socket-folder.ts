@@ -7,7 +7,7 @@ import { GradringError } from '../errors';
 const MEMORY = '/dev/shm';
 
 /**
- * Makes a folder for unix sockets that only this user may enter. Whoever makes it removes it.
+ * Makes a folder for unix sockets that only this user may enter. The caller removes it.
  *
  * @param parent Where. Default: in memory, where there is a folder for that; else with temporary files.
  * @throws GradringError `ERR_ADDRESS_IN_USE` if none can be made there.
