@@ -49,7 +49,7 @@ const LAYERS = {
   rendezvous: ['transport', 'wire'],
   transport: ['memory', 'wire', 'timeline'],
   memory: ['kernels'],
-  wire: ['compression'],
+  wire: [],
   compression: ['kernels'],
   kernels: [],
   timeline: [],
