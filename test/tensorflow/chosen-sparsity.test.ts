@@ -70,18 +70,24 @@ describe('a training that was interrupted', () => {
   }
   type Fits = Record<'known' | 'unknown', Fit>;
 
-  const run = (input: object) => runFixture<Fits>('resumed-fit.js', { ranks: 2, input });
+  const run = (fits: object[]) => runFixture<Record<string, Fits>>('resumed-fit.js', { ranks: 2, input: { fits } });
 
   test('keeps the sparsity with which it began, and has the same bits', async () => {
-    const whole = await run({});
     // Within the first epoch, whose end tells how many steps an epoch has, and after it.
-    for (const stopAfter of [8, 24]) {
-      const folder = path.join(dir, String(stopAfter));
-      const stopped = await run({ dir: folder, saves: true, stopAfter });
-      const resumed = await run({ dir: folder, saves: true });
+    const stops = [8, 24].map(stopAfter => ({
+      name: `stopped-${stopAfter}`,
+      dir: path.join(dir, `${stopAfter}`),
+      stopAfter,
+    }));
+    const stopped = await run([{ name: 'whole' }, ...stops]);
+    const resumed = await run(stops.map(({ name, dir: folder }) => ({ name, dir: folder })));
+    const whole = stopped.map(fits => fits['whole']!);
+    for (const { name, stopAfter } of stops) {
       for (const rank of [0, 1]) {
         for (const kind of ['known', 'unknown'] as const) {
-          const [all, before, after] = [whole, stopped, resumed].map(fits => fits[rank]![kind]);
+          const [all, before, after] = [whole[rank]!, stopped[rank]![name]!, resumed[rank]![name]!].map(
+            fits => fits[kind],
+          );
           expect(before!.densities).toHaveLength(stopAfter);
           expect([...before!.densities, ...after!.densities]).toEqual(all!.densities);
           expect(after!.hash).toBe(all!.hash);

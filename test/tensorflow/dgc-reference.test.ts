@@ -5,8 +5,8 @@ import { largestError, runFixture } from './support';
 const { abs } = Math; // Jest makes every look-up of a global slow
 
 const RANKS = 3;
-const STEPS = 200;
-const EVERY = 50;
+const STEPS = 120;
+const EVERY = 30;
 const LEARNING_RATE = 0.05;
 const MOMENTUM = 0.9;
 const DECAY = 0.1;
