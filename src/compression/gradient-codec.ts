@@ -1,5 +1,4 @@
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
-import { align } from '../kernels/pointer';
 import { BIT_STREAM_BYTES, BitWriter, BLOCK_ENTRIES } from './bit-stream';
 import { GradientDecoder } from './gradient-decoder';
 import type { CodedTensor, GradientStreams } from './gradient-streams';

@@ -1,6 +1,5 @@
 import type { Quantization } from '../kernels/codec-kernels';
 import type { Kernels, Pointer } from '../kernels/kernels';
-import { align } from '../kernels/pointer';
 import { BIT_STREAM_BYTES, BitReader, BLOCK_ENTRIES } from './bit-stream';
 import type { CodedTensor, GradientStreams } from './gradient-streams';
 import { blockCount, finishIndices, readGaps } from './index-codec';

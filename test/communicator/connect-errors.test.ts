@@ -33,7 +33,10 @@ describe('what a rank is told', () => {
     [{ GRADRING_STALL_MS: '-1' }, /GRADRING_STALL_MS is '-1'.*from 0 to/],
     [{ GRADRING_TRANSPORT: 'pigeon' }, /GRADRING_TRANSPORT is 'pigeon'/],
     [{ GRADRING_ENCRYPTION: 'yes' }, /GRADRING_ENCRYPTION is 'yes'.*auto, on, off/],
-    [{ RANK: '0', WORLD_SIZE: '2', GRADRING_RUN_TOKEN: 'secret' }, /^GRADRING_RUN_TOKEN is not a run token(?!.*secret)/],
+    [
+      { RANK: '0', WORLD_SIZE: '2', GRADRING_RUN_TOKEN: 'secret' },
+      /^GRADRING_RUN_TOKEN is not a run token(?!.*secret)/,
+    ],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5' }, /10\.0\.0\.5.*GRADRING_RUN_TOKEN.*--token-file/],
     [{ RANK: '0', WORLD_SIZE: '2', GRADRING_ENCRYPTION: 'on' }, /Encryption is on.*GRADRING_RUN_TOKEN/],
   ])('by an environment of %j is refused', (env, words) => {

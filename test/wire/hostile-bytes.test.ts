@@ -333,6 +333,9 @@ describe('rendezvous messages', () => {
         case 'ask':
           demand(isCount(result.rank, 0xffffffff), result.kind);
           return;
+        case 'formed':
+          demand(typeof result.lanes === 'boolean', 'lanes');
+          return;
         case 'waiting':
           demand(isCount(result.count, 0xffffffff), 'waiting');
           return;
