@@ -1,67 +1,113 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { curveKeyPair } from 'zeromq';
+import * as zeromq from 'zeromq';
 import type { GradringError } from '../../src/errors';
 import { curveClient } from '../../src/transport/control/curve';
-import { DataStream } from '../../src/transport/data/data-stream';
 import { Gate } from '../../src/transport/control/gate';
 import { Link } from '../../src/transport/control/link';
+import type { Lane } from '../../src/transport/data/lane';
+import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
+import { TcpLane } from '../../src/transport/data/tcp-lane';
 import { RingTransport } from '../../src/transport/ring-transport';
-import { SharedQueues } from '../../src/transport/data/shared-queues';
+import type { Side } from '../../src/transport/side';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
 import { until } from './rings';
 
+export type LaneKind = 'shared memory' | 'TCP' | 'encrypted TCP';
+export const LANE_KINDS = ['shared memory', 'TCP', 'encrypted TCP'] as const;
+
+/** The lanes of a rank, as far as this end can open them by itself. The transport adds those that it connects. */
+export type Lanes = Record<Side, Lane | undefined>;
+
+/** What stands before a port: returns the port of a proxy, or the same. */
+type Via = (port: number) => Promise<number>;
+
+const directly: Via = async port => port;
+
 /**
  * A ring of transports over TCP, as the comm threads make it; with the ports at which each awaits its left neighbour.
+ * Nothing is opened yet.
  *
- * @param via The port to connect to instead of one of these, of a proxy.
- * @param lanes A folder in which the queues of neighbours meet, to have them beside the links.
- * @param streams Whether to have streams beside the links.
+ * @param via What stands before the ports of the links.
+ * @param lanes Which lanes there are beside the links; or those of each rank.
+ * @param laneVia What stands before the ports of TCP lanes.
  */
 export async function transports(
   worldSize: number,
   {
-    encrypted = false,
-    via = async (port: number) => port,
-    lanes = undefined as string | undefined,
-    streams = false,
+    lanes: kind,
+    encrypted = kind === 'encrypted TCP',
+    via = directly,
+    laneVia = directly,
     hasCore = false,
+  }: {
+    readonly lanes?: LaneKind | readonly Lanes[] | undefined;
+    readonly encrypted?: boolean;
+    readonly via?: Via;
+    readonly laneVia?: Via;
+    readonly hasCore?: boolean;
   } = {},
 ) {
   const options = { heartbeatTimeoutMs: 10_000 };
-  const keys = Array.from({ length: worldSize }, () => curveKeyPair());
+  const keys = Array.from({ length: worldSize }, () => zeromq.curveKeyPair());
   const gates = encrypted ? keys.map(() => Gate.open()) : [];
-  const bound = await Promise.all(
-    keys.map((own, rank) => {
-      const leftKey = keys[(rank + worldSize - 1) % worldSize]!.publicKey;
-      return Link.listen('tcp://127.0.0.1:*', options, gates[rank]?.serve(own, leftKey));
-    }),
-  );
+  const bound = keys.map((own, rank) => {
+    const leftKey = keys[(rank + worldSize - 1) % worldSize]!.publicKey;
+    return Link.listen('tcp://127.0.0.1:*', options, gates[rank]?.serve(own, leftKey));
+  });
   const ports = bound.map(({ endpoint }) => Number(endpoint.split(':').at(-1)));
   const addresses = await Promise.all(
     bound.map(async ({ endpoint }, rank) => endpoint.replace(/\d+$/, String(await via(ports[rank]!)))),
   );
-  const meetingPlace = (rank: number) => lanes && path.join(lanes, `queues-${rank}`);
-  const leftQueues = keys.map((_, rank) => SharedQueues.create(meetingPlace(rank), hasCore));
+  const lanes = typeof kind === 'object' ? kind : await lanesOf(worldSize, kind, hasCore, laneVia);
   const failures: GradringError[] = [];
-  const queues = leftQueues.map((left, rank) => ({
-    left,
-    right: SharedQueues.open(meetingPlace((rank + 1) % worldSize), hasCore),
-  }));
-  const stream = () => (streams ? DataStream.listen('127.0.0.1', encrypted) : undefined);
-  const dataStreams = await Promise.all(keys.map(async () => ({ left: await stream(), right: await stream() })));
-  const ring = bound.map(({ link }, rank) => {
+  const links = bound.map(({ link: left }, rank) => {
     const rightRank = (rank + 1) % worldSize;
     const curve = encrypted ? curveClient(keys[rank]!, keys[rightRank]!.publicKey) : undefined;
-    const right = Link.connect(addresses[rightRank]!, options, curve);
-    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true, hasCore, usesTree: false };
-    const carriers = streams ? dataStreams[rank]! : queues[rank]!;
-    return new RingTransport({ ...place, carriers }, link, right, error => failures.push(error));
+    return { left, right: Link.connect(addresses[rightRank]!, options, curve) };
+  });
+  const ring = links.map((ends, rank) => {
+    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true, hasCore };
+    return new RingTransport(place, ends, lanes[rank]!, error => failures.push(error));
   });
   const close = async () => {
     await Promise.all(ring.map(transport => transport.close()));
     gates.forEach(gate => gate.close());
   };
-  return { ring, bound, failures, ports, queues, dataStreams, keys, gates, close };
+  return { ring, links, lanes, failures, ports, keys, gates, close };
+}
+
+/** The same, open: bulk goes by the lanes if all of them could be opened. */
+export async function openTransports(worldSize: number, options: Parameters<typeof transports>[1] = {}) {
+  const made = await transports(worldSize, options);
+  await Promise.all(made.ring.map(transport => transport.open()));
+  const areOpen = await Promise.all(made.ring.map(transport => transport.openLanes()));
+  for (const transport of made.ring) transport.settleBulk(areOpen.every(Boolean));
+  return made;
+}
+
+async function lanesOf(worldSize: number, kind: LaneKind | undefined, hasCore: boolean, via: Via): Promise<Lanes[]> {
+  const ranks = Array.from({ length: worldSize }, (_, rank) => rank);
+  if (kind === undefined) return ranks.map(() => ({ left: undefined, right: undefined }));
+  if (kind !== 'shared memory') {
+    return Promise.all(
+      ranks.map(async () => {
+        const right = (await TcpLane.listen('127.0.0.1', kind === 'encrypted TCP'))!;
+        const offer = { ...right.offer!, port: await via(right.offer!.port) };
+        Object.defineProperty(right, 'offer', { value: offer });
+        return { left: undefined, right };
+      }),
+    );
+  }
+  const folder = mkdtempSync(path.join(tmpdir(), 'gradring-lanes-'));
+  const fileOf = (rank: number) => path.join(folder, `lane-${rank}`);
+  const left = ranks.map(rank => SharedMemoryLane.create(fileOf(rank), hasCore));
+  const lanes = ranks.map(rank => {
+    return { left: left[rank], right: SharedMemoryLane.open(fileOf((rank + 1) % worldSize), hasCore) };
+  });
+  rmSync(folder, { recursive: true });
+  return lanes;
 }
 
 export const FRAME = {
@@ -69,30 +115,71 @@ export const FRAME = {
   ...{ purpose: Purpose.Call, elementCount: 0, parameter: 0, part: 0, checksum: 0 },
 };
 
-/**
- * Waits until the left links have noticed that this many strangers have disconnected, and that none of them was the
- * neighbour. Returns also if a link took one for its neighbour: then the ring has failed.
- */
-export async function untilStrangersLeft(ring: readonly RingTransport[], count: number): Promise<void> {
-  const links = ring.map(
-    transport => (transport as unknown as { left: { disconnections: number; probing: boolean } }).left,
-  );
-  const noticed = () => links.reduce((sum, { disconnections }) => sum + disconnections, 0);
-  const areKnown = () => noticed() >= count && links.every(({ probing }) => !probing);
-  await until(() => areKnown() || ring.some(({ failed }) => failed));
+/** What links have noticed of strangers. To be made before the links are. */
+export class StrangerWatch {
+  private disconnections = 0;
+  /** How many probes each link has sent, and how many of them ZeroMQ has taken. A link sends two at a time. */
+  private readonly probes = new Map<Link, { sent: number; taken: number }>();
+  private readonly undo: (() => void)[] = [];
+
+  constructor() {
+    const watched = (events: zeromq.Observer) => ({
+      receive: async () => {
+        const event = await events.receive();
+        if (event.type === 'disconnect') this.disconnections += 1;
+        return event;
+      },
+      close: () => events.close(),
+      get closed() {
+        return events.closed;
+      },
+    });
+    const eventsOf = Object.getOwnPropertyDescriptor(zeromq.Socket.prototype, 'events')!.get!;
+    class WatchedPair extends zeromq.Pair {}
+    Object.defineProperty(WatchedPair.prototype, 'events', {
+      get(this: WatchedPair) {
+        return watched(eventsOf.call(this) as zeromq.Observer);
+      },
+    });
+    const pairs = jest.spyOn(zeromq, 'Pair').mockImplementation(options => new WatchedPair(options));
+    const { send } = Link.prototype;
+    const probed = (link: Link, count: { sent: number; taken: number }) => {
+      const before = this.probes.get(link) ?? { sent: 0, taken: 0 };
+      this.probes.set(link, { sent: before.sent + count.sent, taken: before.taken + count.taken });
+    };
+    const sending = jest.spyOn(Link.prototype, 'send').mockImplementation(async function (this: Link, parts) {
+      const isProbe = parts[0]!.length === 0;
+      if (isProbe) probed(this, { sent: 1, taken: 0 });
+      await send.call(this, parts);
+      if (isProbe) probed(this, { sent: 0, taken: 1 });
+    });
+    this.undo.push(
+      () => pairs.mockRestore(),
+      () => sending.mockRestore(),
+    );
+  }
+
+  /**
+   * Waits until the links have noticed that so many strangers have disconnected, and that none of them was the
+   * neighbour. Returns also if a link took one for its neighbour: then the ring has failed.
+   */
+  async untilLeft(ring: readonly RingTransport[], count: number): Promise<void> {
+    const areKnown = () => [...this.probes.values()].every(({ sent, taken }) => sent === taken && sent % 2 === 0);
+    await until(() => (this.disconnections >= count && areKnown()) || ring.some(({ failed }) => failed));
+    for (const undo of this.undo) undo();
+  }
 }
 
-/** Sends frames round, and expects each where it belongs. */
+/** Sends frames round by one of the paths, and expects each where it belongs. */
 export async function expectToWork(
   ring: readonly RingTransport[],
-  frames = 20,
-  body = Buffer.from('body'),
+  { path: name = 'links' as 'links' | 'bulk', frames = 20, body = Buffer.from('body') } = {},
 ): Promise<void> {
   for (let sequence = 0; sequence < frames; sequence++) {
-    const sent = ring.map(transport => transport.send('right', { ...FRAME, sequence, origin: transport.rank }, body));
+    const sent = ring.map(rank => rank[name].send('right', { ...FRAME, sequence, origin: rank.rank }, body));
     for (const each of sent) each.catch(() => undefined); // it is awaited below, if all is received
     for (const transport of ring) {
-      const frame = await transport.receive('left');
+      const frame = await transport[name].receive('left', sequence);
       expect(frame.header).toMatchObject({ sequence, origin: (transport.rank + ring.length - 1) % ring.length });
       expect(Buffer.compare(Buffer.from(frame.body), body)).toBe(0);
     }

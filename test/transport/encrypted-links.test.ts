@@ -5,7 +5,7 @@ import { Crowd } from '../support/crowd';
 import { until } from '../support/rings';
 import { dawdle, intrude, knock, sendGigabyte, VISITS } from '../support/strangers';
 import { Tap } from '../support/tap';
-import { expectToWork, transports, untilStrangersLeft } from '../support/transports';
+import { expectToWork, StrangerWatch, transports } from '../support/transports';
 
 afterAll(closeAllSockets); // the desk of this thread's gates
 
@@ -73,16 +73,17 @@ describe.each(['forming', 'standing'])('while the ring is %s', state => {
 });
 
 test('2,000 connections do not disturb a standing ring, neither while they stay nor when they leave at once', async () => {
+  const strangers = new StrangerWatch();
   const { ring, ports, failures, close } = await transports(3, { encrypted: true });
   await Promise.all(ring.map(transport => transport.open()));
   const crowd = new Crowd(ports[0]!, 2_000);
-  await expectToWork(ring, 50); // while they come
+  await expectToWork(ring, { frames: 50 }); // while they come
   expect(await crowd.come).toBe('all');
-  await expectToWork(ring, 50);
+  await expectToWork(ring, { frames: 50 });
   await crowd.leave();
-  await expectToWork(ring, 50);
-  await untilStrangersLeft(ring, 2_000);
-  await expectToWork(ring, 50);
+  await expectToWork(ring, { frames: 50 });
+  await strangers.untilLeft(ring, 2_000);
+  await expectToWork(ring, { frames: 50 });
   expect(failures).toEqual([]);
   await close();
 });
@@ -102,8 +103,8 @@ describe.each([true, false])('encryption: %s', encrypted => {
     const { ring, close } = await transports(2, { encrypted });
     await Promise.all(ring.map(transport => transport.open()));
     const body = Buffer.alloc(40 * 1024 * 1024 + 5, 'some pattern of no round length');
-    await expectToWork(ring, 2, body);
-    await expectToWork(ring, 2, body.subarray(0, 16 * 1024 * 1024));
+    await expectToWork(ring, { frames: 2, body });
+    await expectToWork(ring, { frames: 2, body: body.subarray(0, 16 * 1024 * 1024) });
     await close();
   });
 
@@ -113,10 +114,10 @@ describe.each([true, false])('encryption: %s', encrypted => {
     await Promise.all(ring.map(transport => transport.open()));
     const gradient = Float32Array.from({ length: 10_000 }, (_, i) => Math.sin(i));
     const body = Buffer.from(gradient.buffer);
-    await expectToWork(ring, 3, body);
+    await expectToWork(ring, { frames: 3, body });
     expect(tap.bytes.length).toBeGreaterThan(2 * 3 * body.length);
     expect(tap.bytes.includes(body.subarray(4_000, 4_040))).toBe(!encrypted);
-    expect(ring[0]!.media).toEqual(Array(2).fill(encrypted ? 'tcp-encrypted' : 'tcp'));
+    expect(ring[0]!.links.media).toEqual(Array(2).fill(encrypted ? 'tcp-encrypted' : 'tcp'));
     await close();
     await tap.close();
   });

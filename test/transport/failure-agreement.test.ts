@@ -1,7 +1,7 @@
 import { type GradringError, type SerializedError } from '../../src/errors';
 import { FailureAgreement } from '../../src/transport/control/failure-agreement';
 import { neighbourOf } from '../../src/transport/ring-place';
-import { opposite, type Side } from '../../src/transport/transport';
+import { opposite, type Side } from '../../src/transport/side';
 import { random } from '../support/random';
 
 beforeEach(() => jest.useFakeTimers());

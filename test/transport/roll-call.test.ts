@@ -1,5 +1,6 @@
 import { RollCall } from '../../src/transport/control/roll-call';
-import { opposite, type RankState, type Side } from '../../src/transport/transport';
+import { opposite, type Side } from '../../src/transport/side';
+import type { RankState } from '../../src/transport/transport';
 import { FrameKind, Operation, Purpose, type StatusHeader } from '../../src/wire/frame';
 
 beforeEach(() => jest.useFakeTimers());
