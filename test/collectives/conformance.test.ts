@@ -18,7 +18,7 @@ describe.each(['ipc', 'tcp'] as const)('over %s', transport => {
   describe.each([1, 2, 3, 4, 7])('a ring of %i', worldSize => {
     let ring: Communicator[];
     beforeAll(async () => {
-      ring = await connectRing(worldSize, { transport, algorithm: 'ring' });
+      ring = await connectRing(worldSize, { transport });
     });
     afterAll(() => closeRing(ring));
 

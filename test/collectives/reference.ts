@@ -51,21 +51,6 @@ export function reduced<T extends NumericArray>(inputs: readonly T[], reduction:
   return finished(result, reduction, worldSize);
 }
 
-/** The same in the order in which the tree adds: x₀ + (x₋₁ + (x₋₂ + …)) + (x₁ + (x₂ + …)). */
-export function reducedByTree<T extends NumericArray>(inputs: readonly T[], reduction: Reduction): T {
-  const worldSize = inputs.length;
-  const onTheRight = Math.ceil((worldSize - 1) / 2);
-  const result = inputs[0]!.slice() as T;
-  const step = stepOf(reduction);
-  for (const arm of [inputs.slice(1 + onTheRight).reverse(), inputs.slice(1, 1 + onTheRight)]) {
-    if (arm.length === 0) continue;
-    const partial = arm.at(-1)!.slice() as T;
-    for (const own of arm.slice(0, -1).reverse()) partial.forEach((value, i) => (partial[i] = step(own[i]!, value)));
-    result.forEach((value, i) => (result[i] = step(value, partial[i]!)));
-  }
-  return finished(result, reduction, worldSize);
-}
-
 function stepOf(reduction: Reduction): (a: number, b: number) => number {
   return { sum: (a: number, b: number) => a + b, min, max }[reduction === 'mean' ? 'sum' : reduction];
 }

@@ -10,7 +10,7 @@ async function sentForEach(ring: readonly Communicator[], elementCount: number):
 }
 
 test('arrays of up to 77 KiB are gathered by four ranks, larger ones reduced on their way', async () => {
-  const ring = await connectRing(4, { algorithm: 'ring' });
+  const ring = await connectRing(4);
   try {
     expect(await sentForEach(ring, 19_660)).toBeCloseTo(3, 1); // N − 1
     expect(await sentForEach(ring, 19_661)).toBeCloseTo(1.5, 1); // 2(N − 1) ÷ N

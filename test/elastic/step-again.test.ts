@@ -6,21 +6,18 @@ import type { ExchangeStep } from '../../src/exchange/messages';
 import { dgc } from '../../src/compression/dgc-options';
 import { GradringError } from '../../src/errors';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
-import { SoloTransport, type Transport } from '../../src/transport/transport';
+import { type DataPath, SoloTransport, type Transport } from '../../src/transport/transport';
 import { random } from '../support/random';
+
+const lost = () => Promise.reject(new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.', { rank: 1 }));
+const LOST_PATH: DataPath = { media: [], send: lost, forward: lost, receive: lost };
 
 /** A ring of two whose other rank is lost in every collective. */
 class LossyTransport extends SoloTransport {
   override readonly worldSize = 2 as 1;
   override readonly isLocal = true;
 
-  override send(): Promise<never> {
-    return Promise.reject(new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.', { rank: 1 }));
-  }
-
-  override receive(): Promise<never> {
-    return Promise.reject(new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.', { rank: 1 }));
-  }
+  override readonly links = LOST_PATH;
 }
 
 const VARIABLES = [
@@ -45,7 +42,10 @@ function rankOf(values: 'float32' | 'float16') {
   const exchange = new GradientExchange(alone, handle.plan);
   const run = async (step: ExchangeStep, transport: Transport = alone) => {
     exchange.moveTo(transport);
-    return exchange.run(new CollectiveCall(contextOf(transport), 0, exchange.fingerprint(settingsOf(step))), step);
+    return exchange.run(
+      new CollectiveCall(contextOf(transport), 0, exchange.fingerprint(settingsOf(step)), transport.links),
+      step,
+    );
   };
   return { handle, exchange, run };
 }

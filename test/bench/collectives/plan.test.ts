@@ -87,10 +87,9 @@ test('a broadcast ends at rank 0 unless another root is named', () => {
   expect(plan('broadcast', { root: '3' }).cases[0]!.root).toBe(3);
 });
 
-test('the encryption of links, and the algorithm, are asked for in the plan, or else left to the environment', () => {
+test('the encryption of links is in the plan, or else left to the environment', () => {
   const linksOfPlan = (words: Partial<Words>) => linksOf(plan('all-reduce', words));
   expect(linksOfPlan({ transport: 'tcp', encryption: 'off' })).toEqual({ transport: 'tcp', encryption: 'off' });
-  expect(linksOfPlan({ algorithm: 'tree' })).toEqual({ transport: 'auto', algorithm: 'tree' });
   expect(linksOfPlan({})).toEqual({ transport: 'auto' });
 });
 
@@ -110,7 +109,6 @@ test.each<[CollectiveName, Partial<Words>, string]>([
   ],
   ['all-reduce', { transport: 'udp' }, "--transport is 'udp'; it must be one of auto, tcp, ipc"],
   ['all-reduce', { encryption: 'no' }, "--encryption is 'no'; it must be one of auto, on, off"],
-  ['all-reduce', { algorithm: 'star' }, "--algorithm is 'star'; it must be one of ring, tree, auto"],
   ['broadcast', { root: '4' }, "--root is '4'; it must be a rank, 0 … 3"],
   ['sparse-all-reduce', { density: '1' }, "--density is '1'; it must be more than 0 and less than 1"],
   ['sparse-all-reduce', { way: 'fast' }, "--way is 'fast'; it must be one of auto, sparse, dense"],
