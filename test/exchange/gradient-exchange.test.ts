@@ -25,7 +25,6 @@ beforeAll(async () => {
     masterAddr: '127.0.0.1',
     masterPort,
     runId: 'exchange',
-    algorithm: 'ring',
   } as const;
   ring = await Promise.all(Array.from({ length: RANKS }, (_, rank) => Communicator.connect({ ...place, rank })));
 });

@@ -11,7 +11,7 @@ export const MESSAGES: RendezvousMessage[] = [
     kind: 'roster',
     hostIds: ['aaaa', 'bbbb', 'cccc', 'dddd'],
     publicKeys: ['rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7', '', '', ''],
-    ...{ members: [0, 1, 3, 7], generation: 5, tree: true },
+    ...{ members: [0, 1, 3, 7], generation: 5 },
   },
   { kind: 'listening', rank: 2, endpoint: 'tcp://10.0.0.7:40123' },
   { kind: 'start', ringId: 0xfedcba9876543210n, endpoints: ['ipc:///tmp/a', 'ipc:///tmp/b', 'tcp://[::1]:4'] },

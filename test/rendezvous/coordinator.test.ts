@@ -21,7 +21,7 @@ function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = 
     onAbsent: members => void absent.push(members),
   };
   const policy = isElastic ? elastic : staticPolicy(RANKS, STATIC_MS, needsKeys);
-  const run = { worldSize: RANKS, runId: 'run', encryption: 'auto', algorithm: 'auto' } as const;
+  const run = { worldSize: RANKS, runId: 'run', encryption: 'auto' } as const;
   const coordinator = new Coordinator({ ...run, needsKeys, policy });
   const heard = new Map<number, RendezvousMessage[]>();
   /** By rank: how often it has come. */

@@ -2,6 +2,7 @@ import { collectiveNamed } from '../../../src/bench/collectives/collectives';
 import { planOf } from '../../../src/bench/collectives/plan';
 import { eventStream } from '../../../src/bench/collectives/rank-events';
 import { Report } from '../../../src/bench/collectives/report';
+import type { Medium } from '../../../src/bench/collectives/media';
 import type { CollectiveRow } from '../../../src/bench/collectives/row';
 
 const words = { json: false, 'no-check': false, transport: 'auto', 'step-factor': '4', 'max-bytes': '16' };
@@ -45,7 +46,7 @@ test('the table has the rows there are, even if the run was cut short', async ()
 
 test('above the table stands what carried the data, how it was reduced, and what busbw is', async () => {
   const rows = [4, 16, 64, 256, 1024, 4096].map((bytes, i): CollectiveRow => {
-    const carriedBy = i < 2 ? ['shared-memory', 'tcp'] : ['shared-memory', 'tcp-stream'];
+    const carriedBy: Medium[] = i < 2 ? ['shared-memory', 'tcp'] : ['shared-memory', 'tcp-stream'];
     return { ...row, bytes, carriedBy, algorithm: i < 4 ? 'gather' : 'ring' };
   });
   const lines = (await outputOf(false, rows)).split('\n');
