@@ -57,7 +57,7 @@ export async function formRing(
     const timeoutMs = elastic?.patienceMs ?? options.connectTimeoutMs;
     const coming = { ...options, hostId: hostId(), security, elastic, timeoutMs };
     const rendezvous = scaffold.keep(await Rendezvous.meet(coming));
-    const site = siteOf(rendezvous.roster, options, security, { ring, scaffold });
+    const site = siteOf(rendezvous.roster, options, security, { timeoutMs, ring, scaffold });
     if (site.worldSize === 1) {
       await rendezvous.stand(Promise.resolve(true));
       return alone(timeline, site.roster.generation, timelineName(options));
@@ -85,6 +85,7 @@ interface LinkEnd {
 }
 
 /**
+ * @param timeoutMs How long the ranks wait for each other, at least.
  * @param ring Closed if no ring comes of it.
  * @param scaffold Closed in any case: when the ring stands, the neighbours are let in and connected.
  */
@@ -92,7 +93,7 @@ function siteOf(
   roster: Roster,
   options: ConnectOptions,
   security: RunSecurity | undefined,
-  { ring, scaffold }: { readonly ring: Parts; readonly scaffold: Parts },
+  own: { readonly timeoutMs: number; readonly ring: Parts; readonly scaffold: Parts },
 ) {
   const { members, hostIds } = roster;
   const worldSize = members.length;
@@ -101,7 +102,7 @@ function siteOf(
   const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
   const hasCore = ranksHere <= availableParallelism(); // for each rank of this host
   return {
-    ...{ roster, options, security, ring, scaffold, rank, worldSize, leftRank, rightRank: (rank + 1) % worldSize },
+    ...{ ...own, roster, options, security, rank, worldSize, leftRank, rightRank: (rank + 1) % worldSize },
     ...{ isLeftHere: hostIds[leftRank] === hostIds[rank], isLocal: ranksHere === worldSize, hasCore },
   };
 }
@@ -139,7 +140,7 @@ async function open(
   rendezvous: Rendezvous,
   timeline: Timeline | undefined,
 ): Promise<FormedRing> {
-  const { rank, worldSize, isLocal, hasCore } = site;
+  const { rank, worldSize, isLocal, hasCore, timeoutMs } = site;
   const { generation } = site.roster;
   const place = { ringId, generation, rank, worldSize, addresses, isLocal, hasCore };
   const links = { left: left.link, right: right.link };
@@ -147,7 +148,7 @@ async function open(
   const failed = deferred<GradringError>();
   const transport = new RingTransport(place, links, lanes, failed.resolve, timeline);
   try {
-    const stood = rendezvous.stand(transport.open().then(() => transport.openLanes()));
+    const stood = rendezvous.stand(transport.open().then(() => transport.openLanes(timeoutMs / 2)));
     const allHaveLanes = await Promise.race([stood, failed.promise.then(error => Promise.reject(error))]);
     transport.settleBulk(allHaveLanes);
     return { transport, generation, failed: failed.promise };

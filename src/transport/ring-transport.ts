@@ -126,15 +126,19 @@ export class RingTransport implements Transport {
     await this.greeted.right.promise;
   }
 
-  /** Awaits both lanes of this rank. Returns whether both are open. To be called after {@link open}. */
-  async openLanes(): Promise<boolean> {
+  /**
+   * Awaits both lanes of this rank. Returns whether both are open. To be called after {@link open}.
+   *
+   * @param longestMs How long this may take, if that is less than usual.
+   */
+  async openLanes(longestMs = LANES_MS): Promise<boolean> {
     const { left, right } = this.lanes;
     if (left === undefined || right === undefined) return false;
     const bothOpen = Promise.all([left.opened(), right.opened()]).then(
       () => true,
       () => false,
     );
-    return Promise.race([bothOpen, sleep(LANES_MS, false, { ref: false })]);
+    return Promise.race([bothOpen, sleep(Math.min(LANES_MS, longestMs), false, { ref: false })]);
   }
 
   /**

@@ -13,6 +13,7 @@ import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import type { Medium } from '../../src/transport/medium';
 import { opposite } from '../../src/transport/side';
 import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
+import { TcpLane } from '../../src/transport/data/tcp-lane';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
 import { failureOf, freePort, until } from '../support/rings';
 
@@ -133,6 +134,15 @@ test('if one rank has no lane, bulk of all goes by the links', async () => {
   jest.spyOn(SharedMemoryLane, 'create').mockImplementation(create).mockReturnValueOnce(undefined);
   const ring = await formAll(await optionsOf(3, { transport: 'ipc' }));
   for (const { transport } of ring) expect(transport.bulk.media).toEqual(['unix-socket', 'unix-socket']);
+  await expectToWork(ring);
+  await close(ring);
+  await expectNothingLeft();
+});
+
+test('a lane that does not open is not waited for until the ranks are out of time', async () => {
+  jest.spyOn(TcpLane.prototype, 'opened').mockReturnValue(new Promise(() => undefined));
+  const ring = await formAll(await optionsOf(2, { transport: 'tcp', connectTimeoutMs: 1_500 }));
+  for (const { transport } of ring) expect(transport.bulk.media).toEqual(['tcp', 'tcp']);
   await expectToWork(ring);
   await close(ring);
   await expectNothingLeft();
