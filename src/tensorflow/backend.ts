@@ -33,14 +33,14 @@ export interface LoadedBackend {
 
 let loading: Promise<LoadedBackend> | undefined;
 
-/** Why a backend does not load, and the command that helps. */
+/** Why a backend cannot be loaded, and the command that helps. */
 class LoadFailure extends Error {
   constructor(
     readonly what: string,
     readonly command: string,
     /**
-     * What there is of the backend. A mere `package` may have been installed unasked, as an optional dependency; a
-     * `binding`, even one that is lost, was made for somebody who wants it.
+     * What is there of the backend. A `package` without a binding may have been installed as an optional dependency. A
+     * `binding`, even if it was lost, was installed on purpose.
      */
     readonly found: 'nothing' | 'package' | 'binding',
     options?: ErrorOptions,
@@ -153,7 +153,7 @@ async function loadNative(name: PackageName): Promise<void> {
   const directory = packageDirectory(name, [__dirname, ...seenFrom]);
   const note = readNote(name, seenFrom);
   const link = linkCommandFor(name, note);
-  // Looked for first, because the package registers its kernels before it finds that it cannot run them.
+  // Checked first, because the package registers its kernels before it finds that it cannot run them.
   if (directory === undefined || !hasBinding(directory)) {
     if (note) throw new LoadFailure(`npm has removed the link of ${packageName} to TensorFlow`, link, 'binding');
     if (directory) throw new LoadFailure(`${packageName} is installed without its native binding`, link, 'package');
@@ -164,9 +164,9 @@ async function loadNative(name: PackageName): Promise<void> {
     const install = `npm install @tensorflow/tfjs@${tf.version.tfjs} ${packageName}@${tf.version.tfjs}`;
     throw new LoadFailure(`${packageName} uses another copy of @tensorflow/tfjs than gradring`, install, 'binding');
   }
-  // TensorFlow prints what instructions the processor has, once a rank, unless told to print warnings only.
+  // On every rank TensorFlow prints which instructions the processor has, unless it is told to print warnings only.
   process.env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
-  // Ranks may share a GPU; without this the first one takes all its memory.
+  // Ranks may share a GPU. Without this, the first one takes all its memory.
   process.env['TF_FORCE_GPU_ALLOW_GROWTH'] ??= 'true';
   (await import('./restore-util')).restoreUtil();
   try {
@@ -179,15 +179,14 @@ async function loadNative(name: PackageName): Promise<void> {
 }
 
 /**
- * Says on stderr that a faster backend is there but did not load: in one line, and of the ranks of a host only the
- * first one.
+ * Prints one line to stderr if a faster backend is installed but cannot be loaded. Only the first rank of a host does.
  */
 function tell(failures: readonly LoadFailure[], taken: BackendName): void {
   if ((process.env['LOCAL_RANK'] || '0') !== '0') return;
   const isNative = taken === 'tfjs-node';
   const worst =
     failures.find(({ found }) => found === 'binding') ??
-    // Without a GPU, the other package's binding would be no faster.
+    // Without a GPU, the binding of the other package would not be faster.
     failures.find(({ found }) => found === 'package' && !isNative);
   if (worst === undefined) return;
   const silence = `GRADRING_BACKEND=${taken} silences this line`;
@@ -199,20 +198,20 @@ function tell(failures: readonly LoadFailure[], taken: BackendName): void {
 async function use(backend: string): Promise<void> {
   if (!(await tf.setBackend(backend))) throw new Error('its initialization failed');
   await tf.ready();
-  // A native library may load and still not run, on a processor or with a driver that it was not made for.
+  // A native library may load but not run, if it was made for another processor or driver.
   const two = tf.tidy(() => tf.add(1, 1).dataSync()[0]);
   if (two !== 2) throw new Error(`it computes 1 + 1 = ${two}`);
 }
 
-/** Undoes half a registration, so that the next package can register the same backend without warnings. */
+/** Undoes an incomplete registration, so that the next package can register the same backend without warnings. */
 function forget(backend: string): void {
   if (tf.engine().registryFactory[backend] !== undefined) tf.removeBackend(backend);
   for (const { kernelName } of tf.getKernelsForBackend(backend)) tf.unregisterKernel(kernelName, backend);
 }
 
 /**
- * Emscripten's start-up code listens for uncaught errors only to throw them again, which turns a script's exit code
- * of 1 into 7 and hides where the error came from.
+ * Emscripten's start-up code listens for uncaught errors and throws them again. This turns a script's exit code of 1
+ * into 7, and hides where the error came from.
  */
 function removeEmscriptenHandlers(): void {
   for (const listener of process.listeners('uncaughtException')) {
@@ -234,7 +233,7 @@ function listSkipped(skipped: LoadedBackend['skipped']): string {
   return skipped.map(({ name, why }) => `${name}: ${why}`).join('; ');
 }
 
-/** An error's first line, without its full stop: to be put into a sentence. */
+/** An error's first line without its full stop, to be used within a sentence. */
 function wordsOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String((error as { message?: unknown })?.message ?? error);
   return message.split('\n', 1)[0]!.replace(/\.\s*$/, '');

@@ -72,7 +72,7 @@ export function checkCheckpointOptions(options: CheckpointOptions): void {
 
 function requireCount(name: string, value: number | undefined): void {
   if (value === undefined || (Number.isSafeInteger(value) && value >= 1)) return;
-  throw invalidArgument(`${name} is ${value}; it must be a whole number from 1 on.`);
+  throw invalidArgument(`${name} is ${value}; it must be a whole number of at least 1.`);
 }
 
 function requireOneOf(name: string, value: string | undefined, values: readonly string[]): void {

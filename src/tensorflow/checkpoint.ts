@@ -28,9 +28,9 @@ import { sourceOf, tensorOf, tensorsUnder } from './saved-tensor';
  * ```
  */
 export class Checkpoint {
-  /** Where `model.fit` is to go on, until it does. */
+  /** Where `model.fit` will continue, until it does. */
   private resumedAt: FitPosition | undefined;
-  /** Damaged ones that were passed over. They go with the next save. */
+  /** Damaged checkpoints that were skipped. The next save removes them. */
   private discarded: readonly string[] = [];
 
   constructor(
@@ -89,7 +89,7 @@ export class Checkpoint {
   }
 
   /**
-   * Where `model.fit` goes on; undefined if it begins. Asking for it uses it up.
+   * Takes the place where `model.fit` continues. Undefined if it was taken already, or nothing was resumed.
    *
    * @internal
    */
@@ -100,7 +100,7 @@ export class Checkpoint {
   }
 
   /**
-   * Saves within `model.fit` if it is time to.
+   * Saves within `model.fit` if a checkpoint is due.
    *
    * @internal
    */
@@ -144,8 +144,8 @@ export class Checkpoint {
   }
 
   /**
-   * Of what no gradient trains (batch norm's moving statistics within an epoch), that in which this rank differs from
-   * rank 0.
+   * The variables that no gradient trains (batch norm's moving statistics within an epoch) and in which this rank
+   * differs from rank 0.
    */
   private async ownWeights(variables: Variables, optimizer: RingOptimizer): Promise<TensorSource[]> {
     const trained = optimizer.trainedNames;
@@ -161,7 +161,7 @@ export class Checkpoint {
       .map(variable => sourceOf(`weight/${variable.name}`, variable));
   }
 
-  /** Whether what was read fits this model and optimizer. */
+  /** Checks that what was read fits this model and optimizer. */
   private check({ weights, own }: Omit<LoadedCheckpoint, 'skipped'>): void {
     const { variables, optimizer } = this.trained();
     if (weights !== undefined) checkWeights(weights, variables);
@@ -208,7 +208,7 @@ export class Checkpoint {
     return { savedWorldSize, rank, worldSize, policy: residuals, keepsSum: this.trained().optimizer.keepsSum };
   }
 
-  /** The ring, as saving and loading see it. */
+  /** What saving and loading need of the ring. */
   private ranks(purpose: Purpose): Ranks {
     const { communicator } = this;
     const { rank, worldSize } = communicator;
@@ -221,7 +221,7 @@ export class Checkpoint {
   }
 }
 
-/** A save that fails is over on all ranks, as one that succeeds is. */
+/** A save that failed is over on all ranks, like one that succeeded. */
 async function outcomeOf(save: () => Promise<string>): Promise<{ path: string } | { error: SerializedError }> {
   try {
     return { path: await save() };
@@ -259,11 +259,11 @@ function checkWeights({ tensors }: TensorFile, variables: Variables): void {
   if (tensors.size === variables.length) return;
   const names = new Set(variables.map(({ name }) => name));
   const unknown = [...tensors.keys()].find(name => !names.has(name));
-  throw mismatch(`the checkpoint has a '${unknown}', and this model has none`);
+  throw mismatch(`the checkpoint has '${unknown}', but this model does not`);
 }
 
 function requireSame(name: string, { type, shape }: ReadTensor, variable: tf.Variable | undefined): void {
-  if (variable === undefined) throw mismatch(`the checkpoint has a '${name}', and this model has none`);
+  if (variable === undefined) throw mismatch(`the checkpoint has '${name}', but this model does not`);
   const own = sourceOf(name, variable);
   if (type === own.type && shape.join() === own.shape.join()) return;
   throw mismatch(

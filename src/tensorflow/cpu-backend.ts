@@ -1,12 +1,12 @@
 import { tf } from './tfjs';
 
-/** tfjs-backend-cpu's `MathBackendCPU`, as far as it matters here; `@tensorflow/tfjs` does not export its type. */
+/** The part of tfjs-backend-cpu's `MathBackendCPU` that is used here. `@tensorflow/tfjs` does not export its type. */
 interface CpuBackend extends tf.KernelBackend {
-  /** Whether the next tensor is the first one, at which the backend prints advice to install tfjs-node. */
+  /** Whether there was no tensor yet. At the first one the backend advises to install tfjs-node. */
   firstUse: boolean;
 }
 
-/** The CPU backend, silenced: who gets it from `loadBackend` is told there why it is not a faster one. */
+/** The CPU backend without its advice: `loadBackend` says why it takes this backend. */
 export function quietCpuBackend(): tf.KernelBackend {
   const backend = tf.findBackend('cpu') as CpuBackend;
   backend.firstUse = false;

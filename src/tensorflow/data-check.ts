@@ -4,15 +4,15 @@ import type { Communicator } from '../communicator/communicator';
 import { bytesOf } from './bytes-of';
 import { warn } from './warn';
 
-/** So many rows are hashed: enough to find another order, few enough to cost little. */
+/** How many rows are hashed: enough to notice another order, few enough to cost little. */
 const SAMPLED_ROWS = 16;
 
-/** So many hashes wait to be compared, at most: a custom loop compares only before its first step. */
+/** The most hashes that wait to be compared. A custom loop compares only before its first step. */
 const MOST_HASHES = 100;
 
 /**
- * Compares what the ranks have given to `ring.shard`: shards of different data overlap, and leave rows out. The hashes
- * travel with what the ranks compare anyway when a training begins and when an epoch ends.
+ * Checks that the ranks pass the same data to `ring.shard`: shards of different data overlap, and leave rows out. The
+ * hashes are sent with what the ranks compare anyway when a training begins and when an epoch ends.
  */
 export class DataCheck {
   private static readonly all = new WeakMap<Communicator, DataCheck>();
@@ -26,20 +26,20 @@ export class DataCheck {
     return known;
   }
 
-  /** Remembers data that all ranks should have alike, until the ranks compare. */
+  /** Remembers data, which should be the same on all ranks, until the ranks compare. */
   note(tensors: readonly tf.Tensor[]): void {
     if (this.communicator.launched.worldSize === 1 || this.hashes.length === MOST_HASHES) return;
     this.hashes.push(hashOfRows(tensors));
   }
 
-  /** The hashes since the last comparison. */
+  /** Takes the hashes since the last comparison. */
   take(): string[] {
     return this.hashes.splice(0);
   }
 
-  /** Warns if the ranks had different data. `all` has what {@link take} gave on each rank. */
+  /** Warns if the ranks had different data. `all` has the result of {@link take} on each rank. */
   compare(all: readonly (readonly string[])[]): void {
-    // Sorted, because several datasets may be read in any order. Ranks may also have other numbers of datasets.
+    // Sorted, because several datasets may be read in any order. Ranks may also have different numbers of datasets.
     const [first, ...others] = all.map(hashes => [...hashes].sort());
     const differs = (hashes: string[]) => hashes.length === first!.length && hashes.join() !== first!.join();
     const rank = 1 + others.findIndex(differs);
@@ -65,13 +65,13 @@ function hashOfRows(tensors: readonly tf.Tensor[]): string {
 function rowsOf(tensor: tf.Tensor, indices: Int32Array): Uint8Array | string {
   const { dtype, shape, size } = tensor;
   if (dtype === 'string') {
-    const texts = tensor.dataSync<'string'>(); // no kernel takes rows of them
+    const texts = tensor.dataSync<'string'>(); // no kernel gathers rows of strings
     const perRow = size / Math.max(1, shape[0] ?? 1);
     return JSON.stringify(Array.from(indices, row => texts.slice(row * perRow, (row + 1) * perRow)));
   }
-  if (dtype === 'complex64') return ''; // no kernel does, and the parts are not worth it
+  if (dtype === 'complex64') return ''; // no kernel gathers rows of them either; they are not compared
   if (shape.length === 0) return bytesOf(tensor.dataSync());
-  // Outside of tidy, which would look for tensors among the values.
+  // Not within tidy, which would look for tensors among the values.
   const sample = tf.tidy(() => tf.gather(tensor, tf.tensor1d(indices, 'int32')));
   const bytes = bytesOf(sample.dataSync()).slice();
   sample.dispose();

@@ -1,8 +1,8 @@
 import { tf } from './tfjs';
 
 /**
- * Registers the gradient of `tf.einsum`, for every backend, unless tfjs has one: 4.22 has none, and without it no
- * attention layer that uses einsum can be trained. Calling it again does nothing.
+ * Registers the gradient of `tf.einsum` for every backend, unless tfjs has one. tfjs 4.22 has none, so attention layers
+ * that use einsum could not be trained. Calling it again does nothing.
  */
 export function registerEinsumGradient(): void {
   if (tf.getGradient(tf.Einsum) !== undefined) return;
@@ -23,7 +23,7 @@ export function registerEinsumGradient(): void {
   });
 }
 
-/** `dy` times the other factor, summed to the labels of this one, and spread over those that it alone has. */
+/** `dy` times the other factor, summed to the labels of this one, and broadcast over labels that only it has. */
 function derive(
   dy: tf.Tensor,
   result: string,

@@ -3,8 +3,8 @@ import { tf } from './tfjs';
 const SCHEME = 'file://';
 
 /**
- * Makes `file://` URLs work for saving and loading models, as tfjs-node does, on the backends that lack it. Where
- * tfjs-node's own handlers are there, or come later, they are the ones.
+ * Makes `file://` URLs work for saving and loading models on backends that lack it, as tfjs-node does. If tfjs-node's
+ * own handlers are there, or come later, they are used.
  */
 export function registerFileHandlers(): void {
   const { io } = tf;
@@ -12,9 +12,9 @@ export function registerFileHandlers(): void {
   if (io.getLoadHandlers(SCHEME).length === 0) io.registerLoadRouter(router(url => io.getLoadHandlers(url)));
 }
 
-/** @param all All handlers that are registered for a URL; TensorFlow.js refuses a URL for which there are two. */
+/** @param all All handlers that are registered for a URL. TensorFlow.js refuses a URL with two handlers. */
 function router(all: (url: string) => tf.io.IOHandler[]): (url: string | string[]) => tf.io.IOHandler {
-  const none = null as unknown as tf.io.IOHandler; // what TensorFlow.js expects, against its types
+  const none = null as unknown as tf.io.IOHandler; // TensorFlow.js expects it, although its types do not say so
   let isLookingForOthers = false;
   return url => {
     if (isLookingForOthers || typeof url !== 'string' || !url.startsWith(SCHEME)) return none;

@@ -3,14 +3,14 @@ import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { type CallbackOptions, RingCallback } from './ring-callback';
 
-/** What {@link Ring.callbacks} gives: the ring's callback, and those under `also`. */
+/** The result of {@link Ring.callbacks}: the ring's callback, and those under `also`. */
 export function callbacksOf(communicator: Communicator, options: CallbackOptions): tf.Callback[] {
   const ring = new RingCallback(communicator, options);
   extendFit();
   return [ring, ...(options.also ?? []).map(callback => asCallback(callback))] as tf.Callback[];
 }
 
-/** What this module needs of the arguments of `fit` and `fitDataset`. */
+/** The arguments of `fit` and `fitDataset` that matter here. */
 interface FitArguments {
   readonly callbacks?: unknown;
   readonly verbose?: unknown;
@@ -22,10 +22,10 @@ type Fit = (this: tf.LayersModel, ...args: unknown[]) => Promise<tf.History>;
 let isExtended = false;
 
 /**
- * Has `fit` and `fitDataset` of all models arrange callbacks among which is the ring's. tfjs asks the first callback
- * alone whether all are objects of its classes: so plain objects beside the ring's would fail, and before the ring's
- * they would have its methods called without their object. And it has no other place where the progress bar of
- * tfjs-node could be told to show averages, and to show them once.
+ * Makes `fit` and `fitDataset` of all models arrange the callbacks if the ring's is among them. tfjs looks only at the
+ * first callback to decide whether all are instances of its classes. So plain objects after the ring's callback would
+ * fail, and plain objects before it would make tfjs call the ring's methods without their object. There is also no
+ * other place to make the progress bar of tfjs-node show averages, and to show them once.
  */
 function extendFit(): void {
   if (isExtended) return;
@@ -43,13 +43,13 @@ function extendFit(): void {
   }
 }
 
-/** The ring's callback first, then a progress bar, the user's, and at last what must come after those. */
+/** The order: the ring's callback, a progress bar, the user's callbacks, and what must come after those. */
 function arrange(args: FitArguments | undefined): FitArguments | undefined {
   if (args?.callbacks == null) return args;
   const given = [args.callbacks].flat();
   const [ring, second] = given.filter(callback => callback instanceof RingCallback);
   if (ring === undefined) return args;
-  if (second !== undefined) throw invalidArgument('ring.callbacks() is there twice: pass it once to model.fit.');
+  if (second !== undefined) throw invalidArgument('model.fit was given ring.callbacks() twice: pass it once.');
   const others = given.filter(callback => callback !== ring).map(each => asCallback(each as object, args.yieldEvery));
   const { verbose = 1 } = args;
   const bars = progressBars();
@@ -73,7 +73,7 @@ function progressBars(): (new () => tf.CustomCallback)[] {
   return ProgbarLogger === undefined ? [] : [ProgbarLogger];
 }
 
-/** Makes an object with some of the methods a callback; leaves instances of tfjs's classes as they are. */
+/** Makes a callback of an object with some of the methods. Returns instances of tfjs's classes as they are. */
 function asCallback(callback: object, yieldEvery: unknown = 'auto'): tf.Callback | tf.CustomCallback {
   const isReady = typeof (callback as { setParams?: unknown } | null)?.setParams === 'function';
   if (isReady) return callback as tf.Callback;

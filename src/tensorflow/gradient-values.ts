@@ -1,26 +1,26 @@
 import { tf } from './tfjs';
 
-/** What a tensor holds. */
+/** The values of a tensor. */
 export interface GradientValues {
   readonly values: Float32Array;
-  /** Whether the array was made for the caller, so that nobody minds if its memory is freed. */
+  /** Whether the array was made for the caller, who may free its memory. */
   readonly isCopy: boolean;
 }
 
-/** Of a tensor of any type; what is not float32 is converted. */
+/** Reads a tensor of any type. Values that are not float32 are converted. */
 export function gradientValues(tensor: tf.Tensor): GradientValues {
   const isCopy = isReadAsCopy(tensor);
   const values = tensor.dataSync();
   return values instanceof Float32Array ? { values, isCopy } : { values: Float32Array.from(values), isCopy: true };
 }
 
-/** What TensorFlow.js keeps to itself, as far as it matters here; where it is otherwise, nothing counts as a copy. */
+/** Private parts of TensorFlow.js. If they are different, nothing counts as a copy. */
 interface Internals {
-  /** Where each tensor is. */
+  /** The backend of each tensor. */
   readonly state?: { readonly tensorInfo?: WeakMap<object, { readonly backend?: unknown }> };
 }
 interface NativeBackend {
-  /** `values` is the very array that a tensor was made of, until an operation has used it. */
+  /** `values` is the array that the tensor was made of, until an operation has used it. */
   readonly tensorMap?: { get(id: object): { readonly values?: unknown } | undefined };
 }
 

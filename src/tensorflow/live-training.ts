@@ -15,11 +15,11 @@ export interface JoinedPosition {
   readonly state: unknown;
 }
 
-/** The training that a communicator's ranks have in common, for those who join when it is under way. */
+/** The training of a communicator's ranks, for processes that join while it is running. */
 export class LiveTraining {
   private static readonly all = new WeakMap<Communicator, LiveTraining>();
   private trained: Trained | undefined;
-  /** Where `model.fit` is to go on, until it does. */
+  /** Where `model.fit` will continue, until it does. */
   private joinedAt: FitPosition | undefined;
 
   private constructor(private readonly communicator: Communicator) {}
@@ -30,7 +30,7 @@ export class LiveTraining {
     return known;
   }
 
-  /** Notes what is trained from now on. */
+  /** Sets what is trained from now on. */
   begin(trained: Trained): void {
     this.trained = trained;
   }
@@ -50,7 +50,7 @@ export class LiveTraining {
     return { step: counters.steps, epoch: position.epoch, state };
   }
 
-  /** Where `model.fit` goes on on a rank that has joined. Asking for it uses it up. */
+  /** Takes the place where `model.fit` continues on a rank that has joined. Undefined if it was taken already. */
   takeJoinedPosition(): FitPosition | undefined {
     const position = this.joinedAt;
     this.joinedAt = undefined;

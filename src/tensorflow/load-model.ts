@@ -5,7 +5,7 @@ import { systemCode } from '../checkpoint/checkpoint-errors';
 import { modelFailure, refusal } from './model-failure';
 import { tf } from './tfjs';
 
-/** The system reads less than 2 GiB at once. */
+/** How much is read at once. The system's limit is below 2 GiB. */
 const MOST_BYTES = 2 ** 30;
 
 const QUANTIZED_BYTES = { uint8: 1, uint16: 2, float16: 2 };
@@ -13,7 +13,7 @@ const QUANTIZED_BYTES = { uint8: 1, uint16: 2, float16: 2 };
 /**
  * Reads a model that `saveModel`, tfjs-node or TensorFlow.js's converter wrote.
  *
- * @param path Of `model.json`, which names the files with the weights, relative to its folder.
+ * @param path The path of `model.json`, which names the files with the weights, relative to its folder.
  * @throws GradringError `ERR_MODEL_FILES`
  */
 export async function loadModel(path: string): Promise<tf.io.ModelArtifacts> {
@@ -28,7 +28,7 @@ function parse(file: string, text: string): tf.io.ModelJSON {
     model = JSON.parse(text) as typeof model;
   } catch (error) {
     const { message } = error as Error;
-    throw modelFailure('loaded from', file, `it is no JSON: ${message}. Save or copy the model again.`, error);
+    throw modelFailure('loaded from', file, `it is not JSON: ${message}. Save or copy the model again.`, error);
   }
   if (model?.modelTopology == null && !Array.isArray(model?.weightsManifest)) {
     throw modelFailure('loaded from', file, 'it has no modelTopology. Name the model.json of a saved model.');
@@ -36,7 +36,7 @@ function parse(file: string, text: string): tf.io.ModelJSON {
   return model!;
 }
 
-/** All weights in one buffer: of several, tfjs 4.22 may read the last one wrongly if it is longer than the others. */
+/** All weights in one buffer. Of several, tfjs 4.22 may read the last one wrongly if it is longer than the others. */
 async function readWeights(
   folder: string,
   manifest: tf.io.WeightsManifestConfig,
@@ -86,7 +86,7 @@ async function readInto(data: Uint8Array, path: string): Promise<void> {
   }
 }
 
-/** Of strings, whose length only the weights themselves tell, what there is at least. */
+/** How many bytes a tensor has at least. The length of strings stands only in the weights themselves. */
 function leastBytes({ shape, dtype, quantization }: tf.io.WeightsManifestEntry): number {
   const bytes = quantization
     ? QUANTIZED_BYTES[quantization.dtype]
@@ -118,7 +118,7 @@ function explain(path: string, error: unknown, ifMissing: string): string {
   }
 }
 
-/** With spaces and the like for %20 and the like. */
+/** With spaces for %20, and so on. */
 function decoded(path: string): string {
   try {
     return decodeURI(path);

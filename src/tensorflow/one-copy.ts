@@ -1,7 +1,7 @@
 import { tf } from './tfjs';
 import { type GradringError, invalidArgument } from '../errors';
 
-// Not `instanceof`: tfjs answers it by comparing names of methods, so that it is true for objects of another copy, too.
+// Not `instanceof`: tfjs compares the names of methods, so it is true for objects of another copy, too.
 
 /** Whether it is a model of this copy of TensorFlow.js. */
 export function isOwnModel(value: unknown): value is tf.LayersModel {
@@ -19,11 +19,11 @@ export function isOwnVariable(value: unknown): value is tf.Variable {
 }
 
 /**
- * The error for a wrong argument, which says so if it is right but for the copy of TensorFlow.js that made it. Two
- * copies share backends and tensors, but not classes, and fail later in ways that nobody understands.
+ * The error for a wrong argument. If another copy of TensorFlow.js made it, the error says so: two copies share
+ * backends and tensors, but not classes, and would fail later in obscure ways.
  *
- * @param method One that such an object has.
- * @param words What is wrong if it is no such object.
+ * @param method A method that such an object has.
+ * @param words The message if it is no such object.
  */
 export function notOurs(
   kind: 'model' | 'optimizer' | 'variable',
@@ -35,7 +35,7 @@ export function notOurs(
   return invalidArgument(isOfAnotherCopy ? otherCopy(kind) : words);
 }
 
-/** Words for an object that another copy of TensorFlow.js has made. */
+/** The message for an object that another copy of TensorFlow.js has made. */
 export function otherCopy(kind: string): string {
   const { tfjs } = tf.version;
   return `The ${kind} comes from another copy of @tensorflow/tfjs than the one that gradring uses (${tfjs}). Use the tf of loadBackend(), or install that version: npm install @tensorflow/tfjs@${tfjs}. npx gradring doctor shows which copies there are.`;

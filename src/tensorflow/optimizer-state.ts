@@ -5,29 +5,29 @@ import { travelsDense } from '../compression/sparsity-schedule';
 import { sourceOf, sourceOfValues } from './saved-tensor';
 import type { ExpectedSteps } from './sent-fraction';
 
-/** All that a wrapped optimizer must keep to go on bit for bit. */
+/** All that a wrapped optimizer needs to continue bit for bit. */
 export interface OptimizerState {
   readonly counters: OptimizerCounters;
-  /** Of every variable. None before the first step. */
+  /** For each variable. Empty before the first step. */
   readonly variables: readonly VariableState[];
   readonly inner: InnerState;
 }
 
-/** What of it is small. */
+/** The small part of it. */
 export interface OptimizerCounters {
   /** The class of the inner optimizer. */
   readonly optimizer: string;
   readonly steps: number;
   readonly skippedSteps: number;
   readonly iterations: number;
-  /** Of the last step. */
+  /** That of the last step. */
   readonly density: number;
-  /** Undefined where nobody told it. */
+  /** Undefined if not known. */
   readonly epoch?: number | undefined;
   readonly learningRate?: number | undefined;
   /** Size of the ring that took the last step, in an elastic run. */
   readonly worldSize?: number | undefined;
-  /** Of the whole training; undefined if nobody said. */
+  /** Of the whole training. Undefined if not known. */
   readonly expectedSteps?: ExpectedSteps | undefined;
 }
 
@@ -37,20 +37,20 @@ export interface VariableState {
   readonly shape: readonly number[];
   readonly momentum: Float32Array;
   readonly residual: Float32Array;
-  /** Whether the momentum is that of the average, which all ranks have in common. */
+  /** Whether the momentum is that of the average, the same on all ranks. */
   readonly isMomentumShared: boolean;
 }
 
 /** A tensor with its name, as `tf.Optimizer` has it. (tfjs does not export this type.) */
 export type NamedTensor = Awaited<ReturnType<tf.Optimizer['getWeights']>>[number];
 
-/** Of an inner optimizer that applies the averaged gradient itself; the same on all ranks. */
+/** The state of an inner optimizer that applies the averaged gradient itself. The same on all ranks. */
 export interface InnerState {
-  /** What its `getWeights` gives. */
+  /** The result of its `getWeights`. */
   readonly weights: readonly NamedTensor[];
   /**
-   * Variables in its fields, by the field's name: Adam's powers of β. Its `setWeights` computes them anew, and their
-   * last bits then differ from those of the product over all steps.
+   * Variables in its fields, by the field's name: Adam's powers of β. Its `setWeights` computes them anew, and then
+   * their last bits differ from those of the product over all steps.
    */
   readonly fields: readonly NamedTensor[];
 }
@@ -65,14 +65,14 @@ export function sharesMomentum(
   return density === 1 || travelsDense(compression, shape, elementCount);
 }
 
-/** The state's tensors as a rank's file has them: the kind, a slash, and the name. */
+/** The state's tensors as they are in a rank's file. Their names are the kind, a slash, and the variable's name. */
 export function sourcesOf({ variables, inner }: OptimizerState): TensorSource[] {
   return [
     ...variables.flatMap(({ name, shape, momentum, residual, isMomentumShared }) => [
       sourceOfValues(`${isMomentumShared ? 'sharedMomentum' : 'momentum'}/${name}`, shape, momentum),
       sourceOfValues(`residual/${name}`, shape, residual),
     ]),
-    // By number, as their order tells what they are.
+    // By number, because their order matters.
     ...inner.weights.map(({ name, tensor }, i) => sourceOf(`inner/${i}/${name}`, tensor)),
     ...inner.fields.map(({ name, tensor }) => sourceOf(`innerField/${name}`, tensor)),
   ];

@@ -1,12 +1,12 @@
 /**
- * A program: tries the backend that its argument names, and prints what it found as one line of JSON. Exit code 1, and
- * why, if it fails.
+ * A program that tries the backend that its argument names, and prints the result as one line of JSON. If the backend
+ * fails, it prints why, and ends with exit code 1.
  */
 import { type BackendName, loadBackend } from './backend';
 import { tf } from './tfjs';
 
 const SIZE = 1024;
-/** Rounds end after the first that ends later than this. */
+/** No further round starts after this time. */
 const ENOUGH_MS = 300;
 const TOLERANCE = 1e-3;
 
@@ -26,7 +26,7 @@ async function main(backend: BackendName): Promise<void> {
   console.log(JSON.stringify({ version, device: native.isUsingGpuDevice ? 'GPU' : 'CPU', gigaflops, error }));
 }
 
-/** Of rows that count up by columns of ones, whose product is known. */
+/** Gigaflops of a matrix product whose result is known: rows of one number each, times columns of ones. */
 function timeProduct(): number {
   const rows = tf.mul(tf.ones([SIZE, SIZE]), tf.reshape(tf.range(0, SIZE), [SIZE, 1])) as tf.Tensor2D;
   const columns = tf.ones([SIZE, SIZE]) as tf.Tensor2D;
@@ -37,8 +37,7 @@ function timeProduct(): number {
     const last = product.dataSync().at(-1);
     best = Math.min(best, performance.now() - start);
     product.dispose();
-    if (last !== (SIZE - 1) * SIZE)
-      throw new Error(`its matrix product has ${last} where ${(SIZE - 1) * SIZE} is right`);
+    if (last !== (SIZE - 1) * SIZE) throw new Error(`its matrix product has ${last} instead of ${(SIZE - 1) * SIZE}`);
   }
   tf.dispose([rows, columns]);
   return Number(((2 * SIZE ** 3) / best / 1e6).toPrecision(2));

@@ -10,9 +10,9 @@ import { isOwnModel, isOwnVariable, notOurs, otherCopy } from './one-copy';
 export type Variables = readonly tf.Variable[];
 
 /**
- * The variables of a model (all weights, trainable or not), or those given.
+ * The variables of a model (all weights, trainable or not), or the given ones.
  *
- * @param call What they are for, as the user writes it: `ring.verifyReplicas`.
+ * @param call The call that they are for, as the user writes it: `ring.verifyReplicas`.
  * @throws GradringError `ERR_INVALID_ARGUMENT` if it is neither, for objects of another copy of TensorFlow.js, and for
  *   variables of strings, which have no bits to compare or send.
  */
@@ -51,7 +51,7 @@ export function hashesOf(variables: Variables): string[] {
   });
 }
 
-/** Bytes for an all-gather of something small that must agree. */
+/** A small value as bytes, for an all-gather. */
 export function toBytes(value: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(value));
 }
@@ -64,7 +64,7 @@ export function fromBytes<T>(bytes: Uint8Array): T {
 /**
  * Compares the hashes of all ranks.
  *
- * @param all Of each rank, one hash for each variable.
+ * @param all The hashes of each rank, one for each variable.
  * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0, and the variable.
  */
 export function checkHashes(all: readonly (readonly string[])[], variables: Variables, when: string): void {
@@ -75,7 +75,7 @@ export function checkHashes(all: readonly (readonly string[])[], variables: Vari
     if (variable === undefined) continue;
     const others = differing.length === 1 ? '' : ` and ${differing.length - 1} more`;
     const advice = differing.every(({ trainable }) => !trainable)
-      ? 'No gradient trains it, so that it follows the rows of each rank, as the moving statistics of batch norm do: call ring.averageVariables(…) on all ranks before you compare.'
+      ? 'No gradient trains it, so it depends on the rows of each rank, like the moving statistics of batch norm: call ring.averageVariables(…) on all ranks before you compare.'
       : 'Start from the same weights (pass ring.callbacks() to model.fit, or await ring.broadcastVariables(…)), and change them only by the wrapped optimizer.';
     const words = `The weights of rank ${rank} differ from those of rank 0 ${when}: '${variable.name}'${others}. ${advice}`;
     throw new GradringError('ERR_REPLICAS_DIVERGED', words, { rank, variable: variable.name });
@@ -106,7 +106,7 @@ export async function checkSameVariables(
   checkDescriptions(await gatherValues(communicator, purpose, variables.map(describe)));
 }
 
-/** Every rank's value, small JSON, by rank. A unit. */
+/** A small value of each rank (JSON), by rank. A unit. */
 export async function gatherValues<T>(communicator: Communicator, purpose: Purpose, own: T): Promise<T[]> {
   const run = async () =>
     (await communicator.allGather(toBytes(own), { variableLength: true, purpose })).map(fromBytes<T>);
@@ -119,12 +119,12 @@ export function gatherValuesSync<T>(communicator: Communicator, purpose: Purpose
   return communicator.units.runSync({ name: `gather ${Purpose[purpose]}`, run });
 }
 
-/** A variable in words that ranks compare. */
+/** A variable's name, type and shape, for ranks to compare. */
 export function describe({ name, shape, dtype }: { name: string; shape: readonly number[]; dtype: string }): string {
   return `'${name}' ${dtype}[${shape.join(', ')}]`;
 }
 
-/** The comparison of {@link checkSameVariables}: one list of descriptions a rank. */
+/** The comparison of {@link checkSameVariables}. `all` has one list of descriptions for each rank. */
 export function checkDescriptions(all: readonly (readonly string[])[]): void {
   const [first] = all;
   all.forEach((descriptions, rank) => {
@@ -137,7 +137,7 @@ export function checkDescriptions(all: readonly (readonly string[])[]): void {
   });
 }
 
-/** Gives every rank the root's values, bit for bit. The variables must agree in all else. */
+/** Gives every rank the root's values, bit for bit. Shapes and types must be the same on all ranks. */
 export async function broadcastVariables(
   communicator: Communicator,
   variables: Variables,
@@ -152,7 +152,7 @@ export async function broadcastVariables(
   });
 }
 
-/** Averages float variables over the ranks. Those that are equal everywhere (frozen layers') keep their bits. */
+/** Averages float variables over the ranks. Variables that are equal on all ranks (frozen layers) keep their bits. */
 export async function averageVariables(
   communicator: Communicator,
   variables: Variables,
@@ -172,7 +172,7 @@ export async function averageVariables(
 
 /**
  * Changes variables by collectives, to values that are the same on all ranks: on all ranks or on none. So in an elastic
- * run nothing is changed before the last collective has returned, and the new values of all take memory at once.
+ * run nothing is changed before the last collective has returned, and all new values are held in memory until then.
  */
 async function changeVariables(
   communicator: Communicator,
@@ -181,7 +181,7 @@ async function changeVariables(
   run: (change: (variable: tf.Variable, data: Float32Array) => void) => Promise<void>,
 ): Promise<void> {
   if (!communicator.isElastic) return run(assign);
-  if (variables.length === 0) return; // no unit: nobody would wait for the others in it
+  if (variables.length === 0) return; // no unit: it would have no collective
   const changed = new Map<tf.Variable, Float32Array>();
   const share = (root: number) => {
     for (const variable of variables) {
@@ -193,7 +193,7 @@ async function changeVariables(
   const change = (variable: tf.Variable, data: Float32Array) => void changed.set(variable, data);
   await communicator.units.run({ name, run: () => run(change), share });
   for (const [variable, data] of changed) assign(variable, data);
-  changed.clear(); // the unit is remembered
+  changed.clear(); // the unit is kept until the next one
 }
 
 function assign(variable: tf.Variable, data: Float32Array): void {

@@ -13,22 +13,22 @@ export interface Resizing {
   readonly worldSize: number;
   readonly policy: ResidualPolicy | undefined;
   /**
-   * Whether a rank's gradient keeps its weight in the update whatever the size, so that their sum is to stay, not their
-   * mean.
+   * Whether a rank's gradient has the same weight in the update at any size. Then the sum of u and v over the ranks
+   * must stay the same, else the mean.
    */
   readonly keepsSum: boolean;
 }
 
 /**
- * The ranks whose files a rank reads: its own; in a smaller ring those that are congruent to it; in a larger one, a
- * rank that was not there takes what all have in common from another's.
+ * The ranks whose files a rank reads. In a ring of the same size: its own. In a smaller ring: all that are congruent to
+ * it. In a larger one a new rank reads the file of another, for what all ranks have in common.
  *
  * @throws GradringError `ERR_CHECKPOINT` for another size without a policy.
  */
 export function ranksToRead({ savedWorldSize, rank, worldSize, policy }: Resizing): number[] {
   if (savedWorldSize === worldSize) return [rank];
   if (policy === undefined) {
-    const words = `The checkpoint was saved by ${savedWorldSize} ranks, and this ring has ${worldSize}. Each rank's own residuals (what is not sent yet) must be shared out anew: pass { residuals: 'redistribute' }, or 'drop' to forget them.`;
+    const words = `The checkpoint was saved by ${savedWorldSize} ranks, and this ring has ${worldSize}. Each rank's own residuals (what is not sent yet) must be redistributed: pass { residuals: 'redistribute' }, or 'drop' to forget them.`;
     throw new GradringError('ERR_CHECKPOINT', words);
   }
   if (policy === 'drop' || rank >= savedWorldSize) return [rank % savedWorldSize];
@@ -38,9 +38,9 @@ export function ranksToRead({ savedWorldSize, rank, worldSize, policy }: Resizin
 }
 
 /**
- * A rank's u and v, of the files of {@link ranksToRead}. A ring of M that takes over from one of N has the same mean of
- * u and v over its ranks, which is what the update is made of: the sum over the files, times M/N; zero on ranks that
- * were not there. In an elastic run the learning rate follows the size, and the sum alone is right.
+ * A rank's u and v, from the files of {@link ranksToRead}. The update depends on the mean of u and v over the ranks. So
+ * that a ring of M ranks has the same mean as the ring of N that saved, a rank takes the sum over its files, times M/N;
+ * new ranks take zero. In an elastic run the learning rate follows the size, and the sum stays without the factor.
  */
 export function variableStates(files: readonly TensorFile[], resizing: Resizing): VariableState[] {
   const share = shareOf(resizing);
@@ -66,7 +66,7 @@ function weightedSum(files: readonly TensorFile[], name: string, weight: number)
   const values = all.map(valuesOf);
   const sum = new Float32Array(values[0]?.length ?? 0);
   if (weight === 0) return sum;
-  // Added in double precision: the order does not matter then, nor is anything lost to rounding but at the end.
+  // Added in double precision, so the order does not matter, and only the result is rounded.
   return sum.map((_, i) => weight * values.reduce((total, each) => total + each[i]!, 0));
 }
 

@@ -8,7 +8,7 @@ const USED_BY_TFJS_NODE = {
 
 /**
  * Adds to `util` the functions that tfjs-node calls and this Node does not have. tfjs-node looks them up at each call,
- * so they stay. Functions that Node has are left alone.
+ * so they stay. Functions that Node has are not changed.
  */
 export function restoreUtil(): void {
   for (const [name, value] of Object.entries(USED_BY_TFJS_NODE)) {

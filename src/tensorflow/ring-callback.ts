@@ -35,25 +35,25 @@ export interface CallbackOptions {
   readonly checkpoint?: Checkpoint;
 }
 
-/** What a rank tells the others when its `model.fit` begins. */
+/** What a rank sends to the others when its `model.fit` begins. */
 interface Beginning extends FitLength {
   readonly hasValidation: boolean;
   readonly variables: readonly string[];
   readonly isWrapped: boolean;
-  /** Of what was given to `ring.shard`. */
+  /** Hashes of the data that was given to `ring.shard`. */
   readonly data: readonly string[];
 }
 
-/** And when one of its epochs ends. Metrics are texts, because JSON has no NaN. */
+/** What it sends when one of its epochs ends. Metrics are texts, because JSON has no NaN. */
 interface EpochEnd {
   readonly metrics: Readonly<Record<string, string>>;
   readonly data: readonly string[];
 }
 
 /**
- * What has to happen around `model.fit`, on every rank alike. Before: names, shapes and order of the weights are
- * compared, and rank 0's weights broadcast. Each epoch: the optimizer learns the epoch; at its end the metrics and the
- * moving statistics of batch norm are averaged, and the hashes of all weights compared.
+ * What has to happen around `model.fit`, on all ranks alike. Before: names, shapes and order of the weights are
+ * compared, and rank 0's weights are broadcast. In each epoch: the optimizer gets the epoch; at its end the metrics and
+ * the moving statistics of batch norm are averaged, and the hashes of all weights are compared.
  */
 export class RingCallback extends tf.Callback {
   private fullLearningRate = 0;
@@ -71,7 +71,7 @@ export class RingCallback extends tf.Callback {
   ) {
     super();
     checkCallbackOptions(options);
-    // A model of another copy of TensorFlow.js calls this method without its object. It must find out, and say so.
+    // A model of another copy of TensorFlow.js calls this method without its object. It must notice that, and say so.
     this.onTrainBegin = this.onTrainBegin.bind(this);
   }
 
@@ -89,14 +89,14 @@ export class RingCallback extends tf.Callback {
     this.hasBegun = false;
     const own = this.beginning(weights);
     this.length = own;
-    // If this rank has joined the others, they are past that.
+    // If this rank has joined the others, they have done this already.
     if (joined === undefined) {
       const all = await gatherValues(communicator, Purpose.BeginTraining, own);
       checkBeginnings(all);
       if (all.some(({ stepsPerEpoch }) => stepsPerEpoch === null)) this.length = { ...own, stepsPerEpoch: null };
       DataCheck.of(communicator).compare(all.map(({ data }) => data));
     }
-    // Within an epoch each rank has moving statistics of its own, and a checkpoint has brought them back.
+    // Within an epoch each rank has its own moving statistics, which a checkpoint has restored.
     if (this.resumed === undefined) {
       await broadcastVariables(communicator, weights, { root: 0, purpose: Purpose.BeginTraining });
     }
@@ -106,12 +106,12 @@ export class RingCallback extends tf.Callback {
   }
 
   override async onEpochBegin(epoch: number): Promise<void> {
-    // A training that was interrupted keeps what it had chosen by its length.
+    // A training that was interrupted keeps the length by which it had chosen the sparsity.
     const goesOn = this.resumed?.isOver === false && this.optimizer.sentFraction?.expected !== undefined;
     if (!this.hasBegun && !goesOn)
       this.optimizer.sentFraction?.beginFit(epoch, this.length, this.optimizer.statistics.steps);
     this.hasBegun = true;
-    // An epoch that was resumed half done is not a new one for the optimizer.
+    // An epoch that was resumed in its middle is not a new one for the optimizer.
     if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer.beginEpoch(epoch);
     this.batch = this.resumed?.batch ?? 0;
     this.resumed = undefined;
@@ -131,7 +131,7 @@ export class RingCallback extends tf.Callback {
     this.batch++;
   }
 
-  /** What must come after all other callbacks have seen the end of an epoch. */
+  /** Callbacks that must come after all others have seen the end of an epoch. */
   get last(): tf.CustomCallback[] {
     if (this.options.checkpoint === undefined && !this.communicator.isElastic) return [];
     return [new tf.CustomCallback({ onEpochEnd: epoch => this.commitAfter(epoch) }, 'auto')];
@@ -155,7 +155,7 @@ export class RingCallback extends tf.Callback {
   }
 
   override async onTrainEnd(): Promise<void> {
-    // A training that ended within the warm-up must not leave its reduced rate to the next one.
+    // If a training ends within the warm-up, the next one must not begin with the reduced rate.
     const steps = this.options.learningRateWarmUp?.steps;
     if (steps === undefined || this.step > steps) return;
     this.optimizer.learningRate = this.fullLearningRate;
@@ -193,7 +193,7 @@ export class RingCallback extends tf.Callback {
     return LiveTraining.of(this.communicator);
   }
 
-  /** Wrapped: no training begins otherwise. */
+  /** It is wrapped, else the training would not have begun. */
   private get optimizer(): RingOptimizer {
     return this.layersModel.optimizer as RingOptimizer;
   }
@@ -206,7 +206,7 @@ export class RingCallback extends tf.Callback {
     return variablesOf(this.layersModel, 'ring.callbacks');
   }
 
-  /** The weights that no gradient trains: batch norm's moving mean and variance. */
+  /** The weights that no gradient trains, such as batch norm's moving mean and variance. */
   private statistics(): tf.Variable[] {
     const trained = new Set(this.layersModel.trainableWeights);
     return this.layersModel.weights.filter(weight => !trained.has(weight)).map(weight => weight.read() as tf.Variable);
@@ -215,23 +215,23 @@ export class RingCallback extends tf.Callback {
 
 const OPTIONS = { learningRateWarmUp: true, also: true, checkpoint: true } as const;
 
-const BESIDE = 'Pass callbacks of your own beside it, [...ring.callbacks(), yours], or as { also: [yours] }.';
+const BESIDE = 'Pass your own callbacks beside it, [...ring.callbacks(), yours], or as { also: [yours] }.';
 
 function checkCallbackOptions(options: CallbackOptions): void {
   if (Array.isArray(options)) throw invalidArgument(`ring.callbacks takes options, not an array. ${BESIDE}`);
   checkOptions('ring.callbacks', options, OPTIONS, name => (/^on[A-Z]/.test(name) ? BESIDE : undefined));
   const { learningRateWarmUp, also = [] } = options;
-  if (!Array.isArray(also)) throw invalidArgument('also is no array: pass { also: [yours] } to ring.callbacks.');
+  if (!Array.isArray(also)) throw invalidArgument('also is not an array: pass { also: [yours] } to ring.callbacks.');
   const wrong = also.findIndex(callback => typeof callback !== 'object' || callback === null);
-  if (wrong !== -1) throw invalidArgument(`also holds ${String(also[wrong])}, which is no callback.`);
+  if (wrong !== -1) throw invalidArgument(`also holds ${String(also[wrong])}, which is not a callback.`);
   if (learningRateWarmUp === undefined) return;
   checkOptions('learningRateWarmUp', learningRateWarmUp, { steps: true });
   const { steps } = learningRateWarmUp;
   if (Number.isInteger(steps) && steps >= 1) return;
-  throw invalidArgument(`learningRateWarmUp.steps is ${steps}; it must be a whole number from 1 on.`);
+  throw invalidArgument(`learningRateWarmUp.steps is ${steps}; it must be a whole number of at least 1.`);
 }
 
-/** What tfjs tells callbacks, as far as it matters here. */
+/** The parameters that tfjs gives to callbacks, as far as they matter here. */
 interface FitParameters {
   readonly epochs: number;
   readonly samples?: number | null;
@@ -244,7 +244,7 @@ interface FitParameters {
 function checkBeginnings(all: readonly Beginning[]): void {
   const unwrapped = all.findIndex(({ isWrapped }) => !isWrapped);
   if (unwrapped !== -1) {
-    const words = `The model of rank ${unwrapped} is compiled with an optimizer that is not wrapped, so that its gradients would not be exchanged. Pass ring.wrap(optimizer) to model.compile.`;
+    const words = `The model of rank ${unwrapped} is compiled with an optimizer that is not wrapped, so its gradients would not be exchanged. Pass ring.wrap(optimizer) to model.compile.`;
     throw new GradringError('ERR_INVALID_ARGUMENT', words, { rank: unwrapped });
   }
   checkDescriptions(all.map(({ variables }) => variables));
@@ -253,7 +253,7 @@ function checkBeginnings(all: readonly Beginning[]): void {
     const differ = (words: string) => new GradringError('ERR_COLLECTIVE_MISMATCH', words, { rank });
     if (stepsPerEpoch !== first.stepsPerEpoch && stepsPerEpoch !== null && first.stepsPerEpoch !== null) {
       throw differ(
-        `Rank 0 takes ${first.stepsPerEpoch} steps in an epoch, but rank ${rank} takes ${stepsPerEpoch}: they have different numbers of rows, or batch sizes. ring.shard gives all ranks the same number of rows.`,
+        `Rank 0 takes ${first.stepsPerEpoch} steps in an epoch, but rank ${rank} takes ${stepsPerEpoch}: they have different numbers of rows, or different batch sizes. ring.shard gives all ranks the same number of rows.`,
       );
     }
     if (epochs !== first.epochs) {
@@ -268,7 +268,7 @@ function checkBeginnings(all: readonly Beginning[]): void {
   }
 }
 
-/** The metrics of an epoch as texts. Tensors are disposed of: the means take their places. */
+/** The metrics of an epoch as texts. Disposes of tensors: the means will replace them. */
 async function metricsOf(logs: Record<string, number | tf.Scalar>): Promise<Record<string, string>> {
   const metrics: Record<string, string> = {};
   for (const name of Object.keys(logs).sort()) {
@@ -279,7 +279,7 @@ async function metricsOf(logs: Record<string, number | tf.Scalar>): Promise<Reco
   return metrics;
 }
 
-/** @throws GradringError naming the first metric that a rank has and another has not. */
+/** @throws GradringError naming the first metric that one rank has and another does not. */
 function checkSameMetrics(all: readonly EpochEnd['metrics'][], epoch: number): void {
   const names = [...new Set(all.flatMap(metrics => Object.keys(metrics)))];
   for (const name of names) {

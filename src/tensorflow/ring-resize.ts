@@ -5,9 +5,9 @@ import { invalidArgument } from '../errors';
 export type LearningRateRule = 'linear' | 'constant';
 
 /**
- * How the size of an elastic ring tells in the update, which is the mean over the ranks that are there. By the linear
- * rule a rank's gradient always counts learning rate ÷ size at launch, however many ranks there are; so what residuals
- * hold back is applied with the weight that it was computed for. Where the run is not elastic nothing changes.
+ * How the update, which is a mean over the ranks, depends on the size of an elastic ring. By the linear rule each
+ * rank's gradient always has the weight learning rate ÷ size at launch. So what residuals hold back is applied with the
+ * weight for which it was computed. In a run that is not elastic nothing changes.
  */
 export class RingResize {
   /** Size of the ring that took the last step. */
@@ -21,7 +21,7 @@ export class RingResize {
     throw invalidArgument(`learningRateRule is '${String(rule)}'; it must be 'linear' or 'constant'.`);
   }
 
-  /** Multiplies the learning rate of the step that was just taken. */
+  /** The factor of the learning rate for the last step. */
   get rateFactor(): number {
     const { lastWorldSize, communicator } = this;
     if (!this.isLinear || lastWorldSize === undefined) return 1;
@@ -29,9 +29,9 @@ export class RingResize {
   }
 
   /**
-   * Multiplies the momentum that all ranks share before the next step. The learning rate multiplies the momentum, too,
-   * in which past gradients have the weight of their own step's rate (momentum correction: Goyal et al. 2017, section
-   * 3).
+   * The factor of the momentum that all ranks share, before the next step. The learning rate multiplies the momentum,
+   * too, although past gradients should have the rate of their own step (momentum correction: Goyal et al. 2017,
+   * section 3).
    */
   get momentumCorrection(): number {
     const { lastWorldSize, communicator } = this;

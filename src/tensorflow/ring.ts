@@ -96,7 +96,7 @@ export class Ring extends Communicator {
    * await model.fit(...ring.shard(x, y), { epochs, initialEpoch: epoch, callbacks: ring.callbacks() });
    * ```
    *
-   * @throws GradringError `ERR_MODEL_MISMATCH` if the model is another one.
+   * @throws GradringError `ERR_MODEL_MISMATCH` if the ranks have different models.
    */
   async join(source: tf.LayersModel | Trained): Promise<JoinedPosition> {
     return LiveTraining.of(this).join(trainedOf(source, 'ring.join'));

@@ -6,8 +6,8 @@ import { modelFailure, refusal } from './model-failure';
 import { tf } from './tfjs';
 
 /**
- * Writes a model as tfjs-node does: a folder with `model.json` and `weights.bin`. Missing folders are made. If there is
- * a model already, the folder holds either it or the new one, whole, at every moment.
+ * Writes a model as tfjs-node does: a folder with `model.json` and `weights.bin`. Makes missing folders. If there is a
+ * model already, the folder holds the complete old or the complete new model at every moment.
  *
  * @throws GradringError `ERR_MODEL_FILES`
  */
@@ -34,7 +34,7 @@ export async function saveModel(path: string, artifacts: tf.io.ModelArtifacts): 
 async function writeModel(folder: string, artifacts: tf.io.ModelArtifacts): Promise<void> {
   const { weightData = [], weightSpecs = [], ...description } = artifacts;
   const weights = [weightData].flat().map(buffer => new Uint8Array(buffer));
-  const writer = Number(process.env['RANK']) || 0; // ranks that all save here by mistake do no harm
+  const writer = Number(process.env['RANK']) || 0; // so no harm is done if all ranks save here by mistake
   const inFolder = (name: string) => join(folder, name);
   const writeWeights = (name: string) => writeDurably(inFolder(name), writer, weights);
   const writeDescription = (weightsName: string) => {
@@ -47,10 +47,10 @@ async function writeModel(folder: string, artifacts: tf.io.ModelArtifacts): Prom
     await writeDescription('weights.bin');
     return;
   }
-  // Two files cannot be replaced at once. So model.json, by being replaced, changes from the old weights to the new
-  // ones, which have another name. Then nothing needs `weights.bin`, and the new weights can have this name, too.
+  // Two files cannot be replaced at the same moment. So the new weights get another name, and a new model.json names
+  // them. Then nothing needs the old `weights.bin`, and the new weights can get this name, too.
   const names = ['new-weights', 'newer-weights'].map(name => `${name}.${writer}.bin`);
-  // If a save was interrupted, model.json may need one of them.
+  // If a save was interrupted, model.json may name one of them.
   const free = names.find(name => !before.includes(name))!;
   await writeWeights(free);
   await writeDescription(free);

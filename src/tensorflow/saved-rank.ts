@@ -4,9 +4,9 @@ import type { OptimizerCounters } from './optimizer-state';
 
 /** Where in `model.fit` a checkpoint was taken. */
 export interface FitPosition {
-  /** The epoch to go on with. */
+  /** The epoch to continue with. */
   readonly epoch: number;
-  /** Batches of it that are done. */
+  /** How many batches of it are done. */
   readonly batch: number;
   /** Whether `model.fit` had no epoch left. */
   readonly isOver?: boolean;
@@ -14,15 +14,15 @@ export interface FitPosition {
   readonly warmUp?: { readonly step: number; readonly fullLearningRate: number } | undefined;
 }
 
-/** What of a rank's state is small; JSON in the metadata of its file. */
+/** The small part of a rank's state: JSON, in the metadata of its file. */
 export interface SavedRank {
   readonly position: FitPosition;
   readonly optimizer: OptimizerCounters;
-  /** The user's. */
+  /** What the user saves. */
   readonly state?: unknown;
 }
 
-/** @throws GradringError `ERR_CHECKPOINT` for a file of another program. */
+/** @throws GradringError `ERR_CHECKPOINT` if another program wrote the file. */
 export function savedRankOf({ state }: RankFile): SavedRank {
   const { position, optimizer } = (state ?? {}) as Partial<SavedRank>;
   const counts = [position?.epoch, position?.batch, optimizer?.steps, optimizer?.skippedSteps, optimizer?.iterations];

@@ -6,26 +6,26 @@ import { invalidArgument } from '../errors';
 const TYPES = { float32: 'F32', int32: 'I32', bool: 'BOOL' } as const;
 const DTYPES = { F32: 'float32', I32: 'int32', BOOL: 'bool' } as const;
 
-/** A tensor as a checkpoint takes it. It must stay as it is until it is written. */
+/** A tensor for a checkpoint. It must not change until it is written. */
 export function sourceOf(name: string, tensor: tf.Tensor): TensorSource {
   const { dtype, shape } = tensor;
   if (!(dtype in TYPES)) throw invalidArgument(`'${name}' is ${dtype}, which a checkpoint cannot hold.`);
   return { name, type: TYPES[dtype as keyof typeof TYPES], shape, bytes: async () => bytesOf(await tensor.data()) };
 }
 
-/** Numbers as a checkpoint takes them. They must stay as they are until they are written. */
+/** Numbers for a checkpoint. They must not change until they are written. */
 export function sourceOfValues(name: string, shape: readonly number[], values: Float32Array): TensorSource {
   return { name, type: 'F32', shape, bytes: () => bytesOf(values) };
 }
 
-/** What was read, as a tensor. */
+/** A tensor of what was read. */
 export function tensorOf({ type, shape, bytes }: ReadTensor): tf.Tensor {
   const values =
     type === 'I32' ? new Int32Array(bytes.buffer) : type === 'F32' ? new Float32Array(bytes.buffer) : bytes;
   return tf.tensor(values, [...shape], DTYPES[type]);
 }
 
-/** The tensors of a file whose names begin with that and a slash, by the rest of their names. */
+/** The tensors of a file whose names begin with `kind` and a slash, by the rest of their names. */
 export function tensorsUnder(tensors: ReadonlyMap<string, ReadTensor>, kind: string): Map<string, ReadTensor> {
   const prefix = `${kind}/`;
   const found = [...tensors].filter(([name]) => name.startsWith(prefix));

@@ -4,31 +4,32 @@ import type { DgcCompression } from '../compression/dgc-options';
 import { densityAt } from '../compression/sparsity-schedule';
 import { inform, warn } from './warn';
 
-/** A sparsity at which an element is sent less often in a training, on average, holds most of the gradient back. */
+/** If an element is sent less often in a training, on average, most of the gradient is never applied. */
 const LEAST_SENDS = 0.5;
 
-/** A choice that differs from the last by this factor is said again. */
+/** A choice is said again if it differs by this factor from the last one that was said. */
 const NOTABLE = 2;
 
-/** How many optimizer steps a training is expected to have, in all. */
+/** How many optimizer steps a training should have. */
 export interface ExpectedSteps {
+  /** In all. */
   readonly steps: number;
-  /** Where the first epoch began, as long as only its end can tell how many steps an epoch has. */
+  /** Where the first epoch began, if the number of steps in an epoch is known only at its end. */
   readonly since?: { readonly epoch: number; readonly step: number } | undefined;
 }
 
-/** What `model.fit` was asked for. */
+/** The length of a `model.fit`. */
 export interface FitLength {
   readonly epochs: number;
   /** Null if it is not known before the first epoch ends. */
   readonly stepsPerEpoch: number | null;
 }
 
-/** Which fraction of its gradients a wrapped optimizer sends in a step: as `dgc()` says, or as it leaves to choose. */
+/** Which fraction of its gradients a wrapped optimizer sends: as given to `dgc()`, or chosen by the number of steps. */
 export class SentFraction {
-  /** Undefined if nobody said. */
+  /** Undefined if not known. */
   expected: ExpectedSteps | undefined;
-  /** The density that was said last. */
+  /** The density that the user was told last. */
   private said: number | undefined;
 
   /** @param correctsMomentum See {@link chooseSparsity}. */
@@ -40,7 +41,7 @@ export class SentFraction {
     if (compression.steps > 0) this.expected = { steps: compression.steps };
   }
 
-  /** A `model.fit` begins with that epoch, when so many steps are done. */
+  /** A `model.fit` begins with that epoch, after `step` steps. */
   beginFit(epoch: number, { epochs, stepsPerEpoch }: FitLength, step: number): void {
     if (this.compression.steps > 0) return;
     const steps = step + (epochs - epoch) * (stepsPerEpoch ?? 1);
@@ -48,7 +49,7 @@ export class SentFraction {
     if (stepsPerEpoch !== null) this.say(step);
   }
 
-  /** An epoch of it has ended, when so many steps are done. */
+  /** An epoch of it has ended, after `step` steps. */
   endEpoch({ epochs }: FitLength, step: number): void {
     const since = this.expected?.since;
     if (since === undefined) return;
@@ -71,7 +72,7 @@ export class SentFraction {
     return chooseSparsity(this.compression, { steps: expected?.steps, step, correctsMomentum });
   }
 
-  /** Tells the user, on rank 0, what was chosen, or warns of what was given. */
+  /** Tells the user, on rank 0, what was chosen; or warns if what was given does not fit. */
   private say(step: number): void {
     const { communicator, compression, expected, said } = this;
     const { sparsity } = this.chosenAt(step);
@@ -79,7 +80,7 @@ export class SentFraction {
     if (said !== undefined && density < said * NOTABLE && density > said / NOTABLE) return;
     this.said = density;
     if (compression.sparsity === 'auto') {
-      if (!this.correctsMomentum) return; // the warning at the wrap has said it
+      if (!this.correctsMomentum) return; // ring.wrap has warned
       inform(
         communicator,
         expected === undefined

@@ -30,7 +30,7 @@ export interface Split<X extends TensorData, Y extends TensorData> {
   readonly validation: [X, Y];
 }
 
-/** A rank's place among those who share the data. */
+/** A rank's place among the ranks that share the data. */
 export interface ShardPlace {
   readonly rank: number;
   readonly worldSize: number;
@@ -38,7 +38,7 @@ export interface ShardPlace {
 
 /**
  * This rank's rows of tensors: rows rank, rank + worldSize, and so on. All ranks get the same number of rows, and so
- * take the same number of steps: if the rows do not divide, the last ranks get a row from the start once more. The
+ * take the same number of steps: if the rows do not divide evenly, the last ranks get a row from the start again. The
  * tensors are new; the inputs stay the caller's.
  */
 export function shardTensors<T extends TensorData[]>(
@@ -82,9 +82,9 @@ export function splitTensors<X extends TensorData, Y extends TensorData>(
 
 /**
  * This rank's elements of a dataset (batches, if it is batched): elements rank, rank + worldSize, and so on. All ranks
- * get the same number: of an incomplete last group, ranks without an element get one of the others' once more. Every
- * rank reads the whole source and disposes what is not its own, so the source must give the same elements in the same
- * order everywhere.
+ * get the same number: if the last group is incomplete, ranks without an element get one of the others' elements. Every
+ * rank reads the whole source and disposes of what is not its own, so the source must give the same elements in the
+ * same order on all ranks.
  */
 export function shardDataset<T extends tf.TensorContainer>(
   dataset: tf.data.Dataset<T>,
@@ -114,7 +114,7 @@ export function shardDataset<T extends tf.TensorContainer>(
     }
     return own();
   }) as never);
-  // With the size known, model.fitDataset knows the number of steps.
+  // From the size, model.fitDataset knows the number of steps.
   if (Number.isFinite(dataset.size)) Object.assign(sharded, { size: Math.ceil(dataset.size / place.worldSize) });
   return sharded;
 }
@@ -154,7 +154,7 @@ function range(count: number): Int32Array {
   return Int32Array.from({ length: count }, (_, i) => i);
 }
 
-/** The numbers 0 … count − 1 in an order that depends on the seed alone. */
+/** The numbers 0 … count − 1, in an order that depends only on the seed. */
 function shuffled(count: number, seed: number): Int32Array {
   const random = tf.randomUniform([count], 0, 1, 'float32', seed);
   const keys = random.dataSync().slice();
@@ -162,7 +162,7 @@ function shuffled(count: number, seed: number): Int32Array {
   return range(count).sort((a, b) => keys[a]! - keys[b]! || a - b);
 }
 
-/** This rank's part of row numbers. */
+/** This rank's part of the row numbers. */
 function shardOf(rows: Int32Array, { rank, worldSize }: ShardPlace): Int32Array {
   const count = Math.ceil(rows.length / worldSize);
   return Int32Array.from({ length: count }, (_, i) => rows[(rank + i * worldSize) % rows.length]!);

@@ -1,15 +1,15 @@
 import { type Communicator, Purpose } from '../communicator/communicator';
 import type { ExchangeHandle } from '../exchange/exchange-handle';
 
-/** A step that some ranks have done, and for others failed. */
+/** A step that some ranks have done, and that failed on others. */
 export interface SharedStep {
   readonly communicator: Communicator;
   readonly exchange: ExchangeHandle;
   /** By variable: whether its momentum is that of the average, the same on all ranks. */
   readonly sharesMomentum: readonly boolean[];
-  /** What a rank that has done it applied. */
+  /** What this rank has applied, if it has done the step. */
   readonly lastUpdates: readonly Float32Array[];
-  /** One that has done it. */
+  /** A rank that has done it. */
   readonly root: number;
   readonly isBehind: boolean;
   /** Whether anything was applied. */
@@ -17,9 +17,9 @@ export interface SharedStep {
 }
 
 /**
- * Gives those who are behind the update and the momenta that all have in common, by collectives of all ranks, asleep.
- * They then have the update where the exchange would have left it, and their own residuals as if it had not failed:
- * what they had selected was part of the sum.
+ * Gives ranks that are behind the update and the momenta that all ranks share, by synchronous collectives of all ranks.
+ * Then they have the update where the exchange would have left it. Their own residuals are as if the step had not
+ * failed: what they had selected was part of the sum.
  */
 export function shareStep(step: SharedStep): void {
   const { communicator, exchange, sharesMomentum, lastUpdates, root, isBehind, isApplied } = step;
@@ -30,7 +30,7 @@ export function shareStep(step: SharedStep): void {
       ? communicator.broadcastSync(exchange.momentum(i).slice(), { root, purpose: Purpose.Reunite })
       : undefined;
   });
-  // Only now: if this fails half-way, the step may have to be run again by those who are behind.
+  // Only now: if a broadcast fails, ranks that are behind may have to run the step again.
   if (!isBehind) return;
   momenta.forEach((momentum, i) => momentum && exchange.momentum(i).set(momentum));
   exchange.conclude(isApplied);

@@ -13,32 +13,32 @@ import { unsortedSegmentSum } from './wasm-kernels/unsorted-segment-sum';
 let registered = false;
 
 /**
- * Gives TensorFlow.js's wasm backend, made for inference, what training needs. tfjs-backend-wasm must be loaded
- * before; `tf.setBackend('wasm')` may come before or after. Calling it again does nothing.
+ * Adds to TensorFlow.js's wasm backend, which was made for inference, what training needs. tfjs-backend-wasm must be
+ * loaded before. Calling it again does nothing.
  */
 export function registerWasmGradientKernels(): void {
   if (registered) return;
   registered = true;
 
-  // Absent in 4.22; a later version's own are left alone.
+  // Missing in 4.22. A later version's own are kept.
   addKernel(conv2DBackpropFilter);
   addKernel(depthwiseBackpropFilter);
   addKernel(depthwiseBackpropInput);
   addKernel(unsortedSegmentSum);
   addKernel(einsum);
 
-  // Right but scalar loops: with them, these two would be most of the time of a training step.
+  // Correct, but scalar loops, which would take most of the time of a training step.
   replaceKernel(conv2DBackpropInput);
   replaceKernel(batchMatMul);
 
-  // Wrong in 4.22. Maxima start from the smallest positive float, so those of negative numbers are lost …
+  // Wrong in 4.22: maxima start from the smallest positive float, so the maximum of negative numbers is wrong …
   replaceKernel(maxPoolGrad);
   replaceKernel(cpuKernel(tf.MaxPool3D));
   replaceKernel(cpuKernel(tf.MaxPool3DGrad));
   replaceKernel(cpuKernel(tf.Dilation2D));
   replaceKernel(cpuKernel(tf.Dilation2DBackpropInput));
   replaceKernel(cpuKernel(tf.Dilation2DBackpropFilter));
-  // … and loops over the outputs of a 3D convolution end too early, at its borders and between its strides.
+  // … and the loops over the outputs of a 3D convolution end too early, at its borders and between its strides.
   replaceKernel(cpuKernel(tf.Conv3DBackpropInputV2));
   replaceKernel(cpuKernel(tf.Conv3DBackpropFilterV2));
 }

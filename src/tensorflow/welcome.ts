@@ -7,10 +7,10 @@ import type { OptimizerCounters, OptimizerState } from './optimizer-state';
 import { describe, fromBytes, toBytes } from './replicas';
 import type { Trained } from './trained';
 
-/** All that the ranks of a training have in common, for one that joins: what its arrays are, and they. */
+/** All that the ranks of a training have in common, for a rank that joins. */
 export interface Welcome {
   readonly header: WelcomeHeader;
-  /** Of the variables, then the momenta, then the inner optimizer's weights and fields. */
+  /** The variables, then the momenta, then the inner optimizer's weights and fields. */
   readonly arrays: readonly Uint8Array[];
 }
 
@@ -18,11 +18,13 @@ interface WelcomeHeader {
   readonly position: FitPosition;
   readonly state: unknown;
   readonly counters: OptimizerCounters;
-  /** Whether the ranks have compared what they train, as they do before the first step after a start or a resume. */
+  /**
+   * Whether the ranks have taken their first step since they were started, before which they compare what they train.
+   */
   readonly hasBegun: boolean;
-  /** As {@link describe} has them. */
+  /** As {@link describe} returns them. */
   readonly variables: readonly string[];
-  /** Those that the optimizer trains, in its order. */
+  /** The variables that the optimizer trains, in its order. */
   readonly trained: readonly {
     readonly name: string;
     readonly shape: readonly number[];
@@ -39,7 +41,7 @@ interface TensorHeader {
   readonly dtype: 'float32' | 'int32' | 'bool';
 }
 
-/** What this rank has to give. The arrays are copies. */
+/** The welcome of this rank. The arrays are copies. */
 export async function captureWelcome(
   { variables, optimizer }: Trained,
   position: FitPosition,
@@ -71,7 +73,7 @@ export async function captureWelcome(
   });
 }
 
-/** Gives a rank's welcome to all, by collectives of all, asleep. */
+/** Gives the root's welcome to all ranks, by synchronous collectives of all. */
 export function passWelcome(communicator: Communicator, root: number, own: Welcome | undefined): Welcome {
   const headers = communicator.allGatherSync(own === undefined ? new Uint8Array(0) : toBytes(own.header), {
     variableLength: true,
@@ -84,7 +86,7 @@ export function passWelcome(communicator: Communicator, root: number, own: Welco
   return { header, arrays };
 }
 
-/** @throws GradringError `ERR_MODEL_MISMATCH`, before anything is changed, if it is of another model. */
+/** Takes the state from a welcome. @throws GradringError `ERR_MODEL_MISMATCH`, before any change, for another model. */
 export async function takeWelcome({ header, arrays }: Welcome, { variables, optimizer }: Trained): Promise<void> {
   const own = variables.map(describe);
   const different = Math.max(own.length, header.variables.length);

@@ -49,7 +49,7 @@ describe('callbacks of the user', () => {
   );
 
   test.each([
-    ['twice', /ring\.callbacks\(\) is there twice/],
+    ['twice', /was given ring\.callbacks\(\) twice/],
     ['none', /was given undefined as a callback/],
   ])('%s is a coded error', (idiom, words) => {
     for (const { callbacks } of ranks) {

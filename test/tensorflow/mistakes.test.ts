@@ -45,7 +45,7 @@ const MISTAKES: [mistake: string, code: string, words: RegExp][] = [
   [
     'fewer rows',
     'ERR_COLLECTIVE_MISMATCH',
-    /^Rank 0 takes 3 steps in an epoch, but rank 1 takes 2: they have different numbers of rows, or batch sizes\. ring\.shard/,
+    /^Rank 0 takes 3 steps in an epoch, but rank 1 takes 2: they have different numbers of rows, or different batch sizes\. ring\.shard/,
   ],
   [
     'fewer batches',

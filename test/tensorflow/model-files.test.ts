@@ -205,7 +205,7 @@ describe('an error says what is wrong, and what to do', () => {
     ['a folder that is not there', 'nowhere/model.json', /there is no folder .*nowhere\./],
     ['a file that is not there', 'model/modle.json', /there is no such file\. Name the model\.json/],
     ['a folder', 'model', /it is a folder\. Name the file in it: file:\/\/.*\/model\/model\.json/],
-    ['a file that is no JSON', 'text.json', /it is no JSON: .*Save or copy/],
+    ['a file that is no JSON', 'text.json', /it is not JSON: .*Save or copy/],
     ['JSON that is no model', 'package.json', /no modelTopology/],
     ['a path with %20', 'my%20model/model.json', /holds the path as it is: file:\/\/.*\/my model\/model\.json/],
   ])('to load %s', async (_, name, words) => {

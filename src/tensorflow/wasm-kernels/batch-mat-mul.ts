@@ -2,11 +2,11 @@ import { tf } from '../tfjs';
 import type { ComposedKernel } from './kernel';
 
 /**
- * Matrix products with a transposed factor, which both gradients of every dense layer are.
+ * Matrix products with a transposed factor, such as both gradients of every dense layer.
  *
- * It replaces the stock kernel, whose results are right, because only its untransposed product uses XNNPACK; any other
- * is a scalar loop, ten to twenty times slower. So the factors are transposed first, or, if that moves fewer elements,
- * the product: `a·bᵀ = (b·aᵀ)ᵀ`, `aᵀ·bᵀ = (b·a)ᵀ`. Products of many matrices are left to the stock kernel.
+ * It replaces the stock kernel, whose results are correct, because only its untransposed product uses XNNPACK; any
+ * other is a scalar loop, ten to twenty times slower. So the factors are transposed first, or, if that moves fewer
+ * elements, the product: `a·bᵀ = (b·aᵀ)ᵀ`, `aᵀ·bᵀ = (b·a)ᵀ`. The stock kernel still computes products of many matrices.
  */
 export const batchMatMul: ComposedKernel<tf.BatchMatMulAttrs> = {
   name: tf.BatchMatMul,

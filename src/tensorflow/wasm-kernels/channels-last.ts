@@ -1,6 +1,6 @@
 import { invalidArgument } from '../../errors';
 
-/** @throws GradringError `ERR_INVALID_ARGUMENT` for NCHW, which wasm's forward convolution cannot compute either. */
+/** @throws GradringError `ERR_INVALID_ARGUMENT` for NCHW, which wasm's forward convolution does not support either. */
 export function requireChannelsLast(kernelName: string, dataFormat: string): void {
   if (dataFormat === 'NHWC') return;
   throw invalidArgument(

@@ -7,9 +7,8 @@ import { padOrCrop, subsample } from './spatial';
  * The gradient of a convolution with respect to its filter:
  * `dw[i,j,c,f] = Σ_{n,p,q} x[n, p·stride+i, q·stride+j, c] · dy[n,p,q,f]`.
  *
- * That is itself a convolution, in which batch and channels of `x` change places, `dy` is the filter, and the strides
- * dilate it: x [C,H,W,N] ∗ dy [OH,OW,N,F] → [C,KH,KW,F]. A 1×1 filter is one matrix product over all pixels, which is
- * faster by far.
+ * That is a convolution in which batch and channels of `x` are swapped, `dy` is the filter, and the strides dilate it:
+ * x [C,H,W,N] ∗ dy [OH,OW,N,F] → [C,KH,KW,F]. A 1×1 filter is one matrix product over all pixels, which is much faster.
  */
 export const conv2DBackpropFilter: ComposedKernel<tf.Conv2DBackpropFilterAttrs> = {
   name: tf.Conv2DBackpropFilter,

@@ -3,17 +3,17 @@ import type { ComposedKernel } from './kernel';
 import { padOrCrop, spread } from './spatial';
 
 /**
- * How many times more multiplications {@link conv2DBackpropInput} may spend than are needed before the stock kernel,
- * a scalar loop that wastes none, is the faster one. Measured: between 12 and 25.
+ * If {@link conv2DBackpropInput} needs so many times more multiplications than the stock kernel, a scalar loop, the
+ * stock kernel is faster. Measured: between 12 and 25.
  */
 const WASTE_LIMIT = 16;
 
 /**
  * The gradient of a convolution with respect to its input, and the forward pass of `conv2dTranspose`: a convolution
- * of `dy`, its pixels spread by the strides, with the filter turned round and its channels swapped.
+ * of `dy`, its pixels spread by the strides, with the filter rotated and its channels swapped.
  *
- * It replaces the stock kernel, whose results are right, because that one is up to twenty times slower than this use
- * of the forward kernel and would be most of the time of a training step.
+ * It replaces the stock kernel, whose results are correct, because that one is up to twenty times slower than this use
+ * of the forward kernel, and would take most of the time of a training step.
  */
 export const conv2DBackpropInput: ComposedKernel<tf.Conv2DBackpropInputAttrs> = {
   name: tf.Conv2DBackpropInput,

@@ -3,8 +3,8 @@ import { quietCpuBackend } from '../cpu-backend';
 import type { ComposedKernel } from './kernel';
 
 /**
- * The kernel of that name as the CPU backend has it, run on copies of the inputs: slow, but right. For kernels whose
- * results on wasm are wrong and which are too rare to be worth composing.
+ * The CPU backend's kernel of that name, run on copies of the inputs: slow, but correct. For kernels whose results on
+ * wasm are wrong, and that are too rare to compose them of others.
  */
 export function cpuKernel(name: string): ComposedKernel<tf.NamedAttrMap> {
   return {

@@ -6,8 +6,8 @@ import { padOrCrop } from './spatial';
  * The gradient of a depthwise convolution with respect to its filter [KH,KW,C,M]:
  * `dw[i,j,c,m] = Σ_{n,p,q} x[n, p·stride+i·dilation, q·stride+j·dilation, c] · dy[n,p,q,c·M+m]`.
  *
- * Again a depthwise convolution, over one image whose channels are all channels of all images, x [1,H,W,N·C], with
- * `dy` as its filter [OH,OW,N·C,M]; strides and dilations change places. What the images give is then summed.
+ * That is a depthwise convolution, too, over one image that has all channels of all images, x [1,H,W,N·C], with `dy` as
+ * its filter [OH,OW,N·C,M]; strides and dilations are swapped. Then the results of the images are summed.
  */
 export const depthwiseBackpropFilter: ComposedKernel<tf.DepthwiseConv2dNativeBackpropFilterAttrs> = {
   name: tf.DepthwiseConv2dNativeBackpropFilter,
@@ -30,7 +30,7 @@ export const depthwiseBackpropFilter: ComposedKernel<tf.DepthwiseConv2dNativeBac
     const pixels = tf.reshape(dy, [batchSize, outHeight * outWidth, inChannels * multiplier]);
     const filterSize: [number, number, number, number] = [outHeight, outWidth, groups, multiplier];
     const filter: tf.Tensor4D = tf.reshape(tf.transpose(pixels, [1, 0, 2]), filterSize);
-    // tf.depthwiseConv2d refuses strides beside dilations, so neither can the forward pass have had both.
+    // tf.depthwiseConv2d refuses strides together with dilations, so the forward pass did not have both.
     const products = tf.depthwiseConv2d(
       image, filter, [info.dilationHeight, info.dilationWidth], 'valid', 'NHWC', [strideHeight, strideWidth],
     ); // prettier-ignore

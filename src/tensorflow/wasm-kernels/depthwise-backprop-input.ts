@@ -4,8 +4,8 @@ import { padOrCrop, spread } from './spatial';
 
 /**
  * The gradient of a depthwise convolution (filter [KH,KW,C,M]) with respect to its input: a depthwise convolution of
- * `dy` [N,OH,OW,C·M], its pixels spread by the strides, with the filter turned round, each of the C·M channels with
- * its own; then the M channels that came of one are summed.
+ * `dy` [N,OH,OW,C·M], its pixels spread by the strides, with the rotated filter, in which each of the C·M channels has
+ * its own part. Then the M channels that came from one are summed.
  */
 export const depthwiseBackpropInput: ComposedKernel<tf.DepthwiseConv2dNativeBackpropInputAttrs> = {
   name: tf.DepthwiseConv2dNativeBackpropInput,

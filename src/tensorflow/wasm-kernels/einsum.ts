@@ -2,8 +2,8 @@ import { tf } from '../tfjs';
 import type { ComposedKernel } from './kernel';
 
 /**
- * `tf.einsum` of one or two tensors, as one matrix product over the common labels (the CPU backend multiplies every
- * element with every other, which needs memory for all products at once). Of integers alone the result is int32.
+ * `tf.einsum` of one or two tensors, as one matrix product over the common labels. (The CPU backend multiplies every
+ * element with every other, and holds all products in memory at once.) The result of integers is int32.
  */
 export const einsum: ComposedKernel<tf.EinsumAttrs> = {
   name: tf.Einsum,
@@ -26,7 +26,7 @@ interface Labelled {
   readonly tensor: tf.Tensor;
 }
 
-/** The sum over all labels but those to keep. */
+/** The sum over all labels except `kept`. */
 function sumAllBut({ labels, tensor }: Labelled, kept: string): Labelled {
   const summed = [...labels].flatMap((label, axis) => (kept.includes(label) ? [] : [axis]));
   return {

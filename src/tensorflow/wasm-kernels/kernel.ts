@@ -3,20 +3,20 @@ import { tf } from '../tfjs';
 /**
  * A kernel for the wasm backend that is composed of TensorFlow.js ops.
  *
- * A raw kernel sees `TensorInfo`s and must count references itself. These are called by the engine, which passes real
- * tensors and takes a tensor back, so they may use ordinary ops: no tape is running inside a kernel, and the
- * `tf.tidy` round the function frees everything but its result.
+ * A raw kernel gets `TensorInfo`s and must count references itself. The engine calls these kernels with real tensors
+ * and takes a tensor back, so they may use ordinary ops: no tape is running inside a kernel, and the `tf.tidy` around
+ * the function frees everything but its result.
  */
 export interface ComposedKernel<Attributes> {
   readonly name: string;
   /**
-   * Computes the result, a tensor of its own (never one of the inputs). `stock` runs the backend's own kernel on the
-   * same arguments; it is there for kernels in {@link replaceKernel}, which leave to it what it does well.
+   * Computes the result, a new tensor (never one of the inputs). `stock` runs the backend's own kernel on the same
+   * arguments. Kernels in {@link replaceKernel} may call it for what it does well.
    */
   compute(inputs: Record<string, tf.Tensor>, attributes: Attributes, stock: () => tf.Tensor): tf.Tensor;
 }
 
-/** Registers the kernel, unless the backend has one of that name: a later tfjs may bring its own. */
+/** Registers the kernel, unless the backend has one of that name, as a later tfjs may. */
 export function addKernel<Attributes>(kernel: ComposedKernel<Attributes>): void {
   if (tf.getKernel(kernel.name, 'wasm') !== undefined) return;
   tf.registerKernel({
@@ -31,10 +31,10 @@ export function addKernel<Attributes>(kernel: ComposedKernel<Attributes>): void 
   });
 }
 
-/** Puts the kernel in front of the one that the backend has, whose set-up is kept and which stays in reach. */
+/** Replaces the backend's kernel, which is still set up, and passed to this one as `stock`. */
 export function replaceKernel<Attributes>(kernel: ComposedKernel<Attributes>): void {
   const original = tf.getKernel(kernel.name, 'wasm');
-  // Unregistered first, or tfjs would warn of a kernel registered twice.
+  // Unregistered first, else tfjs would warn that a kernel is registered twice.
   tf.unregisterKernel(kernel.name, 'wasm');
   tf.registerKernel({
     ...original,

@@ -5,9 +5,9 @@ import type { ComposedKernel } from './kernel';
  * The gradient of max pooling: each `dy` goes to the largest pixel of its window, the first of equal ones.
  *
  * It replaces the stock kernel, whose results are wrong: it starts each search for the largest pixel at the smallest
- * *positive* float (`std::numeric_limits<float>::min()` in tfjs-backend-wasm 4.22), so that what belongs to a window
- * of negative pixels goes to the first pixel of the whole batch. A loop in JavaScript, because no op has the positions
- * (MaxPoolWithArgmax has the same fault); it takes half the stock kernel's time.
+ * *positive* float (`std::numeric_limits<float>::min()` in tfjs-backend-wasm 4.22), so the gradient of a window of
+ * negative pixels goes to the first pixel of the whole batch. This is a loop in JavaScript, because no op returns the
+ * positions (MaxPoolWithArgmax has the same error). It takes half the time of the stock kernel.
  */
 export const maxPoolGrad: ComposedKernel<tf.MaxPoolGradAttrs> = {
   name: tf.MaxPoolGrad,
@@ -48,7 +48,7 @@ function scatterToLargest(x: Values, dy: Values, info: tf.backend_util.Conv2DInf
             }
           }
         }
-        // A window of padding or of NaN alone has no largest pixel.
+        // A window that holds only padding, or only NaN, has no largest pixel.
         for (let channel = 0; channel < channels; channel++, dyOffset++) {
           const position = positions[channel]!;
           if (position >= 0) dx[position]! += dy[dyOffset]!;

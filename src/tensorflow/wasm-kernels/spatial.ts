@@ -1,6 +1,6 @@
 import { tf } from '../tfjs';
 
-/** Rows and columns to add on each side of an image; a negative number takes away. */
+/** Rows and columns to add on each side of an image. A negative number removes them. */
 export interface Margins {
   readonly top: number;
   readonly bottom: number;
@@ -30,7 +30,7 @@ export function spread(x: tf.Tensor4D, [strideHeight, strideWidth]: [number, num
   if (strideHeight === 1 && strideWidth === 1) return x;
   const [batch, height, width, channels] = x.shape;
   const rows: tf.Tensor4D = tf.reshape(x, [batch * height, 1, width, channels]);
-  // Zeros after a pixel's channels are whole pixels of zeros: the last axis need not be split for that.
+  // Zeros after a pixel's channels are whole pixels of zeros, so the last axis need not be split.
   const padded = tf.pad4d(rows, [[0, 0], [0, strideHeight - 1], [0, 0], [0, (strideWidth - 1) * channels]]); // prettier-ignore
   return tf.reshape(padded, [batch, height * strideHeight, width * strideWidth, channels]);
 }
