@@ -24,8 +24,8 @@ export interface TrainInput {
   readonly dooms?: readonly Doom[];
   readonly checkpoint?: boolean;
   readonly optimizerName?: 'momentum' | 'adam';
-  /** At the end of that epoch the training waits until somebody can be let in. */
-  readonly waitForNewcomerAt?: number;
+  /** At the end of these epochs the training waits until somebody can be let in. */
+  readonly waitForNewcomerAt?: readonly number[];
 }
 
 export interface LoopInput {

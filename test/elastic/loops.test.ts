@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { NOTE_FOLDERS } from '../support/rings';
+import { finishedAlike, type Member, runElastic } from './support';
+
+const LIMIT_MS = 300_000;
+
+const preloading = (fixture: string) => {
+  const file = path.join(__dirname, `fixtures/${fixture}.js`);
+  return { NODE_OPTIONS: `${NOTE_FOLDERS.NODE_OPTIONS} --require ${JSON.stringify(file)}` };
+};
+
+test.each([true, false])(
+  'a custom loop, asleep in its steps: %s',
+  async sync => {
+    const run = await runElastic({ sync }, { ranks: 3, min: 2, maxRestarts: 1 }, 'loop');
+    expect(run.exitCode).toBe(0);
+    const members = finishedAlike(run) as (Member & { seen: string[]; tooEarly: unknown })[];
+    expect(members[1]!.tooEarly).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    expect(members[1]!.at).toEqual({ step: 20, epoch: 0, state: { note: 'after 20' } });
+    expect(members[0]!.at).toEqual({ step: 0, epoch: 0 });
+    const [before, without, after] = ['012', '02', '012'];
+    expect(members[0]!.seen).toEqual([...Array(7).fill(before), ...Array(13).fill(without), ...Array(10).fill(after)]);
+    expect(members[2]!.seen).toEqual(members[0]!.seen);
+    expect(members[1]!.seen).toEqual(Array(10).fill(after));
+  },
+  LIMIT_MS,
+);
+
+test(
+  'a rank is killed in the very last step: who has done it waits, before it leaves, for who has not',
+  async () => {
+    const run = await runElastic({}, { min: 1, env: preloading('die-forwarding') }, 'last-step');
+    expect(run.exitCode).toBe(0);
+    const members = finishedAlike(run) as (Member & { lastStepIn: number })[];
+    expect(members.map(({ lastStepIn, generation, steps }) => ({ lastStepIn, generation, steps }))).toEqual([
+      { lastStepIn: 1, generation: 1, steps: 3 }, // it got the step from the others
+      { lastStepIn: 0, generation: 1, steps: 3 },
+      { lastStepIn: 0, generation: 1, steps: 3 },
+    ]);
+  },
+  LIMIT_MS,
+);
+
+test(
+  'a rank that was just let in is killed in its first step, which some have done, and after which the weights are compared',
+  async () => {
+    const options = { ranks: 3, min: 2, maxRestarts: 1, env: preloading('die-in-first-step') };
+    const run = await runElastic({}, options, 'newcomer-dies');
+    expect(run.exitCode).toBe(0);
+    expect(finishedAlike(run)).toMatchObject([
+      { worldSize: 2, generation: 3, steps: 8 },
+      { worldSize: 2, generation: 3, steps: 8 },
+    ]);
+  },
+  LIMIT_MS,
+);
+
+test(
+  'a rank is lost, and another let in, after a checkpoint is resumed and before the first step',
+  async () => {
+    const checkpoints = mkdtempSync(path.join(tmpdir(), 'gradring-resumed-'));
+    try {
+      const env = { TEST_CHECKPOINTS: checkpoints };
+      finishedAlike(await runElastic({}, { ranks: 3, env }, 'resumed'));
+      const run = await runElastic({}, { ranks: 3, min: 2, maxRestarts: 1, env }, 'resumed');
+      expect(run.exitCode).toBe(0);
+      expect(finishedAlike(run).map(({ at, steps }) => [at.step, steps])).toEqual([
+        [2, 4],
+        [2, 4],
+        [2, 4],
+      ]);
+    } finally {
+      rmSync(checkpoints, { recursive: true });
+    }
+  },
+  LIMIT_MS,
+);
