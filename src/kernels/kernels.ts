@@ -11,16 +11,16 @@ export type ElementType = 'float32' | 'float64' | 'int32' | 'uint8';
 /** How two elements become one. */
 export type ReduceOperation = 'sum' | 'min' | 'max';
 
-/** Bytes that {@link Kernels.magnitudeOfRank} counts in. */
+/** Bytes of scratch for {@link Kernels.magnitudeOfRank}. */
 export const HISTOGRAM_BYTES = 2048 * 4;
 
-/** Bytes of scratch for the kernels that pack: those that take a `packTable`. */
+/** Bytes of scratch for kernels with a parameter `packTable`. */
 export const PACK_TABLE_BYTES = 16 * 16;
 
-/** {@link Kernels.accumulate} gathers block by block, of so many elements. */
+/** {@link Kernels.accumulate} gathers in blocks of this many elements. */
 export const GATHER_BLOCK = 2048;
 
-/** Two arrays side by side: the uint32 indices of elements of a tensor, and their float32 values. */
+/** Two arrays: the uint32 indices of elements of a tensor, and their float32 values. */
 export interface IndexedValues {
   readonly indices: Pointer;
   readonly values: Pointer;
@@ -33,7 +33,7 @@ export interface IndexedValues {
  * - plain: u ← m·u + g′; v ← v + u
  * - Nesterov: u ← m·(u + g′); v ← (v + u) + g′
  *
- * each operation rounded to float32.
+ * The result of each operation is rounded to float32.
  */
 export interface Accumulation {
   /** Read only. */
@@ -53,69 +53,70 @@ export interface Accumulation {
 /** A place where {@link Kernels.accumulate} gathers entries. */
 export interface GatheringPlace extends IndexedValues {
   /**
-   * A block of {@link GATHER_BLOCK} elements is gathered here while there are at most this many entries before it, so
-   * there must be room for `capacity` + {@link GATHER_BLOCK} + 4 of them. None are if it is negative. What lies behind
-   * the last entry may be overwritten.
+   * A block of {@link GATHER_BLOCK} elements is gathered here as long as there are at most this many entries before it.
+   * So there must be room for `capacity` + {@link GATHER_BLOCK} + 4 entries. If it is negative, nothing is gathered
+   * here. Memory behind the last entry may be overwritten.
    */
   readonly capacity: number;
 }
 
 /** Which elements {@link Kernels.accumulate} gathers, and where. */
 export interface Gathering {
-  /** Elements from this magnitude on, at least 1, are gathered. */
+  /** Elements of at least this magnitude are gathered. It is at least 1. */
   readonly lowest: Magnitude;
-  /** Filled before `second` is. */
+  /** It is filled before `second`. */
   readonly first: GatheringPlace;
-  /** Its capacity is not negative. */
+  /** Its capacity must not be negative. */
   readonly second: GatheringPlace;
   readonly packTable: Pointer;
 }
 
-/** What {@link Kernels.accumulate} found. */
+/** The result of {@link Kernels.accumulate}. */
 export interface Gathered {
   /** Entries in the first place. */
   readonly inFirst: number;
   /**
-   * All others. They are in the second place if these are at most its capacity; if they are more, it may hold anything.
+   * All other entries. They are in the second place if they are not more than its capacity. If they are more, the
+   * content of the second place is undefined.
    */
   readonly inSecond: number;
 }
 
 /** Which elements {@link Kernels.takeLargest} takes, and where it writes them. */
 export interface Taking {
-  /** Every element above it is taken. */
+  /** All elements above it are taken. */
   readonly threshold: Magnitude;
-  /** Of those exactly at the threshold, this many are taken, the first ones. */
+  /** How many elements exactly at the threshold are taken: the first ones. */
   readonly ties: number;
-  /** Never more entries than this are written. */
+  /** At most this many entries are written. */
   readonly count: number;
-  /** May be the list itself that is taken from. */
+  /** It may be the list from which elements are taken. */
   readonly into: IndexedValues;
   readonly packTable: Pointer;
 }
 
-/** What {@link Kernels.takeLargest} took. */
+/** The result of {@link Kernels.takeLargest}. */
 export interface Taken {
   readonly entries: number;
-  /** How many of them are exactly at the threshold. */
+  /** How many of the entries are exactly at the threshold. */
   readonly ties: number;
-  /** The largest magnitude among them, 0 where there are none. */
+  /** The largest magnitude among the entries; 0 if there are none. */
   readonly largest: Magnitude;
 }
 
 /**
  * The tight loops over tensors in one shared `WebAssembly.Memory`. `instantiateKernels` makes them, in WebAssembly
- * SIMD; the tests hold their results against those of a twin in plain TypeScript, bit for bit unless stated.
+ * SIMD. The tests compare their results, bit for bit unless stated, with those of a twin in plain TypeScript.
  *
  * For all of them: tensors start at multiples of 16 bytes, arrays of indices and values at multiples of 4. Element
- * counts may be anything, 0 included, as long as the array ends within the memory. Nothing is checked and nothing
- * allocated; the arrays belong to the caller, are written only where stated, and may not overlap unless stated. They
- * may be used by two threads at once where neither writes what the other uses.
+ * counts may be any number, also 0, as long as the array ends within the memory. Nothing is checked, and nothing is
+ * allocated. The arrays belong to the caller, are only written where stated, and must not overlap unless stated. Two
+ * threads may use them at once if neither writes what the other uses.
  */
 export interface Kernels extends CodecKernels {
   /**
-   * `into[i] = into[i] op from[i]`. Integer sums wrap around. The minimum and maximum of floats are NaN where either
-   * is (which of the NaNs is not stated), and −0 is less than +0.
+   * `into[i] = into[i] op from[i]`. Integer sums wrap around. The minimum and maximum of floats are NaN if either is
+   * NaN (any of the NaNs), and −0 is less than +0.
    */
   reduce(operation: ReduceOperation, type: ElementType, into: Pointer, from: Pointer, elementCount: number): void;
 
@@ -125,12 +126,12 @@ export interface Kernels extends CodecKernels {
   /** Copies elements of 4 bytes. */
   copy(from: Pointer, into: Pointer, elementCount: number): void;
 
-  /** `data[i] *= factor`, the factor rounded to the type. Returns whether all products are finite. */
+  /** `data[i] *= factor`, with the factor rounded to the type. Returns whether all products are finite. */
   scale(type: 'float32' | 'float64', data: Pointer, factor: number, elementCount: number): boolean;
 
   /**
-   * Σ data[i]² of float32, summed in float64 (the order, and so the last bits, depend on the implementation). It cannot
-   * overflow: the result is non-finite exactly if an element is NaN or infinite.
+   * Σ data[i]² of float32, summed in float64. The order, and so the last bits, depend on the implementation. The sum
+   * cannot overflow: it is not finite exactly if an element is NaN or infinite.
    */
   sumOfSquares(data: Pointer, elementCount: number): number;
 
@@ -138,44 +139,44 @@ export interface Kernels extends CodecKernels {
   firstNonFinite(data: Pointer, elementCount: number): number;
 
   /**
-   * The momentum optimizer of TensorFlow, on an averaged dense gradient of float32: u ← m·u + g, then g ← u; or with
-   * Nesterov u ← m·(u + g), then g ← u + g, so that u means what it does in {@link Accumulation}, and a dense warm-up
-   * can hand it on. Each operation is rounded to float32, m too.
+   * The momentum optimizer of TensorFlow, on an averaged dense gradient of float32: u ← m·u + g, then g ← u. With
+   * Nesterov: u ← m·(u + g), then g ← u + g. So u means the same as in {@link Accumulation}, and stays valid after a
+   * dense warm-up. m and the result of each operation are rounded to float32.
    */
   applyMomentum(gradient: Pointer, momentum: Pointer, elementCount: number, factor: number, nesterov: boolean): void;
 
-  /** `into[indices[j]] += values[j]` for j from 0 on; an index may occur twice. Indices are the caller's to check. */
+  /** `into[indices[j]] += values[j]` for j from 0 on. An index may occur twice. The caller must check the indices. */
   scatterAdd(into: Pointer, indices: Pointer, values: Pointer, count: number): void;
 
   /**
-   * {@link scatterAdd} of the entries numbered `from` to `until` − 1 of a list in ascending order of the indices, up to
-   * the first index that is not below `limit`. Returns the number of the entry after the last one added.
+   * {@link scatterAdd} of the entries `from` to `until` − 1 of a list with ascending indices, up to the first index
+   * that is not below `limit`. Returns the number of the entry after the last one that was added.
    */
   scatterAddBelow(into: Pointer, indices: Pointer, values: Pointer, from: number, until: number, limit: number): number;
 
   /**
    * `momentum[i] = 0; residual[i] -= values[j]` of float32, with i = `indices[j]`, for each j. No index occurs twice.
-   * Indices are the caller's to check.
+   * The caller must check the indices.
    */
   settle(momentum: Pointer, residual: Pointer, indices: Pointer, values: Pointer, count: number): void;
 
   /**
-   * One {@link Accumulation}, gathering in the same pass over memory the elements whose new residual is large, in
+   * One {@link Accumulation}. In the same pass over memory it gathers the elements whose new residual is large, in
    * ascending order of their indices.
    */
   accumulate(accumulation: Accumulation, gathering: Gathering): Gathered;
 
   /**
-   * What the residual would be after an {@link Accumulation} at `blockCount` places (1 to elementCount / 16) of sixteen
-   * elements each, spread evenly but not regularly over the tensor: writes 16 · blockCount float32 to `into`, and
-   * leaves momentum and residual alone. The same arguments give the same places.
+   * A sample of the residual after an {@link Accumulation}: of `blockCount` places (1 to elementCount / 16) with
+   * sixteen elements each, distributed evenly but not regularly over the tensor. Writes 16 · blockCount float32 to
+   * `into`, and does not change momentum and residual. The same arguments give the same places.
    */
   sampleAccumulation(accumulation: Accumulation, blockCount: number, into: Pointer): void;
 
   /**
-   * The magnitude at a rank among those float32 values whose magnitudes are `lowest` to `highest` (rank 1 is the
-   * largest of them; equal ones take as many ranks), exactly, by a radix histogram: at most three passes whatever the
-   * distribution. There must be as many values. `histogram` is scratch of {@link HISTOGRAM_BYTES}.
+   * The exact magnitude at a rank among the float32 values with magnitudes from `lowest` to `highest`. Rank 1 is the
+   * largest; equal values have different ranks. It uses a radix histogram, with at most three passes for every
+   * distribution. There must be at least `rank` such values. `histogram` is scratch of {@link HISTOGRAM_BYTES}.
    */
   magnitudeOfRank(
     values: Pointer,
@@ -190,8 +191,8 @@ export interface Kernels extends CodecKernels {
   countAbove(values: Pointer, elementCount: number, magnitude: Magnitude): number;
 
   /**
-   * Copies the float32 values that are not larger than the magnitude, in no stated order, and returns how many they
-   * are. Only `capacity` of them are stored; four values more may be overwritten with anything.
+   * Copies the float32 values that are not larger than the magnitude, in any order, and returns how many there are. At
+   * most `capacity` of them are stored. Four more values may be overwritten.
    */
   copyUpTo(
     values: Pointer,
@@ -204,7 +205,9 @@ export interface Kernels extends CodecKernels {
 
   /**
    * Writes the elements that a {@link Taking} asks for, with their indices, in their order.
-   * An element's index is its position in `values`, or stands in `indices` where the elements are a list already.
+   *
+   * @param indices The indices of the elements, if they are a list. If undefined, the index is the position in
+   *   `values`.
    */
   takeLargest(values: Pointer, indices: Pointer | undefined, elementCount: number, taking: Taking): Taken;
 }

@@ -1,14 +1,30 @@
 import type { CodecKernels, Quantization } from './codec-kernels';
 
-/** The codecs' part of what assembly/index.ts exports. Results that mean a u32 are signed: they need `>>> 0`. */
-export interface CodecExports {
-  writeBits: (value: number, width: number, into: number) => number;
-  readBits: (width: number, from: number) => number;
-  packBits: (symbols: number, count: number, width: number, into: number) => number;
-  unpackBits: (symbols: number, count: number, width: number, from: number) => number;
+/** Kernels of the codecs that the module exports as they are. */
+type Plain =
+  | 'countBelow'
+  | 'decodeBitmap'
+  | 'decodeClusters'
+  | 'decodeSubset'
+  | 'encodeBitmap'
+  | 'encodeClusters'
+  | 'encodeSubset'
+  | 'gapsOf'
+  | 'indicesOf'
+  | 'largestMagnitude'
+  | 'mirrorSymbols'
+  | 'packBits'
+  | 'raiseSymbols'
+  | 'readBits'
+  | 'riceDecode'
+  | 'riceEncode'
+  | 'smallestMagnitude'
+  | 'unpackBits'
+  | 'writeBits';
+
+/** The part of assembly/index.ts for the codecs. Results are signed; a result that is a u32 needs `>>> 0`. */
+export interface CodecExports extends Pick<CodecKernels, Plain> {
   riceParameter: (symbols: number, count: number, mean: number, far: boolean) => number;
-  riceEncode: (symbols: number, count: number, parameter: number, into: number) => number;
-  riceDecode: (symbols: number, count: number, parameter: number, from: number, until: number) => number;
   riceDecodeBoth: (
     count: number,
     symbols: number,
@@ -21,22 +37,6 @@ export interface CodecExports {
     otherUntil: number,
   ) => number;
   secondEnd: { value: number };
-  encodeClusters: (symbols: number, count: number, small: number, parameter: number, into: number) => number;
-  decodeClusters: (
-    symbols: number,
-    count: number,
-    small: number,
-    parameter: number,
-    from: number,
-    until: number,
-  ) => number;
-  countBelow: (symbols: number, count: number, limit: number) => number;
-  gapsOf: (indices: number, count: number, first: number, gaps: number) => number;
-  indicesOf: (gaps: number, count: number, first: number, elementCount: number, indices: number) => number;
-  encodeSubset: (gaps: number, count: number, places: number, into: number) => number;
-  decodeSubset: (gaps: number, count: number, places: number, from: number, until: number) => number;
-  encodeBitmap: (gaps: number, count: number, into: number) => number;
-  decodeBitmap: (gaps: number, count: number, span: number, from: number) => number;
   quantizeFloat32: (values: number, count: number, symbols: number) => number;
   quantizeFloat16: (values: number, count: number, exponent: number, symbols: number) => number;
   quantizeBfloat16: (values: number, count: number, symbols: number) => number;
@@ -56,15 +56,11 @@ export interface CodecExports {
   dequantizeBfloat16: (symbols: number, count: number, values: number) => number;
   dequantizeInt8: (symbols: number, count: number, scale: number, values: number) => number;
   dequantizeLevels: (symbols: number, count: number, levels: number, values: number) => number;
-  largestMagnitude: (values: number, count: number) => number;
-  smallestMagnitude: (values: number, count: number) => number;
   smallestSymbol: { value: number };
   largestSymbol: { value: number };
-  raiseSymbols: (symbols: number, count: number, magnitude: number) => void;
-  mirrorSymbols: (symbols: number, count: number, magnitude: number) => void;
 }
 
-/** The codecs' kernels of one instance of the module. */
+/** The kernels of the codecs, for one instance of the module. */
 export function codecKernels(wasm: CodecExports): CodecKernels {
   return {
     writeBits: wasm.writeBits,

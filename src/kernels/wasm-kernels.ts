@@ -6,8 +6,22 @@ import { type CodecExports, codecKernels } from './wasm-codec-kernels';
 type Reduce = (into: number, from: number, elementCount: number) => void;
 type Scale = (data: number, factor: number, elementCount: number) => number;
 
-/** What assembly/index.ts exports. Results of type i32 are signed; those that mean a u32 need `>>> 0`. */
-interface Exports extends CodecExports {
+/** Kernels that the module exports as they are. */
+type Plain =
+  | 'applyMomentum'
+  | 'clear'
+  | 'copy'
+  | 'copyUpTo'
+  | 'countAbove'
+  | 'firstNonFinite'
+  | 'magnitudeOfRank'
+  | 'scatterAdd'
+  | 'scatterAddBelow'
+  | 'settle'
+  | 'sumOfSquares';
+
+/** What assembly/index.ts exports. Results of type i32 are signed; a result that is a u32 needs `>>> 0`. */
+interface Exports extends CodecExports, Pick<Kernels, Plain> {
   sumFloat32: Reduce;
   minFloat32: Reduce;
   maxFloat32: Reduce;
@@ -22,21 +36,6 @@ interface Exports extends CodecExports {
   maxUint8: Reduce;
   scaleFloat32: Scale;
   scaleFloat64: Scale;
-  clear: (data: number, elementCount: number) => void;
-  copy: (from: number, into: number, elementCount: number) => void;
-  scatterAddBelow: (
-    into: number,
-    indices: number,
-    values: number,
-    from: number,
-    until: number,
-    limit: number,
-  ) => number;
-  sumOfSquares: (data: number, elementCount: number) => number;
-  firstNonFinite: (data: number, elementCount: number) => number;
-  applyMomentum: (gradient: number, momentum: number, elementCount: number, factor: number, nesterov: boolean) => void;
-  scatterAdd: (into: number, indices: number, values: number, count: number) => void;
-  settle: (momentum: number, residual: number, indices: number, values: number, count: number) => void;
   accumulate: (
     gradient: number,
     momentum: number,
@@ -66,36 +65,10 @@ interface Exports extends CodecExports {
     blockCount: number,
     into: number,
   ) => void;
-  magnitudeOfRank: (
-    values: number,
-    elementCount: number,
-    rank: number,
-    lowest: number,
-    highest: number,
-    histogram: number,
-  ) => number;
-  countAbove: (values: number, elementCount: number, magnitude: number) => number;
-  copyUpTo: (
-    values: number,
-    elementCount: number,
-    highest: number,
-    into: number,
-    capacity: number,
-    packTable: number,
-  ) => number;
   tiesTaken: { value: number };
   largestTaken: { value: number };
   takeLargest: (
-    values: number,
-    elementCount: number,
-    threshold: number,
-    ties: number,
-    intoIndices: number,
-    intoValues: number,
-    count: number,
-    packTable: number,
-  ) => number;
-  takeLargestListed: (
+    listed: boolean,
     indices: number,
     values: number,
     elementCount: number,
@@ -111,10 +84,12 @@ interface Exports extends CodecExports {
 let compiled: WebAssembly.Module | undefined;
 
 /**
- * The kernels in WebAssembly SIMD, over `memory`: one made with `shared: true` and `maximum: 65536`, which they go on
- * seeing when it grows. Synchronous, since the thread that blocks in `Atomics.wait` cannot await; the module is
- * compiled once a thread. Any number of instances, in any number of threads, may share the memory: they keep nothing in
- * it.
+ * Makes the kernels, in WebAssembly SIMD.
+ *
+ * It is synchronous, because the thread that blocks in `Atomics.wait` cannot await. Each thread compiles the module
+ * once. Any number of instances in any number of threads may share a memory: they keep nothing in it.
+ *
+ * @param memory Made with `shared: true` and `maximum: 65536`. The kernels also see it after it grows.
  */
 export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
   compiled ??= new WebAssembly.Module(readFileSync(path.join(__dirname, 'kernels.wasm')));
@@ -178,20 +153,18 @@ export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
     copyUpTo: (values, elementCount, highest, into, capacity, packTable) =>
       wasm.copyUpTo(values, elementCount, highest, into, capacity, packTable) >>> 0,
     takeLargest: (values, indices, elementCount, { threshold, ties, count, into, packTable }) => {
-      const entries =
-        indices === undefined
-          ? wasm.takeLargest(values, elementCount, threshold, ties, into.indices, into.values, count, packTable)
-          : wasm.takeLargestListed(
-              indices,
-              values,
-              elementCount,
-              threshold,
-              ties,
-              into.indices,
-              into.values,
-              count,
-              packTable,
-            );
+      const entries = wasm.takeLargest(
+        indices !== undefined,
+        indices ?? 0,
+        values,
+        elementCount,
+        threshold,
+        ties,
+        into.indices,
+        into.values,
+        count,
+        packTable,
+      );
       return { entries: entries >>> 0, ties: wasm.tiesTaken.value >>> 0, largest: wasm.largestTaken.value };
     },
   };

@@ -8,7 +8,7 @@ function addLanes(gradient: usize, momentum: usize, residual: usize): void {
 export function streamFloor(gradient: usize, momentum: usize, residual: usize, elementCount: u32): void {
   const bytes = <usize>elementCount << 2;
   let at: usize = 0;
-  // Sixteen elements a turn, as `accumulate` has it: within the cache the loop itself would cost a fifth otherwise.
+  // Sixteen elements in each iteration, like `accumulate`. With fewer, the loop itself would cost a fifth in the cache.
   for (; at < (bytes & ~63); at += 64) {
     const g = gradient + at;
     const u = momentum + at;

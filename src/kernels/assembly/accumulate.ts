@@ -1,7 +1,7 @@
 import { loadLanes, storeLanes } from './lanes';
 import { appendPacked, magnitudes, writePackTable } from './pack';
 
-// `nesterov` is a literal at the calls of the inlined loops, so each is compiled twice, without a branch inside.
+// `nesterov` is a literal at the calls of the inlined functions, so each is compiled twice, without a branch inside.
 
 @inline
 function nextMomentum(nesterov: bool, u: v128, g: v128, factor: v128): v128 {
@@ -13,7 +13,7 @@ function nextResidual(nesterov: bool, v: v128, u: v128, g: v128): v128 {
   return nesterov ? f32x4.add(f32x4.add(v, u), g) : f32x4.add(v, u);
 }
 
-/** One aligned step of four elements of DGC's accumulation, in place; returns the new residual. */
+/** DGC's accumulation for four aligned elements, in place. Returns the new residual. */
 @inline
 function accumulateLanes(
   nesterov: bool,
@@ -31,7 +31,7 @@ function accumulateLanes(
   return v;
 }
 
-/** Sixteen elements, of which those above `low` are appended to a list of `held` entries; returns its new length. */
+/** Accumulates sixteen elements. Those above `low` are appended to a list of `held` entries. Returns its new length. */
 @inline
 function accumulateSixteen(
   nesterov: bool,
@@ -59,7 +59,7 @@ function accumulateSixteen(
   const in1 = i32x4.gt_s(magnitudes(v1), low);
   const in2 = i32x4.gt_s(magnitudes(v2), low);
   const in3 = i32x4.gt_s(magnitudes(v3), low);
-  // At the usual densities most turns gather nothing, and one branch tells so.
+  // At the usual densities most iterations gather nothing. Then one branch is enough.
   if (v128.any_true(v128.or(v128.or(in0, in1), v128.or(in2, in3)))) {
     const order = i32x4.add(i32x4.splat(i), i32x4(0, 1, 2, 3));
     held = appendPacked(v0, order, in0, held, indices, values, table);
@@ -70,13 +70,13 @@ function accumulateSixteen(
   return held;
 }
 
-/** Moves the entries `from` to `end` of a list up to the `held` first ones; returns how many those are then. */
+/** Moves the entries `from` to `end` of a list behind its first `held` entries. Returns its new length. */
 @inline
 function moveEntries(held: u32, from: u32, end: u32, indices: usize, values: usize): u32 {
   const bytes = <usize>(end - from) << 2;
   const source = <usize>from << 2;
   const target = <usize>held << 2;
-  // In units of four, so what lies behind the last may be moved with it.
+  // Four at a time, so elements behind the last entry may be moved, too.
   for (let at: usize = 0; at < bytes; at += 16) {
     v128.store(indices + target + at, v128.load(indices + source + at));
     v128.store(values + target + at, v128.load(values + source + at));
@@ -88,7 +88,7 @@ function moveEntries(held: u32, from: u32, end: u32, indices: usize, values: usi
 const BLOCK: u32 = 2048;
 const PAGE: u32 = 1024;
 
-/** How many entries the last {@link accumulate} of this instance gathered in its first list. */
+/** How many entries the last {@link accumulate} of this instance put in its first list. */
 export let firstCount: u32 = 0;
 
 @inline
@@ -111,7 +111,7 @@ function accumulateLoop(
 ): u32 {
   const scale = f32x4.splat(gradientScale);
   const factor = f32x4.splat(momentumFactor);
-  // Magnitudes have no sign bit, so signed comparisons, which the hardware has, order them rightly.
+  // Magnitudes have no sign bit, so signed comparisons, which the hardware supports, order them correctly.
   const low = i32x4.splat(lowest - 1);
   let indices = firstIndices;
   let values = firstValues;
@@ -124,7 +124,7 @@ function accumulateLoop(
     if (<i32>held > capacity) {
       if (inFirst) firstCount = held;
       inFirst = false;
-      // When the second is full as well, it is written over: the caller sees by the count that it is worthless.
+      // If the second list is full, too, it is overwritten. The count tells the caller that its content is invalid.
       indices = secondIndices;
       values = secondValues;
       capacity = secondCapacity;
@@ -132,9 +132,9 @@ function accumulateLoop(
       held = 0;
     }
     if (i + BLOCK <= elementCount) {
-      // Two pages at a time, because a core fetches from memory faster when it prefetches more streams: a hardware
-      // prefetcher stops at the end of its page. The second page's entries are put where there is room for all of the
-      // first's, and close up once it is known how many those are.
+      // Two pages at a time, because a core reads memory faster if it prefetches more streams: a hardware prefetcher
+      // stops at the end of its page. The entries of the second page are first put behind room for all entries of the
+      // first page, and then moved up.
       const page = i + PAGE;
       const pagedFrom = held + PAGE;
       let paged = pagedFrom;
@@ -165,7 +165,7 @@ function accumulateLoop(
       const v = nextResidual(nesterov, oldResidual, u, g);
       storeLanes(momentum + at, u, count);
       storeLanes(residual + at, v, count);
-      // The lanes behind a tail are zeros, which are never gathered.
+      // The lanes behind the last element are zeros, which are never gathered.
       const order = i32x4.add(i32x4.splat(i), i32x4(0, 1, 2, 3));
       held = appendPacked(v, order, i32x4.gt_s(magnitudes(v), low), held, indices, values, table);
       i += count;
@@ -225,7 +225,7 @@ export function sampleAccumulation(
   let random: u32 = 0;
   for (let block: u32 = 0; block < blockCount; block++) {
     random = random * 1664525 + 1013904223;
-    // Somewhere in its stride: a fixed place would, in a tensor of 2ⁿ columns, always be the same column.
+    // A random place in each stride. In a tensor with 2ⁿ columns, a fixed place would always be in the same column.
     const jitter = <u32>((<u64>(random >> 16) * stride) >> 16);
     const start = <usize>(block * stride + jitter) << 6;
     for (let at = start; at < start + 64; at += 16) {

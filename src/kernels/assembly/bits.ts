@@ -1,7 +1,7 @@
-// Streams of bits. A bit address is 8 · pointer + bit; bit 0 is the lowest of a byte, and of a number that is written.
+// Streams of bits. A bit address is 8 · pointer + bit. Bit 0 is the lowest bit of a byte, and of a number.
 //
-// Writers store, and readers load, eight bytes at a time: what lies up to eight bytes past the end of a stream must
-// belong to the caller, and a writer overwrites it.
+// Writers store, and readers load, eight bytes at a time. So the eight bytes behind a stream must belong to the caller,
+// and a writer overwrites them.
 
 @inline
 export function byteOf(address: f64): usize {
@@ -18,7 +18,7 @@ export function addressOf(byte: usize, bit: u64): f64 {
   return <f64>byte * 8 + <f64>bit;
 }
 
-/** The bits of a byte that were written before, without those from `bit` on. */
+/** The bits of a byte below `bit`, which were written before. */
 @inline
 export function writtenBefore(byte: usize, bit: u64): u64 {
   return <u64>load<u8>(byte) & ((<u64>1 << bit) - 1);
@@ -29,7 +29,7 @@ function lowBits(width: u64): u64 {
   return (<u64>1 << width) - 1;
 }
 
-// The cursor of the functions that are not worth one in registers. It belongs to the instance, so to one thread.
+// The cursor of functions that do not keep their own in registers. It belongs to the instance, so to one thread.
 let byte: usize = 0;
 let bit: u64 = 0;
 let written: u64 = 0;
@@ -48,7 +48,7 @@ export function position(): f64 {
   return addressOf(byte, bit);
 }
 
-/** Appends the low `width` bits of a value, at most 32, that has no others. */
+/** Appends the low `width` bits of a value, at most 32. Its other bits must be 0. */
 export function putBits(value: u32, width: u32): void {
   written |= <u64>value << bit;
   bit += width;

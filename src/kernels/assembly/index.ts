@@ -1,7 +1,7 @@
-// The entry of dist/kernels/kernels.wasm. What each function promises stands in ../kernels.ts.
+// The entry of dist/kernels/kernels.wasm. ../kernels.ts and ../codec-kernels.ts describe the functions.
 //
-// Two threads run an instance each over one memory, so nothing here may allocate, collect or own static data:
-// whatever a kernel needs to keep, its caller gives it room for.
+// Two threads have an instance each over one memory. So nothing here may allocate memory or own static data: the caller
+// provides all the room that a kernel needs.
 export * from './reduce';
 export * from './scan';
 export * from './momentum';

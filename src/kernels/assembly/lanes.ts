@@ -1,11 +1,11 @@
 /**
- * Loops that only read take four pages at a time, where there are so many: a core fetches from memory faster when it
- * prefetches more streams, and a hardware prefetcher stops at the end of its page.
+ * Loops that only read take four pages at a time, if there are so many: a core reads memory faster if it prefetches
+ * more streams, and a hardware prefetcher stops at the end of its page.
  */
 export const PAGE: usize = 4096;
 export const PAGES: usize = 4 * PAGE;
 
-/** Four elements, or where fewer are left those, with zeros behind them. */
+/** Loads four elements. If fewer are left, zeros follow them. */
 @inline
 export function loadLanes(from: usize, left: u32): v128 {
   if (left >= 4) return v128.load(from);

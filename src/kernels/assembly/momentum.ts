@@ -1,4 +1,4 @@
-// `nesterov` is a literal at the calls of the inlined loop, so it is compiled twice, without a branch inside.
+// `nesterov` is a literal at the calls of the inlined loop, so the loop is compiled twice, without a branch inside.
 @inline
 function momentumLoop(nesterov: bool, gradient: usize, momentum: usize, elementCount: u32, factor: f32): void {
   const factors = f32x4.splat(factor);

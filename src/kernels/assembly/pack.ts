@@ -1,4 +1,4 @@
-/** The magnitude of a float32 as an integer: everything but the sign. Orders as the absolute values do. */
+/** The bits of a float32 that make its magnitude: all but the sign. Magnitudes order like absolute values. */
 export const MAGNITUDE: u32 = 0x7fffffff;
 
 @inline
@@ -7,8 +7,8 @@ export function magnitudes(lanes: v128): v128 {
 }
 
 /**
- * Writes for each 4-bit mask the byte shuffle that moves the lanes set in the mask to the front, in order: 256 bytes.
- * Made anew in each call that uses it, as the memory is the caller's and the module may own no data.
+ * Writes, for each mask of 4 bits, the byte shuffle that moves the lanes in the mask to the front, in order: 256 bytes.
+ * Each call that uses the table writes it again, because the memory belongs to the caller and the module owns no data.
  */
 export function writePackTable(table: usize): void {
   for (let mask: u32 = 0; mask < 16; mask++) {
@@ -23,15 +23,15 @@ export function writePackTable(table: usize): void {
   }
 }
 
-/** The lanes whose bits are set in the mask, in order, at the front. */
+/** Moves the lanes in the mask to the front, in order. */
 @inline
 export function packed(lanes: v128, mask: u32, table: usize): v128 {
   return v128.swizzle(lanes, v128.load(table + (<usize>mask << 4)));
 }
 
 /**
- * Appends the lanes where `selected` is true, and their indices, to a list of `held` entries; returns its new length.
- * Writes four entries however few they are.
+ * Appends the lanes for which `selected` is true, and their indices, to a list of `held` entries. Returns its new
+ * length. It always writes four entries.
  */
 @inline
 export function appendPacked(

@@ -4,7 +4,7 @@ const enum Operation {
   Max,
 }
 
-// The operation is a literal at each call below, so the inliner leaves one of the branches.
+// The operation is a literal at each call below, so the inliner keeps only one of the branches.
 
 @inline
 function combineLanes<T>(operation: Operation, a: v128, b: v128): v128 {
@@ -81,7 +81,7 @@ export function maxUint8(into: usize, from: usize, elementCount: u32): void {
   reduce<u8>(Operation.Max, into, from, elementCount);
 }
 
-/** Faster than filling a view of shared memory from JavaScript. */
+/** This is faster than filling a view of shared memory in JavaScript. */
 export function clear(data: usize, elementCount: u32): void {
   memory.fill(data, 0, <usize>elementCount << 2);
 }
@@ -90,9 +90,9 @@ export function copy(from: usize, into: usize, elementCount: u32): void {
   memory.copy(into, from, <usize>elementCount << 2);
 }
 
-// A number less itself is +0, or NaN if it is not finite.
+// A number minus itself is +0, or NaN if the number is not finite.
 
-/** Scales a lane, and returns zeros if all of it is finite. */
+/** Scales a lane. Returns zeros if all products are finite. */
 @inline
 function scaleLane<T>(data: usize, factors: v128): v128 {
   const scaled = v128.mul<T>(v128.load(data), factors);

@@ -1,8 +1,8 @@
-/** So many ones mean: what follows is the quotient itself. */
+/** After this many ones, the quotient itself follows. */
 export const ESCAPE: u32 = 20;
 
 /**
- * So many bits fit into eight bytes behind the 7 that may stand in the first of them. One bit must stay free, lest the
- * stream go on in a byte that was not written, or a register of 64 bits be shifted by 64.
+ * This many bits fit into eight bytes behind the 7 bits that the first byte may already have. One bit must stay free:
+ * otherwise the stream could go on in a byte that was not written, or a register of 64 bits could be shifted by 64.
  */
 export const MOST_BITS: u64 = 56;

@@ -16,7 +16,7 @@ export function riceDecode(symbols: usize, count: u32, parameter: u32, from: f64
       store<u32>(symbols, <u32>((bits & mask) + zero * step - quotients));
       symbols += 4;
       at += zero + 1;
-      // A second one from the same load, where all of it is there.
+      // A second symbol from the same load, if it is complete.
       const following = bits >> (zero + 1);
       const second = ctz(~(following | mask));
       if (second < escaped && zero + second + 1 < MOST_BITS && symbols < last) {
@@ -60,10 +60,10 @@ export function riceDecodeBoth(
   const otherMost = mostZerosOf(otherParameter);
   const last = symbols + (<usize>(count & ~1) << 2);
   while (symbols < last) {
-    // Of two codes each, so that no turn need look whether the stream ends.
+    // Pairs of codes that certainly fit, so that the loop need not check for the end of the streams.
     const surely = min<u64>(bitsLeft(at, end), bitsLeft(otherAt, otherEnd)) / MOST_BITS;
     const pairs = min<usize>(last - symbols, <usize>surely << 3);
-    // Within a stream each code waits for the one before, so the processor has time for another stream meanwhile.
+    // In one stream each code waits for the one before. Meanwhile the processor can work on another stream.
     for (const until = symbols + pairs; symbols < until; symbols += 8, otherSymbols += 8) {
       const bits = load<u64>(<usize>(at >> 3)) >> (at & 7);
       const zero = ctz((bits | mask) + 1);
@@ -101,7 +101,8 @@ function maskOf(parameter: u32): u64 {
 }
 
 /**
- * The places of the zeros of two codes add up to no more where neither escapes, and both fit into {@link MOST_BITS}.
+ * The positions of the zeros of two codes add up to at most this if neither escapes and both fit into {@link
+ * MOST_BITS}.
  */
 @inline
 function mostZerosOf(parameter: u32): u64 {

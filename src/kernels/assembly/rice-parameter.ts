@@ -1,10 +1,10 @@
 import { riceCost, costAbove, costBelow } from './rice';
 
-/** What the search has found so far. It belongs to the instance, so to one thread. */
+/** The result of the search so far. It belongs to the instance, so to one thread. */
 let best: u32 = 0;
 let least: u32 = 0;
 
-/** Tries a parameter, and those below and above it, which one count tells of. */
+/** Tries a parameter and the ones below and above it, with one count. */
 function improves(symbols: usize, count: u32, parameter: u32): bool {
   const at = riceCost(symbols, count, parameter);
   const cost = min<u32>(at, min<u32>(costBelow, costAbove));
@@ -20,8 +20,8 @@ export function riceParameter(symbols: usize, count: u32, mean: u32, far: bool):
   least = u32.MAX_VALUE;
   const start: u32 = 31 - clz(max<u32>(1, mean));
   improves(symbols, count, start);
-  // A larger parameter takes from each quotient half of it, rounded up, and adds a bit. So it saves nothing where the
-  // quotients are 1 in the mean or less, which mostly spares the second count.
+  // A parameter larger by one halves each quotient and adds a bit. So it saves nothing if the mean quotient is at most
+  // 1. Usually this makes a second count unnecessary.
   if (best > start && least > count * (best + 2)) {
     for (let p = start + 3; p <= 32 && improves(symbols, count, min<u32>(31, p)); p += 3) {}
   }

@@ -12,11 +12,11 @@ import { loadLanes } from './lanes';
 import { ESCAPE, MOST_BITS } from './rice-code';
 import { riceDecode } from './rice-decode';
 
-/** What {@link riceCost} counted for the parameter below the one asked for, and above. */
+/** The counts of {@link riceCost} for the parameters below and above the given one. */
 export let costBelow: u32 = 0;
 export let costAbove: u32 = 0;
 
-/** The most bits that a code has without the parameter + 1 that each has at least. */
+/** The most bits that a code has beyond parameter + 1, which is the minimum. */
 @inline
 function mostExtraBits(parameter: u32): v128 {
   return i32x4.splat(ESCAPE + 31 - parameter);
@@ -41,7 +41,8 @@ function sumOfLeast(a: v128, b: v128, c: v128, d: v128, most: v128): v128 {
 }
 
 export function riceCost(symbols: usize, count: u32, parameter: u32): u32 {
-  // Of three parameters next to each other, so that but one shift has a variable width: those cost five instructions.
+  // Counts three neighbouring parameters at once. So only one shift has a variable width, which takes five
+  // instructions.
   const first = min<u32>(max<u32>(parameter, 1) - 1, 29);
   const most0 = mostExtraBits(first);
   const most1 = mostExtraBits(first + 1);
@@ -75,35 +76,35 @@ export function riceCost(symbols: usize, count: u32, parameter: u32): u32 {
   return parameter == 0 ? cost0 : parameter == 31 ? cost2 : cost1;
 }
 
-/** Lengths, less one, up to which two codes fit into {@link MOST_BITS}, and up to which four do. */
+/** The largest length minus one for which two codes fit into {@link MOST_BITS}, and for which four do. */
 const SHORT_OF_TWO: u32 = 27;
 const SHORT_OF_FOUR: u32 = 13;
 
 /** 2 to the power of each of four lanes, up to 22. */
 @inline
 function powersOfFour(exponents: v128): v128 {
-  // As floats. With 2^23 added, their fraction is the number.
+  // Computed as floats. After adding 2^23, the fraction is the number.
   const floats = i32x4.shl(i32x4.add(exponents, i32x4.splat(127)), 23);
   return v128.xor(f32x4.add(floats, f32x4.splat(8388608)), f32x4.splat(8388608));
 }
 
-/** 2 to the power of `base` more than each of eight lanes, up to 15. */
+/** 2 to the power of each of eight lanes plus `base`, up to 15. */
 @inline
 function powersOfEight(exponents: v128, base: u32): v128 {
-  // The lower byte is looked up by the exponent, the upper one by the exponent less 8. For an index that the table does
-  // not have, one below 0 too, there are zeros.
+  // The lower byte is looked up with the exponent, the upper one with the exponent minus 8. An index outside the table,
+  // also a negative one, gives zero.
   const powers = i8x16(1, 2, 4, 8, 16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0);
   return i8x16.swizzle(powers, i16x8.add(i16x8.mul(exponents, i16x8.splat(0x101)), i16x8.splat(<i16>(base * 0x101 - 0x800))));
 }
 
 /**
- * Of four codes less than 2^32 the first and second in the lower lane, the third and fourth in the upper.
+ * Joins four codes less than 2^32: the first and second in the lower lane, the third and fourth in the upper lane.
  *
- * @param steps 2 to the power of each code's length.
+ * @param steps 2 to the power of the length of each code.
  */
 @inline
 function joinTwo(codes: v128, steps: v128): v128 {
-  // The second and fourth code move up by the length of the one before, which is a multiplication.
+  // The second and fourth code are shifted by the length of the code before, which is a multiplication.
   const moved = i64x2.extmul_low_i32x4_u(
     v128.shuffle<i32>(codes, codes, 1, 3, 1, 3),
     v128.shuffle<i32>(steps, steps, 0, 2, 0, 2),
@@ -111,8 +112,8 @@ function joinTwo(codes: v128, steps: v128): v128 {
   return v128.or(v128.and(codes, i64x2.splat(0xffffffff)), moved);
 }
 
-// The remainder stands before the quotient's ones, not after as in textbooks: where the zero behind them is then also
-// tells how long the code is, and takes a shift less to find. Variable shifts are what both loops spend their time on.
+// The remainder is before the ones of the quotient, not behind them as in textbooks. So the position of the zero behind
+// them is also the length of the code, which saves a shift. Both loops spend their time on variable shifts.
 
 @inline
 function lengthOf(symbol: u64, parameter: u64): u64 {
@@ -129,7 +130,7 @@ function codeOf(symbol: u64, parameter: u64): u64 {
 }
 
 /**
- * Writes a code of at most {@link MOST_BITS}, and zeros behind it to the end of its last byte; returns where it ends.
+ * Writes a code of at most {@link MOST_BITS}, and zeros up to the end of its last byte. Returns the end of the code.
  */
 @inline
 function append(at: u64, code: u64, length: u64): u64 {
@@ -138,7 +139,9 @@ function append(at: u64, code: u64, length: u64): u64 {
   return at + length;
 }
 
-/** {@link append}s the two codes of two lanes. Their lengths are `base` more than the lower halves of two others. */
+/**
+ * {@link append}s the codes in two lanes. Their lengths are the lower halves of the lanes in `lengths`, plus `base`.
+ */
 @inline
 function appendBoth(at: u64, codes: v128, lengths: v128, base: u64): u64 {
   const length = <u64>i32x4.extract_lane(lengths, 0) + base;
@@ -153,19 +156,19 @@ export function riceEncode(symbols: usize, count: u32, parameter: u32, into: f64
   let at = <u64>into;
   store<u8>(byteOf(into), <u8>writtenBefore(byteOf(into), bitOf(into)));
   const step: u32 = 1 << parameter;
-  // The parameter may be so large that no code is short.
+  // With a large parameter, no code is short.
   const tooLong = i16x8.splat(parameter <= SHORT_OF_FOUR ? <i16>(0x7fff + parameter - SHORT_OF_FOUR) : -1);
   const mayBeTwo = parameter <= SHORT_OF_TWO;
   const largest = i32x4.splat(min<u32>(ESCAPE - 1, SHORT_OF_TWO - parameter));
   const end = symbols + (<usize>count << 2);
   while (symbols < end) {
-    // 2^zero − 2^parameter are the ones of the quotient, where they belong.
+    // 2^zero − 2^parameter are the ones of the quotient, at their position.
     if (symbols + 32 <= end) {
-      // A symbol that does not fit becomes the largest number that does, or without sign the one after: too long as
-      // well.
+      // A symbol that does not fit into 16 bits becomes the largest number that does, or the one after it if signs are
+      // ignored. Its code is too long, too.
       const lanes = i16x8.narrow_i32x4_s(v128.load(symbols), v128.load(symbols, 16));
       const quotients = i16x8.shr_u(lanes, parameter);
-      // The highest bit of those that are too long, and of no others.
+      // The highest bit is set for codes that are too long, and for no others.
       if ((i8x16.bitmask(i16x8.add_sat_u(quotients, tooLong)) & 0xaaaa) == 0) {
         const powers = powersOfEight(quotients, parameter);
         const remainders = v128.and(lanes, i16x8.splat(<i16>(step - 1)));
@@ -211,7 +214,7 @@ export function encodeClusters(symbols: usize, count: u32, small: u32, parameter
       const far = symbol - limit;
       const length = lengthOf(far, parameter);
       putBits(1, 1);
-      // In two parts, as codes may be longer than 32 bits.
+      // In two parts, because codes may be longer than 32 bits.
       const code = codeOf(far, parameter);
       putBits(<u32>code, min<u32>(<u32>length, 32));
       if (length > 32) putBits(<u32>(code >> 32), <u32>length - 32);

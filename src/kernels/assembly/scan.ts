@@ -10,7 +10,7 @@ function squaresOfTwo(data: usize): v128 {
 
 export function sumOfSquares(data: usize, elementCount: u32): f64 {
   const end = data + (<usize>elementCount << 2);
-  // Several chains of additions, so that one need not wait for the other's latency.
+  // Several independent sums, so that an addition need not wait for the one before.
   let a = f64x2.splat(0);
   let b = f64x2.splat(0);
   let c = f64x2.splat(0);
@@ -46,7 +46,7 @@ function nonFinite(data: usize): v128 {
 export function firstNonFinite(data: usize, elementCount: u32): i32 {
   const end = data + (<usize>elementCount << 2);
   const start = data;
-  // The loops after each find where in those pages, or which of the four.
+  // The following loops find the place within these pages, and then which of four elements it is.
   while (data + PAGES <= end) {
     let found = i32x4.splat(0);
     for (const page = data + PAGE; data < page; data += 16) {

@@ -1,7 +1,7 @@
 import { largestLane } from './lanes';
 import { appendPacked, MAGNITUDE, magnitudes, packed, writePackTable } from './pack';
 
-/** HISTOGRAM_BYTES of ../kernels.ts has room for this many bits' buckets. */
+/** HISTOGRAM_BYTES of ../kernels.ts has room for the buckets of this many bits. */
 const BUCKET_BITS: i32 = 11;
 
 export function magnitudeOfRank(
@@ -15,7 +15,7 @@ export function magnitudeOfRank(
   let base = lowest;
   let span = highest - lowest;
   let remaining = rank;
-  // Each pass counts what lies in the bucket that the one before has found, by its next eleven bits.
+  // Each pass splits the bucket that the pass before has found, by the next eleven bits.
   while (true) {
     const shift = <u32>max<i32>(0, 32 - BUCKET_BITS - <i32>clz(span));
     const bucketCount = (span >> shift) + 1;
@@ -49,7 +49,7 @@ export function magnitudeOfRank(
     }
     base += bucket << shift;
     if (shift == 0) return base;
-    // The topmost bucket may reach beyond the span, but nothing has been counted there.
+    // The topmost bucket may be larger than the rest of the span, but nothing was counted there.
     span = (<u32>1 << shift) - 1;
   }
 }
@@ -90,7 +90,7 @@ export function copyUpTo(
 ): u32 {
   writePackTable(table);
   const beyond = i32x4.splat(highest);
-  // From four places at a time, as more streams are fetched faster.
+  // From four places at a time, because a core reads more streams faster.
   const quarter = <usize>(elementCount >> 4) << 4;
   let found: u32 = 0;
   for (let at = values; at < values + quarter; at += 16) {
@@ -108,19 +108,19 @@ export function copyUpTo(
   return found;
 }
 
-/** How many of the entries that the last {@link takeLargest} of this instance took were exactly at its threshold. */
+/** How many entries of the last {@link takeLargest} of this instance were exactly at its threshold. */
 export let tiesTaken: u32 = 0;
 
-/** The largest magnitude that it took, or 0. */
+/** The largest magnitude of these entries, or 0. */
 export let largestTaken: u32 = 0;
 
-/** Where the list gives no indices, an element's index is its position. */
+/** The indices of four elements. If they are not listed, the index of an element is its position. */
 @inline
 function orderOf(listed: bool, fromIndices: usize, i: u32): v128 {
   return listed ? v128.load(fromIndices + (<usize>i << 2)) : i32x4.add(i32x4.splat(i), i32x4(0, 1, 2, 3));
 }
 
-/** `listed`: the elements' indices stand in `fromIndices`; otherwise an element's index is its position. */
+/** `listed`: the indices of the elements are in `fromIndices`. Otherwise the index of an element is its position. */
 @inline
 function takeLoop(
   listed: bool,
@@ -138,13 +138,14 @@ function takeLoop(
   let tiesLeft = ties;
   let below: i32 = threshold - (tiesLeft > 0 ? 1 : 0);
   let taken: u32 = 0;
-  // Where an element of some lanes is taken, those that are not are smaller, so all may be counted in.
+  // If an element of some lanes is taken, the others are smaller, so all lanes may be counted.
   let largest = i32x4.splat(0);
   let i: u32 = 0;
   while (i < elementCount && taken < count) {
     const at = <usize>i << 2;
     const to = <usize>taken << 2;
-    // Sixteen without a tie, the usual case, need no branch for each four, which at high densities nobody can predict.
+    // Usually sixteen elements have no tie. Then no branch is needed for each four of them, which at high densities
+    // could not be predicted.
     if (i + 16 <= elementCount && taken + 16 <= count) {
       const l0 = v128.load(fromValues + at);
       const l1 = v128.load(fromValues + at, 16);
@@ -183,7 +184,7 @@ function takeLoop(
         continue;
       }
       const tiesHere: u32 = popcnt(i32x4.bitmask(v128.and(above, i32x4.eq(magnitude, tied))));
-      // A packed store writes four entries: not over the end, and not where some of the ties must stay behind.
+      // A packed store writes four entries. It must not write past the end, nor take more ties than are left.
       if (tiesHere <= tiesLeft && taken + 4 <= count) {
         largest = i32x4.max_u(largest, magnitude);
         taken = appendPacked(lanes, orderOf(listed, fromIndices, i), above, taken, indices, values, table);
@@ -210,20 +211,7 @@ function takeLoop(
 }
 
 export function takeLargest(
-  values: usize,
-  elementCount: u32,
-  threshold: u32,
-  ties: u32,
-  intoIndices: usize,
-  intoValues: usize,
-  count: u32,
-  table: usize,
-): u32 {
-  writePackTable(table);
-  return takeLoop(false, 0, values, elementCount, threshold, ties, intoIndices, intoValues, count, table);
-}
-
-export function takeLargestListed(
+  listed: bool,
   indices: usize,
   values: usize,
   elementCount: u32,
@@ -235,5 +223,8 @@ export function takeLargestListed(
   table: usize,
 ): u32 {
   writePackTable(table);
-  return takeLoop(true, indices, values, elementCount, threshold, ties, intoIndices, intoValues, count, table);
+  // `listed` is a literal at both calls, so the loop is compiled twice, without a branch inside.
+  return listed
+    ? takeLoop(true, indices, values, elementCount, threshold, ties, intoIndices, intoValues, count, table)
+    : takeLoop(false, 0, values, elementCount, threshold, ties, intoIndices, intoValues, count, table);
 }

@@ -26,8 +26,8 @@ function settleOne(momentum: usize, residual: usize, indices: usize, values: usi
 }
 
 export function settle(momentum: usize, residual: usize, indices: usize, values: usize, count: u32): void {
-  // From four places of the list at a time: where the entries are dense, each is a stream of its own for the
-  // prefetcher, and more streams fetch faster.
+  // From four places of the list at a time. If the entries are dense, each place is a separate stream for the
+  // prefetcher, and a core reads more streams faster.
   const quarter = count >> 2;
   for (let entry: u32 = 0; entry < quarter; entry++) {
     settleOne(momentum, residual, indices, values, entry);

@@ -1,7 +1,7 @@
-// Sets of indices: gaps between them, and the codes that are not Rice's.
+// Sets of indices: the gaps between them, and their codes that are not Rice codes.
 import { position, putBits, startAt, startWritingAt, takeBits } from './bits';
 
-/** Stores the gaps before four indices, none of which is the first, and returns them. */
+/** Stores and returns the gaps before four indices, none of which is the first one. */
 @inline
 function storeGaps(indices: usize, gaps: usize): v128 {
   const gap = i32x4.add(v128.load(indices), v128.not(v128.load(indices - 4)));
@@ -33,7 +33,7 @@ export function gapsOf(indices: usize, count: u32, first: u32, gaps: usize): u32
 }
 
 export function indicesOf(gaps: usize, count: u32, first: u32, elementCount: u32, indices: usize): i32 {
-  // 64 bits, so that no gap wraps around.
+  // 64 bits, so that the sum cannot wrap around.
   let next: u64 = first;
   for (let at: usize = 0; at < <usize>count << 2; at += 4) {
     next += load<u32>(gaps + at);
@@ -44,7 +44,7 @@ export function indicesOf(gaps: usize, count: u32, first: u32, elementCount: u32
   return <i32>next;
 }
 
-/** How far the next of `left` uniformly placed indices among `span` places lies with a chance of one half, about. */
+/** About the median distance to the next of `left` uniformly distributed indices among `span` places. */
 @inline
 function median(span: u64, left: u64): u64 {
   // span · (1 − 2^(−1/left)), where 1 − 2^(−1/x) ≈ ln 2 / (x + ln 2 / 2), in units of 2⁻¹⁶.
@@ -105,7 +105,7 @@ export function decodeSubset(gaps: usize, count: u32, places: u32, from: f64, un
   return position();
 }
 
-/** One of so many values in ⌊log₂⌋ bits, or for the later ones of them, where they are no power of two, in one more. */
+/** Writes one of `choices` values: in ⌊log₂ choices⌋ bits, or for the larger values in one bit more. */
 @inline
 function putTruncated(value: u32, choices: u32): void {
   const width: u32 = 31 - clz(choices);
@@ -151,7 +151,7 @@ export function decodeBitmap(gaps: usize, count: u32, span: u32, from: f64): f64
       found++;
       gap = 0;
       start += zeros + 1;
-      // Not by 32 at once, which would shift by none.
+      // In two shifts, because a shift by 32 would be a shift by 0.
       bits = (bits >> zeros) >> 1;
     }
     gap += width - start;

@@ -4,7 +4,8 @@ import { riceParameter } from './rice-parameter';
 import { mirrorSymbols, raiseSymbols } from './values';
 
 /**
- * ValueCode of ../../compression/value-codec.ts, which tells what these are, and the widths of what stands before them.
+ * ValueCode of ../../compression/value-codec.ts, where these codes are described, and the widths of the fields before
+ * them.
  */
 const enum Code {
   Rising,
@@ -30,7 +31,7 @@ export function encodeSymbols(
   const mean = sum / <f64>count;
   const fromLargest = 2 * <f64>largest - mean;
   const fromSmallest = mean - 2 * <f64>smallest;
-  // From the end that most of them are near to.
+  // Distances from the end of the range that is nearer to most symbols.
   const falling = fromLargest < fromSmallest;
   const base = falling ? largest : smallest;
   if (falling) mirrorSymbols(symbols, count, base);
@@ -46,7 +47,7 @@ export function encodeSymbols(
   const fixedBits = CODE_BITS + magnitudeBits + WIDTH_BITS + width * count;
   const plainBits = CODE_BITS + (magnitudeBits + 1) * count;
   if (at - into <= <f64>min<u32>(fixedBits, plainBits)) return at;
-  // Back to what they were.
+  // Restores the symbols.
   if (falling) mirrorSymbols(symbols, count, base);
   else raiseSymbols(symbols, count, base);
   if (plainBits <= fixedBits) return packBits(symbols, count, magnitudeBits + 1, writeBits(Code.Plain, CODE_BITS, into));

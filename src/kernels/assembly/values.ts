@@ -1,13 +1,13 @@
-// Values to symbols and back: a symbol is a magnitude in the coarser format, doubled, plus 1 if the value is negative.
+// Values to symbols and back. A symbol is 2 · the magnitude in the coarser format, plus 1 if the value is negative.
 import { largestLane, loadLanes, PAGE, PAGES, storeLanes } from './lanes';
 import { MAGNITUDE, magnitudes } from './pack';
 
 /** The largest finite float32. */
 const LARGEST: f32 = 3.4028234663852886e38;
-/** 2⁻¹¹² and back: turns the exponents of float16, subnormal ones too, into those of float32. */
+/** 2⁻¹¹² and its inverse: they turn exponents of float32 into those of float16, also subnormal ones, and back. */
 const REBIAS: f32 = 1.925929944387236e-34;
 const UNBIAS: f32 = 5.192296858534828e33;
-/** Of float16, below 2¹⁵: the scale keeps values under it, so that no value overflows on its way back. */
+/** The largest float16 below 2¹⁵. The scale keeps values below it, so that no value overflows when it is decoded. */
 const LARGEST_FLOAT16: u32 = 0x77ff;
 const LARGEST_BFLOAT16: u32 = 0x7f7f;
 
@@ -21,7 +21,7 @@ function symbolsOf(magnitude: v128, lanes: v128): v128 {
   return v128.or(i32x4.shl(magnitude, 1), i32x4.shr_u(lanes, 31));
 }
 
-/** Rounds magnitudes to a number of bits fewer, halves to even. */
+/** Rounds magnitudes to fewer bits, halves to even. */
 @inline
 function roundOff(magnitude: v128, bits: u32): v128 {
   const odd = v128.and(i32x4.shr_u(magnitude, bits), i32x4.splat(1));
@@ -44,7 +44,7 @@ function magnitudeIn(format: Format, lanes: v128, scale: v128): v128 {
     return i32x4.min_u(roundOff(rebiased, 13), i32x4.splat(LARGEST_FLOAT16));
   }
   if (format == Format.Bfloat16) return i32x4.min_u(roundOff(magnitude, 16), i32x4.splat(LARGEST_BFLOAT16));
-  // Halves to even: half of the scale becomes 0, so what remains is never more than the value.
+  // Halves to even. So half of the scale becomes 0, and the rounded value is never more than twice the value.
   return i32x4.min_u(i32x4.trunc_sat_f32x4_u(f32x4.nearest(f32x4.div(magnitude, scale))), i32x4.splat(127));
 }
 
@@ -58,7 +58,7 @@ function absoluteOf(format: Format, magnitude: v128, scale: v128): v128 {
   return f32x4.pmin(f32x4.mul(f32x4.convert_i32x4_u(magnitude), scale), f32x4.splat(LARGEST));
 }
 
-/** The range of the symbols of the last call that quantized; their sum is returned. */
+/** The range of the symbols of the last call that quantized. Such a call returns their sum. */
 export let smallestSymbol: u32 = 0;
 export let largestSymbol: u32 = 0;
 
@@ -99,7 +99,7 @@ function quantize(format: Format, values: usize, count: u32, scale: f32, unscale
     v128.store(symbols + at, d, 48);
     largest = i32x4.max_u(largest, i32x4.max_u(i32x4.max_u(a, b), i32x4.max_u(c, d)));
     smallest = i32x4.min_u(smallest, i32x4.min_u(i32x4.min_u(a, b), i32x4.min_u(c, d)));
-    // All but float32 have symbols of 16 bits at most, four of which are no more than 32.
+    // All formats but float32 have symbols of at most 16 bits, so a sum of four fits into 32 bits.
     sums = i64x2.add(
       sums,
       format == Format.Float32
@@ -192,7 +192,7 @@ export function quantizeLevels(values: usize, count: u32, levels: usize, symbols
     for (; level < 7; level++) {
       const below = load<f32>(levels + (<usize>level << 2));
       const above = load<f32>(levels + (<usize>level << 2), 4);
-      // Halves first, lest their sum overflow. At the middle the lower one.
+      // Halved first, because the sum could overflow. A value in the middle takes the lower level.
       if (absolute <= below * 0.5 + above * 0.5) break;
     }
     const symbol = (level << 1) | (bits >> 31);
@@ -233,7 +233,7 @@ export function largestMagnitude(values: usize, count: u32): u32 {
 }
 
 export function smallestMagnitude(values: usize, count: u32): u32 {
-  // Zeros wrap around to the largest.
+  // 0 − 1 wraps around to the largest number.
   const one = i32x4.splat(1);
   let smallest = i32x4.splat(-1);
   for (let i: u32 = 0; i < count; i += 4) {
@@ -243,7 +243,7 @@ export function smallestMagnitude(values: usize, count: u32): u32 {
   return ~largestLane(v128.not(smallest)) + 1;
 }
 
-/** `mirror` is a literal at the calls, so each is compiled without a branch inside. */
+/** `mirror` is a literal at the calls, so it is compiled twice, without a branch inside. */
 @inline
 function movedLanes(mirror: bool, lanes: v128, offset: v128): v128 {
   if (!mirror) return i32x4.add(lanes, offset);
