@@ -143,7 +143,7 @@ test('a cut link: both ends miss each other, and all say which link it is', () =
   );
   for (const failure of ring.agreed) {
     expect(failure).toMatchObject({ code: 'ERR_PEER_LOST', rank: 1 });
-    expect(failure!.message).toMatch(/^The link between rank 1 and rank 2 is cut: both are there/);
+    expect(failure!.message).toMatch(/^The link between rank 1 and rank 2 is broken: both are running/);
   }
 });
 

@@ -1,12 +1,12 @@
 import type { Context } from 'zeromq';
 
-/** A CURVE key pair, as ZeroMQ wants it: each key is 40 characters of Z85. */
+/** A CURVE key pair in the form that ZeroMQ takes: each key is 40 characters of Z85. */
 export interface KeyPair {
   readonly publicKey: string;
   readonly secretKey: string;
 }
 
-/** Socket options of the end of a connection that says who may come in; made by {@link Gate.serve}. */
+/** Socket options of the bound end of a connection, which decides who may connect. Made by {@link Gate.serve}. */
 export interface CurveServer {
   readonly context: Context;
   readonly curveServer: true;
@@ -15,7 +15,7 @@ export interface CurveServer {
   readonly zapEnforceDomain: true;
 }
 
-/** Socket options of the other end, which talks to nobody who has not the server's secret key. */
+/** Socket options of the connecting end, which talks only to the holder of the server's secret key. */
 export interface CurveClient {
   readonly curvePublicKey: string;
   readonly curveSecretKey: string;
@@ -28,7 +28,7 @@ export function curveClient({ publicKey, secretKey }: KeyPair, serverKey: string
 
 const Z85 = '0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#';
 
-/** The text form of a key (ZeroMQ RFC 32). `bytes` are 32. */
+/** The text form of a key of 32 bytes (ZeroMQ RFC 32). */
 export function encodeKey(bytes: Buffer): string {
   let text = '';
   for (let at = 0; at < bytes.length; at += 4) {
@@ -39,14 +39,13 @@ export function encodeKey(bytes: Buffer): string {
 }
 
 /**
- * Whether a text that a peer sent is a key. ZeroMQ throws at others, also where five characters stand for more than 32
- * bits.
+ * Whether a text from a peer is a key. ZeroMQ throws if it is not, or if five characters stand for more than 32 bits.
  */
 export function isKey(text: string): boolean {
   return text.length === 40 && (text.match(/.{5}/gs) ?? []).every(word => wordOf(word) <= 0xffffffff);
 }
 
-/** The number that characters of Z85 stand for; infinity if one is none of these. */
+/** The number that characters of Z85 stand for. Infinity if a character is not in Z85. */
 function wordOf(characters: string): number {
   let word = 0;
   for (const character of characters) {

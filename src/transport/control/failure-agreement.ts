@@ -1,56 +1,56 @@
 import { deserializeError, type GradringError, type SerializedError } from '../../errors';
 import { opposite, type Side } from '../side';
 
-/** How long is waited for what other ranks may have found, where no message can tell that all is known. */
+/** How long to wait for the findings of other ranks if no message can show that all are known. */
 const SETTLE_MS = 1_000;
 
-/** What the agreement has of its ring. */
+/** What a {@link FailureAgreement} needs of its ring. */
 export interface AgreementRing {
   readonly rank: number;
   readonly neighbourOf: (rank: number, side: Side) => number;
-  /** Sends what `origin` has found to the neighbour on that side, if there is one still. */
+  /** Sends what `origin` has found to the neighbour on that side, if it is still there. */
   readonly tell: (side: Side, origin: number, error: SerializedError) => void;
-  /** The error for the neighbour on that side, who is not to be reached. */
+  /** The error for the neighbour on that side if it cannot be reached. */
   readonly missing: (side: Side) => SerializedError;
   /** Called once, with the error that all ranks raise. */
   readonly onAgreed: (error: GradringError) => void;
 }
 
 /**
- * Has all ranks that can still hear each other raise the same error, though several may find something wrong at the
+ * Makes all ranks that can still reach each other raise the same error, even if several find something wrong at the
  * same time.
  *
- * Who finds something wrong tells both neighbours, and each passes it on until it is round, or at a broken link. Who
- * has heard of a failure finds nothing new any more. So when the word of one rank has come from both sides, so has that
- * of every other that had something to say, for links keep their order; and where the ring is broken, the word of the
- * ranks at both ends tells that no other will come. All then choose the same among the same. Where that cannot be
- * known, SETTLE_MS decides.
+ * A rank that finds something wrong tells both neighbours. Each rank forwards a finding, until it has gone round the
+ * ring or reaches a broken link. A rank that knows of a failure adds no finding of its own. Links keep their order. So
+ * when one rank's finding has arrived from both sides, the findings of all other ranks have arrived, too. If the ring
+ * is broken, the findings of the ranks at both ends show that no more will come. Then all ranks choose from the same
+ * findings, in the same way. If neither happens, they choose after SETTLE_MS.
  */
 export class FailureAgreement {
   /** What ranks have found, by rank. */
   private readonly causes = new Map<number, SerializedError>();
-  /** Whose word has come from that side. */
+  /** The ranks whose findings have arrived from that side. */
   private readonly heard = { left: new Set<number>(), right: new Set<number>() };
-  /** Sides from which nothing more will come: the link is broken there, or further on. */
+  /** Sides from which no more findings will come: the link is broken there, or further on. */
   private readonly ended = new Set<Side>();
-  /** Sides on which this rank has no neighbour any more. */
+  /** Sides where this rank has no neighbour any more. */
   private readonly gone = new Set<Side>();
   private timer: NodeJS.Timeout | undefined;
   private agreed = false;
 
   constructor(private readonly ring: AgreementRing) {}
 
-  /** Whether any rank is known to have found something wrong. */
+  /** Whether this rank knows that any rank has found something wrong. */
   get begun(): boolean {
     return this.causes.size > 0;
   }
 
-  /** This rank has found something wrong. What comes after another finding is taken for its consequence. */
+  /** This rank has found something wrong. After another finding this is taken for its consequence, and ignored. */
   find(error: SerializedError): void {
     if (!this.begun) this.say(error);
   }
 
-  /** The word of a rank has come from that side. */
+  /** The finding of a rank has arrived from that side. */
   hear(side: Side, origin: number, error: SerializedError): void {
     const { rank } = this.ring;
     if (this.heard[side].has(origin)) return;
@@ -72,8 +72,8 @@ export class FailureAgreement {
   }
 
   /**
-   * The neighbour on that side takes this rank for lost. It is not; so it is the link between them that is cut, whether
-   * or not this end has noticed.
+   * The neighbour on that side reports this rank as lost. So the link between them is broken, even if this end has not
+   * noticed.
    */
   private deny(side: Side): void {
     this.gone.add(side);
@@ -81,9 +81,7 @@ export class FailureAgreement {
     if (!this.causes.has(this.ring.rank)) this.say(this.ring.missing(side));
   }
 
-  /**
-   * Tells the others that the loss they have heard of is at this end of the ring, too; settles if both ends are known.
-   */
+  /** If the loss that others report is at this end of the ring, too, tells them so. Settles if both ends are known. */
   private confirm(): void {
     const { rank } = this.ring;
     for (const side of this.gone) {
@@ -115,8 +113,7 @@ export class FailureAgreement {
 }
 
 /**
- * Which of the causes all raise. A lost rank or a deadline may be the consequence of something else, and comes after
- * it.
+ * The cause that all ranks raise. A lost rank or a timeout may be the consequence of another cause, which goes first.
  */
 function firstOf(causes: ReadonlyMap<number, SerializedError>): SerializedError {
   const named = ({ details }: SerializedError) => details.rank ?? Number.MAX_SAFE_INTEGER;
@@ -126,7 +123,7 @@ function firstOf(causes: ReadonlyMap<number, SerializedError>): SerializedError 
   const { rank } = first.details;
   const theirs = rank === undefined ? undefined : causes.get(rank);
   if (theirs === undefined || !isLossOf(rank!, first) || !isLossOf(origin, theirs)) return first;
-  const words = `The link between rank ${rank} and rank ${origin} is cut: both are there, and each misses the other. ${first.message}`;
+  const words = `The link between rank ${rank} and rank ${origin} is broken: both are running, but neither reaches the other. ${first.message}`;
   return { ...first, message: words };
 }
 

@@ -1,35 +1,35 @@
 import { deferred } from '../deferred';
 import { type Side, SIDES } from '../side';
 
-/** The end of what a rank and its neighbours have to say to each other. */
+/** Finds out when a rank and its neighbours have received the last messages of each other: goodbyes and aborts. */
 export class Farewell {
-  /** How many last words each neighbour has not acknowledged yet. */
+  /** How many last messages each neighbour has not acknowledged yet. */
   private readonly unseen = { left: 0, right: 0 };
-  /** Who has said a last word, or need not. */
+  /** Sides from which a last message has arrived, or none is expected. */
   private readonly heard = new Set<Side>();
   private readonly gone = new Set<Side>();
   private readonly end = deferred();
   private isAwaited = false;
 
-  /** Settles when both neighbours have said a last word, and have seen all that were said to them; or are gone. */
+  /** Settles when each neighbour has sent a last message and acknowledged all that were sent to it, or is gone. */
   over(): Promise<void> {
     this.isAwaited = true;
     this.check();
     return this.end.promise;
   }
 
-  /** A last word goes to a neighbour, which is to acknowledge it. */
+  /** A last message is sent to a neighbour, which must acknowledge it. */
   say(side: Side): void {
     this.unseen[side] += 1;
   }
 
-  /** A neighbour has acknowledged one. */
+  /** A neighbour has acknowledged a last message. */
   see(side: Side): void {
     this.unseen[side] -= 1;
     this.check();
   }
 
-  /** A neighbour has said a last word, or none is expected of it. */
+  /** A neighbour has sent a last message, or none is expected of it. */
   hear(side: Side): void {
     this.heard.add(side);
     this.check();

@@ -2,18 +2,15 @@ import { Context, Reply } from 'zeromq';
 import { type CurveServer, encodeKey, type KeyPair } from './curve';
 import { bind, closed, opened } from './open-sockets';
 
-/** Where ZeroMQ asks whether a peer that has proved a key may come in (ZeroMQ RFC 27). */
+/** Where ZeroMQ asks whether a peer that has proved its key may connect (ZeroMQ RFC 27). */
 const ADDRESS = 'inproc://zeromq.zap.01';
 
-/**
- * This thread's context and desk. ZeroMQ ends a context only with the process, so rings that form one after the other
- * share it.
- */
+/** This thread's context and desk. ZeroMQ ends a context only with the process, so successive rings share it. */
 let desk: Desk | undefined;
 
 /**
- * Decides who may connect to a ring's encrypted sockets of this rank: at each, the holder of one key. ZeroMQ asks when
- * a peer has proved that it holds a key; whoever has none is turned away before, by ZeroMQ's own threads.
+ * Decides who may connect to this rank's encrypted sockets of a ring: to each, the holder of one key. ZeroMQ asks when
+ * a peer has proved that it holds a key. Its own threads refuse a peer that holds none.
  */
 export class Gate {
   private readonly names: string[] = [];
@@ -26,7 +23,7 @@ export class Gate {
   }
 
   /**
-   * Options for a socket that is to be bound.
+   * Options for a socket that will be bound.
    *
    * @param clientKey The public key of the only peer that may connect.
    */
@@ -34,18 +31,17 @@ export class Gate {
     const { context } = this.desk;
     const name = this.desk.admit(clientKey);
     this.names.push(name);
-    // Enforced: without the desk nobody would be asked for, but all would be let in.
+    // Enforced, because without a desk ZeroMQ would let every peer in.
     return { context, curveServer: true, curveSecretKey: secretKey, zapDomain: name, zapEnforceDomain: true };
   }
 
-  /** From now on this gate lets nobody in any more. Connections that stand go on. */
+  /** From now on this gate lets no peer in. Existing connections continue. */
   close(): void {
     for (const name of this.names) this.desk.dismiss(name);
   }
 
   /**
-   * Closes the desk, too, if no other gate of this thread needs it: in a thread that goes on, it would keep the process
-   * alive.
+   * Closes the gate, and the desk if no other gate of this thread needs it. An open desk would keep the process alive.
    */
   closeDesk(): void {
     this.close();
@@ -53,13 +49,13 @@ export class Gate {
   }
 }
 
-/** Where ZeroMQ's questions are answered, until the thread's sockets are closed. */
+/** Answers ZeroMQ's questions until the thread's sockets are closed. */
 class Desk {
   private readonly admitted = new Map<string, string>();
   private count = 0;
 
   private constructor(
-    /** Of this thread's own: there is one desk in each, and a process may have several comm threads. */
+    /** Belongs to this thread: a context has room for one desk, and a process may have several comm threads. */
     readonly context: Context,
     private readonly socket: Reply,
   ) {
@@ -73,7 +69,7 @@ class Desk {
     return new Desk(context, socket);
   }
 
-  /** Returns the name of a door for the holder of a key. */
+  /** Returns the ZAP domain of the sockets that the holder of a key may connect to. */
   admit(clientKey: string): string {
     const name = `door ${this.count++}`;
     this.admitted.set(name, clientKey);
@@ -84,7 +80,7 @@ class Desk {
     this.admitted.delete(name);
   }
 
-  /** Returns whether nobody is admitted any more, and so it was closed. */
+  /** Closes the desk if no key is admitted any more. Returns whether it did. */
   closeUnused(): boolean {
     if (this.admitted.size > 0) return false;
     closed(this.socket);

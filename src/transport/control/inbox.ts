@@ -1,10 +1,10 @@
 import type { GradringError } from '../../errors';
 import type { DataFrame } from '../transport';
 
-/** A link whose frames hold more bytes than this is not read any further. */
+/** A link is not read while its waiting frames hold more bytes than this. */
 const INBOX_BYTES = 64 * 1024 * 1024;
 
-/** The frames that came over one link and wait for their collective. */
+/** The frames that arrived over one link and wait for their collective. */
 export class Inbox {
   private readonly frames: DataFrame[] = [];
   private bytes = 0;
@@ -36,7 +36,7 @@ export class Inbox {
     this.bytes += heldBytes(frame);
   }
 
-  /** The next frame, now or when it comes. One call at a time. */
+  /** The next frame, now or when it arrives. One call at a time. */
   next(): Promise<DataFrame> {
     const frame = this.frames.shift();
     if (frame === undefined) {
@@ -49,7 +49,7 @@ export class Inbox {
     return Promise.resolve(frame);
   }
 
-  /** Settles when there is room for more. */
+  /** Settles when there is room for more frames. */
   async room(): Promise<void> {
     if (this.bytes <= INBOX_BYTES) return;
     await new Promise<void>(resolve => {
@@ -58,7 +58,7 @@ export class Inbox {
     this.onDrained = undefined;
   }
 
-  /** Fails the caller that waits, and forgets all frames. */
+  /** Fails the call that waits, and drops all frames. */
   fail(error: GradringError): void {
     this.reader?.reject(error);
     this.reader = undefined;
@@ -68,7 +68,7 @@ export class Inbox {
   }
 }
 
-/** About what a waiting frame costs in memory: small frames must count, too. */
+/** Roughly the memory that a waiting frame takes. Small frames must count, too. */
 function heldBytes({ headerBytes, body }: DataFrame): number {
   return 512 + headerBytes.length + body.length;
 }

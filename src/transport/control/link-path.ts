@@ -11,15 +11,15 @@ import type { Link } from './link';
 export interface LinkRing {
   /** Encodes the header of a frame, and counts the frame as sent. */
   readonly encode: (header: DataHeader, bodyBytes: number) => Uint8Array;
-  /** Counts a frame as sent on. */
+  /** Counts a frame as forwarded. */
   readonly count: (frame: DataFrame) => void;
   /** The neighbour on that side is needed: the ring fails if it has left. */
   readonly needNeighbour: (side: Side) => void;
-  /** The link takes no more. Settles with what the ring fails with. */
+  /** The link takes no more messages. Settles with the error that the ring fails with. */
   readonly onLost: (side: Side) => Promise<GradringError>;
 }
 
-/** The path of sparse frames, and of everything that is not bulk: the ring of ZeroMQ links. */
+/** The path of sparse frames and of everything else that is not bulk: the ring of ZeroMQ links. */
 export class LinkPath implements DataPath {
   readonly media: readonly Medium[];
   private readonly inboxes = { left: new Inbox(), right: new Inbox() };
@@ -32,12 +32,12 @@ export class LinkPath implements DataPath {
     this.media = SIDES.map(side => links[side].medium);
   }
 
-  /** ZeroMQ reads what it sends when it likes. So it gets a copy. */
+  /** Sends a copy, because ZeroMQ may read the memory at any later time. */
   async send(side: Side, header: DataHeader, body: Uint8Array): Promise<void> {
     await this.deliver(side, [this.ring.encode(header, body.length), copyOf(body)]);
   }
 
-  /** A received body is not copied again: nobody writes to it. */
+  /** Sends a received body without a copy, because nothing writes to it. */
   async forward(side: Side, frame: DataFrame): Promise<void> {
     this.ring.count(frame);
     await this.deliver(side, [frame.headerBytes, frame.body]);
@@ -51,18 +51,18 @@ export class LinkPath implements DataPath {
     return next;
   }
 
-  /** Whether a frame is waited for on that side. */
+  /** Whether a call waits for a frame from that side. */
   isAwaited(side: Side): boolean {
     return this.inboxes[side].isAwaited;
   }
 
-  /** The next frame that has come from that side, if it belongs to that collective or an earlier one. */
+  /** The next frame that has arrived from that side, if it belongs to that collective or an earlier one. */
   takeUpTo(side: Side, sequence: number): Promise<DataFrame> | undefined {
     const { nextSequence } = this.inboxes[side];
     return nextSequence !== undefined && nextSequence <= sequence ? this.inboxes[side].next() : undefined;
   }
 
-  /** A frame has come from that side. */
+  /** A frame has arrived from that side. */
   put(side: Side, frame: DataFrame): void {
     if (this.failure === undefined) this.inboxes[side].put(frame);
   }

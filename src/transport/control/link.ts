@@ -4,36 +4,35 @@ import type { CurveClient, CurveServer } from './curve';
 import { bind, closed, opened } from './open-sockets';
 import type { Medium } from '../medium';
 
-/** A received message: its parts, in memory of their own. */
+/** The parts of a received message. They own their memory. */
 export type Message = readonly Buffer[];
 
-/** What a {@link Link} tells its owner. */
+/** What a {@link Link} reports to its owner. */
 export interface LinkEvents {
-  /** The next message; the link reads no further until the promise settles, so the peer feels back-pressure. */
+  /** The next message. The link reads no further until the promise settles, so the peer feels backpressure. */
   readonly onMessage: (message: Message) => Promise<void> | void;
-  /** The peer's process or the network is gone. Called once at most, and not after {@link Link.close}. */
+  /** The peer's process or the connection is gone. Called at most once, and not after {@link Link.close}. */
   readonly onLost: () => void;
 }
 
 export interface LinkOptions {
-  /**
-   * How long a peer may be silent, in ms, before the link counts as lost. ZeroMQ's own threads keep it from silence.
-   */
+  /** How long a peer may be silent before the link counts as lost, in ms. ZeroMQ's own threads send the heartbeats. */
   readonly heartbeatTimeoutMs: number;
 }
 
 /**
- * What is longer travels in several parts. ZeroMQ takes no longer part of a message, so that a stranger, of whom
- * nothing is yet known, can make it hold no more than this.
+ * A longer body is sent in several parts. ZeroMQ refuses longer ones, so no unknown peer can make it hold more than
+ * this.
  */
 const MAX_PART_BYTES = 16 * 1024 * 1024;
 
-/** What encryption adds to a part, and more. */
+/** More than encryption adds to a part. */
 const PART_OVERHEAD_BYTES = 1024;
 
 /**
- * How long a closed socket still delivers what it took over. All that matters has been acknowledged by then (see
- * {@link RingTransport.close}), and after half a second zeromq warns at the end of the process that it waits.
+ * How long a closed socket still delivers the messages that it took over. All that matter have been acknowledged before
+ * (see {@link RingTransport.close}). If the process ends and has to wait for more than half a second, zeromq prints a
+ * warning.
  */
 const LINGER_MS = 400;
 
@@ -41,18 +40,21 @@ const PROBE_AGAIN_MS = 50;
 
 /**
  * One connection to one neighbour: a ZeroMQ PAIR socket, one end bound, the other connected. Messages arrive whole, in
- * order, at most once. A broken connection is never mended: what was in flight is lost, and the ring must know.
+ * order, at most once. A broken connection is never restored, because what was in flight is lost, and the ring must
+ * know.
  */
 export class Link {
   private readonly unsettled = new Set<(error: GradringError) => void>();
   private sending: Promise<void> = Promise.resolve();
   private interruptions = 0;
   private closed = false;
-  /** Whether the peer has said anything yet. */
+  /** Whether the peer has sent anything yet. */
   private heard = false;
-  /** Tells of the socket's events. Kept here: asked again, a closed socket would try to make a new one. */
+  /**
+   * Reports the socket's events. Kept here, because a closed socket that is asked again would try to make a new one.
+   */
   private observer: Observer | undefined;
-  /** How many connections have ended, strangers' too. */
+  /** How many connections have ended, also those of unknown peers. */
   private disconnections = 0;
   private probing = false;
   /** Settles after the last event. */
@@ -66,9 +68,9 @@ export class Link {
     opened(this);
   }
 
-  /** Binds the end that awaits the neighbour. Returns the endpoint that the neighbour must connect to. */
+  /** Binds the end that waits for the neighbour. Returns it, and the endpoint to which the neighbour must connect. */
   static listen(endpoint: string, options: LinkOptions, curve?: CurveServer): { link: Link; endpoint: string } {
-    // It takes all that is sent, which the collectives keep a bound on, so that a refusal tells that the peer is gone.
+    // It has no limit for messages, because collectives bound them. So if it refuses a message, the peer is gone.
     const socket = new Pair({ ...socketOptions(options), ...curve, sendTimeout: 0, sendHighWaterMark: 0 });
     try {
       bind(socket, endpoint);
@@ -80,16 +82,16 @@ export class Link {
     return { link: new Link(socket, true, mediumOf(endpoint, curve)), endpoint: socket.lastEndpoint! };
   }
 
-  /** Connects the other end. It needs no waiting: what is sent first is held until the connection stands. */
+  /** Connects the other end. The caller need not wait: messages are queued until the connection exists. */
   static connect(endpoint: string, options: LinkOptions, curve?: CurveClient): Link {
     const socket = new Pair({ ...socketOptions(options), ...curve });
     const link = new Link(socket, false, mediumOf(endpoint, curve));
-    link.observer = socket.events; // before it connects: that it was refused would pass unseen
+    link.observer = socket.events; // before it connects, to notice if it is refused
     socket.connect(endpoint);
     return link;
   }
 
-  /** Begins to receive. To be called once. */
+  /** Begins to receive. Call it once. */
   start(events: LinkEvents): void {
     this.observer ??= this.socket.events;
     this.watched = this.watch(this.observer, events).catch(() => undefined);
@@ -97,26 +99,26 @@ export class Link {
   }
 
   /**
-   * Queues a message, in order. Settles when ZeroMQ has taken it over, which waits while the peer is slow; the parts
-   * must not be written to again, for large ones are not copied.
+   * Queues a message, in order. Settles when ZeroMQ has taken it over; if the peer is slow, that waits (backpressure).
+   * The parts must not be written to again, because large ones are not copied.
    */
   send(parts: Uint8Array[]): Promise<void> {
     if (this.closed) return Promise.reject(new GradringError('ERR_CLOSED', 'The link was closed.'));
     const { interruptions } = this;
     const sent = this.sending.then(() => {
-      if (interruptions !== this.interruptions) return; // who waited for this one has been told
+      if (interruptions !== this.interruptions) return; // its caller has its error
       return this.socket.send(parts.flatMap(split));
     });
-    // One send at a time: a second one would be refused as EBUSY. One that was interrupted is still ZeroMQ's.
+    // One send at a time: ZeroMQ refuses a second one with EBUSY. A send that was interrupted still occupies ZeroMQ.
     this.sending = sent.catch(() => undefined);
     return this.settle(sent);
   }
 
   /**
-   * Takes and sends nothing from now on; waiting sends fail with `ERR_CLOSED`. Settles when the messages that ZeroMQ
-   * took over are delivered, or their moment has passed, and the socket is gone.
+   * Sends and receives nothing from now on; sends that wait fail with `ERR_CLOSED`. Settles when the socket is gone: it
+   * has delivered the messages that ZeroMQ took over, or its time is up.
    *
-   * @param lingerMs That moment; 0 if all has been delivered.
+   * @param lingerMs The time to deliver them; 0 if all have been delivered.
    */
   async close(lingerMs = LINGER_MS): Promise<void> {
     if (!this.closed) {
@@ -130,9 +132,8 @@ export class Link {
   }
 
   /**
-   * Fails the sends that wait. The queue is longer than what collectives keep in flight, so a send that waits has
-   * nobody to send to, or who does not read. What is sent after this goes when ZeroMQ has taken the one that it was
-   * offered.
+   * Fails the sends that wait. The queue holds more than collectives keep in flight, so if a send waits, the peer is
+   * gone or does not read. Later messages are sent when ZeroMQ has taken the one that it is working on.
    */
   interrupt(error: GradringError): void {
     this.interruptions += 1;
@@ -141,15 +142,15 @@ export class Link {
   }
 
   /**
-   * Awaits the socket's events one by one, up to the last. ZeroMQ's I/O thread, which the whole process shares, would
-   * block for ever on an event that nobody takes, and the binding aborts a process whose thread ends with events open.
-   * Nothing else is awaited here, for thousands of strangers may come and go.
+   * Takes the socket's events one by one, up to the last. If an event was not taken, ZeroMQ's I/O thread would block
+   * for ever, and the whole process shares it. If a thread ended with its events open, the binding would abort the
+   * process. Nothing else is awaited here, because thousands of unknown peers may connect and disconnect.
    */
   private async watch(observer: Observer, events: LinkEvents): Promise<void> {
     for (;;) {
       const { type } = await observer.receive();
       if (type === 'end') return;
-      const isRefused = type === 'close' && !this.bound; // nobody listens at the peer's address any more
+      const isRefused = type === 'close' && !this.bound; // nothing listens at the peer's address any more
       if (type !== 'disconnect' && !isRefused) continue;
       this.disconnections += 1;
       if (!this.probing) void this.probe(events);
@@ -157,8 +158,8 @@ export class Link {
   }
 
   /**
-   * Finds out whether the peer was among those who left, and again while others leave. Once it was, it goes on for
-   * good.
+   * Finds out whether one of the connections that ended was the peer's; again if more end meanwhile. If so, probes no
+   * more.
    */
   private async probe(events: LinkEvents): Promise<void> {
     this.probing = true;
@@ -173,8 +174,8 @@ export class Link {
   }
 
   /**
-   * Settles when the socket is gone, which its last event tells. Should that never come: when the socket has had its
-   * time to linger, no other can come any more either, and it is safe to stop listening.
+   * Settles when the socket is gone, as its last event says. If that does not come while the socket may linger, no
+   * other event can come either, and it is safe to stop listening.
    */
   private async gone(): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
@@ -192,7 +193,7 @@ export class Link {
       try {
         message = joined(await this.socket.receive());
       } catch {
-        return; // closed, by us or by the end of the thread
+        return; // closed, by this link or by the end of the thread
       }
       this.heard = true;
       await events.onMessage(message);
@@ -200,14 +201,14 @@ export class Link {
   }
 
   /**
-   * Whether a 'disconnect' concerns the peer. At a bound TCP port any stranger may come and go; the peer is still there
-   * if a message can be handed over. (An empty message; the receiver passes it over.)
+   * Whether a 'disconnect' concerns the peer. Any program may connect to a bound TCP port and disconnect. The peer is
+   * still there if ZeroMQ takes a message for it. (The message is empty, and the receiver ignores it.)
    */
   private async isLost(): Promise<boolean> {
     if (!this.bound) return true;
-    if (!this.heard) return false; // the peer is still to come
+    if (!this.heard) return false; // the peer has not connected yet
     try {
-      // Twice, for ZeroMQ tells of a disconnection shortly before it stops to take messages for it.
+      // Twice, because ZeroMQ reports a disconnection shortly before it stops taking messages for that peer.
       await this.send([new Uint8Array(0)]);
       await new Promise(resolve => setTimeout(resolve, PROBE_AGAIN_MS));
       await this.send([new Uint8Array(0)]);
@@ -217,7 +218,9 @@ export class Link {
     }
   }
 
-  /** A promise of ZeroMQ's that also fails when the link closes: a closed socket may leave its own pending for ever. */
+  /**
+   * A promise of ZeroMQ that also fails when the link closes, because a closed socket may leave it pending for ever.
+   */
   private settle(promise: Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       this.unsettled.add(reject);
@@ -237,14 +240,14 @@ export class Link {
 
 function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParameters<typeof Pair>[0] {
   return {
-    ipv6: true, // and IPv4 still
-    // More than a window of segments; a broadcast sends as far ahead as there is room, and memory must be bounded.
+    ipv6: true, // beside IPv4
+    // More than the frames that collectives send ahead. A broadcast sends until the queue is full, so it needs a bound.
     sendHighWaterMark: 16,
-    // More than comes while the comm thread is busy. When it is full, and the peer dies, ZeroMQ's heartbeats abort the
-    // process (its issue 4364): so only a broadcast that runs far ahead of a rank, which then loses its neighbour, may
-    // come to that.
+    // More than arrives while the comm thread is busy. If this queue is full and the peer dies, ZeroMQ's heartbeats
+    // abort the process (libzmq issue 4364). Only a broadcast can fill it, if it runs far ahead of a rank whose
+    // neighbour then dies.
     receiveHighWaterMark: 256,
-    // A last error or goodbye is given a moment to leave, but a dead peer must not hold up the end of the process.
+    // A last error or goodbye gets a moment to be sent, but a dead peer must not delay the end of the process.
     linger: LINGER_MS,
     reconnectInterval: -1,
     heartbeatInterval: Math.max(1, Math.floor(heartbeatTimeoutMs / 4)),
@@ -258,14 +261,14 @@ function mediumOf(endpoint: string, curve: CurveServer | CurveClient | undefined
   return curve === undefined ? 'tcp' : 'tcp-encrypted';
 }
 
-/** The parts in which a part of a message travels. */
+/** Splits a part of a message into parts that ZeroMQ takes. */
 function split(part: Uint8Array): Uint8Array[] {
   if (part.length <= MAX_PART_BYTES) return [part];
   const count = Math.ceil(part.length / MAX_PART_BYTES);
   return Array.from({ length: count }, (_, i) => part.subarray(i * MAX_PART_BYTES, (i + 1) * MAX_PART_BYTES));
 }
 
-/** The message as it was sent: its body, which follows the header, whole. */
+/** The message before it was split: the header, and the whole body. */
 function joined([header, ...body]: Buffer[]): Message {
   if (body.length > 1 && body[0]!.length === MAX_PART_BYTES) return [header!, Buffer.concat(body)];
   return [header!, ...body];

@@ -1,22 +1,21 @@
 import { GradringError } from '../../errors';
 
-/** A socket, or what goes with one. */
+/** A socket, or its owner. */
 interface Closable {
   close(): void | Promise<void>;
 }
 
 /**
- * What this thread has open. Node aborts the whole process when a thread ends that still awaits a ZeroMQ socket or its
- * events (an exception in zeromq's clean-up), so whoever ends the thread closes them all before.
+ * What this thread has open. If a thread ends while it awaits a ZeroMQ socket or its events, Node aborts the process
+ * (an exception in zeromq's clean-up). So all are closed before the thread ends.
  */
 const open = new Set<Closable>();
 let ending = false;
 
 /**
- * Remembers something to be closed by {@link closeAllSockets}, unless it is {@link closed} before.
+ * Makes {@link closeAllSockets} close something, unless it is {@link closed} before.
  *
- * @throws GradringError `ERR_CLOSED`, and closes it, if the thread was told to end: whoever was about to use it stops
- *   there.
+ * @throws GradringError `ERR_CLOSED` if the thread was told to end. It is then closed, and the caller must not use it.
  */
 export function opened<T extends Closable>(closable: T): T {
   if (ending) {
@@ -27,12 +26,12 @@ export function opened<T extends Closable>(closable: T): T {
   return closable;
 }
 
-/** Forgets it. */
+/** Forgets something that its owner closes. */
 export function closed(closable: Closable): void {
   open.delete(closable);
 }
 
-/** Closes all that is open, and settles when it is gone. What was awaited fails. */
+/** Closes everything that is open. Settles when all of it is gone. Calls that wait for it fail. */
 export async function closeAllSockets(): Promise<void> {
   ending = true;
   await Promise.allSettled([...open].map(async closable => closable.close()));
@@ -40,8 +39,8 @@ export async function closeAllSockets(): Promise<void> {
 }
 
 /**
- * Binds at once: a bind that goes on in another thread, as zeromq's other one does, would outlive the end of this one,
- * and abort the process.
+ * Binds synchronously. zeromq's asynchronous bind runs in another thread. If it outlived this thread, it would abort
+ * the process.
  */
 export function bind(socket: { bindSync(endpoint: string): void }, endpoint: string): void {
   socket.bindSync(endpoint);

@@ -2,18 +2,18 @@ import { FrameKind, type StatusHeader } from '../../wire/frame';
 import { opposite, type Side } from '../side';
 import type { RankState } from '../transport';
 
-/** A rank tells its status no more often, however often it is asked. */
+/** The shortest time between two answers of a rank, in ms, however often it is asked. */
 const ANSWER_MS = 200;
 
 /**
- * Finds out what the other ranks are doing, or not: each comm thread answers by itself, whatever its user's thread
- * does. Questions and answers go both ways round, and are passed on once by each rank, so that whoever can be reached
- * at all is.
+ * Finds out what the other ranks are doing. The comm thread of a rank answers by itself, even if the main thread is
+ * busy. Questions and answers go both ways round the ring, and each rank forwards each of them once. So they get to
+ * every rank that can be reached.
  */
 export class RollCall {
-  /** The last status of each other rank, and when it came. */
+  /** The last status of each other rank, and when it arrived. */
   private readonly heard = new Map<number, { status: StatusHeader; at: number }>();
-  /** Statuses that a link has not taken yet. */
+  /** How many statuses each link has not taken yet. */
   private readonly waiting = { left: 0, right: 0 };
   private round = 0;
   private answeredAt = -Infinity;
@@ -27,7 +27,7 @@ export class RollCall {
     private readonly send: (side: Side, status: StatusHeader) => Promise<void>,
   ) {}
 
-  /** From now on this rank answers, and is told when others ask for a report. */
+  /** From now on this rank answers. `onAsked` is called when another rank asks for a report. */
   attend(describe: () => RankState, onAsked: () => void): void {
     this.describe = describe;
     this.onAsked = onAsked;
@@ -37,7 +37,7 @@ export class RollCall {
     this.tell(what);
   }
 
-  /** Which ranks have told their status since then (as `performance.now()` has it). */
+  /** The statuses that have arrived since that time (of `performance.now()`), by rank. */
   answers(since: number): Map<number, RankState> {
     const now = performance.now();
     const fresh = [...this.heard].filter(([, { at }]) => at >= since);
@@ -49,7 +49,7 @@ export class RollCall {
     );
   }
 
-  /** A status has come from that side. */
+  /** A status has arrived from that side. */
   hear(side: Side, status: StatusHeader): void {
     const { origin } = status;
     if (origin === this.ring.rank || status.round <= (this.heard.get(origin)?.status.round ?? 0)) return;
@@ -61,7 +61,7 @@ export class RollCall {
     if (status.asks === 'report') this.onAsked?.();
   }
 
-  /** Tells nothing any more. */
+  /** From now on this rank answers no more. */
   close(): void {
     clearTimeout(this.answer);
     this.describe = undefined;
