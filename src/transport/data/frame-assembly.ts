@@ -3,25 +3,25 @@ import { copyBytes } from '../../memory/copy-bytes';
 import type { Landing } from './landing';
 import { FRAMES_AHEAD } from '../transport';
 
-/** A frame's head: some numbers, then its header, and nothing more up to this length. */
+/** The length of a frame's head: two lengths, the header, and padding. */
 export const HEAD_BYTES = 96;
 
-/** Where they lie: the length of the body, the length of the header, the header. */
+/** The offsets in a head of the body's length, the header's length, and the header. */
 const AT = { bodyBytes: 0, headerBytes: 4, header: 5 } as const;
 
-/** A body of at most so many bytes is sent in one piece with its head. So much of any body is read with its head. */
+/** A body of up to this many bytes is sent in one piece with its head, and may be read in one piece with it. */
 export const SMALL_BODY = 4096;
 
 /** The longest header that fits in a head. */
 export const LARGEST_HEADER = HEAD_BYTES - AT.header;
 
-/** When frames that are not taken hold so much memory, no more is read than must be. */
+/** When frames that are not taken yet hold this much memory, no more is read than must be. */
 const HELD_BYTES = 2 * 1024 * 1024;
 
-/** What a frame takes beside its body, about: empty ones must count, too. */
+/** Roughly the memory that a frame takes beside its body. Empty frames must count, too. */
 const FRAME_BYTES = 512;
 
-/** What goes before a body in a stream of bytes. */
+/** The head that goes before a body in a stream of bytes. */
 export function headOf(header: Uint8Array, bodyBytes: number): Buffer {
   if (header.length > LARGEST_HEADER) throw new RangeError(`A header of ${header.length} bytes is too long.`);
   const head = Buffer.allocUnsafe(HEAD_BYTES).fill(0); // `alloc` would not use the pool
@@ -37,17 +37,17 @@ export function piecesOf(header: Uint8Array, body: Uint8Array): Uint8Array[] {
   return body.length <= SMALL_BODY ? [Buffer.concat([head, body])] : [head, body];
 }
 
-/** A frame that has come whole from a stream of bytes. */
+/** A frame that has arrived completely from a stream of bytes. */
 export interface AssembledFrame {
   readonly header: Buffer;
-  /** It belongs to the caller who takes the frame. Empty if the body has landed. */
+  /** Owned by the caller that takes the frame. Empty if the body has landed. */
   readonly body: Buffer;
   /** Length of the body, wherever it is. */
   readonly bytes: number;
   readonly hasLanded: boolean;
 }
 
-/** A frame whose head has come, but not all of its body. */
+/** A frame whose head has arrived, but not all of its body. */
 interface PartialFrame {
   readonly header: Buffer;
   readonly bytes: number;
@@ -57,21 +57,21 @@ interface PartialFrame {
 const EMPTY = Buffer.alloc(0);
 
 /**
- * Makes frames of the bytes of a stream. The reader of the stream asks for the {@link place} of the next bytes, and
- * tells how many have come there, so nothing is copied.
+ * Makes frames of the bytes of a stream. The reader of the stream asks for the {@link place} of the next bytes, puts
+ * them there, and says how many they are. So nothing is copied.
  */
 export class FrameAssembly {
-  /** The head of the next frame, and the bytes that came with it. */
+  /** Holds the head of the next frame, and the bytes that arrive with it. */
   private readonly headBuffer = Buffer.alloc(HEAD_BYTES + SMALL_BODY);
   private partial: PartialFrame | undefined;
-  /** How many bytes are in the {@link headBuffer}, or have come of the partial frame's body. */
+  /** How many bytes are in the {@link headBuffer}, or have arrived of the partial frame's body. */
   private filled = 0;
   private readonly arrived: AssembledFrame[] = [];
   private heldBytes = 0;
   /** Where the body of the next frame may go. */
   private landing: Landing | undefined;
 
-  /** Where the next bytes go, and how many at most. */
+  /** Where the next bytes go. Its length is how many fit. */
   place(): Uint8Array {
     if (this.partial === undefined) return this.headBuffer.subarray(this.filled);
     const { to } = this.partial;
@@ -79,17 +79,17 @@ export class FrameAssembly {
   }
 
   /**
-   * Whether what has come should be taken before more is read. Frames that collectives send ahead are always read,
-   * however large: else all ranks could wait to send, and none to receive.
+   * Whether frames should be taken before more is read. The frames that collectives send ahead are always read, however
+   * large. Otherwise all ranks could wait to send, and none would receive.
    */
   get isFull(): boolean {
     return this.heldBytes >= HELD_BYTES && this.arrived.length >= FRAMES_AHEAD;
   }
 
   /**
-   * So many bytes have come at the {@link place}. Returns whether they make a frame whole.
+   * Says that `count` bytes are at the {@link place}. Returns whether they complete a frame.
    *
-   * @throws GradringError `ERR_PROTOCOL` for what cannot be a frame.
+   * @throws GradringError `ERR_PROTOCOL` for bytes that cannot be a frame.
    */
   advance(count: number): boolean {
     if (this.partial !== undefined) return this.advanceBody(this.partial, count);
@@ -115,7 +115,7 @@ export class FrameAssembly {
     return isWhole;
   }
 
-  /** Copies bytes to where they go. Returns whether they make a frame whole. */
+  /** Copies bytes to their places. Returns whether they complete a frame. */
   feed(bytes: Uint8Array): boolean {
     let isWhole = false;
     for (let at = 0; at < bytes.length;) {
@@ -127,9 +127,9 @@ export class FrameAssembly {
   }
 
   /**
-   * Takes the next frame, if it has come whole.
+   * Takes the next frame, if it is complete.
    *
-   * @param landing Where its body may go if it has not begun to come. It is used until the frame is taken.
+   * @param landing Where its body may go if its head is still to come. It is used until the frame is taken.
    */
   take(landing?: Landing): AssembledFrame | undefined {
     const frame = this.arrived.shift();
@@ -138,14 +138,14 @@ export class FrameAssembly {
     return frame;
   }
 
-  /** From now on no body lands: what has already landed of a body is lost. */
+  /** From now on no body lands. The bytes of a body that have already landed are lost. */
   forgetLanding(): void {
     this.landing = undefined;
     if (this.partial === undefined || this.partial.to instanceof Uint8Array) return;
     this.partial = { ...this.partial, to: memoryFor(this.partial.bytes) };
   }
 
-  /** Copies bytes to the {@link place}, as many as go there, and returns how many. */
+  /** Copies bytes to the {@link place}, as many as fit, and returns how many. */
   private fill(bytes: Uint8Array): number {
     const place = this.place();
     const count = Math.min(place.length, bytes.length);
@@ -153,7 +153,7 @@ export class FrameAssembly {
     return count;
   }
 
-  /** So many more bytes of the body have come. Returns whether the frame is whole. */
+  /** `count` more bytes of the body have arrived. Returns whether the frame is complete. */
   private advanceBody({ header, bytes, to }: PartialFrame, count: number): boolean {
     const hasLanded = !(to instanceof Uint8Array);
     if (hasLanded && count > 0) to.advance(this.filled, count);
@@ -166,10 +166,10 @@ export class FrameAssembly {
     return true;
   }
 
-  /** The head is whole. */
+  /** Begins a frame whose head is complete. */
   private begin(head: Buffer): PartialFrame {
     const headerEnd = AT.header + head[AT.headerBytes]!;
-    if (headerEnd > HEAD_BYTES) throw protocolError('has a header that is longer than its place');
+    if (headerEnd > HEAD_BYTES) throw protocolError('has a header that is longer than its head');
     const header = Buffer.from(head.subarray(AT.header, headerEnd));
     const bytes = head.readUInt32LE(AT.bodyBytes);
     const { landing } = this;
@@ -182,6 +182,6 @@ function memoryFor(bytes: number): Buffer {
   try {
     return Buffer.allocUnsafeSlow(bytes);
   } catch {
-    throw protocolError(`claims ${bytes} bytes, more than there is memory`);
+    throw protocolError(`claims a body of ${bytes} bytes, more than can be allocated`);
   }
 }

@@ -1,21 +1,21 @@
 import { copyBytes } from '../../memory/copy-bytes';
 
-/** Where the body of a frame goes while it comes, piece by piece, instead of to memory of its own. */
+/** Where the body of a frame goes piece by piece as it arrives, instead of to memory of its own. */
 export interface Landing {
-  /** Of the whole body. */
+  /** Length of the whole body. */
   readonly bytes: number;
-  /** Where the next bytes go when so many have landed: at most the rest of them, and at least one. */
+  /** Where the next bytes go when `landed` bytes are there. At least one byte, and at most the rest of the body. */
   place(landed: number): Uint8Array;
-  /** So many more than `landed` are there. */
+  /** `count` bytes have landed after the first `landed`. */
   advance(landed: number, count: number): void;
 }
 
-/** Has a body land where it is to stay. */
+/** A landing in the memory where the body stays. */
 export function copiedInto(target: Uint8Array): Landing {
   return { bytes: target.length, place: landed => target.subarray(landed), advance: () => undefined };
 }
 
-/** Has a whole body land that came to memory of its own. */
+/** Copies to its landing a body that arrived in memory of its own. */
 export function land(landing: Landing, body: Uint8Array): void {
   for (let landed = 0; landed < body.length;) {
     const place = landing.place(landed);

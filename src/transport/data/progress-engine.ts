@@ -1,23 +1,23 @@
 import type { Lane } from './lane';
 import { poll, type Polled, yieldCore } from './system-calls';
 
-/** While lanes wait, the event loop turns this often, in ms: other events must be handled, too. */
+/** While lanes wait, the event loop turns this often, in ms, because other events must be handled, too. */
 const TURN_MS = 1;
 
 /**
- * How long the engine tries again and again before the thread sleeps, in ms: to be woken takes longer than most waits.
- * It does not do so where other ranks need the core.
+ * How long the engine tries again and again before the thread sleeps, in ms, because waking up takes longer than most
+ * waits. It does not do so if other ranks need the core.
  */
 const SPIN_MS = 1;
 
-/** After so long in vain, in ms, only the event loop wakes this thread. */
+/** After this time without progress, in ms, only the event loop wakes this thread. */
 const PATIENCE_MS = 20;
 
 /**
  * Moves the bytes of lanes while collectives wait for them, as the progress engines of MPI do. The thread sleeps in
- * `poll` until a descriptor is ready; sleeping in the event loop would cost several times as much for each wake.
+ * `poll` until a descriptor is ready. Each wake-up from the event loop would cost several times as much.
  *
- * The engine runs when JavaScript has nothing left to do but to wait, and lets the event loop turn now and then.
+ * The engine runs when JavaScript can only wait, and lets the event loop turn now and then.
  */
 export class ProgressEngine {
   private running = false;
@@ -31,7 +31,7 @@ export class ProgressEngine {
     private readonly hasCore: boolean,
   ) {}
 
-  /** To be called when a lane has begun to wait. */
+  /** Call it when a lane has begun to wait. */
   run(): void {
     if (this.running) return;
     this.running = true;
@@ -39,13 +39,13 @@ export class ProgressEngine {
     this.whenIdle();
   }
 
-  /** Goes on when all microtasks are done: what they wait for is known then. */
+  /** Continues when all microtasks are done, because only then it is known what the collectives wait for. */
   private whenIdle(): void {
-    // A tick runs when no microtask is left. The microtask lets those that this one has made run before the tick.
+    // A tick runs when no microtask is left. The first microtask lets those run before that are queued already.
     queueMicrotask(() => process.nextTick(() => this.step()));
   }
 
-  /** Moves what can be moved, again and again, until JavaScript has something to do, or the event loop must turn. */
+  /** Moves what it can, again and again, until JavaScript has something to do or the event loop must turn. */
   private step(): void {
     for (;;) {
       if (!this.lanes.some(waits)) {
@@ -58,7 +58,7 @@ export class ProgressEngine {
       }
       const now = performance.now();
       const spins = this.hasCore && now - this.movedAt < SPIN_MS;
-      // Encrypted bytes, for one, come by the event loop only.
+      // Encrypted bytes, for example, are moved only by the event loop.
       const isDirect = this.lanes.every(lane => !waits(lane) || lane.isDirect);
       if (now - this.movedAt > PATIENCE_MS || !(spins || isDirect)) {
         this.running = false;
@@ -80,7 +80,7 @@ export class ProgressEngine {
     }
   }
 
-  /** Returns whether anything that is waited for could be done. */
+  /** Moves bytes on all lanes. Returns whether that finished anything that a collective waits for. */
   private move(): boolean {
     let moved = false;
     for (const lane of this.lanes) moved = lane.move() || moved;

@@ -5,50 +5,50 @@ import { copyBytes } from '../../memory/copy-bytes';
 const CAPACITY = 2 * 1024 * 1024;
 
 /**
- * Bytes are counted modulo 2³⁰, a multiple of the capacity. Numbers from 2³¹ on are floats to JavaScript, and compiled
- * code that meets its first float is thrown away.
+ * Bytes are counted modulo 2³⁰, a multiple of the capacity. V8 stores numbers from 2³¹ on as floats, and drops compiled
+ * code that meets its first float.
  */
 const COUNT_MASK = 2 ** 30 - 1;
 
 /**
- * What is written is told of after so many bytes, so that the receiver reads while the sender goes on. Where they share
- * a core it would take that from the sender, and is told when all is there, or no more fits.
+ * The sender wakes the receiver after this many bytes, so that it reads while the sender continues. If they share a
+ * core, the receiver would take it from the sender, so it is woken when everything is written, or no more fits.
  */
 const PIECE_BYTES = 256 * 1024;
 
-/** A sender that waits is woken when there is so much room: to be woken costs as much as to copy that. */
+/** A sender that waits is woken when there is this much room, because waking it costs as much as copying that. */
 const WAKING_ROOM = CAPACITY / 4;
 
 /**
- * Words before the bytes, each in a line of its own, so that the two ends do not take them from each other's caches.
+ * Words before the bytes, each in its own cache line, so that the two ends do not take them from each other's caches.
  */
 const WORD = {
-  /** Bytes written since the beginning, modulo 2³⁰. */
+  /** How many bytes the sender has written, modulo 2³⁰. */
   written: 0,
-  /** Those of them that the receiver has read. */
+  /** How many bytes the receiver has read, modulo 2³⁰. */
   read: 16,
   /** 1: the receiver sleeps until it is woken. */
   receiverSleeps: 32,
-  /** 1: the sender does, for want of room. */
+  /** 1: the sender sleeps until it is woken, because there is no room. */
   senderSleeps: 48,
 } as const;
 
 const BYTES_AT = 4 * 64;
 
-/** Of memory, for a queue. */
+/** The memory that a queue takes, in bytes. */
 export const QUEUE_BYTES = BYTES_AT + CAPACITY;
 
 /**
- * Bytes on their way from one process to another of the same host: a ring buffer in memory that both have mapped, with
- * one sender and one receiver. Nobody needs a system call, but to wake one who sleeps.
+ * Carries bytes from one process to another of the same host: a ring buffer in memory that both have mapped, with one
+ * sender and one receiver. A system call is needed only to wake the other end.
  *
- * Waking is left to its owner: an end that is about to sleep says so, looks once more, and is then to be woken by the
- * other.
+ * The owner of the queue does that. An end that is about to sleep says so, and looks once more. From then on the other
+ * end must wake it.
  */
 export class SharedQueue {
   private readonly words: Int32Array;
   private readonly bytes: Buffer;
-  /** As the words count. What is written is known to the receiver up to what the word says. */
+  /** Counted as in the words. `written` may be ahead of its word; the receiver sees only what the word counts. */
   private written = 0;
   private taken = 0;
   private closed = false;
@@ -56,8 +56,8 @@ export class SharedQueue {
   private readonly pieceBytes: number;
 
   /**
-   * @param memory Holds {@link QUEUE_BYTES} from `offset` on, all zero when the first end comes.
-   * @param hasCore Whether each end has a core to itself.
+   * @param memory Has {@link QUEUE_BYTES} from `offset` on, all zero before the first end is constructed.
+   * @param hasCore Whether each end has a core of its own.
    */
   constructor(memory: ArrayBuffer, offset: number, hasCore = true) {
     this.pieceBytes = hasCore ? PIECE_BYTES : CAPACITY;
@@ -66,14 +66,14 @@ export class SharedQueue {
   }
 
   /**
-   * Copies in what there is room for, or the first piece of it, and returns how many bytes.
+   * Copies in as many bytes as there is room for, at most a piece, and returns how many.
    *
-   * @param more Whether the next bytes follow at once: the receiver is told of these with them.
+   * @param more Whether the next bytes follow at once. Then the receiver sees these together with them.
    */
   write(source: Uint8Array, more: boolean): number {
     if (this.closed) return 0;
     const room = CAPACITY - ((this.written - Atomics.load(this.words, WORD.read)) & COUNT_MASK);
-    const count = Math.min(source.length, Math.max(0, room), this.pieceBytes); // a receiver that lies gets nothing
+    const count = Math.min(source.length, Math.max(0, room), this.pieceBytes); // room < 0 if its word is wrong
     const at = this.written & (CAPACITY - 1);
     const untilEnd = Math.min(count, CAPACITY - at);
     copyBytes(this.bytes.subarray(at, at + untilEnd), source.subarray(0, untilEnd));
@@ -84,14 +84,14 @@ export class SharedQueue {
   }
 
   /**
-   * Copies out what there is, as far as it fits, and returns how many bytes.
+   * Copies out as many bytes as are there and fit, and returns how many.
    *
-   * @throws GradringError `ERR_PROTOCOL` if the sender claims more than there can be.
+   * @throws GradringError `ERR_PROTOCOL` if the sender claims more bytes than the queue holds.
    */
   read(place: Uint8Array): number {
     if (this.closed) return 0;
     const there = (Atomics.load(this.words, WORD.written) - this.taken) & COUNT_MASK;
-    if (there > CAPACITY) throw protocolError('lies nowhere');
+    if (there > CAPACITY) throw protocolError('claims more bytes than its queue holds');
     const count = Math.min(place.length, there);
     const at = this.taken & (CAPACITY - 1);
     const untilEnd = Math.min(count, CAPACITY - at);
@@ -107,7 +107,7 @@ export class SharedQueue {
     if (!this.closed) Atomics.store(this.words, WORD[`${end}Sleeps`], 1);
   }
 
-  /** Whether the other end is to be woken, which is asked once for each time that it sleeps. */
+  /** Whether the caller must wake that end. True only once for each time that it sleeps. */
   claimWake(end: 'receiver' | 'sender'): boolean {
     const word = WORD[`${end}Sleeps`];
     if (this.closed || Atomics.load(this.words, word) === 0) return false;
@@ -118,7 +118,7 @@ export class SharedQueue {
     return Atomics.exchange(this.words, word, 0) === 1;
   }
 
-  /** Nothing is written or read any more, and the memory is not touched. */
+  /** From now on nothing is written or read, and the memory is not touched. */
   close(): void {
     this.closed = true;
   }

@@ -1,7 +1,7 @@
 import type * as Koffi from 'koffi';
 import { detach } from '../../memory/release-memory';
 
-/** What Node has no call for. */
+/** The system calls that Node does not offer. */
 interface SystemCalls {
   readonly mmap: (at: null, bytes: number, protection: number, flags: number, file: number, offset: number) => bigint;
   readonly munmap: (at: bigint, bytes: number) => number;
@@ -16,7 +16,7 @@ interface SystemCalls {
   readonly viewOf: (at: bigint, bytes: number) => ArrayBuffer;
 }
 
-// As Linux has them.
+// Their values on Linux.
 const READ_AND_WRITE = 1 | 2;
 const SHARED = 1;
 const MAP_FAILED = 0xffff_ffff_ffff_ffffn;
@@ -30,7 +30,7 @@ const TCP_CONGESTION = 13;
 const EINTR = 4;
 const EAGAIN = 11;
 
-/** Where pointers and offsets are not those of the declarations below. */
+/** Architectures where pointers and offsets do not have the sizes that are declared below. */
 const OTHER_SIZES = ['arm', 'ia32', 'mips', 'mipsel'];
 
 let calls: SystemCalls | undefined;
@@ -38,11 +38,11 @@ let calls: SystemCalls | undefined;
 /**
  * The C library's functions, through koffi.
  *
- * @throws Error where koffi is not there: it is an optional dependency; and on 32 bits.
+ * @throws Error if koffi, an optional dependency, is not installed; and on 32-bit systems.
  */
 function systemCalls(): SystemCalls {
   if (calls !== undefined) return calls;
-  if (OTHER_SIZES.includes(process.arch)) throw new Error('Memory is mapped on 64 bits only.');
+  if (OTHER_SIZES.includes(process.arch)) throw new Error('Memory can be mapped only on 64-bit systems.');
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- it may be missing
   const koffi = require('koffi') as typeof Koffi;
   const library = koffi.load(null);
@@ -72,18 +72,18 @@ export function hasSystemCalls(): boolean {
   }
 }
 
-/** A file's bytes, as memory that all processes share who have mapped it. */
+/** A file's bytes, as memory that is shared by all processes that map it. */
 export interface MappedFile {
   readonly bytes: ArrayBuffer;
-  /** The bytes are none from then on, as those of a detached buffer. */
+  /** From then on `bytes` is a detached buffer. */
   unmap(): void;
 }
 
 /**
- * Maps the first bytes of an open file, which must be that long, and stay so: who touches what is not there any more is
- * ended by SIGBUS.
+ * Maps the first bytes of an open file. The file must be that long, and stay so: SIGBUS ends a process that touches
+ * bytes which are gone.
  *
- * @throws Error where this system cannot.
+ * @throws Error if this system cannot do it.
  */
 export function mapFile(file: number, bytes: number): MappedFile {
   const { mmap, munmap, viewOf } = systemCalls();
@@ -91,7 +91,7 @@ export function mapFile(file: number, bytes: number): MappedFile {
   if (at === MAP_FAILED) throw new Error('The file could not be mapped.');
   let view: ArrayBuffer | undefined;
   const unmap = () => {
-    if (view !== undefined) detach(view); // or who still had it would end the process by SIGSEGV
+    if (view !== undefined) detach(view); // or a later access would end the process with SIGSEGV
     munmap(at, bytes);
   };
   try {
@@ -106,7 +106,7 @@ export function mapFile(file: number, bytes: number): MappedFile {
 /**
  * Makes a pipe. The caller closes both ends.
  *
- * @throws Error where this system cannot.
+ * @throws Error if this system cannot do it.
  */
 export function makePipe(): { readonly readEnd: number; readonly writeEnd: number } {
   const ends = new Int32Array(2);
@@ -114,20 +114,20 @@ export function makePipe(): { readonly readEnd: number; readonly writeEnd: numbe
   return { readEnd: ends[0]!, writeEnd: ends[1]! };
 }
 
-/** Reads what a pipe holds, at most as much as the place does, and does not wait. */
+/** Reads what a pipe holds, as far as it fits, and does not wait. */
 export function readPipe(readEnd: number, place: Uint8Array): void {
   systemCalls().read(readEnd, place, place.length);
 }
 
-/** Lets another process that is ready have this core. */
+/** Lets another process that is ready use this core. */
 export function yieldCore(): void {
   systemCalls().sched_yield();
 }
 
 /**
- * Sends what the kernel takes at once.
+ * Sends as many bytes as the kernel takes without waiting.
  *
- * @param more Whether the next bytes follow at once, and had better travel with these.
+ * @param more Whether the next bytes follow at once. Then the kernel may put them into the same packet.
  * @returns how many bytes it took, or −1 if the connection is broken.
  */
 export function sendNow(socket: number, bytes: Uint8Array, more: boolean): number {
@@ -136,9 +136,9 @@ export function sendNow(socket: number, bytes: Uint8Array, more: boolean): numbe
 }
 
 /**
- * Receives what has come already.
+ * Receives the bytes that have already arrived, as far as they fit.
  *
- * @returns how many bytes, at most as many as the place has, or −1 if nothing will come any more.
+ * @returns how many bytes, or −1 if no more will arrive.
  */
 export function receiveNow(socket: number, place: Uint8Array): number {
   const received = systemCalls().recv(socket, place, place.length, MSG_DONTWAIT);
@@ -146,8 +146,8 @@ export function receiveNow(socket: number, place: Uint8Array): number {
 }
 
 /**
- * Has the kernel send without pacing, as `bbr` does it, a timer for each few packets: for connections within a host,
- * which have no rate to be found out and lose nothing. Every process may choose `reno`.
+ * Makes the kernel send without pacing. `bbr` sets a timer for every few packets. A connection within a host loses
+ * nothing and has no rate to find out, so it needs none. Every process may choose `reno`.
  */
 export function sendUnpaced(socket: number): void {
   systemCalls().setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, 'reno', 'reno'.length);
@@ -168,12 +168,12 @@ export interface Polled {
 const POLLIN = 1;
 const POLLOUT = 4;
 
-/** Of a `struct pollfd`: the descriptor, what is asked, and what is answered. */
+/** Shorts in a `struct pollfd`: two for the descriptor, the events to wait for, the events that occurred. */
 const POLL_SHORTS = 4;
 
 /**
- * Sleeps until a descriptor is ready, or broken, but at most so long, and returns how many are. The thread does nothing
- * else meanwhile.
+ * Sleeps until a descriptor is ready or broken, but no longer than the timeout. Returns how many are. The thread does
+ * nothing else meanwhile.
  */
 export function poll(polled: readonly Polled[], timeoutMs: number): number {
   const shorts = new Int16Array(POLL_SHORTS * polled.length);
