@@ -7,11 +7,11 @@ import { copyBytes } from '../memory/copy-bytes';
 import { runPipeline } from './pipeline';
 
 /**
- * Ring all-gather of one body a rank, whose sizes may differ. Every body goes both ways round, half the ring each, and
- * is forwarded byte for byte: ⌈(N − 1)/2⌉ hops to the right, ⌊(N − 1)/2⌋ to the left. A rank sends N − 1 bodies in all.
+ * Ring all-gather of one body per rank. Sizes may differ. Every body goes both ways round the ring, ⌈(N − 1)/2⌉ hops to
+ * the right and ⌊(N − 1)/2⌋ to the left, and is forwarded byte for byte. Each rank sends N − 1 bodies.
  *
- * @param partCount Into how many frames each body is cut; the same on all ranks.
- * @param receive Is handed the parts of the other ranks' bodies as they come. The bytes are the callee's to keep.
+ * @param partCount Into how many frames each body is cut, the same on all ranks.
+ * @param receive Called with each part of another rank's body. It may keep the bytes, but must not change them.
  */
 export async function allGatherParts(
   call: CollectiveCall,
@@ -42,7 +42,7 @@ export async function allGatherParts(
   await Promise.all([flow('right', rightHops), flow('left', call.worldSize - 1 - rightHops)]);
 }
 
-/** All-gather of small bodies, a frame each. Returns them by rank, this rank's own among them. */
+/** All-gather of small bodies, one frame each. Returns them by rank, including this rank's own. */
 export async function allGatherBodies(call: CollectiveCall, own: Uint8Array): Promise<Uint8Array[]> {
   const bodies = new Array<Uint8Array>(call.worldSize);
   bodies[call.rank] = own;
@@ -58,8 +58,8 @@ export async function allGatherBodies(call: CollectiveCall, own: Uint8Array): Pr
 /**
  * All-gather of arrays of bytes. Returns them by rank, in memory of their own.
  *
- * @param lengths 'equal' if all ranks pass as many bytes (the call's fingerprint holds them to it), 'variable' if not:
- *   then the lengths go round first.
+ * @param lengths 'equal' if all ranks pass equally many bytes (the call's fingerprint makes sure of it). If
+ *   'variable', the lengths are gathered first.
  */
 export async function allGather(
   call: CollectiveCall,
@@ -81,7 +81,7 @@ export async function allGather(
     (origin, i, body) => {
       const range = rangeOf(origin, i);
       if (body.length !== range.count) {
-        const words = `Rank ${origin} sent ${body.length} bytes to an all-gather where ${range.count} are due.`;
+        const words = `Rank ${origin} sent ${body.length} bytes to an all-gather that expects ${range.count}.`;
         throw new GradringError('ERR_PROTOCOL', words, { rank: origin });
       }
       copyBytes(results[origin]!.subarray(range.start), body);
@@ -90,7 +90,7 @@ export async function allGather(
   return results;
 }
 
-/** An all-gather of nothing: a rank that has heard of all others knows that all have come. */
+/** An all-gather of empty bodies. A rank that has received from all others knows that all have called it. */
 export async function barrier(call: CollectiveCall): Promise<void> {
   await allGatherBodies(call, new Uint8Array(0));
 }

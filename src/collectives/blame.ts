@@ -1,6 +1,6 @@
 import { GradringError } from '../errors';
 
-/** Whatever is wrong with a payload is the fault of the rank that made it. */
+/** Runs a reader of a rank's payload. If it fails, throws `ERR_PROTOCOL` with the rank that made the payload. */
 export function blaming<T>(rank: number, read: () => T): T {
   try {
     return read();

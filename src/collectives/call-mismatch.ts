@@ -2,10 +2,10 @@ import { GradringError } from '../errors';
 import { describeCall } from '../wire/describe-call';
 import { type CallFingerprint, type DataHeader, Operation } from '../wire/frame';
 
-/** A frame has come that belongs to another call than the one that this rank is in. */
+/** A frame has arrived that belongs to another call than the one that this rank is in. */
 export class CallMismatch extends GradringError {
   constructor(
-    /** Of the frame. */
+    /** The frame's header. */
     readonly theirs: DataHeader,
     readonly mine: { readonly rank: number; readonly sequence: number; readonly fingerprint: CallFingerprint },
   ) {
@@ -13,7 +13,7 @@ export class CallMismatch extends GradringError {
       theirs.operation === Operation.Exchange &&
       mine.fingerprint.operation === Operation.Exchange &&
       theirs.sequence === mine.sequence;
-    const words = `Rank ${theirs.origin} is in ${describeCall(theirs)}, and rank ${mine.rank} in another, ${describeCall(mine.fingerprint)}.`;
+    const words = `Rank ${theirs.origin} is in ${describeCall(theirs)}, but rank ${mine.rank} is in another call, ${describeCall(mine.fingerprint)}.`;
     super(isStep ? 'ERR_MODEL_MISMATCH' : 'ERR_COLLECTIVE_MISMATCH', words, { rank: theirs.origin });
   }
 }

@@ -1,24 +1,24 @@
-/** A run of elements. */
+/** Consecutive elements of an array. */
 export interface Range {
   readonly start: number;
   readonly count: number;
 }
 
-/** So many segments of each chunk go round together. */
+/** How many segments of each chunk go round the ring together. */
 export const BLOCK_SEGMENTS = 4;
 
-/** A segment has at most so many bytes. Shorter ones would keep more links busy, but each frame costs some time. */
+/** The most bytes in a segment. Shorter ones would keep more links busy, but each frame takes some time. */
 export const SEGMENT_BYTES = 1024 * 1024;
 
-/** How an array is cut for the ring: a chunk a rank, and each chunk into the same number of segments. */
+/** How an array is cut for the ring: into one chunk per rank, and each chunk into the same number of segments. */
 export class Chunks {
   /**
-   * Segments of each chunk, a multiple of {@link BLOCK_SEGMENTS} or fewer. All chunks have as many, so that every rank
-   * sends as many frames; some may be empty.
+   * Segments of each chunk: a multiple of {@link BLOCK_SEGMENTS}, or fewer than that. All chunks have equally many, so
+   * that all ranks send equally many frames. Some may be empty.
    */
   readonly segmentCount: number;
 
-  /** @param smallSegmentBytes The segments' length, about, where the array is not large. */
+  /** @param smallSegmentBytes Roughly the length of the segments if the array is not large. */
   constructor(
     private readonly elementCount: number,
     private readonly chunkCount: number,
@@ -32,7 +32,7 @@ export class Chunks {
     this.segmentCount = segments < BLOCK_SEGMENTS ? segments : Math.ceil(segments / BLOCK_SEGMENTS) * BLOCK_SEGMENTS;
   }
 
-  /** Chunk c is the elements from ⌊c·n/N⌋ on: sizes differ by one at most. */
+  /** Chunk c begins at element ⌊c·n/N⌋. So sizes differ by at most one. */
   chunk(chunk: number): Range {
     return part({ start: 0, count: this.elementCount }, chunk, this.chunkCount);
   }

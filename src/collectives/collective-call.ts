@@ -13,21 +13,21 @@ export interface CollectiveContext {
   readonly kernels: Kernels;
   /** All pointers point into this memory. */
   readonly memory: WebAssembly.Memory;
-  /** {@link SCRATCH_BYTES} of 16-byte aligned scratch, where received bytes meet the kernels. */
+  /** {@link SCRATCH_BYTES} of 16-byte aligned scratch, where the kernels find received bytes. */
   readonly scratch: Pointer;
 }
 
-/** When a collective's last frame with data was taken from its link so far, as `performance.now()` has it. */
+/** When the collective received its last frame so far, as `performance.now()` has it. */
 export interface FrameTimes {
   last?: number;
 }
 
-/** Of scratch: the largest array that is gathered rather than reduced on its way fits in, and a piece of any other. */
+/** The size of scratch. It holds the largest array that is gathered instead of reduced, and a piece of any other. */
 export const SCRATCH_BYTES = 256 * 1024;
 
 /**
- * One collective under way: numbers and labels its frames, and checks that what comes belongs to the same call. (Links
- * keep order, so a frame that does not belong shows that ranks called different things.)
+ * One collective under way. Numbers and labels its frames, and checks that received frames belong to the same call.
+ * (Links keep order, so a frame of another call shows that the ranks called different things.)
  */
 export class CollectiveCall {
   private readonly transport: Transport;
@@ -37,14 +37,14 @@ export class CollectiveCall {
     /** Number of this call, the same on all ranks. */
     readonly sequence: number,
     readonly fingerprint: CallFingerprint,
-    /** All its frames go by this path: {@link Transport.links} or {@link Transport.bulk}, the same on all ranks. */
+    /** All its frames take this path: {@link Transport.links} or {@link Transport.bulk}, the same on all ranks. */
     private readonly path: DataPath,
     readonly frameTimes: FrameTimes = {},
   ) {
     this.transport = context.transport;
   }
 
-  /** The same call for dense arrays, perhaps over another memory. */
+  /** The same call for dense arrays, perhaps in another memory. */
   inBulk(context = this.context): CollectiveCall {
     return new CollectiveCall(context, this.sequence, this.fingerprint, this.transport.bulk, this.frameTimes);
   }
@@ -94,16 +94,16 @@ export class CollectiveCall {
     );
   }
 
-  /** Sends a received frame on, byte for byte. */
+  /** Forwards a received frame, byte for byte. */
   forward(frame: DataFrame, side: Side = 'right'): Promise<void> {
     return recorded(this.timeline, 'forward', frameArguments(frame, side), () => this.path.forward(side, frame));
   }
 
   /**
-   * The next frame from a neighbour, which must be that part of that rank's body.
+   * Receives the next frame from a neighbour. It must be that part of that rank's body.
    *
    * @throws GradringError `ERR_COLLECTIVE_MISMATCH` or `ERR_MODEL_MISMATCH` if the neighbour is in another call,
-   *   `ERR_PROTOCOL` if the frame makes no sense.
+   *   `ERR_PROTOCOL` if the frame is not valid.
    */
   async receive(origin: number, part: number, side: Side = 'left', landing?: Landing): Promise<DataFrame> {
     const frame = await this.next(origin, part, side, landing);
@@ -112,8 +112,8 @@ export class CollectiveCall {
   }
 
   /**
-   * As {@link receive}, and has the frame's body land from when this is called: what that works on is its own until
-   * this settles. A frame that turns out to belong elsewhere has landed, too.
+   * Like {@link receive}, but the frame's body lands. Nothing else may use the memory of the landing until this
+   * settles. A frame that turns out to belong to another call may have landed, too.
    */
   async receiveTo(landing: Landing, origin: number, part: number, side: Side = 'left'): Promise<void> {
     const frame = await this.receive(origin, part, side, landing);
@@ -134,20 +134,20 @@ export class CollectiveCall {
     }
     if (header.origin !== origin || header.part !== part) {
       throw protocolError(
-        `is part ${header.part} of rank ${header.origin} where part ${part} of rank ${origin} is due`,
+        `is part ${header.part} of rank ${header.origin} where part ${part} of rank ${origin} is expected`,
         {
           rank: this.leftBy(side === 'left' ? 1 : -1),
         },
       );
     }
     if (header.checksum !== 0 && checksumOf(body) !== header.checksum) {
-      throw protocolError(`of rank ${origin} was damaged on its way: its checksum does not fit`, { rank: origin });
+      throw protocolError(`of rank ${origin} was damaged on its way: its checksum is wrong`, { rank: origin });
     }
     return frame;
   }
 }
 
-/** @throws GradringError `ERR_PROTOCOL` for a body of another length than is due. */
+/** @throws GradringError `ERR_PROTOCOL` for a body of another length than expected. */
 export function checkLength(bytes: number, due: number): void {
-  if (bytes !== due) throw protocolError(`holds ${bytes} bytes where ${due} are due`);
+  if (bytes !== due) throw protocolError(`holds ${bytes} bytes where ${due} are expected`);
 }

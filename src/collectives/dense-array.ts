@@ -4,7 +4,7 @@ import type { Range } from './chunks';
 import type { CollectiveContext } from './collective-call';
 import { ELEMENT_BYTES } from './element-type';
 
-/** What is received is reduced by pieces that a core's own cache holds. */
+/** Received bytes are reduced in pieces that fit in a core's own cache. */
 const PIECE_BYTES = 128 * 1024;
 
 /** An array in the shared memory that a collective works on in place. */
@@ -14,17 +14,17 @@ export interface DenseArray {
   readonly elementCount: number;
 }
 
-/** Of all its elements. */
+/** The bytes of all its elements. */
 export function byteLengthOf({ type, elementCount }: DenseArray): number {
   return elementCount * ELEMENT_BYTES[type];
 }
 
-/** A part of an array, as the bytes that travel. */
+/** The bytes of a part of an array, as they are sent. */
 export function bytesOf(memory: WebAssembly.Memory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
   return new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], count * ELEMENT_BYTES[type]);
 }
 
-/** Has what comes be reduced into a part of an array. It meets the kernels in the scratch, a piece at a time. */
+/** A landing that reduces received bytes into a part of an array. They land in the scratch, one piece at a time. */
 export function reducedInto(
   target: Uint8Array,
   { kernels, memory, scratch }: CollectiveContext,

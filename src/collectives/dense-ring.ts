@@ -9,27 +9,27 @@ import { byteLengthOf, bytesOf, type DenseArray, reducedInto } from './dense-arr
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
 
-/** Each rank of a chain has a segment whole before it sends it on: so shorter ones are faster than in a ring. */
+/** A segment of a broadcast. A rank forwards complete segments only, so shorter ones are faster here. */
 const CHAIN_SEGMENT_BYTES = 256 * 1024;
 
-/** So many bytes take as long as a hop, about. */
+/** Sending this many bytes takes about as long as a hop. */
 const HOP_BYTES = 48 * 1024;
 
 /** How an array is all-reduced: {@link ringPasses} or {@link reduceGathered}. */
 export type AllReduceAlgorithm = 'ring' | 'gather';
 
-/** Large arrays go round the ring. Small ones are gathered instead, and reduced by every rank; see {@link isSmall}. */
+/** Large arrays go round the ring. Small ones are gathered, and every rank reduces them; see {@link isSmall}. */
 export function algorithmFor(worldSize: number, bytes: number): AllReduceAlgorithm {
   return isSmall(worldSize, bytes) ? 'gather' : 'ring';
 }
 
-/** All-reduce, by the algorithm that {@link algorithmFor} tells. */
+/** All-reduce, by the algorithm that {@link algorithmFor} returns. */
 export async function allReduce(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
   if (isSmall(call.worldSize, byteLengthOf(array))) await reduceGathered(call, array, operation);
   else await ringPasses(call, array, operation, 'all-reduce');
 }
 
-/** The first half of the ring's all-reduce: chunk r of rank r is reduced, the other chunks hold partial results. */
+/** The first half of the ring's all-reduce. Reduces chunk r on rank r; the other chunks then hold partial results. */
 export async function reduceScatter(
   call: CollectiveCall,
   array: DenseArray,
@@ -41,11 +41,11 @@ export async function reduceScatter(
 }
 
 /**
- * From the root round the ring, segment by segment, n elements sent by each rank but the last. Large arrays go in one
- * direction, N − 1 hops; small ones in both, half the ring each.
+ * Sends the root's array round the ring, segment by segment. Each rank but the last sends n elements. Large arrays go
+ * in one direction, N − 1 hops; small ones go in both, half the ring each.
  *
- * All ranks meet first. Else the root would send before the others are there to read, up to the end of every buffer,
- * and a link that is not read lets no heartbeat through; and a root would never learn that others named another root.
+ * All ranks meet first. Otherwise the root would fill every buffer before the others read, and a link that is not read
+ * lets no heartbeat through. And a root would never learn that the others named another root.
  */
 export async function broadcast(call: CollectiveCall, array: DenseArray, root: number): Promise<void> {
   if (call.worldSize === 1) return;
@@ -61,7 +61,7 @@ export async function broadcast(call: CollectiveCall, array: DenseArray, root: n
   await Promise.all(directions.map(direction => passOn(call, array, root, direction)));
 }
 
-/** One direction of a broadcast: to so many ranks on that side of the root. This one is `distance` from it. */
+/** One direction of a broadcast: to `hops` ranks on that side of the root. This rank is `distance` hops from it. */
 async function passOn(
   call: CollectiveCall,
   array: DenseArray,
@@ -80,9 +80,9 @@ async function passOn(
 }
 
 /**
- * Ring all-reduce (Patarasuk and Yuan, 2009), pipelined by segments. For N ranks and n elements: N − 1 steps of
- * reduce-scatter, N − 1 of all-gather, 2(N − 1)/N · n elements sent by each rank, which is the least possible.
- * Chunk c is summed in the order of ranks c + 1, c + 2, …, c and then copied, so all ranks end with the same bits.
+ * Ring all-reduce (Patarasuk and Yuan, 2009), pipelined by segments. For N ranks and n elements it takes N − 1 steps of
+ * reduce-scatter and N − 1 of all-gather. Each rank sends 2(N − 1)/N · n elements, which is the least possible. Chunk c
+ * is summed in the order of ranks c + 1, c + 2, …, c and then copied, so all ranks end with the same bits.
  */
 async function ringPasses(
   call: CollectiveCall,
@@ -93,11 +93,11 @@ async function ringPasses(
   const { memory } = call.context;
   const chunks = new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]);
   const hops = call.worldSize - 1;
-  // In step t chunk rank − 1 − t leaves and chunk rank − 2 − t comes. After N − 1 steps of reducing, this rank has all
-  // of chunk `rank`, which is the next to leave: the all-gather goes on with the same numbers.
+  // In step t this rank sends chunk rank − 1 − t and receives chunk rank − 2 − t. After N − 1 steps of reduce-scatter
+  // it has all of chunk `rank`, and sends that next. So the all-gather continues with the same numbers.
   const steps = (upTo === 'all-reduce' ? 2 : 1) * hops;
-  // A few segments of each chunk take all their steps before the next: what was just received is sent while the cache
-  // has it.
+  // A few segments of each chunk take all their steps before the next ones begin. So a received segment is sent while
+  // it is in the cache.
   const block = Math.min(BLOCK_SEGMENTS, chunks.segmentCount);
   const stepOf = (frame: number): number => Math.floor(frame / block) % steps;
   const rangeOf = (frame: number, distance: number): Range => {
@@ -108,8 +108,8 @@ async function ringPasses(
   await runPipeline({
     frameCount: steps * chunks.segmentCount,
     lead: block,
-    // Straight from the array, and to it. Where any of a reduced segment comes in, what was sent from there has been
-    // received: it is part of the result.
+    // Segments are sent from the array itself, and received into it. A reduced segment may overwrite the one that was
+    // sent from there: that one has been received, because it is part of the sum.
     send: frame => call.send(frame, bytesOf(memory, array, rangeOf(frame, 1))),
     receive: frame => {
       const target = bytesOf(memory, array, rangeOf(frame, 2));
@@ -121,9 +121,9 @@ async function ringPasses(
 }
 
 /**
- * Whether to gather all arrays rather than to reduce them on their way: ⌈(N − 1)/2⌉ hops instead of 2(N − 1), but
- * N/2 times the bytes, which come to memory of their own, and not where they are used. A hop takes about as long as
- * {@link HOP_BYTES}. Such an array has 86 KiB at most.
+ * Whether to gather all arrays and not reduce them on their way. That takes ⌈(N − 1)/2⌉ hops instead of 2(N − 1), but
+ * N/2 times the bytes, and they arrive in memory of their own, not where they are used. A hop takes about as long as
+ * {@link HOP_BYTES}. Such an array has at most 86 KiB.
  */
 function isSmall(worldSize: number, bytes: number): boolean {
   const hopsSaved = 2 * (worldSize - 1) - Math.ceil((worldSize - 1) / 2);
@@ -131,7 +131,7 @@ function isSmall(worldSize: number, bytes: number): boolean {
   return bytesMore <= hopsSaved * HOP_BYTES;
 }
 
-/** Reduces the arrays of all ranks, in the order in which the ring would. */
+/** Gathers the arrays of all ranks, and reduces them in the same order as the ring. */
 async function reduceGathered(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
   const { worldSize, context } = call;
   const { kernels, memory, scratch } = context;

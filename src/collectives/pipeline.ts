@@ -1,19 +1,19 @@
 import { deferred } from '../transport/deferred';
 import { FRAMES_AHEAD } from '../transport/transport';
 
-/** A stream of frames through one rank: as many go out on the right as come in from the left. */
+/** A stream of frames through one rank. It sends as many frames to one side as it receives from the other. */
 export interface Pipeline {
   readonly frameCount: number;
-  /** Frame j + lead that goes out is made of frame j that came in; the first `lead` frames are this rank's own. */
+  /** The rank makes frame j + lead of the received frame j. The first `lead` frames that it sends are its own. */
   readonly lead: number;
   readonly send: (frame: number) => Promise<unknown>;
   readonly receive: (frame: number) => Promise<void>;
 }
 
 /**
- * Runs a pipeline: receives frame after frame, and meanwhile sends as far ahead as the window and the lead allow. What
- * has come is always taken, so nobody waits in a circle. As a rank has sent at most {@link FRAMES_AHEAD} frames more
- * than it has received, that many a rank are on their way round the ring at most.
+ * Runs a pipeline: receives frame after frame, and meanwhile sends as far ahead as {@link FRAMES_AHEAD} and the lead
+ * allow. Frames that arrive are always taken, so the ranks cannot all wait for each other. A rank has sent at most that
+ * many frames more than it has received. So at most that many per rank are in flight.
  */
 export async function runPipeline({ frameCount, lead, send, receive }: Pipeline): Promise<void> {
   const ahead = Math.min(FRAMES_AHEAD, lead);

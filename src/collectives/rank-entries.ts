@@ -2,12 +2,10 @@ import type { GradientDecoder } from '../compression/gradient-decoder';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { blaming } from './blame';
 
-/** What a rank sent, added to the sums little by little. Throws `ERR_PROTOCOL`, naming the rank, where it is bad. */
+/** Adds what a rank sent to the sums, little by little. Throws `ERR_PROTOCOL`, naming the rank, if it is bad. */
 export class RankEntries {
   private whole = false;
-  /**
-   * The block that was decoded last: its number of entries, the next to be added, and all that were decoded before it.
-   */
+  /** The last decoded block: its number of entries, the next one to add, and how many were decoded before the block. */
   private count = 0;
   private next = 0;
   private before = 0;
@@ -19,7 +17,7 @@ export class RankEntries {
     private readonly decoder: GradientDecoder,
   ) {}
 
-  /** Goes on to the tensor of that number, the next one. All of the one before has been added. */
+  /** Continues with the next tensor, which has that number. All entries of the one before must have been added. */
   startTensor(tensor: number, elementCount: number): void {
     const count = this.counts[tensor]!;
     this.whole = count === elementCount;
@@ -27,7 +25,7 @@ export class RankEntries {
     blaming(this.rank, () => this.decoder.startTensor({ elementCount, count }));
   }
 
-  /** Adds the entries below `end` that were not added yet. Where all elements were sent, whole blocks end there. */
+  /** Adds the entries below `end` that were not added yet. If all elements were sent, a block must end at `end`. */
   addBelow(end: number, sum: Pointer): void {
     const { indices, values } = this.decoder;
     while (this.next < this.count || this.decodeBlock()) {
@@ -42,12 +40,12 @@ export class RankEntries {
     }
   }
 
-  /** Sees to it that nothing is left. */
+  /** Checks that nothing is left. */
   finish(): void {
     blaming(this.rank, () => this.decoder.finish());
   }
 
-  /** Whether there was one left. */
+  /** Decodes the next block. Returns whether there was one. */
   private decodeBlock(): boolean {
     this.before += this.count;
     this.next = 0;

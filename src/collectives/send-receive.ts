@@ -6,8 +6,8 @@ import { bytesOf, type DenseArray } from './dense-array';
 import { ELEMENT_BYTES } from './element-type';
 
 /**
- * Every rank's array goes one place to the right, in place, segment by segment: 1 hop, n elements sent by each rank. A
- * segment is sent before the left neighbour's takes its place.
+ * Moves every rank's array one place to the right, in place, segment by segment: 1 hop, n elements sent by each rank. A
+ * segment is sent before the left neighbour's segment overwrites it.
  */
 export async function sendReceive(call: CollectiveCall, array: DenseArray): Promise<void> {
   if (call.worldSize === 1) return;

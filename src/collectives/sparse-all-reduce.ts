@@ -5,29 +5,29 @@ import { blaming } from './blame';
 import type { CollectiveCall } from './collective-call';
 import { type SummedPart, sumPayloads } from './sum-payloads';
 
-/** The tensors in one memory, which travel as one frame of each rank. The codec's format is that of all ranks. */
+/** The tensors in one memory. Each rank sends them as one frame. All ranks use the codec's format. */
 export interface SparsePart extends SummedPart {
-  /** This rank's. A rank that has something not finite says so in all its parts. */
+  /** This rank's payload. If a gradient is not finite, the payloads of all parts say so. */
   readonly payload: Uint8Array;
 }
 
-/** A tensor that is NaN or infinite, so that nobody applies anything. */
+/** A tensor with NaN or infinity. Then no rank applies the step. */
 export interface NonFinite {
-  /** The rank whose own gradient it is; `undefined` if only the sum of all overflows. */
+  /** The rank whose gradient it is; `undefined` if only the sum overflows. */
   readonly rank: number | undefined;
   /** Its number among all tensors. */
   readonly tensor: number;
 }
 
 /**
- * Sparse all-reduce: an all-gather of every rank's payload (N − 1 hops, a payload forwarded byte for byte), which every
- * rank then decodes and adds **in the order of ranks**, so that all get the same bits. Bytes a rank: N − 1 payloads,
- * and as many are held until all have come.
+ * Sparse all-reduce: gathers the payloads of all ranks (see {@link allGatherParts}). Then every rank decodes and adds
+ * them **in the order of ranks**, so all get the same bits. Each rank sends N − 1 payloads, and holds as many until all
+ * have arrived.
  *
- * @param parts One for each memory that the tensors lie in, the same on all ranks.
- * @returns what was not finite, of the lowest rank that had it; `undefined` when the sums stand.
- * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. The sums are void
- *   then.
+ * @param parts One for each memory that has some of the tensors, the same on all ranks.
+ * @returns the tensor that was not finite, of the lowest such rank; `undefined` if the sums are complete.
+ * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. Then the sums
+ *   are not valid.
  */
 export async function sparseAllReduce(
   call: CollectiveCall,

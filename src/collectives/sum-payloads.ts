@@ -4,40 +4,40 @@ import type { Kernels, Pointer } from '../kernels/kernels';
 import type { ExpectedTensor, ReceivedPayload } from '../wire/gradient-payload';
 import { RankEntries } from './rank-entries';
 
-/** A tensor to be summed over the ranks. */
+/** A tensor to sum over the ranks. */
 export interface SummedTensor extends ExpectedTensor {
-  /** Where the sum goes: elementCount float32, 16-byte aligned. What is there before is overwritten. */
+  /** Where the sum goes: elementCount float32, 16-byte aligned. Overwrites what was there. */
   readonly sum: Pointer;
 }
 
-/** Scratch for the decoders of several ranks, in the memory of the sums, 16-byte aligned. There may be none. */
+/** Scratch for the decoders of several ranks, in the memory of the sums, 16-byte aligned. It may be empty. */
 export interface DecoderRoom {
   readonly start: Pointer;
   readonly bytes: number;
 }
 
-/** What {@link sumPayloads} works with. */
+/** The input of {@link sumPayloads}, beside the payloads. */
 export interface SummedPart {
   readonly kernels: Kernels;
   readonly codec: GradientCodec;
   readonly tensors: readonly SummedTensor[];
   readonly room: DecoderRoom;
-  /** Is handed each region of a sum when it is complete, while the cache has it. Its start is 16-byte aligned. */
+  /** Called with each region of a sum when it is complete and still in the cache. Its start is 16-byte aligned. */
   readonly onSummed?: (tensor: number, region: Pointer, elementCount: number) => void;
 }
 
-/** So much of a sum is worked on at a time: half a megabyte, which stays in the cache. A whole number of blocks. */
+/** How much of a sum is worked on at a time: half a megabyte, which stays in the cache. A whole number of blocks. */
 export const REGION_ELEMENTS = 128 * 1024;
 
 /**
  * Sets the sums of a part to zero, then adds every rank's payload, **in the order of ranks**.
  *
- * Entries are scattered over tensors that no cache holds, and each would cost a miss. So the payloads of as many ranks
- * as there is room for, besides one in the codec's workspace, are decoded side by side, each as far as a region of the
- * sum goes.
+ * Entries are scattered over tensors that are larger than the cache, and each would cost a cache miss. So several
+ * payloads are decoded side by side, one region of the sum at a time: one in the codec's workspace, and as many more as
+ * there is room for.
  *
- * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. The sums are void
- *   then.
+ * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. Then the sums
+ *   are not valid.
  */
 export function sumPayloads(
   { kernels, codec, tensors, room, onSummed }: SummedPart,

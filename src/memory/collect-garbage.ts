@@ -2,11 +2,11 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /**
- * Frees the shared memories that this thread holds no more; a memory is gone when every thread that had it has done so.
+ * Frees the shared memories that this thread has dropped. A memory is gone when every thread that had it has done so.
  *
- * V8 leaves shared memory out of the count that decides when to collect, so that gigabytes which were dropped would
- * stay for as long as little else is allocated: on the comm thread, for ever. There is no other way to ask than the
- * flag. Costs a full collection of this thread's heap.
+ * V8 does not count shared memory when it decides when to collect. So dropped gigabytes would stay as long as little
+ * else is allocated: on the comm thread, for ever. Only the flag makes a collection possible. It collects this thread's
+ * whole heap.
  */
 export function collectGarbage(): void {
   collect ??= exposedCollector();

@@ -2,11 +2,11 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 /**
- * Frees the memory of a buffer at once, a received one or a copy, which is empty from then on. Nobody else may use it,
- * a send under way least of all.
+ * Frees the memory of a received buffer or a copy at once. The buffer is empty from then on. Nothing else may use it,
+ * above all no send under way.
  *
- * What is left to the garbage collector lies about until tens of megabytes have come, and each next buffer is memory
- * that no cache knows: freed at once, the same few are used again, and links carry half as much again
+ * The garbage collector would free such buffers only after tens of megabytes, and each new buffer would be in no cache.
+ * If they are freed at once, the same few are used again, and links carry 1.5 times as much
  * (docs/lab-notes/collectives.md).
  */
 export function releaseMemory(bytes: Uint8Array): void {
@@ -16,7 +16,7 @@ export function releaseMemory(bytes: Uint8Array): void {
   detach(buffer as ArrayBuffer);
 }
 
-/** Takes a buffer's memory from it: it is empty from then on, as are all views of it. */
+/** Takes a buffer's memory away. From then on it and all its views are empty. */
 export function detach(buffer: ArrayBuffer): void {
   transfer ??= findTransfer();
   transfer.call(buffer, 0);
@@ -29,8 +29,8 @@ type Transfer = (this: ArrayBuffer, newLength: number) => ArrayBuffer;
 let transfer: Transfer | undefined;
 
 /**
- * `ArrayBuffer.prototype.transfer`, which detaches a buffer. Node has it from 22 on, before that in new contexts by a
- * flag of V8.
+ * `ArrayBuffer.prototype.transfer`, which detaches a buffer. Node has it from 22 on; before, a flag of V8 adds it to
+ * new contexts.
  */
 function findTransfer(): Transfer {
   const { transfer } = ArrayBuffer.prototype as { transfer?: Transfer };

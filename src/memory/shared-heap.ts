@@ -4,22 +4,22 @@ import type { Pointer } from '../kernels/kernels';
 const PAGE_BYTES = 64 * 1024;
 const ALIGNMENT = 64;
 
-/** A run of bytes that nobody uses. */
+/** A range of bytes that is not in use. */
 interface Gap {
   start: Pointer;
   bytes: number;
 }
 
 /**
- * Blocks of the one WebAssembly memory that a communicator's two threads and the kernels share. The user's thread alone
- * allocates and frees. First fit; neighbouring gaps are joined. The memory grows and never shrinks; untouched pages
+ * Allocates blocks of the WebAssembly memory that a communicator's two threads and the kernels share. Only the main
+ * thread allocates and frees. First fit; adjacent gaps are joined. The memory grows and never shrinks. Untouched pages
  * cost nothing.
  */
 export class SharedHeap {
   readonly memory = new WebAssembly.Memory({ initial: 1, maximum: 65_536, shared: true });
-  /** Those of {@link memory} so far: as it grows it gets new ones, and the old ones stay good. */
+  /** The buffers of {@link memory} so far. It gets a new one when it grows; the old ones stay valid. */
   private readonly buffers = new WeakSet<ArrayBufferLike>();
-  /** Ascending, none touching another. */
+  /** In ascending order. No gap touches another. */
   private readonly gaps: Gap[] = [];
   private end: Pointer = ALIGNMENT; // so that no block is at 0
 
@@ -35,7 +35,7 @@ export class SharedHeap {
     return this.buffers.has(view.buffer);
   }
 
-  /** @returns a block of at least so many bytes, aligned to 64, its content undefined. */
+  /** @returns a block of at least that many bytes, aligned to 64. Its content is undefined. */
   allocate(bytes: number): Pointer {
     const size = blockSize(bytes);
     const at = this.gaps.findIndex(gap => gap.bytes >= size);
@@ -79,7 +79,7 @@ export class SharedHeap {
       try {
         this.memory.grow(Math.ceil(missing / PAGE_BYTES));
       } catch (error) {
-        const words = `No room for ${size} more bytes: the communicator's memory of at most 4 GiB holds ${block} already.`;
+        const words = `There is no room for ${size} more bytes: the communicator's memory is limited to 4 GiB, and holds ${block} bytes already.`;
         throw new GradringError('ERR_OUT_OF_MEMORY', words, {}, { cause: error });
       }
     }
