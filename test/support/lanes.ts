@@ -67,8 +67,10 @@ export class ScriptedLane extends Lane {
   other!: ScriptedLane;
   /** How many bytes the other end can have sent that this one has not received. */
   capacity = Infinity;
-  /** Called before this end looks for bytes. */
-  onLook: () => void = () => undefined;
+  /** How often this end has tried to send or to receive. */
+  tries = 0;
+  /** Called before it does. */
+  onTry: () => void = () => undefined;
   /** Where this end was about to wait. */
   readonly waits: ('poll' | 'event loop')[] = [];
   /** Called when it was about to. */
@@ -123,17 +125,23 @@ export class ScriptedLane extends Lane {
   }
 
   protected sendNow(bytes: Uint8Array): number {
+    this.attempt();
     const count = Math.max(0, Math.min(bytes.length, this.other.capacity - this.other.come.length));
     this.other.put(bytes.subarray(0, count));
     return count;
   }
 
   protected receiveNow(place: Uint8Array): number {
-    this.onLook();
+    this.attempt();
     const count = Math.min(place.length, this.come.length);
     place.set(this.come.subarray(0, count));
     this.come = this.come.subarray(count);
     return count;
+  }
+
+  private attempt(): void {
+    this.tries += 1;
+    this.onTry();
   }
 }
 
