@@ -89,6 +89,11 @@ export class ScriptedLane extends Lane {
     this.come = Buffer.concat([this.come, ...bytes]);
   }
 
+  /** How many bytes have come that this end has not received. */
+  get unread(): number {
+    return this.come.length;
+  }
+
   /** The other end has sent something, or has made room. */
   wake(): void {
     this.woken();
