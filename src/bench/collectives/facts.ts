@@ -5,12 +5,12 @@ import type { CollectiveRow } from './row';
 
 /** What busbw means. */
 export const BUSBW =
-  'busbw is the rate at which each link between two ranks carries data if no rank sends more than necessary: compare it with the speed of your network.';
+  'busbw is the rate at which each link between two ranks carries data if no rank sends more than necessary. Compare it with the speed of your network.';
 
 /** What busbw means for a collective. A sparse one sends less than the size of its array. */
 export function busbwWords(collective: CollectiveName): string {
   if (collective !== 'sparse-all-reduce') return BUSBW;
-  return 'busbw is the rate at which each link would carry the uncompressed gradient in the same time: it may be more than the speed of your network.';
+  return 'busbw is the rate at which each link would carry the uncompressed gradient in the same time. It may be more than the speed of your network.';
 }
 
 const ALGORITHMS: Readonly<Record<NonNullable<CollectiveRow['algorithm']>, string>> = {
