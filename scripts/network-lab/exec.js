@@ -16,31 +16,18 @@ async function execute(lab, { command, rank: onlyRank, prefix, masterPort, guard
   const launcher = requireLauncher();
   const { stdout, stderr } = process;
   const outputs = new launcher.RankOutputs({ prefix, env: {}, stdout, stderr });
-  const ranks = [];
-  const supervisor = new launcher.Supervisor(ranks, { graceMs: GRACE_MS, failureGraceMs: FAILURE_GRACE_MS });
-  const handlers = launcher.FORWARDED_SIGNALS.map(signal => [signal, () => supervisor.receive(signal)]);
-  for (const [signal, handler] of handlers) process.on(signal, handler);
+  const ranks = onlyRank === undefined ? [...lab.addresses.keys()] : [onlyRank];
+  const common = { ...process.env, ...outputs.colors, ...commonVariables(lab, masterPort) };
+  const start = number => {
+    const rank = ranks[number];
+    const own = command.map(argument => argument.replaceAll('{rank}', rank));
+    const env = { ...common, RANK: String(rank) };
+    return new launcher.NamespaceProcess({ lab: lab.name, rank, command: own, env, guard });
+  };
+  const supervisor = new launcher.Supervisor(ranks.length, GRACE_MS, { start, outputs });
   try {
-    const common = { ...process.env, ...outputs.colors, ...commonVariables(lab, masterPort) };
-    for (const rank of onlyRank === undefined ? lab.addresses.keys() : [onlyRank]) {
-      const own = command.map(argument => argument.replaceAll('{rank}', rank));
-      ranks.push(
-        new launcher.NamespaceProcess({
-          lab: lab.name,
-          rank,
-          command: own,
-          env: { ...common, RANK: String(rank) },
-          guard,
-        }),
-      );
-    }
-    const relays = ranks.map(rank => outputs.relay(rank));
-    const outcomes = await supervisor.untilAllEnded();
-    await Promise.all(relays);
-    return await conclude(launcher, supervisor, outcomes, outputs);
+    return await conclude(launcher, await supervisor.run(launcher.endTogether(FAILURE_GRACE_MS)), outputs);
   } finally {
-    for (const rank of ranks) rank.kill();
-    for (const [signal, handler] of handlers) process.off(signal, handler);
     await outputs.close();
   }
 }
@@ -58,7 +45,7 @@ function commonVariables({ addresses }, masterPort) {
   };
 }
 
-async function conclude(launcher, { rootCause, interruptedBy }, outcomes, outputs) {
+async function conclude(launcher, { rootCause, interruptedBy, outcomes }, outputs) {
   const { describeFailure, describeInterruption, signalExitCode } = launcher;
   if (rootCause !== undefined) {
     await outputs.say(describeFailure(rootCause, outcomes, outputs.lastWords(rootCause.rank)));

@@ -4,7 +4,7 @@ const { rankName } = require('./names');
 
 /**
  * A command in a rank's namespace, with what the launcher's supervisor and outputs want of a rank: `rank`, `pid`,
- * `stdout`, `stderr`, `ended`, `signal`, `kill`. It leads a process group of its own, which ends with it.
+ * `stdout`, `stderr`, `started`, `ended`, `signal`, `kill`. It leads a process group of its own, which ends with it.
  */
 class NamespaceProcess {
   constructor({ lab, rank, command, env, guard }) {
@@ -19,8 +19,8 @@ class NamespaceProcess {
     });
     const { pid, stdout, stderr } = this.child;
     Object.assign(this, { pid, stdout, stderr, running: true });
-    this.ended = new Promise((resolve, reject) => {
-      this.child.once('error', reject);
+    this.started = new Promise((resolve, reject) => this.child.once('spawn', resolve).once('error', reject));
+    this.ended = new Promise(resolve => {
       this.child.once('exit', (exitCode, signal) => {
         this.running = false;
         signalGroup(pid, 'SIGKILL');
