@@ -23,7 +23,7 @@ export async function captureState(
 
 /**
  * Takes back what {@link captureState} gave, on this or another rank, except the iterations. The arrays become the
- * optimizer's, the tensors stay the caller's.
+ * optimizer's.
  */
 export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer, state: OptimizerState): Promise<void> {
   const { counters, variables } = state;

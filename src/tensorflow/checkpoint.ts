@@ -1,4 +1,4 @@
-import { tf } from './tfjs';
+import type { tf } from './tfjs';
 import type { ReadTensor, TensorFile, TensorSource } from '../checkpoint/checkpoint-file';
 import type { Ranks } from '../checkpoint/ranks';
 import { type LoadedCheckpoint, loadCheckpoint } from '../checkpoint/load-checkpoint';
@@ -8,12 +8,12 @@ import { deserializeError, GradringError, invalidArgument, type SerializedError,
 import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
 import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
 import { LiveTraining } from './live-training';
-import { type NamedTensor, type OptimizerState, sourcesOf } from './optimizer-state';
+import { innerStateOf, sourcesOf } from './optimizer-state';
 import { broadcastVariables, describe, gatherValues, hashesOf, type Variables } from './replicas';
 import { ranksToRead, type Resizing, variableStates } from './resized-state';
 import type { RingOptimizer } from './ring-optimizer';
 import { type Trained, trainedOf } from './trained';
-import { sourceOf, tensorOf, tensorsUnder } from './saved-tensor';
+import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
 
 /**
  * Saves a training and resumes it bit for bit: the weights, the momenta and residuals of each rank, the state of the
@@ -191,14 +191,11 @@ export class Checkpoint {
       }
     }
     const savedRank = savedRankOf(first!);
-    const inner = { weights: innerWeights(first!), fields: namedTensors(tensorsUnder(first!.tensors, 'innerField')) };
-    const resizing = this.resizing(manifest.worldSize);
-    const state: OptimizerState = { counters: savedRank.optimizer, variables: variableStates(own, resizing), inner };
-    try {
-      await optimizer.restoreState(state);
-    } finally {
-      tf.dispose([...inner.weights, ...inner.fields].map(({ tensor }) => tensor));
-    }
+    await optimizer.restoreState({
+      counters: savedRank.optimizer,
+      variables: variableStates(own, this.resizing(manifest.worldSize)),
+      inner: innerStateOf(first!.tensors),
+    });
     return savedRank;
   }
 
@@ -229,25 +226,6 @@ async function outcomeOf(save: () => Promise<string>): Promise<{ path: string } 
     if (!(error instanceof GradringError) || error.code !== 'ERR_CHECKPOINT') throw error;
     return { error: serializeError(error, 'ERR_CHECKPOINT') };
   }
-}
-
-function innerWeights({ tensors }: TensorFile): NamedTensor[] {
-  const numbered = [...tensorsUnder(tensors, 'inner')].map(([key, tensor]) => {
-    const slash = key.indexOf('/');
-    return { number: Number(key.slice(0, slash)), name: key.slice(slash + 1), tensor };
-  });
-  numbered.sort((a, b) => a.number - b.number);
-  return numbered.map(({ name, tensor }) => ({ name, tensor: tensorOf(tensor) }));
-}
-
-function namedTensors(tensors: ReadonlyMap<string, ReadTensor>): NamedTensor[] {
-  return [...tensors].map(([name, tensor]) => ({ name, tensor: tensorOf(tensor) }));
-}
-
-function restoreVariable(variable: tf.Variable, saved: ReadTensor): void {
-  const value = tensorOf(saved);
-  variable.assign(value);
-  value.dispose();
 }
 
 function checkWeights({ tensors }: TensorFile, variables: Variables): void {

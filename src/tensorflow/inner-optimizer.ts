@@ -61,7 +61,7 @@ export class InnerOptimizer {
     }
   }
 
-  /** Takes back what {@link capture} gave. The tensors stay the caller's. */
+  /** Takes back what {@link capture} gave. */
   async restore({ weights, fields }: InnerState): Promise<void> {
     if (this.takenOver !== undefined) return;
     const { optimizer } = this;

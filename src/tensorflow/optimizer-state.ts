@@ -1,8 +1,8 @@
 import type { tf } from './tfjs';
-import type { TensorSource } from '../checkpoint/checkpoint-file';
+import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
 import type { Compression } from '../compression/dgc-options';
 import { travelsDense } from '../compression/sparsity-schedule';
-import { sourceOf, sourceOfValues } from './saved-tensor';
+import { sourceOf, sourceOfValues, tensorOf, tensorsUnder } from './saved-tensor';
 import type { ExpectedSteps } from './sent-fraction';
 
 /** All that a wrapped optimizer needs to continue bit for bit. */
@@ -76,4 +76,16 @@ export function sourcesOf({ variables, inner }: OptimizerState): TensorSource[] 
     ...inner.weights.map(({ name, tensor }, i) => sourceOf(`inner/${i}/${name}`, tensor)),
     ...inner.fields.map(({ name, tensor }) => sourceOf(`innerField/${name}`, tensor)),
   ];
+}
+
+/** The inverse of {@link sourcesOf} for the inner optimizer. The tensors are new. */
+export function innerStateOf(tensors: ReadonlyMap<string, ReadTensor>): InnerState {
+  const named = (kind: string) =>
+    [...tensorsUnder(tensors, kind)].map(([name, read]): NamedTensor => ({ name, tensor: tensorOf(read) }));
+  const numberOf = ({ name }: NamedTensor) => parseInt(name, 10);
+  const weights = named('inner').sort((a, b) => numberOf(a) - numberOf(b));
+  return {
+    weights: weights.map(({ name, tensor }) => ({ name: name.slice(name.indexOf('/') + 1), tensor })),
+    fields: named('innerField'),
+  };
 }

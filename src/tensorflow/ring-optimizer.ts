@@ -184,14 +184,18 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Takes back what {@link withState} gave, on this or another rank. The arrays become the optimizer's, the tensors
-   * stay the caller's.
+   * Takes back what {@link withState} gave, on this or another rank. The arrays become the optimizer's; the tensors are
+   * disposed of.
    *
    * @internal
    */
   async restoreState(state: OptimizerState): Promise<void> {
     this.checkIdle();
-    await restoreState(this.steps, this.inner, state);
+    try {
+      await restoreState(this.steps, this.inner, state);
+    } finally {
+      tf.dispose([...state.inner.weights, ...state.inner.fields].map(({ tensor }) => tensor));
+    }
     this.iterations_ = state.counters.iterations;
   }
 

@@ -25,6 +25,13 @@ export function tensorOf({ type, shape, bytes }: ReadTensor): tf.Tensor {
   return tf.tensor(values, [...shape], DTYPES[type]);
 }
 
+/** Gives a variable the value that was read. */
+export function restoreVariable(variable: tf.Variable, read: ReadTensor): void {
+  const value = tensorOf(read);
+  variable.assign(value);
+  value.dispose();
+}
+
 /** The tensors of a file whose names begin with `kind` and a slash, by the rest of their names. */
 export function tensorsUnder(tensors: ReadonlyMap<string, ReadTensor>, kind: string): Map<string, ReadTensor> {
   const prefix = `${kind}/`;

@@ -1,16 +1,16 @@
-import { bytesOf } from './bytes-of';
-import { tf } from './tfjs';
+import type { TensorShape } from '../checkpoint/safetensors';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError } from '../errors';
-import type { FitPosition } from './saved-rank';
-import type { OptimizerCounters, OptimizerState } from './optimizer-state';
+import { innerStateOf, type OptimizerCounters, sourcesOf } from './optimizer-state';
 import { describe, fromBytes, toBytes } from './replicas';
+import type { FitPosition } from './saved-rank';
+import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
 import type { Trained } from './trained';
 
 /** All that the ranks of a training have in common, for a rank that joins. */
 export interface Welcome {
   readonly header: WelcomeHeader;
-  /** The variables, then the momenta, then the inner optimizer's weights and fields. */
+  /** The values of the header's tensors. */
   readonly arrays: readonly Uint8Array[];
 }
 
@@ -18,27 +18,14 @@ interface WelcomeHeader {
   readonly position: FitPosition;
   readonly state: unknown;
   readonly counters: OptimizerCounters;
-  /**
-   * Whether the ranks have taken their first step since they were started, before which they compare what they train.
-   */
+  /** Whether the ranks have taken a step since they were started. Before the first they compare what they train. */
   readonly hasBegun: boolean;
   /** As {@link describe} returns them. */
   readonly variables: readonly string[];
   /** The variables that the optimizer trains, in its order. */
-  readonly trained: readonly {
-    readonly name: string;
-    readonly shape: readonly number[];
-    readonly isMomentumShared: boolean;
-  }[];
-  readonly innerWeights: readonly TensorHeader[];
-  readonly innerFields: readonly TensorHeader[];
-  readonly byteLengths: readonly number[];
-}
-
-interface TensorHeader {
-  readonly name: string;
-  readonly shape: number[];
-  readonly dtype: 'float32' | 'int32' | 'bool';
+  readonly trained: readonly { readonly name: string; readonly shape: readonly number[] }[];
+  /** Named as in the files of a checkpoint; see {@link sourcesOf}. */
+  readonly tensors: readonly (TensorShape & { readonly byteLength: number })[];
 }
 
 /** The welcome of this rank. The arrays are copies. */
@@ -47,27 +34,16 @@ export async function captureWelcome(
   position: FitPosition,
   state: unknown,
 ): Promise<Welcome> {
-  const weights = await Promise.all(variables.map(async variable => bytesOf(await variable.data()).slice()));
-  return optimizer.withState(async ({ counters, variables: trained, inner }) => {
-    const momenta = trained.map(({ momentum, isMomentumShared }) =>
-      isMomentumShared ? bytesOf(momentum).slice() : new Uint8Array(0),
-    );
-    const innerTensors = [...inner.weights, ...inner.fields];
-    const arrays = [
-      ...weights,
-      ...momenta,
-      ...(await Promise.all(innerTensors.map(async ({ tensor }) => bytesOf(await tensor.data()).slice()))),
-    ];
-    const headerOf = ({ name, tensor }: (typeof innerTensors)[number]): TensorHeader => ({
-      ...{ name, shape: tensor.shape, dtype: tensor.dtype as TensorHeader['dtype'] },
-    });
+  return optimizer.withState(async captured => {
+    const common = sourcesOf(captured).filter(({ name }) => !/^(momentum|residual)\//.test(name));
+    const sources = [...variables.map(variable => sourceOf(`weight/${variable.name}`, variable)), ...common];
+    const arrays = await Promise.all(sources.map(async source => (await source.bytes()).slice()));
+    const tensors = sources.map(({ name, type, shape }, i) => ({ name, type, shape, byteLength: arrays[i]!.length }));
     const header: WelcomeHeader = {
-      ...{ position, state, counters, hasBegun: optimizer.trainedNames !== undefined },
+      ...{ position, state, counters: captured.counters, hasBegun: optimizer.trainedNames !== undefined },
       variables: variables.map(describe),
-      trained: trained.map(({ name, shape, isMomentumShared }) => ({ name, shape, isMomentumShared })),
-      innerWeights: inner.weights.map(headerOf),
-      innerFields: inner.fields.map(headerOf),
-      byteLengths: arrays.map(({ length }) => length),
+      trained: captured.variables.map(({ name, shape }) => ({ name, shape })),
+      tensors,
     };
     return { header, arrays };
   });
@@ -80,7 +56,7 @@ export function passWelcome(communicator: Communicator, root: number, own: Welco
     purpose: Purpose.Join,
   });
   const header = fromBytes<WelcomeHeader>(headers[root]!);
-  const arrays = header.byteLengths.map((byteLength, i) =>
+  const arrays = header.tensors.map(({ byteLength }, i) =>
     communicator.broadcastSync(own?.arrays[i] ?? new Uint8Array(byteLength), { root, purpose: Purpose.Join }),
   );
   return { header, arrays };
@@ -95,36 +71,16 @@ export async function takeWelcome({ header, arrays }: Welcome, { variables, opti
     const words = `This rank, which was started again, trains another model than the others: variable ${i} is ${own[i] ?? 'missing'} here, and ${header.variables[i] ?? 'missing'} there.`;
     throw new GradringError('ERR_MODEL_MISMATCH', words);
   }
-  const queue = [...arrays];
-  for (const variable of variables) {
-    const value = tensorOf(
-      { name: variable.name, shape: variable.shape, dtype: variable.dtype as 'float32' },
-      queue.shift()!,
-    );
-    variable.assign(value);
-    value.dispose();
-  }
-  const trained = header.trained.map(({ name, shape, isMomentumShared }) => {
+  const tensors = new Map(header.tensors.map((tensor, i) => [tensor.name, { ...tensor, bytes: arrays[i]! }]));
+  const weights = tensorsUnder(tensors, 'weight');
+  for (const variable of variables) restoreVariable(variable, weights.get(variable.name)!);
+  const momenta = tensorsUnder(tensors, 'sharedMomentum');
+  const trained = header.trained.map(({ name, shape }) => {
     const elementCount = shape.reduce((product, size) => product * size, 1);
-    const bytes = queue.shift()!;
-    const momentum = isMomentumShared
-      ? new Float32Array(bytes.buffer, bytes.byteOffset, elementCount)
-      : new Float32Array(elementCount);
-    return { name, shape, momentum, residual: new Float32Array(elementCount), isMomentumShared };
+    const common = momenta.get(name);
+    const momentum = new Float32Array(common?.bytes.buffer ?? new ArrayBuffer(4 * elementCount));
+    return { name, shape, momentum, residual: new Float32Array(elementCount), isMomentumShared: common !== undefined };
   });
-  const named = (tensor: TensorHeader) => ({ name: tensor.name, tensor: tensorOf(tensor, queue.shift()!) });
-  const inner = { weights: header.innerWeights.map(named), fields: header.innerFields.map(named) };
-  const state: OptimizerState = { counters: header.counters, variables: trained, inner };
-  try {
-    await optimizer.adoptState(state, header.hasBegun);
-  } finally {
-    tf.dispose([...inner.weights, ...inner.fields].map(({ tensor }) => tensor));
-  }
-}
-
-function tensorOf({ shape, dtype }: TensorHeader, { buffer, byteOffset, byteLength }: Uint8Array): tf.Tensor {
-  const bytes = new Uint8Array(buffer, byteOffset, byteLength);
-  if (dtype === 'bool') return tf.tensor(bytes, shape, dtype);
-  const values = dtype === 'int32' ? new Int32Array(bytes.slice().buffer) : new Float32Array(bytes.slice().buffer);
-  return tf.tensor(values, shape, dtype);
+  const state = { counters: header.counters, variables: trained, inner: innerStateOf(tensors) };
+  await optimizer.adoptState(state, header.hasBegun);
 }
