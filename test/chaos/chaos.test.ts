@@ -1,3 +1,4 @@
+import type { FaultName } from './fault-kinds';
 import { runScript } from '../support/scripts';
 import { planOf } from './draw-plan';
 import type { Plan } from './plan';
@@ -8,15 +9,16 @@ async function chaos(...args: string[]) {
   return { result: JSON.parse(stdout) as { runs: number; failures: { broken: string[] }[] }, stderr, exitCode };
 }
 
+// Long ones are in test/slow.
 test('a short round breaks no promise', async () => {
-  const { result, stderr, exitCode } = await chaos('--runs', '14', '--seed', '1');
+  const { result, stderr, exitCode } = await chaos('--runs', '5', '--seed', '1');
   expect(stderr).toBe('');
-  expect(result).toMatchObject({ runs: 14, failures: [] });
+  expect(result).toMatchObject({ runs: 5, failures: [] });
   expect(exitCode).toBe(0);
 }, 300_000);
 
 describe('it finds', () => {
-  const found = async (bug: string, kind: string, number = 3) => {
+  const found = async (bug: string, kind: FaultName, number = numberOf(kind)) => {
     const { result, stderr, exitCode } = await chaos('--only', `${number}`, '--kind', kind, '--plant', bug);
     expect(exitCode).toBe(1);
     expect(stderr).toContain(`Again: npm run chaos -- --seed 1 --only ${number} --kind '`);
@@ -36,12 +38,15 @@ describe('it finds', () => {
   });
 
   test('that a survivor does not end before a neighbour that lives on', async () => {
-    const number = numberOfReset(({ leaves }) => leaves[1] !== 'stay' && leaves[2] === 'stay');
+    const number = numberOf(
+      'reset link',
+      plan => isLong(plan) && plan.leaves[1] !== 'stay' && plan.leaves[2] === 'stay',
+    );
     expect(await found('clings', 'reset link', number)).toEqual(['rank 1 did not end in time']);
   });
 
   test('that a later call does not tell of the error', async () => {
-    const number = numberOfReset(({ leaves }) => leaves[1] === 'stay');
+    const number = numberOf('reset link', plan => isLong(plan) && plan.leaves[1] === 'stay');
     expect(await found('forgets', 'reset link', number)).toEqual([
       expect.stringMatching(/^rank 1 told of ERR_PEER_LOST of rank \d, but when it called once more of nothing$/),
     ]);
@@ -81,7 +86,8 @@ describe('it finds', () => {
   });
 
   test('that a rank of an elastic run leaves files of its former ring open', async () => {
-    expect(await found('open files', 'elastic')).toContainEqual(
+    // Of four, one is lost early, and replaced: the next rings have as many links as the first.
+    expect(await found('open files', 'elastic', 3)).toContainEqual(
       expect.stringMatching(/^process 0 of rank 1 had \d+ files open in ring 1, and \d+ in ring 0$/),
     );
   });
@@ -91,14 +97,29 @@ describe('it finds', () => {
   });
 });
 
-/** The first run whose link fails, with so much still to do that it may do so late, and whose plan is so. */
-function numberOfReset(condition: (plan: Plan) => boolean): number {
+/** The first run of few processes with that fault alone, in which rank 1 has the time to do wrong. */
+function numberOf(kind: FaultName, condition: (plan: Plan) => boolean = ({ steps }) => steps <= 45): number {
   for (let number = 0; ; number++) {
-    const plan = planOf(1, number, ['reset link']);
-    const { at } = plan.faults[0]!;
-    if (plan.paceMs === 20 && 'step' in at && plan.steps - at.step > 30 && condition(plan)) return number;
+    const plan = planOf(1, number, [kind]);
+    if (plan.ranks > 4 || plan.workload === 'model' || plan.faults.length > 1 || !condition(plan)) continue;
+    if (plan.launcher !== (kind === 'elastic')) continue;
+    if (plan.elastic === undefined || losesOneLate(plan.elastic)) return number;
   }
 }
+
+/** One rank is lost, not rank 1, after step 5, in which the bugs are planted; it is not replaced. */
+function losesOneLate({ losses, maxRestarts }: NonNullable<Plan['elastic']>): boolean {
+  const [{ ranks, at }, ...others] = losses as [(typeof losses)[number]];
+  return (
+    maxRestarts === 0 && others.length === 0 && ranks.length === 1 && ranks[0] !== 1 && 'step' in at && at.step > 5
+  );
+}
+
+/** Its link may fail late, as there is so much still to do. */
+const isLong = ({ paceMs, steps, faults }: Plan) => {
+  const { at } = faults[0]!;
+  return paceMs === 20 && 'step' in at && steps - at.step > 30;
+};
 
 test('the ranks of a run leave in different ways', () => {
   const drawn = Array.from({ length: 100 }, (_, number) => planOf(1, number, ['kill']).leaves);
