@@ -2,7 +2,7 @@ import type { CallFingerprint } from './frame';
 import { Operation } from './generated/operation';
 import { Purpose } from './generated/purpose';
 
-/** Where a rank is in its program, in words that follow "is in". A call of the user's own is described by itself. */
+/** Where a rank is in its program. The words follow "is in". A collective that the user called describes itself. */
 const WORDS: Readonly<Record<Exclude<Purpose, Purpose.Call>, string>> = {
   [Purpose.FirstStep]: 'the first optimizer step',
   [Purpose.VerifyStep]: 'the comparison of weights after an optimizer step',
@@ -19,13 +19,13 @@ const WORDS: Readonly<Record<Exclude<Purpose, Purpose.Call>, string>> = {
   [Purpose.Reunite]: 'the comparison of the ranks in a new ring',
 };
 
-/** What a rank has called, as its user knows it: `allReduce(sum, float32[1000])`, `an optimizer step`. */
+/** What a rank has called, in the user's terms: `allReduce(sum, float32[1000])`, `an optimizer step`. */
 export function describeCall(call: CallFingerprint): string {
   if (call.purpose !== Purpose.Call) return WORDS[call.purpose];
   return call.operation === Operation.Exchange ? 'an optimizer step' : describeArguments(call);
 }
 
-/** The collective itself, whatever it is for: `broadcast(float32[1000], root 0)`. */
+/** The collective itself, without its purpose: `broadcast(float32[1000], root 0)`. */
 export function describeArguments(call: CallFingerprint): string {
   const name = Operation[call.operation] ?? 'unknown';
   const parts = [

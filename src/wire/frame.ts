@@ -10,16 +10,16 @@ import { createRankStatus, decodeSettings, type RankStatus, readRankStatus } fro
 
 export { FrameKind, Operation, Purpose };
 
-/** Counted up with every change of the wire that an older peer would misread. */
+/** Increased with every change of the wire that an older peer would misread. */
 export const PROTOCOL_VERSION = 11;
 
-/** The wire's numbers of the element types: the position in this list. */
+/** The element types. On the wire each is its position in this list. */
 export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;
-/** The wire's numbers of the reductions: the position in this list. */
+/** The reductions. On the wire each is its position in this list. */
 export const REDUCTIONS = ['none', 'sum', 'mean', 'min', 'max'] as const;
 
 /**
- * What a rank says of the collective it called. Equal on all ranks, or the collective fails with
+ * What a rank says about the collective it called. It must be equal on all ranks, or the collective fails with
  * `ERR_COLLECTIVE_MISMATCH`.
  */
 export interface CallFingerprint {
@@ -28,11 +28,11 @@ export interface CallFingerprint {
   readonly purpose: Purpose;
   readonly elementType: (typeof ELEMENT_TYPES)[number];
   readonly reduction: (typeof REDUCTIONS)[number];
-  /** Elements of the whole array on each rank; 0 where ranks may differ. */
+  /** Elements of the whole array on each rank; 0 if ranks may differ. */
   readonly elementCount: number;
   /**
-   * What else must agree: the root of a broadcast; of an all-gather 1 if lengths may differ; of an exchange a hash of
-   * its model, options and settings.
+   * What else must be equal: the root of a broadcast; for an all-gather 1 if lengths may differ; for an exchange a hash
+   * of its model, options and settings.
    */
   readonly parameter: number;
 }
@@ -51,8 +51,8 @@ export interface DataHeader extends CallFingerprint {
 }
 
 /**
- * A {@link FrameKind.Status} frame: what its origin is doing. Its operation is `None` if that has not called any
- * collective yet.
+ * A {@link FrameKind.Status} frame: what its origin is doing. The operation is `None` if it has called no collective
+ * yet.
  */
 export interface StatusHeader extends CallFingerprint, RankStatus {
   readonly kind: FrameKind.Status;
@@ -61,17 +61,17 @@ export interface StatusHeader extends CallFingerprint, RankStatus {
   readonly sequence: number;
 }
 
-/** Any frame's first part, decoded and checked. */
+/** The first part of any frame, decoded and checked. */
 export type Header =
   | DataHeader
   | StatusHeader
   | { readonly kind: FrameKind.Goodbye | FrameKind.Seen; readonly origin: number }
-  /** The offer is what the other end must know to send and receive data beside the link. */
+  /** The offer is what the other end must know to connect the lane. */
   | { readonly kind: FrameKind.Hello; readonly origin: number; readonly offer?: Offer | undefined }
-  /** The origin is the rank that found something wrong, not one that passes it on. */
+  /** The origin is the rank that found something wrong, not one that forwards it. */
   | { readonly kind: FrameKind.Abort; readonly origin: number; readonly error: SerializedError };
 
-/** Where a rank listens for a neighbour that is to receive data beside the link, and what that must show there. */
+/** Where a rank listens for the neighbour's end of a lane, and what the neighbour must show there. */
 export interface Offer {
   readonly host: string;
   readonly port: number;
@@ -79,7 +79,7 @@ export interface Offer {
   readonly token: string;
 }
 
-/** Who sends: written into every frame, and demanded of every frame that comes. */
+/** The ring that a frame belongs to. Every sent frame has it, and every received frame must have it. */
 export interface RingIdentity {
   readonly ringId: bigint;
   readonly generation: number;
@@ -120,7 +120,7 @@ export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
   return builder.asUint8Array();
 }
 
-/** What a frame says as JSON. */
+/** The part of a header that is sent as JSON. */
 function textOf(header: Header): unknown {
   switch (header.kind) {
     case FrameKind.Abort:
@@ -137,7 +137,7 @@ function textOf(header: Header): unknown {
 /**
  * Decodes and checks the first part of a message.
  *
- * @throws GradringError `ERR_PROTOCOL` for bytes that are no header of this protocol, ring and generation.
+ * @throws GradringError `ERR_PROTOCOL` for bytes that are not a header of this protocol, ring and generation.
  */
 export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
   const frame = checkedRoot(bytes, 'frame header', buffer => FrameTable.getRootAsFrame(buffer));
@@ -148,11 +148,11 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
     return struct;
   });
   if (header.protocolVersion() !== PROTOCOL_VERSION) {
-    throw protocolError(`speaks protocol version ${header.protocolVersion()}, this rank version ${PROTOCOL_VERSION}`);
+    throw protocolError(`has protocol version ${header.protocolVersion()}, but this rank has version ${PROTOCOL_VERSION}`);
   }
   if (header.runId() !== ring.ringId) throw protocolError('belongs to another run');
   if (header.generation() !== ring.generation) {
-    throw protocolError(`is of generation ${header.generation()}, the ring of ${ring.generation}`);
+    throw protocolError(`is of generation ${header.generation()}, but the ring is of generation ${ring.generation}`);
   }
   const origin = header.origin();
   if (origin >= ring.worldSize) throw protocolError(`claims rank ${origin} in a ring of ${ring.worldSize}`);
@@ -194,21 +194,21 @@ function readCall(header: FrameHeader): CallFingerprint & { sequence: number } {
   if (Purpose[purpose] === undefined) throw protocolError('names a purpose that does not exist');
   const sequence = Number(header.sequence());
   const elementCount = Number(header.elementCount());
-  if (!Number.isSafeInteger(sequence) || !Number.isSafeInteger(elementCount)) throw protocolError('counts past 2^53');
+  if (!Number.isSafeInteger(sequence) || !Number.isSafeInteger(elementCount)) throw protocolError('has a number above 2^53');
   return { sequence, operation, purpose, elementType, reduction, elementCount, parameter: header.parameter() };
 }
 
-/** The checksum of a body, as {@link DataHeader.checksum} holds it. Never 0, which stands for "none". */
+/** The checksum of a body, for {@link DataHeader.checksum}. Never 0, which means "none". */
 export function checksumOf(body: Uint8Array): number {
   return crc32(body) || 1;
 }
 
-/** The error for bytes that are no frame. The words continue "A frame …". */
+/** The error for bytes that are not a frame. The words continue "A frame …". */
 export function protocolError(words: string, details: ErrorDetails = {}): GradringError {
   return new GradringError('ERR_PROTOCOL', `A frame ${words}.`, details);
 }
 
-/** Runs a reader of untrusted bytes: whatever it throws becomes `ERR_PROTOCOL`. */
+/** Runs a reader of untrusted bytes. Every error becomes `ERR_PROTOCOL`. */
 export function checked<T>(what: string, read: () => T): T {
   try {
     return read();
@@ -219,9 +219,9 @@ export function checked<T>(what: string, read: () => T): T {
 }
 
 /**
- * Finds the root table of untrusted bytes. FlatBuffers' JavaScript has no verifier: its readers return `undefined`
- * past the end, and follow any offset. So the root and its vtable are checked here, and vectors by
- * {@link checked} readers that build views, which throw when they would pass the end.
+ * Finds the root table of untrusted bytes. FlatBuffers' JavaScript has no verifier: its readers return `undefined` past
+ * the end, and follow any offset. So the root and its vtable are checked here. Vectors are read as views by
+ * {@link checked} readers, and a view that would pass the end throws.
  */
 export function checkedRoot<T extends { bb_pos: number }>(
   bytes: Uint8Array,
@@ -235,16 +235,16 @@ export function checkedRoot<T extends { bb_pos: number }>(
   });
 }
 
-/** Checks that a table at that place lies within the bytes, and its fields within the table. Throws if not. */
+/** Throws unless the table at that offset is within the bytes, and its fields are within the table. */
 export function checkTable(bytes: Uint8Array, table: number): void {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const vtable = table - view.getInt32(table, true);
   const vtableBytes = view.getUint16(vtable, true);
   const tableBytes = view.getUint16(vtable + 2, true);
   if (vtable + vtableBytes > bytes.length || table + tableBytes > bytes.length) throw new RangeError('table cut short');
-  // As far as the readers look, also if the size is odd.
+  // As far as the readers look, even if the size is odd.
   for (let slot = 4; slot < vtableBytes; slot += 2) {
-    // Signed, as the readers take it.
+    // Signed, as in the readers.
     const field = view.getInt16(vtable + slot, true);
     if (field < 0 || field >= tableBytes) throw new RangeError('field outside of its table');
   }

@@ -6,17 +6,17 @@ import { GradientPayload as PayloadTable } from './generated/gradient-payload';
 const VALUE_FORMATS = ['float32', 'float16', 'bfloat16', 'int8', 'log4'] as const;
 type ValueFormat = (typeof VALUE_FORMATS)[number];
 
-/** Where a table's vtable tells of `counts`: two bytes a field, in the order of the schema, from the fourth on. */
+/** Where a table's vtable has `counts`. Two bytes per field, in the order of the schema, begin at byte 4. */
 const COUNTS_SLOT = 6;
 
-/** What the receiver of a payload knows of each tensor before it reads a byte. */
+/** What the receiver of a payload knows about each tensor before it reads a byte. */
 export interface ExpectedTensor {
   readonly elementCount: number;
-  /** How many of its elements travel; `undefined` if the sender says. */
+  /** How many of its elements are sent; `undefined` if the payload says. */
   readonly count: number | undefined;
 }
 
-/** The entries of all tensors as bits. They mean nothing to this layer. */
+/** The entries of all tensors as bits. This layer does not read them. */
 interface Streams {
   readonly indices: Uint8Array;
   readonly values: Uint8Array;
@@ -25,15 +25,15 @@ interface Streams {
 /** One rank's contribution to a step. */
 export interface GradientPayload {
   readonly format: ValueFormat;
-  /** How many elements of each tensor travel; `undefined` where all ranks know. */
+  /** How many elements of each tensor are sent; `undefined` if all ranks know. */
   readonly counts: readonly number[] | undefined;
   readonly streams: Streams;
 }
 
-/** A payload that has come, with the counts that it has or that were known. */
+/** A received payload, with the counts that it has or that were known. */
 export interface ReceivedPayload {
   readonly counts: readonly number[];
-  /** Views of the message; what they hold is not checked yet. */
+  /** Views of the message. Their content is not checked yet. */
   readonly streams: Streams;
 }
 
@@ -52,7 +52,7 @@ export function encodeGradientPayload({ format, counts, streams }: GradientPaylo
   return builder.asUint8Array();
 }
 
-/** The payload of a rank whose gradient held NaN or infinity in the tensor of that number. */
+/** The payload of a rank whose gradient has NaN or infinity in the tensor of that number. */
 export function encodeNonFinite(tensor: number): Uint8Array {
   const builder = new flatbuffers.Builder(64);
   PayloadTable.startGradientPayload(builder);
@@ -62,10 +62,10 @@ export function encodeNonFinite(tensor: number): Uint8Array {
 }
 
 /**
- * Unpacks a payload of values in that format. What the streams hold is for {@link GradientCodec.decode} to check.
+ * Unpacks a payload of values in that format. {@link GradientCodec.decode} checks the content of the streams.
  *
- * @param tensorCount Of the whole table, where `tensors` is a part of it.
- * @returns the payload, or the number in the whole table of a tensor that was not finite at the origin.
+ * @param tensorCount The number of all tensors, of which `tensors` may be a part.
+ * @returns the payload, or the number (among all tensors) of a tensor that was not finite at the origin.
  * @throws GradringError `ERR_PROTOCOL` for anything else.
  */
 export function decodeGradientPayload(
@@ -79,14 +79,14 @@ export function decodeGradientPayload(
     const nonFiniteTensor = table.nonFiniteTensor();
     if (nonFiniteTensor !== -1) {
       if (nonFiniteTensor < 0 || nonFiniteTensor >= tensorCount)
-        throw protocolError('blames a tensor that does not exist');
+        throw protocolError('names a tensor that does not exist');
       return { nonFiniteTensor };
     }
     const sent = VALUE_FORMATS[table.valueFormat()];
-    if (sent !== format) throw protocolError(`holds ${sent ?? 'unknown'} values where ${format} is expected`);
+    if (sent !== format) throw protocolError(`holds ${sent ?? 'unknown'} values where ${format} values are expected`);
     const known = tensors.every(({ count }) => count !== undefined);
     if (table.countsLength() !== (known ? 0 : tensors.length)) {
-      throw protocolError(`counts the entries of ${table.countsLength()} tensors, of ${tensors.length}`);
+      throw protocolError(`counts the entries of ${table.countsLength()} of ${tensors.length} tensors`);
     }
     if (!known) checkCounts(bytes, table);
     const counts = tensors.map((tensor, t) => {
@@ -101,14 +101,14 @@ export function decodeGradientPayload(
 }
 
 /**
- * Throws if not all counts are in the message: those past its end would be read as 0. A view would have to be aligned.
+ * Throws if not all counts are in the message. Those past its end would be read as 0. (A view would need alignment.)
  */
 function checkCounts(bytes: Uint8Array, table: PayloadTable): void {
   const start = table.bb!.__vector(table.bb_pos + table.bb!.__offset(table.bb_pos, COUNTS_SLOT));
   if (start < 0 || start + 4 * table.countsLength() > bytes.length) throw new RangeError('counts cut short');
 }
 
-/** A stream, if it is a part of the message: the view could as well be of what lies beside it in the same buffer. */
+/** Returns a stream if it is within the message. Otherwise the view could be of other data in the same buffer. */
 function within(bytes: Uint8Array, stream: Uint8Array | null): Uint8Array {
   if (stream === null) return new Uint8Array(0);
   const start = stream.byteOffset - bytes.byteOffset;

@@ -2,33 +2,30 @@ import type * as flatbuffers from 'flatbuffers';
 import type { Frame } from './generated/frame';
 import { RankStatus as RankStatusStruct } from './generated/rank-status';
 
-/**
- * What a status asks of who hears it: nothing; that all tell theirs; that somebody then tells the user who is missing,
- * too.
- */
+/** What a status asks of other ranks: nothing; their status; their status and a report to the user of missing ranks. */
 export const ASKS = ['nothing', 'answers', 'report'] as const;
 
 const SETTINGS = ['step', 'epoch', 'learningRate', 'density', 'momentum', 'momentumCorrection'] as const;
 
-/** What all ranks must have alike in an optimizer step. Values that the user has not given are left out. */
+/** What must be equal on all ranks in an optimizer step. Values that the user has not given are left out. */
 export type StepSettings = { readonly [name in (typeof SETTINGS)[number]]?: number };
 
-/** What a rank is doing, beside which collective that is about: the one under way, or the last. */
+/** What a rank is doing in the collective that is under way, or in the last one. */
 export interface RankStatus {
-  /** Whether it is under way. */
+  /** Whether the collective is under way. */
   readonly isCalling: boolean;
   /** For how long it has been under way, or over, in ms. */
   readonly sinceMs: number;
-  /** The optimizer's step, if it is of one. */
+  /** The optimizer's step, if the collective belongs to one. */
   readonly step: number | undefined;
-  /** Of that step, while it is under way. */
+  /** The settings of that step, while it is under way. */
   readonly settings: StepSettings | undefined;
-  /** Counted up by the rank with every status that it sends. */
+  /** The rank increases it with every status that it sends. */
   readonly round: number;
   readonly asks: (typeof ASKS)[number];
 }
 
-/** To be called between `startFrame` and `endFrame`. */
+/** Call it between `startFrame` and `endFrame`. */
 export function createRankStatus(
   builder: flatbuffers.Builder,
   status: Omit<RankStatus, 'settings'>,
@@ -38,14 +35,14 @@ export function createRankStatus(
   return RankStatusStruct.createRankStatus(builder, since, stepAfter, round, isCalling ? 1 : 0, ASKS.indexOf(asks));
 }
 
-/** @throws RangeError if the frame has no status, or one that cannot be. */
+/** @throws RangeError if the frame has no status, or an impossible one. */
 export function readRankStatus(frame: Frame, byteLength: number): Omit<RankStatus, 'settings'> {
   const status = frame.status();
   if (status === null || status.bb_pos + RankStatusStruct.sizeOf() > byteLength) throw new RangeError('no status');
   const asks = ASKS[status.asks()];
   const [sinceMs, stepAfter] = [Number(status.sinceMs()), Number(status.step())];
   if (asks === undefined || !Number.isSafeInteger(sinceMs) || !Number.isSafeInteger(stepAfter)) {
-    throw new RangeError('numbers that cannot be');
+    throw new RangeError('impossible numbers');
   }
   const step = stepAfter === 0 ? undefined : stepAfter - 1;
   return { isCalling: status.isCalling() === 1, sinceMs, step, round: status.round(), asks };

@@ -13,7 +13,7 @@ import { Standing } from './generated/standing';
 import { Start } from './generated/start';
 import { Waiting } from './generated/waiting';
 
-/** The conversation of the rendezvous. schemas/rendezvous.fbs tells which end says what, and when. */
+/** The messages of the rendezvous. schemas/rendezvous.fbs says which end sends each of them, and when. */
 export type RendezvousMessage =
   | {
       readonly kind: 'join';
@@ -57,7 +57,7 @@ export function encodeRendezvousMessage(message: RendezvousMessage): Uint8Array 
 /**
  * Unpacks a message.
  *
- * @throws GradringError `ERR_PROTOCOL` for bytes that are no such message.
+ * @throws GradringError `ERR_PROTOCOL` for bytes that are not such a message.
  */
 export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
   const root = checkedRoot(bytes, 'rendezvous message', buffer => MessageTable.getRootAsRendezvousMessage(buffer));
@@ -121,7 +121,7 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
         return { kind: 'refuse' as const, code: refuse.code() ?? '', message: refuse.message() ?? '' };
       }
       default:
-        throw protocolError('is no message of the rendezvous');
+        throw protocolError('is not a message of the rendezvous');
     }
   });
 }
@@ -178,8 +178,8 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
 }
 
 /**
- * A vector of strings, whose length is believed only as far as the bytes could hold it; and so are the lengths of the
- * strings, for all offsets could point to one long string.
+ * A vector of strings. Throws if it claims more strings than the bytes can hold, or more text: all offsets could point
+ * to one long string.
  */
 function strings(length: number, at: (i: number) => string | null, bytes: Uint8Array): string[] {
   if (length < 0 || length * 4 > bytes.length) throw new RangeError('more strings than bytes');
@@ -192,7 +192,7 @@ function strings(length: number, at: (i: number) => string | null, bytes: Uint8A
   });
 }
 
-/** A vector of numbers. One that would reach past the bytes is none. */
+/** A vector of numbers. Throws if it claims more than the bytes can hold. */
 function numbers(length: number, at: (i: number) => number | null, bytes: Uint8Array): number[] {
   if (length < 0 || length * 4 > bytes.length) throw new RangeError('more numbers than bytes');
   return Array.from({ length }, (_, i) => at(i) ?? 0);

@@ -284,13 +284,13 @@ describe.each(VALUE_FORMATS)('gradient payloads of %s', format => {
       checker.check(placed(bytes), of, tensors).outcome;
     const [[, known], [, told]] = PAYLOADS as [(typeof PAYLOADS)[0], (typeof PAYLOADS)[0]];
     const other = VALUE_FORMATS[(VALUE_FORMATS.indexOf(format) + 1) % VALUE_FORMATS.length]!;
-    expect(outcome(known, TENSORS, other)).toMatch(/where .* is expected/);
-    expect(outcome(known, SENDER_SAYS)).toMatch(/counts the entries of # tensors/);
-    expect(outcome(told, TENSORS)).toMatch(/counts the entries of # tensors/);
+    expect(outcome(known, TENSORS, other)).toMatch(/where .* values are expected/);
+    expect(outcome(known, SENDER_SAYS)).toMatch(/counts the entries of # of # tensors/);
+    expect(outcome(told, TENSORS)).toMatch(/counts the entries of # of # tensors/);
     expect(outcome(told, [...SENDER_SAYS, { elementCount: 1, count: undefined }])).toMatch(/counts the entries/);
     expect(outcome(told, SENDER_SAYS.with(1, { elementCount: 4, count: undefined }))).toMatch(/entries for tensor #/);
     expect(outcome(known, TENSORS.slice(1))).toMatch(/^The payload /);
-    expect(outcome(encodeNonFinite(TENSORS.length + 2), TENSORS)).toMatch(/blames a tensor/);
+    expect(outcome(encodeNonFinite(TENSORS.length + 2), TENSORS)).toMatch(/names a tensor/);
   });
 });
 
