@@ -6,30 +6,30 @@ import { invalidArgument } from '../errors';
 import type { SharedHeap } from '../memory/shared-heap';
 import { Purpose } from '../wire/frame';
 
-/** What {@link Communicator.allReduce} and `reduceScatter` may take. */
+/** Options of {@link Communicator.allReduce} and `reduceScatter`. */
 export interface ReduceOptions {
   /**
    * How to reduce: `sum` (the default), `mean`, `min` or `max`. `mean` is for floats only. Sums of integers wrap
    * around.
    */
   readonly op?: Reduction;
-  /** @internal What gradring itself makes the call for. */
+  /** @internal The purpose of a call that gradring itself makes. */
   readonly purpose?: Purpose;
 }
 
-/** What {@link Communicator.allGather} may take. */
+/** Options of {@link Communicator.allGather}. */
 export interface GatherOptions {
   /** Allows arrays of different lengths. Default false: different lengths are `ERR_COLLECTIVE_MISMATCH`. */
   readonly variableLength?: boolean;
-  /** @internal What gradring itself makes the call for. */
+  /** @internal The purpose of a call that gradring itself makes. */
   readonly purpose?: Purpose;
 }
 
-/** What {@link Communicator.broadcast} may take. */
+/** Options of {@link Communicator.broadcast}. */
 export interface BroadcastOptions {
   /** The rank whose array all ranks get. Default 0. */
   readonly root?: number;
-  /** @internal What gradring itself makes the call for. */
+  /** @internal The purpose of a call that gradring itself makes. */
   readonly purpose?: Purpose;
 }
 
@@ -43,7 +43,7 @@ export interface SparseArray {
   readonly elementCount: number;
 }
 
-/** A collective, ready to be asked of the comm thread. `release` must be called when it is over, also if it fails. */
+/** A collective, ready for the comm thread. `release` must be called when it is over, even if it fails. */
 export interface CollectiveRequest<Name extends keyof Commands, Result> {
   readonly name: Name;
   readonly input: Commands[Name]['input'];
@@ -53,7 +53,7 @@ export interface CollectiveRequest<Name extends keyof Commands, Result> {
   readonly release: () => void;
 }
 
-/** An array in the shared memory for the time of a call: a copy, unless it is there anyway. */
+/** An array in the shared memory for the time of a call: a copy, unless it is already there. */
 interface StagedArray<T> {
   readonly dense: DenseArray;
   /** Copies the results back. Returns the caller's array. */
@@ -62,7 +62,7 @@ interface StagedArray<T> {
 }
 
 /**
- * The collectives that users call: their arguments are checked, and their arrays are put into the shared memory.
+ * Prepares the collectives that users call: checks the arguments, and puts the arrays into the shared memory.
  *
  * @example
  *   const { name, input, result, release } = requests.allReduce(array, { op: 'mean' });
@@ -158,7 +158,7 @@ export class CollectiveRequests {
         release,
       };
     } catch (error) {
-      release(); // what there was still room for
+      release(); // what it could allocate
       throw error;
     }
   }
@@ -204,12 +204,12 @@ function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
   const { op = 'sum' } = options;
   if (!REDUCTIONS.includes(op)) throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTIONS.join(', ')}.`);
   if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
-    throw invalidArgument(`A mean of ${type} would not be whole: reduce with 'sum', or convert to float32 before.`);
+    throw invalidArgument(`A mean of ${type} would not be a whole number: reduce with 'sum', or convert to float32 first.`);
   }
   return op;
 }
 
-/** {@link checkOptions} of a collective, for users: they have no purpose to give. */
+/** {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one. */
 function checkCallOptions(call: string, options: object, names: Readonly<Record<string, true>>): void {
   const { purpose, ...own } = (options ?? {}) as { readonly purpose?: Purpose };
   checkOptions(call, typeof options === 'object' && purpose !== undefined ? own : options, names);

@@ -56,7 +56,7 @@ export class Communicator {
   private isCallingForUnits = false;
   private readonly closeAtEnd = () => void this.close();
   /**
-   * What must happen on all ranks or on none.
+   * Runs what must happen on all ranks or on none.
    *
    * @internal
    */
@@ -70,7 +70,7 @@ export class Communicator {
   ) {
     this.requests = new CollectiveRequests(heap);
     this.units = new Units(options.elastic && this.unitRing());
-    // A program that just ends has its goodbye said for it, so that its neighbours know that it did not crash.
+    // If a program just ends, it leaves the ring here, so that its neighbours know that it did not crash.
     process.once('beforeExit', this.closeAtEnd);
   }
 
@@ -85,7 +85,7 @@ export class Communicator {
     return new this(...(await Communicator.start(input)));
   }
 
-  /** What a constructor needs, made ready. For subclasses. */
+  /** Prepares what a constructor needs. For subclasses. */
   protected static async start(input: ConnectInput): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
     const options = resolveConnectOptions(input);
     const heap = new SharedHeap();
@@ -145,7 +145,7 @@ export class Communicator {
    * ring.free(gradient);
    * ```
    *
-   * @throws GradringError `ERR_OUT_OF_MEMORY` past 4 GiB in all.
+   * @throws GradringError `ERR_OUT_OF_MEMORY` above 4 GiB in all.
    */
   allocate<T extends ElementType>(type: T, elementCount: number): ArrayOf<T> {
     if (!Number.isSafeInteger(elementCount) || elementCount < 0) {
@@ -159,7 +159,7 @@ export class Communicator {
 
   /** Gives back the memory of an array from {@link allocate}. Call it once for each. */
   free(array: NumericArray): void {
-    if (!this.allocated.delete(array)) throw invalidArgument('free takes an array that allocate made, once.');
+    if (!this.allocated.delete(array)) throw invalidArgument('free takes an array from allocate, and only once.');
     this.heap.release(array.byteOffset, array.byteLength);
   }
 
@@ -287,7 +287,7 @@ export class Communicator {
    * console.log(total); // [ 4 ]
    * ```
    *
-   * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if the ranks were within different ones; what `run` throws.
+   * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if the ranks were in different ones; what `run` throws.
    */
   async allOrNone<T>(run: () => Promise<T>): Promise<T> {
     const together = async () => {
@@ -299,9 +299,9 @@ export class Communicator {
   }
 
   /**
-   * Waits until the others let in this process, which was started again.
+   * Waits until the others let in this process, which replaces a lost rank.
    *
-   * @param receive Takes what that rank gives, by collectives, asleep.
+   * @param receive Receives the state from rank `root`, by synchronous collectives.
    * @internal
    */
   async enter<T>(receive: (root: number) => T): Promise<T> {
@@ -312,7 +312,7 @@ export class Communicator {
   }
 
   /**
-   * How many processes that were started again wait to be let in. For one rank to ask.
+   * How many newcomers wait to be let in. Only one rank needs to ask.
    *
    * @internal
    */
@@ -321,7 +321,7 @@ export class Communicator {
   }
 
   /**
-   * How data goes from this rank by now. For measurements.
+   * Which media carry this rank's data now. For measurements.
    *
    * @internal
    */
@@ -330,7 +330,7 @@ export class Communicator {
   }
 
   /**
-   * Opens the exchange of one model's gradients; the optimizer wrapper's way in.
+   * Opens the exchange of one model's gradients, for the optimizer wrapper.
    *
    * @internal
    */
@@ -389,7 +389,7 @@ export class Communicator {
       allGather: own => this.allGatherSync(own, { variableLength: true, purpose: Purpose.Reunite }),
       awaitOthers: () => this.thread.call('awaitOthers', {}),
       evenIfLeaving: run => {
-        this.isCallingForUnits = true; // no code of the user's can come between, for it is all synchronous
+        this.isCallingForUnits = true; // all is synchronous, so no other code runs meanwhile
         try {
           return run();
         } finally {
@@ -414,7 +414,7 @@ export class Communicator {
       throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
     if (this.generation !== -1) return;
     const words =
-      'This process takes the place of a rank that was lost: before anything else it must join the others, by ring.join(…) or checkpoint.resume().';
+      'This process replaces a rank that was lost. Before anything else it must join the others, by ring.join(…) or checkpoint.resume().';
     throw invalidArgument(words);
   }
 
@@ -435,7 +435,7 @@ export class Communicator {
   }
 }
 
-/** A comm thread that has crashed holds nothing any more. */
+/** Runs a call that needs no effect if the comm thread has crashed, because then it holds nothing any more. */
 function ignoreCrash(run: () => void): void {
   try {
     run();

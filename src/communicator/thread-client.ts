@@ -25,27 +25,25 @@ interface Pending {
   readonly reject: (error: GradringError) => void;
 }
 
-/**
- * A comm thread whose event loop has not turned for so long, while the user's thread waits for it, counts as crashed.
- */
+/** If the comm thread's event loop has not turned for this long while the main thread waits, it counts as crashed. */
 const STALLED_MS = 60_000;
 
-/** How long the end of the process waits for the comm thread's last words. */
+/** How long the end of the process waits until the comm thread has said goodbye. */
 const ABANDON_MS = 3_000;
 
-/** How long it waits for a comm thread that is just starting, or amid a long computation, to close its sockets. */
+/** How long it waits until a comm thread that is starting, or in a long computation, has closed its sockets. */
 const BUSY_MS = 30_000;
 
 /**
- * The user's thread's end of the line to the comm thread: a command may be awaited, or waited for asleep. Either way
- * the comm thread runs on, and keeps the links alive.
+ * The main thread's end of the connection to the comm thread. The main thread may await a command, or sleep until it is
+ * done. In both cases the comm thread continues, and keeps the links alive.
  */
 export class ThreadClient {
   private readonly pending = new Map<number, Pending>();
   private nextId = READY + 1;
   private lastTraffic: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
   private ended: GradringError | undefined;
-  /** In the ring that this thread knows of. */
+  /** This rank's position in the ring that this thread knows of. */
   position: RingPosition = { rank: 0, worldSize: 1, generation: 0 };
   private terminating = false;
   private readonly exited: Promise<void>;
@@ -54,7 +52,7 @@ export class ThreadClient {
     private readonly worker: Worker,
     private readonly port: MessagePort,
     private readonly control: Int32Array,
-    /** This thread's, if it records one. */
+    /** This thread's timeline, if it records one. */
     readonly timeline: Timeline | undefined,
   ) {
     port.on('message', (response: Response) => this.settle(response));
@@ -71,7 +69,7 @@ export class ThreadClient {
   }
 
   /**
-   * Starts the thread and awaits the ring.
+   * Starts the thread and waits for the ring.
    *
    * @throws GradringError `ERR_TIMELINE`, and what forming the ring may throw.
    */
@@ -87,7 +85,7 @@ export class ThreadClient {
     const worker = new Worker(join(__dirname, '../comm-thread/comm-thread.js'), {
       workerData: data,
       transferList: [port2],
-      trackUnmanagedFds: false, // it would not know that a socket closes its pipe, and would close another's again
+      trackUnmanagedFds: false, // Node does not know that a socket closes its pipe, and would close a reused descriptor
     });
     const client = new ThreadClient(worker, port1, control, timeline);
     try {
@@ -104,21 +102,21 @@ export class ThreadClient {
     return this.lastTraffic;
   }
 
-  /** Asks, and awaits the answer. The process does not end while it is pending. */
+  /** Sends a command, and awaits the answer. The process does not end while the answer is pending. */
   async call<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
     const request = this.request(name, input);
     this.port.postMessage(request);
     return this.register(request.id) as Promise<Commands[Name]['result']>;
   }
 
-  /** Asks, and sleeps until the answer has come. Answers to earlier calls that come meanwhile are delivered after. */
+  /** Sends a command, and sleeps until the answer arrives. Earlier calls that end meanwhile settle afterwards. */
   callSync<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Commands[Name]['result'] {
     const request = this.request(name, input);
     this.port.postMessage(request);
     return recorded(this.timeline, 'wait', { call: name }, () => this.sleepFor(request.id)) as Commands[Name]['result'];
   }
 
-  /** The result of that request. */
+  /** Sleeps until that request has a result, and returns it. */
   private sleepFor(id: number): unknown {
     let beat = Atomics.load(this.control, CONTROL.beat);
     let lastBeatAt = Date.now();
@@ -148,7 +146,7 @@ export class ThreadClient {
     }
   }
 
-  /** Ends the thread, and settles when it has ended. What is under way fails with `ERR_CLOSED`. */
+  /** Ends the thread, and settles when it has ended. Calls that are under way fail with `ERR_CLOSED`. */
   async terminate(): Promise<void> {
     this.end(new GradringError('ERR_CLOSED', 'The communicator was closed.'));
     this.terminating = true;
@@ -159,15 +157,17 @@ export class ThreadClient {
     this.timeline?.close();
   }
 
-  /** The process ends, perhaps by an error: the sockets must be closed first, see {@link closeAllSockets}. */
+  /**
+   * Called when the process ends, perhaps by an error. The sockets must be closed first, see {@link closeAllSockets}.
+   */
   private readonly abandon = (exitCode: number): void => {
     const { control, port } = this;
-    const busyMs = this.ended?.code === 'ERR_COMM_THREAD' ? ABANDON_MS : BUSY_MS; // it may have died where it stood
+    const busyMs = this.ended?.code === 'ERR_COMM_THREAD' ? ABANDON_MS : BUSY_MS; // it may be dead already
     Atomics.store(control, CONTROL.exiting, 1);
     port.postMessage((exitCode === 0 ? 'leave' : 'drop') satisfies End);
     Atomics.wait(control, CONTROL.beat, 0, busyMs);
     if (Atomics.wait(control, CONTROL.closed, 0, ABANDON_MS) !== 'timed-out') return;
-    port.postMessage('drop' satisfies End); // a neighbour does not hear the goodbye: leave without
+    port.postMessage('drop' satisfies End); // a neighbour does not take the goodbye: leave without it
     Atomics.wait(control, CONTROL.closed, 0, busyMs);
   };
 
@@ -195,7 +195,7 @@ export class ThreadClient {
   }
 
   /**
-   * An idle communicator does not keep the process alive. One that is being closed does, whatever late answers come.
+   * An idle communicator does not keep the process alive. One that is being closed does, even if late answers arrive.
    */
   private rest(): void {
     if (this.pending.size > 0 || this.terminating) return;

@@ -1,8 +1,8 @@
 import { GradringError } from '../errors';
 
-/** What a rank tells the others about its units when a ring has been formed anew. JSON. */
+/** What a rank tells the others about its units when a ring has formed again. JSON. */
 export interface UnitReport {
-  /** It has come in the place of a lost rank, and holds nothing yet. */
+  /** It replaces a lost rank, and has no state yet. */
   readonly isNewcomer: boolean;
   /** It only stays until the others have done what it has done. */
   readonly isLeaving: boolean;
@@ -18,7 +18,7 @@ export interface UnitReport {
   readonly isAdmitting: boolean;
 }
 
-/** The lowest rank that has done the most units. −1 if there are newcomers only. */
+/** The lowest rank that has done the most units. −1 if all are newcomers. */
 export function mostAdvanced(reports: readonly UnitReport[]): number {
   const most = Math.max(...reports.map(({ isNewcomer, done }) => (isNewcomer ? -1 : done)));
   return reports.findIndex(({ isNewcomer, done }) => !isNewcomer && done === most);
@@ -28,8 +28,8 @@ export function mostAdvanced(reports: readonly UnitReport[]): number {
  * The ranks that have not done the last unit of the most advanced one, and need it. A rank that is leaving does not
  * need it any more.
  *
- * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if they did not fail in that very unit, or if the others failed in
- *   different ones.
+ * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if they failed in another unit, or if the others failed in different
+ *   units.
  */
 export function ranksBehind(reports: readonly UnitReport[], { done, lastName }: UnitReport): UnitReport[] {
   const members = reports.filter(report => !report.isNewcomer && !(report.isLeaving && report.done < done));
@@ -38,7 +38,7 @@ export function ranksBehind(reports: readonly UnitReport[], { done, lastName }: 
   const fits = behind.every(report => report.done === done - 1 && report.failedName === lastName);
   if (fits && failed.size <= 1) return behind;
   const words = members.map(
-    ({ done, lastName, failedName }) => `${done} units up to '${lastName}', within '${failedName ?? 'none'}'`,
+    ({ done, lastName, failedName }) => `${done} units done, the last '${lastName}', in '${failedName ?? 'none'}'`,
   );
-  throw new GradringError('ERR_COLLECTIVE_MISMATCH', `In a new ring, the ranks had done: ${words.join('; ')}.`);
+  throw new GradringError('ERR_COLLECTIVE_MISMATCH', `When the ring formed again, the ranks did not fit together: ${words.join('; ')}.`);
 }

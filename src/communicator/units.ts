@@ -13,7 +13,7 @@ export interface Unit<T> {
    */
   readonly run: () => T | Promise<T>;
   /**
-   * Gives ranks for which the unit failed what JSON cannot hold, by synchronous collectives in the same order on all
+   * Gives what JSON cannot hold to the ranks where the unit failed, by synchronous collectives in the same order on all
    * ranks.
    *
    * @param root A rank that has done the unit.
@@ -37,16 +37,16 @@ export interface Admission {
 
 /** What units need of a communicator. */
 export interface UnitRing {
-  /** Waits for the next ring, asleep. Returns whether there is another than before. */
+  /** Sleeps until the next ring has formed. Returns whether it is another one than before. */
   rejoin(join: ElasticJoin): boolean;
   allGather(own: Uint8Array): Uint8Array[];
   /** Settles when all others have done the last collective that this rank has done. */
   awaitOthers(): Promise<void>;
-  /** Allows collectives within `run`, though this rank may be leaving. */
+  /** Allows collectives within `run`, even if this rank is leaving. */
   evenIfLeaving<T>(run: () => T): T;
 }
 
-/** What of a unit the ranks compare. */
+/** The part of a unit that the ranks compare. */
 type ComparedUnit = Pick<Unit<unknown>, 'name' | 'share'>;
 
 interface DoneUnit {
@@ -69,14 +69,13 @@ const NOTHING: DoneUnit = { unit: { name: 'nothing' }, result: null };
  *
  * 1. rank 0 reports `{ done: 8, lastName: 'step 7', lastResult, failedName: 'step 8' }`, rank 1 `{ done: 7, failedName:
  *    'step 7' }`: rank 1 is behind;
- * 2. both call `share` of 'step 7', by which rank 0 gives what is too large for a report;
+ * 2. both call `share` of 'step 7', and so rank 0 gives what is too large for a report;
  * 3. rank 1 takes `lastResult` as the result of 'step 7', and has done 8 units, too;
  * 4. both run 'step 8'.
  *
- * If both had failed in 'step 7', nobody would be behind, and both would run it again.
+ * If both had failed in 'step 7', neither would be behind, and both would run it again.
  *
- * A process that takes the place of a lost rank is a newcomer. It waits in {@link enter} until the others let it in, in
- * {@link admit}.
+ * A newcomer replaces a lost rank. It waits in {@link enter} until the others let it in, in {@link admit}.
  */
 export class Units {
   private doneCount = 0;
@@ -86,13 +85,13 @@ export class Units {
   private isLeaving = false;
   /** Set within a unit. */
   private readonly inside = new AsyncLocalStorage<true>();
-  /** Settles when the last unit that was asked for is over. */
+  /** Settles when the last unit that was requested is over. */
   private tail: Promise<unknown> = Promise.resolve();
   private pending = 0;
   /** The two units of {@link admit}: at the end of the first all ranks are ready, the second lets newcomers in. */
   private commit: ComparedUnit | undefined;
   private welcome: ComparedUnit | undefined;
-  /** Newcomers in this ring that hold nothing yet, by rank. */
+  /** The ranks of the newcomers in this ring that have no state yet. */
   private newcomers: readonly number[] = [];
   /** Whether some rank has left a ring to let newcomers in, since {@link admit} was called. */
   private hasAdmitted = false;
@@ -100,7 +99,7 @@ export class Units {
   /** @param ring Undefined if the run is not elastic: then units are just run. */
   constructor(private readonly ring: UnitRing | undefined) {}
 
-  /** Runs a unit, after those before it. Within another unit it is part of that. */
+  /** Runs a unit, after the earlier ones. Within another unit it is part of that unit. */
   async run<T>(unit: Unit<T>): Promise<T> {
     if (this.ring === undefined || this.inside.getStore()) return unit.run();
     const previous = this.tail;
@@ -112,10 +111,10 @@ export class Units {
     return result;
   }
 
-  /** {@link run}, asleep. */
+  /** {@link run}; the thread sleeps meanwhile. */
   runSync<T>(unit: SyncUnit<T>): T {
     if (this.ring === undefined || this.inside.getStore()) return unit.run();
-    if (this.pending > 0) throw invalidArgument('Await what was called before: it must be over on all ranks first.');
+    if (this.pending > 0) throw invalidArgument('Await the earlier calls first: they must be over on all ranks.');
     for (;;) {
       try {
         const taken = this.compareAtFirst(unit);
@@ -127,13 +126,13 @@ export class Units {
     }
   }
 
-  /** @throws GradringError `ERR_INVALID_ARGUMENT` within a unit, for what must not be run again with it. */
+  /** @throws GradringError `ERR_INVALID_ARGUMENT` within a unit, which may run again. `what` must not. */
   checkOutside(what: string): void {
     if (this.ring === undefined || !this.inside.getStore()) return;
-    throw invalidArgument(`${what} cannot be part of allOrNone: it is all or none by itself, and would be done again.`);
+    throw invalidArgument(`${what} cannot be part of allOrNone: it already is all or none by itself, and might be done twice.`);
   }
 
-  /** Lets in the newcomers that wait, if there are any. Called on all ranks alike, between two units. */
+  /** Lets in the newcomers that wait, if there are any. Called on all ranks, between the same two units. */
   async admit({ countWaiting, welcome }: Admission): Promise<void> {
     this.checkOutside('A commit');
     this.newcomers = [];
@@ -142,7 +141,7 @@ export class Units {
     const admission: Unit<null> = {
       name: 'welcome',
       run: async () => {
-        // If the ring was formed anew after the commit, they may be here already, or gone again.
+        // If the ring has formed again after the commit, the newcomers may be here already, or lost again.
         if (!this.hasAdmitted && this.newcomers.length === 0) {
           this.ring!.rejoin({ newcomer: false, admits: true });
           this.compare(admission);
@@ -159,9 +158,9 @@ export class Units {
   }
 
   /**
-   * Waits until the others let this rank in, which is a newcomer.
+   * Waits until the others let this rank in. It is a newcomer.
    *
-   * @param receive Takes what the others' {@link Admission.welcome} gives, by synchronous collectives.
+   * @param receive Receives what the others' {@link Admission.welcome} gives, by synchronous collectives.
    */
   async enter<T>(rejoin: () => Promise<void>, receive: (root: number) => T): Promise<T> {
     for (;;) {
@@ -182,11 +181,11 @@ export class Units {
   }
 
   /**
-   * Before this rank leaves: waits until all others have done what it has done. Their comm threads tell that, whatever
-   * their main threads do. If a rank is lost meanwhile, this rank sleeps until the others compare, and gives what it
-   * has done to those that are behind.
+   * Called before this rank leaves. Waits until all others have done what it has done. Their comm threads report that,
+   * even if their main threads are busy. If a rank is lost meanwhile, this rank sleeps until the others compare, and
+   * gives its result to those that are behind.
    *
-   * @throws GradringError if there is no ring any more, or if the others take longer than a collective's deadline.
+   * @throws GradringError if there is no ring any more, or if the others take longer than a collective's timeout.
    */
   async awaitOthers(): Promise<void> {
     if (this.ring === undefined) return;
@@ -226,31 +225,31 @@ export class Units {
   }
 
   /**
-   * Before the first unit. Other ranks may have been in a ring before the first one that this process knows of, and
+   * Compares before the first unit. Other ranks may have been in an earlier ring, which this process does not know, and
    * then compare in this one. Their reports must not be taken for a collective of the unit.
    */
   private compareAtFirst(unit: ComparedUnit): DoneUnit | undefined {
     return this.hasCompared ? undefined : this.compare(unit);
   }
 
-  /** After a failure within a unit. Returns what {@link compare} does. */
+  /** Called after a failure within a unit. Returns what {@link compare} returns. */
   private recover(unit: ComparedUnit, error: unknown): DoneUnit | undefined {
     this.rejoinAfter(error);
     return this.compareUntilFormed(unit);
   }
 
-  /** Comes into the next ring. Throws the error if it is no loss of a rank, or if there is no other ring. */
+  /** Joins the next ring. Throws the error if it is not the loss of a rank, or if there is no other ring. */
   private rejoinAfter(error: unknown): void {
     if (!isLoss(error) || !this.ring!.rejoin(STAY)) throw error;
   }
 
-  /** {@link compare}, in one ring after the other until no rank is lost meanwhile. */
+  /** Runs {@link compare}, again in each new ring until no rank is lost meanwhile. */
   private compareUntilFormed(failed: ComparedUnit | undefined): DoneUnit | undefined {
     for (;;) {
       try {
         return this.ring!.evenIfLeaving(() => this.compare(failed));
       } catch (error) {
-        // A rank that only helps the others before it leaves must not have them killed because they take their time.
+        // A rank that only helps the others before it leaves must not get them killed because they are slow.
         if (this.isLeaving && (error as GradringError).code === 'ERR_TIMEOUT') throw error;
         this.rejoinAfter(error);
       }
@@ -259,7 +258,7 @@ export class Units {
 
   /**
    * Compares with the others in a new ring, and gives what this rank has done to those that are behind. If this rank is
-   * behind in the unit that failed, it takes the others' result: then that is returned. Undefined means: run it again.
+   * behind in the unit that failed, takes the others' result, and returns it. Undefined means: run the unit again.
    */
   private compare(failed: ComparedUnit | undefined): DoneUnit | undefined {
     const reports = this.exchangeReports(failed, false);
