@@ -2,7 +2,7 @@ import type { RankState, Transport } from '../transport/transport';
 import { describeCall } from '../wire/describe-call';
 import { Operation } from '../wire/frame';
 
-/** So many ranks are named one by one. */
+/** The most ranks that are named one by one. */
 const NAMED = 8;
 
 /** A rank that others wait for. */
@@ -25,7 +25,7 @@ export function findAbsent(
   );
 }
 
-/** Whether a rank, as it says, has done that collective. */
+/** Whether a rank has done that collective, as it says. */
 export function hasDone(state: RankState | undefined, sequence: number): boolean {
   if (state === undefined || hasCalledNone(state)) return false;
   return state.sequence > sequence || (state.sequence === sequence && !state.isCalling);
@@ -33,9 +33,9 @@ export function hasDone(state: RankState | undefined, sequence: number): boolean
 
 /** Words: `rank 2 has not called it; its last call, barrier() (collective 16), ended 41 s ago`. */
 export function describeAbsent({ rank, state }: AbsentRank): string {
-  if (state === undefined) return `rank ${rank} does not answer (its process is stopped, or its network cut)`;
+  if (state === undefined) return `rank ${rank} does not answer (its process is stopped, or its network is cut)`;
   const since = `${Math.round(state.sinceMs / 1000)} s`;
-  if (hasCalledNone(state)) return `rank ${rank} has not called it, nor anything since it joined ${since} ago`;
+  if (hasCalledNone(state)) return `rank ${rank} has not called it, or anything else since it joined ${since} ago`;
   const last = describeNumbered(state);
   return state.isCalling
     ? `rank ${rank} has not called it; it has been in ${last} for ${since}`
@@ -47,9 +47,9 @@ export function describeNumbered({ call, sequence, step }: Pick<RankState, 'call
   return `${describeCall(call)} (collective ${sequence}${step === undefined ? '' : `, step ${step}`})`;
 }
 
-/** Why a collective waits that all others have called. Of many ranks only the first are told of. */
+/** Why a collective waits: what each absent rank does. Names only the first of many ranks. */
 export function describeAll(absent: readonly AbsentRank[]): string {
-  if (absent.length === 0) return 'all ranks have called it: the network is slow, or loses what is sent';
+  if (absent.length === 0) return 'all ranks have called it: the network is slow, or loses data';
   const more = absent.length - NAMED;
   return [
     ...absent.slice(0, NAMED).map(describeAbsent),

@@ -16,9 +16,8 @@ const LOOK_MS = 10;
  * itself, and each rank passes on what it hears, before its goodbye and on the same links. So if a rank leaves
  * meanwhile, its neighbours know all that it knew.
  *
- * @param timeoutMs Then it is given up.
- * @throws GradringError What the ring has failed with: `ERR_PEER_LOST` also if a neighbour has left before it was
- *   known.
+ * @param timeoutMs It gives up after this time.
+ * @throws GradringError What the ring has failed with: `ERR_PEER_LOST` also if a neighbour leaves before it is known.
  */
 export async function awaitOthers(transport: Transport, sequence: number, timeoutMs: number): Promise<void> {
   const { rank: own, worldSize } = transport;
@@ -30,7 +29,7 @@ export async function awaitOthers(transport: Transport, sequence: number, timeou
     const answers = transport.answers(0);
     if (others.every(rank => hasDone(answers.get(rank), sequence))) return;
     const isDue = performance.now() - askedAt >= ASK_MS;
-    // Without a neighbour answers may not come round any more: the ranks that are there compare in the next ring.
+    // If a neighbour is gone, answers may not get round the ring. Then the remaining ranks compare in the next ring.
     await transport.check({ whole: isDue });
     if (isDue) {
       transport.ask('answers');

@@ -23,8 +23,8 @@ import { type StallOptions, StallWatch } from './stall-watch';
 import type { Commands, Reduction, RingCommand } from './thread-protocol';
 
 /**
- * Carries out commands on the comm thread, one at a time. The first failure, in a collective or between two, is what
- * every later collective fails with.
+ * Runs commands on the comm thread, one at a time. After the first failure, in a collective or between two, every later
+ * collective fails with the same error.
  */
 export class CommandRunner {
   private readonly exchanges = new Map<number, GradientExchange>();
@@ -32,7 +32,7 @@ export class CommandRunner {
   private sequence = 0;
   private watch: StallWatch;
 
-  /** @param say Takes a line for the user, when a collective waits for long. */
+  /** @param say Prints a line for the user when a collective waits for a long time. */
   constructor(
     private context: CollectiveContext,
     private readonly options: StallOptions,
@@ -41,7 +41,7 @@ export class CommandRunner {
     this.watch = new StallWatch(context.transport, options, say);
   }
 
-  /** Goes on with another ring. No collective may be under way. */
+  /** Continues with another ring. No collective may be under way. */
   moveTo(transport: Transport): void {
     this.context = { ...this.context, transport };
     this.watch = new StallWatch(transport, this.options, this.say);
@@ -73,7 +73,7 @@ export class CommandRunner {
         array.elementCount * ELEMENT_BYTES[array.type],
       );
       const elementCount = lengths === 'equal' ? array.elementCount : 0;
-      const parameter = lengths === 'equal' ? 0 : 1; // else arrays of no elements could not be told from any length
+      const parameter = lengths === 'equal' ? 0 : 1; // or equal lengths of 0 would look like variable ones
       const fingerprint = dense(Operation.AllGather, { ...array, elementCount }, { parameter, purpose });
       return this.collective(fingerprint, call => allGather(call, bytes, lengths));
     },
@@ -136,9 +136,9 @@ export class CommandRunner {
   }
 
   /**
-   * Runs one collective within its deadline. Whatever goes wrong in it ends the ring, for the neighbours wait for us.
+   * Runs one collective within its timeout. Any error in it ends the ring, because the neighbours wait for this rank.
    *
-   * @param own Of the optimizer, if it is a step of one.
+   * @param own The optimizer's step, if the collective is one.
    */
   private async collective<T>(
     fingerprint: CallFingerprint,
@@ -179,8 +179,8 @@ export class CommandRunner {
 }
 
 /**
- * Which path the frames of a collective take: dense arrays are bulk. An optimizer step goes by the links unless it
- * turns out to be dense; see {@link GradientExchange}.
+ * Which path the frames of a collective take: dense arrays are bulk. An optimizer step takes the links, unless it turns
+ * out to be dense; see {@link GradientExchange}.
  */
 function pathOf(operation: Operation): 'links' | 'bulk' {
   switch (operation) {
@@ -198,7 +198,7 @@ function pathOf(operation: Operation): 'links' | 'bulk' {
   }
 }
 
-/** Of collectives that are no optimizer step. */
+/** For collectives that are not optimizer steps. */
 const NO_STEP = { step: undefined, settings: undefined };
 
 function dense(
@@ -218,7 +218,7 @@ function failedInside(rank: number, where: ErrorDetails, cause: unknown): Gradri
   return new GradringError('ERR_COMM_THREAD', words, { ...where, rank }, { cause });
 }
 
-/** @throws what the ring has failed with, if it has. */
+/** @throws the error that the ring has failed with, if it has. */
 function requireUsable({ failure }: Transport): void {
   if (failure === undefined) return;
   const words = `The ring has failed and cannot be used any more: ${failure.message}`;

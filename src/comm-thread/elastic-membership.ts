@@ -11,24 +11,24 @@ import { type FormedRing, formRing } from './form-ring';
 import type { Membership } from './membership';
 import type { CommandName, Request, RingCommand, RingPosition } from './thread-protocol';
 
-/** A late rank is given this long at least to come to the next ring. */
+/** A late rank has at least this long to join the next ring. */
 const LEAST_PATIENCE_MS = 2_000;
 
-/** Commands that work between two rings, too. */
+/** Commands that also work between two rings. */
 const NEED_NO_RING: readonly CommandName[] = ['openExchange', 'concludeExchange', 'closeExchange', 'close'];
 
 /**
- * The rings of an elastic run, one after the other. When a rank is lost, this one comes to the coordinator again by
- * itself, while the user's thread may be computing, and goes on with the ring of those that are left.
+ * The successive rings of an elastic run. If a rank is lost, this rank comes to the coordinator again by itself, even
+ * if the main thread is computing. It continues in the ring of the remaining ranks.
  */
 export class ElasticMembership implements Membership {
   transport: Transport;
-  /** Of the rings before. */
+  /** The traffic of the earlier rings. */
   private past: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
-  /** In the ring that stands. */
+  /** This rank's position in the current ring. */
   private position: RingPosition | undefined;
   private forming: Promise<void> = Promise.resolve();
-  /** Why there will be no other ring. */
+  /** Why no other ring will form. */
   private failure: GradringError | undefined;
   private hasFormed = false;
   private isLeaving = false;
@@ -75,21 +75,21 @@ export class ElasticMembership implements Membership {
     }
   }
 
-  /** @throws GradringError `ERR_PEER_LOST` if a collective was meant for an earlier ring than the one that stands. */
+  /** @throws GradringError `ERR_PEER_LOST` if a collective was meant for an earlier ring than the current one. */
   private requireRing(generation: number): void {
     if (this.failure !== undefined) throw this.failure;
     if (this.position?.generation === generation) return;
-    throw new GradringError('ERR_PEER_LOST', 'The ring has lost a rank, and is formed again.');
+    throw new GradringError('ERR_PEER_LOST', 'The ring has lost a rank, and forms again.');
   }
 
   /**
-   * Awaits the next ring.
+   * Waits for the next ring.
    *
-   * @param generation Of the ring that the user's thread knows of.
+   * @param generation The generation of the ring that the main thread knows of.
    */
   private async rejoin(join: ElasticJoin, generation: number): Promise<RingPosition> {
     for (let formed: Promise<void> | undefined; formed !== this.forming;) await (formed = this.forming);
-    // A ring that the user's thread does not know yet is not left again: the others are in it, and compare there.
+    // This rank stays in a ring that the main thread does not know yet: the others are in it, and compare there.
     const isAnother = this.hasFormed && this.position?.generation !== generation;
     const leaves = join.newcomer || join.admits || !this.hasFormed;
     if (this.failure === undefined && leaves && !isAnother) await this.begin(join);
@@ -97,7 +97,7 @@ export class ElasticMembership implements Membership {
     return this.position!;
   }
 
-  /** Leaves for good: the others must not wait for this member at the coordinator. */
+  /** Leaves for good. Tells the coordinator, so that the others do not wait for this member. */
   private async leave(): Promise<void> {
     this.isLeaving = true;
     await sayLeave(this.placeAtLauncher()).catch(() => undefined);
@@ -109,15 +109,15 @@ export class ElasticMembership implements Membership {
       this.failure = error;
       return;
     }
-    // After a deadline it is perhaps this rank's user's thread that the others waited for. It must show that it lives.
+    // After a timeout, the others perhaps waited for this rank's main thread. It must first show that it is alive.
     const isSuspect = error.code === 'ERR_TIMEOUT' && this.running === undefined;
     void this.begin(STAY, isSuspect ? this.nextRequest() : undefined);
   }
 
-  /** @param sign What is awaited before this rank comes to the next ring. */
+  /** @param sign This rank waits for it before it comes to the next ring. */
   private begin(join: ElasticJoin, sign?: Promise<void>): Promise<void> {
     this.position = undefined;
-    void this.transport.close(); // while the next ring forms: no rank waits for its goodbyes
+    void this.transport.close(); // while the next ring forms, because no rank waits for its goodbyes
     this.forming = this.form(join, sign).catch((error: unknown) => {
       this.failure = error as GradringError;
     });
@@ -138,7 +138,7 @@ export class ElasticMembership implements Membership {
         return this.moveTo(await formRing(this.options, this.timeline, { ...join, patienceMs }));
       } catch (error) {
         if (!isLoss(error) && (isFirst || !isLate(error))) throw error;
-        // Links that break whenever the first ring forms are no loss: something is wrong with the network.
+        // If links break each time that the first ring forms, no rank is lost: something is wrong with the network.
         if (isFirst && performance.now() - startedAt > connectTimeoutMs) throw error;
       }
     }
@@ -156,7 +156,7 @@ export class ElasticMembership implements Membership {
     });
   }
 
-  /** Settles when the user's thread asks for something, or already has. */
+  /** Settles when the main thread requests something, or already has. */
   private nextRequest(): Promise<void> {
     if (this.unansweredCount > 0) return Promise.resolve();
     return new Promise(resolve => (this.awaitingRequest = resolve));
@@ -173,7 +173,7 @@ export class ElasticMembership implements Membership {
   }
 }
 
-/** A rank has come to the rendezvous, but hangs since. The next attempt shows which. */
+/** Whether a rank came to the rendezvous, but then hung. The next attempt shows which one. */
 function isLate(error: unknown): boolean {
   return error instanceof GradringError && error.code === 'ERR_RENDEZVOUS_TIMEOUT';
 }

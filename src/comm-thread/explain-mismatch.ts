@@ -6,10 +6,10 @@ import { describeArguments, describeCall } from '../wire/describe-call';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 
-/** How long the other rank may take to say what it is doing. */
+/** How long the other rank may take to answer what it is doing. */
 const ANSWER_MS = 1_000;
 
-/** How often this rank checks whether it has. */
+/** How often this rank checks whether the answer is there. */
 const LOOK_MS = 5;
 
 /** Where in its program a rank is. */
@@ -17,14 +17,14 @@ interface Place {
   readonly rank: number;
   readonly call: CallFingerprint;
   readonly sequence: number;
-  /** The optimizer's step, if the rank is in one and has told it. */
+  /** The optimizer's step, if the rank is in one and has reported it. */
   readonly step: number | undefined;
   readonly settings: StepSettings | undefined;
 }
 
 /**
- * Finds out what two ranks do that are in different calls, and describes it in the user's terms: a user calls most
- * collectives only through `model.fit` and an optimizer. Asks the other rank if its frame does not tell enough.
+ * Finds out what two ranks in different calls are doing, and describes it in the user's terms: a user calls most
+ * collectives only through `model.fit` and an optimizer. Asks the other rank if its frame does not say enough.
  */
 export async function explainMismatch(
   mismatch: CallMismatch,
@@ -43,7 +43,7 @@ export async function explainMismatch(
   return new GradringError(mismatch.code, words, mismatch.details, { cause: mismatch });
 }
 
-/** What a rank says of the call that it is in. Undefined if it does not say so in time. */
+/** What a rank answers about the call that it is in. Undefined if it does not answer in time. */
 async function stateOf(transport: Transport, rank: number, sequence: number): Promise<RankState | undefined> {
   const askedAt = performance.now();
   transport.ask('answers');
@@ -60,16 +60,16 @@ function differentSteps(first: Place, second: Place): string {
   const names = Object.keys({ ...first.settings, ...second.settings }) as (keyof StepSettings)[];
   const differing = names.filter(name => first.settings?.[name] !== second.settings?.[name]);
   if (first.settings === undefined || second.settings === undefined) {
-    return `Rank ${first.rank} and rank ${second.rank} take different optimizer steps, but one of them does not answer, so that it is not known how they differ. Set the model, the options of ring.wrap, learning rate, epoch and step alike on all ranks.`;
+    return `Rank ${first.rank} and rank ${second.rank} take different optimizer steps. How they differ is not known, because one of them does not answer. Use the same model, options of ring.wrap, learning rate, epoch and step on all ranks.`;
   }
   if (differing.length === 0) {
     const which = first.step === undefined ? 'an optimizer step' : `optimizer step ${first.step}`;
-    return `Rank ${first.rank} and rank ${second.rank} take ${which} of different optimizers: the models or the options of ring.wrap differ, or the ranks use several optimizers in different order. Build and step them alike on all ranks.`;
+    return `Rank ${first.rank} and rank ${second.rank} take ${which} of different optimizers: the models or the options of ring.wrap differ, or the ranks use several optimizers in different order. Build and use them in the same way on all ranks.`;
   }
   const said = ({ settings, rank }: Place, name: keyof StepSettings) =>
     `${settings![name] ?? 'not set'} on rank ${rank}`;
   const differences = differing.map(name => `${name} is ${said(first, name)}, but ${said(second, name)}`);
-  return `Ranks take different optimizer steps: ${differences.join('; ')}. Set ${differing.length === 1 ? 'it' : 'them'} alike on all ranks.`;
+  return `Ranks take different optimizer steps: ${differences.join('; ')}. Set ${differing.length === 1 ? 'it' : 'them'} to the same value on all ranks.`;
 }
 
 function differentCalls(first: Place, second: Place): string {
@@ -82,7 +82,7 @@ function differentCalls(first: Place, second: Place): string {
       step === undefined
         ? ['', 'another step']
         : [step === 0 ? ' before any step' : ` after step ${step - 1}`, `step ${step}`];
-    return `Rank ${ended.rank} ended its epoch${after}, but rank ${stepping.rank} goes on with ${next}. Do the ranks have different numbers of rows, batch sizes or stepsPerEpoch, or does one of them stop early? ring.shard gives all ranks the same number of rows.`;
+    return `Rank ${ended.rank} ended its epoch${after}, but rank ${stepping.rank} continues with ${next}. Do the ranks have different numbers of rows, batch sizes or stepsPerEpoch, or does one of them stop early? ring.shard gives all ranks the same number of rows.`;
   }
   const begins = places.find(({ call }) => call.purpose === Purpose.BeginTraining);
   const firstStep = places.find(({ call }) => call.purpose === Purpose.FirstStep);
@@ -93,7 +93,7 @@ function differentCalls(first: Place, second: Place): string {
   return `Ranks are at different places of their programs: rank ${first.rank} is in ${one}, but rank ${second.rank} is in ${other}. All ranks must make the same calls, in the same order.`;
 }
 
-/** Where both are. Words that sound alike get the arguments of the calls added, or else their numbers. */
+/** Where both ranks are. If the words are the same for both, adds the arguments of the calls, or their numbers. */
 function words(first: Place, second: Place): [string, string] {
   const ways: ((place: Place) => string)[] = [
     ({ call, step }) => `${describeCall(call)}${step === undefined ? '' : ` (step ${step})`}`,

@@ -5,7 +5,7 @@ import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import { describeAll, describeNumbered, findAbsent } from './absent-ranks';
 
-/** A collective under way. */
+/** A collective that is under way. */
 export interface WatchedCall {
   readonly fingerprint: CallFingerprint;
   readonly sequence: number;
@@ -16,21 +16,19 @@ export interface WatchedCall {
 }
 
 export interface StallOptions {
-  /** Deadline of a collective. */
+  /** The timeout of a collective. */
   readonly timeoutMs: number;
-  /**
-   * A collective that has waited so long is reported on stderr, again after twice as long, and so on. 0: never.
-   */
+  /** A collective that has waited this long is reported on stderr, again after twice as long, and so on. 0: never. */
   readonly stallMs: number;
 }
 
-/** How long the answers to a question are waited for, at most. */
+/** How long to wait for the answers to a question, at most. */
 const ANSWERS_MS = 1_000;
 
-/** How long before the deadline this rank asks which ranks are missing, at most. */
+/** How long before the timeout this rank asks which ranks are missing, at most. */
 const LAST_QUESTION_MS = 5_000;
 
-/** Answers that came shortly before the question count. */
+/** Answers that arrived this long before the question count, too. */
 const FRESH_MS = 300;
 
 const NO_CALL: CallFingerprint = {
@@ -39,27 +37,27 @@ const NO_CALL: CallFingerprint = {
 };
 
 /**
- * Watches over the collective under way: says after a while which ranks it waits for, and what those are doing, and
- * ends it at its deadline. Of all ranks that wait only the lowest says so.
+ * Watches the collective that is under way. After a while it reports which ranks the collective waits for, and what
+ * they are doing. Of all ranks that wait, only the lowest reports. At the timeout it ends the collective.
  */
 export class StallWatch {
   private call: WatchedCall = { fingerprint: NO_CALL, sequence: -1, step: undefined, settings: undefined };
   private isCalling = false;
-  /** When it began, or ended. */
+  /** When the collective began, or ended. */
   private changedAt = performance.now();
   private timer: NodeJS.Timeout | undefined;
   private reportTimer: NodeJS.Timeout | undefined;
   /** Relative to the call's beginning, in ms. */
   private questionAt = Infinity;
   private pauseMs = Infinity;
-  /** When it was first asked for the error at the deadline, and when last. */
+  /** When this rank first and last asked for the sake of the error at the timeout. */
   private firstAskedAt: number | undefined;
   private lastAskedAt = 0;
 
   constructor(
     private readonly transport: Transport,
     private readonly options: StallOptions,
-    /** Takes one line. */
+    /** Prints one line. */
     private readonly say: (line: string) => void,
   ) {
     transport.attend(
@@ -78,7 +76,7 @@ export class StallWatch {
     this.wait();
   }
 
-  /** It has ended, one way or the other. */
+  /** The collective has ended, with or without an error. */
   end(): void {
     clearTimeout(this.timer);
     clearTimeout(this.reportTimer);
@@ -92,8 +90,8 @@ export class StallWatch {
   }
 
   /**
-   * When this rank next asks which ranks are missing, so that the error at the deadline can name them: some seconds
-   * before the deadline, and then each second.
+   * When this rank next asks which ranks are missing, so that the error at the timeout can name them: some seconds
+   * before the timeout, and then each second.
    */
   private get nextQuestionAt(): number {
     const { timeoutMs } = this.options;
@@ -121,7 +119,7 @@ export class StallWatch {
     this.wait();
   }
 
-  /** All ranks were asked, by this one or another. The others need not ask again so soon. */
+  /** All ranks were asked for a report, by this rank or another. So this rank need not ask again so soon. */
   private onAsked(): void {
     if (!this.isCalling || this.options.stallMs === 0 || this.reportTimer !== undefined) return;
     this.pauseMs *= 2;
@@ -163,7 +161,7 @@ export class StallWatch {
         ? undefined
         : findAbsent(transport, state.sequence, transport.answers(firstAskedAt - FRESH_MS));
     const why =
-      absent === undefined ? 'it did not get to ask the others why, as if it had been stopped' : describeAll(absent);
+      absent === undefined ? 'it could not ask the others why, perhaps because it was stopped' : describeAll(absent);
     const words = `Rank ${transport.rank} waited ${this.options.timeoutMs} ms in ${describeNumbered(state)}: ${why}.`;
     const rank = absent?.[0]?.rank;
     return new GradringError('ERR_TIMEOUT', words, {

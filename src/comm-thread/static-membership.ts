@@ -6,7 +6,7 @@ import { formRing } from './form-ring';
 import type { Membership } from './membership';
 import type { Request, RingCommand, RingPosition } from './thread-protocol';
 
-/** The one ring of a static run. When it has failed, there is no other. */
+/** The one ring of a static run. After it has failed, there is no other. */
 export class StaticMembership implements Membership {
   transport: Transport;
 
@@ -30,7 +30,7 @@ export class StaticMembership implements Membership {
   }
 
   onRequest(): void {
-    // Nothing waits for one.
+    // Nothing waits for a request.
   }
 
   carryOut({ name, input }: Request): Promise<unknown> {

@@ -19,7 +19,7 @@ export type Reduction = (typeof REDUCTIONS)[number];
 /** What carries the frames of a rank, to the left and to the right; see {@link Transport}. */
 export type Routes = Readonly<Record<'links' | 'bulk', readonly Medium[]>>;
 
-/** What the user's thread asks of the comm thread, and what it gets. */
+/** The commands from the main thread to the comm thread, with their inputs and results. */
 export interface Commands {
   allReduce: { input: { array: DenseArray; reduction: Reduction; purpose: Purpose }; result: void };
   allGather: { input: { array: DenseArray; lengths: 'equal' | 'variable'; purpose: Purpose }; result: Uint8Array[] };
@@ -34,15 +34,15 @@ export interface Commands {
   };
   openExchange: { input: { exchange: number; plan: ExchangePlan }; result: void };
   exchange: { input: { exchange: number; step: ExchangeStep }; result: ExchangeResult };
-  /** A step that others have done and this rank has not: what was selected for it counts as sent if it was applied. */
+  /** Ends a step that others have done and this rank has not. If it was applied, what was selected counts as sent. */
   concludeExchange: { input: { exchange: number; applied: boolean }; result: void };
   closeExchange: { input: { exchange: number }; result: void };
   /** Before a rank of an elastic run leaves: settles when all others have done the last collective that it has done. */
   awaitOthers: { input: Record<string, never>; result: void };
-  /** How data goes from this rank by now. For measurements. */
+  /** Which media carry this rank's data now. For measurements. */
   askRoutes: { input: Record<string, never>; result: Routes };
   close: { input: Record<string, never>; result: void };
-  /** In an elastic run: awaits the next ring, after a loss or, with `newcomer` or `admits`, of its own accord. */
+  /** In an elastic run: waits for the next ring, after a loss or, with `newcomer` or `admits`, without one. */
   rejoin: { input: ElasticJoin; result: RingPosition };
   /** How many newcomers wait to be let in. */
   askWaiting: { input: Record<string, never>; result: number };
@@ -53,7 +53,7 @@ export type CommandName = keyof Commands;
 /** The commands that are about which ranks are in the ring. */
 export type MembershipCommand = 'rejoin' | 'askWaiting';
 
-/** All others. */
+/** All other commands. */
 export type RingCommand = Exclude<CommandName, MembershipCommand>;
 
 /** A rank's position in the ring of a generation. */
@@ -67,7 +67,7 @@ export interface Request {
   readonly id: number;
   readonly name: CommandName;
   readonly input: unknown;
-  /** Of the ring that the user's thread knows of. A collective of an earlier one fails. */
+  /** The generation of the ring that the main thread knows of. A collective for an earlier ring fails. */
   readonly generation: number;
 }
 
@@ -78,38 +78,38 @@ export interface Response {
   readonly traffic: TrafficCount;
 }
 
-/** What the comm thread is started with. */
+/** The data with which the comm thread starts. */
 export interface ThreadData {
   readonly options: ConnectOptions;
   readonly memory: WebAssembly.Memory;
   readonly scratch: Pointer;
-  /** What to record on, if anything. */
+  /** Where to record, if anywhere. */
   readonly timeline: TimelineFile | undefined;
   readonly port: MessagePort;
   readonly control: Int32Array;
 }
 
-/** Words of the control block that both threads see. */
+/** Words of the control block that both threads share. */
 export const CONTROL = {
-  /** Counts the responses; the user's thread sleeps on it. */
+  /** Counts the responses. The main thread sleeps on it. */
   responses: 0,
-  /** Counts up while the comm thread's event loop turns; 0 until it has started. */
+  /** Increases while the comm thread's event loop turns. 0 until it has started. */
   beat: 1,
-  /** 1 when the comm thread has closed its sockets, so that the process may end. */
+  /** 1 if the comm thread has closed its sockets, so that the process may end. */
   closed: 2,
-  /** 1 when the process ends as soon as the sockets are closed. */
+  /** 1 if the process ends as soon as the sockets are closed. */
   exiting: 3,
   words: 4,
 } as const;
 
 /**
- * Posted instead of a request: end at once, whatever is under way. `leave` says goodbye; `drop` does not, so that the
- * neighbours find the links broken, as they would after a crash.
+ * Posted instead of a request: the thread must end at once, even if a command is under way. `leave` says goodbye.
+ * `drop` does not, so the neighbours find broken links, as after a crash.
  */
 export type End = 'leave' | 'drop';
 
-/** The id of the response that says that the ring stands, or why not. */
+/** The id of the response that says that the ring has formed, or why not. */
 export const READY = 0;
 
-/** The id of a response to no request: why the thread is about to end. */
+/** The id of a response without a request: why the thread is about to end. */
 export const CRASHED = -1;

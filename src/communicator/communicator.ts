@@ -368,7 +368,7 @@ export class Communicator {
   close(): Promise<void> {
     process.removeListener('beforeExit', this.closeAtEnd);
     this.closing ??= (async () => {
-      if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // whatever went wrong, it leaves
+      if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case
       await this.thread.call('close', {}).catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
     })();
@@ -389,7 +389,7 @@ export class Communicator {
       allGather: own => this.allGatherSync(own, { variableLength: true, purpose: Purpose.Reunite }),
       awaitOthers: () => this.thread.call('awaitOthers', {}),
       evenIfLeaving: run => {
-        this.isCallingForUnits = true; // all is synchronous, so no other code runs meanwhile
+        this.isCallingForUnits = true; // all synchronous: no other code runs meanwhile
         try {
           return run();
         } finally {

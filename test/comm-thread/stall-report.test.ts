@@ -67,7 +67,7 @@ test('says of a rank that has called nothing yet that it has not', async () => {
   const { exitCode, stderr } = await runUntilSaid(3, source, 1);
   expect(exitCode).toBe(0);
   expect(lines(stderr)[0]).toMatch(
-    /^gradring: 2 ranks have waited \d+ s in barrier\(\) \(collective 0\): rank 1 has not called it, nor anything since it joined \d+ s ago\.$/,
+    /^gradring: 2 ranks have waited \d+ s in barrier\(\) \(collective 0\): rank 1 has not called it, or anything else since it joined \d+ s ago\.$/,
   );
 });
 
@@ -151,7 +151,7 @@ test('a rank that does not answer is said to', async () => {
     args: ['--grace-ms', '300'],
     during: pids => void process.kill(pids[1]!, 'SIGSTOP'),
   });
-  const words = /: rank 1 does not answer \(its process is stopped, or its network cut\)\.$/;
+  const words = /: rank 1 does not answer \(its process is stopped, or its network is cut\)\.$/;
   expect(lines(stderr)).toContainEqual(expect.stringMatching(words)); // not the first, perhaps: it answered before
   for (const rank of [0, 2]) expect(raised[rank]).toMatchObject({ code: 'ERR_TIMEOUT', rank: 1 });
 });

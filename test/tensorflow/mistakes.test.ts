@@ -33,10 +33,10 @@ const MISTAKES: [mistake: string, code: string, words: RegExp][] = [
   [
     'learning rate',
     'ERR_MODEL_MISMATCH',
-    /^Ranks take different optimizer steps: learningRate is 0\.1 on rank 0, but 0\.05 on rank 1\. Set it alike on all ranks\./,
+    /^Ranks take different optimizer steps: learningRate is 0\.1 on rank 0, but 0\.05 on rank 1\. Set it to the same value on all ranks\./,
   ],
   ['learning rate, asynchronously', 'ERR_MODEL_MISMATCH', /learningRate is 0\.1 on rank 0, but 0\.05 on rank 1/],
-  ['epoch', 'ERR_MODEL_MISMATCH', /: epoch is 0 on rank 0, but 1 on rank 1\. Set it alike/],
+  ['epoch', 'ERR_MODEL_MISMATCH', /: epoch is 0 on rank 0, but 1 on rank 1\. Set it to the same value/],
   [
     'steps in another order',
     'ERR_MODEL_MISMATCH',
@@ -50,7 +50,7 @@ const MISTAKES: [mistake: string, code: string, words: RegExp][] = [
   [
     'fewer batches',
     'ERR_COLLECTIVE_MISMATCH',
-    /^Rank 1 ended its epoch after step 2, but rank 0 goes on with step 3\. Do the ranks have different numbers of rows, batch sizes or stepsPerEpoch, or does one of them stop early\?/,
+    /^Rank 1 ended its epoch after step 2, but rank 0 continues with step 3\. Do the ranks have different numbers of rows, batch sizes or stepsPerEpoch, or does one of them stop early\?/,
   ],
   ['fewer epochs', 'ERR_COLLECTIVE_MISMATCH', /^Rank 0 trains 2 epochs, but rank 1 trains 1\./],
   [
