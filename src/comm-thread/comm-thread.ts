@@ -1,6 +1,6 @@
 /**
- * The comm thread: a worker that owns the sockets and runs the collectives, one at a time, in the order in which the
- * user's thread asked for them. The user's thread may sleep in `Atomics.wait` meanwhile; this one never does.
+ * The comm thread: a worker that owns the sockets. It runs the collectives one at a time, in the order of the main
+ * thread's requests. The main thread may sleep in `Atomics.wait` meanwhile.
  */
 import { writeSync } from 'node:fs';
 import { workerData } from 'node:worker_threads';
@@ -17,10 +17,10 @@ import { CONTROL, CRASHED, type End, READY, type Request, type Response, type Th
 
 const BEAT_MS = 500;
 
-/** The file descriptor. */
+/** The file descriptor of stderr. */
 const STDERR = 2;
 
-/** Answers the user's thread, whatever ring this rank is in. */
+/** Answers the requests of the main thread, in all rings of this rank. */
 class CommThread {
   private readonly membership: Membership;
   private readonly timeline: Timeline | undefined;
@@ -44,11 +44,11 @@ class CommThread {
     this.membership = new Kind(options, this.timeline, runner);
   }
 
-  /** Joins the ring, and tells the user's thread of it or why not. */
+  /** Joins the ring. Tells the main thread when it has formed, or why not. */
   async start(): Promise<void> {
     this.countBeat();
     Atomics.notify(this.data.control, CONTROL.beat);
-    // No request comes before the response that says that the ring stands.
+    // No request arrives before the response that says that the ring has formed.
     this.data.port.on('message', (message: Request | End) => this.hear(message));
     process.on('uncaughtException', error => this.crash(error));
     await this.answer(READY, () => this.membership.join());
@@ -80,7 +80,7 @@ class CommThread {
     this.wakeUser();
   }
 
-  /** Whatever goes wrong outside of a request ends the ring, for all ranks, and this thread. */
+  /** An error outside of a request ends the ring for all ranks, and this thread. */
   private crash(error: Error): void {
     const { rank } = this.data.options;
     const words = `The comm thread of rank ${rank} failed: ${error.stack}`;
@@ -93,14 +93,14 @@ class CommThread {
   }
 
   /**
-   * After this nothing keeps the thread alive. A thread that has begun to leave may still be told to drop all, but not
+   * Ends everything that keeps the thread alive. A thread that is leaving may still be told to drop everything, but not
    * the other way round.
    */
   private async end(how: End): Promise<void> {
     if (this.ending === 'drop' || this.ending === how) return;
     this.ending = how;
     const { transport } = this.membership;
-    // A ring that has failed is left with care too: the neighbours must hear the first cause.
+    // A ring that has failed is closed in order, too, because the neighbours must receive the first cause.
     if (how === 'leave' || transport.failed) await transport.close();
     await closeAllSockets();
     this.timeline?.close();
@@ -109,9 +109,8 @@ class CommThread {
     port.close();
     Atomics.store(control, CONTROL.closed, 1);
     Atomics.notify(control, CONTROL.closed);
-    this.wakeUser(); // it may sleep for an answer that will not come
-    // The process now ends this thread wherever it stands, and would abort if that were within zeromq. So it stands
-    // still.
+    this.wakeUser(); // it may wait for an answer that will not come
+    // The process now ends this thread wherever it is, and would abort if it was inside zeromq. So it stops here.
     if (Atomics.load(control, CONTROL.exiting) === 1) Atomics.wait(control, CONTROL.exiting, 1);
   }
 
@@ -125,7 +124,7 @@ class CommThread {
   }
 }
 
-/** Says a line at once, though the user's thread, through which `console` would go, may be asleep. */
+/** Prints a line at once. `console` would need the main thread, which may be asleep. */
 function say(line: string): void {
   try {
     writeSync(STDERR, `${line}\n`);
