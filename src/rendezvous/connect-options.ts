@@ -64,7 +64,7 @@ export const TRANSPORTS: readonly TransportName[] = ['auto', 'tcp', 'ipc'];
 export const ENCRYPTIONS: readonly Encryption[] = ['auto', 'on', 'off'];
 
 /**
- * Joins what the caller says with the environment and the defaults.
+ * Merges the caller's options with the environment and the defaults.
  *
  * @throws GradringError `ERR_INVALID_ARGUMENT` or `ERR_INVALID_ENVIRONMENT`, naming the option or variable.
  */
@@ -93,8 +93,7 @@ export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.Proc
 }
 
 function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
-  // What is given as an option goes through the same checks as the environment, with the option's own name in the
-  // error.
+  // Options go through the same checks as the environment, with the option's own name in the error.
   const names = {
     rank: 'RANK',
     worldSize: 'WORLD_SIZE',
@@ -109,7 +108,7 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
     const value = input[option as keyof typeof names];
     if (value !== undefined) merged[variable] = String(value);
   }
-  // A rank given by the program is another process's than the one that the environment's local rank tells of.
+  // If the program gives the rank, LOCAL_RANK in the environment may be that of another process.
   if (input.rank !== undefined && input.localRank === undefined) delete merged['LOCAL_RANK'];
   if (input.rank !== undefined) delete merged['GRADRING_ELASTIC'];
   try {
@@ -121,12 +120,13 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
   }
 }
 
-/** Without a token there is nothing that tells the run's ranks from strangers, and no key. */
+/** Without a token nothing distinguishes the run's ranks from other programs, and there is no key. */
 function requireRunToken({ worldSize, masterAddr, runToken }: RankEnvironment, encryption: Encryption): void {
   if (worldSize === 1 || runToken !== undefined || encryption === 'off') return;
   if (encryption === 'auto' && isLoopback(masterAddr)) return;
-  const why = encryption === 'on' ? 'Encryption is on' : `MASTER_ADDR is '${masterAddr}', which strangers may reach`;
-  const words = `${why}: all ranks need the same run token. Make one with 'openssl rand -hex 32', and give it as GRADRING_RUN_TOKEN, or in a file to 'gradring run --token-file', on every host. In a network that you trust, GRADRING_ENCRYPTION=off does without.`;
+  const why =
+    encryption === 'on' ? 'Encryption is on' : `MASTER_ADDR is '${masterAddr}', which other machines may reach`;
+  const words = `${why}: all ranks need the same run token. Make one with 'openssl rand -hex 32', and give it as GRADRING_RUN_TOKEN, or in a file to 'gradring run --token-file', on every host. In a network that you trust, GRADRING_ENCRYPTION=off needs no token.`;
   throw new GradringError('ERR_INVALID_ENVIRONMENT', words);
 }
 
@@ -158,7 +158,7 @@ function timeout(
   return value;
 }
 
-/** The error for an option that is wrong, or else for the variable that stands in for it. */
+/** The error for a wrong option, or for the variable that is used instead of it. */
 function wrongOption(option: string, given: unknown, variable: string, text: unknown, allowed: string): GradringError {
   return given !== undefined
     ? invalidArgument(`${option} is '${String(given)}'; it must be ${allowed}.`)

@@ -10,7 +10,7 @@ import { fromText, toText } from './text-message';
 /** A roster of the largest ring has some 7 MB. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
-/** The launcher tells when a member is late, or kills it. This is for when the launcher does not answer. */
+/** If a member is late, the launcher says so, or kills it. This is for a launcher that does not answer. */
 export const NO_LAUNCHER_MS = 60_000;
 
 /** What a member of an elastic run needs to talk to the launcher between two rings. */
@@ -18,14 +18,14 @@ export interface MemberPlace extends MeetingPlace {
   readonly rank: number;
 }
 
-/** A member's conversation with the coordinator. */
+/** A member's connection to the coordinator. */
 export class CoordinatorLine {
   private readonly socket: Dealer;
   private readonly endpoint: string;
 
   /**
-   * @param waitMs How long to wait for each answer; −1: however long.
-   * @param noAnswer The error if there is none, given the endpoint of the rendezvous.
+   * @param waitMs How long to wait for each answer; −1: without a limit.
+   * @param noAnswer Makes the error if there is no answer, from the endpoint of the rendezvous.
    */
   constructor(
     { masterAddr, masterPort, security }: MeetingPlace,
@@ -96,7 +96,7 @@ export function lineToLauncher(place: MemberPlace, waitMs: number): CoordinatorL
   });
 }
 
-/** The error for an answer that does not belong where it came. */
+/** The error for an answer that is not expected at this moment. */
 export function outOfTurn({ kind }: RendezvousMessage): GradringError {
-  return new GradringError('ERR_PROTOCOL', `The rendezvous answered with '${kind}' out of turn.`);
+  return new GradringError('ERR_PROTOCOL', `The rendezvous answered with '${kind}', which was not expected.`);
 }

@@ -7,10 +7,10 @@ import { isLoopback } from './host-identity';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
 import { fromText, toText } from './text-message';
 
-/** What members say is short. A peer that sends more is cut off. */
+/** The messages of members are short. A peer that sends more is disconnected. */
 const MAX_MESSAGE_BYTES = 65_536;
 
-/** Carries what members and the {@link Coordinator} say to each other, in the process that holds the rendezvous. */
+/** Carries messages between members and the {@link Coordinator}, in the process that holds the rendezvous. */
 export class CoordinatorSocket {
   private readonly served: Promise<void>;
   private sending: Promise<void> = Promise.resolve();
@@ -27,7 +27,7 @@ export class CoordinatorSocket {
     return new CoordinatorSocket(bindRouter(place), coordinator);
   }
 
-  /** What was said before still leaves: the socket lingers. */
+  /** Earlier messages are still sent, because the socket lingers. */
   async close(): Promise<void> {
     this.coordinator.close();
     await this.sending;
@@ -50,12 +50,12 @@ export class CoordinatorSocket {
         const tell = (message: RendezvousMessage) => this.send(routing, message);
         this.coordinator.hear(fromText(bytes), { id: routing.toString('hex'), tell });
       } catch {
-        continue; // a stranger's bytes: no reason to stop
+        continue; // bytes of another program: no reason to stop
       }
     }
   }
 
-  /** One at a time. A member that has gone gets nothing. */
+  /** Sends one message at a time. A member that is gone gets nothing. */
   private send(routing: Buffer, message: RendezvousMessage): void {
     this.sending = this.sending.then(() => this.socket.send([routing, toText(message)])).catch(() => undefined);
   }
@@ -73,8 +73,8 @@ function bindRouter({ masterAddr, masterPort, security }: MeetingPlace): Router 
     socket.close();
     const words =
       (error as { code?: string }).code === 'EADDRINUSE'
-        ? `Port ${masterPort} is in use: another run may hold it. Choose another MASTER_PORT, on every rank.`
-        : `The rendezvous cannot be held at ${endpoint}: ${(error as Error).message}.`;
+        ? `Port ${masterPort} is in use, perhaps by another run. Choose another MASTER_PORT, on every rank.`
+        : `The rendezvous cannot listen at ${endpoint}: ${(error as Error).message}.`;
     throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
   }
 }

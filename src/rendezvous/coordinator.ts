@@ -7,38 +7,38 @@ import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { type Arrival, Formation, type MemberLine } from './formation';
 import type { Encryption } from './run-security';
 
-/** What a run does about members that are late, lost, or come again. */
+/** What a run does if members are late, are lost, or come again. */
 export interface MembershipPolicy {
-  /** The process that holds the rendezvous, for the words of refusals: `rank 0`, `the launcher`. */
+  /** The process that holds the rendezvous, for the messages of refusals: `rank 0`, `the launcher`. */
   readonly holder: string;
   /**
-   * Whether the ring is formed again after a loss. Members may then leave, come again, and be replaced. Otherwise each
+   * Whether the ring forms again after a loss. Then members may leave, come again, and be replaced. Otherwise each
    * comes once.
    */
   readonly isElastic: boolean;
-  /** Whether enough members are left for a ring. If not, those that come wait for their end. */
+  /** Whether enough members are left for a ring. If not, members that come wait until they are ended. */
   mayForm(): boolean;
   /**
-   * How long those that have come wait from now on, in ms: until all have come and listen, or until all are connected.
+   * How long members that have come wait from now on, in ms: until all have come and listen, or all are connected.
    *
-   * @param patienceMs What the most patient of them asks for.
+   * @param patienceMs The longest time that one of them is ready to wait.
    */
   waitMs(step: 'come' | 'connect', patienceMs: number): number;
-  /** A ring stands, of these members. */
+  /** A ring of these members has formed. */
   onFormed(generation: number, members: readonly number[]): void;
   /**
    * These members did not come, or did not say where they listen, in time.
    *
    * @param refusals Why processes that came in their place were refused.
-   * @returns What all that have come are told, if no ring can be formed. Undefined: they wait until
+   * @returns The message for all that have come, if no ring can form. Undefined: they wait until
    *   {@link Coordinator.lose} says that these members are lost.
    */
   onAbsent(members: readonly number[], refusals: readonly string[]): string | undefined;
 }
 
-/** What a run is. */
+/** The facts of a run. */
 export interface CoordinatorOptions {
-  /** Members at launch. */
+  /** How many members were launched. */
   readonly worldSize: number;
   readonly runId: string;
   readonly encryption: Encryption;
@@ -48,17 +48,17 @@ export interface CoordinatorOptions {
 }
 
 /**
- * Decides which members form the ring of each generation: all that are left of the one before, and the newcomers that
- * wait, when these let them in. A member is a rank as it was launched. If a member is lost or comes again while a ring
- * forms, the attempt ends and the next begins; each has a generation of its own. A {@link MembershipPolicy} tells a
- * static run, whose rank 0 holds the coordinator, from an elastic one, whose launcher does. It knows no sockets:
- * {@link CoordinatorSocket} carries what it says.
+ * Decides which members form the ring of each generation: all that are left of the previous one, and the newcomers that
+ * wait, if the others let them in. A member is a rank as it was launched. If a member is lost or comes again while a
+ * ring forms, the attempt ends and the next begins. Each attempt has a generation of its own. Static runs, where rank 0
+ * holds the coordinator, and elastic runs, where the launcher does, have different {@link MembershipPolicy policies}.
+ * The coordinator has no socket: {@link CoordinatorSocket} carries its messages.
  */
 export class Coordinator {
-  /** Members of the ring, or of the one that forms. */
+  /** Members of the ring that has formed, or that forms. */
   private ring: Set<number>;
   private readonly waiting = new Map<number, Arrival>();
-  /** Members that said that they will not come any more. */
+  /** Members that have said that they will not come any more. */
   private readonly left = new Set<number>();
   /** By member, why a process that came in its place was refused. */
   private readonly refusals = new Map<number, string>();
@@ -79,7 +79,7 @@ export class Coordinator {
     else if (!this.formation.isStanding) this.callIfComplete();
   }
 
-  /** All processes are new: the next ring is again of all members. */
+  /** All processes are new. The next ring has all members again. */
   reset(): void {
     this.beginAnew();
     this.ring = allMembers(this.options);
@@ -91,7 +91,7 @@ export class Coordinator {
     clearTimeout(this.timer);
   }
 
-  /** Takes what a member says. */
+  /** Handles a message from a member. */
   hear(message: RendezvousMessage, line: MemberLine): void {
     switch (message.kind) {
       case 'join':
@@ -100,7 +100,7 @@ export class Coordinator {
         return this.listen(message.rank, message.endpoint, line);
       case 'standing':
         return this.stand(message.rank, message.lanes, line);
-      case 'refuse': // a member that can go no further
+      case 'refuse': // a member that cannot continue
         if (this.formation.hears(line) && !this.formation.isStanding) this.end(message.code, message.message);
         return;
       case 'ask':
@@ -109,7 +109,7 @@ export class Coordinator {
         if (!this.options.policy.isElastic) return;
         this.left.add(message.rank);
         return this.lose(message.rank, `rank ${message.rank} left while the ring formed`);
-      default: // what only a coordinator says
+      default: // messages that only a coordinator sends
     }
   }
 
@@ -126,7 +126,7 @@ export class Coordinator {
       this.waiting.set(member, arrival);
       return;
     }
-    // A member that comes again while the others are already called has lost the ring that was to form.
+    // A member that comes again after all were called has lost the ring that was forming.
     if (this.formation.isStanding) this.beginAnew();
     else if (this.formation.isCalled) this.formAgain(`rank ${member} lost its neighbours while the ring formed`);
     this.formation.add(arrival);
@@ -141,19 +141,21 @@ export class Coordinator {
     const refused = (message: string) => ({ code: 'ERR_RENDEZVOUS_REFUSED' as const, message });
     if (join.protocolVersion !== PROTOCOL_VERSION) {
       return refused(
-        `Rank ${rank} speaks protocol version ${join.protocolVersion}, ${holder} version ${PROTOCOL_VERSION}: install the same gradring everywhere.`,
+        `Rank ${rank} has protocol version ${join.protocolVersion}, ${holder} has version ${PROTOCOL_VERSION}: install the same gradring everywhere.`,
       );
     }
     if (join.runId !== runId) {
-      return refused(`Rank ${rank} belongs to run '${join.runId}', ${holder} to '${runId}': two runs share a port.`);
+      return refused(
+        `Rank ${rank} belongs to run '${join.runId}', ${holder} to run '${runId}': two runs use one port.`,
+      );
     }
     if (join.worldSize !== worldSize) {
       return refused(`Rank ${rank} has WORLD_SIZE ${join.worldSize}, ${holder} has ${worldSize}.`);
     }
     if (join.encryption !== encryption) {
-      return refused(`Rank ${rank} has encryption '${join.encryption}', ${holder} '${encryption}'.`);
+      return refused(`Rank ${rank} has encryption '${join.encryption}', ${holder} has '${encryption}'.`);
     }
-    if (needsKeys && !isKey(join.publicKey)) return refused(`Rank ${rank} gave no key.`);
+    if (needsKeys && !isKey(join.publicKey)) return refused(`Rank ${rank} sent no key.`);
     if (rank >= worldSize) return refused(`Rank ${rank} is out of range: WORLD_SIZE is ${worldSize}.`);
     if (!policy.isElastic) {
       if (!this.formation.has(rank)) return undefined;
@@ -164,7 +166,7 @@ export class Coordinator {
     return refused(
       this.left.has(rank)
         ? `Rank ${rank} has left the ring; in an elastic run a process joins once.`
-        : `Rank ${rank} was taken for lost: it did not answer in time.`,
+        : `Rank ${rank} counts as lost, because it did not answer in time.`,
     );
   }
 
@@ -201,7 +203,7 @@ export class Coordinator {
     this.options.policy.onFormed(this.generation, ascending(this.ring));
   }
 
-  /** Gives the members that the others wait for as much time as the policy says. */
+  /** Gives the missing members as much time as the policy allows. */
   private wait(step: 'come' | 'connect'): void {
     clearTimeout(this.timer);
     const ms = Math.min(LONGEST_DELAY_MS, this.options.policy.waitMs(step, this.formation.patienceMs));
@@ -222,10 +224,10 @@ export class Coordinator {
   }
 
   private formAgain(why: string): void {
-    this.end('ERR_PEER_LOST', `The ring is formed again: ${why}.`);
+    this.end('ERR_PEER_LOST', `The ring forms again: ${why}.`);
   }
 
-  /** This attempt is over, and all that wait for its end are told why. */
+  /** Ends this attempt, and tells all members that have come why. */
   private end(code: string, message: string): void {
     const { formation } = this;
     this.beginAnew();

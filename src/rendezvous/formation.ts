@@ -1,6 +1,6 @@
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 
-/** One conversation with a member. It opens another each time it comes to the rendezvous. */
+/** A connection to a member. The member opens a new one each time it comes to the rendezvous. */
 export interface MemberLine {
   readonly id: string;
   tell(message: RendezvousMessage): void;
@@ -13,15 +13,15 @@ export interface Arrival {
 }
 
 /**
- * One attempt to form a ring: its members come, listen, and connect. What a member says on the line of an earlier
- * attempt is ignored.
+ * One attempt to form a ring: its members come, listen, and connect. Messages over the connection of an earlier attempt
+ * are ignored.
  */
 export class Formation {
   private readonly arrivals = new Map<number, Arrival>();
   private readonly endpoints = new Map<number, string>();
-  /** Members whose links stand, and whether they have a lane beside both. */
+  /** Members whose links are connected, and whether both their lanes are open. */
   private readonly standing = new Map<number, boolean>();
-  /** Ascending, when all have come. */
+  /** In ascending order. Empty until all have come. */
   private members: readonly number[] = [];
 
   /** Whether all members have been told which members are in the ring. */
@@ -43,12 +43,12 @@ export class Formation {
     return this.arrivals.size === 0;
   }
 
-  /** Members that were called, and do not say where they listen. */
+  /** Members that were called, but have not said where they listen. */
   get silent(): readonly number[] {
     return this.members.length > 1 ? this.members.filter(member => !this.endpoints.has(member)) : [];
   }
 
-  /** Members that were called, and whose links do not stand. */
+  /** Members that were called, but whose links are not connected yet. */
   get unconnected(): readonly number[] {
     return this.members.filter(member => !this.standing.has(member));
   }
@@ -58,7 +58,7 @@ export class Formation {
     return [...this.arrivals.values()].some(({ join }) => join.admits);
   }
 
-  /** How long the most patient of those that have come waits for the others, in ms. */
+  /** The longest time that a member that has come is ready to wait for the others, in ms. */
   get patienceMs(): number {
     return Math.max(0, ...[...this.arrivals.values()].map(({ join }) => join.patienceMs));
   }
@@ -67,7 +67,7 @@ export class Formation {
     return this.arrivals.has(member);
   }
 
-  /** Whether a member that has come talks on this line. */
+  /** Whether this is the connection of a member that has come. */
   hears(line: MemberLine): boolean {
     return [...this.arrivals.values()].some(arrival => arrival.line.id === line.id);
   }
@@ -76,12 +76,12 @@ export class Formation {
     this.arrivals.set(arrival.join.rank, arrival);
   }
 
-  /** Forgets a member that had come, and is lost before all were called. */
+  /** Removes a member that had come, but was lost before all were called. */
   remove(member: number): void {
     this.arrivals.delete(member);
   }
 
-  /** Tells all that have come that they are the ring. */
+  /** Tells all that have come that they form the ring. */
   call(generation: number): void {
     this.members = [...this.arrivals.keys()].sort((a, b) => a - b);
     const joins = this.members.map(member => this.arrivals.get(member)!.join);
@@ -90,7 +90,7 @@ export class Formation {
     this.tellAll({ kind: 'roster', hostIds, publicKeys, members: this.members, generation });
   }
 
-  /** Notes where a member listens. When all do, they are told. */
+  /** Notes where a member listens. When all listen, tells them where the others do. */
   listen(member: number, endpoint: string, ringId: bigint, line: MemberLine): void {
     if (!this.isMember(member, line)) return;
     this.endpoints.set(member, endpoint);
@@ -98,7 +98,7 @@ export class Formation {
     this.tellAll({ kind: 'start', ringId, endpoints: this.members.map(each => this.endpoints.get(each)!) });
   }
 
-  /** Notes that a member's links stand. When all do, they are told. */
+  /** Notes that a member's links are connected. When those of all are, tells them. */
   stand(member: number, lanes: boolean, line: MemberLine): void {
     if (!this.isMember(member, line)) return;
     this.standing.set(member, lanes);

@@ -7,8 +7,8 @@ import { hostname, type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 import { GradringError } from '../errors';
 
 /**
- * Text that two processes share exactly if a unix socket connects them: the same boot of the same host, and the same
- * network and file system namespace. (Containers on one host differ, and so do the hosts of a network lab.)
+ * A text that is equal in two processes exactly if a unix socket can connect them: the same boot of the same host, and
+ * the same network and file system namespace. (Containers on one host differ, and so do the hosts of a network lab.)
  */
 export function hostId(): string {
   const facts = [
@@ -21,9 +21,9 @@ export function hostId(): string {
 }
 
 /**
- * The address of this host at which peers on other hosts reach it: the one from which it reaches the master. If the
- * master's name stands for loopback here (as Debian's /etc/hosts has it for a host's own name), the first address that
- * others can reach.
+ * The address at which peers on other hosts reach this host: the one from which it reaches the master. If the master's
+ * name means loopback here (as Debian's /etc/hosts does with a host's own name), it is the first address that other
+ * hosts can reach.
  */
 export async function addressForPeers(masterAddr: string, masterPort: number): Promise<string> {
   const { address, family } = await lookup(masterAddr).catch((error: unknown) => {
@@ -36,22 +36,22 @@ export async function addressForPeers(masterAddr: string, masterPort: number): P
 }
 
 /**
- * The first address that other hosts reach, IPv4 if there is one: a link-local one of IPv6 would need the name of the
- * peer's interface.
+ * The first address that other hosts can reach, IPv4 if there is one. Link-local IPv6 addresses do not count, because
+ * they need the name of the peer's interface.
  */
 export function addressForOthers(addresses: readonly NetworkInterfaceInfo[]): string | undefined {
   const outer = addresses.filter(({ internal, address }) => !internal && !/^fe[89ab]/i.test(address));
   return (outer.find(({ family }) => family === 'IPv4') ?? outer[0])?.address;
 }
 
-/** Whether an address, IPv4 as IPv6 too, reaches only this host. */
+/** Whether an address reaches only this host. It may be IPv4 written as IPv6. */
 export function isLoopback(address: string): boolean {
   return (
     address === 'localhost' || address === '::1' || (isIP(address) !== 0 && /^(::ffff:)?127\.[\d.]+$/.test(address))
   );
 }
 
-/** IPv4 where a name has it: that is what most clusters route. */
+/** IPv4 if the name has it, because most clusters route that. */
 async function lookup(name: string): Promise<{ address: string; family: number }> {
   return dns.lookup(name, { family: 4 }).catch(() => dns.lookup(name));
 }

@@ -1,16 +1,16 @@
 import type { Encryption, RunSecurity } from './run-security';
 
-/** Where the members of a run meet, and what proves that they are of it. */
+/** Where the members of a run meet, and what proves that they belong to it. */
 export interface MeetingPlace {
   readonly masterAddr: string;
   readonly masterPort: number;
-  /** The rendezvous is encrypted, and for those that know the run token, if this is given. */
+  /** If given, the rendezvous is encrypted, and open only to processes that know the run token. */
   readonly security: RunSecurity | undefined;
 }
 
 /** How a member of an elastic run comes to the rendezvous. */
 export interface ElasticJoin {
-  /** Holds nothing yet, and waits, however long, until the others let it in. */
+  /** Has no state yet, and waits without a limit until the others let it in. */
   readonly newcomer: boolean;
   /** Lets newcomers in. */
   readonly admits: boolean;
@@ -27,13 +27,13 @@ export interface RendezvousOptions extends MeetingPlace {
   readonly runId: string;
   readonly hostId: string;
   readonly encryption: Encryption;
-  /** Undefined in a static run, whose rendezvous rank 0 holds. The launcher holds that of an elastic run. */
+  /** Undefined in a static run, where rank 0 holds the rendezvous. In an elastic run the launcher holds it. */
   readonly elastic: ElasticJoin | undefined;
   /** How long to wait for the others, in ms. */
   readonly timeoutMs: number;
 }
 
-/** Of the socket at which the rendezvous is found. */
+/** The endpoint of the rendezvous. */
 export function endpointOf(address: string, port: number): string {
   const host = address === 'localhost' ? '127.0.0.1' : address;
   return `tcp://${host.includes(':') ? `[${host}]` : host}:${port}`;

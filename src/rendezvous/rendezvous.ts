@@ -10,13 +10,13 @@ import type { RendezvousMessage } from '../wire/rendezvous-message';
 /** Which ranks are in the ring. Lists are by rank. */
 export type Roster = RendezvousMessage & { kind: 'roster' };
 
-/** Where each rank awaits its left neighbour, and the id of the ring. */
+/** Where each rank listens for its left neighbour, and the id of the ring. */
 export type Start = RendezvousMessage & { kind: 'start' };
 
 /**
- * One coming of a rank to the rendezvous, until a ring stands or not. The coordinator may end the attempt at any time;
- * then what is asked next fails with its words: `ERR_RENDEZVOUS_TIMEOUT`, `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`,
- * what another rank could not do; in an elastic run `ERR_PEER_LOST`, and the caller comes again.
+ * A rank's part in one attempt to form a ring. The coordinator may end the attempt at any time. Then the next call
+ * fails with its error: `ERR_RENDEZVOUS_TIMEOUT`, `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, or the error of another
+ * rank; in an elastic run `ERR_PEER_LOST`, and the caller comes again.
  */
 export class Rendezvous {
   private constructor(
@@ -27,7 +27,7 @@ export class Rendezvous {
   ) {}
 
   /**
-   * Comes to the rendezvous, which rank 0 of a static run holds in its own process, and settles when all have come.
+   * Comes to the rendezvous, and settles when all have come. In a static run rank 0 holds it in its own process.
    *
    * @throws GradringError `ERR_RENDEZVOUS_TIMEOUT` naming the ranks that did not come, `ERR_RENDEZVOUS_REFUSED` or
    *   `ERR_RANK_TAKEN` in the coordinator's words, `ERR_ADDRESS_IN_USE` on rank 0 if the port cannot be bound.
@@ -49,7 +49,7 @@ export class Rendezvous {
     }
   }
 
-  /** Tells the others where this rank awaits its left neighbour. Settles when all listen. */
+  /** Tells the others where this rank listens for its left neighbour. Settles when all listen. */
   async listen(endpoint: string): Promise<Start> {
     await this.line.send({ kind: 'listening', rank: this.rank, endpoint });
     const start = await this.line.receive('start');
@@ -58,9 +58,9 @@ export class Rendezvous {
   }
 
   /**
-   * Settles when the links of all ranks stand, and with whether all have a lane beside each.
+   * Settles when the links of all ranks are connected, with whether all lanes of all ranks are open.
    *
-   * @param connected Settles when this rank's links stand, and with whether it has a lane beside both.
+   * @param connected Settles when this rank's links are connected, with whether both its lanes are open.
    */
   async stand(connected: Promise<boolean>): Promise<boolean> {
     const formed = this.line.receive('formed');
@@ -69,7 +69,7 @@ export class Rendezvous {
     return (await formed).lanes;
   }
 
-  /** Tells all ranks that this one can go no further, and throws why. */
+  /** Tells all ranks that this one cannot continue, and throws the error. */
   async refuse(step: 'listen' | 'connect', error: unknown): Promise<never> {
     const { code, message } = serializeError(error, 'ERR_ADDRESS_IN_USE');
     const words = `Rank ${this.rank} cannot ${step}: ${message}`;
@@ -95,15 +95,14 @@ function hold(options: RendezvousOptions): CoordinatorSocket {
 function lineOf(options: RendezvousOptions): CoordinatorLine {
   const { rank, elastic, timeoutMs } = options;
   if (elastic !== undefined) return lineToLauncher(options, elastic.newcomer ? -1 : timeoutMs + NO_LAUNCHER_MS);
-  // Rank 0's coordinator tells all ranks, and rank 0 too, which are missing. The time runs out here only if there is
-  // no rank 0.
+  // Rank 0's coordinator tells all ranks, also rank 0, which are missing. This timeout is for when there is no rank 0.
   return new CoordinatorLine(options, timeoutMs + 2_000, endpoint => {
-    const words = `Rank ${rank} got no answer from rank 0 at ${endpoint} within ${timeoutMs} ms. Is rank 0 running, do MASTER_ADDR and MASTER_PORT name its host and port, and has it the same GRADRING_RUN_TOKEN and GRADRING_ENCRYPTION, or none?`;
+    const words = `Rank ${rank} got no answer from rank 0 at ${endpoint} within ${timeoutMs} ms. Is rank 0 running? Do MASTER_ADDR and MASTER_PORT name its host and port? Does it have the same GRADRING_RUN_TOKEN and GRADRING_ENCRYPTION?`;
     return new GradringError('ERR_RENDEZVOUS_TIMEOUT', words, { rank: 0 });
   });
 }
 
-/** What a rank says of itself when it comes. */
+/** What a rank says about itself when it comes. */
 function joinMessage(options: RendezvousOptions): RendezvousMessage {
   const { rank, worldSize, runId, hostId, encryption, security, timeoutMs, elastic } = options;
   return {

@@ -7,23 +7,23 @@ import { isLoopback } from './host-identity';
 /** Which TCP connections are encrypted: those that leave the host, all, or none. Unix sockets never are. */
 export type Encryption = 'auto' | 'on' | 'off';
 
-/** What decides whether there is anything to prove. */
+/** What decides whether ranks must prove that they belong to the run. */
 export interface RunSecrecy {
   readonly runToken: string | undefined;
   readonly encryption: Encryption;
 }
 
-/** What proves that a rank is of this run, and that the others are. */
+/** The keys that prove that a rank belongs to this run, and that the others do. */
 export interface RunSecurity {
-  /** Of the coordinator, and of all that come to it: a process that knows the run token knows both. */
+  /** The keys of the coordinator, and of all that come to it. A process that knows the run token knows both. */
   readonly host: KeyPair;
   readonly guest: KeyPair;
-  /** Of this rank's links, drawn for this ring alone. The others learn the public one at the rendezvous. */
+  /** The key of this rank's links, new for this ring. The others get the public key at the rendezvous. */
   readonly link: KeyPair;
   readonly gate: Gate;
 }
 
-/** {@link secureRun}, or undefined where nothing is to be proved. */
+/** {@link secureRun}, or undefined if ranks need not prove anything. */
 export function securityOf({ runToken, encryption }: RunSecrecy): RunSecurity | undefined {
   return runToken === undefined || encryption === 'off' ? undefined : secureRun(runToken);
 }
@@ -37,7 +37,7 @@ export function secureRun(runToken: string): RunSecurity {
   };
 }
 
-/** Whether the link at an endpoint is encrypted. Both its ends come to the same answer. */
+/** Whether the link at an endpoint is encrypted. Both its ends get the same answer. */
 export function isEncrypted(endpoint: string, encryption: Encryption): boolean {
   if (encryption === 'off' || !endpoint.startsWith('tcp://')) return false;
   return encryption === 'on' || !isLoopback(hostOf(endpoint));
@@ -48,7 +48,7 @@ export function hostOf(endpoint: string): string {
   return endpoint.slice('tcp://'.length, endpoint.lastIndexOf(':')).replace(/^\[(.*)\]$/, '$1');
 }
 
-/** DER of an X25519 secret key, but for its 32 bytes (RFC 8410). */
+/** The DER of an X25519 secret key, up to its 32 bytes (RFC 8410). */
 const PKCS8_X25519 = Buffer.from('302e020100300506032b656e04220420', 'hex');
 
 function derivedKeys(runToken: string, purpose: string): KeyPair {

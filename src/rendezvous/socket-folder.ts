@@ -3,25 +3,25 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GradringError } from '../errors';
 
-/** Of Linux. */
+/** Linux's folder in memory. */
 const MEMORY = '/dev/shm';
 
 /**
  * Makes a folder for unix sockets that only this user may enter. The caller removes it.
  *
- * @param parent Where. Default: in memory, where there is a folder for that; else with temporary files.
+ * @param parent Where to make it. Default: in memory if this host has a folder for that, else among temporary files.
  * @throws GradringError `ERR_ADDRESS_IN_USE` if none can be made there.
  */
 export function makeSocketFolder(parent = socketParent()): string {
   try {
     return mkdtempSync(join(parent, 'gradring-')); // mode 0700
   } catch (error) {
-    const words = `No folder for a unix socket can be made in ${parent}: ${(error as Error).message}. Set TMPDIR to one that can be written to, or GRADRING_TRANSPORT=tcp.`;
+    const words = `No folder for a unix socket can be made in ${parent}: ${(error as Error).message}. Set TMPDIR to a folder that you can write to, or set GRADRING_TRANSPORT=tcp.`;
     throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
   }
 }
 
-/** Whether what is written there stays in memory. */
+/** Whether a file at this path is in memory. */
 export function isInMemory(path: string): boolean {
   return path.startsWith(`${MEMORY}/`);
 }

@@ -1,7 +1,7 @@
 import type { MembershipPolicy } from './coordinator';
 
 /**
- * The policy of a static run: all members form one ring, once, in time, or none does.
+ * The policy of a static run: all members form one ring in time, or no ring forms.
  *
  * @param timeoutMs How long all of them may take to come, from now on, and then to connect.
  * @param needsToken Whether only members that know the run token can come.
@@ -16,7 +16,7 @@ export function staticPolicy(worldSize: number, timeoutMs: number, needsToken: b
     onFormed: () => undefined,
     onAbsent: (members, refusals) => {
       const ranks = `${members.length === 1 ? 'rank' : 'ranks'} ${members.join(', ')}`;
-      const hint = needsToken ? ' (Without the run token of rank 0 they cannot.)' : '';
+      const hint = needsToken ? ' (Without the run token of rank 0 they cannot come.)' : '';
       const reasons = refusals.slice(0, 8).map(words => ` Refused: ${words}`);
       return `Of ${worldSize} ranks, ${ranks} did not come to the rendezvous within ${timeoutMs} ms.${hint}${reasons.join('')}`;
     },

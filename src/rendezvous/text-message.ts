@@ -1,18 +1,18 @@
 import { decodeRendezvousMessage, encodeRendezvousMessage, type RendezvousMessage } from '../wire/rendezvous-message';
 
 /**
- * A message of the rendezvous as it travels: base64. ZeroMQ copies text; a buffer it would give back to the thread that
- * sent it, when the socket that lingers has delivered or dropped it. If that thread has ended by then, and another of
- * the process goes on, that writes to freed memory.
+ * Encodes a message of the rendezvous as base64 text, because ZeroMQ copies text. It gives a buffer back to the thread
+ * that sent it when the lingering socket has delivered or dropped it. If that thread has ended by then, but the process
+ * has not, that writes to freed memory.
  */
 export function toText(message: RendezvousMessage): string {
   return Buffer.from(encodeRendezvousMessage(message)).toString('base64');
 }
 
 /**
- * The message in what came.
+ * Decodes a received message.
  *
- * @throws GradringError `ERR_PROTOCOL` for bytes that are no such message.
+ * @throws GradringError `ERR_PROTOCOL` for bytes that are not such a message.
  */
 export function fromText(bytes: Buffer): RendezvousMessage {
   return decodeRendezvousMessage(Buffer.from(bytes.toString('latin1'), 'base64'));

@@ -100,7 +100,7 @@ describe('the rendezvous', () => {
     ].map(failureOf);
     expect(await second).toMatchObject({
       code: 'ERR_RENDEZVOUS_REFUSED',
-      message: expect.stringMatching(/Rank 1 has encryption 'on', rank 0 'auto'/) as string,
+      message: expect.stringMatching(/Rank 1 has encryption 'on', rank 0 has 'auto'/) as string,
     });
     await first;
   });
