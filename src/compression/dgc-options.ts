@@ -6,17 +6,16 @@ import { VALUE_FORMATS, type ValueFormat } from './value-format';
 /** How {@link dgc} compresses. Every option has a default. */
 export interface DgcOptions {
   /**
-   * The fraction of a tensor's elements that a step holds back, from 0 up to but not including 1. Default: chosen by
-   * the number of steps; see docs/how-to/compression.md.
+   * The fraction of a tensor's elements that each step holds back, 0 up to but not including 1. Default: it depends on
+   * the number of steps, see {@link chooseSparsity}.
    */
   readonly sparsity?: number | undefined;
   /**
-   * How many optimizer steps the training has, if no sparsity is given. For `model.fit`, `ring.callbacks()` sets it.
+   * How many optimizer steps the training will have, if no sparsity is given. For `model.fit`, `ring.callbacks()` finds
+   * it out.
    */
   readonly steps?: number | undefined;
-  /**
-   * Over how many epochs the sparsity rises to its final value; 0: no warm-up. Default 4, if a sparsity is given.
-   */
+  /** Epochs over which the sparsity rises to its final value; 0 for no warm-up. Default 4, if a sparsity is given. */
   readonly warmUpEpochs?: number | undefined;
   /** The same in optimizer steps, for loops without epochs. Use it instead of `warmUpEpochs`. */
   readonly warmUpSteps?: number | undefined;
@@ -25,34 +24,35 @@ export interface DgcOptions {
   /** The global L2 norm to which gradients are clipped (paper, section 3.2). Default: no clipping. */
   readonly clipNorm?: number | undefined;
   /**
-   * Tensors with fewer elements travel whole, rounded to `values`. Tensors of one dimension always do. Default 1024.
+   * Tensors with fewer elements are sent whole, rounded to `values`, as tensors of one dimension always are. Default
+   * 1024.
    */
   readonly denseBelow?: number | undefined;
   /**
-   * Whether an element that is sent loses its momentum (momentum factor masking; paper, section 3.3). Default true. If
-   * no sparsity is given, only at densities below 0.01: above that, elements are sent so often that masking would
-   * remove most of the momentum.
+   * Whether the momentum of an element is set to zero when it is sent (momentum factor masking, section 3.3 of the
+   * paper). Default: true, but if no sparsity is given, only at densities under 0.01. At higher densities elements are
+   * sent so often that masking would take most of the momentum away.
    */
   readonly masking?: boolean | undefined;
-  /** The format of the values. What a format loses is kept and sent later. Default `float16`. */
+  /** The format of values. What it loses is kept and sent later. Default 'float16'. */
   readonly values?: ValueFormat | undefined;
 }
 
-/** What {@link dgc} returns: its options, checked and completed. Frozen plain data. */
+/** The checked options of {@link dgc}, with defaults filled in. Frozen plain data, which may be structured-cloned. */
 export interface DgcCompression {
   readonly kind: 'dgc';
-  /** `auto`: it will be chosen by the number of steps. */
+  /** `auto`: it depends on the number of steps. */
   readonly sparsity: number | 'auto';
-  /** How many steps the training has; 0 if that is not known. */
+  /** Of the training. 0 if not known. */
   readonly steps: number;
-  /** 0 if the warm-up counts steps, or if there is none. Undefined if it will be chosen with the sparsity. */
+  /** 0 if the warm-up is counted in steps, or if there is none. Undefined if it is chosen with the sparsity. */
   readonly warmUpEpochs: number | undefined;
-  /** 0 if the warm-up counts epochs, or if there is none. */
+  /** 0 if the warm-up is counted in epochs, or if there is none. */
   readonly warmUpSteps: number;
   readonly warmUp: 'sparse' | 'dense';
   readonly clipNorm: number | undefined;
   readonly denseBelow: number;
-  /** At densities below this one, an element that is sent loses its momentum. */
+  /** At lower densities, the momentum of what is sent is set to zero. */
   readonly maskBelow: number;
   readonly values: ValueFormat;
 }
@@ -63,7 +63,7 @@ export interface ChosenDgc extends DgcCompression {
   readonly warmUpEpochs: number;
 }
 
-/** What {@link noCompression} returns. */
+/** Gradients are sent whole. */
 export interface NoCompression {
   readonly kind: 'none';
 }
@@ -105,8 +105,8 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
 
   if (sparsity === 1) {
     throw invalidArgument(
-      'dgc(): sparsity 1 would hold back every gradient for ever, and nothing would be learned; ' +
-        'it is the fraction that is not sent at a step, such as 0.999',
+      'dgc(): sparsity is the fraction that a step does not send, such as 0.999; ' +
+        'with 1 no gradient would ever be sent',
     );
   }
   if (sparsity !== 'auto' && (typeof sparsity !== 'number' || !(sparsity >= 0 && sparsity < 1))) {
@@ -116,15 +116,13 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
   }
   if (steps !== undefined) requireCount('steps', steps);
   if (steps !== undefined && sparsity !== 'auto') {
-    throw invalidArgument('dgc(): give either sparsity, or the steps by which it is chosen, not both');
+    throw invalidArgument('dgc(): give either sparsity or steps, by which sparsity is chosen, not both');
   }
   if (masking !== undefined && typeof masking !== 'boolean') {
     throw invalidArgument(`dgc(): masking is true or false, not ${inspect(masking)}`);
   }
   if (warmUpEpochs !== undefined && warmUpSteps !== undefined) {
-    throw invalidArgument(
-      'dgc(): give the length of the warm-up either as warmUpEpochs or as warmUpSteps, not as both',
-    );
+    throw invalidArgument('dgc(): give the length of the warm-up either as warmUpEpochs or as warmUpSteps, not both');
   }
   if (warmUpEpochs !== undefined) requireCount('warmUpEpochs', warmUpEpochs);
   if (warmUpSteps !== undefined) requireCount('warmUpSteps', warmUpSteps);
@@ -159,7 +157,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
 }
 
 /**
- * No compression: every gradient travels whole, as float32, by dense all-reduce.
+ * No compression: every gradient is sent whole, as float32, by dense all-reduce.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.adam(0.001), { compression: noCompression() });
@@ -170,13 +168,13 @@ export function noCompression(options: Record<string, never> = {}): NoCompressio
   return Object.freeze({ kind: 'none' });
 }
 
-/** The format of the values under that compression. */
+/** The format in which that compression sends values. */
 export function valueFormatOf(compression: Compression): ValueFormat {
   return compression.kind === 'dgc' ? compression.values : 'float32';
 }
 
 function requireCount(name: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 0) {
-    throw invalidArgument(`dgc(): ${name} is a whole number from 0 on, not ${inspect(value)}`);
+    throw invalidArgument(`dgc(): ${name} is a whole number of at least 0, not ${inspect(value)}`);
   }
 }

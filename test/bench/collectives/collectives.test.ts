@@ -32,7 +32,7 @@ const BARRIER = 'barrier --iterations 4 --transport tcp --warm-up 1';
 describe('a ring of three', () => {
   let found: Record<string, readonly CollectiveRow[]>;
   beforeAll(async () => {
-    const dense = OF_THREE_RANKS.map(([name]) => [name, ...small, '--algorithm', 'ring']);
+    const dense = OF_THREE_RANKS.map(([name]) => [name, ...small]);
     const commands = [...dense, ...[BARRIER, SPARSE].map(words => words.split(' '))];
     const results = await runInRing(3, commands.map(args => ({ args }))); // prettier-ignore
     expect(results.map(({ exitCodes }) => exitCodes)).toEqual(commands.map(() => [0, 0, 0]));
