@@ -1,5 +1,5 @@
-// Brings a fresh clone to where its programs run: installs what package-lock.json asks for, and builds. Does only what
-// is missing, so that it costs next to nothing the second time. Needs nothing but Node and npm.
+// Prepares a fresh clone: installs the dependencies of package-lock.json, and builds. It does only what is missing, so
+// the second time it takes almost no time. It needs only Node and npm.
 const { execFileSync } = require('node:child_process');
 const { createHash } = require('node:crypto');
 const { existsSync, lstatSync, readdirSync, readFileSync, statSync, writeFileSync } = require('node:fs');
@@ -10,7 +10,7 @@ const root = path.join(__dirname, '..');
 /** Installs and builds what is missing or out of date. Ends the process if either fails. */
 function bootstrap() {
   requireNode();
-  // `npm ci` would empty the directory behind a link, which others use too.
+  // `npm ci` would empty the folder behind a link, which other clones may use, too.
   if (!isLink('node_modules')) install();
   stage('Building', 'dist/.gradring-built', ['src', 'tsconfig.json', 'package-lock.json', 'scripts/build.js'], () => {
     execFileSync(process.execPath, [path.join(__dirname, 'build.js')], { cwd: root, stdio: 'inherit' });
@@ -37,7 +37,7 @@ function isLink(file) {
   return lstatSync(path.join(root, file), { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }
 
-/** Runs a stage unless its stamp says that it ran for these very files. */
+/** Runs a stage, unless its stamp says that it has run for exactly these files. */
 function stage(title, stamp, inputs, run) {
   const stampFile = path.join(root, stamp);
   const wanted = hashOf(inputs);
@@ -65,7 +65,7 @@ function hashOf(inputs) {
   return hash.digest('hex');
 }
 
-/** engines.node is a list of `^MAJOR.MINOR` and `>=MAJOR.MINOR`. */
+/** `engines.node` is a list of `^MAJOR.MINOR` and `>=MAJOR.MINOR`. */
 function requireNode() {
   const { engines } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
   const [major, minor] = process.versions.node.split('.').map(Number);

@@ -11,8 +11,8 @@ const run = (script, args) =>
 
 if (process.argv.includes('--clean')) rmSync(path.join(root, 'dist'), { recursive: true, force: true });
 run('typescript/bin/tsc', ['-p', 'tsconfig.json']);
-// They own no memory: they work on the shared one that they are given, so they may hold no static data (--runtime stub,
-// no GC) and two threads may run one instance each over the same memory.
+// The modules own no memory: they work on a shared memory of the caller, on which two threads may have an instance
+// each. So they must not have static data (--runtime stub, no GC).
 for (const [source, module] of [
   ['src/kernels/assembly/index.ts', 'dist/kernels/kernels.wasm'],
   ['src/bench/assembly/stream-floor.ts', 'dist/bench/stream-floor.wasm'],
@@ -24,4 +24,4 @@ for (const [source, module] of [
     ...['--importMemory', '--sharedMemory', '--initialMemory', '1', '--maximumMemory', '65536'],
   ]);
 }
-chmodSync(path.join(root, 'dist/cli.js'), 0o755); // npm does so for those who install the package
+chmodSync(path.join(root, 'dist/cli.js'), 0o755); // npm does the same when it installs the package

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Many short runs, in each of which something goes wrong at a random instant (test/chaos/); afterwards it looks whether
-// all promises of docs/reliability.md held. By hand, after `npm run build`: npm run chaos -- --help.
+// Starts many short runs. In each of them something goes wrong at a random time (test/chaos/). Then it checks whether
+// all promises of docs/reliability.md were kept. Use it by hand, after `npm run build`: npm run chaos -- --help.
 const yargs = require('yargs');
 const { harness } = require('./harness');
 
@@ -16,24 +16,24 @@ const { violations } = harness('chaos/violations');
 const given = yargs(process.argv.slice(2))
   .scriptName('npm run chaos --')
   .usage(
-    '$0 [options]\n\nMany short runs, in each of which something goes wrong; then it looks whether all promises held.',
+    '$0 [options]\n\nStarts many short runs, in each of which something goes wrong, and checks whether all promises were kept.',
   )
   .options({
-    runs: { type: 'number', default: 50, describe: 'How many' },
+    runs: { type: 'number', default: 50, describe: 'How many runs' },
     seed: { type: 'number', default: 1, describe: 'The same seed gives the same plans' },
-    only: { type: 'number', describe: 'Only the run of that number' },
+    only: { type: 'number', describe: 'Only the run with this number' },
     kind: {
       type: 'string',
       array: true,
       choices: Object.keys(FAULT_KINDS),
-      describe: 'Only such faults; may be repeated',
+      describe: 'Only this kind of fault; may be repeated',
     },
-    parallel: { type: 'number', default: 3, describe: 'How many runs at a time' },
-    plant: { type: 'string', describe: 'A bug of rank 1, which is to be found: test/chaos/rank.ts' },
-    json: { type: 'boolean', default: false, describe: 'Prints the summary as JSON' },
+    parallel: { type: 'number', default: 3, describe: 'How many runs at the same time' },
+    plant: { type: 'string', describe: 'A bug in rank 1 that must be found: see test/chaos/rank.ts' },
+    json: { type: 'boolean', default: false, describe: 'Print the summary as JSON' },
   })
   .example('$0 --runs 1000 --seed 7', 'a long round')
-  .example('$0 --seed 7 --only 42', 'run 42 of these again')
+  .example('$0 --seed 7 --only 42', 'run 42 of that round again')
   .example("$0 --kind kill --kind 'cut link'", 'only these faults')
   .example('$0 --kind elastic --runs 20', 'only runs that go on when ranks are lost')
   .strict()
@@ -41,7 +41,7 @@ const given = yargs(process.argv.slice(2))
     const wrong = ['runs', 'seed', 'only', 'parallel'].find(name => !isCount(options[name] ?? 0));
     return wrong === undefined || `--${wrong} takes a whole number, not ${options[wrong]}.`;
   })
-  .epilogue('Exits with 1 if a promise was broken.')
+  .epilogue('The exit code is 1 if a promise was broken.')
   .wrap(100)
   .version(false)
   .parseSync();
@@ -53,7 +53,7 @@ function isCount(value) {
 const { seed, only } = given;
 const runs = only === undefined ? given.runs : 1;
 
-/** Runs that are not done. */
+/** Runs that have not ended. */
 const underWay = new Set();
 
 async function runOne(number, summary) {
@@ -72,7 +72,7 @@ async function runOne(number, summary) {
     const told = facts.filter(fact => !('step' in fact)).map(fact => JSON.stringify(fact));
     console.error(`  rank ${rank}, ${hashes.length} steps, ended with ${observed.ends[rank]}: ${told.join(' ')}`);
   }
-  console.error(`  The harness itself was held up for ${observed.heldUpMs.toFixed(0)} ms at most.`);
+  console.error(`  The harness itself had to wait for at most ${observed.heldUpMs.toFixed(0)} ms.`);
   if (observed.output !== '') console.error(observed.output.replace(/^/gm, '  | '));
   const kinds = (given.kind ?? []).map(kind => ` --kind '${kind}'`).join('');
   console.error(`  Again: npm run chaos -- --seed ${seed} --only ${number}${kinds}`);
@@ -90,7 +90,7 @@ async function main() {
   let next = only ?? 0;
   const end = next + runs;
   if (runs > 0) await runOne(next++, summary);
-  const descriptors = openDescriptors(); // of this process; the first child process opens something for all of them
+  const descriptors = openDescriptors(); // after the first run, because the first child process opens files that stay open
   const worker = async () => {
     while (next < end) await runOne(next++, summary);
   };

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Times a checkpoint's save and resume, and counts its bytes. By hand, after `npm run build`:
+// Times saving and resuming a checkpoint, and counts its bytes. Use it by hand, after `npm run build`:
 //   npx gradring run -n 1 scripts/checkpoint-times.js --parameters 25.6e6 --dir /some/disk --repeat 5
 const { mkdtempSync, readdirSync, rmSync, statSync } = require('node:fs');
 const { tmpdir } = require('node:os');

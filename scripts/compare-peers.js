@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// Dense all-reduce of gradring beside Gloo's and Open MPI's, by turns on this machine, so that all meet the same noise:
-//   node scripts/compare-peers.js --ranks 2,4 --python python3
-// A peer that is not installed (PyTorch for that Python; mpicc and mpirun) is left out, and said so.
+// Compares the dense all-reduce of gradring with those of Gloo and Open MPI on this machine. They take turns, so that
+// all meet the same noise: node scripts/compare-peers.js --ranks 2,4 --python python3 A library that is not installed
+// (PyTorch for that Python; mpicc and mpirun) is left out, with a message.
 const { execFileSync, spawnSync } = require('node:child_process');
 const { mkdtempSync, rmSync } = require('node:fs');
 const os = require('node:os');
@@ -32,7 +32,7 @@ const lines = (command, args) =>
 /** Small arrays are repeated more often. */
 const iterationsOf = count => String(Math.max(Number(values.iterations), Math.min(1000, Math.floor(5e7 / count))));
 
-/** After so long JavaScript's compiler has little left to do. */
+/** After this time V8 has little left to compile. */
 const WARM_UP = '5s';
 
 const gradring = transport => ranks =>
@@ -49,7 +49,7 @@ const gradring = transport => ranks =>
       '--transport',
       transport,
       '--encryption',
-      'off', // as the peers
+      'off', // like the other libraries
       ...size,
     ];
     return lines(process.execPath, args).map(row => ({ elements: row.elements, p50Us: row.timeUs.p50 }));
@@ -76,7 +76,7 @@ else console.error('Open MPI is left out: there is no mpicc.');
 const median = numbers => numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
 for (const ranks of values.ranks.split(',')) {
-  /** Peer → elements → one p50 a round. */
+  /** Library → elements → one p50 for each round. */
   const times = Object.fromEntries(Object.keys(peers).map(peer => [peer, new Map(elements.map(n => [n, []]))]));
   for (let round = 0; round < Number(values.rounds); round++) {
     for (const [peer, measure] of Object.entries(peers)) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// Feeds mutated bytes to all that reads what comes from outside (test/fuzz/): from peers, files and the environment. By
-// hand, after `npm run build`:
+// Feeds mutated bytes to everything that reads data from outside: from peers, files and the environment (test/fuzz/).
+// Use it by hand, after `npm run build`:
 //   npm run fuzz -- --inputs 10000000 --seed 7         the same seed gives the same inputs
 //   npm run fuzz -- --seconds 60 --target gradient-payload
-//   npm run fuzz -- --target frame --replay FILE       runs one input, such as a crash has left
+//   npm run fuzz -- --target frame --replay FILE       runs one input, such as the file of a crash
 const { createHash } = require('node:crypto');
 const { readFileSync, writeFileSync } = require('node:fs');
 const { parseArgs } = require('node:util');
@@ -25,10 +25,10 @@ const { values: given } = parseArgs({
   },
 });
 
-/** A number of an option, or Infinity where it is not given. */
+/** The number in an option, or Infinity if it is not given. */
 function number(name, value) {
   const parsed = value === undefined ? Infinity : Number(value);
-  if (Number.isNaN(parsed) || parsed < 0) fail(`--${name} takes a number, not ${value}.`);
+  if (Number.isNaN(parsed) || parsed < 0) fail(`--${name} must be a number, not ${value}.`);
   return parsed;
 }
 
@@ -47,7 +47,7 @@ function isAccepted(outcome) {
   return /^(accepted|not finite at the origin)/.test(outcome);
 }
 
-/** Writes a crash's input to a file, and says how to see it again. */
+/** Writes the input of a crash to a file, and says how to run it again. */
 function reportCrash(name, { bytes, error }) {
   const digest = createHash('sha256').update(bytes).digest('hex').slice(0, 12);
   const file = `fuzz-crash-${name}-${digest}.bin`;
@@ -77,9 +77,9 @@ function run(name) {
 }
 
 const names = given.target === 'all' ? DEFAULT_TARGETS : [given.target];
-if (!names.every(name => name in TARGETS)) fail(`--target is one of: all, ${Object.keys(TARGETS).join(', ')}.`);
+if (!names.every(name => name in TARGETS)) fail(`--target must be one of: all, ${Object.keys(TARGETS).join(', ')}.`);
 if (given.replay !== undefined) {
-  if (names.length !== 1) fail('--replay needs the --target that the input is for.');
+  if (names.length !== 1) fail('--replay needs the --target of the input.');
   console.log(TARGETS[names[0]]().run(readFileSync(given.replay)).outcome);
 } else if (names.filter(name => !run(name)).length > 0) {
   process.exitCode = 1;

@@ -1,6 +1,6 @@
-// Loads the parts of test/ that are written in TypeScript and run without Jest: the fuzzer, chaos and the soak. They
-// are compiled, without a check of types, to dist/.harness, which git ignores and the package leaves out. So the
-// hundreds of processes of a chaos round start as fast as plain JavaScript does, and use the product as it was built.
+// Loads the parts of test/ that are TypeScript and run without Jest: the fuzzer, chaos and the soak. They are compiled,
+// without a check of types, to dist/.harness, which git ignores and the package leaves out. So the hundreds of
+// processes of a chaos round start as fast as plain JavaScript, and they use the product as it was built.
 const { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 
@@ -31,9 +31,11 @@ function isNewer(file, than) {
   return (statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > statSync(than).mtimeMs;
 }
 
-/** Imports of `src/` become those of `dist/`, as in Jest. The file appears at once, as others may be reading it. */
+/**
+ * Imports of `src/` become imports of `dist/`, as in Jest. The file is renamed when complete, as others may read it.
+ */
 function compile(source, compiled) {
-  const ts = require('typescript'); // it takes long to load, and mostly everything is compiled already
+  const ts = require('typescript'); // loaded only here: it takes long, and usually everything is compiled already
   const { outputText } = ts.transpileModule(readFileSync(source, 'utf8'), {
     fileName: source,
     compilerOptions: { module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022, esModuleInterop: true },

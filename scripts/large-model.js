@@ -1,10 +1,9 @@
 #!/usr/bin/env node
-// Exchanges the gradients of a model larger than most machines could train, without TensorFlow: for real, with made-up
-// gradients, and compares the updates of all ranks. By hand, after `npm run build`; each rank needs some 13 bytes of
-// memory a parameter:
-//   npx gradring run -n 2 scripts/large-model.js
-//   npx gradring run -n 2 scripts/large-model.js --arena-gib 2        in several arenas
-//   node scripts/large-model.js --plan                                only tells how models would be laid out
+// Exchanges the gradients of a model that is larger than most machines could train. It needs no TensorFlow: the
+// gradients are synthetic, but really exchanged, and the updates of all ranks are compared. Use it by hand, after `npm
+// run build`. Each rank needs about 13 bytes of memory for each parameter: npx gradring run -n 2 scripts/large-model.js
+// npx gradring run -n 2 scripts/large-model.js --arena-gib 2        in several arenas node scripts/large-model.js
+// --plan                                only shows how models would be laid out
 const { createHash } = require('node:crypto');
 const { parseArgs } = require('node:util');
 const { layArenas, MAX_ARENA_BYTES } = require('../dist/exchange/arena-layout');
@@ -12,7 +11,7 @@ const { Communicator } = require('../dist/communicator/communicator');
 const { dgc, noCompression } = require('../dist/compression/dgc-options');
 
 const GIB = 2 ** 30;
-/** Elements of the pattern that gradients repeat: a prime, so that it falls differently on each row and tensor. */
+/** The length of the pattern that gradients repeat: a prime, so that it is shifted in each row and tensor. */
 const PERIOD = 65_521;
 
 const { values: given } = parseArgs({
@@ -73,7 +72,7 @@ function largestVariable(compression) {
   return fits;
 }
 
-/** Fills a gradient with a pattern of its own for each rank, step and tensor. */
+/** Fills a gradient with a different pattern for each rank, step and tensor. */
 function fill(gradient, seed) {
   const pattern = Float32Array.from({ length: PERIOD }, (_, i) => Math.sin((i + 1) * (seed + 1)) * ((i * 7919) % 257));
   for (let at = 0; at < gradient.length; at += PERIOD) {
@@ -124,7 +123,7 @@ async function main() {
   }
   const peak = process.resourceUsage().maxRSS * 1024;
   exchange.close();
-  await new Promise(resolve => setTimeout(resolve, 1000)); // the memory is unmapped behind our back
+  await new Promise(resolve => setTimeout(resolve, 1000)); // the memory is unmapped in the background
   const after = process.memoryUsage().rss;
   console.log(
     `rank ${ring.rank}: peak RSS ${(peak / 1e9).toFixed(2)} GB, ${(after / 1e9).toFixed(2)} GB when it is closed`,

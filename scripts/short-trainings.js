@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// How short trainings fare with `dgc()`, which chooses its sparsity, and with the paper's 99.9 %, beside no
-// compression: an MLP of 17,226 parameters on the digits. Prints a Markdown table, as in docs/performance.md.
+// Compares short trainings with `dgc()`, which chooses its sparsity, with the 99.9 % of the paper, and without
+// compression: an MLP of 17,226 parameters on the digits. Prints a Markdown table.
 //   npx gradring run -n 2 --no-prefix scripts/short-trainings.js
 const { connect, dgc, loadBackend, noCompression } = require('..');
 const { loadShippedDigits } = require('./train/data/optdigits');

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// Trains for a great many steps on four ranks of this machine, and looks whether memory stays flat and the replicas the
-// same. By hand, after `npm run build`: `npm run soak`, `npm run soak -- --steps 2000 --json soak.json`. Exits with 1
-// if not.
+// Trains for very many steps on four ranks of this machine, and checks that memory does not grow and that the replicas
+// stay the same. If not, the exit code is 1. Use it by hand, after `npm run build`: `npm run soak`,
+// `npm run soak -- --steps 2000 --json soak.json`.
 const { writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { Writable } = require('node:stream');
@@ -21,16 +21,16 @@ const { values: given } = parseArgs({
     steps: { type: 'string', default: '20000' },
     ranks: { type: 'string', default: '4' },
     json: { type: 'string' },
-    // Bytes that each rank keeps of each step, to see that this is found.
+    // How many bytes each rank keeps in each step, to test that this is found.
     leak: { type: 'string', default: '0' },
   },
 });
 
-/** A count of an option; ends the process for what is none. */
+/** The count in an option. Ends the process if it is wrong. */
 function count(name, least) {
   const value = Number(given[name]);
   if (Number.isSafeInteger(value) && value >= least) return value;
-  console.error(`--${name} takes a whole number from ${least} on, not ${given[name]}.`);
+  console.error(`--${name} must be a whole number from ${least} on, not ${given[name]}.`);
   return process.exit(2);
 }
 
@@ -77,7 +77,7 @@ const COLUMNS = [
   { heading: 'tensors', value: row => row.tensors, decimals: 0 },
 ];
 
-/** So many rows, each of a stretch of the run, over all ranks. */
+/** ROWS rows, each for a part of the run, over all ranks. */
 function rowsOf(samples) {
   const last = Math.max(...samples.map(({ step }) => step));
   return Array.from({ length: ROWS }, (_, i) => {
@@ -91,7 +91,7 @@ function rowsOf(samples) {
   });
 }
 
-/** A stream that gives away its lines. */
+/** A stream that calls a function for each line. */
 function linesTo(take) {
   let rest = '';
   return new Writable({

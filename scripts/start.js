@@ -11,7 +11,7 @@ async function main() {
   const { launch } = require('../dist/launcher/launch');
   const { progressLines } = require('./train/progress-lines');
   const { parseOptions } = require('./train/digits-options');
-  parseOptions(process.argv.slice(2)); // so that help, or what is wrong, is said once and not by every rank
+  parseOptions(process.argv.slice(2)); // so that help, or an error, is shown once and not by every rank
   const script = path.join(__dirname, 'train/digits.js');
   const stdout = progressLines(process.stdout);
   const { exitCode } = await launch({ ranks: RANKS, script, args: process.argv.slice(2), prefix: false, stdout });

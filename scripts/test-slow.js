@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm run test:slow`: installs and builds what is missing, then the tests that take minutes. Its words go to jest.
+// `npm run test:slow`: installs and builds what is missing, then the tests that take minutes. Its arguments go to jest.
 const { spawnSync } = require('node:child_process');
 const path = require('node:path');
 const { bootstrap } = require('./bootstrap');

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// `npm test`: installs and builds what is missing, then every check. `npm test -- FILTER` passes its words to jest.
+// `npm test`: installs and builds what is missing, then every check. `npm test -- FILTER` passes its arguments to jest.
 const { spawn } = require('node:child_process');
 const os = require('node:os');
 const path = require('node:path');

@@ -3,14 +3,15 @@ const { existsSync } = require('node:fs');
 const path = require('node:path');
 const { LabError } = require('./lab-error');
 
-const GRACE_MS = 10_000; // as `gradring run` gives them
+const GRACE_MS = 10_000; // the defaults of `gradring run`
 const FAILURE_GRACE_MS = 3_000;
 
 /**
- * Runs the command in each namespace of the lab at once, or in that of one `rank`, and resolves with the exit code: 0,
- * else that of the first failure, after which the others are ended. SIGINT, SIGTERM and SIGHUP are passed on.
+ * Runs the command in all namespaces of the lab at once, or only in that of one `rank`. Resolves with the exit code: 0,
+ * or that of the first failure. After a failure the other processes are ended. SIGINT, SIGTERM and SIGHUP are
+ * forwarded.
  *
- * @param options.guard The lab's guard, if this process is to take the lab down.
+ * @param options.guard The guard of the lab, if this process must remove the lab.
  */
 async function execute(lab, { command, rank: onlyRank, prefix, masterPort, guard }) {
   const launcher = requireLauncher();
@@ -32,7 +33,7 @@ async function execute(lab, { command, rank: onlyRank, prefix, masterPort, guard
   }
 }
 
-/** To its own processes each namespace is a host, with one rank. */
+/** For its processes, each namespace is a host with one rank. */
 function commonVariables({ addresses }, masterPort) {
   return {
     WORLD_SIZE: String(addresses.length),
@@ -56,7 +57,7 @@ async function conclude(launcher, { rootCause, interruptedBy, outcomes }, output
   return outcomes.every(({ exitCode }) => exitCode === 0) ? 0 : signalExitCode(interruptedBy);
 }
 
-/** What the launcher of ranks on one host has for this. It is there once gradring is built. */
+/** The modules of the launcher that are used here, too. They exist after gradring was built. */
 function requireLauncher() {
   const launcher = path.join(__dirname, '../../dist/launcher');
   if (!existsSync(launcher)) throw new LabError('gradring is not built yet: run `npm run build` first.');

@@ -4,17 +4,17 @@ const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { LabError } = require('./lab-error');
 
-/** An abstract unix socket: the kernel frees it with the process that holds it, however that ends. */
+/** An abstract unix socket. The kernel frees it when the process ends, in any way. */
 const LOCK = '\0gradring-netlab';
 const LOCK_PATIENCE_MS = 60_000;
 
-/** @throws LabError if labs cannot be made here, saying what is missing. */
+/** @throws LabError, which says what is missing, if this machine cannot have a lab. */
 function requireHost() {
   if (process.platform !== 'linux') {
-    throw new LabError(`a network lab needs Linux, with its network namespaces; this is ${process.platform}.`);
+    throw new LabError(`a network lab needs the network namespaces of Linux; this is ${process.platform}.`);
   }
   if (process.getuid() !== 0)
-    throw new LabError('only root may make network namespaces: run it as root, or with sudo.');
+    throw new LabError('only root may make network namespaces: run netlab as root, or with sudo.');
   const folders = (process.env.PATH ?? '').split(path.delimiter);
   for (const tool of ['ip', 'tc']) {
     if (folders.some(folder => existsSync(path.join(folder, tool)))) continue;
@@ -25,8 +25,8 @@ function requireHost() {
 }
 
 /**
- * Runs the work while no other process of this host makes or removes a lab: two that start at once must not choose the
- * same subnet, and a guard must not remove what a new lab of the same name just made.
+ * Runs the work while no other process of this host makes or removes a lab. Two processes that start at once must not
+ * choose the same subnet, and a guard must not remove parts of a new lab with the same name.
  */
 async function withHostLock(work) {
   const deadline = Date.now() + LOCK_PATIENCE_MS;

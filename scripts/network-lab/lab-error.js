@@ -1,4 +1,4 @@
-/** What the user can set right: its message is shown without a stack. */
+/** An error that the user can correct. Its message is shown without a stack. */
 class LabError extends Error {}
 
 module.exports = { LabError };

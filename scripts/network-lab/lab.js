@@ -11,16 +11,15 @@ const { freeSubnet, parseSubnet, requireFree } = require('./subnet');
 const AT_ONCE = 8;
 
 /**
- * Makes a lab: `{ name, addresses, bridge, bridgeAddress, shape, guard }`. It is whole or not there at all: if this
- * fails, or the process is killed meanwhile, what there is of it is removed. From then on the caller holds the guard,
- * and must release it.
+ * Makes a lab: `{ name, addresses, bridge, bridgeAddress, shape, guard }`. If this fails, or if the process is killed
+ * meanwhile, all parts of the lab are removed. After this, the caller owns the guard and must release it.
  *
  * @throws LabError
  */
 async function up({ name, ranks, rate, subnet }) {
   requireLabName(name);
   if (!(Number.isInteger(ranks) && ranks >= 1 && ranks <= MAX_RANKS)) {
-    throw new LabError(`a lab has 1 to ${MAX_RANKS} ranks; give their number as a whole one.`);
+    throw new LabError(`the number of ranks must be a whole number from 1 to ${MAX_RANKS}.`);
   }
   const bitsPerSecond = parseRate(rate);
   const wanted = subnet === undefined ? undefined : parseSubnet(subnet);
@@ -48,14 +47,14 @@ async function up({ name, ranks, rate, subnet }) {
   });
 }
 
-/** Removes the lab, or what there is of it, and ends the processes in it. That there is none is no error. */
+/** Removes the lab, even if it is incomplete, and ends the processes in it. It is no error if there is no lab. */
 async function down(name) {
   requireLabName(name);
   await withHostLock(() => removeLab(name));
 }
 
 /**
- * The lab that there is: `{ name, addresses }`.
+ * The existing lab with this name: `{ name, addresses }`.
  *
  * @throws LabError if there is none.
  */
@@ -66,12 +65,13 @@ async function find(name) {
     throw new LabError(`there is no lab '${name}': make it with 'netlab up N --name ${name}'.`);
   }
   const [{ addr_info: [own] = [] }] = JSON.parse(await run('ip', ['-json', '-4', 'address', 'show', bridgeName(name)]));
-  if (own === undefined) throw new LabError(`lab '${name}' is not whole: remove it with 'netlab down --name ${name}'.`);
+  if (own === undefined)
+    throw new LabError(`lab '${name}' is incomplete: remove it with 'netlab down --name ${name}'.`);
   const prefix = own.local.replace(/\d+$/, '');
   return { name, addresses: namespaces.map((_, rank) => `${prefix}${rank + 1}`) };
 }
 
-/** Takes a rank's cable out (`down`) or puts it in again (`up`): frames are lost in both directions, without a word. */
+/** Disconnects a rank (`down`) or connects it again (`up`). Frames in both directions are silently lost. */
 async function setLink(name, rank, state) {
   requireRank(await find(name), rank);
   await run('ip', ['link', 'set', rankName(name, rank), state]);

@@ -3,14 +3,14 @@ const { signalGroup, signalProcess } = require('../../dist/launcher/signals');
 const { rankName } = require('./names');
 
 /**
- * A command in a rank's namespace, with what the launcher's supervisor and outputs want of a rank: `rank`, `pid`,
- * `stdout`, `stderr`, `started`, `ended`, `signal`, `kill`. It leads a process group of its own, which ends with it.
+ * A command in the namespace of a rank. It has what the supervisor and the outputs of the launcher need: `rank`, `pid`,
+ * `stdout`, `stderr`, `started`, `ended`, `signal`, `kill`. It leads a process group, which ends with it.
  */
 class NamespaceProcess {
   constructor({ lab, rank, command, env, guard }) {
     const startedAt = performance.now();
     this.rank = rank;
-    // Until it is inside, where it can be found and ended, the guard waits for it (see Guard); then it lets go.
+    // The command closes the guard's pipe only inside the namespace, where the guard can find and end it.
     const inside = ['sh', '-c', 'exec "$@" 3>&-', 'sh', ...command];
     this.child = spawn('ip', ['netns', 'exec', rankName(lab, rank), ...inside], {
       env,

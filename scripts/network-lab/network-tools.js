@@ -5,8 +5,8 @@ const { LabError } = require('./lab-error');
  * Runs `ip` or `tc` and resolves with what it printed.
  *
  * @param options.input Its standard input, for `-batch -`.
- * @param options.guard The guard that must wait for its end.
- * @throws LabError with the tool's own words if it fails.
+ * @param options.guard The guard, which must wait for the end of the tool.
+ * @throws LabError with the error output of the tool if it fails.
  */
 async function run(tool, args, { input = '', guard } = {}) {
   const child = spawn(tool, args, { stdio: ['pipe', 'pipe', 'pipe', ...(guard ? [guard.pipe] : [])] });
@@ -14,7 +14,7 @@ async function run(tool, args, { input = '', guard } = {}) {
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', text => (stdout += text));
   child.stderr.setEncoding('utf8').on('data', text => (stderr += text));
-  child.stdin.on('error', () => {}); // It stopped reading at a command that failed; its exit code tells.
+  child.stdin.on('error', () => {}); // The tool stops reading after a command that failed. Its exit code says so.
   child.stdin.end(input);
   const [exitCode, signal] = await new Promise((resolve, reject) => {
     child.once('error', reject);
@@ -24,7 +24,7 @@ async function run(tool, args, { input = '', guard } = {}) {
   throw new LabError(`'${tool} ${args.join(' ')}' failed (${signal ?? `exit ${exitCode}`}): ${stderr.trim()}`);
 }
 
-/** Runs the commands in their order in one process; the first failure ends it. */
+/** Runs commands one after the other in one process. It ends at the first failure. */
 function batch(tool, options, commands, guard) {
   return run(tool, [...options, '-batch', '-'], { input: `${commands.join('\n')}\n`, guard });
 }

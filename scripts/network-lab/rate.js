@@ -1,10 +1,10 @@
 const { LabError } = require('./lab-error');
 
 const UNITS = { kbit: 1e3, mbit: 1e6, gbit: 1e9 };
-const FRAME_BYTES = 1_514; // what tbf counts of a full Ethernet frame
+const FRAME_BYTES = 1_514; // the size of a full Ethernet frame for tbf
 
 /**
- * The bits a second that a rate such as `100mbit`, `2.5gbit` or `none` means; undefined for `none`.
+ * The bits a second of a rate such as `100mbit` or `2.5gbit`; undefined for `none`.
  *
  * @throws LabError
  */
@@ -13,7 +13,9 @@ function parseRate(text) {
   const [, number, unit] = /^(\d+(?:\.\d+)?)(kbit|mbit|gbit)$/.exec(text) ?? [];
   const bitsPerSecond = Math.round(Number(number) * UNITS[unit]);
   if (!(bitsPerSecond >= 1e5 && bitsPerSecond <= 1e11)) {
-    throw new LabError(`--rate is '${text}'; it must be like 10mbit, 1gbit or 2.5gbit (100kbit to 100gbit), or none.`);
+    throw new LabError(
+      `--rate is '${text}'; it must be a rate such as 10mbit, 1gbit or 2.5gbit (100kbit to 100gbit), or none.`,
+    );
   }
   return bitsPerSecond;
 }
@@ -21,10 +23,10 @@ function parseRate(text) {
 /**
  * The token bucket of one direction of a link: `{ bitsPerSecond, burstBytes, limitBytes }`.
  *
- * The burst is what a link that was idle lets through at once: 1 ms of the rate. With less the rate is lost when the
- * kernel's timer comes late; with more, messages that should take long go unshaped. Not below three frames, or nothing
- * would pass. The limit is what waits at most: 50 ms of the rate, but at least four of the 64 KiB pieces in which TCP
- * hands over its bytes, which the kernel would cut and drop one after the other.
+ * The burst is what an idle link lets through at once: 1 ms of the rate. With a smaller burst, the rate is not reached
+ * if the kernel's timer is late. With a larger one, long messages are not shaped. It has at least three frames, because
+ * with less nothing would pass. The limit is the size of the queue: 50 ms of the rate, but at least four of the pieces
+ * of 64 KiB that TCP hands over, because the kernel would split and drop such pieces.
  */
 function shapeOf(bitsPerSecond) {
   const bytesPerMs = bitsPerSecond / 8 / 1000;

@@ -8,8 +8,8 @@ const { batch } = require('./network-tools');
 const PATIENCE_MS = 20_000;
 
 /**
- * Ends all processes in the lab's namespaces and removes these, the links and the bridge. Whatever of them is not there
- * is not missed. The caller holds the host's lock.
+ * Ends all processes in the namespaces of the lab, and removes namespaces, links and bridge. It is no error if some of
+ * them do not exist. The caller holds the lock of the host.
  *
  * @throws LabError if something is still there after 20 s.
  */
@@ -28,7 +28,7 @@ async function removeLab(lab) {
   }
 }
 
-/** Processes first: they would keep their namespace alive without its name. They may fork until the last has ended. */
+/** Ends all processes, which would keep their namespaces alive. They may fork until the last one has ended. */
 async function endProcesses(namespaces, deadline) {
   const identities = new Set(namespaces.map(name => `net:[${statSync(path.join(NAMESPACES, name)).ino}]`));
   for (;;) {

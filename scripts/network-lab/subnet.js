@@ -12,9 +12,9 @@ function parseSubnet(text) {
 }
 
 /**
- * The first 10.77.x.0/24 that overlaps none of the host's routes.
+ * The first 10.77.x.0/24 that overlaps no route of the host.
  *
- * @param routes As `ip -json route` tells them.
+ * @param routes The output of `ip -json route`.
  * @throws LabError if there is none.
  */
 function freeSubnet(routes) {
@@ -22,7 +22,7 @@ function freeSubnet(routes) {
     const subnet = parseSubnet(`10.77.${third}.0/24`);
     if (overlapping(subnet, routes) === undefined) return subnet;
   }
-  throw new LabError('No 10.77.x.0/24 is free on this host: name another network with --subnet.');
+  throw new LabError('no 10.77.x.0/24 is free on this host: choose another network with --subnet.');
 }
 
 /** @throws LabError if a route of the host overlaps the subnet. */
@@ -30,7 +30,9 @@ function requireFree(subnet, routes) {
   const route = overlapping(subnet, routes);
   if (route === undefined) return;
   const where = route.dev === undefined ? '' : ` by interface ${route.dev}`;
-  throw new LabError(`${subnet.text} is in use${where} (route to ${route.dst}): name another --subnet, or none.`);
+  throw new LabError(
+    `${subnet.text} is in use${where} (route to ${route.dst}): choose another --subnet, or leave it out.`,
+  );
 }
 
 function overlapping(subnet, routes) {

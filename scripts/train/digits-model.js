@@ -1,6 +1,6 @@
 /**
- * A convolutional network for digits, 8×8 or larger, compiled with the optimizer that is given. Its initial weights
- * follow the seed.
+ * A convolutional network for digits of 8×8 pixels or more, compiled with an optimizer. The seed determines its initial
+ * weights.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {object} options

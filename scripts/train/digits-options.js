@@ -3,7 +3,7 @@ const yargs = require('yargs');
 const VALUE_FORMATS = ['float32', 'float16', 'bfloat16', 'int8', 'log4'];
 
 /**
- * The options of digits.js. Prints help or what is wrong, and ends the process, where it has to.
+ * The options of digits.js. If they ask for help or are wrong, it prints that and ends the process.
  *
  * @param {string[]} argv
  */
@@ -13,13 +13,17 @@ function parseOptions(argv) {
     .usage('$0 [options]\n\nTrains handwritten digits with and without Deep Gradient Compression, and compares.')
     .option('data-dir', {
       type: 'string',
-      describe: "MNIST's four files, or those of a set like it [default: the shipped digits]",
+      describe: 'the four files of MNIST, or of a similar set [default: the digits of the package]',
     })
     .option('epochs', { type: 'number', default: 20, describe: 'epochs of each training' })
-    .option('batch-size', { type: 'number', default: 8, describe: 'images a rank and step' })
+    .option('batch-size', { type: 'number', default: 8, describe: 'images for each rank and step' })
     .option('learning-rate', { type: 'number', default: 0.05 })
-    .option('seeds', { type: 'string', default: '1,2,3', describe: 'a training of each kind for each seed' })
-    .option('values', { choices: VALUE_FORMATS, default: 'float16', describe: 'how values travel with compression' })
+    .option('seeds', { type: 'string', default: '1,2,3', describe: 'one training of each kind for each seed' })
+    .option('values', {
+      choices: VALUE_FORMATS,
+      default: 'float16',
+      describe: 'how values are encoded with compression',
+    })
     .option('json', { type: 'string', describe: 'also write the result to this file' })
     .example('npm start', 'four ranks, three seeds')
     .example('npx gradring run -n 2 $0 --data-dir mnist --seeds 1 --batch-size 64', 'two ranks, MNIST')

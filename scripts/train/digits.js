@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// The main job: trains a convolutional network on real handwritten digits, on all ranks of a ring, with Deep Gradient
-// Compression and without, and compares. `npm start` runs it on four ranks; `npx gradring run -n 2
-// scripts/train/digits.js` on two.
+// Trains a convolutional network on real handwritten digits, on all ranks of a ring, with Deep Gradient Compression and
+// without, and compares the two. `npm start` runs it on four ranks, `npx gradring run -n 2 scripts/train/digits.js` on
+// two.
 const { writeFileSync } = require('node:fs');
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend, noCompression } = require('../..');
@@ -41,13 +41,13 @@ async function main() {
   await ring.close();
 }
 
-/** One training from scratch. Everything that is random follows the seed. */
+/** One training from the start. The seed determines all random numbers. */
 async function trainOnce(tf, ring, { x, y, test }, { kind, compression, seed, say }) {
-  seedrandom(`${seed} ${ring.rank}`, { global: true }); // model.fit shuffles by Math.random
+  seedrandom(`${seed} ${ring.rank}`, { global: true }); // model.fit shuffles with Math.random
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
   const model = digitsModel(tf, { imageShape: x.shape.slice(1), seed, optimizer });
   const start = performance.now();
-  let warmUp; // what had been sent when the full sparsity was reached
+  let warmUp; // the bytes sent before the full sparsity was reached
 
   const progress = {
     onEpochEnd(epoch, { loss, acc }) {
@@ -70,7 +70,7 @@ async function trainOnce(tf, ring, { x, y, test }, { kind, compression, seed, sa
   });
 
   const seconds = (performance.now() - start) / 1000;
-  const weightsHash = await ring.verifyReplicas(model); // throws unless the weights of all ranks are the same bits
+  const weightsHash = await ring.verifyReplicas(model); // throws if the weights of the ranks differ in a bit
   const [loss, accuracy] = model.evaluate(test.x, test.y).map(scalar => scalar.dataSync()[0]);
   const { steps, bytesSent, denseBytes } = optimizer.statistics;
   say(
@@ -95,9 +95,9 @@ function report(ring, backend, results, say) {
   const compressed = summary('dgc');
   const compressionRatio = ring.worldSize > 1 ? dense.bytesSentPerRank / compressed.bytesSentPerRank : null;
   const ratios = results.dgc.flatMap(({ afterWarmUp }) => afterWarmUp ?? []);
-  const afterWarmUp = ratios.length > 0 ? mean(ratios) : null; // none in a ring of one, or where the warm-up is all
+  const afterWarmUp = ratios.length > 0 ? mean(ratios) : null; // undefined in a ring of one, or if the whole training is warm-up
   const { parameters } = results.dgc[0];
-  // Each training has compared the weights of all ranks, every epoch and at its end, and would have thrown.
+  // Each training has compared the weights of all ranks in every epoch and at its end. It throws if they differ.
   const json = {
     ranks: ring.worldSize,
     backend,

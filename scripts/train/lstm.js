@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// A word-level language model in the shape of the Penn Treebank's: two LSTM layers over embeddings (Zaremba et al.,
+// A word-level language model like the one for the Penn Treebank: two LSTM layers over embeddings (Zaremba et al.,
 // 2014).
 const yargs = require('yargs');
 const { connect, dgc, loadBackend } = require('../..');
@@ -12,20 +12,28 @@ const options = yargs(process.argv.slice(2))
   .usage('$0 [options]\n\nTrains an LSTM language model with Deep Gradient Compression.')
   .option('data-dir', {
     type: 'string',
-    describe: 'with ptb.train.txt and ptb.test.txt [default: the source text of TensorFlow.js]',
+    describe: 'a folder with ptb.train.txt and ptb.test.txt [default: the source text of TensorFlow.js]',
   })
-  .option('units', { type: 'number', default: 96, describe: 'of the embedding and of each layer; the paper has 1500' })
-  .option('vocabulary', { type: 'number', default: 2000, describe: 'words that are told apart; the paper has 10000' })
-  .option('length', { type: 'number', default: 20, describe: 'words a row' })
-  .option('rows', { type: 'number', default: 2048, describe: 'how many rows of the text to train on, at most' })
+  .option('units', {
+    type: 'number',
+    default: 96,
+    describe: 'the size of the embedding and of each layer; the paper has 1500',
+  })
+  .option('vocabulary', {
+    type: 'number',
+    default: 2000,
+    describe: 'how many words have a number; the paper has 10000',
+  })
+  .option('length', { type: 'number', default: 20, describe: 'words in a row' })
+  .option('rows', { type: 'number', default: 2048, describe: 'the most rows of the text to train on' })
   .option('epochs', { type: 'number', default: 2 })
-  .option('batch-size', { type: 'number', default: 32, describe: 'rows a rank and step' })
+  .option('batch-size', { type: 'number', default: 32, describe: 'rows for each rank and step' })
   .option('learning-rate', { type: 'number', default: 0.5 })
   .option('seed', { type: 'number', default: 1 })
   .example('npx gradring run -n 2 $0', 'two ranks, a small model')
   .example(
     'npx gradring run -n 4 $0 --units 1500 --vocabulary 10000 --length 35 --rows 1e9 --data-dir ptb',
-    'in the shape of the paper',
+    'the sizes of the paper',
   )
   .strict()
   .parseSync();

@@ -1,17 +1,17 @@
 const { Transform } = require('node:stream');
 
-/** What a program puts before a line that the next such line may take the place of. */
+/** The prefix of a line that the next such line may replace. */
 const PROGRESS = '\u25b8 ';
 
 /**
- * A stream in front of standard output, in which on a terminal each progress line overwrites the one before. Elsewhere
- * (a log file) every line stays.
+ * A stream in front of standard output. On a terminal each progress line overwrites the one before. In a log file all
+ * lines stay.
  *
  * @param {NodeJS.WriteStream} output
  */
 function progressLines(output) {
   let rest = '';
-  let standing = false; // a progress line stands on the terminal, the cursor behind it
+  let standing = false; // a progress line is on the terminal, with the cursor behind it
   const lines = new Transform({
     transform(chunk, _encoding, done) {
       const pieces = (rest + chunk.toString('utf8')).split('\n');

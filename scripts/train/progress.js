@@ -1,17 +1,17 @@
 const WIDTH = 24;
-/** A log gets a line this often, a terminal a new bar. */
+/** How often a log gets a line, and a terminal a new bar. */
 const LOG_EVERY_MS = 5_000;
 const DRAW_EVERY_MS = 100;
 
 /**
- * A callback for `model.fit` that shows a bar, the rate and the time left of the epoch, and a line after it. On a
- * terminal the bar moves; in a log it is written now and then. Rank 0 speaks for all.
+ * A callback for `model.fit` that shows a bar, the rate and the time left of the epoch, and a line after the epoch. On
+ * a terminal the bar moves; in a log it is written now and then. Only rank 0 shows it.
  *
  * @param {{ rank: number, worldSize: number }} ring
  * @param {object} options
  * @param {number} options.epochs
- * @param {number} options.steps An epoch.
- * @param {string} options.unit What is counted: images, words.
+ * @param {number} options.steps The steps of an epoch.
+ * @param {string} options.unit What is counted, such as images or words.
  * @param {number} options.unitsAStep On one rank.
  * @param {(logs: object) => string} [options.describe]
  */
@@ -54,14 +54,14 @@ function progress(ring, { epochs, steps, unit, unitsAStep, describe = () => '' }
   };
 }
 
-/** A duration for people. */
+/** A duration in words. */
 function clock(seconds) {
   const whole = Math.round(seconds);
   const minutes = Math.floor(whole / 60);
   return minutes > 0 ? `${minutes} min ${String(whole % 60).padStart(2, '0')} s` : `${whole} s`;
 }
 
-/** What was sent, and how much less that is. @param {{ bytesSent: number, denseBytes: number }} statistics */
+/** What was sent, and the compression, in words. @param {{ bytesSent: number, denseBytes: number }} statistics */
 function sent({ bytesSent, denseBytes }) {
   if (bytesSent === 0) return 'nothing sent (one rank)';
   return `sent ${(bytesSent / 1e6).toFixed(1)} MB a rank, ${(denseBytes / bytesSent).toFixed(0)} times less than dense`;

@@ -1,7 +1,7 @@
 /**
  * ResNet for CIFAR-10 (He et al., CVPR 2016, section 4.2): depth 6n + 2, three stages of n blocks with 16, 32 and 64
- * channels. Where the channels double, the shortcut is a 1 × 1 convolution (the paper's option B; its option A has no
- * layer in TensorFlow.js).
+ * channels. If the number of channels doubles, the shortcut is a 1 × 1 convolution: option B of the paper, because
+ * TensorFlow.js has no layer for option A.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {{ depth: number, seed: number }} options

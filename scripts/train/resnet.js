@@ -14,15 +14,15 @@ const options = yargs(process.argv.slice(2))
   .usage('$0 [options]\n\nTrains a ResNet for CIFAR-10 with Deep Gradient Compression.')
   .option('data-dir', {
     type: 'string',
-    describe: 'cifar-10-batches-bin, the binary version [default: synthetic images]',
+    describe: 'cifar-10-batches-bin, the binary version of CIFAR-10 [default: synthetic images]',
   })
   .option('depth', { type: 'number', choices: [20, 56, 110], default: 20 })
   .option('epochs', { type: 'number', default: 3 })
-  .option('batch-size', { type: 'number', default: 32, describe: 'images a rank and step' })
+  .option('batch-size', { type: 'number', default: 32, describe: 'images for each rank and step' })
   .option('learning-rate', {
     type: 'number',
     default: 0.1,
-    describe: 'a tenth of it after half of the epochs, a hundredth after three quarters',
+    describe: 'the first learning rate; a tenth of it after half of the epochs, a hundredth after three quarters',
   })
   .option('train-images', { type: 'number', default: 1024, describe: 'how many synthetic images to train on' })
   .option('seed', { type: 'number', default: 1 })

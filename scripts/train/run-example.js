@@ -1,7 +1,7 @@
 const { GradringError } = require('../..');
 const { DataError } = require('./data/files');
 
-/** Runs an example's main function; what the user can mend is told without a stack. */
+/** Runs the main function of an example. Errors that the user can correct are shown without a stack. */
 function runExample(main) {
   main().catch(error => {
     if (error instanceof GradringError) console.error(`${error.code}: ${error.message}`);

@@ -1,6 +1,6 @@
 /**
- * A decoder-only transformer over words (Vaswani et al., 2017; normalization before each part, as in GPT-2), with the
- * embedding used once more as the output layer.
+ * A decoder-only transformer over words (Vaswani et al., 2017), with normalization before each part, as in GPT-2. The
+ * embedding is also the output layer.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {{ words: number, length: number, width: number, heads: number, layers: number, seed: number }} options
@@ -25,7 +25,7 @@ function transformer(tf, { words, length, width, heads, layers, seed }) {
     gains: [0, 1].map(part => variable(`${i}/gain ${part}`, tf.ones([width]))),
   }));
   const lastGain = variable('gain', tf.ones([width]));
-  // Added to the scores: no word may look at those after it.
+  // Added to the scores, so that no word uses the words after it.
   const mask = tf.linalg
     .bandPart(tf.ones([length, length]), -1, 0)
     .sub(1)
@@ -48,7 +48,7 @@ function transformer(tf, { words, length, width, heads, layers, seed }) {
   };
   const feedForward = (x, { widen, narrow }) => times(times(x, widen).relu(), narrow);
 
-  /** The mean cross-entropy of the words that follow, in nats. @param {tf.Tensor2D} x @param {tf.Tensor} next */
+  /** The mean cross-entropy of the next words, in nats. @param {tf.Tensor2D} x @param {tf.Tensor} next */
   const loss = (x, next) =>
     tf.tidy(() => {
       let hidden = tf.gather(embedding, x).add(positions);

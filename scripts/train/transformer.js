@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// A small transformer language model, trained by a loop of its own: npx gradring run -n 2 scripts/train/transformer.js
+// A small transformer language model with its own training loop: npx gradring run -n 2 scripts/train/transformer.js
 const yargs = require('yargs');
 const { connect, dgc, loadBackend } = require('../..');
 const { loadTensorFlowSource, loadPennTreebank, rowsOf } = require('./data/words');
@@ -12,16 +12,16 @@ const options = yargs(process.argv.slice(2))
   .usage('$0 [options]\n\nTrains a small transformer language model with Deep Gradient Compression.')
   .option('data-dir', {
     type: 'string',
-    describe: 'with ptb.train.txt and ptb.test.txt [default: the source text of TensorFlow.js]',
+    describe: 'a folder with ptb.train.txt and ptb.test.txt [default: the source text of TensorFlow.js]',
   })
   .option('width', { type: 'number', default: 64 })
   .option('heads', { type: 'number', default: 4 })
   .option('layers', { type: 'number', default: 2 })
-  .option('vocabulary', { type: 'number', default: 2000, describe: 'words that are told apart' })
-  .option('length', { type: 'number', default: 32, describe: 'words a row' })
-  .option('rows', { type: 'number', default: 2048, describe: 'how many rows of the text to train on, at most' })
+  .option('vocabulary', { type: 'number', default: 2000, describe: 'how many words have a number' })
+  .option('length', { type: 'number', default: 32, describe: 'words in a row' })
+  .option('rows', { type: 'number', default: 2048, describe: 'the most rows of the text to train on' })
   .option('epochs', { type: 'number', default: 2 })
-  .option('batch-size', { type: 'number', default: 16, describe: 'rows a rank and step' })
+  .option('batch-size', { type: 'number', default: 16, describe: 'rows for each rank and step' })
   .option('learning-rate', { type: 'number', default: 0.3 })
   .option('seed', { type: 'number', default: 1 })
   .check(({ width, heads }) => width % heads === 0 || 'heads must divide width.')

@@ -222,14 +222,14 @@ describeLab('the network lab', () => {
 
   test.each([
     ['no command', [], 'Which command?'],
-    ['too many ranks', ['up', '251'], 'a lab has 1 to 250 ranks'],
-    ['no rank', ['up', '0'], 'a lab has 1 to 250 ranks'],
-    ['no number', ['up', 'many'], 'a lab has 1 to 250 ranks'],
+    ['too many ranks', ['up', '251'], 'the number of ranks must be a whole number from 1 to 250'],
+    ['no rank', ['up', '0'], 'the number of ranks must be a whole number from 1 to 250'],
+    ['no number', ['up', 'many'], 'the number of ranks must be a whole number from 1 to 250'],
     ['a malformed rate', ['up', '2', '--rate', '1gigabit'], "--rate is '1gigabit'"],
     ['a malformed subnet', ['up', '2', '--subnet', '10.0.0.0/8'], "--subnet is '10.0.0.0/8'"],
-    ['a long name', ['up', '2', '--name', 'laboratory'], "'laboratory' cannot name a lab"],
+    ['a long name', ['up', '2', '--name', 'laboratory'], "'laboratory' is no valid name for a lab"],
     ['an unknown option', ['up', '2', '--rat', '1gbit'], 'Unknown argument: rat'],
-    ['nothing to run', ['with', '2'], 'name a command to run'],
+    ['nothing to run', ['with', '2'], 'there is no command to run'],
   ])('%s is told', async (_what, args, message) => {
     const { exitCode, stderr } = await finished(...args);
     expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(`netlab: ${message}`) });

@@ -60,7 +60,7 @@ describe('subnets', () => {
   test('the first that no route overlaps is free', () => {
     expect(freeSubnet([])).toEqual({ text: '10.77.0.0/24', prefix: '10.77.0.' });
     expect(freeSubnet(routes).text).toBe('10.77.3.0/24');
-    expect(() => freeSubnet([{ dst: '10.0.0.0/8' }])).toThrow('No 10.77.x.0/24 is free');
+    expect(() => freeSubnet([{ dst: '10.0.0.0/8' }])).toThrow('no 10.77.x.0/24 is free');
   });
 
   test('one that a route overlaps is refused', () => {
@@ -78,7 +78,7 @@ test('the longest names fit an interface', () => {
   requireLabName('abcdefg8');
   expect(rankName('abcdefg8', MAX_RANKS - 1)).toHaveLength(15); // IFNAMSIZ less the end
   for (const name of ['', 'abcdefgh9', '1a', 'A', 'a-1', 'a/b', '..'])
-    expect(() => requireLabName(name)).toThrow('cannot name a lab');
+    expect(() => requireLabName(name)).toThrow('is no valid name for a lab');
 });
 
 describe('a host that can have no lab', () => {
@@ -97,6 +97,6 @@ describe('a host that can have no lab', () => {
 
   test('for want of Linux', () => {
     Object.defineProperty(process, 'platform', { value: 'darwin' });
-    expect(requireHost).toThrow('needs Linux');
+    expect(requireHost).toThrow('needs the network namespaces of Linux');
   });
 });

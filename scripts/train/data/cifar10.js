@@ -1,4 +1,4 @@
-// CIFAR-10 in its binary version (a label and 3 × 32 × 32 bytes an image): resnet.js --data-dir.
+// CIFAR-10, for resnet.js --data-dir: the binary version, with a label and 3 × 32 × 32 bytes for each image.
 const { DataError, readDataFile } = require('./files');
 
 const SIDE = 32;
@@ -22,7 +22,7 @@ function loadCifar10(directory) {
 function checked(name, data) {
   if (data.length === 0 || data.length % RECORD_BYTES !== 0) {
     throw new DataError(
-      `${name} has ${data.length} bytes, no multiple of the ${RECORD_BYTES} of an image: is it the binary version?`,
+      `${name} has ${data.length} bytes, which is no multiple of the ${RECORD_BYTES} of an image: is it the binary version?`,
     );
   }
   for (let at = 0; at < data.length; at += RECORD_BYTES) {
@@ -38,7 +38,7 @@ function checked(name, data) {
  * @property {Int32Array} labels
  */
 
-/** From bytes channel by channel to {@link Images}. @param {Buffer} records @returns {Images} */
+/** Turns bytes, channel by channel, into {@link Images}. @param {Buffer} records @returns {Images} */
 function toImages(records) {
   const count = records.length / RECORD_BYTES;
   const pixels = new Float32Array(count * IMAGE_BYTES);
@@ -57,7 +57,7 @@ function toImages(records) {
   return { pixels, labels };
 }
 
-/** Of the training images, by channel. */
+/** The mean and the deviation of the training images, by channel. */
 const MEAN = [0.4914, 0.4822, 0.4465];
 const DEVIATION = [0.247, 0.2435, 0.2616];
 

@@ -2,11 +2,11 @@ const { existsSync, readFileSync } = require('node:fs');
 const path = require('node:path');
 const { gunzipSync } = require('node:zlib');
 
-/** What was given as --data-dir is not what it should be. To be told to the user without a stack. */
+/** The folder of --data-dir lacks something, or has wrong data. The user sees it without a stack. */
 class DataError extends Error {}
 
 /**
- * Reads a file of a data set, also where it is still packed (NAME.gz).
+ * Reads a file of a data set, which may be packed (NAME.gz).
  *
  * @param {string} directory
  * @param {string} name

@@ -1,4 +1,4 @@
-// Images in the format of MNIST (IDX: a magic number, the sizes, then bytes): digits.js --data-dir.
+// Images in the format of MNIST, for digits.js --data-dir: IDX, with a magic number, the sizes, then bytes.
 const { DataError, readDataFile } = require('./files');
 
 const UNSIGNED_BYTES = 8;
@@ -11,7 +11,7 @@ const CLASSES = 10;
  */
 
 /**
- * Reads MNIST's four files, or those of a set in the same format (Fashion-MNIST, …).
+ * Reads the four files of MNIST, or of a set in the same format (Fashion-MNIST, …).
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {string} directory

@@ -1,12 +1,12 @@
 const seedrandom = require('seedrandom');
 const { CHANNELS, CLASSES, IMAGE_BYTES, SIDE } = require('./cifar10');
 
-/** Pixels of zeros around an image, of which a part as large as the image is cut (He et al., section 4.2). */
+/** An image gets this many zeros on each side; then a part of the original size is cut out (He et al., section 4.2). */
 const PADDING = 4;
 
 /**
- * Batches of images in an order that changes with each epoch, each moved by up to four pixels, half of them mirrored;
- * an incomplete last batch is left out. The same on all ranks, as `ring.shard` wants it.
+ * Batches of images in an order that changes with each epoch. Each image is moved by up to four pixels, and half of the
+ * images are mirrored. An incomplete last batch is left out. All ranks get the same batches, as `ring.shard` needs it.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {import('./cifar10').Images} images
@@ -37,7 +37,7 @@ function augmentedBatches(tf, { pixels, labels }, { batchSize, seed }) {
   });
 }
 
-/** All images as they are. */
+/** All images, unchanged. */
 function wholeSet(tf, { pixels, labels }) {
   return { xs: tf.tensor4d(pixels, [labels.length, SIDE, SIDE, CHANNELS]), ys: oneHot(tf, labels) };
 }

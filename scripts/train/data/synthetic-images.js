@@ -1,15 +1,14 @@
-// Images to train on where there are none: not real, but they can be learned, and are the same everywhere.
+// Images for a training without data. They are not real, but can be learned, and are the same everywhere.
 const seedrandom = require('seedrandom');
 const { CHANNELS, CLASSES, RECORD_BYTES, SIDE, toImages } = require('./cifar10');
 
-/** How far the noise may move a byte, either way. */
+/** The most by which noise changes a byte, up or down. */
 const NOISE = 60;
-/** How far a pattern may be moved within its image, in pixels. */
+/** The most by which a pattern is moved within its image, in pixels. */
 const SHIFT = 4;
 
 /**
- * Images in the format of CIFAR-10: each class has a pattern of waves of its own, moved and disturbed by noise in each
- * image.
+ * Images in the format of CIFAR-10. Each class has its own pattern of waves. In each image it is moved, and has noise.
  *
  * @param {{ trainCount: number, testCount: number, seed: number }} options
  */

@@ -10,11 +10,11 @@ const UNKNOWN = '<unk>';
  * @property {string[]} vocabulary The most frequent words, by number.
  * @property {Int32Array} train
  * @property {Int32Array} test
- * @property {string} source What it is, for people.
+ * @property {string} source What it is, in words.
  */
 
 /**
- * Reads ptb.train.txt and ptb.test.txt: words parted by spaces, one sentence a line.
+ * Reads ptb.train.txt and ptb.test.txt: words separated by spaces, one sentence in each line.
  *
  * @param {string} directory
  * @param {number} vocabularySize
@@ -25,7 +25,7 @@ function loadPennTreebank(directory, vocabularySize) {
     const name = `ptb.${part}.txt`;
     const text = readDataFile(directory, name).toString('utf8');
     if (!text.includes(UNKNOWN))
-      throw new DataError(`${name} has no ${UNKNOWN}: is it the Penn Treebank as Mikolov prepared it?`);
+      throw new DataError(`${name} has no ${UNKNOWN}: is it the Penn Treebank in Mikolov's version?`);
     return text.split('\n').flatMap(line => (line.trim() === '' ? [] : [...line.trim().split(/\s+/), END_OF_LINE]));
   });
   return { ...numbered(train, test, vocabularySize), source: `Penn Treebank in ${directory}` };
@@ -51,7 +51,7 @@ function numbered(train, test, vocabularySize) {
   const counts = new Map();
   for (const word of train) counts.set(word, (counts.get(word) ?? 0) + 1);
   counts.delete(UNKNOWN);
-  // By the word where counts are equal, so that all ranks number alike.
+  // Words with equal counts are sorted by the word, so that all ranks have the same numbers.
   const byCount = [...counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)).map(([word]) => word);
   const vocabulary = [UNKNOWN, ...byCount.slice(0, vocabularySize - 1)];
   const numbers = new Map(vocabulary.map((word, number) => [word, number]));
@@ -60,13 +60,14 @@ function numbered(train, test, vocabularySize) {
 }
 
 /**
- * Cuts a text into rows of words and the words that follow them.
+ * Cuts a text into rows of words, each with the words that follow them.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {Int32Array} text
- * @param {{ length: number, rows: number }} options Words a row; how many rows at most, from the start.
+ * @param {{ length: number, rows: number }} options `length`: words in a row. `rows`: the most rows, from the start of
+ *   the text.
  * @returns {[import('@tensorflow/tfjs').Tensor2D, import('@tensorflow/tfjs').Tensor3D]}
- *   [rows, length], and float32 [rows, length, 1], as the loss of tf.layers wants it.
+ *   [rows, length], and float32 [rows, length, 1], as the loss of tf.layers needs it.
  */
 function rowsOf(tf, text, { length, rows }) {
   const count = Math.min(rows, Math.floor((text.length - 1) / length));
