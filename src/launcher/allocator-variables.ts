@@ -1,16 +1,16 @@
 /**
- * Has glibc keep the memory that a rank frees, up to half a gigabyte at the end of the heap, and all below what is in
- * use, instead of giving it back to the system: gradients are made and freed at each step, and memory that is new to a
- * process is slow to touch the first time. Variables that the user has set stay as they are; other C libraries pass
- * these over.
+ * Makes glibc keep the memory that a rank frees instead of returning it to the system: up to half a gigabyte at the end
+ * of the heap, and all that is below memory in use. Gradients are made and freed in each step, and the first touch of
+ * new memory is slow. Variables that the user has set stay as they are. Other C libraries ignore these.
  */
 export function allocatorVariables(env: NodeJS.ProcessEnv): Record<string, string> {
   const mebibyte = 1024 * 1024;
   const wanted = {
-    // No block is mapped by itself, to be unmapped when freed, however large: the highest threshold that glibc takes is
-    // 32 MiB, and the gradient of one variable may be larger. If the user sets a threshold, larger blocks are mapped.
+    // No block gets a mapping of its own, which would be unmapped when it is freed. A threshold would not do: glibc
+    // takes at most 32 MiB, and the gradient of one variable may be larger. If the user sets a threshold, larger blocks
+    // are mapped.
     ...(env['MALLOC_MMAP_THRESHOLD_'] === undefined && { MALLOC_MMAP_MAX_: '0' }),
-    // Free memory at the end of the heap that is kept.
+    // How much free memory is kept at the end of the heap.
     MALLOC_TRIM_THRESHOLD_: String(512 * mebibyte),
     MALLOC_TOP_PAD_: String(16 * mebibyte),
   };

@@ -10,9 +10,9 @@ import { describeLastWords } from './summary';
 import type { RunEnd, RunPolicy, Supervisor } from './supervisor';
 
 /**
- * The ranks go on when some are lost, while enough are left. The launcher holds the rendezvous for the rings of all
- * generations, tells it which ranks are lost, and starts lost ranks again, or all if too few are left, while there are
- * restarts.
+ * The policy of an elastic run: the ranks continue after losses while enough are left. The launcher holds the
+ * rendezvous for the rings of all generations, and tells it which ranks are lost. While there are restarts, it starts
+ * lost ranks again, or all ranks if too few are left.
  */
 export class ElasticRun implements RunPolicy {
   readonly variables = { GRADRING_ELASTIC: 'member' };
@@ -32,7 +32,7 @@ export class ElasticRun implements RunPolicy {
   ) {
     this.seats = new Seats(plan.ranks);
     const { runId, runToken } = meeting;
-    const env = { ...process.env, ...plan.env }; // as the ranks find it, which check what it says
+    const env = { ...process.env, ...plan.env }; // as the ranks get it; they check its values
     const encryption = (env['GRADRING_ENCRYPTION'] || 'auto') as Encryption;
     this.security = securityOf({ runToken, encryption });
     this.coordinator = new Coordinator({
@@ -96,13 +96,13 @@ export class ElasticRun implements RunPolicy {
     const { min } = this.elastic;
     const lost = losses.map(describe).join(', ');
     if (left < min) {
-      const why = left > 0 || !areAlike(losses) ? this.whyNoRestart() : 'all failed by themselves, as they would again';
+      const why = left > 0 || !areAlike(losses) ? this.whyNoRestart() : 'all failed by themselves, and would again';
       this.say(
         `${lost}; ${counted(left)} left, fewer than ${min}: ${why ?? `all are started again (${this.nextRestart()})`}`,
       );
       return why === undefined ? 'start again' : 'fail';
     }
-    this.say(`${lost}; ${counted(left)} ${left === 1 ? 'goes' : 'go'} on`);
+    this.say(`${lost}; ${counted(left)} ${left === 1 ? 'continues' : 'continue'}`);
     const unable = this.seats.in('unable');
     for (const { rank } of losses) {
       if (unable.includes(rank)) this.tellUnable(rank);
@@ -112,12 +112,12 @@ export class ElasticRun implements RunPolicy {
     return 'go on';
   }
 
-  /** Ranks that are in the ring, or have done their work. */
+  /** How many ranks are in the ring, or have finished. */
   private get leftCount(): number {
     return this.seats.in('ring').length + this.seats.in('finished').length;
   }
 
-  /** Ends the ranks that wait to be let in, if no rank is left that could. */
+  /** Ends the ranks that wait to be let in, if no rank is left that could let them in. */
   private dismissNewcomers(): void {
     if (this.seats.in('ring').length > 0 || this.seats.in('finished').length === 0) return;
     for (const rank of this.seats.in('waiting')) {
@@ -154,7 +154,7 @@ export class ElasticRun implements RunPolicy {
     ]);
   }
 
-  /** Counts one more. */
+  /** Counts one more restart. */
   private nextRestart(): string {
     return `restart ${++this.restarts} of ${this.elastic.maxRestarts}`;
   }
@@ -162,7 +162,7 @@ export class ElasticRun implements RunPolicy {
   private onFormed(generation: number, members: readonly number[]): void {
     const isFirst = !this.seats.hasRing;
     this.seats.admit(members);
-    if (!isFirst) this.say(`generation ${generation} stands: ${counted(members.length)}, ${members.join(', ')}`);
+    if (!isFirst) this.say(`generation ${generation} has formed: ${counted(members.length)}, ${members.join(', ')}`);
   }
 
   private killAbsent(members: readonly number[]): undefined {
@@ -177,7 +177,7 @@ export class ElasticRun implements RunPolicy {
   }
 }
 
-/** Whether several ranks ended with an error of their own: NaN in a gradient, say, which all get to know. */
+/** Whether several ranks ended by an error of their own, such as NaN in a gradient, which all ranks are told. */
 function areAlike(losses: readonly RankOutcome[]): boolean {
   return losses.length > 1 && losses.every(({ signal }) => signal === null);
 }

@@ -64,7 +64,7 @@ interface PrintedError {
 }
 
 /**
- * The last error that ended a process. Node prints the place where it was thrown, the error, and at last its own
+ * The last error that ended a process. Node prints the place where it was thrown, the error, and finally its own
  * version.
  */
 function uncaughtError(lines: readonly string[]): string[] | undefined {
@@ -114,8 +114,8 @@ function isCaret(line: string): boolean {
  *
  * @param start Its first line.
  * @param indent How far it is indented.
- * @param head The first line of the message, without what stands before it in that line.
- * @returns With it the line after the error.
+ * @param head The first line of the message, without what precedes it in that line.
+ * @returns The error, and the line after it.
  */
 function readError(
   lines: readonly string[],
@@ -139,7 +139,7 @@ function readError(
   return { error: { message, code: properties.code, frames, inner: properties.inner }, next: properties.next };
 }
 
-/** Reads the properties of an error that is indented so far, up to the line after them. */
+/** Reads the properties of an error with that indentation. Returns also the line after them. */
 function readProperties(
   lines: readonly string[],
   start: number,
@@ -171,12 +171,12 @@ function readProperties(
   return { code, inner, next: next + 1 };
 }
 
-/** The end of an object that is indented so far. */
+/** Whether a line ends an object with that indentation. */
 function isClosing(line: string, indent: number): boolean {
   return /^[}\]]/.test(line.slice(indent));
 }
 
-/** A frame, or a line among frames that stands for several or says what the next ones are. */
+/** Whether a line is a frame, or a line among frames that replaces several or says what the next ones are. */
 function isFrame(line: string, indent: number): boolean {
   const text = line.trimStart();
   if (line.length - text.length === indent) return text.startsWith("Emitted 'error' event");
@@ -185,7 +185,7 @@ function isFrame(line: string, indent: number): boolean {
   );
 }
 
-/** What follows in an object is not of this line. */
+/** Removes what begins an object, or separates its properties, at the end of a line. */
 function withoutEnd(line: string): string {
   return line.replace(/( \{|,)$/, '');
 }
@@ -219,7 +219,7 @@ function describeOne(
   ];
 }
 
-/** As Node does with its own errors: `TypeError [ERR_CODE]: words`. */
+/** Adds the code as Node does with its own errors: `TypeError [ERR_CODE]: words`. */
 function withCode(head: string, code: string | undefined): string {
   if (code === undefined || head.includes(code)) return head;
   const name = /^[\w$.]+(?=:|$)/.exec(head)?.[0];

@@ -10,10 +10,10 @@ export interface GpuPlan {
 const DRIVER = '/proc/driver/nvidia/gpus';
 
 /**
- * Gives each rank of a host devices of its own: rank r the next `gpusPerRank` ones, in a ring if there are fewer
- * devices than that takes, so that some are shared. TensorFlow then takes a device's memory as it needs it, not all at
- * once. Where there are no devices, and where the user has set a variable, that is left alone; a CUDA_VISIBLE_DEVICES
- * from outside names the devices that are dealt out.
+ * Gives each rank of a host devices of its own: the next `gpusPerRank` ones. If there are too few, it continues with
+ * the first, so that ranks share devices. TensorFlow then takes a device's memory as it needs it, not all at once. Sets
+ * nothing if there are no devices. If the user has set CUDA_VISIBLE_DEVICES, it has the devices to distribute; the
+ * other variable stays as the user has set it.
  */
 export function gpuVariables(
   { gpusPerRank }: GpuPlan,
@@ -37,7 +37,7 @@ export function visibleDevices(env: NodeJS.ProcessEnv, driver: string = DRIVER):
   const given = env['CUDA_VISIBLE_DEVICES'];
   if (given !== undefined) {
     const names = given.split(',').map(name => name.trim());
-    // CUDA itself stops at the first name that is no device, such as −1.
+    // CUDA itself stops at the first name that is not a device, such as −1.
     const end = names.findIndex(name => name === '' || name.startsWith('-'));
     return end === -1 ? names : names.slice(0, end);
   }

@@ -71,7 +71,7 @@ export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
   }
 }
 
-/** Undefined if no folder can be made: ranks that need one say why. */
+/** Undefined if no folder can be made. Ranks that need one report why. */
 function trySocketFolder(): string | undefined {
   try {
     return makeSocketFolder();

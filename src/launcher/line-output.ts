@@ -1,16 +1,16 @@
 import type { Writable } from 'node:stream';
 
 /**
- * A place where lines of several ranks go: the terminal, or a log. Each write is whole lines, so they never mix.
+ * A place where lines of several ranks go: the terminal, or a log. Each write has whole lines, so they never mix.
  *
- * An output that breaks (`| head`, a full disk) does not end the ranks, whose work of hours is worth more than its
- * viewer: what is written from then on is dropped.
+ * If an output breaks (`| head`, a full disk), the ranks continue, because hours of work are worth more than the
+ * output. What is written from then on is dropped.
  */
 export class LineOutput {
   private lost = false;
   private drained: Promise<void> | undefined;
 
-  /** @param onLost Told once, if the stream breaks. */
+  /** @param onLost Called once, if the stream breaks. */
   constructor(
     private readonly stream: NodeJS.WritableStream,
     private readonly onLost: (error: Error) => void = () => {},
@@ -34,7 +34,7 @@ export class LineOutput {
     await this.drained;
   }
 
-  /** Resolves when all that was written has left; the stream stays open. Nothing may be written afterwards. */
+  /** Resolves when the stream has taken all that was written, and leaves it open. Do not write afterwards. */
   async release(): Promise<void> {
     if (!this.lost && !this.isDestroyed()) await new Promise<void>(resolve => this.stream.write('', () => resolve()));
     this.stream.off('error', this.lose);

@@ -1,10 +1,10 @@
 import type { Readable } from 'node:stream';
 import { LineSplitter } from './line-splitter';
 
-/** How long a pipe may stay silent after its rank has ended, before it is given up. */
+/** How long a pipe may be silent after its rank has ended, before the relay gives it up. */
 const SILENCE_MS = 1_000;
 
-/** Carries the lines of one pipe to where they are wanted, no faster than they are taken there. */
+/** Delivers the lines of one pipe, no faster than they are taken. */
 export class LineRelay {
   /** Resolves when the pipe has ended, or was given up, and all its lines were delivered. Never rejects. */
   readonly done: Promise<void>;
@@ -20,8 +20,8 @@ export class LineRelay {
   }
 
   /**
-   * Says that the rank has ended. Its pipe ends with it, unless a process that it left behind still holds the other
-   * end; what the rank itself wrote is there to be read, so a silent pipe has nothing more of it.
+   * Says that the rank has ended. Its pipe ends, too, unless a process that it left behind still has the other end. All
+   * that the rank itself wrote can be read already, so a silent pipe has no more of it.
    */
   sourceEnded(): void {
     if (this.finished) return;
@@ -36,7 +36,7 @@ export class LineRelay {
     try {
       for await (const chunk of this.source) await this.pass(splitter.push(chunk as Buffer));
     } catch {
-      // Given up, or broken: either way nothing more will come.
+      // Given up, or broken: nothing more will come.
     }
     await this.pass(splitter.end());
     this.finished = true;

@@ -1,17 +1,17 @@
 import { StringDecoder } from 'node:string_decoder';
 
-/** How much of a line is held back while its end has not come: 64 Ki UTF-16 units. */
+/** How much of a line is kept until its end arrives: 64 Ki UTF-16 units. */
 export const MAX_LINE_LENGTH = 65_536;
 
 /**
- * Cuts a stream of UTF-8 bytes into whole lines, however its chunks fall. `\n`, `\r\n` and `\r` each end a line: a
- * progress bar that redraws itself with `\r` would otherwise overwrite what other ranks wrote. A line longer than
- * {@link MAX_LINE_LENGTH} is cut, so that one without end cannot fill the memory.
+ * Cuts a stream of UTF-8 bytes into whole lines, wherever its chunks end. `\n`, `\r\n` and `\r` each end a line,
+ * because a progress bar that redraws itself with `\r` would otherwise overwrite what other ranks wrote. A line longer
+ * than {@link MAX_LINE_LENGTH} is cut, so that a line without an end cannot fill the memory.
  */
 export class LineSplitter {
   private readonly decoder = new StringDecoder('utf8');
   private partial = '';
-  /** Whether the last chunk's last character was a `\r` that ended a line: a `\n` right after it ends no other. */
+  /** Whether the last chunk's last character was a `\r` that ended a line. Then a `\n` after it ends no other line. */
   private endedWithReturn = false;
 
   /** The lines that the chunk completes, without their ends. */
@@ -37,7 +37,7 @@ export class LineSplitter {
     for (const { 0: lineEnd, index } of rest.matchAll(/\r\n|\n|\r/g)) {
       this.extend(rest.slice(start, index), lines);
       start = index + lineEnd.length;
-      // A progress bar returns before it draws as often as after: a bare `\r` on an empty line is no empty line.
+      // Some progress bars return before they draw, not after. So a bare `\r` on an empty line does not end a line.
       if (lineEnd === '\r' && this.partial === '') continue;
       lines.push(this.partial);
       this.partial = '';
@@ -57,7 +57,7 @@ export class LineSplitter {
   }
 }
 
-/** The first unit of a character of two, which must not be cut apart. */
+/** Whether a unit is the first one of a character of two units, which must not be separated. */
 function isHighSurrogate(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff;
 }

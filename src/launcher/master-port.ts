@@ -6,12 +6,12 @@ const RESERVE_MS = 1_000;
 
 /**
  * A TCP port that is free at `host`, for rank 0 to bind soon. To keep it for this run, the launcher connects to it
- * once, and the listening side hangs up first. That leaves the port in TIME_WAIT for some 60 s. Meanwhile the system
+ * once, and the listening side closes first. That leaves the port in TIME_WAIT for some 60 s. Meanwhile the system
  * gives it to no program that asks for any free port, or connects from one. A program that names the port may bind it,
  * because ZeroMQ sets SO_REUSEADDR. If that does not work (a firewall, another system), the port is just free at this
  * moment.
  *
- * @param option What names a port, for the error.
+ * @param option The option that names a port, for the error.
  * @throws GradringError `ERR_ADDRESS_IN_USE`
  */
 export async function findFreePort(host: string, option = 'masterPort'): Promise<number> {
@@ -27,10 +27,10 @@ export async function findFreePort(host: string, option = 'masterPort'): Promise
 }
 
 /**
- * Makes sure that rank 0 will be able to bind the port, as far as this can be known beforehand: that the address is
- * none of this host's (a load balancer's, say) is left for the ranks to find out.
+ * Makes sure that rank 0 will be able to bind the port, as far as this can be known before. If the address does not
+ * belong to this host (but to a load balancer, for example), only the ranks find out.
  *
- * @param option What names the port, for the error.
+ * @param option The option that names the port, for the error.
  * @throws GradringError `ERR_ADDRESS_IN_USE`
  */
 export async function requireFreePort(host: string, port: number, option: string): Promise<void> {
@@ -52,9 +52,9 @@ function listen(host: string, port: number): Promise<Server> {
   });
 }
 
-/** Connects to the server, which hangs up first. Settles anyway, soon. */
+/** Connects to the server, which closes the connection first. Settles soon in any case. */
 async function leaveInTimeWait(server: Server, host: string, port: number): Promise<void> {
-  const accepted: Socket[] = []; // a stranger may come, too
+  const accepted: Socket[] = []; // another program may connect, too
   server.on('connection', socket => {
     accepted.push(socket);
     socket.on('error', () => undefined).end();

@@ -1,8 +1,8 @@
 import { invalidArgument } from '../errors';
 
 /**
- * Node's own options out of one text, as in `NODE_OPTIONS`: separated by spaces. Within double quotes a space belongs
- * to its option, and a backslash takes the next character as it is.
+ * Splits a text like `NODE_OPTIONS` into Node's options. Spaces separate them. Within double quotes a space belongs to
+ * its option, and a backslash keeps the next character as it is.
  *
  * @param name What the text is called, for the error.
  * @throws GradringError `ERR_INVALID_ARGUMENT` if a double quote has no end.

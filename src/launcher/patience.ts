@@ -4,16 +4,16 @@ import { LONGEST_DELAY_MS } from '../longest-delay';
 const FIRST_MS = 30_000;
 
 /**
- * Tells which ranks a launcher still waits for when others are done: one may evaluate for an hour, and another may have
- * been stopped.
+ * Reports which ranks the launcher still waits for when others are done. One may evaluate for an hour, and another may
+ * have been stopped.
  */
 export class Patience {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    /** Those that still run. */
+    /** The ranks that still run. */
     private readonly running: () => readonly { readonly rank: number; readonly pid: number }[],
-    /** Takes a line for the user. */
+    /** Prints a line for the user. */
     private readonly say: (line: string) => void,
   ) {}
 

@@ -10,8 +10,8 @@ export function rankPrefix(rank: number, stream: NodeJS.WritableStream, env: Nod
 }
 
 /**
- * The variable that makes ranks colour their output, although they write to a pipe, when it will be shown on a
- * terminal. Nothing where the user already decided.
+ * The variable that makes ranks colour their output, although they write to a pipe, if it is shown on a terminal. Empty
+ * if the user has already decided.
  */
 export function forcedColors(stream: NodeJS.WritableStream, env: NodeJS.ProcessEnv): { FORCE_COLOR?: string } {
   if (env['FORCE_COLOR'] !== undefined || !showsColors(stream, env)) return {};

@@ -11,14 +11,14 @@ export interface Meeting {
   readonly masterPort: number;
   readonly runToken: string | undefined;
   readonly runId: string;
-  /** Where the ranks of this host make their unix sockets; undefined if there is no place. */
+  /** Where the ranks of this host make their unix sockets. Undefined if no folder could be made. */
   readonly socketFolder: string | undefined;
 }
 
 /**
  * How to start a rank.
  *
- * @param variables More for its environment.
+ * @param variables More variables for its environment.
  */
 export function rankCommand(
   plan: LaunchPlan,

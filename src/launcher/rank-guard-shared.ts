@@ -12,7 +12,7 @@ export const GUARD_FOLDER_VARIABLE = 'GRADRING_GUARD_FOLDER';
 /** What the guard gives its thread. */
 export interface GuardData {
   readonly fd: number;
-  /** To be removed for a launcher that cannot do it any more. */
+  /** The folder to remove if the launcher cannot do it any more. */
   readonly folder: string | undefined;
 }
 
@@ -22,7 +22,7 @@ export function removeFolder(folder: string): void {
     try {
       return rmSync(folder, { recursive: true, force: true });
     } catch {
-      // Another was faster with something in it.
+      // Another rank has removed something in it first.
     }
   }
 }

@@ -1,15 +1,15 @@
-// Preloaded (`node --require`) into each rank, which must not outlive its launcher, and into the network lab of a
-// benchmark: not even if the launcher was killed by SIGKILL and could forward nothing. The launcher holds the other end
-// of a pipe, and its end is the signal. A thread of its own watches it, because the main thread may be blocked (in
-// `Atomics.wait`, or in a long computation).
+// Preloaded (`node --require`) into each rank, and into the network lab of a benchmark. They must not outlive the
+// launcher, not even if it was killed by SIGKILL and could forward nothing. The launcher holds the other end of a pipe.
+// When the pipe ends, so does this process. A thread of its own watches it, because the main thread may be blocked
+// (in `Atomics.wait`, or in a long computation).
 import path from 'node:path';
 import { isMainThread, Worker } from 'node:worker_threads';
 import { GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE, type GuardData, removeFolder } from './rank-guard-shared';
 
 const { [GUARD_FD_VARIABLE]: fd, [GUARD_FOLDER_VARIABLE]: folder } = process.env;
 
-// Worker threads and forked processes of the rank inherit its `--require` too. They are not to be guarded: the
-// threads end with the rank, and in a forked process the descriptor is another thing, so the variables go.
+// Worker threads and forked processes of the rank inherit its `--require`, too, but need no guard: threads end with the
+// rank, and in a forked process the descriptor is something else. So the variables are removed.
 if (isMainThread && fd !== undefined) {
   delete process.env[GUARD_FD_VARIABLE];
   delete process.env[GUARD_FOLDER_VARIABLE];

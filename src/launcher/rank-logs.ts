@@ -6,8 +6,8 @@ import { LineOutput } from './line-output';
 /**
  * Opens the log of a rank, `<folder>/rank-<rank>.log`, empty. The folder is created.
  *
- * @param onLost Told once, in words, if the log cannot be written on.
- * @param option What names the folder, for the error.
+ * @param onLost Called once, with the reason, if the log cannot be continued.
+ * @param option The option that names the folder, for the error.
  * @throws GradringError `ERR_INVALID_ARGUMENT` if it cannot be opened.
  */
 export function openRankLog(folder: string, rank: number, onLost: (words: string) => void, option: string): LineOutput {

@@ -8,9 +8,9 @@ import { openRankLog } from './rank-logs';
 import type { RankProcess } from './rank-process';
 import { globalRank } from './rank-variables';
 
-/** Where the output of all ranks goes: the two common streams, and a log each. */
+/** Where the output of all ranks goes: two common streams, and one log for each rank. */
 export class RankOutputs {
-  /** What to add to the ranks' environment, so that they colour their output where it is shown. */
+  /** What to add to the ranks' environment, so that they colour their output if it is shown on a terminal. */
   readonly colors: { FORCE_COLOR?: string };
   private readonly out: LineOutput;
   private readonly err: LineOutput;
@@ -51,12 +51,12 @@ export class RankOutputs {
     await Promise.all(relays.map(relay => relay.done));
   }
 
-  /** Of the rank's last process. */
+  /** The last words of the rank's last process. */
   lastWords(rank: number): LastWords {
     return (this.errorOutputs.get(rank) ?? new ErrorOutput()).lastWords;
   }
 
-  /** The launcher's own words. */
+  /** Prints lines of the launcher itself. */
   async say(lines: readonly string[]): Promise<void> {
     await this.err.write(lines);
   }
@@ -66,7 +66,7 @@ export class RankOutputs {
     await Promise.all([...[...this.logs.values()].map(log => log.close()), this.out.release(), this.err.release()]);
   }
 
-  /** Logs are read in editors and by grep, where colours are but noise. */
+  /** Logs have no colours, because they are read in editors and with grep. */
   private async log(rank: number, lines: readonly string[]): Promise<void> {
     await this.logs.get(rank)?.write(lines.map(line => stripVTControlCharacters(line)));
   }

@@ -15,20 +15,20 @@ export interface RankOutcome {
   readonly afterMs: number;
 }
 
-/** What it takes to start one rank. */
+/** How to start one rank. */
 export interface RankCommand {
   readonly rank: number;
   readonly nodeArgs: readonly string[];
   readonly script: string;
   readonly args: readonly string[];
   readonly env: NodeJS.ProcessEnv;
-  /** A folder of this process's for all ranks, which they remove when it is gone and has not. */
+  /** This process's folder for all ranks. They remove it if this process ends without doing so. */
   readonly socketFolder: string | undefined;
 }
 
 /**
- * One rank: a Node process that {@link spawnGuarded} starts, and that does not outlive this one. What it starts in its
- * group ends with it.
+ * One rank: a Node process that {@link spawnGuarded} starts, and that does not outlive this one. Everything that it
+ * starts in its group ends with it.
  */
 export class RankProcess {
   readonly rank: number;
@@ -41,13 +41,13 @@ export class RankProcess {
   private readonly child: ChildProcess;
   private running = true;
 
-  /** @throws GradringError `ERR_RANK_FAILED`, if the system says at once that it cannot start it. */
+  /** @throws GradringError `ERR_RANK_FAILED` if the system reports at once that it cannot start the process. */
   constructor(command: RankCommand) {
     const launchedAt = performance.now();
     this.rank = command.rank;
     this.child = startProcess(command);
     const { stdout, stderr } = this.child;
-    // A rank that could not be started, for want of descriptors or memory, has no pipes.
+    // A rank that could not be started because descriptors or memory ran out has no pipes.
     this.stdout = stdout as Readable;
     this.stderr = stderr as Readable;
 
@@ -69,7 +69,7 @@ export class RankProcess {
     return this.child.pid as number;
   }
 
-  /** Asks the rank to end. What its own children are to know of this is the rank's business. */
+  /** Asks the rank to end. The rank must tell its own children, if it wants to. */
   signal(signal: NodeJS.Signals): void {
     if (this.running && this.child.pid !== undefined) signalProcess(this.pid, signal);
   }

@@ -18,14 +18,15 @@ export function rankVariables(
   };
 }
 
-/** Nodes come one after the other: node 1 of 2-rank nodes holds ranks 2 and 3. */
+/** Ranks are numbered node by node: node 1 of 2-rank nodes has ranks 2 and 3. */
 export function globalRank(plan: Pick<LaunchPlan, 'nodeRank' | 'ranks'>, localRank: number): number {
   return plan.nodeRank * plan.ranks + localRank;
 }
 
 /**
- * What tells this run from others: `GRADRING_RUN_ID` if it is given, else 32 random hex digits. Launchers on several
- * nodes cannot agree on random ones, so there it is a hash of the master's address and port. It is no secret.
+ * The id that distinguishes this run from others: `GRADRING_RUN_ID` if it is given, else 32 random hex digits.
+ * Launchers on several nodes cannot agree on random ones, so they use a hash of the master's address and port. It is no
+ * secret.
  */
 export function chooseRunId(plan: LaunchPlan, masterPort: number, env: NodeJS.ProcessEnv): string {
   if (env['GRADRING_RUN_ID']) return env['GRADRING_RUN_ID'];

@@ -5,12 +5,12 @@ import { invalidArgument } from '../errors';
 import type { LaunchPlan } from './launch-options';
 
 /**
- * The secret by which the ranks of this run know each other: from the file that was named, else as given in the
- * environment, else drawn. The ranks get it in their environment, which other users cannot read. Launchers on several
- * nodes cannot agree on a drawn one: then undefined, and the ranks say so if they need one.
+ * The secret by which the ranks of this run recognise each other: from the token file, else from the environment, else
+ * new. The ranks get it in their environment, which other users cannot read. Launchers on several nodes cannot agree on
+ * a new one. Then it is undefined, and ranks that need one say so.
  *
- * @throws GradringError `ERR_INVALID_ARGUMENT` if the file cannot be read, `ERR_INVALID_ENVIRONMENT` for what is no
- *   token.
+ * @throws GradringError `ERR_INVALID_ARGUMENT` if the file cannot be read, `ERR_INVALID_ENVIRONMENT` if it has no
+ *   valid token.
  */
 export function chooseRunToken(
   { tokenFile, nodes, words }: Pick<LaunchPlan, 'tokenFile' | 'nodes' | 'words'>,

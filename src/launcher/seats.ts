@@ -1,15 +1,14 @@
 import type { RankOutcome } from './rank-process';
 
 /**
- * Where the process of a rank stands: in the ring (or on its way to the first one); waiting to be let in; ended with
- * exit code 0; lost; failed by itself while it waited, as its successor would; or ended because no rank was left that
- * it could have joined.
+ * The state of a rank's process: in the ring (or about to join the first one); waiting to be let in; ended with exit
+ * code 0; lost; failed by itself while it waited, as its replacement would; or ended because no rank was left to join.
  */
 export type SeatState = 'ring' | 'waiting' | 'finished' | 'lost' | 'unable' | 'unneeded';
 
-/** The ranks of an elastic run, whose processes come and go. */
+/** The states of all ranks of an elastic run. */
 export class Seats {
-  /** Whether all were in a ring since they were started together. */
+  /** Whether a ring has formed since all ranks were started together. */
   hasRing = false;
   private readonly states: SeatState[];
 
@@ -17,12 +16,12 @@ export class Seats {
     this.states = Array.from({ length: count }, () => 'lost');
   }
 
-  /** The ranks that stand there. */
+  /** The ranks in that state. */
   in(state: SeatState): readonly number[] {
     return this.states.flatMap((each, rank) => (each === state ? [rank] : []));
   }
 
-  /** All are started together. */
+  /** All ranks are started together. */
   takeAll(): void {
     this.hasRing = false;
     this.states.fill('ring');
@@ -32,7 +31,7 @@ export class Seats {
     this.states[rank] = state;
   }
 
-  /** Notes that a rank's process has ended. Returns where it stood before. */
+  /** Notes that a rank's process has ended. Returns its state before. */
   leave({ rank, exitCode, signal }: RankOutcome): SeatState {
     const before = this.states[rank]!;
     const isUnable = before === 'waiting' && signal === null;
@@ -40,7 +39,7 @@ export class Seats {
     return before;
   }
 
-  /** These are in the ring now, but for those whose processes have ended meanwhile. */
+  /** Notes that these ranks are in the ring, except those whose processes have ended meanwhile. */
   admit(ranks: readonly number[]): void {
     this.hasRing = true;
     for (const rank of ranks) if (this.states[rank] === 'waiting') this.states[rank] = 'ring';

@@ -9,12 +9,12 @@ export function signalExitCode(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal];
 }
 
-/** Sends the signal to one process; false if there is none any more. */
+/** Sends the signal to one process. Returns false if the process is gone. */
 export function signalProcess(pid: number, signal: NodeJS.Signals): boolean {
   try {
     return process.kill(pid, signal);
   } catch {
-    return false; // It ended meanwhile, which is what all signals here are about.
+    return false; // It has ended meanwhile, which is what all signals here ask for.
   }
 }
 

@@ -2,7 +2,7 @@ import type { LastWords } from './error-output';
 import type { RankOutcome } from './rank-process';
 import type { ForwardedSignal } from './signals';
 
-/** The lines that tell why a run failed: which rank was first, its error, and how the others ended. */
+/** The lines that say why a run failed: which rank was first, its error, and how the others ended. */
 export function describeFailure(
   rootCause: RankOutcome,
   outcomes: readonly RankOutcome[],
@@ -16,14 +16,14 @@ export function describeFailure(
   return signal !== null ? [summary] : [summary, ...describeLastWords(rank, lastWords)];
 }
 
-/** The lines that tell what a rank that failed by itself wrote at last; none if it wrote nothing. */
+/** The lines that say what a rank that failed by itself wrote last; none if it wrote nothing. */
 export function describeLastWords(rank: number, { isError, lines }: LastWords): string[] {
   if (lines.length === 0) return [];
   const what = isError ? `the error of rank ${rank}` : `the last error output of rank ${rank}`;
   return [`gradring: ${what}:`, ...lines.map(line => `    ${line}`)];
 }
 
-/** The line that tells how a run ended upon a signal. */
+/** The line that says how a run ended after a signal. */
 export function describeInterruption(signal: ForwardedSignal, outcomes: readonly RankOutcome[]): string {
   return `gradring: ${signal} was passed on to the ranks, which ended: ${outcomes.map(describeOutcome).join(', ')}.`;
 }

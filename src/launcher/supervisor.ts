@@ -3,19 +3,19 @@ import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome, RankProcess } from './rank-process';
 import { FORWARDED_SIGNALS, type ForwardedSignal } from './signals';
 
-/** What becomes of a run when its ranks end. */
+/** What happens to a run when its ranks end. */
 export interface RunPolicy {
-  /** More for the environment of ranks that are started together. */
+  /** More variables for the environment of ranks that are started together. */
   readonly variables: Readonly<Record<string, string>>;
-  /** Losses are decided on together when for so many ms there was no other; at 0, those of one tick. */
+  /** Losses are decided on together after this time without another loss, in ms. At 0, those of one tick are. */
   readonly settlingMs: number;
-  /** How long the other ranks may go on when the run has failed, in ms, to notice and report it. */
+  /** How long the other ranks may continue when the run has failed, in ms, to notice and report it. */
   readonly failureGraceMs: number;
   /** All ranks are about to be started together. */
   onStart(): void;
   /** Notes that a rank has ended. Returns whether that is a loss. */
   onEnded(outcome: RankOutcome): boolean;
-  /** What follows from losses: the others go on, or all are ended. */
+  /** What follows from losses: the others continue, or all are ended. */
   decide(losses: readonly RankOutcome[]): 'go on' | 'fail' | 'start again';
 }
 
@@ -33,13 +33,13 @@ export interface RunEnd {
   readonly rootCause: RankOutcome | undefined;
   /** The first signal to the launcher, unless the run had already failed. */
   readonly interruptedBy: ForwardedSignal | undefined;
-  /** Of each rank's last process, in the order of ranks. */
+  /** The outcome of each rank's last process, in the order of ranks. */
   readonly outcomes: readonly RankOutcome[];
 }
 
 /** What the supervisor does not do itself. */
 export interface SupervisorHooks {
-  /** Starts a process, of the rank of that number on this host. */
+  /** Starts a process of the rank with that number on this host. */
   readonly start: (localRank: number, variables: Readonly<Record<string, string>>) => RankProcess;
   readonly outputs: Pick<RankOutputs, 'relay' | 'say'>;
 }
@@ -88,7 +88,7 @@ export class Supervisor {
       do await this.runOnce();
       while (this.startsAgain && this.interruptedBy === undefined);
     } finally {
-      // Without ranks a signal means this process again, even if the last output is not yet taken.
+      // If no rank runs, signals concern this process again, even if the last output is not yet taken.
       for (const [signal, handler] of handlers) process.off(signal, handler);
     }
     await Promise.all(this.relays);
@@ -96,7 +96,7 @@ export class Supervisor {
     return { rootCause, interruptedBy, outcomes: ascending(this.outcomes) };
   }
 
-  /** @throws GradringError `ERR_RANK_FAILED`, if the system says at once that it cannot start the process. */
+  /** @throws GradringError `ERR_RANK_FAILED` if the system reports at once that it cannot start the process. */
   start(localRank: number, variables: Readonly<Record<string, string>>): RankProcess {
     const child = this.hooks.start(localRank, variables);
     const { rank, started } = child;
@@ -117,7 +117,7 @@ export class Supervisor {
     this.relays.push(this.lastRelays.get(rank)!.then(() => this.hooks.outputs.say(lines())));
   }
 
-  /** Takes a signal that the launcher got. */
+  /** Handles a signal to the launcher. */
   receive(signal: ForwardedSignal): void {
     if (this.received.has(signal)) return this.kill();
     this.received.add(signal);
@@ -179,7 +179,7 @@ export class Supervisor {
   private settle(): void {
     const losses = this.unsettled.splice(0);
     const verdict = this.interruptedBy === undefined ? this.policy.decide(losses) : 'go on';
-    // A rank that was killed takes others with it, which then exit with errors; not the other way round.
+    // If a rank is killed, others then exit with errors, but not the other way round.
     if (verdict === 'fail') this.rootCause = losses.find(({ signal }) => signal !== null) ?? losses[0];
     this.startsAgain = verdict === 'start again';
     if (verdict !== 'go on' && this.children.size > 0) {
@@ -193,7 +193,7 @@ export class Supervisor {
     this.timers.grace ??= setTimeout(() => this.kill(), this.graceMs);
   }
 
-  /** Ends the run if no rank runs, and it is decided what follows. */
+  /** Ends the run if no rank runs, and what follows is decided. */
   private endIfOver(): void {
     if (this.children.size === 0 && this.unsettled.length === 0) this.over();
   }

@@ -11,7 +11,7 @@ const STRIP_TYPES = '--experimental-strip-types';
 /** Options that turn this on or off. */
 const STRIPS = /^--(no-)?(experimental-)?(strip|transform)-types$/;
 
-/** Options that load a module before the script. Their value is behind `=`, or is the next argument. */
+/** Options that load a module before the script. Their value is after `=`, or is the next argument. */
 const PRELOADS = /^(?:--import|--require|-r|--loader|--experimental-loader)(?:=(.*))?$/;
 
 /** Packages that make Node run TypeScript. */
@@ -68,7 +68,7 @@ export function typescriptOptions(
 
 function nodeAbilities(): NodeAbilities {
   const { typescript } = process.features as { typescript?: string | false };
-  // What this process was started with, its ranks are not.
+  // The ranks do not get the options of this process.
   const isByOption = process.execArgv.some(option => STRIPS.test(option));
   const isBuiltIn = (process.config.variables as { node_use_amaro?: boolean }).node_use_amaro !== false;
   return {
@@ -83,7 +83,7 @@ function isLoader(module: string): boolean {
   return LOADERS.test(module.replace(/^.*[\\/]node_modules[\\/]/, ''));
 }
 
-/** The file that a package has under this name, for the script or else for this process. */
+/** The file of a package with this name, found from the script, or else from the working directory. */
 function find(name: string, script: string): string | undefined {
   for (const from of [script, path.join(process.cwd(), 'script')]) {
     try {

@@ -38,11 +38,11 @@ describe('a process that takes the place of a lost rank', () => {
 
   test('is not started again if it failed by itself before it was let in, and its error is told', async () => {
     const { told, program } = await runUntil(/is not started again|restart 2 of/, 'fails');
-    const own = told.filter(line => line.startsWith('gradring: ') && !line.includes(' stands: '));
+    const own = told.filter(line => line.startsWith('gradring: ') && !line.includes(' has formed: '));
     expect(own).toEqual([
-      'gradring: rank 1 was lost (SIGKILL); 2 ranks go on.',
+      'gradring: rank 1 was lost (SIGKILL); 2 ranks continue.',
       'gradring: rank 1 is started again (restart 1 of 3), and joins when the others let it in.',
-      'gradring: rank 1 was lost (exit code 1); 2 ranks go on.',
+      'gradring: rank 1 was lost (exit code 1); 2 ranks continue.',
       expect.stringMatching(
         /^gradring: rank 1 is not started again: .* must call ring\.join\(…\) or checkpoint\.resume/,
       ),
@@ -62,7 +62,7 @@ describe('a process that takes the place of a lost rank', () => {
   test('is started again if it was killed', async () => {
     const { told } = await runUntil(/restart 3 of 3[^]*SIGKILL|is not started again/, 'is killed');
     const own = told.filter(line => /was lost|started again/.test(line));
-    const lost = 'gradring: rank 1 was lost (SIGKILL); 2 ranks go on.';
+    const lost = 'gradring: rank 1 was lost (SIGKILL); 2 ranks continue.';
     const started = (restart: number) =>
       `gradring: rank 1 is started again (restart ${restart} of 3), and joins when the others let it in.`;
     expect(own).toEqual([lost, started(1), lost, started(2), lost, started(3), lost]);

@@ -59,8 +59,8 @@ test(
       ...{ rank: 0, worldSize: 1, generation: 3, steps: 5 * EPOCH_STEPS, shardRows: 24 },
     });
     expect(sizesOf(epochsSeen)).toEqual([4, 3, 3, 2, 1]);
-    const stands = (ring: number, members: string) => `gradring: generation ${ring} stands: ${members}.`;
-    expect(run.told.filter(line => line.includes(' stands: '))).toEqual([
+    const stands = (ring: number, members: string) => `gradring: generation ${ring} has formed: ${members}.`;
+    expect(run.told.filter(line => line.includes(' has formed: '))).toEqual([
       stands(1, '3 ranks, 1, 2, 3'),
       stands(2, '2 ranks, 1, 3'),
       stands(3, '1 rank, 1'),
@@ -68,7 +68,7 @@ test(
     // Losses that follow each other closely are told in one line.
     const losses = run.told.filter(line => line.includes(' was lost '));
     expect(losses.join(' ')).toMatch(
-      /rank 0 was lost \(SIGKILL\).*rank 2 was lost \(SIGKILL\).*rank 3 was lost \(exit code 1\); 1 rank goes on\.$/,
+      /rank 0 was lost \(SIGKILL\).*rank 2 was lost \(SIGKILL\).*rank 3 was lost \(exit code 1\); 1 rank continues\.$/,
     );
   },
   LIMIT_MS,
@@ -112,7 +112,7 @@ describe('ranks that are lost, and replaced at the end of an epoch', () => {
     expect(members).toHaveLength(4);
     for (const member of members) expect(member).toMatchObject({ worldSize: 4, generation: 6, steps: 9 * EPOCH_STEPS });
     expect(members.map(({ rank }) => rank)).toEqual([0, 1, 2, 3]);
-    expect(run.told.at(-1)).toBe('gradring: generation 6 stands: 4 ranks, 0, 1, 2, 3.');
+    expect(run.told.at(-1)).toBe('gradring: generation 6 has formed: 4 ranks, 0, 1, 2, 3.');
   });
 
   test('each newcomer joins where the others are', () => {
