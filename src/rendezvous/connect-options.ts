@@ -124,8 +124,7 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
 function requireRunToken({ worldSize, masterAddr, runToken }: RankEnvironment, encryption: Encryption): void {
   if (worldSize === 1 || runToken !== undefined || encryption === 'off') return;
   if (encryption === 'auto' && isLoopback(masterAddr)) return;
-  const why =
-    encryption === 'on' ? 'Encryption is on' : `MASTER_ADDR is '${masterAddr}', which other machines may reach`;
+  const why = encryption === 'on' ? 'Encryption is on' : `MASTER_ADDR is '${masterAddr}', which others may reach`;
   const words = `${why}: all ranks need the same run token. Make one with 'openssl rand -hex 32', and give it as GRADRING_RUN_TOKEN, or in a file to 'gradring run --token-file', on every host. In a network that you trust, GRADRING_ENCRYPTION=off needs no token.`;
   throw new GradringError('ERR_INVALID_ENVIRONMENT', words);
 }

@@ -145,9 +145,7 @@ export class Coordinator {
       );
     }
     if (join.runId !== runId) {
-      return refused(
-        `Rank ${rank} belongs to run '${join.runId}', ${holder} to run '${runId}': two runs use one port.`,
-      );
+      return refused(`Rank ${rank} is in run '${join.runId}', ${holder} is in '${runId}': two runs use one port.`);
     }
     if (join.worldSize !== worldSize) {
       return refused(`Rank ${rank} has WORLD_SIZE ${join.worldSize}, ${holder} has ${worldSize}.`);
