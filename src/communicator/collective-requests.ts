@@ -204,7 +204,9 @@ function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
   const { op = 'sum' } = options;
   if (!REDUCTIONS.includes(op)) throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTIONS.join(', ')}.`);
   if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
-    throw invalidArgument(`A mean of ${type} would not be a whole number: reduce with 'sum', or convert to float32 first.`);
+    throw invalidArgument(
+      `A mean of ${type} would not be a whole number: reduce with 'sum', or convert to float32 first.`,
+    );
   }
   return op;
 }

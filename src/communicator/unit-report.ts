@@ -40,5 +40,8 @@ export function ranksBehind(reports: readonly UnitReport[], { done, lastName }: 
   const words = members.map(
     ({ done, lastName, failedName }) => `${done} units done, the last '${lastName}', in '${failedName ?? 'none'}'`,
   );
-  throw new GradringError('ERR_COLLECTIVE_MISMATCH', `When the ring formed again, the ranks did not fit together: ${words.join('; ')}.`);
+  throw new GradringError(
+    'ERR_COLLECTIVE_MISMATCH',
+    `When the ring formed again, the ranks did not fit together: ${words.join('; ')}.`,
+  );
 }

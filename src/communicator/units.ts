@@ -129,7 +129,9 @@ export class Units {
   /** @throws GradringError `ERR_INVALID_ARGUMENT` within a unit, which may run again. `what` must not. */
   checkOutside(what: string): void {
     if (this.ring === undefined || !this.inside.getStore()) return;
-    throw invalidArgument(`${what} cannot be part of allOrNone: it already is all or none by itself, and might be done twice.`);
+    throw invalidArgument(
+      `${what} cannot be part of allOrNone: it already is all or none by itself, and might be done twice.`,
+    );
   }
 
   /** Lets in the newcomers that wait, if there are any. Called on all ranks, between the same two units. */

@@ -148,7 +148,9 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
     return struct;
   });
   if (header.protocolVersion() !== PROTOCOL_VERSION) {
-    throw protocolError(`has protocol version ${header.protocolVersion()}, but this rank has version ${PROTOCOL_VERSION}`);
+    throw protocolError(
+      `has protocol version ${header.protocolVersion()}, but this rank has version ${PROTOCOL_VERSION}`,
+    );
   }
   if (header.runId() !== ring.ringId) throw protocolError('belongs to another run');
   if (header.generation() !== ring.generation) {
@@ -194,7 +196,8 @@ function readCall(header: FrameHeader): CallFingerprint & { sequence: number } {
   if (Purpose[purpose] === undefined) throw protocolError('names a purpose that does not exist');
   const sequence = Number(header.sequence());
   const elementCount = Number(header.elementCount());
-  if (!Number.isSafeInteger(sequence) || !Number.isSafeInteger(elementCount)) throw protocolError('has a number above 2^53');
+  if (!Number.isSafeInteger(sequence) || !Number.isSafeInteger(elementCount))
+    throw protocolError('has a number above 2^53');
   return { sequence, operation, purpose, elementType, reduction, elementCount, parameter: header.parameter() };
 }
 

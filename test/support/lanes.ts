@@ -56,8 +56,8 @@ export async function bothEnds(kind: LaneKind): Promise<{ first: Lane; second: L
 }
 
 /**
- * Both ends of a lane in the memory of this thread, for tests that decide what happens when. No end is ever woken but by
- * {@link wake}.
+ * Both ends of a lane in the memory of this thread, for tests that decide what happens when. Only {@link wake} wakes an
+ * end.
  */
 export class ScriptedLane extends Lane {
   readonly medium = 'shared-memory';
@@ -163,8 +163,12 @@ export function landingOf(bytes: number, pieceBytes: number): Landing & { readon
   };
 }
 
-/** Bytes that tell one body from another. */
-export const body = (length: number, seed: number) => Buffer.alloc(length, Buffer.from([seed, seed >> 8, 3, 5, 7]));
+/** Bytes that look like no others of the same. */
+const PATTERN = Buffer.from(Uint32Array.from({ length: 6_000_000 }, (_, i) => Math.imul(i, 0x9e37_79b1)).buffer);
+
+/** Bytes that tell one body from another: of at most 20 MB, in memory of its own. */
+export const body = (length: number, seed: number) =>
+  Buffer.from(PATTERN.subarray(4_003 * seed, 4_003 * seed + length));
 
 /** Lets the event loop turn so often. */
 export async function turns(count: number): Promise<void> {

@@ -32,6 +32,7 @@ const directly: Via = async port => port;
  * @param via What stands before the ports of the links.
  * @param lanes Which lanes there are beside the links; or those of each rank.
  * @param laneVia What stands before the ports of TCP lanes.
+ * @param without An end of a lane that could not be opened.
  */
 export async function transports(
   worldSize: number,
@@ -41,12 +42,14 @@ export async function transports(
     via = directly,
     laneVia = directly,
     hasCore = false,
+    without,
   }: {
     readonly lanes?: LaneKind | readonly Lanes[] | undefined;
     readonly encrypted?: boolean;
     readonly via?: Via;
     readonly laneVia?: Via;
     readonly hasCore?: boolean;
+    readonly without?: { readonly rank: number; readonly side: Side };
   } = {},
 ) {
   const options = { heartbeatTimeoutMs: 10_000 };
@@ -60,7 +63,7 @@ export async function transports(
   const addresses = await Promise.all(
     bound.map(async ({ endpoint }, rank) => endpoint.replace(/\d+$/, String(await via(ports[rank]!)))),
   );
-  const lanes = typeof kind === 'object' ? kind : await lanesOf(worldSize, kind, hasCore, laneVia);
+  const lanes = typeof kind === 'object' ? kind : await lanesOf(worldSize, kind, hasCore, laneVia, without);
   const failures: GradringError[] = [];
   const links = bound.map(({ link: left }, rank) => {
     const rightRank = (rank + 1) % worldSize;
@@ -87,12 +90,22 @@ export async function openTransports(worldSize: number, options: Parameters<type
   return made;
 }
 
-async function lanesOf(worldSize: number, kind: LaneKind | undefined, hasCore: boolean, via: Via): Promise<Lanes[]> {
+async function lanesOf(
+  worldSize: number,
+  kind: LaneKind | undefined,
+  hasCore: boolean,
+  via: Via,
+  without?: { readonly rank: number; readonly side: Side },
+): Promise<Lanes[]> {
+  const isMissing = (rank: number, side: Side) => without?.rank === rank && without.side === side;
   const ranks = Array.from({ length: worldSize }, (_, rank) => rank);
   if (kind === undefined) return ranks.map(() => ({ left: undefined, right: undefined }));
   if (kind !== 'shared memory') {
     return Promise.all(
-      ranks.map(async () => {
+      ranks.map(async rank => {
+        // A rank that cannot connect has nobody come to the one that listens.
+        const listens = !isMissing(rank, 'right') && !isMissing((rank + 1) % worldSize, 'left');
+        if (!listens) return { left: undefined, right: undefined };
         const right = (await TcpLane.listen('127.0.0.1', kind === 'encrypted TCP'))!;
         const offer = { ...right.offer!, port: await via(right.offer!.port) };
         Object.defineProperty(right, 'offer', { value: offer });
@@ -102,9 +115,12 @@ async function lanesOf(worldSize: number, kind: LaneKind | undefined, hasCore: b
   }
   const folder = mkdtempSync(path.join(tmpdir(), 'gradring-lanes-'));
   const fileOf = (rank: number) => path.join(folder, `lane-${rank}`);
-  const left = ranks.map(rank => SharedMemoryLane.create(fileOf(rank), hasCore));
+  const left = ranks.map(rank =>
+    isMissing(rank, 'left') ? undefined : SharedMemoryLane.create(fileOf(rank), hasCore),
+  );
   const lanes = ranks.map(rank => {
-    return { left: left[rank], right: SharedMemoryLane.open(fileOf((rank + 1) % worldSize), hasCore) };
+    const file = isMissing(rank, 'right') ? undefined : fileOf((rank + 1) % worldSize);
+    return { left: left[rank], right: SharedMemoryLane.open(file, hasCore) };
   });
   rmSync(folder, { recursive: true });
   return lanes;

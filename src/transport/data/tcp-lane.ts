@@ -28,7 +28,7 @@ const BUFFER_BYTES = 64 * 1024;
 /** As often as the heartbeats of links: routers forget connections that carry nothing. */
 const KEEP_ALIVE_MS = 10_000;
 
-const SOCKET = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS, allowHalfOpen: true } as const;
+const SOCKET = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS } as const;
 
 /**
  * The token is the key, and only the other end of the link has it, so there are no certificates. Node takes such keys
@@ -214,8 +214,10 @@ export class TcpLane extends Lane {
   /** Both ends have shown the token. */
   private begin(): void {
     this.state = 'open';
-    const { socket, descriptor } = this;
-    if (descriptor !== undefined && socket!.remoteAddress === socket!.localAddress) sendUnpaced(descriptor);
+    const { descriptor } = this;
+    const socket = this.socket!;
+    socket.allowHalfOpen = true; // one that ends before this is of no use
+    if (descriptor !== undefined && socket.remoteAddress === socket.localAddress) sendUnpaced(descriptor);
     this.opening.resolve();
   }
 
