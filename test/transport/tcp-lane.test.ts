@@ -57,7 +57,8 @@ const aboutToWait = (lane: Lane) =>
 const portOf = (server: Server) => (server.address() as AddressInfo).port;
 
 /** Somebody else who listens at a port, and does something with each connection. */
-async function stranger(does: (socket: Socket) => void, key?: Buffer, port = 0): Promise<Server> {
+async function stranger(act: (socket: Socket) => void | Promise<void>, key?: Buffer, port = 0): Promise<Server> {
+  const does = (socket: Socket) => void act(socket);
   const server = key ? createTlsServer({ ...PRE_SHARED, pskCallback: () => key }, does) : createServer(does);
   server.on('connection', (socket: Socket) => made.push({ close: () => socket.destroy() }));
   await once(server.listen(port, '127.0.0.1'), 'listening');
