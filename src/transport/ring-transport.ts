@@ -79,6 +79,7 @@ export class RingTransport implements Transport {
       onAgreed: error => this.end(error),
     });
     this.links = new LinkPath(ends, {
+      failing: () => this.failing,
       encode: (header, bodyBytes) => this.encodeCounted(header, bodyBytes),
       count: frame => this.countSent(frame.headerBytes.length + frame.bytes),
       needNeighbour: side => this.checkPresent(side),
@@ -105,6 +106,11 @@ export class RingTransport implements Transport {
 
   get traffic(): TrafficCount {
     return { bytesSent: this.bytesSent[0]!, bytesReceived: this.bytesReceived[0]! };
+  }
+
+  /** Settles with what the ring fails with, if it has failed. The ranks may still have to agree on it. */
+  private get failing(): Promise<GradringError> | undefined {
+    return this.failed ? this.ended.promise : undefined;
   }
 
   get failed(): boolean {
@@ -153,6 +159,7 @@ export class RingTransport implements Transport {
       { left, right },
       {
         hasCore: this.place.hasCore,
+        failing: () => this.failing,
         encode: (header, bodyBytes) => this.encodeCounted(header, bodyBytes),
         count: frame => this.countSent(frame.headerBytes.length + frame.bytes),
         accept: (side, frame) => this.acceptFromLane(side, frame),

@@ -22,6 +22,7 @@ function pathOf() {
   const came: Record<Side, DataFrame[]> = { left: [], right: [] };
   const path = new LanePath(lanes, {
     hasCore: false,
+    failing: () => undefined,
     encode: ({ sequence }, bytes) => {
       told.push(`sent ${bytes}`);
       return encode(sequence);
@@ -197,7 +198,7 @@ test('what is no frame, and what is lost, is told with its side', async () => {
   lanes.right.breakDown();
   expect(told.filter(words => words.startsWith('broken') || words.startsWith('lost'))).toEqual([
     'broken left: A frame has no number.',
-    'broken right: A frame has a header that is longer than its place.',
+    'broken right: A frame has a header that is longer than its head.',
     'lost right',
   ]);
   path.fail(FAILURE);

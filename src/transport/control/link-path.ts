@@ -9,6 +9,8 @@ import type { Link } from './link';
 
 /** What a {@link LinkPath} needs of its ring. */
 export interface LinkRing {
+  /** If the ring has failed: settles with what all ranks raise. Else `undefined`. */
+  readonly failing: () => Promise<GradringError> | undefined;
   /** Encodes the header of a frame, and counts the frame as sent. */
   readonly encode: (header: DataHeader, bodyBytes: number) => Uint8Array;
   /** Counts a frame as forwarded. */
@@ -23,7 +25,6 @@ export interface LinkRing {
 export class LinkPath implements DataPath {
   readonly media: readonly Medium[];
   private readonly inboxes = { left: new Inbox(), right: new Inbox() };
-  private failure: GradringError | undefined;
 
   constructor(
     private readonly links: Readonly<Record<Side, Link>>,
@@ -44,7 +45,8 @@ export class LinkPath implements DataPath {
   }
 
   async receive(side: Side): Promise<DataFrame> {
-    if (this.failure !== undefined) throw this.failure;
+    const failing = this.ring.failing();
+    if (failing !== undefined) throw await failing;
     const inbox = this.inboxes[side];
     const next = inbox.next();
     if (inbox.isAwaited) this.ring.needNeighbour(side);
@@ -64,7 +66,7 @@ export class LinkPath implements DataPath {
 
   /** A frame has arrived from that side. */
   put(side: Side, frame: DataFrame): void {
-    if (this.failure === undefined) this.inboxes[side].put(frame);
+    if (this.ring.failing() === undefined) this.inboxes[side].put(frame);
   }
 
   /** Settles when there is room for more frames from that side. */
@@ -72,15 +74,15 @@ export class LinkPath implements DataPath {
     return this.inboxes[side].room();
   }
 
-  /** Fails the calls that wait, and all later ones. */
+  /** Fails the calls that wait. */
   fail(error: GradringError): void {
-    this.failure = error;
     for (const side of SIDES) this.inboxes[side].fail(error);
   }
 
   private async deliver(side: Side, parts: Uint8Array[]): Promise<void> {
     this.ring.needNeighbour(side);
-    if (this.failure !== undefined) throw this.failure;
+    const failing = this.ring.failing();
+    if (failing !== undefined) throw await failing;
     try {
       await this.links[side].send(parts);
     } catch {

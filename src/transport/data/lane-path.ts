@@ -12,6 +12,8 @@ import { ProgressEngine } from './progress-engine';
 export interface LaneRing {
   /** Whether there is a core for each rank of this host. */
   readonly hasCore: boolean;
+  /** If the ring has failed: settles with what all ranks raise. Else `undefined`. */
+  readonly failing: () => Promise<GradringError> | undefined;
   /** Encodes the header of a frame, and counts the frame as sent. */
   readonly encode: (header: DataHeader, bodyBytes: number) => Uint8Array;
   /** Counts a frame as sent on. */
@@ -56,12 +58,12 @@ export class LanePath implements DataPath {
   }
 
   async send(side: Side, header: DataHeader, body: Uint8Array): Promise<void> {
-    this.ring.needNeighbour(side);
+    await this.requireRing(side);
     await this.lanes[side].send(this.ring.encode(header, body.length), body);
   }
 
   async forward(side: Side, frame: DataFrame): Promise<void> {
-    this.ring.needNeighbour(side);
+    await this.requireRing(side);
     this.ring.count(frame);
     await this.lanes[side].send(frame.headerBytes, frame.body);
   }
@@ -69,6 +71,8 @@ export class LanePath implements DataPath {
   async receive(side: Side, sequence: number, landing?: Landing): Promise<DataFrame> {
     const lane = this.lanes[side];
     await lane.pace(); // first: a frame that came by the link meanwhile would be missed
+    const failing = this.ring.failing();
+    if (failing !== undefined) throw await failing;
     const stray = this.ring.stray(side, sequence);
     if (stray !== undefined) return stray;
     this.awaited[side] = sequence;
@@ -91,6 +95,13 @@ export class LanePath implements DataPath {
     if (!this.lanes[side].waitsForFrame || frame.header.sequence > this.awaited[side]!) return false;
     this.lanes[side].deliver(frame);
     return true;
+  }
+
+  /** @throws what the ring has failed with, if it has. It fails if the neighbour on that side has left. */
+  private async requireRing(side: Side): Promise<void> {
+    this.ring.needNeighbour(side);
+    const failing = this.ring.failing();
+    if (failing !== undefined) throw await failing;
   }
 
   fail(error: GradringError): void {
