@@ -179,8 +179,12 @@ export class StrangerWatch {
    * Waits until the links have noticed that so many strangers have disconnected, and that none of them was the
    * neighbour. Returns also if a link took one for its neighbour: then the ring has failed.
    */
-  async untilLeft(ring: readonly RingTransport[], count: number): Promise<void> {
-    const areKnown = () => [...this.probes.values()].every(({ sent, taken }) => sent === taken && sent % 2 === 0);
+  async untilLeft(
+    { ring, links }: { readonly ring: readonly RingTransport[]; readonly links: readonly Record<Side, Link>[] },
+    count: number,
+  ): Promise<void> {
+    const probes = () => links.flatMap(({ left }) => this.probes.get(left) ?? []); // not those of rings before
+    const areKnown = () => probes().every(({ sent, taken }) => sent === taken && sent % 2 === 0);
     await until(() => (this.disconnections >= count && areKnown()) || ring.some(({ failed }) => failed));
     for (const undo of this.undo) undo();
   }

@@ -74,7 +74,7 @@ describe.each(['forming', 'standing'])('while the ring is %s', state => {
 
 test('2,000 connections do not disturb a standing ring, neither while they stay nor when they leave at once', async () => {
   const strangers = new StrangerWatch();
-  const { ring, ports, failures, close } = await transports(3, { encrypted: true });
+  const { ring, links, ports, failures, close } = await transports(3, { encrypted: true });
   await Promise.all(ring.map(transport => transport.open()));
   const crowd = new Crowd(ports[0]!, 2_000);
   await expectToWork(ring, { frames: 50 }); // while they come
@@ -82,7 +82,7 @@ test('2,000 connections do not disturb a standing ring, neither while they stay 
   await expectToWork(ring, { frames: 50 });
   await crowd.leave();
   await expectToWork(ring, { frames: 50 });
-  await strangers.untilLeft(ring, 2_000);
+  await strangers.untilLeft({ ring, links }, 2_000);
   await expectToWork(ring, { frames: 50 });
   expect(failures).toEqual([]);
   await close();

@@ -10,7 +10,7 @@ import { expectToWork, FRAME, openTransports, StrangerWatch, transports } from '
 
 test('strangers at the ports of the links do not disturb a standing ring', async () => {
   const strangers = new StrangerWatch();
-  const { ring, failures, ports } = await openTransports(3);
+  const { ring, links, failures, ports } = await openTransports(3);
   const leavers: (() => void)[] = [];
   for (const [bytes, leave] of VISITS) {
     leavers.push(...(await Promise.all(ports.map(port => intrude(port, bytes, leave)))));
@@ -31,7 +31,7 @@ test('strangers at the ports of the links do not disturb a standing ring', async
   leavers.forEach(leave => leave());
   stranger.close();
   await watched;
-  await strangers.untilLeft(ring, ports.length * VISITS.length + 2); // a third link has hung up on the stranger itself
+  await strangers.untilLeft({ ring, links }, ports.length * VISITS.length + 2); // a third link has hung up on the stranger itself
   await expectToWork(ring);
   expect(failures).toEqual([]);
   await Promise.all(ring.map(transport => transport.close()));
