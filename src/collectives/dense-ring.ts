@@ -29,7 +29,7 @@ export async function allReduce(call: CollectiveCall, array: DenseArray, operati
   else await ringPasses(call, array, operation, 'all-reduce');
 }
 
-/** The first half of the ring's all-reduce. Reduces chunk r on rank r; the other chunks then hold partial results. */
+/** The first half of the ring's all-reduce. Reduces chunk r on rank r. The values of the other chunks are undefined. */
 export async function reduceScatter(
   call: CollectiveCall,
   array: DenseArray,
