@@ -117,7 +117,6 @@ export class GradientCodec {
    * @param workspace {@link GradientDecoder.workspaceBytes}, 16-byte aligned. Default: the codec's own.
    */
   decoderOf(streams: GradientStreams, workspace = this.workspace): GradientDecoder {
-    const { kernels, memory, format } = this;
-    return new GradientDecoder({ kernels, memory, workspace }, format, streams);
+    return new GradientDecoder(this.kernels, this.memory, this.format, streams, workspace);
   }
 }

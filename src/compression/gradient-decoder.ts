@@ -7,15 +7,6 @@ import { RicePair } from './rice-pair';
 import { finishValues, readSymbols } from './value-codec';
 import { LEVELS_BYTES, readQuantization, type ValueFormat } from './value-format';
 
-/** What a {@link GradientDecoder} works with. */
-export interface DecoderPlace {
-  readonly kernels: Kernels;
-  /** That of the kernels. */
-  readonly memory: WebAssembly.Memory;
-  /** {@link GradientDecoder.workspaceBytes}, 16-byte aligned, for this decoder alone. */
-  readonly workspace: Pointer;
-}
-
 const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
 
 /**
@@ -34,8 +25,6 @@ export class GradientDecoder {
   /** Of the last block: float32, finite. 16-byte aligned. */
   readonly values: Pointer;
 
-  private readonly kernels: Kernels;
-  private readonly memory: WebAssembly.Memory;
   private readonly levels: Pointer;
   private readonly indexReader: BitReader;
   private readonly valueReader: BitReader;
@@ -45,13 +34,17 @@ export class GradientDecoder {
   private left = 0;
   private next = 0;
 
+  /**
+   * @param memory That of the kernels.
+   * @param workspace {@link workspaceBytes}, 16-byte aligned, for this decoder alone.
+   */
   constructor(
-    { kernels, memory, workspace }: DecoderPlace,
+    private readonly kernels: Kernels,
+    private readonly memory: WebAssembly.Memory,
     private readonly format: ValueFormat,
     streams: GradientStreams,
+    workspace: Pointer,
   ) {
-    this.kernels = kernels;
-    this.memory = memory;
     this.indices = workspace + 2 * BIT_STREAM_BYTES;
     this.values = this.indices + ARRAY_BYTES;
     this.levels = this.values + ARRAY_BYTES;

@@ -53,7 +53,7 @@ export class OptimizerSteps {
   /** Restored state of the variables, until the first step tells which there are. */
   restored: readonly VariableState[] = [];
   private readonly verification: Verification;
-  /** What the last step applied, for ranks for whom it failed. Kept in elastic runs only. */
+  /** What the last step applied, for ranks on which it failed. Kept in elastic runs only. */
   private lastUpdates: readonly Float32Array[] = [];
 
   constructor(

@@ -1,7 +1,7 @@
 import fs from 'node:fs/promises';
 import path from 'node:path';
 
-/** What the file system was asked for, in order; `dir/` stands for a folder. */
+/** The calls of the file system, in order. `dir/` stands for a folder. */
 export type OperationLog = string[];
 
 type Interference = (operation: string, number: number) => 'do' | 'fail' | 'half';

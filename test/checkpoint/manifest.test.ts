@@ -52,7 +52,7 @@ test('every cut and every flipped bit is refused, but where JSON does not care',
   }
 });
 
-/** A manifest with a right checksum, as somebody with bad intentions would write it. */
+/** A manifest with a correct checksum, as an attacker would write it. */
 function forged(change: object): Uint8Array {
   const content = JSON.parse(new TextDecoder().decode(encodeManifest(MANIFEST))) as { sha256?: string };
   delete content.sha256;

@@ -34,7 +34,7 @@ export function valuesIn(file: TensorFile | undefined, name: string): number[] {
   return Array.from(new Float32Array(file!.tensors.get(name)!.bytes.buffer));
 }
 
-/** What ranks of that step save: weights [step, 1], and of each rank [rank, step]. */
+/** What the ranks save in that step: weights [step, 1], and for each rank [rank, step]. */
 export function inputOf(rank: number, step: number, dir: string, more: Partial<SaveInput> = {}): SaveInput {
   const state = () => ({ rank, step });
   return { dir, keep: 2, step, weights: [floats('w', [step, 1])], own: [floats('u', [rank, step])], state, ...more };
@@ -72,7 +72,7 @@ export function loadAll(
   );
 }
 
-/** What all ranks have loaded; fails if one has not. */
+/** What all ranks have loaded. Fails if one rank has failed. */
 export async function loaded(...args: Parameters<typeof loadAll>): Promise<(LoadedCheckpoint | undefined)[]> {
   return (await loadAll(...args)).map(valueOf);
 }

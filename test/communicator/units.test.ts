@@ -56,7 +56,7 @@ test('where the run is not elastic, a unit is just run, and its failure is the c
 });
 
 describe.each(['run', 'runSync'] as const)('%s', how => {
-  test('nobody has done it: it is run again', async () => {
+  test('no rank has done it: it is run again', async () => {
     const { units } = unitsBeside({ done: 0, failedName: 'a' });
     const run = failing(1);
     expect(await units[how]({ name: 'a', run })).toBe('mine');
@@ -147,7 +147,7 @@ test('newcomers are let in within a unit, and known as long as the ring lasts', 
     throw lost();
   });
   await units.admit({ countWaiting: async () => 1, welcome });
-  // In the first ring the other is a newcomer, and lost. In the second it has let newcomers in, who are gone.
+  // In the first ring the other is a newcomer, which is lost. In the second it has let newcomers in, which are gone.
   expect(welcome.mock.calls).toEqual([[0]]);
   expect(joins).toEqual([
     { newcomer: false, admits: true },
@@ -157,7 +157,7 @@ test('newcomers are let in within a unit, and known as long as the ring lasts', 
   expect(own).toMatchObject([within, within]);
 });
 
-test('where nobody waits, the ring stays as it is', async () => {
+test('if no newcomer waits, the ring stays as it is', async () => {
   const { units, joins } = unitsBeside();
   const welcome = jest.fn();
   await units.admit({ countWaiting: async () => 0, welcome });
@@ -202,7 +202,7 @@ describe('before it leaves', () => {
     expect(own).toEqual([]);
   });
 
-  test('it gives its last unit to those who have lost a rank in it', async () => {
+  test('it gives its last unit to ranks that have lost another in it', async () => {
     const { units, ring } = unitsBeside('is lost, too', { done: 0, failedName: 'a' });
     jest.mocked(ring.awaitOthers).mockRejectedValueOnce(lost());
     const share = jest.fn();
@@ -220,7 +220,7 @@ describe('before it leaves', () => {
     await new Units(undefined).awaitOthers(); // not elastic: there is nothing to do
   });
 
-  test('it does not wait again for those who call nothing for as long as a deadline', async () => {
+  test('it does not wait again for ranks that call nothing until the deadline', async () => {
     const { units, ring, joins } = unitsBeside('does not come');
     jest.mocked(ring.awaitOthers).mockRejectedValueOnce(lost());
     await expect(units.awaitOthers()).rejects.toMatchObject({ code: 'ERR_TIMEOUT' });

@@ -84,7 +84,7 @@ function uniformSubset(count: number, elementCount: number, random: () => number
   return Uint32Array.from(chosen).sort();
 }
 
-/** What DGC sends of normal values: the tail beyond a threshold. */
+/** The normal values that DGC sends: the tail beyond a threshold. */
 function tail(count: number, random: () => number): Float32Array {
   return Float32Array.from({ length: count }, () => (random() < 0.5 ? -1 : 1) * (3.3 - Math.log(1 - random()) / 3.3));
 }
@@ -186,7 +186,7 @@ describe.each(VALUE_FORMATS)('%s', format => {
   });
 });
 
-it.each(VALUE_FORMATS)('takes the word of who knows the largest magnitude: %s', format => {
+it.each(VALUE_FORMATS)('uses the largest magnitude if the caller gives it: %s', format => {
   const pieces = new Pieces(memory);
   const codec = new GradientCodec(kernels, memory, format, pieces.bytes(GradientCodec.workspaceBytes));
   const tensor = sparse(3000, 30_000, 5);

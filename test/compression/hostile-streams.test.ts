@@ -33,7 +33,7 @@ function outcome(format: ValueFormat, tensors: CodedTensor[], indices: Uint8Arra
 /** The values of that many float32 as a block, all of them 0: a Fixed block of no bits a value. */
 const zeros = (count: number): Field[] => repeated(Math.ceil(count / 1024), [VALUES_FIXED, 2], [0, 31], [0, 6]);
 
-/** What a stream of indices comes to, where there is nothing wrong with the values. */
+/** The outcome of a stream of indices, with correct values. */
 function outcomeOfIndices(elementCount: number, count: number, ...fields: Field[]): string {
   return outcome('float32', [{ elementCount, count }], bits(...fields), bits(...zeros(count)));
 }

@@ -22,7 +22,7 @@ interface Step {
   readonly gradientScale: number;
 }
 
-/** What DGC does to one tensor, as plainly as it can be said, and by no code that the library has. */
+/** DGC of one tensor, as plain as possible, and without any code of the library. */
 class SlowCompressor {
   readonly momentum: Float32Array;
   readonly residual: Float32Array;
@@ -108,7 +108,7 @@ class Bench {
 
   compress(gradient: Float32Array, step: Step): { indices: Uint32Array; values: Float32Array } {
     float32At(this.memory, this.gradient, this.elementCount).set(gradient);
-    // What lies behind the last entry must stay as it is, too.
+    // The bytes behind the last entry must not change either.
     uint32At(this.memory, this.indices, this.elementCount).fill(0xa5a5a5a5);
     uint32At(this.memory, this.values, this.elementCount).fill(0xa5a5a5a5);
     return this.written(

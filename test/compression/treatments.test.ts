@@ -8,7 +8,7 @@ import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { SharedHeap } from '../../src/memory/shared-heap';
 import { random } from '../support/random';
 
-// What every kind promises (TensorTreatment), whatever it sends.
+// The promises of TensorTreatment, for every kind.
 
 const ELEMENTS = 3000;
 const STEP = {

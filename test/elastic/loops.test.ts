@@ -29,7 +29,7 @@ test.each([true, false])(
 );
 
 test(
-  'a rank is killed in the very last step: who has done it waits, before it leaves, for who has not',
+  'a rank is killed in the very last step: ranks that have done it wait, before they leave, for those that have not',
   async () => {
     const run = await runElastic({}, { min: 1, env: preloading('die-forwarding') }, 'last-step');
     expect(run.exitCode).toBe(0);

@@ -24,7 +24,7 @@ function rank(sent: Float32Array[], isRoot: boolean) {
 
 const UPDATES = [new Float32Array(4).fill(1), new Float32Array(4).fill(2)];
 
-test.each([true, false])('who is behind gets updates and shared momenta; applied: %s', isApplied => {
+test.each([true, false])('a rank that is behind gets updates and shared momenta; applied: %s', isApplied => {
   const sent: Float32Array[] = [];
   const [done, behind] = [rank(sent, true), rank(sent, false)];
   done.momenta[1]!.fill(7);
@@ -39,7 +39,7 @@ test.each([true, false])('who is behind gets updates and shared momenta; applied
   expect(done.gradients.map(constant)).toEqual([[10], [11]]); // it may be in its next step by now
 });
 
-test('if it fails half-way, who is behind can still run the step again: its momentum is as before', () => {
+test('if it fails half-way, a rank that is behind can still run the step again: its momentum is as before', () => {
   const sent: Float32Array[] = [];
   const [done, behind] = [rank(sent, true), rank(sent, false)];
   done.momenta[0]!.fill(7);

@@ -25,7 +25,7 @@ const VARIABLES = [
   { name: 'bias', shape: [70] },
 ];
 const STEPS = 5;
-/** The step whose exchange fails, and is run again among those who are left. */
+/** The step whose exchange fails, and is run again by the ranks that are left. */
 const FAILING = 2;
 
 /** One rank's exchange, without a comm thread. */

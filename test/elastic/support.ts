@@ -24,7 +24,7 @@ export interface TrainInput {
   readonly dooms?: readonly Doom[];
   readonly checkpoint?: boolean;
   readonly optimizerName?: 'momentum' | 'adam';
-  /** At the end of these epochs the training waits until somebody can be let in. */
+  /** At the end of these epochs the training waits until a newcomer can be let in. */
   readonly waitForNewcomerAt?: readonly number[];
 }
 
@@ -33,7 +33,7 @@ export interface LoopInput {
   readonly sync: boolean;
 }
 
-/** What a rank tells when its training has ended, by its number at launch. */
+/** What a rank writes when its training has ended, by its number at launch. */
 export interface Member {
   readonly at: { readonly step: number; readonly epoch: number };
   readonly epochsSeen: readonly { readonly epoch: number; readonly worldSize: number; readonly loss: number }[];

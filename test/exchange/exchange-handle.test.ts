@@ -17,7 +17,7 @@ function open(): ExchangeHandle {
 
 const numbers = () => Float32Array.from({ length: ELEMENTS }, (_, i) => i - 0.5);
 
-test('a gradient that is written is the segment of its variable, and stays with who wrote it', () => {
+test('a gradient that is written is in the segment of its variable; the array stays the caller’s', () => {
   const exchange = open();
   const values = numbers();
   exchange.writeGradient(1, values);

@@ -250,7 +250,7 @@ describe('finite gradients that overflow float32', () => {
           if (rank === 1) arena.gradient(0).fill(value);
           return (await arena.run(step)).nonFinite;
         };
-        // Of the first, nine tenths stay in this rank's residual; the second adds as much.
+        // Nine tenths of the first gradient stay in this rank's residual; the second adds as much.
         const held = await spoil(3e38);
         const onOneRank = await spoil(3e38);
         const after = await spoil(1e-3);

@@ -41,17 +41,17 @@ interface Trial {
   readonly steps?: number;
   readonly momentumFactor?: (step: number) => number;
   /**
-   * Of which the gradients are multiples. With 1/16, the default, no sum of ranks rounds: its order does not matter.
+   * The gradients are multiples of it. With 1/16, the default, no sum of ranks rounds, so its order does not matter.
    */
   readonly unit?: number;
   /** Spoils a gradient of a rank, and returns the number that the rank then gives for it. */
   readonly spoil?: (rank: number, step: number, gradient: (variable: number) => Float32Array) => number;
 }
 
-/** What a rank saw; of arrays, the hashes. */
+/** What a rank saw. Arrays are hashed. */
 interface Run {
   readonly nonFinite: ExchangeResult['nonFinite'][];
-  /** Of every step and variable. */
+  /** Hashes, of every step and variable. */
   readonly updates: string[];
   /** At the end. */
   readonly momenta: string[];

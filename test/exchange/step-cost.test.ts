@@ -12,7 +12,7 @@ const cheaper = (density: number, worldSize: number, isLocal: boolean) =>
   costOf(step(density), worldSize, isLocal).cheaper;
 
 test.each([
-  // As measured, the faster: docs/performance.md.
+  // The faster one, as measured: docs/performance.md.
   [2, true, { 0.25: 'dense', 0.0625: 'sparse', 0.015625: 'sparse', 0.001: 'sparse' }],
   [4, true, { 0.25: 'dense', 0.0625: 'sparse', 0.015625: 'sparse', 0.001: 'sparse' }],
   [4, false, { 0.25: 'sparse', 0.0625: 'sparse', 0.001: 'sparse' }],

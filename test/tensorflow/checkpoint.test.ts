@@ -30,7 +30,7 @@ interface LoopRun {
 
 /** A loop of checkpoint-loop.js. */
 interface Loop {
-  /** Of its variables; and of the optimizer, unless that has another. */
+  /** Of its variables, and of the optimizer, unless that has another one. */
   readonly name: string;
   readonly optimizer?: string;
   /** Where its checkpoints are, under the folder of this test. Default: in one of its name. */
@@ -234,7 +234,7 @@ describe('a ring of another size', () => {
       means[0].forEach((value, i) => expect(means[1][i]).toBeCloseTo(value, 5));
       expect(means[0].some(value => Math.abs(value) > 1e-4)).toBe(true);
     }
-    // What is the average's is everybody's.
+    // The momentum of the average is the same on all ranks.
     const [shared] = arrays(before, 'state', 'b/momentum');
     for (const own of arrays(after, 'resumedState', 'b/momentum')) expect(own).toEqual(shared);
     const w = arrays(after, 'resumedState', 'w/residual');

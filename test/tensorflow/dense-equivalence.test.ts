@@ -1,6 +1,6 @@
 import { largestError, runFixture } from './support';
 
-/** Where everything is sent, three ranks are one process that trains on the mean of their gradients. */
+/** If everything is sent, three ranks train like one process on the mean of their gradients. */
 const CASES = [
   'momentum, sparsity 0',
   'Nesterov, sparsity 0',

@@ -21,19 +21,19 @@ interface Case {
   readonly name: string;
   readonly nesterov: boolean;
   readonly seed: number;
-  /** Of the gradients of steps 0, 1, 2, …, over and over. */
+  /** Factors of the gradients of steps 0, 1, 2, …, repeated. */
   readonly gradientScales: readonly number[];
   readonly options: DgcOptions;
 }
 
-// What a lossy format would round, the reference does not.
+// The reference does not round as a lossy format does.
 const options = { sparsity: SPARSITY, warmUpSteps: WARM_UP_STEPS, denseBelow: DENSE_BELOW, values: 'float32' } as const;
 // A gradient of scale 1 has a norm of about √3400 = 58. At clipNorm 60 the limit is 60 · √3 = 104: scale 3 is clipped,
 // 1 is not.
 const clipped = { ...options, clipNorm: 60 };
 const uneven = [1, 0.2, 3];
 
-// With these seeds no choice of elements is so close that float32 could make it otherwise (checked below).
+// With these seeds no choice of elements is so close that float32 could change it (checked below).
 const CASES: readonly Case[] = [
   { name: 'plain', nesterov: false, seed: 1_000_000, gradientScales: [1], options },
   { name: 'nesterov', nesterov: true, seed: 2_500_000, gradientScales: [1], options },
@@ -142,7 +142,7 @@ function referenceRun({ nesterov, seed, gradientScales, options: { clipNorm = In
           velocity[i] = MOMENTUM * velocity[i]! + g;
           updates[t]![i] = nesterov ? g + MOMENTUM * velocity[i]! : velocity[i]!;
         });
-        // What a dense warm-up gathered is each rank's to go on from: a third each, for here the ranks are summed.
+        // Each rank continues with the momentum of a dense warm-up: a third each, because the ranks are summed here.
         for (const { velocity: u } of ranks) u[t] = velocity.map(value => value / RANKS);
       }
       updates[t]!.forEach((update, i) => (w[i]! -= LEARNING_RATE * update));

@@ -33,7 +33,7 @@ test.each(['wasm', 'cpu'])('what is not float32 is converted: %s', async backend
 });
 
 describe('the native backend', () => {
-  /** As far as reading goes: `values` are those that a tensor was made of. */
+  /** The part that reads: `values` are those that a tensor was made of. */
   class NativeStandIn extends tf.KernelBackend {
     readonly tensorMap = new Map<object, { values: Float32Array | null }>();
 

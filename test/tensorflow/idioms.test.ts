@@ -83,7 +83,7 @@ describe('data that the ranks have in another order', () => {
   });
 
   test.each(['same data', 'check: false', 'custom loop, same data', 'dataset, same data', 'dataset, check: false'])(
-    '%s: nobody warns',
+    '%s: no warning',
     name => {
       for (const { warnings } of ranks) expect(warnings[name]).toEqual([]);
     },

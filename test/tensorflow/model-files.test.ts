@@ -33,7 +33,7 @@ const artifactsOf = (values: number[]): tf.io.ModelArtifacts => ({
 const save = async (artifacts: tf.io.ModelArtifacts, name = 'model') =>
   tf.io.getSaveHandlers(urlOf(name))[0]!.save!(artifacts);
 const load = async (name = 'model/model.json') => tf.io.getLoadHandlers(urlOf(name))[0]!.load!();
-/** With the weights as numbers, because Jest may take any two buffers for equal. */
+/** The weights become numbers, because Jest may consider any two buffers equal. */
 const plain = ({ weightData, ...others }: tf.io.ModelArtifacts) => ({
   ...others,
   weights: Array.from(new Float32Array(weightData as ArrayBuffer)),

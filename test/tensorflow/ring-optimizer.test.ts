@@ -25,7 +25,7 @@ describe('three ranks', () => {
     });
   }
 
-  /** What every rank returned alike. */
+  /** What every rank returned, the same on all. */
   function valueOf<T>(scenario: string): T {
     const [first, ...others] = valuesOf<T>(scenario);
     for (const other of others) expect(other).toEqual(first);
@@ -113,7 +113,7 @@ describe('three ranks', () => {
       expect(steps).toBe(2);
     });
 
-    test('a warm-up in epochs, and nobody told the epoch', () => {
+    test('a warm-up in epochs, and the epoch is not known', () => {
       const { without, density } = valueOf<{ without: Failure; density: number }>('no epoch');
       expect(without).toMatchObject({ code: 'ERR_NO_EPOCH', details: { step: 0 } });
       expect(without.message).toMatch(/ring\.callbacks\(\).*setEpoch.*warmUpSteps/);

@@ -4,9 +4,9 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import { launch, type LaunchResult } from '../../src/launcher/launch';
 
-/** How a launch of a fixture ended, and what its ranks had to say. */
+/** How a launch of a fixture ended, and what its ranks said. */
 export interface FixtureRun<T> extends LaunchResult {
-  /** By rank; nothing of those that did not get as far. */
+  /** By rank. Undefined for ranks that did not get as far. */
   readonly results: readonly T[];
   readonly output: string;
 }
@@ -19,7 +19,7 @@ export interface FixtureOptions {
   readonly env?: Record<string, string>;
 }
 
-/** Where all of these tests are to run, instead of where each would: `test/slow/backends.test.ts` says so. */
+/** The backend of all of these tests, if `test/slow/backends.test.ts` sets one. */
 export const TEST_BACKEND = process.env['TEST_BACKEND'];
 
 /** Launches a fixture of this folder, whatever comes of it. */
