@@ -160,9 +160,9 @@ test('the error at the deadline names who has not called by then, not who came l
   const source = `
     const ring = await Communicator.connect();
     await ring.barrier();
-    if (ring.rank === 1) await sleep(3_000);
+    if (ring.rank === 1) await sleep(1_000);
     if (ring.rank === 2) await sleep(15_000);
     try { await ring.barrier(); } catch (error) { raise(error); }`;
-  const { raised } = await runFaulty(3, source, { env: { GRADRING_TIMEOUT_MS: '4500' }, args: ['--grace-ms', '500'] });
+  const { raised } = await runFaulty(3, source, { env: { GRADRING_TIMEOUT_MS: '3000' }, args: ['--grace-ms', '500'] });
   for (const rank of [0, 1]) expect(raised[rank]).toMatchObject({ code: 'ERR_TIMEOUT', rank: 2 });
 });

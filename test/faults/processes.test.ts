@@ -39,7 +39,8 @@ test.each([
   ['calls process.exit(3) in mid-step', 'process.exit(3)', 3, 'is gone'],
   ['calls process.exit(0) in mid-step', 'process.exit(0)', 0, 'has left the ring'],
 ])('a script %s', async (_, doom, exitCode, words) => {
-  const before = `if (ring.rank === 2) setTimeout(() => { ${doom}; }, 300);`;
+  const call = 'ring.allReduce(new Float32Array(100_000))';
+  const before = `if (ring.rank === 2) void ${call}.then(() => setImmediate(() => { ${doom}; }));`; // in the next one
   const run = await runFaulty(4, untilFailure(before));
   expectAgreed(run, SURVIVORS, { code: 'ERR_PEER_LOST', rank: 2, operation: OPERATION });
   for (const rank of SURVIVORS) expect(run.raised[rank]!.message).toContain(words);
@@ -88,17 +89,19 @@ describe('a comm thread crashes', () => {
 
 describe('a rank is stopped', () => {
   test('and another ends meanwhile with process.exit(0): it does so in time, and not by a crash', async () => {
+    const file = path.join(temporaryFolder(), 'stopped');
     const source = `
       const ring = await Communicator.connect();
       await ring.barrier();
       ready();
-      await sleep(1_000);
+      while (!require('node:fs').existsSync(${JSON.stringify(file)})) await sleep(5);
       if (ring.rank === 0) process.exit(0);
       await sleep(20_000);`;
     const run = await runFaulty(2, source, {
       args: ['--grace-ms', '500'],
       during: async (pids, output) => {
         process.kill(pids[1]!, 'SIGSTOP');
+        writeFileSync(file, '');
         await waitUntil('rank 0 to end', () => !isRunning(pids[0]!));
         process.kill(pids[1]!, 'SIGKILL');
         expect(output.stderr).not.toContain('terminate called');
