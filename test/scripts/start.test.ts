@@ -108,7 +108,7 @@ test.each([
   ['no number', ['--seeds', '1,x'], /--epochs, --batch-size and --seeds take whole numbers/],
   ['a learning rate of 0', ['--learning-rate', '0'], /--learning-rate a positive number/],
 ])('%s is told, and fails', async (_, args, message) => {
-  const { exitCode, output } = await digits(2, ...args);
+  const { exitCode, output } = await digits(1, ...args);
   expect(exitCode).not.toBe(0);
   expect(output).toMatch(message);
 });
