@@ -1,4 +1,5 @@
 import type { Communicator, NumericArray, Reduction } from '../../src/communicator/communicator';
+import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import { closeRing, connectRing } from '../support/rings';
 import { chunkStart, expectSameBits, input, reduced, sparseInput, sparseSum, type TypeName, TYPES } from './reference';
 
@@ -14,11 +15,15 @@ const reductionsOf = (type: TypeName): Reduction[] =>
 
 const lengthsFor = (worldSize: number) => [...new Set([0, 1, worldSize - 1, worldSize, worldSize + 1, PRIME])];
 
-describe.each(['ipc', 'tcp'] as const)('over %s', transport => {
-  describe.each([1, 2, 3, 4, 7])('a ring of %i', worldSize => {
+describe.each<[string, ConnectInput, readonly number[]]>([
+  ['ipc', { transport: 'ipc' }, [1, 2, 3, 4, 7]],
+  ['tcp', { transport: 'tcp', encryption: 'off' }, [1, 2, 3, 4, 7]],
+  ['encrypted links', { transport: 'tcp', encryption: 'on', runToken: 'ab'.repeat(32) }, [3]],
+])('over %s', (_, links, worldSizes) => {
+  describe.each(worldSizes)('a ring of %i', worldSize => {
     let ring: Communicator[];
     beforeAll(async () => {
-      ring = await connectRing(worldSize, { transport });
+      ring = await connectRing(worldSize, links);
     });
     afterAll(() => closeRing(ring));
 

@@ -39,7 +39,7 @@ export const chunkStart = (length: number, worldSize: number, chunk: number) => 
 export function reduced<T extends NumericArray>(inputs: readonly T[], reduction: Reduction): T {
   const worldSize = inputs.length;
   const result = inputs[0]!.slice() as T;
-  const step = stepOf(reduction);
+  const step = { sum: (a: number, b: number) => a + b, min, max }[reduction === 'mean' ? 'sum' : reduction];
   for (let chunk = 0; chunk < worldSize; chunk++) {
     const end = chunkStart(result.length, worldSize, chunk + 1);
     for (let i = chunkStart(result.length, worldSize, chunk); i < end; i++) {
@@ -48,14 +48,6 @@ export function reduced<T extends NumericArray>(inputs: readonly T[], reduction:
       for (let hop = 2; hop <= worldSize; hop++) result[i] = step(result[i]!, inputs[(chunk + hop) % worldSize]![i]!);
     }
   }
-  return finished(result, reduction, worldSize);
-}
-
-function stepOf(reduction: Reduction): (a: number, b: number) => number {
-  return { sum: (a: number, b: number) => a + b, min, max }[reduction === 'mean' ? 'sum' : reduction];
-}
-
-function finished<T extends NumericArray>(result: T, reduction: Reduction, worldSize: number): T {
   const factor = result instanceof Float32Array ? fround(1 / worldSize) : 1 / worldSize;
   if (reduction === 'mean') for (let i = 0; i < result.length; i++) result[i]! *= factor;
   return result;

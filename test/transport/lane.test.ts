@@ -50,7 +50,7 @@ describe.each(LANE_KINDS)('%s', kind => {
     'frames small and large come in order, both ways at once (a core each: %s)',
     async hasCore => {
       const { ring, failures, close } = await openTransports(3, { lanes: kind, hasCore });
-      const COUNT = 150;
+      const COUNT = 100;
       let landings = 0;
       const sizes = [0, 1, 500, 70_000, LARGE, 2 * LARGE, 3_000_000];
       const sizeOf = (i: number, side: Side) =>
