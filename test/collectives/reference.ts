@@ -10,7 +10,12 @@ export type TypeName = keyof typeof TYPES;
 const { floor, fround, min, max } = Math;
 const isSame = Object.is;
 
+/** Made once for all rings. */
 const inputs = new Map<string, NumericArray>();
+const sparseInputs = new Map<string, SparseArray>();
+
+/** After so many elements an input repeats itself: a prime number, so that no two chunks or segments are alike. */
+const PERIOD = 65_537;
 
 /** A rank's input: another one for each rank and seed, over the whole range of its type. */
 export function input(type: TypeName, length: number, rank: number, seed: number): NumericArray {
@@ -28,7 +33,8 @@ function makeInput(type: TypeName, length: number, rank: number, seed: number): 
     uint8: () => floor(next() * 256),
   }[type];
   const array = new TYPES[type](length);
-  for (let i = 0; i < length; i++) array[i] = value();
+  for (let i = 0; i < min(length, PERIOD); i++) array[i] = value();
+  for (let i = PERIOD; i < length; i += PERIOD) array.copyWithin(i, 0, min(PERIOD, length - i));
   return array;
 }
 
@@ -55,6 +61,13 @@ export function reduced<T extends NumericArray>(inputs: readonly T[], reduction:
 
 /** A rank's sparse input, each entry with the given density. */
 export function sparseInput(elementCount: number, density: number, rank: number, seed: number): SparseArray {
+  const key = [elementCount, density, rank, seed].join();
+  if (!sparseInputs.has(key)) sparseInputs.set(key, makeSparseInput(elementCount, density, rank, seed));
+  const { indices, values } = sparseInputs.get(key)!;
+  return { indices: indices.slice(), values: values.slice(), elementCount };
+}
+
+function makeSparseInput(elementCount: number, density: number, rank: number, seed: number): SparseArray {
   const next = random(seed * 1_000 + rank * 31 + elementCount);
   const indices = new Uint32Array(elementCount).map((_, i) => i).filter(() => next() < density);
   const values = new Float32Array(indices.length).map(() => (next() - 0.5) * 2 ** floor(next() * 40 - 20));
