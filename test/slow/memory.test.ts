@@ -1,6 +1,6 @@
 import { cleanUpRanks, startRanks } from '../support/rings';
 
-const STEPS = 10_000;
+const STEPS = 30_000;
 /** Until the engine has compiled, and its heaps have found their sizes. */
 const WARM_UP_STEPS = 5_000;
 
@@ -31,9 +31,9 @@ test(`the resident memory of a rank stays flat over ${STEPS} steps`, async () =>
     expect(stderr).toBe('');
     const sizes = (JSON.parse(stdout) as number[]).map(bytes => bytes / 2 ** 20);
     expect(sizes).toHaveLength(20);
-    // Garbage comes and goes, but the least of the last quarter must not be more than that of the first: a payload,
-    // more than a kilobyte, that stayed at each step would be 8 MiB.
+    // Garbage comes and goes, and has made 6 MiB of difference; but a payload, more than a kilobyte, that stayed at
+    // each of the 22,500 steps between the first quarter and the last would make 24.
     const least = (from: number) => Math.min(...sizes.slice(from, from + 5));
-    expect(least(15) - least(0)).toBeLessThan(6);
+    expect(least(15) - least(0)).toBeLessThan(12);
   }
-}, 120_000);
+}, 300_000);
