@@ -138,17 +138,6 @@ describe.each<[string, ConnectInput, readonly number[]]>([
       await checkSparseAllReduce(LONG, 0.5); // more entries than fit the scratch at once
     });
 
-    test('holds everybody at a barrier until the last has come', async () => {
-      const passed: number[] = [];
-      const [late, ...others] = ring;
-      const waiting = others.map(rank => rank.barrier().then(() => passed.push(rank.rank)));
-      await new Promise(resolve => setTimeout(resolve, 50));
-      expect(passed).toEqual([]);
-      await late!.barrier();
-      await Promise.all(waiting);
-      expect(passed).toHaveLength(worldSize - 1);
-    });
-
     test('runs calls of all kinds, made without awaiting, in the order of the calls', async () => {
       await Promise.all([
         checkAllReduce('float32', PRIME, 'mean'),

@@ -1,13 +1,9 @@
-import { SCRATCH_BYTES } from '../../src/collectives/collective-call';
-import { CommandRunner } from '../../src/comm-thread/command-runner';
 import type { Commands, RingCommand } from '../../src/comm-thread/thread-protocol';
-import type { GradringError } from '../../src/errors';
-import { instantiateKernels } from '../../src/kernels/wasm-kernels';
-import { SharedHeap } from '../../src/memory/shared-heap';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import type { Transport } from '../../src/transport/transport';
 import { Purpose } from '../../src/wire/frame';
 import { failureOf } from '../support/rings';
+import { runnerOf } from '../support/runners';
 import { LANE_KINDS, openTransports } from '../support/transports';
 
 afterAll(closeAllSockets);
@@ -15,13 +11,9 @@ afterAll(closeAllSockets);
 const [SMALL, LARGE] = [10, 4_000_000];
 const purpose = Purpose.Call;
 
-/** A rank's calls, in this thread. */
-function rankOf(transport: Transport) {
-  const heap = new SharedHeap();
-  const scratch = heap.allocate(SCRATCH_BYTES);
-  const data = heap.allocate(4 * LARGE);
-  const context = { transport, kernels: instantiateKernels(heap.memory), memory: heap.memory, scratch };
-  const runner = new CommandRunner(context, { timeoutMs: 20_000, stallMs: 0 }, () => undefined);
+/** What a rank may call. */
+function callsOf(transport: Transport) {
+  const { runner, data } = runnerOf(transport, 4 * LARGE);
   const array = (elementCount: number) => ({ type: 'float32', data, elementCount }) as const;
   const run = <N extends RingCommand>(name: N, input: Commands[N]['input']) => runner.run(name, input);
   const sparse = { indices: data, values: data, count: 0, elementCount: SMALL, output: data };
@@ -37,26 +29,24 @@ function rankOf(transport: Transport) {
   };
 }
 
-type Call = keyof ReturnType<typeof rankOf>;
+type Call = keyof ReturnType<typeof callsOf>;
 
 const CALLS: readonly Call[] = [
   ...(['a small all-reduce', 'a large all-reduce', 'a reduce-scatter', 'an all-gather', 'a broadcast'] as const),
   ...(['a send to the right', 'a barrier', 'a sparse all-reduce'] as const),
 ];
 
+// Some go in bulk, and some by the links.
 describe.each([...LANE_KINDS, undefined])('lanes: %s', lanes => {
   test.each(CALLS)('where one rank calls %s and the others something else, all are told', async odd => {
     for (const [i, usual] of CALLS.filter(call => call !== odd).entries()) {
       for (const worldSize of [2, 3]) {
         const { ring, close } = await openTransports(worldSize, { lanes });
-        const ranks = ring.map(rankOf);
         const oddRank = i % worldSize;
-        const failures = await Promise.all(
-          ranks.map((rank, each): Promise<GradringError> => failureOf(rank[each === oddRank ? odd : usual]())),
-        );
-        expect({ usual, worldSize, codes: failures.map(({ code }) => code) }).toEqual({
-          ...{ usual, worldSize, codes: failures.map(() => 'ERR_COLLECTIVE_MISMATCH') },
-        });
+        const called = ring.map(transport => callsOf(transport)[transport.rank === oddRank ? odd : usual]());
+        const failures = await Promise.all(called.map(call => failureOf(call)));
+        const codes = failures.map(({ code }) => code);
+        expect({ usual, codes }).toEqual({ usual, codes: codes.map(() => 'ERR_COLLECTIVE_MISMATCH') });
         await close();
       }
     }

@@ -1,0 +1,15 @@
+import { SCRATCH_BYTES } from '../../src/collectives/collective-call';
+import { CommandRunner } from '../../src/comm-thread/command-runner';
+import type { Pointer } from '../../src/kernels/kernels';
+import { instantiateKernels } from '../../src/kernels/wasm-kernels';
+import { SharedHeap } from '../../src/memory/shared-heap';
+import type { Transport } from '../../src/transport/transport';
+
+/** A rank whose collectives run in this thread; with memory of so many bytes for its arrays. */
+export function runnerOf(transport: Transport, bytes = 16): { runner: CommandRunner; data: Pointer } {
+  const heap = new SharedHeap();
+  const scratch = heap.allocate(SCRATCH_BYTES);
+  const data = heap.allocate(bytes);
+  const context = { transport, kernels: instantiateKernels(heap.memory), memory: heap.memory, scratch };
+  return { runner: new CommandRunner(context, { timeoutMs: 20_000, stallMs: 0 }, () => undefined), data };
+}
