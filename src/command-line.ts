@@ -21,7 +21,7 @@ export const NUMBER_OPTION = { requiresArg: true } as const satisfies Options;
 export interface Wanted {
   /** The option's name, without dashes. */
   readonly option: string;
-  /** In words, to follow "must be": `a whole number from 1 on`. */
+  /** In words, to follow "must be": `a whole number, 1 or more`. */
   readonly words: string;
   readonly accepts: (value: number) => boolean;
 }
@@ -66,12 +66,12 @@ export function parseNames<Name extends string>(text: string, option: string, na
   return text.split(',').map(part => parseName(part, option, names));
 }
 
-/** A whole number from 1 on. @throws ERR_INVALID_ARGUMENT */
+/** A whole number, 1 or more. @throws ERR_INVALID_ARGUMENT */
 export function parseCount(text: string, option: string, most = Number.MAX_SAFE_INTEGER): number {
   return parseNumber(text, { option, words: countWords(most), accepts: value => isCount(value, most) });
 }
 
-/** Whole numbers from 1 on, separated by commas. @throws ERR_INVALID_ARGUMENT */
+/** Whole numbers, each 1 or more, separated by commas. @throws ERR_INVALID_ARGUMENT */
 export function parseCounts(text: string, option: string): number[] {
   const most = Number.MAX_SAFE_INTEGER;
   const words = `${countWords(most)}, or several, separated by commas`;
@@ -83,5 +83,5 @@ function isCount(value: number, most: number): boolean {
 }
 
 function countWords(most: number): string {
-  return `a whole number from 1 ${most === Number.MAX_SAFE_INTEGER ? 'on' : `to ${most}`}`;
+  return most === Number.MAX_SAFE_INTEGER ? 'a whole number, 1 or more' : `a whole number from 1 to ${most}`;
 }

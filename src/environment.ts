@@ -23,7 +23,7 @@ export interface RankEnvironment {
   readonly elastic: 'member' | 'newcomer' | undefined;
 }
 
-/** The TCP port of the rendezvous if nobody names one: torchrun's. */
+/** The default TCP port of the rendezvous: torchrun's. */
 export const DEFAULT_MASTER_PORT = 29_500;
 
 /** What WORLD_SIZE may be at most. */

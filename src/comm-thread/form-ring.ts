@@ -21,7 +21,7 @@ import { RingTransport } from '../transport/ring-transport';
 import type { Side } from '../transport/side';
 import { SoloTransport, type Transport } from '../transport/transport';
 
-/** A ring as it stands. */
+/** A ring that has formed. */
 export interface FormedRing {
   readonly transport: Transport;
   readonly generation: number;
@@ -29,9 +29,9 @@ export interface FormedRing {
   readonly failed: Promise<GradringError>;
 }
 
-/** How a member of an elastic run comes to a ring, which may have fewer ranks than were launched. */
+/** How a member of an elastic run joins a ring, which may have fewer ranks than were launched. */
 export interface ElasticArrival extends ElasticJoin {
-  /** How long the others are waited for, in ms. */
+  /** How long to wait for the other members, in ms. */
   readonly patienceMs: number;
 }
 
@@ -55,11 +55,12 @@ export async function formRing(
     const security = securityOf(options);
     scaffold.keep(security?.gate);
     const timeoutMs = elastic?.patienceMs ?? options.connectTimeoutMs;
-    const coming = { ...options, hostId: hostId(), security, elastic, timeoutMs };
-    const rendezvous = scaffold.keep(await Rendezvous.meet(coming));
+    const rendezvous = scaffold.keep(
+      await Rendezvous.meet({ ...options, hostId: hostId(), security, elastic, timeoutMs }),
+    );
     const site = siteOf(rendezvous.roster, options, security, { timeoutMs, ring, scaffold });
     if (site.worldSize === 1) {
-      await rendezvous.stand(Promise.resolve(true));
+      await rendezvous.connected(Promise.resolve(true));
       return alone(timeline, site.roster.generation, timelineName(options));
     }
     const left = await listen(site).catch(error => rendezvous.refuse('listen', error));
@@ -87,7 +88,7 @@ interface LinkEnd {
 /**
  * @param timeoutMs How long the ranks wait for each other, at least.
  * @param ring Closed if no ring comes of it.
- * @param scaffold Closed in any case: when the ring stands, the neighbours are let in and connected.
+ * @param scaffold What is needed only while the ring forms. Closed in any case.
  */
 function siteOf(
   roster: Roster,
@@ -112,7 +113,7 @@ async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string
   const { options, security, roster, leftRank, ring } = site;
   const asked = await endpointToBind(site);
   const lane = ring.keep(await openLane('left', asked, site));
-  // Where encryption is due there is a run token, as resolveConnectOptions makes sure, and so all ranks have keys.
+  // An encrypted link has a run token (resolveConnectOptions requires it), so all ranks have keys.
   const curve = isEncrypted(asked, options.encryption)
     ? security!.gate.serve(security!.link, roster.publicKeys[leftRank]!)
     : undefined;
@@ -131,7 +132,7 @@ async function connect(site: Site, { endpoints }: Start): Promise<LinkEnd> {
   return { link: ring.keep(Link.connect(endpoint, options, curve)), lane };
 }
 
-/** Greets both neighbours, and settles when the links of all ranks stand. */
+/** Greets both neighbours, and settles when the links of all ranks are connected. */
 async function open(
   site: Site,
   { ringId, endpoints: addresses }: Start,
@@ -148,13 +149,13 @@ async function open(
   const failed = deferred<GradringError>();
   const transport = new RingTransport(place, links, lanes, failed.resolve, timeline);
   try {
-    const stood = rendezvous.stand(transport.open().then(() => transport.openLanes(timeoutMs / 2)));
-    const allHaveLanes = await Promise.race([stood, failed.promise.then(error => Promise.reject(error))]);
+    const formed = rendezvous.connected(transport.open().then(() => transport.openLanes(timeoutMs / 2)));
+    const allHaveLanes = await Promise.race([formed, failed.promise.then(error => Promise.reject(error))]);
     transport.settleBulk(allHaveLanes);
     return { transport, generation, failed: failed.promise };
   } catch (error) {
     if (transport.failed)
-      await transport.close(); // the neighbours are to hear why
+      await transport.close(); // which tells the neighbours why
     else await transport.drop();
     throw error;
   }
@@ -176,12 +177,12 @@ async function openLane(side: Side, endpoint: string, { options, hasCore }: Site
     return TcpLane.listen(address, isEncrypted(endpoint, options.encryption));
   }
   const directory = dirname(endpoint.slice('ipc://'.length));
-  if (!isInMemory(directory)) return undefined; // a disk is no place for shared memory
+  if (!isInMemory(directory)) return undefined; // on a disk, shared memory would be slow
   const path = join(directory, 'queues');
   return side === 'left' ? SharedMemoryLane.create(path, hasCore) : SharedMemoryLane.open(path, hasCore);
 }
 
-/** Where this rank awaits its left neighbour: at a unix socket, or at a TCP port that the system chooses. */
+/** Where this rank listens for its left neighbour: at a unix socket, or at a TCP port that the system chooses. */
 async function endpointToBind({ options, isLeftHere, scaffold }: Site): Promise<string> {
   const { transport, masterAddr } = options;
   if (transport === 'ipc' || (transport === 'auto' && isLeftHere)) {

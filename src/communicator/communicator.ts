@@ -149,7 +149,7 @@ export class Communicator {
    */
   allocate<T extends ElementType>(type: T, elementCount: number): ArrayOf<T> {
     if (!Number.isSafeInteger(elementCount) || elementCount < 0) {
-      throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number from 0 on.`);
+      throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number, 0 or more.`);
     }
     const data = this.heap.allocate(elementCount * ELEMENT_BYTES[type]);
     const array = this.requests.view<ArrayOf<T>>({ type, data, elementCount });

@@ -14,8 +14,8 @@ const WINDOW_BYTES = 4 * LARGEST_BLOCK_BYTES;
 export const BIT_STREAM_BYTES = WINDOW_BYTES + STREAM_SLACK_BYTES;
 
 /**
- * Shared memory is copied word by word if source and target are aligned alike, else byte by byte, which takes four
- * times as long. So windows are filled and emptied in units of words.
+ * Shared memory is copied word by word if source and target have the same alignment, else byte by byte, four times as
+ * slow. So windows are filled and emptied in units of words.
  */
 const COPIED_BYTES = 8;
 

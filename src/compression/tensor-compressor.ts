@@ -194,7 +194,7 @@ export class TensorCompressor {
 
     const fraction = count / elementCount;
     const expectedRank = fraction * sampleCount;
-    // Six standard deviations of the rank, or one and a half if all elements of a block are alike.
+    // Six standard deviations of the rank, or one and a half if all elements of a block are equal.
     const margin = 4 + 6 * Math.sqrt(expectedRank * (1 - fraction));
     const lowRank = Math.ceil(expectedRank + margin);
     const highRank = Math.floor(expectedRank - margin);

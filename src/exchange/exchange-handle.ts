@@ -8,7 +8,7 @@ import { collectGarbage } from '../memory/collect-garbage';
 import { GradientArena } from './gradient-arena';
 import type { ExchangePlan, ExchangeResult, ExchangeStep, Travel } from './messages';
 
-/** What an exchange is opened with, on all ranks alike. */
+/** What an exchange is opened with, the same on all ranks. */
 export interface ExchangeInput {
   /** In the same order on all ranks. */
   readonly variables: readonly VariableShape[];

@@ -31,7 +31,7 @@ const HOP_NS = 300_000;
 /**
  * Estimates what a step costs. In a sparse all-gather a rank sends N − 1 payloads, encodes its own and decodes all N;
  * on the dense ring it sends 2(N − 1)/N of the gradient. The estimate depends only on what all ranks know, so that all
- * choose alike. They do not know how fast the network is, so between hosts a slow one is assumed.
+ * make the same choice. They do not know how fast the network is, so between hosts a slow one is assumed.
  */
 export function costOf(arenas: readonly CostedArena[], worldSize: number, isLocal: boolean): StepCost {
   let elements = 0;

@@ -145,7 +145,7 @@ export interface Kernels extends CodecKernels {
    */
   applyMomentum(gradient: Pointer, momentum: Pointer, elementCount: number, factor: number, nesterov: boolean): void;
 
-  /** `into[indices[j]] += values[j]` for j from 0 on. An index may occur twice. The caller must check the indices. */
+  /** `into[indices[j]] += values[j]` for all j. An index may occur twice. The caller must check the indices. */
   scatterAdd(into: Pointer, indices: Pointer, values: Pointer, count: number): void;
 
   /**

@@ -63,7 +63,7 @@ export class ElasticRun implements RunPolicy {
     try {
       return await run.untilOver();
     } finally {
-      run.security?.gate.closeDesk();
+      run.security?.gate.closeAuthenticator();
     }
   }
 

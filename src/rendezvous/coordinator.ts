@@ -75,8 +75,8 @@ export class Coordinator {
     this.waiting.delete(member);
     if (!this.formation.isCalled) this.formation.remove(member);
     if (!this.ring.delete(member)) return;
-    if (this.formation.isCalled && !this.formation.isStanding) this.formAgain(why);
-    else if (!this.formation.isStanding) this.callIfComplete();
+    if (this.formation.isCalled && !this.formation.hasFormed) this.formAgain(why);
+    else if (!this.formation.hasFormed) this.callIfComplete();
   }
 
   /** All processes are new. The next ring has all members again. */
@@ -98,10 +98,10 @@ export class Coordinator {
         return this.join({ join: message, line });
       case 'listening':
         return this.listen(message.rank, message.endpoint, line);
-      case 'standing':
-        return this.stand(message.rank, message.lanes, line);
+      case 'connected':
+        return this.connect(message.rank, message.lanes, line);
       case 'refuse': // a member that cannot continue
-        if (this.formation.hears(line) && !this.formation.isStanding) this.end(message.code, message.message);
+        if (this.formation.hears(line) && !this.formation.hasFormed) this.end(message.code, message.message);
         return;
       case 'ask':
         return line.tell({ kind: 'waiting', count: this.waiting.size });
@@ -127,7 +127,7 @@ export class Coordinator {
       return;
     }
     // A member that comes again after all were called has lost the ring that was forming.
-    if (this.formation.isStanding) this.beginAnew();
+    if (this.formation.hasFormed) this.beginAnew();
     else if (this.formation.isCalled) this.formAgain(`rank ${member} lost its neighbours while the ring formed`);
     this.formation.add(arrival);
     this.wait('come');
@@ -192,11 +192,11 @@ export class Coordinator {
     if (formation.isConnecting) this.wait('connect');
   }
 
-  private stand(member: number, lanes: boolean, line: MemberLine): void {
+  private connect(member: number, lanes: boolean, line: MemberLine): void {
     const { formation } = this;
-    if (formation.isStanding) return;
-    formation.stand(member, lanes, line);
-    if (!formation.isStanding) return;
+    if (formation.hasFormed) return;
+    formation.connect(member, lanes, line);
+    if (!formation.hasFormed) return;
     clearTimeout(this.timer);
     this.options.policy.onFormed(this.generation, ascending(this.ring));
   }

@@ -20,7 +20,7 @@ export class Formation {
   private readonly arrivals = new Map<number, Arrival>();
   private readonly endpoints = new Map<number, string>();
   /** Members whose links are connected, and whether both their lanes are open. */
-  private readonly standing = new Map<number, boolean>();
+  private readonly connected = new Map<number, boolean>();
   /** In ascending order. Empty until all have come. */
   private members: readonly number[] = [];
 
@@ -34,7 +34,7 @@ export class Formation {
     return this.isCalled && this.silent.length === 0;
   }
 
-  get isStanding(): boolean {
+  get hasFormed(): boolean {
     return this.isCalled && this.unconnected.length === 0;
   }
 
@@ -50,7 +50,7 @@ export class Formation {
 
   /** Members that were called, but whose links are not connected yet. */
   get unconnected(): readonly number[] {
-    return this.members.filter(member => !this.standing.has(member));
+    return this.members.filter(member => !this.connected.has(member));
   }
 
   /** Whether a member that has come lets newcomers in. */
@@ -99,10 +99,10 @@ export class Formation {
   }
 
   /** Notes that a member's links are connected. When those of all are, tells them. */
-  stand(member: number, lanes: boolean, line: MemberLine): void {
+  connect(member: number, lanes: boolean, line: MemberLine): void {
     if (!this.isMember(member, line)) return;
-    this.standing.set(member, lanes);
-    if (this.isStanding) this.tellAll({ kind: 'formed', lanes: [...this.standing.values()].every(Boolean) });
+    this.connected.set(member, lanes);
+    if (this.hasFormed) this.tellAll({ kind: 'formed', lanes: [...this.connected.values()].every(Boolean) });
   }
 
   /** Tells all that have come why this attempt is over. */

@@ -60,12 +60,12 @@ export class Rendezvous {
   /**
    * Settles when the links of all ranks are connected, with whether all lanes of all ranks are open.
    *
-   * @param connected Settles when this rank's links are connected, with whether both its lanes are open.
+   * @param lanes Settles when this rank's links are connected, with whether both its lanes are open.
    */
-  async stand(connected: Promise<boolean>): Promise<boolean> {
+  async connected(lanes: Promise<boolean>): Promise<boolean> {
     const formed = this.line.receive('formed');
-    const lanes = await Promise.race([connected, formed.then(message => Promise.reject(outOfTurn(message)))]);
-    await this.line.send({ kind: 'standing', rank: this.rank, lanes });
+    const areOpen = await Promise.race([lanes, formed.then(message => Promise.reject(outOfTurn(message)))]);
+    await this.line.send({ kind: 'connected', rank: this.rank, lanes: areOpen });
     return (await formed).lanes;
   }
 

@@ -13,7 +13,7 @@ export interface Greeting {
   readonly data: string[];
 }
 
-/** @param options What ranks must have alike, of their optimizers. */
+/** @param options The settings of the optimizers that must be the same on all ranks. */
 export function greetingOf(communicator: Communicator, variables: Variables, options: Greeting['options']): Greeting {
   const data = DataCheck.of(communicator).take();
   return { variables: variables.map(describe), options, hashes: hashesOf(variables), data };

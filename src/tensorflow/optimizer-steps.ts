@@ -78,8 +78,8 @@ export class OptimizerSteps {
     const names = new Set(namedTensors(gradients).map(({ name }) => name));
     const variables = [...names].map(variableNamed);
     const { className: optimizer, learningRate, takenOver } = this.inner;
-    const alike = { compression, onNonFinite, verifyEvery, learningRateRule, step: steps };
-    const greeting = greetingOf(this.communicator, variables, { optimizer, learningRate, ...takenOver, ...alike });
+    const shared = { compression, onNonFinite, verifyEvery, learningRateRule, step: steps };
+    const greeting = greetingOf(this.communicator, variables, { optimizer, learningRate, ...takenOver, ...shared });
     return { variables, greeting };
   }
 

@@ -51,7 +51,7 @@ interface EpochEnd {
 }
 
 /**
- * What has to happen around `model.fit`, on all ranks alike. Before: names, shapes and order of the weights are
+ * What has to happen around `model.fit`, the same on all ranks. Before: names, shapes and order of the weights are
  * compared, and rank 0's weights are broadcast. In each epoch: the optimizer gets the epoch; at its end the metrics and
  * the moving statistics of batch norm are averaged, and the hashes of all weights are compared.
  */

@@ -26,11 +26,11 @@ import {
 const IS_GONE = 'is gone: its process ended, or the connection broke';
 
 /**
- * After a link breaks, what the neighbour had still sent is read for this long: if it failed itself, its abort tells
- * the first cause, and must win over "the neighbour is gone". If it passed on what another rank had found, the ranks
- * choose from that, too.
+ * After a link breaks, this rank reads for this long what the neighbour had still sent. If the neighbour has failed,
+ * its abort tells the first cause, which must win over "the neighbour is gone". If it forwarded what another rank has
+ * found, the ranks choose from that, too.
  */
-const LAST_WORDS_MS = 250;
+const LAST_MESSAGES_MS = 250;
 
 /** How long a rank that leaves in order waits for its neighbours to take what was sent. */
 const FAREWELL_MS = 60_000;
@@ -39,8 +39,8 @@ const FAREWELL_MS = 60_000;
 const LANES_MS = 3_000;
 
 /**
- * The two links of a rank, as a ring: frames go either way. The first failure, here or on another rank, ends the ring
- * for good: every waiting and later call throws what the ranks agree on.
+ * A rank's part of the ring: its two links, and the lanes beside them. Frames go either way. The first failure, here or
+ * on another rank, ends the ring for good: every call that waits, and every later one, throws what the ranks agree on.
  */
 export class RingTransport implements Transport {
   readonly links: LinkPath;
@@ -74,7 +74,7 @@ export class RingTransport implements Transport {
     this.agreement = new FailureAgreement({
       rank: place.rank,
       neighbourOf: (rank, side) => neighbourOf(place, rank, side),
-      tell: (side, origin, error) => this.sayLast(side, { kind: FrameKind.Abort, origin, error }),
+      tell: (side, origin, error) => this.sendLastMessage(side, { kind: FrameKind.Abort, origin, error }),
       missing: side => serializeError(peerLost(place, side, IS_GONE), 'ERR_PEER_LOST'),
       onAgreed: error => this.end(error),
     });
@@ -127,7 +127,7 @@ export class RingTransport implements Transport {
     for (const side of SIDES) this.start(side);
     await greet('right');
     await this.greeted.left.promise;
-    // Only now is the left neighbour known to be connected; this end of the link refuses to send to nobody.
+    // Only now is the left neighbour known to be connected. Before that, this end of the link cannot send.
     await greet('left');
     await this.greeted.right.promise;
   }
@@ -174,7 +174,7 @@ export class RingTransport implements Transport {
 
   fail(error: GradringError): Promise<GradringError> {
     if (!this.failed) {
-      this.ends.right.interrupt(error); // behind a send that waits nothing could be told
+      this.ends.right.interrupt(error); // or the abort would wait behind a frame that waits for room
       this.agreement.find(serializeError(error, 'ERR_COMM_THREAD'));
     }
     return this.ended.promise;
@@ -199,7 +199,7 @@ export class RingTransport implements Transport {
   }
 
   async close(): Promise<void> {
-    let timeoutMs = 2 * LAST_WORDS_MS;
+    let timeoutMs = 2 * LAST_MESSAGES_MS;
     this.rollCall.close();
     if (this.agreement.begun) await this.ended.promise;
     if (this.failure === undefined) {
@@ -208,17 +208,17 @@ export class RingTransport implements Transport {
       this.ended.resolve(error);
       this.failPaths(error);
       for (const side of SIDES) {
-        this.farewell.hear(side); // a neighbour may stay, with nothing to say
+        this.farewell.received(side); // a neighbour that stays sends no last message
         this.lanes[side]?.finish();
-        if (!this.departed.has(side)) this.sayLast(side, { kind: FrameKind.Goodbye, origin: this.rank });
+        if (!this.departed.has(side)) this.sendLastMessage(side, { kind: FrameKind.Goodbye, origin: this.rank });
       }
       timeoutMs = FAREWELL_MS;
     }
-    // A connection that is closed with bytes unread is reset, and what was last sent on it may be lost. So our end
-    // stays open, and is read, until the neighbours have seen all.
+    // A connection that is closed with unread bytes is reset, and what was last sent on it may be lost. So this end
+    // stays open, and is read, until the neighbours have acknowledged all.
     const isOver = await Promise.race([this.farewell.over().then(() => true), sleep(timeoutMs, false, { ref: false })]);
-    // Nothing is left to be delivered then. A socket that lingers is not read any more, so its queue is full (see
-    // receiveHighWaterMark).
+    // If that is over, nothing is left to deliver. A socket that lingers would not be read any more, and its queue
+    // would be full (see receiveHighWaterMark).
     await this.drop(isOver ? 0 : undefined);
   }
 
@@ -267,18 +267,18 @@ export class RingTransport implements Transport {
     await this.ends[side].send([this.encode(header)]).catch(() => undefined);
   }
 
-  /** Says a last word, which the neighbour acknowledges. */
-  private sayLast(side: Side, header: Header): void {
-    this.farewell.say(side);
-    this.ends[side].send([this.encode(header)]).catch(() => this.farewell.lose(side));
+  /** Sends a last message, which the neighbour acknowledges. */
+  private sendLastMessage(side: Side, header: Header): void {
+    this.farewell.sent(side);
+    this.ends[side].send([this.encode(header)]).catch(() => this.farewell.lost(side));
   }
 
   /**
-   * The neighbour on that side has said a last word. To be called after an interruption, which would drop the
+   * The neighbour on that side has sent its last message. To be called after an interruption, which would drop the
    * acknowledgement.
    */
-  private hearLast(side: Side): void {
-    this.farewell.hear(side);
+  private acknowledgeLastMessage(side: Side): void {
+    this.farewell.received(side);
     void this.tell(side, { kind: FrameKind.Seen, origin: this.rank });
   }
 
@@ -286,25 +286,25 @@ export class RingTransport implements Transport {
     this.ends[side].start({
       onMessage: message => this.onMessage(side, message),
       onLost: () => {
-        this.farewell.lose(side);
+        this.farewell.lost(side);
         this.lose(side, 'link');
       },
     });
   }
 
-  /** A link takes no more. It fails before the reason is known, which the neighbour may still tell. */
+  /** A link sends no more. Waits before the ring fails: the neighbour's own last message may tell the cause. */
   private async failUnsent(side: Side): Promise<GradringError> {
-    if (!this.failed) await sleep(LAST_WORDS_MS);
+    if (!this.failed) await sleep(LAST_MESSAGES_MS);
     return this.fail(peerLost(this.place, side, IS_GONE));
   }
 
-  /** The link or the lane to a neighbour is broken. If it was the lane, the link may still bring and take words. */
+  /** The link or the lane to a neighbour is broken. If only the lane is, the link still carries messages. */
   private lose(side: Side, broken: 'link' | 'lane'): void {
     setTimeout(() => {
       if (this.departed.has(side)) return;
       if (broken === 'link') this.agreement.lose(side);
       void this.fail(peerLost(this.place, side, IS_GONE));
-    }, LAST_WORDS_MS);
+    }, LAST_MESSAGES_MS);
   }
 
   private async onMessage(side: Side, message: Message): Promise<void> {
@@ -335,11 +335,11 @@ export class RingTransport implements Transport {
         void this.hearGoodbye(side);
         return;
       case FrameKind.Seen:
-        this.farewell.see(side);
+        this.farewell.acknowledged(side);
         return;
       case FrameKind.Abort:
         if (!this.failed) this.ends.right.interrupt(deserializeError(header.error));
-        this.hearLast(side);
+        this.acknowledgeLastMessage(side);
         if (this.agreement.begun || !this.failed) this.agreement.hear(side, header.origin, header.error);
         return;
       case FrameKind.Status:
@@ -372,7 +372,7 @@ export class RingTransport implements Transport {
     this.departed.add(side);
     this.agreement.lose(side);
     if (this.links.isAwaited(side) || this.lanePath?.isAwaited(side)) this.checkPresent(side);
-    this.hearLast(side);
+    this.acknowledgeLastMessage(side);
   }
 
   /** A neighbour is needed. If it has left, the ring fails. */

@@ -10,11 +10,11 @@ import type { Side } from './side';
 /** A received data frame. */
 export interface DataFrame {
   readonly header: DataHeader;
-  /** The header as it came, for {@link DataPath.forward}. */
+  /** The header as it arrived, for {@link DataPath.forward}. */
   readonly headerBytes: Uint8Array;
   /** Empty if the body has landed. */
   readonly body: Buffer;
-  /** Length of the body, wherever it is. */
+  /** Length of the body, wherever that is. */
   readonly bytes: number;
   /** Whether the body is where {@link DataPath.receive} was told to put it. */
   readonly hasLanded: boolean;
@@ -27,8 +27,8 @@ export interface TrafficCount {
 }
 
 /**
- * A rank sends at most so many frames of a collective more than it has received: enough to hide the latency of a hop,
- * few enough to bound the memory. Each path takes as many, whatever their size, even if its receiver takes none.
+ * A rank sends at most so many more frames of a collective than it has received: enough to hide the latency of a hop,
+ * few enough to bound the memory. Each path accepts as many frames of any size, even if the neighbour receives none.
  */
 export const FRAMES_AHEAD = 4;
 
@@ -39,7 +39,7 @@ export interface RankState {
   /** Its number. */
   readonly sequence: number;
   readonly isCalling: boolean;
-  /** For how long it has been under way, or over, in ms. */
+  /** How long it has been under way, or finished, in ms. */
   readonly sinceMs: number;
   /** The optimizer's step, if the collective belongs to one. */
   readonly step: number | undefined;
@@ -58,12 +58,12 @@ export interface DataPath {
   /**
    * The next data frame from that neighbour. One call at a time for each side.
    *
-   * A frame of the same collective, or of an earlier one, that comes by the other path is returned, too: it shows that
+   * Also returns a frame of the same collective, or of an earlier one, that arrives by the other path. It shows that
    * the neighbour is in another collective.
    *
    * @param sequence Number of the collective that waits.
-   * @param landing Where the body may go while it comes, if it has the same length. It is the path's until this
-   *   settles.
+   * @param landing Where the body may go while it arrives, if it has the same length. That memory belongs to the path
+   *   until this settles.
    */
   receive(side: Side, sequence: number, landing?: Landing): Promise<DataFrame>;
 }
@@ -83,32 +83,32 @@ export interface Transport {
   readonly failure: GradringError | undefined;
   /** Whether the ring has failed. The ranks may still have to agree on the {@link failure}. */
   readonly failed: boolean;
-  /** Where to record what happens, if anywhere. The transport records the arrival of frames itself. */
+  /** Where to record what happens. The transport itself records the arrival of frames. */
   readonly timeline?: Timeline | undefined;
   /**
-   * Ends the ring with an error, which all ranks are told of. Settles with what all of them raise: perhaps another
-   * rank's finding. From then on nothing writes to memory that a call has passed.
+   * Ends the ring with an error, and tells all ranks. Settles with the error that all of them raise, which may be
+   * another rank's. From then on nothing writes to memory that a call has passed.
    */
   fail(error: GradringError): Promise<GradringError>;
   /**
    * From now on other ranks can learn what this one is doing.
    *
-   * @param onAsked Called when one of them wants the user to be told who is missing.
+   * @param onAsked Called when another rank asks this one to tell the user which ranks are missing.
    */
   attend(describe: () => RankState, onAsked: () => void): void;
   /** Asks all ranks what they are doing; with `report` it tells them to let the user know. */
   ask(what: 'answers' | 'report'): void;
-  /** What other ranks have said of themselves since then (as `performance.now()` has it). */
+  /** What other ranks have answered since then (a time of `performance.now()`). */
   answers(since: number): ReadonlyMap<number, RankState>;
   /**
    * Fails with what the ring has failed with, if it has.
    *
-   * @param whole A neighbour that has left in order fails it, too.
+   * @param whole If true, the ring also fails if a neighbour has left in order.
    */
   check(options: { readonly whole: boolean }): Promise<void>;
   /**
-   * Leaves the ring: says goodbye, unless it has failed, and closes the links when the neighbours have taken all that
-   * was sent to them, or are gone.
+   * Leaves the ring: says goodbye, unless the ring has failed, and closes the links when the neighbours have received
+   * all that was sent to them, or are gone.
    */
   close(): Promise<void>;
 }
@@ -146,11 +146,11 @@ export class SoloTransport implements Transport {
   }
 
   attend(): void {
-    // There is nobody to ask.
+    // There is no other rank.
   }
 
   ask(): void {
-    // There is nobody to answer.
+    // There is no other rank.
   }
 
   answers(): ReadonlyMap<number, RankState> {
@@ -162,7 +162,7 @@ export class SoloTransport implements Transport {
   }
 }
 
-/** What the timeline tells of a data frame. All but the size match its sending and its arrival. */
+/** What the timeline records of a data frame. All but the size is the same where it is sent and where it arrives. */
 export function frameArguments({ header, bytes }: DataFrame, direction: Side): SpanArguments {
   const { sequence, part, origin } = header;
   return { sequence, part, origin, direction, bytes };

@@ -9,7 +9,7 @@ import { Message } from './generated/message';
 import { Refuse } from './generated/refuse';
 import { RendezvousMessage as MessageTable } from './generated/rendezvous-message';
 import { Roster } from './generated/roster';
-import { Standing } from './generated/standing';
+import { Connected } from './generated/connected';
 import { Start } from './generated/start';
 import { Waiting } from './generated/waiting';
 
@@ -37,7 +37,7 @@ export type RendezvousMessage =
     }
   | { readonly kind: 'listening'; readonly rank: number; readonly endpoint: string }
   | { readonly kind: 'start'; readonly ringId: bigint; readonly endpoints: readonly string[] }
-  | { readonly kind: 'standing'; readonly rank: number; readonly lanes: boolean }
+  | { readonly kind: 'connected'; readonly rank: number; readonly lanes: boolean }
   | { readonly kind: 'formed'; readonly lanes: boolean }
   | { readonly kind: 'leave' | 'ask'; readonly rank: number }
   | { readonly kind: 'waiting'; readonly count: number }
@@ -104,9 +104,9 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
         const endpoints = strings(start.endpointsLength(), i => start.endpoints(i), bytes);
         return { kind: 'start' as const, ringId: start.ringId(), endpoints };
       }
-      case Message.Standing: {
-        const standing = body(new Standing());
-        return { kind: 'standing' as const, rank: standing.rank(), lanes: standing.lanes() };
+      case Message.Connected: {
+        const connected = body(new Connected());
+        return { kind: 'connected' as const, rank: connected.rank(), lanes: connected.lanes() };
       }
       case Message.Formed:
         return { kind: 'formed' as const, lanes: body(new Formed()).lanes() };
@@ -160,8 +160,8 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
         Start.createStart(builder, message.ringId, Start.createEndpointsVector(builder, endpoints)),
       ];
     }
-    case 'standing':
-      return [Message.Standing, Standing.createStanding(builder, message.rank, message.lanes)];
+    case 'connected':
+      return [Message.Connected, Connected.createConnected(builder, message.rank, message.lanes)];
     case 'formed':
       return [Message.Formed, Formed.createFormed(builder, message.lanes)];
     case 'leave':

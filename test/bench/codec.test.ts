@@ -106,7 +106,7 @@ test.each([
   [['--density', '0.1,1'], /--density is '1'; it must be/],
   [['--distribution', 'lapalce'], /it must be one of normal, laplace\. Did you mean laplace\?/],
   [['--distribution', 'sorted'], /--distribution is 'sorted'; it must be one of normal, laplace\./],
-  [['--steps', '0'], /--steps is '0'; it must be a whole number from 1 on/],
+  [['--steps', '0'], /--steps is '0'; it must be a whole number, 1 or more/],
   [['--seed', '1.5'], /--seed is '1\.5'; it must be/],
   [['--models', 'alexnet'], /Unknown option: --models\. Did you mean --model\?/],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {

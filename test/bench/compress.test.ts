@@ -77,7 +77,7 @@ test('without --json it is a table, with the units in the headings', async () =>
 });
 
 test.each([
-  [['--elements', '0'], "--elements is '0'; it must be a whole number from 1 on"],
+  [['--elements', '0'], "--elements is '0'; it must be a whole number, 1 or more"],
   [['--elements', '1.5'], "--elements is '1.5'; it must be"],
   [['--elements', '10,,20'], "--elements is ''; it must be"],
   [['--elements', 'many'], "--elements is 'many'; it must be"],

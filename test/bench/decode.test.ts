@@ -61,10 +61,10 @@ test('without --json it is a table, with the units in the headings', async () =>
 });
 
 test.each([
-  [['--elements', '0'], "--elements is '0'; it must be a whole number from 1 on"],
+  [['--elements', '0'], "--elements is '0'; it must be a whole number, 1 or more"],
   [['--elements', '300000000'], '--elements 300000000 at density 0.001 needs 4.5 GiB, but'],
   [['--density', '1'], "--density is '1'; it must be more than 0 and less than 1"],
-  [['--ranks', '0'], "--ranks is '0'; it must be a whole number from 1 on"],
+  [['--ranks', '0'], "--ranks is '0'; it must be a whole number, 1 or more"],
   [['--ranks', '4,x'], "--ranks is 'x'; it must be"],
   [['--values', 'int9'], 'Did you mean int8?'],
   [['--iterations', '1.5'], "--iterations is '1.5'; it must be"],

@@ -115,7 +115,7 @@ test('without --json it is a table, with the units in the headings', async () =>
 });
 
 test.each([
-  [['--parameters', '0'], "--parameters is '0'; it must be a whole number from 1 on"],
+  [['--parameters', '0'], "--parameters is '0'; it must be a whole number, 1 or more"],
   [['--parameters', 'many'], "--parameters is 'many'; it must be"],
   [['--parameters', '2', '--tensors', '3'], "--tensors is '3'; it must be a whole number from 1 to 2"],
   [['--tensors', '3'], '--tensors goes with --parameters'],
@@ -124,7 +124,7 @@ test.each([
   [['--backend', 'wasn'], 'Did you mean wasm?'],
   [['--density', '0'], "--density is '0'; it must be more than 0 and at most 1"],
   [['--density', '1.5'], "--density is '1.5'; it must be"],
-  [['--steps', '0'], "--steps is '0'; it must be a whole number from 1 on"],
+  [['--steps', '0'], "--steps is '0'; it must be a whole number, 1 or more"],
   [['--step', '5'], 'Unknown option: --step. Did you mean --steps?'],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
   const { exitCode, stdout, stderr } = await gradringHere('bench', 'optimizer', ...args);

@@ -110,9 +110,9 @@ async function meetOnly(options: ConnectOptions): Promise<{ rendezvous: Rendezvo
 test.each<[string, number, ConnectInput, Medium, Medium]>([
   ['unix sockets', 2, { transport: 'ipc' }, 'unix-socket', 'shared-memory'],
   ['unix sockets', 4, { transport: 'ipc' }, 'unix-socket', 'shared-memory'],
-  ['TCP', 2, { transport: 'tcp' }, 'tcp', 'tcp-stream'],
-  ['TCP', 4, { transport: 'tcp' }, 'tcp', 'tcp-stream'],
-  ['encrypted TCP', 3, ENCRYPTED, 'tcp-encrypted', 'tcp-stream-encrypted'],
+  ['TCP', 2, { transport: 'tcp' }, 'tcp', 'tcp-lane'],
+  ['TCP', 4, { transport: 'tcp' }, 'tcp', 'tcp-lane'],
+  ['encrypted TCP', 3, ENCRYPTED, 'tcp-encrypted', 'tcp-lane-encrypted'],
 ])('forms a ring over %s, of %i ranks', async (_, worldSize, input, link, lane) => {
   const ring = await formAll(await optionsOf(worldSize, input));
   expect(readdirSync(folder)).toEqual([]);
@@ -253,7 +253,7 @@ test.each(['ipc', 'tcp'] as const)(
   },
 );
 
-test('all ranks hear of a neighbour that is lost before the links of all stand', async () => {
+test('all ranks hear of a neighbour that is lost before the links of all are connected', async () => {
   const options = await optionsOf(3, { transport: 'tcp' });
   const late = meetOnly(options[2]!);
   const forming = [0, 1].map(rank => failureOf(form(options[rank]!, undefined)));

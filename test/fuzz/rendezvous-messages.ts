@@ -15,7 +15,7 @@ export const MESSAGES: RendezvousMessage[] = [
   },
   { kind: 'listening', rank: 2, endpoint: 'tcp://10.0.0.7:40123' },
   { kind: 'start', ringId: 0xfedcba9876543210n, endpoints: ['ipc:///tmp/a', 'ipc:///tmp/b', 'tcp://[::1]:4'] },
-  { kind: 'standing', rank: 3, lanes: true },
+  { kind: 'connected', rank: 3, lanes: true },
   { kind: 'formed', lanes: true },
   { kind: 'leave', rank: 2 },
   { kind: 'ask', rank: 1 },

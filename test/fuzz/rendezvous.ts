@@ -20,7 +20,7 @@ const FIELDS: Record<RendezvousMessage['kind'], Record<string, FieldType>> = {
   roster: { hostIds: 'texts', publicKeys: 'texts', members: 'numbers', generation: 0xffffffff },
   listening: { rank: 0xffffffff, endpoint: 'text' },
   start: { ringId: 'bigint', endpoints: 'texts' },
-  standing: { rank: 0xffffffff, lanes: 'boolean' },
+  connected: { rank: 0xffffffff, lanes: 'boolean' },
   formed: { lanes: 'boolean' },
   leave: { rank: 0xffffffff },
   ask: { rank: 0xffffffff },

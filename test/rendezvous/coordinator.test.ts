@@ -48,7 +48,7 @@ function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = 
   };
   const listen = (...ranks: number[]) =>
     ranks.forEach(rank => say({ kind: 'listening', rank, endpoint: `at ${rank}` }));
-  const stand = (...ranks: number[]) => ranks.forEach(rank => say({ kind: 'standing', rank, lanes: true }));
+  const connect = (...ranks: number[]) => ranks.forEach(rank => say({ kind: 'connected', rank, lanes: true }));
   /** What that rank has heard since it was asked last. */
   const hear = (rank: number) => {
     const messages = heard.get(rank) ?? [];
@@ -58,17 +58,17 @@ function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = 
   const form = (...ranks: number[]) => {
     ranks.forEach(rank => join(rank));
     listen(...ranks);
-    stand(...ranks);
+    connect(...ranks);
     ranks.forEach(hear);
   };
-  return { coordinator, formed, absent, join, say, lineOf, listen, stand, hear, form };
+  return { coordinator, formed, absent, join, say, lineOf, listen, connect, hear, form };
 }
 
 beforeEach(() => jest.useFakeTimers());
 afterEach(() => jest.useRealTimers());
 
 test('what a member still says on the line of an attempt that is over counts for nothing', () => {
-  const { formed, join, say, lineOf, listen, stand, hear } = meeting();
+  const { formed, join, say, lineOf, listen, connect, hear } = meeting();
   [0, 1, 2, 3].forEach(rank => join(rank));
   join(3); // it comes again, and so do the others
   [0, 1, 2].forEach(rank => join(rank));
@@ -78,15 +78,15 @@ test('what a member still says on the line of an attempt that is over counts for
   expect(hear(0)).toEqual([]);
   listen(3);
   expect(hear(0)).toMatchObject([{ kind: 'start', endpoints: ['at 0', 'at 1', 'at 2', 'at 3'] }]);
-  stand(0, 1, 2);
-  say({ kind: 'standing', rank: 3, lanes: true }, 3, lineOf(3, 1));
+  connect(0, 1, 2);
+  say({ kind: 'connected', rank: 3, lanes: true }, 3, lineOf(3, 1));
   expect(formed).toEqual([]);
-  stand(3);
+  connect(3);
   expect(formed).toEqual([{ generation: 1, members: [0, 1, 2, 3] }]);
 });
 
-test('all come, learn of each other in the order of members, and stand', () => {
-  const { formed, join, listen, stand, hear } = meeting();
+test('all come, learn of each other in the order of members, and connect', () => {
+  const { formed, join, listen, connect, hear } = meeting();
   [3, 1, 0].forEach(rank => join(rank));
   expect(hear(3)).toEqual([]);
   join(2);
@@ -104,26 +104,26 @@ test('all come, learn of each other in the order of members, and stand', () => {
   const [start] = hear(1);
   expect(start).toMatchObject({ kind: 'start', endpoints: ['at 0', 'at 1', 'at 2', 'at 3'] });
   for (const rank of [0, 2, 3]) expect(hear(rank)).toEqual([start]);
-  stand(0, 1, 2);
+  connect(0, 1, 2);
   expect(hear(0)).toEqual([]);
   expect(formed).toEqual([]);
-  stand(3);
+  connect(3);
   for (const rank of [0, 1, 2]) expect(hear(rank)).toEqual([{ kind: 'formed', lanes: true }]);
   expect(formed).toEqual([{ generation: 0, members: [0, 1, 2, 3] }]);
 });
 
 test('if one rank lacks a lane, all are told that not all have lanes', () => {
-  const { join, say, listen, stand, hear } = meeting();
+  const { join, say, listen, connect, hear } = meeting();
   [0, 1, 2, 3].forEach(rank => join(rank));
   listen(0, 1, 2, 3);
   [0, 1, 2, 3].forEach(hear);
-  stand(0, 1, 2);
-  say({ kind: 'standing', rank: 3, lanes: false });
+  connect(0, 1, 2);
+  say({ kind: 'connected', rank: 3, lanes: false });
   for (const rank of [0, 1, 2, 3]) expect(hear(rank)).toEqual([{ kind: 'formed', lanes: false }]);
 });
 
 test('a loss: those who are left form the next generation, with new ranks', () => {
-  const { coordinator, formed, join, listen, stand, hear, form } = meeting();
+  const { coordinator, formed, join, listen, connect, hear, form } = meeting();
   form(0, 1, 2, 3);
   join(3); // some hear of it before the coordinator does
   join(0);
@@ -131,7 +131,7 @@ test('a loss: those who are left form the next generation, with new ranks', () =
   join(1);
   expect(hear(3)).toMatchObject([{ kind: 'roster', members: [0, 1, 3], generation: 1 }]);
   listen(0, 1, 3);
-  stand(0, 1, 3);
+  connect(0, 1, 3);
   expect(formed[1]).toEqual({ generation: 1, members: [0, 1, 3] });
 });
 
@@ -157,10 +157,10 @@ test('a loss while the ring forms: the attempt is over for all, and the next has
 });
 
 test('a member that comes again while the others are called ends the attempt for all', () => {
-  const { join, listen, hear, stand, formed } = meeting();
+  const { join, listen, hear, connect, formed } = meeting();
   [0, 1, 2, 3].forEach(rank => join(rank));
   listen(0, 1, 2, 3);
-  stand(0);
+  connect(0);
   [0, 1, 2, 3].forEach(hear);
   join(1);
   hear(1);
@@ -171,7 +171,7 @@ test('a member that comes again while the others are called ends the attempt for
 });
 
 test('a newcomer waits until somebody lets it in, however often the ring is formed anew', () => {
-  const { coordinator, join, say, listen, stand, hear, form, formed } = meeting();
+  const { coordinator, join, say, listen, connect, hear, form, formed } = meeting();
   form(0, 1, 2, 3);
   coordinator.lose(2, 'rank 2 ended');
   join(2, { newcomer: true });
@@ -185,7 +185,7 @@ test('a newcomer waits until somebody lets it in, however often the ring is form
   join(1);
   expect(hear(2)).toMatchObject([{ kind: 'roster', members: [0, 1, 2], generation: 3 }]);
   listen(0, 1, 2);
-  stand(0, 1, 2);
+  connect(0, 1, 2);
   expect(formed.at(-1)).toEqual({ generation: 3, members: [0, 1, 2] });
   say({ kind: 'ask', rank: 0 });
   expect(hear(0).at(-1)).toEqual({ kind: 'waiting', count: 0 });
@@ -278,20 +278,20 @@ describe.each([
   });
 
   test('a stranger can end nothing, nor can a member when the ring stands', () => {
-    const { join, say, listen, stand, hear } = meeting({ isElastic });
+    const { join, say, listen, connect, hear } = meeting({ isElastic });
     [0, 1, 2, 3].forEach(rank => join(rank));
     listen(0, 1, 2, 3);
     say(refusal, 1, 'a line of its own');
-    stand(0, 1, 2, 3);
+    connect(0, 1, 2, 3);
     say(refusal, 1);
     for (const rank of [0, 1, 2, 3]) expect(hear(rank).map(({ kind }) => kind)).toEqual(['roster', 'start', 'formed']);
   });
 
   test('all hear which members do not connect', () => {
-    const { join, listen, stand, hear, absent } = meeting({ isElastic });
+    const { join, listen, connect, hear, absent } = meeting({ isElastic });
     [0, 1, 2, 3].forEach(rank => join(rank));
     listen(0, 1, 2, 3);
-    stand(0, 3);
+    connect(0, 3);
     [0, 1, 2, 3].forEach(hear);
     const ms = isElastic ? 5_000 : STATIC_MS;
     jest.advanceTimersByTime(ms - 1);

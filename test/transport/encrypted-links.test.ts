@@ -7,7 +7,7 @@ import { dawdle, intrude, knock, sendGigabyte, VISITS } from '../support/strange
 import { Tap } from '../support/tap';
 import { expectToWork, StrangerWatch, transports } from '../support/transports';
 
-afterAll(closeAllSockets); // the desk of this thread's gates
+afterAll(closeAllSockets); // the authenticator of this thread
 
 type Ring = Awaited<ReturnType<typeof transports>>;
 

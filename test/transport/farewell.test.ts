@@ -7,24 +7,24 @@ async function isOver(farewell: Farewell): Promise<boolean> {
 
 test('it is over when both neighbours have spoken and have seen all', async () => {
   const farewell = new Farewell();
-  farewell.hear('left');
+  farewell.received('left');
   expect(await isOver(farewell)).toBe(false);
-  farewell.say('left');
-  farewell.hear('right');
-  farewell.say('right');
-  farewell.say('right');
-  farewell.see('left');
-  farewell.see('right');
+  farewell.sent('left');
+  farewell.received('right');
+  farewell.sent('right');
+  farewell.sent('right');
+  farewell.acknowledged('left');
+  farewell.acknowledged('right');
   expect(await isOver(farewell)).toBe(false);
-  farewell.see('right');
+  farewell.acknowledged('right');
   expect(await isOver(farewell)).toBe(true);
 });
 
 test('whoever is gone is not waited for', async () => {
   const farewell = new Farewell();
-  farewell.say('right');
-  farewell.hear('left');
+  farewell.sent('right');
+  farewell.received('left');
   expect(await isOver(farewell)).toBe(false);
-  farewell.lose('right');
+  farewell.lost('right');
   expect(await isOver(farewell)).toBe(true);
 });

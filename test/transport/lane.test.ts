@@ -10,7 +10,7 @@ import { random } from '../support/random';
 import { until } from '../support/rings';
 import { expectToWork, FRAME, LANE_KINDS, openTransports } from '../support/transports';
 
-afterAll(closeAllSockets); // the desk of this thread's gates
+afterAll(closeAllSockets); // the authenticator of this thread
 
 const LARGE = 256 * 1024;
 
@@ -231,9 +231,7 @@ describe.each(LANE_KINDS)('%s', kind => {
 
   test('a ring works in bulk as by its links', async () => {
     const { ring, failures, close } = await openTransports(4, { lanes: kind });
-    const medium = { 'shared memory': 'shared-memory', TCP: 'tcp-stream', 'encrypted TCP': 'tcp-stream-encrypted' }[
-      kind
-    ];
+    const medium = { 'shared memory': 'shared-memory', TCP: 'tcp-lane', 'encrypted TCP': 'tcp-lane-encrypted' }[kind];
     const link = kind === 'encrypted TCP' ? 'tcp-encrypted' : 'tcp';
     for (const { links, bulk } of ring)
       expect([links.media, bulk.media]).toEqual([

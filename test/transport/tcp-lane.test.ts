@@ -87,7 +87,7 @@ describe.each([
   ] as const)('the end that %s receives', (_, to, from) => {
     test('frames come as they were sent', async () => {
       const { ends } = await bothEnds(isEncrypted);
-      expect(ends[to].medium).toBe(isEncrypted ? 'tcp-stream-encrypted' : 'tcp-stream');
+      expect(ends[to].medium).toBe(isEncrypted ? 'tcp-lane-encrypted' : 'tcp-lane');
       for (const words of ['first', 'second', '']) {
         await ends[from].send(HEADER, Buffer.from(words));
         const frame = await ends[to].receive();

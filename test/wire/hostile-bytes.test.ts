@@ -328,7 +328,7 @@ describe('rendezvous messages', () => {
           demand(typeof result.ringId === 'bigint', 'ringId');
           demand(result.endpoints.length <= bytes.length && isText(result.endpoints.join('')), 'endpoints');
           return;
-        case 'standing':
+        case 'connected':
         case 'leave':
         case 'ask':
           demand(isCount(result.rank, 0xffffffff), result.kind);

@@ -4,7 +4,7 @@ import type { CollectiveRow } from './row';
 /** A curve. */
 export interface ChartSeries {
   readonly label: string;
-  /** The number of its colour, from 1 on. */
+  /** The number of its colour; the first is 1. */
   readonly color: number;
   /** By size; null if there is no value. */
   readonly values: readonly (number | null)[];

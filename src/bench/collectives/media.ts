@@ -9,8 +9,8 @@ export const MEDIA: Readonly<Record<Medium, string>> = {
   'unix-socket': 'unix sockets between ranks of one host, not encrypted',
   tcp: 'TCP through ZeroMQ, not encrypted',
   'tcp-encrypted': 'TCP through ZeroMQ, encrypted (CURVE)',
-  'tcp-stream': 'a TCP connection beside each ZeroMQ link, not encrypted',
-  'tcp-stream-encrypted': 'a TCP connection beside each ZeroMQ link, encrypted (TLS)',
+  'tcp-lane': 'a TCP connection beside each ZeroMQ link, not encrypted',
+  'tcp-lane-encrypted': 'a TCP connection beside each ZeroMQ link, encrypted (TLS)',
 };
 
 /** The media that any rank has. All ranks must call it, each with its own. */

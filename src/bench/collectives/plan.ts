@@ -112,7 +112,7 @@ function repetitionsOf(
   }
   const warmUp = parseNumber(text, {
     option: 'warm-up',
-    words: 'a whole number from 0 on, or seconds, such as 5s',
+    words: 'a whole number, 0 or more, or seconds, such as 5s',
     accepts: value => Number.isSafeInteger(value) && value >= 0,
   });
   return { warmUp, warmUpMs: 0, iterations };

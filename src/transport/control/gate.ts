@@ -5,8 +5,8 @@ import { bind, closed, opened } from './open-sockets';
 /** Where ZeroMQ asks whether a peer that has proved its key may connect (ZeroMQ RFC 27). */
 const ADDRESS = 'inproc://zeromq.zap.01';
 
-/** This thread's context and desk. ZeroMQ ends a context only with the process, so successive rings share it. */
-let desk: Desk | undefined;
+/** Shared by successive rings of this thread, because ZeroMQ ends a context only with the process. */
+let authenticator: Authenticator | undefined;
 
 /**
  * Decides who may connect to this rank's encrypted sockets of a ring: to each, the holder of one key. ZeroMQ asks when
@@ -15,11 +15,11 @@ let desk: Desk | undefined;
 export class Gate {
   private readonly names: string[] = [];
 
-  private constructor(private readonly desk: Desk) {}
+  private constructor(private readonly authenticator: Authenticator) {}
 
   static open(): Gate {
-    desk ??= Desk.open();
-    return new Gate(desk);
+    authenticator ??= Authenticator.open();
+    return new Gate(authenticator);
   }
 
   /**
@@ -28,59 +28,60 @@ export class Gate {
    * @param clientKey The public key of the only peer that may connect.
    */
   serve({ secretKey }: KeyPair, clientKey: string): CurveServer {
-    const { context } = this.desk;
-    const name = this.desk.admit(clientKey);
+    const { context } = this.authenticator;
+    const name = this.authenticator.admit(clientKey);
     this.names.push(name);
-    // Enforced, because without a desk ZeroMQ would let every peer in.
+    // Enforced, because without an authenticator ZeroMQ would let every peer in.
     return { context, curveServer: true, curveSecretKey: secretKey, zapDomain: name, zapEnforceDomain: true };
   }
 
   /** From now on this gate lets no peer in. Existing connections continue. */
   close(): void {
-    for (const name of this.names) this.desk.dismiss(name);
+    for (const name of this.names) this.authenticator.withdraw(name);
   }
 
   /**
-   * Closes the gate, and the desk if no other gate of this thread needs it. An open desk would keep the process alive.
+   * Closes the gate, and the authenticator if no other gate of this thread needs it. An open one would keep the process
+   * alive.
    */
-  closeDesk(): void {
+  closeAuthenticator(): void {
     this.close();
-    if (this.desk.closeUnused()) desk = undefined;
+    if (this.authenticator.closeUnused()) authenticator = undefined;
   }
 }
 
 /** Answers ZeroMQ's questions until the thread's sockets are closed. */
-class Desk {
+class Authenticator {
   private readonly admitted = new Map<string, string>();
   private count = 0;
 
   private constructor(
-    /** Belongs to this thread: a context has room for one desk, and a process may have several comm threads. */
+    /** Belongs to this thread: a context has room for one authenticator, and a process may have several. */
     readonly context: Context,
     private readonly socket: Reply,
   ) {
     void this.answer();
   }
 
-  static open(): Desk {
+  static open(): Authenticator {
     const context = new Context();
     const socket = opened(new Reply({ context, linger: 0 }));
     bind(socket, ADDRESS);
-    return new Desk(context, socket);
+    return new Authenticator(context, socket);
   }
 
   /** Returns the ZAP domain of the sockets that the holder of a key may connect to. */
   admit(clientKey: string): string {
-    const name = `door ${this.count++}`;
+    const name = `link ${this.count++}`;
     this.admitted.set(name, clientKey);
     return name;
   }
 
-  dismiss(name: string): void {
+  withdraw(name: string): void {
     this.admitted.delete(name);
   }
 
-  /** Closes the desk if no key is admitted any more. Returns whether it did. */
+  /** Closes if no key is admitted any more. Returns whether it did. */
   closeUnused(): boolean {
     if (this.admitted.size > 0) return false;
     closed(this.socket);

@@ -16,10 +16,6 @@ export class Inbox {
     return this.reader !== undefined;
   }
 
-  get isEmpty(): boolean {
-    return this.frames.length === 0;
-  }
-
   /** The number of the collective that the next frame belongs to, if there is one. */
   get nextSequence(): number | undefined {
     return this.frames[0]?.header.sequence;

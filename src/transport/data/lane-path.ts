@@ -16,11 +16,11 @@ export interface LaneRing {
   readonly failing: () => Promise<GradringError> | undefined;
   /** Encodes the header of a frame, and counts the frame as sent. */
   readonly encode: (header: DataHeader, bodyBytes: number) => Uint8Array;
-  /** Counts a frame as sent on. */
+  /** Counts a frame as forwarded. */
   readonly count: (frame: DataFrame) => void;
-  /** Decodes a frame that has come from that side, and counts it as received. */
+  /** Decodes a frame that has arrived from that side, and counts it as received. */
   readonly accept: (side: Side, frame: AssembledFrame) => DataFrame;
-  /** The next frame that has come by the link, if it belongs to that collective or an earlier one. */
+  /** The next frame that has arrived by the link, if it belongs to that collective or an earlier one. */
   readonly stray: (side: Side, sequence: number) => Promise<DataFrame> | undefined;
   /** The neighbour on that side is needed: the ring fails if it has left. */
   readonly needNeighbour: (side: Side) => void;
@@ -70,7 +70,7 @@ export class LanePath implements DataPath {
 
   async receive(side: Side, sequence: number, landing?: Landing): Promise<DataFrame> {
     const lane = this.lanes[side];
-    await lane.pace(); // first: a frame that came by the link meanwhile would be missed
+    await lane.pace(); // before looking at the link, or a frame that arrives there meanwhile would be missed
     const failing = this.ring.failing();
     if (failing !== undefined) throw await failing;
     const stray = this.ring.stray(side, sequence);
@@ -83,13 +83,14 @@ export class LanePath implements DataPath {
     }
   }
 
-  /** Whether a frame, or room for one, is waited for on that side. */
+  /** Whether a call waits on that side, for a frame or for room. */
   isAwaited(side: Side): boolean {
     return this.lanes[side].waitsForFrame || this.lanes[side].waitsForRoom;
   }
 
   /**
-   * A frame has come by the link. Takes it if it shows a collective that waits here that its neighbour is in another.
+   * A frame has arrived by the link. Takes it if a collective waits here: the frame shows that the neighbour is in
+   * another one.
    */
   takeStray(side: Side, frame: DataFrame): boolean {
     if (!this.lanes[side].waitsForFrame || frame.header.sequence > this.awaited[side]!) return false;

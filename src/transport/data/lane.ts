@@ -8,35 +8,35 @@ import { type AssembledFrame, FrameAssembly, piecesOf } from './frame-assembly';
 import type { Landing } from './landing';
 import type { Polled } from './system-calls';
 
-/** At most so many bytes are read before other work has the thread, however fast they come. */
+/** At most so many bytes are read before other work gets the thread, however fast they arrive. */
 const BYTES_AT_ONCE = 8 * 1024 * 1024;
 
-/** The event loop turns after so many frames, even if nothing had to wait: other events must be handled, too. */
+/** After so many frames the event loop turns, even if nothing had to wait: other events must be handled, too. */
 const FRAMES_A_TURN = 64;
 
 /** What a {@link Lane} needs of its ring. */
 export interface LaneEvents {
   /**
-   * Makes a data frame of a frame that has come.
+   * Decodes a frame that has arrived.
    *
    * @throws GradringError `ERR_PROTOCOL`
    */
   readonly accept: (frame: AssembledFrame) => DataFrame;
-  /** A frame, or room for one, is waited for; or something has come that should be read ahead. */
+  /** A call waits for a frame, or for room for one; or something has arrived that should be read ahead. */
   readonly onWait: () => void;
-  /** What has come is no frame. Nothing after it can be read. */
+  /** What has arrived is no frame. Nothing after it can be read. */
   readonly onBroken: (error: Error) => void;
   /** The connection is broken: what was sent may be lost. */
   readonly onLost: () => void;
 }
 
 /**
- * Carries frames between two neighbours beside their link, as a stream of bytes each way. A {@link ProgressEngine}
- * moves the bytes while a frame, or room for one, is waited for; else the event loop does.
+ * Carries frames between two neighbours beside their link, as a stream of bytes each way. While a call waits for a
+ * frame, or for room for one, a {@link ProgressEngine} moves the bytes. Otherwise the event loop does.
  */
 export abstract class Lane {
   abstract readonly medium: Medium;
-  /** Whether bytes come and go without the event loop. */
+  /** Whether bytes are sent and received without the event loop. */
   abstract readonly isDirect: boolean;
   private events: LaneEvents | undefined;
   protected readonly assembly = new FrameAssembly();
@@ -44,15 +44,15 @@ export abstract class Lane {
   protected readonly unsent: Uint8Array[] = [];
   /** Settles when the frame that is on its way is sent. */
   private room: Deferred<void> | undefined;
-  /** The caller that waits for a frame, and where the frame's body may land. */
+  /** The call that waits for a frame, and where the frame's body may land. */
   private reader: (Deferred<DataFrame> & { readonly landing: Landing | undefined }) | undefined;
   private failure: GradringError | undefined;
   private framesThisTurn = 0;
-  /** What was wrong with something that has come and is no frame. */
+  /** What is wrong with the bytes that have arrived, if they are no frame. */
   private broken: Error | undefined;
   private isLost = false;
 
-  /** What the other end must know to connect; `undefined` where it needs nothing, or has connected. */
+  /** What the other end must know to connect. Undefined if it needs nothing, or has connected. */
   get offer(): Offer | undefined {
     return undefined;
   }
@@ -66,19 +66,19 @@ export abstract class Lane {
 
   /** Settles when both ends have opened the lane. Fails if that cannot be, or if the lane is closed. */
   abstract opened(): Promise<void>;
-  /** What to poll for bytes that come and for room to send. */
+  /** What to poll for bytes that arrive and for room to send. */
   abstract polled(): readonly Polled[];
-  /** Says that this end is about to wait for bytes, and perhaps for room. It must try once more before it does. */
+  /** This end is about to wait for bytes, and perhaps for room. It must try once more before it waits. */
   abstract prepareToWait(where: 'poll' | 'event loop'): void;
-  /** Sends no more. To be called after {@link fail}, or when nothing waits for room. */
+  /** Sends nothing more. To be called after {@link fail}, or when no call waits for room. */
   abstract finish(): void;
-  /** Settles when all that the other end has sent is here, once the other end has finished. */
+  /** Settles when the other end has finished, and all that it has sent has arrived. */
   abstract otherFinished(): Promise<void>;
   /** May be called twice. */
   abstract close(): void;
   /** Sends what there is room for, and returns how many bytes. With `more` the next bytes follow at once. */
   protected abstract sendNow(bytes: Uint8Array, more: boolean): number;
-  /** Receives what has come, as far as it fits, and returns how many bytes. */
+  /** Receives what has arrived, as far as it fits, and returns how many bytes. */
   protected abstract receiveNow(place: Uint8Array): number;
   /** Whether the memory that {@link sendNow} took is the caller's again. */
   protected abstract readonly isFlushed: boolean;
@@ -99,43 +99,43 @@ export abstract class Lane {
   /**
    * The next frame. One call at a time.
    *
-   * @param landing Where its body may go as it comes, if it has the same length.
+   * @param landing Where its body may go as it arrives, if it has the same length.
    */
   async receive(landing?: Landing): Promise<DataFrame> {
     if (this.failure !== undefined) throw this.failure;
     const frame = this.take(landing);
     if (frame !== undefined) return frame;
-    if (this.failure !== undefined) throw this.failure; // what has come may have failed the ring
+    if (this.failure !== undefined) throw this.failure; // what has arrived may have failed the ring
     const { promise } = (this.reader = { ...deferred<DataFrame>(), landing });
     this.events!.onWait();
     return promise;
   }
 
-  /** Lets the event loop turn, if many frames have come and gone since it last did. To be called for each frame. */
+  /** Lets the event loop turn, if many frames were sent or received since it last did. To be called for each frame. */
   async pace(): Promise<void> {
     if (++this.framesThisTurn <= FRAMES_A_TURN) return;
     this.framesThisTurn = 0;
     await turn();
   }
 
-  /** Gives the caller that waits for a frame this one, which has come another way. */
+  /** Gives the call that waits for a frame this one, which has arrived by the link. */
   deliver(frame: DataFrame): void {
     this.assembly.forgetLanding();
     this.reader?.resolve(frame);
     this.reader = undefined;
   }
 
-  /** Whether a frame waits for room. */
+  /** Whether a call waits for room. */
   get waitsForRoom(): boolean {
     return this.room !== undefined;
   }
 
-  /** Whether a frame is waited for. */
+  /** Whether a call waits for a frame. */
   get waitsForFrame(): boolean {
     return this.reader !== undefined;
   }
 
-  /** Does what is waited for, if it can be done now. Returns whether anything could. */
+  /** Does what calls wait for, if it can be done now. Returns whether anything could. */
   move(): boolean {
     let moved = false;
     if (this.room !== undefined && this.flush()) {
@@ -155,7 +155,7 @@ export abstract class Lane {
     return moved;
   }
 
-  /** {@link prepareToWait}, and the last try. Returns whether something that is waited for could be done after all. */
+  /** {@link prepareToWait}, and the last try. Returns whether it could do something that a call waits for. */
   tryBeforeWaiting(where: 'poll' | 'event loop'): boolean {
     this.prepareToWait(where);
     if (this.reader === undefined) this.read('ahead');
@@ -186,12 +186,12 @@ export abstract class Lane {
     this.events?.onLost();
   }
 
-  /** Whether something has come that is no frame. */
+  /** Whether something has arrived that is no frame. */
   protected get isBroken(): boolean {
     return this.broken !== undefined;
   }
 
-  /** Reads until a frame is whole, or as much as may be held, or all. Returns whether a frame is whole. */
+  /** Reads until a frame is whole, or the buffer is full, or all is read. Returns whether a frame is whole. */
   protected read(upTo: 'a frame' | 'ahead' | 'the end'): boolean {
     return this.parse(() => {
       let isWhole = false;
@@ -208,7 +208,7 @@ export abstract class Lane {
     });
   }
 
-  /** Runs a reader of bytes that came. */
+  /** Runs a reader of received bytes, and reports what is wrong with them. */
   protected parse(read: () => unknown): boolean {
     if (this.isBroken) return false;
     try {
@@ -227,7 +227,7 @@ export abstract class Lane {
     return accepted;
   }
 
-  /** Sends what there is room for. Returns whether all is sent, and the memory is the caller's again. */
+  /** Sends what there is room for. Returns whether all is sent, so that the memory is the caller's again. */
   private flush(): boolean {
     const { unsent } = this;
     while (unsent.length > 0) {

@@ -6,7 +6,7 @@ import { Lane } from './lane';
 import { QUEUE_BYTES, SharedQueue } from './shared-queue';
 import { makePipe, mapFile, type Polled, readPipe } from './system-calls';
 
-/** Some words follow both queues. */
+/** A few shared words follow the two queues. */
 const WORDS_AT = 2 * QUEUE_BYTES;
 
 const WORD = {
@@ -20,17 +20,16 @@ const WORD = {
 /** The memory that a lane takes, in bytes. */
 export const SHARED_MEMORY_LANE_BYTES = WORDS_AT + 64;
 
-/** What is undone when the lane is closed, the last first. */
+/** What to undo when the lane is closed, the last first. */
 type Undo = (() => void)[];
 
-/** Written to a pipe to wake the other end. What the pipe holds is read to this place. */
+/** What is written to a pipe to wake the other end, and where it is read to. */
 const WAKE = Buffer.of(1);
 const WAKES = Buffer.alloc(64);
 
 /**
  * A lane between processes of one host: a file in memory that both have mapped, with a queue each way, and a pipe to
- * each end that wakes it. Frames cost no socket buffers, no other threads, and no memory that is made and freed for
- * each.
+ * each end that wakes it. A frame needs no socket buffer, no other thread, and no new memory.
  */
 export class SharedMemoryLane extends Lane {
   readonly medium = 'shared-memory';
@@ -41,9 +40,9 @@ export class SharedMemoryLane extends Lane {
   private constructor(
     private readonly incoming: SharedQueue,
     private readonly outgoing: SharedQueue,
-    /** The end of a pipe at which this end is woken. */
+    /** The pipe that wakes this end: where it is read. */
     private readonly wakeEnd: number,
-    /** The end of a pipe that wakes the other end. */
+    /** The pipe that wakes the other end: where it is written. */
     private readonly othersWakeEnd: number,
     private readonly words: Int32Array,
     private readonly undo: Undo,
@@ -59,10 +58,10 @@ export class SharedMemoryLane extends Lane {
   }
 
   /**
-   * Makes the file, all of it. Returns `undefined` where that is impossible, as in a container whose /dev/shm is full.
+   * Makes the file. Returns `undefined` where that is impossible, as in a container whose /dev/shm is full.
    *
-   * The file has no name: else it would stay if this process was killed before the other end has opened it. What is
-   * made at the path is a symbolic link to where the other end finds the file while this process runs.
+   * The file has no name, or it would stay if this process were killed before the other end opens it. The path becomes
+   * a symbolic link to where the other end finds the file while this process runs.
    *
    * @param hasCore Whether there is a core for each rank of this host.
    */
@@ -91,7 +90,7 @@ export class SharedMemoryLane extends Lane {
       const { first, second, words } = map(file, hasCore, undo);
       const descriptors = dirname(readlinkSync(path));
       const othersWakeEnd = descriptor(openPipe(`${descriptors}/${words[WORD.toMaker]}`, constants.O_WRONLY), undo);
-      // For writing, too: a pipe whose only writers are others ends with them, and would be closed before the lane is.
+      // For writing, too: a pipe ends with its last writer, and must not be closed before the lane is.
       const wakeEnd = openPipe(`${descriptors}/${words[WORD.toOpener]}`, constants.O_RDWR);
       const lane = new SharedMemoryLane(second, first, wakeEnd, othersWakeEnd, words, undo);
       Atomics.store(words, WORD.opened, 1);
@@ -99,7 +98,7 @@ export class SharedMemoryLane extends Lane {
     });
   }
 
-  /** The other end opens the file before it greets, so nothing is left to wait for. */
+  /** The other end opens the file before it sends its greeting, so there is nothing to wait for. */
   async opened(): Promise<void> {
     if (!this.isOpen) throw new Error('The other end has not opened the shared memory.');
   }
@@ -110,17 +109,17 @@ export class SharedMemoryLane extends Lane {
 
   prepareToWait(): void {
     if (!this.isOpen) return;
-    readPipe(this.wakeEnd, WAKES); // before both: what is written from now on must wake this end
+    readPipe(this.wakeEnd, WAKES); // first: what is written from now on must wake this end
     this.incoming.sleep('receiver');
     if (this.waitsForRoom) this.outgoing.sleep('sender');
   }
 
   finish(): void {
-    // What was sent is there to be received.
+    // What was sent is in the queue, where the other end can receive it.
   }
 
   async otherFinished(): Promise<void> {
-    this.woken(); // what the other end has sent is there; its wake may come later
+    this.woken(); // what the other end has sent is in the queue, even if its wake has not arrived
   }
 
   close(): void {
@@ -149,7 +148,7 @@ export class SharedMemoryLane extends Lane {
     try {
       writeSync(this.othersWakeEnd, WAKE);
     } catch {
-      // The pipe is full of wakes that are still to be read, or the other end is gone.
+      // The pipe is full of wakes that the other end has not read yet, or the other end is gone.
     }
   }
 }
@@ -197,5 +196,5 @@ function openPipe(path: string, flags: number): number {
   const file = openSync(path, flags | constants.O_NONBLOCK);
   if (fstatSync(file).isFIFO()) return file;
   closeSync(file);
-  throw new Error('That is no pipe.');
+  throw new Error('It is no pipe.');
 }

@@ -16,13 +16,13 @@ import { hasSystemCalls, poll, type Polled, receiveNow, sendNow, sendUnpaced } f
 const TOKEN_BYTES = 64;
 const HALF_BYTES = TOKEN_BYTES / 2;
 
-/** A connection must have shown the token by then, in ms. */
+/** How long a new connection has to show the token, in ms. */
 const TOKEN_MS = 10_000;
 
-/** At most so many connections that have shown no token yet are held. */
-const MAX_STRANGERS = 64;
+/** At most so many connections are open that have not shown the token yet. */
+const MAX_UNVERIFIED = 64;
 
-/** The event loop reads so much at a time. Where system calls read, it only reads a head. */
+/** How much the event loop reads at a time. Where system calls read, it reads only the head of a frame. */
 const BUFFER_BYTES = 64 * 1024;
 
 /** As often as the heartbeats of links: routers forget connections that carry nothing. */
@@ -31,8 +31,8 @@ const KEEP_ALIVE_MS = 10_000;
 const SOCKET = { noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS } as const;
 
 /**
- * The token is the key, and only the other end of the link has it, so there are no certificates. Node takes such keys
- * up to this version of TLS.
+ * There are no certificates: the token is the key, and only the other end of the link has it. Node supports such keys
+ * (PSK) up to this version of TLS.
  */
 const TLS = {
   minVersion: 'TLSv1.2',
@@ -45,14 +45,14 @@ type State = 'opening' | 'open' | 'finished' | 'closed';
 
 /**
  * A lane between hosts: one TCP connection beside the link, encrypted by TLS if the link is encrypted. ZeroMQ would
- * hand each frame from thread to thread and copy it once more; here the thread that uses a frame reads it to where it
- * is used.
+ * hand each frame from thread to thread and copy it once more. Here the thread that uses a frame reads it, straight to
+ * the place where it is used.
  *
- * `node:net` makes the connection and tells of its end. The system's own calls move the bytes, and `node:net` only
- * moves them where it has to wait for them, or where those calls cannot be used. `node:tls` moves all bytes of its
- * connections.
+ * `node:net` makes the connection and tells when it ends. System calls move the bytes. `node:net` moves them only where
+ * the event loop waits for them, or where those calls cannot be used. `node:tls` moves all bytes of an encrypted
+ * connection.
  *
- * One end listens, and offers its address and a token in its greeting, which the link keeps as secret as the data. The
+ * One end listens, and sends its address and a token in its greeting, which is as secret as the data of the link. The
  * other end connects.
  */
 export class TcpLane extends Lane {
@@ -60,7 +60,7 @@ export class TcpLane extends Lane {
   private state: State = 'opening';
   private readonly opening = deferred();
   private socket: Socket | undefined;
-  /** What has come of the other end's half of the token. */
+  /** What has arrived of the other end's half of the token. */
   private shown = Buffer.alloc(0);
   private movesDirectly: boolean;
   /** Whether the kernel had no more room for what was sent last. */
@@ -80,7 +80,7 @@ export class TcpLane extends Lane {
   ) {
     super();
     opened(this);
-    this.medium = isEncrypted ? 'tcp-stream-encrypted' : 'tcp-stream';
+    this.medium = isEncrypted ? 'tcp-lane-encrypted' : 'tcp-lane';
     this.movesDirectly = !isEncrypted && hasSystemCalls();
   }
 
@@ -146,7 +146,7 @@ export class TcpLane extends Lane {
   prepareToWait(where: 'poll' | 'event loop'): void {
     if (where === 'poll') return;
     if (this.waitsForRoom) this.handOver();
-    if (this.hasEnded && this.waitsForFrame) this.lost(); // by a stranger between: a neighbour that leaves says so
+    if (this.hasEnded && this.waitsForFrame) this.lost(); // something between has ended it: a neighbour says goodbye first
     if (!this.isReading && !this.assembly.isFull) this.readOn();
   }
 
@@ -157,7 +157,7 @@ export class TcpLane extends Lane {
   }
 
   override fail(error: GradringError): void {
-    // What the event loop has still to send is the caller's from now on, who may write to it.
+    // What the event loop has not sent yet belongs to the caller from now on, which may write to it.
     if (!this.isFlushed) this.socket?.destroy();
     super.fail(error);
   }
@@ -179,7 +179,7 @@ export class TcpLane extends Lane {
     this.opening.reject(new Error('The lane was closed.'));
   }
 
-  /** A connection has shown the first half of the token. Returns whether it is let in. */
+  /** A connection has shown the first half of the token. Returns whether it becomes the lane's. */
   private admit(socket: Socket): boolean {
     if (this.state !== 'opening') return false;
     this.use(socket);
@@ -216,7 +216,7 @@ export class TcpLane extends Lane {
     this.state = 'open';
     const { descriptor } = this;
     const socket = this.socket!;
-    socket.allowHalfOpen = true; // one that ends before this is of no use
+    socket.allowHalfOpen = true; // a connection that ends before this is useless
     if (descriptor !== undefined && socket.remoteAddress === socket.localAddress) sendUnpaced(descriptor);
     this.opening.resolve();
   }
@@ -253,7 +253,7 @@ export class TcpLane extends Lane {
   protected sendNow(bytes: Uint8Array, more: boolean): number {
     const file = this.descriptor;
     if (file === undefined) return this.write(bytes);
-    // Else each bit of free room would be filled at once, by packets as small.
+    // Otherwise each bit of free room would be filled at once, with packets as small.
     if (this.socketIsFull && poll([{ file, for: 'room' }], 0) === 0) return 0;
     const count = sendNow(file, bytes, more);
     if (count < 0) this.movesDirectly = false; // the event loop finds out why
@@ -271,7 +271,7 @@ export class TcpLane extends Lane {
     return Math.max(0, count);
   }
 
-  /** Takes what the event loop had read when it was told to pause: it comes before what the system still has. */
+  /** Takes what the event loop had read before it paused: it precedes what the system still has. */
   private takeRead(place: Uint8Array): number {
     const length = Math.min(place.length, this.socket?.readableLength ?? 0);
     if (length === 0) return 0;
@@ -304,13 +304,13 @@ export class TcpLane extends Lane {
 }
 
 /**
- * Where a {@link TcpLane} awaits its other end. It hands over one connection at most: the first that shows the token.
+ * Where a {@link TcpLane} listens. It hands over at most one connection: the first that shows the token.
  */
 class Listener {
   readonly port: number;
   private isOver = false;
-  /** Connections that have shown no token yet, by {@link peerOf}. */
-  private readonly strangers = new Map<string, Socket>();
+  /** Connections that have not shown the token yet, by {@link peerOf}. */
+  private readonly unverified = new Map<string, Socket>();
 
   private constructor(
     readonly host: string,
@@ -320,7 +320,7 @@ class Listener {
     isEncrypted: boolean,
   ) {
     this.port = (server.address() as AddressInfo).port;
-    server.maxConnections = MAX_STRANGERS;
+    server.maxConnections = MAX_UNVERIFIED;
     server
       .unref()
       .on('connection', (socket: Socket) => this.hold(socket))
@@ -344,15 +344,15 @@ class Listener {
   close(): void {
     this.isOver = true;
     this.server.close();
-    for (const socket of this.strangers.values()) socket.destroy();
-    this.strangers.clear();
+    for (const socket of this.unverified.values()) socket.destroy();
+    this.unverified.clear();
   }
 
   /** A new connection has some time to show the token. */
   private hold(socket: Socket): void {
     const peer = peerOf(socket);
-    this.strangers.set(peer, socket);
-    const forget = () => this.strangers.get(peer) === socket && this.strangers.delete(peer);
+    this.unverified.set(peer, socket);
+    const forget = () => this.unverified.get(peer) === socket && this.unverified.delete(peer);
     setTimeout(() => forget() && socket.destroy(), TOKEN_MS).unref();
     socket.unref().on('close', forget);
   }
@@ -363,10 +363,10 @@ class Listener {
       shown = Buffer.concat([shown, bytes]);
       if (shown.length < HALF_BYTES) return;
       socket.off('data', onData);
-      // The other end says nothing more before it is answered.
+      // The other end sends nothing more before it gets the answer.
       const isRight = shown.length === HALF_BYTES && timingSafeEqual(shown, this.token.subarray(0, HALF_BYTES));
       if (!isRight || this.isOver) return void socket.destroy();
-      this.strangers.delete(peerOf(socket));
+      this.unverified.delete(peerOf(socket));
       this.close();
       if (!this.admit(socket)) socket.destroy();
     };
@@ -377,7 +377,7 @@ class Listener {
   }
 }
 
-/** The descriptor of a socket that is open. Node has no public name for it. */
+/** The descriptor of a socket that is open. Node has no public way to it. */
 function descriptorOf(socket: Socket | undefined): number | undefined {
   const { fd } = (socket as unknown as { _handle?: { fd?: number } | null })?._handle ?? {};
   return fd !== undefined && fd >= 0 ? fd : undefined;

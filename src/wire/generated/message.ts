@@ -3,13 +3,13 @@
 /* eslint-disable @typescript-eslint/no-unused-vars, @typescript-eslint/no-explicit-any, @typescript-eslint/no-non-null-assertion */
 
 import { Ask } from './ask.js';
+import { Connected } from './connected.js';
 import { Formed } from './formed.js';
 import { Join } from './join.js';
 import { Leave } from './leave.js';
 import { Listening } from './listening.js';
 import { Refuse } from './refuse.js';
 import { Roster } from './roster.js';
-import { Standing } from './standing.js';
 import { Start } from './start.js';
 import { Waiting } from './waiting.js';
 
@@ -21,7 +21,7 @@ export enum Message {
   Listening = 3,
   Start = 4,
   Refuse = 5,
-  Standing = 6,
+  Connected = 6,
   Leave = 7,
   Ask = 8,
   Waiting = 9,
@@ -30,8 +30,8 @@ export enum Message {
 
 export function unionToMessage(
   type: Message,
-  accessor: (obj:Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting) => Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null
-): Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null {
+  accessor: (obj:Ask|Connected|Formed|Join|Leave|Listening|Refuse|Roster|Start|Waiting) => Ask|Connected|Formed|Join|Leave|Listening|Refuse|Roster|Start|Waiting|null
+): Ask|Connected|Formed|Join|Leave|Listening|Refuse|Roster|Start|Waiting|null {
   switch(Message[type]) {
     case 'NONE': return null; 
     case 'Join': return accessor(new Join())! as Join;
@@ -39,7 +39,7 @@ export function unionToMessage(
     case 'Listening': return accessor(new Listening())! as Listening;
     case 'Start': return accessor(new Start())! as Start;
     case 'Refuse': return accessor(new Refuse())! as Refuse;
-    case 'Standing': return accessor(new Standing())! as Standing;
+    case 'Connected': return accessor(new Connected())! as Connected;
     case 'Leave': return accessor(new Leave())! as Leave;
     case 'Ask': return accessor(new Ask())! as Ask;
     case 'Waiting': return accessor(new Waiting())! as Waiting;
@@ -50,9 +50,9 @@ export function unionToMessage(
 
 export function unionListToMessage(
   type: Message, 
-  accessor: (index: number, obj:Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting) => Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null, 
+  accessor: (index: number, obj:Ask|Connected|Formed|Join|Leave|Listening|Refuse|Roster|Start|Waiting) => Ask|Connected|Formed|Join|Leave|Listening|Refuse|Roster|Start|Waiting|null, 
   index: number
-): Ask|Formed|Join|Leave|Listening|Refuse|Roster|Standing|Start|Waiting|null {
+): Ask|Connected|Formed|Join|Leave|Listening|Refuse|Roster|Start|Waiting|null {
   switch(Message[type]) {
     case 'NONE': return null; 
     case 'Join': return accessor(index, new Join())! as Join;
@@ -60,7 +60,7 @@ export function unionListToMessage(
     case 'Listening': return accessor(index, new Listening())! as Listening;
     case 'Start': return accessor(index, new Start())! as Start;
     case 'Refuse': return accessor(index, new Refuse())! as Refuse;
-    case 'Standing': return accessor(index, new Standing())! as Standing;
+    case 'Connected': return accessor(index, new Connected())! as Connected;
     case 'Leave': return accessor(index, new Leave())! as Leave;
     case 'Ask': return accessor(index, new Ask())! as Ask;
     case 'Waiting': return accessor(index, new Waiting())! as Waiting;

@@ -13,7 +13,7 @@ const row = (elements: number, more: Partial<CollectiveRow> = {}): CollectiveRow
   ...{ collective: 'all-reduce', ranks: 4, elements, bytes: 4 * elements, type: 'float32', op: 'sum' },
   ...{
     transport: 'auto',
-    carriedBy: ['tcp-stream-encrypted'],
+    carriedBy: ['tcp-lane-encrypted'],
     algorithm: 'ring',
     iterations: 5,
     timeUs: { min: 90 + elements, p50: 100 + elements, p99: 200 + elements },

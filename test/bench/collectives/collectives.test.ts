@@ -123,8 +123,8 @@ describe('a ring of two', () => {
 
   test('rows tell what carried the data, and how arrays of their size were all-reduced', () => {
     expect(ofSizes.map(({ carriedBy, algorithm }) => [carriedBy, algorithm])).toEqual([
-      [['tcp-stream-encrypted'], 'gather'],
-      [['tcp-stream-encrypted'], 'ring'],
+      [['tcp-lane-encrypted'], 'gather'],
+      [['tcp-lane-encrypted'], 'ring'],
     ]);
   });
 });

@@ -96,10 +96,14 @@ test('the encryption of links is in the plan, or else left to the environment', 
 test.each<[CollectiveName, Partial<Words>, string]>([
   ['all-reduce', { 'min-bytes': '2K', 'max-bytes': '1K' }, '--min-bytes 2K is more than --max-bytes 1K'],
   ['all-reduce', { 'step-factor': '1' }, "--step-factor is '1'; it must be a number greater than 1"],
-  ['all-reduce', { iterations: '0' }, "--iterations is '0'; it must be a whole number from 1 on"],
-  ['all-reduce', { 'warm-up': '-1' }, "--warm-up is '-1'; it must be a whole number from 0 on, or seconds, such as 5s"],
-  ['all-reduce', { 'warm-up': '-1s' }, "--warm-up is '-1s'; it must be a whole number from 0 on, or seconds"],
-  ['all-reduce', { 'warm-up': 's' }, "--warm-up is 's'; it must be a whole number from 0 on, or seconds"],
+  ['all-reduce', { iterations: '0' }, "--iterations is '0'; it must be a whole number, 1 or more"],
+  [
+    'all-reduce',
+    { 'warm-up': '-1' },
+    "--warm-up is '-1'; it must be a whole number, 0 or more, or seconds, such as 5s",
+  ],
+  ['all-reduce', { 'warm-up': '-1s' }, "--warm-up is '-1s'; it must be a whole number, 0 or more, or seconds"],
+  ['all-reduce', { 'warm-up': 's' }, "--warm-up is 's'; it must be a whole number, 0 or more, or seconds"],
   ['all-reduce', { type: 'float' }, "--type is 'float'; it must be one of float32, float64, int32, uint8"],
   ['all-reduce', { op: 'median' }, "--op is 'median'; it must be one of sum, mean, min, max"],
   [

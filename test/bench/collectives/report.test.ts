@@ -46,7 +46,7 @@ test('the table has the rows there are, even if the run was cut short', async ()
 
 test('above the table stands what carried the data, how it was reduced, and what busbw is', async () => {
   const rows = [4, 16, 64, 256, 1024, 4096].map((bytes, i): CollectiveRow => {
-    const carriedBy: Medium[] = i < 2 ? ['shared-memory', 'tcp'] : ['shared-memory', 'tcp-stream'];
+    const carriedBy: Medium[] = i < 2 ? ['shared-memory', 'tcp'] : ['shared-memory', 'tcp-lane'];
     return { ...row, bytes, carriedBy, algorithm: i < 4 ? 'gather' : 'ring' };
   });
   const lines = (await outputOf(false, rows)).split('\n');

@@ -4,22 +4,22 @@
 
 import * as flatbuffers from 'flatbuffers';
 
-export class Standing {
+export class Connected {
   bb: flatbuffers.ByteBuffer|null = null;
   bb_pos = 0;
-  __init(i:number, bb:flatbuffers.ByteBuffer):Standing {
+  __init(i:number, bb:flatbuffers.ByteBuffer):Connected {
   this.bb_pos = i;
   this.bb = bb;
   return this;
 }
 
-static getRootAsStanding(bb:flatbuffers.ByteBuffer, obj?:Standing):Standing {
-  return (obj || new Standing()).__init(bb.readInt32(bb.position()) + bb.position(), bb);
+static getRootAsConnected(bb:flatbuffers.ByteBuffer, obj?:Connected):Connected {
+  return (obj || new Connected()).__init(bb.readInt32(bb.position()) + bb.position(), bb);
 }
 
-static getSizePrefixedRootAsStanding(bb:flatbuffers.ByteBuffer, obj?:Standing):Standing {
+static getSizePrefixedRootAsConnected(bb:flatbuffers.ByteBuffer, obj?:Connected):Connected {
   bb.setPosition(bb.position() + flatbuffers.SIZE_PREFIX_LENGTH);
-  return (obj || new Standing()).__init(bb.readInt32(bb.position()) + bb.position(), bb);
+  return (obj || new Connected()).__init(bb.readInt32(bb.position()) + bb.position(), bb);
 }
 
 rank():number {
@@ -32,7 +32,7 @@ lanes():boolean {
   return offset ? !!this.bb!.readInt8(this.bb_pos + offset) : false;
 }
 
-static startStanding(builder:flatbuffers.Builder) {
+static startConnected(builder:flatbuffers.Builder) {
   builder.startObject(2);
 }
 
@@ -44,15 +44,15 @@ static addLanes(builder:flatbuffers.Builder, lanes:boolean) {
   builder.addFieldInt8(1, +lanes, +false);
 }
 
-static endStanding(builder:flatbuffers.Builder):flatbuffers.Offset {
+static endConnected(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
 }
 
-static createStanding(builder:flatbuffers.Builder, rank:number, lanes:boolean):flatbuffers.Offset {
-  Standing.startStanding(builder);
-  Standing.addRank(builder, rank);
-  Standing.addLanes(builder, lanes);
-  return Standing.endStanding(builder);
+static createConnected(builder:flatbuffers.Builder, rank:number, lanes:boolean):flatbuffers.Offset {
+  Connected.startConnected(builder);
+  Connected.addRank(builder, rank);
+  Connected.addLanes(builder, lanes);
+  return Connected.endConnected(builder);
 }
 }
