@@ -44,8 +44,8 @@ export async function reduceScatter(
  * Sends the root's array round the ring, segment by segment. Each rank but the last sends n elements. Large arrays go
  * in one direction, N − 1 hops; small ones go in both, half the ring each.
  *
- * All ranks meet first. Otherwise the root would fill every buffer before the others read, and a link that is not read
- * lets no heartbeat through. And a root would never learn that the others named another root.
+ * All ranks meet first. Otherwise the root would fill every buffer before the others read, and no heartbeat gets
+ * through a link whose buffers are full. And a root would never learn that the others named another root.
  */
 export async function broadcast(call: CollectiveCall, array: DenseArray, root: number): Promise<void> {
   if (call.worldSize === 1) return;
@@ -80,9 +80,9 @@ async function passOn(
 }
 
 /**
- * Ring all-reduce (Patarasuk and Yuan, 2009), pipelined by segments. For N ranks and n elements it takes N − 1 steps of
- * reduce-scatter and N − 1 of all-gather. Each rank sends 2(N − 1)/N · n elements, which is the least possible. Chunk c
- * is summed in the order of ranks c + 1, c + 2, …, c and then copied, so all ranks end with the same bits.
+ * Ring all-reduce (Patarasuk and Yuan, 2009), pipelined by segments. For N ranks and n elements it takes N − 1 rounds
+ * of reduce-scatter and N − 1 of all-gather. Each rank sends 2(N − 1)/N · n elements, the least possible. Chunk c is
+ * summed in the order of ranks c + 1, c + 2, …, c and then copied, so all ranks end with the same bits.
  */
 async function ringPasses(
   call: CollectiveCall,
@@ -93,28 +93,28 @@ async function ringPasses(
   const { memory } = call.context;
   const chunks = new Chunks(array.elementCount, call.worldSize, ELEMENT_BYTES[array.type]);
   const hops = call.worldSize - 1;
-  // In step t this rank sends chunk rank − 1 − t and receives chunk rank − 2 − t. After N − 1 steps of reduce-scatter
+  // In round t this rank sends chunk rank − 1 − t and receives chunk rank − 2 − t. After N − 1 rounds of reduce-scatter
   // it has all of chunk `rank`, and sends that next. So the all-gather continues with the same numbers.
-  const steps = (upTo === 'all-reduce' ? 2 : 1) * hops;
-  // A few segments of each chunk take all their steps before the next ones begin. So a received segment is sent while
+  const rounds = (upTo === 'all-reduce' ? 2 : 1) * hops;
+  // A few segments of each chunk take all their rounds before the next ones begin. So a received segment is sent while
   // it is in the cache.
   const block = Math.min(BLOCK_SEGMENTS, chunks.segmentCount);
-  const stepOf = (frame: number): number => Math.floor(frame / block) % steps;
+  const roundOf = (frame: number): number => Math.floor(frame / block) % rounds;
   const rangeOf = (frame: number, distance: number): Range => {
-    const segment = Math.floor(frame / (steps * block)) * block + (frame % block);
-    return chunks.segment(call.leftBy(distance + stepOf(frame)), segment);
+    const segment = Math.floor(frame / (rounds * block)) * block + (frame % block);
+    return chunks.segment(call.leftBy(distance + roundOf(frame)), segment);
   };
   const left = call.leftBy(1);
   await runPipeline({
-    frameCount: steps * chunks.segmentCount,
+    frameCount: rounds * chunks.segmentCount,
     lead: block,
     // Segments are sent from the array itself, and received into it. A reduced segment may overwrite the one that was
-    // sent from there: that one has been received, because it is part of the sum.
+    // sent from there: the sum contains that one, so it has been received.
     send: frame => call.send(frame, bytesOf(memory, array, rangeOf(frame, 1))),
     receive: frame => {
       const target = bytesOf(memory, array, rangeOf(frame, 2));
       const landing =
-        stepOf(frame) < hops ? reducedInto(target, call.context, operation, array.type) : copiedInto(target);
+        roundOf(frame) < hops ? reducedInto(target, call.context, operation, array.type) : copiedInto(target);
       return call.receiveTo(landing, left, frame);
     },
   });

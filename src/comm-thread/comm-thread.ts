@@ -110,7 +110,7 @@ class CommThread {
     Atomics.store(control, CONTROL.closed, 1);
     Atomics.notify(control, CONTROL.closed);
     this.wakeUser(); // it may wait for an answer that will not come
-    // The process now ends this thread wherever it is, and would abort if it was inside zeromq. So it stops here.
+    // The process now ends this thread, wherever it is. Inside zeromq that would abort the process, so it waits here.
     if (Atomics.load(control, CONTROL.exiting) === 1) Atomics.wait(control, CONTROL.exiting, 1);
   }
 

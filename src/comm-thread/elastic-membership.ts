@@ -89,7 +89,8 @@ export class ElasticMembership implements Membership {
    */
   private async rejoin(join: ElasticJoin, generation: number): Promise<RingPosition> {
     for (let formed: Promise<void> | undefined; formed !== this.forming;) await (formed = this.forming);
-    // This rank stays in a ring that the main thread does not know yet: the others are in it, and compare there.
+    // A newer ring has formed, which the main thread does not know yet. This rank stays in it: the others are there,
+    // too, and will compare their steps.
     const isAnother = this.hasFormed && this.position?.generation !== generation;
     const leaves = join.newcomer || join.admits || !this.hasFormed;
     if (this.failure === undefined && leaves && !isAnother) await this.begin(join);
@@ -114,7 +115,7 @@ export class ElasticMembership implements Membership {
     void this.begin(STAY, isSuspect ? this.nextRequest() : undefined);
   }
 
-  /** @param sign This rank waits for it before it comes to the next ring. */
+  /** @param sign Settles when the main thread has shown that it is alive. Until then this rank joins no ring. */
   private begin(join: ElasticJoin, sign?: Promise<void>): Promise<void> {
     this.position = undefined;
     void this.transport.close(); // while the next ring forms, because no rank waits for its goodbyes

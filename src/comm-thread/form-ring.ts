@@ -12,7 +12,7 @@ import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/control/curve';
 import { Link } from '../transport/control/link';
-import { closed, opened } from '../transport/control/open-sockets';
+import { unregister, register } from '../transport/control/open-sockets';
 import type { Lane } from '../transport/data/lane';
 import { SharedMemoryLane } from '../transport/data/shared-memory-lane';
 import { TcpLane } from '../transport/data/tcp-lane';
@@ -232,11 +232,11 @@ class SocketFolder {
   readonly path = makeSocketFolder(process.env['GRADRING_SOCKET_FOLDER'] || undefined);
 
   constructor() {
-    opened(this);
+    register(this);
   }
 
   close(): void {
-    closed(this);
+    unregister(this);
     rmSync(this.path, { recursive: true, force: true });
   }
 }

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type GradringError, invalidArgument, isLoss } from '../errors';
-import type { ElasticJoin } from '../rendezvous/rendezvous-options';
+import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
 import { mostAdvanced, ranksBehind, type UnitReport } from './unit-report';
 
 /** What must happen on all ranks or on none. */
@@ -54,7 +54,6 @@ interface DoneUnit {
   readonly result: unknown;
 }
 
-const STAY: ElasticJoin = { newcomer: false, admits: false };
 const NOTHING: DoneUnit = { unit: { name: 'nothing' }, result: null };
 
 /**

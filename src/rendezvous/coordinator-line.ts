@@ -2,7 +2,7 @@ import { Dealer } from 'zeromq';
 import { type ErrorCode, GradringError } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { curveClient } from '../transport/control/curve';
-import { closed, opened } from '../transport/control/open-sockets';
+import { unregister, register } from '../transport/control/open-sockets';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
 import { fromText, toText } from './text-message';
@@ -32,7 +32,7 @@ export class CoordinatorLine {
     waitMs: number,
     private readonly noAnswer: (endpoint: string) => GradringError,
   ) {
-    this.socket = opened(
+    this.socket = register(
       new Dealer({
         ipv6: true,
         linger: 400,
@@ -63,7 +63,7 @@ export class CoordinatorLine {
   }
 
   close(): void {
-    closed(this.socket);
+    unregister(this.socket);
     this.socket.close();
   }
 }

@@ -1,6 +1,6 @@
 import { Router } from 'zeromq';
 import { GradringError } from '../errors';
-import { bind, closed, opened } from '../transport/control/open-sockets';
+import { bind, unregister, register } from '../transport/control/open-sockets';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import type { Coordinator } from './coordinator';
 import { isLoopback } from './host-identity';
@@ -31,7 +31,7 @@ export class CoordinatorSocket {
   async close(): Promise<void> {
     this.coordinator.close();
     await this.sending;
-    closed(this.socket);
+    unregister(this.socket);
     this.socket.close();
     await this.served;
   }
@@ -63,13 +63,13 @@ export class CoordinatorSocket {
 
 function bindRouter({ masterAddr, masterPort, security }: MeetingPlace): Router {
   const curve = security?.gate.serve(security.host, security.guest.publicKey);
-  const socket = opened(new Router({ ipv6: true, linger: 2_000, maxMessageSize: MAX_MESSAGE_BYTES, ...curve }));
+  const socket = register(new Router({ ipv6: true, linger: 2_000, maxMessageSize: MAX_MESSAGE_BYTES, ...curve }));
   const endpoint = isLoopback(masterAddr) ? endpointOf(masterAddr, masterPort) : `tcp://*:${masterPort}`;
   try {
     bind(socket, endpoint);
     return socket;
   } catch (error) {
-    closed(socket);
+    unregister(socket);
     socket.close();
     const words =
       (error as { code?: string }).code === 'EADDRINUSE'

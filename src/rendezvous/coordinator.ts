@@ -19,7 +19,7 @@ export interface MembershipPolicy {
   /** Whether enough members are left for a ring. If not, members that come wait until they are ended. */
   mayForm(): boolean;
   /**
-   * How long members that have come wait from now on, in ms: until all have come and listen, or all are connected.
+   * The time from now in which all must have come and listen (`come`), or all must be connected (`connect`), in ms.
    *
    * @param patienceMs The longest time that one of them is ready to wait.
    */
@@ -126,7 +126,7 @@ export class Coordinator {
       this.waiting.set(member, arrival);
       return;
     }
-    // A member that comes again after all were called has lost the ring that was forming.
+    // If a member comes again after all were called, its attempt to form the ring has failed.
     if (this.formation.hasFormed) this.beginAnew();
     else if (this.formation.isCalled) this.formAgain(`rank ${member} lost its neighbours while the ring formed`);
     this.formation.add(arrival);

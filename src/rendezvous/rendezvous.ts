@@ -95,7 +95,7 @@ function hold(options: RendezvousOptions): CoordinatorSocket {
 function lineOf(options: RendezvousOptions): CoordinatorLine {
   const { rank, elastic, timeoutMs } = options;
   if (elastic !== undefined) return lineToLauncher(options, elastic.newcomer ? -1 : timeoutMs + NO_LAUNCHER_MS);
-  // Rank 0's coordinator tells all ranks, also rank 0, which are missing. This timeout is for when there is no rank 0.
+  // Rank 0's coordinator tells all ranks, also rank 0, which are missing. This timeout matters only without a rank 0.
   return new CoordinatorLine(options, timeoutMs + 2_000, endpoint => {
     const words = `Rank ${rank} got no answer from rank 0 at ${endpoint} within ${timeoutMs} ms. Is rank 0 running? Do MASTER_ADDR and MASTER_PORT name its host and port? Does it have the same GRADRING_RUN_TOKEN and GRADRING_ENCRYPTION?`;
     return new GradringError('ERR_RENDEZVOUS_TIMEOUT', words, { rank: 0 });

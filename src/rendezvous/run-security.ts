@@ -7,8 +7,8 @@ import { isLoopback } from './host-identity';
 /** Which TCP connections are encrypted: those that leave the host, all, or none. Unix sockets never are. */
 export type Encryption = 'auto' | 'on' | 'off';
 
-/** What decides whether ranks must prove that they belong to the run. */
-export interface RunSecrecy {
+/** The options that decide whether ranks must prove that they belong to the run. */
+export interface SecurityOptions {
   readonly runToken: string | undefined;
   readonly encryption: Encryption;
 }
@@ -24,7 +24,7 @@ export interface RunSecurity {
 }
 
 /** {@link secureRun}, or undefined if ranks need not prove anything. */
-export function securityOf({ runToken, encryption }: RunSecrecy): RunSecurity | undefined {
+export function securityOf({ runToken, encryption }: SecurityOptions): RunSecurity | undefined {
   return runToken === undefined || encryption === 'off' ? undefined : secureRun(runToken);
 }
 

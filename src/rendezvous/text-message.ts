@@ -1,9 +1,9 @@
 import { decodeRendezvousMessage, encodeRendezvousMessage, type RendezvousMessage } from '../wire/rendezvous-message';
 
 /**
- * Encodes a message of the rendezvous as base64 text, because ZeroMQ copies text. It gives a buffer back to the thread
- * that sent it when the lingering socket has delivered or dropped it. If that thread has ended by then, but the process
- * has not, that writes to freed memory.
+ * Encodes a message of the rendezvous as base64 text, because ZeroMQ copies text. It releases a buffer, in contrast,
+ * on the thread that sent it, once it is delivered or dropped. If that thread has ended by then, it writes to freed
+ * memory.
  */
 export function toText(message: RendezvousMessage): string {
   return Buffer.from(encodeRendezvousMessage(message)).toString('base64');

@@ -51,7 +51,7 @@ export class RingTransport implements Transport {
   /** Resolved with {@link failure}. */
   private readonly ended = deferred<GradringError>();
   private readonly rollCall: RollCall;
-  /** Sides from which a goodbye came. By side, for in a ring of two both neighbours are one rank over two links. */
+  /** Sides from which a goodbye came. By side, because in a ring of two both neighbours are one rank over two links. */
   private readonly departed = new Set<Side>();
   private readonly greeted = { left: deferred(), right: deferred() };
   private readonly farewell = new Farewell();
@@ -82,7 +82,7 @@ export class RingTransport implements Transport {
       failing: () => this.failing,
       encode: (header, bodyBytes) => this.encodeCounted(header, bodyBytes),
       count: frame => this.countSent(frame.headerBytes.length + frame.bytes),
-      needNeighbour: side => this.checkPresent(side),
+      requireNeighbour: side => this.requireNeighbour(side),
       onLost: side => this.failUnsent(side),
     });
     this.rollCall = new RollCall(place, (side, status) => this.tell(side, status));
@@ -164,7 +164,7 @@ export class RingTransport implements Transport {
         count: frame => this.countSent(frame.headerBytes.length + frame.bytes),
         accept: (side, frame) => this.acceptFromLane(side, frame),
         stray: (side, sequence) => this.links.takeUpTo(side, sequence),
-        needNeighbour: side => this.checkPresent(side),
+        requireNeighbour: side => this.requireNeighbour(side),
         onBroken: (side, error) => this.failBroken(side, error),
         onLost: side => this.lose(side, 'lane'),
       },
@@ -182,7 +182,7 @@ export class RingTransport implements Transport {
 
   async check({ whole }: { readonly whole: boolean }): Promise<void> {
     const [side] = this.departed;
-    if (whole && side !== undefined && !this.failed) this.checkPresent(side);
+    if (whole && side !== undefined && !this.failed) this.requireNeighbour(side);
     if (this.failed) throw await this.ended.promise;
   }
 
@@ -315,7 +315,7 @@ export class RingTransport implements Transport {
     } catch (error) {
       this.failBroken(side, error as Error);
     }
-    await this.links.room(side);
+    await this.links.untilRoom(side);
   }
 
   private take(side: Side, message: Message): void {
@@ -371,12 +371,12 @@ export class RingTransport implements Transport {
     if (this.departed.has(side)) return;
     this.departed.add(side);
     this.agreement.lose(side);
-    if (this.links.isAwaited(side) || this.lanePath?.isAwaited(side)) this.checkPresent(side);
+    if (this.links.isAwaited(side) || this.lanePath?.isAwaited(side)) this.requireNeighbour(side);
     this.acknowledgeLastMessage(side);
   }
 
   /** A neighbour is needed. If it has left, the ring fails. */
-  private checkPresent(side: Side): void {
+  private requireNeighbour(side: Side): void {
     if (!this.departed.has(side)) return;
     const how = 'has left the ring: its program ended, or closed it, before this rank was done';
     void this.fail(peerLost(this.place, side, how));

@@ -152,7 +152,7 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
       `has protocol version ${header.protocolVersion()}, but this rank has version ${PROTOCOL_VERSION}`,
     );
   }
-  if (header.runId() !== ring.ringId) throw protocolError('belongs to another run');
+  if (header.ringId() !== ring.ringId) throw protocolError('belongs to another ring');
   if (header.generation() !== ring.generation) {
     throw protocolError(`is of generation ${header.generation()}, but the ring is of generation ${ring.generation}`);
   }

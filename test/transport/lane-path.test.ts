@@ -38,7 +38,7 @@ function pathOf() {
       if (came[side].length === 0 || came[side][0]!.header.sequence > sequence) return undefined;
       return Promise.resolve(came[side].shift()!);
     },
-    needNeighbour: side => told.push(`needs the ${side}`),
+    requireNeighbour: side => told.push(`needs the ${side}`),
     onBroken: (side, { message }) => told.push(`broken ${side}: ${message}`),
     onLost: side => told.push(`lost ${side}`),
   });

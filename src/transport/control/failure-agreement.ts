@@ -81,7 +81,7 @@ export class FailureAgreement {
     if (!this.causes.has(this.ring.rank)) this.say(this.ring.missing(side));
   }
 
-  /** If the loss that others report is at this end of the ring, too, tells them so. Settles if both ends are known. */
+  /** If this rank has also lost the rank that others report, it reports the same. Settles if both ends are known. */
   private confirm(): void {
     const { rank } = this.ring;
     for (const side of this.gone) {

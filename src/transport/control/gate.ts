@@ -1,6 +1,6 @@
 import { Context, Reply } from 'zeromq';
 import { type CurveServer, encodeKey, type KeyPair } from './curve';
-import { bind, closed, opened } from './open-sockets';
+import { bind, unregister, register } from './open-sockets';
 
 /** Where ZeroMQ asks whether a peer that has proved its key may connect (ZeroMQ RFC 27). */
 const ADDRESS = 'inproc://zeromq.zap.01';
@@ -65,7 +65,7 @@ class Authenticator {
 
   static open(): Authenticator {
     const context = new Context();
-    const socket = opened(new Reply({ context, linger: 0 }));
+    const socket = register(new Reply({ context, linger: 0 }));
     bind(socket, ADDRESS);
     return new Authenticator(context, socket);
   }
@@ -84,7 +84,7 @@ class Authenticator {
   /** Closes if no key is admitted any more. Returns whether it did. */
   closeUnused(): boolean {
     if (this.admitted.size > 0) return false;
-    closed(this.socket);
+    unregister(this.socket);
     this.socket.close();
     return true;
   }

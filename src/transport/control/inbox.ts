@@ -46,7 +46,7 @@ export class Inbox {
   }
 
   /** Settles when there is room for more frames. */
-  async room(): Promise<void> {
+  async untilRoom(): Promise<void> {
     if (this.bytes <= INBOX_BYTES) return;
     await new Promise<void>(resolve => {
       this.onDrained = resolve;

@@ -16,7 +16,7 @@ export interface LinkRing {
   /** Counts a frame as forwarded. */
   readonly count: (frame: DataFrame) => void;
   /** The neighbour on that side is needed: the ring fails if it has left. */
-  readonly needNeighbour: (side: Side) => void;
+  readonly requireNeighbour: (side: Side) => void;
   /** The link takes no more messages. Settles with the error that the ring fails with. */
   readonly onLost: (side: Side) => Promise<GradringError>;
 }
@@ -49,7 +49,7 @@ export class LinkPath implements DataPath {
     if (failing !== undefined) throw await failing;
     const inbox = this.inboxes[side];
     const next = inbox.next();
-    if (inbox.isAwaited) this.ring.needNeighbour(side);
+    if (inbox.isAwaited) this.ring.requireNeighbour(side);
     return next;
   }
 
@@ -70,8 +70,8 @@ export class LinkPath implements DataPath {
   }
 
   /** Settles when there is room for more frames from that side. */
-  room(side: Side): Promise<void> {
-    return this.inboxes[side].room();
+  untilRoom(side: Side): Promise<void> {
+    return this.inboxes[side].untilRoom();
   }
 
   /** Fails the calls that wait. */
@@ -80,7 +80,7 @@ export class LinkPath implements DataPath {
   }
 
   private async deliver(side: Side, parts: Uint8Array[]): Promise<void> {
-    this.ring.needNeighbour(side);
+    this.ring.requireNeighbour(side);
     const failing = this.ring.failing();
     if (failing !== undefined) throw await failing;
     try {

@@ -1,7 +1,7 @@
 import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../../errors';
 import type { CurveClient, CurveServer } from './curve';
-import { bind, closed, opened } from './open-sockets';
+import { bind, unregister, register } from './open-sockets';
 import type { Medium } from '../medium';
 
 /** The parts of a received message. They own their memory. */
@@ -51,7 +51,7 @@ export class Link {
   /** Whether the peer has sent anything yet. */
   private heard = false;
   /**
-   * Reports the socket's events. Kept here, because a closed socket that is asked again would try to make a new one.
+   * Reports the socket's events. Kept here, because reading `socket.events` of a closed socket would make a new one.
    */
   private observer: Observer | undefined;
   /** How many connections have ended, also those of unknown peers. */
@@ -65,7 +65,7 @@ export class Link {
     private readonly bound: boolean,
     readonly medium: Medium,
   ) {
-    opened(this);
+    register(this);
   }
 
   /** Binds the end that waits for the neighbour. Returns it, and the endpoint to which the neighbour must connect. */
@@ -123,7 +123,7 @@ export class Link {
   async close(lingerMs = LINGER_MS): Promise<void> {
     if (!this.closed) {
       this.closed = true;
-      closed(this);
+      unregister(this);
       this.socket.linger = lingerMs;
       this.socket.close();
       this.interrupt(new GradringError('ERR_CLOSED', 'The link was closed.'));

@@ -13,11 +13,11 @@ const open = new Set<Closable>();
 let ending = false;
 
 /**
- * Makes {@link closeAllSockets} close something, unless it is {@link closed} before.
+ * Registers something that {@link closeAllSockets} must close, unless it is closed before.
  *
  * @throws GradringError `ERR_CLOSED` if the thread was told to end. It is then closed, and the caller must not use it.
  */
-export function opened<T extends Closable>(closable: T): T {
+export function register<T extends Closable>(closable: T): T {
   if (ending) {
     void closable.close();
     throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
@@ -26,8 +26,8 @@ export function opened<T extends Closable>(closable: T): T {
   return closable;
 }
 
-/** Forgets something that its owner closes. */
-export function closed(closable: Closable): void {
+/** Removes something that its owner closes. */
+export function unregister(closable: Closable): void {
   open.delete(closable);
 }
 

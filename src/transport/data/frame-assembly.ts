@@ -15,7 +15,7 @@ export const SMALL_BODY = 4096;
 /** The longest header that fits in a head. */
 export const LARGEST_HEADER = HEAD_BYTES - AT.header;
 
-/** When frames that are not taken yet hold this much memory, no more is read than must be. */
+/** When frames that no call has taken yet hold this much memory, nothing more is read ahead. */
 const HELD_BYTES = 2 * 1024 * 1024;
 
 /** Roughly the memory that a frame takes beside its body. Empty frames must count, too. */

@@ -23,7 +23,7 @@ export interface LaneRing {
   /** The next frame that has arrived by the link, if it belongs to that collective or an earlier one. */
   readonly stray: (side: Side, sequence: number) => Promise<DataFrame> | undefined;
   /** The neighbour on that side is needed: the ring fails if it has left. */
-  readonly needNeighbour: (side: Side) => void;
+  readonly requireNeighbour: (side: Side) => void;
   readonly onBroken: (side: Side, error: Error) => void;
   readonly onLost: (side: Side) => void;
 }
@@ -48,7 +48,7 @@ export class LanePath implements DataPath {
       lanes[side].attach({
         accept: frame => ring.accept(side, frame),
         onWait: () => {
-          if (this.isAwaited(side)) ring.needNeighbour(side);
+          if (this.isAwaited(side)) ring.requireNeighbour(side);
           this.engine.run();
         },
         onBroken: error => ring.onBroken(side, error),
@@ -100,7 +100,7 @@ export class LanePath implements DataPath {
 
   /** @throws what the ring has failed with, if it has. It fails if the neighbour on that side has left. */
   private async requireRing(side: Side): Promise<void> {
-    this.ring.needNeighbour(side);
+    this.ring.requireNeighbour(side);
     const failing = this.ring.failing();
     if (failing !== undefined) throw await failing;
   }

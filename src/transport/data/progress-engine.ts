@@ -41,7 +41,7 @@ export class ProgressEngine {
 
   /** Continues when all microtasks are done, because only then it is known what the collectives wait for. */
   private whenIdle(): void {
-    // A tick runs when no microtask is left. The first microtask lets those run before that are queued already.
+    // A tick runs when no microtask is left. It is queued by a microtask, so that those queued before run first.
     queueMicrotask(() => process.nextTick(() => this.step()));
   }
 

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, openSync, readlinkSync, symlinkSync, unlinkSync, writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { dirname } from 'node:path';
-import { closed, opened } from '../control/open-sockets';
+import { unregister, register } from '../control/open-sockets';
 import { Lane } from './lane';
 import { QUEUE_BYTES, SharedQueue } from './shared-queue';
 import { makePipe, mapFile, type Polled, readPipe } from './system-calls';
@@ -54,7 +54,7 @@ export class SharedMemoryLane extends Lane {
       .on('error', () => undefined) // the link tells that the neighbour is gone
       .unref();
     undo.push(() => this.pipe.destroy());
-    opened(this);
+    register(this);
   }
 
   /**
@@ -123,7 +123,7 @@ export class SharedMemoryLane extends Lane {
   }
 
   close(): void {
-    closed(this);
+    unregister(this);
     undoAll(this.undo);
   }
 

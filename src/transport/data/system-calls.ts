@@ -132,7 +132,7 @@ export function yieldCore(): void {
  */
 export function sendNow(socket: number, bytes: Uint8Array, more: boolean): number {
   const { send } = systemCalls();
-  return done(send(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0)));
+  return countOrError(send(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_NOSIGNAL | (more ? MSG_MORE : 0)));
 }
 
 /**
@@ -142,7 +142,7 @@ export function sendNow(socket: number, bytes: Uint8Array, more: boolean): numbe
  */
 export function receiveNow(socket: number, place: Uint8Array): number {
   const received = systemCalls().recv(socket, place, place.length, MSG_DONTWAIT);
-  return received === 0 ? -1 : done(received);
+  return received === 0 ? -1 : countOrError(received);
 }
 
 /**
@@ -153,7 +153,7 @@ export function sendUnpaced(socket: number): void {
   systemCalls().setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, 'reno', 'reno'.length);
 }
 
-function done(result: number): number {
+function countOrError(result: number): number {
   if (result >= 0) return result;
   const error = systemCalls().errno();
   return error === EAGAIN || error === EINTR ? 0 : -1;

@@ -5,7 +5,7 @@ import { connect as connectTls, createServer as createTlsServer } from 'node:tls
 import type { GradringError } from '../../errors';
 import { type Offer, protocolError } from '../../wire/frame';
 import { copyBytes } from '../../memory/copy-bytes';
-import { closed, opened } from '../control/open-sockets';
+import { unregister, register } from '../control/open-sockets';
 import { deferred } from '../deferred';
 import type { Medium } from '../medium';
 import { HEAD_BYTES } from './frame-assembly';
@@ -79,7 +79,7 @@ export class TcpLane extends Lane {
     private readonly listener?: Listener,
   ) {
     super();
-    opened(this);
+    register(this);
     this.medium = isEncrypted ? 'tcp-lane-encrypted' : 'tcp-lane';
     this.movesDirectly = !isEncrypted && hasSystemCalls();
   }
@@ -172,7 +172,7 @@ export class TcpLane extends Lane {
   close(): void {
     if (this.state === 'closed') return;
     this.state = 'closed';
-    closed(this);
+    unregister(this);
     this.listener?.close();
     this.socket?.destroy();
     this.ended.resolve();

@@ -18,7 +18,7 @@ export class FrameHeader {
   return this;
 }
 
-runId():bigint {
+ringId():bigint {
   return this.bb!.readUint64(this.bb_pos);
 }
 
@@ -78,7 +78,7 @@ static sizeOf():number {
   return 48;
 }
 
-static createFrameHeader(builder:flatbuffers.Builder, run_id: bigint, sequence: bigint, element_count: bigint, parameter: number, generation: number, part: number, checksum: number, origin: number, protocol_version: number, kind: FrameKind, operation: Operation, element_type: number, reduction: number, purpose: Purpose):flatbuffers.Offset {
+static createFrameHeader(builder:flatbuffers.Builder, ring_id: bigint, sequence: bigint, element_count: bigint, parameter: number, generation: number, part: number, checksum: number, origin: number, protocol_version: number, kind: FrameKind, operation: Operation, element_type: number, reduction: number, purpose: Purpose):flatbuffers.Offset {
   builder.prep(8, 48);
   builder.writeInt8(purpose);
   builder.writeInt8(reduction);
@@ -93,7 +93,7 @@ static createFrameHeader(builder:flatbuffers.Builder, run_id: bigint, sequence: 
   builder.writeInt32(parameter);
   builder.writeInt64(BigInt(element_count ?? 0));
   builder.writeInt64(BigInt(sequence ?? 0));
-  builder.writeInt64(BigInt(run_id ?? 0));
+  builder.writeInt64(BigInt(ring_id ?? 0));
   return builder.offset();
 }
 
