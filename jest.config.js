@@ -11,6 +11,6 @@ module.exports = {
   // the slow twins of kernels make millions of them. No test replaces these, so each module gets them as variables.
   sandboxInjectedGlobals: [...require('./test/support/shared-globals'), 'Math', 'Number', 'Infinity'],
   testTimeout: 60_000,
-  // Many tests start processes of their own; more workers than cores only make them wait for each other.
-  maxWorkers: 2,
+  // Three for two cores: many tests wait for heartbeats, timeouts and the ends of processes.
+  maxWorkers: 3,
 };
