@@ -1,7 +1,9 @@
 #!/usr/bin/env node
 // Compares the dense all-reduce of gradring with those of Gloo and Open MPI on this machine. They take turns, so that
-// all meet the same noise: node scripts/compare-peers.js --ranks 2,4 --python python3 A library that is not installed
-// (PyTorch for that Python; mpicc and mpirun) is left out, with a message.
+// all meet the same noise. A library that is not installed (PyTorch for that Python; mpicc and mpirun) is left out, with
+// a message. `--before FOLDER` names a built clone of an earlier version of gradring, which takes turns, too.
+//
+//     node scripts/compare-peers.js --ranks 2,4 --python python3
 const { execFileSync, spawnSync } = require('node:child_process');
 const { mkdtempSync, rmSync } = require('node:fs');
 const os = require('node:os');
@@ -16,6 +18,7 @@ const { values } = parseArgs({
     iterations: { type: 'string', default: '11' },
     rounds: { type: 'string', default: '3' },
     python: { type: 'string', default: 'python3' },
+    before: { type: 'string' },
     json: { type: 'boolean', default: false },
   },
 });
@@ -35,13 +38,13 @@ const iterationsOf = count => String(Math.max(Number(values.iterations), Math.mi
 /** After this time V8 has little left to compile. */
 const WARM_UP = '5s';
 
-const gradring = transport => ranks =>
+const gradring = (transport, folder) => ranks =>
   elements.flatMap(count => {
     const bytes = String(4 * count);
     const size = ['--min-bytes', bytes, '--max-bytes', bytes, '--no-check', '--json'];
     size.push('--iterations', iterationsOf(count), '--warm-up', WARM_UP);
     const args = [
-      path.join(root, 'dist/cli.js'),
+      path.join(folder, 'dist/cli.js'),
       'bench',
       'all-reduce',
       '-n',
@@ -66,7 +69,11 @@ function openMpi(ranks) {
   return lines('mpirun', ['--allow-run-as-root', '--oversubscribe', ...overTcp, '-np', ranks, ...program]);
 }
 
-const peers = { 'gradring tcp': gradring('tcp'), 'gradring ipc': gradring('ipc') };
+const peers = { 'gradring tcp': gradring('tcp', root), 'gradring ipc': gradring('ipc', root) };
+if (values.before !== undefined) {
+  peers['before tcp'] = gradring('tcp', values.before);
+  peers['before ipc'] = gradring('ipc', values.before);
+}
 if (spawnSync(values.python, ['-c', 'import torch.distributed']).status === 0) peers.gloo = gloo;
 else console.error(`Gloo is left out: ${values.python} has no PyTorch.`);
 const compiler = ['-O3', path.join(__dirname, 'peers/open-mpi.c'), '-o', path.join(scratch, 'open-mpi')];
