@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Compares the dense all-reduce of gradring with those of Gloo and Open MPI on this machine. They take turns, so that
-// all meet the same noise. A library that is not installed (PyTorch for that Python; mpicc and mpirun) is left out, with
-// a message. `--before FOLDER` names a built clone of an earlier version of gradring, which takes turns, too.
+// all meet the same noise. A library that is not installed (PyTorch for that Python; mpicc and mpirun) is left out, and
+// a message says so. `--before FOLDER` names a built clone of an earlier version of gradring, which takes turns, too.
 //
 //     node scripts/compare-peers.js --ranks 2,4 --python python3
 const { execFileSync, spawnSync } = require('node:child_process');
