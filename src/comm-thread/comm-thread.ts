@@ -4,7 +4,7 @@
  */
 import { writeSync } from 'node:fs';
 import { workerData } from 'node:worker_threads';
-import { GradringError, serializeError } from '../errors';
+import { GradringError, type SerializedError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { Timeline } from '../timeline/timeline';
 import { closeAllSockets } from '../transport/control/open-sockets';
@@ -66,17 +66,18 @@ class CommThread {
 
   private async answer(id: number, run: () => Promise<unknown>): Promise<void> {
     try {
-      this.respond({ id, result: await run() });
+      this.respond(id, { result: await run() });
     } catch (error) {
-      this.respond({ id, error: serializeError(error, 'ERR_COMM_THREAD') });
+      this.respond(id, { error: serializeError(error, 'ERR_COMM_THREAD') });
     }
   }
 
-  private respond(response: Omit<Response, 'traffic'>): void {
-    const { result } = response;
-    const { traffic } = this.membership;
+  private respond(id: number, { result, error }: { result?: unknown; error?: SerializedError }): void {
+    const { bytesSent, bytesReceived } = this.membership.traffic;
+    this.data.traffic.set([bytesSent, bytesReceived]);
     const transfer = Array.isArray(result) ? (result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer) : [];
-    this.data.port.postMessage({ ...response, traffic } satisfies Response, transfer);
+    const response: Response = result === undefined && error === undefined ? id : { id, result, error };
+    this.data.port.postMessage(response, transfer);
     this.wakeUser();
   }
 
@@ -86,7 +87,7 @@ class CommThread {
     const words = `The comm thread of rank ${rank} failed: ${error.stack}`;
     const failure = new GradringError('ERR_COMM_THREAD', words, { rank });
     for (const id of [...this.unanswered, CRASHED]) {
-      this.respond({ id, error: serializeError(failure, 'ERR_COMM_THREAD') });
+      this.respond(id, { error: serializeError(failure, 'ERR_COMM_THREAD') });
     }
     void this.membership.transport.fail(failure);
     void this.end('drop');

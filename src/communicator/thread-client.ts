@@ -41,7 +41,6 @@ const BUSY_MS = 30_000;
 export class ThreadClient {
   private readonly pending = new Map<number, Pending>();
   private nextId = READY + 1;
-  private lastTraffic: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
   private ended: GradringError | undefined;
   /** This rank's position in the ring that this thread knows of. */
   position: RingPosition = { rank: 0, worldSize: 1, generation: 0 };
@@ -52,6 +51,7 @@ export class ThreadClient {
     private readonly worker: Worker,
     private readonly port: MessagePort,
     private readonly control: Int32Array,
+    private readonly sharedTraffic: Float64Array,
     /** This thread's timeline, if it records one. */
     readonly timeline: Timeline | undefined,
   ) {
@@ -80,14 +80,15 @@ export class ThreadClient {
     const { port1, port2 } = new MessageChannel();
     const control = new Int32Array(new SharedArrayBuffer(CONTROL.words * 4));
     const scratch = heap.allocate(SCRATCH_BYTES);
-    const shared = { memory: heap.memory, scratch, control };
+    const traffic = new Float64Array(new SharedArrayBuffer(16));
+    const shared = { memory: heap.memory, scratch, control, traffic };
     const data: ThreadData = { options, timeline: file, port: port2, ...shared };
     const worker = new Worker(join(__dirname, '../comm-thread/comm-thread.js'), {
       workerData: data,
       transferList: [port2],
       trackUnmanagedFds: false, // Node does not know that a socket closes its pipe, and would close a reused descriptor
     });
-    const client = new ThreadClient(worker, port1, control, timeline);
+    const client = new ThreadClient(worker, port1, control, traffic, timeline);
     try {
       client.position = (await client.register(READY)) as RingPosition;
     } catch (error) {
@@ -99,7 +100,7 @@ export class ThreadClient {
 
   /** Traffic up to the last answer. */
   get traffic(): TrafficCount {
-    return this.lastTraffic;
+    return { bytesSent: this.sharedTraffic[0]!, bytesReceived: this.sharedTraffic[1]! };
   }
 
   /** Sends a command, and awaits the answer. The process does not end while the answer is pending. */
@@ -125,11 +126,11 @@ export class ThreadClient {
       let received;
       while ((received = receiveMessageOnPort(this.port)) !== undefined) {
         const response = received.message as Response;
-        if (response.id !== id) {
+        if (response === id) return undefined;
+        if (typeof response === 'number' || response.id !== id) {
           this.settle(response);
           continue;
         }
-        this.lastTraffic = response.traffic;
         if (response.error !== undefined) throw deserializeError(response.error);
         return response.result;
       }
@@ -185,13 +186,13 @@ export class ThreadClient {
   }
 
   private settle(response: Response): void {
-    this.lastTraffic = response.traffic;
-    if (response.id === CRASHED) return this.end(deserializeError(response.error!));
-    const pending = this.pending.get(response.id);
-    this.pending.delete(response.id);
+    const { id, result, error } = typeof response === 'number' ? { id: response } : response;
+    if (id === CRASHED) return this.end(deserializeError(error!));
+    const pending = this.pending.get(id);
+    this.pending.delete(id);
     this.rest();
-    if (response.error !== undefined) pending?.reject(deserializeError(response.error));
-    else pending?.resolve(response.result);
+    if (error !== undefined) pending?.reject(deserializeError(error));
+    else pending?.resolve(result);
   }
 
   /**

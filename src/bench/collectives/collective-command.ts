@@ -26,7 +26,7 @@ export function collectiveCommand(benchmark: CollectiveBenchmark): CommandModule
           : ` The size is that ${sizeMeans}. ${busbwWords(name)} docs/reference/benchmarks.md defines algbw and busbw.`;
       yargs
         .usage(
-          `$0 bench ${name} -n <ranks> [options]\n\n${describe}. Each iteration follows a barrier and is timed alone, on ` +
+          `$0 bench ${name} -n <ranks> [options]\n\n${describe}. Each iteration is timed alone, after the ranks have waited for each other, on ` +
             `rank 0.${sizes}`,
         )
         .options(optionsOf(benchmark))
