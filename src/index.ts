@@ -18,7 +18,27 @@ export {
   type DgcCompression,
   type DgcOptions,
   type NoCompression,
+  type NoCompressionOptions,
 } from './compression/dgc-options';
+export { gradientDropping, type GradientDroppingOptions } from './compression/gradient-dropping';
+export type {
+  CompressedTensor,
+  CompressionRing,
+  Compressor,
+  CompressorFactory,
+} from './compression/compressors/compressor';
+export {
+  customCompression,
+  oneBit,
+  powerSgd,
+  qsgd,
+  ternGrad,
+  type CustomCompression,
+  type CustomCompressionOptions,
+  type CustomOptions,
+  type PowerSgdOptions,
+  type QsgdOptions,
+} from './compression/compressors/custom-compression';
 export type { ValueFormat } from './compression/value-format';
 export type { RankEnvironment } from './environment';
 export { GradringError, type ErrorCode, type ErrorDetails } from './errors';

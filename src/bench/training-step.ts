@@ -51,7 +51,7 @@ export interface Training {
   readonly seed: number;
 }
 
-const STEP = { momentumFactor: 0.9, nesterov: false, momentumCorrection: 1, masks: true };
+const STEP = { momentumFactor: 0.9, nesterov: false, momentumScale: 1, correctsMomentum: true, masks: true };
 
 /**
  * Scales the source's gradients, whose deviation is about 0.01, to about 0.001. Each tensor has another factor, too.

@@ -1,6 +1,8 @@
 import { inspect } from 'node:util';
 import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
+import type { CustomCompression } from './compressors/custom-compression';
+import { requireNorm } from './require-norm';
 import { VALUE_FORMATS, type ValueFormat } from './value-format';
 
 /** How {@link dgc} compresses. Every option has a default. */
@@ -34,6 +36,12 @@ export interface DgcOptions {
    * sent so often that masking would take most of the momentum away.
    */
   readonly masking?: boolean | undefined;
+  /**
+   * Whether a rank applies the momentum to its own gradient, before it selects what to send (momentum correction,
+   * section 3.2 of the paper). If not, the momentum is applied to the average, as without compression, and nothing is
+   * masked. Default true.
+   */
+  readonly momentumCorrection?: boolean | undefined;
   /** The format of values. What it loses is kept and sent later. Default 'float16'. */
   readonly values?: ValueFormat | undefined;
 }
@@ -54,6 +62,7 @@ export interface DgcCompression {
   readonly denseBelow: number;
   /** At lower densities, the momentum of what is sent is set to zero. */
   readonly maskBelow: number;
+  readonly momentumCorrection: boolean;
   readonly values: ValueFormat;
 }
 
@@ -66,14 +75,24 @@ export interface ChosenDgc extends DgcCompression {
 /** Gradients are sent whole. */
 export interface NoCompression {
   readonly kind: 'none';
+  readonly clipNorm: number | undefined;
 }
 
-/** How gradients are compressed: what {@link dgc} or {@link noCompression} returns. */
-export type Compression = DgcCompression | NoCompression;
+/** The options of {@link noCompression}. */
+export interface NoCompressionOptions {
+  /**
+   * As for {@link dgc}: each rank clips its gradient to this norm times √N, which clips the mean to it if the gradients
+   * of the ranks are independent (paper, section 3.2). Default: no clipping.
+   */
+  readonly clipNorm?: number | undefined;
+}
+
+/** How gradients are compressed: what {@link dgc}, {@link noCompression}, {@link qsgd} and the like return. */
+export type Compression = DgcCompression | NoCompression | CustomCompression;
 
 const OPTIONS = {
   ...{ sparsity: true, steps: true, masking: true, warmUpEpochs: true, warmUpSteps: true, warmUp: true },
-  ...{ clipNorm: true, denseBelow: true, values: true },
+  ...{ clipNorm: true, denseBelow: true, values: true, momentumCorrection: true },
 } as const satisfies Record<keyof DgcOptions, true>;
 
 /**
@@ -100,6 +119,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     warmUp = 'sparse',
     clipNorm,
     denseBelow = 1024,
+    momentumCorrection = true,
     values = 'float16',
   } = options;
 
@@ -118,8 +138,12 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
   if (steps !== undefined && sparsity !== 'auto') {
     throw invalidArgument('dgc(): give either sparsity or steps, by which sparsity is chosen, not both');
   }
-  if (masking !== undefined && typeof masking !== 'boolean') {
-    throw invalidArgument(`dgc(): masking is true or false, not ${inspect(masking)}`);
+  for (const [name, value] of Object.entries({ masking, momentumCorrection })) {
+    if (value === undefined || typeof value === 'boolean') continue;
+    throw invalidArgument(`dgc(): ${name} is true or false, not ${inspect(value)}`);
+  }
+  if (masking === true && !momentumCorrection) {
+    throw invalidArgument('dgc(): without momentumCorrection no rank has a momentum of its own that could be masked');
   }
   if (warmUpEpochs !== undefined && warmUpSteps !== undefined) {
     throw invalidArgument('dgc(): give the length of the warm-up either as warmUpEpochs or as warmUpSteps, not both');
@@ -131,11 +155,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
       `dgc(): warmUp is 'sparse' or 'dense', not ${inspect(warmUp)}; its length is warmUpEpochs or warmUpSteps`,
     );
   }
-  if (clipNorm !== undefined && !(typeof clipNorm === 'number' && clipNorm > 0 && Number.isFinite(clipNorm))) {
-    throw invalidArgument(
-      `dgc(): clipNorm is a positive, finite norm, not ${inspect(clipNorm)}; leave it out for no clipping`,
-    );
-  }
+  requireNorm('dgc()', clipNorm);
   requireCount('denseBelow', denseBelow);
   if (!VALUE_FORMATS.includes(values)) {
     throw invalidArgument(`dgc(): values is one of ${VALUE_FORMATS.join(', ')}, not ${inspect(values)}`);
@@ -151,7 +171,8 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     warmUp,
     clipNorm,
     denseBelow,
-    maskBelow: masking === undefined ? (sparsity === 'auto' ? 0.01 : 1) : Number(masking),
+    maskBelow: momentumCorrection ? maskBelow(masking, sparsity) : 0,
+    momentumCorrection,
     values,
   });
 }
@@ -162,15 +183,25 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
  * ```ts
  * const optimizer = ring.wrap(tf.train.adam(0.001), { compression: noCompression() });
  * ```
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for an option that is unknown or out of range.
  */
-export function noCompression(options: Record<string, never> = {}): NoCompression {
-  checkOptions('noCompression()', options, {});
-  return Object.freeze({ kind: 'none' });
+export function noCompression(options: NoCompressionOptions = {}): NoCompression {
+  checkOptions('noCompression()', options, { clipNorm: true });
+  const { clipNorm } = options;
+  requireNorm('noCompression()', clipNorm);
+  return Object.freeze({ kind: 'none', clipNorm });
 }
 
 /** The format in which that compression sends values. */
 export function valueFormatOf(compression: Compression): ValueFormat {
   return compression.kind === 'dgc' ? compression.values : 'float32';
+}
+
+/** The density below which momentum is masked. */
+function maskBelow(masking: boolean | undefined, sparsity: DgcCompression['sparsity']): number {
+  if (masking !== undefined) return Number(masking);
+  return sparsity === 'auto' ? 0.01 : 1;
 }
 
 function requireCount(name: string, value: number): void {

@@ -5,7 +5,8 @@ import { entryBytes, type EntryRoom, TensorTreatment } from './tensor-treatment'
 
 /**
  * Deep Gradient Compression (Lin et al. 2018, Algorithm 1): a rank accumulates its gradients with its own momentum, and
- * sends the elements that are largest by now.
+ * sends the elements that are largest by now. Without momentum correction it accumulates the bare gradients, and the
+ * momentum is that of the average (Gradient Dropping: Aji and Heafield 2017).
  */
 export class LargestTreatment extends TensorTreatment {
   static room(elementCount: number, density: number): EntryRoom {
@@ -18,11 +19,19 @@ export class LargestTreatment extends TensorTreatment {
 
   compress(): boolean {
     const { count, indices, values, step } = this;
-    const { gradientScale, momentumFactor, nesterov } = step;
-    this.largest = this.compressor.compress({ count, indices, values, gradientScale, momentumFactor, nesterov });
+    const { gradientScale, momentumFactor, nesterov, correctsMomentum } = step;
+    if (correctsMomentum) {
+      this.largest = this.compressor.compress({ count, indices, values, gradientScale, momentumFactor, nesterov });
+    } else {
+      const { kernels, residual, gradient, elementCount } = this.place;
+      this.clip();
+      kernels.reduce('sum', 'float32', residual, gradient, elementCount);
+      this.largest = this.compressor.selectAgain(this);
+    }
     // The largest are sent, so an infinite one is among them.
     if (this.largest < INFINITE_MAGNITUDE) return true;
-    this.forget();
+    if (correctsMomentum) this.forget();
+    else this.place.kernels.clear(this.place.residual, this.elementCount);
     return false;
   }
 
@@ -41,6 +50,6 @@ export class LargestTreatment extends TensorTreatment {
   }
 
   override applyMomentum(): boolean {
-    return true; // each rank has accumulated with its own
+    return this.step.correctsMomentum || super.applyMomentum();
   }
 }

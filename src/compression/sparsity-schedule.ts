@@ -61,9 +61,9 @@ export function sentCount(elementCount: number, density: number): number {
 }
 
 /**
- * Whether a tensor is sent whole. Without compression all are. With DGC biases, the scales and offsets of normalisation
- * and the like (rank 1 or 0) are, and tensors with fewer than `denseBelow` elements, for which indices and selection
- * cost more than they save.
+ * Whether a tensor is sent whole. Without compression all are. Otherwise biases, the scales and offsets of
+ * normalisation and the like (rank 1 or 0) are, and tensors with fewer than `denseBelow` elements, for which indices
+ * and selection cost more than they save.
  */
 export function travelsDense(spec: Compression, shape: readonly number[], elementCount: number): boolean {
   return spec.kind === 'none' || shape.length <= 1 || elementCount < spec.denseBelow;

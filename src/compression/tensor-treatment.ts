@@ -1,4 +1,5 @@
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
+import type { Compressor } from './compressors/compressor';
 import type { TensorEntries } from './gradient-codec';
 
 /** A tensor and its state in the memory of the kernels: each `elementCount` float32, 16-byte aligned. */
@@ -12,6 +13,12 @@ export interface TensorState {
   readonly residual: Pointer;
 }
 
+/** State beside that, the same on all ranks: float32 numbers of a {@link Compressor}. */
+export interface SharedState {
+  readonly shared: Pointer;
+  readonly sharedLength: number;
+}
+
 /** A tensor, and what a treatment needs to work on it. */
 export interface TensorPlace extends TensorState {
   /** Its number among all tensors of the model. */
@@ -19,6 +26,16 @@ export interface TensorPlace extends TensorState {
   readonly kernels: Kernels;
   /** Scratch for the {@link EntryRoom.workspaceBytes} of the treatment. It holds nothing between calls. */
   readonly workspace: Pointer;
+  /** For a {@link CustomCompression} only. */
+  readonly custom?: CustomPlace | undefined;
+}
+
+/** What a {@link Compressor} needs. */
+export interface CustomPlace extends SharedState {
+  readonly compressor: Compressor;
+  readonly shape: readonly number[];
+  /** That of the kernels. */
+  readonly memory: WebAssembly.Memory;
 }
 
 /** What is the same for all tensors in a step, and on all ranks but for `gradientScale`. */
@@ -30,7 +47,9 @@ export interface TreatmentStep {
   readonly momentumFactor: number;
   readonly nesterov: boolean;
   /** Multiplies a momentum that all ranks share, before it is applied. */
-  readonly momentumCorrection: number;
+  readonly momentumScale: number;
+  /** Whether a rank applies its own momentum before it selects (momentum correction, section 3.2 of the paper). */
+  readonly correctsMomentum: boolean;
   /** Whether elements lose their momentum when they are sent (momentum factor masking, section 3.3 of the paper). */
   readonly masks: boolean;
 }
@@ -91,9 +110,9 @@ export abstract class TensorTreatment implements TensorEntries {
    */
   applyMomentum(): boolean {
     const { kernels, gradient, momentum, elementCount } = this.place;
-    const { momentumFactor, momentumCorrection, nesterov } = this.step;
+    const { momentumFactor, momentumScale, nesterov } = this.step;
     if (momentumFactor === 0) return true;
-    if (momentumCorrection !== 1) kernels.scale('float32', momentum, momentumCorrection, elementCount);
+    if (momentumScale !== 1) kernels.scale('float32', momentum, momentumScale, elementCount);
     kernels.applyMomentum(gradient, momentum, elementCount, momentumFactor, nesterov);
     return Number.isFinite(kernels.sumOfSquares(gradient, elementCount));
   }

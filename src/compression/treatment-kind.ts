@@ -1,7 +1,8 @@
+import { CompressorTreatment } from './compressors/compressor-treatment';
+import { type Compression, valueFormatOf } from './dgc-options';
 import { LargestTreatment } from './largest-treatment';
 import { RoundedTreatment } from './rounded-treatment';
 import type { TreatmentKind } from './tensor-treatment';
-import type { ValueFormat } from './value-format';
 import { WholeTreatment } from './whole-treatment';
 
 /**
@@ -9,8 +10,9 @@ import { WholeTreatment } from './whole-treatment';
  *
  * @param dense Whether the compression's rules send the tensor whole at any density.
  */
-export function treatmentKind(dense: boolean, density: number, format: ValueFormat): TreatmentKind {
+export function treatmentKind(compression: Compression, dense: boolean, density: number): TreatmentKind {
+  if (compression.kind === 'custom') return CompressorTreatment;
   if (!dense && density < 1) return LargestTreatment;
   // A step that sends everything goes by the dense ring, which does not round.
-  return dense && format !== 'float32' ? RoundedTreatment : WholeTreatment;
+  return dense && valueFormatOf(compression) !== 'float32' ? RoundedTreatment : WholeTreatment;
 }

@@ -1,12 +1,13 @@
 import { SCRATCH_BYTES } from '../collectives/collective-call';
 import type { DenseArray } from '../collectives/dense-array';
 import { LARGEST_DENSITY } from '../compression/choose-sparsity';
-import { type Compression, valueFormatOf } from '../compression/dgc-options';
+import { compressorOf } from '../compression/compressors/compressor-of';
+import type { Compression } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
 import { travelsDense } from '../compression/sparsity-schedule';
-import type { EntryRoom, TensorState } from '../compression/tensor-treatment';
+import type { EntryRoom, SharedState, TensorState } from '../compression/tensor-treatment';
 import { treatmentKind } from '../compression/treatment-kind';
-import { GradringError } from '../errors';
+import { GradringError, invalidArgument } from '../errors';
 import { align, type Pointer } from '../kernels/pointer';
 
 /** The most that one arena may hold: what 32-bit pointers reach. */
@@ -22,7 +23,8 @@ export interface VariableShape {
 }
 
 /** A tensor of an exchange, and its state in the memory of its arena. The gradients of an arena follow each other. */
-export interface ExchangedTensor extends TensorState {
+export interface ExchangedTensor extends TensorState, SharedState {
+  readonly shape: readonly number[];
   /** Whether the compression's rules send it whole at any density. */
   readonly dense: boolean;
 }
@@ -61,21 +63,27 @@ export function layArenas(
   arenaBytes: number,
 ): readonly ArenaLayout[] {
   const density = largestDensity(compression);
-  const format = valueFormatOf(compression);
+  const compressor = compression.kind === 'custom' ? compressorOf(compression) : undefined;
   const arenas: Tensor[][] = [[]];
   let needed = NOTHING;
   for (const { name, shape } of variables) {
     const elementCount = shape.reduce((product, size) => product * size, 1);
     const dense = travelsDense(compression, shape, elementCount);
-    const room = treatmentKind(dense, density, format).room(elementCount, density);
-    const need: Need = { regionBytes: align(elementCount * 4), ...room };
+    const room = treatmentKind(compression, dense, density).room(elementCount, density);
+    const sharedLength = dense ? 0 : (compressor?.sharedLength?.(shape) ?? 0);
+    if (!Number.isSafeInteger(sharedLength) || sharedLength < 0) {
+      throw invalidArgument(
+        `The sharedLength of a compressor is ${sharedLength}; it must be a whole number, 0 or more.`,
+      );
+    }
+    const need: Need = { regionBytes: align(elementCount * 4), sharedBytes: align(sharedLength * 4), ...room };
     if (bytesOf(need) > arenaBytes) throw tooLarge(name, elementCount, bytesOf(need), arenaBytes);
     needed = together(needed, need);
     if (bytesOf(needed) > arenaBytes) {
       arenas.push([]);
       needed = need;
     }
-    arenas.at(-1)!.push({ ...need, elementCount, dense });
+    arenas.at(-1)!.push({ ...need, elementCount, dense, shape, sharedLength });
   }
   return arenas.map(layOut);
 }
@@ -84,18 +92,23 @@ export function layArenas(
 interface Need extends EntryRoom {
   /** Of each of the three regions. */
   readonly regionBytes: number;
+  /** Of the state that a compressor keeps beside them. */
+  readonly sharedBytes: number;
 }
 
 interface Tensor extends Need {
   readonly elementCount: number;
   readonly dense: boolean;
+  readonly shape: readonly number[];
+  readonly sharedLength: number;
 }
 
-const NOTHING: Need = { regionBytes: 0, indexBytes: 0, valueBytes: 0, workspaceBytes: 0 };
+const NOTHING: Need = { regionBytes: 0, sharedBytes: 0, indexBytes: 0, valueBytes: 0, workspaceBytes: 0 };
 
 function together(one: Need, other: Need): Need {
   return {
     regionBytes: one.regionBytes + other.regionBytes,
+    sharedBytes: one.sharedBytes + other.sharedBytes,
     indexBytes: one.indexBytes + other.indexBytes,
     valueBytes: one.valueBytes + other.valueBytes,
     workspaceBytes: Math.max(one.workspaceBytes, other.workspaceBytes),
@@ -103,7 +116,7 @@ function together(one: Need, other: Need): Need {
 }
 
 function bytesOf(need: Need): number {
-  return 3 * need.regionBytes + need.indexBytes + need.valueBytes + align(scratchBytes(need));
+  return 3 * need.regionBytes + need.sharedBytes + need.indexBytes + need.valueBytes + align(scratchBytes(need));
 }
 
 /** Treatments, coding with the decoders of several ranks side by side, and the dense collectives use it by turns. */
@@ -115,14 +128,18 @@ function scratchBytes({ regionBytes, indexBytes, workspaceBytes }: Need): number
 function layOut(tensors: readonly Tensor[]): ArenaLayout {
   const need = tensors.reduce(together, NOTHING);
   const { regionBytes } = need;
-  const indices = 3 * regionBytes;
+  const indices = 3 * regionBytes + need.sharedBytes;
   const values = indices + need.indexBytes;
   let offset = 0;
+  let nextShared = 3 * regionBytes;
   return {
-    tensors: tensors.map(({ elementCount, dense, ...own }): ExchangedTensor => {
+    tensors: tensors.map(({ elementCount, dense, shape, sharedLength, ...own }): ExchangedTensor => {
       const gradient = offset;
+      const shared = nextShared;
       offset += own.regionBytes;
-      return { elementCount, dense, gradient, momentum: gradient + regionBytes, residual: gradient + 2 * regionBytes };
+      nextShared += own.sharedBytes;
+      const [momentum, residual] = [gradient + regionBytes, gradient + 2 * regionBytes];
+      return { elementCount, dense, shape, gradient, momentum, residual, shared, sharedLength };
     }),
     gradients: { type: 'float32', data: 0, elementCount: regionBytes / 4 },
     indices,
@@ -134,7 +151,7 @@ function layOut(tensors: readonly Tensor[]): ArenaLayout {
 
 /** The largest density of a schedule. */
 function largestDensity(compression: Compression): number {
-  if (compression.kind === 'none') return 0;
+  if (compression.kind !== 'dgc') return 0;
   const { sparsity, warmUp, warmUpEpochs = 0, warmUpSteps } = compression;
   if (sparsity === 'auto') return LARGEST_DENSITY;
   const warmsUp = warmUp === 'sparse' && warmUpEpochs + warmUpSteps > 0;

@@ -17,7 +17,7 @@ export interface ExchangeInput {
   /** The most that one of its memories may take. Default 4 GiB, which is the limit. */
   readonly arenaBytes?: number;
   /** Fixes how entries travel. A step that sends everything is dense in any case. */
-  readonly travel?: Travel;
+  readonly travel?: Exclude<Travel, 'custom'>;
 }
 
 /** The place of a variable. */
@@ -59,7 +59,8 @@ export class ExchangeHandle {
     const layouts = layArenas(variables, compression, arenaBytes);
     // All ranks must cut at the same variables. One arena is not cut.
     const cut = layouts.length > 1 ? { tensorCounts: layouts.map(({ tensors }) => tensors.length) } : {};
-    const hash = crc32(JSON.stringify({ variables, compression, nesterov, travel, ...cut }));
+    const sharedLengths = layouts.flatMap(({ tensors }) => tensors.map(({ sharedLength }) => sharedLength));
+    const hash = crc32(JSON.stringify({ variables, compression, nesterov, travel, sharedLengths, ...cut }));
     this.common = { compression, nesterov, hash, ...(travel !== undefined && { travel }) };
     this.arenas = layouts.map(layout => new GradientArena(layout));
     this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));
@@ -99,6 +100,12 @@ export class ExchangeHandle {
   residual(variable: number): Float32Array {
     const { arena, tensor } = this.place(variable);
     return arena.view(tensor, 'residual');
+  }
+
+  /** What a compressor keeps of the variable, the same on all ranks: a view. Often empty. */
+  shared(variable: number): Float32Array {
+    const { arena, tensor } = this.place(variable);
+    return arena.view(tensor, 'shared');
   }
 
   /** Sum of the squares of the variable's gradient. Not finite if, and only if, some element is not. */

@@ -23,9 +23,10 @@ export class GradientArena {
     this.kernels = instantiateKernels(this.memory);
   }
 
-  /** A tensor's g, u or v: a view. */
-  view(tensor: ExchangedTensor, what: 'gradient' | 'momentum' | 'residual'): Float32Array {
-    return new Float32Array(this.memory.buffer, tensor[what], tensor.elementCount);
+  /** A tensor's g, u or v, or what a compressor keeps: a view. */
+  view(tensor: ExchangedTensor, what: 'gradient' | 'momentum' | 'residual' | 'shared'): Float32Array {
+    const length = what === 'shared' ? tensor.sharedLength : tensor.elementCount;
+    return new Float32Array(this.memory.buffer, tensor[what], length);
   }
 
   /** Of a tensor's gradient. Not finite if, and only if, some element is not. */

@@ -1,22 +1,27 @@
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import type { CollectiveCall } from '../collectives/collective-call';
-import { sparseAllReduce } from '../collectives/sparse-all-reduce';
+import { type NonFinite, sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { clipFactor } from '../compression/clip-factor';
 import { valueFormatOf } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
 import type { TreatmentStep } from '../compression/tensor-treatment';
+import type { CompressorTreatment } from '../compression/compressors/compressor-treatment';
+import type { CustomCompression } from '../compression/compressors/custom-compression';
+import { PLAIN } from '../compression/compressors/compressor';
+import { compressorOf } from '../compression/compressors/compressor-of';
 import { GradringError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import { Means } from './means';
-import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
+import { CompressorRounds } from './compressor-rounds';
+import type { ExchangePlan, ExchangeResult, ExchangeStep, Travel } from './messages';
 import { type Arena, type StepArena, stepOf } from './step-arena';
 import { StepClock } from './step-clock';
-import { costOf } from './step-cost';
-import { denseAllReduce, encodeParts } from './travel';
+import { costOf, type StepCost } from './step-cost';
+import { denseAllReduce, encodeParts, findNonFinite } from './travel';
 
 /**
  * The steps of one wrapped optimizer, on the comm thread: local gradients in, the same mean update on every rank out.
@@ -29,6 +34,7 @@ import { denseAllReduce, encodeParts } from './travel';
 export class GradientExchange {
   private arenas: readonly Arena[];
   private hasSentSparsely = false;
+  private readonly rounds = new CompressorRounds();
   /** A step that has accumulated, and is not over. */
   private unfinished: { readonly arenas: readonly StepArena[]; readonly nonFiniteTensor: number } | undefined;
 
@@ -36,14 +42,20 @@ export class GradientExchange {
     private transport: Transport,
     private readonly plan: ExchangePlan,
   ) {
-    const format = valueFormatOf(plan.compression);
+    const { compression } = plan;
+    const format = valueFormatOf(compression);
+    const compressor = compression.kind === 'custom' ? compressorOf(compression) : undefined;
     let number = 0;
     this.arenas = plan.arenas.map((arena): Arena => {
       const { memory, workspace } = arena;
       const kernels = instantiateKernels(memory);
-      const tensors = arena.tensors.map(tensor => ({ ...tensor, number: number++, kernels, workspace }));
+      const tensors = arena.tensors.map(tensor => {
+        const custom = compressor && { ...tensor, memory, compressor: tensor.dense ? PLAIN : compressor };
+        return { ...tensor, number: number++, kernels, workspace, custom };
+      });
       const context = { transport, kernels, memory, scratch: workspace };
-      return { ...arena, tensors, context, codec: new GradientCodec(kernels, memory, format, workspace) };
+      const codec = new GradientCodec(kernels, memory, format, workspace);
+      return { ...arena, tensors, context, codec, compression };
     });
   }
 
@@ -77,7 +89,7 @@ export class GradientExchange {
 
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
   async run(call: CollectiveCall, step: ExchangeStep): Promise<ExchangeResult> {
-    const { transport, plan } = this;
+    const { transport } = this;
     this.requireOrder(step.density);
     const treatmentStep = this.treatmentStep(step);
     const arenas = this.arenas.map(arena => stepOf(arena, treatmentStep));
@@ -86,20 +98,21 @@ export class GradientExchange {
     if (nonFiniteTensor === -1) nonFiniteTensor = await clock.stage('compress', 'select', () => this.select(arenas));
     const sentBefore = transport.traffic.bytesSent;
     const cost = costOf(arenas, transport.worldSize, transport.isLocal);
-    // Where everything is sent, there is nothing to round for.
-    const travel = plan.compression.kind === 'dgc' && step.density < 1 ? (plan.travel ?? cost.cheaper) : 'dense';
+    const travel = this.travel(step.density, cost);
     const means = new Means(transport.worldSize);
     const parts =
       travel === 'sparse' &&
       (await clock.stage('encode', 'payload', () => encodeParts(arenas, nonFiniteTensor, means)));
-    const nonFinite = await clock.travel(() =>
-      parts ? sparseAllReduce(call, parts) : denseAllReduce(call.inBulk(), arenas, nonFiniteTensor),
-    );
+    const nonFinite = await clock.travel(() => {
+      if (travel === 'custom') return this.average(call.inBulk(), arenas, nonFiniteTensor, step.step ?? 0);
+      return parts ? sparseAllReduce(call, parts) : denseAllReduce(call.inBulk(), arenas, nonFiniteTensor);
+    });
     const bytesSent = transport.traffic.bytesSent - sentBefore;
     const result = { bytesSent, denseBytes: cost.denseBytes, travel } as const;
     const overflow = await clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;
       if (travel === 'dense') means.takeAll(arenas);
+      if (travel === 'custom') means.check(arenas);
       means.applyMomentum(arenas);
       return means.forgetOverflowed();
     });
@@ -107,6 +120,28 @@ export class GradientExchange {
     if (overflow !== undefined) return { ...result, timesMs: clock.timesMs, nonFinite: overflow };
     await clock.stage('compress', 'settle', () => settle(arenas));
     return { ...result, timesMs: clock.timesMs };
+  }
+
+  private travel(density: number, { cheaper }: StepCost): Travel {
+    const { compression, travel } = this.plan;
+    if (compression.kind === 'custom') return 'custom';
+    // Where everything is sent, there is nothing to round for.
+    return compression.kind === 'dgc' && density < 1 ? (travel ?? cheaper) : 'dense';
+  }
+
+  /** Has the compressors replace the gradients by means. All that they ask for takes one path, that of bulk. */
+  private async average(
+    call: CollectiveCall,
+    arenas: readonly StepArena[],
+    nonFiniteTensor: number,
+    step: number,
+  ): Promise<NonFinite | undefined> {
+    const nonFinite = await findNonFinite(call, arenas, nonFiniteTensor);
+    if (nonFinite !== undefined) return nonFinite;
+    const tensors = arenas.flatMap(arena => arena.tensors as readonly CompressorTreatment[]);
+    const { seed } = this.plan.compression as CustomCompression;
+    await this.rounds.run(call, tensors, (tensor, ring) => tensor.average(ring, seed, step));
+    return undefined;
   }
 
   /**
@@ -123,12 +158,13 @@ export class GradientExchange {
   }
 
   private treatmentStep(step: ExchangeStep): TreatmentStep {
-    const { density, momentumFactor, momentumCorrection = 1, sumOfSquares } = step;
+    const { density, momentumFactor, momentumScale = 1, sumOfSquares } = step;
     const { compression, nesterov } = this.plan;
-    const [clipNorm, maskBelow] =
-      compression.kind === 'dgc' ? [compression.clipNorm, compression.maskBelow] : [undefined, 0];
+    const { clipNorm } = compression;
     const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: this.transport.worldSize });
-    return { density, gradientScale, momentumFactor, nesterov, momentumCorrection, masks: density < maskBelow };
+    const correctsMomentum = compression.kind === 'dgc' && compression.momentumCorrection;
+    const masks = compression.kind === 'dgc' && density < compression.maskBelow;
+    return { density, gradientScale, momentumFactor, nesterov, momentumScale, correctsMomentum, masks };
   }
 
   /**
@@ -152,8 +188,8 @@ export class GradientExchange {
 
 /** What must be the same on all ranks in a step. Settings that the caller left out are not compared. */
 export function settingsOf(step: ExchangeStep): StepSettings {
-  const { epoch, learningRate, density, momentumFactor: momentum, momentumCorrection } = step;
-  const settings = { step: step.step, epoch, learningRate, density, momentum, momentumCorrection };
+  const { epoch, learningRate, density, momentumFactor: momentum, momentumScale } = step;
+  const settings = { step: step.step, epoch, learningRate, density, momentum, momentumScale };
   return Object.fromEntries(
     Object.entries(settings).filter((entry): entry is [string, number] => Number.isFinite(entry[1])),
   );

@@ -31,6 +31,15 @@ export class Means {
     }
   }
 
+  /** Takes means, which are in the place of the gradients. */
+  check(arenas: readonly StepArena[]): void {
+    for (const { context, tensors } of arenas) {
+      for (const tensor of tensors) {
+        if (context.kernels.firstNonFinite(tensor.gradient, tensor.elementCount) !== -1) this.overflowed.add(tensor);
+      }
+    }
+  }
+
   /** Applies the momentum to the means. Not if one has overflowed. */
   applyMomentum(arenas: readonly StepArena[]): void {
     if (this.overflowed.size > 0) return;

@@ -2,8 +2,11 @@ import type { NonFinite } from '../collectives/sparse-all-reduce';
 import type { Compression } from '../compression/dgc-options';
 import type { ArenaLayout } from './arena-layout';
 
-/** How a step's entries travel: as a sparse all-gather, or by the dense ring all-reduce. */
-export type Travel = 'sparse' | 'dense';
+/**
+ * How a step's gradients travel: their entries as a sparse all-gather, or by the dense ring all-reduce; or as a
+ * {@link Compressor} says.
+ */
+export type Travel = 'sparse' | 'dense' | 'custom';
 
 /** One memory of an exchange, and its layout. */
 export interface ArenaPlan extends ArenaLayout {
@@ -17,7 +20,7 @@ export interface ExchangePlan {
   readonly compression: Compression;
   readonly nesterov: boolean;
   /** How entries travel. By default each step takes what it expects to be faster. For measurements. */
-  readonly travel?: Travel;
+  readonly travel?: Exclude<Travel, 'custom'>;
   /** Of names, shapes and options, which must be the same on all ranks. */
   readonly hash: number;
 }
@@ -35,7 +38,7 @@ export interface ExchangeStep {
    * Multiplies the momentum that all ranks share, before it is applied, if the ring has another size than in the last
    * step. Default 1.
    */
-  readonly momentumCorrection?: number;
+  readonly momentumScale?: number;
   /** Of the whole gradient of this rank. */
   readonly sumOfSquares: number;
   /** Number of the first tensor whose gradient holds NaN or infinity on this rank, or −1. */

@@ -1,7 +1,6 @@
 import { expectedBits } from '../compression/expected-size';
 import type { CodedTensor } from '../compression/gradient-streams';
 import type { ValueFormat } from '../compression/value-format';
-import type { Travel } from './messages';
 
 /** The entries of a step in one arena, as far as all ranks know them. */
 interface CostedArena {
@@ -12,7 +11,7 @@ interface CostedArena {
 /** What a step costs each rank. */
 export interface StepCost {
   /** How the entries are expected to travel in less time. */
-  readonly cheaper: Travel;
+  readonly cheaper: 'sparse' | 'dense';
   /** Bytes that a rank would send for a dense ring all-reduce. */
   readonly denseBytes: number;
 }

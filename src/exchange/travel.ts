@@ -46,7 +46,7 @@ export async function denseAllReduce(
 }
 
 /** Of the lowest rank that has something that is not finite. */
-async function findNonFinite(
+export async function findNonFinite(
   call: CollectiveCall,
   arenas: readonly StepArena[],
   nonFiniteTensor: number,

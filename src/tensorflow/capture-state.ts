@@ -1,5 +1,4 @@
 import { GradringError } from '../errors';
-import { travelsDense } from '../compression/sparsity-schedule';
 import type { InnerOptimizer } from './inner-optimizer';
 import { type OptimizerState, sharesMomentum, type VariableState } from './optimizer-state';
 import type { OptimizerSteps } from './optimizer-steps';
@@ -44,18 +43,19 @@ export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer,
 /** u and v of every variable: views. None before the first step, unless state was restored. */
 export function variableStates(steps: OptimizerSteps): VariableState[] {
   const { trained, restored, compression, statistics } = steps;
-  return (trained?.states() ?? restored).map(({ name, shape, momentum, residual }) => {
+  return (trained?.states() ?? restored).map(({ name, shape, momentum, residual, shared }) => {
     const isMomentumShared = sharesMomentum(compression, shape, momentum.length, statistics.density);
-    return { name, shape, momentum, residual, isMomentumShared };
+    return { name, shape, momentum, residual, shared, isMomentumShared };
   });
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */
 function requireSharedMomenta({ compression }: OptimizerSteps, variables: readonly VariableState[]): void {
   const own = variables.find(
-    ({ shape, momentum, isMomentumShared }) => !isMomentumShared && travelsDense(compression, shape, momentum.length),
+    ({ shape, momentum, isMomentumShared }) =>
+      !isMomentumShared && sharesMomentum(compression, shape, momentum.length, 0),
   );
   if (own === undefined) return;
-  const words = `The gradient of '${own.name}' was compressed when the checkpoint was saved, and now travels whole, but the ranks have momenta of their own. Wrap the optimizer with the same compression (denseBelow) as before.`;
+  const words = `The ranks had momenta of their own for '${own.name}' when the checkpoint was saved, and now share one. Wrap the optimizer with the same compression (momentumCorrection, denseBelow) as before.`;
   throw new GradringError('ERR_CHECKPOINT', words, { variable: own.name });
 }

@@ -63,25 +63,34 @@ export class ExchangedVariables {
     return tf.tensor(isCopy ? update.slice() : update, this.variables[i]!.shape);
   }
 
-  /** u and v of every variable: views. */
+  /** The state of every variable: views. */
   states(): Omit<VariableState, 'isMomentumShared'>[] {
     const { exchange } = this;
     return this.variables.map(({ name, shape }, i) => {
-      return { name, shape, momentum: exchange.momentum(i), residual: exchange.residual(i) };
+      const [momentum, residual] = [exchange.momentum(i), exchange.residual(i)];
+      return { name, shape, momentum, residual, shared: exchange.shared(i) };
     });
   }
 
-  /** @throws GradringError `ERR_MODEL_MISMATCH` if a variable's state is missing, or has another size. */
+  /**
+   * @throws GradringError `ERR_MODEL_MISMATCH` if a variable's state is missing, or has another size;
+   *   `ERR_CHECKPOINT` if it is that of another compressor.
+   */
   restore(states: readonly VariableState[]): void {
     const byName = new Map(states.map(state => [state.name, state]));
-    for (const { name, momentum, residual } of this.states()) {
+    for (const { name, momentum, residual, shared } of this.states()) {
       const restored = byName.get(name);
+      if (restored !== undefined && restored.shared.length !== shared.length) {
+        const words = `The optimizer's state of '${name}' was saved with another compression. Wrap the optimizer with the same compression as before.`;
+        throw new GradringError('ERR_CHECKPOINT', words, { variable: name });
+      }
       if (restored?.momentum.length !== momentum.length || restored.residual.length !== residual.length) {
         const words = `The restored optimizer state does not fit the model: it lacks '${name}', or has it in another shape.`;
         throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
       }
       momentum.set(restored.momentum);
       residual.set(restored.residual);
+      shared.set(restored.shared);
     }
   }
 }

@@ -31,12 +31,14 @@ export interface OptimizerCounters {
   readonly expectedSteps?: ExpectedSteps | undefined;
 }
 
-/** A variable's u and v. */
+/** The state of a variable: u and v, and what a compressor keeps. */
 export interface VariableState {
   readonly name: string;
   readonly shape: readonly number[];
   readonly momentum: Float32Array;
   readonly residual: Float32Array;
+  /** What a compressor keeps of it, the same on all ranks. Often empty. */
+  readonly shared: Float32Array;
   /** Whether the momentum is that of the average, the same on all ranks. */
   readonly isMomentumShared: boolean;
 }
@@ -55,22 +57,27 @@ export interface InnerState {
   readonly fields: readonly NamedTensor[];
 }
 
-/** Whether a variable's momentum is that of the average, because its gradient is sent whole, and averaged first. */
+/**
+ * Whether a variable's momentum is that of the average: because its gradient is sent whole, and averaged first, or
+ * because the compression does not correct the momentum.
+ */
 export function sharesMomentum(
   compression: Compression,
   shape: readonly number[],
   elementCount: number,
   density: number,
 ): boolean {
-  return density === 1 || travelsDense(compression, shape, elementCount);
+  const corrects = compression.kind === 'dgc' && compression.momentumCorrection;
+  return density === 1 || !corrects || travelsDense(compression, shape, elementCount);
 }
 
 /** The state's tensors as they are in a rank's file. Their names are the kind, a slash, and the variable's name. */
 export function sourcesOf({ variables, inner }: OptimizerState): TensorSource[] {
   return [
-    ...variables.flatMap(({ name, shape, momentum, residual, isMomentumShared }) => [
+    ...variables.flatMap(({ name, shape, momentum, residual, shared, isMomentumShared }) => [
       sourceOfValues(`${isMomentumShared ? 'sharedMomentum' : 'momentum'}/${name}`, shape, momentum),
       sourceOfValues(`residual/${name}`, shape, residual),
+      ...(shared.length > 0 ? [sourceOfValues(`shared/${name}`, [shared.length], shared)] : []),
     ]),
     // By number, because their order matters.
     ...inner.weights.map(({ name, tensor }, i) => sourceOf(`inner/${i}/${name}`, tensor)),

@@ -65,8 +65,12 @@ export class OptimizerSteps {
     this.compression = compression;
     this.verification = new Verification(communicator, verifyEvery);
     this.resize = new RingResize(communicator, learningRateRule);
-    if (compression.kind === 'none') return;
-    this.sentFraction = new SentFraction(communicator, compression, inner.takenOver !== undefined);
+    if (compression.kind !== 'dgc') return;
+    this.sentFraction = new SentFraction(
+      communicator,
+      compression,
+      inner.takenOver !== undefined && compression.momentumCorrection,
+    );
     if (inner.takenOver === undefined) this.warnOfForeignMomentum(compression);
   }
 
@@ -131,7 +135,7 @@ export class OptimizerSteps {
       learningRate: this.inner.learningRate,
       density: this.density(),
       momentumFactor: this.inner.takenOver?.momentum ?? 0,
-      momentumCorrection: this.resize.momentumCorrection,
+      momentumScale: this.resize.momentumScale,
       ...this.trained!.load(gradients),
     }));
   }

@@ -45,12 +45,14 @@ export function ranksToRead({ savedWorldSize, rank, worldSize, policy }: Resizin
 export function variableStates(files: readonly TensorFile[], resizing: Resizing): VariableState[] {
   const share = shareOf(resizing);
   const [first] = files;
-  const shared = tensorsUnder(first!.tensors, 'sharedMomentum');
+  const momenta = tensorsUnder(first!.tensors, 'sharedMomentum');
+  const kept = tensorsUnder(first!.tensors, 'shared');
   return [...tensorsUnder(first!.tensors, 'residual')].map(([name, { shape }]) => {
     const sum = (kind: string) => weightedSum(files, `${kind}/${name}`, share);
-    const common = shared.get(name);
+    const common = momenta.get(name);
+    const shared = kept.has(name) ? valuesOf(kept.get(name)!) : new Float32Array(0);
     const momentum = common === undefined ? sum('momentum') : valuesOf(common);
-    return { name, shape, momentum, residual: sum('residual'), isMomentumShared: common !== undefined };
+    return { name, shape, momentum, residual: sum('residual'), shared, isMomentumShared: common !== undefined };
   });
 }
 

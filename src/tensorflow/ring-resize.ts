@@ -33,7 +33,7 @@ export class RingResize {
    * too, although past gradients should have the rate of their own step (momentum correction: Goyal et al. 2017,
    * section 3).
    */
-  get momentumCorrection(): number {
+  get momentumScale(): number {
     const { lastWorldSize, communicator } = this;
     return this.isLinear && lastWorldSize !== undefined ? lastWorldSize / communicator.worldSize : 1;
   }

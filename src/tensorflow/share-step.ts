@@ -17,21 +17,26 @@ export interface SharedStep {
 }
 
 /**
- * Gives ranks that are behind the update and the momenta that all ranks share, by synchronous collectives of all ranks.
+ * Gives ranks that are behind the update, and the state that all ranks share, by synchronous collectives of all ranks.
  * Then they have the update where the exchange would have left it. Their own residuals are as if the step had not
  * failed: what they had selected was part of the sum.
  */
 export function shareStep(step: SharedStep): void {
   const { communicator, exchange, sharesMomentum, lastUpdates, root, isBehind, isApplied } = step;
-  const momenta = sharesMomentum.map((isShared, i) => {
+  const states = sharesMomentum.map((isShared, i) => {
     if (isApplied)
       communicator.broadcastSync(isBehind ? exchange.gradient(i) : lastUpdates[i]!, { root, purpose: Purpose.Reunite });
-    return isShared
-      ? communicator.broadcastSync(exchange.momentum(i).slice(), { root, purpose: Purpose.Reunite })
-      : undefined;
+    const broadcast = (state: Float32Array) =>
+      communicator.broadcastSync(state.slice(), { root, purpose: Purpose.Reunite });
+    const momentum = isShared ? broadcast(exchange.momentum(i)) : undefined;
+    const shared = exchange.shared(i).length > 0 ? broadcast(exchange.shared(i)) : undefined;
+    return { momentum, shared };
   });
   // Only now: if a broadcast fails, ranks that are behind may have to run the step again.
   if (!isBehind) return;
-  momenta.forEach((momentum, i) => momentum && exchange.momentum(i).set(momentum));
+  states.forEach(({ momentum, shared }, i) => {
+    if (momentum !== undefined) exchange.momentum(i).set(momentum);
+    if (shared !== undefined) exchange.shared(i).set(shared);
+  });
   exchange.conclude(isApplied);
 }

@@ -75,11 +75,14 @@ export async function takeWelcome({ header, arrays }: Welcome, { variables, opti
   const weights = tensorsUnder(tensors, 'weight');
   for (const variable of variables) restoreVariable(variable, weights.get(variable.name)!);
   const momenta = tensorsUnder(tensors, 'sharedMomentum');
+  const kept = tensorsUnder(tensors, 'shared');
   const trained = header.trained.map(({ name, shape }) => {
     const elementCount = shape.reduce((product, size) => product * size, 1);
     const common = momenta.get(name);
     const momentum = new Float32Array(common?.bytes.buffer ?? new ArrayBuffer(4 * elementCount));
-    return { name, shape, momentum, residual: new Float32Array(elementCount), isMomentumShared: common !== undefined };
+    const shared = new Float32Array(kept.get(name)?.bytes.buffer ?? new ArrayBuffer(0));
+    const residual = new Float32Array(elementCount);
+    return { name, shape, momentum, residual, shared, isMomentumShared: common !== undefined };
   });
   const state = { counters: header.counters, variables: trained, inner: innerStateOf(tensors) };
   await optimizer.adoptState(state, header.hasBegun);

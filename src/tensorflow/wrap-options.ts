@@ -1,11 +1,12 @@
 import { checkOptions } from '../check-options';
+import { compressorOf } from '../compression/compressors/compressor-of';
 import { type Compression, dgc } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
 import type { LearningRateRule } from './ring-resize';
 
 /** What {@link Ring.wrap} may take. */
 export interface WrapOptions {
-  /** `dgc({ … })` or `noCompression()`. Default `dgc()`. */
+  /** What `dgc`, `noCompression`, `gradientDropping`, `qsgd` and the like return. Default `dgc()`. */
   readonly compression?: Compression;
   /**
    * What to do when a gradient holds NaN or infinity on some rank. `error` raises `ERR_NON_FINITE` on every rank.
@@ -23,6 +24,8 @@ export interface WrapOptions {
   readonly verifyEvery?: number;
 }
 
+const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
+
 const OPTIONS = { compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true } as const;
 
 /**
@@ -35,9 +38,10 @@ export function checkWrapOptions(options: WrapOptions): Required<WrapOptions> {
     name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
   );
   const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, learningRateRule = 'linear' } = options;
-  if (compression?.kind !== 'dgc' && compression?.kind !== 'none') {
-    throw invalidArgument('compression must be what dgc({ … }) or noCompression() returns.');
+  if (!KINDS.includes(compression?.kind)) {
+    throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
   }
+  if (compression.kind === 'custom') compressorOf(compression); // a module that cannot be loaded is told of here
   if (onNonFinite !== 'error' && onNonFinite !== 'skip') {
     throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
   }

@@ -5,7 +5,7 @@ import { RankStatus as RankStatusStruct } from './generated/rank-status';
 /** What a status asks of other ranks: nothing; their status; their status and a report to the user of missing ranks. */
 export const ASKS = ['nothing', 'answers', 'report'] as const;
 
-const SETTINGS = ['step', 'epoch', 'learningRate', 'density', 'momentum', 'momentumCorrection'] as const;
+const SETTINGS = ['step', 'epoch', 'learningRate', 'density', 'momentum', 'momentumScale'] as const;
 
 /** What must be equal on all ranks in an optimizer step. Values that the user has not given are left out. */
 export type StepSettings = { readonly [name in (typeof SETTINGS)[number]]?: number };

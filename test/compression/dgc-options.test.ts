@@ -12,6 +12,7 @@ describe('dgc()', () => {
       clipNorm: undefined,
       denseBelow: 1024,
       maskBelow: 1,
+      momentumCorrection: true,
       values: 'float16',
     });
     expect(dgc()).toMatchObject({ sparsity: 'auto', warmUpEpochs: undefined });

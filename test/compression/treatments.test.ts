@@ -1,3 +1,4 @@
+import { dgc } from '../../src/compression/dgc-options';
 import { GradientCodec } from '../../src/compression/gradient-codec';
 import { LargestTreatment } from '../../src/compression/largest-treatment';
 import { RoundedTreatment } from '../../src/compression/rounded-treatment';
@@ -12,7 +13,15 @@ import { random } from '../support/random';
 
 const ELEMENTS = 3000;
 const STEP = {
-  ...{ density: 0.05, gradientScale: 0.5, momentumFactor: 0, nesterov: false, momentumCorrection: 1, masks: true },
+  ...{
+    density: 0.05,
+    gradientScale: 0.5,
+    momentumFactor: 0,
+    nesterov: false,
+    momentumScale: 1,
+    correctsMomentum: true,
+    masks: true,
+  },
 };
 const KINDS: [string, TreatmentKind][] = [
   ['the largest', LargestTreatment],
@@ -92,7 +101,7 @@ describe.each(KINDS)('%s', (_, kind) => {
     const { view, treat } = tensorOf(kind);
     view('momentum').fill(8);
     view('gradient').fill(1);
-    const treatment = treat({ ...STEP, momentumFactor: 0.5, momentumCorrection: 0.25 });
+    const treatment = treat({ ...STEP, momentumFactor: 0.5, momentumScale: 0.25 });
     expect(treatment.applyMomentum()).toBe(true);
     expect(view('gradient')[7]).toBe(kind === LargestTreatment ? 1 : 0.5 * 0.25 * 8 + 1);
     view('momentum').fill(3.4e38);
@@ -111,6 +120,6 @@ test.each([
   [true, 0.01, 'float16', RoundedTreatment],
   [true, 1, 'float16', RoundedTreatment],
   [true, 0.01, 'float32', WholeTreatment],
-] as const)('dense: %s, density %d, values as %s: %p', (dense, density, format, kind) => {
-  expect(treatmentKind(dense, density, format)).toBe(kind);
+] as const)('dense: %s, density %d, values as %s: %p', (dense, density, values, kind) => {
+  expect(treatmentKind(dgc({ sparsity: 0.99, values }), dense, density)).toBe(kind);
 });

@@ -6,11 +6,11 @@ const ring = (worldSize: number, isElastic = true) =>
 
 test('the rate follows the ring that took the step, the momentum the change of the rate', () => {
   const resize = new RingResize(ring(2), 'linear');
-  expect([resize.rateFactor, resize.momentumCorrection]).toEqual([1, 1]); // no step yet
+  expect([resize.rateFactor, resize.momentumScale]).toEqual([1, 1]); // no step yet
   resize.lastWorldSize = 3;
-  expect([resize.rateFactor, resize.momentumCorrection]).toEqual([3 / 4, 3 / 2]);
+  expect([resize.rateFactor, resize.momentumScale]).toEqual([3 / 4, 3 / 2]);
   resize.lastWorldSize = 2;
-  expect([resize.rateFactor, resize.momentumCorrection]).toEqual([2 / 4, 1]);
+  expect([resize.rateFactor, resize.momentumScale]).toEqual([2 / 4, 1]);
 });
 
 test.each([
@@ -19,7 +19,7 @@ test.each([
 ] as const)('nothing changes where %s', (_, communicator, rule) => {
   const resize = new RingResize(communicator, rule);
   resize.lastWorldSize = 3;
-  expect([resize.rateFactor, resize.momentumCorrection, resize.isLinear]).toEqual([1, 1, false]);
+  expect([resize.rateFactor, resize.momentumScale, resize.isLinear]).toEqual([1, 1, false]);
 });
 
 test('other rules are refused', () => {

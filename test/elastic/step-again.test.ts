@@ -137,7 +137,7 @@ test('the momentum of what travels whole is corrected before the step, that of t
   handle.gradient(0).fill(0);
   handle.gradient(1).fill(1);
   const before = [...handle.momentum(0)];
-  await run({ ...step, momentumCorrection: 0.25 });
+  await run({ ...step, momentumScale: 0.25 });
   expect(handle.gradient(1)[0]).toBe(0.5 * 0.25 * 8 + 1);
   const after = handle.momentum(0);
   before.forEach((value, i) => expect([0, value / 2]).toContain(after[i]));

@@ -16,7 +16,7 @@ const PLANTED_BUG = path.join(__dirname, 'planted-bug.js');
 
 /** All that bytes from outside come to. */
 const TARGETS = [
-  ...['gradient-payload', 'frame', 'rendezvous', 'safetensors', 'manifest'],
+  ...['gradient-payload', 'compressor-messages', 'frame', 'rendezvous', 'safetensors', 'manifest'],
   ...['environment', 'names', 'timeline', 'shared-queue', 'stream'],
 ];
 

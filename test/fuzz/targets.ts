@@ -1,4 +1,5 @@
 import { manifestTarget, safetensorsTarget } from './checkpoint';
+import { compressorMessagesTarget } from './compressor-messages';
 import { environmentTarget } from './environment';
 import { frameTarget } from './frame';
 import type { Target } from './fuzz';
@@ -13,6 +14,7 @@ import { TwinChecker } from './twin-checker';
 /** All targets, by name, made when they are asked for. */
 export const TARGETS: Record<string, () => Target> = {
   'gradient-payload': () => gradientPayloadTarget(),
+  'compressor-messages': () => compressorMessagesTarget,
   frame: () => frameTarget,
   rendezvous: () => rendezvousTarget,
   safetensors: () => safetensorsTarget,

@@ -39,6 +39,8 @@ interface Loop {
   readonly save?: true;
   readonly resume?: true;
   readonly options?: object;
+  /** The name of another compression than dgc. */
+  readonly compressor?: string;
   readonly compression?: object;
 }
 
@@ -68,24 +70,30 @@ function resultsOf(outcomes: readonly Outcome<LoopRun>[]): LoopRun[] {
 
 describe('a custom loop that is resumed in other processes', () => {
   const optimizers = ['momentum', 'Nesterov', 'adam', 'RMSProp'];
+  const compressors = ['gradientDropping', 'oneBit', 'ternGrad', 'qsgd', 'powerSgd'];
+  const loops = [
+    ...optimizers.map(name => ({ name })),
+    ...compressors.map(compressor => ({ name: compressor, optimizer: 'momentum', compressor })),
+  ];
   const early = { name: 'early', optimizer: 'momentum' };
   let [whole, first, second]: LoopRun[][][] = [];
   let [earlyWhole, earlyResumed]: LoopRun[][] = [];
   beforeAll(async () => {
     const all = await runLoops(2, [
-      ...optimizers.map(name => ({ name, to: 40 })),
-      ...optimizers.map(name => ({ name, to: 19, save: true as const })), // where a power of Adam's β is not the product
+      ...loops.map(loop => ({ ...loop, to: 40 })),
+      ...loops.map(loop => ({ ...loop, to: 19, save: true as const })), // where a power of Adam's β is not the product
       { ...early, to: 5 },
       { ...early, to: 0, save: true },
     ]);
     const resumed = await runLoops(2, [
-      ...optimizers.map(name => ({ name, to: 40, resume: true as const })),
+      ...loops.map(loop => ({ ...loop, to: 40, resume: true as const })),
       { ...early, to: 2, resume: true, save: true },
       { ...early, to: 2, resume: true, save: true },
       { ...early, to: 5, resume: true },
     ]);
-    [whole, first, second] = [all.slice(0, 4), all.slice(4, 8), resumed.slice(0, 4)];
-    [earlyWhole, earlyResumed] = [all[8], resumed[6]];
+    const count = loops.length;
+    [whole, first, second] = [all.slice(0, count), all.slice(count, 2 * count), resumed.slice(0, count)];
+    [earlyWhole, earlyResumed] = [all[2 * count], resumed[count + 2]];
   });
 
   test.each(optimizers.map((name, i) => [name, i] as const))(
@@ -110,6 +118,26 @@ describe('a custom loop that is resumed in other processes', () => {
       expect(one!.state[`${name}/w/residual`]).not.toBe(other!.state[`${name}/w/residual`]);
       expect(one!.weights[4]).not.toBe(other!.weights[4]);
       expect(one!.weights.slice(0, 4)).toEqual(other!.weights.slice(0, 4));
+    },
+  );
+
+  test.each(compressors.map((name, i) => [name, optimizers.length + i] as const))(
+    '%s() has the same bits as if it had never been interrupted',
+    (name, i) => {
+      for (const rank of [0, 1]) {
+        const [uninterrupted, before, after] = [whole, first, second].map(runs => runs![i]![rank]!);
+        expect(after!.at).toMatchObject({ step: 19 });
+        expect(after!.resumedState).toEqual(before!.state);
+        expect(after!.weights).toEqual(uninterrupted!.weights);
+        expect(after!.state).toEqual(uninterrupted!.state);
+      }
+      const [one, other] = first![i]!;
+      const part = (state: Record<string, string>, what: string) => state[`${name}/w/${what}`]!;
+      expect(part(one!.state, 'momentum')).toBe(part(other!.state, 'momentum'));
+      expect(part(one!.state, 'shared')).toBe(part(other!.state, 'shared'));
+      expect(part(one!.state, 'shared') !== '').toBe(name === 'powerSgd');
+      const keeps = !['ternGrad', 'qsgd'].includes(name);
+      expect(part(one!.state, 'residual') !== part(other!.state, 'residual')).toBe(keeps);
     },
   );
 
@@ -296,7 +324,7 @@ describe('misuse, and what does not fit', () => {
     ['another shape', 'ERR_MODEL_MISMATCH', /'fit\/a' is F32\[3, 4\] in the checkpoint, but F32\[4, 3\] here/],
     ['a variable more', 'ERR_MODEL_MISMATCH', /the checkpoint has no 'fit\/more' float32\[2\]/],
     ['a variable less', 'ERR_MODEL_MISMATCH', /the checkpoint has 'fit\/b', but this model does not/],
-    ['sparse becomes dense', 'ERR_CHECKPOINT', /'fit\/a' was compressed .* now travels whole/],
+    ['sparse becomes dense', 'ERR_CHECKPOINT', /momenta of their own for 'fit\/a' .* now share one/],
     ['a rank cannot write', 'ERR_CHECKPOINT', /^Rank 1: The checkpoint cannot write .*\/file/],
     ['model.fit stops', 'ERR_CHECKPOINT', /^Rank 1: The checkpoint cannot write .*\/file/],
   ])('%s', (name, code, message) => {

@@ -1,7 +1,7 @@
 import type { algorithmFor } from '../../collectives/dense-ring';
 import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
 import type { ConnectInput, Encryption, TransportName } from '../../rendezvous/connect-options';
-import type { StepTimes } from '../../exchange/messages';
+import type { StepTimes, Travel } from '../../exchange/messages';
 import type { ValueFormat } from '../../compression/value-format';
 
 export type CollectiveName =
@@ -45,7 +45,7 @@ export function linksOf({ transport, encryption }: Plan): ConnectInput {
 
 /** What a sparse all-reduce reports beside its time. */
 export interface SparseDetails {
-  readonly travelled: 'sparse' | 'dense';
+  readonly travelled: Travel;
   readonly timesMs: StepTimes;
 }
 

@@ -2,6 +2,7 @@ import type { AllReduceAlgorithm } from '../../collectives/dense-ring';
 import type { ElementType, Reduction } from '../../communicator/communicator';
 import type { TransportName } from '../../rendezvous/connect-options';
 import type { ValueFormat } from '../../compression/value-format';
+import type { Travel } from '../../exchange/messages';
 import type { Timings } from '../statistics';
 import type { Column } from '../../table';
 import { sizeText } from './byte-sizes';
@@ -40,7 +41,7 @@ export interface CollectiveRow {
   /** How the entries were to be sent. */
   readonly way?: Way;
   /** How they were sent. */
-  readonly travelled?: 'sparse' | 'dense';
+  readonly travelled?: Travel;
   /** Medians of the parts of a sparse step, on rank 0's comm thread. */
   readonly timesMs?: SparseSplit;
 }

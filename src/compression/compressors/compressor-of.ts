@@ -1,0 +1,42 @@
+import { basename } from 'node:path';
+import { invalidArgument } from '../../errors';
+import type { Compressor, CompressorFactory } from './compressor';
+import type { CustomCompression } from './custom-compression';
+import { oneBitCompressor } from './one-bit';
+import { powerSgdCompressor } from './power-sgd';
+import { qsgdCompressor } from './qsgd';
+import { ternGradCompressor } from './tern-grad';
+
+const BUILT_IN: Readonly<Record<string, CompressorFactory>> = {
+  oneBit: oneBitCompressor,
+  ternGrad: ternGradCompressor,
+  qsgd: qsgdCompressor,
+  powerSgd: powerSgdCompressor,
+};
+
+/**
+ * Makes the compressor of a compression.
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` if its module cannot be loaded, or exports something else.
+ */
+export function compressorOf({ compressor, options }: CustomCompression): Compressor {
+  const made = (BUILT_IN[compressor] ?? factoryIn(compressor))(options as never) as Partial<Compressor> | undefined;
+  if (typeof made?.average === 'function' && typeof made.errorFeedback === 'boolean') return made as Compressor;
+  throw invalidArgument(
+    `${basename(compressor)} makes no compressor: it must return an object with errorFeedback (true or false) and average (a function).`,
+  );
+}
+
+function factoryIn(module: string): CompressorFactory {
+  let exported: unknown;
+  try {
+    exported = require(module); // eslint-disable-line @typescript-eslint/no-require-imports
+  } catch (cause) {
+    throw invalidArgument(`The compressor in ${module} cannot be loaded: ${String(cause)}`);
+  }
+  const factory = (exported as { default?: unknown } | undefined)?.default ?? exported;
+  if (typeof factory === 'function') return factory as CompressorFactory;
+  throw invalidArgument(
+    `${module} must export a function that makes a compressor: module.exports = options => ({ … }).`,
+  );
+}

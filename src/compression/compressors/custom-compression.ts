@@ -1,0 +1,161 @@
+import { isAbsolute } from 'node:path';
+import { inspect } from 'node:util';
+import { checkOptions } from '../../check-options';
+import { invalidArgument } from '../../errors';
+import { requireNorm } from '../require-norm';
+
+/** What every compression has that is a {@link Compressor}. */
+export interface CustomOptions {
+  /** As for {@link dgc}: the norm to which the gradient of the whole ring is clipped. Default: no clipping. */
+  readonly clipNorm?: number | undefined;
+  /** Tensors with fewer elements are averaged as they are, as tensors of one dimension always are. Default 1024. */
+  readonly denseBelow?: number | undefined;
+  /** Of the random numbers. Default 0. */
+  readonly seed?: number | undefined;
+}
+
+/** A compression whose {@link Compressor} is made on each thread that needs it. Plain data. */
+export interface CustomCompression {
+  readonly kind: 'custom';
+  /** The name of a compressor of gradring, or the path of a module that exports a {@link CompressorFactory}. */
+  readonly compressor: string;
+  /** What the factory is called with. */
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly clipNorm: number | undefined;
+  readonly denseBelow: number;
+  readonly seed: number;
+}
+
+const COMMON = { clipNorm: true, denseBelow: true, seed: true } as const;
+
+/**
+ * 1-bit SGD (Seide et al., Interspeech 2014): one bit for each value, two means for each column, and error feedback.
+ *
+ * ```ts
+ * const optimizer = ring.wrap(tf.train.sgd(0.1), { compression: oneBit() });
+ * ```
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for an option that is unknown or out of range.
+ */
+export function oneBit(options: CustomOptions = {}): CustomCompression {
+  checkOptions('oneBit()', options, COMMON);
+  return compressionOf('oneBit', 'oneBit()', options, {});
+}
+
+/**
+ * TernGrad (Wen et al., NIPS 2017): each value becomes −s, 0 or s at random, where s is the largest of the tensor, and
+ * the mean is right, but for values beyond 2.5 standard deviations, which are clipped. Nothing is kept for later steps.
+ *
+ * ```ts
+ * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: ternGrad({ seed: 7 }) });
+ * ```
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for an option that is unknown or out of range.
+ */
+export function ternGrad(options: CustomOptions = {}): CustomCompression {
+  checkOptions('ternGrad()', options, COMMON);
+  return compressionOf('ternGrad', 'ternGrad()', options, {});
+}
+
+/** The options of {@link qsgd}. */
+export interface QsgdOptions extends CustomOptions {
+  /** s: how many levels there are between 0 and the norm of a bucket. Default 16. */
+  readonly levels?: number | undefined;
+  /** How many values share a norm. Default 512, as in the paper. */
+  readonly bucket?: number | undefined;
+}
+
+/**
+ * QSGD (Alistarh et al., NIPS 2017): values are rounded at random to multiples of their bucket's norm ÷ levels, and
+ * sent in Elias's code. Nothing is kept for later steps.
+ *
+ * ```ts
+ * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: qsgd({ levels: 4, bucket: 512 }) });
+ * ```
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for an option that is unknown or out of range.
+ */
+export function qsgd(options: QsgdOptions = {}): CustomCompression {
+  checkOptions('qsgd()', options, { ...COMMON, levels: true, bucket: true });
+  const { levels = 16, bucket = 512 } = options;
+  requireWhole('qsgd()', { levels }, 1, 2 ** 20);
+  requireWhole('qsgd()', { bucket }, 1, 2 ** 30);
+  return compressionOf('qsgd', 'qsgd()', options, { levels, bucket });
+}
+
+/** The options of {@link powerSgd}. */
+export interface PowerSgdOptions extends CustomOptions {
+  /** r: the rank of the approximation. Default 2. */
+  readonly rank?: number | undefined;
+}
+
+/**
+ * PowerSGD (Vogels et al., NeurIPS 2019): the mean of a matrix is approximated by the product of two thin ones, which
+ * the ring averages. Error feedback keeps the rest. What travels does not grow with the ranks.
+ *
+ * ```ts
+ * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: powerSgd({ rank: 4 }) });
+ * ```
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for an option that is unknown or out of range.
+ */
+export function powerSgd(options: PowerSgdOptions = {}): CustomCompression {
+  checkOptions('powerSgd()', options, { ...COMMON, rank: true });
+  const { rank = 2, seed = 0 } = options;
+  requireWhole('powerSgd()', { rank }, 1, 2 ** 16);
+  return compressionOf('powerSgd', 'powerSgd()', options, { rank, seed });
+}
+
+/** The options of {@link customCompression}. */
+export interface CustomCompressionOptions extends CustomOptions {
+  /** What the module's factory is called with: plain data, the same on all ranks. Default {}. */
+  readonly options?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/**
+ * A compression of your own. The module is a CommonJS file that exports a {@link CompressorFactory}. It is loaded on
+ * the main thread and on the comm thread of each rank. docs/how-to/compressor.md shows one.
+ *
+ * ```ts
+ * const compression = customCompression('/home/me/sign-sgd.js', { clipNorm: 5 });
+ * console.log(compression.compressor); // /home/me/sign-sgd.js
+ * ```
+ *
+ * @param module The absolute path of the file.
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for an option that is unknown or out of range. `ring.wrap` throws it
+ *   if the file cannot be loaded, or exports something else.
+ */
+export function customCompression(module: string, options: CustomCompressionOptions = {}): CustomCompression {
+  checkOptions('customCompression()', options, { ...COMMON, options: true });
+  if (typeof module !== 'string' || !isAbsolute(module)) {
+    throw invalidArgument(
+      `customCompression(): the module is an absolute path, such as require.resolve('./my-compressor'), not ${inspect(module)}`,
+    );
+  }
+  return compressionOf(module, 'customCompression()', options, options.options ?? {});
+}
+
+function compressionOf(
+  compressor: string,
+  caller: string,
+  { clipNorm, denseBelow = 1024, seed = 0 }: CustomOptions,
+  options: CustomCompression['options'],
+): CustomCompression {
+  requireNorm(caller, clipNorm);
+  requireWhole(caller, { denseBelow }, 0, Number.MAX_SAFE_INTEGER);
+  requireWhole(caller, { seed }, 0, 2 ** 32 - 1);
+  return Object.freeze({
+    kind: 'custom',
+    compressor,
+    options: Object.freeze({ ...options }),
+    clipNorm,
+    denseBelow,
+    seed,
+  });
+}
+
+function requireWhole(caller: string, option: Record<string, unknown>, least: number, most: number): void {
+  const [[name, value]] = Object.entries(option) as [[string, unknown]];
+  if (Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most) return;
+  throw invalidArgument(`${caller}: ${name} is a whole number from ${least} to ${most}, not ${inspect(value)}`);
+}

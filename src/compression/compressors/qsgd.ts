@@ -1,0 +1,107 @@
+import { malformed } from '../bit-stream';
+import type { Compressor } from './compressor';
+import { MessageReader, MessageWriter } from './message-bits';
+
+/** The options of {@link qsgdCompressor}, checked. */
+export interface QsgdNumbers {
+  readonly levels: number;
+  readonly bucket: number;
+}
+
+/**
+ * QSGD (Alistarh et al., NIPS 2017, section 3.1): each bucket of consecutive values has its Euclidean norm, and each
+ * value v becomes norm · sign(v) · l/s with a whole l from 0 to s, rounded at random so that the mean is v. Nothing is
+ * kept for the next step.
+ *
+ * On the wire (section 3.2): the norm as float32, and then, for each value that is not 0, the distance from the one
+ * before, the sign, and l, both numbers in Elias's omega code. If most values are not 0, l + 1 of each value and its
+ * sign instead ("Code'", appendix A.3). Each bucket takes the shorter one.
+ */
+export function qsgdCompressor({ levels, bucket }: QsgdNumbers): Compressor {
+  return {
+    errorFeedback: false,
+    async average({ values, mean, random }, ring) {
+      const own = encodeQuantized(values, { levels, bucket }, random);
+      for (const message of await ring.gather(own)) addQuantized(message, { levels, bucket }, mean);
+      for (let i = 0; i < mean.length; i++) mean[i]! /= ring.worldSize;
+    },
+  };
+}
+
+/** The message for values, which are rounded at random. */
+export function encodeQuantized(
+  values: Float32Array,
+  { levels, bucket }: QsgdNumbers,
+  random: () => number,
+): Uint8Array {
+  const writer = new MessageWriter();
+  for (let start = 0; start < values.length; start += bucket) {
+    encode(values.subarray(start, start + bucket), levels, random, writer);
+  }
+  return writer.finish();
+}
+
+function encode(values: Float32Array, levels: number, random: () => number, writer: MessageWriter): void {
+  // Of the largest finite values the norm is larger than they are. They are no larger than that, so levels are at most
+  // s.
+  const norm = Math.min(LARGEST, Math.fround(Math.sqrt(values.reduce((sum, value) => sum + value * value, 0))));
+  writer.float32(norm);
+  if (norm === 0) return;
+  const rounded = Int32Array.from(values, value => {
+    const level = (Math.abs(value) / norm) * levels;
+    const low = Math.floor(level);
+    return Math.sign(value) * Math.min(levels, low + Number(random() < level - low));
+  });
+  const [sparse, dense] = [new MessageWriter(), new MessageWriter()].map((each, i) => {
+    const isDense = i === 1;
+    let gap = 1;
+    for (const level of rounded) {
+      if (isDense) each.elias(Math.abs(level) + 1);
+      else if (level === 0) gap++;
+      else {
+        each.elias(gap);
+        each.elias(Math.abs(level));
+        gap = 1;
+      }
+      if (level !== 0) each.bits(Number(level < 0), 1);
+    }
+    if (!isDense) each.elias(gap); // past the end of the bucket
+    return each;
+  }) as [MessageWriter, MessageWriter];
+  const isDense = dense.bitCount < sparse.bitCount;
+  writer.bits(Number(isDense), 1);
+  writer.append(isDense ? dense : sparse);
+}
+
+/** The largest finite float32. */
+const LARGEST = 3.4028234663852886e38;
+
+/**
+ * Adds the values in a message to the sums.
+ *
+ * @throws GradringError `ERR_PROTOCOL` if it holds something else.
+ */
+export function addQuantized(message: Uint8Array, { levels, bucket }: QsgdNumbers, sums: Float32Array): void {
+  const reader = new MessageReader(message);
+  for (let start = 0; start < sums.length; start += bucket) {
+    add(reader, levels, sums.subarray(start, start + bucket));
+  }
+  reader.finish();
+}
+
+/** Adds the values of a bucket to the sums. */
+function add(reader: MessageReader, levels: number, sums: Float32Array): void {
+  const norm = reader.float32();
+  if (norm < 0) throw malformed('holds a negative norm');
+  if (norm === 0) return;
+  const isDense = reader.bits(1) === 1;
+  for (let i = 0; i < sums.length; i++) {
+    if (!isDense) i += reader.elias() - 1;
+    if (i > sums.length) throw malformed('holds a value behind the end of its bucket');
+    if (i === sums.length) return;
+    const level = reader.elias() - Number(isDense);
+    if (level > levels) throw malformed(`holds level ${level} of ${levels}`);
+    if (level > 0) sums[i]! += (reader.bits(1) === 1 ? -norm : norm) * (level / levels);
+    if (!isDense && i === sums.length - 1 && reader.elias() !== 1) throw malformed('holds a bucket that is too long');
+  }
+}

@@ -1,0 +1,93 @@
+import { malformed } from '../bit-stream';
+import type { Compressor } from './compressor';
+import { MessageReader, MessageWriter } from './message-bits';
+
+/** Values further from 0 than this many standard deviations are clipped (equation 10 of the paper, c = 2.5). */
+const CLIP = 2.5;
+
+/** So many values share a parameter of the Rice code. */
+const BLOCK = 4096;
+const PARAMETER_BITS = 4;
+
+/**
+ * TernGrad (Wen et al., NIPS 2017): a value g becomes s · sign(g) with the probability |g|/s, and else 0, where s is
+ * the largest magnitude of the tensor ("layer-wise ternarizing", section 3.1), over all ranks ("scaler sharing",
+ * section 3.2). Before that, values are clipped to 2.5 standard deviations ("gradient clipping", equation 10). Nothing
+ * is kept for the next step. Except for what is clipped, the mean is right.
+ *
+ * On the wire: for each value that is not 0 the distance from the one before, in Rice code, and its sign.
+ */
+export function ternGradCompressor(): Compressor {
+  return {
+    errorFeedback: false,
+    async average({ values, mean, random }, ring) {
+      const clipped = clip(values);
+      const largest = clipped.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+      const [scale] = await ring.largest(Float32Array.of(largest));
+      const signs = Int8Array.from(clipped, value => (random() * scale! < Math.abs(value) ? Math.sign(value) : 0));
+      for (const message of await ring.gather(encodeSigns(signs))) addSigns(message, mean);
+      for (let i = 0; i < mean.length; i++) mean[i]! *= scale! / ring.worldSize;
+    },
+  };
+}
+
+function clip(values: Float32Array): Float32Array {
+  let [sum, squares] = [0, 0];
+  for (const value of values) {
+    sum += value;
+    squares += value * value;
+  }
+  const average = sum / values.length;
+  const limit = CLIP * Math.sqrt(Math.max(0, squares / values.length - average * average));
+  return values.map(value => Math.max(-limit, Math.min(limit, value)));
+}
+
+/** The message for values that are −1, 0 or 1. */
+export function encodeSigns(signs: Int8Array): Uint8Array {
+  const writer = new MessageWriter();
+  for (let start = 0; start < signs.length; start += BLOCK) {
+    const block = signs.subarray(start, start + BLOCK);
+    const count = block.reduce((sum, sign) => sum + Math.abs(sign), 0);
+    const p = riceParameter(block.length, count);
+    writer.bits(p, PARAMETER_BITS);
+    let gap = 0;
+    for (const sign of block) {
+      if (sign === 0) {
+        gap++;
+        continue;
+      }
+      writer.rice(gap, p);
+      writer.bits(Number(sign < 0), 1);
+      gap = 0;
+    }
+    if (gap > 0) writer.rice(gap, p); // past the end of the block
+  }
+  return writer.finish();
+}
+
+/**
+ * Adds the signs in a message to the sums.
+ *
+ * @throws GradringError `ERR_PROTOCOL` if it holds something else.
+ */
+export function addSigns(message: Uint8Array, sums: Float32Array): void {
+  const reader = new MessageReader(message);
+  for (let start = 0; start < sums.length; start += BLOCK) {
+    const end = Math.min(sums.length, start + BLOCK);
+    const p = reader.bits(PARAMETER_BITS);
+    for (let i = start; i < end; i++) {
+      i += reader.rice(p);
+      if (i > end) throw malformed('holds a value behind the end of its tensor');
+      if (i < end) sums[i]! += reader.bits(1) === 1 ? -1 : 1;
+    }
+  }
+  reader.finish();
+}
+
+/** Of the gaps between `count` of `length` values: the one that takes the fewest bits for random places. */
+function riceParameter(length: number, count: number): number {
+  let best = 0;
+  const bits = (p: number) => count * (p + 1) + length / 2 ** p;
+  while (best < 12 && bits(best + 1) < bits(best)) best++;
+  return best;
+}

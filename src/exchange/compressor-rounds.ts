@@ -1,0 +1,198 @@
+import { setImmediate } from 'node:timers/promises';
+import { allGatherBodies } from '../collectives/all-gather';
+import { blaming } from '../collectives/blame';
+import { type CollectiveCall, SCRATCH_BYTES } from '../collectives/collective-call';
+import { allReduce } from '../collectives/dense-ring';
+import type { CompressionRing } from '../compression/compressors/compressor';
+import type { Kernels } from '../kernels/kernels';
+import { instantiateKernels } from '../kernels/wasm-kernels';
+import { SharedHeap } from '../memory/shared-heap';
+import { protocolError } from '../wire/frame';
+import { decodeMessages, encodeMessages } from '../wire/compressor-messages';
+
+interface Requests {
+  gather: { readonly sent: Uint8Array; readonly received: readonly Uint8Array[] };
+  mean: { readonly sent: Float32Array; readonly received: Float32Array };
+  largest: { readonly sent: Float32Array; readonly received: Float32Array };
+}
+
+type Kind = keyof Requests;
+
+/** A request that waits for those of the other tensors. */
+interface Waiting<K extends Kind = Kind> {
+  readonly kind: K;
+  readonly sent: Requests[K]['sent'];
+  readonly resolve: (received: Requests[K]['received']) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Runs the {@link Compressor}s of all tensors at the same time. When each tensor that is not done waits for an answer,
+ * the requests travel together: one all-gather for the messages, one all-reduce for the means.
+ */
+export class CompressorRounds {
+  private readonly sums = new SumBuffer();
+
+  /** @throws what a compressor throws, or the ring. */
+  async run<T>(
+    call: CollectiveCall,
+    tensors: readonly T[],
+    average: (tensor: T, ring: CompressionRing) => Promise<void>,
+  ): Promise<void> {
+    const step = new Step(call, this.sums, tensors.length);
+    let turn: Promise<void> = Promise.resolve();
+    try {
+      await Promise.all(
+        tensors.map(async (tensor, number) => {
+          await (turn = turn.then(() => setImmediate())); // the event loop turns between two tensors
+          await average(tensor, step.ringOf(number));
+          step.end(number);
+        }),
+      );
+    } finally {
+      step.isOver = true;
+    }
+  }
+}
+
+/** The requests of one step. */
+class Step {
+  isOver = false;
+  private waiting = new Map<number, Waiting>();
+  /** Tensors whose request is on its way. */
+  private readonly asking = new Set<number>();
+
+  constructor(
+    private readonly call: CollectiveCall,
+    private readonly sums: SumBuffer,
+    private running: number,
+  ) {}
+
+  ringOf(tensor: number): CompressionRing {
+    const ask = async <K extends Kind>(kind: K, sent: Requests[K]['sent']): Promise<Requests[K]['received']> => {
+      if (this.isOver) throw new Error('The step is over: a compressor must await each of its requests.');
+      if (this.asking.has(tensor)) throw new Error('A compressor must await each request before it makes the next.');
+      const Kind = kind === 'gather' ? Uint8Array : Float32Array;
+      if (!(sent instanceof Kind)) throw new TypeError(`A compressor passes a ${Kind.name} to ${kind}().`);
+      this.asking.add(tensor);
+      try {
+        return await new Promise<Requests[K]['received']>((resolve, reject) => {
+          this.waiting.set(tensor, { kind, sent: sent.slice(), resolve, reject } as unknown as Waiting);
+          this.runIfAllWait();
+        });
+      } finally {
+        this.asking.delete(tensor);
+      }
+    };
+    return {
+      rank: this.call.rank,
+      worldSize: this.call.worldSize,
+      gather: message => ask('gather', message),
+      mean: values => ask('mean', values),
+      largest: values => ask('largest', values),
+    };
+  }
+
+  end(tensor: number): void {
+    if (this.asking.has(tensor)) throw new Error('A compressor has returned before its last request was answered.');
+    this.running--;
+    this.runIfAllWait();
+  }
+
+  private runIfAllWait(): void {
+    const { waiting } = this;
+    if (waiting.size === 0 || waiting.size < this.running) return;
+    this.waiting = new Map();
+    const inOrder = [...waiting].sort(([a], [b]) => a - b).map(([, each]) => each);
+    this.exchange(inOrder).catch((error: unknown) => inOrder.forEach(({ reject }) => reject(error)));
+  }
+
+  private async exchange(waiting: readonly Waiting[]): Promise<void> {
+    const { call } = this;
+    const of = <K extends Kind>(kind: K) => waiting.filter(each => each.kind === kind) as unknown as Waiting<K>[];
+    const [gathers, means, maxima] = [of('gather'), of('mean'), of('largest')];
+    if (maxima.length > 0) await largest(call, maxima);
+    if (gathers.length > 0) await gather(call, gathers);
+    if (means.length > 0) await this.sums.mean(call, means);
+  }
+}
+
+async function gather(call: CollectiveCall, requests: readonly Waiting<'gather'>[]): Promise<void> {
+  const bodies = await allGatherBodies(call, encodeMessages(requests.map(({ sent }) => sent)));
+  const byRank = bodies.map((body, rank) => blaming(rank, () => decodeMessages(body, requests.length)));
+  for (const [i, { resolve }] of requests.entries()) {
+    if (i > 0) await setImmediate(); // decoding takes time
+    resolve(byRank.map(messages => messages[i]!));
+  }
+}
+
+async function largest(call: CollectiveCall, requests: readonly Waiting<'largest'>[]): Promise<void> {
+  const all = joined(requests.map(({ sent }) => sent));
+  const bodies = await allGatherBodies(call, new Uint8Array(all.slice().buffer));
+  for (const [rank, body] of bodies.entries()) {
+    if (body.length !== all.byteLength)
+      throw protocolError(`of rank ${rank} holds ${body.length} bytes of maxima`, { rank });
+    const view = new DataView(body.buffer, body.byteOffset, body.length);
+    for (let i = 0; i < all.length; i++) {
+      const value = view.getFloat32(4 * i, true);
+      if (!Number.isFinite(value)) throw protocolError(`of rank ${rank} holds a maximum that is not finite`, { rank });
+      all[i] = Math.max(all[i]!, value);
+    }
+  }
+  let start = 0;
+  for (const { sent, resolve } of requests) resolve(all.slice(start, (start += sent.length)));
+}
+
+function joined(arrays: readonly Float32Array[]): Float32Array {
+  const all = new Float32Array(arrays.reduce((sum, { length }) => sum + length, 0));
+  let start = 0;
+  for (const array of arrays) {
+    all.set(array, start);
+    start += array.length;
+  }
+  return all;
+}
+
+/** Memory for the numbers that the dense ring adds. It grows to the largest step. */
+class SumBuffer {
+  private heap: SharedHeap | undefined;
+  private kernels: Kernels | undefined;
+  private scratch = 0;
+  private data = 0;
+  private length = 0;
+
+  async mean(call: CollectiveCall, requests: readonly Waiting<'mean'>[]): Promise<void> {
+    const length = requests.reduce((sum, { sent }) => sum + sent.length, 0);
+    const heap = this.makeRoom(length);
+    const array = { type: 'float32', data: this.data, elementCount: length } as const;
+    let start = this.data;
+    for (const { sent } of requests) {
+      new Float32Array(heap.memory.buffer, start, sent.length).set(sent);
+      start += sent.byteLength;
+    }
+    const { memory } = heap;
+    const context = { ...call.context, kernels: this.kernels!, memory, scratch: this.scratch };
+    await allReduce(call.inBulk(context), array, 'sum');
+    start = this.data;
+    for (const { sent, resolve } of requests) {
+      const sums = new Float32Array(memory.buffer, start, sent.length);
+      resolve(Float32Array.from(sums, sum => sum / call.worldSize));
+      start += sent.byteLength;
+    }
+  }
+
+  private makeRoom(length: number): SharedHeap {
+    if (this.heap === undefined) {
+      this.heap = new SharedHeap();
+      this.scratch = this.heap.allocate(SCRATCH_BYTES);
+      this.kernels = instantiateKernels(this.heap.memory);
+    }
+    if (length > this.length) {
+      if (this.length > 0) this.heap.release(this.data, 4 * this.length);
+      this.length = 0;
+      this.data = this.heap.allocate(4 * length);
+      this.length = length;
+    }
+    return this.heap;
+  }
+}

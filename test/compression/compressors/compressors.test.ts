@@ -1,0 +1,305 @@
+import type { Compressor } from '../../../src/compression/compressors/compressor';
+import { oneBitCompressor } from '../../../src/compression/compressors/one-bit';
+import { powerSgdCompressor } from '../../../src/compression/compressors/power-sgd';
+import { qsgdCompressor } from '../../../src/compression/compressors/qsgd';
+import { randomOf } from '../../../src/compression/compressors/random-of';
+import { ternGradCompressor } from '../../../src/compression/compressors/tern-grad';
+import { GradringError } from '../../../src/errors';
+import { random } from '../../support/random';
+import { FakeRanks } from './fake-ring';
+
+const RANKS = 3;
+
+/** Normal numbers, more or less: sums of four uniform ones. */
+function gradientsOf(length: number, seed: number, ranks = RANKS): Float32Array[] {
+  const next = random(seed);
+  return Array.from({ length: ranks }, () =>
+    Float32Array.from({ length }, () => next() + next() + next() + next() - 2),
+  );
+}
+
+const norm = (values: Iterable<number>) => Math.sqrt([...values].reduce((sum, value) => sum + value * value, 0));
+const expectClose = (found: Float32Array, expected: readonly number[], relative = 1e-5) => {
+  const difference = norm(expected.map((value, i) => value - found[i]!));
+  expect(difference).toBeLessThanOrEqual(relative * norm(expected) + 1e-30);
+};
+
+const ALL: [name: string, compressor: Compressor][] = [
+  ['1-bit SGD', oneBitCompressor()],
+  ['TernGrad', ternGradCompressor()],
+  ['QSGD, 1 level', qsgdCompressor({ levels: 1, bucket: 16 })],
+  ['QSGD, 4 levels', qsgdCompressor({ levels: 4, bucket: 100 })],
+  ['QSGD, 255 levels', qsgdCompressor({ levels: 255, bucket: 7 })],
+  ['PowerSGD, rank 1', powerSgdCompressor({ rank: 1, seed: 3 })],
+  ['PowerSGD, rank 4', powerSgdCompressor({ rank: 4, seed: 3 })],
+];
+
+describe.each(ALL)('%s', (_, compressor) => {
+  test('all ranks have the same bits, and the same step has the same bits again', async () => {
+    const gradients = gradientsOf(40 * 30, 1);
+    const run = async () => {
+      const ranks = new FakeRanks(compressor, [40, 30], RANKS);
+      const means: number[][][] = [];
+      for (let step = 0; step < 3; step++) means.push((await ranks.step(gradients, step)).map(mean => [...mean]));
+      return { means, shared: ranks.ranks.map(({ shared }) => [...shared]) };
+    };
+    const first = await run();
+    for (const [mean, ...others] of first.means) for (const other of others) expect(other).toEqual(mean);
+    for (const shared of first.shared) expect(shared).toEqual(first.shared[0]);
+    expect(await run()).toEqual(first);
+  });
+
+  test('zeros stay zeros, and the extremes of float32 stay finite', async () => {
+    const zeros = await new FakeRanks(compressor, [8, 4], 2).step([new Float32Array(32), new Float32Array(32)]);
+    expect([...zeros[0]!].every(value => value === 0)).toBe(true);
+    const huge = new Float32Array(32).fill(1e38);
+    const means = await new FakeRanks(compressor, [8, 4], 1).step([huge]);
+    expect(means[0]!.every(Number.isFinite)).toBe(true);
+  });
+
+  test('a mean over many steps comes near that of the gradients', async () => {
+    const gradients = gradientsOf(32 * 16, 5);
+    const expected = [...gradients[0]!].map((_, i) => gradients.reduce((sum, each) => sum + each[i]!, 0) / RANKS);
+    const ranks = new FakeRanks(compressor, [32, 16], RANKS);
+    const sums = new Float64Array(32 * 16);
+    const steps = 200;
+    for (let step = 0; step < steps; step++) (await ranks.step(gradients, step))[0]!.forEach((m, i) => (sums[i]! += m));
+    // TernGrad clips to 2.5 standard deviations: about 1 % of a normal gradient.
+    expectClose(
+      Float32Array.from(sums, sum => sum / steps),
+      expected,
+      0.2,
+    );
+  });
+
+  if (compressor.errorFeedback) {
+    test('sent and kept add up to what was given', async () => {
+      const ranks = new FakeRanks(compressor, [20, 15], RANKS);
+      const given = new Float64Array(300);
+      const received = new Float64Array(300);
+      for (let step = 0; step < 20; step++) {
+        const gradients = gradientsOf(300, 100 + step);
+        for (const gradient of gradients) gradient.forEach((value, i) => (given[i]! += value / RANKS));
+        (await ranks.step(gradients, step))[0]!.forEach((value, i) => (received[i]! += value));
+      }
+      const kept = (i: number) => ranks.ranks.reduce((sum, { residual }) => sum + residual[i]! / RANKS, 0);
+      expectClose(
+        Float32Array.from(received, (value, i) => value + kept(i)),
+        [...given],
+        1e-4,
+      );
+    });
+  }
+});
+
+test('1-bit SGD: the sign of a value says which mean of its column it becomes; one bit each', async () => {
+  const [rows, columns] = [50, 6];
+  const gradients = gradientsOf(rows * columns, 9, 2);
+  const ranks = new FakeRanks(oneBitCompressor(), [5, 10, columns], 2);
+  const [mean] = await ranks.step(gradients);
+  const reference = gradients.map(gradient => {
+    const quantized: number[] = [];
+    for (let c = 0; c < columns; c++) {
+      const column = Array.from({ length: rows }, (_, r) => gradient[r * columns + c]!);
+      for (const isPositive of [false, true]) {
+        const group = column.filter(value => value >= 0 === isPositive);
+        const average = group.reduce((sum, value) => sum + value, 0) / group.length;
+        column.forEach((value, r) => {
+          if (value >= 0 === isPositive) quantized[r * columns + c] = average;
+        });
+      }
+    }
+    return quantized;
+  });
+  expectClose(
+    mean!,
+    reference[0]!.map((value, i) => (value + reference[1]![i]!) / 2),
+    1e-6,
+  );
+  expect(ranks.ranks[0]!.messageBytes).toBe((rows * columns + 4) / 8 + 8 * columns); // 300 bits are 38 bytes
+});
+
+/** The bits per value that no code of independent values beats. */
+const entropyOf = (symbols: readonly number[]) => {
+  const counts = new Map<number, number>();
+  for (const symbol of symbols) counts.set(symbol, (counts.get(symbol) ?? 0) + 1);
+  return [...counts.values()].reduce((sum, n) => sum - (n / symbols.length) * Math.log2(n / symbols.length), 0);
+};
+
+describe('TernGrad', () => {
+  const reference = (gradients: readonly Float32Array[], step: number) => {
+    const clipped = gradients.map(gradient => {
+      const average = gradient.reduce((sum, value) => sum + value, 0) / gradient.length;
+      const sigma = Math.sqrt(gradient.reduce((sum, value) => sum + (value - average) ** 2, 0) / gradient.length);
+      return [...gradient].map(value => Math.max(-2.5 * sigma, Math.min(2.5 * sigma, value)));
+    });
+    const scale = Math.max(...clipped.flat().map(Math.abs));
+    const signs = clipped.map((values, rank) => {
+      const next = randomOf(1, step, 0, rank);
+      return values.map(value => (next() < Math.abs(value) / scale ? Math.sign(value) : 0));
+    });
+    return { scale, signs };
+  };
+
+  test('each value becomes −s, 0 or s, as the paper says', async () => {
+    const gradients = gradientsOf(10_000, 4);
+    const ranks = new FakeRanks(ternGradCompressor(), [100, 100], RANKS);
+    const [mean] = await ranks.step(gradients, 7);
+    const { scale, signs } = reference(gradients, 7);
+    const expected = signs[0]!.map((_, i) => (scale * signs.reduce((sum, each) => sum + each[i]!, 0)) / RANKS);
+    expectClose(mean!, expected, 1e-6);
+  });
+
+  test.each([1, 0.3, 0.03, 0.003])('its bytes are near the entropy (one value in %d is large)', async share => {
+    const next = random(2);
+    const gradient = Float32Array.from({ length: 100_000 }, () => (next() < share ? 1 : 0.02) * (next() - 0.5));
+    const ranks = new FakeRanks(ternGradCompressor(), [1000, 100], 1);
+    await ranks.step([gradient]);
+    const { signs } = reference([gradient], 0);
+    const entropyBytes = (entropyOf(signs[0]!) * 100_000) / 8;
+    expect(ranks.ranks[0]!.messageBytes).toBeLessThan(1.05 * entropyBytes + 100);
+  });
+});
+
+describe('QSGD', () => {
+  /** Elias's omega code, as in the paper, of a number: by text. */
+  const omega = (value: number): string => {
+    let code = '0';
+    for (let rest = value; rest > 1; rest = rest.toString(2).length - 1) code = rest.toString(2) + code;
+    return code;
+  };
+
+  test.each([1, 2, 16, 300])(
+    '%i levels: each value is a level of its bucket, in as many bits as the paper says',
+    async levels => {
+      const bucket = 128;
+      const [gradient] = gradientsOf(1000, levels, 1);
+      const ranks = new FakeRanks(qsgdCompressor({ levels, bucket }), [100, 10], 1);
+      const [mean] = await ranks.step([gradient!], 3);
+      const next = randomOf(1, 3, 0, 0);
+      const expected: number[] = [];
+      let bits = 0;
+      for (let start = 0; start < 1000; start += bucket) {
+        const values = [...gradient!.subarray(start, start + bucket)];
+        const size = Math.fround(norm(values));
+        const rounded = values.map(value => {
+          const level = (Math.abs(value) / size) * levels;
+          return Math.sign(value) * (Math.floor(level) + (next() < level - Math.floor(level) ? 1 : 0));
+        });
+        expected.push(...rounded.map(level => (size * level) / levels));
+        let gap = 1;
+        let sparse = '';
+        let dense = '';
+        for (const level of rounded) {
+          const sign = level === 0 ? '' : String(Number(level < 0));
+          dense += omega(Math.abs(level) + 1) + sign;
+          if (level === 0) gap++;
+          else {
+            sparse += omega(gap) + omega(Math.abs(level)) + sign;
+            gap = 1;
+          }
+        }
+        bits += 32 + 1 + Math.min(sparse.length + omega(gap).length, dense.length);
+      }
+      expectClose(mean!, expected, 1e-6);
+      expect(ranks.ranks[0]!.messageBytes).toBe(Math.ceil(bits / 8));
+    },
+  );
+});
+
+describe('PowerSGD', () => {
+  test('a matrix of that rank is averaged exactly, in the first step', async () => {
+    const next = random(8);
+    const [n, m, r] = [30, 20, 3];
+    const left = Array.from({ length: n * r }, () => next() - 0.5);
+    const right = Array.from({ length: r * m }, () => next() - 0.5);
+    const matrix = Float32Array.from({ length: n * m }, (_, i) => {
+      const [row, column] = [Math.floor(i / m), i % m];
+      return Array.from({ length: r }, (_, k) => left[row * r + k]! * right[k * m + column]!).reduce((a, b) => a + b);
+    });
+    const twice = matrix.map(value => 3 * value);
+    const [mean] = await new FakeRanks(powerSgdCompressor({ rank: r, seed: 1 }), [5, 6, m], 2).step([matrix, twice]);
+    expectClose(
+      mean!,
+      [...matrix].map(value => 2 * value),
+      1e-5,
+    );
+  });
+
+  test('with warm starts, the approximation of one matrix comes to the best one of that rank', async () => {
+    // Singular values 4, 2, 1 with axes as vectors: the best approximation of rank 2 lacks the last one.
+    const matrix = new Float32Array(12 * 9);
+    [4, 2, 1].forEach((value, i) => (matrix[i * 9 + i] = value));
+    const compressor = powerSgdCompressor({ rank: 2, seed: 5 });
+    const ranks = new FakeRanks(compressor, [12, 9], 1);
+    let mean: Float32Array | undefined;
+    for (let step = 0; step < 30; step++) {
+      ranks.ranks[0]!.residual.fill(0);
+      [mean] = await ranks.step([matrix], step);
+    }
+    expectClose(
+      mean!,
+      [...matrix].map(value => (value === 1 ? 0 : value)),
+      1e-5,
+    );
+  });
+
+  test('nothing is gathered: the rank of a matrix bounds what travels', async () => {
+    const ranks = new FakeRanks(powerSgdCompressor({ rank: 64, seed: 5 }), [3, 5], 2);
+    const gradients = gradientsOf(15, 3, 2);
+    const [mean] = await ranks.step(gradients);
+    expect(ranks.ranks[0]!.messageBytes).toBe(0);
+    expectClose(
+      mean!,
+      [...gradients[0]!].map((value, i) => (value + gradients[1]![i]!) / 2),
+      1e-5,
+    ); // of full rank
+  });
+});
+
+describe('messages of a hostile rank', () => {
+  const gathering = ALL.filter(([name]) => !name.startsWith('Power'));
+
+  test.each(gathering)('%s: are refused, or give finite means', async (_, compressor) => {
+    const next = random(11);
+    const [gradient] = gradientsOf(600, 2, 1);
+    let own: Uint8Array | undefined;
+    const decode = async (message: Uint8Array | undefined) => {
+      const mean = new Float32Array(600);
+      const tensor = {
+        shape: [20, 30],
+        values: gradient!,
+        mean,
+        sent: new Float32Array(600),
+        shared: new Float32Array(0),
+      };
+      await compressor.average(
+        { ...tensor, random: randomOf(1) },
+        {
+          ...{ rank: 0, worldSize: 2 },
+          gather: async sent => [(own = sent), message ?? sent],
+          mean: async values => values,
+          largest: async values => values,
+        },
+      );
+      return mean;
+    };
+    await decode(undefined);
+    let refused = 0;
+    for (let i = 0; i < 2000; i++) {
+      const message = own!.slice(0, next() < 0.5 ? own!.length : Math.floor(next() * own!.length));
+      for (let flips = 0; flips < 1 + 3 * next() && message.length > 0; flips++) {
+        message[Math.floor(next() * message.length)] = Math.floor(256 * next());
+      }
+      try {
+        const mean = await decode(message);
+        expect(mean.every(Number.isFinite)).toBe(true);
+      } catch (error) {
+        expect(error).toBeInstanceOf(GradringError);
+        expect((error as GradringError).code).toBe('ERR_PROTOCOL');
+        refused++;
+      }
+    }
+    expect(refused).toBeGreaterThan(100);
+  });
+});

@@ -1,0 +1,155 @@
+import type { Communicator } from '../../src/communicator/communicator';
+import {
+  customCompression,
+  type CustomCompression,
+  oneBit,
+  powerSgd,
+  qsgd,
+  ternGrad,
+} from '../../src/compression/compressors/custom-compression';
+import type { VariableShape } from '../../src/exchange/arena-layout';
+import { random } from '../support/random';
+import { closeRing, connectRing, failureOf } from '../support/rings';
+import path from 'node:path';
+
+const RANKS = 3;
+const VARIABLES: VariableShape[] = [
+  { name: 'kernel', shape: [3, 3, 8, 16] },
+  { name: 'bias', shape: [16] },
+  { name: 'dense', shape: [60, 40] },
+];
+const SIGN_SGD = path.join(__dirname, '../../docs/how-to/sign-sgd.js');
+
+let ring: Communicator[];
+beforeAll(async () => {
+  ring = await connectRing(RANKS);
+});
+afterAll(() => closeRing(ring));
+
+const sizeOf = ({ shape }: VariableShape) => shape.reduce((product, size) => product * size, 1);
+
+function gradientsOf(rank: number, step: number): Float32Array[] {
+  const next = random(100 * rank + step + 1);
+  return VARIABLES.map(variable => Float32Array.from({ length: sizeOf(variable) }, () => next() + next() - 1));
+}
+
+const STEP = { density: 1, momentumFactor: 0.9, sumOfSquares: 1, nonFiniteTensor: -1 };
+
+/** Some steps on all ranks, each with an exchange of its own. */
+async function train(compression: CustomCompression, steps = 4, momentumFactor = 0.9) {
+  return Promise.all(
+    ring.map(async (communicator, rank) => {
+      const exchange = communicator.openExchange({ variables: VARIABLES, compression, nesterov: false });
+      const updates: Float32Array[][] = [];
+      let bytesSent = 0;
+      for (let step = 0; step < steps; step++) {
+        gradientsOf(rank, step).forEach((gradient, i) => exchange.gradient(i).set(gradient));
+        const result = await exchange.run({ ...STEP, momentumFactor, step });
+        expect([result.travel, result.nonFinite]).toEqual(['custom', undefined]);
+        ({ bytesSent } = result);
+        updates.push(VARIABLES.map((_, i) => exchange.gradient(i).slice()));
+      }
+      const residuals = VARIABLES.map((_, i) => exchange.residual(i).slice());
+      const shared = VARIABLES.map((_, i) => exchange.shared(i).slice());
+      exchange.close();
+      return { updates, residuals, shared, bytesSent };
+    }),
+  );
+}
+
+const COMPRESSIONS: [string, CustomCompression][] = [
+  ['oneBit()', oneBit()],
+  ['ternGrad()', ternGrad()],
+  ['qsgd()', qsgd()],
+  ['powerSgd()', powerSgd()],
+  ['customCompression()', customCompression(SIGN_SGD, { denseBelow: 0 })],
+];
+
+test.each(COMPRESSIONS)('%s: all ranks have the same updates, and again the same bits', async (_, compression) => {
+  const ranks = await train(compression);
+  for (const rank of ranks) {
+    expect(rank.updates).toEqual(ranks[0]!.updates);
+    expect(rank.shared).toEqual(ranks[0]!.shared);
+  }
+  expect(ranks[0]!.updates.flat().every(update => update.every(Number.isFinite))).toBe(true);
+  expect((await train(compression)).map(({ updates }) => updates)).toEqual(ranks.map(({ updates }) => updates));
+});
+
+test.each(COMPRESSIONS)(
+  '%s: a tensor of one dimension is averaged, and the momentum is that of the average',
+  async (_, compression) => {
+    const [{ updates }] = (await train(compression)) as [Awaited<ReturnType<typeof train>>[number]];
+    const momentum = new Float64Array(16);
+    updates.forEach((update, step) => {
+      const biases = Array.from({ length: RANKS }, (_, rank) => gradientsOf(rank, step)[1]!);
+      momentum.forEach((u, i) => (momentum[i] = 0.9 * u + biases.reduce((sum, bias) => sum + bias[i]!, 0) / RANKS));
+      update[1]!.forEach((value, i) => expect(value).toBeCloseTo(momentum[i]!, 5));
+    });
+  },
+);
+
+test('they send far less than the dense ring, as their papers say', async () => {
+  const variables = [{ name: 'kernel', shape: [200, 300] }];
+  const next = random(1);
+  const gradient = Float32Array.from({ length: 60_000 }, () => next() + next() - 1);
+  const dense = (2 * (RANKS - 1) * gradient.byteLength) / RANKS;
+  const ratioOf = async (compression: CustomCompression) => {
+    const sent = await Promise.all(
+      ring.map(async communicator => {
+        const exchange = communicator.openExchange({ variables, compression, nesterov: false });
+        exchange.gradient(0).set(gradient);
+        const { bytesSent } = await exchange.run({ ...STEP, step: 0 });
+        exchange.close();
+        return bytesSent;
+      }),
+    );
+    return dense / sent[0]!;
+  };
+  // A rank sends two messages, where the dense ring sends 4/3 of 32 bits a value.
+  expect(await ratioOf(oneBit())).toBeGreaterThan((32 * 4) / 3 / (2 * 1.35)); // one bit, and the means of 300 columns
+  expect(await ratioOf(ternGrad())).toBeGreaterThan((32 * 4) / 3 / (2 * 1.35)); // the entropy is 1.25
+  expect(await ratioOf(qsgd({ levels: 1, bucket: 512 }))).toBeGreaterThan((32 * 4) / 3 / (2 * 0.55)); // Elias codes of 20 values in 512
+  // P and Q, together 500 numbers, travel by the dense ring, too.
+  expect(await ratioOf(powerSgd({ rank: 1 }))).toBeGreaterThan(60);
+});
+
+test('a gradient that is not finite on one rank fails the step on all, and what is kept stays', async () => {
+  const outcomes = await Promise.all(
+    ring.map(async (communicator, rank) => {
+      const exchange = communicator.openExchange({ variables: VARIABLES, compression: oneBit(), nesterov: false });
+      const run = async (step: number, nonFiniteTensor: number) => {
+        gradientsOf(rank, step).forEach((gradient, i) => exchange.gradient(i).set(gradient));
+        return exchange.run({ ...STEP, step, nonFiniteTensor });
+      };
+      await run(0, -1);
+      const before = exchange.momentum(2).slice();
+      const { nonFinite } = await run(1, rank === 1 ? 2 : -1);
+      expect(exchange.momentum(2)).toEqual(before);
+      const after = await run(2, -1);
+      exchange.close();
+      return { nonFinite, after: after.nonFinite };
+    }),
+  );
+  expect(outcomes).toEqual(ring.map(() => ({ nonFinite: { rank: 1, tensor: 2 }, after: undefined })));
+});
+
+test.each([
+  ['broken', 'it does not like this gradient'],
+  ['hasty', 'A compressor must await each request before it makes the next.'],
+])('a %s compressor fails the step on all ranks', async (name, words) => {
+  const compression = customCompression(path.join(__dirname, `fixtures/${name}-compressor.js`));
+  const own = await connectRing(2);
+  const failures = await Promise.all(
+    own.map(communicator => {
+      const exchange = communicator.openExchange({ variables: VARIABLES, compression, nesterov: false });
+      exchange.gradient(0).fill(communicator.rank);
+      return failureOf(exchange.run({ ...STEP, step: 0 }));
+    }),
+  );
+  for (const { code, message } of failures) {
+    expect(code).toBe('ERR_COMM_THREAD');
+    expect(message).toMatch(/^Rank [01] failed in/);
+    expect(message).toContain(words);
+  }
+  await closeRing(own);
+});
