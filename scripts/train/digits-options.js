@@ -32,7 +32,7 @@ function parseOptions(argv) {
     .check(({ epochs, batchSize, learningRate, seeds }) => {
       if (![epochs, batchSize, ...seeds].every(value => Number.isInteger(value) && value > 0) || !(learningRate > 0)) {
         throw new Error(
-          '--epochs, --batch-size and --seeds take whole numbers from 1 on, --learning-rate a positive number.',
+          '--epochs, --batch-size and --seeds take whole numbers, 1 or more, --learning-rate a positive number.',
         );
       }
       return true;

@@ -2,7 +2,8 @@
 // A word-level language model like the one for the Penn Treebank: two LSTM layers over embeddings (Zaremba et al.,
 // 2014).
 const yargs = require('yargs');
-const { connect, dgc, loadBackend } = require('../..');
+const { connect, loadBackend } = require('../..');
+const { COMPRESSION_OPTION, compressionOf } = require('./compressions');
 const { loadTensorFlowSource, loadPennTreebank, rowsOf } = require('./data/words');
 const { progress, sent } = require('./progress');
 const { runExample } = require('./run-example');
@@ -29,6 +30,7 @@ const options = yargs(process.argv.slice(2))
   .option('epochs', { type: 'number', default: 2 })
   .option('batch-size', { type: 'number', default: 32, describe: 'rows for each rank and step' })
   .option('learning-rate', { type: 'number', default: 0.5 })
+  .option('compression', COMPRESSION_OPTION)
   .option('seed', { type: 'number', default: 1 })
   .example('npx gradring run -n 2 $0', 'two ranks, a small model')
   .example(
@@ -48,7 +50,7 @@ async function main() {
   const [x, y] = ring.shard(...rowsOf(tf, corpus.train, { length, rows }));
 
   const model = languageModel(tf, { units, words: corpus.vocabulary.length, length, seed });
-  const compression = dgc({ sparsity: 0.999, clipNorm: 0.25 });
+  const compression = compressionOf(options.compression, { clipNorm: 0.25 });
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
   model.compile({ optimizer, loss: 'sparseCategoricalCrossentropy' });
   say(`LSTM: ${model.countParams().toLocaleString('en')} parameters, ${ring.worldSize} ranks`);

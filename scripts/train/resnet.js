@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // ResNet-20, -56 or -110 for CIFAR-10: npx gradring run -n 4 scripts/train/resnet.js --data-dir cifar-10-batches-bin
 const yargs = require('yargs');
-const { connect, dgc, loadBackend } = require('../..');
+const { connect, loadBackend } = require('../..');
+const { COMPRESSION_OPTION, compressionOf } = require('./compressions');
 const { loadCifar10 } = require('./data/cifar10');
 const { augmentedBatches, wholeSet } = require('./data/image-batches');
 const { syntheticImages } = require('./data/synthetic-images');
@@ -25,6 +26,7 @@ const options = yargs(process.argv.slice(2))
     describe: 'the first learning rate; a tenth of it after half of the epochs, a hundredth after three quarters',
   })
   .option('train-images', { type: 'number', default: 1024, describe: 'how many synthetic images to train on' })
+  .option('compression', COMPRESSION_OPTION)
   .option('seed', { type: 'number', default: 1 })
   .example('npx gradring run -n 2 $0', 'two ranks, synthetic images')
   .example('npx gradring run -n 4 $0 --depth 110 --epochs 164 --data-dir cifar-10-batches-bin', 'as in the paper')
@@ -45,7 +47,9 @@ async function main() {
   );
 
   const model = resnet(tf, { depth, seed });
-  const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression: dgc({ sparsity: 0.999 }) });
+  const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), {
+    compression: compressionOf(options.compression),
+  });
   model.compile({ optimizer, loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
   say(`ResNet-${depth}: ${model.countParams().toLocaleString('en')} parameters, ${ring.worldSize} ranks`);
 

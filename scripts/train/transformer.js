@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // A small transformer language model with its own training loop: npx gradring run -n 2 scripts/train/transformer.js
 const yargs = require('yargs');
-const { connect, dgc, loadBackend } = require('../..');
+const { connect, loadBackend } = require('../..');
+const { COMPRESSION_OPTION, compressionOf } = require('./compressions');
 const { loadTensorFlowSource, loadPennTreebank, rowsOf } = require('./data/words');
 const { progress, sent } = require('./progress');
 const { runExample } = require('./run-example');
@@ -23,6 +24,7 @@ const options = yargs(process.argv.slice(2))
   .option('epochs', { type: 'number', default: 2 })
   .option('batch-size', { type: 'number', default: 16, describe: 'rows for each rank and step' })
   .option('learning-rate', { type: 'number', default: 0.3 })
+  .option('compression', COMPRESSION_OPTION)
   .option('seed', { type: 'number', default: 1 })
   .check(({ width, heads }) => width % heads === 0 || 'heads must divide width.')
   .example('npx gradring run -n 2 $0', 'two ranks')
@@ -40,7 +42,7 @@ async function main() {
 
   const { variables, loss } = transformer(tf, { ...options, words: corpus.vocabulary.length });
   await ring.broadcastVariables(variables);
-  const compression = dgc({ sparsity: 0.999, clipNorm: 1 });
+  const compression = compressionOf(options.compression, { clipNorm: 1 });
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
   const parameters = variables.reduce((count, { size }) => count + size, 0);
   say(`Transformer: ${parameters.toLocaleString('en')} parameters, ${ring.worldSize} ranks`);

@@ -9,6 +9,8 @@ export interface TrainingProgress {
   /** Undefined if not known. */
   readonly epoch: number | undefined;
   readonly step: number;
+  /** How many steps each epoch has. Undefined if not known. */
+  readonly stepsPerEpoch?: number | undefined;
 }
 
 /**
@@ -17,17 +19,20 @@ export interface TrainingProgress {
  * After the warm-up it is 1 − sparsity. A sparse warm-up of length L (epochs or steps) has S stages: the densities
  * among 0.25, 0.0625, 0.015625, 0.004, 0.001 that are larger than the final one. Epoch or step p has stage ⌊p · S / L⌋:
  *
- * - final density 0.001, 4 epochs: S = 4, one stage an epoch, and 0.001 from epoch 4 on; with 8 epochs two epochs each;
- * - a smaller final density: S = 5; over 4 epochs the last stage, 0.001, is left out; over 5 epochs each stage has one;
+ * - final density 0.001, 4 epochs: S = 4, one stage an epoch, and 0.001 from epoch 4 on; with 8 epochs two epochs
+ *   each;
+ * - a smaller final density: S = 5; over 4 epochs the last stage, 0.001, is left out; over 5 epochs each stage has
+ *   one;
  * - a larger one has fewer, longer stages: 0.01 has S = 3, and over 4 epochs 0.25, 0.25, 0.0625, 0.015625;
  * - from 0.25 on S = 0: there is no warm-up, and the final density holds from the start;
- * - if L < S, some stages are left out, never the first.
+ * - if L < S, the stages follow each other within the epochs, as far as the number of steps in an epoch is known. If
+ *   it is not, some stages are left out, never the first.
  *
  * A dense warm-up has density 1 throughout.
  *
  * @throws ERR_NO_EPOCH if the warm-up is counted in epochs, and the epoch is not known.
  */
-export function densityAt(spec: ChosenDgc, { epoch, step }: TrainingProgress): number {
+export function densityAt(spec: ChosenDgc, { epoch, step, stepsPerEpoch }: TrainingProgress): number {
   if (spec.warmUpEpochs > 0 && epoch === undefined) {
     throw new GradringError(
       'ERR_NO_EPOCH',
@@ -39,11 +44,15 @@ export function densityAt(spec: ChosenDgc, { epoch, step }: TrainingProgress): n
   }
   const final = Number((1 - spec.sparsity).toPrecision(15)); // 1 − 0.99 gives 0.010000000000000009
   const length = spec.warmUpEpochs || spec.warmUpSteps;
-  const position = spec.warmUpEpochs > 0 ? epoch! : step;
+  let position = spec.warmUpEpochs > 0 ? epoch! : step;
   if (position >= length) return final;
   if (spec.warmUp === 'dense') return 1;
   // 1 − 0.999 differs a little from the 0.001 of the list.
   const stages = WARM_UP_DENSITIES.filter(density => density > final + Number.EPSILON);
+  if (spec.warmUpEpochs > 0 && stepsPerEpoch !== undefined && stages.length > length) {
+    const exact = step / stepsPerEpoch;
+    if (Math.floor(exact) === epoch) position = exact; // not if earlier epochs had other numbers of steps
+  }
   return stages[Math.floor((position * stages.length) / length)] ?? final;
 }
 

@@ -155,8 +155,8 @@ export interface Kernels extends CodecKernels {
   scatterAddBelow(into: Pointer, indices: Pointer, values: Pointer, from: number, until: number, limit: number): number;
 
   /**
-   * `momentum[i] = 0; residual[i] -= values[j]` of float32, with i = `indices[j]`, for each j. No index occurs twice.
-   * The caller must check the indices.
+   * `residual[i] -= values[j]` of float32, and `momentum[i] = 0` if values[j] is not 0, with i = `indices[j]`, for each
+   * j. No index occurs twice. The caller must check the indices.
    */
   settle(momentum: Pointer, residual: Pointer, indices: Pointer, values: Pointer, count: number): void;
 

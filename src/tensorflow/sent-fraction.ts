@@ -29,6 +29,8 @@ export interface FitLength {
 export class SentFraction {
   /** Undefined if not known. */
   expected: ExpectedSteps | undefined;
+  /** Undefined if not known. */
+  private stepsPerEpoch: number | undefined;
   /** The density that the user was told last. */
   private said: number | undefined;
 
@@ -43,6 +45,7 @@ export class SentFraction {
 
   /** A `model.fit` begins with that epoch, after `step` steps. */
   beginFit(epoch: number, { epochs, stepsPerEpoch }: FitLength, step: number): void {
+    this.stepsPerEpoch = stepsPerEpoch ?? undefined;
     if (this.compression.steps > 0) return;
     const steps = step + (epochs - epoch) * (stepsPerEpoch ?? 1);
     this.expected = { steps, since: stepsPerEpoch === null ? { epoch, step } : undefined };
@@ -64,7 +67,7 @@ export class SentFraction {
 
   /** @throws GradringError `ERR_NO_EPOCH` */
   densityAt(progress: { readonly epoch: number | undefined; readonly step: number }): number {
-    return densityAt(this.chosenAt(progress.step), progress);
+    return densityAt(this.chosenAt(progress.step), { ...progress, stepsPerEpoch: this.stepsPerEpoch });
   }
 
   private chosenAt(step: number) {

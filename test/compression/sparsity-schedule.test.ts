@@ -25,6 +25,19 @@ describe('densityAt', () => {
     expect(epochs(paper({ warmUpEpochs: 1 }), 1)).toEqual([0.25]);
   });
 
+  it('goes through all stages within fewer epochs, if it knows how many steps they have', () => {
+    const at = (warmUpEpochs: number, step: number, stepsPerEpoch = 8) =>
+      densityAt(paper({ warmUpEpochs }), { epoch: Math.floor(step / 8), step, stepsPerEpoch });
+    const steps = (warmUpEpochs: number, count: number) =>
+      Array.from({ length: count }, (_, step) => at(warmUpEpochs, step));
+    expect(steps(1, 9)).toEqual([0.25, 0.25, 0.0625, 0.0625, 0.015625, 0.015625, 0.004, 0.004, 0.001]);
+    expect(steps(3, 24).filter((density, i, all) => density !== all[i - 1])).toEqual([0.25, 0.0625, 0.015625, 0.004]);
+    expect(steps(4, 32)).toEqual([0.25, 0.0625, 0.015625, 0.004].flatMap(density => Array(8).fill(density)));
+    expect(at(1, 6, 100)).toBe(0.25);
+    // Steps that do not fit the epoch, as in a second model.fit with other batches, leave stages out.
+    expect(densityAt(paper({ warmUpEpochs: 2 }), { epoch: 1, step: 40, stepsPerEpoch: 8 })).toBe(0.015625);
+  });
+
   it('has all five stages on the way to a smaller density, as far as there are epochs', () => {
     const sparsity = 1 - 2 ** -13;
     expect(epochs(dgc({ sparsity, warmUpEpochs: 5 }), 6)).toEqual([0.25, 0.0625, 0.015625, 0.004, 0.001, 2 ** -13]);

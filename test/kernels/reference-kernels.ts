@@ -114,7 +114,7 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
     settle(momentum, residual, indices, values, count) {
       const sent = float32(values, count);
       uint32(indices, count).forEach((index, j) => {
-        float32(momentum + 4 * index, 1)[0] = 0;
+        if (sent[j] !== 0) float32(momentum + 4 * index, 1)[0] = 0;
         float32(residual + 4 * index, 1)[0]! -= sent[j]!;
       });
     },

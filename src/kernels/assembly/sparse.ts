@@ -21,8 +21,9 @@ export function scatterAddBelow(into: usize, indices: usize, values: usize, from
 function settleOne(momentum: usize, residual: usize, indices: usize, values: usize, entry: u32): void {
   const at = <usize>entry << 2;
   const target = <usize>load<u32>(indices + at) << 2;
-  store<f32>(momentum + target, 0);
-  store<f32>(residual + target, load<f32>(residual + target) - load<f32>(values + at));
+  const value = load<f32>(values + at);
+  if (value != 0) store<f32>(momentum + target, 0);
+  store<f32>(residual + target, load<f32>(residual + target) - value);
 }
 
 export function settle(momentum: usize, residual: usize, indices: usize, values: usize, count: u32): void {
