@@ -250,7 +250,7 @@ describe('a TypeScript program type-checks', () => {
     mkdirSync(path.dirname(types), { recursive: true });
     symlinkSync(path.join(ROOT, 'node_modules/@types/node'), types);
     complaints = JSON.parse(
-      await inProject(process.execPath, path.join(__dirname, 'check-types.js'), 'consumer.ts'),
+      await inProject(process.execPath, path.join(__dirname, '../package/check-types.js'), 'consumer.ts'),
     ) as Record<string, string>;
   }, 90_000);
 
