@@ -148,13 +148,14 @@ describe('ranks that are lost, and replaced at the end of an epoch', () => {
 });
 
 test.each([
-  ['adam', {}],
-  ['momentum', { GRADRING_TRANSPORT: 'tcp', GRADRING_ENCRYPTION: 'on' }],
+  ['adam', {}, undefined],
+  ['momentum', { GRADRING_TRANSPORT: 'tcp', GRADRING_ENCRYPTION: 'on' }, undefined],
+  ['momentum', {}, 'powerSgd'],
 ] as const)(
-  'with %s and %j, rank 0 is lost and replaced',
-  async (optimizerName, env) => {
+  'with %s, %j and %s, rank 0 is lost and replaced',
+  async (optimizerName, env, compressor) => {
     const dooms = [{ rank: 0, epoch: 0, batch: 3 }] as const;
-    const input = { epochs: 3, optimizerName, dooms, waitForNewcomerAt: [1] };
+    const input = { epochs: 3, optimizerName, compressor, dooms, waitForNewcomerAt: [1] };
     const run = await runElastic(input, { ranks: 3, min: 2, maxRestarts: 1, env });
     expect(run.exitCode).toBe(0);
     const members = finishedAlike(run);

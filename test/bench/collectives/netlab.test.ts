@@ -3,6 +3,7 @@ import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync 
 import path from 'node:path';
 import { gradring, isRunning, Program, ROOT, temporaryFolder, waitUntil } from '../../launcher/support';
 import { describeLab, ownedLab, partsOf, removeLabs } from '../../scripts/netlab-support';
+import { freePort } from '../../support/rings';
 
 afterEach(removeLabs);
 
@@ -30,7 +31,7 @@ const isRoot = process.platform === 'linux' && process.getuid!() === 0;
     const end = args.indexOf('--');
     if (args.slice(0, end).join(' ') !== 'with 2 --rate 100mbit --no-prefix') process.exit(9);
     for (const RANK of ['0', '1']) {
-      const env = { ...process.env, RANK, WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '${20_000 + (process.pid % 20_000)}' };
+      const env = { ...process.env, RANK, WORLD_SIZE: '2', MASTER_ADDR: '127.0.0.1', MASTER_PORT: '${await freePort()}' };
       spawn(args[end + 1], args.slice(end + 2), { env, stdio: 'inherit' });
     }`);
   const size = ['--min-bytes', '4K', '--max-bytes', '4K', '--iterations', '2', '--warm-up', '1'];

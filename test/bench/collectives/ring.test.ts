@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { CollectiveName } from '../../../src/bench/collectives/collective-benchmark';
 import type { CollectiveRow } from '../../../src/bench/collectives/row';
 import { cleanUp, gradring, isRunning, Program, ROOT, temporaryFolder, waitUntil } from '../../launcher/support';
+import { freePort } from '../../support/rings';
 import { type RingRows, runInRing } from './commands';
 
 afterEach(cleanUp);
@@ -99,7 +100,7 @@ test('ranks may be started without any launcher, and a folder on a disk has no s
   const env = {
     GRADRING_SOCKET_FOLDER: temporaryFolder(),
     WORLD_SIZE: '2',
-    MASTER_PORT: String(20_000 + (process.pid % 20_000)),
+    MASTER_PORT: String(await freePort()),
   };
   const ranks = [0, 1].map(
     rank =>
