@@ -7,7 +7,7 @@ export interface PowerSgdNumbers {
   readonly seed: number;
 }
 
-/** A column of which the columns before it leave less than this is replaced by another one. */
+/** A column is replaced by another one if less than this is left of it without the columns before it. */
 const SMALLEST_REST = 1e-6;
 
 /**
