@@ -72,8 +72,8 @@ class Step {
     const ask = async <K extends Kind>(kind: K, sent: Requests[K]['sent']): Promise<Requests[K]['received']> => {
       if (this.isOver) throw new Error('The step is over: a compressor must await each of its requests.');
       if (this.asking.has(tensor)) throw new Error('A compressor must await each request before it makes the next.');
-      const Kind = kind === 'gather' ? Uint8Array : Float32Array;
-      if (!(sent instanceof Kind)) throw new TypeError(`A compressor passes a ${Kind.name} to ${kind}().`);
+      const ArrayType = kind === 'gather' ? Uint8Array : Float32Array;
+      if (!(sent instanceof ArrayType)) throw new TypeError(`A compressor passes a ${ArrayType.name} to ${kind}().`);
       this.asking.add(tensor);
       try {
         return await new Promise<Requests[K]['received']>((resolve, reject) => {
