@@ -107,7 +107,7 @@ export function trainSteps(
   for (const [number, tensor] of layout.tensors.entries()) {
     const { elementCount, dense, indices, values } = tensor;
     const view = (at: Pointer): Float32Array => new Float32Array(memory.memory.buffer, at, elementCount);
-    const place = { number, kernels, workspace, elementCount, gradient, momentum, residual };
+    const place = { number, dense, kernels, workspace, elementCount, gradient, momentum, residual };
     const gradientScale = TYPICAL_SCALE * Math.exp(normalNumber(random));
     view(momentum).fill(0);
     view(residual).fill(0);

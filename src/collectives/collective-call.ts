@@ -44,6 +44,11 @@ export class CollectiveCall {
     this.transport = context.transport;
   }
 
+  /** The same call over another memory. */
+  over(context: CollectiveContext): CollectiveCall {
+    return new CollectiveCall(context, this.sequence, this.fingerprint, this.path, this.frameTimes);
+  }
+
   /** The same call for dense arrays, perhaps in another memory. */
   inBulk(context = this.context): CollectiveCall {
     return new CollectiveCall(context, this.sequence, this.fingerprint, this.transport.bulk, this.frameTimes);

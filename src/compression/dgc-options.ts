@@ -26,6 +26,11 @@ export interface DgcOptions {
   /** The global L2 norm to which gradients are clipped (paper, section 3.2). Default: no clipping. */
   readonly clipNorm?: number | undefined;
   /**
+   * Whether what is held back is multiplied by old ÷ new learning rate when the rate changes. Then it is applied with
+   * the rate of the steps that computed it, as without compression. Default false, as in the paper.
+   */
+  readonly rescaleResiduals?: boolean | undefined;
+  /**
    * Tensors with fewer elements are sent whole, rounded to `values`, as tensors of one dimension always are. Default
    * 1024.
    */
@@ -59,6 +64,7 @@ export interface DgcCompression {
   readonly warmUpSteps: number;
   readonly warmUp: 'sparse' | 'dense';
   readonly clipNorm: number | undefined;
+  readonly rescaleResiduals: boolean;
   readonly denseBelow: number;
   /** At lower densities, the momentum of what is sent is set to zero. */
   readonly maskBelow: number;
@@ -92,7 +98,8 @@ export type Compression = DgcCompression | NoCompression | CustomCompression;
 
 const OPTIONS = {
   ...{ sparsity: true, steps: true, masking: true, warmUpEpochs: true, warmUpSteps: true, warmUp: true },
-  ...{ clipNorm: true, denseBelow: true, values: true, momentumCorrection: true },
+  ...{ clipNorm: true, rescaleResiduals: true, denseBelow: true, values: true },
+  momentumCorrection: true,
 } as const satisfies Record<keyof DgcOptions, true>;
 
 /**
@@ -118,6 +125,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     warmUpSteps,
     warmUp = 'sparse',
     clipNorm,
+    rescaleResiduals = false,
     denseBelow = 1024,
     momentumCorrection = true,
     values = 'float16',
@@ -138,7 +146,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
   if (steps !== undefined && sparsity !== 'auto') {
     throw invalidArgument('dgc(): give either sparsity or steps, by which sparsity is chosen, not both');
   }
-  for (const [name, value] of Object.entries({ masking, momentumCorrection })) {
+  for (const [name, value] of Object.entries({ masking, momentumCorrection, rescaleResiduals })) {
     if (value === undefined || typeof value === 'boolean') continue;
     throw invalidArgument(`dgc(): ${name} is true or false, not ${inspect(value)}`);
   }
@@ -170,6 +178,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     warmUpSteps: warmUpSteps ?? 0,
     warmUp,
     clipNorm,
+    rescaleResiduals,
     denseBelow,
     maskBelow: momentumCorrection ? maskBelow(masking, sparsity) : 0,
     momentumCorrection,

@@ -23,6 +23,8 @@ export interface SharedState {
 export interface TensorPlace extends TensorState {
   /** Its number among all tensors of the model. */
   readonly number: number;
+  /** Whether the compression's rules send it whole at any density. */
+  readonly dense: boolean;
   readonly kernels: Kernels;
   /** Scratch for the {@link EntryRoom.workspaceBytes} of the treatment. It holds nothing between calls. */
   readonly workspace: Pointer;
@@ -68,6 +70,7 @@ export interface TreatmentStep {
  */
 export abstract class TensorTreatment implements TensorEntries {
   readonly number: number;
+  readonly dense: boolean;
   readonly elementCount: number;
   readonly gradient: Pointer;
   abstract readonly count: number;
@@ -81,8 +84,15 @@ export abstract class TensorTreatment implements TensorEntries {
     readonly values: Pointer,
   ) {
     this.number = place.number;
+    this.dense = place.dense;
     this.elementCount = place.elementCount;
     this.gradient = place.gradient;
+  }
+
+  /** Multiplies what is held back. */
+  scaleResidual(factor: number): void {
+    const { kernels, residual, elementCount } = this.place;
+    kernels.scale('float32', residual, factor, elementCount);
   }
 
   /**

@@ -22,7 +22,10 @@ export interface VariableShape {
   readonly shape: readonly number[];
 }
 
-/** A tensor of an exchange, and its state in the memory of its arena. The gradients of an arena follow each other. */
+/**
+ * A tensor of an exchange, and its state in the memory of its arena. The gradients of an arena follow each other, first
+ * those of dense tensors.
+ */
 export interface ExchangedTensor extends TensorState, SharedState {
   readonly shape: readonly number[];
   /** Whether the compression's rules send it whole at any density. */
@@ -32,8 +35,10 @@ export interface ExchangedTensor extends TensorState, SharedState {
 /** Where everything of an arena lies in its memory. */
 export interface ArenaLayout {
   readonly tensors: readonly ExchangedTensor[];
-  /** From the first tensor's gradient to the end of the last one's. */
+  /** The gradients of all its tensors. */
   readonly gradients: DenseArray;
+  /** Those of the tensors that are always sent whole: the first part of {@link gradients}. */
+  readonly wholeGradients: DenseArray;
   /** Room for the entries that are sent of all its tensors. */
   readonly indices: Pointer;
   readonly values: Pointer;
@@ -130,18 +135,21 @@ function layOut(tensors: readonly Tensor[]): ArenaLayout {
   const { regionBytes } = need;
   const indices = 3 * regionBytes + need.sharedBytes;
   const values = indices + need.indexBytes;
-  let offset = 0;
+  const wholeBytes = tensors.reduce((sum, tensor) => sum + (tensor.dense ? tensor.regionBytes : 0), 0);
+  const next = { dense: 0, sparse: wholeBytes };
   let nextShared = 3 * regionBytes;
   return {
     tensors: tensors.map(({ elementCount, dense, shape, sharedLength, ...own }): ExchangedTensor => {
-      const gradient = offset;
+      const kind = dense ? 'dense' : 'sparse';
+      const gradient = next[kind];
       const shared = nextShared;
-      offset += own.regionBytes;
+      next[kind] += own.regionBytes;
       nextShared += own.sharedBytes;
       const [momentum, residual] = [gradient + regionBytes, gradient + 2 * regionBytes];
       return { elementCount, dense, shape, gradient, momentum, residual, shared, sharedLength };
     }),
     gradients: { type: 'float32', data: 0, elementCount: regionBytes / 4 },
+    wholeGradients: { type: 'float32', data: 0, elementCount: wholeBytes / 4 },
     indices,
     values,
     workspace: values + need.valueBytes,

@@ -10,7 +10,6 @@ import type { CompressorTreatment } from '../compression/compressors/compressor-
 import type { CustomCompression } from '../compression/compressors/custom-compression';
 import { PLAIN } from '../compression/compressors/compressor';
 import { compressorOf } from '../compression/compressors/compressor-of';
-import { GradringError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
@@ -20,20 +19,20 @@ import { CompressorRounds } from './compressor-rounds';
 import type { ExchangePlan, ExchangeResult, ExchangeStep, Travel } from './messages';
 import { type Arena, type StepArena, stepOf } from './step-arena';
 import { StepClock } from './step-clock';
-import { costOf, type StepCost } from './step-cost';
-import { denseAllReduce, encodeParts, findNonFinite } from './travel';
+import { LOCAL_LINKS, measureLinks } from './link-cost';
+import { costOf } from './step-cost';
+import { denseAllReduce, encodeParts, findNonFinite, partOf } from './travel';
 
 /**
  * The steps of one wrapped optimizer, on the comm thread: local gradients in, the same mean update on every rank out.
  *
  * Each tensor has its treatment ({@link TensorTreatment}), which says what of it is sent. The entries of all tensors
- * travel together: as a sparse all-gather, whose cost grows with the ranks, or by the dense ring, whose cost does not.
- * Each step takes the cheaper one. A sparse all-gather has one frame for each arena and rank; the dense ring runs once
- * for each arena.
+ * travel together: as a sparse all-gather, whose cost grows with the ranks, or by the dense ring, whose cost does not,
+ * or mixed. Each step takes the cheapest. A sparse all-gather has one frame for each arena and rank; the dense ring
+ * runs once for each arena.
  */
 export class GradientExchange {
   private arenas: readonly Arena[];
-  private hasSentSparsely = false;
   private readonly rounds = new CompressorRounds();
   /** A step that has accumulated, and is not over. */
   private unfinished: { readonly arenas: readonly StepArena[]; readonly nonFiniteTensor: number } | undefined;
@@ -90,28 +89,33 @@ export class GradientExchange {
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
   async run(call: CollectiveCall, step: ExchangeStep): Promise<ExchangeResult> {
     const { transport } = this;
-    this.requireOrder(step.density);
-    const treatmentStep = this.treatmentStep(step);
-    const arenas = this.arenas.map(arena => stepOf(arena, treatmentStep));
+    const sentBefore = transport.traffic.bytesSent;
+    const { arenas, cost, travel, density, links } = await this.choose(call, step);
     const clock = new StepClock(call, { tensors: arenas.reduce((sum, { tensors }) => sum + tensors.length, 0) });
     let { nonFiniteTensor } = step;
-    if (nonFiniteTensor === -1) nonFiniteTensor = await clock.stage('compress', 'select', () => this.select(arenas));
-    const sentBefore = transport.traffic.bytesSent;
-    const cost = costOf(arenas, transport.worldSize, transport.isLocal);
-    const travel = this.travel(step.density, cost);
+    if (nonFiniteTensor === -1) {
+      const { residualScale } = step;
+      nonFiniteTensor = await clock.stage('compress', 'select', () => this.select(arenas, residualScale));
+    }
     const means = new Means(transport.worldSize);
+    const gathered = travel === 'mixed' ? partOf(arenas, 'others') : arenas;
+    const reduced = travel === 'mixed' ? partOf(arenas, 'whole') : travel === 'dense' ? arenas : [];
     const parts =
-      travel === 'sparse' &&
-      (await clock.stage('encode', 'payload', () => encodeParts(arenas, nonFiniteTensor, means)));
-    const nonFinite = await clock.travel(() => {
+      (travel === 'sparse' || travel === 'mixed') &&
+      (await clock.stage('encode', 'payload', () => encodeParts(gathered, nonFiniteTensor, means)));
+    const nonFinite = await clock.travel(async () => {
       if (travel === 'custom') return this.average(call.inBulk(), arenas, nonFiniteTensor, step.step ?? 0);
-      return parts ? sparseAllReduce(call, parts) : denseAllReduce(call.inBulk(), arenas, nonFiniteTensor);
+      // A mixed step keeps to one path.
+      const path = parts ? call : call.inBulk();
+      const found = await (parts ? sparseAllReduce(path, parts) : findNonFinite(path, arenas, nonFiniteTensor));
+      if (found === undefined) await denseAllReduce(path, reduced);
+      return found;
     });
     const bytesSent = transport.traffic.bytesSent - sentBefore;
-    const result = { bytesSent, denseBytes: cost.denseBytes, travel } as const;
+    const result = { bytesSent, denseBytes: cost.denseBytes, travel, density, links } as const;
     const overflow = await clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;
-      if (travel === 'dense') means.takeAll(arenas);
+      means.takeAll(reduced);
       if (travel === 'custom') means.check(arenas);
       means.applyMomentum(arenas);
       return means.forgetOverflowed();
@@ -122,11 +126,23 @@ export class GradientExchange {
     return { ...result, timesMs: clock.timesMs };
   }
 
-  private travel(density: number, { cheaper }: StepCost): Travel {
-    const { compression, travel } = this.plan;
-    if (compression.kind === 'custom') return 'custom';
-    // Where everything is sent, there is nothing to round for.
-    return compression.kind === 'dgc' && density < 1 ? (travel ?? cheaper) : 'dense';
+  /** How the step treats the tensors, and how they travel. All ranks choose the same. */
+  private async choose(call: CollectiveCall, step: ExchangeStep) {
+    const { transport, plan } = this;
+    const { compression } = plan;
+    const { density, maySendAll = false } = step;
+    const arenasAt = (sent: number) => this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, sent)));
+    const arenas = arenasAt(density);
+    // Where everything is sent, there is nothing to choose.
+    const isSparse = compression.kind === 'dgc' && density < 1;
+    const links = step.links ?? (isSparse && !transport.isLocal ? await measureLinks(call) : undefined);
+    const cost = costOf(arenas, transport.worldSize, links ?? LOCAL_LINKS);
+    const travel: Travel =
+      compression.kind === 'custom' ? 'custom' : isSparse ? (plan.travel ?? cost.cheapest) : 'dense';
+    if (isSparse && maySendAll && travel === 'dense' && plan.travel === undefined) {
+      return { arenas: arenasAt(1), cost, travel, density: 1, links };
+    }
+    return { arenas, cost, travel, density, links };
   }
 
   /** Has the compressors replace the gradients by means. All that they ask for takes one path, that of bulk. */
@@ -144,21 +160,8 @@ export class GradientExchange {
     return undefined;
   }
 
-  /**
-   * In a step that sends everything, the momentum is that of the average, the same on all ranks. In other steps each
-   * rank has its own. A common momentum may become the rank's own, but not the reverse.
-   */
-  private requireOrder(density: number): void {
-    if (density === 1 && this.hasSentSparsely) {
-      const words =
-        'A step that sends everything cannot follow one that does not, because the momenta of the ranks differ by then. Does a dense warm-up begin anew?';
-      throw new GradringError('ERR_INVALID_ARGUMENT', words);
-    }
-    this.hasSentSparsely ||= density < 1;
-  }
-
-  private treatmentStep(step: ExchangeStep): TreatmentStep {
-    const { density, momentumFactor, momentumScale = 1, sumOfSquares } = step;
+  private treatmentStep(step: ExchangeStep, density: number): TreatmentStep {
+    const { momentumFactor, momentumScale = 1, sumOfSquares } = step;
     const { compression, nesterov } = this.plan;
     const { clipNorm } = compression;
     const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: this.transport.worldSize });
@@ -171,14 +174,17 @@ export class GradientExchange {
    * Accumulates the gradients, unless this step has done so in a ring before, and selects what is sent. Returns the
    * number of a tensor whose accumulated gradient has overflowed, or −1.
    */
-  private async select(arenas: readonly StepArena[]): Promise<number> {
+  private async select(arenas: readonly StepArena[], residualScale = 1): Promise<number> {
     const before = this.unfinished;
     let nonFiniteTensor = before?.nonFiniteTensor ?? -1;
     for (const [i, { tensors }] of arenas.entries()) {
       if (i > 0) await setImmediate(); // gigabytes take seconds, and the event loop must turn meanwhile
       for (const tensor of tensors) {
         if (before !== undefined) tensor.selectAgain();
-        else if (!tensor.compress()) nonFiniteTensor = tensor.number;
+        else {
+          if (residualScale !== 1) tensor.scaleResidual(residualScale);
+          if (!tensor.compress()) nonFiniteTensor = tensor.number;
+        }
       }
     }
     this.unfinished = { arenas, nonFiniteTensor };

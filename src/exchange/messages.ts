@@ -1,12 +1,14 @@
 import type { NonFinite } from '../collectives/sparse-all-reduce';
 import type { Compression } from '../compression/dgc-options';
 import type { ArenaLayout } from './arena-layout';
+import type { LinkCost } from './link-cost';
 
 /**
- * How a step's gradients travel: their entries as a sparse all-gather, or by the dense ring all-reduce; or as a
+ * How a step's gradients travel: their entries as a sparse all-gather, or by the dense ring all-reduce; mixed: the
+ * tensors that are always sent whole by the dense ring, the entries of the others as a sparse all-gather; or as a
  * {@link Compressor} says.
  */
-export type Travel = 'sparse' | 'dense' | 'custom';
+export type Travel = 'sparse' | 'mixed' | 'dense' | 'custom';
 
 /** One memory of an exchange, and its layout. */
 export interface ArenaPlan extends ArenaLayout {
@@ -19,7 +21,7 @@ export interface ExchangePlan {
   readonly arenas: readonly ArenaPlan[];
   readonly compression: Compression;
   readonly nesterov: boolean;
-  /** How entries travel. By default each step takes what it expects to be faster. For measurements. */
+  /** How entries travel. By default each step takes what it expects to be fastest. For measurements. */
   readonly travel?: Exclude<Travel, 'custom'>;
   /** Of names, shapes and options, which must be the same on all ranks. */
   readonly hash: number;
@@ -32,7 +34,17 @@ export interface ExchangeStep {
   /** Undefined if not known. */
   readonly epoch?: number | undefined;
   readonly learningRate?: number;
+  /** The fraction of each large tensor that the step should send. */
   readonly density: number;
+  /**
+   * Whether the step may send everything if it takes the dense ring, where that costs nothing: because no step before
+   * has held anything back. Default false.
+   */
+  readonly maySendAll?: boolean;
+  /** What an earlier step has measured. Default: measured in this step, if it is needed. */
+  readonly links?: LinkCost | undefined;
+  /** Multiplies what is held back, before anything else. Default 1. */
+  readonly residualScale?: number;
   readonly momentumFactor: number;
   /**
    * Multiplies the momentum that all ranks share, before it is applied, if the ring has another size than in the last
@@ -57,6 +69,10 @@ export interface ExchangeResult {
   readonly denseBytes: number;
   /** How the entries travelled. */
   readonly travel: Travel;
+  /** The fraction of each large tensor that was sent. */
+  readonly density: number;
+  /** What the links cost, if that was measured in this step or before. */
+  readonly links?: LinkCost | undefined;
   readonly timesMs: StepTimes;
 }
 

@@ -31,18 +31,20 @@ export function encodeParts(arenas: readonly StepArena[], nonFiniteTensor: numbe
 }
 
 /** The same sums by the dense ring, in the place of the gradients. What is not sent counts as zero. */
-export async function denseAllReduce(
-  call: CollectiveCall,
-  arenas: readonly StepArena[],
-  nonFiniteTensor: number,
-): Promise<NonFinite | undefined> {
-  const nonFinite = await findNonFinite(call, arenas, nonFiniteTensor);
-  if (nonFinite !== undefined) return nonFinite;
+export async function denseAllReduce(call: CollectiveCall, arenas: readonly StepArena[]): Promise<void> {
   for (const { context, gradients, tensors } of arenas) {
     for (const tensor of tensors) tensor.expand();
-    await allReduce(call.inBulk(context), gradients, 'sum');
+    if (gradients.elementCount > 0) await allReduce(call.over(context), gradients, 'sum');
   }
-  return undefined;
+}
+
+/** The arenas of a step, with only those tensors that are always sent whole; or with the others. */
+export function partOf(arenas: readonly StepArena[], part: 'whole' | 'others'): StepArena[] {
+  return arenas.map(arena => ({
+    ...arena,
+    gradients: part === 'whole' ? arena.wholeGradients : arena.gradients,
+    tensors: arena.tensors.filter(({ dense }) => dense === (part === 'whole')),
+  }));
 }
 
 /** Of the lowest rank that has something that is not finite. */

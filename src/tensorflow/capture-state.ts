@@ -9,11 +9,11 @@ export async function captureState(
   inner: InnerOptimizer,
   iterations: number,
 ): Promise<OptimizerState> {
-  const { statistics, epoch, resize, sentFraction } = steps;
+  const { statistics, epoch, resize, sentFraction, links, lastRate } = steps;
   const { density, skippedSteps } = statistics;
   const { className: optimizer, learningRate } = inner;
   const counters = {
-    ...{ optimizer, steps: statistics.steps, skippedSteps, density, iterations, epoch, learningRate },
+    ...{ optimizer, steps: statistics.steps, skippedSteps, density, iterations, epoch, learningRate, links, lastRate },
     ...(resize.lastWorldSize !== undefined && { worldSize: resize.lastWorldSize }),
     ...(sentFraction?.expected !== undefined && { expectedSteps: sentFraction.expected }),
   };
@@ -30,6 +30,8 @@ export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer,
   const { skippedSteps, density, learningRate } = counters;
   steps.statistics = { ...steps.statistics, steps: counters.steps, skippedSteps, density };
   steps.epoch = counters.epoch;
+  steps.links = counters.links;
+  steps.lastRate = counters.lastRate;
   steps.resize.lastWorldSize = counters.worldSize;
   if (steps.sentFraction !== undefined && counters.expectedSteps !== undefined) {
     steps.sentFraction.expected = counters.expectedSteps;

@@ -22,8 +22,12 @@ export class ExchangedVariables {
     this.exchange = communicator.openExchange({ variables: shapes, ...options });
   }
 
-  /** Copies the gradients to the exchange, and sums their squares while they are in the cache. */
-  load(gradients: Gradients): Pick<ExchangeStep, 'sumOfSquares' | 'nonFiniteTensor'> {
+  /**
+   * Copies the gradients to the exchange, and sums their squares while they are in the cache.
+   *
+   * @param weightDecay That of the gradient.
+   */
+  load(gradients: Gradients, weightDecay: number): Pick<ExchangeStep, 'sumOfSquares' | 'nonFiniteTensor'> {
     const { exchange, variables } = this;
     const given = new Map(namedTensors(gradients).map(({ name, tensor }) => [name, tensor]));
     const unexpected = [...given.keys()].find(name => !variables.some(variable => variable.name === name));
@@ -32,7 +36,8 @@ export class ExchangedVariables {
       throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: unexpected });
     }
     const found = { sumOfSquares: 0, nonFiniteTensor: -1 };
-    variables.forEach(({ name }, i) => {
+    variables.forEach((variable, i) => {
+      const { name } = variable;
       const segment = exchange.gradient(i);
       const tensor = given.get(name);
       if (Array.isArray(gradients) && !given.has(name)) {
@@ -48,8 +53,10 @@ export class ExchangedVariables {
           `The gradient of '${name}' has the shape [${tensor.shape.join(', ')}], and not that of the variable.`,
         );
       }
-      const { values, isCopy } = gradientValues(tensor);
+      const decayed = weightDecay === 0 ? tensor : tf.tidy(() => tf.add(tensor, tf.mul(weightDecay, variable)));
+      const { values, isCopy } = gradientValues(decayed);
       exchange.writeGradient(i, values, isCopy);
+      if (decayed !== tensor) decayed.dispose();
       const sumOfSquares = exchange.sumOfSquares(i);
       if (!Number.isFinite(sumOfSquares) && found.nonFiniteTensor === -1) found.nonFiniteTensor = i;
       found.sumOfSquares += sumOfSquares;

@@ -29,11 +29,20 @@ export class InnerOptimizer {
     else optimizer.learningRate = learningRate;
   }
 
-  /** Applies the updates in the exchange, with the learning rate times `rateFactor`. */
-  apply(trained: ExchangedVariables, rateFactor: number): void {
+  /**
+   * Applies the updates in the exchange.
+   *
+   * @param rateFactor Multiplies the learning rate.
+   * @param weightDecay That of the update.
+   */
+  apply(trained: ExchangedVariables, rateFactor: number, weightDecay: number): void {
     const { learningRate } = this;
     const { variables } = trained;
     tf.tidy(() => {
+      if (weightDecay > 0) {
+        const kept = 1 - (learningRate * rateFactor * weightDecay) / (1 - (this.takenOver?.momentum ?? 0));
+        for (const variable of variables) variable.assign(tf.tidy(() => variable.mul(kept)));
+      }
       if (this.takenOver === undefined) {
         if (rateFactor !== 1) this.learningRate = learningRate * rateFactor;
         // Copies, as the inner optimizer may keep them, and the memory is written again in the next step.

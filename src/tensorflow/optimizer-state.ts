@@ -2,6 +2,7 @@ import type { tf } from './tfjs';
 import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
 import type { Compression } from '../compression/dgc-options';
 import { travelsDense } from '../compression/sparsity-schedule';
+import type { LinkCost } from '../exchange/link-cost';
 import { sourceOf, sourceOfValues, tensorOf, tensorsUnder } from './saved-tensor';
 import type { ExpectedSteps } from './sent-fraction';
 
@@ -22,6 +23,10 @@ export interface OptimizerCounters {
   readonly iterations: number;
   /** That of the last step. */
   readonly density: number;
+  /** What its links cost. Undefined if that was not measured. */
+  readonly links?: LinkCost | undefined;
+  /** The learning rate of the last step. */
+  readonly lastRate?: number | undefined;
   /** Undefined if not known. */
   readonly epoch?: number | undefined;
   readonly learningRate?: number | undefined;

@@ -2,7 +2,8 @@ import type { Communicator } from '../communicator/communicator';
 import type { Unit } from '../communicator/units';
 import { type Compression, type DgcCompression } from '../compression/dgc-options';
 import { LARGEST_DENSITY } from '../compression/choose-sparsity';
-import { GradringError } from '../errors';
+import { GradringError, invalidArgument } from '../errors';
+import type { LinkCost } from '../exchange/link-cost';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
 import { ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
 import { checkGreetings, type Greeting, greetingOf } from './first-step';
@@ -32,7 +33,6 @@ export interface StepStatistics {
 
 /** The result of a step, the same on all ranks as far as it matters. */
 export interface StepResult extends ExchangeResult, VerifiedStep {
-  readonly density: number;
   /** Size of the ring that took the step. */
   readonly worldSize: number;
 }
@@ -48,6 +48,10 @@ export class OptimizerSteps {
   readonly compression: Compression;
   statistics: StepStatistics = { steps: 0, skippedSteps: 0, bytesSent: 0, denseBytes: 0, density: 1 };
   epoch: number | undefined;
+  /** What the links of the ring cost. Undefined if no step has measured that. */
+  links: LinkCost | undefined;
+  /** The learning rate of the last step. */
+  lastRate: number | undefined;
   /** Undefined before the first step. */
   trained: ExchangedVariables | undefined;
   /** Restored state of the variables, until the first step tells which there are. */
@@ -77,12 +81,12 @@ export class OptimizerSteps {
   /** The variables that the first step trains, and what the ranks must agree on before it. */
   begin(gradients: Gradients): { readonly variables: Variables; readonly greeting: Greeting } {
     const { steps } = this.statistics;
-    const { compression, onNonFinite, verifyEvery, learningRateRule } = this.options;
+    const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt } = this.options;
     this.sentFraction?.beginSteps(steps);
     const names = new Set(namedTensors(gradients).map(({ name }) => name));
     const variables = [...names].map(variableNamed);
     const { className: optimizer, learningRate, takenOver } = this.inner;
-    const shared = { compression, onNonFinite, verifyEvery, learningRateRule, step: steps };
+    const shared = { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt, step: steps };
     const greeting = greetingOf(this.communicator, variables, { optimizer, learningRate, ...takenOver, ...shared });
     return { variables, greeting };
   }
@@ -134,16 +138,20 @@ export class OptimizerSteps {
       epoch: this.epoch,
       learningRate: this.inner.learningRate,
       density: this.density(),
+      // In an elastic run a step may be run again in another ring, which might choose otherwise.
+      maySendAll: this.statistics.density === 1 && !this.communicator.isElastic,
+      links: this.links,
+      residualScale: this.residualScale(),
       momentumFactor: this.inner.takenOver?.momentum ?? 0,
       momentumScale: this.resize.momentumScale,
-      ...this.trained!.load(gradients),
+      ...this.trained!.load(gradients, this.weightDecayOf('gradient')),
     }));
   }
 
   /** What the ranks that are behind in a step must know of it, beside what the exchange tells. */
   resultOf(exchanged: ExchangeResult): StepResult {
     const { worldSize } = this.communicator;
-    return { ...exchanged, density: this.density(), worldSize, ...this.verification.of(this.statistics.steps) };
+    return { ...exchanged, worldSize, ...this.verification.of(this.statistics.steps) };
   }
 
   /**
@@ -152,7 +160,7 @@ export class OptimizerSteps {
    * @throws GradringError `ERR_NON_FINITE` if there was none, unless such steps are skipped.
    */
   finish(result: StepResult): boolean {
-    const { nonFinite, bytesSent, denseBytes, density, worldSize } = result;
+    const { nonFinite, bytesSent, denseBytes, density, worldSize, links } = result;
     const { communicator, statistics, trained } = this;
     const isApplied = nonFinite === undefined;
     const span = this.spanArguments();
@@ -160,6 +168,8 @@ export class OptimizerSteps {
     this.verification.finishStep(result);
     if (isApplied) this.resize.lastWorldSize = worldSize;
     this.lastUpdates = [];
+    this.links = links;
+    this.lastRate = this.inner.learningRate;
     this.statistics = {
       steps: step + 1,
       skippedSteps: statistics.skippedSteps + (isApplied ? 0 : 1),
@@ -171,7 +181,7 @@ export class OptimizerSteps {
       communicator.recorded('apply', span, () => {
         const { variables, exchange } = trained!;
         if (communicator.isElastic) this.lastUpdates = variables.map((_, i) => exchange.gradient(i).slice());
-        this.inner.apply(trained!, this.resize.rateFactor);
+        this.inner.apply(trained!, this.resize.rateFactor, this.weightDecayOf('update'));
       });
     } else if (this.options.onNonFinite === 'error') {
       const variable = trained!.variables[nonFinite.tensor]!.name;
@@ -196,8 +206,29 @@ export class OptimizerSteps {
     checkHashes(all, this.trained!.variables, `after step ${this.statistics.steps - 1}`);
   }
 
+  /** The density of the next step, by the schedule. */
   private density(): number {
-    return this.sentFraction?.densityAt({ epoch: this.epoch, step: this.statistics.steps }) ?? 1;
+    const { sentFraction, epoch, statistics } = this;
+    const density = sentFraction?.densityAt({ epoch, step: statistics.steps }) ?? 1;
+    if (density === 1 && statistics.density < 1) {
+      const words =
+        'A step that sends everything cannot follow one that does not, because the momenta of the ranks differ by then. Does a dense warm-up begin anew?';
+      throw invalidArgument(words);
+    }
+    return density;
+  }
+
+  /** What multiplies the residuals before the next step. */
+  private residualScale(): number {
+    const { compression, lastRate, inner } = this;
+    if (compression.kind !== 'dgc' || !compression.rescaleResiduals || lastRate === undefined) return 1;
+    const scale = lastRate / inner.learningRate;
+    return Number.isFinite(scale) && scale > 0 ? scale : 1; // a rate of 0 applies nothing
+  }
+
+  private weightDecayOf(at: WrapOptions['weightDecayAt']): number {
+    const { weightDecay, weightDecayAt } = this.options;
+    return weightDecayAt === at ? weightDecay : 0;
   }
 
   /** What the timeline tells of a step. */
@@ -208,14 +239,15 @@ export class OptimizerSteps {
   }
 
   /** Momentum correction is for momentum and SGD: see docs/algorithms.md. */
-  private warnOfForeignMomentum({ sparsity }: DgcCompression): void {
+  private warnOfForeignMomentum({ sparsity, momentumCorrection }: DgcCompression): void {
     const name = this.inner.className;
     const isGiven = sparsity !== 'auto';
     if (isGiven && sparsity <= 1 - LARGEST_DENSITY) return;
     const words = isGiven
-      ? `${name} cannot correct for what dgc() holds back: above a sparsity of 0.75 it learns several times slower, however long the training. Leave the sparsity out, which makes it 0.75.`
+      ? `${name} cannot correct for what ${momentumCorrection ? 'dgc()' : 'gradientDropping()'} holds back: above a sparsity of 0.75 it learns several times slower, however long the training. Leave the sparsity out, which makes it 0.75.`
       : `${name} cannot correct for what dgc() holds back, so that only 75 % of each gradient is held back.`;
-    const advice = 'tf.train.momentum with dgc() sends far less; noCompression() is exact. See docs/algorithms.md.';
+    const advice =
+      'tf.train.momentum with dgc() sends far less; noCompression() is exact. See docs/how-to/compression.md#adam-and-other-optimizers.';
     warn(this.communicator, `${words} ${advice}`);
   }
 }

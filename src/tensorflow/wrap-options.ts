@@ -20,13 +20,28 @@ export interface WrapOptions {
    * the launch, so that the gradient of each rank keeps its weight. `constant` does not change it. Default `linear`.
    */
   readonly learningRateRule?: LearningRateRule;
+  /**
+   * Adds this factor times the weights to the gradient (L2 regularisation), for all variables. Do not also give the
+   * layers a regularizer. Default 0.
+   */
+  readonly weightDecay?: number;
+  /**
+   * Where the decay is added. `gradient`: to the gradient of each rank, before it is compressed (as in Paddle's
+   * implementation of the paper), and clipped with it. `update`: to the update that all ranks apply, with the weight
+   * that it has there in the long run, 1 ÷ (1 − momentum); nothing of it is held back. Default
+   * `gradient`.
+   */
+  readonly weightDecayAt?: 'gradient' | 'update';
   /** After every so many steps, the hashes of the weights of all ranks are compared. 0: never. Default 1000. */
   readonly verifyEvery?: number;
 }
 
 const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
 
-const OPTIONS = { compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true } as const;
+const OPTIONS = {
+  ...{ compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true },
+  ...{ weightDecay: true, weightDecayAt: true },
+} as const satisfies Record<keyof WrapOptions, true>;
 
 /**
  * Checks the options and completes them.
@@ -38,6 +53,7 @@ export function checkWrapOptions(options: WrapOptions): Required<WrapOptions> {
     name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
   );
   const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, learningRateRule = 'linear' } = options;
+  const { weightDecay = 0, weightDecayAt = 'gradient' } = options;
   if (!KINDS.includes(compression?.kind)) {
     throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
   }
@@ -45,5 +61,11 @@ export function checkWrapOptions(options: WrapOptions): Required<WrapOptions> {
   if (onNonFinite !== 'error' && onNonFinite !== 'skip') {
     throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
   }
-  return { compression, onNonFinite, verifyEvery, learningRateRule };
+  if (!(weightDecay >= 0 && weightDecay < Infinity)) {
+    throw invalidArgument(`weightDecay is ${String(weightDecay)}; it must be a number, 0 or more.`);
+  }
+  if (weightDecayAt !== 'gradient' && weightDecayAt !== 'update') {
+    throw invalidArgument(`weightDecayAt is '${String(weightDecayAt)}'; it must be 'gradient' or 'update'.`);
+  }
+  return { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt };
 }

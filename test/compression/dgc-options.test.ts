@@ -4,6 +4,7 @@ describe('dgc()', () => {
   it('has the defaults of the paper, if the sparsity is given', () => {
     expect(dgc({ sparsity: 0.999 })).toEqual({
       kind: 'dgc',
+      rescaleResiduals: false,
       sparsity: 0.999,
       steps: 0,
       warmUpEpochs: 4,

@@ -36,7 +36,7 @@ function tensorOf(kind: TreatmentKind) {
   const bytes = 4 * ELEMENTS;
   const room = kind.room(ELEMENTS, STEP.density);
   const place: TensorPlace = {
-    ...{ number: 0, kernels, elementCount: ELEMENTS },
+    ...{ number: 0, dense: false, kernels, elementCount: ELEMENTS },
     ...{ gradient: heap.allocate(bytes), momentum: heap.allocate(bytes), residual: heap.allocate(bytes) },
     workspace: heap.allocate(Math.max(GradientCodec.workspaceBytes, room.workspaceBytes)),
   };

@@ -74,6 +74,26 @@ describe('three ranks', () => {
     ]);
   });
 
+  test('weights decay in the gradient, or in the update', () => {
+    // Rate 1/4, momentum 1/2, decay 1/2: u = 4, then 2 + 3.5; and 1 − 1/4 · 1/2 ÷ (1 − 1/2) = 3/4 in each step.
+    expect(valueOf('weight decay')).toEqual({ gradient: [7, 5.625], update: [6, 4.5] });
+  });
+
+  test('what is held back takes the new learning rate, or keeps its own', () => {
+    expect(valueOf('residuals while the rate changes')).toEqual({ false: [-2, -1.25], true: [-2, -2] });
+  });
+
+  test('a step that sends everything cannot follow one that does not: the momenta differ', () => {
+    const { densities, error } = valueOf<{ densities: number[]; error: Failure }>('a dense warm-up that begins anew');
+    expect(densities).toEqual([1, 0.1]);
+    expect(error).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    expect(error.message).toMatch(/dense warm-up begin anew/);
+  });
+
+  test('a first step that takes the dense ring sends everything', () => {
+    expect(valueOf('what costs nothing is sent')).toEqual({ density: 1, kept: false });
+  });
+
   test('a variable that the loss does not depend on in a step has a gradient of zero there', () => {
     const { moved } = valueOf<{ moved: [number, number][] }>('a variable without gradient');
     const expected = [

@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { Transform } from 'node:stream';
+import { CollectiveCall } from '../../src/collectives/collective-call';
+import { measureLinks } from '../../src/exchange/link-cost';
+import { type CallFingerprint, Operation, Purpose } from '../../src/wire/frame';
+import { runnerOf } from '../support/runners';
+import { openTransports } from '../support/transports';
+
+const FINGERPRINT: CallFingerprint = {
+  ...{ operation: Operation.Exchange, purpose: Purpose.Call, elementType: 'float32', reduction: 'mean' },
+  ...{ elementCount: 1, parameter: 0 },
+};
+
+/** How long a slow link takes at least for a byte. */
+const SLOW_BYTE_NS = 400;
+
+const servers: Server[] = [];
+const sockets: Socket[] = [];
+
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  for (const server of servers.splice(0)) server.close();
+});
+
+/** A port that leads to another one, by a slow link. */
+async function slowly(port: number): Promise<number> {
+  const server = createServer(near => {
+    const far = connect(port, '127.0.0.1');
+    sockets.push(near, far);
+    for (const socket of [near, far]) socket.on('error', () => socket.destroy());
+    near.pipe(slowStream()).pipe(far);
+    far.pipe(slowStream()).pipe(near);
+  }).listen(0, '127.0.0.1');
+  servers.push(server);
+  await once(server, 'listening');
+  return (server.address() as { port: number }).port;
+}
+
+function slowStream(): Transform {
+  return new Transform({
+    transform(bytes: Buffer, _encoding, done) {
+      setTimeout(() => done(null, bytes), Math.ceil((bytes.length * SLOW_BYTE_NS) / 1e6));
+    },
+  });
+}
+
+async function measure(options: Parameters<typeof openTransports>[1]) {
+  const { ring, close } = await openTransports(3, options);
+  const costs = await Promise.all(
+    ring.map(transport => {
+      const { memory, data: scratch, kernels } = runnerOf(transport);
+      return measureLinks(new CollectiveCall({ transport, kernels, memory, scratch }, 0, FINGERPRINT, transport.links));
+    }),
+  );
+  await close();
+  return costs;
+}
+
+test('all ranks get the same powers of two', async () => {
+  const costs = await measure({});
+  for (const cost of costs) expect(cost).toEqual(costs[0]);
+  for (const ns of Object.values(costs[0]!)) expect(Number.isInteger(Math.log2(ns))).toBe(true);
+});
+
+test('a slow link is measured, and the slowest counts on all ranks', async () => {
+  let count = 0;
+  const costs = await measure({ via: async port => (count++ === 1 ? slowly(port) : port) });
+  for (const { byteNs } of costs) expect(byteNs).toBeGreaterThanOrEqual(SLOW_BYTE_NS);
+  expect(costs[2]).toEqual(costs[0]);
+});
