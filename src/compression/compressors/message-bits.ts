@@ -34,27 +34,10 @@ export class MessageWriter {
 
   /** Elias's omega code of a number of at least 1 (Elias 1975; Alistarh et al. 2017, appendix A.2). */
   elias(value: number): void {
-    const groups: [value: number, bits: number][] = [];
-    for (let rest = value; rest > 1;) {
-      const bits = 32 - Math.clz32(rest);
-      groups.push([rest, bits]);
-      rest = bits - 1;
-    }
-    // The highest bit of a group comes first: it is 1, and tells the group from the 0 at the end.
-    for (const [group, bits] of groups.reverse()) {
-      for (let bit = bits - 1; bit >= 0; bit--) this.bits(group >>> bit, 1);
-    }
-    this.bits(0, 1);
-  }
-
-  get bitCount(): number {
-    return 8 * this.length + this.pendingCount;
-  }
-
-  /** Writes what another writer has. */
-  append(other: MessageWriter): void {
-    for (const byte of other.bytes.subarray(0, other.length)) this.bits(byte, 8);
-    this.bits(other.pending, other.pendingCount);
+    if (value < SHORT_CODES.length) {
+      const { bits, count } = SHORT_CODES[value]!;
+      this.bits(bits, count);
+    } else for (const bit of omegaBits(value)) this.bits(bit, 1);
   }
 
   /** All that was written, padded with zeros to a byte. */
@@ -73,6 +56,38 @@ export class MessageWriter {
   }
 }
 
+/** How many bits {@link MessageWriter.elias} writes. */
+export function eliasBits(value: number): number {
+  return value < SHORT_CODES.length ? SHORT_CODES[value]!.count : omegaBits(value).length;
+}
+
+/** The bits of Elias's omega code, in their order. */
+function omegaBits(value: number): number[] {
+  const bits = [0];
+  for (let rest = value; rest > 1;) {
+    // The highest bit of a group comes first: it is 1, and tells the group from the 0 at the end.
+    const group = [...rest.toString(2)].map(Number);
+    bits.unshift(...group);
+    rest = group.length - 1;
+  }
+  return bits;
+}
+
+/** The codes of small numbers, each the lowest `count` of its bits. */
+const SHORT_CODES = Array.from({ length: 4096 }, (_, value) => {
+  const bits = omegaBits(value);
+  return { bits: bits.reduce((sum, bit, i) => sum | (bit << i), 0), count: bits.length };
+});
+
+/** By the next bits of a message: the number whose code they begin with, and the length of that code, if it is short. */
+const LOOKED_AT = 10;
+const CODE_OF = Array.from({ length: 1 << LOOKED_AT }, (_, next) => {
+  const value = SHORT_CODES.findIndex(
+    ({ bits, count }, i) => i > 0 && count <= LOOKED_AT && (next & ((1 << count) - 1)) === bits,
+  );
+  return { value, count: value === -1 ? 0 : SHORT_CODES[value]!.count };
+});
+
 /** Reads what a {@link MessageWriter} wrote. Every method throws `ERR_PROTOCOL` at the end of the message. */
 export class MessageReader {
   private at = 0;
@@ -83,15 +98,23 @@ export class MessageReader {
 
   /** The next `count` bits, at most 24. */
   bits(count: number): number {
-    while (this.pendingCount < count) {
-      if (this.at === this.bytes.length) throw malformed('holds a message that is cut short');
+    if (this.pendingCount < count) this.fill();
+    const value = this.pending & ((1 << count) - 1);
+    this.skip(count);
+    return value;
+  }
+
+  private fill(): void {
+    while (this.pendingCount < 24 && this.at < this.bytes.length) {
       this.pending |= this.bytes[this.at++]! << this.pendingCount;
       this.pendingCount += 8;
     }
-    const value = this.pending & ((1 << count) - 1);
+  }
+
+  private skip(count: number): void {
+    if (this.pendingCount < count) throw malformed('holds a message that is cut short');
     this.pending >>>= count;
     this.pendingCount -= count;
-    return value;
   }
 
   /** @throws GradringError `ERR_PROTOCOL` also for NaN and infinity. */
@@ -105,11 +128,23 @@ export class MessageReader {
 
   rice(p: number): number {
     let quotient = 0;
-    while (this.bits(1) === 1) quotient++;
-    return quotient * 2 ** p + this.bits(p);
+    for (;;) {
+      this.fill();
+      const ones = 31 - Math.clz32(~this.pending & (this.pending + 1)); // behind the ones there is a 0
+      this.skip(ones);
+      quotient += ones;
+      if (this.bits(1) === 0) return quotient * 2 ** p + this.bits(p);
+      quotient++;
+    }
   }
 
   elias(): number {
+    this.fill();
+    const short = CODE_OF[this.pending & ((1 << LOOKED_AT) - 1)]!;
+    if (short.count > 0) {
+      this.skip(short.count);
+      return short.value;
+    }
     let value = 1;
     while (this.bits(1) === 1) {
       if (value > 31) throw malformed('holds a number that is too large');

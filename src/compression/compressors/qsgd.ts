@@ -1,6 +1,6 @@
 import { malformed } from '../bit-stream';
 import type { Compressor } from './compressor';
-import { MessageReader, MessageWriter } from './message-bits';
+import { eliasBits, MessageReader, MessageWriter } from './message-bits';
 
 /** The options of {@link qsgdCompressor}, checked. */
 export interface QsgdNumbers {
@@ -44,33 +44,52 @@ export function encodeQuantized(
 function encode(values: Float32Array, levels: number, random: () => number, writer: MessageWriter): void {
   // Of the largest finite values the norm is larger than they are. They are no larger than that, so levels are at most
   // s.
-  const norm = Math.min(LARGEST, Math.fround(Math.sqrt(values.reduce((sum, value) => sum + value * value, 0))));
+  let squares = 0;
+  for (let i = 0; i < values.length; i++) squares += values[i]! * values[i]!;
+  const norm = Math.min(LARGEST, Math.fround(Math.sqrt(squares)));
   writer.float32(norm);
   if (norm === 0) return;
-  const rounded = Int32Array.from(values, value => {
-    const level = (Math.abs(value) / norm) * levels;
+  const rounded = new Int32Array(values.length);
+  for (let i = 0; i < values.length; i++) {
+    const level = (Math.abs(values[i]!) / norm) * levels;
     const low = Math.floor(level);
-    return Math.sign(value) * Math.min(levels, low + Number(random() < level - low));
-  });
-  const [sparse, dense] = [new MessageWriter(), new MessageWriter()].map((each, i) => {
-    const isDense = i === 1;
-    let gap = 1;
-    for (const level of rounded) {
-      if (isDense) each.elias(Math.abs(level) + 1);
-      else if (level === 0) gap++;
-      else {
-        each.elias(gap);
-        each.elias(Math.abs(level));
-        gap = 1;
-      }
-      if (level !== 0) each.bits(Number(level < 0), 1);
-    }
-    if (!isDense) each.elias(gap); // past the end of the bucket
-    return each;
-  }) as [MessageWriter, MessageWriter];
-  const isDense = dense.bitCount < sparse.bitCount;
+    const whole = Math.min(levels, low + Number(random() < level - low));
+    rounded[i] = values[i]! < 0 ? -whole : whole;
+  }
+  const isDense = denseBits(rounded) < sparseBits(rounded);
   writer.bits(Number(isDense), 1);
-  writer.append(isDense ? dense : sparse);
+  let gap = 1;
+  for (let i = 0; i < rounded.length; i++) {
+    const level = rounded[i]!;
+    if (isDense) writer.elias(Math.abs(level) + 1);
+    else if (level === 0) gap++;
+    else {
+      writer.elias(gap);
+      writer.elias(Math.abs(level));
+      gap = 1;
+    }
+    if (level !== 0) writer.bits(Number(level < 0), 1);
+  }
+  if (!isDense) writer.elias(gap); // past the end of the bucket
+}
+
+function denseBits(rounded: Int32Array): number {
+  let bits = 0;
+  for (let i = 0; i < rounded.length; i++) bits += eliasBits(Math.abs(rounded[i]!) + 1) + Number(rounded[i] !== 0);
+  return bits;
+}
+
+function sparseBits(rounded: Int32Array): number {
+  let bits = 0;
+  let gap = 1;
+  for (let i = 0; i < rounded.length; i++) {
+    if (rounded[i] === 0) gap++;
+    else {
+      bits += eliasBits(gap) + eliasBits(Math.abs(rounded[i]!)) + 1;
+      gap = 1;
+    }
+  }
+  return bits + eliasBits(gap);
 }
 
 /** The largest finite float32. */
