@@ -6,6 +6,7 @@ const tseslint = require('typescript-eslint');
  */
 const LAYERS = {
   bench: [
+    'charts',
     'launcher',
     'communicator',
     'exchange',
@@ -18,6 +19,7 @@ const LAYERS = {
   ],
   // Over the rules of bench: it starts programs that have a backend.
   'bench/optimizer': ['launcher', 'tensorflow', 'communicator', 'exchange', 'compression', 'timeline'],
+  charts: [],
   launcher: ['rendezvous'],
   doctor: ['native-tensorflow', 'rendezvous', 'transport'],
   tensorflow: ['native-tensorflow', 'communicator', 'exchange', 'compression', 'checkpoint'],
