@@ -1,3 +1,4 @@
+import { COLORS } from '../../charts/html-page';
 import { busbwWords } from './facts';
 import type { CollectiveRow } from './row';
 
@@ -25,8 +26,6 @@ export interface Chart {
   /** The numbers of two series, the upper one first. The area between them is filled. */
   readonly band?: readonly [number, number];
 }
-
-const COLORS = 6;
 
 /** Charts of time and busbw over the size, with a curve for each density, format and way. None without sizes. */
 export function chartsOf(rows: readonly CollectiveRow[]): Chart[] {

@@ -1,49 +1,28 @@
 import type uPlot from 'uplot';
+import type { ChartTools } from '../../charts/chart-tools';
 import type { Chart } from './charts';
 
 /**
  * Draws the charts of a page in a browser. The text of this function is part of the page, so the function must not use
- * anything from outside itself. `data-drawn` of the root element says how many charts have been drawn.
+ * anything from outside itself.
  */
-export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void {
+export function drawCharts({ color, number, decades, steps, axis, draw }: ChartTools, charts: readonly Chart[]): void {
   const place = document.getElementById('charts')!;
-  const color = (name: string) => (): string =>
-    getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const sizeText = (bytes: number): string => {
     const unit = Math.min(3, Math.floor(Math.log2(bytes) / 10));
     return `${Number((bytes / 1024 ** unit).toPrecision(3))} ${['B', 'KiB', 'MiB', 'GiB'][unit]}`;
   };
-  const number = (value: number): string =>
-    Number(value.toPrecision(3)).toLocaleString('en-US', { maximumFractionDigits: 9 });
   const timeText = (us: number): string =>
     us < 1e3 ? `${number(us)} µs` : us < 1e6 ? `${number(us / 1e3)} ms` : `${number(us / 1e6)} s`;
   const rateText = (gb: number): string =>
     gb >= 1 ? `${number(gb)} GB/s` : gb >= 1e-3 ? `${number(gb * 1e3)} MB/s` : `${number(gb * 1e6)} kB/s`;
-  /** From a power of ten below all values to one above. */
-  const decades = (least: number, most: number): [number, number] => {
-    const from = Math.floor(Math.log10(least));
-    return [10 ** from, 10 ** Math.max(from + 1, Math.ceil(Math.log10(most)))];
-  };
-  /** Powers of ten, and values between them if they are few. */
-  const steps = (least: number, most: number): number[] => {
-    const within = most / least < 500 ? [1, 2, 5] : [1];
-    const from = Math.round(Math.log10(least));
-    const powers = Array.from({ length: Math.round(Math.log10(most)) - from + 1 }, (_, i) => 10 ** (from + i));
-    return powers.flatMap(power => within.map(step => step * power)).filter(value => value <= most * 1.001);
-  };
   /** As many of the measured sizes as fit. */
   const ticks = (sizes: readonly number[], width: number): number[] => {
     const every = Math.max(1, Math.ceil((sizes.length * 75) / width));
     return sizes.filter((_, i) => i % every === 0);
   };
-  const isPainted = ({ ctx }: uPlot): boolean => {
-    const { data } = ctx.getImageData(0, 0, ctx.canvas.width, ctx.canvas.height);
-    for (let i = 3; i < data.length; i += 4) if (data[i] !== 0) return true;
-    return false;
-  };
 
-  const painted = new Set<uPlot>();
-  const plots = charts.map(chart => {
+  for (const chart of charts) {
     const text = chart.unit === 'µs' ? timeText : rateText;
     const figure = document.createElement('figure');
     const heading = figure.appendChild(document.createElement('h2'));
@@ -54,16 +33,10 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
       note.textContent = chart.note;
     }
     place.appendChild(figure);
-    const inner = (): number => figure.clientWidth - 40;
-    const axis = {
-      stroke: color('--faint'),
-      grid: { stroke: color('--line'), width: 1 },
-      ticks: { stroke: color('--line') },
-    };
-    const plot = new UPlot(
+    draw(
+      figure,
+      360,
       {
-        width: inner(),
-        height: 360,
         scales: {
           x: { time: false, distr: 3, log: 2, range: (_u, least, most) => [least / 1.5, most * 1.5] },
           y: { distr: 3, log: 10, range: (_u, least, most) => decades(least, most) },
@@ -116,20 +89,9 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
               if (u.cursor.idx == null) u.setLegend({ idx: chart.sizes.length - 1 }, false);
             },
           ],
-          draw: [
-            u => {
-              if (!painted.has(u) && isPainted(u)) painted.add(u);
-              document.documentElement.dataset['drawn'] = String(painted.size);
-            },
-          ],
         },
       },
       [chart.sizes, ...chart.series.map(({ values }) => values)] as uPlot.AlignedData,
-      figure,
     );
-    window.addEventListener('resize', () => plot.setSize({ width: inner(), height: 360 }));
-    return plot;
-  });
-  const dark = window.matchMedia('(prefers-color-scheme: dark)');
-  dark.addEventListener('change', () => plots.forEach(plot => plot.redraw(false, true)));
+  }
 }

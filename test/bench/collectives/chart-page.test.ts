@@ -1,13 +1,8 @@
-import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import path from 'node:path';
 import { chartPage } from '../../../src/bench/collectives/chart-page';
 import { chartsOf } from '../../../src/bench/collectives/charts';
 import type { CollectiveRow } from '../../../src/bench/collectives/row';
 import { readVersion } from '../../../src/version';
-import { cleanUp, temporaryFolder } from '../../launcher/support';
-
-afterEach(cleanUp);
+import { openInBrowser, testInBrowser } from '../../support/browser';
 
 const row = (elements: number, more: Partial<CollectiveRow> = {}): CollectiveRow => ({
   ...{ collective: 'all-reduce', ranks: 4, elements, bytes: 4 * elements, type: 'float32', op: 'sum' },
@@ -71,39 +66,15 @@ test('the page holds everything: table, parameters, licence, and fetches nothing
   expect(page).not.toMatch(/@import|url\(/);
 });
 
-/** The program, if it can be found. */
-const CHROMIUM = ['chromium', 'chromium-browser', 'google-chrome'].find(
-  name => spawnSync('which', [name]).status === 0,
-);
-
-if (CHROMIUM === undefined) console.warn('There is no Chromium on PATH: no page was opened in a browser.');
-
-/** What a browser makes of a page with these rows, and a script at its end; and what it wrote on its console. */
-function openInBrowser(rows: readonly CollectiveRow[], script = ''): { dom: string; console: string } {
-  const folder = temporaryFolder();
-  const file = path.join(folder, 'page.html');
-  writeFileSync(
-    file,
-    chartPage(rows, OPTIONS).replace('</body>', () => `<script>${script}</script></body>`),
-  );
-  const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--enable-logging=stderr'];
-  const quiet = ['--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-  const profile = `--user-data-dir=${folder}/profile`;
-  const { stdout, stderr } = spawnSync(CHROMIUM!, [...flags, ...quiet, profile, '--dump-dom', `file://${file}`], {
-    encoding: 'utf8',
-    timeout: 50_000,
-  });
-  return { dom: stdout, console: stderr };
-}
-
-const testInBrowser = CHROMIUM === undefined ? test.skip : test;
+/** What a browser makes of a page with these rows. */
+const openRows = (rows: readonly CollectiveRow[], script?: string) => openInBrowser(chartPage(rows, OPTIONS), script);
 
 testInBrowser.each([
   ['two curves', [row(1), row(4_096), row(1 << 20)], '2'],
   ['one point', [row(4_096)], '2'],
   ['none', [row(0)], undefined],
 ])('a browser draws it: %s', (_, rows, drawn) => {
-  const { dom, console } = openInBrowser(rows);
+  const { dom, console } = openRows(rows);
   expect(/<html[^>]* data-drawn="(\d+)"/.exec(dom)?.[1]).toBe(drawn);
   expect(dom).toMatch(/<h2>All rows<\/h2>/);
   if (drawn !== undefined) expect(dom).toMatch(/<canvas[^>]*>[^]*size[^]*p50/);
@@ -124,7 +95,7 @@ testInBrowser('the legend has the values of the largest size until the pointer i
     point('mouseleave');
     note();
     document.documentElement.dataset.legends = JSON.stringify(legends);`;
-  const { dom, console } = openInBrowser([row(1), row(4_096), row(1 << 20)], script);
+  const { dom, console } = openRows([row(1), row(4_096), row(1 << 20)], script);
   const [before, during, after] = JSON.parse(
     /data-legends="([^"]*)"/.exec(dom)![1]!.replaceAll('&quot;', '"'),
   ) as string[];
