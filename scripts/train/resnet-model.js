@@ -4,22 +4,30 @@
  * TensorFlow.js has no layer for option A.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
- * @param {{ depth: number, seed: number }} options
- * @returns {tf.LayersModel}
+ * @param {object} options
+ * @param {number} options.depth
+ * @param {number} options.seed Decides the initial weights.
+ * @param {[height: number, width: number, channels: number]} options.imageShape
+ * @param {number} options.weightDecay Each step adds so many times a kernel to its gradient.
+ * @returns {import('@tensorflow/tfjs').LayersModel}
  */
-function resnet(tf, { depth, seed }) {
+function resnet(tf, { depth, seed, imageShape, weightDecay }) {
   const blocks = (depth - 2) / 6;
   let layers = 0;
-  const initializer = () => tf.initializers.heNormal({ seed: seed * 1000 + layers++ });
+  const kernel = () => ({
+    kernelInitializer: tf.initializers.heNormal({ seed: seed * 1000 + layers++ }),
+    // The penalty is l2 · Σw², and its gradient 2 · l2 · w.
+    kernelRegularizer: weightDecay > 0 ? tf.regularizers.l2({ l2: weightDecay / 2 }) : undefined,
+  });
   const relu = input => tf.layers.activation({ activation: 'relu' }).apply(input);
   const convolution = (input, filters, { kernelSize = 3, strides = 1 } = {}) => {
     const output = tf.layers
-      .conv2d({ filters, kernelSize, strides, padding: 'same', useBias: false, kernelInitializer: initializer() })
+      .conv2d({ filters, kernelSize, strides, padding: 'same', useBias: false, ...kernel() })
       .apply(input);
     return tf.layers.batchNormalization({ momentum: 0.9, epsilon: 1e-5 }).apply(output);
   };
 
-  const input = tf.input({ shape: [32, 32, 3] });
+  const input = tf.input({ shape: imageShape });
   let output = relu(convolution(input, 16));
   for (const [stage, filters] of [16, 32, 64].entries()) {
     for (let block = 0; block < blocks; block++) {
@@ -30,7 +38,7 @@ function resnet(tf, { depth, seed }) {
     }
   }
   output = tf.layers.globalAveragePooling2d({ dataFormat: 'channelsLast' }).apply(output);
-  output = tf.layers.dense({ units: 10, activation: 'softmax', kernelInitializer: initializer() }).apply(output);
+  output = tf.layers.dense({ units: 10, activation: 'softmax', ...kernel() }).apply(output);
   return tf.model({ inputs: input, outputs: output });
 }
 
