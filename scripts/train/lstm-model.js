@@ -4,7 +4,7 @@ const TESTED_TOGETHER = 32;
 /**
  * A language model of LSTM layers over words (Zaremba et al., 2014), in which the embedding is also the output layer
  * (Press and Wolf, 2017), so layers are as wide as the embedding. It is written in operations of TensorFlow.js:
- * tf.layers cannot share a matrix between two layers, and takes several times as long on wasm.
+ * tf.layers cannot share a matrix between two layers, and took twice as long on wasm.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {object} options
