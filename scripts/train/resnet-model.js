@@ -8,21 +8,16 @@
  * @param {number} options.depth
  * @param {number} options.seed Decides the initial weights.
  * @param {[height: number, width: number, channels: number]} options.imageShape
- * @param {number} options.weightDecay Each step adds so many times a kernel to its gradient.
  * @returns {import('@tensorflow/tfjs').LayersModel}
  */
-function resnet(tf, { depth, seed, imageShape, weightDecay }) {
+function resnet(tf, { depth, seed, imageShape }) {
   const blocks = (depth - 2) / 6;
   let layers = 0;
-  const kernel = () => ({
-    kernelInitializer: tf.initializers.heNormal({ seed: seed * 1000 + layers++ }),
-    // The penalty is l2 · Σw², and its gradient 2 · l2 · w.
-    kernelRegularizer: weightDecay > 0 ? tf.regularizers.l2({ l2: weightDecay / 2 }) : undefined,
-  });
+  const initializer = () => tf.initializers.heNormal({ seed: seed * 1000 + layers++ });
   const relu = input => tf.layers.activation({ activation: 'relu' }).apply(input);
   const convolution = (input, filters, { kernelSize = 3, strides = 1 } = {}) => {
     const output = tf.layers
-      .conv2d({ filters, kernelSize, strides, padding: 'same', useBias: false, ...kernel() })
+      .conv2d({ filters, kernelSize, strides, padding: 'same', useBias: false, kernelInitializer: initializer() })
       .apply(input);
     return tf.layers.batchNormalization({ momentum: 0.9, epsilon: 1e-5 }).apply(output);
   };
@@ -38,7 +33,7 @@ function resnet(tf, { depth, seed, imageShape, weightDecay }) {
     }
   }
   output = tf.layers.globalAveragePooling2d({ dataFormat: 'channelsLast' }).apply(output);
-  output = tf.layers.dense({ units: 10, activation: 'softmax', ...kernel() }).apply(output);
+  output = tf.layers.dense({ units: 10, activation: 'softmax', kernelInitializer: initializer() }).apply(output);
   return tf.model({ inputs: input, outputs: output });
 }
 

@@ -32,29 +32,30 @@ const options = yargs(process.argv.slice(2))
     default: 0.1,
     describe: 'the first learning rate; a tenth of it after half of the epochs, a hundredth after three quarters',
   })
-  .option('weight-decay', { type: 'number', default: 1e-4, describe: 'of the kernels' })
+  .option('weight-decay', { type: 'number', default: 1e-4 })
   .option('compression', COMPRESSION_OPTION)
   .option('seed', { type: 'number', default: 1 })
   .check(({ depth }) => (depth >= 8 && depth % 6 === 2) || 'depth must be 6n + 2: 8, 14, 20 …')
   .example('npx gradring run -n 2 $0', 'two ranks, a small ResNet, real digits')
   .example('npx gradring run -n 4 $0 --depth 110 --epochs 164 --data-dir cifar-10-batches-bin', 'as in the paper')
   .epilogue(
-    'Differs from the paper: scales, offsets and biases do not decay; where the number of channels doubles, the shortcut is a convolution.',
+    'Differs from the paper: where the number of channels doubles, the shortcut is a convolution. The digits are not mirrored.',
   )
   .strict()
   .parseSync();
 
 async function main() {
-  const { depth, epochs, batchSize, weightDecay, seed } = options;
+  const { depth, epochs, batchSize, seed } = options;
   const ring = await connect();
   const say = line => ring.rank === 0 && console.log(line);
   const { tf } = await loadBackend({ log: say });
   const { train, test, source, augmentation } = loadImages(tf);
   say(`Data: ${source}`);
 
-  const model = resnet(tf, { depth, seed, imageShape: train.shape, weightDecay });
+  const model = resnet(tf, { depth, seed, imageShape: train.shape });
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), {
     compression: compressionOf(options.compression),
+    weightDecay: options.weightDecay,
   });
   model.compile({ optimizer, loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
   say(`ResNet-${depth}: ${model.countParams().toLocaleString('en')} parameters, ${ring.worldSize} ranks`);

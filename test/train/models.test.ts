@@ -2,7 +2,6 @@ import * as tf from '@tensorflow/tfjs';
 import { loadShippedDigits } from '../../scripts/train/data/optdigits';
 import { shuffledBatches } from '../../scripts/train/data/words';
 import { lstm } from '../../scripts/train/lstm-model';
-import { resnet } from '../../scripts/train/resnet-model';
 import { random } from '../support/random';
 
 describe('the LSTM language model', () => {
@@ -97,28 +96,6 @@ describe('the LSTM language model', () => {
     tf.dispose([x, next]);
     expect(tf.memory().numTensors).toBe(before);
   });
-});
-
-test('weight decay adds a part of each kernel to its gradient', async () => {
-  const WEIGHT_DECAY = 0.5;
-  const x = tf.randomUniform([2, 2, 2, 1], 0, 1, 'float32', 5);
-  const y = tf.oneHot(tf.tensor1d([3, 8], 'int32'), 10).toFloat();
-  const kernelsAfter = async (weightDecay: number) => {
-    const model = resnet(tf, { depth: 8, seed: 1, imageShape: [2, 2, 1], weightDecay });
-    const kernels = () => model.trainableWeights.filter(({ shape }) => shape.length > 1).map(weight => weight.read());
-    const first = kernels().map(kernel => kernel.dataSync().slice());
-    model.compile({ optimizer: tf.train.sgd(1), loss: 'categoricalCrossentropy' });
-    await model.trainOnBatch(x, y);
-    return { first, last: kernels().map(kernel => kernel.dataSync().slice()) };
-  };
-  const plain = await kernelsAfter(0);
-  const decayed = await kernelsAfter(WEIGHT_DECAY);
-  expect(decayed.first).toEqual(plain.first);
-  expect(plain.first.length).toBe(10); // nine convolutions and the output
-  for (const [i, kernel] of plain.first.entries()) {
-    const difference = plain.last[i]!.map((value, j) => value - decayed.last[i]![j]!);
-    difference.forEach((value, j) => expect(value).toBeCloseTo(WEIGHT_DECAY * kernel[j]!, 4));
-  }
 });
 
 test('each of the digits is in the test set of one fold, and in the training sets of the others', () => {

@@ -18,8 +18,8 @@ async function train(prepared, { tf, ring, compression, learningRate, seed, fold
   const { depth, batchSize, epochs, folds } = prepared;
   const { test } = folds[fold];
   const images = imagesOf(tf, folds[fold].train);
-  const model = resnet(tf, { depth, seed, imageShape: images.shape, weightDecay: WEIGHT_DECAY });
-  const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9), { compression });
+  const model = resnet(tf, { depth, seed, imageShape: images.shape });
+  const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9), { compression, weightDecay: WEIGHT_DECAY });
   model.compile({ optimizer, loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
 
   const callback = {
