@@ -22,8 +22,12 @@ const COMPRESSION_OPTION = {
  * What `ring.wrap` takes for a name.
  *
  * @param {string} name
- * @param {{ clipNorm?: number }} options
+ * @param {object} [options]
+ * @param {number} [options.clipNorm]
+ * @param {number} [options.warmUpSteps] For Deep Gradient Compression; no other method has a warm-up.
+ * @param {number} [options.warmUpEpochs] The same.
  */
-const compressionOf = (name, options = {}) => METHODS[name](options);
+const compressionOf = (name, { clipNorm, ...warmUp } = {}) =>
+  METHODS[name]({ clipNorm, ...(name === 'dgc' && warmUp) });
 
 module.exports = { COMPRESSION_OPTION, compressionOf };

@@ -5,23 +5,27 @@ const DRAW_EVERY_MS = 100;
 
 /**
  * A callback for `model.fit` that shows a bar, the rate and the time left of the epoch, and a line after the epoch. On
- * a terminal the bar moves; in a log it is written now and then. Only rank 0 shows it.
+ * a terminal the bar moves; in a log it is written now and then. Only rank 0 shows it. Its method `sent()` says what
+ * the rank has sent.
  *
  * @param {{ rank: number, worldSize: number }} ring
  * @param {object} options
+ * @param {import('../..').RingOptimizer} options.optimizer
  * @param {number} options.epochs
  * @param {number} options.steps The steps of an epoch.
  * @param {string} options.unit What is counted, such as images or words.
  * @param {number} options.unitsAStep On one rank.
  * @param {(logs: object) => string} [options.describe]
  */
-function progress(ring, { epochs, steps, unit, unitsAStep, describe = () => '' }) {
-  if (ring.rank !== 0) return {};
+function progress(ring, { optimizer, epochs, steps, unit, unitsAStep, describe = () => '' }) {
   const { stdout } = process;
   let epoch = 0;
   let startedAt = 0;
   let shownAt = 0;
+  let density = 1;
+  let stepsAtDensity = 0;
   const show = (text, isLast) => {
+    if (ring.rank !== 0) return;
     if (stdout.isTTY) stdout.write(`\r\x1b[2K${text}${isLast ? '\n' : ''}`);
     else console.log(text);
   };
@@ -32,6 +36,9 @@ function progress(ring, { epochs, steps, unit, unitsAStep, describe = () => '' }
       startedAt = shownAt = performance.now();
     },
     onBatchEnd(batch) {
+      if (optimizer.statistics.density !== density) stepsAtDensity = 0;
+      density = optimizer.statistics.density;
+      stepsAtDensity++;
       const now = performance.now();
       if (now - shownAt < (stdout.isTTY ? DRAW_EVERY_MS : LOG_EVERY_MS)) return;
       shownAt = now;
@@ -51,6 +58,12 @@ function progress(ring, { epochs, steps, unit, unitsAStep, describe = () => '' }
         true,
       );
     },
+    sent() {
+      const { steps, bytesSent, denseBytes } = optimizer.statistics;
+      const atDensity = density < 1 ? `; ${stepsAtDensity} of ${steps} steps at density ${density}` : '';
+      if (bytesSent === 0) return `nothing sent (one rank)${atDensity}`;
+      return `sent ${(bytesSent / 1e6).toFixed(1)} MB a rank, ${(denseBytes / bytesSent).toFixed(1)} times less than dense${atDensity}`;
+    },
   };
 }
 
@@ -61,10 +74,4 @@ function clock(seconds) {
   return minutes > 0 ? `${minutes} min ${String(whole % 60).padStart(2, '0')} s` : `${whole} s`;
 }
 
-/** What was sent, and the compression, in words. @param {{ bytesSent: number, denseBytes: number }} statistics */
-function sent({ bytesSent, denseBytes }) {
-  if (bytesSent === 0) return 'nothing sent (one rank)';
-  return `sent ${(bytesSent / 1e6).toFixed(1)} MB a rank, ${(denseBytes / bytesSent).toFixed(0)} times less than dense`;
-}
-
-module.exports = { clock, progress, sent };
+module.exports = { clock, progress };

@@ -4,10 +4,13 @@
  * TensorFlow.js has no layer for option A.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
- * @param {{ depth: number, seed: number }} options
- * @returns {tf.LayersModel}
+ * @param {object} options
+ * @param {number} options.depth
+ * @param {number} options.seed Decides the initial weights.
+ * @param {[height: number, width: number, channels: number]} options.imageShape
+ * @returns {import('@tensorflow/tfjs').LayersModel}
  */
-function resnet(tf, { depth, seed }) {
+function resnet(tf, { depth, seed, imageShape }) {
   const blocks = (depth - 2) / 6;
   let layers = 0;
   const initializer = () => tf.initializers.heNormal({ seed: seed * 1000 + layers++ });
@@ -19,7 +22,7 @@ function resnet(tf, { depth, seed }) {
     return tf.layers.batchNormalization({ momentum: 0.9, epsilon: 1e-5 }).apply(output);
   };
 
-  const input = tf.input({ shape: [32, 32, 3] });
+  const input = tf.input({ shape: imageShape });
   let output = relu(convolution(input, 16));
   for (const [stage, filters] of [16, 32, 64].entries()) {
     for (let block = 0; block < blocks; block++) {

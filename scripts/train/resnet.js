@@ -1,54 +1,61 @@
 #!/usr/bin/env node
-// ResNet-20, -56 or -110 for CIFAR-10: npx gradring run -n 4 scripts/train/resnet.js --data-dir cifar-10-batches-bin
+// A ResNet as in section 4.1 of the paper on Deep Gradient Compression: SGD with momentum, weight decay, a warm-up of
+// four epochs. --help says where it differs.
 const yargs = require('yargs');
 const { connect, loadBackend } = require('../..');
 const { COMPRESSION_OPTION, compressionOf } = require('./compressions');
 const { loadCifar10 } = require('./data/cifar10');
-const { augmentedBatches, wholeSet } = require('./data/image-batches');
+const { augmentedBatches, imagesOf, wholeSet } = require('./data/image-batches');
+const { loadShippedDigits } = require('./data/optdigits');
 const { syntheticImages } = require('./data/synthetic-images');
-const { progress, sent } = require('./progress');
+const { progress } = require('./progress');
 const { resnet } = require('./resnet-model');
 const { runExample } = require('./run-example');
 
 const options = yargs(process.argv.slice(2))
   .scriptName('resnet.js')
-  .usage('$0 [options]\n\nTrains a ResNet for CIFAR-10 with Deep Gradient Compression.')
+  .usage('$0 [options]\n\nTrains a ResNet with Deep Gradient Compression.')
   .option('data-dir', {
     type: 'string',
-    describe: 'cifar-10-batches-bin, the binary version of CIFAR-10 [default: synthetic images]',
+    describe: 'cifar-10-batches-bin, the binary version of CIFAR-10 [default: the digits of the package]',
   })
-  .option('depth', { type: 'number', choices: [20, 56, 110], default: 20 })
-  .option('epochs', { type: 'number', default: 3 })
-  .option('batch-size', { type: 'number', default: 32, describe: 'images for each rank and step' })
+  .option('synthetic', {
+    type: 'number',
+    conflicts: 'data-dir',
+    describe: 'train on so many generated images of the size of CIFAR-10',
+  })
+  .option('depth', { type: 'number', default: 8, describe: 'of the ResNet, 6n + 2; the paper has 110' })
+  .option('epochs', { type: 'number', default: 20, describe: 'the paper has 164' })
+  .option('batch-size', { type: 'number', default: 16, describe: 'images for each rank and step' })
   .option('learning-rate', {
     type: 'number',
     default: 0.1,
     describe: 'the first learning rate; a tenth of it after half of the epochs, a hundredth after three quarters',
   })
-  .option('train-images', { type: 'number', default: 1024, describe: 'how many synthetic images to train on' })
+  .option('weight-decay', { type: 'number', default: 1e-4 })
   .option('compression', COMPRESSION_OPTION)
   .option('seed', { type: 'number', default: 1 })
-  .example('npx gradring run -n 2 $0', 'two ranks, synthetic images')
+  .check(({ depth }) => (depth >= 8 && depth % 6 === 2) || 'depth must be 6n + 2: 8, 14, 20 …')
+  .example('npx gradring run -n 2 $0', 'two ranks, a small ResNet, real digits')
   .example('npx gradring run -n 4 $0 --depth 110 --epochs 164 --data-dir cifar-10-batches-bin', 'as in the paper')
+  .epilogue(
+    'Differs from the paper: where the number of channels doubles, the shortcut is a convolution. The digits are not mirrored.',
+  )
   .strict()
   .parseSync();
 
 async function main() {
-  const { dataDir, depth, epochs, batchSize, seed } = options;
+  const { depth, epochs, batchSize, seed } = options;
   const ring = await connect();
   const say = line => ring.rank === 0 && console.log(line);
   const { tf } = await loadBackend({ log: say });
-  const { train, test } =
-    dataDir === undefined
-      ? syntheticImages({ trainCount: options.trainImages, testCount: 256, seed })
-      : loadCifar10(dataDir);
-  say(
-    dataDir === undefined ? 'Data: synthetic images, not CIFAR-10 (pass --data-dir)' : `Data: CIFAR-10 in ${dataDir}`,
-  );
+  const { train, test, source, augmentation } = loadImages(tf);
+  say(`Data: ${source}`);
 
-  const model = resnet(tf, { depth, seed });
+  const model = resnet(tf, { depth, seed, imageShape: train.shape });
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), {
     compression: compressionOf(options.compression),
+    weightDecay: options.weightDecay,
   });
   model.compile({ optimizer, loss: 'categoricalCrossentropy', metrics: ['accuracy'] });
   say(`ResNet-${depth}: ${model.countParams().toLocaleString('en')} parameters, ${ring.worldSize} ranks`);
@@ -61,20 +68,39 @@ async function main() {
   };
   const steps = Math.ceil(Math.floor(train.labels.length / batchSize) / ring.worldSize);
   const accuracy = logs => `accuracy ${(logs.acc * 100).toFixed(1)} %`;
-  const bar = progress(ring, { epochs, steps, unit: 'images', unitsAStep: batchSize, describe: accuracy });
-  await model.fitDataset(ring.shard(augmentedBatches(tf, train, { batchSize, seed })), {
+  const bar = progress(ring, { optimizer, epochs, steps, unit: 'images', unitsAStep: batchSize, describe: accuracy });
+  await model.fitDataset(ring.shard(augmentedBatches(tf, train, { batchSize, seed, ...augmentation })), {
     epochs,
     verbose: 0,
     callbacks: ring.callbacks({ also: [decay, bar] }),
   });
 
+  await ring.averageVariables(model); // the moving statistics of batch norm
   const { xs, ys } = wholeSet(tf, test);
   const [, tested] = model.evaluate(xs, ys, { batchSize: 128 });
   const hash = await ring.verifyReplicas(model);
   say(
-    `test accuracy ${(tested.dataSync()[0] * 100).toFixed(1)} %; ${sent(optimizer.statistics)}; weights ${hash.slice(0, 8)} on all ranks`,
+    `test accuracy ${(tested.dataSync()[0] * 100).toFixed(1)} %; ${bar.sent()}; weights ${hash.slice(0, 8)} on all ranks`,
   );
   await ring.close();
+}
+
+function loadImages(tf) {
+  const { dataDir, synthetic, seed } = options;
+  if (dataDir === undefined && synthetic === undefined) {
+    const { train, test, source } = loadShippedDigits(tf);
+    // A mirrored digit would be no digit.
+    return {
+      train: imagesOf(tf, train),
+      test: imagesOf(tf, test),
+      source,
+      augmentation: { padding: 1, mirrors: false },
+    };
+  }
+  const augmentation = { padding: 4, mirrors: true };
+  if (dataDir !== undefined) return { ...loadCifar10(dataDir), source: `CIFAR-10 in ${dataDir}`, augmentation };
+  const source = 'synthetic images, not CIFAR-10';
+  return { ...syntheticImages({ trainCount: synthetic, testCount: 256, seed }), source, augmentation };
 }
 
 runExample(main);

@@ -48,7 +48,7 @@ function transformer(tf, { words, length, width, heads, layers, seed }) {
   };
   const feedForward = (x, { widen, narrow }) => times(times(x, widen).relu(), narrow);
 
-  /** The mean cross-entropy of the next words, in nats. @param {tf.Tensor2D} x @param {tf.Tensor} next */
+  /** The mean cross-entropy of the next words, in nats. @param {tf.Tensor2D} x @param {tf.Tensor2D} next */
   const loss = (x, next) =>
     tf.tidy(() => {
       let hidden = tf.gather(embedding, x).add(positions);
@@ -57,7 +57,7 @@ function transformer(tf, { words, length, width, heads, layers, seed }) {
         hidden = hidden.add(feedForward(normalized(hidden, block.gains[1]), block));
       }
       const logits = tf.matMul(normalized(hidden, lastGain).reshape([-1, width]), embedding, false, true);
-      const labels = tf.oneHot(next.reshape([-1]).toInt(), words);
+      const labels = tf.oneHot(next.flatten(), words);
       return tf.losses.softmaxCrossEntropy(labels, logits);
     });
   return { variables, loss };

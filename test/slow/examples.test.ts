@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { launch } from '../../src/launcher/launch';
 import { Capture, cleanUp } from '../launcher/support';
+import { trained } from '../train/study-support';
 
 afterEach(cleanUp);
 
@@ -12,16 +13,51 @@ async function example(name: string, ...args: string[]): Promise<{ exitCode: num
   return { exitCode, output: stdout.text };
 }
 
+const ALL = ['dgc', 'none', 'gradient-dropping', 'one-bit', 'tern-grad', 'qsgd', 'power-sgd'];
+const SMALL = {
+  resnet: ['--synthetic', '64'],
+  lstm: ['--rows', '64', '--units', '16'],
+  transformer: ['--rows', '64', '--width', '16'],
+};
+
 test.each([
-  ['resnet', ['--train-images', '64', '--batch-size', '16'], /Data: synthetic images, not CIFAR-10[^]*test accuracy [\d.]+ %/],
-  ['lstm', ['--rows', '64', '--units', '16'], /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
-  ['transformer', ['--rows', '64', '--width', '16'], /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
-])('%s trains, says what its data are, and ends with the same weights on all ranks', async (name, args, words) => {
-  const { exitCode, output } = await example(name, '--epochs', '1', ...args);
-  expect(output).toMatch(words);
-  expect(output).toMatch(/weights [0-9a-f]{8} on all ranks/);
+  ['resnet', /Data: synthetic images, not CIFAR-10[^]*test accuracy [\d.]+ %/],
+  ['lstm', /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
+  ['transformer', /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
+] as const)('%s trains with every compression, says what its data are, and ends with the same weights', async (name, words) => {
+  for (const compression of ALL) {
+    const { exitCode, output } = await example(name, '--epochs', '1', '--compression', compression, ...SMALL[name]);
+    expect(output).toMatch(words);
+    expect(output).toMatch(/weights [0-9a-f]{8} on all ranks/);
+    expect(exitCode).toBe(0);
+  }
+}, 600_000); // prettier-ignore
+
+test.each(['resnet', 'lstm', 'transformer'])('%s spends most of its steps at 99.9 %%, and learns', async name => {
+  const { exitCode, output } = await example(name);
+  const [, some, all] = /(\d+) of (\d+) steps at density 0\.001;/.exec(output)!;
+  expect(Number(some)).toBeGreaterThanOrEqual(Number(all) / 2);
+  if (name === 'resnet') {
+    expect(output).toMatch(/Data: real handwritten digits/);
+    expect(Number(/test accuracy ([\d.]+) %/.exec(output)![1])).toBeGreaterThan(90);
+  } else expect(Number(/test perplexity ([\d.]+)/.exec(output)![1])).toBeLessThan(100);
   expect(exitCode).toBe(0);
-}, 300_000); // prettier-ignore
+}, 900_000); // prettier-ignore
+
+test('the ResNet of the study learns on two ranks, the same with the same seed', async () => {
+  const ranks = await trained('resnet', { learningRate: 0.1, seeds: [1, 1] });
+  for (const { data, trainings, kept } of ranks) {
+    expect(data).toMatch(/real handwritten digits/);
+    expect(kept).toBeLessThanOrEqual(trainings.length); // tf.MomentumOptimizer never disposes of one scalar
+    const [first, again] = trainings;
+    expect(again).toEqual(first);
+    const { score, examples } = first!;
+    expect(examples.reduce((sum, hit) => sum + hit, 0) / examples.length).toBeCloseTo(score, 5);
+    expect(examples).toHaveLength(360);
+    expect(score).toBeGreaterThan(0.5);
+  }
+  expect(ranks[0]!.trainings[0]!.score).toBe(ranks[1]!.trainings[0]!.score);
+}, 600_000); // prettier-ignore
 
 test.each(['resnet', 'lstm', 'transformer', 'digits'])('%s: a data directory without data is told in a line', async name => {
   const { exitCode, output } = await example(name, '--data-dir', __dirname);

@@ -36,6 +36,7 @@ function checked(name, data) {
  * @property {Float32Array} pixels Image by image, row by row, the three channels of a pixel together; mean 0 and
  *   variance 1 by channel.
  * @property {Int32Array} labels
+ * @property {[height: number, width: number, channels: number]} shape Of an image.
  */
 
 /** Turns bytes, channel by channel, into {@link Images}. @param {Buffer} records @returns {Images} */
@@ -54,11 +55,11 @@ function toImages(records) {
       }
     }
   }
-  return { pixels, labels };
+  return { pixels, labels, shape: [SIDE, SIDE, CHANNELS] };
 }
 
 /** The mean and the deviation of the training images, by channel. */
 const MEAN = [0.4914, 0.4822, 0.4465];
 const DEVIATION = [0.247, 0.2435, 0.2616];
 
-module.exports = { CHANNELS, CLASSES, IMAGE_BYTES, RECORD_BYTES, SIDE, loadCifar10, toImages };
+module.exports = { CHANNELS, CLASSES, RECORD_BYTES, SIDE, loadCifar10, toImages };

@@ -1,71 +1,67 @@
 const seedrandom = require('seedrandom');
-const { CHANNELS, CLASSES, IMAGE_BYTES, SIDE } = require('./cifar10');
+const { shuffled } = require('./shuffled');
 
-/** An image gets this many zeros on each side; then a part of the original size is cut out (He et al., section 4.2). */
-const PADDING = 4;
+const CLASSES = 10;
+
+/** The images of a set that is held as tensors, x [n, height, width, channels] and y [n, classes]. */
+function imagesOf(tf, { x, y }) {
+  return { pixels: x.dataSync(), labels: tf.tidy(() => y.argMax(1).dataSync()), shape: x.shape.slice(1) };
+}
 
 /**
- * Batches of images in an order that changes with each epoch. Each image is moved by up to four pixels, and half of the
- * images are mirrored. An incomplete last batch is left out. All ranks get the same batches, as `ring.shard` needs it.
+ * Batches of images in an order that changes with each epoch, changed at random (He et al., section 4.2). An incomplete
+ * last batch is left out. All ranks get the same batches, as `ring.shard` needs it.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {import('./cifar10').Images} images
- * @param {{ batchSize: number, seed: number }} options
+ * @param {object} options
+ * @param {number} options.batchSize
+ * @param {number} options.seed
+ * @param {number} options.padding Each side gets so many zeros; then a part of the original size is cut out.
+ * @param {boolean} options.mirrors Whether half of the images are mirrored.
  * @returns {tf.data.Dataset<{ xs: tf.Tensor4D, ys: tf.Tensor2D }>}
  */
-function augmentedBatches(tf, { pixels, labels }, { batchSize, seed }) {
+function augmentedBatches(tf, { pixels, labels, shape }, { batchSize, seed, padding, mirrors }) {
+  const imageSize = shape[0] * shape[1] * shape[2];
   let epoch = 0;
   return tf.data.generator(function* () {
     const random = seedrandom(`${seed} epoch ${epoch++}`);
     const order = shuffled(labels.length, random);
     for (let at = 0; at + batchSize <= order.length; at += batchSize) {
-      const batch = new Float32Array(batchSize * IMAGE_BYTES);
+      const batch = new Float32Array(batchSize * imageSize);
       const chosen = order.subarray(at, at + batchSize);
       chosen.forEach((image, i) => {
-        const from = pixels.subarray(image * IMAGE_BYTES, (image + 1) * IMAGE_BYTES);
-        const move = () => Math.floor(random() * (2 * PADDING + 1)) - PADDING;
-        draw(from, batch.subarray(i * IMAGE_BYTES), { right: move(), down: move(), isMirrored: random() < 0.5 });
+        const from = pixels.subarray(image * imageSize, (image + 1) * imageSize);
+        const move = () => Math.floor(random() * (2 * padding + 1)) - padding;
+        const change = { right: move(), down: move(), isMirrored: mirrors && random() < 0.5 };
+        draw(from, batch.subarray(i * imageSize), shape, change);
       });
-      yield {
-        xs: tf.tensor4d(batch, [batchSize, SIDE, SIDE, CHANNELS]),
-        ys: oneHot(
-          tf,
-          Int32Array.from(chosen, image => labels[image]),
-        ),
-      };
+      const chosenLabels = Int32Array.from(chosen, image => labels[image]);
+      yield { xs: tf.tensor4d(batch, [batchSize, ...shape]), ys: oneHot(tf, chosenLabels) };
     }
   });
 }
 
 /** All images, unchanged. */
-function wholeSet(tf, { pixels, labels }) {
-  return { xs: tf.tensor4d(pixels, [labels.length, SIDE, SIDE, CHANNELS]), ys: oneHot(tf, labels) };
+function wholeSet(tf, { pixels, labels, shape }) {
+  return { xs: tf.tensor4d(pixels, [labels.length, ...shape]), ys: oneHot(tf, labels) };
 }
 
-function draw(from, to, { right, down, isMirrored }) {
-  for (let y = 0; y < SIDE; y++) {
-    for (let x = 0; x < SIDE; x++) {
-      const fromX = (isMirrored ? SIDE - 1 - x : x) - right;
+function draw(from, to, [height, width, channels], { right, down, isMirrored }) {
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const fromX = (isMirrored ? width - 1 - x : x) - right;
       const fromY = y - down;
-      if (fromX < 0 || fromX >= SIDE || fromY < 0 || fromY >= SIDE) continue; // it stays 0, the mean
-      const source = (fromY * SIDE + fromX) * CHANNELS;
-      const target = (y * SIDE + x) * CHANNELS;
-      for (let channel = 0; channel < CHANNELS; channel++) to[target + channel] = from[source + channel];
+      if (fromX < 0 || fromX >= width || fromY < 0 || fromY >= height) continue; // it stays 0
+      const source = (fromY * width + fromX) * channels;
+      const target = (y * width + x) * channels;
+      for (let channel = 0; channel < channels; channel++) to[target + channel] = from[source + channel];
     }
   }
-}
-
-function shuffled(count, random) {
-  const order = Uint32Array.from({ length: count }, (_, i) => i);
-  for (let i = count - 1; i > 0; i--) {
-    const other = Math.floor(random() * (i + 1));
-    [order[i], order[other]] = [order[other], order[i]];
-  }
-  return order;
 }
 
 function oneHot(tf, labels) {
   return tf.tidy(() => tf.oneHot(tf.tensor1d(labels, 'int32'), CLASSES).toFloat());
 }
 
-module.exports = { augmentedBatches, wholeSet };
+module.exports = { augmentedBatches, imagesOf, wholeSet };

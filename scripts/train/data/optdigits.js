@@ -1,4 +1,4 @@
-// The digits of README.md, in one split for all programs: every fifth image is for testing.
+// The digits of README.md. Every fifth image is for testing.
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
 const { gunzipSync } = require('node:zlib');
@@ -11,13 +11,14 @@ const MAX_INTENSITY = 16;
  * Reads the digits as tensors: x [n, 8, 8, 1] with intensities 0 … 1, y [n, 10] one-hot.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
+ * @param {{ fold?: number }} [options] `fold`: which images are for testing, 0 to 4. Each is in one of the five folds.
  */
-function loadShippedDigits(tf) {
+function loadShippedDigits(tf, { fold = 4 } = {}) {
   const text = gunzipSync(readFileSync(path.join(__dirname, 'optdigits.csv.gz'))).toString('utf8');
   const rows = text.trim().split('\n').map(line => line.split(',').map(Number)); // prettier-ignore
   if (rows.some(row => row.length !== IMAGE_PIXELS + 1)) throw new Error('optdigits.csv.gz is damaged');
   const split = isTest => {
-    const part = rows.filter((_, i) => (i % 5 === 4) === isTest);
+    const part = rows.filter((_, i) => (i % 5 === fold) === isTest);
     const pixels = part.map(row => row.slice(0, IMAGE_PIXELS).map(value => value / MAX_INTENSITY));
     return {
       x: tf.tensor(pixels, [part.length, IMAGE_PIXELS]).reshape([part.length, 8, 8, 1]),

@@ -1,0 +1,66 @@
+// A language model for `gradring study`: that of lstm.js, with a fixed number of steps. The learning rate falls after
+// fixed steps, not by the validation loss, so that all methods have the same.
+const { lstm } = require('../lstm-model');
+const { loadTensorFlowSource, rowsOf, shuffledBatches } = require('../data/words');
+
+const FULL = { vocabulary: 1000, units: 64, length: 16, rows: 9600, testRows: 1024, batchSize: 8, steps: 1500 };
+const QUICK = { vocabulary: 200, units: 16, length: 8, rows: 960, testRows: 128, batchSize: 8, steps: 60 };
+const REPORTS = 30;
+/** How many rows of the test set a report tests. */
+const REPORTED_ROWS = 128;
+
+/** See the other workloads: what `gradring study` needs. */
+function prepare(tf, { quick }) {
+  const sizes = quick ? QUICK : FULL;
+  const corpus = loadTensorFlowSource(sizes.vocabulary);
+  return {
+    ...sizes,
+    data: `${corpus.source}: ${sizes.rows} rows of ${sizes.length} words, ${sizes.testRows} for testing`,
+    trainRows: rowsOf(tf, corpus.train, sizes),
+    testRows: rowsOf(tf, corpus.test, { ...sizes, rows: sizes.testRows }),
+  };
+}
+
+async function train(prepared, { tf, ring, compression, learningRate, seed, report }) {
+  const { vocabulary, units, batchSize, steps, trainRows, testRows } = prepared;
+  const rows = ring.shard(...trainRows);
+  const someTestRows = testRows.map(tensor => tensor.slice(0, REPORTED_ROWS));
+  const { variables, loss, test } = lstm(tf, { words: vocabulary, units, seed });
+  const optimizer = ring.wrap(tf.train.sgd(learningRate), { compression });
+
+  let step = 0;
+  let sum = 0;
+  let summed = 0;
+  for (const batch of endlessBatches(tf, rows, { batchSize, seed: `${seed} rank ${ring.rank}` })) {
+    optimizer.learningRate = learningRateAt(step / steps, learningRate);
+    const cost = await optimizer.minimizeAsync(() => loss(...batch), true);
+    sum += (await cost.data())[0];
+    cost.dispose();
+    step++;
+    summed++;
+    if (step % Math.ceil(steps / REPORTS) === 0 || step === steps) {
+      report({ step, loss: sum / summed, error: Math.exp(mean(test(...someTestRows))) });
+      [sum, summed] = [0, 0];
+    }
+    if (step === steps) break;
+  }
+  await ring.verifyReplicas(variables);
+
+  const examples = test(...testRows);
+  const logLoss = mean(examples);
+  const { bytesSent, denseBytes } = optimizer.statistics;
+  optimizer.dispose();
+  tf.dispose([rows, someTestRows, variables]);
+  return { score: Math.exp(logLoss), logLoss, steps, bytesSent, denseBytes, examples };
+}
+
+/** A quarter of the first one after half of the training, a sixteenth after three quarters. */
+const learningRateAt = (done, first) => first / 4 ** ((done >= 0.5) + (done >= 0.75));
+
+function* endlessBatches(tf, rows, { batchSize, seed }) {
+  for (let epoch = 0; ; epoch++) yield* shuffledBatches(tf, rows, { batchSize, seed: `${seed} epoch ${epoch}` });
+}
+
+const mean = values => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+module.exports = { name: 'language', prepare, train };
