@@ -6,11 +6,12 @@ import { GradringError, invalidArgument } from './errors';
 import { runCommand, separateScript } from './launcher/run-command';
 import { linkCommand } from './native-tensorflow/link-command';
 import { timelineCommand } from './timeline/timeline-command';
+import { studyCommand } from './study/study-command';
 import { type ParsedCommand, usageWords } from './usage-words';
 import { readVersion } from './version';
 
 /** Each command has a file of its own, in the folder of its subject. To add a command, list it here. */
-const COMMANDS: CommandModule[] = [runCommand, benchCommand, timelineCommand, doctorCommand, linkCommand];
+const COMMANDS: CommandModule[] = [runCommand, benchCommand, studyCommand, timelineCommand, doctorCommand, linkCommand];
 
 /** Errors in the command line itself, not in the work of a command. */
 const USAGE_ERRORS: ReadonlySet<string> = new Set([

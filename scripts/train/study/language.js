@@ -39,7 +39,8 @@ async function train(prepared, { tf, ring, compression, learningRate, seed, repo
     step++;
     summed++;
     if (step % Math.ceil(steps / REPORTS) === 0 || step === steps) {
-      report({ step, loss: sum / summed, error: Math.exp(mean(test(...someTestRows))) });
+      const { bytesSent } = optimizer.statistics;
+      report({ step, loss: sum / summed, error: Math.exp(mean(test(...someTestRows))), bytes: bytesSent });
       [sum, summed] = [0, 0];
     }
     if (step === steps) break;
@@ -49,9 +50,10 @@ async function train(prepared, { tf, ring, compression, learningRate, seed, repo
   const examples = test(...testRows);
   const logLoss = mean(examples);
   const { bytesSent, denseBytes } = optimizer.statistics;
+  const parameters = variables.reduce((sum, { size }) => sum + size, 0);
   optimizer.dispose();
   tf.dispose([rows, someTestRows, variables]);
-  return { score: Math.exp(logLoss), logLoss, steps, bytesSent, denseBytes, examples };
+  return { score: Math.exp(logLoss), logLoss, steps, bytesSent, denseBytes, parameters, examples };
 }
 
 /** A quarter of the first one after half of the training, a sixteenth after three quarters. */

@@ -30,7 +30,8 @@ async function train(prepared, { tf, ring, compression, learningRate, seed, fold
     onEpochEnd(epoch, { loss }) {
       if ((epoch + 1) % Math.ceil(epochs / REPORTS) !== 0 && epoch + 1 < epochs) return;
       const { score } = tested(tf, model, test);
-      report({ step: optimizer.statistics.steps, loss, error: 1 - score });
+      const { steps, bytesSent } = optimizer.statistics;
+      report({ step: steps, loss, error: 1 - score, bytes: bytesSent });
     },
   };
   const batches = augmentedBatches(tf, images, { batchSize, seed, padding: 1, mirrors: false });
@@ -39,7 +40,8 @@ async function train(prepared, { tf, ring, compression, learningRate, seed, fold
   await ring.verifyReplicas(model);
 
   const { steps, bytesSent, denseBytes } = optimizer.statistics;
-  const result = { ...tested(tf, model, test), steps, bytesSent, denseBytes };
+  const parameters = model.countParams();
+  const result = { ...tested(tf, model, test), steps, bytesSent, denseBytes, parameters };
   optimizer.dispose();
   model.dispose();
   return result;

@@ -1,0 +1,59 @@
+#!/usr/bin/env node
+// The ranks of `gradring study`: all trainings of one workload, one after another. Rank 0 writes a line of JSON for
+// each result to its standard output.
+const { readFileSync } = require('node:fs');
+const gradring = require('../..');
+const { runExample } = require('./run-example');
+
+const WORKLOADS = {
+  digits: './study/digits',
+  resnet: './study/resnet',
+  language: './study/language',
+  speech: './study/speech',
+};
+
+async function main() {
+  const { workload: name, quick, trainings } = JSON.parse(readFileSync(process.argv[2], 'utf8'));
+  const workload = require(WORKLOADS[name]);
+  const ring = await gradring.connect();
+  const { tf } = await gradring.loadBackend({ backend: 'wasm' });
+  const prepared = workload.prepare(tf, { quick, worldSize: ring.worldSize });
+  const say = event => ring.rank === 0 && process.stdout.write(`${JSON.stringify(event)}\n`);
+  for (const training of trainings) {
+    say({ id: training.id, data: prepared.data, ...(await trainOnce(workload, prepared, { tf, ring, training })) });
+  }
+  await ring.close();
+}
+
+/** One training. If its gradients overflow, it ends without a score. */
+async function trainOnce(workload, prepared, { tf, ring, training }) {
+  const { method, learningRate, seed, fold } = training;
+  const options = optionsOf(training, prepared.steps);
+  const compression = gradring[method](options);
+  const curve = { step: [], loss: [], error: [], bytes: [], seconds: [] };
+  const start = performance.now();
+  const seconds = () => (performance.now() - start) / 1000;
+  const report = point => {
+    for (const [name, value] of Object.entries({ ...point, seconds: seconds() })) curve[name].push(value);
+  };
+  const before = new Set(Object.keys(tf.engine().registeredVariables));
+  try {
+    const inputs = { tf, ring, compression, learningRate, seed, fold, report };
+    const { examples, ...result } = await workload.train(prepared, inputs);
+    return { options, ...result, curve, seconds: seconds(), examples: Array.from(examples) };
+  } catch (error) {
+    if (error.code !== 'ERR_NON_FINITE') throw error;
+    const sent = { steps: curve.step.at(-1) ?? 0, bytesSent: curve.bytes.at(-1) ?? 0, denseBytes: 0 };
+    return { options, score: null, logLoss: null, ...sent, curve, seconds: seconds(), examples: [] };
+  } finally {
+    const left = Object.entries(tf.engine().registeredVariables).filter(([name]) => !before.has(name));
+    for (const [, variable] of left) variable.dispose();
+  }
+}
+
+/** The options of the compression. The length of a warm-up is given as a share of the training. */
+function optionsOf({ options: { warmUp, ...options } }, steps) {
+  return warmUp === undefined ? options : { ...options, warmUpSteps: Math.round(warmUp * steps) };
+}
+
+runExample(main);

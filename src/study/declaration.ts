@@ -1,0 +1,137 @@
+import type { Declared, Margin, PaperRatio } from './results';
+
+/** A method, and the options of its compression. */
+export interface Method {
+  readonly name: string;
+  /** The function of gradring that makes the compression. */
+  readonly method: string;
+  /** `warmUp` is the length of the warm-up as a share of the training. */
+  readonly options: Readonly<Record<string, unknown>>;
+  /** The method whose learning rate it takes, if it has none of its own. */
+  readonly ratesOf?: string;
+  /** Added to the seed of its trainings. They are compared with those of the seed all the same. */
+  readonly seedOffset?: number;
+}
+
+/** What is trained, how often, and with which methods. */
+export interface WorkloadPlan {
+  readonly name: string;
+  readonly margin: Margin;
+  readonly seeds: readonly number[];
+  readonly folds: readonly number[];
+  readonly methods: readonly Method[];
+  /** Learning rates that are tried for each method, on other seeds. The middle one holds if none is tried. */
+  readonly learningRates: readonly number[];
+  readonly tuningSeeds: readonly number[];
+  /** Of variants of a method, which only so many seeds train. */
+  readonly ablationSeeds: readonly number[];
+  readonly paper?: Readonly<Record<string, PaperRatio>>;
+}
+
+export const RANKS = 4;
+
+const BASELINE = 'dense';
+const SAME_METHOD = 'dense again';
+const MUST_FAIL = 'gradient dropping';
+const SPARSITY = 0.999;
+/** The share of a training that is DGC's warm-up. The paper has 4 of 164 epochs for ResNet, 1 of 40 for the LSTM. */
+const WARM_UP = 0.2;
+
+const ACCURACY: Margin = { score: 'accuracy', better: 'higher', kind: 'absolute', worse: 0.003 };
+const PERPLEXITY: Margin = { score: 'perplexity', better: 'lower', kind: 'relative', worse: 0.01 };
+const LABEL_ERRORS: Margin = { score: 'label error rate', better: 'lower', kind: 'absolute', worse: 0.003 };
+
+type Options = Method['options'];
+
+function dgc(options: Options): Method {
+  return { name: 'DGC', method: 'dgc', options: { sparsity: SPARSITY, warmUp: WARM_UP, ...options } };
+}
+
+/** Those that every workload has. `clip` is empty, or the norm to which gradients are clipped. */
+function common(clip: Options): Method[] {
+  return [
+    { name: BASELINE, method: 'noCompression', options: clip },
+    { name: SAME_METHOD, method: 'noCompression', options: clip, ratesOf: BASELINE, seedOffset: 10_000 },
+    dgc(clip),
+    { name: MUST_FAIL, method: 'gradientDropping', options: { sparsity: SPARSITY, ...clip } },
+    { name: 'QSGD', method: 'qsgd', options: clip },
+  ];
+}
+
+function otherRivals(clip: Options): Method[] {
+  return [
+    { name: '1-bit SGD', method: 'oneBit', options: clip },
+    { name: 'TernGrad', method: 'ternGrad', options: clip },
+    { name: 'PowerSGD', method: 'powerSgd', options: { rank: 2, ...clip } },
+  ];
+}
+
+/** DGC without each of the paper's techniques. */
+function ablation(clip: Options): Method[] {
+  const without = (name: string, options: Options): Method => ({
+    ...dgc({ ...clip, ...options }),
+    ...{ name: `DGC without ${name}`, ratesOf: 'DGC' },
+  });
+  return [
+    without('momentum correction', { momentumCorrection: false }),
+    without('masking', { masking: false }),
+    without('warm-up', { warmUp: 0 }),
+    ...('clipNorm' in clip ? [without('clipping', { clipNorm: undefined })] : []),
+  ];
+}
+
+const FIRST_SEEDS = [1, 2, 3, 4];
+const EIGHT_SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
+const ALL_FOLDS = [0, 1, 2, 3, 4];
+
+const WORKLOADS: readonly WorkloadPlan[] = [
+  {
+    ...{ name: 'digits', margin: ACCURACY, seeds: EIGHT_SEEDS, folds: ALL_FOLDS, ablationSeeds: FIRST_SEEDS },
+    ...{ learningRates: [0.025, 0.05, 0.1], tuningSeeds: [101, 102] },
+    methods: [...common({}), ...otherRivals({}), ...ablation({})],
+    paper: { DGC: { ratio: 277, model: 'ResNet-50 on ImageNet' } },
+  },
+  {
+    ...{ name: 'language', margin: PERPLEXITY, seeds: FIRST_SEEDS, folds: [0], ablationSeeds: FIRST_SEEDS },
+    ...{ learningRates: [0.5, 1, 2], tuningSeeds: [101] },
+    // Plain SGD has no momentum to correct or to mask.
+    methods: [...common({ clipNorm: 0.25 }), ...ablation({ clipNorm: 0.25 }).slice(2)],
+    paper: { DGC: { ratio: 462, model: 'two LSTM layers of 1500 on the Penn Treebank' } },
+  },
+  {
+    ...{ name: 'speech', margin: LABEL_ERRORS, seeds: FIRST_SEEDS, folds: [0], ablationSeeds: FIRST_SEEDS },
+    ...{ learningRates: [0.025, 0.05, 0.1], tuningSeeds: [101] },
+    methods: [...common({ clipNorm: 5 }), ...ablation({ clipNorm: 5 })],
+    paper: { DGC: { ratio: 608, model: 'Deep Speech 2 on LibriSpeech' } },
+  },
+];
+
+/** The workloads of a study. The quick form is the same with less of everything, and shows nothing but that it works. */
+export function workloadPlans(quick: boolean): readonly WorkloadPlan[] {
+  if (!quick) return WORKLOADS;
+  return WORKLOADS.map(plan => ({
+    ...plan,
+    ...{ seeds: [1, 2], folds: plan.folds.slice(0, 2), ablationSeeds: [], tuningSeeds: [] },
+    methods: plan.methods.filter(({ ratesOf }) => ratesOf !== 'DGC'),
+  }));
+}
+
+/** What is declared of these workloads before the first training. */
+export function declarationOf(plans: readonly WorkloadPlan[], quick: boolean): Declared {
+  return {
+    margins: Object.fromEntries(plans.map(({ name, margin }) => [name, margin])),
+    tests: { confidence: 0.95, resamples: 10_000, seed: 1 },
+    baseline: BASELINE,
+    controls: { sameMethod: SAME_METHOD, mustFail: MUST_FAIL },
+    ablation: { of: 'DGC', methods: ablation({ clipNorm: 1 }).map(({ name }) => name) },
+    notes: quick ? ['This was a quick study: its trainings are far too short and too few to show anything.'] : [],
+  };
+}
+
+/** What no study of these workloads shows. */
+export const LIMITS: readonly string[] = [
+  'ImageNet, the Penn Treebank and LibriSpeech were not trained, nor models of the sizes of the paper.',
+  'The ranks shared one machine, so the seconds are not those of a cluster.',
+  'The speech is synthetic, and the text is the source of a program.',
+  `The warm-up is ${WARM_UP * 100} % of each training, far more than in the paper, because the trainings are far shorter.`,
+];

@@ -1,0 +1,76 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { Writable } from 'node:stream';
+import { launch } from '../launcher/launch';
+import type { LoggedTraining } from './training-log';
+import { keyOf, type PlannedTraining, type StudySize } from './trainings';
+
+/** The program of the ranks. */
+const SCRIPT = path.join(__dirname, '../../scripts/train/study.js');
+
+/** How many lines of the ranks' messages are shown if they fail. */
+const SHOWN_LINES = 30;
+
+/** What rank 0 writes for each training. */
+interface TrainingEvent extends Omit<
+  LoggedTraining,
+  'workload' | 'method' | 'isTuning' | 'learningRate' | 'seed' | 'fold' | 'bytesSentPerRank' | 'denseBytesPerRank'
+> {
+  readonly id: number;
+  readonly bytesSent: number;
+  readonly denseBytes: number;
+}
+
+export interface RunOptions extends StudySize {
+  readonly stderr: NodeJS.WritableStream;
+  /** Called for each training, when it is over. */
+  readonly onTraining: (key: string, training: LoggedTraining) => void;
+}
+
+/** Runs trainings of one workload, on the same ranks. Returns the exit code: 0, or 130 after SIGINT, or of a failure. */
+export async function runTrainings(planned: readonly PlannedTraining[], options: RunOptions): Promise<number> {
+  const [first] = planned;
+  if (first === undefined) return 0;
+  const { ranks, quick, stderr, onTraining } = options;
+  const folder = mkdtempSync(path.join(tmpdir(), 'gradring-study-'));
+  const messages: string[] = [];
+  try {
+    const trainings = planned.map(({ method, learningRate, seed, fold }, id) => {
+      const { method: name, options: own, seedOffset = 0 } = method;
+      return { id, method: name, options: own, learningRate, seed: seed + seedOffset, fold };
+    });
+    const file = path.join(folder, 'trainings.json');
+    writeFileSync(file, JSON.stringify({ workload: first.workload, quick, trainings }));
+    const stdout = lineStream(line => {
+      const { id, bytesSent, denseBytes, ...event } = JSON.parse(line) as TrainingEvent;
+      const { workload, method, isTuning, learningRate, seed, fold } = planned[id]!;
+      const traffic = { bytesSentPerRank: bytesSent, denseBytesPerRank: denseBytes };
+      const settings = { workload, method: method.name, isTuning, learningRate, seed, fold };
+      onTraining(keyOf(planned[id]!, options), { ...settings, ...event, ...traffic });
+    });
+    const quietly = lineStream(line => {
+      messages.push(line);
+      if (messages.length > SHOWN_LINES) messages.shift();
+    });
+    const launched = { ranks, script: SCRIPT, args: [file], prefix: false, stdout, stderr: quietly };
+    const { exitCode, interruptedBy } = await launch(launched);
+    if (exitCode !== 0 && interruptedBy === undefined) stderr.write(`${messages.join('\n')}\n`);
+    return exitCode;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function lineStream(onLine: (line: string) => void): Writable {
+  let rest = '';
+  return new Writable({
+    decodeStrings: false,
+    write(chunk: string | Buffer, _encoding, done) {
+      const lines = (rest + chunk.toString()).split('\n');
+      rest = lines.pop()!;
+      for (const line of lines) onLine(line);
+      done();
+    },
+  });
+}

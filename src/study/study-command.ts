@@ -1,0 +1,180 @@
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import type { Argv, CommandModule } from 'yargs';
+import { parseCount, parseName, TEXT_OPTION, NUMBER_OPTION } from '../command-line';
+import { invalidArgument } from '../errors';
+import { formatTable } from '../table';
+import { declarationOf, LIMITS, RANKS, type WorkloadPlan, workloadPlans } from './declaration';
+import { studyPage } from './page';
+import { readResults } from './read-results';
+import { type StudyResults, thisMachine, type WorkloadResults } from './results';
+import { runTrainings } from './run-trainings';
+import { summarise } from './summarise';
+import { type LoggedTraining, TrainingLog, trainingOf } from './training-log';
+import { keyOf, pairedTrainings, type PlannedTraining, tuningTrainings } from './trainings';
+
+const DEFAULT_FILE = 'study.json';
+
+const OPTIONS = {
+  quick: { type: 'boolean', default: false, describe: 'A few short trainings, which show only that it works' },
+  workload: { ...TEXT_OPTION, describe: 'Only these, separated by commas: digits, language, speech [default: all]' },
+  ranks: { ...NUMBER_OPTION, alias: 'n', describe: `How many ranks train on this host [default: ${RANKS}]` },
+  json: { ...TEXT_OPTION, describe: `The file for the results [default: ${DEFAULT_FILE}]` },
+  html: { ...TEXT_OPTION, describe: 'A file for the page with tables and curves' },
+  from: { ...TEXT_OPTION, describe: 'Train nothing: make the page from this file of results' },
+  restart: { type: 'boolean', default: false, describe: 'Forget the trainings of an earlier run' },
+} as const;
+
+/** The options as they were typed. */
+interface Words {
+  readonly quick: boolean;
+  readonly workload?: string;
+  readonly ranks?: string;
+  readonly json?: string;
+  readonly html?: string;
+  readonly from?: string;
+  readonly restart: boolean;
+}
+
+/** `gradring study`: trains every workload with every compression, and compares them. */
+export const studyCommand: CommandModule = {
+  command: 'study',
+  describe: 'Compare all compressions on real trainings',
+  builder: (yargs: Argv) =>
+    yargs
+      .usage(
+        '$0 study [options]\n\nTrains digits, a language model and a speech model with every compression, paired by seed, and compares them by tests that are declared beforehand. ' +
+          'It takes hours. Ctrl-C interrupts it; the same command goes on from there.',
+      )
+      .options(OPTIONS)
+      .example('$0 study --html study.html', 'everything, and a page for a browser')
+      .example('$0 study --quick', 'some minutes: does it work here?')
+      .example('$0 study --workload digits --json digits.json', 'one workload')
+      .example('$0 study --from study.json --html study.html', 'the page of a study that was run before')
+      .epilogue('docs/how-to/study.md explains what is compared, and how.'),
+  handler: async parsed => {
+    process.exitCode = await study(parsed as unknown as Words);
+  },
+};
+
+async function study(words: Words): Promise<number> {
+  const { quick, from, html, json = DEFAULT_FILE, restart } = words;
+  if (from !== undefined) {
+    if (html === undefined) throw invalidArgument('--from needs --html, the file for the page.');
+    writeFileSync(html, studyPage(readResults(from)));
+    return 0;
+  }
+  const size = { ranks: words.ranks === undefined ? RANKS : parseCount(words.ranks, 'ranks'), quick };
+  const plans = plansOf(words);
+  const logFile = `${json}.trainings`;
+  if (restart && existsSync(logFile)) rmSync(logFile);
+  const log = new TrainingLog(logFile);
+  if (log.size > 0) console.error(`${log.size} trainings are done: ${logFile}. --restart would forget them.`);
+  const startedAt = new Date();
+  const report = new Progress(plans, log);
+  const trainings: LoggedTraining[] = [];
+  for (const plan of plans) {
+    const run = async (planned: readonly PlannedTraining[]) => {
+      const missing = planned.filter(training => log.get(keyOf(training, size)) === undefined);
+      const onTraining = (key: string, training: LoggedTraining) => {
+        log.add(key, training);
+        report.show(training);
+      };
+      const exitCode = await runTrainings(missing, { ...size, stderr: process.stderr, onTraining });
+      return { exitCode, done: planned.flatMap(training => log.get(keyOf(training, size)) ?? []) };
+    };
+    const tuning = await run(tuningTrainings(plan));
+    if (tuning.exitCode !== 0) return interrupted(tuning.exitCode);
+    const paired = await run(pairedTrainings(plan, tuning.done.map(trainingOf)));
+    if (paired.exitCode !== 0) return interrupted(paired.exitCode);
+    trainings.push(...tuning.done, ...paired.done);
+  }
+  const results = summarise(trainings.map(trainingOf), {
+    ...{ machine: thisMachine(), ranks: size.ranks, limits: LIMITS, declared: declarationOf(plans, quick) },
+    ...{ startedAt: startedAt.toISOString(), finishedAt: new Date().toISOString() },
+    command: `gradring ${process.argv.slice(2).join(' ')}`,
+    workloads: plans.map(plan => factsOf(plan, trainings)),
+  });
+  writeFileSync(json, `${JSON.stringify(results)}\n`);
+  if (html !== undefined) writeFileSync(html, studyPage(results));
+  for (const workload of results.workloads) console.log(`${tableOf(workload, results).join('\n')}\n`);
+  console.log(`The results are in ${json}${html === undefined ? '' : `, and as a page in ${html}`}.`);
+  return 0;
+}
+
+function interrupted(exitCode: number): number {
+  console.error('The study is not complete. The same command goes on from here.');
+  return exitCode;
+}
+
+function plansOf({ quick, workload }: Words): readonly WorkloadPlan[] {
+  const all = workloadPlans(quick);
+  const names = all.map(({ name }) => name);
+  const wanted = workload?.split(',').map(name => parseName(name, 'workload', names)) ?? names;
+  return all.filter(({ name }) => wanted.includes(name));
+}
+
+function factsOf({ name, paper }: WorkloadPlan, trainings: readonly LoggedTraining[]) {
+  const ofWorkload = trainings.filter(({ workload }) => workload === name);
+  const { data, parameters } = ofWorkload.find(each => each.parameters > 0)!;
+  return { name, data, parameters, ...(paper && { paper }) };
+}
+
+/** Tells of each training, and how long the others will take. */
+class Progress {
+  private readonly total: number;
+  private readonly seconds: number[] = [];
+  private done: number;
+
+  constructor(plans: readonly WorkloadPlan[], log: TrainingLog) {
+    this.total = plans.reduce((sum, plan) => sum + tuningTrainings(plan).length + pairedTrainings(plan, []).length, 0);
+    this.done = log.size;
+  }
+
+  show({ workload, method, isTuning, learningRate, seed, fold, score, seconds }: LoggedTraining): void {
+    this.seconds.push(seconds);
+    this.done++;
+    const mean = this.seconds.reduce((sum, each) => sum + each, 0) / this.seconds.length;
+    const minutes = Math.ceil((mean * (this.total - this.done)) / 60);
+    const what = isTuning ? `learning rate ${learningRate}` : `seed ${seed}, fold ${fold}`;
+    const result = score === null ? 'diverged' : score.toPrecision(4);
+    console.error(
+      `${this.done}/${this.total}  ${workload}, ${method}, ${what}: ${result} in ${seconds.toFixed(0)} s; about ${minutes} min left`,
+    );
+  }
+}
+
+/** What a workload showed, for a terminal. */
+function tableOf(workload: WorkloadResults, { declared }: StudyResults): string[] {
+  const { score, worse, kind } = declared.margins[workload.name]!;
+  const isPercent = score !== 'perplexity';
+  const scoreText = (value: number | null) =>
+    value === null ? 'diverged' : isPercent ? `${(100 * value).toFixed(2)} %` : value.toFixed(2);
+  const unit = kind === 'relative' ? '%' : 'points';
+  const points = (value: number | null) => (value === null ? '…' : (100 * value).toFixed(2));
+  const rows = [...workload.methods, ...workload.ablation].map(method => {
+    const { differenceFromDense: difference, verdict } = method;
+    return {
+      method: method.name,
+      score: scoreText(method.mean),
+      difference:
+        difference === null
+          ? ''
+          : `${points(difference.mean)} (${points(difference.low)} … ${points(difference.high)}) ${unit}`,
+      ratio: `${method.ratio.toFixed(1)}×`,
+      verdict: verdict ?? '',
+    };
+  });
+  const column = (heading: keyof (typeof rows)[number]) => ({
+    heading,
+    value: (row: (typeof rows)[number]) => row[heading],
+  });
+  const { sameMethod, mustFail } = workload.controls;
+  const control = (words: string, result: typeof sameMethod) =>
+    result === null ? [] : [`${words} (${result.method}): ${result.held ? 'as it must be' : 'NOT as it must be'}`];
+  return [
+    `${workload.name}: ${score}; margin ${100 * worse} ${unit}; ${workload.data}`,
+    ...formatTable([column('method'), column('score'), column('difference'), column('ratio'), column('verdict')], rows),
+    ...control('Control, the same method twice', sameMethod),
+    ...control('Control, a method that must fail', mustFail),
+  ];
+}
