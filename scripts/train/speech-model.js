@@ -10,8 +10,8 @@ const MOST_ACTIVATION = 20;
 const framesAfter = frames => Math.ceil(frames / STRIDE);
 
 /**
- * A model in the shape of Deep Speech (Amodei et al., ICML 2016): a convolution over time, bidirectional GRU layers, and
- * a dense layer to the classes, trained with CTC. The seed determines its initial weights.
+ * A model in the shape of Deep Speech (Amodei et al., ICML 2016): a convolution over time, bidirectional GRU layers,
+ * and a dense layer to the classes, trained with CTC. The seed determines its initial weights.
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {{ features: number, filters: number, units: number, layers: number, classes: number, seed: number }} options
@@ -76,13 +76,13 @@ function speechModel(tf, { features, filters, units, layers, classes, seed }) {
 }
 
 /**
- * One direction of a GRU layer, for inputs that are multiplied by the input weights already: [time, batch, 3 × units],
- * the parts of the reset gate, the update gate and the candidate. Returns the states [time, batch, units]. After the
- * end of a sequence the state does not change, so the other direction begins at the end with zeros.
+ * One direction of a GRU layer (Cho et al., 2014), for inputs that are multiplied by the input weights already: [time,
+ * batch, 3 × units], the parts of the reset gate, the update gate and the candidate. Returns the states [time, batch,
+ * units]. After the end of a sequence the state does not change; so the reversed direction begins there, with zeros.
  *
- * The candidate is tanh(input + reset × (state · weights)), which needs one matrix product a frame (the variant of
- * cuDNN and PyTorch). The products are TensorFlow.js's; what is elementwise runs in plain loops, and the gradient of the
- * weights is one product for all frames: the tape of some twenty ops a frame would take several times as long.
+ * The candidate is tanh(input + reset × (state · weights)), as in cuDNN, so that a frame needs one matrix product. The
+ * products are TensorFlow.js's. What is elementwise runs in plain loops, and the gradient of the weights is one product
+ * for all frames: a tape of some twenty ops for each frame takes several times as long.
  */
 function gru(tf, inputs, weights, { lengths, isReversed }) {
   const [time, batch, width] = inputs.shape;
@@ -179,4 +179,4 @@ function gru(tf, inputs, weights, { lengths, isReversed }) {
   })(inputs, weights);
 }
 
-module.exports = { speechModel, framesAfter, gru };
+module.exports = { framesAfter, gru, speechModel };

@@ -38,11 +38,45 @@ function toBatch(tf, utterances) {
 }
 
 /**
+ * Trains a model. The learning rate is divided by `decay` after each epoch.
+ *
+ * @param {typeof import('@tensorflow/tfjs')} tf
+ * @param {object} options
+ * @param {import('../..').RingOptimizer} options.optimizer With the first learning rate.
+ * @param {Utterance[]} options.utterances Those of this rank.
+ * @param {number} options.steps In an epoch, the same on all ranks.
+ * @param {number} options.seed Decides the order.
+ * @param {object} options.callbacks `onEpochBegin(epoch)`, `onBatchEnd(step, { loss })`, `onEpochEnd(epoch, { loss })`.
+ */
+async function train(tf, { model, optimizer, utterances, epochs, steps, batchSize, decay, seed, callbacks }) {
+  const { learningRate } = optimizer;
+  for (let epoch = 0; epoch < epochs; epoch++) {
+    optimizer.setEpoch(epoch);
+    optimizer.learningRate = learningRate / decay ** epoch;
+    await callbacks.onEpochBegin?.(epoch);
+    let sum = 0;
+    for (const [step, group] of batchesOf(utterances, { batchSize, seed, epoch }).slice(0, steps).entries()) {
+      const batch = toBatch(tf, group);
+      const cost = await optimizer.minimizeAsync(() => model.losses(batch).mean(), true);
+      const [loss] = await cost.data();
+      tf.dispose([batch.x, cost]);
+      sum += loss;
+      await callbacks.onBatchEnd?.(step, { loss });
+    }
+    await callbacks.onEpochEnd?.(epoch, { loss: sum / steps });
+  }
+}
+
+/** How many steps each of the ranks can take in an epoch. */
+const stepsOf = (utterances, { worldSize }, batchSize) =>
+  Math.floor(Math.floor(utterances.length / worldSize) / batchSize);
+
+/**
  * Tests a model. Each rank takes a part of the utterances; all get the result.
  *
- * @returns {Promise<{ errorRate: number, loss: number, errorRates: Float64Array }>} The label error rate: edits ÷ labels,
- *   over all utterances. The mean loss in nats. For each utterance its edits ÷ the mean number of labels, so that the
- *   mean of these is the label error rate.
+ * @returns {Promise<{ errorRate: number, loss: number, errorRates: Float64Array }>} The label error rate (edits ÷
+ *   labels, over all utterances); the mean loss in nats; for each utterance its edits ÷ the mean number of labels, so
+ *   that the mean of these is the label error rate.
  */
 async function evaluate(tf, ring, model, utterances, batchSize) {
   const count = utterances.length;
@@ -82,4 +116,4 @@ function editDistance(from, to) {
 
 const mean = values => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-module.exports = { batchesOf, editDistance, evaluate, toBatch };
+module.exports = { batchesOf, editDistance, evaluate, stepsOf, toBatch, train };
