@@ -20,6 +20,7 @@ function speechModel(tf, { features, filters, units, layers, classes, seed }) {
   const variables = [];
   const variable = initial => {
     variables.push(tf.variable(initial));
+    initial.dispose();
     return variables.at(-1);
   };
   const matrix = (rows, columns) => {
@@ -49,7 +50,10 @@ function speechModel(tf, { features, filters, units, layers, classes, seed }) {
     tf.tidy(() => {
       const lengths = frames.map(framesAfter);
       const filter = kernel.reshape([KERNEL, features, filters]);
-      let hidden = tf.conv1d(x, filter, STRIDE, 'same').add(kernelBias).clipByValue(0, MOST_ACTIVATION);
+      // Not 'same', which pads by the length of the batch, so that an utterance would depend on the others.
+      const margin = (KERNEL - 1) / 2;
+      const padded = tf.pad(x, [[0, 0], [margin, margin], [0, 0]]); // prettier-ignore
+      let hidden = tf.conv1d(padded, filter, STRIDE, 'valid').add(kernelBias).clipByValue(0, MOST_ACTIVATION);
       hidden = hidden.transpose([1, 0, 2]); // [time, batch, …], so that a frame's rows are together
       for (const layer of directions) {
         const states = layer.map(({ isReversed, input, bias, recurrent }) =>

@@ -22,14 +22,14 @@ const options = yargs(process.argv.slice(2))
     describe:
       'a folder in the format of LibriSpeech: <speaker>/<chapter>/<id>.wav or .flac [default: synthetic utterances]',
   })
-  .option('utterances', { type: 'number', default: 2048, describe: 'the most utterances to train on' })
+  .option('utterances', { type: 'number', default: 4096, describe: 'the most utterances to train on' })
   .option('filters', { type: 'number', default: 96, describe: 'filters of the convolution' })
   .option('units', { type: 'number', default: 64, describe: 'units of each direction of a layer; the paper has 800' })
   .option('layers', { type: 'number', default: 2, describe: 'bidirectional GRU layers; the paper has 7' })
-  .option('epochs', { type: 'number', default: 10 })
+  .option('epochs', { type: 'number', default: 5 })
   .option('batch-size', { type: 'number', default: 8, describe: 'utterances for each rank and step' })
   .option('learning-rate', { type: 'number', default: 0.02, describe: 'in the first epoch' })
-  .option('decay', { type: 'number', default: 1.1, describe: 'the learning rate is divided by this after each epoch' })
+  .option('decay', { type: 'number', default: 1.25, describe: 'the learning rate is divided by this after each epoch' })
   .option('compression', COMPRESSION_OPTION)
   .option('seed', { type: 'number', default: 1 })
   .check(({ utterances, filters, units, layers, epochs, batchSize, learningRate, decay }) => {

@@ -45,11 +45,11 @@ const FEWEST_FRAMES = 4;
 /** How much of the frame before and of the frame after is in a frame, so that sounds overlap. */
 const OVERLAP = 0.5;
 /** Standard deviation of the noise in the logarithm of a band, and the range of the hum below it. */
-const JITTER = 0.6;
+const JITTER = 0.5;
 const QUIETEST_HUM = 0.01;
 const LOUDEST_HUM = 0.06;
 const BANDWIDTHS = [90, 130, 200];
-const TRAIN_VOICES = 64;
+const TRAIN_VOICES = 100;
 const TEST_VOICES = 16;
 
 /**

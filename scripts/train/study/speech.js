@@ -4,12 +4,12 @@ const { syntheticUtterances } = require('../data/utterances');
 const { speechModel } = require('../speech-model');
 const { evaluate, stepsOf, train } = require('../speech-training');
 
-const FULL = { trainCount: 2048, testCount: 256, filters: 96, units: 64, layers: 2, batchSize: 8, epochs: 10 };
-const QUICK = { trainCount: 256, testCount: 32, filters: 24, units: 16, layers: 1, batchSize: 8, epochs: 3 };
-const DECAY = 1.1;
+const FULL = { trainCount: 4096, testCount: 256, filters: 96, units: 64, layers: 2, batchSize: 8, epochs: 5 };
+const QUICK = { trainCount: 512, testCount: 32, filters: 32, units: 24, layers: 1, batchSize: 4, epochs: 3 };
+const DECAY = 1.25;
 /** How often a training reports, and on how many of the utterances for testing. */
 const REPORTS = 25;
-const REPORTED_UTTERANCES = 64;
+const REPORTED_UTTERANCES = 32;
 /** The data are the same in all trainings. */
 const DATA_SEED = 1;
 
