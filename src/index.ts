@@ -56,6 +56,7 @@ export {
 export type { Checkpoint } from './tensorflow/checkpoint';
 export type { CheckpointOptions, ResumedPosition } from './tensorflow/checkpoint-options';
 export type { JoinedPosition } from './tensorflow/live-training';
+export { ctcGreedyDecode, ctcLoss, type CtcOptions } from './tensorflow/ctc-loss';
 export type { NamedTensor } from './tensorflow/optimizer-state';
 export type { Variables } from './tensorflow/replicas';
 export type { ResidualPolicy } from './tensorflow/resized-state';

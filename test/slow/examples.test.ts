@@ -18,12 +18,14 @@ const SMALL = {
   resnet: ['--synthetic', '64'],
   lstm: ['--rows', '64', '--units', '16'],
   transformer: ['--rows', '64', '--width', '16'],
+  speech: ['--utterances', '64', '--units', '16'],
 };
 
 test.each([
   ['resnet', /Data: synthetic images, not CIFAR-10[^]*test accuracy [\d.]+ %/],
   ['lstm', /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
   ['transformer', /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
+  ['speech', /Data: synthetic utterances \(no real speech\)[^]*test label error rate [\d.]+ %/],
 ] as const)('%s trains with every compression, says what its data are, and ends with the same weights', async (name, words) => {
   for (const compression of ALL) {
     const { exitCode, output } = await example(name, '--epochs', '1', '--compression', compression, ...SMALL[name]);
@@ -59,9 +61,9 @@ test('the ResNet of the study learns on two ranks, the same with the same seed',
   expect(ranks[0]!.trainings[0]!.score).toBe(ranks[1]!.trainings[0]!.score);
 }, 600_000); // prettier-ignore
 
-test.each(['resnet', 'lstm', 'transformer', 'digits'])('%s: a data directory without data is told in a line', async name => {
+test.each(['resnet', 'lstm', 'transformer', 'digits', 'speech'])('%s: a data directory without data is told in a line', async name => {
   const { exitCode, output } = await example(name, '--data-dir', __dirname);
   expect(exitCode).toBe(1);
-  expect(output).toMatch(/slow has no (data_batch_1\.bin|ptb\.train\.txt|train-images-idx3-ubyte), nor /);
+  expect(output).toMatch(/slow has no (data_batch_1\.bin|ptb\.train\.txt|train-images-idx3-ubyte|<speaker>\/<chapter>\/\S+)(, nor| of two speakers)/);
   expect(output).not.toMatch(/^ +at /m);
 }, 120_000); // prettier-ignore

@@ -2,6 +2,7 @@
 const seedrandom = require('seedrandom');
 const { loadShippedDigits } = require('../data/optdigits');
 const { digitsModel } = require('../digits-model');
+const { imageScore } = require('./image-score');
 
 const FOLDS = [0, 1, 2, 3, 4];
 const BATCH_SIZE = 8;
@@ -21,7 +22,7 @@ async function train({ folds, epochs }, { tf, ring, compression, learningRate, s
   const reporting = {
     onEpochEnd(epoch, { loss }) {
       const { steps, bytesSent } = optimizer.statistics;
-      report({ step: steps, loss, error: 1 - tested(tf, model, test).score, bytes: bytesSent });
+      report({ step: steps, loss, error: 1 - imageScore(tf, model, test).score, bytes: bytesSent });
     },
   };
   const rows = ring.shard(train.x, train.y);
@@ -30,22 +31,11 @@ async function train({ folds, epochs }, { tf, ring, compression, learningRate, s
   await ring.verifyReplicas(model);
 
   const { steps, bytesSent, denseBytes } = optimizer.statistics;
-  const result = { ...tested(tf, model, test), steps, bytesSent, denseBytes, parameters: model.countParams() };
+  const result = { ...imageScore(tf, model, test), steps, bytesSent, denseBytes, parameters: model.countParams() };
   tf.dispose(rows);
   model.dispose();
   optimizer.dispose();
   return result;
-}
-
-/** The accuracy, the mean log-loss, and for each image 1 if it was recognized and 0 if not. */
-function tested(tf, model, { x, y }) {
-  const [hits, logLoss] = tf.tidy(() => {
-    const probabilities = model.predict(x);
-    const logLosses = probabilities.add(tf.backend().epsilon()).log().mul(y).sum(1).neg();
-    return [probabilities.argMax(1).equal(y.argMax(1)).dataSync(), logLosses.mean().dataSync()[0]];
-  });
-  const examples = Float32Array.from(hits);
-  return { score: examples.reduce((sum, hit) => sum + hit, 0) / examples.length, logLoss, examples };
 }
 
 module.exports = { name: 'digits', prepare, train };

@@ -3,15 +3,18 @@
 const { imagesOf, augmentedBatches } = require('../data/image-batches');
 const { loadShippedDigits } = require('../data/optdigits');
 const { resnet } = require('../resnet-model');
+const { imageScore } = require('./image-score');
 
 const FULL = { depth: 8, batchSize: 8, epochs: 20 };
 const QUICK = { depth: 8, batchSize: 8, epochs: 2 };
 const REPORTS = 20;
 const WEIGHT_DECAY = 1e-4;
 
-function prepare(tf, { quick }) {
+function prepare(tf, { quick, worldSize }) {
   const folds = [0, 1, 2, 3, 4].map(fold => loadShippedDigits(tf, { fold }));
-  return { ...(quick ? QUICK : FULL), data: folds[0].source, folds };
+  const sizes = quick ? QUICK : FULL;
+  const batches = Math.floor(folds[0].train.x.shape[0] / sizes.batchSize);
+  return { ...sizes, data: folds[0].source, folds, steps: sizes.epochs * Math.ceil(batches / worldSize) };
 }
 
 async function train(prepared, { tf, ring, compression, learningRate, seed, fold, report }) {
@@ -29,7 +32,7 @@ async function train(prepared, { tf, ring, compression, learningRate, seed, fold
     },
     onEpochEnd(epoch, { loss }) {
       if ((epoch + 1) % Math.ceil(epochs / REPORTS) !== 0 && epoch + 1 < epochs) return;
-      const { score } = tested(tf, model, test);
+      const { score } = imageScore(tf, model, test);
       const { steps, bytesSent } = optimizer.statistics;
       report({ step: steps, loss, error: 1 - score, bytes: bytesSent });
     },
@@ -41,21 +44,10 @@ async function train(prepared, { tf, ring, compression, learningRate, seed, fold
 
   const { steps, bytesSent, denseBytes } = optimizer.statistics;
   const parameters = model.countParams();
-  const result = { ...tested(tf, model, test), steps, bytesSent, denseBytes, parameters };
+  const result = { ...imageScore(tf, model, test), steps, bytesSent, denseBytes, parameters };
   optimizer.dispose();
   model.dispose();
   return result;
-}
-
-/** The accuracy, the mean log-loss, and for each image 1 if it was recognized and 0 if not. */
-function tested(tf, model, { x, y }) {
-  const [hits, logLoss] = tf.tidy(() => {
-    const probabilities = model.predict(x);
-    const logLosses = probabilities.add(tf.backend().epsilon()).log().mul(y).sum(1).neg();
-    return [probabilities.argMax(1).equal(y.argMax(1)).dataSync(), logLosses.mean().dataSync()[0]];
-  });
-  const examples = Float32Array.from(hits);
-  return { score: examples.reduce((sum, hit) => sum + hit, 0) / examples.length, logLoss, examples };
 }
 
 module.exports = { name: 'resnet', prepare, train };

@@ -1,0 +1,64 @@
+// The study's speech model: synthetic utterances, a small Deep Speech.
+const { BANDS } = require('../data/filter-bank');
+const { syntheticUtterances } = require('../data/utterances');
+const { speechModel } = require('../speech-model');
+const { evaluate, stepsOf, train } = require('../speech-training');
+
+const FULL = { trainCount: 4096, testCount: 256, filters: 96, units: 64, layers: 2, batchSize: 8, epochs: 5 };
+const QUICK = { trainCount: 512, testCount: 32, filters: 32, units: 24, layers: 1, batchSize: 4, epochs: 3 };
+const DECAY = 1.25;
+/** How often a training reports, and on how many of the utterances for testing. */
+const REPORTS = 25;
+const REPORTED_UTTERANCES = 32;
+/** The data are the same in all trainings. */
+const DATA_SEED = 1;
+
+module.exports = {
+  name: 'speech',
+
+  prepare(_tf, { quick, worldSize }) {
+    const sizes = quick ? QUICK : FULL;
+    const utterances = syntheticUtterances({ ...sizes, seed: DATA_SEED });
+    const { trainCount, testCount } = sizes;
+    const steps = sizes.epochs * Math.ceil(sizes.trainCount / worldSize / sizes.batchSize);
+    return {
+      ...utterances,
+      sizes,
+      steps,
+      data: `${utterances.source}; ${trainCount} to train on, ${testCount} to test`,
+    };
+  },
+
+  async train(prepared, { tf, ring, compression, learningRate, seed, report }) {
+    const { filters, units, layers, batchSize, epochs } = prepared.sizes;
+    const classes = prepared.symbols.length + 1;
+    const model = speechModel(tf, { features: BANDS, filters, units, layers, classes, seed });
+    const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9, true), { compression });
+    const steps = stepsOf(prepared.train, ring, batchSize);
+    const interval = Math.max(1, Math.round((epochs * steps) / REPORTS));
+    let step = 0;
+    let losses = [];
+    const onBatchEnd = async (_step, { loss }) => {
+      step++;
+      losses.push(loss);
+      if (step % interval !== 0) return;
+      const mean = Float64Array.of(losses.reduce((sum, each) => sum + each, 0) / losses.length);
+      losses = [];
+      await ring.allReduce(mean, { op: 'mean' });
+      const { errorRate } = await evaluate(tf, ring, model, prepared.test.slice(0, REPORTED_UTTERANCES), batchSize);
+      report({ step, loss: mean[0], error: errorRate, bytes: optimizer.statistics.bytesSent });
+    };
+    try {
+      const utterances = prepared.train.filter((_, i) => i % ring.worldSize === ring.rank);
+      await train(tf, { model, optimizer, utterances, epochs, steps, batchSize, decay: DECAY, seed, callbacks: { onBatchEnd } }); // prettier-ignore
+      const { errorRate, loss, errorRates } = await evaluate(tf, ring, model, prepared.test, batchSize);
+      await ring.verifyReplicas(model.variables);
+      const { bytesSent, denseBytes } = optimizer.statistics;
+      const parameters = model.variables.reduce((sum, { size }) => sum + size, 0);
+      return { score: errorRate, logLoss: loss, steps: step, bytesSent, denseBytes, parameters, examples: errorRates };
+    } finally {
+      optimizer.dispose();
+      tf.dispose(model.variables);
+    }
+  },
+};
