@@ -30,16 +30,15 @@ function plotOf(result) {
   const times = Array.from({ length: Math.floor(longest / step) + 1 }, (_, i) => i * step);
   const target = 1 - targetAccuracy;
   const legend = [
-    ['dense', `${ranks} ranks, dense`, dense],
-    ['dgc', `${ranks} ranks, DGC`, dgc],
+    ['dense', `${ranks} ranks, ${rateInWords(result)}, dense`, dense],
+    ['dgc', `${ranks} ranks, ${rateInWords(result)}, DGC`, dgc],
     ['alone', 'one process alone', alone],
   ];
   const percent = fraction => `${round(fraction * 100)} %`;
-  const after = ({ secondsToTarget, seconds }) =>
-    `${secondsToTarget === null ? '–' : secondsToTarget.toFixed(1)} s of ${seconds.toFixed(1)} s`;
+  const timeOf = ({ secondsToTarget }) => (secondsToTarget === null ? 'never' : `${secondsToTarget.toFixed(1)} s`);
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${SIZE.height}" font-family="system-ui, sans-serif" font-size="14">`,
-    `  <title>Test error against seconds: ${legend.map(([, name, each]) => `${name} reaches ${percent(targetAccuracy)} accuracy after ${after(each)}`).join('; ')}</title>`,
+    `  <title>Test error against seconds. Time to ${percent(targetAccuracy)} accuracy: ${legend.map(([, name, each]) => `${name}: ${timeOf(each)}`).join('; ')}</title>`,
     `  <rect width="${SIZE.width}" height="${SIZE.height}" fill="#fff"/>`,
     `  <g stroke="#ddd">${errors.map(error => `<path d="M${AREA.left} ${y(error)}H${AREA.right}"/>`).join('')}</g>`,
     `  <path d="M${AREA.left} ${y(target)}H${AREA.right}" stroke="#111"/>`,
@@ -55,12 +54,14 @@ function plotOf(result) {
     `    <g text-anchor="middle">${times.map(time => `<text x="${x(time)}" y="${AREA.bottom + 20}">${time}</text>`).join('')}`,
     `      <text x="${(AREA.left + AREA.right) / 2}" y="${SIZE.height - 6}">seconds</text></g>`,
     `    <text transform="translate(14 ${(AREA.top + AREA.bottom) / 2}) rotate(-90)" text-anchor="middle">test error</text>`,
-    '    <g transform="translate(430 30)">',
-    `      <text x="44" y="5">over links of ${rateInWords(result)}</text><text x="250" y="5">to ${percent(targetAccuracy)}</text>`,
-    ...legend.map(
-      ([name, words, each], i) =>
-        `      <path d="M0 ${24 + 22 * i}H36" stroke-width="2.5" ${STYLES[name]}/><text x="44" y="${29 + 22 * i}">${words}</text><text x="250" y="${29 + 22 * i}">${after(each)}</text>`,
-    ),
+    '    <g transform="translate(480 34)">',
+    `      <text x="354" text-anchor="end">${percent(targetAccuracy)} after</text>`,
+    ...legend.map(([name, words, each], i) => {
+      const top = 24 * (i + 1);
+      const line = `<path d="M0 ${top - 5}H36" stroke-width="2.5" ${STYLES[name]}/>`;
+      const time = `<text x="354" y="${top}" text-anchor="end">${timeOf(each)}</text>`;
+      return `      ${line}<text x="46" y="${top}">${words}</text>${time}`;
+    }),
     '    </g>',
     '  </g>',
     '</svg>',

@@ -6,7 +6,7 @@ const { finished } = require('node:stream/promises');
 const { launch } = require('../../dist/launcher/launch');
 const { TRAINING_OPTIONS } = require('../train/digits-options');
 const { progressLines } = require('../train/progress-lines');
-const { resultOf } = require('./result');
+const { rateInWords, resultOf } = require('./result');
 
 const RANKS = 4;
 const DIGITS = path.join(__dirname, '../train/digits.js');
@@ -25,7 +25,13 @@ async function runTrainings(options, output) {
   const alone = { 'batch-size': RANKS * options['batch-size'], seeds: [...others, first] };
   const parts = [
     { about: 'one process alone', ranks: 1, methods: 'dense', ...alone },
-    { about: `${RANKS} ranks, links of ${linkRate}`, ranks: RANKS, methods: 'dense,dgc', seeds: [first], linkRate },
+    {
+      about: `${RANKS} ranks, links of ${rateInWords(options)}`,
+      ranks: RANKS,
+      methods: 'dense,dgc',
+      seeds: [first],
+      linkRate,
+    },
     // Without a limit: the same accuracies and bytes in less time.
     { about: `${RANKS} ranks, fast links`, ranks: RANKS, methods: 'dense,dgc', seeds: others },
   ].filter(({ seeds }) => seeds.length > 0);

@@ -68,9 +68,9 @@ async function trainOnce(tf, ring, { x, y, test }, { method, compression, seed, 
       curve.push({ epoch: epoch + 1, steps, seconds, loss, testLoss, testAccuracy, bytesSent });
       const secondsLeft = (seconds / (epoch + 1)) * (options.epochs - epoch - 1);
       say(
-        `${PROGRESS}${method.padEnd(5)} seed ${seed}  epoch ${String(epoch + 1).padStart(2)}/${options.epochs}  loss ${loss.toFixed(4)}  ` +
-          `test accuracy ${percent(testAccuracy)}  ${((seconds * 1000) / steps).toFixed(1)} ms/step  ${clock(secondsLeft)} left  ` +
-          `sent ${megabytes(bytesSent)}  compression ${ratio(denseBytes, bytesSent)}`,
+        `${PROGRESS}${method.padEnd(5)} seed ${seed}  epoch ${String(epoch + 1).padStart(2)}/${options.epochs}  ${clock(secondsLeft)} left  ` +
+          `${((seconds * 1000) / steps).toFixed(1)} ms/step  test accuracy ${percent(testAccuracy)}  loss ${loss.toFixed(4)}` +
+          (ring.worldSize > 1 ? `  sent ${megabytes(bytesSent)}  compression ${ratio(denseBytes, bytesSent)}` : ''),
       );
     },
   };
@@ -86,8 +86,8 @@ async function trainOnce(tf, ring, { x, y, test }, { method, compression, seed, 
   const [loss, accuracy] = evaluate();
   const { steps, bytesSent, denseBytes } = optimizer.statistics;
   say(
-    `${method.padEnd(5)} seed ${seed}  test accuracy ${percent(accuracy)}, loss ${loss.toFixed(4)}; ${steps} steps in ` +
-      `${seconds.toFixed(1)} s; sent ${megabytes(bytesSent)}; weights ${weightsHash.slice(0, 8)} on all ranks`,
+    `${method.padEnd(5)} seed ${seed}  test accuracy ${percent(accuracy)}, loss ${loss.toFixed(4)}; ${steps} steps in ${seconds.toFixed(1)} s` +
+      (ring.worldSize > 1 ? `; sent ${megabytes(bytesSent)}; weights ${weightsHash.slice(0, 8)} on all ranks` : ''),
   );
   const parameters = model.countParams();
   model.dispose();
