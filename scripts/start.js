@@ -1,21 +1,22 @@
 #!/usr/bin/env node
-// `npm start`: installs and builds what is missing, then trains the digits on four rank processes of this machine.
-// Its arguments go to scripts/train/digits.js: `npm start -- --json result.json`, `npm start -- --help`.
-const path = require('node:path');
+// `npm start`: installs and builds what is missing, then trains the digits alone, and on four ranks of this machine
+// over paced links, with and without compression. `npm start -- --help` has the options.
+const { writeFileSync } = require('node:fs');
 const { bootstrap } = require('./bootstrap');
-
-const RANKS = 4;
 
 async function main() {
   bootstrap();
-  const { launch } = require('../dist/launcher/launch');
-  const { progressLines } = require('./train/progress-lines');
-  const { parseOptions } = require('./train/digits-options');
-  parseOptions(process.argv.slice(2)); // so that help, or an error, is shown once and not by every rank
-  const script = path.join(__dirname, 'train/digits.js');
-  const stdout = progressLines(process.stdout);
-  const { exitCode } = await launch({ ranks: RANKS, script, args: process.argv.slice(2), prefix: false, stdout });
+  const { tableOf } = require('./start/result');
+  const { runTrainings } = require('./start/trainings');
+  const { parseStartOptions } = require('./train/digits-options');
+  const options = parseStartOptions(process.argv.slice(2));
+  const { exitCode, result } = await runTrainings(options, process.stdout);
   process.exitCode = exitCode;
+  if (result === undefined) return;
+  console.log(`\n${tableOf(result).join('\n')}`);
+  if (options.json === undefined) return;
+  writeFileSync(options.json, `${JSON.stringify(result, null, 2)}\n`);
+  console.log(`\nwritten to ${options.json}`);
 }
 
 main().catch(error => {

@@ -21,6 +21,8 @@ export interface RankEnvironment {
    * `member`, or `newcomer` for a process that replaces a lost one; `GRADRING_ELASTIC`.
    */
   readonly elastic: 'member' | 'newcomer' | undefined;
+  /** The rate of this rank's link, such as `100mbit`. Undefined: it sends as fast as it can; `GRADRING_LINK_RATE`. */
+  readonly linkRate: string | undefined;
 }
 
 /** The default TCP port of the rendezvous: torchrun's. */
@@ -56,6 +58,7 @@ export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankE
     masterAddr: env['MASTER_ADDR'] || '127.0.0.1',
     masterPort: readInteger(env, 'MASTER_PORT', DEFAULT_MASTER_PORT, 1, MAX_PORT),
     runId: env['GRADRING_RUN_ID'] ?? '',
+    linkRate: readLinkRate(env['GRADRING_LINK_RATE'] ?? ''),
     elastic: readElastic(env['GRADRING_ELASTIC'] ?? ''),
     runToken: env['GRADRING_RUN_TOKEN'] ? checkRunToken(env['GRADRING_RUN_TOKEN'], 'GRADRING_RUN_TOKEN') : undefined,
   };
@@ -64,6 +67,23 @@ export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankE
 function readElastic(text: string): RankEnvironment['elastic'] {
   if (text === '' || text === 'member' || text === 'newcomer') return text || undefined;
   throw wrong(`GRADRING_ELASTIC is '${text}'; it must be 'member' or 'newcomer'.`);
+}
+
+function readLinkRate(text: string): string | undefined {
+  if (text === '' || bitsPerSecondOf(text) !== undefined) return text || undefined;
+  throw wrong(`GRADRING_LINK_RATE is '${text}'; it must be ${A_RATE}.`);
+}
+
+/** What a rate must be, for error messages. */
+export const A_RATE = 'a rate such as 10mbit, 1gbit or 2.5gbit (100kbit to 100gbit)';
+
+const RATE_UNITS: Readonly<Record<string, number>> = { kbit: 1e3, mbit: 1e6, gbit: 1e9 };
+
+/** The bits a second of a rate such as `100mbit` or `2.5gbit`, 100kbit to 100gbit. Undefined if it is none. */
+export function bitsPerSecondOf(rate: string): number | undefined {
+  const [, number, unit] = /^(\d+(?:\.\d+)?)([kmg]bit)$/.exec(rate) ?? [];
+  const bits = unit === undefined ? NaN : Math.round(Number(number) * RATE_UNITS[unit]!);
+  return bits >= 1e5 && bits <= 1e11 ? bits : undefined;
 }
 
 /**

@@ -1,6 +1,22 @@
 const yargs = require('yargs');
 
 const VALUE_FORMATS = ['float32', 'float16', 'bfloat16', 'int8', 'log4'];
+const METHODS = ['dgc', 'dense'];
+
+/** What `npm start` passes on to digits.js. */
+const TRAINING = {
+  'data-dir': {
+    type: 'string',
+    describe: 'the four files of MNIST, or of a similar set [default: the digits of the package]',
+  },
+  epochs: { type: 'number', default: 20, describe: 'epochs of each training' },
+  'batch-size': { type: 'number', default: 8, describe: 'images for each rank and step' },
+  'learning-rate': { type: 'number', default: 0.05 },
+  seeds: { type: 'string', default: '1,2,3', describe: 'one training of each kind for each seed' },
+  values: { choices: VALUE_FORMATS, default: 'float16', describe: 'how values are encoded with compression' },
+};
+
+const JSON_FILE = { type: 'string', describe: 'also write the result to this file' };
 
 /**
  * The options of digits.js. If they ask for help or are wrong, it prints that and ends the process.
@@ -8,26 +24,65 @@ const VALUE_FORMATS = ['float32', 'float16', 'bfloat16', 'int8', 'log4'];
  * @param {string[]} argv
  */
 function parseOptions(argv) {
-  return yargs(argv)
-    .scriptName('digits.js')
-    .usage('$0 [options]\n\nTrains handwritten digits with and without Deep Gradient Compression, and compares.')
-    .option('data-dir', {
-      type: 'string',
-      describe: 'the four files of MNIST, or of a similar set [default: the digits of the package]',
-    })
-    .option('epochs', { type: 'number', default: 20, describe: 'epochs of each training' })
-    .option('batch-size', { type: 'number', default: 8, describe: 'images for each rank and step' })
-    .option('learning-rate', { type: 'number', default: 0.05 })
-    .option('seeds', { type: 'string', default: '1,2,3', describe: 'one training of each kind for each seed' })
-    .option('values', {
-      choices: VALUE_FORMATS,
-      default: 'float16',
-      describe: 'how values are encoded with compression',
-    })
-    .option('json', { type: 'string', describe: 'also write the result to this file' })
-    .example('npm start', 'four ranks, three seeds')
-    .example('npx gradring run -n 2 $0 --data-dir mnist --seeds 1 --batch-size 64', 'two ranks, MNIST')
-    .example('npm start -- --seeds 1 --epochs 40 --json result.json', 'one seed, longer, for a program')
+  return parse(
+    yargs(argv)
+      .scriptName('digits.js')
+      .usage('$0 [options]\n\nTrains handwritten digits with and without Deep Gradient Compression, and compares.')
+      .options(TRAINING)
+      .option('methods', { type: 'string', default: METHODS.join(), describe: `which kinds: ${METHODS.join(', ')}` })
+      .option('table', { type: 'boolean', default: true, describe: 'end with a table' })
+      .option('json', JSON_FILE)
+      .example('npx gradring run -n 2 $0 --data-dir mnist --seeds 1 --batch-size 64', 'two ranks, MNIST')
+      .example('npx gradring run -n 4 --link-rate 100mbit $0 --methods dense', 'without compression, on slow links')
+      .coerce('methods', text => text.split(','))
+      .check(({ methods }) => {
+        const wrong = methods.filter(method => !METHODS.includes(method));
+        if (wrong.length > 0) throw new Error(`--methods takes ${METHODS.join(', ')}, not '${wrong.join()}'.`);
+        return true;
+      }),
+  );
+}
+
+/**
+ * The options of `npm start`. If they ask for help or are wrong, it prints that and ends the process.
+ *
+ * @param {string[]} argv
+ */
+function parseStartOptions(argv) {
+  return parse(
+    yargs(argv)
+      .scriptName('npm start --')
+      .usage(
+        '$0 [options]\n\nTrains handwritten digits alone, and on four ranks over slow links with and without Deep Gradient ' +
+          'Compression, and compares.',
+      )
+      .options(TRAINING)
+      .option('link-rate', {
+        type: 'string',
+        default: '100mbit',
+        describe: 'the rate of the links in the trainings whose time counts: those of the first seed',
+      })
+      .option('target-accuracy', {
+        type: 'number',
+        default: 0.975,
+        describe: 'the test accuracy to which the time is taken',
+      })
+      .option('json', JSON_FILE)
+      .example('npm start', 'three seeds, links of 100 Mbit/s')
+      .example('npm start -- --seeds 1 --link-rate 1gbit', 'one seed, faster links')
+      .example('npm start -- --seeds 1 --epochs 40 --json result.json', 'one seed, longer, for a program')
+      .check(({ linkRate, targetAccuracy }) => {
+        const { A_RATE, bitsPerSecondOf } = require('../../dist/environment');
+        if (bitsPerSecondOf(linkRate) === undefined)
+          throw new Error(`--link-rate is '${linkRate}'; it must be ${A_RATE}.`);
+        if (!(targetAccuracy > 0 && targetAccuracy <= 1)) throw new Error('--target-accuracy takes a number up to 1.');
+        return true;
+      }),
+  );
+}
+
+function parse(options) {
+  return options
     .coerce('seeds', text => text.split(',').map(Number))
     .check(({ epochs, batchSize, learningRate, seeds }) => {
       if (![epochs, batchSize, ...seeds].every(value => Number.isInteger(value) && value > 0) || !(learningRate > 0)) {
@@ -41,4 +96,4 @@ function parseOptions(argv) {
     .parseSync();
 }
 
-module.exports = { parseOptions };
+module.exports = { parseOptions, parseStartOptions, TRAINING_OPTIONS: Object.keys(TRAINING) };

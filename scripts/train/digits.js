@@ -30,35 +30,47 @@ async function main() {
     `${ring.worldSize} ranks; ${train.x.shape[0]} training images, ${x.shape[0]} a rank; ${test.x.shape[0]} test images\n`,
   );
 
-  const kinds = { dgc: dgc({ sparsity: SPARSITY, values: options.values }), dense: noCompression() };
-  const results = { dgc: [], dense: [] };
+  const compressions = { dgc: dgc({ sparsity: SPARSITY, values: options.values }), dense: noCompression() };
+  const trainings = [];
   for (const seed of options.seeds) {
-    for (const [kind, compression] of Object.entries(kinds)) {
-      results[kind].push(await trainOnce(tf, ring, data, { kind, compression, seed, say }));
+    for (const method of options.methods) {
+      const compression = compressions[method];
+      trainings.push(await trainOnce(tf, ring, data, { method, compression, seed, say }));
     }
   }
-  report(ring, backend, results, say);
+  const result = resultOf(ring, backend, trainings);
+  if (options.table) for (const line of tableOf(result)) say(line);
+  if (options.json !== undefined && ring.rank === 0) {
+    writeFileSync(options.json, `${JSON.stringify(result, null, 2)}\n`);
+    if (options.table) say(`\nwritten to ${options.json}`);
+  }
   await ring.close();
 }
 
 /** One training from the start. The seed determines all random numbers. */
-async function trainOnce(tf, ring, { x, y, test }, { kind, compression, seed, say }) {
+async function trainOnce(tf, ring, { x, y, test }, { method, compression, seed, say }) {
   seedrandom(`${seed} ${ring.rank}`, { global: true }); // model.fit shuffles with Math.random
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
   const model = digitsModel(tf, { imageShape: x.shape.slice(1), seed, optimizer });
+  const evaluate = () => model.evaluate(test.x, test.y).map(scalar => scalar.dataSync()[0]);
   const start = performance.now();
+  const secondsPassed = () => (performance.now() - start) / 1000;
+  const curve = []; // of rank 0
   let warmUp; // the bytes sent before the full sparsity was reached
 
   const progress = {
-    onEpochEnd(epoch, { loss, acc }) {
+    onEpochEnd(epoch, { loss }) {
       const { steps, bytesSent, denseBytes, density } = optimizer.statistics;
       if (density > 1 - SPARSITY + 1e-9) warmUp = { bytesSent, denseBytes };
-      const passedMs = performance.now() - start;
-      const secondsLeft = ((passedMs / (epoch + 1)) * (options.epochs - epoch - 1)) / 1000;
+      if (ring.rank !== 0) return;
+      const [testLoss, testAccuracy] = evaluate(); // which counts as time of the training
+      const seconds = secondsPassed();
+      curve.push({ epoch: epoch + 1, steps, seconds, loss, testLoss, testAccuracy, bytesSent });
+      const secondsLeft = (seconds / (epoch + 1)) * (options.epochs - epoch - 1);
       say(
-        `${PROGRESS}${kind.padEnd(5)} seed ${seed}  epoch ${String(epoch + 1).padStart(2)}/${options.epochs}  loss ${loss.toFixed(4)}  ` +
-          `accuracy ${percent(acc)}  ${(passedMs / steps).toFixed(1)} ms/step  ${clock(secondsLeft)} left  sent ${megabytes(bytesSent)}  ` +
-          `compression ${ratio(denseBytes, bytesSent)}`,
+        `${PROGRESS}${method.padEnd(5)} seed ${seed}  epoch ${String(epoch + 1).padStart(2)}/${options.epochs}  ${clock(secondsLeft)} left  ` +
+          `${((seconds * 1000) / steps).toFixed(1)} ms/step  test accuracy ${percent(testAccuracy)}  loss ${loss.toFixed(4)}` +
+          (ring.worldSize > 1 ? `  sent ${megabytes(bytesSent)}  compression ${ratio(denseBytes, bytesSent)}` : ''),
       );
     },
   };
@@ -69,62 +81,76 @@ async function trainOnce(tf, ring, { x, y, test }, { kind, compression, seed, sa
     callbacks: ring.callbacks({ also: [progress] }),
   });
 
-  const seconds = (performance.now() - start) / 1000;
+  const seconds = secondsPassed();
   const weightsHash = await ring.verifyReplicas(model); // throws if the weights of the ranks differ in a bit
-  const [loss, accuracy] = model.evaluate(test.x, test.y).map(scalar => scalar.dataSync()[0]);
+  const [loss, accuracy] = evaluate();
   const { steps, bytesSent, denseBytes } = optimizer.statistics;
   say(
-    `${kind.padEnd(5)} seed ${seed}  test accuracy ${percent(accuracy)}, loss ${loss.toFixed(4)}; ${steps} steps in ` +
-      `${seconds.toFixed(1)} s; sent ${megabytes(bytesSent)}; weights ${weightsHash.slice(0, 8)} on all ranks`,
+    `${method.padEnd(5)} seed ${seed}  test accuracy ${percent(accuracy)}, loss ${loss.toFixed(4)}; ${steps} steps in ${seconds.toFixed(1)} s` +
+      (ring.worldSize > 1 ? `; sent ${megabytes(bytesSent)}; weights ${weightsHash.slice(0, 8)} on all ranks` : ''),
   );
   const parameters = model.countParams();
   model.dispose();
   optimizer.dispose();
   const stepsAfterWarmUp = warmUp !== undefined && bytesSent > warmUp.bytesSent;
-  const afterWarmUp = stepsAfterWarmUp ? (denseBytes - warmUp.denseBytes) / (bytesSent - warmUp.bytesSent) : undefined;
-  return { accuracy, bytesSent, seconds, parameters, afterWarmUp };
+  const ratioAfterWarmUp = stepsAfterWarmUp
+    ? (denseBytes - warmUp.denseBytes) / (bytesSent - warmUp.bytesSent)
+    : undefined;
+  return { method, seed, accuracy, loss, steps, bytesSent, seconds, parameters, ratioAfterWarmUp, weightsHash, curve };
 }
 
-function report(ring, backend, results, say) {
-  const summary = kind => ({
-    accuracy: mean(results[kind].map(result => result.accuracy)),
-    bytesSentPerRank: sum(results[kind].map(result => result.bytesSent)),
-    seconds: sum(results[kind].map(result => result.seconds)),
-  });
+/** What the trainings of a ring have shown, for a program. */
+function resultOf(ring, backend, trainings) {
+  const summary = method => {
+    const own = trainings.filter(training => training.method === method);
+    if (own.length === 0) return undefined;
+    return {
+      accuracy: mean(own.map(({ accuracy }) => accuracy)),
+      bytesSentPerRank: sum(own.map(({ bytesSent }) => bytesSent)),
+      seconds: sum(own.map(({ seconds }) => seconds)),
+      trainings: own,
+    };
+  };
   const dense = summary('dense');
   const compressed = summary('dgc');
-  const compressionRatio = ring.worldSize > 1 ? dense.bytesSentPerRank / compressed.bytesSentPerRank : null;
-  const ratios = results.dgc.flatMap(({ afterWarmUp }) => afterWarmUp ?? []);
-  const afterWarmUp = ratios.length > 0 ? mean(ratios) : null; // undefined in a ring of one, or if the whole training is warm-up
-  const { parameters } = results.dgc[0];
+  const hasBoth = ring.worldSize > 1 && dense !== undefined && compressed !== undefined;
+  const ratios = trainings.flatMap(({ ratioAfterWarmUp }) => ratioAfterWarmUp ?? []);
   // Each training has compared the weights of all ranks in every epoch and at its end. It throws if they differ.
-  const json = {
+  return {
     ranks: ring.worldSize,
     backend,
+    linkRate: process.env.GRADRING_LINK_RATE || null,
     seeds: options.seeds,
     epochs: options.epochs,
-    parameters,
+    parameters: trainings[0].parameters,
     dense,
     dgc: compressed,
-    compressionRatio,
-    compressionRatioAfterWarmUp: afterWarmUp,
+    compressionRatio: hasBoth ? dense.bytesSentPerRank / compressed.bytesSentPerRank : null,
+    // null in a ring of one, or if the whole training is warm-up
+    compressionRatioAfterWarmUp: ratios.length > 0 ? mean(ratios) : null,
     replicasIdentical: true,
   };
-  const row = (name, ...cells) => say(`${name.padEnd(31)}${cells.map(cell => cell.padStart(14)).join('')}`);
-  say('');
-  row(`${parameters.toLocaleString('en')} parameters, ${ring.worldSize} ranks`, 'dense', `DGC ${SPARSITY * 100} %`);
-  row(`test accuracy, mean of ${options.seeds.length}`, percent(dense.accuracy), percent(compressed.accuracy));
-  row('sent by each rank', megabytes(dense.bytesSentPerRank), megabytes(compressed.bytesSentPerRank));
-  if (compressionRatio !== null) {
-    row('compression ratio, whole run', '1×', ratio(compressionRatio, 1));
-    if (afterWarmUp !== null) row('compression ratio after warm-up', '1×', ratio(afterWarmUp, 1));
-  }
-  row('time', `${dense.seconds.toFixed(1)} s`, `${compressed.seconds.toFixed(1)} s`);
-  row('weights of all ranks identical', 'yes', 'yes');
-  if (options.json !== undefined && ring.rank === 0) {
-    writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`);
-    say(`\nwritten to ${options.json}`);
-  }
+}
+
+function tableOf({ ranks, seeds, parameters, dense, dgc: compressed, ...result }) {
+  const summaries = [dense, compressed].filter(summary => summary !== undefined);
+  const row = (name, ...cells) => `${name.padEnd(31)}${cells.map(cell => cell.padStart(14)).join('')}`;
+  const rowOf = (name, cellOf) => row(name, ...summaries.map(cellOf));
+  const { compressionRatio, compressionRatioAfterWarmUp } = result;
+  return [
+    '',
+    rowOf(`${parameters.toLocaleString('en')} parameters, ${ranks} ranks`, summary =>
+      summary === dense ? 'dense' : `DGC ${SPARSITY * 100} %`,
+    ),
+    rowOf(`test accuracy, mean of ${seeds.length}`, ({ accuracy }) => percent(accuracy)),
+    rowOf('sent by each rank', ({ bytesSentPerRank }) => megabytes(bytesSentPerRank)),
+    compressionRatio !== null && row('compression ratio, whole run', '1×', ratio(compressionRatio, 1)),
+    compressionRatio !== null &&
+      compressionRatioAfterWarmUp !== null &&
+      row('compression ratio after warm-up', '1×', ratio(compressionRatioAfterWarmUp, 1)),
+    rowOf('time', ({ seconds }) => `${seconds.toFixed(1)} s`),
+    rowOf('weights of all ranks identical', () => 'yes'),
+  ].filter(line => line !== false);
 }
 
 const sum = values => values.reduce((total, value) => total + value, 0);

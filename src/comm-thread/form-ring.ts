@@ -1,6 +1,7 @@
 import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
+import { bitsPerSecondOf } from '../environment';
 import type { GradringError } from '../errors';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { addressForPeers, hostId, isLoopback } from '../rendezvous/host-identity';
@@ -17,6 +18,7 @@ import type { Lane } from '../transport/data/lane';
 import { SharedMemoryLane } from '../transport/data/shared-memory-lane';
 import { TcpLane } from '../transport/data/tcp-lane';
 import { deferred } from '../transport/deferred';
+import { Pacer } from '../transport/pacing';
 import { RingTransport } from '../transport/ring-transport';
 import type { Side } from '../transport/side';
 import { SoloTransport, type Transport } from '../transport/transport';
@@ -142,12 +144,14 @@ async function open(
   timeline: Timeline | undefined,
 ): Promise<FormedRing> {
   const { rank, worldSize, isLocal, hasCore, timeoutMs } = site;
+  const { linkRate } = site.options;
   const { generation } = site.roster;
   const place = { ringId, generation, rank, worldSize, addresses, isLocal, hasCore };
   const links = { left: left.link, right: right.link };
   const lanes = { left: left.lane, right: right.lane };
   const failed = deferred<GradringError>();
-  const transport = new RingTransport(place, links, lanes, failed.resolve, timeline);
+  const pacer = linkRate === undefined ? undefined : new Pacer(bitsPerSecondOf(linkRate)!);
+  const transport = new RingTransport(place, links, lanes, failed.resolve, timeline, pacer);
   try {
     const formed = rendezvous.connected(transport.open().then(() => transport.openLanes(timeoutMs / 2)));
     const allHaveLanes = await Promise.race([formed, failed.promise.then(error => Promise.reject(error))]);

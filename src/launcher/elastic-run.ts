@@ -39,6 +39,7 @@ export class ElasticRun implements RunPolicy {
       worldSize: plan.ranks,
       runId,
       encryption,
+      linkRate: env['GRADRING_LINK_RATE'] || undefined,
       needsKeys: this.security !== undefined,
       policy: {
         holder: 'the launcher',

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { checkOptions } from '../check-options';
-import { DEFAULT_MASTER_PORT, MAX_PORT, MAX_WORLD_SIZE } from '../environment';
+import { A_RATE, bitsPerSecondOf, DEFAULT_MASTER_PORT, MAX_PORT, MAX_WORLD_SIZE } from '../environment';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { typescriptOptions } from './typescript-loader';
@@ -48,6 +48,11 @@ export interface LaunchOptions {
   readonly outputDir?: string;
   /** A folder for the timeline of each rank, `rank-0.json`, …. It is created. Default: `GRADRING_TIMELINE`. */
   readonly timeline?: string;
+  /**
+   * For experiments: limits what each rank sends to the rate of a slow network, such as `100mbit` or `2.5gbit`.
+   * Default: `GRADRING_LINK_RATE`, or no limit.
+   */
+  readonly linkRate?: string;
   /** How many GPUs of its own each rank gets, if there are any. 0: it computes on the CPU. Default 1. */
   readonly gpusPerRank?: number;
   /** Environment variables for the ranks, in addition to those of this process. */
@@ -114,7 +119,7 @@ export interface ElasticPlan {
 const OPTIONS = {
   ...{ ranks: true, script: true, args: true, nodeArgs: true, env: true, stdout: true, stderr: true, prefix: true },
   ...{ masterAddr: true, masterPort: true, nodes: true, nodeRank: true, tokenFile: true, min: true, maxRestarts: true },
-  ...{ outputDir: true, timeline: true, gpusPerRank: true, graceMs: true, failureGraceMs: true },
+  ...{ outputDir: true, timeline: true, linkRate: true, gpusPerRank: true, graceMs: true, failureGraceMs: true },
 } as const satisfies Record<keyof LaunchOptions, true>;
 
 /** More than any run needs. */
@@ -141,6 +146,9 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   requireWhole(words, 'graceMs', graceMs, 0, LONGEST_DELAY_MS);
   requireWhole(words, 'failureGraceMs', failureGraceMs, 0, LONGEST_DELAY_MS);
   if (options.masterPort !== undefined) requireWhole(words, 'masterPort', options.masterPort, 1, MAX_PORT);
+  if (options.linkRate !== undefined && bitsPerSecondOf(options.linkRate) === undefined) {
+    throw invalidArgument(`${nameOf('linkRate')} is '${options.linkRate}'; it must be ${A_RATE}.`);
+  }
   if (nodes * ranks > MAX_WORLD_SIZE) {
     throw invalidArgument(
       `${nodes} nodes with ${ranks} ranks each are ${nodes * ranks} ranks; a run has at most ${MAX_WORLD_SIZE}.`,
@@ -169,6 +177,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     env: {
       ...options.env,
       ...(options.timeline !== undefined && { GRADRING_TIMELINE: path.resolve(options.timeline) }),
+      ...(options.linkRate !== undefined && { GRADRING_LINK_RATE: options.linkRate }),
     },
     stdout: options.stdout ?? process.stdout,
     stderr: options.stderr ?? process.stderr,

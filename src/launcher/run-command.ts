@@ -24,6 +24,11 @@ const OPTIONS = {
     ...TEXT_OPTION,
     describe: 'A folder for the timeline of each rank: rank-0.json, …; see timeline --help [default: no timeline]',
   },
+  'link-rate': {
+    ...TEXT_OPTION,
+    describe:
+      'For experiments: each rank sends no faster than a network of this rate, such as 100mbit [default: no limit]',
+  },
   'master-addr': {
     ...TEXT_OPTION,
     describe: 'The host where rank 0 holds the rendezvous; needed with --nodes [default: 127.0.0.1]',
@@ -56,7 +61,7 @@ const OPTIONS = {
 
 /** The names in {@link LaunchOptions} of those of {@link OPTIONS} that are passed on to it. */
 const NUMBERS = ['min', 'maxRestarts', 'masterPort', 'nodes', 'nodeRank', 'gpusPerRank', 'graceMs'] as const;
-const TEXTS = ['outputDir', 'timeline', 'tokenFile', 'masterAddr'] as const;
+const TEXTS = ['outputDir', 'timeline', 'linkRate', 'tokenFile', 'masterAddr'] as const;
 
 /** `gradring run`: {@link launch} for the command line. The exit code is that of the launch. */
 export const runCommand: CommandModule = {
@@ -74,6 +79,7 @@ export const runCommand: CommandModule = {
       .example('$0 run -n 4 train.ts', 'TypeScript: needs Node 22.18 or newer, tsx or ts-node')
       .example('$0 run -n 4 --min 2 --max-restarts 3 train.js', 'continue when ranks are lost, and replace them')
       .example('$0 run -n 2 --output-dir logs train.js', 'write logs/rank-0.log and logs/rank-1.log')
+      .example('$0 run -n 4 --link-rate 100mbit train.js', 'as over a network of 100 Mbit/s')
       .example('$0 run -n 2 --timeline trace train.js', 'record trace/rank-0.json and trace/rank-1.json')
       .example(
         '$0 run -n 8 --nodes 2 --node-rank 1 --master-addr 10.0.0.5 --token-file token train.js',

@@ -8,7 +8,7 @@ import type { Encryption } from './run-security';
 export type { Encryption };
 
 /** How a rank joins its ring. Every option may be left out: `gradring run` sets the environment. */
-export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> {
+export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 'linkRate'>> {
   /**
    * How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`.
    */
@@ -37,6 +37,11 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> 
    */
   readonly encryption?: Encryption;
   /**
+   * For experiments: limits what this rank sends to the rate of a slow network, such as `100mbit` or `2.5gbit`, though
+   * its real links are faster. All ranks must use the same value. Default: no limit; `GRADRING_LINK_RATE`.
+   */
+  readonly linkRate?: string;
+  /**
    * A folder for the timeline of this rank, `rank-0.json`: a trace for chrome://tracing and ui.perfetto.dev. It is
    * created. Default: no timeline; `GRADRING_TIMELINE`.
    */
@@ -47,16 +52,17 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic'>> 
 export type TransportName = 'auto' | 'tcp' | 'ipc';
 
 /** {@link ConnectInput}, complete and checked. */
-export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken'>> {
+export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken' | 'linkRate'>> {
   readonly elastic: RankEnvironment['elastic'];
   readonly runToken: string | undefined;
+  readonly linkRate: string | undefined;
   readonly timeline: string | undefined;
 }
 
 const OPTIONS = {
   ...{ rank: true, worldSize: true, localRank: true, masterAddr: true, masterPort: true, runId: true, runToken: true },
   ...{ timeoutMs: true, connectTimeoutMs: true, heartbeatTimeoutMs: true, stallMs: true },
-  ...{ transport: true, encryption: true, timeline: true },
+  ...{ transport: true, encryption: true, linkRate: true, timeline: true },
 } as const satisfies Record<keyof ConnectInput, true>;
 
 /** The defaults come first. */
@@ -102,6 +108,7 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
     masterPort: 'MASTER_PORT',
     runId: 'GRADRING_RUN_ID',
     runToken: 'GRADRING_RUN_TOKEN',
+    linkRate: 'GRADRING_LINK_RATE',
   } as const;
   const merged: NodeJS.ProcessEnv = { ...env };
   for (const [option, variable] of Object.entries(names)) {

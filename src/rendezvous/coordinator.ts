@@ -42,6 +42,8 @@ export interface CoordinatorOptions {
   readonly worldSize: number;
   readonly runId: string;
   readonly encryption: Encryption;
+  /** What each rank may send, such as `100mbit`. Undefined: not limited. */
+  readonly linkRate: string | undefined;
   /** Whether every member must name the key of its links. */
   readonly needsKeys: boolean;
   readonly policy: MembershipPolicy;
@@ -135,7 +137,7 @@ export class Coordinator {
   }
 
   private refusalOf(join: RendezvousMessage & { kind: 'join' }): { code: ErrorCode; message: string } | undefined {
-    const { worldSize, runId, encryption, needsKeys, policy } = this.options;
+    const { worldSize, runId, encryption, linkRate = '', needsKeys, policy } = this.options;
     const { holder } = policy;
     const { rank } = join;
     const refused = (message: string) => ({ code: 'ERR_RENDEZVOUS_REFUSED' as const, message });
@@ -152,6 +154,11 @@ export class Coordinator {
     }
     if (join.encryption !== encryption) {
       return refused(`Rank ${rank} has encryption '${join.encryption}', ${holder} has '${encryption}'.`);
+    }
+    if (join.linkRate !== linkRate) {
+      return refused(
+        `Rank ${rank} has link rate '${join.linkRate || 'none'}', ${holder} has '${linkRate || 'none'}': set the same on all ranks.`,
+      );
     }
     if (needsKeys && !isKey(join.publicKey)) return refused(`Rank ${rank} sent no key.`);
     if (rank >= worldSize) return refused(`Rank ${rank} is out of range: WORLD_SIZE is ${worldSize}.`);

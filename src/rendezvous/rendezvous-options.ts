@@ -27,6 +27,8 @@ export interface RendezvousOptions extends MeetingPlace {
   readonly runId: string;
   readonly hostId: string;
   readonly encryption: Encryption;
+  /** Undefined: not limited. */
+  readonly linkRate: string | undefined;
   /** Undefined in a static run, where rank 0 holds the rendezvous. In an elastic run the launcher holds it. */
   readonly elastic: ElasticJoin | undefined;
   /** How long to wait for the others, in ms. */

@@ -104,9 +104,9 @@ function lineOf(options: RendezvousOptions): CoordinatorLine {
 
 /** What a rank says about itself when it comes. */
 function joinMessage(options: RendezvousOptions): RendezvousMessage {
-  const { rank, worldSize, runId, hostId, encryption, security, timeoutMs, elastic } = options;
+  const { rank, worldSize, runId, hostId, encryption, linkRate = '', security, timeoutMs, elastic } = options;
   return {
-    ...{ kind: 'join', protocolVersion: PROTOCOL_VERSION, runId, worldSize, rank, hostId, encryption },
+    ...{ kind: 'join', protocolVersion: PROTOCOL_VERSION, runId, worldSize, rank, hostId, encryption, linkRate },
     ...{ publicKey: security?.link.publicKey ?? '', patienceMs: timeoutMs },
     ...{ newcomer: elastic?.newcomer ?? false, admits: elastic?.admits ?? false },
   };

@@ -12,6 +12,7 @@ import type { Lane } from './data/lane';
 import { LanePath } from './data/lane-path';
 import { TcpLane } from './data/tcp-lane';
 import { deferred } from './deferred';
+import { PacedPath, type Pacer } from './pacing';
 import { neighbourOf, peerLost, type RingPlace } from './ring-place';
 import { opposite, type Side, SIDES } from './side';
 import {
@@ -43,7 +44,9 @@ const LANES_MS = 3_000;
  * on another rank, ends the ring for good: every call that waits, and every later one, throws what the ranks agree on.
  */
 export class RingTransport implements Transport {
-  readonly links: LinkPath;
+  readonly links: DataPath;
+  private bulkPath: DataPath | undefined;
+  private readonly linkPath: LinkPath;
   private lanePath: LanePath | undefined;
   /** What calls throw: set when the ranks have agreed on it, or when this one has left. */
   failure: GradringError | undefined;
@@ -63,6 +66,7 @@ export class RingTransport implements Transport {
   /**
    * @param lanes Those that this end can open by itself. A lane whose other end listens is added when that end greets.
    * @param onFailure Called once, with the error that ended the ring.
+   * @param pacer Limits what this rank sends. Undefined: nothing does.
    */
   constructor(
     private readonly place: RingPlace,
@@ -70,6 +74,7 @@ export class RingTransport implements Transport {
     private readonly lanes: Record<Side, Lane | undefined>,
     private readonly onFailure: (error: GradringError) => void,
     readonly timeline?: Timeline,
+    private readonly pacer?: Pacer,
   ) {
     this.agreement = new FailureAgreement({
       rank: place.rank,
@@ -78,13 +83,14 @@ export class RingTransport implements Transport {
       missing: side => serializeError(peerLost(place, side, IS_GONE), 'ERR_PEER_LOST'),
       onAgreed: error => this.end(error),
     });
-    this.links = new LinkPath(ends, {
+    this.linkPath = new LinkPath(ends, {
       failing: () => this.failing,
       encode: (header, bodyBytes) => this.encodeCounted(header, bodyBytes),
       count: frame => this.countSent(frame.headerBytes.length + frame.bytes),
       requireNeighbour: side => this.requireNeighbour(side),
       onLost: side => this.failUnsent(side),
     });
+    this.links = this.paced(this.linkPath);
     this.rollCall = new RollCall(place, (side, status) => this.tell(side, status));
   }
 
@@ -101,7 +107,7 @@ export class RingTransport implements Transport {
   }
 
   get bulk(): DataPath {
-    return this.lanePath ?? this.links;
+    return this.bulkPath ?? this.links;
   }
 
   get traffic(): TrafficCount {
@@ -163,12 +169,13 @@ export class RingTransport implements Transport {
         encode: (header, bodyBytes) => this.encodeCounted(header, bodyBytes),
         count: frame => this.countSent(frame.headerBytes.length + frame.bytes),
         accept: (side, frame) => this.acceptFromLane(side, frame),
-        stray: (side, sequence) => this.links.takeUpTo(side, sequence),
+        stray: (side, sequence) => this.linkPath.takeUpTo(side, sequence),
         requireNeighbour: side => this.requireNeighbour(side),
         onBroken: (side, error) => this.failBroken(side, error),
         onLost: side => this.lose(side, 'lane'),
       },
     );
+    this.bulkPath = this.paced(this.lanePath);
     if (this.failure !== undefined) this.lanePath.fail(this.failure);
   }
 
@@ -232,6 +239,11 @@ export class RingTransport implements Transport {
     for (const side of SIDES) this.lanes[side]?.close();
   }
 
+  private paced(path: DataPath): DataPath {
+    if (this.pacer === undefined) return path;
+    return new PacedPath(path, this.pacer, (header, bodyBytes) => this.encode(header).length + bodyBytes);
+  }
+
   private encode(header: Header): Uint8Array {
     return encodeHeader(this.place, header);
   }
@@ -258,7 +270,8 @@ export class RingTransport implements Transport {
   }
 
   private failPaths(error: GradringError): void {
-    this.links.fail(error);
+    this.pacer?.stop(); // the calls that it holds up must fail, too
+    this.linkPath.fail(error);
     this.lanePath?.fail(error);
   }
 
@@ -315,7 +328,7 @@ export class RingTransport implements Transport {
     } catch (error) {
       this.failBroken(side, error as Error);
     }
-    await this.links.untilRoom(side);
+    await this.linkPath.untilRoom(side);
   }
 
   private take(side: Side, message: Message): void {
@@ -350,7 +363,7 @@ export class RingTransport implements Transport {
         if (headerBytes.length > LARGEST_HEADER) throw protocolError('has too long a header');
         const body = message[1]!;
         const frame = { header, headerBytes, body, bytes: body.length, hasLanded: false };
-        if (!this.lanePath?.takeStray(side, frame)) this.links.put(side, frame);
+        if (!this.lanePath?.takeStray(side, frame)) this.linkPath.put(side, frame);
         this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
       }
     }
@@ -371,7 +384,7 @@ export class RingTransport implements Transport {
     if (this.departed.has(side)) return;
     this.departed.add(side);
     this.agreement.lose(side);
-    if (this.links.isAwaited(side) || this.lanePath?.isAwaited(side)) this.requireNeighbour(side);
+    if (this.linkPath.isAwaited(side) || this.lanePath?.isAwaited(side)) this.requireNeighbour(side);
     this.acknowledgeLastMessage(side);
   }
 

@@ -27,6 +27,7 @@ export type RendezvousMessage =
       readonly newcomer: boolean;
       readonly admits: boolean;
       readonly patienceMs: number;
+      readonly linkRate: string;
     }
   | {
       readonly kind: 'roster';
@@ -83,6 +84,7 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
           newcomer: join.newcomer(),
           admits: join.admits(),
           patienceMs: join.patienceMs(),
+          linkRate: join.linkRate() ?? '',
         };
       }
       case Message.Roster: {
@@ -133,12 +135,11 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
       const hostId = builder.createString(message.hostId);
       const encryption = builder.createString(message.encryption);
       const publicKey = builder.createString(message.publicKey);
+      const linkRate = builder.createString(message.linkRate);
       const { protocolVersion, worldSize, rank, newcomer, admits, patienceMs } = message;
       const texts = [hostId, encryption, publicKey] as const;
-      return [
-        Message.Join,
-        Join.createJoin(builder, protocolVersion, runId, worldSize, rank, ...texts, newcomer, admits, patienceMs),
-      ];
+      const join = [protocolVersion, runId, worldSize, rank, ...texts, newcomer, admits, patienceMs, linkRate] as const;
+      return [Message.Join, Join.createJoin(builder, ...join)];
     }
     case 'roster': {
       const ids = message.hostIds.map(id => builder.createString(id));

@@ -38,6 +38,7 @@ describe('what a rank is told', () => {
       /^GRADRING_RUN_TOKEN is not a run token(?!.*secret)/,
     ],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5' }, /10\.0\.0\.5.*GRADRING_RUN_TOKEN.*--token-file/],
+    [{ GRADRING_LINK_RATE: '100 Mbit' }, /GRADRING_LINK_RATE is '100 Mbit'; it must be a rate such as 10mbit/],
     [{ RANK: '0', WORLD_SIZE: '2', GRADRING_ENCRYPTION: 'on' }, /Encryption is on.*GRADRING_RUN_TOKEN/],
   ])('by an environment of %j is refused', (env, words) => {
     const error = errorOf({}, env);
@@ -61,6 +62,7 @@ describe('what a rank is told', () => {
     [{ timeoutMs: 2 ** 31 }, /timeoutMs is '2147483648'/],
     [{ transport: 'pigeon' as never }, /transport is 'pigeon'.*auto, tcp, ipc/],
     [{ encryption: 'yes' as never }, /encryption is 'yes'.*auto, on, off/],
+    [{ linkRate: '1kbit' }, /linkRate.*is '1kbit'; it must be a rate/],
     [{ runToken: 'secret'.padEnd(64, 'x') }, /runToken.*is not a run token(?!.*secret)/],
   ])('by options of %j is refused', (input, words) => {
     const error = errorOf(input, {});

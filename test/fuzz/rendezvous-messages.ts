@@ -5,7 +5,7 @@ export const MESSAGES: RendezvousMessage[] = [
   {
     ...{ kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
     ...{ encryption: 'auto', publicKey: 'rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7' },
-    ...{ newcomer: true, admits: true, patienceMs: 20_000 },
+    ...{ newcomer: true, admits: true, patienceMs: 20_000, linkRate: '100mbit' },
   },
   {
     kind: 'roster',

@@ -16,6 +16,7 @@ const FIELDS: Record<RendezvousMessage['kind'], Record<string, FieldType>> = {
   join: {
     ...{ protocolVersion: 255, runId: 'text', worldSize: 0xffffffff, rank: 0xffffffff, hostId: 'text' },
     ...{ encryption: 'text', publicKey: 'text', newcomer: 'boolean', admits: 'boolean', patienceMs: 0xffffffff },
+    ...{ linkRate: 'text' },
   },
   roster: { hostIds: 'texts', publicKeys: 'texts', members: 'numbers', generation: 0xffffffff },
   listening: { rank: 0xffffffff, endpoint: 'text' },

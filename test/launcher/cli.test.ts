@@ -118,6 +118,7 @@ test.each([
   ],
   [['-n2', '--min', '3'], "--min is '3'; it must be a whole number from 1 to 2, because --ranks (-n) is 2."],
   [['-n2', '--max-restarts', 'no'], "--max-restarts is 'no'; it must be"],
+  [['-n2', '--link-rate', '100'], "--link-rate is '100'; it must be a rate such as 10mbit, 1gbit or 2.5gbit"],
   [['-n2', '--gpus-per-rank', '1.5'], "--gpus-per-rank is '1.5'; it must be"],
   [['-n2', '--grace-ms', '10s'], "--grace-ms is '10s'; it must be"],
   [['-n2', '--master-port', '1e9'], "--master-port is '1e9'; it must be"],

@@ -21,7 +21,7 @@ function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = 
     onAbsent: members => void absent.push(members),
   };
   const policy = isElastic ? elastic : staticPolicy(RANKS, STATIC_MS, needsKeys);
-  const run = { worldSize: RANKS, runId: 'run', encryption: 'auto' } as const;
+  const run = { worldSize: RANKS, runId: 'run', encryption: 'auto', linkRate: undefined } as const;
   const coordinator = new Coordinator({ ...run, needsKeys, policy });
   const heard = new Map<number, RendezvousMessage[]>();
   /** By rank: how often it has come. */
@@ -43,7 +43,8 @@ function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = 
         rank,
         hostId: `host ${rank}`,
       },
-      ...{ encryption: 'auto', publicKey: `key ${rank}`, newcomer: false, admits: false, patienceMs: 5_000, ...more },
+      ...{ encryption: 'auto', publicKey: `key ${rank}`, newcomer: false, admits: false, patienceMs: 5_000 },
+      ...{ linkRate: '', ...more },
     });
   };
   const listen = (...ranks: number[]) =>
@@ -257,6 +258,7 @@ describe.each([
     ['another run', { runId: 'other' }],
     ['another size', { worldSize: 5 }],
     ['another encryption', { encryption: 'on' }],
+    ['another link rate', { linkRate: '100mbit' }],
     ['a rank out of range', { rank: 4 }],
     ['another version', { protocolVersion: PROTOCOL_VERSION + 1 }],
     ['no key where one is needed', { publicKey: 'too short' }],

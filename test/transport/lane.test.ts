@@ -119,7 +119,7 @@ describe.each(LANE_KINDS)('%s', kind => {
     await ring[0]!.links.send('right', header(7, 0), Buffer.from('next'));
     await ring[0]!.bulk.send('right', header(5, 0), Buffer.from('this'));
     expect((await received).header.sequence).toBe(5);
-    expect(String((await ring[1]!.links.receive('left')).body)).toBe('next');
+    expect(String((await ring[1]!.links.receive('left', 6)).body)).toBe('next');
     const another = ring[1]!.bulk.receive('left', 7);
     expect((await another).header.sequence).toBe(7); // which had come before
     for (const sequence of [7, 8]) {

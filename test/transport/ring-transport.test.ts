@@ -104,7 +104,7 @@ test.each(['left', 'right'] as const)(
   async side => {
     const { ring } = await openTransports(3);
     const leaver = side === 'right' ? ring[2]! : ring[0]!;
-    const waits = ring[1]!.links.receive(side);
+    const waits = ring[1]!.links.receive(side, 0);
     const left = leaver.close();
     await expect(waits).rejects.toMatchObject({ code: 'ERR_PEER_LOST', details: { rank: leaver.rank } });
     await left;
@@ -121,7 +121,7 @@ test('a rank that is gone while the ring forms is named by all that notice it', 
     const { left, right } = links[1]!;
     await Promise.all([left.close(0), right.close(0)]);
     for (const rank of [0, 2, 3]) {
-      const failure = await Promise.race([opened[rank], failureOrNone(ring[rank]!.links.receive('left'))]);
+      const failure = await Promise.race([opened[rank], failureOrNone(ring[rank]!.links.receive('left', 0))]);
       expect(failure).toMatchObject({ code: 'ERR_PEER_LOST', rank: 1 });
     }
     await close();

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
+import { A_RATE, bitsPerSecondOf } from '../../environment';
 import { GradringError, invalidArgument } from '../../errors';
 import { spawnGuarded } from '../../launcher/guarded-process';
 import { FORWARDED_SIGNALS, signalExitCode, signalProcess } from '../../launcher/signals';
@@ -7,18 +8,15 @@ import { FORWARDED_SIGNALS, signalExitCode, signalProcess } from '../../launcher
 /** The network lab of the package, beside dist/. */
 const NETLAB = path.join(__dirname, '../../../scripts/netlab');
 
-const UNITS: Readonly<Record<string, number>> = { bit: 1, kbit: 1e3, mbit: 1e6, gbit: 1e9 };
-
 /**
  * Bits a second of a rate in the format of tc: `1gbit`, `100mbit`.
  *
  * @throws ERR_INVALID_ARGUMENT
  */
 export function bitsPerSecond(rate: string): number {
-  const parts = /^(\d+(?:\.\d+)?)([kmg]?bit)$/.exec(rate);
-  const bits = parts === null ? 0 : Number(parts[1]) * UNITS[parts[2]!]!;
-  if (bits > 0) return bits;
-  throw invalidArgument(`--netlab is '${rate}'; it must be the rate of each link, such as 1gbit or 100mbit.`);
+  const bits = bitsPerSecondOf(rate);
+  if (bits !== undefined) return bits;
+  throw invalidArgument(`--netlab is '${rate}'; it must be ${A_RATE}.`);
 }
 
 /** @throws ERR_INVALID_ARGUMENT if this machine cannot have a lab of network namespaces. */

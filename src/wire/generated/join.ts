@@ -80,8 +80,15 @@ patienceMs():number {
   return offset ? this.bb!.readUint32(this.bb_pos + offset) : 0;
 }
 
+linkRate():string|null
+linkRate(optionalEncoding:flatbuffers.Encoding):string|Uint8Array|null
+linkRate(optionalEncoding?:any):string|Uint8Array|null {
+  const offset = this.bb!.__offset(this.bb_pos, 24);
+  return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
+}
+
 static startJoin(builder:flatbuffers.Builder) {
-  builder.startObject(10);
+  builder.startObject(11);
 }
 
 static addProtocolVersion(builder:flatbuffers.Builder, protocolVersion:number) {
@@ -124,12 +131,16 @@ static addPatienceMs(builder:flatbuffers.Builder, patienceMs:number) {
   builder.addFieldInt32(9, patienceMs, 0);
 }
 
+static addLinkRate(builder:flatbuffers.Builder, linkRateOffset:flatbuffers.Offset) {
+  builder.addFieldOffset(10, linkRateOffset, 0);
+}
+
 static endJoin(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
 }
 
-static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffset:flatbuffers.Offset, worldSize:number, rank:number, hostIdOffset:flatbuffers.Offset, encryptionOffset:flatbuffers.Offset, publicKeyOffset:flatbuffers.Offset, newcomer:boolean, admits:boolean, patienceMs:number):flatbuffers.Offset {
+static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffset:flatbuffers.Offset, worldSize:number, rank:number, hostIdOffset:flatbuffers.Offset, encryptionOffset:flatbuffers.Offset, publicKeyOffset:flatbuffers.Offset, newcomer:boolean, admits:boolean, patienceMs:number, linkRateOffset:flatbuffers.Offset):flatbuffers.Offset {
   Join.startJoin(builder);
   Join.addProtocolVersion(builder, protocolVersion);
   Join.addRunId(builder, runIdOffset);
@@ -141,6 +152,7 @@ static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffs
   Join.addNewcomer(builder, newcomer);
   Join.addAdmits(builder, admits);
   Join.addPatienceMs(builder, patienceMs);
+  Join.addLinkRate(builder, linkRateOffset);
   return Join.endJoin(builder);
 }
 }

@@ -124,7 +124,7 @@ test.each<[CollectiveName, Partial<Words>, string]>([
 test('rates of links', () => {
   expect([bitsPerSecond('1gbit'), bitsPerSecond('2.5mbit'), bitsPerSecond('100kbit')]).toEqual([1e9, 2.5e6, 1e5]);
   for (const wrong of ['1', '0gbit', '1gbps', 'fast', '-1gbit']) {
-    expect(() => bitsPerSecond(wrong)).toThrow(`--netlab is '${wrong}'; it must be the rate of each link`);
+    expect(() => bitsPerSecond(wrong)).toThrow(`--netlab is '${wrong}'; it must be a rate such as 10mbit`);
   }
 });
 

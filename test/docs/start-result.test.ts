@@ -1,0 +1,19 @@
+import { readPage } from '../support/doc-pages';
+import { committedResult, docsOf } from '../../scripts/start/write-docs';
+
+interface Method {
+  readonly trainings: readonly { readonly steps: number }[];
+}
+
+const result = committedResult() as Readonly<Record<'alone' | 'dense' | 'dgc', Method>>;
+
+test('README.md and the picture show the committed result of npm start', () => {
+  for (const [file, text] of Object.entries(docsOf(result)))
+    expect({ file, text: readPage(file) }).toEqual({ file, text });
+});
+
+test('that is a result of npm start without options', () => {
+  expect(result).toMatchObject({ version: 1, ranks: 4, linkRate: '100mbit', seeds: [1, 2, 3], epochs: 20 });
+  const steps = [result.alone, result.dense, result.dgc].map(({ trainings }) => trainings.map(each => each.steps));
+  expect(steps).toEqual(Array<number[]>(3).fill([900, 900, 900]));
+});
