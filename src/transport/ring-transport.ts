@@ -103,7 +103,7 @@ export class RingTransport implements Transport {
   }
 
   get isLocal(): boolean {
-    return this.place.isLocal;
+    return this.place.isLocal && this.pacer === undefined;
   }
 
   get bulk(): DataPath {

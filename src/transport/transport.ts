@@ -72,7 +72,7 @@ export interface DataPath {
 export interface Transport {
   readonly rank: number;
   readonly worldSize: number;
-  /** Whether all ranks are on this host. */
+  /** Whether all ranks are on this host, and its speed is that of the links. */
   readonly isLocal: boolean;
   /** The ring of ZeroMQ links: for sparse frames and for everything that is not bulk. */
   readonly links: DataPath;

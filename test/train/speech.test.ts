@@ -128,7 +128,7 @@ test('the model learns, every variable has a gradient, and padding does not chan
 
 test('the study trains from a seed: the same again, another with another, and leaves nothing behind', async () => {
   const ring = await connect();
-  const prepared = study.prepare(tf, { quick: true });
+  const prepared = study.prepare(tf, { quick: true, worldSize: 1 });
   expect(prepared.data).toMatch(/synthetic/);
   // 3 epochs of 4 steps
   const small = { ...prepared, train: prepared.train.slice(0, 16), test: prepared.test.slice(0, 4) };
