@@ -19,13 +19,6 @@ export function chartTools(UPlot: typeof uPlot) {
     const from = Math.floor(Math.log10(least));
     return [10 ** from, 10 ** Math.max(from + 1, Math.ceil(Math.log10(most)))];
   };
-  /** Powers of ten, and values between them if they are few. */
-  const steps = (least: number, most: number): number[] => {
-    const within = most / least < 500 ? [1, 2, 5] : [1];
-    const from = Math.round(Math.log10(least));
-    const powers = Array.from({ length: Math.round(Math.log10(most)) - from + 1 }, (_, i) => 10 ** (from + i));
-    return powers.flatMap(power => within.map(step => step * power)).filter(value => value <= most * 1.001);
-  };
   const axis = {
     stroke: color('--faint'),
     grid: { stroke: color('--line'), width: 1 },
@@ -66,5 +59,5 @@ export function chartTools(UPlot: typeof uPlot) {
   window.addEventListener('resize', () => plots.forEach(resize => resize()));
   const dark = window.matchMedia('(prefers-color-scheme: dark)');
   dark.addEventListener('change', () => plots.forEach((_, plot) => plot.redraw(false, true)));
-  return { color, number, decades, steps, axis, draw, remove };
+  return { color, number, decades, axis, draw, remove };
 }

@@ -82,11 +82,11 @@ function declaration({ declared, workloads }: StudyResults): string {
     ...notes,
   ];
   const rows = workloads.map(({ name }) => {
-    const { score, better } = margins[name]!;
-    return [escaped(name), escaped(score), better, escaped(wordsOf(margins[name]!, baseline).margin)];
+    const { score } = margins[name]!;
+    return [escaped(name), score, escaped(wordsOf(margins[name]!, baseline).margin)];
   });
   return `<h2>What was declared beforehand</h2>
-${table(['Workload', 'Score', 'Better', 'Margin: passes if'], rows, 'words')}
+${table(['Workload', 'Score', 'Margin: passes if'], rows, 'words')}
 ${list(sentences)}`;
 }
 
@@ -172,7 +172,7 @@ ${this.details()}
       cell(method.logLossDifference, logLossText),
       bytesText(method.bytesSentPerRank),
       ratioText(method.ratio),
-      method.ratioAfterWarmUp === null ? '–' : ratioText(method.ratioAfterWarmUp),
+      ratioText(method.ratioAfterWarmUp),
       method.paper === undefined
         ? '–'
         : `${ratioText(method.paper.ratio)} <span class="note">${escaped(method.paper.model)}</span>`,
@@ -378,7 +378,7 @@ p.note { max-width: 90ch; } td .note { display: block; font-size: .75rem; }
 th { vertical-align: bottom; white-space: normal; } td:first-child, th:first-child { text-align: left; }
 .wide table td:first-child, .wide table th:first-child { position: sticky; left: -1.25rem; background: var(--panel); }
 table.words th, table.words td { text-align: left; }
-.verdict { font-weight: 600; } .passes { color: var(--good); } .fails { color: var(--bad); } .undecided { color: var(--open); }
+.verdict { font-weight: 600; white-space: nowrap; } .passes { color: var(--good); } .fails { color: var(--bad); } .undecided { color: var(--open); }
 .swatch { display: inline-block; width: 1.1rem; margin-right: .4rem; border-top: 3px solid; vertical-align: middle; }
 .plot { display: block; } .plot .beyond { fill: var(--bad); opacity: .14; } .plot .zero { stroke: var(--faint); }
 .plot .margin { stroke: var(--bad); stroke-dasharray: 3 2; } .plot .bar { stroke: var(--ink); stroke-width: 2; }
@@ -389,5 +389,5 @@ legend { float: left; margin-right: 1rem; color: var(--faint); } label { white-s
 .pair figure { min-width: 0; margin: 0 0 .5rem; } output { display: block; min-height: 4.5em; color: var(--faint); font-size: .8rem; }
 details { margin-bottom: 1rem; } summary { cursor: pointer; margin-bottom: .5rem; } code { font-size: .8rem; }
 @media (max-width: 600px) { body { padding: 1rem .75rem; } figure, .wide { padding: .75rem; } dl { grid-template-columns: 1fr; }
-  dd { margin-bottom: .3rem; } table.words td { white-space: normal; } .wide table td:first-child, .wide table th:first-child { left: -.75rem; min-width: 6.5rem; white-space: normal; } }
+  dd { margin-bottom: .3rem; } table.words td { white-space: normal; } .wide table td:first-child, .wide table th:first-child { left: -.75rem; min-width: 5rem; white-space: normal; } }
 `;

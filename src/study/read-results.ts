@@ -13,11 +13,11 @@ import {
   RESULTS_FORMAT,
   RESULTS_VERSION,
   type StudyResults,
-  type Tests,
   type TrainingResult,
   type TuningRow,
   type WorkloadResults,
 } from './results';
+import type { Resampling } from './statistics';
 
 /**
  * The results in a file.
@@ -147,7 +147,7 @@ const METHOD: Readonly<Record<keyof MethodResults, Check>> = {
   logLossDifference: orNull(interval),
   verdict: orNull(oneOf('passes', 'fails', 'undecided')),
   bytesSentPerRank: number,
-  ratio: number,
+  ratio: orNull(number),
   ratioAfterWarmUp: orNull(number),
   paper: optional(paper),
   seconds: number,
@@ -201,7 +201,7 @@ const resultFields = fields<StudyResults>({
         worse: number,
       }),
     ),
-    tests: fields<Tests>({ confidence: number, resamples: number, seed: number }),
+    tests: fields<Resampling>({ confidence: number, resamples: number, seed: number }),
     baseline: text,
     controls: fields<Declared['controls']>({ sameMethod: text, mustFail: text }),
     ablation: optional(fields<NonNullable<Declared['ablation']>>({ of: text, methods: list(text) })),

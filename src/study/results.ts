@@ -1,6 +1,6 @@
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { readVersion } from '../version';
-import type { Verdict } from './statistics';
+import type { Resampling, Tolerance, Verdict } from './statistics';
 
 /** The `format` and `version` of the files that this gradring writes and reads. */
 export const RESULTS_FORMAT = 'gradring study';
@@ -43,7 +43,8 @@ export interface Machine {
 export interface Declared {
   /** By the name of the workload. */
   readonly margins: Readonly<Record<string, Margin>>;
-  readonly tests: Tests;
+  /** Of a paired t-test over the seeds, and of a paired bootstrap over the test examples. */
+  readonly tests: Resampling;
   /** The name of the method that all others are compared with. */
   readonly baseline: string;
   /** The names of two methods. */
@@ -60,23 +61,13 @@ export interface Declared {
 }
 
 /** What a workload is scored by, and how much worse than the baseline still counts as no worse. */
-export interface Margin {
+export interface Margin extends Tolerance {
   readonly score: 'accuracy' | 'perplexity' | 'label error rate';
-  readonly better: 'higher' | 'lower';
-  /** Whether `worse` is a difference of scores, or a share of the baseline's score. Differences have the same unit. */
+  /**
+   * Whether `worse` is a difference of scores, as 0.003 for 0.3 points of accuracy, or a share of the baseline's score,
+   * as 0.01 for 1 % of perplexity. Differences have the same unit.
+   */
   readonly kind: 'absolute' | 'relative';
-  /** More than 0: 0.003 for 0.3 points of accuracy, 0.01 for 1 % of perplexity. */
-  readonly worse: number;
-}
-
-/** The two tests: a paired t-test over the seeds, and a paired bootstrap over the test examples. */
-export interface Tests {
-  /** Of all intervals, two-sided: 0.95. */
-  readonly confidence: number;
-  /** Of the bootstrap. */
-  readonly resamples: number;
-  /** Of the bootstrap: a uint32. */
-  readonly seed: number;
 }
 
 /** What is known of a workload without its trainings. */
@@ -132,8 +123,8 @@ export interface MethodResults {
   readonly verdict: Verdict | null;
   /** In one training, on average. */
   readonly bytesSentPerRank: number;
-  /** The bytes of the dense ring in one training ÷ the bytes that a rank sent. */
-  readonly ratio: number;
+  /** The bytes of the dense ring in one training ÷ the bytes that a rank sent. Null if it sent nothing. */
+  readonly ratio: number | null;
   /** The same for the last quarter of the steps. Null if the curves have too few points. */
   readonly ratioAfterWarmUp: number | null;
   readonly paper?: PaperRatio;

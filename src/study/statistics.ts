@@ -94,6 +94,7 @@ export function pairedDifferences(a: readonly Sample[], b: readonly Sample[]): S
 
 /** How a bootstrap draws. */
 export interface Resampling {
+  /** Of two-sided intervals: 0.95. */
   readonly confidence: number;
   /** How many times the examples are drawn. */
   readonly resamples: number;

@@ -205,7 +205,7 @@ class WorkloadSummary {
       logLossDifference: isBaseline ? null : json(this.overSeeds(trainings, this.baseline, each => each.logLoss)),
       verdict: isBaseline ? null : verdict(),
       bytesSentPerRank: mean(trainings.map(each => each.bytesSentPerRank)),
-      ratio: total(trainings, each => each.denseBytesPerRank) / total(trainings, each => each.bytesSentPerRank),
+      ratio: finite(total(trainings, each => each.denseBytesPerRank) / total(trainings, each => each.bytesSentPerRank)),
       ratioAfterWarmUp: ratioAfterWarmUp(trainings),
       ...(this.facts.paper?.[name] && { paper: this.facts.paper[name] }),
       seconds: mean(trainings.map(({ seconds }) => seconds)),

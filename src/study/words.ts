@@ -26,7 +26,7 @@ export function wordsOf({ score, better, kind, worse }: Margin, baseline: string
   return {
     score: isShare ? `${capital(score)}, %` : capital(score),
     difference: unit === '' ? 'Difference' : `Difference, ${unit}`,
-    margin: `at most ${Number((worse * factor).toPrecision(6))} ${unit} ${better === 'higher' ? 'below' : 'above'} that of ${baseline}`,
+    margin: `at most ${`${Number((worse * factor).toPrecision(6))} ${unit}`.trim()} ${better === 'higher' ? 'below' : 'above'} that of ${baseline}`,
     scoreText: value => (isShare ? (100 * value).toFixed(2) : value.toPrecision(4)),
     differenceText,
     differenceWords: difference => `${intervalText(difference, differenceText)} ${unit}`.trim(),
@@ -50,6 +50,7 @@ export function bytesText(bytes: number): string {
 }
 
 /** A compression ratio: `462×`. */
-export function ratioText(ratio: number): string {
+export function ratioText(ratio: number | null): string {
+  if (ratio === null) return '–';
   return `${ratio < 10 ? ratio.toFixed(2) : Math.round(ratio).toLocaleString('en-US')}×`;
 }

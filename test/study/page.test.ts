@@ -213,7 +213,16 @@ testInBrowser('a browser draws all curves, against what is chosen, for the metho
 });
 
 testInBrowser('a browser draws the page of a study with one seed, and of one that diverged', () => {
-  const one = generatedTrainings(1, 1).map(each => (each.method === 'TernGrad' ? { ...each, score: NaN, logLoss: NaN, examples: [], curve: { ...each.curve, step: [], loss: [], error: [], bytes: [], seconds: [] } } : each)); // prettier-ignore
+  const nothing = { step: [], loss: [], error: [], bytes: [], seconds: [] };
+  const diverged = {
+    score: NaN,
+    logLoss: NaN,
+    examples: [],
+    bytesSentPerRank: 0,
+    denseBytesPerRank: 0,
+    curve: nothing,
+  };
+  const one = generatedTrainings(1, 1).map(each => ({ ...each, ...(each.method === 'TernGrad' && diverged) }));
   const { dom, console } = openInBrowser(studyPage(resultsOf(one)));
   expect(/<html[^>]* data-drawn="(\d+)"/.exec(dom)?.[1]).toBe('6');
   expect(dom).not.toContain('NaN');

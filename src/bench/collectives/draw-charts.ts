@@ -6,7 +6,7 @@ import type { Chart } from './charts';
  * Draws the charts of a page in a browser. The text of this function is part of the page, so the function must not use
  * anything from outside itself.
  */
-export function drawCharts({ color, number, decades, steps, axis, draw }: ChartTools, charts: readonly Chart[]): void {
+export function drawCharts({ color, number, decades, axis, draw }: ChartTools, charts: readonly Chart[]): void {
   const place = document.getElementById('charts')!;
   const sizeText = (bytes: number): string => {
     const unit = Math.min(3, Math.floor(Math.log2(bytes) / 10));
@@ -16,6 +16,13 @@ export function drawCharts({ color, number, decades, steps, axis, draw }: ChartT
     us < 1e3 ? `${number(us)} µs` : us < 1e6 ? `${number(us / 1e3)} ms` : `${number(us / 1e6)} s`;
   const rateText = (gb: number): string =>
     gb >= 1 ? `${number(gb)} GB/s` : gb >= 1e-3 ? `${number(gb * 1e3)} MB/s` : `${number(gb * 1e6)} kB/s`;
+  /** Powers of ten, and values between them if they are few. */
+  const steps = (least: number, most: number): number[] => {
+    const within = most / least < 500 ? [1, 2, 5] : [1];
+    const from = Math.round(Math.log10(least));
+    const powers = Array.from({ length: Math.round(Math.log10(most)) - from + 1 }, (_, i) => 10 ** (from + i));
+    return powers.flatMap(power => within.map(step => step * power)).filter(value => value <= most * 1.001);
+  };
   /** As many of the measured sizes as fit. */
   const ticks = (sizes: readonly number[], width: number): number[] => {
     const every = Math.max(1, Math.ceil((sizes.length * 75) / width));
