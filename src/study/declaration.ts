@@ -106,7 +106,7 @@ const WORKLOADS: readonly WorkloadPlan[] = [
   },
 ];
 
-/** The workloads of a study. The quick form is the same with less of everything, and shows nothing but that it works. */
+/** The workloads of a study. The quick form has less of everything, and shows nothing but that it works. */
 export function workloadPlans(quick: boolean): readonly WorkloadPlan[] {
   if (!quick) return WORKLOADS;
   return WORKLOADS.map(plan => ({

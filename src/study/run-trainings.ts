@@ -28,7 +28,7 @@ export interface RunOptions extends StudySize {
   readonly onTraining: (key: string, training: LoggedTraining) => void;
 }
 
-/** Runs trainings of one workload, on the same ranks. Returns the exit code: 0, or 130 after SIGINT, or of a failure. */
+/** Runs trainings of one workload, on the same ranks. Returns the exit code: 0; 130 after SIGINT; that of a failure. */
 export async function runTrainings(planned: readonly PlannedTraining[], options: RunOptions): Promise<number> {
   const [first] = planned;
   if (first === undefined) return 0;

@@ -160,7 +160,7 @@ function tableOf(workload: WorkloadResults, { declared }: StudyResults): string[
         difference === null
           ? ''
           : `${points(difference.mean)} (${points(difference.low)} … ${points(difference.high)}) ${unit}`,
-      ratio: `${method.ratio.toFixed(1)}×`,
+      ratio: method.ratio === null ? '' : `${method.ratio.toFixed(1)}×`,
       verdict: verdict ?? '',
     };
   });
