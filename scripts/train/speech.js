@@ -24,8 +24,8 @@ const options = yargs(process.argv.slice(2))
   })
   .option('utterances', { type: 'number', default: 4096, describe: 'the most utterances to train on' })
   .option('filters', { type: 'number', default: 96, describe: 'filters of the convolution' })
-  .option('units', { type: 'number', default: 64, describe: 'units of each direction of a layer; the paper has 800' })
-  .option('layers', { type: 'number', default: 2, describe: 'bidirectional GRU layers; the paper has 7' })
+  .option('units', { type: 'number', default: 64, describe: 'units of each direction of a layer' })
+  .option('layers', { type: 'number', default: 2, describe: 'bidirectional GRU layers' })
   .option('epochs', { type: 'number', default: 5 })
   .option('batch-size', { type: 'number', default: 8, describe: 'utterances for each rank and step' })
   .option('learning-rate', { type: 'number', default: 0.02, describe: 'in the first epoch' })
@@ -40,8 +40,8 @@ const options = yargs(process.argv.slice(2))
   .example('npx gradring run -n 4 $0', 'four ranks, synthetic utterances')
   .example('npx gradring run -n 4 $0 --compression none', 'the same without compression')
   .example(
-    'npx gradring run -n 4 $0 --data-dir LibriSpeech/train-clean-100 --utterances 30000 --units 800 --layers 7',
-    'the sizes of the paper',
+    'npx gradring run -n 4 $0 --data-dir LibriSpeech/train-clean-100 --utterances 30000 --units 800 --layers 5',
+    'real speech, a larger model',
   )
   .strict()
   .parseSync();
