@@ -21,6 +21,7 @@ const options = yargs(process.argv.slice(2))
   })
   .option('synthetic', {
     type: 'number',
+    requiresArg: true,
     conflicts: 'data-dir',
     describe: 'train on so many generated images of the size of CIFAR-10',
   })
