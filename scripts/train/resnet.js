@@ -21,6 +21,7 @@ const options = yargs(process.argv.slice(2))
   })
   .option('synthetic', {
     type: 'number',
+    requiresArg: true,
     conflicts: 'data-dir',
     describe: 'train on so many generated images of the size of CIFAR-10',
   })
@@ -35,7 +36,10 @@ const options = yargs(process.argv.slice(2))
   .option('weight-decay', { type: 'number', default: 1e-4 })
   .option('compression', COMPRESSION_OPTION)
   .option('seed', { type: 'number', default: 1 })
-  .check(({ depth }) => (depth >= 8 && depth % 6 === 2) || 'depth must be 6n + 2: 8, 14, 20 …')
+  .check(({ depth, synthetic = 1 }) => {
+    if (!(depth >= 8 && depth % 6 === 2)) return 'depth must be 6n + 2: 8, 14, 20 …';
+    return (Number.isInteger(synthetic) && synthetic > 0) || 'synthetic must be a number of images.';
+  })
   .example('npx gradring run -n 2 $0', 'two ranks, a small ResNet, real digits')
   .example('npx gradring run -n 4 $0 --depth 110 --epochs 164 --data-dir cifar-10-batches-bin', 'as in the paper')
   .epilogue(

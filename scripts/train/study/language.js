@@ -9,7 +9,7 @@ const REPORTS = 30;
 /** How many rows of the test set a report tests. */
 const REPORTED_ROWS = 128;
 
-/** See the other workloads: what `gradring study` needs. */
+/** Reads the text. Returns what {@link train} needs. */
 function prepare(tf, { quick }) {
   const sizes = quick ? QUICK : FULL;
   const corpus = loadTensorFlowSource(sizes.vocabulary);
