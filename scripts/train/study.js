@@ -51,9 +51,13 @@ async function trainOnce(workload, prepared, { tf, ring, training }) {
   }
 }
 
-/** The options of the compression. The length of a warm-up is given as a share of the training. */
+/** The options of the compression. Some are given by the length of the training. */
 function optionsOf({ options: { warmUp, ...options } }, steps) {
-  return warmUp === undefined ? options : { ...options, warmUpSteps: Math.round(warmUp * steps) };
+  return {
+    ...options,
+    ...(warmUp !== undefined && { warmUpSteps: Math.round(warmUp * steps) }),
+    ...(options.steps === 'all' && { steps }),
+  };
 }
 
 runExample(main);

@@ -5,7 +5,7 @@ export interface Method {
   readonly name: string;
   /** The function of gradring that makes the compression. */
   readonly method: string;
-  /** `warmUp` is the length of the warm-up as a share of the training. */
+  /** `warmUp` is the length of the warm-up as a share of the training; `steps: 'all'` is the length of the training. */
   readonly options: Readonly<Record<string, unknown>>;
   /** The method whose learning rate it takes, if it has none of its own. */
   readonly ratesOf?: string;
@@ -53,6 +53,7 @@ function common(clip: Options): Method[] {
     { name: BASELINE, method: 'noCompression', options: clip },
     { name: SAME_METHOD, method: 'noCompression', options: clip, ratesOf: BASELINE, seedOffset: 10_000 },
     dgc(clip),
+    { name: 'DGC by default', method: 'dgc', options: { steps: 'all', ...clip } },
     { name: MUST_FAIL, method: 'gradientDropping', options: { sparsity: SPARSITY, ...clip } },
     { name: 'QSGD', method: 'qsgd', options: clip },
   ];
@@ -66,6 +67,12 @@ function otherRivals(clip: Options): Method[] {
   ];
 }
 
+/** For trainings whose learning rate falls. */
+const rescaled = (clip: Options): Method => ({
+  ...dgc({ ...clip, rescaleResiduals: true }),
+  ...{ name: 'DGC with rescaled residuals', ratesOf: 'DGC' },
+});
+
 /** DGC without each of the paper's techniques. */
 function ablation(clip: Options): Method[] {
   const without = (name: string, options: Options): Method => ({
@@ -76,7 +83,7 @@ function ablation(clip: Options): Method[] {
     without('momentum correction', { momentumCorrection: false }),
     without('masking', { masking: false }),
     without('warm-up', { warmUp: 0 }),
-    ...('clipNorm' in clip ? [without('clipping', { clipNorm: undefined })] : []),
+    ...('clipNorm' in clip ? [without('clipping', { clipNorm: undefined }), rescaled(clip)] : []),
   ];
 }
 
@@ -93,15 +100,15 @@ const WORKLOADS: readonly WorkloadPlan[] = [
   },
   {
     ...{ name: 'language', margin: PERPLEXITY, seeds: FIRST_SEEDS, folds: [0], ablationSeeds: FIRST_SEEDS },
-    ...{ learningRates: [0.5, 1, 2], tuningSeeds: [101] },
+    ...{ learningRates: [10, 20, 40], tuningSeeds: [101] },
     // Plain SGD has no momentum to correct or to mask.
     methods: [...common({ clipNorm: 0.25 }), ...ablation({ clipNorm: 0.25 }).slice(2)],
     paper: { DGC: { ratio: 462, model: 'two LSTM layers of 1500 on the Penn Treebank' } },
   },
   {
     ...{ name: 'speech', margin: LABEL_ERRORS, seeds: FIRST_SEEDS, folds: [0], ablationSeeds: FIRST_SEEDS },
-    ...{ learningRates: [0.025, 0.05, 0.1], tuningSeeds: [101] },
-    methods: [...common({ clipNorm: 5 }), ...ablation({ clipNorm: 5 })],
+    ...{ learningRates: [0.01, 0.02, 0.04], tuningSeeds: [101] },
+    methods: [...common({ clipNorm: 10 }), ...ablation({ clipNorm: 10 })],
     paper: { DGC: { ratio: 608, model: 'Deep Speech 2 on LibriSpeech' } },
   },
 ];

@@ -20,7 +20,8 @@ async function train({ folds, epochs }, { tf, ring, compression, learningRate, s
   const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9), { compression });
   const model = digitsModel(tf, { imageShape: train.x.shape.slice(1), seed, optimizer });
   const reporting = {
-    onEpochEnd(epoch, { loss }) {
+    onEpochEnd(_epoch, { loss }) {
+      if (ring.rank !== 0) return;
       const { steps, bytesSent } = optimizer.statistics;
       report({ step: steps, loss, error: 1 - imageScore(tf, model, test).score, bytes: bytesSent });
     },
