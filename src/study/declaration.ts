@@ -94,7 +94,7 @@ const ALL_FOLDS = [0, 1, 2, 3, 4];
 const WORKLOADS: readonly WorkloadPlan[] = [
   {
     ...{ name: 'digits', margin: ACCURACY, seeds: EIGHT_SEEDS, folds: ALL_FOLDS, ablationSeeds: FIRST_SEEDS },
-    ...{ learningRates: [0.025, 0.05, 0.1], tuningSeeds: [101, 102] },
+    ...{ learningRates: [0.0125, 0.025, 0.05], tuningSeeds: [101, 102] },
     methods: [...common({}), ...otherRivals({}), ...ablation({})],
     paper: { DGC: { ratio: 277, model: 'ResNet-50 on ImageNet' } },
   },
