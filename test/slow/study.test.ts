@@ -1,0 +1,62 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { readResults } from '../../src/study/read-results';
+
+const CLI = path.join(__dirname, '../../dist/cli.js');
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'gradring-study-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Runs a study. After so many trainings it is interrupted. */
+async function study(args: readonly string[], interruptAfter = Infinity) {
+  const child = spawn(process.execPath, [CLI, 'study', ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => {
+    stderr += chunk.toString();
+    if (stderr.split(' min left').length > interruptAfter) child.kill('SIGINT');
+  });
+  const [exitCode] = (await once(child, 'close')) as [number];
+  return { exitCode, stdout, stderr };
+}
+
+test('a quick study is interrupted, goes on, and ends with its results and its page', async () => {
+  const interrupted = await study(['--quick', '-n', '2'], 3);
+  expect(interrupted.stderr).toMatch(/The same command goes on from here/);
+  expect(interrupted.exitCode).toBe(130);
+
+  const { exitCode, stdout, stderr } = await study(['--quick', '-n', '2']);
+  expect(stderr).toMatch(/^\d+ trainings are done/);
+  expect(stdout).toMatch(/digits: accuracy[^]*language: perplexity[^]*speech: label error rate/);
+  expect(exitCode).toBe(0);
+
+  const { workloads } = readResults(path.join(folder, 'study.json'));
+  for (const { methods, controls } of workloads) {
+    expect(methods.map(({ name }) => name)).toEqual(expect.arrayContaining(['dense', 'DGC', 'gradient dropping', 'QSGD']));
+    for (const { seeds, ratio } of methods) {
+      expect(seeds.length).toBeGreaterThanOrEqual(2);
+      expect(ratio).toBeGreaterThan(0);
+    }
+    expect(controls.mustFail?.method).toBe('gradient dropping');
+  }
+
+  expect((await study(['--from', 'study.json', '--html', 'page.html'])).exitCode).toBe(0);
+  expect(readFileSync(path.join(folder, 'page.html'), 'utf8')).toMatch(/gradient dropping/);
+}, 600_000); // prettier-ignore
+
+test.each([
+  [['--from', 'study.json'], /--from needs --html/],
+  [['--from', 'none.json', '--html', 'page.html'], /none\.json/],
+  [['--workload', 'digit'], /--workload is 'digit'.*Did you mean digits/],
+  [['-n', 'two'], /--ranks is 'two'/],
+])('%p is told in a line', async (args, message) => {
+  const { exitCode, stderr } = await study(args);
+  expect(stderr).toMatch(message);
+  expect(exitCode).toBe(2);
+}); // prettier-ignore

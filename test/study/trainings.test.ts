@@ -1,0 +1,83 @@
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { declarationOf, workloadPlans } from '../../src/study/declaration';
+import { TrainingLog, type LoggedTraining } from '../../src/study/training-log';
+import { keyOf, pairedTrainings, tuningTrainings } from '../../src/study/trainings';
+
+const SIZE = { ranks: 4, quick: false };
+const plans = workloadPlans(false);
+const training = (over: Partial<LoggedTraining>): LoggedTraining => ({
+  ...{ workload: 'digits', method: 'dense', isTuning: false, options: {}, learningRate: 0.1, seed: 1, fold: 0 },
+  ...{ score: 0.9, logLoss: 0.1, bytesSentPerRank: 1, denseBytesPerRank: 1, steps: 1, seconds: 1, examples: [1] },
+  ...{ curve: { step: [], loss: [], error: [], bytes: [], seconds: [] }, data: 'digits', parameters: 5 },
+  ...over,
+});
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'gradring-study-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe.each(plans)('the plan of $name', plan => {
+  const paired = pairedTrainings(plan, []);
+  const { baseline, controls } = declarationOf(plans, false);
+
+  test('every training has its pair without compression, of the same seed and fold', () => {
+    const pairs = new Set(
+      paired.filter(({ method }) => method.name === baseline).map(({ seed, fold }) => `${seed} ${fold}`),
+    );
+    expect(pairs.size).toBe(plan.seeds.length * plan.folds.length);
+    for (const { seed, fold } of paired) expect(pairs).toContain(`${seed} ${fold}`);
+    const names = paired.map(({ method }) => method.name);
+    expect(names).toEqual(expect.arrayContaining([controls.sameMethod, controls.mustFail, 'DGC']));
+  });
+
+  test('a learning rate is tried on seeds that do not count, equally often for each method', () => {
+    const tuning = tuningTrainings(plan);
+    for (const { seed } of tuning) expect(plan.seeds).not.toContain(seed);
+    const counts = new Map<string, number>();
+    for (const { method } of tuning) counts.set(method.name, (counts.get(method.name) ?? 0) + 1);
+    expect(new Set(counts.values())).toEqual(new Set([3 * plan.tuningSeeds.length]));
+  });
+
+  test('each training has a key of its own', () => {
+    const all = [...tuningTrainings(plan), ...paired];
+    expect(new Set(all.map(each => keyOf(each, SIZE))).size).toBe(all.length);
+    expect(keyOf(all[0]!, { ...SIZE, quick: true })).not.toBe(keyOf(all[0]!, SIZE));
+  });
+
+  test('a method takes the rate that was best for it; a variant takes that of DGC', () => {
+    const [, , best] = plan.learningRates;
+    const better = plan.margin.better === 'higher' ? 0.9 : 0.1;
+    const tuning = plan.learningRates.map(learningRate => {
+      const score = learningRate === best ? better : 0.5;
+      return { ...training({ method: 'DGC', isTuning: true, learningRate, seed: 101 }), score, logLoss: 1 };
+    });
+    const rates = pairedTrainings(plan, tuning).filter(({ method }) => method.name.startsWith('DGC'));
+    const expected = (name: string) => (name === 'DGC by default' ? plan.learningRates[1] : best);
+    for (const { method, learningRate } of rates)
+      expect([method.name, learningRate]).toEqual([method.name, expected(method.name)]);
+  });
+});
+
+describe('the log', () => {
+  test('has what was written before, but not a line that was cut off', () => {
+    const file = path.join(folder, 'log');
+    const log = new TrainingLog(file);
+    log.add('one', training({ seed: 1 }));
+    log.add('two', training({ seed: 2, score: null }));
+    appendFileSync(file, readFileSync(file, 'utf8').slice(0, 30));
+    const again = new TrainingLog(file);
+    expect([again.size, again.get('two')]).toEqual([2, training({ seed: 2, score: null })]);
+    again.add('three', training({ seed: 3 }));
+    expect(new TrainingLog(file).get('three')).toEqual(training({ seed: 3 }));
+  });
+
+  test('another file is refused', () => {
+    const file = path.join(folder, 'other');
+    writeFileSync(file, 'name,score\nx,1\n');
+    expect(() => new TrainingLog(file)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+  });
+});
