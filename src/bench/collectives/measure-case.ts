@@ -19,6 +19,8 @@ export interface Measured {
   readonly travelled?: SparseDetails['travelled'];
   /** Medians of the parts of a sparse all-reduce on this rank. */
   readonly split?: SparseSplit;
+  /** The parts of the fastest one. */
+  readonly fastest?: SparseSplit;
 }
 
 /** The event loop gets a turn at least this often, so that the process can be interrupted. */
@@ -94,9 +96,10 @@ export async function measureCase(
     wireBytesSent: Math.round(Math.max(...all.map(([, ofRank]) => ofRank!))),
     ...(details.length > 0 && {
       travelled: details.at(-1)!.travelled,
-      split: splitOf(
+      ...splitOf(
         communicator,
         details.map(({ timesMs }) => timesMs),
+        timesMs,
       ),
     }),
   };
@@ -107,8 +110,12 @@ function toldByFirst(communicator: Communicator, own: number): number {
   return communicator.broadcastSync(Float64Array.of(own))[0]!;
 }
 
-/** Medians of the parts of the steps. All ranks must call it. */
-function splitOf(communicator: Communicator, steps: readonly StepTimes[]): SparseSplit {
+/** Medians of the parts of the steps, and the parts of the fastest. All ranks must call it. */
+function splitOf(
+  communicator: Communicator,
+  steps: readonly StepTimes[],
+  timesMs: readonly number[],
+): { readonly split: SparseSplit; readonly fastest: SparseSplit } {
   const ready = communicator.allGatherSync(Float64Array.from(steps, ({ compress, encode }) => compress + encode));
   const splits = steps.map(({ travel, ...stages }, i): SparseSplit => {
     const slowest = Math.max(...ready.map(ofRank => ofRank[i]!));
@@ -120,11 +127,12 @@ function splitOf(communicator: Communicator, steps: readonly StepTimes[]): Spars
       splits.map(split => split[stage]),
       50,
     );
-  return {
+  const split = {
     compress: median('compress'),
     encode: median('encode'),
     wait: median('wait'),
     wire: median('wire'),
     decode: median('decode'),
   };
+  return { split, fastest: splits[timesMs.indexOf(Math.min(...timesMs))]! };
 }

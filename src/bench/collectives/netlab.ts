@@ -14,20 +14,20 @@ const UNITS: Readonly<Record<string, number>> = { bit: 1, kbit: 1e3, mbit: 1e6, 
  *
  * @throws ERR_INVALID_ARGUMENT
  */
-export function bitsPerSecond(rate: string): number {
+export function bitsPerSecond(rate: string, option = 'netlab'): number {
   const parts = /^(\d+(?:\.\d+)?)([kmg]?bit)$/.exec(rate);
   const bits = parts === null ? 0 : Number(parts[1]) * UNITS[parts[2]!]!;
   if (bits > 0) return bits;
-  throw invalidArgument(`--netlab is '${rate}'; it must be the rate of each link, such as 1gbit or 100mbit.`);
+  throw invalidArgument(`--${option} is '${rate}'; it must be the rate of each link, such as 1gbit or 100mbit.`);
 }
 
-/** @throws ERR_INVALID_ARGUMENT if this machine cannot have a lab of network namespaces. */
-export function requireNetlab(): void {
-  if (process.platform !== 'linux') throw invalidArgument('--netlab needs Linux, for its network namespaces.');
+/** @throws ERR_INVALID_ARGUMENT if this machine cannot have a lab of network namespaces, which the option needs. */
+export function requireNetlab(option = '--netlab'): void {
+  if (process.platform !== 'linux') throw invalidArgument(`${option} needs Linux, for its network namespaces.`);
   if (process.getuid!() !== 0) {
-    throw invalidArgument('--netlab must run as root, to make network namespaces: try sudo, or leave out --netlab.');
+    throw invalidArgument(`${option} must run as root, to make network namespaces: try sudo, or leave out ${option}.`);
   }
-  if (!existsSync(NETLAB)) throw invalidArgument(`--netlab needs ${NETLAB}, which is not there.`);
+  if (!existsSync(NETLAB)) throw invalidArgument(`${option} needs ${NETLAB}, which is not there.`);
 }
 
 /** A command to run in a lab. */

@@ -44,6 +44,8 @@ export interface CollectiveRow {
   readonly travelled?: Travel;
   /** Medians of the parts of a sparse step, on rank 0's comm thread. */
   readonly timesMs?: SparseSplit;
+  /** The parts of the fastest step. */
+  readonly fastestMs?: SparseSplit;
 }
 
 /** The columns of the table. */

@@ -1,5 +1,5 @@
 import type uPlot from 'uplot';
-import type { Chart } from './charts';
+import type { Chart, ChartSeries } from './chart';
 
 /**
  * Draws the charts of a page in a browser. The text of this function is part of the page, so the function must not use
@@ -43,8 +43,19 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
   };
 
   const painted = new Set<uPlot>();
+  const textOf = { µs: timeText, 'GB/s': rateText, '×': (value: number): string => `${number(value)}×` };
+  const colorOf = ({ color: of }: ChartSeries): (() => string) => color(of === 0 ? '--faint' : `--series-${of}`);
+  const dashOf = ({ dash, thin }: ChartSeries): readonly number[] | undefined => dash ?? (thin ? [4, 4] : undefined);
+  const pointsOf = (series: ChartSeries): uPlot.Series.Points => {
+    const { points = series.thin ? [] : undefined } = series;
+    if (points === 'only') return { show: true, size: 12, width: 2.5, fill: color('--panel'), stroke: colorOf(series) };
+    const filter = points && { filter: (): number[] => [...points] };
+    return { show: points?.length !== 0, size: 7, fill: colorOf(series), ...filter };
+  };
   const plots = charts.map(chart => {
-    const text = chart.unit === 'µs' ? timeText : rateText;
+    const text = textOf[chart.unit];
+    const isLog = chart.over === 'size';
+    const xText = isLog ? sizeText : String;
     const figure = document.createElement('figure');
     const heading = figure.appendChild(document.createElement('h2'));
     heading.textContent = chart.title;
@@ -64,26 +75,32 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
       {
         width: inner(),
         height: 360,
-        scales: {
-          x: { time: false, distr: 3, log: 2, range: (_u, least, most) => [least / 1.5, most * 1.5] },
-          y: { distr: 3, log: 10, range: (_u, least, most) => decades(least, most) },
-        },
+        scales: isLog
+          ? {
+              x: { time: false, distr: 3, log: 2, range: (_u, least, most) => [least / 1.5, most * 1.5] },
+              y: { distr: 3, log: 10, range: (_u, least, most) => decades(least, most) },
+            }
+          : {
+              x: { time: false, range: (_u, _least, most) => [0, most * 1.03] },
+              y: { range: (_u, _least, most) => [0, most * 1.05] },
+            },
         axes: [
           {
             ...axis,
-            label: 'size',
+            label: chart.over,
             labelSize: 24,
-            splits: u => ticks(chart.sizes, u.width),
-            filter: (_u, splits) => splits,
-            values: (_u, splits) => splits.map(sizeText),
+            ...(isLog && { splits: u => ticks(chart.xs, u.width), filter: (_u, splits) => splits }),
+            values: (_u, splits) => splits.map(xText),
           },
           {
             ...axis,
             label: chart.axis,
             labelSize: 24,
             size: 84,
-            splits: (_u, _axis, least, most) => steps(least, most),
-            filter: (_u, splits) => splits,
+            ...(isLog && {
+              splits: (_u, _axis, least, most) => steps(least, most),
+              filter: (_u, splits) => splits,
+            }),
             values: (_u, splits) => splits.map(value => (value == null ? '' : text(value))),
           },
         ],
@@ -91,21 +108,29 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
           markers: {
             width: 2,
             fill: (_u, i) =>
-              chart.series[i - 1]!.thin ? 'transparent' : color(`--series-${chart.series[i - 1]!.color}`)(),
-            dash: (_u, i) => (chart.series[i - 1]!.thin ? 'dashed' : 'solid'),
+              dashOf(chart.series[i - 1]!) || chart.series[i - 1]!.points === 'only'
+                ? 'transparent'
+                : colorOf(chart.series[i - 1]!)(),
+            dash: (_u, i) => {
+              const [dash] = dashOf(chart.series[i - 1]!) ?? [];
+              return dash === undefined ? 'solid' : dash < 4 ? 'dotted' : 'dashed';
+            },
           },
         },
         series: [
-          { label: 'size', value: (_u, bytes) => (bytes == null ? '–' : sizeText(bytes)) },
-          ...chart.series.map(({ label, color: number, thin }): uPlot.Series => ({
-            label,
-            stroke: color(`--series-${number}`),
-            width: thin ? 0.75 : 2.25,
-            ...(thin && { dash: [4, 4] }),
-            points: { show: !thin, size: 7, fill: color(`--series-${number}`) },
-            spanGaps: true,
-            value: (_u, value) => (value == null ? '–' : text(value)),
-          })),
+          { label: chart.over, value: (_u, x) => (x == null ? '–' : xText(x)) },
+          ...chart.series.map((series): uPlot.Series => {
+            const dash = dashOf(series);
+            return {
+              label: series.label,
+              stroke: colorOf(series),
+              width: series.points === 'only' ? 0 : series.thin ? 0.75 : 2.25,
+              ...(dash && { dash: [...dash] }),
+              points: pointsOf(series),
+              spanGaps: true,
+              value: (_u, value) => (value == null ? '–' : text(value)),
+            };
+          }),
         ],
         ...(chart.band && {
           bands: [{ series: [chart.band[0] + 1, chart.band[1] + 1], fill: () => `${color('--series-1')()}22` }],
@@ -113,7 +138,7 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
         hooks: {
           setCursor: [
             u => {
-              if (u.cursor.idx == null) u.setLegend({ idx: chart.sizes.length - 1 }, false);
+              if (u.cursor.idx == null) u.setLegend({ idx: chart.xs.length - 1 }, false);
             },
           ],
           draw: [
@@ -124,7 +149,7 @@ export function drawCharts(UPlot: typeof uPlot, charts: readonly Chart[]): void 
           ],
         },
       },
-      [chart.sizes, ...chart.series.map(({ values }) => values)] as uPlot.AlignedData,
+      [chart.xs, ...chart.series.map(({ values }) => values)] as uPlot.AlignedData,
       figure,
     );
     window.addEventListener('resize', () => plot.setSize({ width: inner(), height: 360 }));
