@@ -18,7 +18,7 @@ export interface SparseCase {
   readonly density: number;
   readonly values: ValueFormat;
   readonly way: Way;
-  /** Those of the gradient, with as many elements together as the case has. Default: one tensor, which is sent sparse. */
+  /** Those of the gradient, as many elements as the case has. Default: one tensor, which is sent sparse. */
   readonly tensors?: readonly TensorShape[];
 }
 

@@ -47,13 +47,13 @@ export async function calibrate(
   say('decoding');
   const decodeNs = decodeNsOf(subject, elements);
   say('a hop between two ranks');
-  const [hop] = await rings.run({ ranks: 2, collective: 'barrier', cases: [arrayCase(0, 300, 100)] });
+  const [hop] = await rings.run({ ranks: 2, collective: 'barrier', cases: [arrayCase(0, 100, 50)] });
   say('a payload between two ranks');
   const standIn = standInFor(payloadBytes);
   const [sparse] = await rings.run({
     ranks: 2,
     collective: 'sparse-all-reduce',
-    cases: [sparseCase(standIn.elements, standIn.sparse, 50, 30)],
+    cases: [sparseCase(standIn.elements, standIn.sparse, 30, 20)],
   });
   say('a dense array between two ranks');
   const [ring] = await rings.run({
@@ -70,8 +70,8 @@ export async function calibrate(
     }));
 
   const hopNs = hop!.timeUs.p50 * 1e3;
-  const own = dgc!.fastestMs!;
-  const plain = dense!.fastestMs!;
+  const own = dgc!.evenestMs!;
+  const plain = dense!.evenestMs!;
   const each = {
     compressNs: (own.compress * 1e6) / elements,
     encodeNs: (own.encode * 1e6) / entries,
@@ -79,7 +79,7 @@ export async function calibrate(
     averageNs: Math.max(0, own.decode * 1e6 - decodeNs * entries) / elements,
     denseNs: ((plain.compress + plain.decode) * 1e6) / elements,
     hopNs,
-    linkByteNs: Math.max(0, sparse!.fastestMs!.wire * 1e6 - hopNs) / sparse!.wireBytesSent,
+    linkByteNs: Math.max(0, sparse!.evenestMs!.wire * 1e6 - hopNs) / sparse!.wireBytesSent,
     ringByteNs: (ring!.timeUs.min * 1e3) / ring!.wireBytesSent,
   };
   const lineShare = link && (link[0]!.wireBytesSent * 8e6) / (link[0]!.timeUs.min * labRate.bitsPerSecond);

@@ -36,7 +36,8 @@ export class Rings {
     const stderr = new Writable({
       write: (chunk: Buffer, _encoding, done) => {
         this.progress.clear();
-        process.stderr.write(chunk, () => done());
+        process.stderr.write(chunk);
+        done();
       },
     });
     const plan: Plan = { collective, cases, transport: 'tcp', encryption: this.encryption, check: false };
