@@ -158,7 +158,7 @@ async function run(words: Words): Promise<number> {
       checks,
       paper: PAPER.filter(point => point.model === model),
     };
-    if (json !== undefined) writeFileSync(json, `${JSON.stringify(result, undefined, 1)}\n`);
+    if (json !== undefined) writeFileSync(json, `${JSON.stringify(result, undefined, 2)}\n`);
     if (html !== undefined) writeFileSync(html, speedUpPage(result));
     console.log(textOf(result).join('\n'));
   } catch (error) {
