@@ -177,9 +177,9 @@ describe('rings over loopback', () => {
     const rows = await rings.run({
       ...{ ranks: 3, collective: 'sparse-all-reduce' },
       cases: [
-        sparseCase(load.elements, { density, values, way: 'sparse', tensors }, 2, 0),
-        sparseCase(standIn.elements, standIn.sparse, 2, 0),
-        sparseCase(load.elements, { density: 1, values, way: 'dense', tensors }, 2, 0),
+        sparseCase(load.elements, { density, values, way: 'sparse', tensors }, 2, 1),
+        sparseCase(standIn.elements, standIn.sparse, 2, 1),
+        sparseCase(load.elements, { density: 1, values, way: 'dense', tensors }, 2, 1),
       ],
     });
     const dgc = exchangeTimes('dgc', load, { ...FOUR, nodes: 3 }, CONSTANTS);
