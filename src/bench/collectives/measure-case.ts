@@ -28,9 +28,9 @@ const TURN_MS = 50;
 
 /**
  * Runs one case. All ranks must call it. Each iteration is timed alone, after the ranks have waited for each other. The
- * results of the warm-up and of one iteration after the timed ones are checked. Timed iterations follow each other
- * without a pause, because an idle processor wakes up slowly. So do those of a longer warm-up, because the system then
- * stops moving threads between cores.
+ * results of the warm-up and of one iteration after the timed ones are checked, unless nothing is to be. Timed
+ * iterations follow each other without a pause, because an idle processor wakes up slowly. So do those of a longer
+ * warm-up, because the system then stops moving threads between cores.
  *
  * @param onIteration Called now and then with the number of iterations that are done, of those that the case names. It
  *   may throw to stop the run.
@@ -56,7 +56,7 @@ export async function measureCase(
     const startedAt = performance.now();
     let warmUntil: number | undefined;
     let turnedAt = -Infinity;
-    for (let iteration = 0; iteration <= warmUp + measured.iterations; iteration++) {
+    for (let iteration = 0; iteration < warmUp + measured.iterations + Number(check); iteration++) {
       if (performance.now() - turnedAt > TURN_MS) {
         await setImmediate();
         onIteration(Math.min(iteration, measured.warmUp) + Math.max(0, iteration - warmUp));
