@@ -1,8 +1,8 @@
 import { availableParallelism, cpus, hostname } from 'node:os';
 import { readVersion } from '../../version';
-import { formatTable } from '../../table';
 import { chartTools } from '../../charts/chart-tools';
 import { dateText, escaped, factList, htmlPage, literal } from '../../charts/html-page';
+import { htmlTable } from '../html-table';
 import { chartsOf } from './charts';
 import { drawCharts } from './draw-charts';
 import { factsOf } from './facts';
@@ -31,19 +31,8 @@ export function chartPage(rows: readonly CollectiveRow[], { command, startedAt }
     header: `<h1>${escaped(title)}</h1>\n${factList(facts)}`,
     main: `<div id="charts"></div>
 <h2>All rows</h2>
-<div class="wide">${table(rows)}</div>
+<div class="wide">${htmlTable(COLUMNS, rows)}</div>
 <p class="note">Times are those of rank 0. p50 is the median; one iteration of a hundred took longer than p99.${charts.length > 0 ? ' algbw is size ÷ p50.' : ''}</p>`,
     script: `${chartTools.toString()}\n${drawCharts.toString()}\ndrawCharts(chartTools(uPlot), ${literal(charts)});`,
   });
-}
-
-/** The same cells as on a terminal. */
-function table(rows: readonly CollectiveRow[]): string {
-  if (rows.length === 0) return '<p>Nothing was measured.</p>';
-  const shown = COLUMNS.filter(({ value }) => rows.some(row => value(row) !== undefined));
-  const cells = shown.map(column => formatTable([column], rows).map(text => escaped(text.trim())));
-  const line = (tag: string, i: number): string =>
-    `<tr>${cells.map(column => `<${tag}>${column[i]!}</${tag}>`).join('')}</tr>`;
-  const body = rows.map((_, i) => line('td', i + 1)).join('\n');
-  return `<table><thead>${line('th', 0)}</thead><tbody>${body}</tbody></table>`;
 }
