@@ -19,8 +19,8 @@ export interface Measured {
   readonly travelled?: SparseDetails['travelled'];
   /** Medians of the parts of a sparse all-reduce on this rank. */
   readonly split?: SparseSplit;
-  /** The parts of the one for which the ranks were ready most nearly at once. With one rank, of the fastest. */
-  readonly evenest?: SparseSplit;
+  /** The parts of the fastest one, of that half for which the ranks were ready most nearly at once. */
+  readonly even?: SparseSplit;
 }
 
 /** The event loop gets a turn at least this often, so that the process can be interrupted. */
@@ -110,12 +110,12 @@ function toldByFirst(communicator: Communicator, own: number): number {
   return communicator.broadcastSync(Float64Array.of(own))[0]!;
 }
 
-/** Medians of the parts of the steps, and the parts of the evenest. All ranks must call it. */
+/** Medians of the parts of the steps, and the parts of a fast and even one. All ranks must call it. */
 function splitOf(
   communicator: Communicator,
   steps: readonly StepTimes[],
   timesMs: readonly number[],
-): { readonly split: SparseSplit; readonly evenest: SparseSplit } {
+): { readonly split: SparseSplit; readonly even: SparseSplit } {
   const ready = communicator.allGatherSync(Float64Array.from(steps, ({ compress, encode }) => compress + encode));
   const splits = steps.map(({ travel, ...stages }, i): SparseSplit => {
     const slowest = Math.max(...ready.map(ofRank => ofRank[i]!));
@@ -136,7 +136,9 @@ function splitOf(
   };
   const unevenness = steps.map((_, i) => {
     const ofRanks = ready.map(ofRank => ofRank[i]!);
-    return ofRanks.length === 1 ? timesMs[i]! : Math.max(...ofRanks) - Math.min(...ofRanks);
+    return Math.max(...ofRanks) - Math.min(...ofRanks);
   });
-  return { split, evenest: splits[unevenness.indexOf(Math.min(...unevenness))]! };
+  const most = percentile(unevenness, 50);
+  const times = timesMs.map((ms, i) => (unevenness[i]! <= most ? ms : Infinity));
+  return { split, even: splits[times.indexOf(Math.min(...times))]! };
 }

@@ -70,8 +70,8 @@ export async function calibrate(
     }));
 
   const hopNs = hop!.timeUs.p50 * 1e3;
-  const own = dgc!.evenestMs!;
-  const plain = dense!.evenestMs!;
+  const own = dgc!.evenMs!;
+  const plain = dense!.evenMs!;
   const each = {
     compressNs: (own.compress * 1e6) / elements,
     encodeNs: (own.encode * 1e6) / entries,
@@ -79,7 +79,7 @@ export async function calibrate(
     averageNs: Math.max(0, own.decode * 1e6 - decodeNs * entries) / elements,
     denseNs: ((plain.compress + plain.decode) * 1e6) / elements,
     hopNs,
-    linkByteNs: Math.max(0, sparse!.evenestMs!.wire * 1e6 - hopNs) / sparse!.wireBytesSent,
+    linkByteNs: Math.max(0, sparse!.evenMs!.wire * 1e6 - hopNs) / sparse!.wireBytesSent,
     ringByteNs: (ring!.timeUs.min * 1e3) / ring!.wireBytesSent,
   };
   const lineShare = link && (link[0]!.wireBytesSent * 8e6) / (link[0]!.timeUs.min * labRate.bitsPerSecond);

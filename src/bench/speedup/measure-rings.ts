@@ -26,7 +26,7 @@ export interface Check {
   /** The exchange of the real tensors, or only the way of its bytes through the ring. */
   readonly part: 'exchange' | 'travel';
   readonly predictedMs: number;
-  /** The least of the iterations. Of the travel of compressed steps, the one whose ranks were ready most at once. */
+  /** Of the fastest iteration; of the travel of DGC, where the ranks were ready most nearly at once. */
   readonly measuredMs: number;
   /** measured ÷ predicted. */
   readonly ratio: number;
@@ -103,7 +103,7 @@ export async function measureRing(
       collective: 'sparse-all-reduce',
       cases: [sparseCase(count, sparse, iterations)],
     });
-    measuredMs = whole ? row!.timeUs.min / 1e3 : row!.evenestMs!.wire;
+    measuredMs = whole ? row!.timeUs.min / 1e3 : row!.evenMs!.wire;
     sentBytes = row!.wireBytesSent;
   }
   return {

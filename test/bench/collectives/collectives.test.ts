@@ -90,7 +90,7 @@ describe('a ring of three', () => {
         ...{ density: row.density, values: 'float16', way: row.way, travelled: row.travelled, iterations: 3 },
         timeUs: { min: number, p50: number, p99: number },
         timesMs: { compress: number, encode: number, wait: number, wire: number, decode: number },
-        evenestMs: { compress: number, encode: number, wait: number, wire: number, decode: number },
+        evenMs: { compress: number, encode: number, wait: number, wire: number, decode: number },
         ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
       });
       expect(row.timesMs!.compress).toBeGreaterThan(0);
