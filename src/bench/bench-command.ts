@@ -6,6 +6,7 @@ import { BUSBW } from './collectives/facts';
 import { compressBenchmark } from './compress';
 import { decodeBenchmark } from './decode';
 import { optimizerBenchmark } from './optimizer/optimizer';
+import { speedUpBenchmark } from './speedup/speedup';
 
 /** Each benchmark has a file. To add one, list it here; benchmarks of collectives are listed in collectives/. */
 const BENCHMARKS: CommandModule[] = [
@@ -13,6 +14,7 @@ const BENCHMARKS: CommandModule[] = [
   codecBenchmark,
   decodeBenchmark,
   optimizerBenchmark,
+  speedUpBenchmark,
   ...COLLECTIVES.map(collectiveCommand),
 ];
 

@@ -1,4 +1,7 @@
+import { accessSync, constants, statSync } from 'node:fs';
+import path from 'node:path';
 import { parseNumber, parseNumbers } from '../command-line';
+import { invalidArgument } from '../errors';
 
 /** A seed from the command line. @throws ERR_INVALID_ARGUMENT */
 export function parseSeed(text: string): number {
@@ -16,4 +19,17 @@ export function parseDensities(text: string): number[] {
     words: 'more than 0 and less than 1, or several such numbers, separated by commas',
     accepts: value => value >= Number.EPSILON && value < 1,
   });
+}
+
+/** Checks the file of an option before the measurement. @throws ERR_INVALID_ARGUMENT */
+export function requireWritable(file: string, option: string): void {
+  const folder = path.dirname(path.resolve(file));
+  try {
+    accessSync(folder, constants.W_OK);
+  } catch {
+    throw invalidArgument(`--${option} is '${file}', but ${folder} does not exist or cannot be written to.`);
+  }
+  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) {
+    throw invalidArgument(`--${option} is '${file}', which is a folder; it must be a file.`);
+  }
 }

@@ -63,6 +63,15 @@ export function factList(facts: readonly (readonly [name: string, words: string]
   return `<dl>${facts.map(([name, words]) => `<dt>${escaped(name)}</dt><dd>${escaped(words)}</dd>`).join('\n')}</dl>`;
 }
 
+/** A table of HTML cells. */
+export function table(headings: readonly string[], rows: readonly (readonly string[])[], kind = ''): string {
+  const line = (tag: string, cells: readonly string[]): string =>
+    `<tr>${cells.map(each => `<${tag}>${each}</${tag}>`).join('')}</tr>`;
+  return `<div class="wide"><table${kind && ` class="${kind}"`}><thead>${line('th', headings)}</thead><tbody>
+${rows.map(cells => line('td', cells)).join('\n')}
+</tbody></table></div>`;
+}
+
 /** A moment as `2020-02-02 03:04:05 UTC`. */
 export function dateText(moment: Date): string {
   return moment.toISOString().replace('T', ' ').replace(/\..*/, ' UTC');

@@ -1,5 +1,5 @@
 import { chartTools } from '../charts/chart-tools';
-import { dateText, escaped, factList, htmlPage, literal } from '../charts/html-page';
+import { dateText, escaped, factList, htmlPage, literal, table } from '../charts/html-page';
 import { curvesOf, type Look, looksOf } from './curves';
 import { drawCurves } from './draw-curves';
 import type { AblationResults, Interval, Margin, MethodResults, StudyResults, WorkloadResults } from './results';
@@ -349,15 +349,6 @@ function cell(interval: Interval | null, text: (value: number) => string): strin
 /** A short line that looks as the curves of a method do. */
 function swatch({ color, dashed }: Look): string {
   return `<i class="swatch" style="border-top-color: var(${color})${dashed ? '; border-top-style: dashed' : ''}"></i>`;
-}
-
-/** A table of HTML cells. */
-function table(headings: readonly string[], rows: readonly (readonly string[])[], kind = ''): string {
-  const line = (tag: string, cells: readonly string[]): string =>
-    `<tr>${cells.map(each => `<${tag}>${each}</${tag}>`).join('')}</tr>`;
-  return `<div class="wide"><table${kind && ` class="${kind}"`}><thead>${line('th', headings)}</thead><tbody>
-${rows.map(cells => line('td', cells)).join('\n')}
-</tbody></table></div>`;
 }
 
 /** A list of sentences. */

@@ -1,10 +1,8 @@
 import { availableParallelism, cpus, hostname } from 'node:os';
+import { dateText } from '../../charts/html-page';
 import { readVersion } from '../../version';
-import { formatTable } from '../../table';
-import { chartTools } from '../../charts/chart-tools';
-import { dateText, escaped, factList, htmlPage, literal } from '../../charts/html-page';
+import { benchPage, section } from '../page';
 import { chartsOf } from './charts';
-import { drawCharts } from './draw-charts';
 import { factsOf } from './facts';
 import { COLUMNS, type CollectiveRow } from './row';
 
@@ -17,33 +15,18 @@ export interface PageOptions {
 /** A page with charts and a table of the rows of one run. It needs no other files. */
 export function chartPage(rows: readonly CollectiveRow[], { command, startedAt }: PageOptions): string {
   const [first] = rows;
-  const title = first === undefined ? 'gradring' : `${first.collective}, ${first.ranks} ranks`;
   const charts = chartsOf(rows);
-  const facts: [name: string, words: string][] = [
-    ['command', command],
-    ['date', dateText(startedAt)],
-    ['host', `${hostname()}, ${availableParallelism()} cores, ${cpus()[0]?.model ?? 'unknown processor'}`],
-    ['software', `gradring ${readVersion()}, Node ${process.version}, ${process.platform} ${process.arch}`],
-    ...factsOf(rows),
-  ];
-  return htmlPage({
-    title: `${title} · gradring bench`,
-    header: `<h1>${escaped(title)}</h1>\n${factList(facts)}`,
-    main: `<div id="charts"></div>
-<h2>All rows</h2>
-<div class="wide">${table(rows)}</div>
-<p class="note">Times are those of rank 0. p50 is the median; one iteration of a hundred took longer than p99.${charts.length > 0 ? ' algbw is size ÷ p50.' : ''}</p>`,
-    script: `${chartTools.toString()}\n${drawCharts.toString()}\ndrawCharts(chartTools(uPlot), ${literal(charts)});`,
+  const note = `Times are those of rank 0. p50 is the median; one iteration of a hundred took longer than p99.${charts.length > 0 ? ' algbw is size ÷ p50.' : ''}`;
+  return benchPage({
+    title: first === undefined ? 'gradring' : `${first.collective}, ${first.ranks} ranks`,
+    facts: [
+      ['command', command],
+      ['date', dateText(startedAt)],
+      ['host', `${hostname()}, ${availableParallelism()} cores, ${cpus()[0]?.model ?? 'unknown processor'}`],
+      ['software', `gradring ${readVersion()}, Node ${process.version}, ${process.platform} ${process.arch}`],
+      ...factsOf(rows),
+    ],
+    charts,
+    content: `${section('All rows', COLUMNS, rows)}\n<p class="note">${note}</p>`,
   });
-}
-
-/** The same cells as on a terminal. */
-function table(rows: readonly CollectiveRow[]): string {
-  if (rows.length === 0) return '<p>Nothing was measured.</p>';
-  const shown = COLUMNS.filter(({ value }) => rows.some(row => value(row) !== undefined));
-  const cells = shown.map(column => formatTable([column], rows).map(text => escaped(text.trim())));
-  const line = (tag: string, i: number): string =>
-    `<tr>${cells.map(column => `<${tag}>${column[i]!}</${tag}>`).join('')}</tr>`;
-  const body = rows.map((_, i) => line('td', i + 1)).join('\n');
-  return `<table><thead>${line('th', 0)}</thead><tbody>${body}</tbody></table>`;
 }

@@ -1,31 +1,7 @@
 import { COLORS } from '../../charts/html-page';
+import type { Chart, ChartSeries } from '../chart';
 import { busbwWords } from './facts';
 import type { CollectiveRow } from './row';
-
-/** A curve. */
-export interface ChartSeries {
-  readonly label: string;
-  /** The number of its colour; the first is 1. */
-  readonly color: number;
-  /** By size; null if there is no value. */
-  readonly values: readonly (number | null)[];
-  /** Whether it is the edge of a band, which is drawn as a thin line. */
-  readonly thin: boolean;
-}
-
-/** A chart over the size, with two logarithmic axes, as plain data for the page. */
-export interface Chart {
-  readonly title: string;
-  /** A sentence below the title. */
-  readonly note?: string;
-  readonly axis: string;
-  readonly unit: 'µs' | 'GB/s';
-  /** Bytes, ascending. */
-  readonly sizes: readonly number[];
-  readonly series: readonly ChartSeries[];
-  /** The numbers of two series, the upper one first. The area between them is filled. */
-  readonly band?: readonly [number, number];
-}
 
 /** Charts of time and busbw over the size, with a curve for each density, format and way. None without sizes. */
 export function chartsOf(rows: readonly CollectiveRow[]): Chart[] {
@@ -46,7 +22,7 @@ export function chartsOf(rows: readonly CollectiveRow[]): Chart[] {
   const edge = (name: string, value: (row: CollectiveRow) => number): ChartSeries => {
     return { label: name, color: 1, values: curve(only!, value), thin: true };
   };
-  const time = { title: 'Time over size', axis: 'time', unit: 'µs', sizes } as const;
+  const time = { title: 'Time over size', axis: 'time', unit: 'µs', over: 'size', xs: sizes } as const;
   return [
     labels.length === 1
       ? {
@@ -64,7 +40,8 @@ export function chartsOf(rows: readonly CollectiveRow[]): Chart[] {
       note: busbwWords(sized[0]!.collective),
       axis: 'busbw',
       unit: 'GB/s',
-      sizes,
+      over: 'size',
+      xs: sizes,
       series: labels.map((label, i) => one(label, i, ({ busbwGBps }) => busbwGBps)),
     },
   ];

@@ -3,6 +3,7 @@ import type { Communicator, ElementType, Reduction } from '../../communicator/co
 import type { ConnectInput, Encryption, TransportName } from '../../rendezvous/connect-options';
 import type { StepTimes, Travel } from '../../exchange/messages';
 import type { ValueFormat } from '../../compression/value-format';
+import type { TensorShape } from '../models/tensor-shape';
 
 export type CollectiveName =
   'all-reduce' | 'all-gather' | 'reduce-scatter' | 'broadcast' | 'barrier' | 'sparse-all-reduce' | 'send-recv';
@@ -10,6 +11,16 @@ export type CollectiveName =
 /** How entries of a sparse all-reduce are sent. `auto` chooses as a training does. */
 export const WAYS = ['auto', 'sparse', 'dense'] as const;
 export type Way = (typeof WAYS)[number];
+
+/** What is measured of a sparse all-reduce. */
+export interface SparseCase {
+  /** 1 for the step of a training without compression. */
+  readonly density: number;
+  readonly values: ValueFormat;
+  readonly way: Way;
+  /** Those of the gradient, as many elements as the case has. Default: one tensor, which is sent sparse. */
+  readonly tensors?: readonly TensorShape[];
+}
 
 /** What is measured for one row: a collective over arrays of one size. */
 export interface Case {
@@ -24,7 +35,7 @@ export interface Case {
   readonly warmUpMs: number;
   readonly iterations: number;
   /** For a sparse all-reduce only. */
-  readonly sparse?: { readonly density: number; readonly values: ValueFormat; readonly way: Way };
+  readonly sparse?: SparseCase;
 }
 
 /** A whole run, as plain data. All ranks get the same plan. */

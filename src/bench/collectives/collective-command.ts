@@ -1,9 +1,8 @@
-import { accessSync, constants, statSync } from 'node:fs';
-import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { MAX_WORLD_SIZE, readRankEnvironment } from '../../environment';
 import { invalidArgument } from '../../errors';
 import { parseCount } from '../../command-line';
+import { requireWritable } from '../options';
 import type { CollectiveBenchmark } from './collective-benchmark';
 import { busbwWords } from './facts';
 import { joinRing } from './join-ring';
@@ -63,7 +62,7 @@ async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number
   const { ranks, joins } = placeOf(words);
   const plan = planOf(benchmark, words, ranks);
   const lineRate = words.netlab === undefined ? undefined : bitsPerSecond(words.netlab);
-  if (words.html !== undefined) requireWritable(words.html);
+  if (words.html !== undefined) requireWritable(words.html, 'html');
   if (words.netlab !== undefined) {
     if (joins)
       throw invalidArgument('--netlab starts ranks, but RANK and WORLD_SIZE are set: this process is a rank already.');
@@ -95,17 +94,4 @@ function placeOf(words: Words): { ranks: number; joins: boolean } {
     );
   }
   return { ranks: worldSize, joins: true };
-}
-
-/** Checks the file before the measurement. */
-function requireWritable(file: string): void {
-  const folder = path.dirname(path.resolve(file));
-  try {
-    accessSync(folder, constants.W_OK);
-  } catch {
-    throw invalidArgument(`--html is '${file}', but ${folder} does not exist or cannot be written to.`);
-  }
-  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) {
-    throw invalidArgument(`--html is '${file}', which is a folder; it must be a file.`);
-  }
 }

@@ -19,6 +19,8 @@ export interface Measured {
   readonly travelled?: SparseDetails['travelled'];
   /** Medians of the parts of a sparse all-reduce on this rank. */
   readonly split?: SparseSplit;
+  /** The parts of the fastest one, of that half for which the ranks were ready most nearly at once. */
+  readonly even?: SparseSplit;
 }
 
 /** The event loop gets a turn at least this often, so that the process can be interrupted. */
@@ -26,9 +28,9 @@ const TURN_MS = 50;
 
 /**
  * Runs one case. All ranks must call it. Each iteration is timed alone, after the ranks have waited for each other. The
- * results of the warm-up and of one iteration after the timed ones are checked. Timed iterations follow each other
- * without a pause, because an idle processor wakes up slowly. So do those of a longer warm-up, because the system then
- * stops moving threads between cores.
+ * results of the warm-up and of one iteration after the timed ones are checked, unless nothing is to be. Timed
+ * iterations follow each other without a pause, because an idle processor wakes up slowly. So do those of a longer
+ * warm-up, because the system then stops moving threads between cores.
  *
  * @param onIteration Called now and then with the number of iterations that are done, of those that the case names. It
  *   may throw to stop the run.
@@ -54,7 +56,7 @@ export async function measureCase(
     const startedAt = performance.now();
     let warmUntil: number | undefined;
     let turnedAt = -Infinity;
-    for (let iteration = 0; iteration <= warmUp + measured.iterations; iteration++) {
+    for (let iteration = 0; iteration < warmUp + measured.iterations + Number(check); iteration++) {
       if (performance.now() - turnedAt > TURN_MS) {
         await setImmediate();
         onIteration(Math.min(iteration, measured.warmUp) + Math.max(0, iteration - warmUp));
@@ -94,9 +96,10 @@ export async function measureCase(
     wireBytesSent: Math.round(Math.max(...all.map(([, ofRank]) => ofRank!))),
     ...(details.length > 0 && {
       travelled: details.at(-1)!.travelled,
-      split: splitOf(
+      ...splitOf(
         communicator,
         details.map(({ timesMs }) => timesMs),
+        timesMs,
       ),
     }),
   };
@@ -107,8 +110,12 @@ function toldByFirst(communicator: Communicator, own: number): number {
   return communicator.broadcastSync(Float64Array.of(own))[0]!;
 }
 
-/** Medians of the parts of the steps. All ranks must call it. */
-function splitOf(communicator: Communicator, steps: readonly StepTimes[]): SparseSplit {
+/** Medians of the parts of the steps, and the parts of a fast and even one. All ranks must call it. */
+function splitOf(
+  communicator: Communicator,
+  steps: readonly StepTimes[],
+  timesMs: readonly number[],
+): { readonly split: SparseSplit; readonly even: SparseSplit } {
   const ready = communicator.allGatherSync(Float64Array.from(steps, ({ compress, encode }) => compress + encode));
   const splits = steps.map(({ travel, ...stages }, i): SparseSplit => {
     const slowest = Math.max(...ready.map(ofRank => ofRank[i]!));
@@ -120,11 +127,18 @@ function splitOf(communicator: Communicator, steps: readonly StepTimes[]): Spars
       splits.map(split => split[stage]),
       50,
     );
-  return {
+  const split = {
     compress: median('compress'),
     encode: median('encode'),
     wait: median('wait'),
     wire: median('wire'),
     decode: median('decode'),
   };
+  const unevenness = steps.map((_, i) => {
+    const ofRanks = ready.map(ofRank => ofRank[i]!);
+    return Math.max(...ofRanks) - Math.min(...ofRanks);
+  });
+  const most = percentile(unevenness, 50);
+  const times = timesMs.map((ms, i) => (unevenness[i]! <= most ? ms : Infinity));
+  return { split, even: splits[times.indexOf(Math.min(...times))]! };
 }

@@ -13,19 +13,19 @@ const NETLAB = path.join(__dirname, '../../../scripts/netlab');
  *
  * @throws ERR_INVALID_ARGUMENT
  */
-export function bitsPerSecond(rate: string): number {
+export function bitsPerSecond(rate: string, option = 'netlab'): number {
   const bits = bitsPerSecondOf(rate);
   if (bits !== undefined) return bits;
-  throw invalidArgument(`--netlab is '${rate}'; it must be ${A_RATE}.`);
+  throw invalidArgument(`--${option} is '${rate}'; it must be ${A_RATE}.`);
 }
 
-/** @throws ERR_INVALID_ARGUMENT if this machine cannot have a lab of network namespaces. */
-export function requireNetlab(): void {
-  if (process.platform !== 'linux') throw invalidArgument('--netlab needs Linux, for its network namespaces.');
+/** @throws ERR_INVALID_ARGUMENT if this machine cannot have a lab of network namespaces, which the option needs. */
+export function requireNetlab(option = '--netlab'): void {
+  if (process.platform !== 'linux') throw invalidArgument(`${option} needs Linux, for its network namespaces.`);
   if (process.getuid!() !== 0) {
-    throw invalidArgument('--netlab must run as root, to make network namespaces: try sudo, or leave out --netlab.');
+    throw invalidArgument(`${option} must run as root, to make network namespaces: try sudo, or leave out ${option}.`);
   }
-  if (!existsSync(NETLAB)) throw invalidArgument(`--netlab needs ${NETLAB}, which is not there.`);
+  if (!existsSync(NETLAB)) throw invalidArgument(`${option} needs ${NETLAB}, which is not there.`);
 }
 
 /** A command to run in a lab. */

@@ -44,6 +44,8 @@ export interface CollectiveRow {
   readonly travelled?: Travel;
   /** Medians of the parts of a sparse step, on rank 0's comm thread. */
   readonly timesMs?: SparseSplit;
+  /** The parts of the fastest step, of that half for which the ranks were ready most nearly at once. */
+  readonly evenMs?: SparseSplit;
 }
 
 /** The columns of the table. */

@@ -55,7 +55,7 @@ function rowOf(
   { name, options, busFactor, algorithmFor }: CollectiveBenchmark,
   { elements, type, op, root, iterations, sparse }: Case,
   ranks: number,
-  { timesMs, wireBytesSent, travelled, split, carriedBy }: Measured,
+  { timesMs, wireBytesSent, travelled, split, even, carriedBy }: Measured,
 ): Omit<CollectiveRow, 'transport'> {
   const bytes = elements * ELEMENT_BYTES[type];
   const { min, p50, p99 } = timingsOf(timesMs);
@@ -77,6 +77,7 @@ function rowOf(
     algbwGBps: rounded(algbwGBps, 9),
     busbwGBps: rounded(algbwGBps * busFactor(ranks), 9),
     ...(split !== undefined && { timesMs: microseconds(split) }),
+    ...(even !== undefined && { evenMs: microseconds(even) }),
     wireBytesSent,
   };
 }

@@ -21,32 +21,40 @@ export const sparseAllReduce: CollectiveBenchmark = {
 };
 
 function prepare(communicator: Communicator, { elements, sparse }: Case): PreparedCase {
-  const { density, values, way } = sparse!;
-  const compression = dgc({ sparsity: 1 - density, warmUpSteps: 0, denseBelow: 0, values });
+  const { density, values, way, tensors } = sparse!;
+  const options = { sparsity: 1 - density, warmUpSteps: 0, values };
+  const compression = dgc(tensors === undefined ? { ...options, denseBelow: 0 } : options);
+  const variables = tensors ?? [{ name: 'gradient', shape: [1, elements] }];
   const exchange = communicator.openExchange({
-    variables: [{ name: 'gradient', shape: [1, elements] }],
+    variables,
     compression,
     nesterov: false,
     ...(way !== 'auto' && { travel: way }),
   });
-  const source = new GradientSource('normal', elements, 1 + communicator.rank);
-  const gradient = exchange.gradient(0);
+  const gradients = variables.map((_, i) => exchange.gradient(i));
+  const largest = Math.max(...gradients.map(({ length }) => length));
+  const source = new GradientSource('normal', largest, 1 + communicator.rank);
   const step = {
     density: densityAt(compression, { epoch: undefined, step: 0 }),
     momentumFactor: MOMENTUM_FACTOR,
     sumOfSquares: 1, // nothing is clipped
     nonFiniteTensor: -1,
   };
-  const reference = elements <= REFERENCE_ELEMENTS ? new SentReference(exchange, MOMENTUM_FACTOR) : undefined;
-  let result: ExchangeResult;
+  const reference =
+    tensors === undefined && elements <= REFERENCE_ELEMENTS ? new SentReference(exchange, MOMENTUM_FACTOR) : undefined;
+  let result: ExchangeResult | undefined;
   return {
     fill: () => {
-      source.write(gradient, source.next());
+      for (const gradient of gradients) source.write(gradient, source.next());
       reference?.before();
     },
-    run: () => void (result = exchange.runSync(step)),
-    countWrong: () => Math.max(updatesThatDiffer(communicator, gradient), reference?.countWrong(communicator) ?? 0),
-    details: () => ({ travelled: result.travel, timesMs: result.timesMs }),
+    // The first step measures the links, as in a training.
+    run: () => void (result = exchange.runSync({ ...step, links: result?.links })),
+    countWrong: () => {
+      const differ = gradients.reduce((sum, gradient) => sum + updatesThatDiffer(communicator, gradient), 0);
+      return Math.max(differ, reference?.countWrong(communicator) ?? 0);
+    },
+    details: () => ({ travelled: result!.travel, timesMs: result!.timesMs }),
     release: () => exchange.close(),
   };
 }

@@ -79,7 +79,7 @@ const SHORT_CODES = Array.from({ length: 4096 }, (_, value) => {
   return { bits: bits.reduce((sum, bit, i) => sum | (bit << i), 0), count: bits.length };
 });
 
-/** By the next bits of a message: the number whose code they begin with, and the length of that code, if it is short. */
+/** By the next bits of a message: the number whose code they begin with, and the length of that code if it is short. */
 const LOOKED_AT = 10;
 const CODE_OF = Array.from({ length: 1 << LOOKED_AT }, (_, next) => {
   const value = SHORT_CODES.findIndex(

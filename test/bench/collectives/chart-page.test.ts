@@ -21,7 +21,7 @@ const OPTIONS = { command: 'gradring bench all-reduce <&">', startedAt: new Date
 test('one collective has its median with a band, and its busbw', () => {
   const [time, bandwidth, ...more] = chartsOf([row(16), row(1), row(64, { busbwGBps: 0 })]);
   expect(more).toEqual([]);
-  expect(time).toMatchObject({ unit: 'µs', sizes: [4, 64, 256], band: [1, 2] });
+  expect(time).toMatchObject({ unit: 'µs', xs: [4, 64, 256], band: [1, 2] });
   expect(time!.series.map(({ label, values }) => [label, ...values])).toEqual([
     ['p50', 101, 116, 164],
     ['p99', 201, 216, 264],

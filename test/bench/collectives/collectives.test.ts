@@ -90,6 +90,7 @@ describe('a ring of three', () => {
         ...{ density: row.density, values: 'float16', way: row.way, travelled: row.travelled, iterations: 3 },
         timeUs: { min: number, p50: number, p99: number },
         timesMs: { compress: number, encode: number, wait: number, wire: number, decode: number },
+        evenMs: { compress: number, encode: number, wait: number, wire: number, decode: number },
         ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
       });
       expect(row.timesMs!.compress).toBeGreaterThan(0);
@@ -173,7 +174,7 @@ test.each([
   [['barrier', '-n', '2', '--type', 'uint8'], 'Unknown option: --type'],
   [['all-reduce', '-n', '2', '--html', '/nowhere/x.html'], '/nowhere does not exist'],
   [['all-reduce', '-n', '2', '--html', '/'], "--html is '/', which is a folder"],
-  [['all-reduce', '-n', '2', '--netlab', 'fast'], "--netlab is 'fast'; it must be the rate"],
+  [['all-reduce', '-n', '2', '--netlab', 'fast'], "--netlab is 'fast'; it must be a rate"],
 ])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
   const { exitCode, stdout, stderr } = await gradringHere('bench', ...args);
   expect(exitCode).toBe(2);

@@ -1,0 +1,103 @@
+import { instantiateMeasuredKernels } from '../stream-floor';
+import { SharedHeap } from '../../memory/shared-heap';
+import { sentCount } from '../../compression/sparsity-schedule';
+import { measureDecoding } from '../decode-measurement';
+import { rounded } from '../statistics';
+import type { Constants, StepLoad } from './cluster-model';
+import { arrayCase, type Rings, sparseCase } from './rings';
+import { standInFor, type Subject } from './subject';
+
+/** Of each link, where it could not be measured: a TCP segment of 1448 bytes is an Ethernet frame of 1514. */
+const TCP_SHARE = 1448 / 1514;
+
+/** Where decoding is measured, a tensor of at most this many elements, from one and from many ranks. */
+const DECODED = { elements: 16e6, ranks: [1, 64] } as const;
+/** The array with which the dense ring and the links are measured, in elements. */
+const RING_ELEMENTS = 16e6;
+const LAB_ELEMENTS = 2e6;
+
+/**
+ * Measures the constants of the model on this machine. Computing is measured on one rank alone, over the real tensors;
+ * what a hop and a byte cost, between two ranks on the loopback interface. Other work on the host only adds to these
+ * times, so the least of several is taken; but of a hop the median.
+ *
+ * @param labRate The rate of links in a network lab, to measure what part of it is left to data. Undefined if there is
+ *   no lab: then it is what the headers of TCP and Ethernet leave.
+ */
+export async function calibrate(
+  subject: Subject,
+  load: StepLoad,
+  rings: Rings,
+  labRate: { readonly text: string; readonly bitsPerSecond: number } | undefined,
+  say: (what: string) => void,
+): Promise<Constants> {
+  const { elements, entries, payloadBytes } = load;
+  const { tensors, density, values } = subject;
+  say('compression on one rank');
+  const alone = { ranks: 1, collective: 'sparse-all-reduce' } as const;
+  const [dgc] = await rings.run({
+    ...alone,
+    cases: [sparseCase(elements, { density, values, way: 'sparse', tensors }, STEPS)],
+  });
+  say('a dense step on one rank');
+  const [dense] = await rings.run({
+    ...alone,
+    cases: [sparseCase(elements, { density: 1, values, way: 'dense', tensors }, STEPS)],
+  });
+  say('decoding');
+  const decodeNs = decodeNsOf(subject, elements);
+  say('a hop between two ranks');
+  const [hop] = await rings.run({ ranks: 2, collective: 'barrier', cases: [arrayCase(0, 100, 50)] });
+  say('a payload between two ranks');
+  const standIn = standInFor(payloadBytes);
+  const [sparse] = await rings.run({
+    ranks: 2,
+    collective: 'sparse-all-reduce',
+    cases: [sparseCase(standIn.elements, standIn.sparse, 30, 20)],
+  });
+  say('a dense array between two ranks');
+  const [ring] = await rings.run({
+    ranks: 2,
+    collective: 'all-reduce',
+    cases: [arrayCase(Math.min(elements, RING_ELEMENTS), 9, 5)],
+  });
+  say('a link of the network lab');
+  const link =
+    labRate &&
+    (await rings.run({
+      ...{ ranks: 2, rate: labRate.text, collective: 'all-reduce' },
+      cases: [arrayCase(Math.min(elements, LAB_ELEMENTS), 3)],
+    }));
+
+  const hopNs = hop!.timeUs.p50 * 1e3;
+  const own = dgc!.evenMs!;
+  const plain = dense!.evenMs!;
+  const each = {
+    compressNs: (own.compress * 1e6) / elements,
+    encodeNs: (own.encode * 1e6) / entries,
+    decodeNs,
+    averageNs: Math.max(0, own.decode * 1e6 - decodeNs * entries) / elements,
+    denseNs: ((plain.compress + plain.decode) * 1e6) / elements,
+    hopNs,
+    linkByteNs: Math.max(0, sparse!.evenMs!.wire * 1e6 - hopNs) / sparse!.wireBytesSent,
+    ringByteNs: (ring!.timeUs.min * 1e3) / ring!.wireBytesSent,
+  };
+  const lineShare = link && (link[0]!.wireBytesSent * 8e6) / (link[0]!.timeUs.min * labRate.bitsPerSecond);
+  const constants = Object.entries({ ...each, lineShare: lineShare ?? TCP_SHARE });
+  return Object.fromEntries(constants.map(([name, value]) => [name, rounded(value, 4)])) as unknown as Constants;
+}
+
+const STEPS = 9;
+
+/** The time of an entry: what more payloads take longer than one. */
+function decodeNsOf({ density, values }: Subject, modelElements: number): number {
+  const heap = new SharedHeap();
+  const kernels = instantiateMeasuredKernels(heap.memory);
+  const elements = Math.min(modelElements, DECODED.elements);
+  const [one, many] = DECODED.ranks.map(ranks => {
+    const measured = { elements, density, ranks, format: values, iterations: STEPS, seed: 1 };
+    return measureDecoding(heap, kernels, measured).timeMs.min;
+  });
+  const entries = sentCount(elements, density) * (DECODED.ranks[1] - DECODED.ranks[0]);
+  return Math.max(0, (many! - one!) * 1e6) / entries;
+}

@@ -1,0 +1,138 @@
+import { BLOCK_SEGMENTS, Chunks } from '../../collectives/chunks';
+
+/** How the gradients travel: all of them by the dense ring, or compressed by DGC. */
+export const WAYS = ['dense', 'dgc'] as const;
+export type ClusterWay = (typeof WAYS)[number];
+
+/** What was measured on this machine, in ns, ns an element, an entry or a byte. */
+export interface Constants {
+  /** Accumulate, select and settle, for each element. */
+  readonly compressNs: number;
+  /** From entries to bytes, for each entry that a rank sends. */
+  readonly encodeNs: number;
+  /** Decode and add, for each entry of each rank. */
+  readonly decodeNs: number;
+  /** Clear the sums and take the means of a compressed step, for each element. */
+  readonly averageNs: number;
+  /** All that a dense step computes beside its sums, for each element: the means. */
+  readonly denseNs: number;
+  /** How long a message without data takes to a neighbour. */
+  readonly hopNs: number;
+  /** What a byte of a payload costs a rank between two links, if these had no limit. */
+  readonly linkByteNs: number;
+  /** The same for a byte of the dense ring, sums included. */
+  readonly ringByteNs: number;
+  /** The part of a link's rate that is left to data. */
+  readonly lineShare: number;
+}
+
+/** What a step exchanges. */
+export interface StepLoad {
+  readonly elements: number;
+  /** How many entries each rank sends in a compressed step, with the elements of tensors that are sent whole. */
+  readonly entries: number;
+  /** What they take on a link, with all headers. */
+  readonly payloadBytes: number;
+}
+
+/** A ring, and the rate of each rank's link in each direction. */
+export interface Cluster {
+  readonly nodes: number;
+  readonly bitsPerSecond: number;
+}
+
+/** An exchange on one rank. Nothing of it overlaps. */
+export interface ExchangeTimes {
+  /** What a rank computes by itself. */
+  readonly computeMs: number;
+  /** From the first message to the last. The sums of the dense ring are part of it. */
+  readonly travelMs: number;
+  readonly sentBytes: number;
+}
+
+/**
+ * The model: how long the exchange of a step takes in a ring of N ranks.
+ *
+ * A compressed step is an all-gather. A rank sends N − 1 payloads, and each of the ⌈(N − 1)/2⌉ hops begins when a
+ * payload has come whole:
+ *
+ *     compute = elements · (compress + average) + entries · (encode + N · decode)
+ *     travel  = (N − 1) · P · max(line, linkByte) + ⌈(N − 1)/2⌉ · (hop + P · linkByte)
+ *
+ * A dense step is the ring all-reduce of Patarasuk and Yuan (2009), with 2(N − 1) rounds. In each, a chunk of 4n/N
+ * bytes travels in segments, of which up to four are under way. So a hop is hidden behind the other segments if these
+ * take longer; with s as the time of one segment, of b that travel together:
+ *
+ *     compute = elements · dense
+ *     travel  = 2(N − 1) · segments/b · max(b · s, s + hop) + ⌈(N − 1)/2⌉ · hop
+ *
+ * The last term is the message in which the ranks tell each other that all gradients are finite.
+ */
+export function exchangeTimes(
+  way: ClusterWay,
+  { elements, entries, payloadBytes }: StepLoad,
+  { nodes, bitsPerSecond }: Cluster,
+  constants: Constants,
+): ExchangeTimes {
+  if (nodes === 1) return { computeMs: 0, travelMs: 0, sentBytes: 0 };
+  const { hopNs, linkByteNs, ringByteNs } = constants;
+  const lineByteNs = 8e9 / (bitsPerSecond * constants.lineShare);
+  const hops = Math.ceil((nodes - 1) / 2);
+  if (way === 'dgc') {
+    const { compressNs, averageNs, encodeNs, decodeNs } = constants;
+    const sentBytes = (nodes - 1) * payloadBytes;
+    return {
+      computeMs: (elements * (compressNs + averageNs) + entries * (encodeNs + nodes * decodeNs)) / 1e6,
+      travelMs: (sentBytes * Math.max(lineByteNs, linkByteNs) + hops * (hopNs + payloadBytes * linkByteNs)) / 1e6,
+      sentBytes,
+    };
+  }
+  const rounds = 2 * (nodes - 1);
+  const sentBytes = (rounds * 4 * elements) / nodes;
+  const segments = new Chunks(elements, nodes, 4).segmentCount;
+  const together = Math.min(BLOCK_SEGMENTS, segments);
+  const segmentNs = (sentBytes / rounds / segments) * Math.max(lineByteNs, ringByteNs);
+  const blockNs = Math.max(together * segmentNs, segmentNs + hopNs);
+  return {
+    computeMs: (elements * constants.denseNs) / 1e6,
+    travelMs: ((rounds * segments * blockNs) / together + hops * hopNs) / 1e6,
+    sentBytes,
+  };
+}
+
+/** How many times as many examples a cluster computes in the same time as one node: N · T(1) ÷ T(N). */
+export function speedUp(nodes: number, stepMs: number, exchangeMs: number): number {
+  return (nodes * stepMs) / (stepMs + exchangeMs);
+}
+
+/** A point that the paper gives. */
+export interface PaperPoint {
+  readonly model: string;
+  readonly nodes: number;
+  readonly way: ClusterWay;
+  readonly rate: string;
+  readonly speedUp: number;
+  readonly words: string;
+}
+
+/**
+ * Figure 6 of Lin et al. 2018, as section 5 reads it. The paper made it with a model, too: that of Wen et al. 2017,
+ * with figures of one node with four NVIDIA Titan XP.
+ */
+export const PAPER: readonly PaperPoint[] = [
+  { model: 'alexnet', nodes: 64, way: 'dgc', rate: '1gbit', speedUp: 40, words: 'more than 40' },
+  { model: 'alexnet', nodes: 64, way: 'dense', rate: '10gbit', speedUp: 30, words: 'about 30' },
+];
+
+/**
+ * The time of a step of one node that the paper's dense point of a model implies: with an all-reduce at the full rate
+ * of the links, N · T ÷ (T + all-reduce) is the paper's speed-up. The paper does not say its time. Undefined for a
+ * model without such a point.
+ */
+export function impliedStepMs(model: string, elements: number): number | undefined {
+  const point = PAPER.find(candidate => candidate.model === model && candidate.way === 'dense');
+  if (point === undefined) return undefined;
+  const { nodes } = point;
+  const allReduceMs = ((2 * (nodes - 1)) / nodes) * elements * 4 * (8 / 10e9) * 1e3;
+  return allReduceMs / (nodes / point.speedUp - 1);
+}

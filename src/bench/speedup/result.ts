@@ -1,0 +1,166 @@
+import type { Column } from '../../table';
+import { rounded } from '../statistics';
+import {
+  type ClusterWay,
+  type Constants,
+  exchangeTimes,
+  PAPER,
+  type PaperPoint,
+  speedUp,
+  type StepLoad,
+  WAYS,
+} from './cluster-model';
+import type { ModelName } from '../models/models';
+import type { Check, Rate } from './measure-rings';
+import type { Subject } from './subject';
+
+/** A cluster, and how much faster it is than one node. */
+export interface SpeedUpRow {
+  readonly nodes: number;
+  readonly way: ClusterWay;
+  readonly rate: string;
+  /**
+   * `measured`: the whole exchange, in a ring of the network lab. `in parts`: what a rank computes was measured on one
+   * rank alone, and the travel in a ring of that size. `modelled`: by the model and its constants.
+   */
+  readonly source: 'measured' | 'in parts' | 'modelled';
+  readonly computeMs?: number;
+  readonly travelMs?: number;
+  /** Of the exchange. */
+  readonly exchangeMs: number;
+  readonly speedUp: number;
+  /** By one rank in a step. */
+  readonly sentBytes: number;
+}
+
+/** The content of the file that `--json` writes. */
+export interface SpeedUpResult extends Omit<Subject, 'tensors'>, StepLoad {
+  readonly bench: 'speedup';
+  readonly model: ModelName;
+  readonly version: string;
+  readonly command: string;
+  readonly date: string;
+  readonly machine: { readonly processor: string; readonly cores: number; readonly node: string };
+  readonly encryption: string;
+  readonly stepMs: number;
+  readonly stepMsFrom: string;
+  readonly constants: Constants;
+  readonly constantsFrom: string;
+  readonly rows: readonly SpeedUpRow[];
+  readonly checks: readonly Check[];
+  readonly paper: readonly PaperPoint[];
+}
+
+/** The rows of all clusters. Those that were measured take the place of predictions. */
+export function rowsOf(
+  nodes: readonly number[],
+  rates: readonly Rate[],
+  stepMs: number,
+  load: StepLoad,
+  constants: Constants,
+  checks: readonly Check[],
+): SpeedUpRow[] {
+  return rates.flatMap(({ text: rate, bitsPerSecond }) =>
+    WAYS.flatMap(way =>
+      nodes.map((of): SpeedUpRow => {
+        const { computeMs, travelMs, sentBytes } = exchangeTimes(way, load, { nodes: of, bitsPerSecond }, constants);
+        const found = (part: Check['part']): Check | undefined =>
+          checks.find(check => check.nodes === of && check.way === way && check.rate === rate && check.part === part);
+        const whole = found('exchange');
+        const travel = found('travel');
+        const exchangeMs = whole?.measuredMs ?? computeMs + (travel?.measuredMs ?? travelMs);
+        return {
+          ...{ nodes: of, way, rate, source: whole ? 'measured' : travel ? 'in parts' : 'modelled' },
+          ...(whole === undefined && {
+            computeMs: rounded(computeMs, 3),
+            travelMs: rounded(travel?.measuredMs ?? travelMs, 3),
+          }),
+          exchangeMs: rounded(exchangeMs, 3),
+          speedUp: rounded(speedUp(of, stepMs, exchangeMs), 3),
+          sentBytes: (whole ?? travel)?.sentBytes ?? Math.round(sentBytes),
+        };
+      }),
+    ),
+  );
+}
+
+/** Where the paper has the same. */
+export function paperPoint(model: string, { nodes, way, rate }: SpeedUpRow): PaperPoint | undefined {
+  return PAPER.find(
+    point => point.model === model && point.nodes === nodes && point.way === way && point.rate === rate,
+  );
+}
+
+/** The columns of the table. */
+export function columnsOf({ model, stepMs }: Pick<SpeedUpResult, 'model' | 'stepMs'>): Column<SpeedUpRow>[] {
+  return [
+    { heading: 'rate', value: row => row.rate },
+    { heading: 'way', value: row => row.way },
+    { heading: 'nodes', value: row => row.nodes, decimals: 0 },
+    { heading: 'exchange', value: row => row.source },
+    { heading: 'compute ms', value: row => row.computeMs, decimals: 1 },
+    { heading: 'travel ms', value: row => row.travelMs, decimals: 1 },
+    { heading: 'exchange ms', value: row => row.exchangeMs, decimals: 1 },
+    { heading: 'step ms', value: row => stepMs + row.exchangeMs, decimals: 1 },
+    { heading: 'speed-up', value: row => row.speedUp, decimals: 2 },
+    { heading: 'paper', value: row => paperPoint(model, row)?.words },
+    { heading: 'bytes sent', value: row => row.sentBytes, decimals: 0 },
+  ];
+}
+
+/** The columns of the predictions beside the measurements. */
+export const CHECK_COLUMNS: readonly Column<Check>[] = [
+  { heading: 'rate', value: row => row.rate },
+  { heading: 'way', value: row => row.way },
+  { heading: 'nodes', value: row => row.nodes, decimals: 0 },
+  { heading: 'part', value: row => row.part },
+  { heading: 'predicted ms', value: row => row.predictedMs, decimals: 1 },
+  { heading: 'measured ms', value: row => row.measuredMs, decimals: 1 },
+  { heading: 'measured ÷ predicted', value: row => row.ratio, decimals: 2 },
+  { heading: 'iterations', value: row => row.iterations, decimals: 0 },
+  { heading: 'predicted bytes', value: row => row.predictedBytes, decimals: 0 },
+  { heading: 'sent bytes', value: row => row.sentBytes, decimals: 0 },
+];
+
+/**
+ * What a table shows of many clusters: all that were measured, powers of two, and the largest of them. A page and a
+ * file have them all.
+ */
+export function tableRows(rows: readonly SpeedUpRow[]): SpeedUpRow[] {
+  const most = Math.max(...rows.map(({ nodes }) => nodes));
+  const few = new Set(rows.map(({ nodes }) => nodes)).size <= 8;
+  return rows.filter(
+    ({ nodes, source }) => few || source !== 'modelled' || nodes === most || (nodes & (nodes - 1)) === 0,
+  );
+}
+
+/** What all figures rest on: names and values, in words. */
+export function factsOf(result: SpeedUpResult): [name: string, words: string][] {
+  const { model, elements, entries, payloadBytes, density, values, machine, encryption } = result;
+  const count = (value: number): string => value.toLocaleString('en-US');
+  const { hopNs, lineShare, ...each } = result.constants;
+  const nanoseconds = Object.entries(each).map(([name, ns]) => `${name} ${ns}`);
+  return [
+    ['command', result.command],
+    ['date', result.date],
+    ['machine', `${machine.cores} cores, ${machine.processor}, Node ${machine.node}, gradring ${result.version}`],
+    ['model', `${model}: ${count(elements)} elements, ${count(4 * elements)} bytes`],
+    [
+      'DGC',
+      `density ${density}, ${values}: ${count(entries)} entries, a payload of ${count(payloadBytes)} bytes (${((4 * elements) / payloadBytes).toFixed(1)} times fewer)`,
+    ],
+    ['step of one node', `${result.stepMs.toFixed(1)} ms, ${result.stepMsFrom}`],
+    ['encryption', encryption],
+    [
+      'constants',
+      `${nanoseconds.join(', ')}; hop ${(hopNs / 1e6).toFixed(3)} ms, ${(100 * lineShare).toFixed(1)} % of a link's rate (${result.constantsFrom})`,
+    ],
+  ];
+}
+
+/** How the figures are to be read. */
+export const NOTES = [
+  'speed-up = N · T(1) ÷ T(N), where T(1) is the forward and backward pass of one node, and T(N) = T(1) + exchange: gradring does not exchange while it computes gradients.',
+  'exchange: "measured" is the whole exchange in a ring of the network lab; "in parts" has the travel of a ring of that size, and what a rank computes from one rank alone, because ranks that share processors would take turns; "modelled" is computed from the constants.',
+  'Measured on processors, not on GPUs. The copies between TensorFlow.js and the exchange, and the work of the optimizer, are left out: see gradring bench optimizer.',
+];

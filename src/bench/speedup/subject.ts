@@ -1,0 +1,46 @@
+import type { ValueFormat } from '../../compression/value-format';
+import { instantiateKernels } from '../../kernels/wasm-kernels';
+import { SharedHeap } from '../../memory/shared-heap';
+import { measureCodec } from '../codec-measurement';
+import type { SparseCase } from '../collectives/collective-benchmark';
+import { GradientSource } from '../gradient-source';
+import { elementCountOf, type TensorShape } from '../models/tensor-shape';
+import type { StepLoad } from './cluster-model';
+
+/** The tensors of a model, and how DGC sends their gradients. */
+export interface Subject {
+  readonly tensors: readonly TensorShape[];
+  readonly density: number;
+  readonly values: ValueFormat;
+}
+
+/** Counts what a step of DGC sends: all headers, the payload and its framing. */
+export function loadOf({ tensors, density, values }: Subject): StepLoad {
+  const heap = new SharedHeap();
+  const sourceLength = Math.max(...tensors.map(elementCountOf));
+  const source = new GradientSource('normal', sourceLength, SEED);
+  const training = { steps: 3, source, sourceLength, seed: SEED + 1 };
+  const measured = { model: tensors, format: values, density };
+  const sizes = measureCodec(heap, instantiateKernels(heap.memory), measured, training);
+  const { parameters, sparseEntries, denseEntries, wireBytes } = sizes;
+  return { elements: parameters, entries: sparseEntries + denseEntries, payloadBytes: wireBytes };
+}
+
+const SEED = 1;
+
+/**
+ * A gradient whose payload is as long as that of a model, but which is compressed and decoded in little time. Rings of
+ * more ranks than processors show with it how long payloads travel: the compression of a large model, by turns on few
+ * processors, would take longer than that.
+ */
+export function standInFor(payloadBytes: number): { readonly elements: number; readonly sparse: SparseCase } {
+  const sparse = { density: 0.25, values: 'float32', way: 'sparse' } as const;
+  const elementsOf = (payload: number): number => Math.max(1, Math.round(payload / bytesAnElement));
+  let bytesAnElement = 0.9; // a quarter of the elements, each with some 28 bits
+  for (let i = 0; i < 2; i++) {
+    const elements = elementsOf(payloadBytes);
+    const tensors = [{ name: 'gradient', shape: [1, elements] }];
+    bytesAnElement = loadOf({ ...sparse, tensors }).payloadBytes / elements;
+  }
+  return { elements: elementsOf(payloadBytes), sparse };
+}

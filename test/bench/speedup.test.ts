@@ -1,0 +1,290 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { calibrate } from '../../src/bench/speedup/calibrate';
+import {
+  type Constants,
+  exchangeTimes,
+  impliedStepMs,
+  speedUp,
+  type StepLoad,
+} from '../../src/bench/speedup/cluster-model';
+import { readConstants } from '../../src/bench/speedup/constants-file';
+import { measureRing, type Rate, ringsToMeasure } from '../../src/bench/speedup/measure-rings';
+import { parseNodes } from '../../src/bench/speedup/nodes';
+import { rowsOf, type SpeedUpResult, tableRows } from '../../src/bench/speedup/result';
+import { Rings, sparseCase } from '../../src/bench/speedup/rings';
+import { speedUpChart } from '../../src/bench/speedup/speedup-page';
+import { loadOf, standInFor, type Subject } from '../../src/bench/speedup/subject';
+import { Progress } from '../../src/bench/progress';
+import { gradringHere } from '../launcher/run-here';
+import { cleanUp, gradring, isRunning, temporaryFolder, waitUntil } from '../launcher/support';
+import { describeLab } from '../scripts/netlab-support';
+
+afterEach(cleanUp);
+
+const CONSTANTS: Constants = {
+  ...{ compressNs: 2, encodeNs: 10, decodeNs: 5, averageNs: 1, denseNs: 3 },
+  ...{ hopNs: 1000, linkByteNs: 0.5, ringByteNs: 0.25, lineShare: 1 },
+};
+const LOAD: StepLoad = { elements: 1e6, entries: 1000, payloadBytes: 2000 };
+/** 8 ns a byte. */
+const GIGABIT: Rate = { text: '1gbit', bitsPerSecond: 1e9 };
+const FOUR = { nodes: 4, bitsPerSecond: 1e9 };
+
+describe('the model, beside what was worked out by hand', () => {
+  test('a compressed step', () => {
+    // 1e6 · (2 + 1) + 1000 · (10 + 4 · 5) ns; 3 payloads of 2000 bytes at 8 ns, 2 hops of 1000 ns and 2000 · 0.5 ns.
+    const times = exchangeTimes('dgc', LOAD, FOUR, CONSTANTS);
+    expect(times).toEqual({ computeMs: 3.03, travelMs: (6000 * 8 + 2 * 2000) / 1e6, sentBytes: 6000 });
+    // With an even and an odd number of ranks: 2 hops and 2.
+    const five = exchangeTimes('dgc', LOAD, { ...FOUR, nodes: 5 }, CONSTANTS);
+    expect(five.travelMs).toBeCloseTo((8000 * 8 + 2 * 2000) / 1e6, 12);
+  });
+
+  test('a dense step of chunks of one segment', () => {
+    // 6 rounds of 1e6 bytes, of which each waits for the one before; 2 hops tell that all is finite.
+    const times = exchangeTimes('dense', LOAD, FOUR, CONSTANTS);
+    expect(times.sentBytes).toBe(6e6);
+    expect(times.computeMs).toBeCloseTo(3, 12);
+    expect(times.travelMs).toBeCloseTo((6 * (8e6 + 1000) + 2000) / 1e6, 9);
+  });
+
+  test('a dense step of long chunks hides its hops, unless these take longer than three segments', () => {
+    // 16e6 bytes a chunk: 16 segments of 1e6 bytes, four together.
+    const load = { ...LOAD, elements: 16e6 };
+    expect(exchangeTimes('dense', load, FOUR, CONSTANTS).travelMs).toBeCloseTo((6 * 16 * 8e6 + 2000) / 1e6, 9);
+    const slow = { ...CONSTANTS, hopNs: 30e6 };
+    const slowMs = exchangeTimes('dense', load, FOUR, slow).travelMs;
+    expect(slowMs).toBeCloseTo((6 * 4 * (8e6 + 30e6) + 60e6) / 1e6, 9);
+  });
+
+  test('a byte takes as long as the slower of link and host, and headers take their share of the link', () => {
+    const byHost = { ...CONSTANTS, linkByteNs: 9, hopNs: 0 };
+    expect(exchangeTimes('dgc', LOAD, FOUR, byHost).travelMs).toBeCloseTo((6000 * 9 + 2 * 2000 * 9) / 1e6, 12);
+    const ringByHost = { ...CONSTANTS, ringByteNs: 9, hopNs: 0 };
+    expect(exchangeTimes('dense', LOAD, FOUR, ringByHost).travelMs).toBeCloseTo(6 * 9, 9);
+    const half = { ...CONSTANTS, lineShare: 0.5, hopNs: 0 };
+    expect(exchangeTimes('dense', LOAD, FOUR, half).travelMs).toBeCloseTo(6 * 16, 9);
+  });
+
+  test('one node exchanges nothing', () => {
+    const one = { ...FOUR, nodes: 1 };
+    for (const way of ['dense', 'dgc'] as const) {
+      expect(exchangeTimes(way, LOAD, one, CONSTANTS)).toEqual({ computeMs: 0, travelMs: 0, sentBytes: 0 });
+    }
+    expect(speedUp(1, 100, 0)).toBe(1);
+    expect(speedUp(8, 100, 100)).toBe(4);
+  });
+
+  test('the step that the paper implies has its speed-up of 30 on links of 10 Gbit/s', () => {
+    const elements = 61_100_840;
+    const stepMs = impliedStepMs('alexnet', elements)!;
+    const lineOnly = { ...CONSTANTS, ringByteNs: 0, denseNs: 0, hopNs: 0 };
+    const cluster = { nodes: 64, bitsPerSecond: 10e9 };
+    const { travelMs } = exchangeTimes('dense', { ...LOAD, elements }, cluster, lineOnly);
+    expect(speedUp(64, stepMs, travelMs)).toBeCloseTo(30, 9);
+    expect(impliedStepMs('resnet50', 1)).toBeUndefined();
+  });
+});
+
+test('numbers of nodes', () => {
+  expect(parseNodes('1..4', 'nodes')).toEqual([1, 2, 3, 4]);
+  expect(parseNodes('8,2, 2..3', 'nodes')).toEqual([2, 3, 8]);
+});
+
+test.each(['', '0..4', '4..1', '1-4', '1..', 'x', '1,,2', '70000'])("'%s' is no number of nodes", text => {
+  expect(() => parseNodes(text, 'nodes')).toThrow(`--nodes is '${text}'; it must be numbers from 1 to 65535`);
+});
+
+describe('rows', () => {
+  const check = { way: 'dgc', rate: '1gbit', predictedMs: 1, ratio: 1, iterations: 1, predictedBytes: 1 } as const;
+  const rows = rowsOf([1, 2, 3, 4], [GIGABIT], 10, LOAD, CONSTANTS, [
+    { ...check, nodes: 2, part: 'exchange', measuredMs: 10, sentBytes: 7 },
+    { ...check, nodes: 4, part: 'travel', measuredMs: 100, sentBytes: 8 },
+  ]);
+  const dgc = rows.filter(({ way }) => way === 'dgc');
+
+  test('what was measured takes the place of what was modelled, and is marked', () => {
+    expect(rows.map(({ way, source }) => `${way} ${source}`)).toEqual([
+      ...['modelled', 'modelled', 'modelled', 'modelled'].map(source => `dense ${source}`),
+      ...['modelled', 'measured', 'modelled', 'in parts'].map(source => `dgc ${source}`),
+    ]);
+    expect(dgc[0]).toMatchObject({ exchangeMs: 0, speedUp: 1, sentBytes: 0 });
+    expect(dgc[1]).toMatchObject({ exchangeMs: 10, speedUp: 1, sentBytes: 7 });
+    expect(dgc[1]).not.toHaveProperty('computeMs');
+    expect(dgc[3]).toMatchObject({ computeMs: 3.03, travelMs: 100, exchangeMs: 103.03, sentBytes: 8 });
+  });
+
+  test('a table of many shows powers of two, the last, and what was measured', () => {
+    const many = rowsOf(parseNodes('1..20', 'nodes'), [GIGABIT], 10, LOAD, CONSTANTS, [
+      { ...check, nodes: 3, part: 'exchange', measuredMs: 10, sentBytes: 7 },
+    ]);
+    const shown = tableRows(many).filter(({ way }) => way === 'dgc');
+    expect(shown.map(({ nodes }) => nodes)).toEqual([1, 2, 3, 4, 8, 16, 20]);
+    expect(tableRows(rows)).toEqual(rows);
+  });
+
+  test('the chart has a curve for each way and rate, with points where it was measured', () => {
+    const paper = [{ model: 'alexnet', nodes: 4, way: 'dgc', rate: '1gbit', speedUp: 3, words: 'about 3' }] as const;
+    const { xs, series, note } = speedUpChart({ model: 'alexnet', rows, paper } as unknown as SpeedUpResult);
+    expect(xs).toEqual([1, 2, 3, 4]);
+    expect(series.map(({ label, points }) => [label, points])).toEqual([
+      ['ideal', undefined],
+      ['DGC, 1gbit', [1, 3]],
+      ['dense, 1gbit', []],
+      ['paper: DGC, 1gbit', 'only'],
+    ]);
+    expect(series.at(-1)!.values).toEqual([null, null, null, 3]);
+    expect(note).toContain('DGC on 1gbit about 3.');
+  });
+});
+
+test('each rank of a whole exchange has a processor; the travel of any ring is measured', () => {
+  const rings = ringsToMeasure([2, 4096], [GIGABIT], { text: '10mbit', bitsPerSecond: 1e7 }, LOAD, CONSTANTS);
+  const large = rings.filter(({ nodes }) => nodes === 4096);
+  expect(large.map(({ way, rate, part }) => `${way} ${rate.text} ${part}`)).toEqual([
+    'dense 10mbit travel',
+    'dgc 10mbit travel',
+  ]);
+});
+
+const SUBJECT: Subject = {
+  tensors: [
+    { name: 'weight', shape: [512, 512] },
+    { name: 'bias', shape: [512] },
+  ],
+  ...{ density: 0.01, values: 'float16' },
+};
+const rings = new Rings('off', new Progress());
+
+describe('rings over loopback', () => {
+  test('the constants are measured', async () => {
+    const load = loadOf(SUBJECT);
+    expect(load).toMatchObject({ elements: 512 * 513, entries: Math.ceil(512 * 5.12) + 512 });
+    const said: string[] = [];
+    const constants = await calibrate(SUBJECT, load, rings, undefined, what => said.push(what));
+    expect(Object.keys(constants)).toEqual(Object.keys(CONSTANTS));
+    const { compressNs, encodeNs, denseNs, hopNs, ringByteNs, lineShare } = constants;
+    for (const measured of [compressNs, encodeNs, denseNs, hopNs, ringByteNs]) expect(measured).toBeGreaterThan(0);
+    expect(lineShare).toBeCloseTo(0.9564, 4);
+    expect(said.length).toBeGreaterThan(4);
+  });
+
+  test('a rank sends as many bytes as the model says, also with the gradient that stands in', async () => {
+    const load = loadOf(SUBJECT);
+    const standIn = standInFor(load.payloadBytes);
+    const { tensors, density, values } = SUBJECT;
+    const rows = await rings.run({
+      ...{ ranks: 3, collective: 'sparse-all-reduce' },
+      cases: [
+        sparseCase(load.elements, { density, values, way: 'sparse', tensors }, 2, 1),
+        sparseCase(standIn.elements, standIn.sparse, 2, 1),
+        sparseCase(load.elements, { density: 1, values, way: 'dense', tensors }, 2, 1),
+      ],
+    });
+    const dgc = exchangeTimes('dgc', load, { ...FOUR, nodes: 3 }, CONSTANTS);
+    const dense = exchangeTimes('dense', load, { ...FOUR, nodes: 3 }, CONSTANTS);
+    const ratios = [dgc, dgc, dense].map(({ sentBytes }, i) => rows[i]!.wireBytesSent / sentBytes);
+    for (const ratio of ratios) expect(Math.abs(ratio - 1)).toBeLessThan(0.08); // other gradients, other lengths
+    expect(rows.map(({ travelled }) => travelled)).toEqual(['sparse', 'sparse', 'dense']);
+  });
+});
+
+describeLab('rings in a network lab', () => {
+  test.each(['exchange', 'travel'] as const)('%s', async part => {
+    const load = loadOf(SUBJECT);
+    const [sizes, rates, none] = [[2], [GIGABIT], []];
+    const all = ringsToMeasure(sizes, part === 'exchange' ? rates : none, GIGABIT, load, CONSTANTS);
+    const ring = all.find(of => of.part === part && of.way === 'dgc')!;
+    const check = await measureRing(ring, SUBJECT, load, rings);
+    expect(check).toMatchObject({ nodes: 2, way: 'dgc', rate: '1gbit', part, predictedBytes: load.payloadBytes });
+    expect(Math.abs(check.sentBytes / check.predictedBytes - 1)).toBeLessThan(0.08);
+    expect(check.ratio / (check.measuredMs / check.predictedMs)).toBeCloseTo(1, 1);
+  });
+});
+
+describe('the command', () => {
+  const constantsFile = (content: string): string => {
+    const file = path.join(temporaryFolder(), 'constants.json');
+    writeFileSync(file, content);
+    return file;
+  };
+  const run = (...args: string[]) => gradringHere('bench', 'speedup', ...args);
+
+  test('with constants from a file it writes a table, an object and a page', async () => {
+    const folder = temporaryFolder();
+    const [json, html] = ['result.json', 'page.html'].map(name => path.join(folder, name)) as [string, string];
+    const given = ['--constants', constantsFile(JSON.stringify({ constants: CONSTANTS }))];
+    const what = ['--model', 'resnet50', '--step-ms', '250', '--rate', '10gbit,1gbit', '--nodes', '1..3,64'];
+    const end = await run(...given, ...what, '--measure', 'none', '--json', json, '--html', html);
+    expect(end).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(end.stdout).toMatch(/^model: resnet50: 25,557,032 elements, 102,228,128 bytes$/m);
+    expect(end.stdout).toMatch(/^DGC: density 0\.001, float16: 79,653 entries, a payload of 158,767 bytes \(643\.9 /m);
+    expect(end.stdout).toMatch(/^10gbit +dgc +64 +modelled /m);
+
+    const result = JSON.parse(readFileSync(json, 'utf8')) as SpeedUpResult;
+    expect(result).toMatchObject({
+      bench: 'speedup',
+      model: 'resnet50',
+      stepMs: 250,
+      constants: CONSTANTS,
+      checks: [],
+    });
+    expect(result.rows).toHaveLength(2 * 2 * 4);
+    const last = result.rows.at(-1)!;
+    const load = { elements: result.elements, entries: result.entries, payloadBytes: result.payloadBytes };
+    const times = exchangeTimes('dgc', load, { nodes: 64, bitsPerSecond: 10e9 }, CONSTANTS);
+    expect(last).toMatchObject({ nodes: 64, way: 'dgc', rate: '10gbit', sentBytes: times.sentBytes });
+    expect(last.speedUp).toBeCloseTo((64 * 250) / (250 + times.computeMs + times.travelMs), 2);
+    expect(readConstants(json)).toEqual(CONSTANTS);
+
+    const page = readFileSync(html, 'utf8');
+    expect(page).toContain('<h1>Speed-up of a cluster: resnet50</h1>');
+    expect(page).toContain('"label":"DGC, 10gbit"');
+    expect(page).toContain(`<td>${last.speedUp.toFixed(2)}</td>`);
+  });
+
+  test.each([
+    [['--model', 'alexnett'], 'Did you mean alexnet?'],
+    [['--model', 'vgg16-bn'], 'How long is a step of vgg16-bn on one node?'],
+    [['--nodes', '1-64'], "--nodes is '1-64'; it must be numbers from 1 to 65535 and ascending ranges"],
+    [['--rate', '1gbps'], "--rate is '1gbps'; it must be a rate such as"],
+    [['--measure-rate', 'fast'], "--measure-rate is 'fast'; it must be a rate such as"],
+    [['--step-ms', '0'], "--step-ms is '0'; it must be a time in ms, more than 0"],
+    [['--density', '0.1,0.2'], "--density is '0.1,0.2'; it must be one number"],
+    [['--values', 'int9'], 'Did you mean int8?'],
+    [['--encryption', 'auto'], "--encryption is 'auto'; it must be one of on, off"],
+    [['--json', '/nowhere/x.json'], "--json is '/nowhere/x.json', but /nowhere does not exist"],
+    [['--constants', '/nowhere/x.json'], "--constants is '/nowhere/x.json', which cannot be read: ENOENT"],
+    [['--measure', '1,2'], /--measure (is '1,2'; rings have 2 to 250 ranks|must run as root|needs)/],
+    [['--node', '5'], 'Unknown option: --node. Did you mean --nodes?'],
+  ] as const)('a wrong command line is one line and exit code 2: %j', async (args, words) => {
+    const { exitCode, stdout, stderr } = await run(...args);
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(words);
+    expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
+    expect(stdout).toBe('');
+  });
+
+  test.each([
+    ['{', 'which cannot be read'],
+    ['null', 'which has no constant compressNs'],
+    [JSON.stringify({ constants: { ...CONSTANTS, hopNs: '1' } }), 'which has no constant hopNs'],
+    [JSON.stringify({ constants: { ...CONSTANTS, lineShare: 0 } }), 'whose lineShare is 0'],
+  ])('a file with %s has no constants', (content, words) => {
+    expect(() => readConstants(constantsFile(content))).toThrow(words);
+  });
+
+  test('Ctrl-C ends it, and leaves no rank', async () => {
+    const program = gradring('bench', 'speedup', '--model', 'resnet50', '--step-ms', '9', '--measure', 'none');
+    const { pid } = program.child;
+    const children = (): number[] =>
+      readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+    await waitUntil('a rank to run', () => children().length > 0);
+    const ranks = children();
+    program.child.kill('SIGINT');
+    expect(await program.exited).toEqual({ exitCode: 130, signal: null });
+    await waitUntil('the rank to end', () => !ranks.some(isRunning));
+    expect(program.stdout).toBe('');
+  });
+});
