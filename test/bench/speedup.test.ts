@@ -11,13 +11,13 @@ import {
 import { readConstants } from '../../src/bench/speedup/constants-file';
 import { measureRing, type Rate, ringsToMeasure } from '../../src/bench/speedup/measure-rings';
 import { parseNodes } from '../../src/bench/speedup/nodes';
-import { rowsOf, type SpeedUpResult, tableRows } from '../../src/bench/speedup/result';
+import { paperPoint, rowsOf, type SpeedUpResult, tableRows } from '../../src/bench/speedup/result';
 import { Rings, sparseCase } from '../../src/bench/speedup/rings';
 import { speedUpChart } from '../../src/bench/speedup/speedup-page';
 import { loadOf, standInFor, type Subject } from '../../src/bench/speedup/subject';
 import { Progress } from '../../src/bench/progress';
 import { gradringHere } from '../launcher/run-here';
-import { cleanUp, gradring, isRunning, temporaryFolder, waitUntil } from '../launcher/support';
+import { cleanUp, gradring, isRunning, ROOT, temporaryFolder, waitUntil } from '../launcher/support';
 import { describeLab } from '../scripts/netlab-support';
 
 afterEach(cleanUp);
@@ -287,4 +287,25 @@ describe('the command', () => {
     await waitUntil('the rank to end', () => !ranks.some(isRunning));
     expect(program.stdout).toBe('');
   });
+});
+
+test('the tables of the docs are those of their data', () => {
+  const file = (name: string): string => readFileSync(path.join(ROOT, 'docs', name), 'utf8');
+  const { model, rows, checks } = JSON.parse(file('data/speedup.json')) as SpeedUpResult;
+  const page = file('performance.md').replace(/ +/g, ' ');
+  const line = (...cells: (string | number)[]): string => `| ${cells.join(' | ')} |`;
+  const NAMES = { dense: 'dense', dgc: 'DGC' };
+  const of = (nodes: number, way: string, rate: string) =>
+    rows.find(row => row.nodes === nodes && row.way === way && row.rate === rate)!;
+  for (const rate of ['1gbit', '10gbit']) {
+    for (const way of ['dense', 'dgc'] as const) {
+      const speedUps = [2, 4, 8, 16, 32, 64].map(nodes => of(nodes, way, rate).speedUp.toFixed(2));
+      const paper = paperPoint(model, of(64, way, rate))?.words ?? '';
+      expect(page).toContain(line(NAMES[way], rate, ...speedUps, paper));
+    }
+  }
+  for (const { way, nodes, rate, part, predictedMs, measuredMs, ratio } of checks) {
+    const times = [predictedMs, measuredMs].map(ms => Math.round(ms).toLocaleString('en-US'));
+    expect(page).toContain(line(NAMES[way], rate, part, nodes, ...times, ratio.toFixed(2)));
+  }
 });
