@@ -7,7 +7,7 @@ const { DataError } = require('./data/files');
 const { BANDS } = require('./data/filter-bank');
 const { loadLibriSpeech } = require('./data/libri-speech');
 const { syntheticUtterances } = require('./data/utterances');
-const { progress, sent } = require('./progress');
+const { progress } = require('./progress');
 const { runExample } = require('./run-example');
 const { speechModel } = require('./speech-model');
 const { evaluate, stepsOf, train } = require('./speech-training');
@@ -75,7 +75,7 @@ async function main() {
   const parameters = model.variables.reduce((count, { size }) => count + size, 0);
   say(`Deep Speech: ${parameters.toLocaleString('en')} parameters, ${ring.worldSize} ranks`);
 
-  const bar = progress(ring, { epochs, steps, unit: 'utterances', unitsAStep: batchSize });
+  const bar = progress(ring, { optimizer, epochs, steps, unit: 'utterances', unitsAStep: batchSize });
   await train(tf, {
     model,
     optimizer,
@@ -91,7 +91,7 @@ async function main() {
   const { errorRate, loss } = await evaluate(tf, ring, model, data.test, batchSize);
   const hash = await ring.verifyReplicas(model.variables);
   say(
-    `test label error rate ${(errorRate * 100).toFixed(1)} %, loss ${loss.toFixed(2)}; ${sent(optimizer.statistics)}; weights ${hash.slice(0, 8)} on all ranks`,
+    `test label error rate ${(errorRate * 100).toFixed(1)} %, loss ${loss.toFixed(2)}; ${bar.sent()}; weights ${hash.slice(0, 8)} on all ranks`,
   );
   await ring.close();
 }
