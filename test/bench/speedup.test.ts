@@ -293,7 +293,7 @@ test('the tables of the docs are those of their data', () => {
   const file = (name: string): string => readFileSync(path.join(ROOT, 'docs', name), 'utf8');
   const { model, rows, checks } = JSON.parse(file('data/speedup.json')) as SpeedUpResult;
   const page = file('performance.md').replace(/ +/g, ' ');
-  const line = (...cells: (string | number)[]): string => `| ${cells.join(' | ')} |`;
+  const line = (...cells: (string | number)[]): string => `| ${cells.join(' | ')} |`.replace(/ +/g, ' ');
   const NAMES = { dense: 'dense', dgc: 'DGC' };
   const of = (nodes: number, way: string, rate: string) =>
     rows.find(row => row.nodes === nodes && row.way === way && row.rate === rate)!;
