@@ -17,10 +17,12 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 async function study(args: readonly string[], interruptAfter = Infinity) {
   const child = spawn(process.execPath, [CLI, 'study', ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
   let [stdout, stderr] = ['', ''];
+  let isInterrupted = false;
   child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
   child.stderr.on('data', (chunk: Buffer) => {
     stderr += chunk.toString();
-    if (stderr.split(' min left').length > interruptAfter) child.kill('SIGINT');
+    if (isInterrupted || stderr.split(' min left').length <= interruptAfter) return;
+    isInterrupted = child.kill('SIGINT');
   });
   const [exitCode] = (await once(child, 'close')) as [number];
   return { exitCode, stdout, stderr };
