@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Writable } from 'node:stream';
+import { lineStream } from '../bench/line-stream';
 import { launch } from '../launcher/launch';
 import type { LoggedTraining } from './training-log';
 import { keyOf, type PlannedTraining, type StudySize } from './trainings';
@@ -60,17 +60,4 @@ export async function runTrainings(planned: readonly PlannedTraining[], options:
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-function lineStream(onLine: (line: string) => void): Writable {
-  let rest = '';
-  return new Writable({
-    decodeStrings: false,
-    write(chunk: string | Buffer, _encoding, done) {
-      const lines = (rest + chunk.toString()).split('\n');
-      rest = lines.pop()!;
-      for (const line of lines) onLine(line);
-      done();
-    },
-  });
 }

@@ -1,4 +1,5 @@
-import { Writable } from 'node:stream';
+import type { Writable } from 'node:stream';
+import { lineStream } from '../line-stream';
 import type { CollectiveRow } from './row';
 import type { RunListener, RunProgress } from './run-rank';
 
@@ -7,22 +8,10 @@ export type RankEvent = { readonly row: CollectiveRow } | { readonly progress: R
 
 /** Reads the standard output of the ranks. Events go to the listener, other lines to `otherwise`. */
 export function eventStream(listener: RunListener, otherwise: (line: string) => void): Writable {
-  let rest = '';
-  return new Writable({
-    decodeStrings: false,
-    write(chunk: string | Buffer, _encoding, done) {
-      const lines = (rest + chunk.toString()).split('\n');
-      rest = lines.pop()!;
-      for (const line of lines) {
-        if (!line.startsWith('{')) {
-          otherwise(line);
-          continue;
-        }
-        const event = JSON.parse(line) as RankEvent;
-        if ('row' in event) listener.row(event.row);
-        else listener.progress(event.progress);
-      }
-      done();
-    },
+  return lineStream(line => {
+    if (!line.startsWith('{')) return otherwise(line);
+    const event = JSON.parse(line) as RankEvent;
+    if ('row' in event) listener.row(event.row);
+    else listener.progress(event.progress);
   });
 }
