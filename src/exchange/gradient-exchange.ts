@@ -19,7 +19,7 @@ import { CompressorRounds } from './compressor-rounds';
 import type { ExchangePlan, ExchangeResult, ExchangeStep, Travel } from './messages';
 import { type Arena, type StepArena, stepOf } from './step-arena';
 import { StepClock } from './step-clock';
-import { LOCAL_LINKS, measureLinks } from './link-cost';
+import { localLinks, measureLinks } from './link-cost';
 import { costOf } from './step-cost';
 import { denseAllReduce, encodeParts, findNonFinite, partOf } from './travel';
 
@@ -136,7 +136,7 @@ export class GradientExchange {
     // Where everything is sent, there is nothing to choose.
     const isSparse = compression.kind === 'dgc' && density < 1;
     const links = step.links ?? (isSparse && !transport.isLocal ? await measureLinks(call) : undefined);
-    const cost = costOf(arenas, transport.worldSize, links ?? LOCAL_LINKS);
+    const cost = costOf(arenas, transport.worldSize, links ?? localLinks(transport.paceNs));
     const travel: Travel =
       compression.kind === 'custom' ? 'custom' : isSparse ? (plan.travel ?? cost.cheapest) : 'dense';
     if (isSparse && maySendAll && travel === 'dense' && plan.travel === undefined) {

@@ -3,14 +3,20 @@ import { blaming } from '../collectives/blame';
 import type { CollectiveCall } from '../collectives/collective-call';
 import { protocolError } from '../wire/frame';
 
-/** What the links between the ranks cost, in ns: the same on all ranks. Powers of two, or {@link LOCAL_LINKS}. */
+/** What the links between the ranks cost, in ns: the same on all ranks. */
 export interface LinkCost {
   readonly byteNs: number;
   readonly hopNs: number;
 }
 
-/** Within a host, as measured (docs/performance.md), and not anew: a training on one host is to be repeatable. */
-export const LOCAL_LINKS: LinkCost = { byteNs: 1.5, hopNs: 300_000 };
+/**
+ * Within a host, as measured (docs/performance.md), and not anew: a training on one host is to be repeatable.
+ *
+ * @param paceNs What the pace of the links adds to each byte.
+ */
+export function localLinks(paceNs = 0): LinkCost {
+  return { byteNs: 1.5 + paceNs, hopNs: 300_000 };
+}
 
 /** A network is not taken for a faster one: then a step would depend on noise. */
 const FASTEST: LinkCost = { byteNs: 1, hopNs: 131_072 };

@@ -39,6 +39,11 @@ export class Pacer {
     this.bytesPerMs = bitsPerSecond / 8000;
   }
 
+  /** How long the card takes for a byte, in ns. */
+  get byteNs(): number {
+    return 1e6 / this.bytesPerMs;
+  }
+
   /** Settles when the card has sent these bytes, after all that it was given before. */
   async send(bytes: number): Promise<void> {
     const { clock } = this;

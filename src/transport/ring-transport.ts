@@ -103,7 +103,11 @@ export class RingTransport implements Transport {
   }
 
   get isLocal(): boolean {
-    return this.place.isLocal && this.pacer === undefined;
+    return this.place.isLocal;
+  }
+
+  get paceNs(): number {
+    return this.pacer?.byteNs ?? 0;
   }
 
   get bulk(): DataPath {

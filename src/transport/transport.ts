@@ -72,8 +72,10 @@ export interface DataPath {
 export interface Transport {
   readonly rank: number;
   readonly worldSize: number;
-  /** Whether all ranks are on this host, and its speed is that of the links. */
+  /** Whether all ranks are on this host. */
   readonly isLocal: boolean;
+  /** What the pace of the links adds to each byte, in ns: 0 if nothing paces them. */
+  readonly paceNs: number;
   /** The ring of ZeroMQ links: for sparse frames and for everything that is not bulk. */
   readonly links: DataPath;
   /** For bulk: the lanes beside the links, if every link of the ring has its lane; else the links. */
@@ -126,6 +128,7 @@ export class SoloTransport implements Transport {
   readonly rank = 0;
   readonly worldSize = 1;
   readonly isLocal = true;
+  readonly paceNs = 0;
   readonly links = NO_PATH;
   readonly bulk = NO_PATH;
   readonly traffic = { bytesSent: 0, bytesReceived: 0 };

@@ -107,6 +107,12 @@ async function meetOnly(options: ConnectOptions): Promise<{ rendezvous: Rendezvo
   return { rendezvous, link };
 }
 
+test('of paced links all ranks know what a byte costs', async () => {
+  const ring = await formAll(await optionsOf(2, { transport: 'ipc', linkRate: '100mbit' }));
+  expect(ring.map(({ transport }) => transport.paceNs)).toEqual([80, 80]);
+  await close(ring);
+});
+
 test.each<[string, number, ConnectInput, Medium, Medium]>([
   ['unix sockets', 2, { transport: 'ipc' }, 'unix-socket', 'shared-memory'],
   ['unix sockets', 4, { transport: 'ipc' }, 'unix-socket', 'shared-memory'],

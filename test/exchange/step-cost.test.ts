@@ -1,4 +1,4 @@
-import { type LinkCost, LOCAL_LINKS } from '../../src/exchange/link-cost';
+import { type LinkCost, localLinks } from '../../src/exchange/link-cost';
 import { costOf } from '../../src/exchange/step-cost';
 
 /** A gradient of the size of ResNet-50's. */
@@ -17,13 +17,14 @@ const cheapest = (density: number, worldSize: number, links: LinkCost) =>
 
 test.each([
   // The faster one, as measured: docs/performance.md.
-  [2, 'one host', LOCAL_LINKS, { 0.25: 'dense', 0.0625: 'sparse', 0.015625: 'sparse', 0.001: 'sparse' }],
-  [4, 'one host', LOCAL_LINKS, { 0.25: 'dense', 0.0625: 'sparse', 0.015625: 'sparse', 0.001: 'sparse' }],
+  [2, 'one host', localLinks(), { 0.25: 'dense', 0.0625: 'sparse', 0.015625: 'sparse', 0.001: 'sparse' }],
+  [4, 'one host', localLinks(), { 0.25: 'dense', 0.0625: 'sparse', 0.015625: 'sparse', 0.001: 'sparse' }],
   [4, '1 Gbit/s', GIGABIT, { 0.25: 'sparse', 0.0625: 'sparse', 0.001: 'sparse' }],
   [64, '1 Gbit/s', GIGABIT, { 0.25: 'dense', 0.0625: 'dense', 0.001: 'sparse' }],
   // 109 MB instead of 184, and more work.
   [10, '10 Gbit/s', linksOf(1e10), { 0.25: 'dense' }],
   [10, '100 Mbit/s', linksOf(1e8), { 0.25: 'sparse' }],
+  [10, 'one host, links paced to 100 Mbit/s', localLinks(80), { 0.25: 'sparse' }],
 ])('a ring of %i, %s', (worldSize, _, links, travels) => {
   for (const [density, expected] of Object.entries(travels)) {
     expect([density, cheapest(Number(density), worldSize, links)]).toEqual([density, expected]);
@@ -34,13 +35,13 @@ test('hops tell in a small model', () => {
   const small = [
     { codec: { format: 'float16' as const }, tensors: [{ elementCount: 138_698, count: 34_675, dense: false }] },
   ];
-  expect(costOf(small, 4, LOCAL_LINKS).cheapest).toBe('sparse');
+  expect(costOf(small, 4, localLinks()).cheapest).toBe('sparse');
 });
 
 test('as the density rises, travel changes once, from sparse to dense', () => {
   for (const worldSize of [2, 3, 8, 64]) {
     const travels = [0.0001, 0.001, 0.004, 0.015, 0.06, 0.25, 0.5, 0.9].map(density =>
-      cheapest(density, worldSize, LOCAL_LINKS),
+      cheapest(density, worldSize, localLinks()),
     );
     expect(travels[0]).toBe('sparse');
     expect(travels.at(-1)).toBe('dense');
@@ -49,11 +50,11 @@ test('as the density rises, travel changes once, from sparse to dense', () => {
 });
 
 test('in a ring of one travel is sparse, and dense would send nothing', () => {
-  expect(costOf(step(0.9), 1, LOCAL_LINKS)).toEqual({ cheapest: 'sparse', denseBytes: 0 });
+  expect(costOf(step(0.9), 1, localLinks())).toEqual({ cheapest: 'sparse', denseBytes: 0 });
 });
 
 test('the dense ring sends 2(N − 1)/N of the gradient', () => {
-  expect(costOf(step(0.001), 4, LOCAL_LINKS).denseBytes).toBe(1.5 * 4 * ELEMENTS);
+  expect(costOf(step(0.001), 4, localLinks()).denseBytes).toBe(1.5 * 4 * ELEMENTS);
 });
 
 test('tensors that are sent whole take the dense ring from some ranks on', () => {
