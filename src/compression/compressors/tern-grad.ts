@@ -21,25 +21,29 @@ export function ternGradCompressor(): Compressor {
   return {
     errorFeedback: false,
     async average({ values, mean, random }, ring) {
-      const clipped = clip(values);
-      const largest = clipped.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-      const [scale] = await ring.largest(Float32Array.of(largest));
-      const signs = Int8Array.from(clipped, value => (random() * scale! < Math.abs(value) ? Math.sign(value) : 0));
+      const limit = Math.fround(CLIP * standardDeviation(values));
+      let largest = 0;
+      for (const value of values) largest = Math.max(largest, Math.abs(value));
+      const scale = (await ring.largest(Float32Array.of(Math.min(limit, largest))))[0]!;
+      const signs = new Int8Array(values.length);
+      for (let i = 0; i < signs.length; i++) {
+        const value = values[i]!;
+        if (random() * scale < Math.min(limit, Math.abs(value))) signs[i] = Math.sign(value);
+      }
       for (const message of await ring.gather(encodeSigns(signs))) addSigns(message, mean);
-      for (let i = 0; i < mean.length; i++) mean[i]! *= scale! / ring.worldSize;
+      for (let i = 0; i < mean.length; i++) mean[i]! *= scale / ring.worldSize;
     },
   };
 }
 
-function clip(values: Float32Array): Float32Array {
+function standardDeviation(values: Float32Array): number {
   let [sum, squares] = [0, 0];
   for (const value of values) {
     sum += value;
     squares += value * value;
   }
   const average = sum / values.length;
-  const limit = CLIP * Math.sqrt(Math.max(0, squares / values.length - average * average));
-  return values.map(value => Math.max(-limit, Math.min(limit, value)));
+  return Math.sqrt(Math.max(0, squares / values.length - average * average));
 }
 
 /** The message for values that are −1, 0 or 1. */
@@ -47,7 +51,8 @@ export function encodeSigns(signs: Int8Array): Uint8Array {
   const writer = new MessageWriter();
   for (let start = 0; start < signs.length; start += BLOCK) {
     const block = signs.subarray(start, start + BLOCK);
-    const count = block.reduce((sum, sign) => sum + Math.abs(sign), 0);
+    let count = 0;
+    for (const sign of block) count += Math.abs(sign);
     const p = riceParameter(block.length, count);
     writer.bits(p, PARAMETER_BITS);
     let gap = 0;
