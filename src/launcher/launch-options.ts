@@ -1,9 +1,11 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { checkOptions } from '../check-options';
-import { A_RATE, bitsPerSecondOf, DEFAULT_MASTER_PORT, MAX_PORT, MAX_WORLD_SIZE } from '../environment';
+import { A_RATE, bitsPerSecondOf, DEFAULT_MASTER_PORT, MAX_PORT } from '../environment';
+import { MAX_WORLD_SIZE } from '../environment-integer';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
+import { findPlace, type FoundPlace, unknownMaster } from '../schedulers/find-place';
 import { typescriptOptions } from './typescript-loader';
 
 /** What {@link launch} starts, and how. Times are in milliseconds. */
@@ -20,13 +22,19 @@ export interface LaunchOptions {
   readonly args?: readonly string[];
   /** Arguments for Node itself, before the script, such as `--max-old-space-size=4096`. */
   readonly nodeArgs?: readonly string[];
-  /** The host where rank 0 holds the rendezvous. Default `127.0.0.1`. Required if there is more than one node. */
+  /**
+   * The host where rank 0 holds the rendezvous. Default `127.0.0.1`. Required if there is more than one node, unless a
+   * scheduler says it.
+   */
   readonly masterAddr?: string;
   /** Its TCP port. Default: a free one; with more than one node 29500, because all nodes must agree. */
   readonly masterPort?: number;
-  /** How many hosts take part, each with its own launcher and the same number of ranks. Default 1. */
+  /**
+   * How many hosts take part, each with its own launcher and the same number of ranks. Default 1; in a task of Slurm,
+   * MPI or another scheduler: as many as there are tasks.
+   */
   readonly nodes?: number;
-  /** The number of this host among them: 0 … nodes − 1. Default 0. */
+  /** The number of this host among them: 0 … nodes − 1. Default 0, or the number of the task. */
   readonly nodeRank?: number;
   /**
    * A file with the run token, the same on all nodes. Default: `GRADRING_RUN_TOKEN`; without it, on one node, a new
@@ -95,6 +103,8 @@ export interface LaunchPlan {
   readonly masterPort: number | undefined;
   readonly nodes: number;
   readonly nodeRank: number;
+  /** Set if this launcher is one of the tasks of a scheduler: what they have in common, or empty. */
+  readonly taskRunId: string | undefined;
   /** Undefined: the run is not elastic, and the ranks end together. */
   readonly elastic: ElasticPlan | undefined;
   readonly tokenFile: string | undefined;
@@ -137,7 +147,10 @@ const MAX_GPUS = 1024;
  */
 export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_WORDS): LaunchPlan {
   checkOptions('launch', options, OPTIONS);
-  const { ranks, nodes = 1, nodeRank = 0, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
+  const { ranks, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
+  const task = taskOf(options);
+  const { nodes = task?.worldSize ?? 1, nodeRank = task?.rank ?? 0 } = options;
+  const masterAddr = options.masterAddr || (task && (process.env['MASTER_ADDR'] || task.masterAddr));
   const { nameOf } = words;
   requireWhole(words, 'ranks', ranks, 1, MAX_WORLD_SIZE);
   requireWhole(words, 'nodes', nodes, 1, MAX_WORLD_SIZE);
@@ -154,7 +167,8 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
       `${nodes} nodes with ${ranks} ranks each are ${nodes * ranks} ranks; a run has at most ${MAX_WORLD_SIZE}.`,
     );
   }
-  if (nodes > 1 && !options.masterAddr) {
+  if (nodes > 1 && !masterAddr) {
+    if (task !== undefined) throw unknownMaster(task);
     throw invalidArgument(
       `${nameOf('nodes')} is ${nodes}, so ${nameOf('masterAddr')} is needed: the address of node 0, at which all other nodes reach it.`,
     );
@@ -166,11 +180,12 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     script,
     args: options.args ?? [],
     nodeArgs: [...nodeArgs, ...typescriptOptions(script, nodeArgs, { ...process.env, ...options.env })],
-    masterAddr: options.masterAddr || '127.0.0.1',
-    masterPort: options.masterPort ?? (nodes > 1 ? DEFAULT_MASTER_PORT : undefined),
+    masterAddr: masterAddr || '127.0.0.1',
+    masterPort: options.masterPort ?? (nodes > 1 ? (task?.masterPort ?? DEFAULT_MASTER_PORT) : undefined),
+    taskRunId: task?.runId,
     nodes,
     nodeRank,
-    elastic: planElastic(options, words),
+    elastic: planElastic(options, nodes, words),
     tokenFile: options.tokenFile,
     outputDir: options.outputDir,
     gpusPerRank,
@@ -188,8 +203,16 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   };
 }
 
+/** The place of this launcher among the tasks of a scheduler. None, if the options say it, or if it is in a rank. */
+function taskOf({ nodes, nodeRank }: LaunchOptions): FoundPlace | undefined {
+  const isKnown = nodes !== undefined || nodeRank !== undefined || process.env['RANK'];
+  const place = isKnown ? undefined : findPlace(process.env);
+  return place?.worldSize === 1 ? undefined : place;
+}
+
 function planElastic(
-  { ranks, nodes = 1, min, maxRestarts }: LaunchOptions,
+  { ranks, min, maxRestarts }: LaunchOptions,
+  nodes: number,
   words: OptionWords,
 ): ElasticPlan | undefined {
   if (min === undefined && maxRestarts === undefined) return undefined;

@@ -30,6 +30,7 @@ export function globalRank(plan: Pick<LaunchPlan, 'nodeRank' | 'ranks'>, localRa
  */
 export function chooseRunId(plan: LaunchPlan, masterPort: number, env: NodeJS.ProcessEnv): string {
   if (env['GRADRING_RUN_ID']) return env['GRADRING_RUN_ID'];
+  if (plan.taskRunId) return plan.taskRunId;
   if (plan.nodes === 1) return randomBytes(16).toString('hex');
   return createHash('sha256').update(`${plan.masterAddr}:${masterPort}`).digest('hex').slice(0, 32);
 }

@@ -2,24 +2,30 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { checkRunToken } from '../environment';
 import { invalidArgument } from '../errors';
+import { isLoopback } from '../rendezvous/host-identity';
+import { tokenOfRun } from '../rendezvous/user-secret';
 import type { LaunchPlan } from './launch-options';
 
 /**
  * The secret by which the ranks of this run recognise each other: from the token file, else from the environment, else
  * new. The ranks get it in their environment, which other users cannot read. Launchers on several nodes cannot agree on
- * a new one. Then it is undefined, and ranks that need one say so.
+ * a new one: those that a scheduler started make it from the user's secret. For others it is undefined, and ranks that
+ * need one say so.
  *
  * @throws GradringError `ERR_INVALID_ARGUMENT` if the file cannot be read, `ERR_INVALID_ENVIRONMENT` if it has no
  *   valid token.
  */
 export function chooseRunToken(
-  { tokenFile, nodes, words }: Pick<LaunchPlan, 'tokenFile' | 'nodes' | 'words'>,
+  plan: Pick<LaunchPlan, 'tokenFile' | 'nodes' | 'masterAddr' | 'masterPort' | 'taskRunId' | 'words'>,
   env: NodeJS.ProcessEnv,
 ): string | undefined {
+  const { tokenFile, nodes, masterAddr, masterPort, taskRunId, words } = plan;
   if (tokenFile !== undefined) return checkRunToken(readToken(tokenFile, words.nameOf('tokenFile')).trim(), tokenFile);
   const given = env['GRADRING_RUN_TOKEN'];
   if (given) return checkRunToken(given, 'GRADRING_RUN_TOKEN');
-  return nodes === 1 ? randomBytes(32).toString('hex') : undefined;
+  if (nodes === 1) return randomBytes(32).toString('hex');
+  if (taskRunId === undefined || isLoopback(masterAddr)) return undefined;
+  return tokenOfRun(taskRunId || `${masterAddr}:${masterPort}`, env);
 }
 
 /** A warning, if others than the file's owner may read the token in it. */

@@ -4,11 +4,12 @@ import { type RankEnvironment, readRankEnvironment } from '../environment';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { isLoopback } from './host-identity';
 import type { Encryption } from './run-security';
+import { tokenOfRun } from './user-secret';
 
 export type { Encryption };
 
 /** How a rank joins its ring. Every option may be left out: `gradring run` sets the environment. */
-export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 'linkRate'>> {
+export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 'linkRate' | 'scheduler'>> {
   /**
    * How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`.
    */
@@ -53,6 +54,7 @@ export type TransportName = 'auto' | 'tcp' | 'ipc';
 
 /** {@link ConnectInput}, complete and checked. */
 export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken' | 'linkRate'>> {
+  readonly scheduler: string | undefined;
   readonly elastic: RankEnvironment['elastic'];
   readonly runToken: string | undefined;
   readonly linkRate: string | undefined;
@@ -79,9 +81,10 @@ export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.Proc
   const place = placeOf(input, env);
   const transport = oneOf(TRANSPORTS, 'transport', input.transport, 'GRADRING_TRANSPORT', env);
   const encryption = oneOf(ENCRYPTIONS, 'encryption', input.encryption, 'GRADRING_ENCRYPTION', env) as Encryption;
-  requireRunToken(place, encryption);
+  const isMissing = place.runToken === undefined && needsRunToken(place, encryption);
   return {
     ...place,
+    runToken: isMissing ? makeRunToken(place, encryption, env) : place.runToken,
     timeoutMs: timeout('timeoutMs', input.timeoutMs, 'GRADRING_TIMEOUT_MS', env, 300_000),
     connectTimeoutMs: timeout('connectTimeoutMs', input.connectTimeoutMs, 'GRADRING_CONNECT_TIMEOUT_MS', env, 60_000),
     heartbeatTimeoutMs: timeout(
@@ -128,9 +131,15 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
 }
 
 /** Without a token nothing distinguishes the run's ranks from other programs, and there is no key. */
-function requireRunToken({ worldSize, masterAddr, runToken }: RankEnvironment, encryption: Encryption): void {
-  if (worldSize === 1 || runToken !== undefined || encryption === 'off') return;
-  if (encryption === 'auto' && isLoopback(masterAddr)) return;
+function needsRunToken({ worldSize, masterAddr }: RankEnvironment, encryption: Encryption): boolean {
+  if (worldSize === 1 || encryption === 'off') return false;
+  return encryption === 'on' || !isLoopback(masterAddr);
+}
+
+/** The run token, if it is not given: ranks that a scheduler started make the same one. */
+function makeRunToken(place: RankEnvironment, encryption: Encryption, env: NodeJS.ProcessEnv): string {
+  const { masterAddr, masterPort, runId, scheduler } = place;
+  if (scheduler !== undefined) return tokenOfRun(runId || `${masterAddr}:${masterPort}`, env);
   const why = encryption === 'on' ? 'Encryption is on' : `MASTER_ADDR is '${masterAddr}', which others may reach`;
   const words = `${why}: all ranks need the same run token. Make one with 'openssl rand -hex 32', and give it as GRADRING_RUN_TOKEN, or in a file to 'gradring run --token-file', on every host. In a network that you trust, GRADRING_ENCRYPTION=off needs no token.`;
   throw new GradringError('ERR_INVALID_ENVIRONMENT', words);

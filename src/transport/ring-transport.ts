@@ -384,7 +384,12 @@ export class RingTransport implements Transport {
   }
 
   private async hearGoodbye(side: Side): Promise<void> {
-    if (this.lanePath !== undefined) await this.lanes[side]!.otherFinished();
+    if (this.lanePath !== undefined) {
+      const lane = this.lanes[side]!;
+      await lane.otherFinished();
+      // The event loop may tell that bytes are sent later than the neighbour tells that it has read them and leaves.
+      await Promise.race([lane.sent(), sleep(LAST_MESSAGES_MS, undefined, { ref: false })]);
+    }
     if (this.departed.has(side)) return;
     this.departed.add(side);
     this.agreement.lose(side);

@@ -186,6 +186,27 @@ describe.each(LANE_KINDS)('%s', kind => {
     await Promise.all([left, ...ring.map(transport => transport.close())]);
   });
 
+  test('a neighbour may have what was sent, and leave, before the event loop tells that it is sent', async () => {
+    const { ring, lanes, failures } = await openTransports(2, { lanes: kind });
+    const lane = lanes[0]!.right! as Lane & { woken(): void };
+    let isTold = false;
+    Object.defineProperty(lane, 'isFlushed', { get: () => isTold });
+    const otherFinished = lane.otherFinished.bind(lane);
+    lane.otherFinished = async () => {
+      await otherFinished();
+      void turns(3).then(() => {
+        isTold = true;
+        lane.woken();
+      });
+    };
+    const sent = ring[0]!.bulk.send('right', header(0, 0), body(10, 1));
+    await ring[1]!.bulk.receive('left', 0);
+    const left = ring[1]!.close();
+    await sent;
+    expect(failures).toEqual([]);
+    await Promise.all([left, ring[0]!.close()]);
+  });
+
   test('a send that waits for room fails if this rank leaves', async () => {
     const all = await openTransports(2, { lanes: kind });
     const { sent } = await fillUp(all, 0);

@@ -1,5 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
-import { MAX_WORLD_SIZE, readRankEnvironment } from '../../environment';
+import { readRankEnvironment } from '../../environment';
+import { MAX_WORLD_SIZE } from '../../environment-integer';
+import { findPlace } from '../../schedulers/find-place';
 import { invalidArgument } from '../../errors';
 import { parseCount } from '../../command-line';
 import { requireWritable } from '../options';
@@ -65,7 +67,7 @@ async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number
   if (words.html !== undefined) requireWritable(words.html, 'html');
   if (words.netlab !== undefined) {
     if (joins)
-      throw invalidArgument('--netlab starts ranks, but RANK and WORLD_SIZE are set: this process is a rank already.');
+      throw invalidArgument('--netlab starts ranks, but this process is a rank that was started already (RANK and WORLD_SIZE, or a scheduler).');
     requireNetlab();
   }
   const command = `gradring ${process.argv.slice(2).join(' ')}`;
@@ -83,14 +85,15 @@ async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number
 /** How many ranks there are, and whether this process is one of them. */
 function placeOf(words: Words): { ranks: number; joins: boolean } {
   const asked = words.ranks === undefined ? undefined : parseCount(words.ranks, 'ranks', MAX_WORLD_SIZE);
-  if (!process.env['RANK'] && !process.env['WORLD_SIZE']) {
+  const isRank = process.env['RANK'] || process.env['WORLD_SIZE'] || findPlace(process.env) !== undefined;
+  if (!isRank) {
     if (asked === undefined) throw invalidArgument('How many ranks? Give -n, such as -n 4.');
     return { ranks: asked, joins: false };
   }
   const { worldSize } = readRankEnvironment();
   if (asked !== undefined && asked !== worldSize) {
     throw invalidArgument(
-      `--ranks is ${asked}, but WORLD_SIZE is ${worldSize}: this process is a rank of a run already. Leave out --ranks, or unset RANK and WORLD_SIZE.`,
+      `--ranks is ${asked}, but this process is one of ${worldSize} ranks that were started already. Leave out --ranks, or unset RANK and WORLD_SIZE.`,
     );
   }
   return { ranks: worldSize, joins: true };

@@ -130,6 +130,11 @@ export abstract class Lane {
     return this.room !== undefined;
   }
 
+  /** Settles when no call waits for room. */
+  async sent(): Promise<void> {
+    await this.room?.promise.catch(() => undefined);
+  }
+
   /** Whether a call waits for a frame. */
   get waitsForFrame(): boolean {
     return this.reader !== undefined;

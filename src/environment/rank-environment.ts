@@ -1,4 +1,6 @@
-import { GradringError } from './errors';
+import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './environment-integer';
+import { findPlace, type FoundPlace, unknownMaster } from './schedulers/find-place';
+import { slurmTasksOutside } from './schedulers/slurm';
 
 /** The place of a process among its peers, as torchrun and `gradring run` set it in environment variables. */
 export interface RankEnvironment {
@@ -23,55 +25,80 @@ export interface RankEnvironment {
   readonly elastic: 'member' | 'newcomer' | undefined;
   /** The rate of this rank's link, such as `100mbit`. Undefined: it sends as fast as it can; `GRADRING_LINK_RATE`. */
   readonly linkRate: string | undefined;
+  /** The scheduler that has given this process its place, if `RANK` did not. */
+  readonly scheduler: string | undefined;
 }
 
 /** The default TCP port of the rendezvous: torchrun's. */
 export const DEFAULT_MASTER_PORT = 29_500;
 
-/** What WORLD_SIZE may be at most. */
-export const MAX_WORLD_SIZE = 65_535;
-
 /** The largest TCP port. */
 export const MAX_PORT = 65_535;
 
 /**
- * Reads and checks the variables of a rank. Without any of them the process is alone: rank 0 of 1.
+ * Reads and checks the variables of a rank; without `RANK`, those of the scheduler that started it. Without any of them
+ * the process is alone: rank 0 of 1.
  *
  * @throws GradringError `ERR_INVALID_ENVIRONMENT` if one is not a number, is out of range, or is missing beside
  *   another.
  */
 export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankEnvironment {
-  const given = ['RANK', 'WORLD_SIZE'].filter(name => env[name] !== undefined && env[name] !== '');
-  if (given.length === 1) {
-    const missing = given[0] === 'RANK' ? 'WORLD_SIZE' : 'RANK';
-    throw wrong(`${given[0]} is set but ${missing} is not; set both, or neither for a ring of one.`);
-  }
-  const worldSize = readInteger(env, 'WORLD_SIZE', 1, 1, MAX_WORLD_SIZE);
-  const rank = readInteger(env, 'RANK', 0, 0, MAX_WORLD_SIZE - 1);
-  if (rank >= worldSize)
-    throw wrong(`RANK is ${rank}, but WORLD_SIZE is ${worldSize}: ranks are 0 … ${worldSize - 1}.`);
-  const localRank = readInteger(env, 'LOCAL_RANK', rank, 0, MAX_WORLD_SIZE - 1);
+  const place = env['RANK'] ? undefined : findPlace(env);
+  const { rank, worldSize } = place === undefined ? readPlace(env) : agreed(place, env);
+  const masterAddr = env['MASTER_ADDR'] || place?.masterAddr;
+  if (place !== undefined && masterAddr === undefined) throw unknownMaster(place);
   return {
     rank,
     worldSize,
-    localRank,
-    masterAddr: env['MASTER_ADDR'] || '127.0.0.1',
-    masterPort: readInteger(env, 'MASTER_PORT', DEFAULT_MASTER_PORT, 1, MAX_PORT),
-    runId: env['GRADRING_RUN_ID'] ?? '',
+    localRank: readInteger(env, 'LOCAL_RANK', 0, MAX_WORLD_SIZE - 1, place?.localRank ?? rank),
+    masterAddr: masterAddr ?? '127.0.0.1',
+    masterPort: readInteger(env, 'MASTER_PORT', 1, MAX_PORT, place?.masterPort ?? DEFAULT_MASTER_PORT),
+    runId: env['GRADRING_RUN_ID'] ?? place?.runId ?? '',
     linkRate: readLinkRate(env['GRADRING_LINK_RATE'] ?? ''),
     elastic: readElastic(env['GRADRING_ELASTIC'] ?? ''),
     runToken: env['GRADRING_RUN_TOKEN'] ? checkRunToken(env['GRADRING_RUN_TOKEN'], 'GRADRING_RUN_TOKEN') : undefined,
+    scheduler: place?.scheduler.name,
   };
+}
+
+/** RANK and WORLD_SIZE. */
+function readPlace(env: NodeJS.ProcessEnv): { rank: number; worldSize: number } {
+  const given = ['RANK', 'WORLD_SIZE'].filter(name => env[name]);
+  if (given.length === 1) {
+    const missing = given[0] === 'RANK' ? 'WORLD_SIZE' : 'RANK';
+    throw wrongEnvironment(`${given[0]} is set but ${missing} is not; set both, or neither for a ring of one.`);
+  }
+  const tasks = given.length === 0 ? slurmTasksOutside(env) : 0;
+  if (tasks > 1) {
+    throw wrongEnvironment(
+      `This job of Slurm has ${tasks} tasks, but this process is none of them, and would train alone. Start it with srun, or with 'gradring run'; or set RANK=0 and WORLD_SIZE=1 to train alone.`,
+    );
+  }
+  const worldSize = readInteger(env, 'WORLD_SIZE', 1, MAX_WORLD_SIZE, 1);
+  const rank = readInteger(env, 'RANK', 0, MAX_WORLD_SIZE - 1, 0);
+  if (rank >= worldSize) {
+    throw wrongEnvironment(`RANK is ${rank}, but WORLD_SIZE is ${worldSize}: ranks are 0 … ${worldSize - 1}.`);
+  }
+  return { rank, worldSize };
+}
+
+/** WORLD_SIZE may be set beside a scheduler's variables, but not to another number. */
+function agreed(place: FoundPlace, env: NodeJS.ProcessEnv): FoundPlace {
+  const given = readInteger(env, 'WORLD_SIZE', 1, MAX_WORLD_SIZE, place.worldSize);
+  if (given === place.worldSize) return place;
+  throw wrongEnvironment(
+    `WORLD_SIZE is ${given}, but ${place.scheduler.name} has started ${place.worldSize} processes. Set RANK too, or neither.`,
+  );
 }
 
 function readElastic(text: string): RankEnvironment['elastic'] {
   if (text === '' || text === 'member' || text === 'newcomer') return text || undefined;
-  throw wrong(`GRADRING_ELASTIC is '${text}'; it must be 'member' or 'newcomer'.`);
+  throw wrongEnvironment(`GRADRING_ELASTIC is '${text}'; it must be 'member' or 'newcomer'.`);
 }
 
 function readLinkRate(text: string): string | undefined {
   if (text === '' || bitsPerSecondOf(text) !== undefined) return text || undefined;
-  throw wrong(`GRADRING_LINK_RATE is '${text}'; it must be ${A_RATE}.`);
+  throw wrongEnvironment(`GRADRING_LINK_RATE is '${text}'; it must be ${A_RATE}.`);
 }
 
 /** What a rate must be, for error messages. */
@@ -93,19 +120,5 @@ export function bitsPerSecondOf(rate: string): number | undefined {
  */
 export function checkRunToken(token: string, source: string): string {
   if (/^[0-9a-f]{64}$/i.test(token)) return token.toLowerCase();
-  throw wrong(`${source} is not a run token: that has 64 hexadecimal digits. Make one with 'openssl rand -hex 32'.`);
-}
-
-function readInteger(env: NodeJS.ProcessEnv, name: string, otherwise: number, least: number, most: number): number {
-  const text = env[name];
-  if (text === undefined || text === '') return otherwise;
-  const value = /^\d+$/.test(text) ? Number(text) : NaN;
-  if (!(value >= least && value <= most)) {
-    throw wrong(`${name} is '${text}'; it must be a whole number from ${least} to ${most}.`);
-  }
-  return value;
-}
-
-function wrong(message: string): GradringError {
-  return new GradringError('ERR_INVALID_ENVIRONMENT', message);
+  throw wrongEnvironment(`${source} is not a run token: that has 64 hexadecimal digits. Make one with 'openssl rand -hex 32'.`);
 }
