@@ -17,12 +17,13 @@ const LAYERS = {
     'wire',
     'compression',
     'kernels',
+    'environment',
   ],
   // Over the rules of bench: it starts programs that have a backend.
   'bench/optimizer': ['launcher', 'tensorflow', 'communicator', 'exchange', 'compression', 'timeline'],
   charts: [],
-  launcher: ['rendezvous'],
-  doctor: ['native-tensorflow', 'rendezvous', 'transport'],
+  launcher: ['rendezvous', 'environment'],
+  doctor: ['native-tensorflow', 'rendezvous', 'transport', 'environment'],
   tensorflow: ['native-tensorflow', 'communicator', 'exchange', 'compression', 'checkpoint'],
   'native-tensorflow': [],
   communicator: [
@@ -46,17 +47,19 @@ const LAYERS = {
     'compression',
     'kernels',
     'timeline',
+    'environment',
   ],
   exchange: ['collectives', 'transport', 'memory', 'wire', 'compression', 'kernels', 'timeline'],
   collectives: ['transport', 'memory', 'wire', 'compression', 'kernels', 'timeline'],
-  rendezvous: ['transport', 'wire'],
+  rendezvous: ['transport', 'wire', 'environment'],
   transport: ['memory', 'wire', 'timeline'],
   memory: ['kernels'],
   wire: [],
   compression: ['kernels'],
   kernels: [],
-  timeline: [],
+  timeline: ['environment'],
   checkpoint: [],
+  environment: [],
 };
 
 const layerRules = Object.entries(LAYERS).map(([layer, allowed]) => ({
@@ -70,7 +73,7 @@ const layerRules = Object.entries(LAYERS).map(([layer, allowed]) => ({
             group: Object.keys(LAYERS)
               .filter(other => other !== layer && !allowed.includes(other))
               .flatMap(other => [`../${other}/*`, `../${other}`, `**/../${other}/**`]),
-            message: `src/${layer} may import only from itself, errors, environment and: ${allowed.join(', ') || 'nothing else'}.`,
+            message: `src/${layer} may import only from itself, errors and: ${allowed.join(', ') || 'nothing else'}.`,
           },
           { group: ['../index', '../cli'], message: 'Nothing imports the public entry points.' },
           ...(layer === 'tensorflow'

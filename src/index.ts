@@ -40,7 +40,7 @@ export {
   type QsgdOptions,
 } from './compression/compressors/custom-compression';
 export type { ValueFormat } from './compression/value-format';
-export type { RankEnvironment } from './environment';
+export type { RankEnvironment } from './environment/rank-environment';
 export { GradringError, type ErrorCode, type ErrorDetails } from './errors';
 export { launch, type LaunchResult } from './launcher/launch';
 export type { LaunchOptions } from './launcher/launch-options';

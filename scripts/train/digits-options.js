@@ -72,7 +72,7 @@ function parseStartOptions(argv) {
       .example('npm start -- --seeds 1 --link-rate 1gbit', 'one seed, faster links')
       .example('npm start -- --seeds 1 --epochs 40 --json result.json', 'one seed, longer, for a program')
       .check(({ linkRate, targetAccuracy }) => {
-        const { A_RATE, bitsPerSecondOf } = require('../../dist/environment');
+        const { A_RATE, bitsPerSecondOf } = require('../../dist/environment/link-rate');
         if (bitsPerSecondOf(linkRate) === undefined)
           throw new Error(`--link-rate is '${linkRate}'; it must be ${A_RATE}.`);
         if (!(targetAccuracy > 0 && targetAccuracy <= 1)) throw new Error('--target-accuracy takes a number up to 1.');

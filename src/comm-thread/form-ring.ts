@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
-import { bitsPerSecondOf } from '../environment';
+import { bitsPerSecondOf } from '../environment/link-rate';
 import type { GradringError } from '../errors';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { addressForPeers, hostId, isLoopback } from '../rendezvous/host-identity';

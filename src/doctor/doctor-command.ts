@@ -1,10 +1,11 @@
 import pc from 'picocolors';
 import type { Argv, CommandModule } from 'yargs';
-import { readRankEnvironment } from '../environment';
+import { DEFAULT_MASTER_PORT, type RankEnvironment } from '../environment/rank-environment';
 import { backendFindings } from './backends';
 import type { Finding } from './finding';
 import { coresFinding, memoryFinding, openFilesFinding, sharedMemoryFinding } from './limits';
 import { networkFinding } from './network';
+import { placeFinding } from './place';
 import { nodeFinding, wasmFinding, zeromqFinding } from './runtime';
 import { tensorFlowFinding } from './tensorflow-copies';
 
@@ -27,13 +28,15 @@ export const doctorCommand: CommandModule = {
       .example('$0 doctor', 'check this machine')
       .example('$0 doctor --master-addr 10.0.0.5', 'also check the way to the host of rank 0'),
   handler: async parsed => {
-    const environment = readRankEnvironment();
-    const masterAddr = (parsed['master-addr'] as string | undefined) ?? environment.masterAddr;
+    const place = placeFinding();
+    const known = place.details as Partial<RankEnvironment>;
+    const masterAddr = (parsed['master-addr'] as string | undefined) ?? known.masterAddr ?? '127.0.0.1';
     const limits = [coresFinding(), memoryFinding(), openFilesFinding(), sharedMemoryFinding()];
     const findings = [
       ...[nodeFinding(), zeromqFinding(), wasmFinding()],
       ...limits.filter(finding => finding !== undefined),
-      await networkFinding(masterAddr, environment.masterPort),
+      place,
+      await networkFinding(masterAddr, known.masterPort ?? DEFAULT_MASTER_PORT),
       tensorFlowFinding(),
       ...(await backendFindings()),
     ];

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { debuglog } from 'node:util';
-import { wrongEnvironment } from '../environment-integer';
+import { wrongEnvironment } from './integer';
 import { KUBERNETES } from './kubernetes';
 import { OPEN_MPI, PMI, PMIX } from './mpi';
 import type { Place, Scheduler } from './scheduler';

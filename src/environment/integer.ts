@@ -1,4 +1,4 @@
-import { GradringError } from './errors';
+import { GradringError } from '../errors';
 
 /** What WORLD_SIZE may be at most. */
 export const MAX_WORLD_SIZE = 65_535;

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from '../environment-integer';
+import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './integer';
 import { LOOPBACK, type Scheduler } from './scheduler';
 
 /** The pods of an indexed Job. Kubernetes does not say how many there are: WORLD_SIZE must. */
@@ -11,7 +11,7 @@ export const KUBERNETES: Scheduler = {
     if (!env['JOB_COMPLETION_INDEX']) return undefined;
     if (!env['WORLD_SIZE']) {
       throw wrongEnvironment(
-        `JOB_COMPLETION_INDEX is ${env['JOB_COMPLETION_INDEX']}, so this is a pod of an indexed Job, but WORLD_SIZE is not set. Add it to the pod template, with the number of completions; with 1, each pod trains alone.`,
+        `JOB_COMPLETION_INDEX is '${env['JOB_COMPLETION_INDEX']}', so this is a pod of an indexed Job, but WORLD_SIZE is not set. Add it to the pod template, with the number of completions; with 1, each pod trains alone.`,
       );
     }
     const worldSize = readInteger(env, 'WORLD_SIZE', 1, MAX_WORLD_SIZE);

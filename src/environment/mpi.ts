@@ -1,4 +1,4 @@
-import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from '../environment-integer';
+import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './integer';
 import { LOOPBACK, type Scheduler } from './scheduler';
 
 /** `mpirun` of Open MPI. */
@@ -37,7 +37,7 @@ export const PMIX: Scheduler = {
   placeOf(env) {
     if (!env['PMIX_RANK']) return undefined;
     throw wrongEnvironment(
-      `PMIX_RANK is ${env['PMIX_RANK']}, so a starter of parallel programs started this process, but no variable says how many there are. Set RANK, WORLD_SIZE and MASTER_ADDR; or RANK=0 and WORLD_SIZE=1 to train alone.`,
+      `PMIX_RANK is '${env['PMIX_RANK']}', so a starter of parallel programs started this process, but no variable says how many there are. Set RANK, WORLD_SIZE and MASTER_ADDR; or RANK=0 and WORLD_SIZE=1 to train alone.`,
     );
   },
 };

@@ -1,6 +1,7 @@
-import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './environment-integer';
-import { findPlace, type FoundPlace, unknownMaster } from './schedulers/find-place';
-import { slurmTasksOutside } from './schedulers/slurm';
+import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './integer';
+import { findPlace, type FoundPlace, unknownMaster } from './find-place';
+import { A_RATE, bitsPerSecondOf } from './link-rate';
+import { slurmTasksOutside } from './slurm';
 
 /** The place of a process among its peers, as torchrun and `gradring run` set it in environment variables. */
 export interface RankEnvironment {
@@ -101,18 +102,6 @@ function readLinkRate(text: string): string | undefined {
   throw wrongEnvironment(`GRADRING_LINK_RATE is '${text}'; it must be ${A_RATE}.`);
 }
 
-/** What a rate must be, for error messages. */
-export const A_RATE = 'a rate such as 10mbit, 1gbit or 2.5gbit (100kbit to 100gbit)';
-
-const RATE_UNITS: Readonly<Record<string, number>> = { kbit: 1e3, mbit: 1e6, gbit: 1e9 };
-
-/** The bits a second of a rate such as `100mbit` or `2.5gbit`, 100kbit to 100gbit. Undefined if it is none. */
-export function bitsPerSecondOf(rate: string): number | undefined {
-  const [, number, unit] = /^(\d+(?:\.\d+)?)([kmg]bit)$/.exec(rate) ?? [];
-  const bits = unit === undefined ? NaN : Math.round(Number(number) * RATE_UNITS[unit]!);
-  return bits >= 1e5 && bits <= 1e11 ? bits : undefined;
-}
-
 /**
  * @param source Where the token is from, for the error message. The message does not show the token itself.
  * @throws GradringError `ERR_INVALID_ENVIRONMENT` if it is not 64 hexadecimal digits. A token that a person makes up
@@ -120,5 +109,7 @@ export function bitsPerSecondOf(rate: string): number | undefined {
  */
 export function checkRunToken(token: string, source: string): string {
   if (/^[0-9a-f]{64}$/i.test(token)) return token.toLowerCase();
-  throw wrongEnvironment(`${source} is not a run token: that has 64 hexadecimal digits. Make one with 'openssl rand -hex 32'.`);
+  throw wrongEnvironment(
+    `${source} is not a run token: that has 64 hexadecimal digits. Make one with 'openssl rand -hex 32'.`,
+  );
 }

@@ -1,4 +1,4 @@
-import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from '../environment-integer';
+import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './integer';
 import { LOOPBACK, type Scheduler } from './scheduler';
 
 /** Slurm, for the tasks of a step: what `srun` starts. */
@@ -30,6 +30,7 @@ function isTask(env: NodeJS.ProcessEnv): boolean {
 
 /** The node of the first task. (SLURM_LAUNCH_NODE_IPADDR is where `srun` runs, which may be a login node.) */
 function masterOf(env: NodeJS.ProcessEnv, rank: number): string | undefined {
+  if (env['MASTER_ADDR']) return env['MASTER_ADDR'];
   if (env['SLURM_STEP_NUM_NODES'] === '1') return LOOPBACK;
   const list = env['SLURM_STEP_NODELIST'];
   if (!list) return undefined;

@@ -1,11 +1,12 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { checkOptions } from '../check-options';
-import { A_RATE, bitsPerSecondOf, DEFAULT_MASTER_PORT, MAX_PORT } from '../environment';
-import { MAX_WORLD_SIZE } from '../environment-integer';
+import { findPlace, type FoundPlace, unknownMaster } from '../environment/find-place';
+import { MAX_WORLD_SIZE } from '../environment/integer';
+import { A_RATE, bitsPerSecondOf } from '../environment/link-rate';
+import { DEFAULT_MASTER_PORT, MAX_PORT } from '../environment/rank-environment';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
-import { findPlace, type FoundPlace, unknownMaster } from '../schedulers/find-place';
 import { typescriptOptions } from './typescript-loader';
 
 /** What {@link launch} starts, and how. Times are in milliseconds. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
-import { checkRunToken } from '../environment';
+import { checkRunToken } from '../environment/rank-environment';
 import { invalidArgument } from '../errors';
 import { isLoopback } from '../rendezvous/host-identity';
 import { tokenOfRun } from '../rendezvous/user-secret';

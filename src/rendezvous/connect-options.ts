@@ -1,10 +1,10 @@
 import { checkOptions } from '../check-options';
 import { GradringError, invalidArgument } from '../errors';
-import { type RankEnvironment, readRankEnvironment } from '../environment';
+import { type RankEnvironment, readRankEnvironment } from '../environment/rank-environment';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { isLoopback } from './host-identity';
 import type { Encryption } from './run-security';
-import { tokenOfRun } from './user-secret';
+import { secretFile, tokenOfRun } from './user-secret';
 
 export type { Encryption };
 
@@ -55,6 +55,8 @@ export type TransportName = 'auto' | 'tcp' | 'ipc';
 /** {@link ConnectInput}, complete and checked. */
 export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken' | 'linkRate'>> {
   readonly scheduler: string | undefined;
+  /** The file that the run token is made from. Undefined if the token was given, or if none is needed. */
+  readonly tokenFrom: string | undefined;
   readonly elastic: RankEnvironment['elastic'];
   readonly runToken: string | undefined;
   readonly linkRate: string | undefined;
@@ -84,7 +86,7 @@ export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.Proc
   const isMissing = place.runToken === undefined && needsRunToken(place, encryption);
   return {
     ...place,
-    runToken: isMissing ? makeRunToken(place, encryption, env) : place.runToken,
+    ...(isMissing ? madeToken(place, encryption, env) : { runToken: place.runToken, tokenFrom: undefined }),
     timeoutMs: timeout('timeoutMs', input.timeoutMs, 'GRADRING_TIMEOUT_MS', env, 300_000),
     connectTimeoutMs: timeout('connectTimeoutMs', input.connectTimeoutMs, 'GRADRING_CONNECT_TIMEOUT_MS', env, 60_000),
     heartbeatTimeoutMs: timeout(
@@ -137,9 +139,11 @@ function needsRunToken({ worldSize, masterAddr }: RankEnvironment, encryption: E
 }
 
 /** The run token, if it is not given: ranks that a scheduler started make the same one. */
-function makeRunToken(place: RankEnvironment, encryption: Encryption, env: NodeJS.ProcessEnv): string {
+function madeToken(place: RankEnvironment, encryption: Encryption, env: NodeJS.ProcessEnv) {
   const { masterAddr, masterPort, runId, scheduler } = place;
-  if (scheduler !== undefined) return tokenOfRun(runId || `${masterAddr}:${masterPort}`, env);
+  if (scheduler !== undefined) {
+    return { runToken: tokenOfRun(runId || `${masterAddr}:${masterPort}`, env), tokenFrom: secretFile(env) };
+  }
   const why = encryption === 'on' ? 'Encryption is on' : `MASTER_ADDR is '${masterAddr}', which others may reach`;
   const words = `${why}: all ranks need the same run token. Make one with 'openssl rand -hex 32', and give it as GRADRING_RUN_TOKEN, or in a file to 'gradring run --token-file', on every host. In a network that you trust, GRADRING_ENCRYPTION=off needs no token.`;
   throw new GradringError('ERR_INVALID_ENVIRONMENT', words);

@@ -30,7 +30,7 @@ export class CoordinatorLine {
   constructor(
     { masterAddr, masterPort, security }: MeetingPlace,
     waitMs: number,
-    private readonly noAnswer: (endpoint: string) => GradringError,
+    private readonly noAnswer: (endpoint: string) => GradringError | Promise<GradringError>,
   ) {
     this.socket = register(
       new Dealer({
@@ -53,8 +53,8 @@ export class CoordinatorLine {
 
   /** @throws GradringError The coordinator's refusal; `ERR_RENDEZVOUS_TIMEOUT`; `ERR_PROTOCOL`. */
   async receive<Kind extends RendezvousMessage['kind']>(kind: Kind): Promise<RendezvousMessage & { kind: Kind }> {
-    const [bytes] = await this.socket.receive().catch(() => {
-      throw this.noAnswer(this.endpoint);
+    const [bytes] = await this.socket.receive().catch(async () => {
+      throw await this.noAnswer(this.endpoint);
     });
     const message = fromText(bytes!);
     if (message.kind === 'refuse') throw new GradringError(message.code as ErrorCode, message.message);

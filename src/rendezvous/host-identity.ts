@@ -26,10 +26,7 @@ export function hostId(): string {
  * hosts can reach.
  */
 export async function addressForPeers(masterAddr: string, masterPort: number): Promise<string> {
-  const { address, family } = await lookup(masterAddr).catch((error: unknown) => {
-    const words = `MASTER_ADDR is '${masterAddr}', which names no host: ${(error as Error).message}.`;
-    throw new GradringError('ERR_INVALID_ENVIRONMENT', words, {}, { cause: error });
-  });
+  const { address, family } = await addressOf(masterAddr);
   const own = await routeTo(address, family, masterPort);
   if (!isLoopback(own)) return own;
   return addressForOthers(Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])) ?? own;
@@ -51,9 +48,19 @@ export function isLoopback(address: string): boolean {
   );
 }
 
-/** IPv4 if the name has it, because most clusters route that. */
-async function lookup(name: string): Promise<{ address: string; family: number }> {
-  return dns.lookup(name, { family: 4 }).catch(() => dns.lookup(name));
+/**
+ * The address of the master: IPv4 if its name has one, because most clusters route that.
+ *
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if it names no host.
+ */
+export async function addressOf(masterAddr: string): Promise<{ address: string; family: number }> {
+  return dns
+    .lookup(masterAddr, { family: 4 })
+    .catch(() => dns.lookup(masterAddr))
+    .catch((error: unknown) => {
+      const words = `MASTER_ADDR is '${masterAddr}', which names no host: ${(error as Error).message}.`;
+      throw new GradringError('ERR_INVALID_ENVIRONMENT', words, {}, { cause: error });
+    });
 }
 
 async function routeTo(address: string, family: number, port: number): Promise<string> {

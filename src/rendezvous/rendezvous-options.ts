@@ -31,6 +31,8 @@ export interface RendezvousOptions extends MeetingPlace {
   readonly linkRate: string | undefined;
   /** Undefined in a static run, where rank 0 holds the rendezvous. In an elastic run the launcher holds it. */
   readonly elastic: ElasticJoin | undefined;
+  /** The file that the run token is made from. Undefined if the user gave the token. */
+  readonly tokenFrom?: string | undefined;
   /** How long to wait for the others, in ms. */
   readonly timeoutMs: number;
 }

@@ -3,6 +3,7 @@ import { PROTOCOL_VERSION } from '../wire/frame';
 import { Coordinator } from './coordinator';
 import { CoordinatorLine, lineToLauncher, NO_LAUNCHER_MS, outOfTurn } from './coordinator-line';
 import { CoordinatorSocket } from './coordinator-socket';
+import { addressOf } from './host-identity';
 import type { RendezvousOptions } from './rendezvous-options';
 import { staticPolicy } from './static-policy';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
@@ -96,10 +97,20 @@ function lineOf(options: RendezvousOptions): CoordinatorLine {
   const { rank, elastic, timeoutMs } = options;
   if (elastic !== undefined) return lineToLauncher(options, elastic.newcomer ? -1 : timeoutMs + NO_LAUNCHER_MS);
   // Rank 0's coordinator tells all ranks, also rank 0, which are missing. This timeout matters only without a rank 0.
-  return new CoordinatorLine(options, timeoutMs + 2_000, endpoint => {
-    const words = `Rank ${rank} got no answer from rank 0 at ${endpoint} within ${timeoutMs} ms. Is rank 0 running? Do MASTER_ADDR and MASTER_PORT name its host and port? Does it have the same GRADRING_RUN_TOKEN and GRADRING_ENCRYPTION?`;
+  return new CoordinatorLine(options, timeoutMs + 2_000, async endpoint => {
+    const words = `Rank ${rank} got no answer from rank 0 at ${endpoint} within ${timeoutMs} ms. ${await whyNot(options)}`;
     return new GradringError('ERR_RENDEZVOUS_TIMEOUT', words, { rank: 0 });
   });
+}
+
+/** What may be wrong. A name that is unknown is no error before: those of pods may come late. */
+async function whyNot({ masterAddr, tokenFrom }: RendezvousOptions): Promise<string> {
+  const secret = tokenFrom === undefined ? 'GRADRING_RUN_TOKEN' : `${tokenFrom} on its host`;
+  return addressOf(masterAddr).then(
+    () =>
+      `Is rank 0 running? Do MASTER_ADDR and MASTER_PORT name its host and port? Does it have the same ${secret} and GRADRING_ENCRYPTION?`,
+    (error: Error) => error.message,
+  );
 }
 
 /** What a rank says about itself when it comes. */

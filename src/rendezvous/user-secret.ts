@@ -2,7 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { wrongEnvironment } from '../environment-integer';
+import { wrongEnvironment } from '../environment/integer';
 
 /**
  * The run token of ranks that a scheduler started on several hosts: a hash of the run's id, with a secret of this user.
@@ -15,7 +15,9 @@ import { wrongEnvironment } from '../environment-integer';
  */
 export function tokenOfRun(run: string, env: NodeJS.ProcessEnv = process.env): string {
   const file = secretFile(env);
-  return createHmac('sha256', Buffer.from(readSecret(file), 'hex')).update(run).digest('hex');
+  return createHmac('sha256', Buffer.from(readSecret(file), 'hex'))
+    .update(run)
+    .digest('hex');
 }
 
 export function secretFile(env: NodeJS.ProcessEnv): string {

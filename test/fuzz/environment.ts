@@ -8,12 +8,18 @@ const TOKEN = '0123456789abcdef'.repeat(4);
 
 type Environment = Record<string, string>;
 
+/** The secret of the user who runs this is not touched: there is no folder for one. */
+const NO_HOME = { XDG_CONFIG_HOME: __filename };
+
 const ENVIRONMENTS: Environment[] = [
   {},
   { RANK: '3', WORLD_SIZE: '4', LOCAL_RANK: '1', MASTER_ADDR: 'node-0', MASTER_PORT: '29500', GRADRING_ENCRYPTION: 'off' },
   { RANK: '0', WORLD_SIZE: '65535', GRADRING_RUN_ID: 'run-7', GRADRING_RUN_TOKEN: TOKEN, GRADRING_ENCRYPTION: 'on' },
   { RANK: '1', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.7', GRADRING_RUN_TOKEN: TOKEN.toUpperCase(), GRADRING_TRANSPORT: 'tcp' },
   { RANK: '1', WORLD_SIZE: '2', MASTER_ADDR: '::1', GRADRING_TIMEOUT_MS: '1000', GRADRING_TIMELINE: '/tmp/x' },
+  { SLURM_JOB_ID: '1', SLURM_STEP_ID: '0', SLURM_NTASKS: '3', SLURM_STEP_NUM_TASKS: '3', SLURM_PROCID: '2', SLURM_LOCALID: '0', SLURM_STEP_NUM_NODES: '2', SLURM_STEP_NODELIST: 'n[1-2],gpu7', SLURMD_NODENAME: 'n2', GRADRING_ENCRYPTION: 'off' },
+  { OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '2', OMPI_COMM_WORLD_LOCAL_SIZE: '2', PMIX_RANK: '1', PMIX_NAMESPACE: 'run@1', GRADRING_ENCRYPTION: 'off' },
+  { PMI_RANK: '1', PMI_SIZE: '2', MPI_LOCALRANKID: '1', MPI_LOCALNRANKS: '2', JOB_COMPLETION_INDEX: '1', GRADRING_ENCRYPTION: 'off' },
   { GRADRING_CONNECT_TIMEOUT_MS: '2147483647', GRADRING_HEARTBEAT_TIMEOUT_MS: '1', GRADRING_TRANSPORT: 'ipc' },
 ]; // prettier-ignore
 
@@ -54,7 +60,7 @@ export const environmentTarget: Target = {
     const env = parsed(bytes);
     let options: ReturnType<typeof resolveConnectOptions>;
     try {
-      options = resolveConnectOptions({}, env);
+      options = resolveConnectOptions({}, { ...env, ...NO_HOME });
     } catch (error) {
       return { outcome: refused(error) };
     }
@@ -86,7 +92,9 @@ function errorOf(env: Environment): unknown {
 function refused(error: unknown): string {
   const words = refusalOf(error, 'ERR_INVALID_ENVIRONMENT');
   demand(!words.startsWith('GRADRING_RUN_TOKEN') || words === WRONG_TOKEN, 'The token is told.');
-  return words.replace(/'[^]*'(?=; it must be|, which strangers)/, "'…'");
+  return words
+    .replace(/'[^]*'(?=; it must be|, which (strangers|others)|, so )/, "'…'")
+    .replace(/^Slurm runs task 0 on [^]*/, 'Slurm runs task 0 on …');
 }
 
 function packed(env: Environment): Entry {

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { checkRunToken } from '../../src/environment';
+import { checkRunToken } from '../../src/environment/rank-environment';
 import { isLoopback } from '../../src/rendezvous/host-identity';
 import { endpointOf } from '../../src/rendezvous/rendezvous-options';
 import { isEncrypted } from '../../src/rendezvous/run-security';

@@ -1,7 +1,7 @@
 import type { Argv, CommandModule } from 'yargs';
-import { readRankEnvironment } from '../../environment';
-import { MAX_WORLD_SIZE } from '../../environment-integer';
-import { findPlace } from '../../schedulers/find-place';
+import { findPlace } from '../../environment/find-place';
+import { MAX_WORLD_SIZE } from '../../environment/integer';
+import { readRankEnvironment } from '../../environment/rank-environment';
 import { invalidArgument } from '../../errors';
 import { parseCount } from '../../command-line';
 import { requireWritable } from '../options';
@@ -67,7 +67,9 @@ async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number
   if (words.html !== undefined) requireWritable(words.html, 'html');
   if (words.netlab !== undefined) {
     if (joins)
-      throw invalidArgument('--netlab starts ranks, but this process is a rank that was started already (RANK and WORLD_SIZE, or a scheduler).');
+      throw invalidArgument(
+        '--netlab starts ranks, but this process is a rank that was started already (RANK and WORLD_SIZE, or a scheduler).',
+      );
     requireNetlab();
   }
   const command = `gradring ${process.argv.slice(2).join(' ')}`;

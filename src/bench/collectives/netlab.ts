@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { A_RATE, bitsPerSecondOf } from '../../environment';
+import { A_RATE, bitsPerSecondOf } from '../../environment/link-rate';
 import { GradringError, invalidArgument } from '../../errors';
 import { spawnGuarded } from '../../launcher/guarded-process';
 import { FORWARDED_SIGNALS, signalExitCode, signalProcess } from '../../launcher/signals';

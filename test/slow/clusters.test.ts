@@ -1,0 +1,130 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { readPage } from '../support/doc-pages';
+import { describeWith, whereIs } from './support/programs';
+import { SlurmCluster } from './support/slurm';
+
+const ROOT = path.join(__dirname, '../..');
+
+/** The program of the ranks: who they are, and the sum of the ranks' numbers, to show that they are one ring. */
+const WHO = `
+const { connect } = require('gradring');
+(async () => {
+  const ring = await connect();
+  const sum = await ring.allReduce(Float32Array.of(ring.rank));
+  console.log('rank ' + ring.rank + ' of ' + ring.worldSize + ', sum ' + sum[0]);
+  await ring.close();
+})().catch(error => {
+  console.error(error.code, error.message);
+  process.exitCode = 1;
+});
+`;
+
+let project: string;
+/** For all commands: as root, and with more processes than cores. */
+const env: NodeJS.ProcessEnv = {
+  ...process.env,
+  ...{ OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1', OMPI_MCA_rmaps_base_oversubscribe: '1' },
+};
+beforeAll(() => {
+  project = mkdtempSync(path.join(tmpdir(), 'gradring-clusters-'));
+  mkdirSync(path.join(project, 'node_modules/.bin'), { recursive: true });
+  symlinkSync(ROOT, path.join(project, 'node_modules/gradring'), 'dir');
+  symlinkSync(path.join(ROOT, 'dist/cli.js'), path.join(project, 'node_modules/.bin/gradring'));
+  writeFileSync(path.join(project, 'train.js'), WHO);
+  env['XDG_CONFIG_HOME'] = path.join(project, 'config');
+});
+afterAll(() => rmSync(project, { recursive: true }));
+
+/** How a command of the shell ended. */
+function shell(command: string, more: NodeJS.ProcessEnv = {}): Promise<{ code: number; output: string }> {
+  return new Promise(resolve => {
+    const options = { cwd: project, env: { ...env, ...more }, timeout: 60_000 };
+    const child = execFile('bash', ['-c', command], options, (_, stdout, stderr) =>
+      resolve({ code: child.exitCode ?? -1, output: stdout + stderr }),
+    );
+  });
+}
+
+/** The commands of a section of docs/clusters.md. */
+function documented(heading: string): string[] {
+  const section = readPage('docs/clusters.md').split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
+  const commands = [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block!);
+  expect(commands.length).toBeGreaterThan(0);
+  return commands;
+}
+
+const ranksIn = (output: string) => (output.match(/rank \d+ of \d+, sum \d+/g) ?? []).sort();
+const ONE_RING_OF_2 = ['rank 0 of 2, sum 1', 'rank 1 of 2, sum 1'];
+const ONE_RING_OF_4 = [0, 1, 2, 3].map(rank => `rank ${rank} of 4, sum 6`);
+
+describeWith(['mpirun.openmpi'], 'Open MPI', () => {
+  test('the command of the documentation is one ring', async () => {
+    for (const command of documented('Open MPI')) {
+      const { code, output } = await shell(command);
+      expect({ output, ranks: ranksIn(output), code }).toEqual({ output, ranks: ONE_RING_OF_2, code: 0 });
+    }
+  });
+
+  test('two runs at once do not meet', async () => {
+    const runs = await Promise.all([1, 2].map(() => shell('mpirun -n 2 node train.js')));
+    for (const { output } of runs) expect(ranksIn(output)).toEqual(ONE_RING_OF_2);
+  });
+});
+
+describeWith(['mpiexec.mpich'], 'MPICH', () => {
+  test('the command of the documentation is one ring', async () => {
+    const programs = path.join(project, 'mpich');
+    mkdirSync(programs);
+    writeFileSync(path.join(programs, 'mpiexec'), `#!/bin/sh\nexec mpiexec.mpich "$@"\n`, { mode: 0o755 }); // Debian has Open MPI under this name
+    for (const command of documented('MPICH and Intel MPI')) {
+      const { code, output } = await shell(command, { PATH: `${programs}:${env['PATH']}` });
+      expect({ output, ranks: ranksIn(output), code }).toEqual({ output, ranks: ONE_RING_OF_2, code: 0 });
+    }
+  });
+});
+
+describeWith(['slurmctld', 'slurmd', 'srun', 'unshare'], 'Slurm', () => {
+  let cluster: SlurmCluster;
+  beforeAll(async () => (cluster = await new SlurmCluster().start()), 60_000);
+  afterAll(() => cluster.stop());
+
+  test('the commands of the documentation are one ring each', async () => {
+    const [tasks, launchers] = documented('Slurm');
+    for (const [command, ranks] of [
+      [tasks!, ONE_RING_OF_2],
+      [launchers!, ONE_RING_OF_4],
+    ] as const) {
+      const { code, output } = await shell(command, cluster.env);
+      expect({ output, ranks: ranksIn(output), code }).toEqual({ output, ranks, code: 0 });
+    }
+  }, 120_000);
+
+  test('two steps at once do not meet', async () => {
+    const both = 'srun -N2 --exact -n2 node train.js & srun -N2 --exact -n2 node train.js; wait';
+    const { output } = await shell(`salloc -Q -N2 -n4 bash -c '${both}'`, cluster.env);
+    expect(ranksIn(output)).toEqual([...ONE_RING_OF_2, ...ONE_RING_OF_2].sort());
+  }, 120_000);
+
+  test('in a batch script, a process that is no task does not train alone; tasks and mpirun are rings', async () => {
+    const script = 'node train.js; srun node train.js; mpirun -n 2 node train.js';
+    const { output } = await shell(`sbatch -Q -W -n2 -o batch.log --wrap '${script}'; cat batch.log`, cluster.env);
+    expect(output).toMatch(/^ERR_INVALID_ENVIRONMENT This job of Slurm has 2 tasks, but this process is none of them/m);
+    const mpi = whereIs('mpirun.openmpi') === undefined ? [] : ONE_RING_OF_2;
+    expect(ranksIn(output)).toEqual([...ONE_RING_OF_2, ...mpi].sort());
+  }, 120_000);
+
+  test('doctor says what the scheduler says', async () => {
+    const command = 'srun -N2 npx gradring doctor --json';
+    const { output } = await shell(command, { ...cluster.env, GRADRING_BACKEND: 'cpu' });
+    const findings = output.split('\n').filter(line => line.startsWith('{'));
+    const places = findings.map(line => {
+      const { findings: all } = JSON.parse(line) as { findings: { what: string; details: object }[] };
+      return all.find(({ what }) => what === 'Place')!.details;
+    });
+    expect(places).toHaveLength(2);
+    for (const place of places) expect(place).toMatchObject({ scheduler: 'Slurm', worldSize: 2, masterAddr: 'n1' });
+  }, 120_000);
+});
