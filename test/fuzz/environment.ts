@@ -94,7 +94,7 @@ function refused(error: unknown): string {
   demand(!words.startsWith('GRADRING_RUN_TOKEN') || words === WRONG_TOKEN, 'The token is told.');
   return words
     .replace(/'[^]*'(?=; it must be|, which (strangers|others)|, so )/, "'…'")
-    .replace(/^Slurm runs task 0 on [^]*/, 'Slurm runs task 0 on …');
+    .replace(/^Slurm runs task \S on [^]*/, 'Slurm runs task 0 on …');
 }
 
 function packed(env: Environment): Entry {
