@@ -22,7 +22,7 @@ const LAYERS = {
   // Over the rules of bench: it starts programs that have a backend.
   'bench/optimizer': ['launcher', 'tensorflow', 'communicator', 'exchange', 'compression', 'timeline'],
   charts: [],
-  launcher: ['rendezvous', 'environment'],
+  launcher: ['rendezvous', 'transport', 'environment'],
   doctor: ['native-tensorflow', 'rendezvous', 'transport', 'environment'],
   tensorflow: ['native-tensorflow', 'communicator', 'exchange', 'compression', 'checkpoint'],
   'native-tensorflow': [],

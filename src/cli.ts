@@ -3,6 +3,7 @@ import yargs, { type CommandModule } from 'yargs';
 import { benchCommand } from './bench/bench-command';
 import { doctorCommand } from './doctor/doctor-command';
 import { GradringError, invalidArgument } from './errors';
+import { agentCommand } from './launcher/hosts/agent';
 import { runCommand, separateScript } from './launcher/run-command';
 import { linkCommand } from './native-tensorflow/link-command';
 import { timelineCommand } from './timeline/timeline-command';
@@ -11,7 +12,15 @@ import { type ParsedCommand, usageWords } from './usage-words';
 import { readVersion } from './version';
 
 /** Each command has a file of its own, in the folder of its subject. To add a command, list it here. */
-const COMMANDS: CommandModule[] = [runCommand, benchCommand, studyCommand, timelineCommand, doctorCommand, linkCommand];
+const COMMANDS: CommandModule[] = [
+  runCommand,
+  agentCommand,
+  benchCommand,
+  studyCommand,
+  timelineCommand,
+  doctorCommand,
+  linkCommand,
+];
 
 /** Errors in the command line itself, not in the work of a command. */
 const USAGE_ERRORS: ReadonlySet<string> = new Set([

@@ -42,7 +42,8 @@ export {
 export type { ValueFormat } from './compression/value-format';
 export type { RankEnvironment } from './environment/rank-environment';
 export { GradringError, type ErrorCode, type ErrorDetails } from './errors';
-export { launch, type LaunchResult } from './launcher/launch';
+export type { LaunchResult } from './launcher/conclude';
+export { launch } from './launcher/launch';
 export type { LaunchOptions } from './launcher/launch-options';
 export type { RankOutcome } from './launcher/rank-process';
 export type { ForwardedSignal } from './launcher/signals';

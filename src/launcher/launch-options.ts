@@ -7,12 +7,21 @@ import { A_RATE, bitsPerSecondOf } from '../environment/link-rate';
 import { DEFAULT_MASTER_PORT, MAX_PORT } from '../environment/rank-environment';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
+import type { HostRanks } from './hosts/host-list';
 import { typescriptOptions } from './typescript-loader';
 
 /** What {@link launch} starts, and how. Times are in milliseconds. */
 export interface LaunchOptions {
-  /** How many ranks to start on this host, 1 or more. */
-  readonly ranks: number;
+  /** How many ranks to start on this host, 1 or more. Required, unless there are {@link hosts}. */
+  readonly ranks?: number;
+  /**
+   * Starts the ranks on these hosts over `ssh`, in this order, and none here. Each host must have the script, gradring
+   * and Node at the same paths and in the same versions. `localhost` and the name of this host need no `ssh`. Default:
+   * this host.
+   */
+  readonly hosts?: readonly HostRanks[];
+  /** Options for `ssh` itself, such as `['-p', '2222']`. */
+  readonly sshArgs?: readonly string[];
   /**
    * The program of every rank: a JavaScript file that Node runs, relative to the working directory. A TypeScript file
    * (`.ts`, `.mts`, `.cts`) needs Node 22.6 or newer, or `tsx` or `ts-node` installed for the script or in the working
@@ -94,7 +103,13 @@ const PROGRAM_WORDS: OptionWords = { nameOf: option => option, valueOf: (_, valu
 
 /** {@link LaunchOptions} checked and completed, except for the port. */
 export interface LaunchPlan {
+  /** How many ranks this launcher starts, and the number of the first one. */
   readonly ranks: number;
+  readonly firstRank: number;
+  /** Those of all launchers. */
+  readonly worldSize: number;
+  /** Undefined: the ranks run on this host. */
+  readonly remote: RemotePlan | undefined;
   /** Absolute. */
   readonly script: string;
   readonly args: readonly string[];
@@ -121,6 +136,14 @@ export interface LaunchPlan {
   readonly words: OptionWords;
 }
 
+/** Where ranks run that are started over `ssh`. */
+export interface RemotePlan {
+  readonly hosts: readonly HostRanks[];
+  readonly sshArgs: readonly string[];
+  /** Undefined: the launcher finds out at which address the hosts reach the first one. */
+  readonly masterAddr: string | undefined;
+}
+
 /** How an elastic run continues when ranks are lost. */
 export interface ElasticPlan {
   readonly min: number;
@@ -128,7 +151,8 @@ export interface ElasticPlan {
 }
 
 const OPTIONS = {
-  ...{ ranks: true, script: true, args: true, nodeArgs: true, env: true, stdout: true, stderr: true, prefix: true },
+  ...{ ranks: true, hosts: true, sshArgs: true },
+  ...{ script: true, args: true, nodeArgs: true, env: true, stdout: true, stderr: true, prefix: true },
   ...{ masterAddr: true, masterPort: true, nodes: true, nodeRank: true, tokenFile: true, min: true, maxRestarts: true },
   ...{ outputDir: true, timeline: true, linkRate: true, gpusPerRank: true, graceMs: true, failureGraceMs: true },
 } as const satisfies Record<keyof LaunchOptions, true>;
@@ -148,11 +172,14 @@ const MAX_GPUS = 1024;
  */
 export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_WORDS): LaunchPlan {
   checkOptions('launch', options, OPTIONS);
-  const { ranks, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
-  const task = taskOf(options);
+  const { hosts, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
+  const { nameOf } = words;
+  if (hosts !== undefined) refuseBesideHosts(options, words);
+  const ranks = hosts?.reduce((sum, host) => sum + host.ranks, 0) ?? options.ranks;
+  if (ranks === undefined) throw invalidArgument(`How many ranks? Give ${nameOf('ranks')}, or ${nameOf('hosts')}.`);
+  const task = hosts === undefined ? taskOf(options) : undefined;
   const { nodes = task?.worldSize ?? 1, nodeRank = task?.rank ?? 0 } = options;
   const masterAddr = options.masterAddr || (task && (process.env['MASTER_ADDR'] || task.masterAddr));
-  const { nameOf } = words;
   requireWhole(words, 'ranks', ranks, 1, MAX_WORLD_SIZE);
   requireWhole(words, 'nodes', nodes, 1, MAX_WORLD_SIZE);
   requireWhole(words, 'nodeRank', nodeRank, 0, nodes - 1, `, because ${nameOf('nodes')} is ${nodes}`);
@@ -178,6 +205,9 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   const { nodeArgs = [] } = options;
   return {
     ranks,
+    firstRank: nodeRank * ranks,
+    worldSize: nodes * ranks,
+    remote: hosts && { hosts, sshArgs: options.sshArgs ?? [], masterAddr: options.masterAddr },
     script,
     args: options.args ?? [],
     nodeArgs: [...nodeArgs, ...typescriptOptions(script, nodeArgs, { ...process.env, ...options.env })],
@@ -186,7 +216,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     taskRunId: task?.runId,
     nodes,
     nodeRank,
-    elastic: planElastic(options, nodes, words),
+    elastic: planElastic(options, ranks, nodes, words),
     tokenFile: options.tokenFile,
     outputDir: options.outputDir,
     gpusPerRank,
@@ -211,8 +241,16 @@ function taskOf({ nodes, nodeRank }: LaunchOptions): FoundPlace | undefined {
   return place?.worldSize === 1 ? undefined : place;
 }
 
+/** What the launcher of several hosts does not do. */
+function refuseBesideHosts(options: LaunchOptions, { nameOf }: OptionWords): void {
+  const other = (['nodes', 'nodeRank', 'min', 'maxRestarts'] as const).find(name => options[name] !== undefined);
+  if (other === undefined) return;
+  throw invalidArgument(`${nameOf('hosts')} and ${nameOf(other)} do not go together.`);
+}
+
 function planElastic(
-  { ranks, min, maxRestarts }: LaunchOptions,
+  { min, maxRestarts }: LaunchOptions,
+  ranks: number,
   nodes: number,
   words: OptionWords,
 ): ElasticPlan | undefined {

@@ -1,37 +1,14 @@
 import { rmSync } from 'node:fs';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
+import { conclude, type LaunchResult } from './conclude';
 import { planLaunch, type LaunchOptions, type LaunchPlan } from './launch-options';
 import { findFreePort, requireFreePort } from './master-port';
 import { RankOutputs } from './rank-outputs';
-import { RankProcess, type RankOutcome } from './rank-process';
+import { RankProcess } from './rank-process';
 import { type Meeting, rankCommand } from './rank-command';
 import { chooseRunId } from './rank-variables';
 import { chooseRunToken, tokenFileWarning } from './run-token';
-import { signalExitCode, type ForwardedSignal } from './signals';
-import { describeFailure, describeInterruption } from './summary';
 import { endTogether, type RunEnd, Supervisor } from './supervisor';
-
-/** How a launch ended. */
-export interface LaunchResult {
-  /**
-   * The exit code for the launcher's process: 0 if all ranks exited with 0; otherwise the exit code of the first rank
-   * that failed; otherwise, after a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128
-   * + its number. For an elastic run: 0 if the ranks that were left reached their end.
-   */
-  readonly exitCode: number;
-  /** The first rank that failed by itself; in an elastic run, the first of the losses that ended the run. */
-  readonly rootCause?: RankOutcome;
-  /** The signal that this process received and passed on, if it came before any rank failed. */
-  readonly interruptedBy?: ForwardedSignal;
-  /** All ranks of this host, in their order. In an elastic run, the last process of each. */
-  readonly ranks: readonly RankOutcome[];
-}
-
-/** Why a launch ended, if it failed. */
-export interface LaunchEnd {
-  readonly rootCause: RankOutcome | undefined;
-  readonly interruptedBy: ForwardedSignal | undefined;
-}
 
 /**
  * Starts ranks, as `gradring run` does. Passes on their output line by line, and resolves when all of them have ended.
@@ -55,6 +32,10 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
 
 /** {@link launch} with options that are already checked. */
 export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
+  if (plan.remote !== undefined) {
+    const { launchOnHosts } = await import('./hosts/launch-on-hosts');
+    return launchOnHosts(plan, plan.remote);
+  }
   const runToken = chooseRunToken(plan, { ...process.env, ...plan.env });
   const masterPort = await choosePort(plan);
   const outputs = new RankOutputs(plan);
@@ -95,20 +76,4 @@ async function runRanks(plan: LaunchPlan, meeting: Meeting, outputs: RankOutputs
   if (plan.elastic === undefined) return supervisor.run(endTogether(plan.failureGraceMs));
   const { ElasticRun } = await import('./elastic-run'); // ZeroMQ is needed only here
   return ElasticRun.run(supervisor, plan, plan.elastic, meeting, outputs);
-}
-
-async function conclude(
-  { rootCause, interruptedBy, outcomes: ranks }: RunEnd,
-  outputs: RankOutputs,
-): Promise<LaunchResult> {
-  if (rootCause !== undefined) {
-    await outputs.say(describeFailure(rootCause, ranks, outputs.lastWords(rootCause.rank)));
-    return { exitCode: rootCause.exitCode ?? signalExitCode(rootCause.signal!), rootCause, ranks };
-  }
-  if (interruptedBy !== undefined) {
-    await outputs.say([describeInterruption(interruptedBy, ranks)]);
-    const allSucceeded = ranks.every(outcome => outcome.exitCode === 0);
-    return { exitCode: allSucceeded ? 0 : signalExitCode(interruptedBy), interruptedBy, ranks };
-  }
-  return { exitCode: 0, ranks };
 }

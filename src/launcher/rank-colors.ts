@@ -3,10 +3,10 @@ import { createColors } from 'picocolors';
 // Without red, which readers take for an error.
 const PALETTE = ['cyan', 'yellow', 'green', 'magenta', 'blue'] as const;
 
-/** `[rank] `, in the rank's colour if the stream shows any. */
-export function rankPrefix(rank: number, stream: NodeJS.WritableStream, env: NodeJS.ProcessEnv): string {
+/** `[name] `, in the rank's colour if the stream shows any. */
+export function rankPrefix(name: string, rank: number, stream: NodeJS.WritableStream, env: NodeJS.ProcessEnv): string {
   const color = createColors(showsColors(stream, env))[PALETTE[rank % PALETTE.length]!];
-  return `${color(`[${rank}]`)} `;
+  return `${color(`[${name}]`)} `;
 }
 
 /**

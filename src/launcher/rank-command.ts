@@ -3,7 +3,7 @@ import { gpuVariables } from './gpu-variables';
 import type { LaunchPlan } from './launch-options';
 import type { RankOutputs } from './rank-outputs';
 import type { RankCommand } from './rank-process';
-import { globalRank, rankVariables } from './rank-variables';
+import { rankVariables } from './rank-variables';
 import { threadVariables } from './thread-variables';
 
 /** What the ranks must know to meet, beside the plan. */
@@ -15,15 +15,21 @@ export interface Meeting {
   readonly socketFolder: string | undefined;
 }
 
+/** What a plan says about the ranks of one host. */
+type RankPlan = Pick<
+  LaunchPlan,
+  'ranks' | 'firstRank' | 'worldSize' | 'masterAddr' | 'script' | 'args' | 'nodeArgs' | 'gpusPerRank' | 'env'
+>;
+
 /**
  * How to start a rank.
  *
  * @param variables More variables for its environment.
  */
 export function rankCommand(
-  plan: LaunchPlan,
+  plan: RankPlan,
   { masterPort, runToken, runId, socketFolder }: Meeting,
-  outputs: RankOutputs,
+  outputs: Pick<RankOutputs, 'colors'>,
   localRank: number,
   variables: Readonly<Record<string, string>> = {},
 ): RankCommand {
@@ -39,5 +45,6 @@ export function rankCommand(
     ...rankVariables(plan, localRank, masterPort, runId),
     ...variables,
   };
-  return { ...plan, rank: globalRank(plan, localRank), env, socketFolder };
+  const { nodeArgs, script, args } = plan;
+  return { rank: plan.firstRank + localRank, nodeArgs, script, args, env, socketFolder };
 }

@@ -5,8 +5,7 @@ import { LineOutput } from './line-output';
 import { LineRelay } from './line-relay';
 import { forcedColors, rankPrefix } from './rank-colors';
 import { openRankLog } from './rank-logs';
-import type { RankProcess } from './rank-process';
-import { globalRank } from './rank-variables';
+import type { RunningRank } from './rank-process';
 
 /** Where the output of all ranks goes: two common streams, and one log for each rank. */
 export class RankOutputs {
@@ -17,25 +16,30 @@ export class RankOutputs {
   private readonly logs = new Map<number, LineOutput>();
   private readonly errorOutputs = new Map<number, ErrorOutput>();
 
-  /** @throws GradringError `ERR_INVALID_ARGUMENT` if a log cannot be opened. */
-  constructor(private readonly plan: LaunchPlan) {
+  /**
+   * @param nameOf What lines of a rank begin with.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` if a log cannot be opened.
+   */
+  constructor(
+    private readonly plan: LaunchPlan,
+    private readonly nameOf: (rank: number) => string = String,
+  ) {
     this.out = new LineOutput(plan.stdout);
     this.err = new LineOutput(plan.stderr);
     this.colors = forcedColors(plan.stdout, { ...process.env, ...plan.env });
     if (plan.outputDir === undefined) return;
-    for (let localRank = 0; localRank < plan.ranks; localRank += 1) {
-      const rank = globalRank(plan, localRank);
+    for (let rank = plan.firstRank; rank < plan.firstRank + plan.ranks; rank += 1) {
       const onLost = (words: string): void => void this.say([`gradring: ${words}`]);
       this.logs.set(rank, openRankLog(plan.outputDir, rank, onLost, plan.words.nameOf('outputDir')));
     }
   }
 
   /** Passes on all that the rank writes. Resolves when it has ended and all of it has been taken. */
-  async relay({ rank, stdout, stderr, ended }: RankProcess): Promise<void> {
+  async relay({ rank, stdout, stderr, ended }: RunningRank): Promise<void> {
     const errorOutput = new ErrorOutput();
     this.errorOutputs.set(rank, errorOutput);
     const [outPrefix, errPrefix] = [this.plan.stdout, this.plan.stderr].map(stream =>
-      this.plan.prefix ? rankPrefix(rank, stream, process.env) : '',
+      this.plan.prefix ? rankPrefix(this.nameOf(rank), rank, stream, process.env) : '',
     );
     const relays = [
       new LineRelay(stdout, async lines => {

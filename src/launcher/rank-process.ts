@@ -11,6 +11,8 @@ export interface RankOutcome {
   readonly exitCode: number | null;
   /** The signal that ended it. */
   readonly signal: NodeJS.Signals | null;
+  /** The host that it ran on, if the launcher chose one. */
+  readonly host?: string;
   /** The time from the start of the rank to its end, in milliseconds. */
   readonly afterMs: number;
 }
@@ -26,17 +28,31 @@ export interface RankCommand {
   readonly socketFolder: string | undefined;
 }
 
-/**
- * One rank: a Node process that {@link spawnGuarded} starts, and that does not outlive this one. Everything that it
- * starts in its group ends with it.
- */
-export class RankProcess {
+/** A rank that was started, here or on another host. */
+export interface RunningRank {
   readonly rank: number;
+  readonly pid: number;
   readonly stdout: Readable;
   readonly stderr: Readable;
   /** Resolves when the process runs; rejects with `ERR_RANK_FAILED` if the system could not start it. */
   readonly started: Promise<void>;
   /** Resolves when it has ended. Never, if it could not be started. */
+  readonly ended: Promise<RankOutcome>;
+  /** Asks the rank to end. The rank must tell its own children, if it wants to. */
+  signal(signal: NodeJS.Signals): void;
+  /** Ends the rank and its children at once. */
+  kill(): void;
+}
+
+/**
+ * One rank: a Node process that {@link spawnGuarded} starts, and that does not outlive this one. Everything that it
+ * starts in its group ends with it.
+ */
+export class RankProcess implements RunningRank {
+  readonly rank: number;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  readonly started: Promise<void>;
   readonly ended: Promise<RankOutcome>;
   private readonly child: ChildProcess;
   private running = true;
@@ -69,12 +85,10 @@ export class RankProcess {
     return this.child.pid as number;
   }
 
-  /** Asks the rank to end. The rank must tell its own children, if it wants to. */
   signal(signal: NodeJS.Signals): void {
     if (this.running && this.child.pid !== undefined) signalProcess(this.pid, signal);
   }
 
-  /** Ends the rank and its children at once. */
   kill(): void {
     if (this.running && this.child.pid !== undefined) signalGroup(this.pid, 'SIGKILL');
   }

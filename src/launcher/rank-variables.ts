@@ -3,24 +3,19 @@ import type { LaunchPlan } from './launch-options';
 
 /** The environment of one rank, given the port at which the ranks will meet and the {@link chooseRunId run's id}. */
 export function rankVariables(
-  plan: LaunchPlan,
+  plan: Pick<LaunchPlan, 'firstRank' | 'worldSize' | 'masterAddr'>,
   localRank: number,
   masterPort: number,
   runId: string,
 ): Record<string, string> {
   return {
-    RANK: String(globalRank(plan, localRank)),
+    RANK: String(plan.firstRank + localRank),
     LOCAL_RANK: String(localRank),
-    WORLD_SIZE: String(plan.nodes * plan.ranks),
+    WORLD_SIZE: String(plan.worldSize),
     MASTER_ADDR: plan.masterAddr,
     MASTER_PORT: String(masterPort),
     GRADRING_RUN_ID: runId,
   };
-}
-
-/** Ranks are numbered node by node: node 1 of 2-rank nodes has ranks 2 and 3. */
-export function globalRank(plan: Pick<LaunchPlan, 'nodeRank' | 'ranks'>, localRank: number): number {
-  return plan.nodeRank * plan.ranks + localRank;
 }
 
 /**

@@ -1,13 +1,27 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { Parser } from 'yargs/helpers';
-import { flag, NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
+import { flag, NUMBER_OPTION, parseCount, TEXT_OPTION, toNumber } from '../command-line';
+import { MAX_WORLD_SIZE } from '../environment/integer';
 import { invalidArgument } from '../errors';
+import { parseHosts, readHostfile } from './hosts/host-list';
 import { launchPlan } from './launch';
 import { type LaunchOptions, type OptionWords, planLaunch } from './launch-options';
 import { splitNodeOptions } from './node-options';
 
 const OPTIONS = {
-  ranks: { ...NUMBER_OPTION, alias: 'n', describe: 'How many ranks to start on this host [required]' },
+  ranks: {
+    ...NUMBER_OPTION,
+    alias: 'n',
+    describe:
+      'How many ranks to start on this host, or on each of --hosts that has no number [required without --hosts]',
+  },
+  hosts: {
+    ...TEXT_OPTION,
+    alias: 'H',
+    describe: 'Start the ranks over ssh on these hosts, with so many ranks each: a:2,b:2 [default: this host]',
+  },
+  hostfile: { ...TEXT_OPTION, describe: 'A file with a host on each line, as in --hosts, or as in "a slots=2"' },
+  'ssh-args': { ...TEXT_OPTION, describe: 'Options for ssh itself, separated by spaces: --ssh-args="-p 2222"' },
   min: {
     ...NUMBER_OPTION,
     describe: 'Continue after a loss while at least this many ranks are left [default: no rank may be lost]',
@@ -80,6 +94,7 @@ export const runCommand: CommandModule = {
       .example('$0 run -n 4 --min 2 --max-restarts 3 train.js', 'continue when ranks are lost, and replace them')
       .example('$0 run -n 2 --output-dir logs train.js', 'write logs/rank-0.log and logs/rank-1.log')
       .example('$0 run -n 4 --link-rate 100mbit train.js', 'as over a network of 100 Mbit/s')
+      .example('$0 run -H a:2,b:2 train.js', 'two ranks each on the hosts a and b, over ssh')
       .example('$0 run -n 2 --timeline trace train.js', 'record trace/rank-0.json and trace/rank-1.json')
       .example(
         '$0 run -n 8 --nodes 2 --node-rank 1 --master-addr 10.0.0.5 --token-file token train.js',
@@ -93,20 +108,35 @@ export const runCommand: CommandModule = {
   handler: async parsed => {
     const [script, ...args] = (parsed['--'] ?? []) as string[];
     if (script === undefined) throw invalidArgument('A script is missing. Usage: gradring run -n <ranks> <script>');
-    if (parsed['ranks'] === undefined) throw invalidArgument('How many ranks? Give --ranks (-n), such as -n 4.');
     const options: LaunchOptions = {
       script,
       args,
-      ranks: toNumber(parsed['ranks'] as string),
+      ...placesOf(parsed),
       prefix: !parsed['no-prefix'],
       ...given(parsed, NUMBERS, toNumber),
       ...given(parsed, TEXTS, text => text),
       ...given(parsed, ['nodeArgs'], text => splitNodeOptions(text, flag('node-args'))),
+      ...given(parsed, ['sshArgs'], text => splitNodeOptions(text, flag('ssh-args'))),
       ...(parsed['no-gpu'] === true && { gpusPerRank: 0 }),
     };
     process.exitCode = (await launchPlan(planLaunch(options, wordsFor(parsed)))).exitCode;
   },
 };
+
+/** How many ranks, and where. */
+function placesOf(parsed: Readonly<Record<string, unknown>>): Pick<LaunchOptions, 'ranks' | 'hosts'> {
+  const { ranks, hosts, hostfile } = parsed as Partial<Record<string, string>>;
+  if (hosts === undefined && hostfile === undefined) {
+    if (ranks === undefined) throw invalidArgument('How many ranks? Give --ranks (-n), such as -n 4, or --hosts (-H).');
+    return { ranks: toNumber(ranks) };
+  }
+  if (hosts !== undefined && hostfile !== undefined)
+    throw invalidArgument('Give --hosts (-H) or --hostfile, not both.');
+  const each = ranks === undefined ? 1 : parseCount(ranks, 'ranks', MAX_WORLD_SIZE);
+  return {
+    hosts: hosts === undefined ? readHostfile(hostfile!, '--hostfile', each) : parseHosts(hosts, '--hosts (-H)', each),
+  };
+}
 
 /** The values of these options on the command line. Both `parsed` and {@link LaunchOptions} have these names. */
 function given<Name extends string, T>(
@@ -137,7 +167,7 @@ export function separateScript(argv: readonly string[]): string[] {
   const isBoolean = (name: keyof typeof OPTIONS): boolean =>
     'type' in OPTIONS[name] && OPTIONS[name].type === 'boolean';
   const parsed = Parser(argv.slice(1), {
-    alias: { ranks: ['n'], help: ['h'] },
+    alias: { ranks: ['n'], hosts: ['H'], help: ['h'] },
     string: names.filter(name => !isBoolean(name)),
     boolean: [...names.filter(isBoolean), 'help'],
     configuration: { 'halt-at-non-option': true, 'boolean-negation': false, 'parse-positional-numbers': false },

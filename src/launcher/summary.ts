@@ -8,11 +8,11 @@ export function describeFailure(
   outcomes: readonly RankOutcome[],
   lastWords: LastWords,
 ): string[] {
-  const { rank, pid, exitCode, signal, afterMs } = rootCause;
+  const { rank, pid, exitCode, signal, afterMs, host } = rootCause;
   const end = signal === null ? `failed with exit code ${exitCode}` : `was killed by ${signal}`;
   const others = outcomes.filter(outcome => outcome !== rootCause).map(describeOutcome);
   const othersEnd = others.length === 0 ? '' : ` The other ranks were ended: ${others.join(', ')}.`;
-  const summary = `gradring: rank ${rank} (pid ${pid}) ${end} after ${(afterMs / 1000).toFixed(1)} s; root cause.${othersEnd}`;
+  const summary = `gradring: rank ${rank} (${host === undefined ? '' : `on ${host}, `}pid ${pid}) ${end} after ${(afterMs / 1000).toFixed(1)} s; root cause.${othersEnd}`;
   return signal !== null ? [summary] : [summary, ...describeLastWords(rank, lastWords)];
 }
 

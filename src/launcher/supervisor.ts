@@ -1,6 +1,6 @@
 import { Patience } from './patience';
 import type { RankOutputs } from './rank-outputs';
-import type { RankOutcome, RankProcess } from './rank-process';
+import type { RankOutcome, RunningRank } from './rank-process';
 import { FORWARDED_SIGNALS, type ForwardedSignal } from './signals';
 
 /** What happens to a run when its ranks end. */
@@ -40,7 +40,7 @@ export interface RunEnd {
 /** What the supervisor does not do itself. */
 export interface SupervisorHooks {
   /** Starts a process of the rank with that number on this host. */
-  readonly start: (localRank: number, variables: Readonly<Record<string, string>>) => RankProcess;
+  readonly start: (localRank: number, variables: Readonly<Record<string, string>>) => RunningRank;
   readonly outputs: Pick<RankOutputs, 'relay' | 'say'>;
 }
 
@@ -54,7 +54,7 @@ export class Supervisor {
   private interruptedBy: ForwardedSignal | undefined;
   private startsAgain = false;
   private readonly received = new Set<ForwardedSignal>();
-  private readonly children = new Map<number, RankProcess>();
+  private readonly children = new Map<number, RunningRank>();
   private readonly outcomes = new Map<number, RankOutcome>();
   private unsettled: RankOutcome[] = [];
   private readonly relays: Promise<void>[] = [];
@@ -97,7 +97,7 @@ export class Supervisor {
   }
 
   /** @throws GradringError `ERR_RANK_FAILED` if the system reports at once that it cannot start the process. */
-  start(localRank: number, variables: Readonly<Record<string, string>>): RankProcess {
+  start(localRank: number, variables: Readonly<Record<string, string>>): RunningRank {
     const child = this.hooks.start(localRank, variables);
     const { rank, started } = child;
     this.children.set(rank, child);
@@ -146,7 +146,7 @@ export class Supervisor {
 
   /** Starts all ranks, or none: if one cannot be started, those that were are killed. */
   private async startAll(): Promise<void> {
-    const children: RankProcess[] = [];
+    const children: RunningRank[] = [];
     try {
       for (let rank = 0; rank < this.rankCount; rank++) children.push(this.start(rank, this.policy.variables));
       await Promise.all(children.map(child => child.started));
