@@ -1,7 +1,8 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { launch, type LaunchResult } from '../../src/launcher/launch';
+import type { LaunchResult } from '../../src/launcher/conclude';
+import { launch } from '../../src/launcher/launch';
 import type { LaunchOptions } from '../../src/launcher/launch-options';
 import { Capture } from '../launcher/support';
 import { cleanUpRanks, foldersLeft, NOTE_FOLDERS } from '../support/rings';

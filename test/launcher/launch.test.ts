@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { Writable } from 'node:stream';
-import { launch, type LaunchResult } from '../../src/launcher/launch';
+import type { LaunchResult } from '../../src/launcher/conclude';
+import { launch } from '../../src/launcher/launch';
 import type { LaunchOptions } from '../../src/launcher/launch-options';
 import { Capture, cleanUp, isRunning, script, temporaryFolder, waitUntil } from './support';
 

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { launch, type LaunchResult } from '../../src/launcher/launch';
+import type { LaunchResult } from '../../src/launcher/conclude';
+import { launch } from '../../src/launcher/launch';
 import type { LaunchOptions } from '../../src/launcher/launch-options';
 import { Capture, cleanUp, Program, ROOT, script, temporaryFolder } from './support';
 

@@ -2,7 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Writable } from 'node:stream';
-import { launch, type LaunchResult } from '../../src/launcher/launch';
+import type { LaunchResult } from '../../src/launcher/conclude';
+import { launch } from '../../src/launcher/launch';
 
 /** How a launch of a fixture ended, and what its ranks said. */
 export interface FixtureRun<T> extends LaunchResult {

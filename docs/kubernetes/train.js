@@ -1,0 +1,27 @@
+// A training for the pods of job.yaml.
+const { writeFileSync } = require('node:fs');
+const { connect, dgc, loadBackend } = require('gradring');
+
+const ALIVE = process.env.ALIVE_FILE ?? '/tmp/alive'; // for the probes
+
+async function main() {
+  const ring = await connect();
+  const { tf } = await loadBackend();
+
+  const model = tf.sequential({ layers: [tf.layers.dense({ units: 1, inputShape: [8] })] });
+  const optimizer = ring.wrap(tf.train.momentum(0.01, 0.9), { compression: dgc({ steps: 400 }) });
+  model.compile({ optimizer, loss: 'meanSquaredError' });
+
+  const x = tf.randomNormal([1024, 8], 0, 1, 'float32', 7); // the same on all ranks
+  const y = x.sum(1, true);
+  const isAlive = { onBatchEnd: () => writeFileSync(ALIVE, '') };
+  const { history } = await model.fit(...ring.shard(x, y), {
+    epochs: Number(process.env.EPOCHS ?? 20),
+    callbacks: [...ring.callbacks(), isAlive],
+    verbose: 0,
+  });
+  console.log(`rank ${ring.rank} of ${ring.worldSize}: loss ${history.loss.at(-1).toFixed(4)}`);
+  await ring.close();
+}
+
+main();

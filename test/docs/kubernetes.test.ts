@@ -1,0 +1,70 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { parseAllDocuments } from 'yaml';
+
+const FOLDER = path.join(__dirname, '../../docs/kubernetes');
+const MANIFESTS = parseAllDocuments(readFileSync(path.join(FOLDER, 'job.yaml'), 'utf8')).map(
+  document => document.toJS() as { kind: string },
+);
+
+/** The fields of an object that its validator does not read: Kubernetes would ignore them, or refuse them. */
+function unknownFields(manifest: object, validate: (watched: object) => void): string[] {
+  const unread = new Set<string>();
+  const watch = (value: unknown, at: string): unknown => {
+    if (typeof value !== 'object' || value === null) return value;
+    const watched: Record<string, unknown> = Array.isArray(value) ? ([] as never) : {};
+    for (const [key, field] of Object.entries(value)) {
+      const name = `${at}.${key}`;
+      unread.add(name);
+      const inner = watch(field, name);
+      Object.defineProperty(watched, key, {
+        enumerable: true,
+        get: () => {
+          unread.delete(name);
+          return inner;
+        },
+      });
+    }
+    return watched;
+  };
+  validate(watch(manifest, '') as object);
+  return [...unread];
+}
+
+interface Validator {
+  (manifest: object): boolean;
+  readonly errors: unknown;
+}
+
+/** The published schemas of Kubernetes, compiled. */
+function validatorOf(name: string): Validator {
+  const require = createRequire(__filename);
+  const folder = path.dirname(require.resolve('kubernetes-models/package.json'));
+  return (require(path.join(folder, '_schemas', `${name}.js`)) as { validate: Validator }).validate;
+}
+
+const validators: Record<string, Validator> = {
+  Job: validatorOf('IoK8sApiBatchV1Job'),
+  Service: validatorOf('IoK8sApiCoreV1Service'),
+};
+
+test.each(MANIFESTS.map(manifest => [manifest.kind, manifest] as const))(
+  'the %s is valid, and has no unknown field',
+  (kind, manifest) => {
+    const validate = validators[kind]!;
+    const unknown = unknownFields(manifest, watched => {
+      validate(watched);
+      expect(validate.errors).toBeNull();
+    });
+    expect(unknown).toEqual([]);
+  },
+);
+
+test('a misspelt field is found, and so is a wrong value', () => {
+  const job = MANIFESTS.find(({ kind }) => kind === 'Job') as unknown as { spec: object };
+  const validate = validators['Job']!;
+  const misspelt = { ...job, spec: { ...job.spec, paralellism: 4 } };
+  expect(unknownFields(misspelt, watched => validate(watched))).toEqual(['.spec.paralellism']);
+  expect(validate({ ...job, spec: { ...job.spec, completions: 'four' } })).toBe(false);
+});

@@ -1,0 +1,127 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { parseAllDocuments } from 'yaml';
+import { NetSpaces } from './support/net-spaces';
+import { describeWith } from './support/programs';
+
+const ROOT = path.join(__dirname, '../..');
+
+interface JobSpec {
+  readonly completions: number;
+  readonly template: { readonly spec: { readonly subdomain: string; readonly containers: readonly Container[] } };
+}
+
+interface Container {
+  readonly command: readonly string[];
+  readonly env: readonly { readonly name: string; readonly value?: string }[];
+  readonly startupProbe: { readonly exec: { readonly command: readonly string[] } };
+  readonly livenessProbe: { readonly exec: { readonly command: readonly string[] } };
+}
+
+const [, job] = parseAllDocuments(readFileSync(path.join(ROOT, 'docs/kubernetes/job.yaml'), 'utf8')).map(
+  document => document.toJS() as { metadata: { name: string }; spec: JobSpec },
+);
+const { completions, template } = job!.spec;
+const container = template.spec.containers[0]!;
+
+/** What a pod sees of itself: its own network, names, process numbers and host name; the command is process 1. */
+const POD = 'hostname "$1"; mount --bind "$2" /etc/hosts; cd "$3"; shift 3; exec "$@"';
+
+describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
+  let project: string;
+  let spaces: NetSpaces;
+  let addresses: string[];
+  const pods: Pod[] = [];
+
+  interface Pod {
+    readonly child: ChildProcess;
+    readonly hosts: string;
+    readonly said: { output: string };
+    readonly ended: Promise<number | null>;
+  }
+
+  beforeAll(() => {
+    project = mkdtempSync(path.join(tmpdir(), 'gradring-pods-'));
+    mkdirSync(path.join(project, 'node_modules/.bin'), { recursive: true });
+    symlinkSync(ROOT, path.join(project, 'node_modules/gradring'), 'dir');
+    symlinkSync(path.join(ROOT, 'dist/cli.js'), path.join(project, 'node_modules/.bin/gradring'));
+    copyFileSync(path.join(ROOT, 'docs/kubernetes/train.js'), path.join(project, 'train.js'));
+    spaces = new NetSpaces('10.211.8');
+    addresses = Array.from({ length: completions }, (_, i) => spaces.add(`p${i}`));
+  });
+  afterEach(() => pods.splice(0).forEach(({ child }) => child.kill('SIGKILL')));
+  afterAll(() => {
+    spaces.remove();
+    rmSync(project, { recursive: true });
+    rmSync('/tmp/alive', { force: true });
+  });
+
+  const nameOf = (index: number) => `${job!.metadata.name}-${index}`;
+  const fullNameOf = (index: number) => `${nameOf(index)}.${template.spec.subdomain}.default.svc.cluster.local`;
+
+  /** Starts all pods as the Job says. The names of the others come when all have begun. */
+  async function start(env: Readonly<Record<string, string>>): Promise<void> {
+    for (let index = 0; index < completions; index++) pods.push(startPod(index, env));
+    const begun = /rank \d of \d, by Kubernetes/;
+    while (!pods.every(({ said }) => begun.test(said.output))) await sleep(50);
+    const names = addresses.map((address, index) => `${address} ${fullNameOf(index)}\n`).join('');
+    for (const { hosts } of pods) writeFileSync(hosts, readFileSync(hosts, 'utf8') + names);
+  }
+
+  function startPod(index: number, more: Readonly<Record<string, string>>): Pod {
+    const hosts = path.join(project, `hosts-${index}`);
+    writeFileSync(hosts, `127.0.0.1 localhost\n${addresses[index]} ${fullNameOf(index)} ${nameOf(index)}\n`);
+    const given = Object.fromEntries(container.env.map(({ name, value }) => [name, value ?? 'ab'.repeat(32)]));
+    const env = { PATH: process.env['PATH'], ...given, ...more, JOB_COMPLETION_INDEX: String(index) };
+    const isolated = ['unshare', '--mount', '--uts', '--pid', '--fork', '--kill-child', '--mount-proc'];
+    const inside = ['sh', '-c', POD, 'pod', nameOf(index), hosts, project, ...container.command];
+    const child = spawn('ip', [...spaces.within(`p${index}`), ...isolated, ...inside], { env });
+    const said = { output: '' };
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (bytes: Buffer) => (said.output += String(bytes)));
+    }
+    return { child, hosts, said, ended: new Promise(resolve => child.once('close', resolve)) };
+  }
+
+  /** Whether a probe of the manifest succeeds. */
+  const isAlive = (probe: { readonly exec: { readonly command: readonly string[] } }) => {
+    const [command, ...args] = probe.exec.command;
+    try {
+      execFileSync(command!, args, { stdio: 'ignore' });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+
+  const settings = { GRADRING_BACKEND: 'cpu', NODE_DEBUG: 'gradring' };
+
+  test('its pods are one ring, though their names come late, and its probes succeed', async () => {
+    rmSync('/tmp/alive', { force: true });
+    expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([false, false]);
+    await start({ ...settings, EPOCHS: '2' });
+    const codes = await Promise.all(pods.map(({ ended }) => ended));
+    const all = pods.map(({ said }) => said.output).join('');
+    const losses = [...all.matchAll(/rank (\d) of 4: loss ([\d.]+)$/gm)];
+    expect({ codes, all, ranks: losses.map(([, rank]) => rank) }).toEqual({
+      ...{ codes: [0, 0, 0, 0], all },
+      ranks: ['0', '1', '2', '3'],
+    });
+    expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([true, true]);
+  }, 120_000);
+
+  test('a pod that gets SIGTERM ends within its grace, and the others fail with its rank', async () => {
+    rmSync('/tmp/alive', { force: true });
+    await start({ ...settings, EPOCHS: '100000' });
+    while (!isAlive(container.startupProbe)) await sleep(50);
+    const first = execFileSync('pgrep', ['-P', String(pods[2]!.child.pid)], { encoding: 'utf8' }).trim();
+    process.kill(Number(first), 'SIGTERM');
+    expect(await pods[2]!.ended).toBe(143);
+    const codes = await Promise.all([0, 1, 3].map(index => pods[index]!.ended));
+    expect(codes).toEqual([1, 1, 1]);
+    for (const index of [0, 1, 3]) expect(pods[index]!.said.output).toMatch(/ERR_PEER_LOST.*Rank 2 /s);
+  }, 120_000);
+});
