@@ -1,9 +1,10 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describeWith } from './support/programs';
+import { readPage } from '../support/doc-pages';
+import { describeWith, whereIs } from './support/programs';
 import { SshHosts } from './support/ssh-hosts';
 
 const ROOT = path.join(__dirname, '../..');
@@ -92,6 +93,23 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
       `[b 2] 2 of 3, local 0, sum 3, ${folder}, green`,
     ]);
     await untilNoneIsLeft();
+  }, 60_000);
+
+  test('the command of the documentation works as it stands', async () => {
+    const programs = path.join(folder, 'bin');
+    mkdirSync(programs);
+    const ssh = `#!/bin/sh\nexec ${whereIs('ssh')} ${hosts.sshArgs} "$@"\n`; // as if the user had this configuration
+    writeFileSync(path.join(programs, 'ssh'), ssh, { mode: 0o755 });
+    writeFileSync(path.join(programs, 'npx'), `#!/bin/sh\nshift\nexec ${CLI} "$@"\n`, { mode: 0o755 });
+    const [, command] = /^## ssh\n\n```sh\n(.*?)^```$/ms.exec(readPage('docs/clusters.md'))!;
+    const env = { ...process.env, PATH: `${programs}:${process.env['PATH']}`, NO_COLOR: '1' };
+    const output = execFileSync('bash', ['-c', command!], { cwd: folder, env, encoding: 'utf8' });
+    const ranks = output.match(/^\[\w \d\] \d of 4, local \d, sum 6/gm);
+    expect(ranks?.sort()).toEqual(
+      [['a', 0, 0], ['a', 1, 1], ['b', 2, 0], ['b', 3, 1]].map(
+        ([host, rank, local]) => `[${host} ${rank}] ${rank} of 4, local ${local}, sum 6`,
+      ),
+    ); // prettier-ignore
   }, 60_000);
 
   test('hosts may be in a file, and this host may be one of them', async () => {
