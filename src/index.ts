@@ -43,6 +43,7 @@ export type { ValueFormat } from './compression/value-format';
 export type { RankEnvironment } from './environment/rank-environment';
 export { GradringError, type ErrorCode, type ErrorDetails } from './errors';
 export type { LaunchResult } from './launcher/conclude';
+export type { HostRanks } from './launcher/hosts/host-list';
 export { launch } from './launcher/launch';
 export type { LaunchOptions } from './launcher/launch-options';
 export type { RankOutcome } from './launcher/rank-process';

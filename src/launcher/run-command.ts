@@ -51,7 +51,10 @@ const OPTIONS = {
     ...NUMBER_OPTION,
     describe: 'The TCP port of the rendezvous [default: a free port; 29500 with --nodes]',
   },
-  nodes: { ...NUMBER_OPTION, describe: 'How many hosts take part [default: 1]' },
+  nodes: {
+    ...NUMBER_OPTION,
+    describe: 'How many hosts take part, each with its own launcher [default: 1, or the tasks of Slurm or MPI]',
+  },
   'node-rank': { ...NUMBER_OPTION, describe: 'The number of this host: 0 … nodes − 1 [default: 0]' },
   'token-file': {
     ...TEXT_OPTION,
@@ -80,12 +83,12 @@ const TEXTS = ['outputDir', 'timeline', 'linkRate', 'tokenFile', 'masterAddr'] a
 /** `gradring run`: {@link launch} for the command line. The exit code is that of the launch. */
 export const runCommand: CommandModule = {
   command: 'run',
-  describe: 'Start a script as several ranks on this host',
+  describe: 'Start a script as several ranks, on this host or on others',
   builder: (yargs: Argv) =>
     yargs
       .usage(
-        '$0 run -n <ranks> [options] [--] <script> [arguments of the script...]\n\nStarts a script as several ranks on this host, ' +
-          'which train one model together.',
+        '$0 run -n <ranks> [options] [--] <script> [arguments of the script...]\n\nStarts a script as several ranks, on this host ' +
+          'or over ssh on others. They train one model together.',
       )
       .options(OPTIONS)
       .example('$0 run -n 4 train.js', 'four ranks on this host')

@@ -69,7 +69,7 @@ export class RemoteHost {
       this.child.once('close', (code, signal) => resolve(this.wordsForEnd(command, code, signal)));
     });
     void this.closed.then(words => this.onClosed(words));
-    void this.listen();
+    void this.listen().catch(() => undefined); // the end of the process says enough
     this.child.stderr!.on('data', (bytes: Buffer) => this.hearError(bytes));
   }
 
