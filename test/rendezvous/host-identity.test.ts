@@ -1,5 +1,5 @@
 import type { NetworkInterfaceInfo } from 'node:os';
-import { addressForOthers, isLoopback } from '../../src/rendezvous/host-identity';
+import { addressForOthers, isLoopback } from '../../src/environment/network';
 
 test.each(['localhost', '127.0.0.1', '127.1.2.3', '::1', '::ffff:127.0.0.1'])('%s reaches only this host', address => {
   expect(isLoopback(address)).toBe(true);
