@@ -216,8 +216,7 @@ class Line {
   }
 
   close(): void {
-    this.socket.end();
-    this.socket.unref();
+    this.socket.destroySoon();
   }
 }
 
@@ -227,7 +226,7 @@ async function listenAt(server: Server, port: number, host: string | undefined):
 
 function portsIn(message: Partial<Record<string, unknown>> | undefined): number[] | undefined {
   const ports = message?.['gradring'] === 'doctor' ? message['ports'] : undefined;
-  const areSound = Array.isArray(ports) && ports.length <= MOST_PORTS && ports.every(isPort);
+  const areSound = Array.isArray(ports) && ports.length > 0 && ports.length <= MOST_PORTS && ports.every(isPort);
   return areSound ? (ports as number[]) : undefined;
 }
 

@@ -1,10 +1,14 @@
 import pc from 'picocolors';
 import type { Argv, CommandModule } from 'yargs';
-import { NUMBER_OPTION, parseNumber, TEXT_OPTION } from '../command-line';
+import { NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
 import { addressOfInterface, MAX_PORT, NETWORK_FAULTS, portRangeOf, withoutBrackets } from '../environment/network';
-import { DEFAULT_MASTER_PORT, type RankEnvironment } from '../environment/rank-environment';
+import {
+  DEFAULT_MASTER_PORT,
+  type RankEnvironment,
+  readMasterPort,
+  readNetwork,
+} from '../environment/rank-environment';
 import { invalidArgument } from '../errors';
-import type { NetworkChoice } from '../rendezvous/host-identity';
 import { backendFindings } from './backends';
 import { answerCheck, checkConnection, type OwnPorts } from './connection-check';
 import type { Finding } from './finding';
@@ -61,48 +65,43 @@ export const doctorCommand: CommandModule = {
 };
 
 function findingsFor(parsed: Readonly<Record<string, unknown>>): Promise<Finding[]> {
-  const place = placeFinding();
-  const known = place.details as Partial<RankEnvironment>;
   const given = (option: string) => parsed[option] as string | undefined;
-  const port = given('master-port');
-  const masterPort = port === undefined ? (known.masterPort ?? DEFAULT_MASTER_PORT) : toPort(port, 'master-port');
-  const other = given('connect');
-  if (other === undefined && !parsed['listen']) {
-    const masterAddr = withoutBrackets(given('master-addr') ?? known.masterAddr ?? '127.0.0.1');
-    const { iface, advertiseAddr } = known;
-    return machineFindings(place, { masterAddr, masterPort, iface, advertiseAddr });
+  const [port, connect, isListening] = [given('master-port'), given('connect'), parsed['listen'] === true];
+  const masterPort = port === undefined ? undefined : toPort(port, `--master-port is '${port}'`);
+  if (connect === undefined && !isListening) return machineFindings(given('master-addr'), masterPort);
+  if (connect !== undefined && isListening) {
+    throw invalidArgument('--listen is for one of two hosts, and --connect for the other.');
   }
-  if (other !== undefined && parsed['listen']) {
-    throw invalidArgument('--listen is for one host, and --connect for the other.');
-  }
-  if (place.verdict === 'problem') return Promise.resolve([place]); // it tells which variable is wrong
-  const own = ownPorts(known, masterPort, given('port-range') ?? known.portRange);
-  if (other === undefined) return answerCheck(own, () => sayListening(own));
-  const [, host, hostPort] = /^(\[.*\]|[^:]*):([^:]*)$/.exec(other) ?? [, other];
-  return checkConnection(
-    withoutBrackets(host!),
-    hostPort === undefined ? masterPort : toPort(hostPort, 'connect'),
-    own,
-  );
+  const own = ownPorts(masterPort, given('port-range'));
+  if (connect === undefined) return answerCheck(own, () => sayListening(own));
+  const [, host, hostPort] = /^(\[.*\]|[^:]*):([^:]*)$/.exec(connect) ?? [, connect];
+  const otherPort = hostPort === undefined ? own.masterPort : toPort(hostPort, `--connect is '${connect}'`);
+  return checkConnection(withoutBrackets(host!), otherPort, own);
 }
 
-function ownPorts({ iface }: Partial<RankEnvironment>, masterPort: number, range: string | undefined): OwnPorts {
-  const fault = range === undefined ? undefined : NETWORK_FAULTS.portRange(range);
-  if (fault !== undefined) throw invalidArgument(`--port-range is '${range}'; it must be ${fault}.`);
+function ownPorts(masterPort: number | undefined, givenRange: string | undefined): OwnPorts {
+  const { iface, portRange } = readNetwork(process.env);
+  const fault = givenRange === undefined ? undefined : NETWORK_FAULTS.portRange(givenRange);
+  if (fault !== undefined) throw invalidArgument(`--port-range is '${givenRange}'; it must be ${fault}.`);
+  const range = givenRange ?? portRange;
   return {
     address: iface === undefined ? undefined : addressOfInterface(iface),
-    masterPort,
+    masterPort: masterPort ?? readMasterPort(process.env),
     range: range === undefined ? undefined : portRangeOf(range),
   };
 }
 
-async function machineFindings(place: Finding, choice: NetworkChoice): Promise<Finding[]> {
+async function machineFindings(givenAddr: string | undefined, givenPort: number | undefined): Promise<Finding[]> {
+  const place = placeFinding();
+  const known = place.details as Partial<RankEnvironment>;
+  const masterAddr = withoutBrackets(givenAddr ?? known.masterAddr ?? '127.0.0.1');
+  const masterPort = givenPort ?? known.masterPort ?? DEFAULT_MASTER_PORT;
   const limits = [coresFinding(), memoryFinding(), openFilesFinding(), sharedMemoryFinding()];
   return [
     ...[nodeFinding(), zeromqFinding(), wasmFinding()],
     ...limits.filter(finding => finding !== undefined),
     place,
-    await networkFinding(choice),
+    await networkFinding({ ...known, masterAddr, masterPort }),
     tensorFlowFinding(),
     ...(await backendFindings()),
   ];
@@ -116,9 +115,11 @@ function sayListening({ masterPort, address }: OwnPorts): void {
   );
 }
 
-function toPort(text: string, option: string): number {
-  const accepts = (port: number) => Number.isInteger(port) && port >= 1 && port <= MAX_PORT;
-  return parseNumber(text, { option, words: `a port from 1 to ${MAX_PORT}`, accepts });
+/** @param given The option as it was typed, for the error. */
+function toPort(text: string, given: string): number {
+  const port = toNumber(text);
+  if (Number.isInteger(port) && port >= 1 && port <= MAX_PORT) return port;
+  throw invalidArgument(`${given}; a port is a whole number from 1 to ${MAX_PORT}.`);
 }
 
 const MARKS = {

@@ -41,7 +41,7 @@ export function describeOutcome(outcome: Outcome, isListening: boolean): string 
         ? 'refused: a firewall rejects it'
         : 'refused: nothing listens there, or a firewall rejects it';
     case 'filtered':
-      return `filtered: no answer within ${ANSWER_MS / 1000} s, so a firewall drops it, or no such host is up`;
+      return `filtered: no answer within ${ANSWER_MS / 1000} s, so a firewall drops it${isListening ? '' : ', or that host is down'}`;
     default:
       return `unreachable (${outcome}): there is no route, or a firewall rejects it`;
   }

@@ -18,7 +18,8 @@ export function portRangeOf(text: string): PortRange | undefined {
 
 /** The address of a network interface of this host: {@link addressForOthers}, or that of a loopback interface. */
 export function addressOfInterface(name: string): string | undefined {
-  const addresses = networkInterfaces()[name] ?? [];
+  const all = networkInterfaces();
+  const addresses = (Object.hasOwn(all, name) && all[name]) || [];
   return addressForOthers(addresses) ?? addresses.find(({ internal }) => internal)?.address;
 }
 
@@ -57,8 +58,7 @@ export const NETWORK_FAULTS = {
     portRangeOf(text) === undefined ? `the first and the last port, such as 30000-30100 (1 to ${MAX_PORT})` : undefined,
   advertiseAddr: text => {
     const address = withoutBrackets(text);
-    const isName = /^[a-z\d][\w.-]*$/i.test(address) && !/(^|\.)\d+$/.test(address);
-    const isReached = (isName || isIP(address) !== 0) && !isLoopback(address) && !/^(0\.0\.0\.0|::)$/.test(address);
-    return isReached ? undefined : 'an address or a name of this host, at which other hosts reach it';
+    const isReached = isIP(address) !== 0 && !isLoopback(address) && address !== '0.0.0.0' && address !== '::';
+    return isReached ? undefined : 'an IP address at which other hosts reach this one';
   },
 } as const satisfies Record<string, (text: string) => string | undefined>;

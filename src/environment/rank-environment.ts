@@ -63,16 +63,32 @@ export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankE
     worldSize,
     localRank: readInteger(env, 'LOCAL_RANK', 0, MAX_WORLD_SIZE - 1, place?.localRank ?? rank),
     masterAddr: withoutBrackets(masterAddr ?? '127.0.0.1'),
-    masterPort: readInteger(env, 'MASTER_PORT', 1, MAX_PORT, place?.masterPort ?? DEFAULT_MASTER_PORT),
+    masterPort: readMasterPort(env, place?.masterPort),
     runId: env['GRADRING_RUN_ID'] ?? place?.runId ?? '',
     linkRate: readText(env, 'GRADRING_LINK_RATE', linkRateFault),
-    iface: readText(env, 'GRADRING_IFACE', NETWORK_FAULTS.iface),
-    portRange: readText(env, 'GRADRING_PORT_RANGE', NETWORK_FAULTS.portRange),
-    advertiseAddr: readText(env, 'GRADRING_ADVERTISE_ADDR', NETWORK_FAULTS.advertiseAddr),
+    ...readNetwork(env),
     elastic: readElastic(env['GRADRING_ELASTIC'] ?? ''),
     runToken: env['GRADRING_RUN_TOKEN'] ? checkRunToken(env['GRADRING_RUN_TOKEN'], 'GRADRING_RUN_TOKEN') : undefined,
     scheduler: place?.scheduler.name,
   };
+}
+
+/**
+ * Where a rank of this process would listen.
+ *
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT`
+ */
+export function readNetwork(env: NodeJS.ProcessEnv): Pick<RankEnvironment, 'iface' | 'portRange' | 'advertiseAddr'> {
+  return {
+    iface: readText(env, 'GRADRING_IFACE', NETWORK_FAULTS.iface),
+    portRange: readText(env, 'GRADRING_PORT_RANGE', NETWORK_FAULTS.portRange),
+    advertiseAddr: readText(env, 'GRADRING_ADVERTISE_ADDR', NETWORK_FAULTS.advertiseAddr),
+  };
+}
+
+/** The port of the rendezvous, if no scheduler has chosen it. */
+export function readMasterPort(env: NodeJS.ProcessEnv, otherwise = DEFAULT_MASTER_PORT): number {
+  return readInteger(env, 'MASTER_PORT', 1, MAX_PORT, otherwise);
 }
 
 /** RANK and WORLD_SIZE. */

@@ -56,8 +56,8 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 
    */
   readonly portRange?: string;
   /**
-   * The address or name that this rank tells neighbours on other hosts, if they do not reach it at an address of its
-   * own: behind NAT, in a container. Ports must stay the same. Without {@link iface} it then listens at all interfaces.
+   * The IP address that this rank tells neighbours on other hosts, if they do not reach it at an address of its own:
+   * behind NAT, in a container. Ports must stay the same. Without {@link iface} it then listens at all interfaces.
    * Default: the address at which it listens; `GRADRING_ADVERTISE_ADDR`.
    */
   readonly advertiseAddr?: string;

@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram';
 import dns from 'node:dns/promises';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
-import { addressForOthers, addressOfInterface, isLoopback } from '../environment/network';
+import { addressForOthers, addressOfInterface, isLoopback, withoutBrackets } from '../environment/network';
 import { GradringError } from '../errors';
 
 /**
@@ -34,8 +34,8 @@ export interface ListeningPlace {
 export interface NetworkChoice {
   readonly masterAddr: string;
   readonly masterPort: number;
-  readonly iface: string | undefined;
-  readonly advertiseAddr: string | undefined;
+  readonly iface?: string | undefined;
+  readonly advertiseAddr?: string | undefined;
 }
 
 /**
@@ -45,11 +45,12 @@ export interface NetworkChoice {
  *   `ERR_ADDRESS_IN_USE` if the interface has no address any more.
  */
 export async function placeForPeers(choice: NetworkChoice): Promise<ListeningPlace> {
-  const { masterAddr, masterPort, iface, advertiseAddr } = choice;
-  if (advertiseAddr !== undefined && iface === undefined) return { bind: EVERYWHERE, told: advertiseAddr };
+  const { masterAddr, masterPort, iface } = choice;
+  const advertised = choice.advertiseAddr && withoutBrackets(choice.advertiseAddr);
+  if (advertised !== undefined && iface === undefined) return { bind: EVERYWHERE, told: advertised };
   const bind = iface === undefined ? await addressForPeers(masterAddr, masterPort) : addressOfInterface(iface);
   if (bind === undefined) throw new GradringError('ERR_ADDRESS_IN_USE', `Interface ${iface} has no address any more.`);
-  return { bind, told: advertiseAddr ?? bind };
+  return { bind, told: advertised ?? bind };
 }
 
 /**
@@ -77,6 +78,16 @@ export async function addressOf(masterAddr: string): Promise<{ address: string; 
       const words = `MASTER_ADDR is '${masterAddr}', which names no host: ${(error as Error).message}.`;
       throw new GradringError('ERR_INVALID_ENVIRONMENT', words, {}, { cause: error });
     });
+}
+
+/**
+ * The master as ZeroMQ must get it. Of a name with addresses of both kinds ZeroMQ would try IPv6 only, so this is then
+ * {@link addressOf}. Other names stay, also one that is not known yet: ZeroMQ looks it up again with each attempt.
+ */
+export async function addressToConnect(masterAddr: string): Promise<string> {
+  const all = await dns.lookup(masterAddr, { all: true }).catch(() => []);
+  const hasBoth = new Set(all.map(({ family }) => family)).size > 1;
+  return hasBoth ? all.find(({ family }) => family === 4)!.address : masterAddr;
 }
 
 async function routeTo(address: string, family: number, port: number): Promise<string> {

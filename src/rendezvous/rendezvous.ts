@@ -4,7 +4,7 @@ import { PROTOCOL_VERSION } from '../wire/frame';
 import { Coordinator } from './coordinator';
 import { CoordinatorLine, lineToLauncher, NO_LAUNCHER_MS, outOfTurn } from './coordinator-line';
 import { CoordinatorSocket } from './coordinator-socket';
-import { addressOf } from './host-identity';
+import { addressOf, addressToConnect } from './host-identity';
 import type { RendezvousOptions } from './rendezvous-options';
 import { staticPolicy } from './static-policy';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
@@ -37,7 +37,8 @@ export class Rendezvous {
   static async meet(options: RendezvousOptions): Promise<Rendezvous> {
     const { rank, worldSize, elastic } = options;
     const held = elastic === undefined && rank === 0 ? hold(options) : undefined;
-    const line = lineOf(held === undefined ? options : { ...options, masterAddr: nearOf(options.masterAddr) });
+    const masterAddr = held === undefined ? await addressToConnect(options.masterAddr) : nearOf(options.masterAddr);
+    const line = lineOf({ ...options, masterAddr });
     try {
       await line.send(joinMessage(options));
       const roster = await line.receive('roster');
