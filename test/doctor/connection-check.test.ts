@@ -109,7 +109,7 @@ test.each([
   '{"gradring":"doctor","ports":[0]}\n',
   '{"gradring":"doctor","ports":[1,2,3,4]}\n',
   'x'.repeat(5000),
-])('an answer of another program is a warning: %.40j', async answer => {
+])('an answer of another program is a warning (%#)', async answer => {
   const port = await program(socket => socket.write(answer));
   expect(await check(port)).toMatchObject([
     { what: 'Master port', verdict: 'ok' },
@@ -121,7 +121,7 @@ test.each([
   ]);
 });
 
-test.each(['["open"]', '["open","\\u001b[2J"]', '"open"'])('outcomes of %j are none', async outcomes => {
+test.each(['["open"]', '["open","\\u001b[2J"]', '"open"'])('outcomes of %s are none', async outcomes => {
   const dead = await freePort();
   const port = await program(socket =>
     socket.write(`{"gradring":"doctor","ports":[${dead}]}\n{"outcomes":${outcomes}}\n`),
