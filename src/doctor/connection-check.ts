@@ -77,15 +77,19 @@ export async function answerCheck(own: OwnPorts, onListening: () => void): Promi
     const words = `Cannot listen at port ${masterPort}: ${(cause as Error).message}. Give another one to both: --master-port here, and --connect HOST:PORT there.`;
     throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause });
   }
-  onListening();
-  const { line, host, ports } = await firstAsker(server);
-  const samples = await Samples.open(own);
+  let samples: Samples | undefined;
+  let line: Line | undefined;
   try {
+    samples = await Samples.open(own);
+    onListening();
+    const asker = await firstAsker(server);
+    line = asker.line;
     line.send({ gradring: 'doctor', ports: samples.ports });
-    return await bothDirections(line, host, ports, samples.ports, own);
+    return await bothDirections(line, asker.host, asker.ports, samples.ports, own);
   } finally {
-    line.close();
-    samples.close();
+    server.close();
+    line?.close();
+    samples?.close();
   }
 }
 
@@ -102,7 +106,7 @@ function firstAsker(server: Server): Promise<{ line: Line; host: string; ports: 
         const ports = portsIn(message);
         if (ports === undefined || host === undefined || !server.listening) return line.close();
         server.close();
-        for (const other of lines) other.close();
+        for (const stranger of lines) stranger.close();
         resolve({ line, host, ports });
       });
     });
