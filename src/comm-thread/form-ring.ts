@@ -1,12 +1,15 @@
 import { rmSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { bitsPerSecondOf } from '../environment/link-rate';
+import { isLoopback, portRangeOf } from '../environment/network';
 import type { GradringError } from '../errors';
 import type { ConnectOptions } from '../rendezvous/connect-options';
-import { addressForPeers, hostId, isLoopback } from '../rendezvous/host-identity';
+import { EVERYWHERE, hostId, type ListeningPlace, placeForPeers } from '../rendezvous/host-identity';
+import { listenInRange } from '../rendezvous/port-range';
 import { Rendezvous, type Roster, type Start } from '../rendezvous/rendezvous';
-import type { ElasticJoin } from '../rendezvous/rendezvous-options';
+import { type ElasticJoin, endpointOf } from '../rendezvous/rendezvous-options';
 import { hostOf, isEncrypted, type RunSecurity, securityOf } from '../rendezvous/run-security';
 import { isInMemory, makeSocketFolder } from '../rendezvous/socket-folder';
 import type { Timeline } from '../timeline/timeline';
@@ -99,28 +102,36 @@ function siteOf(
   own: { readonly timeoutMs: number; readonly ring: Parts; readonly scaffold: Parts },
 ) {
   const { members, hostIds } = roster;
+  const ports = options.portRange === undefined ? undefined : portRangeOf(options.portRange);
   const worldSize = members.length;
   const rank = members.indexOf(options.rank);
   const leftRank = (rank + worldSize - 1) % worldSize;
   const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
   const hasCore = ranksHere <= availableParallelism(); // for each rank of this host
   return {
-    ...{ ...own, roster, options, security, rank, worldSize, leftRank, rightRank: (rank + 1) % worldSize },
+    ...{ ...own, roster, options, security, ports, rank, worldSize, leftRank, rightRank: (rank + 1) % worldSize },
     ...{ isLeftHere: hostIds[leftRank] === hostIds[rank], isLocal: ranksHere === worldSize, hasCore },
   };
 }
 
-/** Binds the end of the left link. */
+/** Binds the end of the left link: a unix socket, or a TCP port. */
 async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string }> {
-  const { options, security, roster, leftRank, ring } = site;
-  const asked = await endpointToBind(site);
-  const lane = ring.keep(await openLane('left', asked, site));
+  const { options, security, roster, leftRank, isLeftHere, ring, scaffold, ports } = site;
+  const { transport, masterAddr, encryption } = options;
+  if (transport === 'ipc' || (transport === 'auto' && isLeftHere)) {
+    const asked = `ipc://${scaffold.keep(new SocketFolder()).path}/left`;
+    const lane = ring.keep(await openLane('left', asked, site));
+    const { link, endpoint } = Link.listen(asked, options);
+    return { link: ring.keep(link), lane, endpoint };
+  }
+  // A rank that reached a master on loopback reaches others there too, in whatever container it runs.
+  const { bind, told } = await ownPlace(isLeftHere || isLoopback(masterAddr), options);
   // An encrypted link has a run token (resolveConnectOptions requires it), so all ranks have keys.
-  const curve = isEncrypted(asked, options.encryption)
+  const curve = isEncrypted(endpointOf(told, 0), encryption)
     ? security!.gate.serve(security!.link, roster.publicKeys[leftRank]!)
     : undefined;
-  const { link, endpoint } = Link.listen(asked, options, curve);
-  return { link: ring.keep(link), lane, endpoint };
+  const { link, endpoint } = await listenInRange(ports, port => Link.listen(endpointOf(bind, port), options, curve));
+  return { link: ring.keep(link), lane: undefined, endpoint: endpointOf(told, portOf(endpoint)) };
 }
 
 /** Connects the end of the right link. */
@@ -174,11 +185,14 @@ async function open(
  * @param side Which of this rank's links it is.
  * @param endpoint The endpoint of the link.
  */
-async function openLane(side: Side, endpoint: string, { options, hasCore }: Site): Promise<Lane | undefined> {
+async function openLane(side: Side, endpoint: string, { options, hasCore, ports }: Site): Promise<Lane | undefined> {
   if (!endpoint.startsWith('ipc:')) {
-    if (side === 'left') return undefined;
-    const address = await ownAddress(isLoopback(hostOf(endpoint)), options);
-    return TcpLane.listen(address, isEncrypted(endpoint, options.encryption));
+    const { bind, told } = await ownPlace(isLoopback(hostOf(endpoint)), options);
+    const host = bind === EVERYWHERE ? undefined : bind;
+    const listening = listenInRange(ports, port =>
+      TcpLane.listen({ host, port, told }, isEncrypted(endpoint, options.encryption)),
+    );
+    return ports === undefined ? listening.catch(() => undefined) : listening;
   }
   const directory = dirname(endpoint.slice('ipc://'.length));
   if (!isInMemory(directory)) return undefined; // on a disk, shared memory would be slow
@@ -186,20 +200,15 @@ async function openLane(side: Side, endpoint: string, { options, hasCore }: Site
   return side === 'left' ? SharedMemoryLane.create(path, hasCore) : SharedMemoryLane.open(path, hasCore);
 }
 
-/** Where this rank listens for its left neighbour: at a unix socket, or at a TCP port that the system chooses. */
-async function endpointToBind({ options, isLeftHere, scaffold }: Site): Promise<string> {
-  const { transport, masterAddr } = options;
-  if (transport === 'ipc' || (transport === 'auto' && isLeftHere)) {
-    return `ipc://${scaffold.keep(new SocketFolder()).path}/left`;
-  }
-  // A rank that reached a master on loopback reaches others there too, in whatever container it runs.
-  const address = await ownAddress(isLeftHere || isLoopback(masterAddr), options);
-  return `tcp://${address.includes(':') ? `[${address}]` : address}:*`;
+/** Where this rank listens for a neighbour by TCP. */
+async function ownPlace(isNear: boolean, options: ConnectOptions): Promise<ListeningPlace> {
+  if (!isNear) return placeForPeers(options);
+  const loopback = isIPv6(options.masterAddr) ? '::1' : '127.0.0.1';
+  return { bind: loopback, told: loopback };
 }
 
-/** The address at which a neighbour reaches this rank. */
-async function ownAddress(isNear: boolean, { masterAddr, masterPort }: ConnectOptions): Promise<string> {
-  return isNear ? '127.0.0.1' : addressForPeers(masterAddr, masterPort);
+function portOf(endpoint: string): number {
+  return Number(endpoint.slice(endpoint.lastIndexOf(':') + 1));
 }
 
 /** All rings of an elastic run are one in its timelines. */

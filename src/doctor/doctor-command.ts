@@ -1,7 +1,16 @@
 import pc from 'picocolors';
 import type { Argv, CommandModule } from 'yargs';
-import { DEFAULT_MASTER_PORT, type RankEnvironment } from '../environment/rank-environment';
+import { NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
+import { addressOfInterface, MAX_PORT, NETWORK_FAULTS, portRangeOf, withoutBrackets } from '../environment/network';
+import {
+  DEFAULT_MASTER_PORT,
+  type RankEnvironment,
+  readMasterPort,
+  readNetwork,
+} from '../environment/rank-environment';
+import { invalidArgument } from '../errors';
 import { backendFindings } from './backends';
+import { answerCheck, checkConnection, type OwnPorts } from './connection-check';
 import type { Finding } from './finding';
 import { coresFinding, memoryFinding, openFilesFinding, sharedMemoryFinding } from './limits';
 import { networkFinding } from './network';
@@ -17,34 +26,101 @@ export const doctorCommand: CommandModule = {
     yargs
       .usage('$0 doctor [options]\n\nShows what this machine has for a ring, and what it lacks.')
       .options({
+        connect: {
+          ...TEXT_OPTION,
+          describe:
+            'HOST[:PORT]: only tell which ports are open between this host and HOST, where doctor --listen runs',
+        },
+        listen: {
+          type: 'boolean',
+          default: false,
+          describe: 'Answer one doctor --connect of another host, and end',
+        },
+        'port-range': {
+          ...TEXT_OPTION,
+          describe:
+            'With --connect or --listen: the ports of the ranks of this host [default: GRADRING_PORT_RANGE, or any]',
+        },
+        'master-port': {
+          ...NUMBER_OPTION,
+          describe: 'The TCP port of the rendezvous [default: MASTER_PORT, or 29500]',
+        },
         'master-addr': {
-          type: 'string',
-          requiresArg: true,
+          ...TEXT_OPTION,
           describe:
             'The host of rank 0, to show which network interface a ring would use [default: MASTER_ADDR, or this host]',
         },
         json: { type: 'boolean', default: false, describe: 'Print the findings as one JSON object' },
       })
       .example('$0 doctor', 'check this machine')
-      .example('$0 doctor --master-addr 10.0.0.5', 'also check the way to the host of rank 0'),
+      .example('$0 doctor --master-addr 10.0.0.5', 'also check the way to the host of rank 0')
+      .example('$0 doctor --listen --port-range 30000-30100', 'on 10.0.0.5: let another host check the way to it')
+      .example('$0 doctor --connect 10.0.0.5', 'there: tell which port, in which direction, is blocked'),
   handler: async parsed => {
-    const place = placeFinding();
-    const known = place.details as Partial<RankEnvironment>;
-    const masterAddr = (parsed['master-addr'] as string | undefined) ?? known.masterAddr ?? '127.0.0.1';
-    const limits = [coresFinding(), memoryFinding(), openFilesFinding(), sharedMemoryFinding()];
-    const findings = [
-      ...[nodeFinding(), zeromqFinding(), wasmFinding()],
-      ...limits.filter(finding => finding !== undefined),
-      place,
-      await networkFinding(masterAddr, known.masterPort ?? DEFAULT_MASTER_PORT),
-      tensorFlowFinding(),
-      ...(await backendFindings()),
-    ];
+    const findings = await findingsFor(parsed);
     const hasProblem = findings.some(({ verdict }) => verdict === 'problem');
     console.log(parsed['json'] ? JSON.stringify({ ok: !hasProblem, findings }) : findings.map(line).join('\n'));
     if (hasProblem) process.exitCode = 1;
   },
 };
+
+function findingsFor(parsed: Readonly<Record<string, unknown>>): Promise<Finding[]> {
+  const given = (option: string) => parsed[option] as string | undefined;
+  const [port, connect, isListening] = [given('master-port'), given('connect'), parsed['listen'] === true];
+  const masterPort = port === undefined ? undefined : toPort(port, `--master-port is '${port}'`);
+  if (connect === undefined && !isListening) return machineFindings(given('master-addr'), masterPort);
+  if (connect !== undefined && isListening) {
+    throw invalidArgument('--listen is for one of two hosts, and --connect for the other.');
+  }
+  const own = ownPorts(masterPort, given('port-range'));
+  if (connect === undefined) return answerCheck(own, () => sayListening(own));
+  const [, host, hostPort] = /^(\[.*\]|[^:]*):([^:]*)$/.exec(connect) ?? [, connect];
+  const otherPort = hostPort === undefined ? own.masterPort : toPort(hostPort, `--connect is '${connect}'`);
+  return checkConnection(withoutBrackets(host!), otherPort, own);
+}
+
+function ownPorts(masterPort: number | undefined, givenRange: string | undefined): OwnPorts {
+  const { iface, portRange } = readNetwork(process.env);
+  const fault = givenRange === undefined ? undefined : NETWORK_FAULTS.portRange(givenRange);
+  if (fault !== undefined) throw invalidArgument(`--port-range is '${givenRange}'; it must be ${fault}.`);
+  const range = givenRange ?? portRange;
+  return {
+    address: iface === undefined ? undefined : addressOfInterface(iface),
+    masterPort: masterPort ?? readMasterPort(process.env),
+    range: range === undefined ? undefined : portRangeOf(range),
+  };
+}
+
+async function machineFindings(givenAddr: string | undefined, givenPort: number | undefined): Promise<Finding[]> {
+  const place = placeFinding();
+  const known = place.details as Partial<RankEnvironment>;
+  const masterAddr = withoutBrackets(givenAddr ?? known.masterAddr ?? '127.0.0.1');
+  const masterPort = givenPort ?? known.masterPort ?? DEFAULT_MASTER_PORT;
+  const limits = [coresFinding(), memoryFinding(), openFilesFinding(), sharedMemoryFinding()];
+  return [
+    ...[nodeFinding(), zeromqFinding(), wasmFinding()],
+    ...limits.filter(finding => finding !== undefined),
+    place,
+    await networkFinding({ ...known, masterAddr, masterPort }),
+    tensorFlowFinding(),
+    ...(await backendFindings()),
+  ];
+}
+
+function sayListening({ masterPort, address }: OwnPorts): void {
+  const host = address?.includes(':') ? `[${address}]` : (address ?? 'THIS-HOST');
+  console.error(
+    `gradring: port ${masterPort} waits for one check. On the other host: npx gradring doctor --connect ${host}:${masterPort}\n` +
+      'gradring: this host then tries up to three ports of that host, tells it the outcome, and ends. Ctrl-C ends it now.',
+  );
+}
+
+/** @param given The option as it was typed, for the error. */
+function toPort(text: string, given: string): number {
+  const port = toNumber(text);
+  if (Number.isInteger(port) && port >= 1 && port <= MAX_PORT) return port;
+  throw invalidArgument(`${given}; a port is a whole number from 1 to ${MAX_PORT}.`);
+}
 
 const MARKS = {
   ok: pc.green('ok'),

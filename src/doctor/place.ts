@@ -11,9 +11,9 @@ export function placeFinding(env: NodeJS.ProcessEnv = process.env): Finding {
   } catch (error) {
     return { what: WHAT, verdict: 'problem', words: (error as Error).message, details: {} };
   }
-  const { rank, worldSize, masterAddr, masterPort, scheduler = null } = place;
+  const { rank, worldSize, masterAddr, masterPort, scheduler = null, iface, portRange, advertiseAddr } = place;
   const isGiven = scheduler !== null || Boolean(env['RANK']);
-  const details = { rank, worldSize, masterAddr, masterPort, scheduler };
+  const details = { rank, worldSize, masterAddr, masterPort, scheduler, iface, portRange, advertiseAddr };
   if (!isGiven) {
     const words = 'alone: neither a scheduler nor RANK says anything else, so a training is a ring of one';
     return { what: WHAT, verdict: 'ok', words, details };

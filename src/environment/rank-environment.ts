@@ -1,6 +1,7 @@
 import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './integer';
 import { findPlace, type FoundPlace, unknownMaster } from './find-place';
-import { A_RATE, bitsPerSecondOf } from './link-rate';
+import { linkRateFault } from './link-rate';
+import { MAX_PORT, NETWORK_FAULTS, withoutBrackets } from './network';
 import { slurmTasksOutside } from './slurm';
 
 /** The place of a process among its peers, as torchrun and `gradring run` set it in environment variables. */
@@ -26,15 +27,24 @@ export interface RankEnvironment {
   readonly elastic: 'member' | 'newcomer' | undefined;
   /** The rate of this rank's link, such as `100mbit`. Undefined: it sends as fast as it can; `GRADRING_LINK_RATE`. */
   readonly linkRate: string | undefined;
+  /**
+   * The network interface at whose address this rank listens for its neighbours. Undefined: the one towards the master;
+   * `GRADRING_IFACE`.
+   */
+  readonly iface: string | undefined;
+  /** The TCP ports at which this rank listens, such as `30000-30100`. Undefined: any; `GRADRING_PORT_RANGE`. */
+  readonly portRange: string | undefined;
+  /**
+   * The address at which neighbours reach this rank. Undefined: the one at which it listens;
+   * `GRADRING_ADVERTISE_ADDR`.
+   */
+  readonly advertiseAddr: string | undefined;
   /** The scheduler that has given this process its place, if `RANK` did not. */
   readonly scheduler: string | undefined;
 }
 
 /** The default TCP port of the rendezvous: torchrun's. */
 export const DEFAULT_MASTER_PORT = 29_500;
-
-/** The largest TCP port. */
-export const MAX_PORT = 65_535;
 
 /**
  * Reads and checks the variables of a rank; without `RANK`, those of the scheduler that started it. Without any of them
@@ -52,14 +62,33 @@ export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankE
     rank,
     worldSize,
     localRank: readInteger(env, 'LOCAL_RANK', 0, MAX_WORLD_SIZE - 1, place?.localRank ?? rank),
-    masterAddr: masterAddr ?? '127.0.0.1',
-    masterPort: readInteger(env, 'MASTER_PORT', 1, MAX_PORT, place?.masterPort ?? DEFAULT_MASTER_PORT),
+    masterAddr: withoutBrackets(masterAddr ?? '127.0.0.1'),
+    masterPort: readMasterPort(env, place?.masterPort),
     runId: env['GRADRING_RUN_ID'] ?? place?.runId ?? '',
-    linkRate: readLinkRate(env['GRADRING_LINK_RATE'] ?? ''),
+    linkRate: readText(env, 'GRADRING_LINK_RATE', linkRateFault),
+    ...readNetwork(env),
     elastic: readElastic(env['GRADRING_ELASTIC'] ?? ''),
     runToken: env['GRADRING_RUN_TOKEN'] ? checkRunToken(env['GRADRING_RUN_TOKEN'], 'GRADRING_RUN_TOKEN') : undefined,
     scheduler: place?.scheduler.name,
   };
+}
+
+/**
+ * Where a rank of this process would listen.
+ *
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT`
+ */
+export function readNetwork(env: NodeJS.ProcessEnv): Pick<RankEnvironment, 'iface' | 'portRange' | 'advertiseAddr'> {
+  return {
+    iface: readText(env, 'GRADRING_IFACE', NETWORK_FAULTS.iface),
+    portRange: readText(env, 'GRADRING_PORT_RANGE', NETWORK_FAULTS.portRange),
+    advertiseAddr: readText(env, 'GRADRING_ADVERTISE_ADDR', NETWORK_FAULTS.advertiseAddr),
+  };
+}
+
+/** The port of the rendezvous, if no scheduler has chosen it. */
+export function readMasterPort(env: NodeJS.ProcessEnv, otherwise = DEFAULT_MASTER_PORT): number {
+  return readInteger(env, 'MASTER_PORT', 1, MAX_PORT, otherwise);
 }
 
 /** RANK and WORLD_SIZE. */
@@ -97,9 +126,12 @@ function readElastic(text: string): RankEnvironment['elastic'] {
   throw wrongEnvironment(`GRADRING_ELASTIC is '${text}'; it must be 'member' or 'newcomer'.`);
 }
 
-function readLinkRate(text: string): string | undefined {
-  if (text === '' || bitsPerSecondOf(text) !== undefined) return text || undefined;
-  throw wrongEnvironment(`GRADRING_LINK_RATE is '${text}'; it must be ${A_RATE}.`);
+/** @param faultOf What the text must be, if it is not that. */
+function readText(env: NodeJS.ProcessEnv, name: string, faultOf: (text: string) => string | undefined) {
+  const text = env[name] || undefined;
+  const fault = text && faultOf(text);
+  if (fault === undefined) return text;
+  throw wrongEnvironment(`${name} is '${text}'; it must be ${fault}.`);
 }
 
 /**

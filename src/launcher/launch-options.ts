@@ -3,8 +3,9 @@ import path from 'node:path';
 import { checkOptions } from '../check-options';
 import { findPlace, type FoundPlace, unknownMaster } from '../environment/find-place';
 import { MAX_WORLD_SIZE } from '../environment/integer';
-import { A_RATE, bitsPerSecondOf } from '../environment/link-rate';
-import { DEFAULT_MASTER_PORT, MAX_PORT } from '../environment/rank-environment';
+import { linkRateFault } from '../environment/link-rate';
+import { MAX_PORT, NETWORK_FAULTS, withoutBrackets } from '../environment/network';
+import { DEFAULT_MASTER_PORT } from '../environment/rank-environment';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import type { HostRanks } from './hosts/host-list';
@@ -71,6 +72,21 @@ export interface LaunchOptions {
    * Default: `GRADRING_LINK_RATE`, or no limit.
    */
   readonly linkRate?: string;
+  /**
+   * The network interface, such as `eth1`, at whose address the ranks listen for neighbours on other hosts. Default:
+   * `GRADRING_IFACE`, or the one towards the master.
+   */
+  readonly iface?: string;
+  /**
+   * The TCP ports at which the ranks listen for their neighbours, such as `30000-30100`: at most two for each rank of
+   * this host. The master port is another one. Default: `GRADRING_PORT_RANGE`, or any that are free.
+   */
+  readonly portRange?: string;
+  /**
+   * The address at which other hosts reach the ranks, if that is none of this host: behind NAT, in a container.
+   * Default: `GRADRING_ADVERTISE_ADDR`, or the address at which they listen.
+   */
+  readonly advertiseAddr?: string;
   /** How many GPUs of its own each rank gets, if there are any. 0: it computes on the CPU. Default 1. */
   readonly gpusPerRank?: number;
   /** Environment variables for the ranks, in addition to those of this process. */
@@ -155,7 +171,16 @@ const OPTIONS = {
   ...{ script: true, args: true, nodeArgs: true, env: true, stdout: true, stderr: true, prefix: true },
   ...{ masterAddr: true, masterPort: true, nodes: true, nodeRank: true, tokenFile: true, min: true, maxRestarts: true },
   ...{ outputDir: true, timeline: true, linkRate: true, gpusPerRank: true, graceMs: true, failureGraceMs: true },
+  ...{ iface: true, portRange: true, advertiseAddr: true },
 } as const satisfies Record<keyof LaunchOptions, true>;
+
+/** Options that the ranks get in a variable, and what they must be, if they are not that. */
+const PASSED_ON = {
+  linkRate: { variable: 'GRADRING_LINK_RATE', faultOf: linkRateFault },
+  iface: { variable: 'GRADRING_IFACE', faultOf: NETWORK_FAULTS.iface },
+  portRange: { variable: 'GRADRING_PORT_RANGE', faultOf: NETWORK_FAULTS.portRange },
+  advertiseAddr: { variable: 'GRADRING_ADVERTISE_ADDR', faultOf: NETWORK_FAULTS.advertiseAddr },
+} as const;
 
 /** More than any run needs. */
 const MAX_RESTARTS = 2 ** 31 - 1;
@@ -187,9 +212,6 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   requireWhole(words, 'graceMs', graceMs, 0, LONGEST_DELAY_MS);
   requireWhole(words, 'failureGraceMs', failureGraceMs, 0, LONGEST_DELAY_MS);
   if (options.masterPort !== undefined) requireWhole(words, 'masterPort', options.masterPort, 1, MAX_PORT);
-  if (options.linkRate !== undefined && bitsPerSecondOf(options.linkRate) === undefined) {
-    throw invalidArgument(`${nameOf('linkRate')} is '${options.linkRate}'; it must be ${A_RATE}.`);
-  }
   if (nodes * ranks > MAX_WORLD_SIZE) {
     throw invalidArgument(
       `${nodes} nodes with ${ranks} ranks each are ${nodes * ranks} ranks; a run has at most ${MAX_WORLD_SIZE}.`,
@@ -211,7 +233,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     script,
     args: options.args ?? [],
     nodeArgs: [...nodeArgs, ...typescriptOptions(script, nodeArgs, { ...process.env, ...options.env })],
-    masterAddr: masterAddr || '127.0.0.1',
+    masterAddr: withoutBrackets(masterAddr || '127.0.0.1'),
     masterPort: options.masterPort ?? (nodes > 1 ? (task?.masterPort ?? DEFAULT_MASTER_PORT) : undefined),
     taskRunId: task?.runId,
     nodes,
@@ -223,7 +245,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     env: {
       ...options.env,
       ...(options.timeline !== undefined && { GRADRING_TIMELINE: path.resolve(options.timeline) }),
-      ...(options.linkRate !== undefined && { GRADRING_LINK_RATE: options.linkRate }),
+      ...passedOn(options, words),
     },
     stdout: options.stdout ?? process.stdout,
     stderr: options.stderr ?? process.stderr,
@@ -232,6 +254,20 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     failureGraceMs,
     words,
   };
+}
+
+/** The variables of {@link PASSED_ON}. */
+function passedOn(options: LaunchOptions, { nameOf }: OptionWords): Record<string, string> {
+  const variables: Record<string, string> = {};
+  for (const option of Object.keys(PASSED_ON) as (keyof typeof PASSED_ON)[]) {
+    const { variable, faultOf } = PASSED_ON[option];
+    const text = options[option];
+    if (text === undefined) continue;
+    const fault = faultOf(text);
+    if (fault !== undefined) throw invalidArgument(`${nameOf(option)} is '${text}'; it must be ${fault}.`);
+    variables[variable] = text;
+  }
+  return variables;
 }
 
 /** The place of this launcher among the tasks of a scheduler. None, if the options say it, or if it is in a rank. */

@@ -43,6 +43,19 @@ const OPTIONS = {
     describe:
       'For experiments: each rank sends no faster than a network of this rate, such as 100mbit [default: no limit]',
   },
+  iface: {
+    ...TEXT_OPTION,
+    describe:
+      'The network interface, such as eth1, at which ranks of other hosts reach these [default: the one to the master]',
+  },
+  'port-range': {
+    ...TEXT_OPTION,
+    describe: 'The TCP ports of the ranks, such as 30000-30100: up to two for each rank of this host [default: any]',
+  },
+  'advertise-addr': {
+    ...TEXT_OPTION,
+    describe: 'The address at which other hosts reach these ranks, behind NAT [default: the one where they listen]',
+  },
   'master-addr': {
     ...TEXT_OPTION,
     describe: 'The host where rank 0 holds the rendezvous; needed with --nodes [default: 127.0.0.1]',
@@ -78,7 +91,8 @@ const OPTIONS = {
 
 /** The names in {@link LaunchOptions} of those of {@link OPTIONS} that are passed on to it. */
 const NUMBERS = ['min', 'maxRestarts', 'masterPort', 'nodes', 'nodeRank', 'gpusPerRank', 'graceMs'] as const;
-const TEXTS = ['outputDir', 'timeline', 'linkRate', 'tokenFile', 'masterAddr'] as const;
+const NETWORK_TEXTS = ['linkRate', 'iface', 'portRange', 'advertiseAddr', 'masterAddr'] as const;
+const TEXTS = ['outputDir', 'timeline', 'tokenFile', ...NETWORK_TEXTS] as const;
 
 /** `gradring run`: {@link launch} for the command line. The exit code is that of the launch. */
 export const runCommand: CommandModule = {
@@ -102,6 +116,10 @@ export const runCommand: CommandModule = {
       .example(
         '$0 run -n 8 --nodes 2 --node-rank 1 --master-addr 10.0.0.5 --token-file token train.js',
         'ranks 8 … 15 of 16; node 0 is 10.0.0.5',
+      )
+      .example(
+        '$0 run -n 2 --nodes 2 --master-addr 10.0.0.5 --iface eth1 --port-range 30000-30003 --token-file token train.js',
+        'listen at the address of eth1, at these ports',
       )
       .epilogue(
         'When a rank fails, the others are ended, and the exit code is that of the first failure. With --min or ' +

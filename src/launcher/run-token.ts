@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { checkRunToken } from '../environment/rank-environment';
 import { invalidArgument } from '../errors';
-import { isLoopback } from '../rendezvous/host-identity';
+import { isLoopback } from '../environment/network';
 import { tokenOfRun } from '../rendezvous/user-secret';
 import type { LaunchPlan } from './launch-options';
 

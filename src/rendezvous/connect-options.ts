@@ -1,15 +1,18 @@
 import { checkOptions } from '../check-options';
 import { GradringError, invalidArgument } from '../errors';
 import { type RankEnvironment, readRankEnvironment } from '../environment/rank-environment';
+import { isLoopback } from '../environment/network';
 import { LONGEST_DELAY_MS } from '../longest-delay';
-import { isLoopback } from './host-identity';
 import type { Encryption } from './run-security';
 import { secretFile, tokenOfRun } from './user-secret';
 
 export type { Encryption };
 
+/** Options that have no value unless they are given. */
+type Unset = 'linkRate' | 'iface' | 'portRange' | 'advertiseAddr';
+
 /** How a rank joins its ring. Every option may be left out: `gradring run` sets the environment. */
-export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 'linkRate' | 'scheduler'>> {
+export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 'scheduler' | Unset>> {
   /**
    * How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`.
    */
@@ -43,6 +46,22 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 
    */
   readonly linkRate?: string;
   /**
+   * The network interface, such as `eth1`, at whose address this rank listens for neighbours on other hosts: IPv4 if it
+   * has that. Default: the interface towards the master; `GRADRING_IFACE`.
+   */
+  readonly iface?: string;
+  /**
+   * The TCP ports at which this rank listens for its neighbours, such as `30000-30100`. It needs at most two, and the
+   * ranks of one host share the range. Default: any that are free; `GRADRING_PORT_RANGE`.
+   */
+  readonly portRange?: string;
+  /**
+   * The IP address that this rank tells neighbours on other hosts, if they do not reach it at an address of its own:
+   * behind NAT, in a container. Ports must stay the same. Without {@link iface} it then listens at all interfaces.
+   * Default: the address at which it listens; `GRADRING_ADVERTISE_ADDR`.
+   */
+  readonly advertiseAddr?: string;
+  /**
    * A folder for the timeline of this rank, `rank-0.json`: a trace for chrome://tracing and ui.perfetto.dev. It is
    * created. Default: no timeline; `GRADRING_TIMELINE`.
    */
@@ -53,13 +72,16 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 
 export type TransportName = 'auto' | 'tcp' | 'ipc';
 
 /** {@link ConnectInput}, complete and checked. */
-export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken' | 'linkRate'>> {
+export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken' | Unset>> {
   readonly scheduler: string | undefined;
   /** The file that the run token is made from. Undefined if the token was given, or if none is needed. */
   readonly tokenFrom: string | undefined;
   readonly elastic: RankEnvironment['elastic'];
   readonly runToken: string | undefined;
   readonly linkRate: string | undefined;
+  readonly iface: string | undefined;
+  readonly portRange: string | undefined;
+  readonly advertiseAddr: string | undefined;
   readonly timeline: string | undefined;
 }
 
@@ -67,6 +89,7 @@ const OPTIONS = {
   ...{ rank: true, worldSize: true, localRank: true, masterAddr: true, masterPort: true, runId: true, runToken: true },
   ...{ timeoutMs: true, connectTimeoutMs: true, heartbeatTimeoutMs: true, stallMs: true },
   ...{ transport: true, encryption: true, linkRate: true, timeline: true },
+  ...{ iface: true, portRange: true, advertiseAddr: true },
 } as const satisfies Record<keyof ConnectInput, true>;
 
 /** The defaults come first. */
@@ -114,6 +137,9 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
     runId: 'GRADRING_RUN_ID',
     runToken: 'GRADRING_RUN_TOKEN',
     linkRate: 'GRADRING_LINK_RATE',
+    iface: 'GRADRING_IFACE',
+    portRange: 'GRADRING_PORT_RANGE',
+    advertiseAddr: 'GRADRING_ADVERTISE_ADDR',
   } as const;
   const merged: NodeJS.ProcessEnv = { ...env };
   for (const [option, variable] of Object.entries(names)) {

@@ -1,9 +1,9 @@
 import { Router } from 'zeromq';
+import { isLoopback } from '../environment/network';
 import { GradringError } from '../errors';
 import { bind, unregister, register } from '../transport/control/open-sockets';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import type { Coordinator } from './coordinator';
-import { isLoopback } from './host-identity';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
 import { fromText, toText } from './text-message';
 

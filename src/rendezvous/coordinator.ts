@@ -219,7 +219,7 @@ export class Coordinator {
     const { formation, ring } = this;
     if (formation.isEmpty) return; // no member waits any more
     if (formation.isConnecting) {
-      const words = `${listed(formation.unconnected)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts?`;
+      const words = `${listed(formation.unconnected)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.`;
       return this.end('ERR_RENDEZVOUS_TIMEOUT', words);
     }
     const absent = formation.isCalled ? formation.silent : ascending(ring).filter(member => !formation.has(member));

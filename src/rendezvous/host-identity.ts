@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { createSocket } from 'node:dgram';
 import dns from 'node:dns/promises';
 import { readFileSync, readlinkSync } from 'node:fs';
-import { isIP } from 'node:net';
-import { hostname, type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
+import { hostname, networkInterfaces } from 'node:os';
+import { addressForOthers, addressOfInterface, isLoopback, withoutBrackets } from '../environment/network';
 import { GradringError } from '../errors';
 
 /**
@@ -20,32 +20,49 @@ export function hostId(): string {
   return createHash('sha256').update(facts.join('\n')).digest('hex').slice(0, 16);
 }
 
+/** Stands for all addresses of this host, where a rank listens. */
+export const EVERYWHERE = '*';
+
+/** Where a rank listens, and the address that it tells its neighbours. */
+export interface ListeningPlace {
+  /** An address of this host, or {@link EVERYWHERE}. */
+  readonly bind: string;
+  readonly told: string;
+}
+
+/** What decides on the {@link ListeningPlace} of a rank. */
+export interface NetworkChoice {
+  readonly masterAddr: string;
+  readonly masterPort: number;
+  readonly iface?: string | undefined;
+  readonly advertiseAddr?: string | undefined;
+}
+
+/**
+ * Where a rank listens for neighbours on other hosts.
+ *
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the master's name, on which it depends, names no host;
+ *   `ERR_ADDRESS_IN_USE` if the interface has no address any more.
+ */
+export async function placeForPeers(choice: NetworkChoice): Promise<ListeningPlace> {
+  const { masterAddr, masterPort, iface } = choice;
+  const advertised = choice.advertiseAddr && withoutBrackets(choice.advertiseAddr);
+  if (advertised !== undefined && iface === undefined) return { bind: EVERYWHERE, told: advertised };
+  const bind = iface === undefined ? await addressForPeers(masterAddr, masterPort) : addressOfInterface(iface);
+  if (bind === undefined) throw new GradringError('ERR_ADDRESS_IN_USE', `Interface ${iface} has no address any more.`);
+  return { bind, told: advertised ?? bind };
+}
+
 /**
  * The address at which peers on other hosts reach this host: the one from which it reaches the master. If the master's
  * name means loopback here (as Debian's /etc/hosts does with a host's own name), it is the first address that other
  * hosts can reach.
  */
-export async function addressForPeers(masterAddr: string, masterPort: number): Promise<string> {
+async function addressForPeers(masterAddr: string, masterPort: number): Promise<string> {
   const { address, family } = await addressOf(masterAddr);
   const own = await routeTo(address, family, masterPort);
   if (!isLoopback(own)) return own;
   return addressForOthers(Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])) ?? own;
-}
-
-/**
- * The first address that other hosts can reach, IPv4 if there is one. Link-local IPv6 addresses do not count, because
- * they need the name of the peer's interface.
- */
-export function addressForOthers(addresses: readonly NetworkInterfaceInfo[]): string | undefined {
-  const outer = addresses.filter(({ internal, address }) => !internal && !/^fe[89ab]/i.test(address));
-  return (outer.find(({ family }) => family === 'IPv4') ?? outer[0])?.address;
-}
-
-/** Whether an address reaches only this host. It may be IPv4 written as IPv6. */
-export function isLoopback(address: string): boolean {
-  return (
-    address === 'localhost' || address === '::1' || (isIP(address) !== 0 && /^(::ffff:)?127\.[\d.]+$/.test(address))
-  );
 }
 
 /**
@@ -61,6 +78,16 @@ export async function addressOf(masterAddr: string): Promise<{ address: string; 
       const words = `MASTER_ADDR is '${masterAddr}', which names no host: ${(error as Error).message}.`;
       throw new GradringError('ERR_INVALID_ENVIRONMENT', words, {}, { cause: error });
     });
+}
+
+/**
+ * The master as ZeroMQ must get it. Of a name with addresses of both kinds ZeroMQ would try IPv6 only, so this is then
+ * {@link addressOf}. Other names stay, also one that is not known yet: ZeroMQ looks it up again with each attempt.
+ */
+export async function addressToConnect(masterAddr: string): Promise<string> {
+  const all = await dns.lookup(masterAddr, { all: true }).catch(() => []);
+  const hasBoth = new Set(all.map(({ family }) => family)).size > 1;
+  return hasBoth ? all.find(({ family }) => family === 4)!.address : masterAddr;
 }
 
 async function routeTo(address: string, family: number, port: number): Promise<string> {

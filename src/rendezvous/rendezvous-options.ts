@@ -37,7 +37,7 @@ export interface RendezvousOptions extends MeetingPlace {
   readonly timeoutMs: number;
 }
 
-/** The endpoint of the rendezvous. */
+/** An endpoint of TCP. At port 0 the system chooses one. */
 export function endpointOf(address: string, port: number): string {
   const host = address === 'localhost' ? '127.0.0.1' : address;
   return `tcp://${host.includes(':') ? `[${host}]` : host}:${port}`;

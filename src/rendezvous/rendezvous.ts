@@ -1,9 +1,10 @@
+import { isLoopback } from '../environment/network';
 import { GradringError, serializeError } from '../errors';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import { Coordinator } from './coordinator';
 import { CoordinatorLine, lineToLauncher, NO_LAUNCHER_MS, outOfTurn } from './coordinator-line';
 import { CoordinatorSocket } from './coordinator-socket';
-import { addressOf } from './host-identity';
+import { addressOf, addressToConnect } from './host-identity';
 import type { RendezvousOptions } from './rendezvous-options';
 import { staticPolicy } from './static-policy';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
@@ -36,7 +37,8 @@ export class Rendezvous {
   static async meet(options: RendezvousOptions): Promise<Rendezvous> {
     const { rank, worldSize, elastic } = options;
     const held = elastic === undefined && rank === 0 ? hold(options) : undefined;
-    const line = lineOf(options);
+    const masterAddr = held === undefined ? await addressToConnect(options.masterAddr) : nearOf(options.masterAddr);
+    const line = lineOf({ ...options, masterAddr });
     try {
       await line.send(joinMessage(options));
       const roster = await line.receive('roster');
@@ -91,6 +93,11 @@ function hold(options: RendezvousOptions): CoordinatorSocket {
   const needsKeys = security !== undefined;
   const policy = staticPolicy(worldSize, timeoutMs, needsKeys);
   return CoordinatorSocket.open(options, new Coordinator({ ...options, needsKeys, policy }));
+}
+
+/** Rank 0 reaches its own rendezvous even where it does not reach its public address, as behind NAT. */
+function nearOf(masterAddr: string): string {
+  return isLoopback(masterAddr) ? masterAddr : '127.0.0.1';
 }
 
 function lineOf(options: RendezvousOptions): CoordinatorLine {

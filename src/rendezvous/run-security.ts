@@ -1,8 +1,8 @@
 import { createPrivateKey, createPublicKey, hkdfSync } from 'node:crypto';
 import { curveKeyPair } from 'zeromq';
+import { isLoopback, withoutBrackets } from '../environment/network';
 import { encodeKey, type KeyPair } from '../transport/control/curve';
 import { Gate } from '../transport/control/gate';
-import { isLoopback } from './host-identity';
 
 /** Which TCP connections are encrypted: those that leave the host, all, or none. Unix sockets never are. */
 export type Encryption = 'auto' | 'on' | 'off';
@@ -45,7 +45,7 @@ export function isEncrypted(endpoint: string, encryption: Encryption): boolean {
 
 /** The address in an endpoint of TCP. */
 export function hostOf(endpoint: string): string {
-  return endpoint.slice('tcp://'.length, endpoint.lastIndexOf(':')).replace(/^\[(.*)\]$/, '$1');
+  return withoutBrackets(endpoint.slice('tcp://'.length, endpoint.lastIndexOf(':')));
 }
 
 /** The DER of an X25519 secret key, up to its 32 bytes (RFC 8410). */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { readdirSync, rmSync } from 'node:fs';
+import { networkInterfaces } from 'node:os';
 import { type FormedRing, formRing } from '../../src/comm-thread/form-ring';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../../src/rendezvous/connect-options';
 import { Coordinator } from '../../src/rendezvous/coordinator';
@@ -8,6 +9,7 @@ import { Rendezvous } from '../../src/rendezvous/rendezvous';
 import { STAY } from '../../src/rendezvous/rendezvous-options';
 import { makeSocketFolder } from '../../src/rendezvous/socket-folder';
 import { GradringError } from '../../src/errors';
+import { requireFreePort } from '../../src/launcher/master-port';
 import { Link } from '../../src/transport/control/link';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import type { Medium } from '../../src/transport/medium';
@@ -130,6 +132,66 @@ test.each<[string, number, ConnectInput, Medium, Medium]>([
       bulk: [lane, lane],
     });
   });
+  await expectToWork(ring);
+  await close(ring);
+  await expectNothingLeft();
+});
+
+describe('ports of a range', () => {
+  /** So many that are free, one after the other. */
+  async function freeRange(count: number): Promise<number[]> {
+    for (;;) {
+      const first = await freePort();
+      const ports = Array.from({ length: count }, (_, i) => first + i);
+      const areFree = Promise.all(ports.map(port => requireFreePort('127.0.0.1', port, '')));
+      if (await areFree.then(Boolean, () => false)) return ports;
+    }
+  }
+
+  const TCP = { transport: 'tcp' } as const;
+  const rangeOf = (ports: readonly number[]) => ({ portRange: `${ports[0]}-${ports.at(-1)}` });
+
+  test.each([TCP, ENCRYPTED])('links and lanes are at these, two for each rank: %j', async input => {
+    const ports = await freeRange(6);
+    const links = jest.spyOn(Link, 'connect');
+    const lanes = jest.spyOn(TcpLane, 'connect');
+    const ring = await formAll(await optionsOf(3, { ...input, ...rangeOf(ports) }));
+    const linkPorts = links.mock.calls.map(([endpoint]) => Number(/^tcp:\/\/127\.0\.0\.1:(\d+)$/.exec(endpoint)![1]));
+    const lanePorts = lanes.mock.calls.map(([{ host, port }]) => (host === '127.0.0.1' ? port : host));
+    expect([...linkPorts, ...lanePorts].sort()).toEqual(ports);
+    await expectToWork(ring);
+    await close(ring);
+    await expectNothingLeft();
+  });
+
+  test.each([
+    [3, 'listen', 2],
+    [3, 'connect', 3],
+    [3, 'connect', 5],
+  ])('for %i ranks all hear who cannot %s if there are %i', async (worldSize, step, count) => {
+    const range = rangeOf(await freeRange(count));
+    const options = await optionsOf(worldSize, { ...TCP, ...range });
+    const errors = await Promise.all(options.map(each => failureOf(form(each, undefined))));
+    const own = `All ports of the range ${range.portRange} are in use on this host.`;
+    expect(errors.some(({ message }) => message.startsWith(own))).toBe(true);
+    for (const { code, message } of errors) {
+      expect(code).toBe('ERR_ADDRESS_IN_USE');
+      expect(message.replace(new RegExp(`^Rank \\d cannot ${step}: `), '')).toMatch(new RegExp(`^${own}`));
+    }
+    await expectNothingLeft();
+  });
+});
+
+const hasIPv6 = Object.values(networkInterfaces()).some(all => all?.some(({ address }) => address === '::1'));
+(hasIPv6 ? test : test.skip).each([
+  ['::1', { transport: 'tcp' }],
+  ['[::1]', ENCRYPTED],
+] as const)('with the master at %s, links and lanes are IPv6: %j', async (masterAddr, input) => {
+  const links = jest.spyOn(Link, 'connect');
+  const lanes = jest.spyOn(TcpLane, 'connect');
+  const ring = await formAll(await optionsOf(3, { masterAddr, ...input }));
+  expect(links.mock.calls.map(([endpoint]) => endpoint.replace(/\d+$/, ''))).toEqual(Array(3).fill('tcp://[::1]:'));
+  expect(lanes.mock.calls.map(([{ host }]) => host)).toEqual(Array(3).fill('::1'));
   await expectToWork(ring);
   await close(ring);
   await expectNothingLeft();

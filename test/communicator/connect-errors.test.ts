@@ -39,6 +39,9 @@ describe('what a rank is told', () => {
     ],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5' }, /10\.0\.0\.5.*GRADRING_RUN_TOKEN.*--token-file/],
     [{ GRADRING_LINK_RATE: '100 Mbit' }, /GRADRING_LINK_RATE is '100 Mbit'; it must be a rate such as 10mbit/],
+    [{ GRADRING_IFACE: 'eth99' }, /GRADRING_IFACE is 'eth99'; it must be a network interface .* address: .*\blo\b/],
+    [{ GRADRING_PORT_RANGE: '30000' }, /GRADRING_PORT_RANGE is '30000'; it must be the first and the last port/],
+    [{ GRADRING_ADVERTISE_ADDR: 'here' }, /GRADRING_ADVERTISE_ADDR is 'here'; it must be an IP address/],
     [{ RANK: '0', WORLD_SIZE: '2', GRADRING_ENCRYPTION: 'on' }, /Encryption is on.*GRADRING_RUN_TOKEN/],
   ])('by an environment of %j is refused', (env, words) => {
     const error = errorOf({}, env);
@@ -63,6 +66,9 @@ describe('what a rank is told', () => {
     [{ transport: 'pigeon' as never }, /transport is 'pigeon'.*auto, tcp, ipc/],
     [{ encryption: 'yes' as never }, /encryption is 'yes'.*auto, on, off/],
     [{ linkRate: '1kbit' }, /linkRate.*is '1kbit'; it must be a rate/],
+    [{ iface: 'eth99' }, /connect\(\{ iface \}\).*is 'eth99'; it must be a network interface/],
+    [{ portRange: '9-1' }, /connect\(\{ portRange \}\).*is '9-1'; it must be the first and the last port/],
+    [{ advertiseAddr: '::1' }, /connect\(\{ advertiseAddr \}\).*is '::1'; it must be an IP address/],
     [{ runToken: 'secret'.padEnd(64, 'x') }, /runToken.*is not a run token(?!.*secret)/],
   ])('by options of %j is refused', (input, words) => {
     const error = errorOf(input, {});
@@ -89,6 +95,7 @@ describe('what a rank is told', () => {
     [{ RANK: '0', WORLD_SIZE: '2' }],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: 'localhost' }],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '::1' }],
+    [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '[::1]' }],
     [{ RANK: '0', WORLD_SIZE: '1', MASTER_ADDR: '10.0.0.5' }],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5', GRADRING_ENCRYPTION: 'off' }],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5', GRADRING_RUN_TOKEN: 'aB'.repeat(32) }],

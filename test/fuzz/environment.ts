@@ -1,3 +1,5 @@
+import { isIP } from 'node:net';
+import { addressOfInterface, portRangeOf, withoutBrackets } from '../../src/environment/network';
 import { resolveConnectOptions } from '../../src/rendezvous/connect-options';
 import type { Entry, Target } from './fuzz';
 import { mutateBytes } from './mutate-bytes';
@@ -20,6 +22,7 @@ const ENVIRONMENTS: Environment[] = [
   { SLURM_JOB_ID: '1', SLURM_STEP_ID: '0', SLURM_NTASKS: '3', SLURM_STEP_NUM_TASKS: '3', SLURM_PROCID: '2', SLURM_LOCALID: '0', SLURM_STEP_NUM_NODES: '2', SLURM_STEP_NODELIST: 'n[1-2],gpu7', SLURMD_NODENAME: 'n2', GRADRING_ENCRYPTION: 'off' },
   { OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '2', OMPI_COMM_WORLD_LOCAL_SIZE: '2', PMIX_RANK: '1', PMIX_NAMESPACE: 'run@1', GRADRING_ENCRYPTION: 'off' },
   { PMI_RANK: '1', PMI_SIZE: '2', MPI_LOCALRANKID: '1', MPI_LOCALNRANKS: '2', JOB_COMPLETION_INDEX: '1', GRADRING_ENCRYPTION: 'off' },
+  { GRADRING_IFACE: 'lo', GRADRING_PORT_RANGE: '30000-30100', GRADRING_ADVERTISE_ADDR: '2001:db8::7', GRADRING_LINK_RATE: '10mbit' },
   { GRADRING_CONNECT_TIMEOUT_MS: '2147483647', GRADRING_HEARTBEAT_TIMEOUT_MS: '1', GRADRING_TRANSPORT: 'ipc' },
 ]; // prettier-ignore
 
@@ -70,7 +73,11 @@ export const environmentTarget: Target = {
     for (const name of TIMERS) demand(isCount(options[name], 2 ** 31 - 1) && options[name] > 0, `${name} is none.`);
     demand(['auto', 'tcp', 'ipc'].includes(options.transport), 'The transport does not exist.');
     demand(['auto', 'on', 'off'].includes(options.encryption), 'The encryption does not exist.');
-    const { runToken, encryption, worldSize } = options;
+    const { iface, portRange, advertiseAddr, runToken, encryption, worldSize } = options;
+    demand(iface === undefined || addressOfInterface(iface) !== undefined, 'The interface has no address.');
+    const { first, last } = portRangeOf(portRange ?? '1-65535')!;
+    demand(isCount(last, 65_535) && isCount(first, last) && first > 0, 'The ports are none.');
+    demand(advertiseAddr === undefined || isIP(withoutBrackets(advertiseAddr)) > 0, 'The address is none.');
     demand(runToken === undefined || /^[0-9a-f]{64}$/.test(runToken), 'The token is none.');
     demand(encryption !== 'on' || worldSize === 1 || runToken !== undefined, 'Encryption is on without a token.');
     return { outcome: `accepted: ${worldSize === 1 ? 'alone' : `a ring, encryption ${encryption}`}` };

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import { checkRunToken } from '../../src/environment/rank-environment';
-import { isLoopback } from '../../src/rendezvous/host-identity';
+import { isLoopback } from '../../src/environment/network';
 import { endpointOf } from '../../src/rendezvous/rendezvous-options';
 import { isEncrypted } from '../../src/rendezvous/run-security';
 import { isKey } from '../../src/transport/control/curve';

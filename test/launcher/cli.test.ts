@@ -50,6 +50,17 @@ test('the options reach the launch', async () => {
   expect(readFileSync(path.join(logs, 'rank-1.log'), 'utf8')).toBe('1,2,localhost,4321\n');
 });
 
+test('the options of the network reach the ranks', async () => {
+  const file = script(`
+    const { MASTER_ADDR, GRADRING_IFACE, GRADRING_PORT_RANGE, GRADRING_ADVERTISE_ADDR } = process.env;
+    console.log([MASTER_ADDR, GRADRING_IFACE, GRADRING_PORT_RANGE, GRADRING_ADVERTISE_ADDR].join());`);
+  const network = ['--iface', 'lo', '--port-range', '30000-30003', '--advertise-addr', '192.0.2.1'];
+  const nodes = ['--nodes', '2', '--node-rank', '1', '--master-addr', '[2001:db8::7]', '--master-port', '4321'];
+  const program = gradring('run', '-n', '1', ...nodes, ...network, '--no-prefix', file);
+  await program.exited;
+  expect(program).toMatchObject({ stdout: '2001:db8::7,lo,30000-30003,192.0.2.1\n', stderr: '' });
+});
+
 test('--node-args are options for Node itself', async () => {
   const file = script('console.log(JSON.stringify([process.title, process.execArgv.slice(2), process.argv.slice(2)]))');
   const options = '--max-old-space-size=300 --title="two words"';
@@ -119,6 +130,12 @@ test.each([
   [['-n2', '--min', '3'], "--min is '3'; it must be a whole number from 1 to 2, because --ranks (-n) is 2."],
   [['-n2', '--max-restarts', 'no'], "--max-restarts is 'no'; it must be"],
   [['-n2', '--link-rate', '100'], "--link-rate is '100'; it must be a rate such as 10mbit, 1gbit or 2.5gbit"],
+  [['-n2', '--iface', 'eth99'], "--iface is 'eth99'; it must be a network interface of this host that has an address"],
+  [
+    ['-n2', '--port-range', '30000'],
+    "--port-range is '30000'; it must be the first and the last port, such as 30000-3",
+  ],
+  [['-n2', '--advertise-addr', '::1'], "--advertise-addr is '::1'; it must be an IP address at which other hosts"],
   [['-n2', '--gpus-per-rank', '1.5'], "--gpus-per-rank is '1.5'; it must be"],
   [['-n2', '--grace-ms', '10s'], "--grace-ms is '10s'; it must be"],
   [['-n2', '--master-port', '1e9'], "--master-port is '1e9'; it must be"],

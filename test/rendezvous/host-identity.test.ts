@@ -1,31 +1,43 @@
-import type { NetworkInterfaceInfo } from 'node:os';
-import { addressForOthers, isLoopback } from '../../src/rendezvous/host-identity';
+import dns from 'node:dns/promises';
+import os from 'node:os';
+import { addressToConnect, placeForPeers } from '../../src/rendezvous/host-identity';
 
-test.each(['localhost', '127.0.0.1', '127.1.2.3', '::1', '::ffff:127.0.0.1'])('%s reaches only this host', address => {
-  expect(isLoopback(address)).toBe(true);
+afterEach(() => jest.restoreAllMocks());
+
+const MASTER = { masterAddr: '127.0.0.1', masterPort: 4 };
+const address = { address: '10.0.0.7', netmask: '', mac: '', cidr: null, internal: false, family: 'IPv4' } as const;
+beforeEach(() => {
+  jest.spyOn(os, 'networkInterfaces').mockReturnValue({ eth0: [address], eth1: [{ ...address, address: '10.1.0.7' }] });
 });
-
-// What is no address is a name, and somebody may answer to it.
-test.each(['', '10.0.0.7', '128.0.0.1', '127.0.0.999', '127.0.0.1.example', '127.0.0', '::2', '::ffff:10.0.0.1'])(
-  '%s may reach others',
-  address => {
-    expect(isLoopback(address)).toBe(false);
-  },
-);
 
 test.each([
-  [['10.0.0.7'], '10.0.0.7'],
-  [['2001:db8::7', '10.0.0.7'], '10.0.0.7'],
-  [['fe80::1', '2001:db8::7'], '2001:db8::7'],
-  [['fe80::1'], undefined],
-  [[], undefined],
-])('of the addresses %p, others reach %p', (outer, chosen) => {
-  const facts = { netmask: '', mac: '', cidr: null };
-  const addresses = ['127.0.0.1', '::1', ...outer].map((address, position): NetworkInterfaceInfo => {
-    const internal = position < 2;
-    return address.includes(':')
-      ? { ...facts, address, internal, family: 'IPv6', scopeid: 0 }
-      : { ...facts, address, internal, family: 'IPv4' };
-  });
-  expect(addressForOthers(addresses)).toBe(chosen);
+  [{}, { bind: '10.0.0.7', told: '10.0.0.7' }],
+  [{ iface: 'eth1' }, { bind: '10.1.0.7', told: '10.1.0.7' }],
+  [{ advertiseAddr: '192.0.2.1' }, { bind: '*', told: '192.0.2.1' }],
+  [{ advertiseAddr: '[2001:db8::7]' }, { bind: '*', told: '2001:db8::7' }],
+  [
+    { iface: 'eth1', advertiseAddr: '192.0.2.1' },
+    { bind: '10.1.0.7', told: '192.0.2.1' },
+  ],
+])('with %j a rank listens and is reached at %j', async (choice, place) => {
+  expect(await placeForPeers({ ...MASTER, ...choice })).toEqual(place);
 });
+
+test('an interface that has lost its address is an error', async () => {
+  await expect(placeForPeers({ ...MASTER, iface: 'eth2' })).rejects.toMatchObject({
+    ...{ code: 'ERR_ADDRESS_IN_USE', message: 'Interface eth2 has no address any more.' },
+  });
+});
+
+test.each([
+  ['of both kinds', [{ address: '2001:db8::7', family: 6 }, address.address], '10.0.0.7'],
+  ['of IPv6 only', [{ address: '2001:db8::7', family: 6 }], 'master'],
+  ['of IPv4 only', [address.address], 'master'],
+  ['that nobody knows yet', new Error('ENOTFOUND'), 'master'],
+])('ZeroMQ gets a name with addresses %s as it can connect to it', async (_, found, chosen) => {
+  const answer = found instanceof Error ? Promise.reject(found) : Promise.resolve(found.map(withFamily));
+  jest.spyOn(dns, 'lookup').mockReturnValue(answer as never);
+  expect(await addressToConnect('master')).toBe(chosen);
+});
+
+const withFamily = (found: string | object) => (typeof found === 'string' ? { address: found, family: 4 } : found);

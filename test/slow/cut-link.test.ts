@@ -30,7 +30,7 @@ describeLab('a rank that the network does not reach any more', () => {
       ...{ left: [], orphans: [], summary: '' },
     };
     expectAgreed(ended, [0, 1, 3], { code: 'ERR_PEER_LOST', rank: 2 });
-    for (const rank of [0, 1, 3]) expect(raised[rank]!.address).toContain(`${prefix}3]:`);
+    for (const rank of [0, 1, 3]) expect(raised[rank]!.address).toContain(`//${prefix}3:`);
     expect(['ERR_PEER_LOST 1', 'ERR_PEER_LOST 3']).toContain(`${raised[2]?.code} ${raised[2]?.rank}`); // all that it can see
     expect(exitCode).toBe(1);
   });

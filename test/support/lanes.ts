@@ -12,7 +12,7 @@ import { ProgressEngine } from '../../src/transport/data/progress-engine';
 import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
 import { TcpLane } from '../../src/transport/data/tcp-lane';
 import type { DataFrame } from '../../src/transport/transport';
-import { FRAME, type LaneKind } from './transports';
+import { FRAME, HERE, type LaneKind } from './transports';
 
 /** What a lane has told its ring. */
 export interface Told {
@@ -48,7 +48,7 @@ export async function bothEnds(kind: LaneKind): Promise<{ first: Lane; second: L
     rmSync(folder, { recursive: true });
   } else {
     const isEncrypted = kind === 'encrypted TCP';
-    const listening = (await TcpLane.listen('127.0.0.1', isEncrypted))!;
+    const listening = await TcpLane.listen(HERE, isEncrypted);
     ends = [listening, TcpLane.connect(listening.offer!, isEncrypted)];
   }
   const [first, second] = ends;

@@ -8,7 +8,7 @@ import { Gate } from '../../src/transport/control/gate';
 import { Link } from '../../src/transport/control/link';
 import type { Lane } from '../../src/transport/data/lane';
 import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
-import { TcpLane } from '../../src/transport/data/tcp-lane';
+import { type LanePlace, TcpLane } from '../../src/transport/data/tcp-lane';
 import { RingTransport } from '../../src/transport/ring-transport';
 import type { Side } from '../../src/transport/side';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
@@ -16,6 +16,9 @@ import { until } from './rings';
 
 export type LaneKind = 'shared memory' | 'TCP' | 'encrypted TCP';
 export const LANE_KINDS = ['shared memory', 'TCP', 'encrypted TCP'] as const;
+
+/** Where lanes of tests listen: at a free port. */
+export const HERE: LanePlace = { host: '127.0.0.1', port: 0, told: '127.0.0.1' };
 
 /** The lanes of a rank, as far as this end can open them by itself. The transport adds those that it connects. */
 export type Lanes = Record<Side, Lane | undefined>;
@@ -106,7 +109,7 @@ async function lanesOf(
         // A rank that cannot connect has nobody come to the one that listens.
         const listens = !isMissing(rank, 'right') && !isMissing((rank + 1) % worldSize, 'left');
         if (!listens) return { left: undefined, right: undefined };
-        const right = (await TcpLane.listen('127.0.0.1', kind === 'encrypted TCP'))!;
+        const right = await TcpLane.listen(HERE, kind === 'encrypted TCP');
         const offer = { ...right.offer!, port: await via(right.offer!.port) };
         Object.defineProperty(right, 'offer', { value: offer });
         return { left: undefined, right };

@@ -40,6 +40,16 @@ const TLS = {
   ciphers: 'PSK-AES256-GCM-SHA384:PSK-CHACHA20-POLY1305',
 } as const;
 
+/** Where a lane listens. */
+export interface LanePlace {
+  /** An address of this host. Undefined: all. */
+  readonly host: string | undefined;
+  /** 0: one that the system chooses. */
+  readonly port: number;
+  /** The address that the other end is told. */
+  readonly told: string;
+}
+
 /** `opening` until both ends have shown the token; `finished` once this end sends no more. */
 type State = 'opening' | 'open' | 'finished' | 'closed';
 
@@ -85,19 +95,16 @@ export class TcpLane extends Lane {
   }
 
   /**
-   * Listens at an address of this host. Returns `undefined` where that is impossible.
+   * Listens at an address of this host.
    *
    * @param isEncrypted The same at both ends.
+   * @throws The system's error, where that is impossible.
    */
-  static async listen(host: string, isEncrypted: boolean): Promise<TcpLane | undefined> {
+  static async listen(place: LanePlace, isEncrypted: boolean): Promise<TcpLane> {
     const token = randomBytes(TOKEN_BYTES);
-    let lane: TcpLane | undefined;
-    try {
-      const listener = await Listener.open(host, isEncrypted, token, socket => lane!.admit(socket));
-      return (lane = new TcpLane(isEncrypted, token, listener));
-    } catch {
-      return undefined;
-    }
+    const listener = await Listener.open(place, isEncrypted, token, socket => lane.admit(socket));
+    const lane = new TcpLane(isEncrypted, token, listener);
+    return lane;
   }
 
   /**
@@ -123,7 +130,7 @@ export class TcpLane extends Lane {
 
   override get offer(): Offer | undefined {
     const { listener, token } = this;
-    return listener && { host: listener.host, port: listener.port, token: token.toString('hex') };
+    return listener && { host: listener.told, port: listener.port, token: token.toString('hex') };
   }
 
   opened(): Promise<void> {
@@ -313,7 +320,7 @@ class Listener {
   private readonly unverified = new Map<string, Socket>();
 
   private constructor(
-    readonly host: string,
+    readonly told: string,
     private readonly server: Server,
     private readonly token: Buffer,
     private readonly admit: (socket: Socket) => boolean,
@@ -329,7 +336,7 @@ class Listener {
   }
 
   static async open(
-    host: string,
+    { host, port, told }: LanePlace,
     isEncrypted: boolean,
     token: Buffer,
     admit: (socket: Socket) => boolean,
@@ -337,8 +344,8 @@ class Listener {
     const server = isEncrypted
       ? createTlsServer({ ...SOCKET, ...TLS, pskCallback: () => token })
       : createServer(SOCKET);
-    await once(server.listen(0, host), 'listening');
-    return new Listener(host, server, token, admit, isEncrypted);
+    await once(server.listen({ host, port, exclusive: true }), 'listening');
+    return new Listener(told, server, token, admit, isEncrypted);
   }
 
   close(): void {

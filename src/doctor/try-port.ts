@@ -1,0 +1,48 @@
+import { connect } from 'node:net';
+
+/** How long a host has to answer, in ms. */
+export const ANSWER_MS = 3_000;
+
+/** What came of an attempt to connect: `open`, `refused`, `filtered` (no answer), or another error of the system. */
+export type Outcome = string;
+
+/** Where to try, and from where. */
+export interface Target {
+  readonly host: string;
+  readonly port: number;
+  /** The address of this host to connect from. Undefined: that of the route. */
+  readonly localAddress?: string | undefined;
+}
+
+/** Tries to connect to a TCP port, and closes the connection. */
+export function tryPort(target: Target): Promise<Outcome> {
+  return new Promise(resolve => {
+    const socket = connect({ ...target, timeout: ANSWER_MS });
+    const end = (outcome: Outcome) => {
+      socket.destroy();
+      resolve(outcome);
+    };
+    socket
+      .on('connect', () => end('open'))
+      .on('timeout', () => end('filtered'))
+      .on('error', ({ code = 'failed' }: NodeJS.ErrnoException) => end(OF_ERRORS[code] ?? code));
+  });
+}
+
+const OF_ERRORS: Readonly<Record<string, Outcome>> = { ECONNREFUSED: 'refused', ETIMEDOUT: 'filtered' };
+
+/** @param isListening Whether it is known that a program listens there. */
+export function describeOutcome(outcome: Outcome, isListening: boolean): string {
+  switch (outcome) {
+    case 'open':
+      return 'open';
+    case 'refused':
+      return isListening
+        ? 'refused: a firewall rejects it'
+        : 'refused: nothing listens there, or a firewall rejects it';
+    case 'filtered':
+      return `filtered: no answer within ${ANSWER_MS / 1000} s, so a firewall drops it${isListening ? '' : ', or that host is down'}`;
+    default:
+      return `unreachable (${outcome}): there is no route, or a firewall rejects it`;
+  }
+}
