@@ -263,7 +263,8 @@ function passedOn(options: LaunchOptions, { nameOf }: OptionWords): Record<strin
     const { variable, faultOf } = PASSED_ON[option];
     const text = options[option];
     if (text === undefined) continue;
-    const fault = faultOf(text);
+    const isElsewhere = option === 'iface' && options.hosts !== undefined; // the ranks check it on their hosts
+    const fault = isElsewhere ? undefined : faultOf(text);
     if (fault !== undefined) throw invalidArgument(`${nameOf(option)} is '${text}'; it must be ${fault}.`);
     variables[variable] = text;
   }
@@ -279,7 +280,7 @@ function taskOf({ nodes, nodeRank }: LaunchOptions): FoundPlace | undefined {
 
 /** What the launcher of several hosts does not do. */
 function refuseBesideHosts(options: LaunchOptions, { nameOf }: OptionWords): void {
-  const other = (['nodes', 'nodeRank', 'min', 'maxRestarts'] as const).find(name => options[name] !== undefined);
+  const other = (['nodes', 'nodeRank', 'min', 'maxRestarts', 'advertiseAddr'] as const).find(name => options[name] !== undefined);
   if (other === undefined) return;
   throw invalidArgument(`${nameOf('hosts')} and ${nameOf(other)} do not go together.`);
 }
