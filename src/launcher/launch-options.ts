@@ -280,7 +280,9 @@ function taskOf({ nodes, nodeRank }: LaunchOptions): FoundPlace | undefined {
 
 /** What the launcher of several hosts does not do. */
 function refuseBesideHosts(options: LaunchOptions, { nameOf }: OptionWords): void {
-  const other = (['nodes', 'nodeRank', 'min', 'maxRestarts', 'advertiseAddr'] as const).find(name => options[name] !== undefined);
+  const other = (['nodes', 'nodeRank', 'min', 'maxRestarts', 'advertiseAddr'] as const).find(
+    name => options[name] !== undefined,
+  );
   if (other === undefined) return;
   throw invalidArgument(`${nameOf('hosts')} and ${nameOf(other)} do not go together.`);
 }
