@@ -138,13 +138,33 @@ async function start(name: BackendName): Promise<TensorFlow> {
 
 async function loadWasm(): Promise<void> {
   try {
-    await import('@tensorflow/tfjs-backend-wasm');
+    await import(wasmBackend());
     (await import('./wasm-gradient-kernels')).registerWasmGradientKernels();
     await use('wasm');
     removeEmscriptenHandlers();
   } catch (error) {
     throw new LoadFailure(`wasm does not load: ${wordsOf(error)}`, 'npx gradring doctor', 'binding', { cause: error });
   }
+}
+
+/**
+ * The project's own tfjs-backend-wasm if it fits: two would register the same kernels. Otherwise the one that
+ * scripts/build.js puts into this package. That one runs on the TensorFlow.js of the project, of any version that
+ * gradring supports; npm would install a second TensorFlow.js for a tfjs-backend-wasm of another version.
+ */
+function wasmBackend(): string {
+  try {
+    const own = require.resolve('@tensorflow/tfjs-backend-wasm');
+    if (coreOf(own) === coreOf(require.resolve('@tensorflow/tfjs'))) return own;
+  } catch {
+    // The project has none.
+  }
+  return path.join(__dirname, 'wasm-backend/tf-backend-wasm.node.js');
+}
+
+/** The tfjs-core that a module of TensorFlow.js loads. */
+function coreOf(file: string): string {
+  return require.resolve('@tensorflow/tfjs-core', { paths: [path.dirname(file)] });
 }
 
 async function loadNative(name: PackageName): Promise<void> {
