@@ -154,12 +154,17 @@ async function loadWasm(): Promise<void> {
  */
 function wasmBackend(): string {
   try {
-    const own = require.resolve('@tensorflow/tfjs-backend-wasm');
+    const own = require.resolve('@tensorflow/tfjs-backend-wasm', { paths: [__dirname, ...programFolders()] });
     if (coreOf(own) === coreOf(require.resolve('@tensorflow/tfjs'))) return own;
   } catch {
     // The project has none.
   }
   return path.join(__dirname, 'wasm-backend/tf-backend-wasm.node.js');
+}
+
+/** From where the user's program may find packages that gradring does not. */
+function programFolders(): string[] {
+  return [path.dirname(process.argv[1] ?? ''), process.cwd()];
 }
 
 /** The tfjs-core that a module of TensorFlow.js loads. */
@@ -169,7 +174,7 @@ function coreOf(file: string): string {
 
 async function loadNative(name: PackageName): Promise<void> {
   const packageName = `@tensorflow/${name}`;
-  const seenFrom = [path.dirname(process.argv[1] ?? ''), process.cwd()];
+  const seenFrom = programFolders();
   const directory = packageDirectory(name, [__dirname, ...seenFrom]);
   const note = readNote(name, seenFrom);
   const link = linkCommandFor(name, note);
