@@ -1,8 +1,19 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
+/** What package.json says of this package. */
+export interface Manifest {
+  readonly version: string;
+  /** The versions of Node with which it is tested: ranges such as `^20.15` and `>=26.0`, separated by `||`. */
+  readonly engines: { readonly node: string };
+  readonly peerDependencies: Readonly<Record<string, string>>;
+}
+
+export function readManifest(): Manifest {
+  return JSON.parse(readFileSync(path.join(__dirname, '../package.json'), 'utf8')) as Manifest;
+}
+
 /** Of this package. */
 export function readVersion(): string {
-  const file = path.join(__dirname, '../package.json');
-  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+  return readManifest().version;
 }

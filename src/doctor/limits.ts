@@ -42,8 +42,7 @@ export function sharedMemoryFinding(): Finding | undefined {
     const canMap = hasSystemCalls();
     const details = { freeBytes: free, canMap };
     if (!canMap) {
-      const words =
-        'the optional package koffi is missing or does not load: ranks of one host use sockets, which are slower';
+      const words = `the optional package koffi ${koffiTrouble()}; ranks of one host use sockets, which are slower`;
       return { what: 'Shared memory', verdict: 'warning', words, details };
     }
     if (ranks < 16) {
@@ -53,6 +52,16 @@ export function sharedMemoryFinding(): Finding | undefined {
     return { what: 'Shared memory', verdict: 'ok', words: `${gibibytes(free)} free in /dev/shm`, details };
   } catch {
     return undefined;
+  }
+}
+
+/** Why koffi cannot be used, and what helps. */
+function koffiTrouble(): string {
+  try {
+    require.resolve('koffi');
+    return 'is installed, but does not work here';
+  } catch {
+    return 'did not install (npm install --include=optional)';
   }
 }
 

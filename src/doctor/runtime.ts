@@ -1,14 +1,29 @@
 import { capability, version } from 'zeromq';
+import { readManifest } from '../version';
 import type { Finding } from './finding';
 
-/** The versions that package.json has under `engines`. */
-const SUPPORTED = /^v(20\.(1[5-9]|[2-9]\d)|22\.([2-9]|\d\d)|(2[3-9]|[3-9]\d)\.)/;
+export function nodeFinding(version = process.versions.node): Finding {
+  const { node: tested } = readManifest().engines;
+  const verdict = nodeVerdict(version, tested);
+  const ranges = tested.replaceAll(' || ', ', ');
+  const why = {
+    ok: '',
+    warning: `; gradring is tested with ${ranges}`,
+    problem: `; gradring needs one of ${ranges}`,
+  }[verdict];
+  const { platform, arch } = process;
+  const words = `v${version} on ${platform} ${arch}${why}`;
+  return { what: 'Node', verdict, words, details: { version: `v${version}`, platform, arch } };
+}
 
-export function nodeFinding(): Finding {
-  const { version: node, platform, arch } = process;
-  const isSupported = SUPPORTED.test(node);
-  const words = `${node} on ${platform} ${arch}${isSupported ? '' : '; gradring needs 20.15 or later, or 22.2 or later'}`;
-  return { what: 'Node', verdict: isSupported ? 'ok' : 'problem', words, details: { version: node, platform, arch } };
+/** A warning is for a version that is new enough, but of a line that is not tested, such as 25. */
+function nodeVerdict(version: string, tested: string): 'ok' | 'warning' | 'problem' {
+  const [major, minor] = version.split('.').map(Number) as [number, number];
+  const lines = tested.split('||').map(range => range.match(/\d+/g)!.map(Number) as [number, number]);
+  const line = lines.find(([tested]) => tested === major);
+  if (line !== undefined) return minor >= line[1] ? 'ok' : 'problem';
+  if (major < lines[0]![0]) return 'problem';
+  return major > lines.at(-1)![0] ? 'ok' : 'warning';
 }
 
 export function zeromqFinding(): Finding {

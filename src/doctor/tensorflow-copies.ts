@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { packageDirectory, PACKAGES } from '../native-tensorflow/npm-package';
+import { readManifest } from '../version';
 import type { Finding } from './finding';
 
 const WHAT = 'TensorFlow.js';
@@ -18,7 +19,8 @@ interface Found {
 export function tensorFlowFinding(): Finding {
   const own = find('@tensorflow/tfjs', 'gradring', __dirname);
   if (own === undefined) {
-    const words = 'gradring does not find its @tensorflow/tfjs; run npm install';
+    const supported = readManifest().peerDependencies['@tensorflow/tfjs'];
+    const words = `gradring finds no @tensorflow/tfjs; run npm install '@tensorflow/tfjs@${supported}'`;
     return { what: WHAT, verdict: 'problem', words, details: {} };
   }
   const copies = copiesBeside(own);

@@ -138,7 +138,7 @@ async function start(name: BackendName): Promise<TensorFlow> {
 
 async function loadWasm(): Promise<void> {
   try {
-    await import('@tensorflow/tfjs-backend-wasm');
+    await import(wasmBackend());
     (await import('./wasm-gradient-kernels')).registerWasmGradientKernels();
     await use('wasm');
     removeEmscriptenHandlers();
@@ -147,9 +147,34 @@ async function loadWasm(): Promise<void> {
   }
 }
 
+/**
+ * The project's own tfjs-backend-wasm if it fits: two would register the same kernels. Otherwise the one that
+ * scripts/build.js puts into this package. That one runs on the TensorFlow.js of the project, of any version that
+ * gradring supports; npm would install a second TensorFlow.js for a tfjs-backend-wasm of another version.
+ */
+function wasmBackend(): string {
+  try {
+    const own = require.resolve('@tensorflow/tfjs-backend-wasm', { paths: [__dirname, ...programFolders()] });
+    if (coreOf(own) === coreOf(require.resolve('@tensorflow/tfjs'))) return own;
+  } catch {
+    // The project has none.
+  }
+  return path.join(__dirname, 'wasm-backend/tf-backend-wasm.node.js');
+}
+
+/** From where the user's program may find packages that gradring does not. */
+function programFolders(): string[] {
+  return [path.dirname(process.argv[1] ?? ''), process.cwd()];
+}
+
+/** The tfjs-core that a module of TensorFlow.js loads. */
+function coreOf(file: string): string {
+  return require.resolve('@tensorflow/tfjs-core', { paths: [path.dirname(file)] });
+}
+
 async function loadNative(name: PackageName): Promise<void> {
   const packageName = `@tensorflow/${name}`;
-  const seenFrom = [path.dirname(process.argv[1] ?? ''), process.cwd()];
+  const seenFrom = programFolders();
   const directory = packageDirectory(name, [__dirname, ...seenFrom]);
   const note = readNote(name, seenFrom);
   const link = linkCommandFor(name, note);

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { fetchNode, install, makeProject, otherNodes, pack } from './support/installed';
 
-const ROOT = path.join(__dirname, '../..');
 const run = promisify(execFile);
 
 let folder: string;
@@ -12,29 +12,28 @@ let folder: string;
 beforeAll(() => (folder = mkdtempSync(path.join(tmpdir(), 'gradring-link-'))));
 afterAll(() => rmSync(folder, { recursive: true }));
 
+/** How the programs of a project are run. Returns what they print to stdout. */
+type Run = (command: string, ...args: string[]) => Promise<string>;
+
 /** A project that has installed gradring as it would be published; with a cache of its own. */
-async function makeProject(): Promise<(command: string, ...args: string[]) => Promise<string>> {
-  const project = path.join(folder, 'project');
-  rmSync(project, { recursive: true, force: true });
-  mkdirSync(project);
-  writeFileSync(path.join(project, 'package.json'), '{ "private": true }');
-  const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', folder], {
-    cwd: ROOT,
-  });
-  const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
-  const inProject = async (command: string, ...args: string[]) => {
-    const env = { ...process.env, XDG_CACHE_HOME: path.join(folder, 'cache') };
-    return (await run(command, args, { cwd: project, env })).stdout;
-  };
-  await inProject('npm', 'install', path.join(folder, filename), '--no-audit', '--no-fund', '--omit=optional');
-  return inProject;
+async function projectWithGradring(): Promise<((nodeEnv?: NodeJS.ProcessEnv) => Run) | undefined> {
+  const project = makeProject(path.join(folder, 'project'));
+  const { archive } = await pack(folder);
+  if (!(await install(project, { packages: [archive], args: ['--omit=optional'] }))) return undefined;
+  return (nodeEnv = process.env) =>
+    async (command, ...args) => {
+      const env = { ...nodeEnv, XDG_CACHE_HOME: path.join(folder, 'cache') };
+      return (await run(command, args, { cwd: project, env })).stdout;
+    };
 }
 
 /** The other one is linked by backends.test.ts. */
 const NAME = 'tfjs-node';
 
+const TRAINED = new RegExp(`${NAME} [0-9a-f]{64}`, 'g');
+
 /** Saves a model without tfjs-node, loads it with tfjs-node, saves it there, and loads it without. */
-async function exchangeModels(inProject: Awaited<ReturnType<typeof makeProject>>): Promise<void> {
+async function exchangeModels(inProject: Run): Promise<void> {
   const script = path.join(folder, 'project/models.js');
   writeFileSync(
     script,
@@ -75,8 +74,10 @@ async function exchangeModels(inProject: Awaited<ReturnType<typeof makeProject>>
   }
 }
 
-test(`${NAME} runs on a TensorFlow that pip fetches, and trains; --undo takes it away`, async () => {
-  const inProject = await makeProject();
+test(`${NAME} runs on a TensorFlow that pip fetches, and trains, on every Node; --undo takes it away`, async () => {
+  const runWith = await projectWithGradring();
+  if (runWith === undefined) return;
+  const inProject = runWith();
   const link = (...args: string[]) =>
     inProject('npx', 'gradring', 'link-tensorflow', '--package', NAME, '--json', ...args);
   try {
@@ -103,8 +104,12 @@ test(`${NAME} runs on a TensorFlow that pip fetches, and trains; --undo takes it
     })();`;
   const script = path.join(folder, 'project/train.js');
   writeFileSync(script, program);
-  const output = await inProject('npx', 'gradring', 'run', '-n', '2', script);
-  expect(output.match(new RegExp(`${NAME} [0-9a-f]{64}`, 'g'))).toHaveLength(2);
+  const train = (inProject: Run) => inProject('npx', 'gradring', 'run', '-n', '2', script);
+  expect((await train(inProject)).match(TRAINED)).toHaveLength(2);
+  for (const version of otherNodes()) {
+    const nodeEnv = await fetchNode(folder, version);
+    if (nodeEnv !== undefined) expect((await train(runWith(nodeEnv))).match(TRAINED)).toHaveLength(2);
+  }
   await exchangeModels(inProject);
   const { removed, kept } = JSON.parse(await link('--undo')) as { removed: string[]; kept?: string };
   expect(removed).toEqual([expect.stringMatching(new RegExp(`node_modules/@tensorflow/${NAME}$`))]);

@@ -1,18 +1,19 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { gradringHere } from '../launcher/run-here';
 import { DOC_PAGES } from '../support/doc-pages';
+import { install, makeProject, pack } from './support/installed';
 
 const ROOT = path.join(__dirname, '../..');
 const run = promisify(execFile);
 
 let folder: string;
 let project: string;
-let packed: string[];
-let registryIsAway = false;
+let packed: readonly string[];
+let isInstalled: boolean;
 
 /** Runs a program of the project that has installed the package, on a backend. */
 const runOn = async (backend: string, command: string, ...args: string[]) => {
@@ -27,53 +28,18 @@ const inProject = (command: string, ...args: string[]) => runOn('cpu', command, 
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'gradring-pack-'));
-  // `npm pack` here would first build anew, and take dist/ from under the other tests: so in a copy, of what is built.
-  const copy = path.join(folder, 'copy');
-  for (const name of [
-    'package.json',
-    'README.md',
-    'LICENSE',
-    'NOTICE',
-    'CHANGELOG.md',
-    'dist',
-    'docs',
-    'schemas',
-    'scripts',
-  ]) {
-    cpSync(path.join(ROOT, name), path.join(copy, name), { recursive: true });
-  }
-  const pack = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder];
-  const { stdout } = await run('npm', pack, { cwd: copy });
-  const [{ filename, files }] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
-  packed = files.map(file => file.path);
-
-  project = path.join(folder, 'project');
-  mkdirSync(project);
-  writeFileSync(path.join(project, 'package.json'), '{ "name": "project", "version": "1.0.0", "private": true }');
-  const install = [
-    'install',
-    path.join(folder, filename),
-    '--no-audit',
-    '--no-fund',
-    '--omit=optional',
-    '--prefer-offline',
-  ];
-  try {
-    await run('npm', install, { cwd: project, timeout: 240_000 });
-  } catch (error) {
-    const { stderr } = error as { stderr: string };
-    if (!/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/.test(stderr)) throw error;
-    registryIsAway = true;
-    console.warn('The npm registry cannot be reached: the packed package was not installed, and not tried.');
-  }
+  const { archive, files } = await pack(folder);
+  packed = files;
+  project = makeProject(path.join(folder, 'project'));
+  isInstalled = await install(project, { packages: [archive], args: ['--omit=optional'] });
 }, 300_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A test of the installed package; passed over, with the warning above, without a registry. */
+/** A test of the installed package; passed over, with a warning, without a registry. */
 const testInstalled = (name: string, body: () => Promise<void>) =>
   test(name, async () => {
-    if (!registryIsAway) await body();
+    if (isInstalled) await body();
   }, 90_000); // prettier-ignore
 
 test('the package holds what it runs on, and nothing that it does not', () => {
@@ -84,6 +50,8 @@ test('the package holds what it runs on, and nothing that it does not', () => {
     'dist/comm-thread/comm-thread.js',
     'dist/kernels/kernels.wasm',
     'dist/bench/stream-floor.wasm',
+    'dist/tensorflow/wasm-backend/tf-backend-wasm.node.js',
+    'dist/tensorflow/wasm-backend/tfjs-backend-wasm-simd.wasm',
   ];
   const pages = [...DOC_PAGES.filter(page => page.startsWith('docs/')), 'docs/ring.svg'];
   expect(packed).toEqual(
@@ -243,7 +211,7 @@ const CONSUMER = `
 describe('a TypeScript program type-checks', () => {
   let complaints: Record<string, string>;
   beforeAll(async () => {
-    if (registryIsAway) return;
+    if (!isInstalled) return;
     writeFileSync(path.join(project, 'consumer.ts'), CONSUMER);
     const types = path.join(project, 'node_modules/@types/node');
     rmSync(types, { force: true, recursive: true });

@@ -8,6 +8,9 @@ import { promisify } from 'node:util';
 const root = path.join(__dirname, '../..');
 const modules = path.join(root, 'node_modules/@tensorflow');
 
+/** The wasm backend that gradring carries for projects without their own. */
+const CARRIED_WASM = path.join(root, 'dist/tensorflow/wasm-backend');
+
 /** Stands in for a native package: what it does at `require`, and whether its native binding is there. */
 interface FakePackage {
   readonly main: string;
@@ -88,13 +91,14 @@ async function load(options: string, env: NodeJS.ProcessEnv = {}, before = ''): 
 
 /** Cuts a program off from packages of this checkout, whatever is installed there. */
 function without(prefix: string): string {
-  return `
+  return `{
     const Module = require('node:module');
     const resolve = Module._resolveFilename;
     Module._resolveFilename = function (request, ...rest) {
       if (request.startsWith('${prefix}')) throw new Error('not found: ' + request);
       return resolve.call(this, request, ...rest);
-    };`;
+    };
+  }`;
 }
 
 // Fakes beside the program are found only where this checkout has no such package itself.
@@ -114,6 +118,14 @@ describe('a forced backend', () => {
     expect(result).toMatchObject({ name, current: name, sameModule: true, skipped: [], noise: '' });
     expect(result['reason']).toBe("asked for by the option 'backend'");
     expect(result['lines']).toEqual([expect.stringMatching(new RegExp(`runs on ${name}, asked for by the option`))]);
+  });
+
+  test.each([
+    ['its own, if it is for the same TensorFlow.js', without(CARRIED_WASM)],
+    ['that of gradring, if it has none', without('@tensorflow/tfjs-backend-wasm')],
+  ])('wasm: a project uses %s', async (_, before) => {
+    const result = await load("{ backend: 'wasm' }", {}, before);
+    expect(result).toMatchObject({ name: 'wasm', current: 'wasm', noise: '' });
   });
 
   test('by GRADRING_BACKEND, which the option overrides', async () => {
@@ -248,7 +260,7 @@ describe('a faster backend that is there but does not load is told on stderr', (
   });
 
   testWithFakes('also if it is wasm', async () => {
-    const before = without('@tensorflow/tfjs-backend-wasm');
+    const before = without('@tensorflow/tfjs-backend-wasm') + without(CARRIED_WASM);
     expect(await told({}, before)).toMatch(/wasm does not load: not found: .*; run: npx gradring doctor\n$/);
   });
 

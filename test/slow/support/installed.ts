@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+const ROOT = path.join(__dirname, '../../..');
+const run = promisify(execFile);
+
+/** The package as it would be published. */
+export interface Packed {
+  readonly archive: string;
+  readonly files: readonly string[];
+}
+
+/** Packs this checkout as it is built. */
+export async function pack(folder: string): Promise<Packed> {
+  // Without its scripts: they would build anew, and take dist/ from under the other tests.
+  const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder];
+  const { stdout } = await run('npm', args, { cwd: ROOT });
+  const [{ filename, files }] = JSON.parse(stdout) as [{ filename: string; files: { path: string }[] }];
+  return { archive: path.join(folder, filename), files: files.map(file => file.path) };
+}
+
+/** What {@link install} installs, and how. */
+export interface InstallOptions {
+  /** Default: npm. */
+  readonly manager?: 'npm' | 'pnpm';
+  /** What to install; nothing for all of package.json. */
+  readonly packages?: readonly string[];
+  readonly args?: readonly string[];
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+const COMMANDS = {
+  npm: ['npm', 'install', '--prefer-offline', '--no-audit', '--no-fund'],
+  pnpm: ['npx', '--yes', 'pnpm@10', 'install', '--prefer-offline'],
+} as const;
+
+/**
+ * Has a package manager install packages into a project.
+ *
+ * @returns Whether it did: false, with a message, if the registry cannot be reached. Where GRADRING_REQUIRE_CLUSTERS is
+ *   set, as in CI, this is an error.
+ */
+export async function install(
+  project: string,
+  { manager = 'npm', packages = [], args = [], env = process.env }: InstallOptions = {},
+): Promise<boolean> {
+  const [command, ...fixed] = COMMANDS[manager];
+  try {
+    await run(command, [...fixed, ...args, ...packages], { cwd: project, env, timeout: 240_000 });
+    return true;
+  } catch (error) {
+    const { stderr = '', stdout = '' } = error as { stderr?: string; stdout?: string };
+    const isAway = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/.test(stderr + stdout);
+    if (!isAway) throw new Error(`${manager} fails in ${project}: ${stdout}${stderr}`, { cause: error });
+    if (process.env['GRADRING_REQUIRE_CLUSTERS']) throw error;
+    console.warn('The npm registry cannot be reached: what takes a package of it is not tried.');
+    return false;
+  }
+}
+
+/** Makes a project that has nothing installed. */
+export function makeProject(folder: string, dependencies: Readonly<Record<string, string>> = {}): string {
+  mkdirSync(folder, { recursive: true });
+  // The package `node` gets its program in its install script.
+  const description = { private: true, dependencies, allowScripts: { node: true } };
+  writeFileSync(path.join(folder, 'package.json'), JSON.stringify(description));
+  return folder;
+}
+
+/**
+ * The ranges in `engines` of package.json, such as `^20.15`. Together they are the versions of Node that are supported.
+ */
+export function nodeRanges(): string[] {
+  const { engines } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+    engines: { node: string };
+  };
+  return engines.node.split(' || ');
+}
+
+/** The major versions of Node that are tested, but not the one that runs the tests. */
+export function otherNodes(): string[] {
+  const [own] = process.versions.node.split('.');
+  return nodeRanges()
+    .map(range => /\d+/.exec(range)![0])
+    .filter(major => major !== own);
+}
+
+/**
+ * Fetches a Node, such as `22` or `22.2`: the newest of that name that the npm package `node` has.
+ *
+ * @returns The variables with which programs run on it; undefined if the registry cannot be reached.
+ */
+export async function fetchNode(folder: string, version: string): Promise<NodeJS.ProcessEnv | undefined> {
+  const project = makeProject(path.join(folder, `node ${version}`));
+  if (!(await install(project, { packages: [`node@${version}`] }))) return undefined;
+  const programs = path.join(project, 'node_modules/node/bin');
+  return { ...process.env, PATH: `${programs}${path.delimiter}${process.env['PATH']}` };
+}
