@@ -30,8 +30,8 @@ describe('inside gradring run', () => {
   });
 
   test.each([
-    [['-n', '4'], '--ranks is 4, but WORLD_SIZE is 2'],
-    [['--netlab', '1gbit'], '--netlab starts ranks, but RANK and WORLD_SIZE are set'],
+    [['-n', '4'], '--ranks is 4, but this process is one of 2 ranks that were started already'],
+    [['--netlab', '1gbit'], '--netlab starts ranks, but this process is a rank that was started already'],
   ])('%j is refused', async (args, words) => {
     const program = gradring('run', '-n', '2', CLI, 'bench', 'barrier', ...args);
     expect((await program.exited).exitCode).toBe(2);
