@@ -8,11 +8,10 @@ import { secretFile, tokenOfRun } from './user-secret';
 
 export type { Encryption };
 
-/** Options that have no value unless they are given. */
-type Unset = 'linkRate' | 'iface' | 'portRange' | 'advertiseAddr';
-
 /** How a rank joins its ring. Every option may be left out: `gradring run` sets the environment. */
-export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 'scheduler' | Unset>> {
+export interface ConnectInput extends Partial<
+  Pick<RankEnvironment, 'rank' | 'worldSize' | 'localRank' | 'masterAddr' | 'masterPort' | 'runId' | 'runToken'>
+> {
   /**
    * How long a collective may take before it fails with `ERR_TIMEOUT`, in ms. Default 300,000; `GRADRING_TIMEOUT_MS`.
    */
@@ -71,18 +70,22 @@ export interface ConnectInput extends Partial<Omit<RankEnvironment, 'elastic' | 
 /** How the ranks of one host are connected; see {@link ConnectInput.transport}. */
 export type TransportName = 'auto' | 'tcp' | 'ipc';
 
-/** {@link ConnectInput}, complete and checked. */
-export interface ConnectOptions extends Required<Omit<ConnectInput, 'timeline' | 'runToken' | Unset>> {
-  readonly scheduler: string | undefined;
-  /** The file that the run token is made from. Undefined if the token was given, or if none is needed. */
-  readonly tokenFrom: string | undefined;
-  readonly elastic: RankEnvironment['elastic'];
+/** Options that have no value unless they are given. */
+interface Unset {
   readonly runToken: string | undefined;
   readonly linkRate: string | undefined;
   readonly iface: string | undefined;
   readonly portRange: string | undefined;
   readonly advertiseAddr: string | undefined;
   readonly timeline: string | undefined;
+}
+
+/** {@link ConnectInput}, complete and checked. */
+export interface ConnectOptions extends Required<Omit<ConnectInput, keyof Unset>>, Unset {
+  readonly scheduler: string | undefined;
+  /** The file that the run token is made from. Undefined if the token was given, or if none is needed. */
+  readonly tokenFrom: string | undefined;
+  readonly elastic: RankEnvironment['elastic'];
 }
 
 const OPTIONS = {
