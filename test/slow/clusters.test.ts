@@ -5,22 +5,9 @@ import path from 'node:path';
 import { readPage } from '../support/doc-pages';
 import { describeWith, whereIs } from './support/programs';
 import { SlurmCluster } from './support/slurm';
+import { whoProgram } from './support/who';
 
 const ROOT = path.join(__dirname, '../..');
-
-/** The program of the ranks: who they are, and the sum of the ranks' numbers, to show that they are one ring. */
-const WHO = `
-const { connect } = require('gradring');
-(async () => {
-  const ring = await connect();
-  const sum = await ring.allReduce(Float32Array.of(ring.rank));
-  console.log('rank ' + ring.rank + ' of ' + ring.worldSize + ', sum ' + sum[0]);
-  await ring.close();
-})().catch(error => {
-  console.error(error.code, error.message);
-  process.exitCode = 1;
-});
-`;
 
 let project: string;
 /** For all commands: as root, and with more processes than cores. */
@@ -33,7 +20,7 @@ beforeAll(() => {
   mkdirSync(path.join(project, 'node_modules/.bin'), { recursive: true });
   symlinkSync(ROOT, path.join(project, 'node_modules/gradring'), 'dir');
   symlinkSync(path.join(ROOT, 'dist/cli.js'), path.join(project, 'node_modules/.bin/gradring'));
-  writeFileSync(path.join(project, 'train.js'), WHO);
+  writeFileSync(path.join(project, 'train.js'), whoProgram('gradring', 1));
   env['XDG_CONFIG_HOME'] = path.join(project, 'config');
 });
 afterAll(() => rmSync(project, { recursive: true }));

@@ -4,28 +4,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Ended, Host, removeHosts } from './support/hosts';
 import { describeWith } from './support/programs';
+import { whoProgram } from './support/who';
 
 const CLI = path.join(__dirname, '../../dist/cli.js');
 const MASTER_PORT = 31_000;
 
-/** The program of the ranks: who they are, and a sum of the ranks' numbers that travels by the lanes. */
-const WHO = `
-const { connect } = require(${JSON.stringify(path.join(CLI, '../index.js'))});
-(async () => {
-  const ring = await connect();
-  const sum = await ring.allReduce(new Float32Array(300_000).fill(ring.rank));
-  console.log('rank ' + ring.rank + ' of ' + ring.worldSize + ', sum ' + sum[0]);
-  await ring.close();
-})().catch(error => {
-  console.error(error.code, error.message);
-  process.exitCode = 1;
-});
-`;
-
 let project: string;
 beforeAll(() => {
   project = mkdtempSync(path.join(tmpdir(), 'gradring-networks-'));
-  writeFileSync(path.join(project, 'who.js'), WHO);
+  writeFileSync(path.join(project, 'who.js'), whoProgram(path.join(CLI, '../index.js'), 300_000));
   writeFileSync(path.join(project, 'token'), randomBytes(32).toString('hex'), { mode: 0o600 });
 });
 afterAll(() => rmSync(project, { recursive: true }));
