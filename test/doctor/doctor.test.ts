@@ -11,7 +11,7 @@ function doctor(args: string[], { cwd, env = {} }: { cwd?: string; env?: NodeJS.
   return spawnSync(process.execPath, [CLI, 'doctor', ...args], {
     cwd,
     encoding: 'utf8',
-    env: { ...process.env, NO_COLOR: '1', ...env },
+    env: { ...process.env, ...env },
   });
 }
 

@@ -22,7 +22,7 @@ function shownOf(files: Readonly<Record<string, string>>, env: NodeJS.ProcessEnv
   for (const [name, source] of Object.entries(files)) writeFileSync(path.join(folder, name), source);
   const file = path.join(folder, 'stderr');
   const fd = openSync(file, 'w'); // of what does not fit into a pipe Node would lose a part
-  const variables = { ...process.env, FORCE_COLOR: '0', ...env };
+  const variables = { ...process.env, ...env };
   spawnSync(process.execPath, [path.join(folder, Object.keys(files)[0]!)], {
     env: variables,
     stdio: ['ignore', 'ignore', fd],

@@ -58,10 +58,9 @@ async function expectFailure(message: RegExp, ...args: Parameters<typeof train>)
 /** What `gradring doctor` says on a host that listens, and on one that connects to it. */
 async function check(listens: Host, listenOptions: string[], connects: Host, address: string, options: string[] = []) {
   const port = ['--master-port', String(MASTER_PORT)];
-  const env = { NO_COLOR: '1' };
-  const answered = gradring(listens, ['doctor', '--listen', ...port, ...listenOptions], env);
+  const answered = gradring(listens, ['doctor', '--listen', ...port, ...listenOptions]);
   let asked: Ended;
-  do asked = await gradring(connects, ['doctor', '--connect', address, ...port, ...options], env);
+  do asked = await gradring(connects, ['doctor', '--connect', address, ...port, ...options]);
   while (asked.output.includes('refused: nothing listens there')); // it starts
   return { asked, answered: await answered };
 }
@@ -125,12 +124,12 @@ describeWith(['ip', 'nft'], 'networks between two hosts', () => {
       const { asked } = await check(hosts[1], [], hosts[0], '10.0.0.2', ['--port-range', '40000-40000']);
       expect(asked.output).toMatch(/^ok +From here .*\nproblem +To here +from 10\.0\.0\.2, port 40000: filtered/m);
       hosts[0].setFirewall(lettingIn('tcp dport 30000-30050 accept', 'reject'));
-      const rejected = await gradring(hosts[1], ['doctor', '--connect', `10.0.0.1:${MASTER_PORT}`], { NO_COLOR: '1' });
+      const rejected = await gradring(hosts[1], ['doctor', '--connect', `10.0.0.1:${MASTER_PORT}`]);
       expect(rejected.output).toMatch(
         /^problem +Master port +10\.0\.0\.1, port 31000: (refused|unreachable).*firewall rejects/,
       );
       hosts[0].setFirewall(lettingIn());
-      const dropped = await gradring(hosts[1], ['doctor', '--connect', `10.0.0.1:${MASTER_PORT}`], { NO_COLOR: '1' });
+      const dropped = await gradring(hosts[1], ['doctor', '--connect', `10.0.0.1:${MASTER_PORT}`]);
       expect(dropped.output).toMatch(
         /port 31000: filtered: no answer within 3 s, so a firewall drops it, or that host is/,
       );

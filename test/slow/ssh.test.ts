@@ -53,7 +53,7 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
 
   function run(...args: string[]) {
     const all = [CLI, 'run', `--ssh-args=${hosts.sshArgs}`, ...args];
-    const child = spawn(process.execPath, all, { cwd: folder, env: { ...process.env, COLOR: 'green', NO_COLOR: '1' } });
+    const child = spawn(process.execPath, all, { cwd: folder, env: { ...process.env, COLOR: 'green' } });
     launchers.push(child);
     const said = { output: '' };
     for (const stream of [child.stdout, child.stderr])
@@ -102,7 +102,7 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
     writeFileSync(path.join(programs, 'ssh'), ssh, { mode: 0o755 });
     writeFileSync(path.join(programs, 'npx'), `#!/bin/sh\nshift\nexec ${CLI} "$@"\n`, { mode: 0o755 });
     const [, command] = /^## ssh\n\n```sh\n(.*?)^```$/ms.exec(readPage('docs/clusters.md'))!;
-    const env = { ...process.env, PATH: `${programs}:${process.env['PATH']}`, NO_COLOR: '1' };
+    const env = { ...process.env, PATH: `${programs}:${process.env['PATH']}` };
     const output = execFileSync('bash', ['-c', command!], { cwd: folder, env, encoding: 'utf8' });
     const ranks = output.match(/^\[\w \d\] \d of 4, local \d, sum 6/gm);
     expect(ranks?.sort()).toEqual(

@@ -5,6 +5,10 @@ const { TestEnvironment } = require('jest-environment-node');
 
 const SHARED = require('./shared-globals');
 
+// Programs that tests start inherit these: their output has no colours, on a terminal and in CI as in a pipe.
+delete process.env.FORCE_COLOR;
+process.env.NO_COLOR = '1';
+
 module.exports = class extends TestEnvironment {
   async setup() {
     await super.setup();
