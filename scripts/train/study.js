@@ -7,7 +7,6 @@ const { runExample } = require('./run-example');
 
 const WORKLOADS = {
   digits: './study/digits',
-  resnet: './study/resnet',
   language: './study/language',
   speech: './study/speech',
 };
@@ -27,9 +26,9 @@ async function main() {
 
 /** One training. If its gradients overflow, it ends without a score. */
 async function trainOnce(workload, prepared, { tf, ring, training }) {
-  const { method, learningRate, seed, fold } = training;
+  const { method, wrap, learningRate, seed, fold } = training;
   const options = optionsOf(training, prepared.steps);
-  const compression = gradring[method](options);
+  const wrapOptions = { compression: gradring[method](options), ...wrap };
   const curve = { step: [], loss: [], error: [], bytes: [], seconds: [] };
   const start = performance.now();
   const seconds = () => (performance.now() - start) / 1000;
@@ -38,13 +37,21 @@ async function trainOnce(workload, prepared, { tf, ring, training }) {
   };
   const before = new Set(Object.keys(tf.engine().registeredVariables));
   try {
-    const inputs = { tf, ring, compression, learningRate, seed, fold, report };
+    const inputs = { tf, ring, wrapOptions, learningRate, seed, fold, report };
     const { examples, ...result } = await workload.train(prepared, inputs);
-    return { options, ...result, curve, seconds: seconds(), examples: Array.from(examples) };
+    return { options: { ...options, ...wrap }, ...result, curve, seconds: seconds(), examples: Array.from(examples) };
   } catch (error) {
     if (error.code !== 'ERR_NON_FINITE') throw error;
     const sent = { steps: curve.step.at(-1) ?? 0, bytesSent: curve.bytes.at(-1) ?? 0, denseBytes: 0 };
-    return { options, score: null, logLoss: null, ...sent, curve, seconds: seconds(), examples: [] };
+    return {
+      options: { ...options, ...wrap },
+      score: null,
+      logLoss: null,
+      ...sent,
+      curve,
+      seconds: seconds(),
+      examples: [],
+    };
   } finally {
     const left = Object.entries(tf.engine().registeredVariables).filter(([name]) => !before.has(name));
     for (const [, variable] of left) variable.dispose();

@@ -7,6 +7,8 @@ export interface Method {
   readonly method: string;
   /** `warmUp` is the length of the warm-up as a share of the training; `steps: 'all'` is the length of the training. */
   readonly options: Readonly<Record<string, unknown>>;
+  /** Further options of `ring.wrap`. */
+  readonly wrap?: Readonly<Record<string, unknown>>;
   /** The method whose learning rate it takes, if it has none of its own. */
   readonly ratesOf?: string;
   /** Added to the seed of its trainings. They are compared with those of the seed all the same. */
@@ -73,6 +75,17 @@ const rescaled = (clip: Options): Method => ({
   ...{ name: 'DGC with rescaled residuals', ratesOf: 'DGC' },
 });
 
+/** Strong enough to matter in trainings this short: it shrinks a weight by about a tenth. */
+const WEIGHT_DECAY = 1e-3;
+
+/** The two places where the literature adds weight decay. */
+const decayed = (weightDecayAt: 'gradient' | 'update'): Method => ({
+  ...dgc({}),
+  ...{ name: `DGC with weight decay at the ${weightDecayAt}`, ratesOf: 'DGC' },
+  wrap: { weightDecay: WEIGHT_DECAY, weightDecayAt },
+});
+const DECAYED = [decayed('gradient'), decayed('update')];
+
 /** DGC without each of the paper's techniques. */
 function ablation(clip: Options): Method[] {
   const without = (name: string, options: Options): Method => ({
@@ -95,7 +108,7 @@ const WORKLOADS: readonly WorkloadPlan[] = [
   {
     ...{ name: 'digits', margin: ACCURACY, seeds: EIGHT_SEEDS, folds: ALL_FOLDS, ablationSeeds: FIRST_SEEDS },
     ...{ learningRates: [0.0125, 0.025, 0.05], tuningSeeds: [101, 102] },
-    methods: [...common({}), ...otherRivals({}), ...ablation({})],
+    methods: [...common({}), ...otherRivals({}), ...ablation({}), ...DECAYED],
     paper: { DGC: { ratio: 277, model: 'ResNet-50 on ImageNet' } },
   },
   {
@@ -130,7 +143,7 @@ export function declarationOf(plans: readonly WorkloadPlan[], quick: boolean): D
     tests: { confidence: 0.95, resamples: 10_000, seed: 1 },
     baseline: BASELINE,
     controls: { sameMethod: SAME_METHOD, mustFail: MUST_FAIL },
-    ablation: { of: 'DGC', methods: ablation({ clipNorm: 1 }).map(({ name }) => name) },
+    ablation: { of: 'DGC', methods: [...ablation({ clipNorm: 1 }), ...DECAYED].map(({ name }) => name) },
     notes: quick ? ['This was a quick study: its trainings are far too short and too few to show anything.'] : NOTES,
   };
 }

@@ -37,8 +37,8 @@ export async function runTrainings(planned: readonly PlannedTraining[], options:
   const messages: string[] = [];
   try {
     const trainings = planned.map(({ method, learningRate, seed, fold }, id) => {
-      const { method: name, options: own, seedOffset = 0 } = method;
-      return { id, method: name, options: own, learningRate, seed: seed + seedOffset, fold };
+      const { method: name, options: own, wrap, seedOffset = 0 } = method;
+      return { id, method: name, options: own, wrap, learningRate, seed: seed + seedOffset, fold };
     });
     const file = path.join(folder, 'trainings.json');
     writeFileSync(file, JSON.stringify({ workload: first.workload, quick, trainings }));

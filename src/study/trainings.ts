@@ -49,8 +49,8 @@ export interface StudySize {
 /** What a training depends on, beside the program. */
 export function keyOf(training: PlannedTraining, { ranks, quick }: StudySize): string {
   const { workload, method, isTuning, learningRate, seed, fold } = training;
-  const { name, method: compression, options, seedOffset = 0 } = method;
-  const settings = { ranks, quick, isTuning, learningRate, seed, seedOffset, fold };
+  const { name, method: compression, options, wrap, seedOffset = 0 } = method;
+  const settings = { ranks, quick, isTuning, learningRate, seed, seedOffset, fold, wrap };
   return JSON.stringify([workload, name, compression, options, settings]);
 }
 

@@ -29,9 +29,9 @@ function prepare(tf, { quick, worldSize }) {
 }
 
 async function train({ folds, epochs, stepsPerEpoch, steps }, inputs) {
-  const { tf, ring, compression, learningRate, seed, fold, report } = inputs;
+  const { tf, ring, wrapOptions, learningRate, seed, fold, report } = inputs;
   const { train: rows, test } = folds[fold];
-  const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9), { compression });
+  const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9), wrapOptions);
   const model = digitsModel(tf, { imageShape: [SIDE, SIDE, 1], seed, optimizer });
   let [sum, summed] = [0, 0];
   for (let epoch = 0; epoch < epochs; epoch++) {

@@ -21,12 +21,12 @@ function prepare(tf, { quick }) {
   };
 }
 
-async function train(prepared, { tf, ring, compression, learningRate, seed, report }) {
+async function train(prepared, { tf, ring, wrapOptions, learningRate, seed, report }) {
   const { vocabulary, units, batchSize, steps, trainRows, testRows } = prepared;
   const rows = ring.shard(...trainRows);
   const someTestRows = testRows.map(tensor => tensor.slice(0, REPORTED_ROWS));
   const { variables, loss, test } = lstm(tf, { words: vocabulary, units, seed });
-  const optimizer = ring.wrap(tf.train.sgd(learningRate), { compression });
+  const optimizer = ring.wrap(tf.train.sgd(learningRate), wrapOptions);
 
   let step = 0;
   let sum = 0;

@@ -29,11 +29,11 @@ module.exports = {
     };
   },
 
-  async train(prepared, { tf, ring, compression, learningRate, seed, report }) {
+  async train(prepared, { tf, ring, wrapOptions, learningRate, seed, report }) {
     const { filters, units, layers, batchSize, epochs } = prepared.sizes;
     const classes = prepared.symbols.length + 1;
     const model = speechModel(tf, { features: BANDS, filters, units, layers, classes, seed });
-    const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9, true), { compression });
+    const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9, true), wrapOptions);
     const steps = stepsOf(prepared.train, ring, batchSize);
     const interval = Math.max(1, Math.round((epochs * steps) / REPORTS));
     let step = 0;
