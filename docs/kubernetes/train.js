@@ -3,6 +3,7 @@ const { writeFileSync } = require('node:fs');
 const { connect, dgc, loadBackend } = require('gradring');
 
 const ALIVE = process.env.ALIVE_FILE ?? '/tmp/alive'; // for the probes
+const CHECKPOINTS = process.env.CHECKPOINTS ?? '/checkpoints';
 
 async function main() {
   const ring = await connect();
@@ -15,12 +16,17 @@ async function main() {
   const x = tf.randomNormal([1024, 8], 0, 1, 'float32', 7); // the same on all ranks
   const y = x.sum(1, true);
   const isAlive = { onBatchEnd: () => writeFileSync(ALIVE, '') };
-  const { history } = await model.fit(...ring.shard(x, y), {
+  const checkpoint = ring.checkpoint(model, { dir: CHECKPOINTS });
+  const { epoch } = await checkpoint.resume(); // 0 if there is none yet
+  console.log(`rank ${ring.rank} of ${ring.worldSize}: begins at epoch ${epoch}`);
+  await model.fit(...ring.shard(x, y), {
     epochs: Number(process.env.EPOCHS ?? 20),
-    callbacks: [...ring.callbacks(), isAlive],
+    initialEpoch: epoch,
+    callbacks: ring.callbacks({ checkpoint, also: [isAlive] }),
     verbose: 0,
   });
-  console.log(`rank ${ring.rank} of ${ring.worldSize}: loss ${history.loss.at(-1).toFixed(4)}`);
+  const loss = tf.losses.meanSquaredError(y, model.predict(x)).dataSync()[0];
+  console.log(`rank ${ring.rank} of ${ring.worldSize}: loss ${loss.toFixed(4)}`);
   await ring.close();
 }
 

@@ -47,6 +47,7 @@ function validatorOf(name: string): Validator {
 const validators: Record<string, Validator> = {
   Job: validatorOf('IoK8sApiBatchV1Job'),
   Service: validatorOf('IoK8sApiCoreV1Service'),
+  PersistentVolumeClaim: validatorOf('IoK8sApiCoreV1PersistentVolumeClaim'),
 };
 
 test.each(MANIFESTS.map(manifest => [manifest.kind, manifest] as const))(

@@ -1,5 +1,15 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -97,7 +107,14 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
     }
   };
 
-  const settings = { GRADRING_BACKEND: 'cpu', NODE_DEBUG: 'gradring' };
+  /** Their volume: a folder of the project, as all pods see it. */
+  const settings = { GRADRING_BACKEND: 'cpu', NODE_DEBUG: 'gradring', CHECKPOINTS: 'checkpoints' };
+  const checkpoints = () => path.join(project, 'checkpoints');
+  const hasCheckpoint = () =>
+    existsSync(checkpoints()) &&
+    readdirSync(checkpoints()).some(name => existsSync(path.join(checkpoints(), name, 'manifest.json')));
+  beforeEach(() => rmSync(checkpoints(), { recursive: true, force: true }));
+  const began = /: begins at epoch (\d+)$/m;
 
   test('its pods are one ring, though their names come late, and its probes succeed', async () => {
     rmSync('/tmp/alive', { force: true });
@@ -113,15 +130,23 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
     expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([true, true]);
   }, 120_000);
 
-  test('a pod that gets SIGTERM ends within its grace, and the others fail with its rank', async () => {
+  test('a pod that gets SIGTERM ends within its grace, the others fail with its rank, and all resume', async () => {
     rmSync('/tmp/alive', { force: true });
     await start({ ...settings, EPOCHS: '100000' });
     while (!isAlive(container.startupProbe)) await sleep(50);
+    while (!hasCheckpoint()) await sleep(50);
     const first = execFileSync('pgrep', ['-P', String(pods[2]!.child.pid)], { encoding: 'utf8' }).trim();
     process.kill(Number(first), 'SIGTERM');
     expect(await pods[2]!.ended).toBe(143);
     const codes = await Promise.all([0, 1, 3].map(index => pods[index]!.ended));
     expect(codes).toEqual([1, 1, 1]);
     for (const index of [0, 1, 3]) expect(pods[index]!.said.output).toMatch(/ERR_PEER_LOST.*Rank 2 /s);
+    expect(pods.map(({ said }) => began.exec(said.output)?.[1])).toEqual(['0', '0', '0', '0']);
+    pods.splice(0);
+    await start({ ...settings, EPOCHS: '100000' }); // as the Job does after the failures
+    while (!pods.every(({ said }) => began.test(said.output))) await sleep(50);
+    const epochs = new Set(pods.map(({ said }) => Number(began.exec(said.output)![1])));
+    expect([...epochs]).toEqual([expect.any(Number)]);
+    expect(Math.min(...epochs)).toBeGreaterThan(0);
   }, 120_000);
 });
