@@ -17,7 +17,7 @@ export function coresFinding(): Finding {
 
 export function memoryFinding(): Finding {
   const [free, total] = [freemem(), totalmem()];
-  const words = `${gibibytes(free)} of ${gibibytes(total)} free; a rank needs 12 bytes for each parameter, and what TensorFlow needs`;
+  const words = `${gibibytes(free)} of ${gibibytes(total)} free; beside the model and TensorFlow, a rank needs about 15 bytes for each parameter`;
   return { what: 'Memory', verdict: 'ok', words, details: { freeBytes: free, totalBytes: total } };
 }
 
