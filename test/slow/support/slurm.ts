@@ -38,7 +38,7 @@ export class SlurmCluster {
 
   async stop(): Promise<void> {
     const ended = this.daemons.map(daemon => new Promise(resolve => daemon.once('exit', resolve)));
-    for (const daemon of this.daemons) daemon.kill();
+    for (const daemon of this.daemons) daemon.kill('SIGKILL'); // a slurmd may wait long for what it has started
     await Promise.all(ended);
     rmSync(this.folder, { recursive: true });
   }
