@@ -1,34 +1,22 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { calibrate } from '../../src/bench/speedup/calibrate';
-import {
-  type Constants,
-  exchangeTimes,
-  impliedStepMs,
-  speedUp,
-  type StepLoad,
-} from '../../src/bench/speedup/cluster-model';
+import { exchangeTimes, impliedStepMs, speedUp, type StepLoad } from '../../src/bench/speedup/cluster-model';
 import { readConstants } from '../../src/bench/speedup/constants-file';
-import { measureRing, type Rate, ringsToMeasure } from '../../src/bench/speedup/measure-rings';
+import { ringsToMeasure } from '../../src/bench/speedup/measure-rings';
 import { parseNodes } from '../../src/bench/speedup/nodes';
 import { paperPoint, rowsOf, type SpeedUpResult, tableRows } from '../../src/bench/speedup/result';
 import { Rings, sparseCase } from '../../src/bench/speedup/rings';
 import { speedUpChart } from '../../src/bench/speedup/speedup-page';
-import { loadOf, standInFor, type Subject } from '../../src/bench/speedup/subject';
+import { loadOf, standInFor } from '../../src/bench/speedup/subject';
 import { Progress } from '../../src/bench/progress';
 import { gradringHere } from '../launcher/run-here';
 import { cleanUp, gradring, isRunning, ROOT, temporaryFolder, waitUntil } from '../launcher/support';
-import { describeLab } from '../scripts/netlab-support';
+import { CONSTANTS, GIGABIT, SUBJECT } from './speedup-support';
 
 afterEach(cleanUp);
 
-const CONSTANTS: Constants = {
-  ...{ compressNs: 2, encodeNs: 10, decodeNs: 5, averageNs: 1, denseNs: 3 },
-  ...{ hopNs: 1000, linkByteNs: 0.5, ringByteNs: 0.25, lineShare: 1 },
-};
 const LOAD: StepLoad = { elements: 1e6, entries: 1000, payloadBytes: 2000 };
-/** 8 ns a byte. */
-const GIGABIT: Rate = { text: '1gbit', bitsPerSecond: 1e9 };
 const FOUR = { nodes: 4, bitsPerSecond: 1e9 };
 
 describe('the model, beside what was worked out by hand', () => {
@@ -148,13 +136,6 @@ test('each rank of a whole exchange has a processor; the travel of any ring is m
   ]);
 });
 
-const SUBJECT: Subject = {
-  tensors: [
-    { name: 'weight', shape: [512, 512] },
-    { name: 'bias', shape: [512] },
-  ],
-  ...{ density: 0.01, values: 'float16' },
-};
 const rings = new Rings('off', new Progress());
 
 describe('rings over loopback', () => {
@@ -187,19 +168,6 @@ describe('rings over loopback', () => {
     const ratios = [dgc, dgc, dense].map(({ sentBytes }, i) => rows[i]!.wireBytesSent / sentBytes);
     for (const ratio of ratios) expect(Math.abs(ratio - 1)).toBeLessThan(0.08); // other gradients, other lengths
     expect(rows.map(({ travelled }) => travelled)).toEqual(['sparse', 'sparse', 'dense']);
-  });
-});
-
-describeLab('rings in a network lab', () => {
-  test.each(['exchange', 'travel'] as const)('%s', async part => {
-    const load = loadOf(SUBJECT);
-    const [sizes, rates, none] = [[2], [GIGABIT], []];
-    const all = ringsToMeasure(sizes, part === 'exchange' ? rates : none, GIGABIT, load, CONSTANTS);
-    const ring = all.find(of => of.part === part && of.way === 'dgc')!;
-    const check = await measureRing(ring, SUBJECT, load, rings);
-    expect(check).toMatchObject({ nodes: 2, way: 'dgc', rate: '1gbit', part, predictedBytes: load.payloadBytes });
-    expect(Math.abs(check.sentBytes / check.predictedBytes - 1)).toBeLessThan(0.08);
-    expect(check.ratio / (check.measuredMs / check.predictedMs)).toBeCloseTo(1, 1);
   });
 });
 

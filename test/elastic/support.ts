@@ -7,6 +7,12 @@ import type { LaunchOptions } from '../../src/launcher/launch-options';
 import { Capture } from '../launcher/support';
 import { cleanUpRanks, foldersLeft, NOTE_FOLDERS } from '../support/rings';
 
+/** 24 rows for each rank at launch, batches of four rows: six steps an epoch, however many ranks are left. */
+export const EPOCH_STEPS = 6;
+
+/** The size of the ring in each epoch. */
+export const sizesOf = (epochsSeen: readonly { worldSize: number }[]) => epochsSeen.map(({ worldSize }) => worldSize);
+
 /** When, and how, a rank ends itself. */
 export interface Doom {
   readonly rank: number;

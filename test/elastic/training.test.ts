@@ -1,10 +1,6 @@
-import { type ElasticRun, finishedAlike, type Member, runElastic } from './support';
+import { type ElasticRun, EPOCH_STEPS, finishedAlike, type Member, runElastic, sizesOf } from './support';
 
-// 24 rows for each rank at launch, batches of four rows: six steps an epoch, however many ranks are left.
-const EPOCH_STEPS = 6;
 const LIMIT_MS = 300_000;
-
-const sizesOf = (epochsSeen: readonly { worldSize: number }[]) => epochsSeen.map(({ worldSize }) => worldSize);
 
 describe('three epochs on three ranks', () => {
   const size = { ranks: 3 };
@@ -74,24 +70,6 @@ test(
   LIMIT_MS,
 );
 
-test(
-  'two are killed at once, then a third: the last one is a ring of its own',
-  async () => {
-    const dooms = [
-      { rank: 0, epoch: 0, batch: 4 },
-      { rank: 2, epoch: 0, batch: 4 },
-      { rank: 3, epoch: 1, batch: 2 },
-    ] as const;
-    const run = await runElastic({ epochs: 3, dooms }, { min: 1 });
-    expect(run.exitCode).toBe(0);
-    const [last, ...others] = finishedAlike(run);
-    expect(others).toEqual([]);
-    expect(last).toMatchObject({ rank: 0, worldSize: 1, steps: 3 * EPOCH_STEPS });
-    expect(run.members[1]).toEqual(last);
-  },
-  LIMIT_MS,
-);
-
 describe('ranks that are lost, and replaced at the end of an epoch', () => {
   let run: ElasticRun;
   let members: readonly Member[];
@@ -146,37 +124,6 @@ describe('ranks that are lost, and replaced at the end of an epoch', () => {
     expect(killed).toEqual([3, 1].map(rank => `gradring: rank ${rank} does not answer, and is killed.`));
   });
 });
-
-test.each([
-  ['adam', {}, undefined],
-  ['momentum', { GRADRING_TRANSPORT: 'tcp', GRADRING_ENCRYPTION: 'on' }, undefined],
-  ['momentum', {}, 'powerSgd'],
-] as const)(
-  'with %s, %j and %s, rank 0 is lost and replaced',
-  async (optimizerName, env, compressor) => {
-    const dooms = [{ rank: 0, epoch: 0, batch: 3 }] as const;
-    const input = { epochs: 3, optimizerName, compressor, dooms, waitForNewcomerAt: [1] };
-    const run = await runElastic(input, { ranks: 3, min: 2, maxRestarts: 1, env });
-    expect(run.exitCode).toBe(0);
-    const members = finishedAlike(run);
-    expect(members.map(({ epochsSeen }) => sizesOf(epochsSeen))).toEqual([[3], [2, 2, 3], [2, 2, 3]]);
-    for (const member of members) expect(member).toMatchObject({ worldSize: 3, generation: 2, steps: 3 * EPOCH_STEPS });
-    expect(members[0]!.at).toMatchObject({ step: 2 * EPOCH_STEPS, epoch: 2 });
-  },
-  LIMIT_MS,
-);
-
-test(
-  'the last one left is joined by a rank that is started again',
-  async () => {
-    const options = { ranks: 2, min: 1, maxRestarts: 1 };
-    const dooms = [{ rank: 0, epoch: 0, batch: 3 }] as const;
-    const run = await runElastic({ epochs: 4, dooms, waitForNewcomerAt: [2] }, options);
-    expect(run.exitCode).toBe(0);
-    expect(finishedAlike(run).map(({ epochsSeen }) => sizesOf(epochsSeen))).toEqual([[2], [1, 1, 1, 2]]);
-  },
-  LIMIT_MS,
-);
 
 test(
   'no restart is left: the run fails with the exit code of the first loss',

@@ -38,11 +38,11 @@ function node(...args: string[]): Promise<{ exitCode: number; stdout: string; st
 describe('npm run fuzz', () => {
   // In a process of its own, as the inputs take several times as long in Jest's realm. More inputs are in test/slow.
   it('finds nothing in the decoders', async () => {
-    const { exitCode, stdout } = await node(SCRIPT, '--inputs', '4000', '--seed', '1');
+    const { exitCode, stdout } = await node(SCRIPT, '--inputs', '1500', '--seed', '1');
     expect(stdout).not.toMatch(/CRASH/);
     expect(exitCode).toBe(0);
     for (const target of TARGETS) {
-      expect(stdout).toMatch(new RegExp(`${target}, seed 1: 4000 inputs, [1-9][0-9]{2,} accepted`));
+      expect(stdout).toMatch(new RegExp(`${target}, seed 1: 1500 inputs, [1-9][0-9]+ accepted`));
     }
   }, 300_000);
 

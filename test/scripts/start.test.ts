@@ -1,11 +1,9 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Writable } from 'node:stream';
 import { launch } from '../../src/launcher/launch';
 import { plotOf } from '../../scripts/start/plot';
-import { tableOf } from '../../scripts/start/result';
-import { runTrainings } from '../../scripts/start/trainings';
+import { Capture } from '../launcher/support';
 import { random } from '../support/random';
 
 const SCRIPT = path.join(__dirname, '../../scripts/train/digits.js');
@@ -16,18 +14,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A stream that keeps what is written. */
-class Output extends Writable {
-  text = '';
-
-  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
-    this.text += chunk.toString();
-    done();
-  }
-}
-
 async function digits(ranks: number, ...args: string[]) {
-  const stream = new Output();
+  const stream = new Capture();
   const env = { GRADRING_BACKEND: 'wasm' };
   const { exitCode } = await launch({
     ranks,
@@ -121,97 +109,29 @@ test.each([
   expect(output).toMatch(message);
 });
 
-describe('npm start', () => {
-  const { GRADRING_BACKEND } = process.env;
-  beforeAll(() => (process.env['GRADRING_BACKEND'] = 'wasm'));
-  afterAll(() => {
-    delete process.env['GRADRING_BACKEND'];
-    Object.assign(process.env, GRADRING_BACKEND !== undefined && { GRADRING_BACKEND });
-  });
-
-  /** Runs it in a fraction of its time. */
-  async function start(options: object) {
-    const output = new Output();
-    const all = { epochs: 1, 'batch-size': 32, linkRate: '100mbit', targetAccuracy: 0.975, ...options };
-    const { exitCode, result } = await runTrainings(all, output as unknown as NodeJS.WriteStream);
-    return { exitCode, result: result as Started, output: output.text };
-  }
-
-  interface Started {
-    readonly alone: Method;
-    readonly dense: Method;
-    readonly dgc: Method;
-  }
-
-  interface Method {
-    readonly secondsToTarget: number | null;
-    readonly seconds: number;
-    readonly trainings: {
-      readonly seed: number;
-      readonly linkRate: string | null;
-      readonly steps: number;
-      readonly bytesSent: number;
-      readonly curve: { readonly seconds: number; readonly testAccuracy: number }[];
-    }[];
-  }
-
-  test('trains alone and on four ranks; only the first seed is paced', async () => {
-    const { exitCode, result, output } = await start({ seeds: [7, 8], targetAccuracy: 0.3 });
-    expect({ exitCode, output }).toEqual({
-      exitCode: 0,
-      output: expect.stringMatching(/^Part 3 of 3: 4 ranks, fast/m),
-    });
-    const { alone, dense, dgc } = result;
-    const ratesOf = ({ trainings }: Method) => Object.fromEntries(trainings.map(each => [each.seed, each.linkRate]));
-    expect([alone, dense, dgc].map(ratesOf)).toEqual([
-      { 7: null, 8: null },
-      { 7: '100mbit', 8: null },
-      { 7: '100mbit', 8: null },
-    ]);
-    for (const { trainings, seconds, secondsToTarget } of [alone, dense, dgc]) {
-      // An epoch of all images: alone in batches that are as large as those of the four ranks together.
-      expect(trainings.map(({ steps }) => steps)).toEqual([12, 12]);
-      const { curve } = trainings.find(({ seed }) => seed === 7)!;
-      expect(curve).toHaveLength(1);
-      expect(secondsToTarget).toBe(curve[0]!.testAccuracy >= 0.3 ? curve[0]!.seconds : null);
-      expect(seconds).toBeGreaterThanOrEqual(curve[0]!.seconds);
-    }
-    expect(dense.trainings[0]!.bytesSent).toBe(dense.trainings[1]!.bytesSent); // the pace changes nothing of it
-    expect(alone.trainings[0]!.bytesSent).toBe(0);
-    expect(tableOf(result).join('\n')).toMatch(/4 ranks, 100 Mbit\/s\n138,698 parameters +alone +dense +DGC 99.9 %\n/);
-  });
-
-  test('its picture has the curves of the first seed, with the time to the target or none', () => {
-    const method = (seconds: number, secondsToTarget: number | null, ...accuracies: number[]) => {
-      const curve = accuracies.map((testAccuracy, i) => ({
-        seconds: ((i + 1) * seconds) / accuracies.length,
-        testAccuracy,
-      }));
-      return {
-        seconds,
-        secondsToTarget,
-        trainings: [
-          { seed: 8, curve: [] },
-          { seed: 7, curve },
-        ],
-      };
+test('the picture of npm start has the curves of the first seed, with the time to the target or none', () => {
+  const method = (seconds: number, secondsToTarget: number | null, ...accuracies: number[]) => {
+    const curve = accuracies.map((testAccuracy, i) => ({
+      seconds: ((i + 1) * seconds) / accuracies.length,
+      testAccuracy,
+    }));
+    return {
+      seconds,
+      secondsToTarget,
+      trainings: [
+        { seed: 8, curve: [] },
+        { seed: 7, curve },
+      ],
     };
-    const svg = plotOf({
-      ...{ ranks: 4, seeds: [7, 8], targetAccuracy: 0.9, linkRate: '2.5gbit' },
-      ...{ alone: method(5, 5, 0.8, 1), dense: method(20, null, 0.5, 0.6), dgc: method(10, 7.5, 0.7, 0.8, 0.9, 0.95) },
-    });
-    expect(svg).toContain(
-      '90 % accuracy: 4 ranks, 2.5 Gbit/s, dense: never; 4 ranks, 2.5 Gbit/s, DGC: 7.5 s; one process alone: 5.0 s<',
-    );
-    const curves = [...svg.matchAll(/ d="M([\d. L]+)"/g)].map(([, points]) => points!.split('L').length);
-    expect(curves).toEqual([2, 2, 4]);
-    expect(svg).not.toMatch(/NaN|undefined|Infinity/); // an error of 0 has no logarithm
+  };
+  const svg = plotOf({
+    ...{ ranks: 4, seeds: [7, 8], targetAccuracy: 0.9, linkRate: '2.5gbit' },
+    ...{ alone: method(5, 5, 0.8, 1), dense: method(20, null, 0.5, 0.6), dgc: method(10, 7.5, 0.7, 0.8, 0.9, 0.95) },
   });
-
-  test('ends with the exit code of ranks that fail, and has no result', async () => {
-    const { exitCode, result, output } = await start({ seeds: [7], 'data-dir': folder });
-    expect(exitCode).not.toBe(0);
-    expect(result).toBeUndefined();
-    expect(output).toMatch(/^Part 1 of 2: one process alone\n/);
-  });
+  expect(svg).toContain(
+    '90 % accuracy: 4 ranks, 2.5 Gbit/s, dense: never; 4 ranks, 2.5 Gbit/s, DGC: 7.5 s; one process alone: 5.0 s<',
+  );
+  const curves = [...svg.matchAll(/ d="M([\d. L]+)"/g)].map(([, points]) => points!.split('L').length);
+  expect(curves).toEqual([2, 2, 4]);
+  expect(svg).not.toMatch(/NaN|undefined|Infinity/); // an error of 0 has no logarithm
 });

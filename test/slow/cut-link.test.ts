@@ -1,11 +1,12 @@
 import { spawnSync } from 'node:child_process';
 import { script, waitUntil } from '../launcher/support';
 import { expectAgreed, type FaultyRun, PRELUDE, raisedIn, untilFailure } from '../faults/support';
-import { describeLab, finished, netlabWith, ownLab, removeLabs } from '../scripts/netlab-support';
+import { finished, netlabWith, ownLab, removeLabs } from './support/netlab';
+import { describeWith } from './support/programs';
 
 afterEach(removeLabs);
 
-describeLab('a rank that the network does not reach any more', () => {
+describeWith(['ip'], 'a rank that the network does not reach any more', () => {
   const loseTwo: Record<string, (lab: string, prefix: string) => unknown> = {
     'its cable is out': lab => finished('cut', '2', '--name', lab),
     'what it sends is lost': (lab, prefix) =>

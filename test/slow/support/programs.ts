@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 
 /** Where a program is, or undefined. */
 export function whereIs(program: string): string | undefined {
@@ -10,13 +10,27 @@ export function whereIs(program: string): string | undefined {
 }
 
 /**
+ * Why tests with these programs cannot run here, or undefined. In containers, root often may not make namespaces.
+ */
+function obstacleTo(programs: readonly string[]): string | undefined {
+  const missing = programs.filter(program => whereIs(program) === undefined);
+  if (missing.length > 0) return `${missing.join(', ')} not found`;
+  if (process.getuid?.() !== 0) return 'needs root';
+  if (!programs.includes('ip')) return undefined;
+  const name = `probe-${process.pid}`;
+  const made = spawnSync('ip', ['netns', 'add', name], { encoding: 'utf8' });
+  if (made.status !== 0) return `no network namespace can be made: ${made.stderr.trim()}`;
+  spawnSync('ip', ['netns', 'delete', name]);
+  return undefined;
+}
+
+/**
  * `describe`, if these programs are installed and the user is root. Else the tests are skipped, with a message; where
  * GRADRING_REQUIRE_CLUSTERS is set, as in CI, they fail.
  */
 export function describeWith(programs: readonly string[], name: string, tests: () => void): void {
-  const missing = programs.filter(program => whereIs(program) === undefined);
-  const why = process.getuid?.() === 0 ? `${missing.join(', ')} not found` : 'needs root';
-  if (missing.length === 0 && process.getuid?.() === 0) return describe(name, tests);
+  const why = obstacleTo(programs);
+  if (why === undefined) return describe(name, tests);
   if (!process.env['GRADRING_REQUIRE_CLUSTERS']) {
     console.log(`Skipped: ${name} (${why}).`);
     return describe.skip(name, tests);

@@ -1,11 +1,12 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { isRunning, SAY_READY, script, temporaryFolder, waitUntil } from '../launcher/support';
-import { describeLab, finished, netlab, netlabWith, ownLab, partsOf, removeLabs } from './netlab-support';
+import { finished, netlab, netlabWith, ownLab, partsOf, removeLabs } from './support/netlab';
+import { describeWith } from './support/programs';
 
 afterEach(removeLabs);
 
-describeLab('the network lab, killed by SIGKILL,', () => {
+describeWith(['ip'], 'the network lab, killed by SIGKILL,', () => {
   test('leaves neither processes nor a lab in the middle of `with`', async () => {
     const lab = ownLab('l');
     const wait = script(`

@@ -7,7 +7,8 @@ import { linkPorts } from '../support/listening-ports';
 import { sleep } from '../support/rings';
 import { SteppingRing } from '../support/stepping-ring';
 import { dawdle, intrude, knock, mechanismAt, sendGigabyte, VISITS } from '../support/strangers';
-import { describeLab, finished, netlabWith, ownLab, removeLabs } from './netlab-support';
+import { finished, netlabWith, ownLab, removeLabs } from './support/netlab';
+import { describeWith } from './support/programs';
 
 afterEach(removeLabs);
 
@@ -27,7 +28,7 @@ async function besiege(at: 'link' | 'rendezvous', host: string, port: number): P
   };
 }
 
-describeLab('a ring between hosts', () => {
+describeWith(['ip'], 'a ring between hosts', () => {
   test('is encrypted without being asked, and strangers on the network disturb neither its forming nor its steps', async () => {
     const lab = ownLab('s');
     const { stdout } = await finished('up', '3', '--name', lab, '--rate', 'none');

@@ -1,31 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { cleanUp, Program, ROOT } from '../launcher/support';
+import { cleanUp, Program, ROOT } from '../../launcher/support';
 
 export const NETLAB = path.join(ROOT, 'scripts/netlab');
 
 const labs = new Set<string>();
-
-/** Why no lab can be made here, or undefined. Containers often have a root that may not make namespaces. */
-function whyNoLab(): string | undefined {
-  if (process.platform !== 'linux') return 'network labs need Linux';
-  if (process.getuid!() !== 0) return 'network labs need root';
-  const name = `probe-${process.pid}`;
-  const made = spawnSync('ip', ['netns', 'add', name], { encoding: 'utf8' });
-  if (made.error !== undefined) return 'network labs need iproute2';
-  if (made.status !== 0) return `no network namespace can be made here: ${made.stderr.trim()}`;
-  spawnSync('ip', ['netns', 'delete', name]);
-  return undefined;
-}
-
-/** `describe` for tests that make labs; where none can be made they are skipped, and the reason is said. */
-export function describeLab(name: string, tests: () => void): void {
-  const reason = whyNoLab();
-  if (reason === undefined) return describe(name, tests);
-  process.stderr.write(`${name}: tests skipped, ${reason}.\n`);
-  describe.skip(name, tests);
-}
 
 /** A lab's name that no other test process uses, for {@link removeLabs}. `last` is one character. */
 export function ownLab(last: string): string {

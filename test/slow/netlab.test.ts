@@ -2,7 +2,8 @@ import { spawnSync } from 'node:child_process';
 import { connect } from 'node:net';
 import path from 'node:path';
 import { isRunning, ROOT, SAY_READY, script } from '../launcher/support';
-import { describeLab, finished, json, netlab, NETLAB, ownLab, partsOf, printed, removeLabs } from './netlab-support';
+import { finished, json, netlab, NETLAB, ownLab, partsOf, printed, removeLabs } from './support/netlab';
+import { describeWith } from './support/programs';
 
 afterEach(removeLabs);
 
@@ -23,7 +24,7 @@ function connectionError(host: string): Promise<string | undefined> {
   });
 }
 
-describeLab('the network lab', () => {
+describeWith(['ip'], 'the network lab', () => {
   test('has addresses, links shaped at both ends, and connects all ranks; down leaves nothing', async () => {
     const lab = ownLab('a');
     const addresses = await up(lab, 3, '--rate', '100mbit');

@@ -1,9 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { gradring, isRunning, Program, ROOT, temporaryFolder, waitUntil } from '../../launcher/support';
-import { describeLab, ownedLab, partsOf, removeLabs } from '../../scripts/netlab-support';
-import { freePort } from '../../support/rings';
+import { gradring, isRunning, Program, ROOT, temporaryFolder, waitUntil } from '../launcher/support';
+import { ownedLab, partsOf, removeLabs } from './support/netlab';
+import { describeWith } from './support/programs';
+import { freePort } from '../support/rings';
 
 afterEach(removeLabs);
 
@@ -64,7 +65,7 @@ test('where it cannot be, it says why', async () => {
   );
 });
 
-describeLab('a benchmark in a network lab, killed by SIGKILL,', () => {
+describeWith(['ip'], 'a benchmark in a network lab, killed by SIGKILL,', () => {
   test('leaves neither ranks nor the lab', async () => {
     const size = ['--min-bytes', '16M', '--max-bytes', '16M'];
     const program = gradring('bench', 'all-reduce', '-n', '2', ...size, '--netlab', '1mbit'); // takes minutes

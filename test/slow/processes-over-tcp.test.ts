@@ -1,0 +1,3 @@
+import { testProcesses } from '../communicator/process-ends';
+
+testProcesses('tcp');
