@@ -2,7 +2,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { ErrorOutput, type LastWords } from './error-output';
 import type { LaunchPlan } from './launch-options';
 import { LineOutput } from './line-output';
-import { LineRelay } from './line-relay';
+import { relayLines } from './line-relay';
 import { forcedColors, rankPrefix } from './rank-colors';
 import { openRankLog } from './rank-logs';
 import type { RunningRank } from './rank-process';
@@ -41,18 +41,16 @@ export class RankOutputs {
     const [outPrefix, errPrefix] = [this.plan.stdout, this.plan.stderr].map(stream =>
       this.plan.prefix ? rankPrefix(this.nameOf(rank), rank, stream, process.env) : '',
     );
-    const relays = [
-      new LineRelay(stdout, async lines => {
+    await Promise.all([
+      ended,
+      relayLines(stdout, async lines => {
         await Promise.all([this.out.write(lines, outPrefix), this.log(rank, lines)]);
       }),
-      new LineRelay(stderr, async lines => {
+      relayLines(stderr, async lines => {
         errorOutput.add(lines);
         await Promise.all([this.err.write(lines, errPrefix), this.log(rank, lines)]);
       }),
-    ];
-    await ended;
-    for (const relay of relays) relay.sourceEnded();
-    await Promise.all(relays.map(relay => relay.done));
+    ]);
   }
 
   /** The last words of the rank's last process. */

@@ -1,8 +1,12 @@
 import type { ChildProcess } from 'node:child_process';
+import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { GradringError } from '../errors';
 import { spawnGuarded } from './guarded-process';
 import { signalGroup, signalProcess } from './signals';
+
+/** How long a pipe may be silent after its rank has ended, before it is given up. */
+const SILENCE_MS = 1_000;
 
 /** How one rank ended. Exactly one of `exitCode` and `signal` is not null. */
 export interface RankOutcome {
@@ -13,6 +17,11 @@ export interface RankOutcome {
   readonly signal: NodeJS.Signals | null;
   /** The host that it ran on, if the launcher chose one. */
   readonly host?: string;
+  /**
+   * Whether the connection to that host was lost before the rank ended. `signal` is then SIGKILL, because its host
+   * kills a rank that has no launcher.
+   */
+  readonly connectionLost?: boolean;
   /** The time from the start of the rank to its end, in milliseconds. */
   readonly afterMs: number;
 }
@@ -32,6 +41,7 @@ export interface RankCommand {
 export interface RunningRank {
   readonly rank: number;
   readonly pid: number;
+  /** They end after the rank, in any case. */
   readonly stdout: Readable;
   readonly stderr: Readable;
   /** Resolves when the process runs; rejects with `ERR_RANK_FAILED` if the system could not start it. */
@@ -76,6 +86,7 @@ export class RankProcess implements RunningRank {
         const pid = this.pid;
         this.running = false;
         signalGroup(pid, 'SIGKILL');
+        for (const pipe of [stdout, stderr]) giveUpWhenSilent(pipe as Socket);
         resolve({ rank: this.rank, pid, exitCode, signal, afterMs: performance.now() - launchedAt });
       });
     });
@@ -100,6 +111,21 @@ function startProcess({ rank, nodeArgs, script, args, env, socketFolder }: RankC
   } catch (cause) {
     throw notStarted(rank, cause as Error);
   }
+}
+
+/**
+ * Destroys a pipe when it is silent. The pipe of a rank that has ended ends, too, unless a process that the rank left
+ * behind still has the other end. All that the rank itself wrote can be read already, so a silent pipe has no more of
+ * it. A pipe whose reader is slow is not silent.
+ */
+function giveUpWhenSilent(pipe: Socket): void {
+  if (pipe.destroyed) return;
+  let { bytesRead } = pipe;
+  const timer = setInterval(() => {
+    if (pipe.bytesRead === bytesRead && pipe.readableLength === 0) pipe.destroy();
+    ({ bytesRead } = pipe);
+  }, SILENCE_MS);
+  pipe.once('close', () => clearInterval(timer));
 }
 
 function notStarted(rank: number, cause: Error): GradringError {

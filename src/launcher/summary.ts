@@ -8,8 +8,12 @@ export function describeFailure(
   outcomes: readonly RankOutcome[],
   lastWords: LastWords,
 ): string[] {
-  const { rank, pid, exitCode, signal, afterMs, host } = rootCause;
-  const end = signal === null ? `failed with exit code ${exitCode}` : `was killed by ${signal}`;
+  const { rank, pid, exitCode, signal, afterMs, host, connectionLost } = rootCause;
+  const end = connectionLost
+    ? 'was lost with the connection to its host'
+    : signal === null
+      ? `failed with exit code ${exitCode}`
+      : `was killed by ${signal}`;
   const others = outcomes.filter(outcome => outcome !== rootCause).map(describeOutcome);
   const othersEnd = others.length === 0 ? '' : ` The other ranks were ended: ${others.join(', ')}.`;
   const summary = `gradring: rank ${rank} (${host === undefined ? '' : `on ${host}, `}pid ${pid}) ${end} after ${(afterMs / 1000).toFixed(1)} s; root cause.${othersEnd}`;
@@ -28,6 +32,6 @@ export function describeInterruption(signal: ForwardedSignal, outcomes: readonly
   return `gradring: ${signal} was passed on to the ranks, which ended: ${outcomes.map(describeOutcome).join(', ')}.`;
 }
 
-function describeOutcome({ rank, exitCode, signal }: RankOutcome): string {
-  return `rank ${rank} ${signal ?? `exit ${exitCode}`}`;
+function describeOutcome({ rank, exitCode, signal, connectionLost }: RankOutcome): string {
+  return `rank ${rank} ${connectionLost ? 'lost' : (signal ?? `exit ${exitCode}`)}`;
 }

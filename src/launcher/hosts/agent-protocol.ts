@@ -1,6 +1,27 @@
-import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { RankOutcome } from '../rank-process';
+
+/*
+ * What the launcher and the agent of a host say to each other, over the standard streams of `ssh`:
+ *
+ *   launcher                      agent
+ *   assign                   →
+ *                            ←    ready
+ *   find port                →                     to the first host
+ *                            ←    port | no port
+ *   start                    →                     for each rank
+ *                            ←    started | not started
+ *   more                     →                     for each piece of a stream
+ *                            ←    output
+ *                            ←    output end       for each stream, when it has ended
+ *                            ←    ended            for each rank, as soon as its process has ended
+ *   signal, kill             →
+ *   alive                    →                     every few seconds
+ *
+ * Each end reads at once all that comes. So output that is not taken holds up nothing else, because the agent sends a
+ * piece only when it is asked for more. `ended` may come before the end of the output: which rank was the first to
+ * fail does not depend on how fast its output is taken.
+ */
 
 /** What the ranks of a host are. The launcher's first message. */
 export interface Assignment {
@@ -16,6 +37,8 @@ export interface Assignment {
   readonly worldSize: number;
   readonly gpusPerRank: number;
   readonly env: Readonly<Record<string, string>>;
+  /** The agent ends when it has heard nothing for so long. */
+  readonly silentMs: number;
 }
 
 /** What must be the same on all hosts, and how they reach each other. The agent's first message. */
@@ -44,8 +67,11 @@ export type LauncherMessage =
   | Assignment
   | { readonly kind: 'find port'; readonly host: string }
   | { readonly kind: 'start'; readonly localRank: number; readonly meeting: RemoteMeeting }
+  /** The next piece of a stream is wanted. */
+  | { readonly kind: 'more'; readonly rank: number; readonly stream: OutputName }
   | { readonly kind: 'signal'; readonly rank: number; readonly signal: NodeJS.Signals }
-  | { readonly kind: 'kill'; readonly rank: number };
+  | { readonly kind: 'kill'; readonly rank: number }
+  | { readonly kind: 'alive' };
 
 export type AgentMessage =
   | Readiness
@@ -72,10 +98,16 @@ export async function* messagesOf<Message extends LauncherMessage | AgentMessage
   input: Readable,
   onOther: (line: string) => void,
 ): AsyncGenerator<Message> {
-  for await (const line of createInterface({ input, crlfDelay: Infinity })) {
-    const message = messageIn(line);
-    if (message === undefined) onOther(line);
-    else yield message as Message;
+  let rest = '';
+  for await (const text of input.setEncoding('utf8')) {
+    // Only here: a message may have other characters that end a line elsewhere, such as U+2028.
+    const lines = `${rest}${text as string}`.split('\n');
+    rest = lines.pop()!;
+    for (const line of lines) {
+      const message = messageIn(line);
+      if (message === undefined) onOther(line);
+      else yield message as Message;
+    }
   }
 }
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { readFileSync, rmSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import type { CommandModule } from 'yargs';
 import { makeSocketFolder } from '../../rendezvous/socket-folder';
+import { deferred } from '../../transport/deferred';
 import { readVersion } from '../../version';
 import { findFreePort } from '../master-port';
 import { rankCommand } from '../rank-command';
@@ -24,90 +24,157 @@ import {
 export const agentCommand: CommandModule = {
   command: 'agent',
   describe: false, // nobody types it
-  handler: () => runAgent(process.stdin, process.stdout),
+  handler: async () => {
+    await runAgent(process.stdin, process.stdout);
+    process.exit(); // a process that a rank left behind may still hold a pipe open
+  },
 };
 
 /**
  * Starts the ranks of this host when the launcher says so, and tells it what they write and how they end. If the
- * launcher is gone, they are killed.
+ * launcher is gone, or cannot be heard, they are killed.
  */
 export async function runAgent(input: Readable, output: Writable): Promise<void> {
   output.on('error', () => undefined); // then the input ends, too
   for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined); // the launcher tells the ranks
-  const agent = new Agent(output);
+  output.write('\n'); // a login shell may have printed something without an end of line
+  const agent = new Agent(message => void output.write(toLine(message)));
+  const watch = new SilenceWatch(() => input.destroy());
   try {
-    for await (const message of messagesOf<LauncherMessage>(input, () => undefined)) await agent.hear(message);
+    for await (const message of messagesOf<LauncherMessage>(input, () => undefined)) {
+      watch.heard(message);
+      agent.hear(message);
+    }
+  } catch {
+    // Nothing more can be heard.
   } finally {
+    watch.end();
     agent.end();
   }
 }
 
+/** Notices that the launcher is silent: its host was cut off, or is asleep, which TCP tells only after hours. */
+class SilenceWatch {
+  private timer: NodeJS.Timeout | undefined;
+  private isSuspicious = false;
+
+  constructor(private readonly onSilence: () => void) {}
+
+  heard(message: LauncherMessage): void {
+    if (message.kind === 'assign') this.timer = setInterval(() => this.check(), message.silentMs / 2);
+    this.isSuspicious = false;
+    this.timer?.refresh();
+  }
+
+  end(): void {
+    clearInterval(this.timer);
+  }
+
+  /** Twice: when this process was stopped for a while, a timer comes before what has arrived meanwhile. */
+  private check(): void {
+    if (this.isSuspicious) this.onSilence();
+    this.isSuspicious = true;
+  }
+}
+
+type Say = (message: AgentMessage) => void;
+
 class Agent {
   private assignment: Assignment | undefined;
   private readonly socketFolder = attempt(makeSocketFolder);
-  private readonly ranks = new Map<number, RankProcess>();
+  private readonly ranks = new Map<number, AgentRank>();
 
-  constructor(private readonly output: Writable) {}
+  constructor(private readonly say: Say) {}
 
-  async hear(message: LauncherMessage): Promise<void> {
+  hear(message: LauncherMessage): void {
     switch (message.kind) {
       case 'assign':
         this.assignment = message;
         return this.say(readinessFor(message));
       case 'find port':
-        return this.say(
-          await findFreePort(message.host, '--master-port').then(
-            port => ({ kind: 'port', port }) as const,
-            (error: Error) => ({ kind: 'no port', message: error.message }) as const,
-          ),
-        );
+        return void this.findPort(message.host);
       case 'start':
         return this.start(message.localRank, message.meeting);
+      case 'more':
+        return this.ranks.get(message.rank)?.more(message.stream);
       case 'signal':
-        return this.ranks.get(message.rank)?.signal(message.signal);
+        return this.ranks.get(message.rank)?.process.signal(message.signal);
       case 'kill':
-        return this.ranks.get(message.rank)?.kill();
+        return this.ranks.get(message.rank)?.process.kill();
+      case 'alive':
+        return;
     }
   }
 
   end(): void {
-    for (const rank of this.ranks.values()) rank.kill();
+    for (const rank of this.ranks.values()) rank.process.kill();
     if (this.socketFolder !== undefined) rmSync(this.socketFolder, { recursive: true, force: true });
   }
 
-  private async start(localRank: number, { masterAddr, masterPort, runId, runToken, colors }: RemoteMeeting) {
+  private async findPort(host: string): Promise<void> {
+    try {
+      this.say({ kind: 'port', port: await findFreePort(host, '--master-port') });
+    } catch (error) {
+      this.say({ kind: 'no port', message: (error as Error).message });
+    }
+  }
+
+  private start(localRank: number, { masterAddr, masterPort, runId, runToken, colors }: RemoteMeeting): void {
     const plan = { ...this.assignment!, masterAddr };
     const meeting = { masterPort, runId, runToken, socketFolder: this.socketFolder };
     const rank = plan.firstRank + localRank;
     try {
-      const child = new RankProcess(rankCommand(plan, meeting, { colors }, localRank));
-      await child.started;
-      this.ranks.set(rank, child);
-      await this.say({ kind: 'started', rank, pid: child.pid });
-      for (const stream of OUTPUTS) void this.relay(rank, stream, child[stream]);
-      void child.ended.then(outcome => this.say({ kind: 'ended', outcome }));
+      const process = new RankProcess(rankCommand(plan, meeting, { colors }, localRank));
+      this.ranks.set(rank, new AgentRank(process, this.say));
     } catch (error) {
-      await this.say({ kind: 'not started', rank, message: (error as Error).message });
+      this.say(notStarted(rank, error as Error));
     }
   }
+}
 
-  private async relay(rank: number, stream: OutputName, source: Readable): Promise<void> {
+/** A rank of this host, of which it tells the launcher. */
+class AgentRank {
+  /** Resolved when the launcher wants the next piece of a stream. */
+  private readonly wanted = { stdout: deferred(), stderr: deferred() };
+
+  constructor(
+    readonly process: RankProcess,
+    private readonly say: Say,
+  ) {
+    process.started.then(
+      () => this.tell(),
+      (error: Error) => say(notStarted(process.rank, error)),
+    );
+  }
+
+  more(stream: OutputName): void {
+    this.wanted[stream].resolve();
+  }
+
+  private tell(): void {
+    const { rank, pid, ended } = this.process;
+    this.say({ kind: 'started', rank, pid });
+    void ended.then(outcome => this.say({ kind: 'ended', outcome }));
+    for (const stream of OUTPUTS) void this.relay(stream);
+  }
+
+  private async relay(stream: OutputName): Promise<void> {
+    const { rank } = this.process;
     try {
-      for await (const chunk of source) {
-        await this.say({ kind: 'output', rank, stream, base64: (chunk as Buffer).toString('base64') });
+      for await (const chunk of this.process[stream]) {
+        await this.wanted[stream].promise;
+        this.wanted[stream] = deferred();
+        this.say({ kind: 'output', rank, stream, base64: (chunk as Buffer).toString('base64') });
       }
     } catch {
-      // The pipe is broken: nothing more will come.
+      // Given up, or broken: nothing more will come.
     }
-    await this.say({ kind: 'output end', rank, stream });
+    this.say({ kind: 'output end', rank, stream });
   }
+}
 
-  /** Settles when the launcher takes more. */
-  private async say(message: AgentMessage): Promise<void> {
-    if (!this.output.destroyed && !this.output.write(toLine(message))) {
-      await Promise.race([once(this.output, 'drain'), once(this.output, 'close')]).catch(() => undefined);
-    }
-  }
+function notStarted(rank: number, error: Error): AgentMessage {
+  return { kind: 'not started', rank, message: error.message };
 }
 
 function readinessFor({ folder, script }: Assignment): Readiness {

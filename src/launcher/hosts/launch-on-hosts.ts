@@ -8,7 +8,7 @@ import { chooseRunToken, tokenFileWarning } from '../run-token';
 import { endTogether, Supervisor } from '../supervisor';
 import { hashOf } from './agent';
 import type { Readiness, RemoteMeeting } from './agent-protocol';
-import { RemoteHost } from './remote-host';
+import { HOST_TIMES, RemoteHost } from './remote-host';
 
 /** Variables that describe this host, or this login. Those of the other hosts stay as they are. */
 const OF_THIS_HOST =
@@ -20,7 +20,11 @@ const OF_THIS_HOST =
  *
  * @throws GradringError `ERR_RANK_FAILED` naming each such host.
  */
-export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan): Promise<LaunchResult> {
+export async function launchOnHosts(
+  plan: LaunchPlan,
+  remote: RemotePlan,
+  times = HOST_TIMES,
+): Promise<LaunchResult> {
   const { hosts, sshArgs } = remote;
   const places = hosts.flatMap(({ ranks }, host) =>
     Array.from({ length: ranks }, (_, localRank) => ({ host, localRank })),
@@ -30,7 +34,7 @@ export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan): Promi
   const remotes = hosts.map(({ host, ranks }, i) => {
     const firstRank = places.findIndex(place => place.host === i);
     const assignment = { kind: 'assign', ...assignmentOf(plan), ranks, firstRank } as const;
-    return new RemoteHost(host, sshArgs, assignment, line => void outputs.say([line]));
+    return new RemoteHost(host, sshArgs, assignment, line => void outputs.say([line]), times);
   });
   try {
     if (warning) await outputs.say([`gradring: ${warning}`]);

@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { hostname } from 'node:os';
 import path from 'node:path';
-import { PassThrough } from 'node:stream';
+import { Readable } from 'node:stream';
 import { GradringError } from '../../errors';
-import { type Deferred, deferred } from '../../transport/deferred';
+import { deferred } from '../../transport/deferred';
 import { ErrorOutput } from '../error-output';
+import { LineSplitter } from '../line-splitter';
 import type { RankOutcome, RunningRank } from '../rank-process';
+import { signalGroup } from '../signals';
 import {
   type AgentMessage,
   type Assignment,
@@ -22,11 +23,19 @@ import {
 /** The user's own options for `ssh` come first, and win. */
 const SSH_OPTIONS = ['-T', '-oBatchMode=yes', '-oConnectTimeout=10', '-oServerAliveInterval=5'];
 
-/** How long a host may take until its agent answers. */
-const READY_MS = 60_000;
+/** How long what takes part in a connection may take, in ms. */
+export interface HostTimes {
+  /** The launcher says so often that it is alive. */
+  readonly aliveMs: number;
+  /** An agent that has heard nothing for so long ends, and its ranks with it. */
+  readonly silentMs: number;
+  /** The answer of an agent, the first one included. */
+  readonly answerMs: number;
+  /** The end of ranks that are killed, and of the connection when no rank runs any more. */
+  readonly endMs: number;
+}
 
-/** How long the connection to a host may take to end, when no rank runs any more. */
-const END_MS = 5_000;
+export const HOST_TIMES: HostTimes = { aliveMs: 5_000, silentMs: 60_000, answerMs: 60_000, endMs: 5_000 };
 
 const CLI = path.join(__dirname, '../../cli.js');
 
@@ -47,40 +56,35 @@ export class RemoteHost {
   private readonly child: ChildProcess;
   private readonly ranks = new Map<number, RemoteRank>();
   private readonly errorOutput = new ErrorOutput();
-  private readonly closed: Promise<string>;
-  private readonly answers: Deferred<AgentMessage>[] = [];
-  private isEnding = false;
+  private readonly over = deferred();
+  private readonly alive: NodeJS.Timeout;
+  private answer = deferred<AgentMessage>();
+  /** Why the connection has ended. */
+  private end: string | undefined;
 
   /** @param say Prints a line for the user. */
   constructor(
     readonly name: string,
-    sshArgs: readonly string[],
-    private readonly assignment: Assignment,
+    private readonly sshArgs: readonly string[],
+    private readonly assignment: Omit<Assignment, 'silentMs'>,
     private readonly say: (line: string) => void,
+    private readonly times: HostTimes,
   ) {
     const [command, args] = isHere(name)
       ? [process.execPath, [CLI, 'agent']]
       : ['ssh', [...sshArgs, ...SSH_OPTIONS, name, remoteCommand(assignment.folder)]];
     // In a group of its own: Ctrl-C in a terminal must reach only the launcher.
     this.child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
-    this.child.stdin!.on('error', () => undefined); // the end of the process says enough
-    this.closed = new Promise(resolve => {
-      this.child.once('error', error => resolve(`${command} could not be started: ${error.message}`));
-      this.child.once('close', (code, signal) => resolve(this.wordsForEnd(command, code, signal)));
-    });
-    void this.closed.then(words => this.onClosed(words));
-    void this.listen().catch(() => undefined); // the end of the process says enough
-    this.child.stderr!.on('data', (bytes: Buffer) => this.hearError(bytes));
+    this.child.once('error', error => this.lose(`${command} could not be started: ${error.message}`));
+    this.child.once('close', (code, signal) => this.lose(this.wordsForEnd(code, signal)));
+    if (this.child.pid !== undefined) this.listenToAll();
+    this.alive = setInterval(() => this.tell({ kind: 'alive' }), times.aliveMs);
   }
 
   /** Tells the host what its ranks are. Settles with what it has. @throws Error in words, without the host's name. */
   async prepare(): Promise<Readiness> {
-    const timeout = setTimeout(() => this.child.kill(), READY_MS);
-    try {
-      return (await this.ask(this.assignment)) as Readiness;
-    } finally {
-      clearTimeout(timeout);
-    }
+    const { silentMs } = this.times;
+    return (await this.ask({ ...this.assignment, silentMs })) as Readiness;
   }
 
   /** A free TCP port of that host. */
@@ -91,82 +95,140 @@ export class RemoteHost {
   }
 
   start(localRank: number, meeting: RemoteMeeting): RunningRank {
+    const { endMs } = this.times;
     const number = this.assignment.firstRank + localRank;
-    const rank = new RemoteRank(number, this.name, message => this.tell(message));
+    const rank = new RemoteRank(number, this.name, {
+      tell: message => this.tell(message),
+      awaitEnd: () => this.giveUpAfter(endMs, `it did not tell in ${endMs / 1000} s that its ranks are killed`),
+    });
     this.ranks.set(number, rank);
     this.tell({ kind: 'start', localRank, meeting });
+    if (this.end !== undefined) rank.lose(this.end);
+    void this.inTime(rank.started).catch(() => undefined);
     return rank;
   }
 
   /** Ends the connection, and with it what still runs there. */
   async close(): Promise<void> {
-    this.isEnding = true;
-    this.child.stdin!.end();
-    const timeout = setTimeout(() => this.child.kill('SIGKILL'), END_MS);
-    await this.closed;
-    clearTimeout(timeout);
+    clearInterval(this.alive);
+    this.child.stdin?.end();
+    const timer = this.giveUpAfter(this.times.endMs, 'it did not end');
+    await this.over.promise;
+    clearTimeout(timer);
   }
 
   private tell(message: LauncherMessage): void {
-    this.child.stdin!.write(toLine(message));
+    if (this.child.pid !== undefined && this.end === undefined) this.child.stdin!.write(toLine(message));
   }
 
+  /** One question at a time. */
   private async ask(message: LauncherMessage): Promise<AgentMessage> {
-    const answer = deferred<AgentMessage>();
-    this.answers.push(answer);
+    if (this.end !== undefined) throw new Error(this.end);
+    this.answer = deferred();
     this.tell(message);
-    return answer.promise;
+    return this.inTime(this.answer.promise);
   }
 
-  private async listen(): Promise<void> {
-    for await (const message of messagesOf<AgentMessage>(this.child.stdout!, line => this.hearLine(line))) {
-      if (message.kind === 'ready' || message.kind === 'port' || message.kind === 'no port') {
-        this.answers.shift()?.resolve(message);
-      } else {
-        const number = message.kind === 'ended' ? message.outcome.rank : message.rank;
-        await this.ranks.get(number)?.hear(message);
-      }
+  private async inTime<T>(answer: Promise<T>): Promise<T> {
+    const { answerMs } = this.times;
+    const timer = this.giveUpAfter(answerMs, `it gave no answer in ${answerMs / 1000} s`);
+    try {
+      return await answer;
+    } finally {
+      clearTimeout(timer);
     }
   }
 
-  private hearError(bytes: Buffer): void {
-    const lines = bytes.toString().split('\n').filter(Boolean);
-    for (const line of lines) this.hearLine(line);
+  private listenToAll(): void {
+    this.child.stdin!.on('error', () => undefined); // the end of the process says enough
+    const splitter = new LineSplitter();
+    const hear = (lines: readonly string[]) => lines.forEach(line => this.hearLine(line));
+    this.child.stderr!.on('data', (bytes: Buffer) => hear(splitter.push(bytes)));
+    this.child.stderr!.on('end', () => hear(splitter.end()));
+    void this.listen();
+  }
+
+  private async listen(): Promise<void> {
+    try {
+      for await (const message of messagesOf<AgentMessage>(this.child.stdout!, line => this.hearLine(line))) {
+        if (this.end === undefined) this.hear(message);
+      }
+    } catch (error) {
+      this.giveUp((error as Error).message);
+    }
+  }
+
+  private hear(message: AgentMessage): void {
+    if (message.kind === 'ready' || message.kind === 'port' || message.kind === 'no port') {
+      return this.answer.resolve(message);
+    }
+    const rank = this.ranks.get(message.kind === 'ended' ? message.outcome?.rank : message.rank);
+    if (rank === undefined) throw new Error(`it sent ${JSON.stringify(message).slice(0, 200)}, which is no message`);
+    rank.hear(message);
   }
 
   /** What `ssh`, the shell or the agent itself has to say. While nothing runs, only an error shows it. */
   private hearLine(line: string): void {
+    if (line.trim() === '') return;
     this.errorOutput.add([line]);
     if (this.ranks.size > 0) this.say(`gradring: ${this.name}: ${line}`);
   }
 
-  private wordsForEnd(command: string, code: number | null, signal: NodeJS.Signals | null): string {
-    const last = this.errorOutput.lastWords.lines.at(-1);
+  private wordsForEnd(code: number | null, signal: NodeJS.Signals | null): string {
+    const { isError, lines } = this.errorOutput.lastWords;
+    const last = isError ? lines[0] : lines.at(-1);
     const end = signal === null ? `ended with code ${code}` : `was killed by ${signal}`;
-    return `${command === 'ssh' ? 'ssh' : 'its agent'} ${end}${last === undefined ? '' : `: ${last}`}`;
+    return `${isHere(this.name) ? 'its agent' : 'ssh'} ${end}${last === undefined ? '' : `: ${last}`}`;
   }
 
-  private onClosed(words: string): void {
-    for (const answer of this.answers.splice(0)) answer.reject(new Error(words));
-    const running = [...this.ranks.values()].filter(({ isOver }) => !isOver);
-    if (running.length > 0 && !this.isEnding) this.say(`gradring: the connection to ${this.name} is lost: ${words}.`);
-    for (const rank of running) rank.lose(words);
+  private giveUpAfter(ms: number, words: string): NodeJS.Timeout {
+    return setTimeout(() => this.giveUp(words), ms);
   }
+
+  /** Does not wait for a connection that may hang. With it, the agent and its ranks end. */
+  private giveUp(words: string): void {
+    if (this.end !== undefined) return;
+    const { pid, stdin, stdout, stderr } = this.child;
+    if (pid !== undefined) signalGroup(pid, 'SIGKILL');
+    for (const stream of [stdin, stdout, stderr]) stream?.destroy(); // a process outside of the group may hold them
+    this.lose(words);
+  }
+
+  /** The connection has ended. All that waits for it learns that. */
+  private lose(words: string): void {
+    if (this.end !== undefined) return;
+    this.end = words;
+    clearInterval(this.alive);
+    this.answer.reject(new Error(words));
+    const ranks = [...this.ranks.values()];
+    if (ranks.some(rank => !rank.isOver)) this.say(`gradring: the connection to ${this.name} is lost: ${words}.`);
+    for (const rank of ranks) rank.lose(words);
+    this.over.resolve();
+  }
+}
+
+/** What a rank on another host needs of the connection. */
+interface Line {
+  readonly tell: (message: LauncherMessage) => void;
+  /** Gives the host up, if the timer is not cleared. */
+  readonly awaitEnd: () => NodeJS.Timeout;
 }
 
 /** A rank on another host, as its agent tells of it. */
 class RemoteRank implements RunningRank {
-  readonly stdout = new PassThrough();
-  readonly stderr = new PassThrough();
+  readonly stdout = this.outputNamed('stdout');
+  readonly stderr = this.outputNamed('stderr');
   pid = 0;
-  private readonly start = deferred<void>();
-  private readonly end = deferred<RankOutcome>();
   isOver = false;
+  private readonly launchedAt = performance.now();
+  private readonly start = deferred();
+  private readonly end = deferred<RankOutcome>();
+  private killTimer: NodeJS.Timeout | undefined;
 
   constructor(
     readonly rank: number,
     private readonly host: string,
-    private readonly tell: (message: LauncherMessage) => void,
+    private readonly line: Line,
   ) {}
 
   get started(): Promise<void> {
@@ -178,15 +240,16 @@ class RemoteRank implements RunningRank {
   }
 
   signal(signal: NodeJS.Signals): void {
-    if (!this.isOver) this.tell({ kind: 'signal', rank: this.rank, signal });
+    if (!this.isOver) this.line.tell({ kind: 'signal', rank: this.rank, signal });
   }
 
   kill(): void {
-    if (!this.isOver) this.tell({ kind: 'kill', rank: this.rank });
+    if (this.isOver) return;
+    this.line.tell({ kind: 'kill', rank: this.rank });
+    this.killTimer ??= this.line.awaitEnd();
   }
 
-  /** Settles when its output is taken. */
-  async hear(message: Exclude<AgentMessage, Readiness | { kind: 'port' | 'no port' }>): Promise<void> {
+  hear(message: Exclude<AgentMessage, Readiness | { kind: 'port' | 'no port' }>): void {
     switch (message.kind) {
       case 'started':
         this.pid = message.pid;
@@ -194,31 +257,40 @@ class RemoteRank implements RunningRank {
       case 'not started':
         return this.fail(message.message);
       case 'output':
-        return this.write(message.stream, Buffer.from(message.base64, 'base64'));
+        return void this[message.stream].push(Buffer.from(message.base64, 'base64'));
       case 'output end':
-        return void this[message.stream].end();
+        return void this[message.stream].push(null);
       case 'ended':
-        this.isOver = true;
+        this.settle();
         return this.end.resolve({ ...message.outcome, host: this.host });
     }
   }
 
   /** The connection to its host is lost. Its agent kills it, if it still runs. */
   lose(words: string): void {
+    for (const stream of OUTPUTS) this[stream].push(null);
+    if (this.isOver) return;
     this.fail(words);
-    for (const stream of OUTPUTS) this[stream].end();
     const { rank, pid, host } = this;
-    this.end.resolve({ rank, pid, exitCode: null, signal: 'SIGKILL', afterMs: 0, host });
+    const afterMs = performance.now() - this.launchedAt;
+    this.end.resolve({ rank, pid, exitCode: null, signal: 'SIGKILL', host, connectionLost: true, afterMs });
   }
 
+  /** Without effect on a rank that has started. */
   private fail(words: string): void {
-    this.isOver = true;
+    this.settle();
     const message = `Rank ${this.rank} could not be started on ${this.host}: ${words}.`;
     this.start.reject(new GradringError('ERR_RANK_FAILED', message, { rank: this.rank }));
   }
 
-  private async write(stream: OutputName, bytes: Buffer): Promise<void> {
-    if (!this[stream].write(bytes)) await Promise.race([once(this[stream], 'drain'), once(this[stream], 'close')]);
+  private settle(): void {
+    this.isOver = true;
+    clearTimeout(this.killTimer);
+  }
+
+  /** Asks the agent for a piece when there is room for one. */
+  private outputNamed(stream: OutputName): Readable {
+    return new Readable({ read: () => this.line.tell({ kind: 'more', rank: this.rank, stream }) });
   }
 }
 

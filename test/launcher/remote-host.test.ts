@@ -1,0 +1,226 @@
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describeFailure } from '../../src/launcher/summary';
+import { launchOnHosts } from '../../src/launcher/hosts/launch-on-hosts';
+import { HOST_TIMES, type HostTimes, RemoteHost } from '../../src/launcher/hosts/remote-host';
+import { type LaunchOptions, planLaunch } from '../../src/launcher/launch-options';
+import { relayLines } from '../../src/launcher/line-relay';
+import type { RunningRank } from '../../src/launcher/rank-process';
+import { ENDED, hear, outputEndOf, outputOf, replaceSsh, RUN_HERE, STARTED } from './fake-ssh';
+import { Capture, cleanUp, gradring, isRunning, ROOT, SAY_READY, script, temporaryFolder, waitUntil } from './support';
+
+const hosts: RemoteHost[] = [];
+afterEach(async () => {
+  await Promise.all(hosts.splice(0).map(host => host.close()));
+  jest.restoreAllMocks();
+  await cleanUp();
+});
+
+const MEETING = { masterAddr: '127.0.0.1', masterPort: 1, runId: 'r', runToken: '0'.repeat(64), colors: {} };
+
+/** For times after which something is given up. */
+const SHORT_MS = 100;
+
+/** The connection to a host with one rank, whose `ssh` is this shell script; and the launcher's own messages. */
+function connectBy(ssh: string, times: Partial<HostTimes> = {}, file = script('')) {
+  replaceSsh(ssh);
+  const said: string[] = [];
+  const ranks = { ranks: 1, firstRank: 0, worldSize: 1, gpusPerRank: 1 };
+  const program = { folder: path.dirname(file), script: file, args: [], nodeArgs: [], env: {} };
+  const assignment = { kind: 'assign', ...ranks, ...program } as const;
+  const ownTimes = { ...HOST_TIMES, ...times };
+  const host = new RemoteHost('h', [], assignment, line => said.push(line), ownTimes);
+  hosts.push(host);
+  return { host, said, times: ownTimes };
+}
+
+/** As {@link connectBy}, and starts the rank. */
+async function startBy(...parameters: Parameters<typeof connectBy>) {
+  const { host, said } = connectBy(...parameters);
+  await host.prepare();
+  const rank = host.start(0, MEETING);
+  await rank.started;
+  return { host, said, rank };
+}
+
+async function linesOf({ stdout }: RunningRank): Promise<string[]> {
+  const lines: string[] = [];
+  await relayLines(stdout, async more => void lines.push(...more));
+  return lines;
+}
+
+/** Runs ranks on hosts, each of which is reached by this shell script. */
+async function runBy(ssh: string, source: string, options: Partial<LaunchOptions> = {}) {
+  replaceSsh(ssh);
+  const [stdout, stderr] = [new Capture(), new Capture()];
+  const plan = planLaunch({ script: script(source), hosts: [{ host: 'h', ranks: 1 }], stdout, stderr, ...options });
+  return { ...(await launchOnHosts(plan, plan.remote!)), stdout: stdout.lines, stderr: stderr.text };
+}
+
+describe('the output of a rank', () => {
+  test('comes late over a slow network, after the end of its process, and is whole', async () => {
+    const late = `say '${ENDED}'; sleep 1.2; say '${outputOf('late\n')}'; say '${outputEndOf('stdout')}'`;
+    const { rank } = await startBy(`${STARTED}; ${late}; cat >/dev/null`);
+    const lines = linesOf(rank);
+    expect(await rank.ended).toMatchObject({ exitCode: 0, host: 'h' });
+    expect(await lines).toEqual(['late']);
+  });
+
+  test('may be large', async () => {
+    const lines = 60_000;
+    const source = `process.stdout.write(('x'.repeat(99) + '\\n').repeat(${lines}))`;
+    const { exitCode, stdout, stderr } = await runBy(RUN_HERE, source);
+    expect({ exitCode, stderr, lines: stdout.length }).toEqual({ exitCode: 0, stderr: '', lines });
+    expect(new Set(stdout)).toEqual(new Set([`[h 0] ${'x'.repeat(99)}`]));
+  });
+
+  test('ends, though a process that the rank left behind has its pipes', async () => {
+    const source = `
+      if (process.env.RANK === '0') require('node:child_process').spawn('sleep', ['5'], { detached: true, stdio: 'inherit' }).unref();
+      console.log('done');`;
+    const { exitCode, stdout } = await runBy(RUN_HERE, source, { hosts: [{ host: 'h', ranks: 2 }] });
+    expect({ exitCode, stdout: stdout.toSorted() }).toEqual({ exitCode: 0, stdout: ['[h 0] done', '[h 1] done'] });
+  });
+
+  test('holds nothing up when nobody takes it: Ctrl-C ends ranks and launcher', async () => {
+    const file = script(
+      `process.stdout.write('y'.repeat(4e6)); console.error('all is written'); setInterval(() => 0, 1e6)`,
+    );
+    const launcher = spawn(process.execPath, [path.join(ROOT, 'dist/cli.js'), 'run', '-H', 'localhost', file]);
+    const said = { stderr: '' };
+    launcher.stderr.on('data', (bytes: Buffer) => (said.stderr += String(bytes)));
+    const ended = new Promise(resolve => launcher.once('exit', (code, signal) => resolve(signal ?? code)));
+    await waitUntil('the rank', () => said.stderr.includes('all is written'));
+    await waitUntil('the end', () => !launcher.kill('SIGINT'));
+    expect(await ended).toBe('SIGINT');
+  });
+});
+
+describe('a host is given up', () => {
+  test.each([
+    ['its first answer', 'sleep 60 & echo $! >PIDS; wait', 'prepare'],
+    ['the answer with a port', `${hear('assign')}; say '{"kind":"ready"}'; sleep 60 & echo $! >PIDS; wait`, 'findPort'],
+  ] as const)('without %s, even if ssh has children', async (_, ssh, question) => {
+    const pids = path.join(temporaryFolder(), 'pids');
+    const { host, times } = connectBy(ssh.replace('PIDS', pids));
+    if (question === 'findPort') await host.prepare();
+    times.answerMs = 5 * SHORT_MS;
+    await expect(host[question]('127.0.0.1')).rejects.toThrow(/^it gave no answer in 0\.5 s$/);
+    await host.close();
+    await waitUntil('the children to end', () => !isRunning(Number(readFileSync(pids, 'utf8'))));
+  });
+
+  test('when it does not say that a rank has started', async () => {
+    const { host, times } = connectBy(`${hear('assign')}; say '{"kind":"ready"}'; cat >/dev/null`);
+    await host.prepare();
+    times.answerMs = SHORT_MS;
+    await expect(host.start(0, MEETING).started).rejects.toMatchObject({
+      code: 'ERR_RANK_FAILED',
+      message: 'Rank 0 could not be started on h: it gave no answer in 0.1 s.',
+    });
+  });
+
+  test('when it does not say that a rank that was killed has ended', async () => {
+    const { rank, said } = await startBy(`${STARTED}; cat >/dev/null`, { endMs: SHORT_MS });
+    const lines = linesOf(rank);
+    rank.kill();
+    expect(await rank.ended).toMatchObject({ rank: 0, pid: 7, signal: 'SIGKILL', connectionLost: true, host: 'h' });
+    expect(await lines).toEqual([]);
+    expect(said).toEqual([
+      'gradring: the connection to h is lost: it did not tell in 0.1 s that its ranks are killed.',
+    ]);
+  });
+
+  test('when the connection does not end', async () => {
+    const { host, said } = await startBy(`${STARTED}; say '${ENDED}'; sleep 60`, { endMs: SHORT_MS });
+    await host.close();
+    expect(said).toEqual([]);
+  });
+
+  test.each(['{"kind":"ended"}', '{"kind":"ended","outcome":{"rank":3}}', '{"kind":"gone","rank":1}'])(
+    'when it sends %s',
+    async message => {
+      const { rank, said } = await startBy(`${STARTED}; say '${message}'; cat >/dev/null`);
+      expect(await rank.ended).toMatchObject({ connectionLost: true });
+      expect(said).toEqual([`gradring: the connection to h is lost: it sent ${message}, which is no message.`]);
+    },
+  );
+});
+
+describe('a connection that is lost', () => {
+  test('is told, with the last words of ssh, and with how long its ranks ran', async () => {
+    const { rank, said } = await startBy(`${STARTED}; echo 'Broken pipe' >&2; exit 255`);
+    const outcome = await rank.ended;
+    expect(said.at(-1)).toBe('gradring: the connection to h is lost: ssh ended with code 255: Broken pipe.');
+    expect(outcome.afterMs).toBeGreaterThan(0);
+    expect(describeFailure(outcome, [outcome], { isError: false, lines: [] })).toEqual([
+      expect.stringMatching(
+        /^gradring: rank 0 \(on h, pid 7\) was lost with the connection to its host after \d+\.\d s; root cause\.$/,
+      ),
+    ]);
+  });
+
+  test('is no question that waits for ever, and no rank', async () => {
+    const { host } = connectBy('exit 3');
+    const words = 'ssh ended with code 3';
+    await expect(host.prepare()).rejects.toThrow(words);
+    await expect(host.findPort('127.0.0.1')).rejects.toThrow(words);
+    await expect(host.start(0, MEETING).started).rejects.toThrow(words);
+  });
+});
+
+describe('a launcher that is gone', () => {
+  const stay = () => script(`${SAY_READY} setInterval(() => 0, 1e6)`);
+
+  test('and whose end nobody tells: the agent notices that it is silent, and ends its ranks', async () => {
+    const { rank } = await startBy(RUN_HERE, { aliveMs: 60_000, silentMs: 10 * SHORT_MS }, stay());
+    expect(await rank.ended).toMatchObject({ connectionLost: true });
+    await waitUntil('the rank to end', () => !isRunning(rank.pid));
+  });
+
+  test('says meanwhile that it is alive', async () => {
+    const alive = hear('alive');
+    const { rank } = await startBy(`${STARTED}; ${alive}; ${alive}; say '${ENDED}'; cat >/dev/null`, { aliveMs: 10 });
+    expect(await rank.ended).toMatchObject({ exitCode: 0 });
+  });
+
+  test('no agent outlives it, though a process that a rank left behind has its pipes', async () => {
+    const file = script(`
+      require('node:child_process').spawn('sleep', ['10'], { detached: true, stdio: 'inherit' }).unref();
+      console.log('agent ' + process.ppid);
+      setInterval(() => 0, 1e6);`);
+    const launcher = gradring('run', '-H', 'localhost', file);
+    await waitUntil('the rank', () => launcher.stdout.includes('agent'));
+    const agent = Number(/agent (\d+)/.exec(launcher.stdout)![1]);
+    expect(isRunning(agent)).toBe(true);
+    launcher.child.kill('SIGKILL');
+    await waitUntil('the agent to end', () => !isRunning(agent));
+  });
+});
+
+describe('what ssh and the shell print', () => {
+  test('on the standard output does no harm, with or without an end of line', async () => {
+    const { exitCode, stdout, stderr } = await runBy(
+      `echo Welcome; printf '\\033]0;title\\007'; ${RUN_HERE}`,
+      'console.log(JSON.stringify([process.argv.slice(2), process.env.NAME, process.cwd()]))',
+      { args: ["it's", 'a\u2028b', 'é "$x"', ''], env: { NAME: 'a\u2029\nb' } },
+    );
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    const seen: unknown = JSON.parse(stdout[0]!.slice('[h 0] '.length));
+    expect(seen).toEqual([["it's", 'a\u2028b', 'é "$x"', ''], 'a\u2029\nb', process.cwd()]);
+  });
+
+  test('on the error output is told line by line, however its bytes arrive', async () => {
+    const error = "printf 'caf\\303' >&2; sleep 0.1; printf '\\251\\nend' >&2";
+    const { host, said } = await startBy(`${STARTED}; ${error}; say '${ENDED}'; cat >/dev/null`);
+    await host.close();
+    expect(said).toEqual(['gradring: h: café', 'gradring: h: end']);
+  });
+
+  test('is the reason of an end: the error of a Node that is too old, not its last line', async () => {
+    const file = script('a b ?');
+    const { host } = connectBy(`exec '${process.execPath}' '${file}'`);
+    await expect(host.prepare()).rejects.toThrow(/^ssh ended with code 1: SyntaxError: Unexpected identifier\b[^(]*$/);
+  });
+});
