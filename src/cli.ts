@@ -77,13 +77,14 @@ function commandOf(parser: unknown): ParsedCommand {
       getCommandInstance(): { getCommands(): string[] };
       getContext(): { fullCommands: string[] };
     };
-    getOptions(): { key: Record<string, boolean> };
+    getOptions(): { key: Record<string, boolean>; alias: Record<string, string[]> };
   };
   const methods = known.getInternalMethods();
+  const { key, alias } = known.getOptions();
   return {
     usage: methods.getContext().fullCommands.join(' '),
     commands: methods.getCommandInstance().getCommands(),
-    options: Object.keys(known.getOptions().key),
+    options: [...Object.keys(key), ...Object.values(alias).flat()],
   };
 }
 

@@ -46,8 +46,9 @@ function unknownWords(
   }
   const option = unknown.find(name => name !== word);
   if (option === undefined) return `Unexpected argument: ${word}.`;
-  const meant = similarName(option, options);
-  return withSuggestion(`Unknown option: ${flag(option)}.`, meant && flag(meant));
+  const letters = typed.find(each => /^--?[a-z]{2}$/i.test(each) && each.endsWith(option)); // -np is -n -p for yargs
+  const meant = similarName(option, options) ?? options.find(name => letters?.replace(/^-*/, '').startsWith(name));
+  return withSuggestion(`Unknown option: ${letters ?? flag(option)}.`, meant && flag(meant));
 }
 
 function withSuggestion(words: string, meant: string | undefined): string {
