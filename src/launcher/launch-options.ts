@@ -8,17 +8,21 @@ import { MAX_PORT, NETWORK_FAULTS, withoutBrackets } from '../environment/networ
 import { DEFAULT_MASTER_PORT } from '../environment/rank-environment';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
-import type { HostRanks } from './hosts/host-list';
+import { checkHosts, type HostRanks } from './hosts/host-list';
+import type { PortWords } from './master-port';
 import { typescriptOptions } from './typescript-loader';
 
 /** What {@link launch} starts, and how. Times are in milliseconds. */
 export interface LaunchOptions {
-  /** How many ranks to start on this host, 1 or more. Required, unless there are {@link hosts}. */
+  /**
+   * How many ranks to start on this host, 1 or more. Required, unless there are {@link hosts}; then it is that of each
+   * host that has no number, 1 by default.
+   */
   readonly ranks?: number;
   /**
    * Starts the ranks on these hosts over `ssh`, in this order, and none here. Each host must have the script, gradring
-   * and Node at the same paths and in the same versions. `localhost` and the name of this host need no `ssh`. Default:
-   * this host.
+   * and Node at the same paths and in the same versions. `localhost` and the name of this host need no `ssh`. A host
+   * that hears nothing of this process for 60 s ends its ranks, so do not block it for so long. Default: this host.
    */
   readonly hosts?: readonly HostRanks[];
   /** Options for `ssh` itself, such as `['-p', '2222']`. */
@@ -114,6 +118,11 @@ export interface OptionWords {
   readonly valueOf: (option: keyof LaunchOptions, value: number) => string;
 }
 
+/** How errors name what decides on the master port. */
+export function portWords({ nameOf }: OptionWords, place: string): PortWords {
+  return { masterAddr: nameOf('masterAddr'), masterPort: nameOf('masterPort'), place };
+}
+
 /** For a program: the names in {@link LaunchOptions}. */
 const PROGRAM_WORDS: OptionWords = { nameOf: option => option, valueOf: (_, value) => String(value) };
 
@@ -130,9 +139,11 @@ export interface LaunchPlan {
   readonly script: string;
   readonly args: readonly string[];
   readonly nodeArgs: readonly string[];
+  /** Not for ranks on other hosts: see {@link RemotePlan}. */
   readonly masterAddr: string;
   /** Undefined: any free port. */
   readonly masterPort: number | undefined;
+  /** How many launchers take part. One starts the ranks of all hosts of a {@link RemotePlan}. */
   readonly nodes: number;
   readonly nodeRank: number;
   /** Set if this launcher is one of the tasks of a scheduler: what they have in common, or empty. */
@@ -154,7 +165,7 @@ export interface LaunchPlan {
 
 /** Where ranks run that are started over `ssh`. */
 export interface RemotePlan {
-  readonly hosts: readonly HostRanks[];
+  readonly hosts: readonly Required<HostRanks>[];
   readonly sshArgs: readonly string[];
   /** Undefined: the launcher finds out at which address the hosts reach the first one. */
   readonly masterAddr: string | undefined;
@@ -197,15 +208,15 @@ const MAX_GPUS = 1024;
  */
 export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_WORDS): LaunchPlan {
   checkOptions('launch', options, OPTIONS);
-  const { hosts, gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
+  const { gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
   const { nameOf } = words;
-  if (hosts !== undefined) refuseBesideHosts(options, words);
+  const hosts = planHosts(options, words);
   const ranks = hosts?.reduce((sum, host) => sum + host.ranks, 0) ?? options.ranks;
   if (ranks === undefined) throw invalidArgument(`How many ranks? Give ${nameOf('ranks')}, or ${nameOf('hosts')}.`);
   const task = hosts === undefined ? taskOf(options) : undefined;
   const { nodes = task?.worldSize ?? 1, nodeRank = task?.rank ?? 0 } = options;
   const masterAddr = options.masterAddr || (task && (process.env['MASTER_ADDR'] || task.masterAddr));
-  requireWhole(words, 'ranks', ranks, 1, MAX_WORLD_SIZE);
+  if (options.ranks !== undefined) requireWhole(words, 'ranks', options.ranks, 1, MAX_WORLD_SIZE);
   requireWhole(words, 'nodes', nodes, 1, MAX_WORLD_SIZE);
   requireWhole(words, 'nodeRank', nodeRank, 0, nodes - 1, `, because ${nameOf('nodes')} is ${nodes}`);
   requireWhole(words, 'gpusPerRank', gpusPerRank, 0, MAX_GPUS);
@@ -213,9 +224,8 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   requireWhole(words, 'failureGraceMs', failureGraceMs, 0, LONGEST_DELAY_MS);
   if (options.masterPort !== undefined) requireWhole(words, 'masterPort', options.masterPort, 1, MAX_PORT);
   if (nodes * ranks > MAX_WORLD_SIZE) {
-    throw invalidArgument(
-      `${nodes} nodes with ${ranks} ranks each are ${nodes * ranks} ranks; a run has at most ${MAX_WORLD_SIZE}.`,
-    );
+    const what = hosts === undefined ? `${nodes} nodes with ${ranks} ranks each are` : `${nameOf('hosts')} asks for`;
+    throw invalidArgument(`${what} ${nodes * ranks} ranks; a run has at most ${MAX_WORLD_SIZE}.`);
   }
   if (nodes > 1 && !masterAddr) {
     if (task !== undefined) throw unknownMaster(task);
@@ -229,7 +239,11 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     ranks,
     firstRank: nodeRank * ranks,
     worldSize: nodes * ranks,
-    remote: hosts && { hosts, sshArgs: options.sshArgs ?? [], masterAddr: options.masterAddr },
+    remote: hosts && {
+      hosts,
+      sshArgs: options.sshArgs ?? [],
+      masterAddr: options.masterAddr ? withoutBrackets(options.masterAddr) : undefined,
+    },
     script,
     args: options.args ?? [],
     nodeArgs: [...nodeArgs, ...typescriptOptions(script, nodeArgs, { ...process.env, ...options.env })],
@@ -278,13 +292,34 @@ function taskOf({ nodes, nodeRank }: LaunchOptions): FoundPlace | undefined {
   return place?.worldSize === 1 ? undefined : place;
 }
 
-/** What the launcher of several hosts does not do. */
-function refuseBesideHosts(options: LaunchOptions, { nameOf }: OptionWords): void {
-  const other = (['nodes', 'nodeRank', 'min', 'maxRestarts', 'advertiseAddr'] as const).find(
-    name => options[name] !== undefined,
-  );
-  if (other === undefined) return;
-  throw invalidArgument(`${nameOf('hosts')} and ${nameOf(other)} do not go together.`);
+/** What the launcher of several hosts does not do, and why. */
+const NOT_BESIDE_HOSTS = {
+  nodes: hosts => `is for a launcher on each host; with ${hosts} one launcher starts all ranks`,
+  nodeRank: hosts => `is for a launcher on each host; with ${hosts} one launcher starts all ranks`,
+  min: hosts => `works on one host only; with ${hosts} a lost rank ends the run`,
+  maxRestarts: hosts => `works on one host only; with ${hosts} a lost rank ends the run`,
+  advertiseAddr: hosts => `is the address of one host; ${hosts} may name several`,
+} as const satisfies { [name in keyof LaunchOptions]?: (hosts: string) => string };
+
+/** The hosts with the numbers of their ranks. Undefined: the ranks run on this host. */
+function planHosts(options: LaunchOptions, { nameOf, valueOf }: OptionWords): Required<HostRanks>[] | undefined {
+  const { hosts, ranks, sshArgs } = options;
+  const name = nameOf('hosts');
+  if (hosts === undefined) {
+    if (sshArgs !== undefined) throw invalidArgument(`${nameOf('sshArgs')} needs ${name}.`);
+    return undefined;
+  }
+  for (const other of Object.keys(NOT_BESIDE_HOSTS) as (keyof typeof NOT_BESIDE_HOSTS)[]) {
+    if (options[other] === undefined) continue;
+    throw invalidArgument(`${nameOf(other)} ${NOT_BESIDE_HOSTS[other](name)}.`);
+  }
+  checkHosts(hosts, name);
+  if (ranks !== undefined && hosts.every(host => host.ranks !== undefined)) {
+    throw invalidArgument(
+      `${nameOf('ranks')} is ${valueOf('ranks', ranks)}, but every host in ${name} has its own number. Leave out one of them.`,
+    );
+  }
+  return hosts.map(host => ({ host: host.host, ranks: host.ranks ?? ranks ?? 1 }));
 }
 
 function planElastic(

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
 import { conclude, type LaunchResult } from './conclude';
-import { planLaunch, type LaunchOptions, type LaunchPlan } from './launch-options';
+import { planLaunch, portWords, type LaunchOptions, type LaunchPlan } from './launch-options';
 import { findFreePort, requireFreePort } from './master-port';
 import { RankOutputs } from './rank-outputs';
 import { RankProcess } from './rank-process';
@@ -62,9 +62,8 @@ function trySocketFolder(): string | undefined {
 }
 
 async function choosePort({ masterAddr, masterPort, nodeRank, words }: LaunchPlan): Promise<number> {
-  const option = words.nameOf('masterPort');
-  if (masterPort === undefined) return findFreePort(masterAddr, option);
-  if (nodeRank === 0) await requireFreePort(masterAddr, masterPort, option);
+  if (masterPort === undefined) return findFreePort(masterAddr, portWords(words, 'this host'));
+  if (nodeRank === 0) await requireFreePort(masterAddr, masterPort, words.nameOf('masterPort'));
   return masterPort;
 }
 

@@ -1,6 +1,16 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { GradringError } from '../errors';
 
+/** How errors name what decides on a port. */
+export interface PortWords {
+  readonly masterAddr: string;
+  readonly masterPort: string;
+  /** Where rank 0 runs. */
+  readonly place: string;
+}
+
+const PROGRAM_WORDS: PortWords = { masterAddr: 'masterAddr', masterPort: 'masterPort', place: 'this host' };
+
 /** How long the connection that reserves a port may take. */
 const RESERVE_MS = 1_000;
 
@@ -11,18 +21,21 @@ const RESERVE_MS = 1_000;
  * because ZeroMQ sets SO_REUSEADDR. If that does not work (a firewall, another system), the port is just free at this
  * moment.
  *
- * @param option The option that names a port, for the error.
- * @throws GradringError `ERR_ADDRESS_IN_USE`
+ * @throws GradringError `ERR_ADDRESS_IN_USE`, also if no such address belongs to this host.
  */
-export async function findFreePort(host: string, option = 'masterPort'): Promise<number> {
+export async function findFreePort(host: string, words = PROGRAM_WORDS): Promise<number> {
   try {
     const server = await listen(host, 0);
     const { address, port } = server.address() as AddressInfo;
     await leaveInTimeWait(server, address, port).finally(() => close(server));
     return port;
   } catch (cause) {
-    const words = `No free port was found at ${host}: ${(cause as Error).message}. Choose one with ${option}.`;
-    throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause });
+    const { code, syscall, message } = cause as NodeJS.ErrnoException;
+    const isElsewhere = code === 'EADDRNOTAVAIL' || syscall === 'getaddrinfo';
+    const what = isElsewhere
+      ? `${host} is no address of ${words.place}. Correct ${words.masterAddr}.`
+      : `No free port was found at ${host}: ${message}. Choose one with ${words.masterPort}.`;
+    throw new GradringError('ERR_ADDRESS_IN_USE', what, {}, { cause });
   }
 }
 

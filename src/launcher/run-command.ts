@@ -1,9 +1,9 @@
+import path from 'node:path';
 import type { Argv, CommandModule, Options } from 'yargs';
 import { Parser } from 'yargs/helpers';
-import { flag, NUMBER_OPTION, parseCount, TEXT_OPTION, toNumber } from '../command-line';
-import { MAX_WORLD_SIZE } from '../environment/integer';
+import { flag, NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
 import { invalidArgument } from '../errors';
-import { parseHosts, readHostfile } from './hosts/host-list';
+import { type HostRanks, parseHosts, readHostfile } from './hosts/host-list';
 import { launchPlan } from './launch';
 import { type LaunchOptions, type OptionWords, planLaunch } from './launch-options';
 import { splitNodeOptions } from './node-options';
@@ -89,10 +89,27 @@ const OPTIONS = {
   },
 } as const satisfies Record<string, Options>;
 
-/** The names in {@link LaunchOptions} of those of {@link OPTIONS} that are passed on to it. */
-const NUMBERS = ['min', 'maxRestarts', 'masterPort', 'nodes', 'nodeRank', 'gpusPerRank', 'graceMs'] as const;
-const NETWORK_TEXTS = ['linkRate', 'iface', 'portRange', 'advertiseAddr', 'masterAddr'] as const;
-const TEXTS = ['outputDir', 'timeline', 'tokenFile', ...NETWORK_TEXTS] as const;
+type CamelCase<Name extends string> = Name extends `${infer First}-${infer Rest}`
+  ? `${First}${Capitalize<CamelCase<Rest>>}`
+  : Name;
+
+const asIs = (text: string): string => text;
+
+/** How the text of each of {@link OPTIONS} is read for {@link LaunchOptions}. Undefined: its handler knows. */
+const READERS = {
+  ...{ ranks: toNumber, min: toNumber, maxRestarts: toNumber, nodes: toNumber, nodeRank: toNumber },
+  ...{ masterPort: toNumber, gpusPerRank: toNumber, graceMs: toNumber },
+  ...{ outputDir: asIs, timeline: asIs, tokenFile: asIs },
+  ...{ linkRate: asIs, iface: asIs, portRange: asIs, advertiseAddr: asIs, masterAddr: asIs },
+  nodeArgs: (text: string) => splitNodeOptions(text, flag('node-args')),
+  sshArgs: (text: string) => splitNodeOptions(text, flag('ssh-args')),
+  ...{ hosts: undefined, hostfile: undefined, noGpu: undefined, noPrefix: undefined },
+} as const satisfies Record<CamelCase<keyof typeof OPTIONS>, ((text: string) => unknown) | undefined>;
+
+/** What {@link READERS} read. */
+type Read = {
+  [Name in keyof typeof READERS]?: (typeof READERS)[Name] extends (text: string) => infer Value ? Value : never;
+};
 
 /** `gradring run`: {@link launch} for the command line. The exit code is that of the launch. */
 export const runCommand: CommandModule = {
@@ -101,8 +118,9 @@ export const runCommand: CommandModule = {
   builder: (yargs: Argv) =>
     yargs
       .usage(
-        '$0 run -n <ranks> [options] [--] <script> [arguments of the script...]\n\nStarts a script as several ranks, on this host ' +
-          'or over ssh on others. They train one model together.',
+        '$0 run -n <ranks> [options] [--] <script> [arguments of the script...]\n' +
+          '$0 run -H <hosts> [options] [--] <script> [arguments of the script...]\n\n' +
+          'Starts a script as several ranks, on this host or over ssh on others. They train one model together.',
       )
       .options(OPTIONS)
       .example('$0 run -n 4 train.js', 'four ranks on this host')
@@ -128,52 +146,64 @@ export const runCommand: CommandModule = {
       ),
   handler: async parsed => {
     const [script, ...args] = (parsed['--'] ?? []) as string[];
-    if (script === undefined) throw invalidArgument('A script is missing. Usage: gradring run -n <ranks> <script>');
+    if (script === undefined) throw invalidArgument(missingScriptWords(parsed));
+    const hosts = hostsOf(parsed);
+    if (hosts === undefined && parsed['ranks'] === undefined) throw invalidArgument(missingRanksWords(script, args));
     const options: LaunchOptions = {
       script,
       args,
-      ...placesOf(parsed),
+      ...(hosts !== undefined && { hosts }),
       prefix: !parsed['no-prefix'],
-      ...given(parsed, NUMBERS, toNumber),
-      ...given(parsed, TEXTS, text => text),
-      ...given(parsed, ['nodeArgs'], text => splitNodeOptions(text, flag('node-args'))),
-      ...given(parsed, ['sshArgs'], text => splitNodeOptions(text, flag('ssh-args'))),
+      ...given(parsed),
       ...(parsed['no-gpu'] === true && { gpusPerRank: 0 }),
     };
     process.exitCode = (await launchPlan(planLaunch(options, wordsFor(parsed)))).exitCode;
   },
 };
 
-/** How many ranks, and where. */
-function placesOf(parsed: Readonly<Record<string, unknown>>): Pick<LaunchOptions, 'ranks' | 'hosts'> {
-  const { ranks, hosts, hostfile } = parsed as Partial<Record<string, string>>;
-  if (hosts === undefined && hostfile === undefined) {
-    if (ranks === undefined) throw invalidArgument('How many ranks? Give --ranks (-n), such as -n 4, or --hosts (-H).');
-    return { ranks: toNumber(ranks) };
-  }
-  if (hosts !== undefined && hostfile !== undefined)
+function hostsOf({ hosts, hostfile }: Partial<Record<string, unknown>>): readonly HostRanks[] | undefined {
+  if (hosts !== undefined && hostfile !== undefined) {
     throw invalidArgument('Give --hosts (-H) or --hostfile, not both.');
-  const each = ranks === undefined ? 1 : parseCount(ranks, 'ranks', MAX_WORLD_SIZE);
-  return {
-    hosts: hosts === undefined ? readHostfile(hostfile!, '--hostfile', each) : parseHosts(hosts, '--hosts (-H)', each),
-  };
+  }
+  if (hosts !== undefined) return parseHosts(hosts as string, '--hosts (-H)');
+  return hostfile === undefined ? undefined : readHostfile(hostfile as string, '--hostfile');
 }
 
-/** The values of these options on the command line. Both `parsed` and {@link LaunchOptions} have these names. */
-function given<Name extends string, T>(
-  parsed: Readonly<Record<string, unknown>>,
-  names: readonly Name[],
-  read: (text: string) => T,
-): { [name in Name]?: T } {
-  const entries = names.flatMap(name => (parsed[name] === undefined ? [] : [[name, read(parsed[name] as string)]]));
-  return Object.fromEntries(entries) as { [name in Name]?: T };
+/** The values of the options on the command line. */
+function given(parsed: Readonly<Record<string, unknown>>): Read {
+  const entries = Object.entries(READERS).flatMap(([name, read]) => {
+    const text = parsed[name] as string | undefined;
+    return text === undefined || read === undefined ? [] : [[name, read(text)]];
+  });
+  return Object.fromEntries(entries) as Read;
+}
+
+function missingScriptWords(parsed: Readonly<Record<string, unknown>>): string {
+  const isScript = (value: unknown): boolean => typeof value === 'string' && /\.[cm]?[jt]s$/.test(value);
+  const option = Object.keys(OPTIONS).find(name => isScript(parsed[name]));
+  const taken = option === undefined ? '' : ` (${flag(option)} took '${parsed[option] as string}')`;
+  return `A script is missing${taken}. Usage: gradring run -n <ranks> <script>, or gradring run -H <hosts> <script>`;
+}
+
+function missingRanksWords(script: string, args: readonly string[]): string {
+  const words = 'How many ranks? Give --ranks (-n), such as -n 4, or --hosts (-H).';
+  const at = args.findIndex(word => /^(-n\d*|-H|--(ranks|hosts|hostfile)(=.*)?)$/.test(word));
+  if (at === -1) return words;
+  const late = args.slice(at, /^-\w$|^--\w+$/.test(args[at]!) ? at + 2 : at + 1).join(' ');
+  const name = path.basename(script);
+  return `${words} Options go before the script; '${late}' after ${name} belongs to ${name}.`;
 }
 
 /** Messages name options as flags, and show values as they were typed. */
 function wordsFor(parsed: Readonly<Record<string, unknown>>): OptionWords {
+  const hosts = parsed['hosts'] !== undefined ? '--hosts (-H)' : '--hostfile';
+  const isTyped = parsed['hosts'] !== undefined || parsed['hostfile'] !== undefined;
+  const names: { [option in keyof LaunchOptions]?: string } = {
+    ranks: '--ranks (-n)',
+    hosts: isTyped ? hosts : '--hosts or --hostfile',
+  };
   return {
-    nameOf: option =>
-      option === 'ranks' ? '--ranks (-n)' : flag(option.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)),
+    nameOf: option => names[option] ?? flag(option.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)),
     valueOf: option => `'${parsed[option] as string}'`,
   };
 }
@@ -188,7 +218,7 @@ export function separateScript(argv: readonly string[]): string[] {
   const isBoolean = (name: keyof typeof OPTIONS): boolean =>
     'type' in OPTIONS[name] && OPTIONS[name].type === 'boolean';
   const parsed = Parser(argv.slice(1), {
-    alias: { ranks: ['n'], hosts: ['H'], help: ['h'] },
+    alias: { help: 'h', ...Object.fromEntries(names.map(name => [name, (OPTIONS[name] as Options).alias ?? []])) },
     string: names.filter(name => !isBoolean(name)),
     boolean: [...names.filter(isBoolean), 'help'],
     configuration: { 'halt-at-non-option': true, 'boolean-negation': false, 'parse-positional-numbers': false },

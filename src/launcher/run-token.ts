@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { checkRunToken } from '../environment/rank-environment';
-import { invalidArgument } from '../errors';
 import { isLoopback } from '../environment/network';
 import { tokenOfRun } from '../rendezvous/user-secret';
 import type { LaunchPlan } from './launch-options';
+import { readOptionFile } from './option-file';
 
 /**
  * The secret by which the ranks of this run recognise each other: from the token file, else from the environment, else
@@ -20,7 +20,8 @@ export function chooseRunToken(
   env: NodeJS.ProcessEnv,
 ): string | undefined {
   const { tokenFile, nodes, masterAddr, masterPort, taskRunId, words } = plan;
-  if (tokenFile !== undefined) return checkRunToken(readToken(tokenFile, words.nameOf('tokenFile')).trim(), tokenFile);
+  if (tokenFile !== undefined)
+    return checkRunToken(readOptionFile(tokenFile, words.nameOf('tokenFile')).trim(), tokenFile);
   const given = env['GRADRING_RUN_TOKEN'];
   if (given) return checkRunToken(given, 'GRADRING_RUN_TOKEN');
   if (nodes === 1) return randomBytes(32).toString('hex');
@@ -33,12 +34,4 @@ export function tokenFileWarning(tokenFile: string): string | undefined {
   const mode = statSync(tokenFile).mode & 0o777;
   if ((mode & 0o077) === 0) return undefined;
   return `others may read the run token in ${tokenFile} (mode ${mode.toString(8).padStart(4, '0')}): chmod 600 it.`;
-}
-
-function readToken(file: string, option: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    throw invalidArgument(`${option} is '${file}', which cannot be read: ${(error as Error).message}.`);
-  }
 }

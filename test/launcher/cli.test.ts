@@ -97,8 +97,14 @@ test.each([
   [['timeline', 'mrege'], 'Unknown command: mrege. Did you mean merge?'],
   [['timeline', 'merge'], 'An argument is missing. Usage: gradring timeline merge <folder>.'],
   [['timeline', 'merge', 'a', 'b'], 'Unexpected argument: b.'],
-  [['run', '-n', '2'], 'ERR_INVALID_ARGUMENT: A script is missing'],
-  [['run', 'x.js'], 'ERR_INVALID_ARGUMENT: How many ranks? Give --ranks (-n)'],
+  [['run', '-n', '2'], 'ERR_INVALID_ARGUMENT: A script is missing. Usage: gradring run -n <ranks> <script>, or'],
+  [['run', '-H', 'x.mjs'], "A script is missing (--hosts took 'x.mjs')."],
+  [['run', '--hostfile', 'x.js'], "A script is missing (--hostfile took 'x.js')."],
+  [['run', 'x.js'], 'ERR_INVALID_ARGUMENT: How many ranks? Give --ranks (-n), such as -n 4, or --hosts (-H).'],
+  [['run', 'a/x.js', '-n', '2'], "Options go before the script; '-n 2' after x.js belongs to x.js."],
+  [['run', 'x.js', '-v', '--hosts=a'], "'--hosts=a' after x.js belongs to x.js."],
+  [['run', '-np', '4', 'x.js'], 'Unknown option: -np. Did you mean -n?'],
+  [['run', '--np', '4', 'x.js'], 'Unknown option: --np. Did you mean -n?'],
   [['run', '-n'], 'ERR_INVALID_ARGUMENT: -n has no value.'],
   [
     ['run', '--output-dir', '--nodes=2'],
@@ -144,7 +150,8 @@ test.each([
     ['-n2', '--node-args', '--title=a'],
     '--node-args has no value. If the value begins with a dash, write --node-args=V',
   ],
-  [['-n2', '--token-file', '/nowhere'], "--token-file is '/nowhere', which cannot be read: ENOENT"],
+  [['-n2', '--token-file', '/nowhere'], "--token-file is '/nowhere', which does not exist."],
+  [['-n2', '--token-file', __dirname], 'which cannot be read: EISDIR'],
   [['-n2', '--output-dir', `${__filename}/logs`], 'Choose another folder with --output-dir.'],
 ])('a wrong option is named as it is typed: %j', async (options, words) => {
   await expectRefusal(['run', ...options, script('')], words);
@@ -160,7 +167,7 @@ test('a master port that cannot be had: what says another one is named as it is 
   await new Promise(resolve => server.close(resolve));
   expect(exits.map(({ exitCode }) => exitCode)).toEqual([1, 1]);
   expect(taken.stderr).toContain('in use by another program. Choose another one with --master-port.');
-  expect(nowhere.stderr).toContain('Choose one with --master-port.');
+  expect(nowhere.stderr).toContain('192.0.2.1 is no address of this host. Correct --master-addr.');
 });
 
 describe('scripts/launch', () => {

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { launch } from '../../src/launcher/launch';
+import { type LaunchOptions, planLaunch } from '../../src/launcher/launch-options';
 import { parseHosts, readHostfile } from '../../src/launcher/hosts/host-list';
 import { gradringHere } from './run-here';
 import { Capture, cleanUp, script, temporaryFolder } from './support';
@@ -9,19 +10,26 @@ afterEach(cleanUp);
 
 test.each([
   ['a:2,b:2', [['a', 2], ['b', 2]]],
-  ['a, b:3', [['a', 1], ['b', 3]]],
+  ['a, b:3', [['a', undefined], ['b', 3]]],
   ['me@node-1.example.org:4', [['me@node-1.example.org', 4]]],
-  ['[fd00::1]:2,me@[fe80::1%eth0],10.0.0.5', [['fd00::1', 2], ['me@fe80::1%eth0', 1], ['10.0.0.5', 1]]],
+  ['[fd00::1]:2,me@[fe80::1%eth0],10.0.0.5', [['fd00::1', 2], ['me@fe80::1%eth0', undefined], ['10.0.0.5', undefined]]],
 ])('the hosts %s', (text, hosts) => {
   expect(parseHosts(text, '-H')).toEqual(hosts.map(([host, ranks]) => ({ host, ranks })));
 }); // prettier-ignore
 
-test.each(['', 'a,,b', 'a:0', 'a:x', 'a:2:3', 'a b', '-oProxyCommand=x', 'a,-l', 'fd00::1', 'a:1,b,a:2'])(
+test.each(['', 'a,,b', 'a:x', 'a:2:3', 'a b', '-oProxyCommand=x', 'a,-l', 'fd00::1', 'a:1,b,a:2'])(
   'the hosts %j are an error',
   text => {
     expect(() => parseHosts(text, '--hosts (-H)')).toThrow(/^--hosts \(-H\)(: '.*' is no host| has a twice)/);
   },
 );
+
+test.each([
+  ['a:2,', "'a:2,' ends with a comma; write the list without spaces: a:2,b:2."],
+  ['a:1,b:0', 'b has 0 ranks; a host gets 1 rank or more.'],
+])('the hosts %j are an error that says what to write', (text, words) => {
+  expect(() => parseHosts(text, '-H')).toThrow(`-H: ${words}`);
+});
 
 describe('a hostfile', () => {
   const fileWith = (text: string) => {
@@ -31,12 +39,14 @@ describe('a hostfile', () => {
   };
 
   test('has a host on each line, as for Open MPI or as in --hosts', () => {
-    const hosts = readHostfile(fileWith('# all\na slots=2  # the first\n\n b:3\r\nc\n'), '--hostfile', 4);
-    expect(hosts).toEqual([{ host: 'a', ranks: 2 }, { host: 'b', ranks: 3 }, { host: 'c', ranks: 4 }]); // prettier-ignore
+    const hosts = readHostfile(fileWith('# all\na slots=2  # the first\n\n b:3\r\nc\n'), '--hostfile');
+    expect(hosts).toEqual([{ host: 'a', ranks: 2 }, { host: 'b', ranks: 3 }, { host: 'c' }]); // prettier-ignore
   });
 
   test.each([
-    ['a\nb slots=x\n', /hosts:2: 'b slots=x' is no host/],
+    ['a\nb slots=x\n', /hosts:2: 'b slots=x' is no host; only slots=N may follow a name\.$/],
+    ['a slots=2 max_slots=4\n', /hosts:1: 'a slots=2 max_slots=4' is no host; only slots=N may follow a name\.$/],
+    ['b s\n', /hosts:1: 'b s' is no host; write a name and how many ranks it gets, such as node1:2\.$/],
     ['# none\n', /names no host/],
     ['a\na\n', /has a twice/],
   ])('%j is an error that names the place', (text, message) => {
@@ -44,20 +54,78 @@ describe('a hostfile', () => {
   });
 
   test('that is not there is an error', () => {
-    expect(() => readHostfile('/no/such/file', '--hostfile')).toThrow(/--hostfile is '\/no\/such\/file', which cannot/);
+    expect(() => readHostfile('/no/such/file', '--hostfile')).toThrow(
+      "--hostfile is '/no/such/file', which does not exist.",
+    );
   });
 });
 
+/** A hostfile with one host that has no number. */
+function hostfile(): string {
+  const file = path.join(temporaryFolder(), 'hosts');
+  writeFileSync(file, 'a');
+  return file;
+}
+
 test.each([
   [['-H', 'a', '--hostfile', 'b'], 'Give --hosts (-H) or --hostfile, not both.'],
-  [['-H', 'a:0'], "--hosts (-H): 'a:0' is no host"],
-  [['-H', 'a', '-n', 'x'], "--ranks is 'x'; it must be a whole number"],
-  [['-H', 'a', '--nodes', '2'], '--hosts and --nodes do not go together.'],
-  [['-H', 'a', '--min', '1'], '--hosts and --min do not go together.'],
+  [['-H', 'a:0'], '--hosts (-H): a has 0 ranks'],
+  [['-H', 'a', '-n', 'x'], "--ranks (-n) is 'x'; it must be a whole number"],
+  [['-H', 'a:1,b:70000'], '--hosts (-H) asks for 70001 ranks; a run has at most 65535.'],
+  [
+    ['-H', 'a:2,b:2', '-n', '3'],
+    "--ranks (-n) is '3', but every host in --hosts (-H) has its own number. Leave out one of them.",
+  ],
+  [
+    ['-H', 'a', '--nodes', '2'],
+    '--nodes is for a launcher on each host; with --hosts (-H) one launcher starts all ranks.',
+  ],
+  [['HOSTFILE', '--min', '1'], '--min works on one host only; with --hostfile a lost rank ends the run.'],
+  [['-H', 'a', '--advertise-addr', '10.0.0.1'], '--advertise-addr is the address of one host; --hosts (-H) may name'],
+  [['-n', '2', '--ssh-args=-v'], '--ssh-args needs --hosts or --hostfile.'],
+  [['-H', 'localhost', '--token-file', '/nope'], "--token-file is '/nope', which does not exist."],
+  [['-H', 'localhost', '--token-file', __filename], 'hexadecimal'],
 ])('run %j is a mistake', async (args, message) => {
-  const { exitCode, stderr } = await gradringHere('run', ...args, __filename);
-  expect(stderr).toContain(`gradring: ERR_INVALID_ARGUMENT: ${message}`);
+  const options = args.flatMap(arg => (arg === 'HOSTFILE' ? ['--hostfile', hostfile()] : [arg]));
+  const { exitCode, stderr } = await gradringHere('run', ...options, script(''));
+  expect(stderr).toMatch(/^gradring: ERR_INVALID_(ARGUMENT|ENVIRONMENT): .*\n$/);
+  expect(stderr).toContain(message);
   expect(exitCode).toBe(2);
+});
+
+const planOf = (options: Partial<LaunchOptions>) => planLaunch({ script: script(''), ...options });
+
+test.each<[Partial<LaunchOptions>, string]>([
+  [{ hosts: [{ host: '-oProxyCommand=x', ranks: 1 }] }, "hosts: '-oProxyCommand=x' is no host."],
+  [{ hosts: [{ host: 'a b', ranks: 1 }] }, "hosts: 'a b' is no host."],
+  [{ hosts: [{ host: 'a' }, { host: 'b' }, { host: 'a' }] }, 'hosts has a twice'],
+  [
+    {
+      hosts: [
+        { host: 'a', ranks: 3 },
+        { host: 'b', ranks: -1 },
+      ],
+    },
+    'hosts: b has -1 ranks; a host gets 1 rank or more.',
+  ],
+  [{ hosts: [{ host: 'a', ranks: 1.5 }] }, 'hosts: a has 1.5 ranks'],
+  [{ hosts: [] }, 'hosts names no host.'],
+  [{ hosts: [{ host: 'a', ranks: 2 }], ranks: 2 }, 'ranks is 2, but every host in hosts has its own number.'],
+  [{ ranks: 2, sshArgs: ['-v'] }, 'sshArgs needs hosts.'],
+])('a program that launches %j is told its mistake', (options, message) => {
+  expect(() => planOf(options)).toThrow(message);
+});
+
+test('ranks is the number of each host that has none', () => {
+  const hosts = [{ host: 'a', ranks: 3 }, { host: 'me@fd00::1' }];
+  expect(planOf({ hosts, ranks: 2 })).toMatchObject({ ranks: 5, remote: { hosts: [hosts[0], { ranks: 2 }] } });
+  expect(planOf({ hosts })).toMatchObject({ ranks: 4, remote: { hosts: [hosts[0], { ranks: 1 }] } });
+});
+
+test('the address of the master may be in brackets; an empty one is none', () => {
+  const hosts = [{ host: 'a' }];
+  expect(planOf({ hosts, masterAddr: '[::1]' }).remote).toMatchObject({ masterAddr: '::1' });
+  expect(planOf({ hosts, masterAddr: '' }).remote).toMatchObject({ masterAddr: undefined });
 });
 
 test('localhost needs no ssh; lines begin with the host', async () => {

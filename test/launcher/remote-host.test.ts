@@ -19,6 +19,8 @@ afterEach(async () => {
 
 const MEETING = { masterAddr: '127.0.0.1', masterPort: 1, runId: 'r', runToken: '0'.repeat(64), colors: {} };
 
+const PORT_WORDS = { masterAddr: 'masterAddr', masterPort: 'masterPort', place: 'h' };
+
 /** For times after which something is given up. */
 const SHORT_MS = 100;
 
@@ -106,7 +108,7 @@ describe('a host is given up', () => {
     const { host, times } = connectBy(ssh.replace('PIDS', pids));
     if (question === 'findPort') await host.prepare();
     times.answerMs = 5 * SHORT_MS;
-    await expect(host[question]('127.0.0.1')).rejects.toThrow(/^it gave no answer in 0\.5 s$/);
+    await expect(host[question]('127.0.0.1', PORT_WORDS)).rejects.toThrow(/^it gave no answer in 0\.5 s$/);
     await host.close();
     await waitUntil('the children to end', () => !isRunning(Number(readFileSync(pids, 'utf8'))));
   });
@@ -165,7 +167,7 @@ describe('a connection that is lost', () => {
     const { host } = connectBy('exit 3');
     const words = 'ssh ended with code 3';
     await expect(host.prepare()).rejects.toThrow(words);
-    await expect(host.findPort('127.0.0.1')).rejects.toThrow(words);
+    await expect(host.findPort('127.0.0.1', PORT_WORDS)).rejects.toThrow(words);
     await expect(host.start(0, MEETING).started).rejects.toThrow(words);
   });
 });
@@ -218,9 +220,83 @@ describe('what ssh and the shell print', () => {
     expect(said).toEqual(['gradring: h: café', 'gradring: h: end']);
   });
 
+  test('is told if ssh itself fails, with the command that must work', async () => {
+    const { host } = connectBy("echo 'Permission denied (publickey).' >&2; exit 255");
+    const words = "ssh ended with code 255: Permission denied (publickey). 'ssh h true' must work without a question";
+    await expect(host.prepare()).rejects.toThrow(words);
+  });
+
   test('is the reason of an end: the error of a Node that is too old, not its last line', async () => {
     const file = script('a b ?');
     const { host } = connectBy(`exec '${process.execPath}' '${file}'`);
     await expect(host.prepare()).rejects.toThrow(/^ssh ended with code 1: SyntaxError: Unexpected identifier\b[^(]*$/);
   });
+});
+
+describe('no rank is started', () => {
+  const refusal = (message: string | RegExp) => ({
+    code: 'ERR_RANK_FAILED',
+    message: expect.stringMatching(message) as string,
+  });
+
+  test('if two names mean one host', async () => {
+    const hosts = [
+      { host: 'localhost', ranks: 1 },
+      { host: 'vm', ranks: 1 },
+    ];
+    await expect(runBy(RUN_HERE, '', { hosts })).rejects.toMatchObject(
+      refusal(/^No rank was started\.\n {2}vm is the same host as localhost; give it all its ranks at once$/),
+    );
+  });
+
+  test('if a host is without the folder or the script, or cannot be reached', async () => {
+    const ssh = `case "$*" in *' far '*) exit 7;; esac; rm SCRIPT; ${RUN_HERE}`;
+    const file = script('');
+    const hosts = ['near', 'far'].map(host => ({ host, ranks: 1 }));
+    await expect(runBy(ssh.replace('SCRIPT', file), '', { hosts, script: file })).rejects.toMatchObject(
+      refusal(/^No rank was started\.\n {2}near has no \/.*\/script\.js\n {2}far: ssh ended with code 7$/),
+    );
+  });
+
+  test('if the system does not start it, for the reason that the system gives', async () => {
+    await expect(runBy(RUN_HERE, '', { env: { LARGE: 'x'.repeat(200_000) } })).rejects.toMatchObject(
+      refusal(/^Rank 0 could not be started on h: spawn E2BIG\.$/),
+    );
+  });
+
+  test('if the master has another address than rank 0', async () => {
+    await expect(runBy(RUN_HERE, '', { masterAddr: '192.0.2.1' })).rejects.toMatchObject({
+      code: 'ERR_ADDRESS_IN_USE',
+      message: '192.0.2.1 is no address of h, where rank 0 runs. Correct masterAddr.',
+    });
+  });
+});
+
+test('of many hosts, few log in at a time', async () => {
+  const folder = temporaryFolder();
+  const count = `mkdir '${folder}/'$$; ls '${folder}' | wc -l; sleep 0.1; rmdir '${folder}/'$$`;
+  const hosts = Array.from({ length: 20 }, (_, i) => ({ host: `h${i}`, ranks: 1 }));
+  const refusal = runBy(`n=$(${count}); echo "$n at once"; exit 1`, '', { hosts });
+  const { message } = await refusal.then(
+    () => new Error('none'),
+    (error: Error) => error,
+  );
+  const counts = [...message.matchAll(/: (\d+) at once$/gm)].map(([, count]) => Number(count));
+  expect(counts).toHaveLength(20);
+  expect(Math.max(...counts)).toBeLessThanOrEqual(8);
+});
+
+test('a variable of this host only is not passed on', async () => {
+  process.env['GRADRING_ADVERTISE_ADDR'] = '10.0.0.1';
+  process.env['ANOTHER'] = 'x';
+  try {
+    const { stdout } = await runBy(
+      `unset GRADRING_ADVERTISE_ADDR ANOTHER; ${RUN_HERE}`,
+      'console.log(process.env.GRADRING_ADVERTISE_ADDR, process.env.ANOTHER)',
+    );
+    expect(stdout).toEqual(['[h 0] undefined x']);
+  } finally {
+    delete process.env['GRADRING_ADVERTISE_ADDR'];
+    delete process.env['ANOTHER'];
+  }
 });

@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import type { PortWords } from '../master-port';
 import type { RankOutcome } from '../rank-process';
 
 /*
@@ -44,6 +45,8 @@ export interface Assignment {
 /** What must be the same on all hosts, and how they reach each other. The agent's first message. */
 export interface Readiness {
   readonly kind: 'ready';
+  /** Equal for two names of one host. */
+  readonly hostId: string;
   readonly gradring: string;
   readonly node: string;
   readonly hasFolder: boolean;
@@ -65,7 +68,7 @@ export interface RemoteMeeting {
 
 export type LauncherMessage =
   | Assignment
-  | { readonly kind: 'find port'; readonly host: string }
+  | { readonly kind: 'find port'; readonly host: string; readonly words: PortWords }
   | { readonly kind: 'start'; readonly localRank: number; readonly meeting: RemoteMeeting }
   /** The next piece of a stream is wanted. */
   | { readonly kind: 'more'; readonly rank: number; readonly stream: OutputName }

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
 import type { Readable, Writable } from 'node:stream';
 import type { CommandModule } from 'yargs';
+import { hostId } from '../../rendezvous/host-identity';
 import { makeSocketFolder } from '../../rendezvous/socket-folder';
 import { deferred } from '../../transport/deferred';
 import { readVersion } from '../../version';
-import { findFreePort } from '../master-port';
+import { findFreePort, type PortWords } from '../master-port';
 import { rankCommand } from '../rank-command';
 import { RankProcess } from '../rank-process';
 import {
@@ -92,7 +93,7 @@ class Agent {
         this.assignment = message;
         return this.say(readinessFor(message));
       case 'find port':
-        return void this.findPort(message.host);
+        return void this.findPort(message.host, message.words);
       case 'start':
         return this.start(message.localRank, message.meeting);
       case 'more':
@@ -111,9 +112,9 @@ class Agent {
     if (this.socketFolder !== undefined) rmSync(this.socketFolder, { recursive: true, force: true });
   }
 
-  private async findPort(host: string): Promise<void> {
+  private async findPort(host: string, words: PortWords): Promise<void> {
     try {
-      this.say({ kind: 'port', port: await findFreePort(host, '--master-port') });
+      this.say({ kind: 'port', port: await findFreePort(host, words) });
     } catch (error) {
       this.say({ kind: 'no port', message: (error as Error).message });
     }
@@ -173,14 +174,16 @@ class AgentRank {
   }
 }
 
+/** With the system's own words: the launcher makes the sentence. */
 function notStarted(rank: number, error: Error): AgentMessage {
-  return { kind: 'not started', rank, message: error.message };
+  return { kind: 'not started', rank, message: ((error.cause ?? error) as Error).message };
 }
 
 function readinessFor({ folder, script }: Assignment): Readiness {
   const [launcherAddress, , ownAddress] = (process.env['SSH_CONNECTION'] ?? '').split(' ');
   return {
     kind: 'ready',
+    hostId: hostId(),
     gradring: readVersion(),
     node: process.version,
     hasFolder: attempt(() => process.chdir(folder) ?? true) === true,

@@ -1,26 +1,34 @@
-import { readFileSync } from 'node:fs';
 import { invalidArgument } from '../../errors';
+import { readOptionFile } from '../option-file';
 
-/** How many ranks run on a host. */
+/** A host, and how many ranks run on it. */
 export interface HostRanks {
   /** As `ssh` takes it: a name, an address, a name of its configuration, or one of these after `user@`. */
   readonly host: string;
-  readonly ranks: number;
+  /** Default: the same number for all hosts that have none. */
+  readonly ranks?: number;
 }
 
-/** No option of `ssh`, no colon but in brackets. */
-const HOST = /^((?:[^\s:@[\],-][^\s:@[\],]*@)?(?:\[[\da-f:.]+(?:%\w+)?\]|[^\s:@[\],-][^\s:@[\],]*))(?::(\d+))?$/i;
+/** No option of `ssh`, no colon but in an address. */
+const NAME = String.raw`[^\s:@[\],-][^\s:@[\],]*`;
+const ADDRESS = String.raw`[\da-f]*:[\da-f:.]*(?:%\w+)?`;
+const HOST = new RegExp(`^(?:${NAME}@)?(?:${ADDRESS}|${NAME})$`, 'i');
+/** In a list an address is in brackets. */
+const LISTED = new RegExp(String.raw`^((?:${NAME}@)?(?:\[${ADDRESS}\]|${NAME}))(?::(\d+))?$`, 'i');
 
 /**
  * Reads hosts such as `a:2,b:2`.
  *
  * @param option The option that holds them, for errors.
- * @param ranksEach The ranks of a host that has no number.
  * @throws GradringError `ERR_INVALID_ARGUMENT`
  */
-export function parseHosts(text: string, option: string, ranksEach = 1): HostRanks[] {
-  return checked(
-    text.split(',').map(word => parseHost(word.trim(), option, ranksEach)),
+export function parseHosts(text: string, option: string): readonly HostRanks[] {
+  const words = text.split(',').map(word => word.trim());
+  if (words.length > 1 && words.at(-1) === '') {
+    throw invalidArgument(`${option}: '${text}' ends with a comma; write the list without spaces: a:2,b:2.`);
+  }
+  return checkHosts(
+    words.map(word => parseHost(word, option)),
     option,
   );
 }
@@ -30,30 +38,43 @@ export function parseHosts(text: string, option: string, ranksEach = 1): HostRan
  *
  * @throws GradringError `ERR_INVALID_ARGUMENT`, also if it cannot be read.
  */
-export function readHostfile(file: string, option: string, ranksEach = 1): HostRanks[] {
-  let text: string;
-  try {
-    text = readFileSync(file, 'utf8');
-  } catch (error) {
-    throw invalidArgument(`${option} is '${file}', which cannot be read: ${(error as Error).message}.`);
-  }
-  const lines = text.split('\n').map((line, i) => ({ line: line.replace(/#.*/, '').trim(), at: `${file}:${i + 1}` }));
+export function readHostfile(file: string, option: string): readonly HostRanks[] {
+  const lines = readOptionFile(file, option)
+    .split('\n')
+    .map((line, i) => ({ line: line.replace(/#.*/, '').trim(), at: `${file}:${i + 1}` }));
   const hosts = lines
     .filter(({ line }) => line !== '')
-    .map(({ line, at }) => parseHost(line.replace(/\s+slots\s*=\s*(\d+)$/, ':$1'), at, ranksEach));
-  if (hosts.length === 0) throw invalidArgument(`${file} (${option}) names no host.`);
-  return checked(hosts, file);
+    .map(({ line, at }) => parseHost(line.replace(/\s+slots\s*=\s*(\d+)$/, ':$1'), at));
+  return checkHosts(hosts, file);
 }
 
-function parseHost(word: string, where: string, ranksEach: number): HostRanks {
-  const [, host, count] = HOST.exec(word) ?? [];
-  const ranks = count === undefined ? ranksEach : Number(count);
-  if (host !== undefined && ranks > 0) return { host: host.replace(/\[(.*)\]$/, '$1'), ranks };
-  throw invalidArgument(`${where}: '${word}' is no host; write a name and how many ranks it gets, such as node1:2.`);
+function parseHost(word: string, where: string): HostRanks {
+  const [, host, count] = LISTED.exec(word) ?? [];
+  if (host !== undefined) {
+    return { host: host.replace(/\[(.*)\]$/, '$1'), ...(count !== undefined && { ranks: Number(count) }) };
+  }
+  const hint = /\sslots\s*=/.test(word)
+    ? 'only slots=N may follow a name'
+    : 'write a name and how many ranks it gets, such as node1:2';
+  throw invalidArgument(`${where}: '${word}' is no host; ${hint}.`);
 }
 
-function checked(hosts: HostRanks[], where: string): HostRanks[] {
-  const twice = hosts.find(({ host }, i) => hosts.findIndex(other => other.host === host) !== i);
-  if (twice !== undefined) throw invalidArgument(`${where} has ${twice.host} twice; give it all its ranks at once.`);
+/**
+ * Checks that `ssh` takes each host for a host, that each has ranks, and that none comes twice.
+ *
+ * @param where What has the hosts, for errors.
+ * @throws GradringError `ERR_INVALID_ARGUMENT`
+ */
+export function checkHosts(hosts: readonly HostRanks[], where: string): readonly HostRanks[] {
+  if (hosts.length === 0) throw invalidArgument(`${where} names no host.`);
+  hosts.forEach(({ host, ranks }, i) => {
+    if (!HOST.test(host)) throw invalidArgument(`${where}: '${host}' is no host.`);
+    if (ranks !== undefined && (!Number.isInteger(ranks) || ranks < 1)) {
+      throw invalidArgument(`${where}: ${host} has ${ranks} ranks; a host gets 1 rank or more.`);
+    }
+    if (hosts.findIndex(other => other.host === host) !== i) {
+      throw invalidArgument(`${where} has ${host} twice; give it all its ranks at once.`);
+    }
+  });
   return hosts;
 }

@@ -1,45 +1,51 @@
 import { GradringError } from '../../errors';
 import { readVersion } from '../../version';
 import { conclude, type LaunchResult } from '../conclude';
-import type { LaunchPlan, RemotePlan } from '../launch-options';
+import { type LaunchPlan, portWords, type RemotePlan } from '../launch-options';
 import { RankOutputs } from '../rank-outputs';
 import { chooseRunId } from '../rank-variables';
 import { chooseRunToken, tokenFileWarning } from '../run-token';
 import { endTogether, Supervisor } from '../supervisor';
 import { hashOf } from './agent';
-import type { Readiness, RemoteMeeting } from './agent-protocol';
+import type { Readiness } from './agent-protocol';
 import { HOST_TIMES, RemoteHost } from './remote-host';
 
 /** Variables that describe this host, or this login. Those of the other hosts stay as they are. */
 const OF_THIS_HOST =
-  /^(PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|SHLVL|_|TERM|TMPDIR|HOSTNAME|MAIL|DISPLAY|LS_COLORS|INIT_CWD|NODE|XDG_.*|SSH_.*|DBUS_.*|npm_.*|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|GRADRING_RUN_ID|GRADRING_RUN_TOKEN|GRADRING_SOCKET_FOLDER)$/;
+  /^(PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|SHLVL|_|TERM|TMPDIR|HOSTNAME|MAIL|DISPLAY|LS_COLORS|INIT_CWD|NODE|XDG_.*|SSH_.*|DBUS_.*|npm_.*|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|GRADRING_RUN_ID|GRADRING_RUN_TOKEN|GRADRING_SOCKET_FOLDER|GRADRING_ADVERTISE_ADDR)$/;
+
+/** So many connections are made at a time: sshd refuses some of those that are not logged in yet (MaxStartups, 10). */
+const LOGINS_AT_A_TIME = 8;
 
 /**
  * Starts ranks on several hosts over `ssh`, and ends them together. Nothing is started if a host cannot be reached, or
  * has another version of gradring, Node or the script.
  *
- * @throws GradringError `ERR_RANK_FAILED` naming each such host.
+ * @throws GradringError `ERR_RANK_FAILED` naming each such host; `ERR_ADDRESS_IN_USE` if rank 0 cannot have a port.
  */
-export async function launchOnHosts(
-  plan: LaunchPlan,
-  remote: RemotePlan,
-  times = HOST_TIMES,
-): Promise<LaunchResult> {
+export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times = HOST_TIMES): Promise<LaunchResult> {
   const { hosts, sshArgs } = remote;
+  const env = { ...process.env, ...plan.env };
+  const runToken = chooseRunToken(plan, env)!;
+  const warning = plan.tokenFile && tokenFileWarning(plan.tokenFile);
   const places = hosts.flatMap(({ ranks }, host) =>
     Array.from({ length: ranks }, (_, localRank) => ({ host, localRank })),
   );
   const outputs = new RankOutputs(plan, rank => `${hosts[places[rank]!.host]!.host} ${rank}`);
-  const warning = plan.tokenFile && tokenFileWarning(plan.tokenFile);
-  const remotes = hosts.map(({ host, ranks }, i) => {
+  const remotes: RemoteHost[] = [];
+  const prepare = async ({ host, ranks }: RemotePlan['hosts'][number], i: number): Promise<Readiness> => {
     const firstRank = places.findIndex(place => place.host === i);
     const assignment = { kind: 'assign', ...assignmentOf(plan), ranks, firstRank } as const;
-    return new RemoteHost(host, sshArgs, assignment, line => void outputs.say([line]), times);
-  });
+    remotes[i] = new RemoteHost(host, sshArgs, assignment, line => void outputs.say([line]), times);
+    return remotes[i].prepare();
+  };
   try {
     if (warning) await outputs.say([`gradring: ${warning}`]);
-    const readiness = await prepareAll(remotes, plan.script);
-    const meeting = { ...(await meetingOf(plan, remote.masterAddr, remotes, readiness)), colors: outputs.colors };
+    const readiness = await prepareAll(hosts, prepare, plan.script);
+    const masterAddr = remote.masterAddr ?? addressOfFirst(readiness);
+    const masterPort = plan.masterPort ?? (await findPort(remotes[0]!, masterAddr, plan));
+    const runId = chooseRunId(plan, masterPort, env);
+    const meeting = { masterAddr, masterPort, runId, runToken, colors: outputs.colors };
     const supervisor = new Supervisor(plan.ranks, plan.graceMs, {
       start: rank => remotes[places[rank]!.host]!.start(places[rank]!.localRank, meeting),
       outputs,
@@ -62,18 +68,38 @@ function assignmentOf({ script, args, nodeArgs, worldSize, gpusPerRank, env }: L
   };
 }
 
-async function prepareAll(remotes: readonly RemoteHost[], script: string): Promise<Readiness[]> {
+/** @throws GradringError `ERR_RANK_FAILED` if a host is not ready. */
+async function prepareAll(
+  hosts: RemotePlan['hosts'],
+  prepare: (host: RemotePlan['hosts'][number], index: number) => Promise<Readiness>,
+  script: string,
+): Promise<Readiness[]> {
   const own = { gradring: readVersion(), node: process.version, script: hashOf(script) };
-  const settled = await Promise.allSettled(remotes.map(remote => remote.prepare()));
-  const problems = settled.flatMap((result, i) => {
-    const { name } = remotes[i]!;
-    if (result.status === 'rejected') return [`${name}: ${(result.reason as Error).message}`];
-    return problemsOf(result.value, own, script).map(problem => `${name} ${problem}`);
+  const ready: Readiness[] = [];
+  const problems: string[][] = [];
+  const queue = hosts.entries();
+  const work = async (): Promise<void> => {
+    for (const [i, host] of queue) {
+      try {
+        ready[i] = await prepare(host, i);
+        problems[i] = problemsOf(ready[i], own, script);
+      } catch (error) {
+        problems[i] = [`: ${(error as Error).message}`];
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: LOGINS_AT_A_TIME }, work));
+  ready.forEach(({ hostId }, i) => {
+    const other = ready.findIndex(each => each?.hostId === hostId);
+    if (other !== i) problems[i]!.push(` is the same host as ${hosts[other]!.host}; give it all its ranks at once`);
   });
-  if (problems.length > 0) {
-    throw new GradringError('ERR_RANK_FAILED', `No rank was started.\n${problems.map(line => `  ${line}`).join('\n')}`);
-  }
-  return settled.map(result => (result as PromiseFulfilledResult<Readiness>).value);
+  const all = problems.flatMap((own, i) => own.map(problem => `${hosts[i]!.host}${problem}`));
+  if (all.length > 0) throw noneStarted(all);
+  return ready;
+}
+
+function noneStarted(problems: readonly string[]): GradringError {
+  return new GradringError('ERR_RANK_FAILED', `No rank was started.\n${problems.map(line => `  ${line}`).join('\n')}`);
 }
 
 function problemsOf(
@@ -82,30 +108,24 @@ function problemsOf(
   script: string,
 ): string[] {
   const problems: string[] = [];
-  if (there.gradring !== own.gradring) problems.push(`has gradring ${there.gradring}; this host has ${own.gradring}`);
-  if (there.node !== own.node) problems.push(`has Node ${there.node}; this host has ${own.node}`);
-  if (!there.hasFolder) problems.push(`has no folder ${process.cwd()}, the working directory`);
-  if (there.script === undefined) problems.push(`has no ${script}`);
-  else if (there.script !== own.script) problems.push(`has another ${script} than this host`);
+  if (there.gradring !== own.gradring) problems.push(` has gradring ${there.gradring}; this host has ${own.gradring}`);
+  if (there.node !== own.node) problems.push(` has Node ${there.node}; this host has ${own.node}`);
+  if (!there.hasFolder) problems.push(` has no folder ${process.cwd()}, the working directory`);
+  if (there.script === undefined) problems.push(` has no ${script}`);
+  else if (there.script !== own.script) problems.push(` has another ${script} than this host`);
   return problems;
 }
 
-/** The ranks meet on the first host, at the address at which the others are most likely to reach it. */
-async function meetingOf(
-  plan: LaunchPlan,
-  given: string | undefined,
-  remotes: readonly RemoteHost[],
-  readiness: readonly Readiness[],
-): Promise<Omit<RemoteMeeting, 'colors'>> {
-  const [first] = remotes;
-  const seen = readiness[0]!.ownAddress ?? readiness.map(each => each.launcherAddress).find(Boolean);
-  const masterAddr = given ?? (remotes.length === 1 ? '127.0.0.1' : (seen ?? '127.0.0.1'));
+/** The address of the first host, where the ranks meet, at which the others are most likely to reach it. */
+function addressOfFirst(readiness: readonly Readiness[]): string {
+  if (readiness.length === 1) return '127.0.0.1';
+  return readiness[0]!.ownAddress ?? readiness.map(each => each.launcherAddress).find(Boolean) ?? '127.0.0.1';
+}
+
+async function findPort(first: RemoteHost, masterAddr: string, { words }: LaunchPlan): Promise<number> {
   try {
-    const masterPort = plan.masterPort ?? (await first!.findPort(masterAddr));
-    const env = { ...process.env, ...plan.env };
-    return { masterAddr, masterPort, runId: chooseRunId(plan, masterPort, env), runToken: chooseRunToken(plan, env)! };
+    return await first.findPort(masterAddr, portWords(words, `${first.name}, where rank 0 runs`));
   } catch (error) {
-    const words = `${first!.name}, where rank 0 runs: ${(error as Error).message}`;
-    throw new GradringError('ERR_RANK_FAILED', `No rank was started. ${words}`, { rank: 0 }, { cause: error });
+    throw error instanceof GradringError ? error : noneStarted([`${first.name}: ${(error as Error).message}`]);
   }
 }

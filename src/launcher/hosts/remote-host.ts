@@ -6,6 +6,7 @@ import { GradringError } from '../../errors';
 import { deferred } from '../../transport/deferred';
 import { ErrorOutput } from '../error-output';
 import { LineSplitter } from '../line-splitter';
+import type { PortWords } from '../master-port';
 import type { RankOutcome, RunningRank } from '../rank-process';
 import { signalGroup } from '../signals';
 import {
@@ -87,11 +88,15 @@ export class RemoteHost {
     return (await this.ask({ ...this.assignment, silentMs })) as Readiness;
   }
 
-  /** A free TCP port of that host. */
-  async findPort(host: string): Promise<number> {
-    const answer = await this.ask({ kind: 'find port', host });
+  /**
+   * A free TCP port of that host.
+   *
+   * @throws GradringError `ERR_ADDRESS_IN_USE` as {@link findFreePort}; Error in words if the host gives no answer.
+   */
+  async findPort(host: string, words: PortWords): Promise<number> {
+    const answer = await this.ask({ kind: 'find port', host, words });
     if (answer.kind === 'port') return answer.port;
-    throw new Error(answer.kind === 'no port' ? answer.message : 'it gave no port');
+    throw new GradringError('ERR_ADDRESS_IN_USE', answer.kind === 'no port' ? answer.message : 'It gave no port.');
   }
 
   start(localRank: number, meeting: RemoteMeeting): RunningRank {
@@ -176,9 +181,12 @@ export class RemoteHost {
 
   private wordsForEnd(code: number | null, signal: NodeJS.Signals | null): string {
     const { isError, lines } = this.errorOutput.lastWords;
-    const last = isError ? lines[0] : lines.at(-1);
+    const last = (isError ? lines[0] : lines.at(-1))?.replace(/\.$/, '');
     const end = signal === null ? `ended with code ${code}` : `was killed by ${signal}`;
-    return `${isHere(this.name) ? 'its agent' : 'ssh'} ${end}${last === undefined ? '' : `: ${last}`}`;
+    // With 255 ssh tells that it failed itself. It has no terminal to ask for anything.
+    const command = ['ssh', ...this.sshArgs, this.name, 'true'].join(' ');
+    const hint = code === 255 && this.ranks.size === 0 ? `. '${command}' must work without a question` : '';
+    return `${isHere(this.name) ? 'its agent' : 'ssh'} ${end}${last === undefined ? '' : `: ${last}`}${hint}`;
   }
 
   private giveUpAfter(ms: number, words: string): NodeJS.Timeout {
