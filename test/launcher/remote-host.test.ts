@@ -140,6 +140,14 @@ describe('a host is given up', () => {
     expect(said).toEqual([]);
   });
 
+  test('but not because ssh leaves a process behind that has its error output', async () => {
+    const leave = 'setsid sleep 5 >/dev/null & cat >/dev/null; exit 0';
+    const { host, rank, said } = await startBy(`${STARTED}; say '${ENDED}'; ${leave}`, { endMs: 60_000 });
+    await rank.ended;
+    await host.close();
+    expect(said).toEqual([]);
+  });
+
   test.each(['{"kind":"ended"}', '{"kind":"ended","outcome":{"rank":3}}', '{"kind":"gone","rank":1}'])(
     'when it sends %s',
     async message => {
@@ -176,8 +184,10 @@ describe('a launcher that is gone', () => {
   const stay = () => script(`${SAY_READY} setInterval(() => 0, 1e6)`);
 
   test('and whose end nobody tells: the agent notices that it is silent, and ends its ranks', async () => {
-    const { rank } = await startBy(RUN_HERE, { aliveMs: 60_000, silentMs: 10 * SHORT_MS }, stay());
+    const { rank, said } = await startBy(RUN_HERE, { aliveMs: 60_000, silentMs: 10 * SHORT_MS }, stay());
     expect(await rank.ended).toMatchObject({ connectionLost: true });
+    const reason = 'the launcher was silent for 1 s, so the ranks were ended';
+    expect(said.at(-1)).toBe(`gradring: the connection to h is lost: ssh ended with code 0: ${reason}.`);
     await waitUntil('the rank to end', () => !isRunning(rank.pid));
   });
 

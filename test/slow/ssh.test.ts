@@ -73,13 +73,13 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
     }
   };
   /** Waits as long as a test may take. */
-  const until = async (isTrue: () => boolean) => {
-    for (const end = Date.now() + 50_000; !isTrue();) {
+  const until = async (isTrue: () => boolean, atMostMs = 50_000) => {
+    for (const end = Date.now() + atMostMs; !isTrue();) {
       if (Date.now() > end) throw new Error('This did not come true.');
       await sleep(50);
     }
   };
-  const untilNoneIsLeft = () => until(() => left().length === 0);
+  const untilNoneIsLeft = (atMostMs?: number) => until(() => left().length === 0, atMostMs);
   const untilAllRun = (said: { output: string }, ranks: number) =>
     until(() => (said.output.match(/ of \d+, local/g) ?? []).length === ranks);
 
@@ -165,16 +165,33 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
   test('nothing is left on any host when the launcher is killed', async () => {
     const { child, said, ended } = run('-H', 'a:2,b:2', 'train.js', 'stay');
     await untilAllRun(said, 4);
+    expect(left()).toHaveLength(6); // and two agents
     child.kill('SIGKILL');
     await ended;
     await untilNoneIsLeft();
   }, 60_000);
 
-  test('a host that is cut off is told, and the others are ended', async () => {
+  test('a connection that ssh keeps for the next run does not hold up the end of this one', async () => {
+    const shared = `${hosts.sshArgs} -oControlPath=${folder}/%n -oControlMaster=auto -oControlPersist=yes`;
+    const { said, ended } = run(`--ssh-args=${shared}`, '-H', 'a,b', 'train.js');
+    expect({ code: await ended, ...said }).toMatchObject({
+      code: 0,
+      output: expect.not.stringContaining('gradring: '),
+    });
+    await untilNoneIsLeft();
+    for (const host of ['a', 'b']) execFileSync('ssh', [...shared.split(' '), '-O', 'exit', host], { stdio: 'ignore' });
+  }, 60_000);
+
+  test('a host that is cut off is told, the others are ended, and later its own ranks, too', async () => {
     const { said, ended } = run('-H', 'a,b,c', 'train.js', 'stay');
     await untilAllRun(said, 3);
     hosts.cut('c');
-    expect(await ended).not.toBe(0);
-    expect(said.output).toMatch(/^gradring: /m);
-  }, 120_000);
+    expect(await ended).toBe(137);
+    expect(said.output).toMatch(/^gradring: the connection to c is lost: ssh ended with code 255\b/m);
+    expect(said.output).toMatch(
+      /^gradring: rank 2 \(on c, pid \d+\) was lost with the connection to its host after [1-9]\d*\.\d s; root cause\. The other ranks were ended: rank 0 SIGTERM, rank 1 SIGTERM\.$/m,
+    );
+    await until(() => left().length === 2); // the agent of c and its rank
+    await untilNoneIsLeft(90_000); // the agent hears nothing for a minute
+  }, 180_000);
 });

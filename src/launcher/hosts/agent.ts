@@ -40,7 +40,10 @@ export async function runAgent(input: Readable, output: Writable): Promise<void>
   for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined); // the launcher tells the ranks
   output.write('\n'); // a login shell may have printed something without an end of line
   const agent = new Agent(message => void output.write(toLine(message)));
-  const watch = new SilenceWatch(() => input.destroy());
+  const watch = new SilenceWatch(ms => {
+    console.error(`the launcher was silent for ${ms / 1000} s, so the ranks were ended`); // it may wake up
+    input.destroy();
+  });
   try {
     for await (const message of messagesOf<LauncherMessage>(input, () => undefined)) {
       watch.heard(message);
@@ -59,10 +62,10 @@ class SilenceWatch {
   private timer: NodeJS.Timeout | undefined;
   private isSuspicious = false;
 
-  constructor(private readonly onSilence: () => void) {}
+  constructor(private readonly onSilence: (ms: number) => void) {}
 
   heard(message: LauncherMessage): void {
-    if (message.kind === 'assign') this.timer = setInterval(() => this.check(), message.silentMs / 2);
+    if (message.kind === 'assign') this.timer = setInterval(() => this.check(message.silentMs), message.silentMs / 2);
     this.isSuspicious = false;
     this.timer?.refresh();
   }
@@ -72,8 +75,8 @@ class SilenceWatch {
   }
 
   /** Twice: when this process was stopped for a while, a timer comes before what has arrived meanwhile. */
-  private check(): void {
-    if (this.isSuspicious) this.onSilence();
+  private check(silentMs: number): void {
+    if (this.isSuspicious) this.onSilence(silentMs);
     this.isSuspicious = true;
   }
 }

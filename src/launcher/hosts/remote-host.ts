@@ -38,6 +38,9 @@ export interface HostTimes {
 
 export const HOST_TIMES: HostTimes = { aliveMs: 5_000, silentMs: 60_000, answerMs: 60_000, endMs: 5_000 };
 
+/** How long what a process wrote may take to arrive after its end. */
+const LAST_WORDS_MS = 500;
+
 const CLI = path.join(__dirname, '../../cli.js');
 
 /**
@@ -77,7 +80,7 @@ export class RemoteHost {
     // In a group of its own: Ctrl-C in a terminal must reach only the launcher.
     this.child = spawn(command, args, { stdio: ['pipe', 'pipe', 'pipe'], detached: true });
     this.child.once('error', error => this.lose(`${command} could not be started: ${error.message}`));
-    this.child.once('close', (code, signal) => this.lose(this.wordsForEnd(code, signal)));
+    this.child.once('exit', (code, signal) => this.endSoon(() => this.wordsForEnd(code, signal)));
     if (this.child.pid !== undefined) this.listenToAll();
     this.alive = setInterval(() => this.tell({ kind: 'alive' }), times.aliveMs);
   }
@@ -187,6 +190,16 @@ export class RemoteHost {
     const command = ['ssh', ...this.sshArgs, this.name, 'true'].join(' ');
     const hint = code === 255 && this.ranks.size === 0 ? `. '${command}' must work without a question` : '';
     return `${isHere(this.name) ? 'its agent' : 'ssh'} ${end}${last === undefined ? '' : `: ${last}`}${hint}`;
+  }
+
+  /** The process has ended. What it left behind (ssh does with ControlPersist) may keep its error output open. */
+  private endSoon(words: () => string): void {
+    const end = (): void => {
+      clearTimeout(timer);
+      this.giveUp(words());
+    };
+    const timer = setTimeout(end, LAST_WORDS_MS);
+    this.child.once('close', end);
   }
 
   private giveUpAfter(ms: number, words: string): NodeJS.Timeout {
