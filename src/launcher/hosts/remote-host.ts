@@ -196,7 +196,7 @@ export class RemoteHost {
   private endSoon(words: () => string): void {
     const end = (): void => {
       clearTimeout(timer);
-      this.giveUp(words());
+      this.lose(words());
     };
     const timer = setTimeout(end, LAST_WORDS_MS);
     this.child.once('close', end);
@@ -209,9 +209,7 @@ export class RemoteHost {
   /** Does not wait for a connection that may hang. With it, the agent and its ranks end. */
   private giveUp(words: string): void {
     if (this.end !== undefined) return;
-    const { pid, stdin, stdout, stderr } = this.child;
-    if (pid !== undefined) signalGroup(pid, 'SIGKILL');
-    for (const stream of [stdin, stdout, stderr]) stream?.destroy(); // a process outside of the group may hold them
+    if (this.child.pid !== undefined) signalGroup(this.child.pid, 'SIGKILL');
     this.lose(words);
   }
 
@@ -220,6 +218,8 @@ export class RemoteHost {
     if (this.end !== undefined) return;
     this.end = words;
     clearInterval(this.alive);
+    const { stdin, stdout, stderr } = this.child;
+    for (const stream of [stdin, stdout, stderr]) stream?.destroy(); // a process outside of the group may hold them
     this.answer.reject(new Error(words));
     const ranks = [...this.ranks.values()];
     if (ranks.some(rank => !rank.isOver)) this.say(`gradring: the connection to ${this.name} is lost: ${words}.`);
