@@ -1,7 +1,7 @@
 import type { Argv, CommandModule, Options } from 'yargs';
 import { Parser } from 'yargs/helpers';
 import { flag, NUMBER_OPTION, parseCount, TEXT_OPTION, toNumber } from '../command-line';
-import { MAX_WORLD_SIZE } from '../environment/integer';
+import { MAX_WORLD_SIZE } from '../environment/variables';
 import { invalidArgument } from '../errors';
 import { parseHosts, readHostfile } from './hosts/host-list';
 import { launchPlan } from './launch';

@@ -65,6 +65,11 @@ describeWith(['mpirun.openmpi'], 'Open MPI', () => {
 });
 
 describeWith(['mpiexec.mpich'], 'MPICH', () => {
+  test('two runs at once do not meet', async () => {
+    const runs = await Promise.all([1, 2].map(() => shell('mpiexec.mpich -n 2 node train.js')));
+    for (const { output } of runs) expect(ranksIn(output)).toEqual(ONE_RING_OF_2);
+  });
+
   test('the command of the documentation is one ring', async () => {
     const programs = path.join(project, 'mpich');
     mkdirSync(programs);
@@ -102,6 +107,71 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare'], 'Slurm', () => {
     expect(output).toMatch(/^ERR_INVALID_ENVIRONMENT This job of Slurm has 2 tasks, but this process is none of them/m);
     const mpi = whereIs('mpirun.openmpi') === undefined ? [] : ONE_RING_OF_2;
     expect(ranksIn(output)).toEqual([...ONE_RING_OF_2, ...mpi].sort());
+  }, 120_000);
+
+  test.each([
+    {
+      who: 'the script of a job with nodes, but without a number of tasks',
+      script: 'node train.js; npx gradring run -n 1 train.js; srun node train.js',
+      command: "sbatch -Q -W -N2 -o log --wrap 'SCRIPT'",
+    },
+    {
+      who: 'the script of a heterogeneous job',
+      script: 'node train.js; srun --het-group=0,1 node train.js',
+      command: "echo $'#!/bin/bash\nSCRIPT' > job; sbatch -Q -W -n1 -o log : -n1 job",
+    },
+    {
+      who: 'a script that was submitted within a step',
+      script: 'node train.js; srun node train.js',
+      command: `srun -n1 bash -c 'sbatch -Q -W -n2 -o log --wrap "SCRIPT"'`,
+    },
+    {
+      who: 'the shell of salloc, which is a step of its own,',
+      script: 'node train.js; npx gradring run -n 1 train.js; srun node train.js',
+      command: "echo 'SCRIPT' | salloc -Q -N2 -n2 > log 2>&1",
+    },
+  ])(
+    '$who is no ring of one, and its tasks are a ring',
+    async ({ script, command }) => {
+      const { output } = await shell(`${command.replace('SCRIPT', script)}; cat log`, cluster.env);
+      expect(output).toMatch(
+        /^ERR_INVALID_ENVIRONMENT This job of Slurm has 2 tasks, but this process is none of them/m,
+      );
+      if (script.includes('gradring run'))
+        expect(output).toMatch(/: This job of Slurm has 2 nodes, but this launcher is on one/);
+      expect(ranksIn(output)).toEqual(ONE_RING_OF_2);
+    },
+    120_000,
+  );
+
+  test.each([
+    ['mpirun starts srun', 'mpirun.openmpi -n 1 srun -N2 -n2 node train.js', /^ERR_INVALID_ENVIRONMENT By Open MPI/gm],
+    ['mpiexec starts srun', 'mpiexec.mpich -n 1 srun -N2 -n2 node train.js', /^ERR_INVALID_ENVIRONMENT By MPI/gm],
+    ['RANK is set', 'RANK=0 srun -N2 npx gradring run -n 2 train.js', /ERR_INVALID_ENVIRONMENT: RANK is set/g],
+  ])(
+    'there are not two rings if %s',
+    async (_, command, error) => {
+      const { output } = await shell(command, cluster.env);
+      expect({ output, ranks: ranksIn(output), errors: output.match(error)?.length }).toEqual({
+        output,
+        ranks: [],
+        errors: 2,
+      });
+    },
+    120_000,
+  );
+
+  test('launchers with --nodes are one ring', async () => {
+    const { output } = await shell('srun -N2 npx gradring run --nodes 2 -n 2 train.js', cluster.env);
+    expect(ranksIn(output)).toEqual(ONE_RING_OF_4);
+  }, 120_000);
+
+  test('each of several tasks that RANK says is alone warns of it', async () => {
+    const { output } = await shell('RANK=0 WORLD_SIZE=1 srun -N2 node train.js', cluster.env);
+    expect(ranksIn(output)).toEqual(Array(2).fill('rank 0 of 1, sum 0'));
+    expect(
+      output.match(/GradringWarning: RANK=0 and WORLD_SIZE=1 are set, .* Slurm has started several/g),
+    ).toHaveLength(2);
   }, 120_000);
 
   test('doctor says what the scheduler says', async () => {
