@@ -109,40 +109,29 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare'], 'Slurm', () => {
     expect(ranksIn(output)).toEqual([...ONE_RING_OF_2, ...mpi].sort());
   }, 120_000);
 
-  test.each([
-    {
-      who: 'the script of a job with nodes, but without a number of tasks',
-      script: 'node train.js; npx gradring run -n 1 train.js; srun node train.js',
-      command: "sbatch -Q -W -N2 -o log --wrap 'SCRIPT'",
-    },
-    {
-      who: 'the script of a heterogeneous job',
-      script: 'node train.js; srun --het-group=0,1 node train.js',
-      command: "echo $'#!/bin/bash\nSCRIPT' > job; sbatch -Q -W -n1 -o log : -n1 job",
-    },
-    {
-      who: 'a script that was submitted within a step',
-      script: 'node train.js; srun node train.js',
-      command: `srun -n1 bash -c 'sbatch -Q -W -n2 -o log --wrap "SCRIPT"'`,
-    },
-    {
-      who: 'the shell of salloc, which is a step of its own,',
-      script: 'node train.js; npx gradring run -n 1 train.js; srun node train.js',
-      command: "echo 'SCRIPT' | salloc -Q -N2 -n2 > log 2>&1",
-    },
-  ])(
-    '$who is no ring of one, and its tasks are a ring',
-    async ({ script, command }) => {
-      const { output } = await shell(`${command.replace('SCRIPT', script)}; cat log`, cluster.env);
+  /** Waits for the output of a batch script, and shows it: `sbatch --wait` looks once in ten seconds or less often. */
+  const ENDED = 'show() { until grep -qsx END $1; do sleep 0.2; done; cat $1; }; show';
+
+  test('neither are other processes of a job that are no task rings of one, and its tasks are a ring', async () => {
+    const tasks = 'node train.js; srun node train.js; echo END';
+    const commands = {
+      'a script without a number of tasks': `sbatch -Q -N2 -o LOG --wrap 'npx gradring run -n 1 train.js; ${tasks}'`,
+      'a script of a heterogeneous job': `echo $'#!/bin/bash\nnode train.js; srun --het-group=0,1 node train.js; echo END' > job; sbatch -Q -n1 -o LOG : -n1 job`,
+      'a script that was submitted within a step': `srun -n1 bash -c 'sbatch -Q -n2 -o LOG --wrap "${tasks}"'`,
+      // Its shell is a step of its own.
+      salloc: `echo 'npx gradring run -n 1 train.js; ${tasks}' | salloc -Q -N2 -n2 > LOG 2>&1`,
+    };
+    const runs = Object.entries(commands).map(async ([who, command], i) => {
+      const { output } = await shell(`${command.replace('LOG', `log${i}`)}; ${ENDED} log${i}`, cluster.env);
+      expect({ who, output, ranks: ranksIn(output) }).toEqual({ who, output, ranks: ONE_RING_OF_2 });
       expect(output).toMatch(
         /^ERR_INVALID_ENVIRONMENT This job of Slurm has 2 tasks, but this process is none of them/m,
       );
-      if (script.includes('gradring run'))
-        expect(output).toMatch(/: This job of Slurm has 2 nodes, but this launcher is on one/);
-      expect(ranksIn(output)).toEqual(ONE_RING_OF_2);
-    },
-    120_000,
-  );
+      const hasLauncher = command.includes('gradring run');
+      expect(/: This job of Slurm has 2 nodes, but this launcher is on one/.test(output)).toBe(hasLauncher);
+    });
+    await Promise.all(runs);
+  }, 120_000);
 
   test.each([
     ['mpirun starts srun', 'mpirun.openmpi -n 1 srun -N2 -n2 node train.js', /^ERR_INVALID_ENVIRONMENT By Open MPI/gm],
