@@ -88,6 +88,10 @@ export class Communicator {
   /** Prepares what a constructor needs. For subclasses. */
   protected static async start(input: ConnectInput): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
     const options = resolveConnectOptions(input);
+    if (options.overruled !== undefined) {
+      const words = `RANK=0 and WORLD_SIZE=1 are set, so this process trains alone, but ${options.overruled} has started several. If they should train together, unset RANK and WORLD_SIZE.`;
+      process.emitWarning(words, 'GradringWarning');
+    }
     const heap = new SharedHeap();
     const thread = await ThreadClient.start(options, heap);
     return [{ ...options, runToken: undefined }, heap, thread]; // a communicator may be printed

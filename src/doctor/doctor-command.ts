@@ -2,12 +2,8 @@ import pc from 'picocolors';
 import type { Argv, CommandModule } from 'yargs';
 import { NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
 import { addressOfInterface, MAX_PORT, NETWORK_FAULTS, portRangeOf, withoutBrackets } from '../environment/network';
-import {
-  DEFAULT_MASTER_PORT,
-  type RankEnvironment,
-  readMasterPort,
-  readNetwork,
-} from '../environment/rank-environment';
+import { type RankEnvironment, readNetwork } from '../environment/rank-environment';
+import { DEFAULT_MASTER_PORT, readMasterPort } from '../environment/variables';
 import { invalidArgument } from '../errors';
 import { backendFindings } from './backends';
 import { answerCheck, checkConnection, type OwnPorts } from './connection-check';
@@ -76,7 +72,8 @@ function findingsFor(parsed: Readonly<Record<string, unknown>>): Promise<Finding
   if (connect === undefined) return answerCheck(own, () => sayListening(own));
   const [, host, hostPort] = /^(\[.*\]|[^:]*):([^:]*)$/.exec(connect) ?? [, connect];
   const otherPort = hostPort === undefined ? own.masterPort : toPort(hostPort, `--connect is '${connect}'`);
-  return checkConnection(withoutBrackets(host!), otherPort, own);
+  if (!host) throw invalidArgument(`--connect is '${connect}'; it must be HOST or HOST:PORT.`);
+  return checkConnection(withoutBrackets(host), otherPort, own);
 }
 
 function ownPorts(masterPort: number | undefined, givenRange: string | undefined): OwnPorts {
@@ -101,7 +98,7 @@ async function machineFindings(givenAddr: string | undefined, givenPort: number 
     ...[nodeFinding(), zeromqFinding(), wasmFinding()],
     ...limits.filter(finding => finding !== undefined),
     place,
-    await networkFinding({ ...known, masterAddr, masterPort }),
+    await networkFinding(() => ({ ...readNetwork(process.env), masterAddr, masterPort })),
     tensorFlowFinding(),
     ...(await backendFindings()),
   ];

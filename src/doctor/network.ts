@@ -3,14 +3,20 @@ import { isLoopback } from '../environment/network';
 import { EVERYWHERE, type ListeningPlace, type NetworkChoice, placeForPeers } from '../rendezvous/host-identity';
 import type { Finding } from './finding';
 
-/** Where a rank of this host would listen, and the address at which other hosts would reach it. */
-export async function networkFinding(choice: NetworkChoice): Promise<Finding> {
+/**
+ * Where a rank of this host would listen, and the address at which other hosts would reach it.
+ *
+ * @param choose Throws if the choice is wrong.
+ */
+export async function networkFinding(choose: () => NetworkChoice): Promise<Finding> {
   const addresses = Object.entries(networkInterfaces()).flatMap(([name, list]) =>
     (list ?? []).filter(({ internal }) => !internal).map(({ address }) => ({ name, address })),
   );
   const listed = addresses.map(({ name, address }) => `${name} ${address}`).join(', ') || 'none but loopback';
+  let choice: NetworkChoice;
   let place: ListeningPlace;
   try {
+    choice = choose();
     place = await placeForPeers(choice);
   } catch (error) {
     return { what: 'Network', verdict: 'problem', words: (error as Error).message, details: { addresses } };

@@ -1,19 +1,23 @@
-import { type RankEnvironment, readRankEnvironment } from '../environment/rank-environment';
+import { type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
 import type { Finding } from './finding';
 
 const WHAT = 'Place';
 
 /** Which rank this process would be, and who says so. */
 export function placeFinding(env: NodeJS.ProcessEnv = process.env): Finding {
-  let place: RankEnvironment;
+  let place: ConnectOptions;
   try {
-    place = readRankEnvironment(env);
+    place = resolveConnectOptions({}, env, false);
   } catch (error) {
     return { what: WHAT, verdict: 'problem', words: (error as Error).message, details: {} };
   }
-  const { rank, worldSize, masterAddr, masterPort, scheduler = null, iface, portRange, advertiseAddr } = place;
+  const { rank, worldSize, masterAddr, masterPort, scheduler = null, overruled } = place;
   const isGiven = scheduler !== null || Boolean(env['RANK']);
-  const details = { rank, worldSize, masterAddr, masterPort, scheduler, iface, portRange, advertiseAddr };
+  const details = { rank, worldSize, masterAddr, masterPort, scheduler };
+  if (overruled !== undefined) {
+    const words = `alone, say RANK and WORLD_SIZE, but ${overruled} has started several; unset them to train together`;
+    return { what: WHAT, verdict: 'warning', words, details };
+  }
   if (!isGiven) {
     const words = 'alone: neither a scheduler nor RANK says anything else, so a training is a ring of one';
     return { what: WHAT, verdict: 'ok', words, details };

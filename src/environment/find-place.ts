@@ -1,68 +1,95 @@
 import { createHash } from 'node:crypto';
 import { debuglog } from 'node:util';
-import { wrongEnvironment } from './integer';
 import { KUBERNETES } from './kubernetes';
-import { OPEN_MPI, PMI, PMIX } from './mpi';
+import { HYDRA, MVAPICH, OPEN_MPI, PMI, PMIX } from './mpi';
 import type { Place, Scheduler } from './scheduler';
 import { SLURM } from './slurm';
+import { DEFAULT_MASTER_PORT, readMasterPort, wrongEnvironment } from './variables';
 
-/** A {@link Place}, and the scheduler that chose it. */
+/** A {@link Place} with all that a rank must know to meet the others. */
 export interface FoundPlace extends Place {
   readonly scheduler: Scheduler;
-  /** Undefined if the scheduler does not distinguish this run from others. */
-  readonly masterPort: number | undefined;
+  readonly masterAddr: string;
+  readonly masterPort: number;
+  /** Empty if only the address of the master distinguishes the run from others. */
+  readonly runId: string;
 }
+
+/** Where ranks of one host meet. */
+export const LOOPBACK = '127.0.0.1';
 
 /**
  * The innermost first: `mpirun` is run in a job of Slurm, and either in a pod. Slurm sets the variables of PMI and PMIx
- * too, but its own say more. A task that `mpiexec` started has MPI_LOCALRANKID, others that speak PMI do not.
+ * too, but its own say more.
  */
-const INNERMOST_FIRST: readonly Scheduler[] = [
-  OPEN_MPI,
-  { ...PMI, placeOf: env => (env['MPI_LOCALRANKID'] ? PMI.placeOf(env) : undefined) },
-  SLURM,
-  PMI,
-  PMIX,
-  KUBERNETES,
-];
+const INNERMOST_FIRST: readonly Scheduler[] = [OPEN_MPI, MVAPICH, HYDRA, SLURM, PMI, PMIX, KUBERNETES];
 
-const debug = debuglog('gradring');
+export const debug = debuglog('gradring');
 
 /**
- * The place that a scheduler has given to this process. Undefined if none has. If there are variables of two, the
- * innermost counts.
+ * The place that a scheduler has given to this process, with MASTER_ADDR, MASTER_PORT and GRADRING_RUN_ID if they are
+ * set. Undefined if none has.
  *
- * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the scheduler's variables do not say the place.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the variables do not say the place, or how the ranks of this run,
+ *   and no others, meet; see also {@link schedulerAround}.
  */
 export function findPlace(env: NodeJS.ProcessEnv): FoundPlace | undefined {
-  for (const [i, scheduler] of INNERMOST_FIRST.entries()) {
-    const place = scheduler.placeOf(env);
-    if (place === undefined) continue;
-    const outer = INNERMOST_FIRST.slice(i + 1).filter(other => other.name !== scheduler.name && isThere(other, env));
-    const others = outer.map(({ name }) => name).join(', ');
-    debug('rank %d of %d, by %s%s', place.rank, place.worldSize, scheduler.name, others && `, not by ${others}`);
-    return { ...place, scheduler, masterPort: place.runId === '' ? undefined : portOf(place.runId) };
-  }
-  return undefined;
+  const around = schedulerAround(env);
+  if (around === undefined) return undefined;
+  const { scheduler, place } = around;
+  const { worldSize } = place;
+  const masterAddr = env['MASTER_ADDR'] || (isOnOneHost(place) ? LOOPBACK : place.masterAddr);
+  if (!masterAddr) throw unknownMaster(scheduler, worldSize);
+  const givenId = env['GRADRING_RUN_ID'] || undefined;
+  const distinct = place.runId ?? givenId;
+  if (distinct === undefined && worldSize > 1 && !env['MASTER_PORT']) throw unknownRun(scheduler, worldSize);
+  const masterPort = readMasterPort(env, distinct ? portOf(distinct) : DEFAULT_MASTER_PORT);
+  return { ...place, scheduler, masterAddr, masterPort, runId: givenId ?? place.runId ?? '' };
 }
 
-/** The error for ranks on several hosts whose scheduler does not say which of them is the first one's. */
-export function unknownMaster({ scheduler, worldSize }: FoundPlace): Error {
-  const { name, passing } = scheduler;
-  return wrongEnvironment(
-    `${name} has started ${worldSize} processes, but does not say on which host the first one runs. Give all of them its name: ${passing('MASTER_ADDR')}`,
+/**
+ * The scheduler that started this process, and the place that it gave. If there are variables of two, the innermost
+ * counts.
+ *
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the variables do not say the place; also if all processes of the
+ *   innermost are on this host, but another scheduler started several: those would be as many rings.
+ */
+export function schedulerAround(env: NodeJS.ProcessEnv): { scheduler: Scheduler; place: Place } | undefined {
+  const [scheduler, ...others] = INNERMOST_FIRST.filter(each => each.isThere(env));
+  if (scheduler === undefined) return undefined;
+  const place = scheduler.placeOf(env);
+  const { rank, worldSize } = place;
+  const names = others.map(({ name }) => name).join(', ');
+  debug('rank %d of %d, by %s%s', rank, worldSize, scheduler.name, names && `, not by ${names}`);
+  if (isOnOneHost(place)) for (const other of others) refuseWithin(other, scheduler, place, env);
+  return { scheduler, place };
+}
+
+function refuseWithin(other: Scheduler, scheduler: Scheduler, place: Place, env: NodeJS.ProcessEnv): void {
+  if (other === PMIX) return; // it says nothing
+  const { rank, worldSize } = other.placeOf(env);
+  if (worldSize === 1 || (rank === place.rank && worldSize === place.worldSize)) return;
+  throw wrongEnvironment(
+    `By ${scheduler.name} this is process ${place.rank} of ${place.worldSize}, but by ${other.name} it is ${rank} of ${worldSize}, so there may be several rings. Start it with one of them only; or take away the variable that does not count, with 'env -u ${scheduler.mark}' or 'env -u ${other.mark}' before the program.`,
   );
 }
 
-function isThere(scheduler: Scheduler, env: NodeJS.ProcessEnv): boolean {
-  try {
-    return scheduler.placeOf(env) !== undefined;
-  } catch {
-    return true;
-  }
+function isOnOneHost({ worldSize, localSize }: Place): boolean {
+  return worldSize === 1 || worldSize === localSize;
+}
+
+function unknownMaster({ name, passing, unknownMaster }: Scheduler, worldSize: number): Error {
+  const words = `${name} has started ${worldSize} processes, but does not say on which host the first one runs. Give all of them its name: ${passing('MASTER_ADDR')}`;
+  return wrongEnvironment(unknownMaster ?? words);
+}
+
+function unknownRun({ name, passing }: Scheduler, worldSize: number): Error {
+  return wrongEnvironment(
+    `${name} has started ${worldSize} processes, but does not say what distinguishes them from those of another run. Give all of them a port of their own, such as 29501: ${passing('MASTER_PORT')}`,
+  );
 }
 
 /** Runs that share a host should not share a port. Below those that systems give to clients. */
-function portOf(runId: string): number {
+export function portOf(runId: string): number {
   return 20_000 + (createHash('sha256').update(runId).digest().readUInt32LE() % 10_000);
 }

@@ -1,24 +1,25 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './integer';
-import { LOOPBACK, type Scheduler } from './scheduler';
+import type { Scheduler } from './scheduler';
+import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './variables';
 
 /** The pods of an indexed Job. Kubernetes does not say how many there are: WORLD_SIZE must. */
 export const KUBERNETES: Scheduler = {
-  name: 'Kubernetes',
+  ...{ name: 'Kubernetes', mark: 'JOB_COMPLETION_INDEX', isThere: env => Boolean(env['JOB_COMPLETION_INDEX']) },
   passing: variable => `env: [{ name: ${variable}, value: … }] in the pod template`,
+  unknownMaster:
+    'The name of pod 0 is not known: the pod template needs `subdomain`, the name of a headless Service (docs/kubernetes/job.yaml). Or set MASTER_ADDR.',
+  isHomeless: true,
   placeOf(env) {
-    if (!env['JOB_COMPLETION_INDEX']) return undefined;
     if (!env['WORLD_SIZE']) {
       throw wrongEnvironment(
         `JOB_COMPLETION_INDEX is '${env['JOB_COMPLETION_INDEX']}', so this is a pod of an indexed Job, but WORLD_SIZE is not set. Add it to the pod template, with the number of completions; with 1, each pod trains alone.`,
       );
     }
     const worldSize = readInteger(env, 'WORLD_SIZE', 1, MAX_WORLD_SIZE);
-    if (worldSize === 1) return { rank: 0, worldSize, localRank: 0, masterAddr: LOOPBACK, runId: '' };
-    const rank = readInteger(env, 'JOB_COMPLETION_INDEX', 0, worldSize - 1);
+    const rank = worldSize === 1 ? 0 : readInteger(env, 'JOB_COMPLETION_INDEX', 0, worldSize - 1);
     const masterAddr = firstPod(hostname(), rank, readHosts());
-    return { rank, worldSize, localRank: 0, masterAddr, runId: '' };
+    return { rank, worldSize, localRank: 0, localSize: 1, masterAddr, runId: '' };
   },
 };
 

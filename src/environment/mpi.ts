@@ -1,43 +1,95 @@
-import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './integer';
-import { LOOPBACK, type Scheduler } from './scheduler';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Place, Scheduler } from './scheduler';
+import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './variables';
+
+/** The variables in which a kind of MPI tells a process its place. */
+interface MpiVariables {
+  readonly rank: string;
+  readonly size: string;
+  readonly localRank: string;
+  readonly localSize: string;
+}
 
 /** `mpirun` of Open MPI. */
 export const OPEN_MPI: Scheduler = {
-  name: 'Open MPI',
+  ...{ name: 'Open MPI', mark: 'OMPI_COMM_WORLD_RANK', isThere: env => Boolean(env['OMPI_COMM_WORLD_RANK']) },
   passing: variable => `mpirun -x ${variable}=…`,
+  placeOf: env => ({
+    ...placeIn(env, worldVariables('OMPI')),
+    runId: env['PMIX_NAMESPACE'] || env['OMPI_MCA_ess_base_jobid'] || undefined,
+  }),
+};
+
+/** `mpirun_rsh` of MVAPICH. */
+export const MVAPICH: Scheduler = {
+  ...{ name: 'MVAPICH', mark: 'MV2_COMM_WORLD_RANK', isThere: env => Boolean(env['MV2_COMM_WORLD_RANK']) },
+  passing: variable => `mpirun_rsh … ${variable}=… <program>`,
+  placeOf: env => ({ ...placeIn(env, worldVariables('MV2')), runId: undefined }),
+};
+
+/** Hydra: `mpiexec` of MPICH, MVAPICH and Intel MPI. */
+export const HYDRA: Scheduler = {
+  ...{ name: 'MPI (Hydra)', mark: 'MPI_LOCALRANKID', isThere: env => Boolean(env['MPI_LOCALRANKID']) },
+  passing: variable => `mpiexec -genv ${variable} …`,
   placeOf(env) {
-    if (!env['OMPI_COMM_WORLD_RANK']) return undefined;
-    const worldSize = readInteger(env, 'OMPI_COMM_WORLD_SIZE', 1, MAX_WORLD_SIZE);
-    const rank = readInteger(env, 'OMPI_COMM_WORLD_RANK', 0, worldSize - 1);
-    const localRank = readInteger(env, 'OMPI_COMM_WORLD_LOCAL_RANK', 0, MAX_WORLD_SIZE - 1, rank);
-    const isLocal = env['OMPI_COMM_WORLD_LOCAL_SIZE'] === env['OMPI_COMM_WORLD_SIZE'];
-    const run = env['PMIX_NAMESPACE'] || env['OMPI_MCA_ess_base_jobid'];
-    return { rank, worldSize, localRank, masterAddr: isLocal ? LOOPBACK : undefined, runId: run ? `mpi-${run}` : '' };
+    const local = { localRank: 'MPI_LOCALRANKID', localSize: 'MPI_LOCALNRANKS' };
+    const place = placeIn(env, { rank: 'PMI_RANK', size: 'PMI_SIZE', ...local });
+    return { ...place, runId: hydraRun(place.localSize === place.worldSize) };
   },
 };
 
-/** Hydra: `mpiexec` of MPICH, MVAPICH and Intel MPI. Also other starters that speak PMI. */
+/** Other starters that speak PMI, such as those of Cray. Slurm does, too. */
 export const PMI: Scheduler = {
-  name: 'MPI (PMI)',
-  passing: variable => `mpiexec -genv ${variable} …`,
+  ...{ name: 'MPI (PMI)', mark: 'PMI_RANK', isThere: env => Boolean(env['PMI_RANK']) },
+  passing: variable => variable,
   placeOf(env) {
-    if (!env['PMI_RANK']) return undefined;
-    const worldSize = readInteger(env, 'PMI_SIZE', 1, MAX_WORLD_SIZE);
-    const rank = readInteger(env, 'PMI_RANK', 0, worldSize - 1);
-    const localRank = readInteger(env, 'MPI_LOCALRANKID', 0, MAX_WORLD_SIZE - 1, rank);
-    const isLocal = env['MPI_LOCALNRANKS'] === env['PMI_SIZE'];
-    return { rank, worldSize, localRank, masterAddr: isLocal ? LOOPBACK : undefined, runId: '' };
+    const local = { localRank: 'PMI_LOCAL_RANK', localSize: 'PMI_LOCAL_SIZE' };
+    return { ...placeIn(env, { rank: 'PMI_RANK', size: 'PMI_SIZE', ...local }), runId: undefined };
   },
 };
 
 /** A starter of which nothing is known but that it speaks PMIx. */
 export const PMIX: Scheduler = {
-  name: 'PMIx',
+  ...{ name: 'PMIx', mark: 'PMIX_RANK', isThere: env => Boolean(env['PMIX_RANK']) },
   passing: variable => variable,
   placeOf(env) {
-    if (!env['PMIX_RANK']) return undefined;
     throw wrongEnvironment(
       `PMIX_RANK is '${env['PMIX_RANK']}', so a starter of parallel programs started this process, but no variable says how many there are. Set RANK, WORLD_SIZE and MASTER_ADDR; or RANK=0 and WORLD_SIZE=1 to train alone.`,
     );
   },
 };
+
+function worldVariables(prefix: string): MpiVariables {
+  const all = `${prefix}_COMM_WORLD`;
+  return { rank: `${all}_RANK`, size: `${all}_SIZE`, localRank: `${all}_LOCAL_RANK`, localSize: `${all}_LOCAL_SIZE` };
+}
+
+function placeIn(env: NodeJS.ProcessEnv, names: MpiVariables): Omit<Place, 'runId'> {
+  const worldSize = readInteger(env, names.size, 1, MAX_WORLD_SIZE);
+  const rank = readInteger(env, names.rank, 0, worldSize - 1);
+  const localRank = readInteger(env, names.localRank, 0, MAX_WORLD_SIZE - 1, rank);
+  return { rank, worldSize, localRank, localSize: readInteger(env, names.localSize, 0, worldSize, 0) || undefined };
+}
+
+/**
+ * What distinguishes a run of Hydra: the address of its `mpiexec`, which all its proxies have on their command lines.
+ * That of Intel MPI has none, but on one host all ranks have the same proxy.
+ */
+function hydraRun(isLocal: boolean): string | undefined {
+  try {
+    for (let pid = process.ppid; pid > 1; pid = parentOf(pid)) {
+      const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+      if (path.basename(words[0]!) !== 'hydra_pmi_proxy') continue;
+      const option = words.indexOf('--control-port');
+      return option >= 0 ? words[option + 1] : isLocal ? String(pid) : undefined;
+    }
+  } catch {
+    // no Linux, or a container that hides the proxy
+  }
+  return undefined;
+}
+
+function parentOf(pid: number): number {
+  return Number(/^PPid:\s*(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]);
+}

@@ -16,10 +16,14 @@ export function portRangeOf(text: string): PortRange | undefined {
   return first! >= 1 && first! <= last! && last! <= MAX_PORT ? { first: first!, last: last! } : undefined;
 }
 
-/** The address of a network interface of this host: {@link addressForOthers}, or that of a loopback interface. */
-export function addressOfInterface(name: string): string | undefined {
+/**
+ * The address of a network interface of this host: the preferred one, if the interface has it, else
+ * {@link addressForOthers}, or that of a loopback interface.
+ */
+export function addressOfInterface(name: string, preferred?: string): string | undefined {
   const all = networkInterfaces();
   const addresses = (Object.hasOwn(all, name) && all[name]) || [];
+  if (preferred !== undefined && addresses.some(({ address }) => address === preferred)) return preferred;
   return addressForOthers(addresses) ?? addresses.find(({ internal }) => internal)?.address;
 }
 
@@ -28,8 +32,13 @@ export function addressOfInterface(name: string): string | undefined {
  * they need the name of the peer's interface.
  */
 export function addressForOthers(addresses: readonly NetworkInterfaceInfo[]): string | undefined {
-  const outer = addresses.filter(({ internal, address }) => !internal && !/^fe[89ab]/i.test(address));
+  const outer = addresses.filter(({ internal, address }) => !internal && !isLinkLocal(address));
   return (outer.find(({ family }) => family === 'IPv4') ?? outer[0])?.address;
+}
+
+/** Whether an address is IPv6 for one link only. Where it leads, each host says by the name of an own interface. */
+export function isLinkLocal(address: string): boolean {
+  return isIP(address) === 6 && /^fe[89ab]/i.test(address);
 }
 
 /** Whether an address reaches only this host. It may be IPv4 written as IPv6. */
@@ -58,7 +67,8 @@ export const NETWORK_FAULTS = {
     portRangeOf(text) === undefined ? `the first and the last port, such as 30000-30100 (1 to ${MAX_PORT})` : undefined,
   advertiseAddr: text => {
     const address = withoutBrackets(text);
-    const isReached = isIP(address) !== 0 && !isLoopback(address) && address !== '0.0.0.0' && address !== '::';
+    const isReached =
+      isIP(address) !== 0 && !isLoopback(address) && !['0.0.0.0', '::'].includes(address) && !isLinkLocal(address);
     return isReached ? undefined : 'an IP address at which other hosts reach this one';
   },
 } as const satisfies Record<string, (text: string) => string | undefined>;

@@ -1,8 +1,8 @@
-import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './integer';
-import { findPlace, type FoundPlace, unknownMaster } from './find-place';
+import { debug, findPlace, type FoundPlace, LOOPBACK, portOf, schedulerAround } from './find-place';
 import { linkRateFault } from './link-rate';
-import { MAX_PORT, NETWORK_FAULTS, withoutBrackets } from './network';
-import { slurmTasksOutside } from './slurm';
+import { isLinkLocal, NETWORK_FAULTS, withoutBrackets } from './network';
+import { slurmJobAround } from './slurm';
+import { MAX_WORLD_SIZE, readInteger, readMasterPort, wrongEnvironment } from './variables';
 
 /** The place of a process among its peers, as torchrun and `gradring run` set it in environment variables. */
 export interface RankEnvironment {
@@ -41,10 +41,11 @@ export interface RankEnvironment {
   readonly advertiseAddr: string | undefined;
   /** The scheduler that has given this process its place, if `RANK` did not. */
   readonly scheduler: string | undefined;
+  /** Whether that has started the ranks where they share a home directory, as far as is known. */
+  readonly hasHome: boolean;
+  /** The scheduler that started this process as one of several, though `RANK` and `WORLD_SIZE` say that it is alone. */
+  readonly overruled: string | undefined;
 }
-
-/** The default TCP port of the rendezvous: torchrun's. */
-export const DEFAULT_MASTER_PORT = 29_500;
 
 /**
  * Reads and checks the variables of a rank; without `RANK`, those of the scheduler that started it. Without any of them
@@ -56,20 +57,21 @@ export const DEFAULT_MASTER_PORT = 29_500;
 export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankEnvironment {
   const place = env['RANK'] ? undefined : findPlace(env);
   const { rank, worldSize } = place === undefined ? readPlace(env) : agreed(place, env);
-  const masterAddr = env['MASTER_ADDR'] || place?.masterAddr;
-  if (place !== undefined && masterAddr === undefined) throw unknownMaster(place);
+  const { masterAddr, masterPort, runId } = place ?? meetingOf(env);
   return {
     rank,
     worldSize,
     localRank: readInteger(env, 'LOCAL_RANK', 0, MAX_WORLD_SIZE - 1, place?.localRank ?? rank),
-    masterAddr: withoutBrackets(masterAddr ?? '127.0.0.1'),
-    masterPort: readMasterPort(env, place?.masterPort),
-    runId: env['GRADRING_RUN_ID'] ?? place?.runId ?? '',
+    masterAddr: checkMaster(withoutBrackets(masterAddr)),
+    masterPort,
+    runId,
     linkRate: readText(env, 'GRADRING_LINK_RATE', linkRateFault),
     ...readNetwork(env),
     elastic: readElastic(env['GRADRING_ELASTIC'] ?? ''),
     runToken: env['GRADRING_RUN_TOKEN'] ? checkRunToken(env['GRADRING_RUN_TOKEN'], 'GRADRING_RUN_TOKEN') : undefined,
     scheduler: place?.scheduler.name,
+    hasHome: place !== undefined && place.scheduler.isHomeless !== true,
+    overruled: env['RANK'] && worldSize === 1 ? overruledBy(env) : undefined,
   };
 }
 
@@ -86,9 +88,35 @@ export function readNetwork(env: NodeJS.ProcessEnv): Pick<RankEnvironment, 'ifac
   };
 }
 
-/** The port of the rendezvous, if no scheduler has chosen it. */
-export function readMasterPort(env: NodeJS.ProcessEnv, otherwise = DEFAULT_MASTER_PORT): number {
-  return readInteger(env, 'MASTER_PORT', 1, MAX_PORT, otherwise);
+/** Where ranks meet that no scheduler started. */
+function meetingOf(env: NodeJS.ProcessEnv): Pick<RankEnvironment, 'masterAddr' | 'masterPort' | 'runId'> {
+  const masterAddr = env['MASTER_ADDR'] || LOOPBACK;
+  const runId = env['GRADRING_RUN_ID'] ?? '';
+  if (env['TORCHELASTIC_USE_AGENT_STORE'] !== 'True') return { masterAddr, masterPort: readMasterPort(env), runId };
+  // The agent of torchrun keeps MASTER_PORT for itself.
+  const names = ['MASTER_ADDR', 'MASTER_PORT', 'TORCHELASTIC_RUN_ID', 'TORCHELASTIC_RESTART_COUNT'];
+  const ofAgent = `torchrun-${names.map(name => env[name]).join('-')}`;
+  return { masterAddr, masterPort: portOf(ofAgent), runId: runId || ofAgent };
+}
+
+function checkMaster(address: string): string {
+  if (!isLinkLocal(address)) return address;
+  throw wrongEnvironment(
+    `MASTER_ADDR is '${address}', which is an address of one link only; it must be one that is the same for all hosts.`,
+  );
+}
+
+/** See {@link RankEnvironment.overruled}. */
+function overruledBy(env: NodeJS.ProcessEnv): string | undefined {
+  try {
+    const around = schedulerAround(env);
+    if (around === undefined) return undefined;
+    const { name } = around.scheduler;
+    debug('rank 0 of 1, by RANK and WORLD_SIZE, not by %s', name);
+    return around.place.worldSize > 1 ? name : undefined;
+  } catch {
+    return undefined; // nobody knows whether there are others, and so RANK is set
+  }
 }
 
 /** RANK and WORLD_SIZE. */
@@ -98,10 +126,10 @@ function readPlace(env: NodeJS.ProcessEnv): { rank: number; worldSize: number } 
     const missing = given[0] === 'RANK' ? 'WORLD_SIZE' : 'RANK';
     throw wrongEnvironment(`${given[0]} is set but ${missing} is not; set both, or neither for a ring of one.`);
   }
-  const tasks = given.length === 0 ? slurmTasksOutside(env) : 0;
+  const { tasks } = given.length === 0 ? slurmJobAround(env) : { tasks: 1 };
   if (tasks > 1) {
     throw wrongEnvironment(
-      `This job of Slurm has ${tasks} tasks, but this process is none of them, and would train alone. Start it with srun, or with 'gradring run'; or set RANK=0 and WORLD_SIZE=1 to train alone.`,
+      `This job of Slurm has ${tasks} tasks, but this process is none of them, and would train alone. Start it with srun; or, in a job with one node, with 'gradring run'; or set RANK=0 and WORLD_SIZE=1 to train alone.`,
     );
   }
   const worldSize = readInteger(env, 'WORLD_SIZE', 1, MAX_WORLD_SIZE, 1);

@@ -1,43 +1,52 @@
-import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './integer';
-import { LOOPBACK, type Scheduler } from './scheduler';
+import type { Scheduler } from './scheduler';
+import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './variables';
 
 /** Slurm, for the tasks of a step: what `srun` starts. */
 export const SLURM: Scheduler = {
-  name: 'Slurm',
+  ...{ name: 'Slurm', mark: 'SLURM_PROCID', isThere: isTask },
   passing: variable => `export ${variable}=… before srun`,
   placeOf(env) {
-    if (!isTask(env)) return undefined;
     const worldSize = readInteger(env, 'SLURM_STEP_NUM_TASKS', 1, MAX_WORLD_SIZE);
     const rank = readInteger(env, 'SLURM_PROCID', 0, worldSize - 1);
     return {
       ...{ rank, worldSize, localRank: readInteger(env, 'SLURM_LOCALID', 0, MAX_WORLD_SIZE - 1) },
+      localSize: env['SLURM_STEP_NUM_NODES'] === '1' ? worldSize : env['SLURM_GTIDS']?.split(',').length,
       masterAddr: masterOf(env, rank),
       runId: `slurm-${env['SLURM_JOB_ID']}.${env['SLURM_STEP_ID']}`,
     };
   },
 };
 
-/** The number of tasks of the job, if this process is in it, but is none of the tasks: they are for `srun` to start. */
-export function slurmTasksOutside(env: NodeJS.ProcessEnv): number {
-  if (isTask(env) || !env['SLURM_JOB_ID']) return 0;
-  return readInteger(env, 'SLURM_NTASKS', 0, Infinity, 0);
+/**
+ * How many tasks and nodes the job has, if this process is in it, but is none of the tasks: they are for `srun` to
+ * start. A job with several nodes has a task on each at least, also if nobody has said how many.
+ */
+export function slurmJobAround(env: NodeJS.ProcessEnv): { readonly tasks: number; readonly nodes: number } {
+  if (isTask(env) || !env['SLURM_JOB_ID']) return { tasks: 1, nodes: 1 };
+  const most = (...names: string[]) => Math.max(1, ...names.map(name => readInteger(env, name, 0, 2 ** 31, 1)));
+  const nodes = most('SLURM_JOB_NUM_NODES', 'SLURM_NNODES', 'SLURM_HET_SIZE');
+  return { nodes, tasks: Math.max(nodes, most('SLURM_NTASKS')) };
 }
 
-/** The script of a batch job has the variables of a task, too, but no step. */
+/**
+ * The script of a batch job has the rank of a task, too, but no step. If it was submitted from within a step, it has
+ * the variables of that one, and the shell of `salloc` may be a step of its own; but then the tasks of the job are not
+ * those of the step, as they are in a task.
+ */
 function isTask(env: NodeJS.ProcessEnv): boolean {
+  const tasks = env['SLURM_STEP_TASKS_PER_NODE'];
+  if (tasks && env['SLURM_TASKS_PER_NODE'] && tasks !== env['SLURM_TASKS_PER_NODE']) return false;
   return Boolean(env['SLURM_PROCID'] && env['SLURM_STEP_ID'] && env['SLURM_STEP_NUM_TASKS']);
 }
 
 /** The node of the first task. (SLURM_LAUNCH_NODE_IPADDR is where `srun` runs, which may be a login node.) */
 function masterOf(env: NodeJS.ProcessEnv, rank: number): string | undefined {
-  if (env['MASTER_ADDR']) return env['MASTER_ADDR'];
-  if (env['SLURM_STEP_NUM_NODES'] === '1') return LOOPBACK;
   const list = env['SLURM_STEP_NODELIST'];
   if (!list) return undefined;
   const first = firstHost(list);
   const own = env['SLURMD_NODENAME'];
   // So it may be with --distribution=arbitrary.
-  if (rank === 0 && own && own !== first) {
+  if (rank === 0 && own && own !== first && !env['MASTER_ADDR']) {
     throw wrongEnvironment(
       `Slurm runs task 0 on ${own}, which is not the first node of ${list}: export MASTER_ADDR=${own} before srun.`,
     );

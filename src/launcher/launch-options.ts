@@ -1,14 +1,14 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { checkOptions } from '../check-options';
-import { findPlace, type FoundPlace, unknownMaster } from '../environment/find-place';
-import { MAX_WORLD_SIZE } from '../environment/integer';
+import type { FoundPlace } from '../environment/find-place';
 import { linkRateFault } from '../environment/link-rate';
 import { MAX_PORT, NETWORK_FAULTS, withoutBrackets } from '../environment/network';
-import { DEFAULT_MASTER_PORT } from '../environment/rank-environment';
+import { DEFAULT_MASTER_PORT, MAX_WORLD_SIZE } from '../environment/variables';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import { checkHosts, type HostRanks } from './hosts/host-list';
+import { taskOf } from './launcher-task';
 import type { PortWords } from './master-port';
 import { typescriptOptions } from './typescript-loader';
 
@@ -146,8 +146,8 @@ export interface LaunchPlan {
   /** How many launchers take part. One starts the ranks of all hosts of a {@link RemotePlan}. */
   readonly nodes: number;
   readonly nodeRank: number;
-  /** Set if this launcher is one of the tasks of a scheduler: what they have in common, or empty. */
-  readonly taskRunId: string | undefined;
+  /** Set if this launcher is one of several tasks of a scheduler. */
+  readonly task: FoundPlace | undefined;
   /** Undefined: the run is not elastic, and the ranks end together. */
   readonly elastic: ElasticPlan | undefined;
   readonly tokenFile: string | undefined;
@@ -213,9 +213,9 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   const hosts = planHosts(options, words);
   const ranks = hosts?.reduce((sum, host) => sum + host.ranks, 0) ?? options.ranks;
   if (ranks === undefined) throw invalidArgument(`How many ranks? Give ${nameOf('ranks')}, or ${nameOf('hosts')}.`);
-  const task = hosts === undefined ? taskOf(options) : undefined;
+  const task = taskOf(options, nameOf);
   const { nodes = task?.worldSize ?? 1, nodeRank = task?.rank ?? 0 } = options;
-  const masterAddr = options.masterAddr || (task && (process.env['MASTER_ADDR'] || task.masterAddr));
+  const masterAddr = options.masterAddr || task?.masterAddr;
   if (options.ranks !== undefined) requireWhole(words, 'ranks', options.ranks, 1, MAX_WORLD_SIZE);
   requireWhole(words, 'nodes', nodes, 1, MAX_WORLD_SIZE);
   requireWhole(words, 'nodeRank', nodeRank, 0, nodes - 1, `, because ${nameOf('nodes')} is ${nodes}`);
@@ -228,7 +228,6 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     throw invalidArgument(`${what} ${nodes * ranks} ranks; a run has at most ${MAX_WORLD_SIZE}.`);
   }
   if (nodes > 1 && !masterAddr) {
-    if (task !== undefined) throw unknownMaster(task);
     throw invalidArgument(
       `${nameOf('nodes')} is ${nodes}, so ${nameOf('masterAddr')} is needed: the address of node 0, at which all other nodes reach it.`,
     );
@@ -249,7 +248,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     nodeArgs: [...nodeArgs, ...typescriptOptions(script, nodeArgs, { ...process.env, ...options.env })],
     masterAddr: withoutBrackets(masterAddr || '127.0.0.1'),
     masterPort: options.masterPort ?? (nodes > 1 ? (task?.masterPort ?? DEFAULT_MASTER_PORT) : undefined),
-    taskRunId: task?.runId,
+    task,
     nodes,
     nodeRank,
     elastic: planElastic(options, ranks, nodes, words),
@@ -283,13 +282,6 @@ function passedOn(options: LaunchOptions, { nameOf }: OptionWords): Record<strin
     variables[variable] = text;
   }
   return variables;
-}
-
-/** The place of this launcher among the tasks of a scheduler. None, if the options say it, or if it is in a rank. */
-function taskOf({ nodes, nodeRank }: LaunchOptions): FoundPlace | undefined {
-  const isKnown = nodes !== undefined || nodeRank !== undefined || process.env['RANK'];
-  const place = isKnown ? undefined : findPlace(process.env);
-  return place?.worldSize === 1 ? undefined : place;
 }
 
 /** What the launcher of several hosts does not do, and why. */

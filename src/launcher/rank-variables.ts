@@ -15,6 +15,7 @@ export function rankVariables(
     MASTER_ADDR: plan.masterAddr,
     MASTER_PORT: String(masterPort),
     GRADRING_RUN_ID: runId,
+    TORCHELASTIC_USE_AGENT_STORE: 'False', // torchrun may have started the launcher, but has no part in this ring
   };
 }
 
@@ -25,7 +26,7 @@ export function rankVariables(
  */
 export function chooseRunId(plan: LaunchPlan, masterPort: number, env: NodeJS.ProcessEnv): string {
   if (env['GRADRING_RUN_ID']) return env['GRADRING_RUN_ID'];
-  if (plan.taskRunId) return plan.taskRunId;
+  if (plan.task?.runId) return plan.task.runId;
   if (plan.nodes === 1) return randomBytes(16).toString('hex');
   return createHash('sha256').update(`${plan.masterAddr}:${masterPort}`).digest('hex').slice(0, 32);
 }

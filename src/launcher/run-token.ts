@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { checkRunToken } from '../environment/rank-environment';
-import { isLoopback } from '../environment/network';
-import { tokenOfRun } from '../rendezvous/user-secret';
+import { chooseEncryption } from '../rendezvous/connect-options';
+import { makeToken } from '../rendezvous/user-secret';
 import type { LaunchPlan } from './launch-options';
 import { readOptionFile } from './option-file';
 
@@ -16,17 +16,20 @@ import { readOptionFile } from './option-file';
  *   valid token.
  */
 export function chooseRunToken(
-  plan: Pick<LaunchPlan, 'tokenFile' | 'nodes' | 'masterAddr' | 'masterPort' | 'taskRunId' | 'words'>,
+  plan: Pick<LaunchPlan, 'tokenFile' | 'nodes' | 'worldSize' | 'masterAddr' | 'masterPort' | 'task' | 'words'>,
   env: NodeJS.ProcessEnv,
 ): string | undefined {
-  const { tokenFile, nodes, masterAddr, masterPort, taskRunId, words } = plan;
+  const { tokenFile, nodes, task, words } = plan;
   if (tokenFile !== undefined)
     return checkRunToken(readOptionFile(tokenFile, words.nameOf('tokenFile')).trim(), tokenFile);
   const given = env['GRADRING_RUN_TOKEN'];
   if (given) return checkRunToken(given, 'GRADRING_RUN_TOKEN');
   if (nodes === 1) return randomBytes(32).toString('hex');
-  if (taskRunId === undefined || isLoopback(masterAddr)) return undefined;
-  return tokenOfRun(taskRunId || `${masterAddr}:${masterPort}`, env);
+  if (task === undefined) return undefined;
+  const masterPort = plan.masterPort ?? task.masterPort;
+  const encryption = chooseEncryption(undefined, env);
+  const { runId, scheduler } = task;
+  return makeToken({ ...plan, masterPort, runId, hasHome: scheduler.isHomeless !== true, encryption }, env).runToken;
 }
 
 /** A warning, if others than the file's owner may read the token in it. */

@@ -1,10 +1,9 @@
 import { checkOptions } from '../check-options';
 import { GradringError, invalidArgument } from '../errors';
 import { type RankEnvironment, readRankEnvironment } from '../environment/rank-environment';
-import { isLoopback } from '../environment/network';
 import { LONGEST_DELAY_MS } from '../longest-delay';
 import type { Encryption } from './run-security';
-import { secretFile, tokenOfRun } from './user-secret';
+import { makeToken } from './user-secret';
 
 export type { Encryption };
 
@@ -86,6 +85,7 @@ export interface ConnectOptions extends Required<Omit<ConnectInput, keyof Unset>
   /** The file that the run token is made from. Undefined if the token was given, or if none is needed. */
   readonly tokenFrom: string | undefined;
   readonly elastic: RankEnvironment['elastic'];
+  readonly overruled: RankEnvironment['overruled'];
 }
 
 const OPTIONS = {
@@ -102,17 +102,23 @@ export const ENCRYPTIONS: readonly Encryption[] = ['auto', 'on', 'off'];
 /**
  * Merges the caller's options with the environment and the defaults.
  *
+ * @param mayMakeSecret Whether the user's secret may be made, if the ranks need it.
  * @throws GradringError `ERR_INVALID_ARGUMENT` or `ERR_INVALID_ENVIRONMENT`, naming the option or variable.
  */
-export function resolveConnectOptions(input: ConnectInput = {}, env: NodeJS.ProcessEnv = process.env): ConnectOptions {
+export function resolveConnectOptions(
+  input: ConnectInput = {},
+  env: NodeJS.ProcessEnv = process.env,
+  mayMakeSecret = true,
+): ConnectOptions {
   checkOptions('connect', input, OPTIONS);
   const place = placeOf(input, env);
   const transport = oneOf(TRANSPORTS, 'transport', input.transport, 'GRADRING_TRANSPORT', env);
-  const encryption = oneOf(ENCRYPTIONS, 'encryption', input.encryption, 'GRADRING_ENCRYPTION', env) as Encryption;
-  const isMissing = place.runToken === undefined && needsRunToken(place, encryption);
+  const encryption = chooseEncryption(input.encryption, env);
   return {
     ...place,
-    ...(isMissing ? madeToken(place, encryption, env) : { runToken: place.runToken, tokenFrom: undefined }),
+    ...(place.runToken === undefined
+      ? makeToken({ ...place, encryption }, env, mayMakeSecret)
+      : { runToken: place.runToken, tokenFrom: undefined }),
     timeoutMs: timeout('timeoutMs', input.timeoutMs, 'GRADRING_TIMEOUT_MS', env, 300_000),
     connectTimeoutMs: timeout('connectTimeoutMs', input.connectTimeoutMs, 'GRADRING_CONNECT_TIMEOUT_MS', env, 60_000),
     heartbeatTimeoutMs: timeout(
@@ -152,8 +158,10 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
   // If the program gives the rank, LOCAL_RANK in the environment may be that of another process.
   if (input.rank !== undefined && input.localRank === undefined) delete merged['LOCAL_RANK'];
   if (input.rank !== undefined) delete merged['GRADRING_ELASTIC'];
+  if (input.masterPort !== undefined) delete merged['TORCHELASTIC_USE_AGENT_STORE'];
   try {
-    return readRankEnvironment(merged);
+    const place = readRankEnvironment(merged);
+    return input.rank === undefined ? place : { ...place, overruled: undefined };
   } catch (error) {
     const given = Object.keys(names).filter(option => input[option as keyof typeof names] !== undefined);
     if (given.length === 0 || !(error instanceof GradringError)) throw error;
@@ -161,21 +169,9 @@ function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {
   }
 }
 
-/** Without a token nothing distinguishes the run's ranks from other programs, and there is no key. */
-function needsRunToken({ worldSize, masterAddr }: RankEnvironment, encryption: Encryption): boolean {
-  if (worldSize === 1 || encryption === 'off') return false;
-  return encryption === 'on' || !isLoopback(masterAddr);
-}
-
-/** The run token, if it is not given: ranks that a scheduler started make the same one. */
-function madeToken(place: RankEnvironment, encryption: Encryption, env: NodeJS.ProcessEnv) {
-  const { masterAddr, masterPort, runId, scheduler } = place;
-  if (scheduler !== undefined) {
-    return { runToken: tokenOfRun(runId || `${masterAddr}:${masterPort}`, env), tokenFrom: secretFile(env) };
-  }
-  const why = encryption === 'on' ? 'Encryption is on' : `MASTER_ADDR is '${masterAddr}', which others may reach`;
-  const words = `${why}: all ranks need the same run token. Make one with 'openssl rand -hex 32', and give it as GRADRING_RUN_TOKEN, or in a file to 'gradring run --token-file', on every host. In a network that you trust, GRADRING_ENCRYPTION=off needs no token.`;
-  throw new GradringError('ERR_INVALID_ENVIRONMENT', words);
+/** @throws GradringError as {@link resolveConnectOptions} does. */
+export function chooseEncryption(given: Encryption | undefined, env: NodeJS.ProcessEnv): Encryption {
+  return oneOf(ENCRYPTIONS, 'encryption', given, 'GRADRING_ENCRYPTION', env) as Encryption;
 }
 
 function oneOf(

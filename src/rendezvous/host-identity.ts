@@ -41,15 +41,21 @@ export interface NetworkChoice {
 /**
  * Where a rank listens for neighbours on other hosts.
  *
- * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the master's name, on which it depends, names no host;
- *   `ERR_ADDRESS_IN_USE` if the interface has no address any more.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the master's name, on which it depends, names no host, or if the
+ *   interface is loopback, but the master is on another host; `ERR_ADDRESS_IN_USE` if the interface has no address any
+ *   more.
  */
 export async function placeForPeers(choice: NetworkChoice): Promise<ListeningPlace> {
   const { masterAddr, masterPort, iface } = choice;
   const advertised = choice.advertiseAddr && withoutBrackets(choice.advertiseAddr);
   if (advertised !== undefined && iface === undefined) return { bind: EVERYWHERE, told: advertised };
-  const bind = iface === undefined ? await addressForPeers(masterAddr, masterPort) : addressOfInterface(iface);
+  const bind =
+    iface === undefined ? await addressForPeers(masterAddr, masterPort) : addressOfInterface(iface, advertised);
   if (bind === undefined) throw new GradringError('ERR_ADDRESS_IN_USE', `Interface ${iface} has no address any more.`);
+  if (iface !== undefined && isLoopback(bind) && !isLoopback((await addressOf(masterAddr)).address)) {
+    const words = `The interface is ${iface}, at which no other host reaches this one; MASTER_ADDR is '${masterAddr}'.`;
+    throw new GradringError('ERR_INVALID_ENVIRONMENT', words);
+  }
   return { bind, told: advertised ?? bind };
 }
 

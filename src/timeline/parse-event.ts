@@ -1,4 +1,4 @@
-import { MAX_WORLD_SIZE } from '../environment/integer';
+import { MAX_WORLD_SIZE } from '../environment/variables';
 import { RING_EVENT, type TraceEvent } from './trace-event';
 
 /** The ring of a timeline, as the timeline says. */

@@ -46,12 +46,15 @@ async function main() {
     const names = { ...gradring, tf, ring, console, ...training };
     // In a block of its own, so that an example may declare a name that it is given.
     const body = \`return (async () => { { \${source} } })();\`;
+    const { RANK } = process.env;
+    if (/\\blaunch\\(/.test(source)) delete process.env.RANK; // a rank must not launch others
     try {
       await new Function(...Object.keys(names), body)(...Object.values(names));
     } catch (error) {
       results.push({ title, error: String(error.stack) });
       break; // the other rank has failed, too, or will
     }
+    process.env.RANK = RANK;
     results.push({ title, printed });
   }
   if (ring.rank === 0) process.stdout.write(JSON.stringify(results));

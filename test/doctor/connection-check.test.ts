@@ -174,6 +174,7 @@ test('gradring doctor --listen and --connect', async () => {
 
 test.each([
   [['--connect', 'a:b'], "--connect is 'a:b'; a port is a whole number from 1 to 65535."],
+  [['--connect', ':29511'], "--connect is ':29511'; it must be HOST or HOST:PORT."],
   [['--connect', '[::1]:0'], "--connect is '[::1]:0'; a port is"],
   [['--connect', 'a', '--master-port', 'x'], "--master-port is 'x'; a port is"],
   [['--connect', 'a', '--port-range', '7'], "--port-range is '7'; it must be the first and the last port"],

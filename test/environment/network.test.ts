@@ -59,10 +59,12 @@ test('an interface is IPv4 first, else global IPv6; an error names those that th
     ib0: addressesOf(['fe80::2', '2001:db8::8']),
     wlan0: addressesOf(['fe80::3']),
   });
-  expect(['lo', 'eth0', 'ib0', 'wlan0', 'eth9', 'constructor'].map(addressOfInterface)).toEqual([
+  expect(['lo', 'eth0', 'ib0', 'wlan0', 'eth9', 'constructor'].map(name => addressOfInterface(name))).toEqual([
     ...['127.0.0.1', '10.0.0.7', '2001:db8::8'],
     ...[undefined, undefined, undefined],
   ]);
+  expect(addressOfInterface('eth0', '2001:db8::7')).toBe('2001:db8::7');
+  expect(addressOfInterface('eth0', '10.1.0.7')).toBe('10.0.0.7');
   expect(NETWORK_FAULTS.iface('ib0')).toBeUndefined();
   for (const wrong of ['wlan0', 'eth9']) expect(NETWORK_FAULTS.iface(wrong)).toMatch(/has an address: lo, eth0, ib0$/);
 });
@@ -71,9 +73,19 @@ test.each(['10.0.0.7', '2001:db8::7', '[2001:db8::7]'])('%s may be advertised', 
   expect(NETWORK_FAULTS.advertiseAddr(address)).toBeUndefined();
 });
 
-test.each(['127.0.0.1', '::1', '[::1]', 'localhost', '0.0.0.0', '::', 'node-1', '10.0.0', '10.0.0.7:80', ''])(
-  '%j may not: no other host reaches this one there',
-  address => {
-    expect(NETWORK_FAULTS.advertiseAddr(address)).toBe('an IP address at which other hosts reach this one');
-  },
-);
+test.each([
+  '127.0.0.1',
+  '::1',
+  '[::1]',
+  'localhost',
+  '0.0.0.0',
+  '::',
+  'node-1',
+  '10.0.0',
+  '10.0.0.7:80',
+  'fe80::1',
+  '[fe80::1%eth0]',
+  '',
+])('%j may not: no other host reaches this one there', address => {
+  expect(NETWORK_FAULTS.advertiseAddr(address)).toBe('an IP address at which other hosts reach this one');
+});

@@ -1,39 +1,56 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import { firstPod } from '../../src/environment/kubernetes';
 import { readRankEnvironment } from '../../src/environment/rank-environment';
 import { firstHost } from '../../src/environment/slurm';
-import { resolveConnectOptions } from '../../src/rendezvous/connect-options';
-import { secretFile, tokenOfRun } from '../../src/rendezvous/user-secret';
+import { ALONE_IN_SLURM, OPEN_MPI, SLURM, SLURM_BATCH, SLURM_OUTSIDE } from './schedulers';
 
-/** What `srun -N2 -n3` set for the last task (Slurm 22.05). */
-const SLURM = {
-  ...{ SLURM_JOB_ID: '1', SLURM_STEP_ID: '0', SLURM_NTASKS: '3', SLURM_STEP_NUM_TASKS: '3' },
-  ...{ SLURM_PROCID: '2', SLURM_LOCALID: '0', SLURM_STEP_NUM_NODES: '2', SLURM_STEP_NODELIST: 'n[1-2]' },
-  ...{ SLURMD_NODENAME: 'n2', SLURM_LAUNCH_NODE_IPADDR: '10.0.0.9', SLURM_JOB_NODELIST: 'n[1-2]' },
-};
-/** What Slurm set for the script of `sbatch -N2 -n4`. */
-const SLURM_BATCH = { SLURM_JOB_ID: '1', SLURM_PROCID: '0', SLURM_LOCALID: '0', SLURM_NTASKS: '4' };
-/** What `mpirun -n 2` set for the second process (Open MPI 4.1). */
-const OPEN_MPI = {
-  ...{ OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '2' },
-  ...{ OMPI_COMM_WORLD_LOCAL_RANK: '1', OMPI_COMM_WORLD_LOCAL_SIZE: '2' },
-  ...{ PMIX_RANK: '1', PMIX_NAMESPACE: '475529217' },
-};
 /** What `mpiexec -n 2` set for the second process (MPICH 4.0). */
-const HYDRA = { PMI_RANK: '1', PMI_SIZE: '2', MPI_LOCALRANKID: '1', MPI_LOCALNRANKS: '2' };
+const HYDRA = { PMI_RANK: '1', PMI_SIZE: '2', MPI_LOCALRANKID: '1', MPI_LOCALNRANKS: '2', PMI_FD: '8' };
+/** The same, by `-n 1`. */
+const HYDRA_ALONE = { PMI_RANK: '0', PMI_SIZE: '1', MPI_LOCALRANKID: '0', MPI_LOCALNRANKS: '1' };
+const OPEN_MPI_ALONE = {
+  ...{ OMPI_COMM_WORLD_RANK: '0', OMPI_COMM_WORLD_SIZE: '1', PMIX_RANK: '0', PMIX_NAMESPACE: '475529218' },
+  ...{ OMPI_COMM_WORLD_LOCAL_RANK: '0', OMPI_COMM_WORLD_LOCAL_SIZE: '1' },
+};
+/** What `mpirun_rsh -n 2` of MVAPICH sets for the second process, by its source. */
+const MVAPICH = {
+  ...{ MV2_COMM_WORLD_RANK: '1', MV2_COMM_WORLD_SIZE: '2', PMI_ID: '1' },
+  ...{ MV2_COMM_WORLD_LOCAL_RANK: '1', MV2_COMM_WORLD_LOCAL_SIZE: '2' },
+};
+/** What `torchrun --nproc-per-node 2` set for the second process (torch 2.13). */
+const TORCHRUN = {
+  ...{ RANK: '1', WORLD_SIZE: '2', LOCAL_RANK: '1', MASTER_ADDR: 'localhost', MASTER_PORT: '36183' },
+  ...{ TORCHELASTIC_USE_AGENT_STORE: 'True', TORCHELASTIC_RUN_ID: '114eacb3', TORCHELASTIC_RESTART_COUNT: '0' },
+};
 
 test.each([
   ['Slurm', SLURM, { rank: 2, worldSize: 3, localRank: 0, masterAddr: 'n1', runId: 'slurm-1.0' }],
   ['Slurm', { ...SLURM, SLURM_STEP_NUM_NODES: '1' }, { rank: 2, worldSize: 3, masterAddr: '127.0.0.1' }],
+  ['Slurm', ALONE_IN_SLURM, { rank: 0, worldSize: 1 }],
   ['Slurm', { ...SLURM, PMI_RANK: '2', PMI_SIZE: '3', PMIX_RANK: '2' }, { rank: 2, worldSize: 3, masterAddr: 'n1' }],
-  ['Open MPI', OPEN_MPI, { rank: 1, worldSize: 2, localRank: 1, masterAddr: '127.0.0.1', runId: 'mpi-475529217' }],
-  ['Open MPI', { ...SLURM, ...OPEN_MPI }, { rank: 1, worldSize: 2 }],
-  ['MPI (PMI)', HYDRA, { rank: 1, worldSize: 2, localRank: 1, masterAddr: '127.0.0.1', masterPort: 29500, runId: '' }],
-  ['MPI (PMI)', { ...SLURM, ...HYDRA }, { rank: 1, worldSize: 2 }],
-  ['MPI (PMI)', { PMI_RANK: '3', PMI_SIZE: '4', MASTER_ADDR: 'a' }, { rank: 3, worldSize: 4, masterAddr: 'a' }],
+  ['Open MPI', OPEN_MPI, { rank: 1, worldSize: 2, localRank: 1, masterAddr: '127.0.0.1', runId: '475529217' }],
+  [
+    'Open MPI',
+    { ...SLURM, ...OPEN_MPI, OMPI_COMM_WORLD_LOCAL_SIZE: '1', MASTER_ADDR: 'n1' },
+    { rank: 1, worldSize: 2 },
+  ],
+  ['Open MPI', { ...ALONE_IN_SLURM, ...OPEN_MPI }, { rank: 1, worldSize: 2 }],
+  ['MPI (Hydra)', { ...HYDRA, MASTER_PORT: '7' }, { rank: 1, worldSize: 2, masterAddr: '127.0.0.1', masterPort: 7 }],
+  ['MPI (Hydra)', { ...HYDRA, GRADRING_RUN_ID: 'a' }, { rank: 1, localRank: 1, worldSize: 2, runId: 'a' }],
+  ['MPI (Hydra)', { ...HYDRA, ...ALONE_IN_SLURM, MASTER_PORT: '7' }, { rank: 1, worldSize: 2 }],
+  ['MVAPICH', { ...MVAPICH, MASTER_PORT: '7' }, { rank: 1, localRank: 1, worldSize: 2, masterAddr: '127.0.0.1' }],
+  [
+    'MPI (PMI)', // of Cray
+    { PMI_RANK: '3', PMI_SIZE: '4', PMI_LOCAL_RANK: '1', PMI_LOCAL_SIZE: '2', MASTER_ADDR: 'a', MASTER_PORT: '7' },
+    { rank: 3, localRank: 1, worldSize: 4, masterAddr: 'a' },
+  ],
   ['Kubernetes', { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '2', MASTER_ADDR: 'a' }, { rank: 1, worldSize: 2 }],
+  [
+    'Kubernetes',
+    { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '2', MASTER_ADDR: 'a', GRADRING_RUN_ID: 'b' },
+    { masterPort: 29500 },
+  ],
   ['Kubernetes', { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '1' }, { rank: 0, worldSize: 1 }],
   ['Slurm', { ...SLURM, WORLD_SIZE: '3' }, { rank: 2, worldSize: 3 }],
   ['Slurm', { ...SLURM, MASTER_ADDR: 'm', MASTER_PORT: '7' }, { rank: 2, masterAddr: 'm', masterPort: 7 }],
@@ -52,20 +69,102 @@ test('steps of one job meet at different ports, which no system gives to clients
 });
 
 test.each([
-  ['the script of a batch job with several tasks', SLURM_BATCH, /job of Slurm has 4 tasks, but this process is none/],
-  ['a shell of salloc', { SLURM_JOB_ID: '1', SLURM_NTASKS: '2' }, /Start it with srun/],
+  ...Object.entries(SLURM_OUTSIDE).map(([who, env]): [string, NodeJS.ProcessEnv, RegExp] => [
+    ...([who, env, /^This job of Slurm has [24] tasks, but this process is none of them/] as const),
+  ]),
+  [
+    'a job with an odd number of tasks',
+    { SLURM_JOB_ID: '1', SLURM_NTASKS: 'x' },
+    /SLURM_NTASKS is 'x'; .* 0 to \d+\.$/,
+  ],
   ['a first task that is not on the first node', { ...SLURM, SLURM_PROCID: '0' }, /export MASTER_ADDR=n2 before srun/],
   ['a task of Slurm without a rank', { ...SLURM, SLURM_PROCID: 'x' }, /SLURM_PROCID is 'x'; it must be .* from 0 to 2/],
   ['Open MPI on several hosts', { ...OPEN_MPI, OMPI_COMM_WORLD_LOCAL_SIZE: '1' }, /mpirun -x MASTER_ADDR=/],
   ['Open MPI without a size', { ...OPEN_MPI, OMPI_COMM_WORLD_SIZE: '' }, /OMPI_COMM_WORLD_SIZE is not set/],
   ['MPICH on several hosts', { ...HYDRA, MPI_LOCALNRANKS: '1' }, /mpiexec -genv MASTER_ADDR /],
+  ['MPICH where its proxy is not to be seen', HYDRA, /distinguishes them .* mpiexec -genv MASTER_PORT/],
+  ['MVAPICH', MVAPICH, /distinguishes them .* mpirun_rsh … MASTER_PORT=…/],
+  [
+    'Open MPI alone in one of several tasks',
+    { ...SLURM, ...OPEN_MPI_ALONE },
+    /^By Open MPI .* 0 of 1, but by Slurm .* 2 of 3/,
+  ],
+  [
+    'two processes of Open MPI in each task',
+    { ...SLURM, ...OPEN_MPI },
+    /'env -u OMPI_COMM_WORLD_RANK' or 'env -u SLURM_PROCID'/,
+  ],
+  ['MPICH alone in one of several tasks', { ...SLURM, ...HYDRA_ALONE }, /^By MPI \(Hydra\) .* 0 of 1, but by Slurm/],
+  [
+    'MPICH in each of two pods',
+    { ...HYDRA_ALONE, JOB_COMPLETION_INDEX: '0', WORLD_SIZE: '2' },
+    /but by Kubernetes it is 0 of 2/,
+  ],
   ['PMIx alone', { PMIX_RANK: '1' }, /no variable says how many there are/],
   ['a pod that does not know how many there are', { JOB_COMPLETION_INDEX: '1' }, /WORLD_SIZE is not set. Add it/],
-  ['a pod without a headless service', { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '2' }, /name: MASTER_ADDR/],
+  [
+    'a pod without a headless service',
+    { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '2' },
+    /the pod template needs `subdomain`/,
+  ],
   ['another world size', { ...SLURM, WORLD_SIZE: '4' }, /WORLD_SIZE is 4, but Slurm has started 3/],
+  [
+    'a master that each host reaches otherwise',
+    { RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '[fe80::1%eth0]' },
+    /one link only/,
+  ],
   ['a world size alone', { WORLD_SIZE: '4' }, /WORLD_SIZE is set but RANK is not/],
 ])('%s is an error, never a ring of one', (_, env, message) => {
   expect(() => readRankEnvironment(env)).toThrow(message);
+});
+
+test('RANK and WORLD_SIZE may say that a process is alone, but not unnoticed if a scheduler started several', () => {
+  const alone = { RANK: '0', WORLD_SIZE: '1' };
+  const overruled = (env: NodeJS.ProcessEnv) => readRankEnvironment({ ...alone, ...env }).overruled;
+  expect(overruled(SLURM)).toBe('Slurm');
+  expect(overruled({ ...OPEN_MPI, OMPI_COMM_WORLD_LOCAL_SIZE: '1' })).toBe('Open MPI');
+  for (const env of [{}, SLURM_BATCH, ALONE_IN_SLURM, { PMIX_RANK: '1' }]) expect(overruled(env)).toBeUndefined();
+  expect(readRankEnvironment({ ...SLURM, RANK: '0', WORLD_SIZE: '4' }).overruled).toBeUndefined();
+});
+
+test('ranks of torchrun meet at a port that its agent does not hold, another after each restart', () => {
+  const meeting = (env: NodeJS.ProcessEnv) => readRankEnvironment({ ...TORCHRUN, ...env });
+  const first = meeting({});
+  expect(first).toMatchObject({ rank: 1, worldSize: 2, masterAddr: 'localhost' });
+  expect(meeting({ RANK: '0', LOCAL_RANK: '0' })).toMatchObject({ masterPort: first.masterPort, runId: first.runId });
+  const others = [
+    ...[
+      { TORCHELASTIC_RESTART_COUNT: '1' },
+      { TORCHELASTIC_RUN_ID: 'b' },
+      { MASTER_PORT: '36184' },
+      { MASTER_ADDR: 'a' },
+    ],
+    { TORCHELASTIC_USE_AGENT_STORE: 'False' },
+  ].map(meeting);
+  expect(new Set([first, ...others].map(({ masterPort }) => masterPort)).size).toBe(6);
+  expect(others.at(-1)).toMatchObject({ masterPort: 36_183, runId: '' });
+});
+
+const onLinux = process.platform === 'linux' ? test : test.skip;
+
+onLinux('runs of Hydra are told apart by their proxy, also through a shell', () => {
+  const library = JSON.stringify(path.join(__dirname, '../../dist/environment/rank-environment.js'));
+  const program = `const place = require(${library}).readRankEnvironment(); console.log(place.runId, place.masterPort)`;
+  const meetingOf = (words: string, localSize: string) => {
+    const proxy = `exec -a /usr/bin/hydra_pmi_proxy bash -c 'sh -c "$PROGRAM; true"; true' hydra_pmi_proxy ${words}`;
+    const env = { ...process.env, ...HYDRA, MPI_LOCALNRANKS: localSize, MASTER_ADDR: 'a' };
+    const options = { encoding: 'utf8', env: { ...env, PROGRAM: `'${process.execPath}' -e '${program}'` } } as const;
+    const { stdout, stderr } = spawnSync('bash', ['-c', proxy], options);
+    const [runId, port] = stdout.trim().split(' ');
+    return { runId, port: Number(port), stderr };
+  };
+  const mpich = [meetingOf('--control-port a:1', '2'), meetingOf('--control-port a:2', '1')];
+  expect(mpich).toMatchObject([{ runId: 'a:1' }, { runId: 'a:2' }]);
+  expect(mpich[0]!.port).not.toBe(mpich[1]!.port);
+  const intel = [1, 2].map(() => meetingOf('--usize -1', '2')); // it names no port
+  for (const { runId } of intel) expect(runId).toMatch(/^\d+$/);
+  expect(intel[0]!.runId).not.toBe(intel[1]!.runId);
+  expect(meetingOf('--usize -1', '1').stderr).toMatch(/does not say what distinguishes them/); // on several hosts
 });
 
 test.each([
@@ -87,45 +186,4 @@ test.each([
   ['laptop', 3, '10.1.0.7 laptop.home laptop', undefined],
 ])('the first pod beside %s, which is pod %i', (own, index, hosts, first) => {
   expect(firstPod(own, index, `127.0.0.1\tlocalhost\n${hosts}\n`)).toBe(first);
-});
-
-describe('the run token of ranks that a scheduler started on several hosts', () => {
-  let home: string;
-  const env = () => ({ ...SLURM, HOME: home });
-  beforeEach(() => (home = mkdtempSync(path.join(tmpdir(), 'gradring-home-'))));
-  afterEach(() => rmSync(home, { recursive: true }));
-
-  test('is the same for all of them, another in each run, and made from a file that only the user can read', () => {
-    const token = resolveConnectOptions({}, env()).runToken;
-    expect(token).toMatch(/^[0-9a-f]{64}$/);
-    expect(resolveConnectOptions({}, { ...env(), SLURM_PROCID: '1' }).runToken).toBe(token);
-    expect(resolveConnectOptions({}, { ...env(), SLURM_STEP_ID: '1' }).runToken).not.toBe(token);
-    const file = path.join(home, '.config/gradring/secret');
-    expect(statSync(file).mode & 0o777).toBe(0o600);
-    expect(token).not.toBe(readFileSync(file, 'utf8').trim());
-  });
-
-  test('is not made if it is given, or if the ranks share a host', () => {
-    const given = '0123456789abcdef'.repeat(4);
-    expect(resolveConnectOptions({}, { ...env(), GRADRING_RUN_TOKEN: given }).runToken).toBe(given);
-    expect(resolveConnectOptions({}, { ...env(), SLURM_STEP_NUM_NODES: '1' }).runToken).toBeUndefined();
-    expect(() => statSync(secretFile(env()))).toThrow(/ENOENT/);
-  });
-
-  test.each([
-    ['others may read the secret', 'ab'.repeat(32), 0o640, /others may read it: chmod 600/],
-    ['the secret is damaged', 'abc', 0o600, /does not hold 64 hexadecimal digits/],
-  ])('if %s, an error says so', (_, secret, mode, message) => {
-    tokenOfRun('run', env());
-    rmSync(secretFile(env()));
-    writeFileSync(secretFile(env()), secret, { mode });
-    expect(() => resolveConnectOptions({}, env())).toThrow(message);
-    expect(() => resolveConnectOptions({}, env())).toThrow(/Or set GRADRING_RUN_TOKEN/);
-  });
-
-  test('if there is no home, an error says so', () => {
-    const HOME = path.join(home, 'file');
-    writeFileSync(HOME, '');
-    expect(() => resolveConnectOptions({}, { ...env(), HOME })).toThrow(/they need a run token.*ENOTDIR/);
-  });
 });

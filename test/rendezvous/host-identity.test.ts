@@ -7,7 +7,11 @@ afterEach(() => jest.restoreAllMocks());
 const MASTER = { masterAddr: '127.0.0.1', masterPort: 4 };
 const address = { address: '10.0.0.7', netmask: '', mac: '', cidr: null, internal: false, family: 'IPv4' } as const;
 beforeEach(() => {
-  jest.spyOn(os, 'networkInterfaces').mockReturnValue({ eth0: [address], eth1: [{ ...address, address: '10.1.0.7' }] });
+  jest.spyOn(os, 'networkInterfaces').mockReturnValue({
+    lo: [{ ...address, address: '127.0.0.1', internal: true }],
+    eth0: [address],
+    eth1: ['10.1.0.7', '10.2.0.7'].map(each => ({ ...address, address: each })),
+  });
 });
 
 test.each([
@@ -19,8 +23,21 @@ test.each([
     { iface: 'eth1', advertiseAddr: '192.0.2.1' },
     { bind: '10.1.0.7', told: '192.0.2.1' },
   ],
+  [
+    { iface: 'eth1', advertiseAddr: '10.2.0.7' },
+    { bind: '10.2.0.7', told: '10.2.0.7' },
+  ],
+  [{ iface: 'lo' }, { bind: '127.0.0.1', told: '127.0.0.1' }],
 ])('with %j a rank listens and is reached at %j', async (choice, place) => {
   expect(await placeForPeers({ ...MASTER, ...choice })).toEqual(place);
+});
+
+test('loopback is no interface for a ring whose master is on another host', async () => {
+  const choice = { ...MASTER, masterAddr: '10.0.0.8', iface: 'lo' };
+  await expect(placeForPeers(choice)).rejects.toMatchObject({
+    code: 'ERR_INVALID_ENVIRONMENT',
+    message: "The interface is lo, at which no other host reaches this one; MASTER_ADDR is '10.0.0.8'.",
+  });
 });
 
 test('an interface that has lost its address is an error', async () => {

@@ -65,6 +65,11 @@ describeWith(['mpirun.openmpi'], 'Open MPI', () => {
 });
 
 describeWith(['mpiexec.mpich'], 'MPICH', () => {
+  test('two runs at once do not meet', async () => {
+    const runs = await Promise.all([1, 2].map(() => shell('mpiexec.mpich -n 2 node train.js')));
+    for (const { output } of runs) expect(ranksIn(output)).toEqual(ONE_RING_OF_2);
+  });
+
   test('the command of the documentation is one ring', async () => {
     const programs = path.join(project, 'mpich');
     mkdirSync(programs);
@@ -102,6 +107,60 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare'], 'Slurm', () => {
     expect(output).toMatch(/^ERR_INVALID_ENVIRONMENT This job of Slurm has 2 tasks, but this process is none of them/m);
     const mpi = whereIs('mpirun.openmpi') === undefined ? [] : ONE_RING_OF_2;
     expect(ranksIn(output)).toEqual([...ONE_RING_OF_2, ...mpi].sort());
+  }, 120_000);
+
+  /** Waits for the output of a batch script, and shows it: `sbatch --wait` looks once in ten seconds or less often. */
+  const ENDED = 'show() { until grep -qsx END $1; do sleep 0.2; done; cat $1; }; show';
+
+  test('neither are other processes of a job that are no task rings of one, and its tasks are a ring', async () => {
+    const tasks = 'node train.js; srun node train.js; echo END';
+    const commands = {
+      'a script without a number of tasks': `sbatch -Q -N2 -o LOG --wrap 'npx gradring run -n 1 train.js; ${tasks}'`,
+      'a script of a heterogeneous job': `echo $'#!/bin/bash\nnode train.js; srun --het-group=0,1 node train.js; echo END' > job; sbatch -Q -n1 -o LOG : -n1 job`,
+      'a script that was submitted within a step': `srun -n1 bash -c 'sbatch -Q -n2 -o LOG --wrap "${tasks}"'`,
+      // Its shell is a step of its own.
+      salloc: `echo 'npx gradring run -n 1 train.js; ${tasks}' | salloc -Q -N2 -n2 > LOG 2>&1`,
+    };
+    const runs = Object.entries(commands).map(async ([who, command], i) => {
+      const { output } = await shell(`${command.replace('LOG', `log${i}`)}; ${ENDED} log${i}`, cluster.env);
+      expect({ who, output, ranks: ranksIn(output) }).toEqual({ who, output, ranks: ONE_RING_OF_2 });
+      expect(output).toMatch(
+        /^ERR_INVALID_ENVIRONMENT This job of Slurm has 2 tasks, but this process is none of them/m,
+      );
+      const hasLauncher = command.includes('gradring run');
+      expect(/: This job of Slurm has 2 nodes, but this launcher is on one/.test(output)).toBe(hasLauncher);
+    });
+    await Promise.all(runs);
+  }, 120_000);
+
+  test.each([
+    ['mpirun starts srun', 'mpirun.openmpi -n 1 srun -N2 -n2 node train.js', /^ERR_INVALID_ENVIRONMENT By Open MPI/gm],
+    ['mpiexec starts srun', 'mpiexec.mpich -n 1 srun -N2 -n2 node train.js', /^ERR_INVALID_ENVIRONMENT By MPI/gm],
+    ['RANK is set', 'RANK=0 srun -N2 npx gradring run -n 2 train.js', /ERR_INVALID_ENVIRONMENT: RANK is set/g],
+  ])(
+    'there are not two rings if %s',
+    async (_, command, error) => {
+      const { output } = await shell(command, cluster.env);
+      expect({ output, ranks: ranksIn(output), errors: output.match(error)?.length }).toEqual({
+        output,
+        ranks: [],
+        errors: 2,
+      });
+    },
+    120_000,
+  );
+
+  test('launchers with --nodes are one ring', async () => {
+    const { output } = await shell('srun -N2 npx gradring run --nodes 2 -n 2 train.js', cluster.env);
+    expect(ranksIn(output)).toEqual(ONE_RING_OF_4);
+  }, 120_000);
+
+  test('each of several tasks that RANK says is alone warns of it', async () => {
+    const { output } = await shell('RANK=0 WORLD_SIZE=1 srun -N2 node train.js', cluster.env);
+    expect(ranksIn(output)).toEqual(Array(2).fill('rank 0 of 1, sum 0'));
+    expect(
+      output.match(/GradringWarning: RANK=0 and WORLD_SIZE=1 are set, .* Slurm has started several/g),
+    ).toHaveLength(2);
   }, 120_000);
 
   test('doctor says what the scheduler says', async () => {

@@ -1,6 +1,6 @@
 import type { Argv, CommandModule } from 'yargs';
-import { findPlace } from '../../environment/find-place';
-import { MAX_WORLD_SIZE } from '../../environment/integer';
+import { schedulerAround } from '../../environment/find-place';
+import { MAX_WORLD_SIZE } from '../../environment/variables';
 import { readRankEnvironment } from '../../environment/rank-environment';
 import { invalidArgument } from '../../errors';
 import { parseCount } from '../../command-line';
@@ -87,7 +87,8 @@ async function run(benchmark: CollectiveBenchmark, words: Words): Promise<number
 /** How many ranks there are, and whether this process is one of them. */
 function placeOf(words: Words): { ranks: number; joins: boolean } {
   const asked = words.ranks === undefined ? undefined : parseCount(words.ranks, 'ranks', MAX_WORLD_SIZE);
-  const isRank = process.env['RANK'] || process.env['WORLD_SIZE'] || findPlace(process.env) !== undefined;
+  const started = schedulerAround(process.env)?.place.worldSize ?? 1;
+  const isRank = process.env['RANK'] || process.env['WORLD_SIZE'] || started > 1;
   if (!isRank) {
     if (asked === undefined) throw invalidArgument('How many ranks? Give -n, such as -n 4.');
     return { ranks: asked, joins: false };

@@ -1,4 +1,4 @@
-import { MAX_WORLD_SIZE } from '../../environment/integer';
+import { MAX_WORLD_SIZE } from '../../environment/variables';
 import { invalidArgument } from '../../errors';
 
 /**

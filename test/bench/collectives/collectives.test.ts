@@ -1,4 +1,5 @@
 import type { CollectiveRow } from '../../../src/bench/collectives/row';
+import { ALONE_IN_SLURM, SLURM } from '../../environment/schedulers';
 import { runInRing } from './commands';
 import { gradringHere } from '../../launcher/run-here';
 import { cleanUp, gradring } from '../../launcher/support';
@@ -181,6 +182,21 @@ test.each([
   expect(stderr).toContain(words);
   expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
   expect(stdout).toBe('');
+});
+
+test.each([
+  ['the only task of a scheduler starts ranks', ALONE_IN_SLURM, 'How many ranks? Give -n'],
+  [
+    'one of several tasks is a rank',
+    SLURM,
+    '--ranks is 2, but this process is one of 3 ranks that were started already',
+  ],
+])('%s', async (_, variables, words) => {
+  const before = { ...process.env };
+  Object.assign(process.env, variables);
+  const number = variables === SLURM ? ['-n', '2'] : [];
+  const { stderr } = await gradringHere('bench', 'all-reduce', ...number).finally(() => (process.env = before));
+  expect(stderr).toContain(words);
 });
 
 test.each(['all-reduce', 'all-gather', 'reduce-scatter', 'broadcast', 'barrier', 'send-recv', 'sparse-all-reduce'])(

@@ -70,6 +70,7 @@ function configuration(in_: (name: string) => string, [control, n1, n2]: readonl
     'SelectTypeParameters=CR_CPU',
     'SlurmdParameters=config_overrides',
     'MpiDefault=none',
+    'LaunchParameters=use_interactive_step',
     `StateSaveLocation=${in_('state')}`,
     `SlurmdSpoolDir=${in_('spool-%n')}`,
     `SlurmctldPidFile=${in_('ctld.pid')}`,

@@ -1,7 +1,11 @@
 import { GradringError } from '../errors';
+import { MAX_PORT } from './network';
 
 /** What WORLD_SIZE may be at most. */
 export const MAX_WORLD_SIZE = 65_535;
+
+/** The default TCP port of the rendezvous: torchrun's. */
+export const DEFAULT_MASTER_PORT = 29_500;
 
 /**
  * A variable as a whole number.
@@ -23,6 +27,11 @@ export function readInteger(
   throw wrongEnvironment(
     `${name} is ${text === '' ? 'not set' : `'${text}'`}; it must be a whole number from ${least} to ${most}.`,
   );
+}
+
+/** The port of the rendezvous. */
+export function readMasterPort(env: NodeJS.ProcessEnv, otherwise = DEFAULT_MASTER_PORT): number {
+  return readInteger(env, 'MASTER_PORT', 1, MAX_PORT, otherwise);
 }
 
 export function wrongEnvironment(message: string): GradringError {

@@ -1,0 +1,61 @@
+import { findPlace, type FoundPlace, schedulerAround } from '../environment/find-place';
+import { slurmJobAround } from '../environment/slurm';
+import { wrongEnvironment } from '../environment/variables';
+
+/** The options of `launch` that say where a launcher is among others. */
+interface PlaceOptions {
+  readonly hosts?: readonly unknown[];
+  readonly nodes?: number;
+  readonly nodeRank?: number;
+  readonly masterAddr?: string;
+  readonly masterPort?: number;
+}
+
+/**
+ * The place of this launcher among several tasks of a scheduler. Undefined if there are none, or if the options say
+ * another.
+ *
+ * @param nameOf How messages name the options.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if there would be several rings, or one on a part of the nodes.
+ */
+export function taskOf(
+  { hosts, nodes, nodeRank, masterAddr, masterPort }: PlaceOptions,
+  nameOf: (option: 'hosts' | 'nodes' | 'nodeRank') => string,
+): FoundPlace | undefined {
+  if (nodes !== undefined && nodeRank !== undefined) return undefined;
+  const { env } = process;
+  const remedy = `give ${nameOf('nodes')} and ${nameOf('nodeRank')}`;
+  const around = schedulerAround(env);
+  const { worldSize = 1, rank, localRank = 0, localSize = 1 } = around?.place ?? {};
+  if (env['RANK'] && (worldSize > 1 || Number(env['WORLD_SIZE']) > 1)) {
+    throw wrongEnvironment(
+      `RANK is set, so this launcher is one of several processes, and each would start a ring. Unset RANK and WORLD_SIZE; or ${remedy}.`,
+    );
+  }
+  if (around === undefined || worldSize === 1) {
+    const inJob = slurmJobAround(env).nodes;
+    if (around !== undefined || inJob === 1 || (hosts ?? nodes ?? nodeRank) !== undefined) return undefined;
+    throw wrongEnvironment(
+      `This job of Slurm has ${inJob} nodes, but this launcher is on one of them, and would use no other. Start it with srun --ntasks-per-node=1; or ${remedy}.`,
+    );
+  }
+  const { name } = around.scheduler;
+  if (hosts !== undefined) {
+    throw wrongEnvironment(
+      `${name} has started ${worldSize} launchers, and each would start ranks on all of ${nameOf('hosts')}. Start one.`,
+    );
+  }
+  if (localSize > 1 || localRank > 0) {
+    throw wrongEnvironment(
+      `${name} has started several launchers on this host, which would use the same cores and GPUs. Start one on each host, with as many ranks as it should have; or ${remedy}.`,
+    );
+  }
+  if ((nodes ?? worldSize) !== worldSize || (nodeRank ?? rank) !== rank) {
+    throw wrongEnvironment(`${name} says that this is launcher ${rank} of ${worldSize}; if not, ${remedy}.`);
+  }
+  const given = {
+    ...(masterAddr && { MASTER_ADDR: masterAddr }),
+    ...(masterPort && { MASTER_PORT: String(masterPort) }),
+  };
+  return findPlace({ ...env, ...given });
+}
