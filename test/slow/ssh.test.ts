@@ -95,6 +95,34 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
     await untilNoneIsLeft();
   }, 60_000);
 
+  describeWith(['mpirun.openmpi', 'mpiexec.mpich'], 'MPI', () => {
+    test.each([
+      ['Open MPI', 'mpirun'],
+      ['MPICH and Intel MPI', 'mpiexec'],
+    ])(
+      'the command of the documentation for several hosts works with %s',
+      async (heading, program) => {
+        const section = readPage('docs/clusters.md').split(`\n## ${heading}\n`)[1]!.split('\n## ')[0]!;
+        const command = /^mpi\w+ -(?:H|hosts) .*$/m.exec(section)![0];
+        const programs = mkdtempSync(path.join(folder, 'bin-'));
+        const put = (name: string, line: string) =>
+          writeFileSync(path.join(programs, name), `#!/bin/sh\nexec ${line} "$@"\n`, { mode: 0o755 });
+        put('ssh', `${whereIs('ssh')} ${hosts.sshArgs}`); // as if the user had this configuration
+        put('mpirun', 'mpirun.openmpi --allow-run-as-root');
+        put('mpiexec', 'mpiexec.mpich');
+        const env = { ...process.env, PATH: `${programs}:${process.env['PATH']}`, XDG_CONFIG_HOME: folder };
+        const options = { cwd: folder, env, encoding: 'utf8', timeout: 50_000 } as const;
+        const output = execFileSync(...hosts.on('a', `exec ${command}`), options);
+        const ranks = output.match(/^\d of 4, local \d, sum 6/gm);
+        expect({ program, ranks: ranks?.sort() }).toEqual({
+          program,
+          ranks: [0, 1, 2, 3].map(rank => `${rank} of 4, local ${rank % 2}, sum 6`),
+        });
+      },
+      60_000,
+    );
+  });
+
   test('the command of the documentation works as it stands', async () => {
     const programs = path.join(folder, 'bin');
     mkdirSync(programs);
@@ -102,7 +130,12 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
     writeFileSync(path.join(programs, 'ssh'), ssh, { mode: 0o755 });
     writeFileSync(path.join(programs, 'npx'), `#!/bin/sh\nshift\nexec ${CLI} "$@"\n`, { mode: 0o755 });
     const [, command] = /^## ssh\n\n```sh\n(.*?)^```$/ms.exec(readPage('docs/clusters.md'))!;
-    const env = { ...process.env, PATH: `${programs}:${process.env['PATH']}` };
+    const env = {
+      ...process.env,
+      OMPI_MCA_plm_base_verbose: '10',
+      OMPI_MCA_oob_base_verbose: '5',
+      PATH: `${programs}:${process.env['PATH']}`,
+    };
     const output = execFileSync('bash', ['-c', command!], { cwd: folder, env, encoding: 'utf8' });
     const ranks = output.match(/^\[\w \d\] \d of 4, local \d, sum 6/gm);
     expect(ranks?.sort()).toEqual(

@@ -18,6 +18,9 @@ export class SshHosts {
   private readonly daemons: ChildProcess[] = [];
   private readonly spaces = new NetSpaces('10.211.7');
 
+  /** The /etc/hosts of all of them. */
+  private readonly names = path.join(this.folder, 'hosts');
+
   /** Of the names of the hosts, in `gradring run --ssh-args`. */
   readonly sshArgs = `-F ${path.join(this.folder, 'config')}`;
 
@@ -26,6 +29,7 @@ export class SshHosts {
       execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', path.join(this.folder, key)]);
     }
     mkdirSync('/run/sshd', { recursive: true });
+    writeFileSync(this.names, '127.0.0.1 localhost\n');
     for (const [name, mounts] of Object.entries(hosts)) await this.add(name, mounts);
     return this;
   }
@@ -41,19 +45,24 @@ export class SshHosts {
     this.spaces.cut(name);
   }
 
+  /** A command line that runs a shell's command on a host. */
+  on(name: string, command: string): [string, string[]] {
+    const setUp = `mount --bind ${this.names} /etc/hosts && hostname ${name} && ${command}`;
+    return ['ip', [...this.spaces.within(name), 'unshare', '--mount', '--uts', 'sh', '-c', setUp]];
+  }
+
   private async add(name: string, mounts: Mounts): Promise<void> {
     const address = this.spaces.add(name);
+    appendFileSync(this.names, `${address} ${name}\n`);
     appendFileSync(path.join(this.folder, 'config'), this.configOf(name, address));
     const file = path.join(this.folder, `sshd-${name}`);
     writeFileSync(
       file,
-      `HostKey ${this.folder}/host\nAuthorizedKeysFile ${this.folder}/user.pub\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nPidFile none\n`,
+      `HostKey ${this.folder}/host\nAuthorizedKeysFile ${this.folder}/user.pub\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nPidFile none\nAcceptEnv XDG_CONFIG_HOME\n`,
     );
     const mount = mounts.map(([there, here]) => `mount --bind '${here}' '${there}' && `).join('');
     const command = `${mount} exec $(command -v sshd) -D -e -f ${file}`;
-    this.daemons.push(
-      spawn('ip', [...this.spaces.within(name), 'unshare', '--mount', 'sh', '-c', command], { stdio: 'ignore' }),
-    );
+    this.daemons.push(spawn(...this.on(name, command), { stdio: 'ignore' }));
     while (!(await answers(address))) await sleep(50);
   }
 
@@ -66,6 +75,7 @@ export class SshHosts {
       'StrictHostKeyChecking no',
       'UserKnownHostsFile /dev/null',
       'LogLevel ERROR',
+      'SendEnv XDG_CONFIG_HOME', // as if the home directory were another
       '',
     ].join('\n  ');
   }
