@@ -1,4 +1,4 @@
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import type { Argv, CommandModule } from 'yargs';
 import { parseCount, parseName, TEXT_OPTION, NUMBER_OPTION } from '../command-line';
 import { invalidArgument } from '../errors';
@@ -69,7 +69,7 @@ async function study(words: Words): Promise<number> {
   if (restart && existsSync(logFile)) rmSync(logFile);
   const log = new TrainingLog(logFile);
   if (log.size > 0) console.error(`${log.size} trainings are done: ${logFile}. --restart would forget them.`);
-  const startedAt = new Date();
+  const startedAt = existsSync(logFile) ? statSync(logFile).birthtime : new Date(); // it may go on where it stopped
   const report = new Progress(plans, log);
   const trainings: LoggedTraining[] = [];
   for (const plan of plans) {
