@@ -74,13 +74,16 @@ function rowOf(
     ...(algorithmFor !== undefined && ranks > 1 && { algorithm: algorithmFor(ranks, bytes) }),
     iterations,
     timeUs: { min: rounded(min * 1e3, 3), p50: rounded(p50 * 1e3, 3), p99: rounded(p99 * 1e3, 3) },
-    algbwGBps: rounded(algbwGBps, 9),
-    busbwGBps: rounded(algbwGBps * busFactor(ranks), 9),
+    algbwGBps: sixDigits(algbwGBps),
+    busbwGBps: sixDigits(algbwGBps * busFactor(ranks)),
     ...(split !== undefined && { timesMs: microseconds(split) }),
     ...(even !== undefined && { evenMs: microseconds(even) }),
     wireBytesSent,
   };
 }
+
+/** Four bytes in a slow call are a billionth of the rate of megabytes: decimals would leave few digits of it. */
+const sixDigits = (rate: number): number => Number(rate.toPrecision(6));
 
 /** Rounded to whole microseconds. */
 function microseconds({ compress, encode, wait, wire, decode }: SparseSplit): SparseSplit {
