@@ -49,7 +49,7 @@ export const PMI: Scheduler = {
   },
 };
 
-/** A starter of which nothing is known but that it speaks PMIx. */
+/** An unknown starter that speaks PMIx. */
 export const PMIX: Scheduler = {
   ...{ name: 'PMIx', mark: 'PMIX_RANK', isThere: env => Boolean(env['PMIX_RANK']) },
   passing: variable => variable,

@@ -18,8 +18,8 @@ export const SLURM: Scheduler = {
 };
 
 /**
- * How many tasks and nodes the job has, if this process is in it, but is none of the tasks: they are for `srun` to
- * start. A job with several nodes has a task on each at least, also if nobody has said how many.
+ * The numbers of tasks and nodes of the job, if this process is in a job but is none of its tasks, which `srun` starts.
+ * Else 1 and 1. A job with several nodes has at least one task on each, even if no number of tasks was given.
  */
 export function slurmJobAround(env: NodeJS.ProcessEnv): { readonly tasks: number; readonly nodes: number } {
   if (isTask(env) || !env['SLURM_JOB_ID']) return { tasks: 1, nodes: 1 };
@@ -29,9 +29,10 @@ export function slurmJobAround(env: NodeJS.ProcessEnv): { readonly tasks: number
 }
 
 /**
- * The script of a batch job has the rank of a task, too, but no step. If it was submitted from within a step, it has
- * the variables of that one, and the shell of `salloc` may be a step of its own; but then the tasks of the job are not
- * those of the step, as they are in a task.
+ * Whether `srun` started this process as a task. The script of a batch job has SLURM_PROCID too, but no step. Two other
+ * processes have the variables of a step and are no tasks: a script that was submitted within a step, and the shell of
+ * `salloc`, which may be a step of its own. There the tasks of the job differ from those of the step. In a task they
+ * are the same.
  */
 function isTask(env: NodeJS.ProcessEnv): boolean {
   const tasks = env['SLURM_STEP_TASKS_PER_NODE'];
@@ -45,7 +46,7 @@ function masterOf(env: NodeJS.ProcessEnv, rank: number): string | undefined {
   if (!list) return undefined;
   const first = firstHost(list);
   const own = env['SLURMD_NODENAME'];
-  // So it may be with --distribution=arbitrary.
+  // This happens with --distribution=arbitrary.
   if (rank === 0 && own && own !== first && !env['MASTER_ADDR']) {
     throw wrongEnvironment(
       `Slurm runs task 0 on ${own}, which is not the first node of ${list}: export MASTER_ADDR=${own} before srun.`,

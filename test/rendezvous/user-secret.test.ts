@@ -37,7 +37,7 @@ test.each<[string, NodeJS.ProcessEnv, string | undefined]>([
   expect(() => statSync(path.join(home, '.config'))).toThrow(/ENOENT/);
 });
 
-test('whoever only looks makes no secret, and sees one that is damaged', () => {
+test('a look at the secret makes none, and tells if it is damaged', () => {
   expect(resolveConnectOptions({}, env(), false).runToken).toBeUndefined();
   expect(() => statSync(path.join(home, '.config'))).toThrow(/ENOENT/);
   const token = tokenOf({});

@@ -33,7 +33,7 @@ describeWith(['ip'], 'the network lab, killed by SIGKILL,', () => {
     program.child.kill('SIGKILL');
     await program.exited;
     await waitUntil('the lab to be gone', () => partsOf(lab).length === 0);
-    await finished('down', '--name', lab); // waits for the lock of whoever still makes or removes
+    await finished('down', '--name', lab); // waits for the lock of a process that still makes or removes it
     expect(partsOf(lab)).toEqual([]);
   });
 

@@ -75,7 +75,7 @@ class Ring {
 
 const summaryOf = (failure: GradringError | undefined) => failure && `${failure.code} ${failure.rank}`;
 
-test('whoever finds whatever at about the same time, all raise the same, without waiting for a clock', () => {
+test('if several ranks find failures at about the same time, all raise the same, without waiting for a clock', () => {
   const next = random(1);
   let contested = 0;
   for (let round = 0; round < 2_000; round++) {

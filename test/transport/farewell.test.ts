@@ -20,7 +20,7 @@ test('it is over when both neighbours have spoken and have seen all', async () =
   expect(await isOver(farewell)).toBe(true);
 });
 
-test('whoever is gone is not waited for', async () => {
+test('a neighbour that is gone is not waited for', async () => {
   const farewell = new Farewell();
   farewell.sent('right');
   farewell.received('left');

@@ -24,7 +24,7 @@ import {
 /** `gradring agent`: what `gradring run -H` starts on each host, and talks to. */
 export const agentCommand: CommandModule = {
   command: 'agent',
-  describe: false, // nobody types it
+  describe: false, // not for users
   handler: async () => {
     await runAgent(process.stdin, process.stdout);
     process.exit(); // a process that a rank left behind may still hold a pipe open
@@ -35,7 +35,7 @@ export const agentCommand: CommandModule = {
  * Starts the ranks of this host when the launcher says so, and tells it what they write and how they end. If the
  * launcher is gone, or cannot be heard, they are killed.
  */
-export async function runAgent(input: Readable, output: Writable): Promise<void> {
+async function runAgent(input: Readable, output: Writable): Promise<void> {
   output.on('error', () => undefined); // then the input ends, too
   for (const signal of ['SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined); // the launcher tells the ranks
   output.write('\n'); // a login shell may have printed something without an end of line
