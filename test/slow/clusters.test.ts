@@ -110,7 +110,7 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare'], 'Slurm', () => {
   }, 120_000);
 
   /** Waits for the output of a batch script, and shows it: `sbatch --wait` looks once in ten seconds or less often. */
-  const ENDED = 'show() { until grep -qsx END $1; do sleep 0.2; done; cat $1; }; show';
+  const ENDED = 'show() { for ((i = 0; i < 250; i++)); do grep -qsx END $1 && break; sleep 0.2; done; cat $1; }; show';
 
   test('neither are other processes of a job that are no task rings of one, and its tasks are a ring', async () => {
     const tasks = 'node train.js; srun node train.js; echo END';

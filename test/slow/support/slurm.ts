@@ -56,7 +56,7 @@ function configuration(in_: (name: string) => string, [control, n1, n2]: readonl
   const nodes = [
     ['n1', n1],
     ['n2', n2],
-  ].map(([name, port]) => `NodeName=${name} NodeHostname=${hostname()} NodeAddr=127.0.0.1 Port=${port} CPUs=4`);
+  ].map(([name, port]) => `NodeName=${name} NodeHostname=${hostname()} NodeAddr=127.0.0.1 Port=${port} CPUs=16`);
   return `${[
     'ClusterName=gradring',
     `SlurmctldHost=${hostname()}(127.0.0.1)`,
@@ -68,6 +68,8 @@ function configuration(in_: (name: string) => string, [control, n1, n2]: readonl
     'TaskPlugin=task/none',
     'SelectType=select/cons_res',
     'SelectTypeParameters=CR_CPU',
+    // Only the backfill scheduler starts heterogeneous jobs, and it looks once in 30 s if nothing else is said.
+    'SchedulerParameters=bf_interval=1',
     'SlurmdParameters=config_overrides',
     'MpiDefault=none',
     'LaunchParameters=use_interactive_step',
