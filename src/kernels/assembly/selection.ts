@@ -49,8 +49,8 @@ export function magnitudeOfRank(
     }
     base += bucket << shift;
     if (shift == 0) return base;
-    // The topmost bucket may be larger than the rest of the span, but nothing was counted there.
-    span = (<u32>1 << shift) - 1;
+    // The topmost bucket may reach beyond the span. What lies there was not counted, and must not be counted now.
+    span = min<u32>((<u32>1 << shift) - 1, highest - base);
   }
 }
 
