@@ -69,12 +69,6 @@ function otherRivals(clip: Options): Method[] {
   ];
 }
 
-/** For trainings whose learning rate falls. */
-const rescaled = (clip: Options): Method => ({
-  ...dgc({ ...clip, rescaleResiduals: true }),
-  ...{ name: 'DGC with rescaled residuals', ratesOf: 'DGC' },
-});
-
 /** Strong enough to matter in trainings this short: it shrinks a weight by about a tenth. */
 const WEIGHT_DECAY = 1e-3;
 
@@ -86,7 +80,7 @@ const decayed = (weightDecayAt: 'gradient' | 'update'): Method => ({
 });
 const DECAYED = [decayed('gradient'), decayed('update')];
 
-/** DGC without each of the paper's techniques. */
+/** DGC without each of the paper's techniques, and with residuals that follow the learning rate, which falls. */
 function ablation(clip: Options): Method[] {
   const without = (name: string, options: Options): Method => ({
     ...dgc({ ...clip, ...options }),
@@ -96,30 +90,31 @@ function ablation(clip: Options): Method[] {
     without('momentum correction', { momentumCorrection: false }),
     without('masking', { masking: false }),
     without('warm-up', { warmUp: 0 }),
-    ...('clipNorm' in clip ? [without('clipping', { clipNorm: undefined }), rescaled(clip)] : []),
+    ...('clipNorm' in clip ? [without('clipping', { clipNorm: undefined })] : []),
+    { ...dgc({ ...clip, rescaleResiduals: true }), name: 'DGC with rescaled residuals', ratesOf: 'DGC' },
   ];
 }
 
-const FIRST_SEEDS = [1, 2, 3, 4];
-const EIGHT_SEEDS = [1, 2, 3, 4, 5, 6, 7, 8];
+const FOUR_SEEDS = [1, 2, 3, 4];
+const TWELVE_SEEDS = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22];
 const ALL_FOLDS = [0, 1, 2, 3, 4];
 
 const WORKLOADS: readonly WorkloadPlan[] = [
   {
-    ...{ name: 'digits', margin: ACCURACY, seeds: EIGHT_SEEDS, folds: ALL_FOLDS, ablationSeeds: FIRST_SEEDS },
-    ...{ learningRates: [0.0125, 0.025, 0.05], tuningSeeds: [101, 102] },
+    ...{ name: 'digits', margin: ACCURACY, seeds: TWELVE_SEEDS, folds: ALL_FOLDS },
+    ...{ learningRates: [0.025, 0.05, 0.1], tuningSeeds: [111, 112], ablationSeeds: TWELVE_SEEDS.slice(0, 4) },
     methods: [...common({}), ...otherRivals({}), ...ablation({}), ...DECAYED],
     paper: { DGC: { ratio: 277, model: 'ResNet-50 on ImageNet' } },
   },
   {
-    ...{ name: 'language', margin: PERPLEXITY, seeds: FIRST_SEEDS, folds: [0], ablationSeeds: FIRST_SEEDS },
+    ...{ name: 'language', margin: PERPLEXITY, seeds: FOUR_SEEDS, folds: [0], ablationSeeds: FOUR_SEEDS },
     ...{ learningRates: [10, 20, 40], tuningSeeds: [101] },
     // Plain SGD has no momentum to correct or to mask.
     methods: [...common({ clipNorm: 0.25 }), ...ablation({ clipNorm: 0.25 }).slice(2)],
     paper: { DGC: { ratio: 462, model: 'two LSTM layers of 1500 on the Penn Treebank' } },
   },
   {
-    ...{ name: 'speech', margin: LABEL_ERRORS, seeds: FIRST_SEEDS, folds: [0], ablationSeeds: FIRST_SEEDS },
+    ...{ name: 'speech', margin: LABEL_ERRORS, seeds: FOUR_SEEDS, folds: [0], ablationSeeds: FOUR_SEEDS },
     ...{ learningRates: [0.01, 0.02, 0.04], tuningSeeds: [101] },
     methods: [...common({ clipNorm: 10 }), ...ablation({ clipNorm: 10 })],
     paper: { DGC: { ratio: 608, model: 'Deep Speech 2 on LibriSpeech' } },
@@ -151,6 +146,7 @@ export function declarationOf(plans: readonly WorkloadPlan[], quick: boolean): D
 /** What a reader must know of the declaration. */
 const NOTES: readonly string[] = [
   'The digits are covered with noise, because as they are they cannot tell methods apart: on seed 101, which does not count, Gradient Dropping at its best learning rate missed 3 of 360 images, and the training without compression 4. With noise (seed 201) it missed 15.7 %, against 10.6 %. DGC was not looked at for this.',
+  'The digits were declared twice. At first their learning rate was constant, with seeds 1 to 8, and a control did not hold: trainings without compression from other random numbers differed from each other by more than the margin. So the learning rate now falls, and there are more seeds, none of them used before. Seeds 211 and 212, without DGC, showed that chance is smaller then. The results of the first study were known, those of DGC too, but nothing was chosen by them.',
   'The learning rates were chosen around that of the training without compression.',
 ];
 
