@@ -3,7 +3,7 @@ import type { Compressor } from './compressor';
 import { MessageReader, MessageWriter } from './message-bits';
 
 /**
- * 1-bit SGD (Seide et al., Interspeech 2014, sections 3 and 3.2): each value is sent as one bit, whether it is at least
+ * 1-bit SGD (Seide et al., Interspeech 2014, section 3): each value is sent as one bit, whether it is at least
  * 0. Each column has two numbers, the means of its values that are below 0 and of the others, which the receivers take
  * for them. What that loses is added to the next gradient. A column has all elements with the same last index: those of
  * one unit.

@@ -9,11 +9,11 @@ export interface QsgdNumbers {
 }
 
 /**
- * QSGD (Alistarh et al., NIPS 2017, section 3.1): each bucket of consecutive values has its Euclidean norm, and each
- * value v becomes norm · sign(v) · l/s with a whole l from 0 to s, rounded at random so that the mean is v. Nothing is
- * kept for the next step.
+ * QSGD (Alistarh et al., NIPS 2017, section 3.1): each bucket of consecutive values (section 4) has its Euclidean norm,
+ * and each value v becomes norm · sign(v) · l/s with a whole l from 0 to s, rounded at random so that the mean is v.
+ * Nothing is kept for the next step.
  *
- * On the wire (section 3.2): the norm as float32, and then, for each value that is not 0, the distance from the one
+ * On the wire (section 3.1): the norm as float32, and then, for each value that is not 0, the distance from the one
  * before, the sign, and l, both numbers in Elias's omega code. If most values are not 0, l + 1 of each value and its
  * sign instead ("Code'", appendix A.3). Each bucket takes the shorter one.
  */

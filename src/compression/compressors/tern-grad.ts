@@ -2,7 +2,7 @@ import { malformed } from '../bit-stream';
 import type { Compressor } from './compressor';
 import { MessageReader, MessageWriter } from './message-bits';
 
-/** Values further from 0 than this many standard deviations are clipped (equation 10 of the paper, c = 2.5). */
+/** Values further from 0 than this many standard deviations are clipped (c of the paper). */
 const CLIP = 2.5;
 
 /** So many values share a parameter of the Rice code. */
@@ -11,9 +11,9 @@ const PARAMETER_BITS = 4;
 
 /**
  * TernGrad (Wen et al., NIPS 2017): a value g becomes s · sign(g) with the probability |g|/s, and else 0, where s is
- * the largest magnitude of the tensor ("layer-wise ternarizing", section 3.1), over all ranks ("scaler sharing",
- * section 3.2). Before that, values are clipped to 2.5 standard deviations ("gradient clipping", equation 10). Nothing
- * is kept for the next step. Except for what is clipped, the mean is right.
+ * the largest magnitude of the tensor ("layer-wise ternarizing"), over all ranks ("scaler sharing"). Before that, values
+ * are clipped to 2.5 standard deviations ("gradient clipping"). All this is in section 3. Nothing is kept for the next
+ * step. Except for what is clipped, the mean is right.
  *
  * On the wire: for each value that is not 0 the distance from the one before, in Rice code, and its sign.
  */
