@@ -42,8 +42,6 @@ function tablesOf({ name, methods, ablation }, { margins, baseline }) {
     variant.name,
     interval(variant.interval, scoreText),
     interval(variant.differenceFromFull, differenceText),
-    interval(variant.differenceFromDense, differenceText),
-    VERDICTS[variant.verdict],
   ]);
   const scoreHead = score.toLowerCase();
   const differenceHead = difference.toLowerCase();
@@ -53,10 +51,7 @@ function tablesOf({ name, methods, ablation }, { margins, baseline }) {
       ...methodRows,
     ],
     ...(ablation.length > 0 && {
-      ablation: [
-        ['variant', scoreHead, `${differenceHead}, from DGC`, `… from ${baseline}`, 'verdict'],
-        ...ablationRows,
-      ],
+      ablation: [['variant', scoreHead, `${differenceHead}, from DGC`], ...ablationRows],
     }),
   };
 }

@@ -26,9 +26,11 @@ async function main() {
 
 /** One training. If its gradients overflow, it ends without a score. */
 async function trainOnce(workload, prepared, { tf, ring, training }) {
-  const { method, wrap, learningRate, seed, fold } = training;
+  const { wrap, learningRate, seed, fold } = training;
   const options = optionsOf(training, prepared.steps);
-  const wrapOptions = { compression: gradring[method](options), ...wrap };
+  const wrapOptions = { compression: compressionOf(training, options), ...wrap };
+  let optimizer;
+  const wrapped = plain => (optimizer = ring.wrap(plain, wrapOptions));
   const curve = { step: [], loss: [], error: [], bytes: [], seconds: [] };
   const start = performance.now();
   const seconds = () => (performance.now() - start) / 1000;
@@ -37,25 +39,25 @@ async function trainOnce(workload, prepared, { tf, ring, training }) {
   };
   const before = new Set(Object.keys(tf.engine().registeredVariables));
   try {
-    const inputs = { tf, ring, wrapOptions, learningRate, seed, fold, report };
+    const inputs = { tf, ring, wrapped, learningRate, seed, fold, report };
     const { examples, ...result } = await workload.train(prepared, inputs);
     return { options: { ...options, ...wrap }, ...result, curve, seconds: seconds(), examples: Array.from(examples) };
   } catch (error) {
     if (error.code !== 'ERR_NON_FINITE') throw error;
     const sent = { steps: curve.step.at(-1) ?? 0, bytesSent: curve.bytes.at(-1) ?? 0, denseBytes: 0 };
-    return {
-      options: { ...options, ...wrap },
-      score: null,
-      logLoss: null,
-      ...sent,
-      curve,
-      seconds: seconds(),
-      examples: [],
-    };
+    const nothing = { score: null, logLoss: null, parameters: 0, examples: [] };
+    return { options: { ...options, ...wrap }, ...nothing, ...sent, curve, seconds: seconds() };
   } finally {
+    optimizer?.dispose();
     const left = Object.entries(tf.engine().registeredVariables).filter(([name]) => !before.has(name));
     for (const [, variable] of left) variable.dispose();
   }
+}
+
+/** The compression. Its random numbers, if it needs any, are those of the seed. */
+function compressionOf({ method, module, seed }, options) {
+  const compression = module ? gradring[method](module, options) : gradring[method](options);
+  return 'seed' in compression ? { ...compression, seed } : compression;
 }
 
 /** The options of the compression. Some are given by the length of the training. */

@@ -15,7 +15,7 @@ import { bytesText, intervalText, ratioText, signed, type Words, wordsOf } from 
  */
 export function studyPage(results: StudyResults): string {
   const looks = looksOf(results);
-  const { machine, startedAt, finishedAt, command, ranks } = results;
+  const { machine, startedAt, finishedAt, command, ranks, programs } = results;
   const facts = [
     ['command', command],
     ['date', `${dateText(new Date(startedAt))} to ${dateText(new Date(finishedAt))}`],
@@ -25,6 +25,10 @@ export function studyPage(results: StudyResults): string {
       `${machine.processor}, ${machine.cores} cores, ${(machine.memoryBytes / 2 ** 30).toFixed(0)} GiB of memory`,
     ],
     ['software', `gradring ${machine.gradring}, Node ${machine.node}, ${machine.system}`],
+    [
+      'program',
+      `${programs.join(', ')}${programs.length > 1 ? ': it was changed while the study ran' : ''} (the hash of its files)`,
+    ],
   ] as const;
   return htmlPage({
     title: 'Compression methods compared · gradring study',
@@ -63,7 +67,7 @@ function overview({ workloads, declared }: StudyResults, looks: ReadonlyMap<stri
 ${table(['Method', ...workloads.map(({ name }) => escaped(name))], rows, 'words')}
 <p class="note">The verdict on each workload, and how many times fewer bytes a rank sent in a whole training. “Passes” means
 no worse than ${escaped(declared.baseline)} by the margin below; “undecided” means that the trainings were too few to say.</p>
-${workloads.map(({ name, controls }) => (Object.values(controls).every(control => control?.held ?? true) ? '' : `<p class="warning"><strong>${escaped(name)}:</strong> a control did not hold. Do not rely on the verdicts for this workload.</p>`)).join('')}`;
+${workloads.map(({ name, controls }) => (Object.values(controls).every(control => control?.held ?? true) ? '' : `<p class="warning"><strong>${escaped(name)}:</strong> a control did not hold (see there). Chance is larger than the margin here, or the task does not tell methods apart.</p>`)).join('')}`;
 }
 
 /** What was fixed before the first training. */
@@ -257,26 +261,17 @@ ${bar(differenceFromDense, 7)}${bar(differenceOverExamples, 15)}</svg>`;
     const full = this.results.declared.ablation?.of ?? '';
     const row = (method: AblationResults): string[] => [
       escaped(method.name),
-      verdict(method.verdict),
       cell(method.interval, this.words.scoreText) + divergedText(method),
       cell(method.differenceFromFull, this.words.differenceText),
-      cell(method.differenceFromDense, this.words.differenceText),
-      this.plot(method),
-      cell(method.logLossDifference, logLossText),
       ratioText(method.ratio),
     ];
     const { score, difference } = this.words;
-    const headings = [
-      'Variant',
-      'Verdict',
-      score,
-      `${difference}, from ${escaped(full)}`,
-      `… from ${escaped(this.results.declared.baseline)}`,
-      'Difference and margin',
-      'Difference of log-loss',
-      'Ratio',
-    ];
-    return `<h3>Ablation: what each part of ${escaped(full)} is worth</h3>\n${table(headings, ablation.map(row))}`;
+    const headings = ['Variant', score, `${difference}, from ${escaped(full)}`, 'Ratio'];
+    const seeds = new Set(ablation.flatMap(method => method.seeds.map(each => each.seed))).size;
+    return `<h3>Ablation: what each part of ${escaped(full)} is worth</h3>
+${table(headings, ablation.map(row))}
+<p class="note">On ${seeds} seeds, each compared with ${escaped(full)} on the same ones. The intervals are not corrected for the number of comparisons: of
+twenty, one excludes zero by chance.</p>`;
   }
 
   private details(): string {

@@ -191,6 +191,7 @@ const resultFields = fields<StudyResults>({
   startedAt: date,
   finishedAt: date,
   command: text,
+  programs: list(text),
   ranks: number,
   declared: fields<Declared>({
     margins: record(

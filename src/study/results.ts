@@ -21,6 +21,8 @@ export interface StudyFacts {
   readonly finishedAt: string;
   /** The command line. */
   readonly command: string;
+  /** The hashes of the programs that trained: more than one if the code was changed before the study was complete. */
+  readonly programs: readonly string[];
   /** How many ranks each training had. */
   readonly ranks: number;
   readonly declared: Declared;
@@ -121,9 +123,9 @@ export interface MethodResults {
   readonly logLossDifference: Interval | null;
   /** Null of the baseline. `fails` if this method diverged, and the baseline did not. */
   readonly verdict: Verdict | null;
-  /** In one training, on average. */
+  /** In one training, on average. Here and below, only trainings that did not diverge count, unless all did. */
   readonly bytesSentPerRank: number;
-  /** The bytes of the dense ring in one training ÷ the bytes that a rank sent. Null if it sent nothing. */
+  /** The bytes of the dense ring in one training ÷ the bytes that a rank sent. Null if all diverged. */
   readonly ratio: number | null;
   /** The same for the last quarter of the steps. Null if the curves have too few points. */
   readonly ratioAfterWarmUp: number | null;

@@ -1,24 +1,28 @@
-import { existsSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { parseCount, parseName, TEXT_OPTION, NUMBER_OPTION } from '../command-line';
 import { invalidArgument } from '../errors';
 import { formatTable } from '../table';
-import { declarationOf, LIMITS, RANKS, type WorkloadPlan, workloadPlans } from './declaration';
+import { declarationOf, LIMITS, type Method, RANKS, type WorkloadPlan, workloadPlans } from './declaration';
 import { studyPage } from './page';
+import { programHash } from './program';
 import { readResults } from './read-results';
 import { type StudyResults, thisMachine, type WorkloadResults } from './results';
 import { runTrainings } from './run-trainings';
 import { summarise } from './summarise';
 import { type LoggedTraining, TrainingLog, trainingOf } from './training-log';
-import { keyOf, pairedTrainings, type PlannedTraining, tuningTrainings } from './trainings';
+import { keyOf, pairedTrainings, type PlannedTraining, type StudySize, tuningTrainings } from './trainings';
 
 const DEFAULT_FILE = 'study.json';
+const QUICK_FILE = 'study-quick.json';
 
 const OPTIONS = {
   quick: { type: 'boolean', default: false, describe: 'A few short trainings, which show only that it works' },
   workload: { ...TEXT_OPTION, describe: 'Only these, separated by commas: digits, language, speech [default: all]' },
+  compressor: { ...TEXT_OPTION, describe: 'A compressor of your own, compared with the others: a CommonJS file' },
   ranks: { ...NUMBER_OPTION, alias: 'n', describe: `How many ranks train on this host [default: ${RANKS}]` },
-  json: { ...TEXT_OPTION, describe: `The file for the results [default: ${DEFAULT_FILE}]` },
+  json: { ...TEXT_OPTION, describe: `The file for the results [default: ${DEFAULT_FILE}, or ${QUICK_FILE}]` },
   html: { ...TEXT_OPTION, describe: 'A file for the page with tables and curves' },
   from: { ...TEXT_OPTION, describe: 'Train nothing: make the page from this file of results' },
   restart: { type: 'boolean', default: false, describe: 'Forget the trainings of an earlier run' },
@@ -28,6 +32,7 @@ const OPTIONS = {
 interface Words {
   readonly quick: boolean;
   readonly workload?: string;
+  readonly compressor?: string;
   readonly ranks?: string;
   readonly json?: string;
   readonly html?: string;
@@ -49,6 +54,7 @@ export const studyCommand: CommandModule = {
       .example('$0 study --html study.html', 'everything, and a page for a browser')
       .example('$0 study --quick', 'some minutes: does it work here?')
       .example('$0 study --workload digits --json digits.json', 'one workload')
+      .example('$0 study --workload digits --compressor sign-sgd.js', 'with a compressor of your own')
       .example('$0 study --from study.json --html study.html', 'the page of a study that was run before')
       .epilogue('docs/how-to/study.md explains what is compared, and how.'),
   handler: async parsed => {
@@ -57,25 +63,28 @@ export const studyCommand: CommandModule = {
 };
 
 async function study(words: Words): Promise<number> {
-  const { quick, from, html, json = DEFAULT_FILE, restart } = words;
+  const { quick, from, html, json = quick ? QUICK_FILE : DEFAULT_FILE, restart } = words;
   if (from !== undefined) {
     if (html === undefined) throw invalidArgument('--from needs --html, the file for the page.');
-    writeFileSync(html, studyPage(readResults(from)));
+    writeFileSync(html, pageFrom(from));
     return 0;
   }
   const size = { ranks: words.ranks === undefined ? RANKS : parseCount(words.ranks, 'ranks'), quick };
   const plans = plansOf(words);
+  for (const file of [json, html]) if (file !== undefined) requireFolder(file);
   const logFile = `${json}.trainings`;
-  if (restart && existsSync(logFile)) rmSync(logFile);
+  if (restart) rmSync(logFile, { force: true });
   const log = new TrainingLog(logFile);
-  if (log.size > 0) console.error(`${log.size} trainings are done: ${logFile}. --restart would forget them.`);
-  const startedAt = existsSync(logFile) ? statSync(logFile).birthtime : new Date(); // it may go on where it stopped
   const report = new Progress(plans, log);
+  if (report.done > 0) console.error(`${report.done} trainings are done: ${logFile}. --restart would forget them.`);
+  const program = programHash();
   const trainings: LoggedTraining[] = [];
   for (const plan of plans) {
+    log.declare(plan.name, termsOf(plan, size));
     const run = async (planned: readonly PlannedTraining[]) => {
       const missing = planned.filter(training => log.get(keyOf(training, size)) === undefined);
-      const onTraining = (key: string, training: LoggedTraining) => {
+      const onTraining = (key: string, event: Omit<LoggedTraining, 'program'>) => {
+        const training = { ...event, program };
         log.add(key, training);
         report.show(training);
       };
@@ -90,7 +99,8 @@ async function study(words: Words): Promise<number> {
   }
   const results = summarise(trainings.map(trainingOf), {
     ...{ machine: thisMachine(), ranks: size.ranks, limits: LIMITS, declared: declarationOf(plans, quick) },
-    ...{ startedAt: startedAt.toISOString(), finishedAt: new Date().toISOString() },
+    ...{ startedAt: log.startedAt, finishedAt: new Date().toISOString() },
+    programs: [...new Set(trainings.map(training => training.program))],
     command: `gradring ${process.argv.slice(2).join(' ')}`,
     workloads: plans.map(plan => factsOf(plan, trainings)),
   });
@@ -106,28 +116,69 @@ function interrupted(exitCode: number): number {
   return exitCode;
 }
 
-function plansOf({ quick, workload }: Words): readonly WorkloadPlan[] {
+function plansOf({ quick, workload, compressor }: Words): readonly WorkloadPlan[] {
   const all = workloadPlans(quick);
   const names = all.map(({ name }) => name);
   const wanted = workload?.split(',').map(name => parseName(name, 'workload', names)) ?? names;
-  return all.filter(({ name }) => wanted.includes(name));
+  const own = compressor === undefined ? [] : [ownMethod(path.resolve(compressor))];
+  return all.filter(({ name }) => wanted.includes(name)).map(plan => ({ ...plan, methods: [...plan.methods, ...own] }));
+}
+
+function ownMethod(module: string): Method {
+  requireFile(module);
+  return { name: path.basename(module, path.extname(module)), method: 'customCompression', module, options: {} };
+}
+
+/** What may not change once a workload was trained. Methods may be added. */
+function termsOf(plan: WorkloadPlan, size: StudySize): object {
+  const { margin, seeds, folds, learningRates, tuningSeeds, ablationSeeds } = plan;
+  const { tests, controls } = declarationOf([plan], size.quick);
+  return { ...size, margin, tests, controls, seeds, folds, learningRates, tuningSeeds, ablationSeeds };
+}
+
+/** Trainings take hours: whether their results can be written is asked before. */
+function requireFolder(file: string): void {
+  try {
+    accessSync(path.dirname(file), constants.W_OK);
+  } catch {
+    throw invalidArgument(`${file} cannot be written: its folder is missing, or may not be written to.`);
+  }
+}
+
+function requireFile(file: string): void {
+  try {
+    accessSync(file, constants.R_OK);
+  } catch {
+    throw invalidArgument(`${file} cannot be read. --compressor names a file that exports a compressor.`);
+  }
+}
+
+/** The page of results that were written before. */
+function pageFrom(file: string): string {
+  const results = readResults(file);
+  try {
+    return studyPage(results);
+  } catch (error) {
+    throw invalidArgument(`${file} is damaged: ${(error as Error).message}`);
+  }
 }
 
 function factsOf({ name, paper }: WorkloadPlan, trainings: readonly LoggedTraining[]) {
   const ofWorkload = trainings.filter(({ workload }) => workload === name);
-  const { data, parameters } = ofWorkload.find(each => each.parameters > 0)!;
+  const { data, parameters } = ofWorkload.find(each => each.parameters > 0) ?? ofWorkload[0]!;
   return { name, data, parameters, ...(paper && { paper }) };
 }
 
 /** Tells of each training, and how long the others will take. */
 class Progress {
+  done: number;
   private readonly total: number;
   private readonly seconds: number[] = [];
-  private done: number;
 
   constructor(plans: readonly WorkloadPlan[], log: TrainingLog) {
-    this.total = plans.reduce((sum, plan) => sum + tuningTrainings(plan).length + pairedTrainings(plan, []).length, 0);
-    this.done = log.size;
+    const sum = (count: (plan: WorkloadPlan) => number) => plans.reduce((sum, plan) => sum + count(plan), 0);
+    this.total = sum(plan => tuningTrainings(plan).length + pairedTrainings(plan, []).length);
+    this.done = sum(({ name }) => log.countOf(name));
   }
 
   show({ workload, method, isTuning, learningRate, seed, fold, score, seconds }: LoggedTraining): void {

@@ -186,6 +186,7 @@ class WorkloadSummary {
       if (overExamples !== undefined) return verdictOf([overSeeds, overExamples], tolerance);
       return baselineDiverged ? 'undecided' : 'fails';
     };
+    const whole = diverged < trainings.length ? trainings.filter(training => !hasDiverged(training)) : trainings;
     const interval = json({
       mean: backFrom(kind, score.mean),
       low: backFrom(kind, score.low),
@@ -204,11 +205,11 @@ class WorkloadSummary {
       differenceOverExamples: isBaseline || overExamples === undefined ? null : this.inUnit(overExamples),
       logLossDifference: isBaseline ? null : json(this.overSeeds(trainings, this.baseline, each => each.logLoss)),
       verdict: isBaseline ? null : verdict(),
-      bytesSentPerRank: mean(trainings.map(each => each.bytesSentPerRank)),
-      ratio: finite(total(trainings, each => each.denseBytesPerRank) / total(trainings, each => each.bytesSentPerRank)),
-      ratioAfterWarmUp: ratioAfterWarmUp(trainings),
+      bytesSentPerRank: mean(whole.map(each => each.bytesSentPerRank)),
+      ratio: diverged < trainings.length ? ratioOf(whole) : null,
+      ratioAfterWarmUp: ratioAfterWarmUp(whole),
       ...(this.facts.paper?.[name] && { paper: this.facts.paper[name] }),
-      seconds: mean(trainings.map(({ seconds }) => seconds)),
+      seconds: mean(whole.map(({ seconds }) => seconds)),
     };
   }
 
@@ -341,6 +342,11 @@ function json({ mean: middle, low, high }: Bounds): Interval | null {
 function bounds(interval: Interval | null): Bounds {
   if (interval === null) return { mean: NaN, low: NaN, high: NaN };
   return { mean: interval.mean, low: interval.low ?? -Infinity, high: interval.high ?? Infinity };
+}
+
+/** The bytes of the dense ring ÷ those sent. */
+function ratioOf(trainings: readonly Training[]): number | null {
+  return finite(total(trainings, each => each.denseBytesPerRank) / total(trainings, each => each.bytesSentPerRank));
 }
 
 /** The bytes of the dense ring ÷ those sent, in the last quarter of the steps. */

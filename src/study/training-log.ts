@@ -1,5 +1,6 @@
-import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { GradringError } from '../errors';
+import { appendFileSync, existsSync, readFileSync, truncateSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
+import { invalidArgument } from '../errors';
 import type { Training } from './summarise';
 
 /** A training that was run, as the log has it. JSON has no NaN: a score of null is that of a training that diverged. */
@@ -11,31 +12,77 @@ export interface LoggedTraining extends Omit<Training, 'score' | 'logLoss' | 'ex
   readonly data: string;
   /** Of the model. 0 if the training diverged. */
   readonly parameters: number;
+  /** The hash of the program that trained. */
+  readonly program: string;
 }
 
+/** What was declared of a workload before its first training. */
+interface Declaration {
+  readonly workload: string;
+  readonly terms: unknown;
+  /** As `Date.toISOString` writes it. */
+  readonly at: string;
+}
+
+type Line = { readonly declaration: Declaration } | { readonly key: string; readonly training: LoggedTraining };
+
 /**
- * The trainings that were run, one on each line of a file. A study that was interrupted goes on from there. A line that
- * was being written at that time is left out.
+ * The trainings that were run, one on each line of a file, and before them what was declared. A study that was
+ * interrupted goes on from there. A line that was being written at that time is taken away.
  */
 export class TrainingLog {
-  private readonly done: Map<string, LoggedTraining>;
+  private readonly declarations = new Map<string, Declaration>();
+  private readonly trainings = new Map<string, LoggedTraining>();
 
   /** @throws GradringError `ERR_INVALID_ARGUMENT` if the file holds something else. */
   constructor(private readonly file: string) {
-    this.done = existsSync(file) ? readLog(file) : new Map();
+    if (!existsSync(file)) return;
+    for (const line of readLines(file)) {
+      if ('declaration' in line) this.declarations.set(line.declaration.workload, line.declaration);
+      else this.trainings.set(line.key, line.training);
+    }
   }
 
-  get size(): number {
-    return this.done.size;
+  /** When the first workload was declared. */
+  get startedAt(): string {
+    return [...this.declarations.values()].map(({ at }) => at).sort()[0]!;
+  }
+
+  /** How many trainings of a workload there are. */
+  countOf(workload: string): number {
+    return [...this.trainings.values()].filter(training => training.workload === workload).length;
   }
 
   get(key: string): LoggedTraining | undefined {
-    return this.done.get(key);
+    return this.trainings.get(key);
+  }
+
+  /**
+   * To be called before the first training of a workload.
+   *
+   * @param terms Plain data.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` if the log has trainings of the workload under other terms.
+   */
+  declare(workload: string, terms: unknown): void {
+    const before = this.declarations.get(workload);
+    if (before !== undefined) {
+      if (isDeepStrictEqual(before.terms, JSON.parse(JSON.stringify(terms)))) return;
+      throw invalidArgument(
+        `${this.file} has trainings of ${workload} that were declared on ${before.at} with other margins, tests, seeds or learning rates. Pass another --json file, or --restart, which forgets them.`,
+      );
+    }
+    const declaration = { workload, terms, at: new Date().toISOString() };
+    this.append({ declaration });
+    this.declarations.set(workload, declaration);
   }
 
   add(key: string, training: LoggedTraining): void {
-    this.done.set(key, training);
-    appendFileSync(this.file, `${JSON.stringify({ key, training })}\n`);
+    this.append({ key, training });
+    this.trainings.set(key, training);
+  }
+
+  private append(line: Line): void {
+    appendFileSync(this.file, `${JSON.stringify(line)}\n`);
   }
 }
 
@@ -44,30 +91,25 @@ export function trainingOf({ score, logLoss, ...others }: LoggedTraining): Train
   return { ...others, score: score ?? NaN, logLoss: logLoss ?? NaN };
 }
 
-function readLog(file: string): Map<string, LoggedTraining> {
+function readLines(file: string): Line[] {
   const text = readFileSync(file, 'utf8');
-  const lines = text.split('\n');
-  const unfinished = lines.pop()!;
-  // A new line must not continue one that was cut off.
-  if (unfinished !== '') appendFileSync(file, '\n');
-  const done = new Map<string, LoggedTraining>();
-  for (const [i, line] of lines.entries()) {
-    const { key, training } = entryOf(line) ?? {};
-    if (key !== undefined && training !== undefined) done.set(key, training);
-    else if (line !== '' && i === 0) throw notALog(file);
+  const complete = text.slice(0, text.lastIndexOf('\n') + 1);
+  const lines = complete.split('\n').slice(0, -1).map(lineOf);
+  const rest = text.slice(complete.length);
+  if (lines.includes(undefined) || !(rest === '' || rest.startsWith('{'))) {
+    throw invalidArgument(`${file} is no log of a study. Pass another --json file: the log lies beside it.`);
   }
-  return done;
+  if (rest !== '') truncateSync(file, Buffer.byteLength(complete));
+  return lines as Line[];
 }
 
-function entryOf(line: string): { key?: string; training?: LoggedTraining } | undefined {
+function lineOf(text: string): Line | undefined {
   try {
-    return JSON.parse(line) as { key?: string; training?: LoggedTraining };
+    const line = JSON.parse(text) as Partial<Record<'declaration' | 'key' | 'training', unknown>>;
+    return line.declaration !== undefined || (line.key !== undefined && line.training !== undefined)
+      ? (line as Line)
+      : undefined;
   } catch {
     return undefined;
   }
-}
-
-function notALog(file: string): GradringError {
-  const words = `${file} is no log of a study. Pass another --json file: the log lies beside it.`;
-  return new GradringError('ERR_INVALID_ARGUMENT', words);
 }

@@ -32,7 +32,7 @@ export function pairedTrainings(plan: WorkloadPlan, tuning: readonly Training[])
   return seeds.flatMap(seed =>
     folds.flatMap(fold =>
       methods
-        .filter(({ ratesOf }) => ratesOf !== 'DGC' || ablationSeeds.includes(seed))
+        .filter(({ isVariant }) => !isVariant || ablationSeeds.includes(seed))
         .map(method => {
           return { workload, method, isTuning: false, learningRate: learningRateOf(method, plan, tuning), seed, fold };
         }),
@@ -49,8 +49,8 @@ export interface StudySize {
 /** What a training depends on, beside the program. */
 export function keyOf(training: PlannedTraining, { ranks, quick }: StudySize): string {
   const { workload, method, isTuning, learningRate, seed, fold } = training;
-  const { name, method: compression, options, wrap, seedOffset = 0 } = method;
-  const settings = { ranks, quick, isTuning, learningRate, seed, seedOffset, fold, wrap };
+  const { name, method: compression, module, options, wrap, seedOffset = 0 } = method;
+  const settings = { ranks, quick, isTuning, learningRate, seed, seedOffset, fold, wrap, module };
   return JSON.stringify([workload, name, compression, options, settings]);
 }
 

@@ -16,7 +16,7 @@ test('README.md says what they say', () => {
   };
   const [dgc, dropping] = ['DGC', 'gradient dropping'].map(differenceOf) as [string[], string[]];
   const words = [
-    `on ${methods.flatMap(({ seeds }) => seeds).length} trainings of noisy digits`,
+    `On noisy digits, in ${methods[0]!.seeds.length} trainings of each method`,
     `DGC differs from dense by ${dgc.join(' points ')}`,
     `plain gradient dropping by ${dropping.join(' ')}`,
   ];

@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { readResults } from '../../src/study/read-results';
@@ -13,8 +13,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-/** Runs a study. After so many trainings it is interrupted. */
-async function study(args: readonly string[], interruptAfter = Infinity) {
+/** Runs a study. After so many trainings it is interrupted, by SIGINT if nothing else is said. */
+async function study(
+  args: readonly string[],
+  interruptAfter = Infinity,
+  interrupt = (child: ChildProcess) => child.kill('SIGINT'),
+) {
   const child = spawn(process.execPath, [CLI, 'study', ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
   let [stdout, stderr] = ['', ''];
   let isInterrupted = false;
@@ -22,7 +26,7 @@ async function study(args: readonly string[], interruptAfter = Infinity) {
   child.stderr.on('data', (chunk: Buffer) => {
     stderr += chunk.toString();
     if (isInterrupted || stderr.split(' min left').length <= interruptAfter) return;
-    isInterrupted = child.kill('SIGINT');
+    isInterrupted = interrupt(child);
   });
   const [exitCode] = (await once(child, 'close')) as [number];
   return { exitCode, stdout, stderr };
@@ -38,7 +42,7 @@ test('a quick study is interrupted, goes on, and ends with its results and its p
   expect(stdout).toMatch(/digits: accuracy[^]*language: perplexity[^]*speech: label error rate/);
   expect(exitCode).toBe(0);
 
-  const { workloads } = readResults(path.join(folder, 'study.json'));
+  const { workloads } = readResults(path.join(folder, 'study-quick.json'));
   for (const { methods, controls } of workloads) {
     expect(methods.map(({ name }) => name)).toEqual(expect.arrayContaining(['dense', 'DGC', 'gradient dropping', 'QSGD']));
     for (const { seeds, ratio } of methods) {
@@ -48,15 +52,31 @@ test('a quick study is interrupted, goes on, and ends with its results and its p
     expect(controls.mustFail?.method).toBe('gradient dropping');
   }
 
-  expect((await study(['--from', 'study.json', '--html', 'page.html'])).exitCode).toBe(0);
+  expect((await study(['--from', 'study-quick.json', '--html', 'page.html'])).exitCode).toBe(0);
   expect(readFileSync(path.join(folder, 'page.html'), 'utf8')).toMatch(/gradient dropping/);
 }, 600_000); // prettier-ignore
+
+test('a study ends with an error if a training cannot be written down', async () => {
+  const results = path.join(folder, 'results');
+  mkdirSync(results);
+  const args = ['--quick', '-n', '2', '--workload', 'digits', '--json', 'results/x.json'];
+  const removed = () => {
+    rmSync(results, { recursive: true });
+    return true;
+  };
+  const { exitCode, stderr } = await study(args, 1, removed);
+  expect(stderr).toMatch(/ENOENT.*x\.json\.trainings/);
+  expect(exitCode).toBe(1);
+}, 300_000);
 
 test.each([
   [['--from', 'study.json'], /--from needs --html/],
   [['--from', 'none.json', '--html', 'page.html'], /none\.json/],
   [['--workload', 'digit'], /--workload is 'digit'.*Did you mean digits/],
   [['-n', 'two'], /--ranks is 'two'/],
+  [['--json', 'no/x.json'], /no\/x\.json cannot be written/],
+  [['--html', 'no/x.html'], /no\/x\.html cannot be written/],
+  [['--compressor', 'none.js'], /none\.js cannot be read.*exports a compressor/],
 ])('%p is told in a line', async (args, message) => {
   const { exitCode, stderr } = await study(args);
   expect(stderr).toMatch(message);

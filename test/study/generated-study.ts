@@ -60,6 +60,7 @@ export const FACTS: StudyFacts & { readonly workloads: readonly WorkloadFacts[] 
   startedAt: '2020-02-02T03:04:05.678Z',
   finishedAt: '2020-02-03T04:05:06.789Z',
   command: 'gradring study --json study.json',
+  programs: ['0123456789ab'],
   ranks: 4,
   declared: {
     margins: Object.fromEntries(WORKLOADS.map(({ name, margin }) => [name, margin])),

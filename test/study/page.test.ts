@@ -89,7 +89,7 @@ describe('the sentences about controls', () => {
       /It does not hold: gradient dropping .* too easy to tell methods apart/,
     );
     const page = shownOf(resultsOf(TRAININGS.map(like('gradient dropping', 0))));
-    expect(page).toMatch(/class="warning"><strong>digits:<\/strong> a control did not hold\./);
+    expect(page).toMatch(/class="warning"><strong>digits:<\/strong> a control did not hold/);
   });
 
   test('say that one is worse, that one diverged, and that one is not there', () => {

@@ -145,6 +145,17 @@ test('a method that diverged fails, and has no mean', () => {
   expect(x.seeds[0]).toMatchObject({ score: null, logLoss: null });
 });
 
+test('what a training sent before it diverged does not count', () => {
+  const sent = (seed: number, score: number, bytesSentPerRank: number, denseBytesPerRank: number) =>
+    training('x', seed, 0, score, { bytesSentPerRank, denseBytesPerRank, ...(score > 0 ? {} : { examples: [] }) });
+  const dense = [1, 2].map(seed => training('dense', seed, 0, 0.9));
+  const ratios = (scores: number[]) => {
+    const xs = scores.map((score, i) => sent(i + 1, score, 10, score > 0 ? 100 : 0));
+    return method(summary([...dense, ...xs]), 'x').ratio;
+  };
+  expect([ratios([0.9, 0.9]), ratios([0.9, NaN]), ratios([NaN, NaN])]).toEqual([10, 10, null]);
+});
+
 test('nothing is decided if dense diverged', () => {
   const [first, ...others] = DENSE;
   const results = summary([{ ...first!, score: NaN, examples: [] }, ...others, ...X]);

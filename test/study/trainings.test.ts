@@ -10,7 +10,12 @@ const plans = workloadPlans(false);
 const training = (over: Partial<LoggedTraining>): LoggedTraining => ({
   ...{ workload: 'digits', method: 'dense', isTuning: false, options: {}, learningRate: 0.1, seed: 1, fold: 0 },
   ...{ score: 0.9, logLoss: 0.1, bytesSentPerRank: 1, denseBytesPerRank: 1, steps: 1, seconds: 1, examples: [1] },
-  ...{ curve: { step: [], loss: [], error: [], bytes: [], seconds: [] }, data: 'digits', parameters: 5 },
+  ...{
+    curve: { step: [], loss: [], error: [], bytes: [], seconds: [] },
+    data: 'digits',
+    parameters: 5,
+    program: '0123456789ab',
+  },
   ...over,
 });
 
@@ -63,21 +68,47 @@ describe.each(plans)('the plan of $name', plan => {
 });
 
 describe('the log', () => {
-  test('has what was written before, but not a line that was cut off', () => {
-    const file = path.join(folder, 'log');
+  const inFolder = (name: string) => path.join(folder, name);
+  const refusal = (words: RegExp) =>
+    expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(words) as string });
+
+  test.each([0, 1, 2])(
+    'has the %i trainings that were written before a line that was cut off, however often',
+    count => {
+      const file = inFolder('log');
+      const log = new TrainingLog(file);
+      const written = [1, 2].slice(0, count).map(seed => training({ seed, score: null }));
+      for (const each of written) log.add(String(each.seed), each);
+      for (let interrupted = 0; interrupted < 3; interrupted++) {
+        appendFileSync(file, '{"key":"3","trai');
+        const again = new TrainingLog(file);
+        expect(again.countOf('digits')).toBe(count);
+        for (const each of written) expect(again.get(String(each.seed))).toEqual(each);
+      }
+      new TrainingLog(file).add('3', training({ seed: 3 }));
+      expect(new TrainingLog(file).get('3')).toEqual(training({ seed: 3 }));
+    },
+  );
+
+  test('a workload goes on as it was declared, and in no other way', () => {
+    const file = inFolder('log');
+    const terms = { margin: { worse: 0.003, of: undefined }, seeds: [1, 2] };
     const log = new TrainingLog(file);
-    log.add('one', training({ seed: 1 }));
-    log.add('two', training({ seed: 2, score: null }));
-    appendFileSync(file, readFileSync(file, 'utf8').slice(0, 30));
+    log.declare('digits', terms);
+    const { startedAt } = log;
     const again = new TrainingLog(file);
-    expect([again.size, again.get('two')]).toEqual([2, training({ seed: 2, score: null })]);
-    again.add('three', training({ seed: 3 }));
-    expect(new TrainingLog(file).get('three')).toEqual(training({ seed: 3 }));
+    again.declare('digits', terms);
+    again.declare('speech', { seeds: [3] });
+    expect(again.startedAt).toBe(startedAt);
+    expect(() => new TrainingLog(file).declare('digits', { ...terms, margin: { worse: 0.005 } })).toThrow(
+      refusal(/digits that were declared on 2.*--restart/),
+    );
+    expect(() => again.declare('speech', { seeds: [4] })).toThrow(refusal(/speech/));
   });
 
-  test('another file is refused', () => {
-    const file = path.join(folder, 'other');
-    writeFileSync(file, 'name,score\nx,1\n');
-    expect(() => new TrainingLog(file)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+  test.each(['name,score\nx,1\n', 'a text', '{"key":"1"}\n'])('another file is refused: %j', text => {
+    writeFileSync(inFolder('other'), text);
+    expect(() => new TrainingLog(inFolder('other'))).toThrow(refusal(/is no log of a study/));
+    expect(readFileSync(inFolder('other'), 'utf8')).toBe(text);
   });
 });

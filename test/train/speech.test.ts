@@ -135,8 +135,11 @@ test('the study trains from a seed: the same again, another with another, and le
   const train = async (seed: number) => {
     const reports: { step: number; loss: number; error: number }[] = [];
     const report = (each: (typeof reports)[0]) => reports.push(each);
-    const wrapOptions = { compression: noCompression({ clipNorm: 10 }) };
-    const result = await study.train(small, { tf, ring, wrapOptions, learningRate: 0.01, seed, report });
+    let optimizer!: tf.Optimizer;
+    const wrapped = (plain: tf.Optimizer) =>
+      (optimizer = ring.wrap(plain, { compression: noCompression({ clipNorm: 10 }) }));
+    const result = await study.train(small, { tf, ring, wrapped, learningRate: 0.01, seed, report });
+    optimizer.dispose();
     return { ...result, reports };
   };
   const first = await train(1);

@@ -7,22 +7,19 @@ async function main() {
   const workload = require(`../../scripts/train/study/${name}`);
   const { tf } = await loadBackend({ backend: 'wasm' });
   const ring = await connect();
-  const prepared = workload.prepare(tf, { quick: true });
+  const prepared = workload.prepare(tf, { quick: true, worldSize: ring.worldSize });
   const tensors = tf.memory().numTensors;
   const trainings = [];
   for (const seed of seeds) {
     const reports = [];
+    let optimizer;
+    const compression = dgc({ sparsity: 0.9, warmUpSteps: 10, clipNorm: 0.25 });
     const { examples, ...result } = await workload.train(prepared, {
-      ...{
-        tf,
-        ring,
-        seed: Number(seed),
-        fold: 0,
-        learningRate: Number(learningRate),
-        report: report => reports.push(report),
-      },
-      compression: dgc({ sparsity: 0.9, warmUpSteps: 10, clipNorm: 0.25 }),
+      ...{ tf, ring, seed: Number(seed), fold: 0, learningRate: Number(learningRate) },
+      wrapped: plain => (optimizer = ring.wrap(plain, { compression })),
+      report: report => reports.push(report),
     });
+    optimizer.dispose();
     trainings.push({ ...result, examples: [...examples], reports });
   }
   const kept = tf.memory().numTensors - tensors;

@@ -29,9 +29,9 @@ function prepare(tf, { quick, worldSize }) {
 }
 
 async function train({ folds, epochs, stepsPerEpoch, steps }, inputs) {
-  const { tf, ring, wrapOptions, learningRate, seed, fold, report } = inputs;
+  const { tf, ring, wrapped, learningRate, seed, fold, report } = inputs;
   const { train: rows, test } = folds[fold];
-  const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9), wrapOptions);
+  const optimizer = wrapped(tf.train.momentum(learningRate, 0.9));
   const model = digitsModel(tf, { imageShape: [SIDE, SIDE, 1], seed, optimizer });
   let [sum, summed] = [0, 0];
   for (let epoch = 0; epoch < epochs; epoch++) {
@@ -62,11 +62,10 @@ async function train({ folds, epochs, stepsPerEpoch, steps }, inputs) {
   const { bytesSent, denseBytes } = optimizer.statistics;
   const result = { ...scoreOf(tf, model, test), steps, bytesSent, denseBytes, parameters: model.countParams() };
   model.dispose();
-  optimizer.dispose();
   return result;
 }
 
-/** A tenth of the first one after half of the training, a hundredth after three quarters, as for ResNet in the paper. */
+/** A tenth of the first one after half of the training, a hundredth after three quarters, as for the paper's ResNet. */
 const learningRateAt = (done, first) => first / 10 ** ((done >= 0.5) + (done >= 0.75));
 
 /** Images and labels as plain numbers. */

@@ -21,12 +21,12 @@ function prepare(tf, { quick }) {
   };
 }
 
-async function train(prepared, { tf, ring, wrapOptions, learningRate, seed, report }) {
+async function train(prepared, { tf, ring, wrapped, learningRate, seed, report }) {
   const { vocabulary, units, batchSize, steps, trainRows, testRows } = prepared;
   const rows = ring.shard(...trainRows);
   const someTestRows = testRows.map(tensor => tensor.slice(0, REPORTED_ROWS));
   const { variables, loss, test } = lstm(tf, { words: vocabulary, units, seed });
-  const optimizer = ring.wrap(tf.train.sgd(learningRate), wrapOptions);
+  const optimizer = wrapped(tf.train.sgd(learningRate));
 
   let step = 0;
   let sum = 0;
@@ -51,7 +51,6 @@ async function train(prepared, { tf, ring, wrapOptions, learningRate, seed, repo
   const logLoss = mean(examples);
   const { bytesSent, denseBytes } = optimizer.statistics;
   const parameters = variables.reduce((sum, { size }) => sum + size, 0);
-  optimizer.dispose();
   tf.dispose([rows, someTestRows, variables]);
   return { score: Math.exp(logLoss), logLoss, steps, bytesSent, denseBytes, parameters, examples };
 }

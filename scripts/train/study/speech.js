@@ -20,7 +20,7 @@ module.exports = {
     const sizes = quick ? QUICK : FULL;
     const utterances = syntheticUtterances({ ...sizes, seed: DATA_SEED });
     const { trainCount, testCount } = sizes;
-    const steps = sizes.epochs * Math.ceil(sizes.trainCount / worldSize / sizes.batchSize);
+    const steps = sizes.epochs * stepsOf(utterances.train, { worldSize }, sizes.batchSize);
     return {
       ...utterances,
       sizes,
@@ -29,11 +29,11 @@ module.exports = {
     };
   },
 
-  async train(prepared, { tf, ring, wrapOptions, learningRate, seed, report }) {
+  async train(prepared, { tf, ring, wrapped, learningRate, seed, report }) {
     const { filters, units, layers, batchSize, epochs } = prepared.sizes;
     const classes = prepared.symbols.length + 1;
     const model = speechModel(tf, { features: BANDS, filters, units, layers, classes, seed });
-    const optimizer = ring.wrap(tf.train.momentum(learningRate, 0.9, true), wrapOptions);
+    const optimizer = wrapped(tf.train.momentum(learningRate, 0.9, true));
     const steps = stepsOf(prepared.train, ring, batchSize);
     const interval = Math.max(1, Math.round((epochs * steps) / REPORTS));
     let step = 0;
@@ -57,7 +57,6 @@ module.exports = {
       const parameters = model.variables.reduce((sum, { size }) => sum + size, 0);
       return { score: errorRate, logLoss: loss, steps: step, bytesSent, denseBytes, parameters, examples: errorRates };
     } finally {
-      optimizer.dispose();
       tf.dispose(model.variables);
     }
   },
