@@ -12,8 +12,8 @@ const PARAMETER_BITS = 4;
 /**
  * TernGrad (Wen et al., NIPS 2017): a value g becomes s · sign(g) with the probability |g|/s, and else 0, where s is
  * the largest magnitude of the tensor ("layer-wise ternarizing"), over all ranks ("scaler sharing"). Before that,
- * values are clipped to 2.5 standard deviations ("gradient clipping"). All this is in section 3. Nothing is kept for the
- * next step. Except for what is clipped, the mean is right.
+ * values are clipped to 2.5 standard deviations ("gradient clipping"). All this is in section 3. Nothing is kept for
+ * the next step. Except for what is clipped, the mean is right.
  *
  * On the wire: for each value that is not 0 the distance from the one before, in Rice code, and its sign.
  */
