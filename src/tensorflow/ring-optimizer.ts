@@ -87,9 +87,19 @@ export class RingOptimizer extends tf.Optimizer {
     return this.steps.statistics;
   }
 
-  /** Sets the epoch, from 0, on which DGC's warm-up depends. `ring.callbacks()` does it for `model.fit`. */
-  setEpoch(epoch: number): void {
+  /**
+   * Sets the epoch, from 0, on which DGC's warm-up depends. `ring.callbacks()` does it for `model.fit`.
+   *
+   * @param stepsPerEpoch How many steps each epoch has. A warm-up that has fewer epochs than stages, such as
+   *   `warmUpEpochs: 1`, needs it to go through all of them.
+   */
+  setEpoch(epoch: number, stepsPerEpoch?: number): void {
     if (!Number.isInteger(epoch) || epoch < 0) throw invalidArgument(`epoch is ${epoch}; epochs are counted from 0.`);
+    if (stepsPerEpoch !== undefined) {
+      if (!Number.isInteger(stepsPerEpoch) || stepsPerEpoch < 1)
+        throw invalidArgument(`stepsPerEpoch is ${stepsPerEpoch}; an epoch has a whole number of steps, at least 1.`);
+      if (this.steps.sentFraction !== undefined) this.steps.sentFraction.stepsPerEpoch = stepsPerEpoch;
+    }
     this.steps.epoch = epoch;
   }
 

@@ -30,7 +30,7 @@ export class SentFraction {
   /** Undefined if not known. */
   expected: ExpectedSteps | undefined;
   /** Undefined if not known. */
-  private stepsPerEpoch: number | undefined;
+  stepsPerEpoch: number | undefined;
   /** The density that the user was told last. */
   private said: number | undefined;
 

@@ -63,6 +63,14 @@ test('the density follows the number of steps, on all ranks', () => {
   }
 });
 
+test('a warm-up of one epoch goes through all stages, in model.fit and in a loop that tells its steps', () => {
+  const stages = [0.25, 0.0625, 0.015625, 0.004];
+  for (const runs of ranks) {
+    expect(runs['one epoch']!.densities).toEqual([...stages, 0.001, 0.001, 0.001, 0.001]);
+    expect(runs['loop, one epoch']!.densities).toEqual(stages.flatMap(stage => [stage, stage]));
+  }
+});
+
 describe('a training that was interrupted', () => {
   interface Fit {
     readonly densities: number[];

@@ -242,6 +242,7 @@ describe('wrong arguments are told in words', () => {
     ['verifyEvery', /verifyEvery is -1;/],
     ['half a verifyEvery', /verifyEvery is 0\.5;/],
     ['epoch', /epoch is -1;/],
+    ['stepsPerEpoch', /stepsPerEpoch is 0\.5;/],
     ['weights', /each rank has a state of its own.*ring\.checkpoint/],
     [
       'the compression itself',
