@@ -7,6 +7,7 @@ import { ternGradCompressor } from '../../../src/compression/compressors/tern-gr
 import { GradringError } from '../../../src/errors';
 import { random } from '../../support/random';
 import { FakeRanks } from './fake-ring';
+import { oneBit } from './reference';
 
 const RANKS = 3;
 
@@ -97,20 +98,7 @@ test('1-bit SGD: the sign of a value says which mean of its column it becomes; o
   const gradients = gradientsOf(rows * columns, 9, 2);
   const ranks = new FakeRanks(oneBitCompressor(), [5, 10, columns], 2);
   const [mean] = await ranks.step(gradients);
-  const reference = gradients.map(gradient => {
-    const quantized: number[] = [];
-    for (let c = 0; c < columns; c++) {
-      const column = Array.from({ length: rows }, (_, r) => gradient[r * columns + c]!);
-      for (const isPositive of [false, true]) {
-        const group = column.filter(value => value >= 0 === isPositive);
-        const average = group.reduce((sum, value) => sum + value, 0) / group.length;
-        column.forEach((value, r) => {
-          if (value >= 0 === isPositive) quantized[r * columns + c] = average;
-        });
-      }
-    }
-    return quantized;
-  });
+  const reference = gradients.map(gradient => oneBit([...gradient], columns).sent);
   expectClose(
     mean!,
     reference[0]!.map((value, i) => (value + reference[1]![i]!) / 2),
