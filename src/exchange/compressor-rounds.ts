@@ -7,8 +7,7 @@ import type { CompressionRing } from '../compression/compressors/compressor';
 import type { Kernels } from '../kernels/kernels';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { SharedHeap } from '../memory/shared-heap';
-import { protocolError } from '../wire/frame';
-import { decodeMessages, encodeMessages } from '../wire/compressor-messages';
+import { decodeMaxima, decodeMessages, encodeMaxima, encodeMessages } from '../wire/compressor-messages';
 
 interface Requests {
   gather: { readonly sent: Uint8Array; readonly received: readonly Uint8Array[] };
@@ -128,16 +127,10 @@ async function gather(call: CollectiveCall, requests: readonly Waiting<'gather'>
 
 async function largest(call: CollectiveCall, requests: readonly Waiting<'largest'>[]): Promise<void> {
   const all = joined(requests.map(({ sent }) => sent));
-  const bodies = await allGatherBodies(call, new Uint8Array(all.slice().buffer));
+  const bodies = await allGatherBodies(call, encodeMaxima(all));
   for (const [rank, body] of bodies.entries()) {
-    if (body.length !== all.byteLength)
-      throw protocolError(`of rank ${rank} holds ${body.length} bytes of maxima`, { rank });
-    const view = new DataView(body.buffer, body.byteOffset, body.length);
-    for (let i = 0; i < all.length; i++) {
-      const value = view.getFloat32(4 * i, true);
-      if (!Number.isFinite(value)) throw protocolError(`of rank ${rank} holds a maximum that is not finite`, { rank });
-      all[i] = Math.max(all[i]!, value);
-    }
+    const values = blaming(rank, () => decodeMaxima(body, all.length));
+    for (let i = 0; i < all.length; i++) all[i] = Math.max(all[i]!, values[i]!);
   }
   let start = 0;
   for (const { sent, resolve } of requests) resolve(all.slice(start, (start += sent.length)));

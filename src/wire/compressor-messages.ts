@@ -47,3 +47,22 @@ export function decodeMessages(bytes: Uint8Array, count: number): Uint8Array[] {
     return messages;
   });
 }
+
+/** Packs numbers of a rank, of which all ranks want the largest. */
+export function encodeMaxima(values: Float32Array): Uint8Array {
+  return new Uint8Array(values.slice().buffer);
+}
+
+/**
+ * Unpacks them.
+ *
+ * @param count How many there must be.
+ * @throws GradringError `ERR_PROTOCOL` for anything else, and for numbers that are not finite.
+ */
+export function decodeMaxima(bytes: Uint8Array, count: number): Float32Array {
+  if (bytes.length !== 4 * count) throw protocolError(`holds ${bytes.length} bytes of maxima`);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const values = Float32Array.from({ length: count }, (_, i) => view.getFloat32(4 * i, true));
+  if (!values.every(Number.isFinite)) throw protocolError('holds a maximum that is not finite');
+  return values;
+}

@@ -31,8 +31,8 @@ export interface TrainInput {
   readonly dooms?: readonly Doom[];
   readonly checkpoint?: boolean;
   readonly optimizerName?: 'momentum' | 'adam';
-  /** The name of another compression than dgc. */
-  readonly compressor?: 'powerSgd' | undefined;
+  /** Another compression than dgc: the function of gradring that makes it. */
+  readonly compressor?: 'powerSgd' | 'oneBit' | 'gradientDropping' | undefined;
   /** At the end of these epochs the training waits until a newcomer can be let in. */
   readonly waitForNewcomerAt?: readonly number[];
 }

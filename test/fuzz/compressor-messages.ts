@@ -1,8 +1,8 @@
 import { decodeOneBit, encodeOneBit } from '../../src/compression/compressors/one-bit';
-import { addQuantized, encodeQuantized } from '../../src/compression/compressors/qsgd';
+import { addQuantized, encodeQuantized, type QsgdNumbers } from '../../src/compression/compressors/qsgd';
 import { randomOf } from '../../src/compression/compressors/random-of';
 import { addSigns, encodeSigns } from '../../src/compression/compressors/tern-grad';
-import { decodeMessages, encodeMessages } from '../../src/wire/compressor-messages';
+import { decodeMaxima, decodeMessages, encodeMaxima, encodeMessages } from '../../src/wire/compressor-messages';
 import type { Target } from './fuzz';
 import { joined } from './mutate-bytes';
 import { demand, refusalOf } from './refusal';
@@ -12,7 +12,8 @@ const TENSORS = [
   [600, 20],
   [5, 1],
 ] as const;
-const QSGD = { levels: 3, bucket: 64 };
+/** How many numbers a rank sends, of which all want the largest. */
+const MAXIMA = 5;
 
 const summed = (length: number, add: (sums: Float32Array) => void) => {
   const sums = new Float32Array(length);
@@ -20,24 +21,27 @@ const summed = (length: number, add: (sums: Float32Array) => void) => {
   return sums;
 };
 
+const qsgd = (numbers: QsgdNumbers) => ({
+  encode: (values: Float32Array) => encodeQuantized(values, numbers, randomOf(1)),
+  decode: (message: Uint8Array, length: number) => summed(length, sums => addQuantized(message, numbers, sums)),
+});
+
 /** What a compressor sends for values, and what the receivers make of it. */
 const COMPRESSORS = [
   { encode: encodeOneBit, decode: decodeOneBit },
   {
-    encode: (values: Float32Array) => encodeSigns(Int8Array.from(values, value => (value > 0.8 ? 1 : 0))),
+    encode: (values: Float32Array) => encodeSigns(Int8Array.from(values, value => Math.trunc(1.25 * value))),
     decode: (message: Uint8Array, length: number) => summed(length, sums => addSigns(message, sums)),
   },
-  {
-    encode: (values: Float32Array) => encodeQuantized(values, QSGD, randomOf(1)),
-    decode: (message: Uint8Array, length: number) => summed(length, sums => addQuantized(message, QSGD, sums)),
-  },
+  qsgd({ levels: 3, bucket: 64 }),
+  qsgd({ levels: 2 ** 20, bucket: 7 }), // numbers with long codes
 ];
 
-/** An input is a byte for the compressor, and what a rank sends for the tensors. */
+/** An input is a byte for the compressor, and what a rank sends for the tensors; or a last number, and maxima. */
 export const compressorMessagesTarget: Target = {
   name: 'compressor-messages',
-  seeds: () =>
-    COMPRESSORS.flatMap(({ encode }, kind) =>
+  seeds: () => [
+    ...COMPRESSORS.flatMap(({ encode }, kind) =>
       [1, 1e-20].map(scale => {
         const messages = TENSORS.map(([length, columns]) =>
           encode(
@@ -48,15 +52,20 @@ export const compressorMessagesTarget: Target = {
         return { bytes: joined(Uint8Array.of(kind), encodeMessages(messages)) };
       }),
     ),
+    { bytes: joined(Uint8Array.of(COMPRESSORS.length), encodeMaxima(new Float32Array(MAXIMA).fill(0.5))) },
+  ],
   run: bytes => {
-    const { decode } = COMPRESSORS[(bytes[0] ?? 0) % COMPRESSORS.length]!;
+    const compressor = COMPRESSORS[(bytes[0] ?? 0) % (COMPRESSORS.length + 1)];
+    const body = bytes.subarray(1);
     try {
-      const messages = decodeMessages(bytes.subarray(1), TENSORS.length);
-      const arrays = messages.map((message, i) => {
-        const [length, columns] = TENSORS[i]!;
-        return decode(message, length, columns);
-      });
-      for (const array of arrays) demand(array.every(Number.isFinite), 'A sum is not finite.');
+      const arrays =
+        compressor === undefined
+          ? [decodeMaxima(body, MAXIMA)]
+          : decodeMessages(body, TENSORS.length).map((message, i) => {
+              const [length, columns] = TENSORS[i]!;
+              return compressor.decode(message, length, columns);
+            });
+      for (const array of arrays) demand(array.every(Number.isFinite), 'A number is not finite.');
       return { outcome: 'accepted' };
     } catch (error) {
       return { outcome: refusalOf(error) };

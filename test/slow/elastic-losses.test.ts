@@ -41,6 +41,8 @@ test.each([
   ['adam', {}, undefined],
   ['momentum', { GRADRING_TRANSPORT: 'tcp', GRADRING_ENCRYPTION: 'on' }, undefined],
   ['momentum', {}, 'powerSgd'],
+  ['momentum', {}, 'oneBit'],
+  ['momentum', {}, 'gradientDropping'],
 ] as const)(
   'with %s, %j and %s, rank 0 is lost and replaced',
   async (optimizerName, env, compressor) => {
