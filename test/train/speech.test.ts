@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as tf from '@tensorflow/tfjs';
@@ -223,7 +224,6 @@ describe('folders in the format of LibriSpeech', () => {
     ['one speaker', () => rmSync(path.join(folder, '2'), { recursive: true }), /has no <speaker>\/<chapter>\/.*\.trans\.txt of two speakers/],
     ['other letters', () => write('2/7/2-7.trans.txt', '2-7-0000 grüezi'), /2-7\.trans\.txt: the words of 2-7-0000 are not of A–Z/],
     ['no sound', () => rmSync(path.join(folder, '2/7/2-7-0001.wav')), /There is no .*2-7-0001\.flac, nor \.wav/],
-    ['FLAC without its decoder', () => (rmSync(path.join(folder, '2/7/2-7-0001.wav')), write('2/7/2-7-0001.flac', 'fLaC')), /npm install @wasm-audio-decoders\/flac\. Or convert the files to \.wav: flac -d/],
     ['no WAV', () => write('2/7/2-7-0001.wav', 'sound'), /2-7-0001\.wav is no WAV file/],
     ['another format', () => write('2/7/2-7-0001.wav', wav(tone(9, 1), { format: 3, bits: 32 })), /is not of 16-bit PCM/],
     ['stereo', () => write('2/7/2-7-0001.wav', wav(tone(9, 1), { channels: 2 })), /has 2 channels at 16000 Hz/],
@@ -234,4 +234,50 @@ describe('folders in the format of LibriSpeech', () => {
     spoil();
     await expect(load()).rejects.toThrow(words);
   }); // prettier-ignore
+
+  describe('of FLAC', () => {
+    const tones = path.join(__dirname, 'fixtures/tones');
+    const mono = readFileSync(path.join(tones, 'mono.flac'));
+
+    /** In a process of its own, because Jest cannot import the decoder, an ES module. */
+    function readSounds(files: string[], ...nodeOptions: string[]): { samples?: number[]; message?: string }[] {
+      const program = path.join(__dirname, 'fixtures/read-sounds.js');
+      const output = execFileSync(process.execPath, [...nodeOptions, program, ...files], { encoding: 'utf8' });
+      return JSON.parse(output) as never;
+    }
+
+    test('sound has the samples that were encoded, and a damaged or unfit file is refused', () => {
+      write('damaged.flac', Buffer.from(mono).fill(0, 4000, 4010));
+      write('cut.flac', mono.subarray(0, -1));
+      write('header.flac', mono.subarray(0, 20));
+      write('empty.flac', '');
+      write('text.flac', 'sound');
+      write('unknown.flac', Buffer.from(mono).fill(0, 22, 26)); // 0 samples in the header, for an unknown number
+      const samples = Array.from(tone(500, 0.5), value => value / 32768);
+      const refused = (words: string) => ({ message: expect.stringContaining(words) as string });
+      const cases: [string, ReturnType<typeof readSounds>[0]][] = [
+        [`${tones}/mono`, { samples }],
+        [`${tones}/silence`, { samples: Array<number>(5000).fill(0) }],
+        [`${tones}/stereo`, refused('stereo.flac has 2 channels at 16000 Hz')],
+        [`${tones}/44100-hz`, refused('44100-hz.flac has 1 channels at 44100 Hz')],
+        ...['damaged', 'cut', 'header', 'empty', 'text'].map(
+          name => [path.join(folder, name), refused(`${name}.flac is damaged, or no FLAC file.`)] as [string, object],
+        ),
+        [path.join(folder, 'unknown'), { samples }],
+      ];
+      expect(readSounds(cases.map(([file]) => file))).toEqual(cases.map(([, expected]) => expected));
+    });
+
+    test('sound without the decoder is refused with what to install', () => {
+      const hide = `export const resolve = (name, context, next) => {
+        if (name === '@wasm-audio-decoders/flac') throw Object.assign(new Error('hidden'), { code: 'ERR_MODULE_NOT_FOUND' });
+        return next(name, context);
+      }`;
+      const dataUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`;
+      const hooks = dataUrl(`import { register } from 'node:module'; register(${JSON.stringify(dataUrl(hide))});`);
+      expect(readSounds([`${tones}/mono`], '--import', hooks)).toEqual([
+        { message: expect.stringMatching(/npm install @wasm-audio-decoders\/flac\. Or convert the files to \.wav: flac -d/) as string },
+      ]);
+    }); // prettier-ignore
+  });
 });
