@@ -41,7 +41,10 @@ const options = yargs(process.argv.slice(2))
     return (Number.isInteger(synthetic) && synthetic > 0) || 'synthetic must be a number of images.';
   })
   .example('npx gradring run -n 2 $0', 'two ranks, a small ResNet, real digits')
-  .example('npx gradring run -n 4 $0 --depth 110 --epochs 164 --data-dir cifar-10-batches-bin', 'as in the paper')
+  .example(
+    'npx gradring run -n 4 $0 --depth 110 --epochs 164 --batch-size 32 --data-dir cifar-10-batches-bin',
+    'as in the paper',
+  )
   .epilogue(
     'Differs from the paper: where the number of channels doubles, the shortcut is a convolution. The digits are not mirrored.',
   )
