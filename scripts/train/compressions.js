@@ -26,8 +26,8 @@ const COMPRESSION_OPTION = {
  * @param {number} [options.clipNorm]
  * @param {number} [options.warmUpSteps] For Deep Gradient Compression; no other method has a warm-up.
  * @param {number} [options.warmUpEpochs] The same.
+ * @param {string} [options.values] The same: the format of values.
  */
-const compressionOf = (name, { clipNorm, ...warmUp } = {}) =>
-  METHODS[name]({ clipNorm, ...(name === 'dgc' && warmUp) });
+const compressionOf = (name, { clipNorm, ...ofDgc } = {}) => METHODS[name]({ clipNorm, ...(name === 'dgc' && ofDgc) });
 
 module.exports = { COMPRESSION_OPTION, compressionOf };

@@ -1,7 +1,7 @@
 const yargs = require('yargs');
+const { COMPRESSION_OPTION } = require('./compressions');
 
 const VALUE_FORMATS = ['float32', 'float16', 'bfloat16', 'int8', 'log4'];
-const METHODS = ['dgc', 'dense'];
 
 /** What `npm start` passes on to digits.js. */
 const TRAINING = {
@@ -27,17 +27,25 @@ function parseOptions(argv) {
   return parse(
     yargs(argv)
       .scriptName('digits.js')
-      .usage('$0 [options]\n\nTrains handwritten digits with and without Deep Gradient Compression, and compares.')
+      .usage('$0 [options]\n\nTrains handwritten digits with and without compression, and compares.')
       .options(TRAINING)
-      .option('methods', { type: 'string', default: METHODS.join(), describe: `which kinds: ${METHODS.join(', ')}` })
+      .option('compression', { ...COMPRESSION_OPTION, describe: `${COMPRESSION_OPTION.describe}; --values is for dgc` })
+      .option('methods', {
+        type: 'string',
+        describe: 'which kinds: the compression, dense [default: both]',
+      })
       .option('table', { type: 'boolean', default: true, describe: 'end with a table' })
       .option('json', JSON_FILE)
       .example('npx gradring run -n 2 $0 --data-dir mnist --seeds 1 --batch-size 64', 'two ranks, MNIST')
       .example('npx gradring run -n 4 --link-rate 100mbit $0 --methods dense', 'without compression, on slow links')
-      .coerce('methods', text => text.split(','))
-      .check(({ methods }) => {
-        const wrong = methods.filter(method => !METHODS.includes(method));
-        if (wrong.length > 0) throw new Error(`--methods takes ${METHODS.join(', ')}, not '${wrong.join()}'.`);
+      .example('npx gradring run -n 4 $0 --compression qsgd', 'QSGD, and without compression')
+      .epilogue('The paper on Deep Gradient Compression has no such task.')
+      .middleware(given => {
+        given.methods = given.methods?.split(',') ?? [given.compression, 'dense'];
+      })
+      .check(({ compression, methods }) => {
+        const wrong = methods.filter(method => ![compression, 'dense'].includes(method));
+        if (wrong.length > 0) throw new Error(`--methods takes ${compression}, dense, not '${wrong.join()}'.`);
         return true;
       }),
   );

@@ -1,10 +1,11 @@
 #!/usr/bin/env node
-// Trains a convolutional network on real handwritten digits, on all ranks of a ring, with Deep Gradient Compression and
-// without, and compares the two. `npm start` runs it on four ranks, `npx gradring run -n 2 scripts/train/digits.js` on
-// two.
+// Trains a convolutional network on real handwritten digits, on all ranks of a ring, with Deep Gradient Compression (or
+// another compression) and without, and compares the two. `npm start` runs it on four ranks,
+// `npx gradring run -n 2 scripts/train/digits.js` on two.
 const { writeFileSync } = require('node:fs');
 const seedrandom = require('seedrandom');
-const { connect, dgc, loadBackend, noCompression } = require('../..');
+const { connect, loadBackend, noCompression } = require('../..');
+const { compressionOf } = require('./compressions');
 const { loadIdx } = require('./data/idx');
 const { loadShippedDigits } = require('./data/optdigits');
 const { digitsModel } = require('./digits-model');
@@ -30,7 +31,8 @@ async function main() {
     `${ring.worldSize} ranks; ${train.x.shape[0]} training images, ${x.shape[0]} a rank; ${test.x.shape[0]} test images\n`,
   );
 
-  const compressions = { dgc: dgc({ sparsity: SPARSITY, values: options.values }), dense: noCompression() };
+  const { compression: name, values } = options;
+  const compressions = { [name]: compressionOf(name, { values }), dense: noCompression() };
   const trainings = [];
   for (const seed of options.seeds) {
     for (const method of options.methods) {
@@ -112,7 +114,7 @@ function resultOf(ring, backend, trainings) {
     };
   };
   const dense = summary('dense');
-  const compressed = summary('dgc');
+  const compressed = summary(options.compression);
   const hasBoth = ring.worldSize > 1 && dense !== undefined && compressed !== undefined;
   const ratios = trainings.flatMap(({ ratioAfterWarmUp }) => ratioAfterWarmUp ?? []);
   // Each training has compared the weights of all ranks in every epoch and at its end. It throws if they differ.
@@ -124,7 +126,7 @@ function resultOf(ring, backend, trainings) {
     epochs: options.epochs,
     parameters: trainings[0].parameters,
     dense,
-    dgc: compressed,
+    [options.compression]: compressed,
     compressionRatio: hasBoth ? dense.bytesSentPerRank / compressed.bytesSentPerRank : null,
     // null in a ring of one, or if the whole training is warm-up
     compressionRatioAfterWarmUp: ratios.length > 0 ? mean(ratios) : null,
@@ -132,15 +134,17 @@ function resultOf(ring, backend, trainings) {
   };
 }
 
-function tableOf({ ranks, seeds, parameters, dense, dgc: compressed, ...result }) {
+function tableOf({ ranks, seeds, parameters, dense, [options.compression]: compressed, ...result }) {
+  const name = options.compression === 'dgc' ? `DGC ${SPARSITY * 100} %` : options.compression;
+  const width = Math.max(14, name.length + 1);
   const summaries = [dense, compressed].filter(summary => summary !== undefined);
-  const row = (name, ...cells) => `${name.padEnd(31)}${cells.map(cell => cell.padStart(14)).join('')}`;
-  const rowOf = (name, cellOf) => row(name, ...summaries.map(cellOf));
+  const row = (title, ...cells) => `${title.padEnd(31)}${cells.map(cell => cell.padStart(width)).join('')}`;
+  const rowOf = (title, cellOf) => row(title, ...summaries.map(cellOf));
   const { compressionRatio, compressionRatioAfterWarmUp } = result;
   return [
     '',
     rowOf(`${parameters.toLocaleString('en')} parameters, ${ranks} ranks`, summary =>
-      summary === dense ? 'dense' : `DGC ${SPARSITY * 100} %`,
+      summary === dense ? 'dense' : name,
     ),
     rowOf(`test accuracy, mean of ${seeds.length}`, ({ accuracy }) => percent(accuracy)),
     rowOf('sent by each rank', ({ bytesSentPerRank }) => megabytes(bytesSentPerRank)),

@@ -3,7 +3,9 @@ import { ExchangeHandle } from '../../src/exchange/exchange-handle';
 import { GradientExchange, settingsOf } from '../../src/exchange/gradient-exchange';
 import { SharedHeap } from '../../src/memory/shared-heap';
 import type { ExchangeStep } from '../../src/exchange/messages';
-import { dgc } from '../../src/compression/dgc-options';
+import { oneBit, powerSgd } from '../../src/compression/compressors/custom-compression';
+import { type Compression, dgc } from '../../src/compression/dgc-options';
+import { gradientDropping } from '../../src/compression/gradient-dropping';
 import { GradringError } from '../../src/errors';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { type DataPath, SoloTransport, type Transport } from '../../src/transport/transport';
@@ -18,6 +20,7 @@ class LossyTransport extends SoloTransport {
   override readonly isLocal = true;
 
   override readonly links = LOST_PATH;
+  override readonly bulk = LOST_PATH;
 }
 
 const VARIABLES = [
@@ -29,8 +32,7 @@ const STEPS = 5;
 const FAILING = 2;
 
 /** One rank's exchange, without a comm thread. */
-function rankOf(values: 'float32' | 'float16') {
-  const compression = dgc({ sparsity: 0.9, warmUpEpochs: 0, values });
+function rankOf(compression: Compression) {
   const line = { run: jest.fn(), runSync: jest.fn(), conclude: jest.fn(), close: jest.fn() };
   const handle = new ExchangeHandle({ variables: VARIABLES, compression, nesterov: false, travel: 'sparse' }, line);
   const heap = new SharedHeap();
@@ -89,14 +91,24 @@ async function train(
   return { updates, state };
 }
 
-describe.each(['float32', 'float16'] as const)('values as %s', values => {
-  test.each(['failing', 'failing twice'] as const)('a step that is run again, %s, is as if it had not', async how => {
-    expect(await train(rankOf(values), how)).toEqual(await train(rankOf(values), 'undisturbed'));
-  });
+const dgcWith = (values: 'float32' | 'float16') => dgc({ sparsity: 0.9, warmUpEpochs: 0, values });
 
+describe.each([
+  ['dgc, float32', dgcWith('float32')],
+  ['dgc, float16', dgcWith('float16')],
+  ['gradientDropping', gradientDropping({ sparsity: 0.9 })],
+  ['oneBit', oneBit()],
+  ['powerSgd', powerSgd()],
+])('%s', (_, compression) => {
+  test.each(['failing', 'failing twice'] as const)('a step that is run again, %s, is as if it had not', async how => {
+    expect(await train(rankOf(compression), how)).toEqual(await train(rankOf(compression), 'undisturbed'));
+  });
+});
+
+describe.each(['float32', 'float16'] as const)('values as %s', values => {
   test('a step that only others have done: what was selected counts as sent', async () => {
-    const undisturbed = await train(rankOf(values), 'undisturbed');
-    const { updates, state } = await train(rankOf(values), 'done by others');
+    const undisturbed = await train(rankOf(dgcWith(values)), 'undisturbed');
+    const { updates, state } = await train(rankOf(dgcWith(values)), 'done by others');
     // The momentum of what travels whole is given by the others; the rest is this rank's own.
     const [momentum, residual, , biasResidual] = undisturbed.state;
     expect([state[0], state[1], state[3]]).toEqual([momentum, residual, biasResidual]);
@@ -104,12 +116,12 @@ describe.each(['float32', 'float16'] as const)('values as %s', values => {
   });
 
   test('nothing is lost, nor counted twice: sent and kept is what was accumulated', async () => {
-    const { updates, state } = await train(rankOf(values), 'failing', 0);
+    const { updates, state } = await train(rankOf(dgcWith(values)), 'failing', 0);
     expect(sentAndKept(updates, state)).toEqual(given());
   });
 
   test('a step that others have passed over: all that was accumulated of the compressed is kept', async () => {
-    const { updates, state } = await train(rankOf(values), 'passed over by others', 0);
+    const { updates, state } = await train(rankOf(dgcWith(values)), 'passed over by others', 0);
     expect(sentAndKept(updates, state)[0]).toEqual(given()[0]);
   });
 });
@@ -130,7 +142,7 @@ function given(): number[][] {
 }
 
 test('the momentum of what travels whole is corrected before the step, that of the rest is not', async () => {
-  const { handle, run } = rankOf('float32');
+  const { handle, run } = rankOf(dgcWith('float32'));
   const step = { density: 0.1, momentumFactor: 0.5, sumOfSquares: 1, nonFiniteTensor: -1 };
   handle.gradient(1).fill(8);
   await run(step);

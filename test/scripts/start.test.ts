@@ -68,6 +68,18 @@ test('two ranks train the digits with and without compression, and say how it we
   expect(result.compressionRatio).toBeCloseTo(result.dense.bytesSentPerRank / result.dgc.bytesSentPerRank, 5);
 });
 
+test('another compression takes the place of DGC', async () => {
+  const file = path.join(folder, 'result.json');
+  const args = ['--compression', 'qsgd', '--epochs', '1', '--batch-size', '64', '--seeds', '1', '--json', file];
+  const { exitCode, output } = await digits(2, ...args);
+  expect(output).toMatch(/ dense +qsgd\n/);
+  expect(exitCode).toBe(0);
+  const { qsgd, dense, dgc } = readResult(file) as Result & { qsgd: Summary };
+  expect(dgc).toBeUndefined();
+  expect(qsgd.bytesSentPerRank).toBeGreaterThan(0);
+  expect(qsgd.bytesSentPerRank).toBeLessThan(dense.bytesSentPerRank);
+});
+
 test('it trains on a set in the format of MNIST, of images of any size', async () => {
   const next = random(5);
   const idx = (name: string, sizes: number[], below: number) => {
