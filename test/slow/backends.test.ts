@@ -11,7 +11,7 @@ const CLI = path.join(ROOT, 'dist/cli.js');
 const JEST = path.join(ROOT, 'node_modules/jest/bin/jest.js');
 
 /** What trains, in real rings. The others there try what belongs to one backend. */
-const TRAINING_TESTS = ['training', 'dense-equivalence', 'dgc-reference', 'ring-optimizer', 'checkpoint'];
+const TRAINING_TESTS = ['training', 'dense-equivalence', 'compression-reference', 'ring-optimizer', 'checkpoint'];
 
 async function inRoot(
   args: readonly string[],
