@@ -10,9 +10,10 @@ import { whoProgram } from './support/who';
 const ROOT = path.join(__dirname, '../..');
 
 let project: string;
-/** For all commands: as root, and with more processes than cores. */
+/** For all commands: as root, and with more processes than cores. A bare `salloc` starts `$SHELL`, which CI does not set. */
 const env: NodeJS.ProcessEnv = {
   ...process.env,
+  SHELL: '/bin/bash',
   ...{ OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1', OMPI_MCA_rmaps_base_oversubscribe: '1' },
 };
 beforeAll(() => {
