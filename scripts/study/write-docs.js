@@ -40,7 +40,7 @@ function tablesOf({ name, methods, ablation }, { margins, baseline }) {
   const heads = ['sent by a rank', 'ratio', '… after warm-up', '… in the paper'];
   const ablationRows = ablation.map(variant => [
     variant.name,
-    interval(variant.interval, scoreText),
+    variant.interval === null ? 'diverged' : intervalText(variant.interval, scoreText),
     interval(variant.differenceFromFull, differenceText),
   ]);
   const scoreHead = score.toLowerCase();
