@@ -119,6 +119,7 @@ class WorkloadSection {
 
   html(): string {
     const { name, data, parameters, methods } = this.workload;
+    const paperModels = [...new Set(methods.flatMap(({ paper }) => paper?.model ?? []))];
     return `<section>
 <h2 class="workload">${escaped(name)}</h2>
 ${factList([
@@ -133,7 +134,7 @@ ${table(
 <p class="note">Brackets hold intervals. In the plots, the dashed line is the margin, the shaded side is worse than it; the upper bar is over
 the seeds, the lower one over the test examples, and what lies beyond a plot is at its edge. The ratio counts all bytes that a rank sent, with headers and with what it forwards for
 others, against those of the dense ring. The paper divides the size of a gradient by its compressed size on one node, after the warm-up, for
-another model.</p>
+${escaped(paperModels.join(' and ') || 'other models')}.</p>
 <h3>Controls</h3>
 ${list([this.sameMethodWords(), this.mustFailWords()])}
 <h3>Curves</h3>
@@ -147,13 +148,11 @@ ${this.details()}
     const { score, difference } = this.words;
     return [
       'Method',
-      'Verdict',
       score,
       `${difference}, over seeds`,
       '… over test examples',
-      'Difference and margin',
+      'Verdict',
       'Difference of log-loss',
-      'Sent by a rank',
       'Ratio',
       '… after warm-up',
       '… in the paper',
@@ -168,18 +167,14 @@ ${this.details()}
     const isBaseline = method.name === this.results.declared.baseline;
     return [
       `${look === undefined ? '' : swatch(look)}${escaped(method.name)}${mark}`,
-      isBaseline ? '–' : verdict(method.verdict),
       cell(method.interval, this.words.scoreText) + divergedText(method),
       cell(method.differenceFromDense, this.words.differenceText),
       cell(method.differenceOverExamples, this.words.differenceText),
-      isBaseline ? '' : this.plot(method),
+      isBaseline ? '–' : `${verdict(method.verdict)} ${this.plot(method)}`,
       cell(method.logLossDifference, logLossText),
-      bytesText(method.bytesSentPerRank),
-      ratioText(method.ratio),
+      `${ratioText(method.ratio)} <span class="note">${bytesText(method.bytesSentPerRank)} sent</span>`,
       ratioText(method.ratioAfterWarmUp),
-      method.paper === undefined
-        ? '–'
-        : `${ratioText(method.paper.ratio)} <span class="note">${escaped(method.paper.model)}</span>`,
+      method.paper === undefined ? '–' : ratioText(method.paper.ratio),
       method.seconds.toFixed(1),
     ];
   }

@@ -23,7 +23,8 @@ test('the page says what was declared, and what the study does not show', () => 
   expect(page).toContain('<dd>Imaginary Processor &lt;2&gt;, 2 cores, 8 GiB of memory</dd>');
   expect(page).toContain('<dd>2020-02-02 03:04:05 UTC to 2020-02-03 04:05:06 UTC</dd>');
   expect(page).toContain('<summary>Every training (80)</summary>');
-  expect(page).toContain('277× <span class="note">ResNet-50</span>');
+  expect(page).toContain('<td>277×</td>');
+  expect(page.replace(/\s+/g, ' ')).toContain('after the warm-up, for ResNet-50.');
   expect(page).not.toContain('class="warning"');
 });
 
