@@ -1,0 +1,36 @@
+#!/usr/bin/env node
+// Writes docs/study-WORKLOAD.png, the curves of each workload as `gradring study --html` draws them, from
+// docs/data/study.json. It needs Chromium.
+const { execFileSync } = require('node:child_process');
+const { mkdtempSync, rmSync, writeFileSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const path = require('node:path');
+const { studyPage } = require('../../dist/study/page');
+const { committedResults } = require('./write-docs');
+
+const DOCS = path.join(__dirname, '../../docs');
+const SIZE = '1200,510';
+const STYLE = '<style>.curves fieldset:first-child, .curves .note, input { display: none }</style>';
+
+/** Leaves only the curves of a workload on the page. */
+const only = (page, id) =>
+  page
+    .replace('</head>', () => `${STYLE}</head>`)
+    .replace(
+      '</body>',
+      () => `<script>document.body.replaceChildren(document.getElementById('${id}'))</script></body>`,
+    );
+
+const results = committedResults();
+const folder = mkdtempSync(path.join(tmpdir(), 'gradring-pictures-'));
+for (const [i, { name }] of results.workloads.entries()) {
+  const page = path.join(folder, `${name}.html`);
+  writeFileSync(page, only(studyPage(results), `curves-${i}`));
+  const flags = ['--headless', '--no-sandbox', '--hide-scrollbars', '--virtual-time-budget=5000'];
+  const picture = path.join(DOCS, `study-${name}.png`);
+  const profile = `--user-data-dir=${path.join(folder, 'profile')}`;
+  execFileSync('chromium', [...flags, profile, `--window-size=${SIZE}`, `--screenshot=${picture}`, `file://${page}`], {
+    stdio: 'ignore',
+  });
+}
+rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
