@@ -19,7 +19,10 @@ const QUICK_FILE = 'study-quick.json';
 
 const OPTIONS = {
   quick: { type: 'boolean', default: false, describe: 'A few short trainings, which show only that it works' },
-  workload: { ...TEXT_OPTION, describe: 'Only these, separated by commas: digits, language, speech [default: all]' },
+  workload: {
+    ...TEXT_OPTION,
+    describe: 'Only these, separated by commas: digits, language, long-language, speech [default: all]',
+  },
   compressor: { ...TEXT_OPTION, describe: 'A compressor of your own, compared with the others: a CommonJS file' },
   ranks: { ...NUMBER_OPTION, alias: 'n', describe: `How many ranks train on this host [default: ${RANKS}]` },
   json: { ...TEXT_OPTION, describe: `The file for the results [default: ${DEFAULT_FILE}, or ${QUICK_FILE}]` },

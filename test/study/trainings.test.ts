@@ -44,7 +44,8 @@ describe.each(plans)('the plan of $name', plan => {
     for (const { seed } of tuning) expect(plan.seeds).not.toContain(seed);
     const counts = new Map<string, number>();
     for (const { method } of tuning) counts.set(method.name, (counts.get(method.name) ?? 0) + 1);
-    expect(new Set(counts.values())).toEqual(new Set([3 * plan.tuningSeeds.length]));
+    for (const count of counts.values()) expect(count).toBe(3 * plan.tuningSeeds.length);
+    expect(counts.size > 0).toBe(plan.tuningSeeds.length > 0);
   });
 
   test('each training has a key of its own', () => {
