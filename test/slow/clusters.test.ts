@@ -10,7 +10,7 @@ import { whoProgram } from './support/who';
 const ROOT = path.join(__dirname, '../..');
 
 let project: string;
-/** For all commands: as root, and with more processes than cores. A bare `salloc` starts `$SHELL`, which CI does not set. */
+/** For all commands: as root, with more processes than cores. A bare `salloc` starts `$SHELL`, which CI lacks. */
 const env: NodeJS.ProcessEnv = {
   ...process.env,
   SHELL: '/bin/bash',
