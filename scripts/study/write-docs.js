@@ -40,7 +40,9 @@ function tablesOf({ name, methods, ablation }, { margins, baseline }) {
   const heads = ['sent by a rank', 'ratio', '… after warm-up', '… in the paper'];
   const ablationRows = ablation.map(variant => [
     variant.name,
-    variant.interval === null ? 'diverged' : intervalText(variant.interval, scoreText),
+    variant.interval === null
+      ? `${variant.diverged} of ${variant.seeds.length} diverged`
+      : intervalText(variant.interval, scoreText),
     interval(variant.differenceFromFull, differenceText),
   ]);
   const scoreHead = score.toLowerCase();
