@@ -37,7 +37,7 @@ export interface DgcOptions {
   readonly denseBelow?: number | undefined;
   /**
    * Whether the momentum of an element is set to zero when it is sent (momentum factor masking, section 3.3 of the
-   * paper). Default: true, but if no sparsity is given, only at densities under 0.01. At higher densities elements are
+   * paper). Default: true, but if no sparsity is given, only at densities below 0.05. At higher densities elements are
    * sent so often that masking would take most of the momentum away.
    */
   readonly masking?: boolean | undefined;
@@ -210,7 +210,7 @@ export function valueFormatOf(compression: Compression): ValueFormat {
 /** The density below which momentum is masked. */
 function maskBelow(masking: boolean | undefined, sparsity: DgcCompression['sparsity']): number {
   if (masking !== undefined) return Number(masking);
-  return sparsity === 'auto' ? 0.01 : 1;
+  return sparsity === 'auto' ? 0.05 : 1;
 }
 
 function requireCount(name: string, value: number): void {

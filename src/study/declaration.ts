@@ -132,7 +132,7 @@ const WORKLOADS: readonly WorkloadPlan[] = [
     paper: { DGC: PENN_TREEBANK },
   },
   {
-    ...{ name: 'speech', margin: LABEL_ERRORS, seeds: FOUR_SEEDS, folds: [0], ablationSeeds: FOUR_SEEDS },
+    ...{ name: 'speech', margin: LABEL_ERRORS, seeds: [5, 6, 7, 8], folds: [0], ablationSeeds: [5, 6, 7, 8] },
     ...{ learningRates: [0.01, 0.02, 0.04], tuningSeeds: [101] },
     methods: [...common({ clipNorm: 10 }), ...ablation({ clipNorm: 10 })],
     paper: { DGC: { ratio: 608, model: 'Deep Speech 2 on LibriSpeech' } },
@@ -167,6 +167,7 @@ const NOTES: readonly string[] = [
   'The digits are covered with noise, because as they are they cannot tell methods apart: on seed 101, which does not count, Gradient Dropping at its best learning rate missed 3 of 360 images, and the training without compression 4. With noise (seed 201) it missed 15.7 %, against 10.6 %. DGC was not looked at for this.',
   'The digits were declared twice. At first their learning rate was constant, with seeds 1 to 8, and a control did not hold: trainings without compression from other random numbers differed from each other by more than the margin. So the learning rate now falls, and there are more seeds, none of them used before. Seeds 211 and 212, without DGC, suggested that chance is smaller then. The results of the first study were known, those of DGC too, but nothing was chosen by them.',
   'The language model is also trained four times as long, with other seeds. This was declared when its short training was known, in which DGC at 99.9 % lost 4.1 %: each value was sent only 1.2 times after the warm-up. In the long one that is 4.8 times. Whether the loss falls was not known.',
+  'The speech was declared twice. When some trainings with seeds 1 and 2 were known, DGC by default had learned nothing with seed 1: it did not mask momentum at densities from 0.01 on. The rule is now 0.05, found with seeds that do not count: 102 to 104 for speech, 111 and 112 for the digits. So all methods were trained with other seeds, none of them used before.',
   'The learning rates were chosen around that of the training without compression.',
 ];
 

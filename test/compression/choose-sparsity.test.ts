@@ -54,7 +54,7 @@ test('a sparsity that is given stays, with the paper’s warm-up and masking', (
 });
 
 test('masking', () => {
-  expect(dgc().maskBelow).toBe(0.01);
+  expect(dgc().maskBelow).toBe(0.05);
   expect(dgc({ masking: true }).maskBelow).toBe(1);
   expect(dgc({ sparsity: 0.9, masking: false }).maskBelow).toBe(0);
 });
