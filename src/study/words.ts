@@ -27,7 +27,7 @@ export function wordsOf({ score, better, kind, worse }: Margin, baseline: string
     score: isShare ? `${capital(score)}, %` : capital(score),
     difference: unit === '' ? 'Difference' : `Difference, ${unit}`,
     margin: `at most ${`${Number((worse * factor).toPrecision(6))} ${unit}`.trim()} ${better === 'higher' ? 'below' : 'above'} that of ${baseline}`,
-    scoreText: value => (isShare ? (100 * value).toFixed(2) : value.toPrecision(4)),
+    scoreText: value => (isShare ? (100 * value).toFixed(2) : value.toPrecision(4)).replace('-', '−'),
     differenceText,
     differenceWords: difference => `${intervalText(difference, differenceText)} ${unit}`.trim(),
   };

@@ -17,6 +17,7 @@ test('README.md says what they say', () => {
     return [signed(mean), `(${signed(low!)} to ${signed(high!)})`];
   };
   const percent = (method: string) => `${(100 * differenceOf('language', method).mean).toFixed(1)} %`;
+  const speech = (method: string) => (100 * differenceOf('speech', method).mean).toFixed(1);
   const { seeds } = results.workloads.find(({ name }) => name === 'digits')!.methods[0]!;
   const words = [
     `On noisy digits, in ${seeds.length} trainings of each method`,
@@ -24,6 +25,7 @@ test('README.md says what they say', () => {
     `plain gradient dropping by ${points('gradient dropping').join(' ')}`,
     `DGC at 99.9 % is worse than dense by ${percent('DGC')}, gradient dropping by ${percent('gradient dropping')}`,
     `and DGC as it is by default by ${percent('DGC by default')}`,
+    `On synthetic speech these are ${speech('DGC')}, ${speech('gradient dropping')} and ${speech('DGC by default')} points`,
   ];
   const readme = readPage('README.md').replace(/\s+/g, ' ');
   for (const each of words) expect(readme).toContain(each);
