@@ -7,12 +7,15 @@ const ROOT = path.join(__dirname, '../..');
 /** What runs in a training: gradring itself, and the programs of the ranks. */
 const FOLDERS = ['dist', 'scripts/train'];
 
-/** A short hash of the program that trains. Trainings with the same one were made by the same code. */
+/**
+ * A short hash of the program that trains. Trainings with the same one were made by the same code. The compiler's cache
+ * in dist/ is left out: it depends on what was compiled before.
+ */
 export function programHash(): string {
   const hash = createHash('sha256');
   for (const folder of FOLDERS) {
     const files = readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' }).sort();
-    for (const file of files) {
+    for (const file of files.filter(name => !name.endsWith('.tsbuildinfo'))) {
       const whole = path.join(ROOT, folder, file);
       if (statSync(whole).isFile()) hash.update(`${folder}/${file}\0`).update(readFileSync(whole));
     }

@@ -16,17 +16,32 @@ import { CONSTANTS, GIGABIT, SUBJECT } from './speedup-support';
 
 afterEach(cleanUp);
 
-const LOAD: StepLoad = { elements: 1e6, entries: 1000, payloadBytes: 2000 };
+const LOAD: StepLoad = { elements: 1e6, entries: 1000, payloadBytes: 2000, wholeElements: 0, wholeBytes: 0 };
 const FOUR = { nodes: 4, bitsPerSecond: 1e9 };
 
 describe('the model, beside what was worked out by hand', () => {
   test('a compressed step', () => {
     // 1e6 · (2 + 1) + 1000 · (10 + 4 · 5) ns; 3 payloads of 2000 bytes at 8 ns, 2 hops of 1000 ns and 2000 · 0.5 ns.
     const times = exchangeTimes('dgc', LOAD, FOUR, CONSTANTS);
-    expect(times).toEqual({ computeMs: 3.03, travelMs: (6000 * 8 + 2 * 2000) / 1e6, sentBytes: 6000 });
+    const travelMs = (6000 * 8 + 2 * 2000) / 1e6;
+    expect(times).toEqual({ travelled: 'sparse', computeMs: 3.03, travelMs, sentBytes: 6000 });
     // With an even and an odd number of ranks: 2 hops and 2.
     const five = exchangeTimes('dgc', LOAD, { ...FOUR, nodes: 5 }, CONSTANTS);
     expect(five.travelMs).toBeCloseTo((8000 * 8 + 2 * 2000) / 1e6, 12);
+  });
+
+  test('a compressed step is mixed if the dense ring carries the tensors that are sent whole in less time', () => {
+    const load = { ...LOAD, entries: 51_000, payloadBytes: 102_000, wholeElements: 50_000, wholeBytes: 100_000 };
+    // 3 payloads of 102,000 bytes, or 3 of 2,000 bytes and 6 rounds of 50,000 bytes: the same bytes, but less to decode.
+    const mixed = exchangeTimes('dgc', load, FOUR, CONSTANTS);
+    const travelMs = (6000 * 8 + 2 * 2000 + 6 * (50_000 * 8 + 1000)) / 1e6;
+    expect(mixed).toEqual({ travelled: 'mixed', computeMs: 3.03, travelMs, sentBytes: 306_000 });
+    // With hops this long the six rounds take more than that.
+    const far = { ...CONSTANTS, hopNs: 1e6 };
+    expect(exchangeTimes('dgc', load, FOUR, far)).toMatchObject({ travelled: 'sparse', sentBytes: 306_000 });
+    // An array this short would be gathered anyway.
+    const short = { ...LOAD, entries: 2000, payloadBytes: 4000, wholeElements: 1000, wholeBytes: 2000 };
+    expect(exchangeTimes('dgc', short, FOUR, CONSTANTS)).toMatchObject({ travelled: 'sparse', sentBytes: 12_000 });
   });
 
   test('a dense step of chunks of one segment', () => {
@@ -58,7 +73,7 @@ describe('the model, beside what was worked out by hand', () => {
   test('one node exchanges nothing', () => {
     const one = { ...FOUR, nodes: 1 };
     for (const way of ['dense', 'dgc'] as const) {
-      expect(exchangeTimes(way, LOAD, one, CONSTANTS)).toEqual({ computeMs: 0, travelMs: 0, sentBytes: 0 });
+      expect(exchangeTimes(way, LOAD, one, CONSTANTS)).toMatchObject({ computeMs: 0, travelMs: 0, sentBytes: 0 });
     }
     expect(speedUp(1, 100, 0)).toBe(1);
     expect(speedUp(8, 100, 100)).toBe(4);
@@ -169,6 +184,28 @@ describe('rings over loopback', () => {
     for (const ratio of ratios) expect(Math.abs(ratio - 1)).toBeLessThan(0.08); // other gradients, other lengths
     expect(rows.map(({ travelled }) => travelled)).toEqual(['sparse', 'sparse', 'dense']);
   });
+
+  test('so it does in a mixed step', async () => {
+    const tensors = [...SUBJECT.tensors, { name: 'norm', shape: [40_000] }];
+    const { density, values } = SUBJECT;
+    const load = loadOf({ tensors, density, values });
+    const { payloadBytes, wholeElements, wholeBytes } = load;
+    expect(wholeElements).toBe(40_512);
+    const predicted = exchangeTimes('dgc', load, { ...FOUR, nodes: 6 }, CONSTANTS);
+    expect(predicted.travelled).toBe('mixed');
+    const standIn = standInFor(payloadBytes - wholeBytes, wholeElements);
+    const rows = await rings.run({
+      ...{ ranks: 6, collective: 'sparse-all-reduce' },
+      cases: [
+        sparseCase(load.elements, { density, values, way: 'mixed', tensors }, 2, 1),
+        sparseCase(standIn.elements, standIn.sparse, 2, 1),
+      ],
+    });
+    expect(rows.map(({ travelled }) => travelled)).toEqual(['mixed', 'mixed']);
+    for (const { wireBytesSent } of rows) {
+      expect(Math.abs(wireBytesSent / predicted.sentBytes - 1)).toBeLessThan(0.08);
+    }
+  });
 });
 
 describe('the command', () => {
@@ -200,9 +237,9 @@ describe('the command', () => {
     });
     expect(result.rows).toHaveLength(2 * 2 * 4);
     const last = result.rows.at(-1)!;
-    const load = { elements: result.elements, entries: result.entries, payloadBytes: result.payloadBytes };
-    const times = exchangeTimes('dgc', load, { nodes: 64, bitsPerSecond: 10e9 }, CONSTANTS);
-    expect(last).toMatchObject({ nodes: 64, way: 'dgc', rate: '10gbit', sentBytes: times.sentBytes });
+    const times = exchangeTimes('dgc', result, { nodes: 64, bitsPerSecond: 10e9 }, CONSTANTS);
+    expect(last).toMatchObject({ nodes: 64, way: 'dgc', rate: '10gbit', sentBytes: Math.round(times.sentBytes) });
+    expect(last.travelled).toBe('mixed');
     expect(last.speedUp).toBeCloseTo((64 * 250) / (250 + times.computeMs + times.travelMs), 2);
     expect(readConstants(json)).toEqual(CONSTANTS);
 

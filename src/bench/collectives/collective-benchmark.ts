@@ -17,7 +17,8 @@ export interface SparseCase {
   /** 1 for the step of a training without compression. */
   readonly density: number;
   readonly values: ValueFormat;
-  readonly way: Way;
+  /** `mixed` needs tensors that are sent whole. */
+  readonly way: Way | 'mixed';
   /** Those of the gradient, as many elements as the case has. Default: one tensor, which is sent sparse. */
   readonly tensors?: readonly TensorShape[];
 }

@@ -6,7 +6,7 @@ import type { Travel } from '../../exchange/messages';
 import type { Timings } from '../statistics';
 import type { Column } from '../../table';
 import { sizeText } from './byte-sizes';
-import type { CollectiveName, SparseSplit, Way } from './collective-benchmark';
+import type { CollectiveName, SparseCase, SparseSplit } from './collective-benchmark';
 import type { Medium } from './media';
 
 /** One line of `gradring bench <collective> --json`. Times are those of rank 0. */
@@ -39,7 +39,7 @@ export interface CollectiveRow {
   readonly density?: number;
   readonly values?: ValueFormat;
   /** How the entries were to be sent. */
-  readonly way?: Way;
+  readonly way?: SparseCase['way'];
   /** How they were sent. */
   readonly travelled?: Travel;
   /** Medians of the parts of a sparse step, on rank 0's comm thread. */

@@ -1,4 +1,5 @@
 import { BLOCK_SEGMENTS, Chunks } from '../../collectives/chunks';
+import { algorithmFor } from '../../collectives/dense-ring';
 
 /** How the gradients travel: all of them by the dense ring, or compressed by DGC. */
 export const WAYS = ['dense', 'dgc'] as const;
@@ -33,6 +34,10 @@ export interface StepLoad {
   readonly entries: number;
   /** What they take on a link, with all headers. */
   readonly payloadBytes: number;
+  /** How many of the entries are of tensors that are sent whole. */
+  readonly wholeElements: number;
+  /** How many of the bytes are theirs. */
+  readonly wholeBytes: number;
 }
 
 /** A ring, and the rate of each rank's link in each direction. */
@@ -43,6 +48,7 @@ export interface Cluster {
 
 /** An exchange on one rank. Nothing of it overlaps. */
 export interface ExchangeTimes {
+  readonly travelled: 'sparse' | 'mixed' | 'dense';
   /** What a rank computes by itself. */
   readonly computeMs: number;
   /** From the first message to the last. The sums of the dense ring are part of it. */
@@ -53,11 +59,14 @@ export interface ExchangeTimes {
 /**
  * The model: how long the exchange of a step takes in a ring of N ranks.
  *
- * A compressed step is an all-gather. A rank sends N − 1 payloads, and each of the ⌈(N − 1)/2⌉ hops begins when a
- * payload has come whole:
+ * A compressed step is an all-gather. A rank sends N − 1 payloads of P bytes, and each of the ⌈(N − 1)/2⌉ hops begins
+ * when a payload has come whole:
  *
  *     compute = elements · (compress + average) + entries · (encode + N · decode)
  *     travel  = (N − 1) · P · max(line, linkByte) + ⌈(N − 1)/2⌉ · (hop + P · linkByte)
+ *
+ * If it takes less time, the step is mixed, as in a training: entries and P are without the tensors that are sent
+ * whole, and the dense ring of these is added to the travel.
  *
  * A dense step is the ring all-reduce of Patarasuk and Yuan (2009), with 2(N − 1) rounds. In each, a chunk of 4n/N
  * bytes travels in segments, of which up to four are under way. So a hop is hidden behind the other segments if these
@@ -68,37 +77,66 @@ export interface ExchangeTimes {
  *
  * The last term is the message in which the ranks tell each other that all gradients are finite.
  */
-export function exchangeTimes(
-  way: ClusterWay,
-  { elements, entries, payloadBytes }: StepLoad,
-  { nodes, bitsPerSecond }: Cluster,
+export function exchangeTimes(way: ClusterWay, load: StepLoad, cluster: Cluster, constants: Constants): ExchangeTimes {
+  const { nodes } = cluster;
+  const { elements, entries, payloadBytes, wholeElements, wholeBytes } = load;
+  if (way === 'dense') {
+    const finiteMs = (hopsOf(nodes) * constants.hopNs) / 1e6;
+    const { travelMs, sentBytes } = ringTravel(elements, cluster, constants, constants.ringByteNs);
+    const computeMs = nodes === 1 ? 0 : (elements * constants.denseNs) / 1e6;
+    return { travelled: 'dense', computeMs, travelMs: travelMs + finiteMs, sentBytes };
+  }
+  const sparse = gatherTimes({ elements, entries, payloadBytes }, cluster, constants);
+  if (wholeElements === 0 || algorithmFor(nodes, 4 * wholeElements) === 'gather') return sparse;
+  const others = { elements, entries: entries - wholeElements, payloadBytes: payloadBytes - wholeBytes };
+  const gather = gatherTimes(others, cluster, constants);
+  const ring = ringTravel(wholeElements, cluster, constants, constants.linkByteNs); // a mixed step keeps to the links
+  const mixed = {
+    ...({ travelled: 'mixed', computeMs: gather.computeMs } as const),
+    ...{ travelMs: gather.travelMs + ring.travelMs, sentBytes: gather.sentBytes + ring.sentBytes },
+  };
+  return mixed.computeMs + mixed.travelMs < sparse.computeMs + sparse.travelMs ? mixed : sparse;
+}
+
+/** A compressed step in which all entries are gathered. */
+function gatherTimes(
+  { elements, entries, payloadBytes }: Pick<StepLoad, 'elements' | 'entries' | 'payloadBytes'>,
+  cluster: Cluster,
   constants: Constants,
 ): ExchangeTimes {
-  if (nodes === 1) return { computeMs: 0, travelMs: 0, sentBytes: 0 };
-  const { hopNs, linkByteNs, ringByteNs } = constants;
-  const lineByteNs = 8e9 / (bitsPerSecond * constants.lineShare);
-  const hops = Math.ceil((nodes - 1) / 2);
-  if (way === 'dgc') {
-    const { compressNs, averageNs, encodeNs, decodeNs } = constants;
-    const sentBytes = (nodes - 1) * payloadBytes;
-    return {
-      computeMs: (elements * (compressNs + averageNs) + entries * (encodeNs + nodes * decodeNs)) / 1e6,
-      travelMs: (sentBytes * Math.max(lineByteNs, linkByteNs) + hops * (hopNs + payloadBytes * linkByteNs)) / 1e6,
-      sentBytes,
-    };
-  }
+  const { nodes } = cluster;
+  const { compressNs, averageNs, encodeNs, decodeNs, hopNs, linkByteNs } = constants;
+  const sentBytes = (nodes - 1) * payloadBytes;
+  const computeNs = elements * (compressNs + averageNs) + entries * (encodeNs + nodes * decodeNs);
+  const travelNs =
+    sentBytes * Math.max(lineByteNs(cluster, constants), linkByteNs) +
+    hopsOf(nodes) * (hopNs + payloadBytes * linkByteNs);
+  return { travelled: 'sparse', computeMs: nodes === 1 ? 0 : computeNs / 1e6, travelMs: travelNs / 1e6, sentBytes };
+}
+
+/** The all-reduce of so many elements by the dense ring. `byteNs`: what a byte costs a rank. */
+function ringTravel(
+  elements: number,
+  cluster: Cluster,
+  constants: Constants,
+  byteNs: number,
+): Pick<ExchangeTimes, 'travelMs' | 'sentBytes'> {
+  const { nodes } = cluster;
   const rounds = 2 * (nodes - 1);
   const sentBytes = (rounds * 4 * elements) / nodes;
   const segments = new Chunks(elements, nodes, 4).segmentCount;
   const together = Math.min(BLOCK_SEGMENTS, segments);
-  const segmentNs = (sentBytes / rounds / segments) * Math.max(lineByteNs, ringByteNs);
-  const blockNs = Math.max(together * segmentNs, segmentNs + hopNs);
-  return {
-    computeMs: (elements * constants.denseNs) / 1e6,
-    travelMs: ((rounds * segments * blockNs) / together + hops * hopNs) / 1e6,
-    sentBytes,
-  };
+  const chunkBytes = (4 * elements) / nodes;
+  const segmentNs = (chunkBytes / segments) * Math.max(lineByteNs(cluster, constants), byteNs);
+  const blockNs = Math.max(together * segmentNs, segmentNs + constants.hopNs);
+  return { travelMs: (rounds * segments * blockNs) / together / 1e6, sentBytes };
 }
+
+/** What a byte takes on a link. */
+const lineByteNs = ({ bitsPerSecond }: Cluster, { lineShare }: Constants): number => 8e9 / (bitsPerSecond * lineShare);
+
+/** How many hops a frame makes that all ranks receive: it travels in both directions. */
+const hopsOf = (nodes: number): number => Math.ceil((nodes - 1) / 2);
 
 /** How many times as many examples a cluster computes in the same time as one node: N · T(1) ÷ T(N). */
 export function speedUp(nodes: number, stepMs: number, exchangeMs: number): number {

@@ -77,33 +77,34 @@ const BYTES_AN_ELEMENT = 24;
 export async function measureRing(
   { nodes, way, rate, part, predicted }: RingToMeasure,
   { tensors, density, values }: Subject,
-  { elements, payloadBytes }: StepLoad,
+  { elements, payloadBytes, wholeElements, wholeBytes }: StepLoad,
   rings: Rings,
 ): Promise<Check> {
-  const whole = part === 'exchange';
+  const isExchange = part === 'exchange';
   const predictedMs = predictionOf(part, predicted);
   const iterations = iterationsOf(part, predictedMs);
   const ring = { ranks: nodes, rate: rate.text };
   let measuredMs: number;
   let sentBytes: number;
-  if (!whole && way === 'dense') {
+  if (!isExchange && way === 'dense') {
     // A short array first, while the code is compiled: a second round of the long one may take a minute.
     const cases = [arrayCase(Math.min(elements, WARM_UP_ELEMENTS), 3, 3), arrayCase(elements, iterations, 0)];
     const [, row] = await rings.run({ ...ring, collective: 'all-reduce', cases });
     measuredMs = row!.timeUs.min / 1e3;
     sentBytes = row!.wireBytesSent;
   } else {
-    const compressed = { density, values, way: 'sparse', tensors } as const;
-    const plain = { density: 1, values, way: 'dense', tensors } as const;
-    const { sparse, elements: count } = whole
-      ? { elements, sparse: way === 'dgc' ? compressed : plain }
-      : standInFor(payloadBytes);
+    const real = { density: way === 'dgc' ? density : 1, values, way: predicted.travelled, tensors } as const;
+    const { sparse, elements: count } = isExchange
+      ? { elements, sparse: real }
+      : predicted.travelled === 'mixed'
+        ? standInFor(payloadBytes - wholeBytes, wholeElements)
+        : standInFor(payloadBytes);
     const [row] = await rings.run({
       ...ring,
       collective: 'sparse-all-reduce',
       cases: [sparseCase(count, sparse, iterations)],
     });
-    measuredMs = whole ? row!.timeUs.min / 1e3 : row!.evenMs!.wire;
+    measuredMs = isExchange ? row!.timeUs.min / 1e3 : row!.evenMs!.wire;
     sentBytes = row!.wireBytesSent;
   }
   return {

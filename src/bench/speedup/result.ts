@@ -3,6 +3,7 @@ import { rounded } from '../statistics';
 import {
   type ClusterWay,
   type Constants,
+  type ExchangeTimes,
   exchangeTimes,
   PAPER,
   type PaperPoint,
@@ -24,6 +25,8 @@ export interface SpeedUpRow {
    * rank alone, and the travel in a ring of that size. `modelled`: by the model and its constants.
    */
   readonly source: 'measured' | 'in parts' | 'modelled';
+  /** How the gradients travel. */
+  readonly travelled: ExchangeTimes['travelled'];
   readonly computeMs?: number;
   readonly travelMs?: number;
   /** Of the exchange. */
@@ -63,14 +66,15 @@ export function rowsOf(
   return rates.flatMap(({ text: rate, bitsPerSecond }) =>
     WAYS.flatMap(way =>
       nodes.map((of): SpeedUpRow => {
-        const { computeMs, travelMs, sentBytes } = exchangeTimes(way, load, { nodes: of, bitsPerSecond }, constants);
+        const cluster = { nodes: of, bitsPerSecond };
+        const { travelled, computeMs, travelMs, sentBytes } = exchangeTimes(way, load, cluster, constants);
         const found = (part: Check['part']): Check | undefined =>
           checks.find(check => check.nodes === of && check.way === way && check.rate === rate && check.part === part);
         const whole = found('exchange');
         const travel = found('travel');
         const exchangeMs = whole?.measuredMs ?? computeMs + (travel?.measuredMs ?? travelMs);
         return {
-          ...{ nodes: of, way, rate, source: whole ? 'measured' : travel ? 'in parts' : 'modelled' },
+          ...{ nodes: of, way, rate, source: whole ? 'measured' : travel ? 'in parts' : 'modelled', travelled },
           ...(whole === undefined && {
             computeMs: rounded(computeMs, 3),
             travelMs: rounded(travel?.measuredMs ?? travelMs, 3),

@@ -22,8 +22,11 @@ export function loadOf({ tensors, density, values }: Subject): StepLoad {
   const training = { steps: 3, source, sourceLength, seed: SEED + 1 };
   const measured = { model: tensors, format: values, density };
   const sizes = measureCodec(heap, instantiateKernels(heap.memory), measured, training);
-  const { parameters, sparseEntries, denseEntries, wireBytes } = sizes;
-  return { elements: parameters, entries: sparseEntries + denseEntries, payloadBytes: wireBytes };
+  const { parameters, sparseEntries, denseEntries, wireBytes, denseValueBytes } = sizes;
+  return {
+    ...{ elements: parameters, entries: sparseEntries + denseEntries, payloadBytes: wireBytes },
+    ...{ wholeElements: denseEntries, wholeBytes: denseValueBytes },
+  };
 }
 
 const SEED = 1;
@@ -32,15 +35,23 @@ const SEED = 1;
  * A gradient whose payload is as long as that of a model, but which is compressed and decoded in little time. Rings of
  * more ranks than processors show with it how long payloads travel: the compression of a large model, by turns on few
  * processors, would take longer than that.
+ *
+ * @param wholeElements Of a tensor that is sent whole, by the dense ring.
  */
-export function standInFor(payloadBytes: number): { readonly elements: number; readonly sparse: SparseCase } {
-  const sparse = { density: 0.25, values: 'float32', way: 'sparse' } as const;
+export function standInFor(
+  payloadBytes: number,
+  wholeElements = 0,
+): { readonly elements: number; readonly sparse: SparseCase } {
+  const sparse = { density: 0.25, values: 'float32', way: wholeElements > 0 ? 'mixed' : 'sparse' } as const;
+  const matrix = (elements: number): TensorShape => ({ name: 'gradient', shape: [1, elements] });
   const elementsOf = (payload: number): number => Math.max(1, Math.round(payload / bytesAnElement));
   let bytesAnElement = 0.9; // a quarter of the elements, each with some 28 bits
   for (let i = 0; i < 2; i++) {
     const elements = elementsOf(payloadBytes);
-    const tensors = [{ name: 'gradient', shape: [1, elements] }];
-    bytesAnElement = loadOf({ ...sparse, tensors }).payloadBytes / elements;
+    bytesAnElement = loadOf({ ...sparse, tensors: [matrix(elements)] }).payloadBytes / elements;
   }
-  return { elements: elementsOf(payloadBytes), sparse };
+  const elements = elementsOf(payloadBytes);
+  if (wholeElements === 0) return { elements, sparse };
+  const tensors = [matrix(elements), { name: 'whole', shape: [wholeElements] }];
+  return { elements: elements + wholeElements, sparse: { ...sparse, tensors } };
 }
