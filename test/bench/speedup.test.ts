@@ -32,7 +32,7 @@ describe('the model, beside what was worked out by hand', () => {
 
   test('a compressed step is mixed if the dense ring carries the tensors that are sent whole in less time', () => {
     const load = { ...LOAD, entries: 51_000, payloadBytes: 102_000, wholeElements: 50_000, wholeBytes: 100_000 };
-    // 3 payloads of 102,000 bytes, or 3 of 2,000 bytes and 6 rounds of 50,000 bytes: the same bytes, but less to decode.
+    // 3 payloads of 102,000 bytes, or 3 of 2,000 bytes and 6 rounds of 50,000: as many bytes, but fewer to decode.
     const mixed = exchangeTimes('dgc', load, FOUR, CONSTANTS);
     const travelMs = (6000 * 8 + 2 * 2000 + 6 * (50_000 * 8 + 1000)) / 1e6;
     expect(mixed).toEqual({ travelled: 'mixed', computeMs: 3.03, travelMs, sentBytes: 306_000 });
