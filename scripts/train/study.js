@@ -7,8 +7,8 @@ const { runExample } = require('./run-example');
 
 const WORKLOADS = {
   digits: './study/digits',
+  'long-digits': './study/long-digits',
   language: './study/language',
-  'long-language': './study/long-language',
   speech: './study/speech',
 };
 
@@ -27,7 +27,7 @@ async function main() {
 
 /** One training. If its gradients overflow, it ends without a score. */
 async function trainOnce(workload, prepared, { tf, ring, training }) {
-  const { wrap, learningRate, seed, fold } = training;
+  const { wrap, learningRate, seed, fold, partOffset } = training;
   const options = optionsOf(training, prepared.steps);
   const wrapOptions = { compression: compressionOf(training, options), ...wrap };
   let optimizer;
@@ -40,7 +40,8 @@ async function trainOnce(workload, prepared, { tf, ring, training }) {
   };
   const before = new Set(Object.keys(tf.engine().registeredVariables));
   try {
-    const inputs = { tf, ring, wrapped, learningRate, seed, fold, report };
+    const part = (ring.rank + partOffset) % ring.worldSize;
+    const inputs = { tf, ring, part, wrapped, learningRate, seed, fold, report };
     const { examples, ...result } = await workload.train(prepared, inputs);
     return { options: { ...options, ...wrap }, ...result, curve, seconds: seconds(), examples: Array.from(examples) };
   } catch (error) {

@@ -17,6 +17,8 @@ export interface Method {
   readonly isVariant?: true;
   /** Added to the seed of its trainings. They are compared with those of the seed all the same. */
   readonly seedOffset?: number;
+  /** Each rank takes the part of the data of so many ranks further. */
+  readonly partOffset?: number;
 }
 
 /** What is trained, how often, and with which methods. */
@@ -38,6 +40,8 @@ export const RANKS = 4;
 
 const BASELINE = 'dense';
 const SAME_METHOD = 'dense again';
+/** As the baseline, but the gradients of the ranks are added in another order: only the rounding differs. */
+const OTHER_ORDER = 'dense, other rounding';
 const MUST_FAIL = 'gradient dropping';
 const SPARSITY = 0.999;
 /** The share of a training that is DGC's warm-up. The paper has 4 of 164 epochs for ResNet, 1 of 40 for the LSTM. */
@@ -58,6 +62,7 @@ function common(clip: Options): Method[] {
   return [
     { name: BASELINE, method: 'noCompression', options: clip },
     { name: SAME_METHOD, method: 'noCompression', options: clip, ratesOf: BASELINE, seedOffset: 10_000 },
+    { name: OTHER_ORDER, method: 'noCompression', options: clip, ratesOf: BASELINE, partOffset: 1 },
     dgc(clip),
     { name: 'DGC by default', method: 'dgc', options: { steps: 'all', ...clip } },
     { name: MUST_FAIL, method: 'gradientDropping', options: { sparsity: SPARSITY, ...clip } },
@@ -103,33 +108,34 @@ function ablation(clip: Options): Method[] {
 
 const FOUR_SEEDS = [1, 2, 3, 4];
 const TWELVE_SEEDS = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22];
+const EIGHT_SEEDS = [31, 32, 33, 34, 35, 36, 37, 38];
 const ALL_FOLDS = [0, 1, 2, 3, 4];
 
-const PENN_TREEBANK: PaperRatio = { ratio: 462, model: 'two LSTM layers of 1500 on the Penn Treebank' };
+const RESNET = { DGC: { ratio: 277, model: 'ResNet-50 on ImageNet' } };
 
-/** The workload that has no quick form: it would be that of the language model. */
-const LONG = 'long-language';
+/** The workload that has no quick form: it would be that of the digits. */
+const LONG = 'long-digits';
 
 const WORKLOADS: readonly WorkloadPlan[] = [
   {
     ...{ name: 'digits', margin: ACCURACY, seeds: TWELVE_SEEDS, folds: ALL_FOLDS },
     ...{ learningRates: [0.025, 0.05, 0.1], tuningSeeds: [111, 112], ablationSeeds: TWELVE_SEEDS.slice(0, 4) },
     methods: [...common({}), ...otherRivals({}), ...ablation({}), ...DECAYED],
-    paper: { DGC: { ratio: 277, model: 'ResNet-50 on ImageNet' } },
+    paper: RESNET,
+  },
+  {
+    // The middle rate was the best of dense and of DGC in the short training, and is not tried again.
+    ...{ name: LONG, margin: ACCURACY, seeds: EIGHT_SEEDS, folds: [0], ablationSeeds: [] },
+    ...{ learningRates: [0.025, 0.05, 0.1], tuningSeeds: [] },
+    methods: common({}).filter(({ name }) => [BASELINE, OTHER_ORDER, 'DGC', MUST_FAIL].includes(name)),
+    paper: RESNET,
   },
   {
     ...{ name: 'language', margin: PERPLEXITY, seeds: FOUR_SEEDS, folds: [0], ablationSeeds: FOUR_SEEDS },
     ...{ learningRates: [10, 20, 40], tuningSeeds: [101] },
     // Plain SGD has no momentum to correct or to mask.
     methods: [...common({ clipNorm: 0.25 }), ...ablation({ clipNorm: 0.25 }).slice(2)],
-    paper: { DGC: PENN_TREEBANK },
-  },
-  {
-    // The middle rate was the best of every method in the short training, and is not tried again.
-    ...{ name: LONG, margin: PERPLEXITY, seeds: [5, 6, 7, 8], folds: [0], ablationSeeds: [] },
-    ...{ learningRates: [10, 20, 40], tuningSeeds: [] },
-    methods: common({ clipNorm: 0.25 }).filter(({ name }) => name !== 'QSGD'),
-    paper: { DGC: PENN_TREEBANK },
+    paper: { DGC: { ratio: 462, model: 'two LSTM layers of 1500 on the Penn Treebank' } },
   },
   {
     ...{ name: 'speech', margin: LABEL_ERRORS, seeds: [5, 6, 7, 8], folds: [0], ablationSeeds: [5, 6, 7, 8] },
@@ -166,7 +172,8 @@ export function declarationOf(plans: readonly WorkloadPlan[], quick: boolean): D
 const NOTES: readonly string[] = [
   'The digits are covered with noise, because as they are they cannot tell methods apart: on seed 101, which does not count, Gradient Dropping at its best learning rate missed 3 of 360 images, and the training without compression 4. With noise (seed 201) it missed 15.7 %, against 10.6 %. DGC was not looked at for this.',
   'The digits were declared twice. At first their learning rate was constant, with seeds 1 to 8, and a control did not hold: trainings without compression from other random numbers differed from each other by more than the margin. So the learning rate now falls, and there are more seeds, none of them used before. Seeds 211 and 212, without DGC, suggested that chance is smaller then. The results of the first study were known, those of DGC too, but nothing was chosen by them.',
-  'The language model is also trained four times as long, with other seeds. This was declared when its short training was known, in which DGC at 99.9 % lost 4.1 %: each value was sent only 1.2 times after the warm-up. In the long one that is 4.8 times. Whether the loss falls was not known.',
+  'The digits are also trained sixteen times as long, with other seeds, to see whether what DGC at 99.9 % loses falls with the length. After the warm-up each value is sent 0.7 times in the short training, and 11 times in the long one. This was declared when four of the twelve seeds of the short one were known: there DGC was 1.7 points below dense. No long training had been run. An earlier plan, a language model trained four times as long, was dropped for this before any of it was run.',
+  'The method “dense, other rounding” was added to the digits when four of their twelve seeds were known. “Dense again” begins from other weights, so it differs from dense by more than the methods do, which begin from the same weights. The new one begins from the same weights, too: it shows what chance alone does in such a comparison.',
   'The speech was declared twice. When some trainings with seeds 1 and 2 were known, DGC by default had learned nothing with seed 1: it did not mask momentum at densities from 0.01 on. The rule is now 0.05, found with seeds that do not count: 102 to 104 for speech, 111 and 112 for the digits. So all methods were trained with other seeds, none of them used before.',
   'The learning rates were chosen around that of the training without compression.',
 ];

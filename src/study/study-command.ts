@@ -21,7 +21,7 @@ const OPTIONS = {
   quick: { type: 'boolean', default: false, describe: 'A few short trainings, which show only that it works' },
   workload: {
     ...TEXT_OPTION,
-    describe: 'Only these, separated by commas: digits, language, long-language, speech [default: all]',
+    describe: 'Only these, separated by commas: digits, long-digits, language, speech [default: all]',
   },
   compressor: { ...TEXT_OPTION, describe: 'A compressor of your own, compared with the others: a CommonJS file' },
   ranks: { ...NUMBER_OPTION, alias: 'n', describe: `How many ranks train on this host [default: ${RANKS}]` },

@@ -139,7 +139,7 @@ test('the study trains from a seed: the same again, another with another, and le
     let optimizer!: tf.Optimizer;
     const wrapped = (plain: tf.Optimizer) =>
       (optimizer = ring.wrap(plain, { compression: noCompression({ clipNorm: 10 }) }));
-    const result = await study.train(small, { tf, ring, wrapped, learningRate: 0.01, seed, report });
+    const result = await study.train(small, { tf, ring, part: 0, wrapped, learningRate: 0.01, seed, report });
     optimizer.dispose();
     return { ...result, reports };
   };

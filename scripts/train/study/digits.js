@@ -29,7 +29,7 @@ function prepare(tf, { quick, worldSize }) {
 }
 
 async function train({ folds, epochs, stepsPerEpoch, steps }, inputs) {
-  const { tf, ring, wrapped, learningRate, seed, fold, report } = inputs;
+  const { tf, ring, part, wrapped, learningRate, seed, fold, report } = inputs;
   const { train: rows, test } = folds[fold];
   const optimizer = wrapped(tf.train.momentum(learningRate, 0.9));
   const model = digitsModel(tf, { imageShape: [SIDE, SIDE, 1], seed, optimizer });
@@ -38,9 +38,9 @@ async function train({ folds, epochs, stepsPerEpoch, steps }, inputs) {
     optimizer.learningRate = learningRateAt(epoch / epochs, learningRate);
     const random = seedrandom(`${seed} epoch ${epoch}`);
     const order = shuffled(rows.count, random); // the same on all ranks
-    const own = seedrandom(`${seed} epoch ${epoch} rank ${ring.rank}`);
+    const own = seedrandom(`${seed} epoch ${epoch} rank ${part}`);
     for (let step = 0; step < stepsPerEpoch; step++) {
-      const start = (step * ring.worldSize + ring.rank) * BATCH_SIZE;
+      const start = (step * ring.worldSize + part) * BATCH_SIZE;
       const [x, y] = noisy(tf, rows, order.subarray(start, start + BATCH_SIZE), own);
       const cost = await optimizer.minimizeAsync(
         () => tf.metrics.categoricalCrossentropy(y, model.apply(x, { training: true })).mean(),

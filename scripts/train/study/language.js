@@ -21,9 +21,9 @@ function prepare(tf, { quick }) {
   };
 }
 
-async function train(prepared, { tf, ring, wrapped, learningRate, seed, report }) {
+async function train(prepared, { tf, ring, part, wrapped, learningRate, seed, report }) {
   const { vocabulary, units, batchSize, steps, trainRows, testRows } = prepared;
-  const rows = ring.shard(...trainRows);
+  const rows = trainRows.map(tensor => rowsOfPart(tf, tensor, part, ring.worldSize));
   const someTestRows = testRows.map(tensor => tensor.slice(0, REPORTED_ROWS));
   const { variables, loss, test } = lstm(tf, { words: vocabulary, units, seed });
   const optimizer = wrapped(tf.train.sgd(learningRate));
@@ -31,7 +31,7 @@ async function train(prepared, { tf, ring, wrapped, learningRate, seed, report }
   let step = 0;
   let sum = 0;
   let summed = 0;
-  for (const batch of endlessBatches(tf, rows, { batchSize, seed: `${seed} rank ${ring.rank}` })) {
+  for (const batch of endlessBatches(tf, rows, { batchSize, seed: `${seed} rank ${part}` })) {
     optimizer.learningRate = learningRateAt(step / steps, learningRate);
     const cost = await optimizer.minimizeAsync(() => loss(...batch), true);
     sum += (await cost.data())[0];
@@ -57,6 +57,19 @@ async function train(prepared, { tf, ring, wrapped, learningRate, seed, report }
 
 /** A quarter of the first one after half of the training, a sixteenth after three quarters. */
 const learningRateAt = (done, first) => first / 4 ** ((done >= 0.5) + (done >= 0.75));
+
+/** Rows part, part + parts, and so on: as many in each part. */
+function rowsOfPart(tf, tensor, part, parts) {
+  const count = Math.floor(tensor.shape[0] / parts);
+  return tf.tidy(() =>
+    tensor.gather(
+      tf.tensor1d(
+        Int32Array.from({ length: count }, (_, i) => part + i * parts),
+        'int32',
+      ),
+    ),
+  );
+}
 
 function* endlessBatches(tf, rows, { batchSize, seed }) {
   for (let epoch = 0; ; epoch++) yield* shuffledBatches(tf, rows, { batchSize, seed: `${seed} epoch ${epoch}` });

@@ -29,7 +29,7 @@ module.exports = {
     };
   },
 
-  async train(prepared, { tf, ring, wrapped, learningRate, seed, report }) {
+  async train(prepared, { tf, ring, part, wrapped, learningRate, seed, report }) {
     const { filters, units, layers, batchSize, epochs } = prepared.sizes;
     const classes = prepared.symbols.length + 1;
     const model = speechModel(tf, { features: BANDS, filters, units, layers, classes, seed });
@@ -49,7 +49,7 @@ module.exports = {
       report({ step, loss: mean[0], error: errorRate, bytes: optimizer.statistics.bytesSent });
     };
     try {
-      const utterances = prepared.train.filter((_, i) => i % ring.worldSize === ring.rank);
+      const utterances = prepared.train.filter((_, i) => i % ring.worldSize === part);
       await train(tf, { model, optimizer, utterances, epochs, steps, batchSize, decay: DECAY, seed, callbacks: { onBatchEnd } }); // prettier-ignore
       const { errorRate, loss, errorRates } = await evaluate(tf, ring, model, prepared.test, batchSize);
       await ring.verifyReplicas(model.variables);
