@@ -67,7 +67,7 @@ async function main() {
   const { variables, loss, test } = lstm(tf, { words: corpus.vocabulary.length, units, layers, seed });
   await ring.broadcastVariables(variables);
   const steps = Math.floor(train[0].shape[0] / batchSize);
-  // A custom loop cannot say how many steps an epoch has, so the warm-up of one epoch is counted in steps.
+  // A warm-up of one epoch.
   const compression = compressionOf(options.compression, { clipNorm: CLIP_NORM, warmUpSteps: steps });
   const optimizer = ring.wrap(tf.train.sgd(options.learningRate), { compression });
   const parameters = variables.reduce((count, { size }) => count + size, 0);

@@ -48,7 +48,7 @@ async function main() {
   const { variables, loss } = transformer(tf, { ...options, words: corpus.vocabulary.length });
   await ring.broadcastVariables(variables);
   const steps = Math.floor(train[0].shape[0] / batchSize);
-  // A custom loop cannot say how many steps an epoch has, so the warm-up of one epoch is counted in steps.
+  // A warm-up of one epoch.
   const compression = compressionOf(options.compression, { clipNorm: 1, warmUpSteps: steps });
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
   const parameters = variables.reduce((count, { size }) => count + size, 0);

@@ -7,6 +7,8 @@ export interface Method {
   readonly method: string;
   /** The file of `customCompression`. */
   readonly module?: string;
+  /** Of what is in that file: if it is changed, its trainings are run again. */
+  readonly moduleHash?: string;
   /** `warmUp` is the length of the warm-up as a share of the training; `steps: 'all'` is the length of the training. */
   readonly options: Readonly<Record<string, unknown>>;
   /** Further options of `ring.wrap`. */

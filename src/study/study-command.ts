@@ -1,4 +1,5 @@
-import { accessSync, constants, rmSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { accessSync, constants, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { parseCount, parseName, TEXT_OPTION, NUMBER_OPTION } from '../command-line';
@@ -123,13 +124,17 @@ function plansOf({ quick, workload, compressor }: Words): readonly WorkloadPlan[
   const all = workloadPlans(quick);
   const names = all.map(({ name }) => name);
   const wanted = workload?.split(',').map(name => parseName(name, 'workload', names)) ?? names;
-  const own = compressor === undefined ? [] : [ownMethod(path.resolve(compressor))];
-  return all.filter(({ name }) => wanted.includes(name)).map(plan => ({ ...plan, methods: [...plan.methods, ...own] }));
+  const chosen = all.filter(({ name }) => wanted.includes(name));
+  if (compressor === undefined) return chosen;
+  const own = ownMethod(path.resolve(compressor));
+  // Its gradients are clipped as those of the first method are, which has no compression.
+  return chosen.map(plan => ({ ...plan, methods: [...plan.methods, { ...own, options: plan.methods[0]!.options }] }));
 }
 
 function ownMethod(module: string): Method {
-  requireFile(module);
-  return { name: path.basename(module, path.extname(module)), method: 'customCompression', module, options: {} };
+  const moduleHash = createHash('sha256').update(readCompressor(module)).digest('hex').slice(0, 12);
+  const name = path.basename(module, path.extname(module));
+  return { name, method: 'customCompression', module, moduleHash, options: {} };
 }
 
 /** What may not change once a workload was trained. Methods may be added. */
@@ -148,9 +153,9 @@ function requireFolder(file: string): void {
   }
 }
 
-function requireFile(file: string): void {
+function readCompressor(file: string): Buffer {
   try {
-    accessSync(file, constants.R_OK);
+    return readFileSync(file);
   } catch {
     throw invalidArgument(`${file} cannot be read. --compressor names a file that exports a compressor.`);
   }
@@ -172,27 +177,33 @@ function factsOf({ name, paper }: WorkloadPlan, trainings: readonly LoggedTraini
   return { name, data, parameters, ...(paper && { paper }) };
 }
 
-/** Tells of each training, and how long the others will take. */
+/** Tells of each training, and how long those of its workload that are left will take. */
 class Progress {
-  done: number;
-  private readonly total: number;
-  private readonly seconds: number[] = [];
+  private readonly workloads = new Map<string, { readonly total: number; done: number; seconds: number }>();
 
   constructor(plans: readonly WorkloadPlan[], log: TrainingLog) {
-    const sum = (count: (plan: WorkloadPlan) => number) => plans.reduce((sum, plan) => sum + count(plan), 0);
-    this.total = sum(plan => tuningTrainings(plan).length + pairedTrainings(plan, []).length);
-    this.done = sum(({ name }) => log.countOf(name));
+    for (const plan of plans) {
+      const total = tuningTrainings(plan).length + pairedTrainings(plan, []).length;
+      const logged = log.of(plan.name).filter(({ method }) => plan.methods.some(({ name }) => name === method));
+      const seconds = logged.reduce((sum, training) => sum + training.seconds, 0);
+      this.workloads.set(plan.name, { total, done: logged.length, seconds });
+    }
+  }
+
+  /** Of all workloads. */
+  get done(): number {
+    return [...this.workloads.values()].reduce((sum, { done }) => sum + done, 0);
   }
 
   show({ workload, method, isTuning, learningRate, seed, fold, score, seconds }: LoggedTraining): void {
-    this.seconds.push(seconds);
-    this.done++;
-    const mean = this.seconds.reduce((sum, each) => sum + each, 0) / this.seconds.length;
-    const minutes = Math.ceil((mean * (this.total - this.done)) / 60);
+    const of = this.workloads.get(workload)!;
+    of.done++;
+    of.seconds += seconds;
+    const minutes = Math.ceil(((of.seconds / of.done) * (of.total - of.done)) / 60);
     const what = isTuning ? `learning rate ${learningRate}` : `seed ${seed}, fold ${fold}`;
     const result = score === null ? 'diverged' : score.toPrecision(4);
     console.error(
-      `${this.done}/${this.total}  ${workload}, ${method}, ${what}: ${result} in ${seconds.toFixed(0)} s; about ${minutes} min left`,
+      `${workload} ${of.done}/${of.total}  ${method}, ${what}: ${result} in ${seconds.toFixed(0)} s; about ${minutes} min left of ${workload}`,
     );
   }
 }

@@ -200,10 +200,13 @@ class WorkloadSummary {
       diverged,
       mean: interval?.mean ?? null,
       interval,
-      logLoss: json(logLoss),
+      logLoss: diverged > 0 ? null : json(logLoss),
       differenceFromDense: isBaseline ? null : this.inUnit(overSeeds),
       differenceOverExamples: isBaseline || overExamples === undefined ? null : this.inUnit(overExamples),
-      logLossDifference: isBaseline ? null : json(this.overSeeds(trainings, this.baseline, each => each.logLoss)),
+      logLossDifference:
+        isBaseline || overExamples === undefined
+          ? null
+          : json(this.overSeeds(trainings, this.baseline, each => each.logLoss)),
       verdict: isBaseline ? null : verdict(),
       bytesSentPerRank: mean(whole.map(each => each.bytesSentPerRank)),
       ratio: diverged < trainings.length ? ratioOf(whole) : null,

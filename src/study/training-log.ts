@@ -48,9 +48,9 @@ export class TrainingLog {
     return [...this.declarations.values()].map(({ at }) => at).sort()[0]!;
   }
 
-  /** How many trainings of a workload there are. */
-  countOf(workload: string): number {
-    return [...this.trainings.values()].filter(training => training.workload === workload).length;
+  /** The trainings of a workload. */
+  of(workload: string): LoggedTraining[] {
+    return [...this.trainings.values()].filter(training => training.workload === workload);
   }
 
   get(key: string): LoggedTraining | undefined {

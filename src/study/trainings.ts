@@ -49,8 +49,8 @@ export interface StudySize {
 /** What a training depends on, beside the program. */
 export function keyOf(training: PlannedTraining, { ranks, quick }: StudySize): string {
   const { workload, method, isTuning, learningRate, seed, fold } = training;
-  const { name, method: compression, module, options, wrap, seedOffset = 0, partOffset } = method;
-  const settings = { ranks, quick, isTuning, learningRate, seed, seedOffset, fold, wrap, module, partOffset };
+  const { name, method: compression, moduleHash, options, wrap, seedOffset = 0, partOffset } = method;
+  const settings = { ranks, quick, isTuning, learningRate, seed, seedOffset, fold, wrap, moduleHash, partOffset };
   return JSON.stringify([workload, name, compression, options, settings]);
 }
 

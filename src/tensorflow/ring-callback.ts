@@ -24,8 +24,9 @@ import type { FitLength } from './sent-fraction';
 export interface CallbackOptions {
   /**
    * Raises the learning rate linearly, from 1/worldSize of it to all of it, over so many steps (Goyal et al., 2017).
+   * `true`: over the warm-up of `dgc()`, as in the DGC paper (section 3.3).
    */
-  readonly learningRateWarmUp?: { readonly steps: number };
+  readonly learningRateWarmUp?: true | { readonly steps: number };
   /**
    * Callbacks of your own: objects with some of the methods, or instances of tfjs's callback classes. They are called
    * after the ring's, so they see averaged metrics and equal weights.
@@ -120,8 +121,8 @@ export class RingCallback extends tf.Callback {
 
   override async onBatchBegin(): Promise<void> {
     if (this.batch > 0) await this.save({ epoch: this.epoch, batch: this.batch });
-    const steps = this.options.learningRateWarmUp?.steps;
-    if (steps === undefined || this.step > steps) return;
+    const steps = this.warmUpSteps();
+    if (this.step > steps) return;
     const start = 1 / this.communicator.launched.worldSize;
     this.optimizer.learningRate = this.fullLearningRate * (start + (1 - start) * Math.min(1, this.step / steps));
     this.step++;
@@ -148,16 +149,14 @@ export class RingCallback extends tf.Callback {
   }
 
   private position({ epoch, batch }: FitPosition): FitPosition {
-    const steps = this.options.learningRateWarmUp?.steps ?? -1;
     const { step, fullLearningRate } = this;
-    const warmUp = step > steps ? undefined : { step, fullLearningRate };
+    const warmUp = step > this.warmUpSteps() ? undefined : { step, fullLearningRate };
     return { epoch, batch, isOver: batch === 0 && epoch >= this.length.epochs, warmUp };
   }
 
   override async onTrainEnd(): Promise<void> {
     // If a training ends within the warm-up, the next one must not begin with the reduced rate.
-    const steps = this.options.learningRateWarmUp?.steps;
-    if (steps === undefined || this.step > steps) return;
+    if (this.step > this.warmUpSteps()) return;
     this.optimizer.learningRate = this.fullLearningRate;
   }
 
@@ -175,6 +174,18 @@ export class RingCallback extends tf.Callback {
     }
     await averageVariables(communicator, this.statistics(), Purpose.EndEpoch);
     await verifyReplicas(communicator, this.weights(), { when: `after epoch ${epoch}`, purpose: Purpose.EndEpoch });
+  }
+
+  /** After how many steps the learning rate is the full one. Negative if it is from the start. */
+  private warmUpSteps(): number {
+    const { learningRateWarmUp } = this.options;
+    if (learningRateWarmUp === undefined) return -1;
+    if (learningRateWarmUp !== true) return learningRateWarmUp.steps;
+    const { sentFraction, statistics } = this.optimizer;
+    if (sentFraction !== undefined) return sentFraction.warmUpSteps(statistics.steps) || -1;
+    throw invalidArgument(
+      'learningRateWarmUp: true lasts as long as the warm-up of dgc(), but this optimizer has another compression. Pass { steps } instead of true.',
+    );
   }
 
   private beginning(weights: Variables): Beginning {
@@ -224,7 +235,7 @@ function checkCallbackOptions(options: CallbackOptions): void {
   if (!Array.isArray(also)) throw invalidArgument('also is not an array: pass { also: [yours] } to ring.callbacks.');
   const wrong = also.findIndex(callback => typeof callback !== 'object' || callback === null);
   if (wrong !== -1) throw invalidArgument(`also holds ${String(also[wrong])}, which is not a callback.`);
-  if (learningRateWarmUp === undefined) return;
+  if (learningRateWarmUp === undefined || learningRateWarmUp === true) return;
   checkOptions('learningRateWarmUp', learningRateWarmUp, { steps: true });
   const { steps } = learningRateWarmUp;
   if (Number.isInteger(steps) && steps >= 1) return;

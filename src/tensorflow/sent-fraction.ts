@@ -2,6 +2,7 @@ import type { Communicator } from '../communicator/communicator';
 import { chooseSparsity } from '../compression/choose-sparsity';
 import type { DgcCompression } from '../compression/dgc-options';
 import { densityAt } from '../compression/sparsity-schedule';
+import { invalidArgument } from '../errors';
 import { inform, warn } from './warn';
 
 /** If an element is sent less often in a training, on average, most of the gradient is never applied. */
@@ -68,6 +69,20 @@ export class SentFraction {
   /** @throws GradringError `ERR_NO_EPOCH` */
   densityAt(progress: { readonly epoch: number | undefined; readonly step: number }): number {
     return densityAt(this.chosenAt(progress.step), { ...progress, stepsPerEpoch: this.stepsPerEpoch });
+  }
+
+  /**
+   * How many steps the warm-up has.
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT` if it is counted in epochs, and their steps are not known.
+   */
+  warmUpSteps(step: number): number {
+    const { warmUpEpochs, warmUpSteps } = this.chosenAt(step);
+    if (warmUpEpochs === 0) return warmUpSteps;
+    if (this.stepsPerEpoch !== undefined) return warmUpEpochs * this.stepsPerEpoch;
+    throw invalidArgument(
+      'learningRateWarmUp: true lasts as long as the warm-up of dgc(), which is counted in epochs, but the number of steps in an epoch is not known. Pass { steps } instead of true.',
+    );
   }
 
   private chosenAt(step: number) {

@@ -33,18 +33,20 @@ async function study(
 }
 
 test('a quick study is interrupted, goes on, and ends with its results and its page', async () => {
-  const interrupted = await study(['--quick', '-n', '2'], 3);
+  const command = ['--quick', '-n', '2', '--compressor', path.join(__dirname, '../../docs/how-to/sign-sgd.js')];
+  const interrupted = await study(command, 3);
   expect(interrupted.stderr).toMatch(/The same command goes on from here/);
   expect(interrupted.exitCode).toBe(130);
 
-  const { exitCode, stdout, stderr } = await study(['--quick', '-n', '2']);
+  const { exitCode, stdout, stderr } = await study(command);
   expect(stderr).toMatch(/^\d+ trainings are done/);
   expect(stdout).toMatch(/digits: accuracy[^]*language: perplexity[^]*speech: label error rate/);
   expect(exitCode).toBe(0);
 
   const { workloads } = readResults(path.join(folder, 'study-quick.json'));
   for (const { methods, controls } of workloads) {
-    expect(methods.map(({ name }) => name)).toEqual(expect.arrayContaining(['dense', 'DGC', 'gradient dropping', 'QSGD']));
+    expect(methods.map(({ name }) => name)).toEqual(expect.arrayContaining(['dense', 'DGC', 'gradient dropping', 'QSGD', 'sign-sgd']));
+    expect(methods.find(({ name }) => name === 'sign-sgd')!.options).toEqual(methods[0]!.options); // clipped alike
     for (const { seeds, ratio } of methods) {
       expect(seeds.length).toBeGreaterThanOrEqual(2);
       expect(ratio).toBeGreaterThan(0);

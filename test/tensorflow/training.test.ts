@@ -21,6 +21,9 @@ describe('four ranks train a convolutional network with batch norm', () => {
     readonly epochs: Epoch[];
     readonly history: Record<string, number[]>;
     readonly rates: number[];
+    readonly dgcRates: number[];
+    readonly unwarmedRates: number[];
+    readonly refusal: { readonly code: string; readonly message: string };
     readonly stoppedAfter: number;
   }
 
@@ -78,6 +81,20 @@ describe('four ranks train a convolutional network with batch norm', () => {
   test('learningRateWarmUp raises the rate from a quarter, and then leaves it', () => {
     const expected = [0.1, 0.2, 0.3, 0.4, 0.4, 0.4].map(rate => expect.closeTo(rate));
     for (const { rates } of ranks) expect(rates).toEqual(expected);
+  });
+
+  test('learningRateWarmUp: true does so over the warm-up of dgc(), here 2 epochs of 2 steps', () => {
+    const expected = [0.1, 0.175, 0.25, 0.325, 0.4, 0.4].map(rate => expect.closeTo(rate));
+    for (const { dgcRates, unwarmedRates } of ranks) {
+      expect(dgcRates).toEqual(expected);
+      expect(unwarmedRates).toEqual(Array(6).fill(expect.closeTo(0.4)));
+    }
+  });
+
+  test('without dgc() there is no warm-up that it could follow', () => {
+    for (const { refusal } of ranks) {
+      expect(refusal).toEqual({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('Pass { steps }') });
+    }
   });
 });
 

@@ -87,7 +87,8 @@ export async function measureCase(
     prepared.release();
   }
   const routes = await communicator.routes();
-  const byLinks = benchmark.name === 'barrier' || details.at(-1)?.travelled === 'sparse';
+  const travelled = details.at(-1)?.travelled;
+  const byLinks = benchmark.name === 'barrier' || travelled === 'sparse' || travelled === 'mixed';
   const all = communicator.allGatherSync(Float64Array.of(wrong, sent / measured.iterations));
   return {
     timesMs,
