@@ -39,8 +39,12 @@ export async function measureLinks(call: CollectiveCall): Promise<LinkCost> {
     bytes = LARGE_PROBE_BYTES;
     probeMs = await slowest(call, await timeOf(call, bytes));
   }
-  const byteNs = ((probeMs - hopMs) * 1e6) / bytes;
-  return { byteNs: powerOfTwo(byteNs, FASTEST.byteNs), hopNs: powerOfTwo(hopMs * 1e6, FASTEST.hopNs) };
+  return roundedLinks({ byteNs: ((probeMs - hopMs) * 1e6) / bytes, hopNs: hopMs * 1e6 });
+}
+
+/** As a training uses the cost of its links. */
+export function roundedLinks({ byteNs, hopNs }: LinkCost): LinkCost {
+  return { byteNs: powerOfTwo(byteNs, FASTEST.byteNs), hopNs: powerOfTwo(hopNs, FASTEST.hopNs) };
 }
 
 /** How long a frame of that size takes from the left neighbour: the least of some rounds, in ms. */

@@ -5,10 +5,16 @@ import type { ValueFormat } from '../compression/value-format';
 import type { LinkCost } from './link-cost';
 import type { Travel } from './messages';
 
-/** The entries of a step in one arena, as far as all ranks know them. */
+/** A tensor of a step, as far as all ranks know it. */
+export interface CostedTensor extends CodedTensor {
+  /** Whether it is sent whole. */
+  readonly dense: boolean;
+}
+
+/** The entries of a step in one arena. */
 interface CostedArena {
   readonly codec: { readonly format: ValueFormat };
-  readonly tensors: readonly (CodedTensor & { readonly dense: boolean })[];
+  readonly tensors: readonly CostedTensor[];
 }
 
 /** What a step costs each rank. */

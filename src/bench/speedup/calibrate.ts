@@ -12,6 +12,8 @@ const TCP_SHARE = 1448 / 1514;
 
 /** Where decoding is measured, a tensor of at most this many elements, from one and from many ranks. */
 const DECODED = { elements: 16e6, ranks: [1, 64] } as const;
+/** What a byte costs is measured with two payloads: the longer one takes so much more time. */
+const PAYLOAD_BYTES = [64 * 1024, 2 * 1024 * 1024];
 /** The array with which the dense ring and the links are measured, in elements. */
 const RING_ELEMENTS = 16e6;
 const LAB_ELEMENTS = 2e6;
@@ -31,7 +33,7 @@ export async function calibrate(
   labRate: { readonly text: string; readonly bitsPerSecond: number } | undefined,
   say: (what: string) => void,
 ): Promise<Constants> {
-  const { elements, entries, payloadBytes } = load;
+  const { elements, entries } = load;
   const { tensors, density, values } = subject;
   say('compression on one rank');
   const alone = { ranks: 1, collective: 'sparse-all-reduce' } as const;
@@ -48,12 +50,13 @@ export async function calibrate(
   const decodeNs = decodeNsOf(subject, elements);
   say('a hop between two ranks');
   const [hop] = await rings.run({ ranks: 2, collective: 'barrier', cases: [arrayCase(0, 100, 50)] });
-  say('a payload between two ranks');
-  const standIn = standInFor(payloadBytes);
-  const [sparse] = await rings.run({
+  say('payloads between two ranks');
+  const [short, long] = await rings.run({
     ranks: 2,
     collective: 'sparse-all-reduce',
-    cases: [sparseCase(standIn.elements, standIn.sparse, 30, 20)],
+    cases: PAYLOAD_BYTES.map(bytes => standInFor(bytes)).map(({ elements, sparse }) =>
+      sparseCase(elements, sparse, 30, 20),
+    ),
   });
   say('a dense array between two ranks');
   const [ring] = await rings.run({
@@ -79,7 +82,8 @@ export async function calibrate(
     averageNs: Math.max(0, own.decode * 1e6 - decodeNs * entries) / elements,
     denseNs: ((plain.compress + plain.decode) * 1e6) / elements,
     hopNs,
-    linkByteNs: Math.max(0, sparse!.evenMs!.wire * 1e6 - hopNs) / sparse!.wireBytesSent,
+    linkByteNs:
+      Math.max(0, (long!.evenMs!.wire - short!.evenMs!.wire) * 1e6) / (long!.wireBytesSent - short!.wireBytesSent),
     ringByteNs: (ring!.timeUs.min * 1e3) / ring!.wireBytesSent,
   };
   const lineShare = link && (link[0]!.wireBytesSent * 8e6) / (link[0]!.timeUs.min * labRate.bitsPerSecond);

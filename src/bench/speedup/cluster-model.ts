@@ -1,5 +1,7 @@
 import { BLOCK_SEGMENTS, Chunks } from '../../collectives/chunks';
-import { algorithmFor } from '../../collectives/dense-ring';
+import type { ValueFormat } from '../../compression/value-format';
+import { roundedLinks } from '../../exchange/link-cost';
+import { type CostedTensor, costOf } from '../../exchange/step-cost';
 
 /** How the gradients travel: all of them by the dense ring, or compressed by DGC. */
 export const WAYS = ['dense', 'dgc'] as const;
@@ -38,6 +40,8 @@ export interface StepLoad {
   readonly wholeElements: number;
   /** How many of the bytes are theirs. */
   readonly wholeBytes: number;
+  readonly values: ValueFormat;
+  readonly tensors: readonly CostedTensor[];
 }
 
 /** A ring, and the rate of each rank's link in each direction. */
@@ -65,8 +69,8 @@ export interface ExchangeTimes {
  *     compute = elements · (compress + average) + entries · (encode + N · decode)
  *     travel  = (N − 1) · P · max(line, linkByte) + ⌈(N − 1)/2⌉ · (hop + P · linkByte)
  *
- * If it takes less time, the step is mixed, as in a training: entries and P are without the tensors that are sent
- * whole, and the dense ring of these is added to the travel.
+ * A mixed step has entries and P without the tensors that are sent whole, and the dense ring of these in addition.
+ * Whether a step is sparse, mixed or dense is chosen as in a training, by `costOf`.
  *
  * A dense step is the ring all-reduce of Patarasuk and Yuan (2009), with 2(N − 1) rounds. In each, a chunk of 4n/N
  * bytes travels in segments, of which up to four are under way. So a hop is hidden behind the other segments if these
@@ -80,22 +84,28 @@ export interface ExchangeTimes {
 export function exchangeTimes(way: ClusterWay, load: StepLoad, cluster: Cluster, constants: Constants): ExchangeTimes {
   const { nodes } = cluster;
   const { elements, entries, payloadBytes, wholeElements, wholeBytes } = load;
-  if (way === 'dense') {
-    const finiteMs = (hopsOf(nodes) * constants.hopNs) / 1e6;
+  if (nodes === 1) return { travelled: way === 'dense' ? 'dense' : 'sparse', computeMs: 0, travelMs: 0, sentBytes: 0 };
+  const travelled = way === 'dense' ? 'dense' : cheapestTravel(load, cluster, constants);
+  if (travelled === 'dense') {
     const { travelMs, sentBytes } = ringTravel(elements, cluster, constants, constants.ringByteNs);
-    const computeMs = nodes === 1 ? 0 : (elements * constants.denseNs) / 1e6;
-    return { travelled: 'dense', computeMs, travelMs: travelMs + finiteMs, sentBytes };
+    const { denseNs, compressNs, averageNs, hopNs } = constants;
+    const computeMs = (elements * (way === 'dense' ? denseNs : compressNs + averageNs)) / 1e6;
+    return { travelled, computeMs, travelMs: travelMs + (hopsOf(nodes) * hopNs) / 1e6, sentBytes };
   }
-  const sparse = gatherTimes({ elements, entries, payloadBytes }, cluster, constants);
-  if (wholeElements === 0 || algorithmFor(nodes, 4 * wholeElements) === 'gather') return sparse;
+  if (travelled === 'sparse')
+    return { travelled, ...gatherTimes({ elements, entries, payloadBytes }, cluster, constants) };
   const others = { elements, entries: entries - wholeElements, payloadBytes: payloadBytes - wholeBytes };
   const gather = gatherTimes(others, cluster, constants);
   const ring = ringTravel(wholeElements, cluster, constants, constants.linkByteNs); // a mixed step keeps to the links
-  const mixed = {
-    ...({ travelled: 'mixed', computeMs: gather.computeMs } as const),
-    ...{ travelMs: gather.travelMs + ring.travelMs, sentBytes: gather.sentBytes + ring.sentBytes },
-  };
-  return mixed.computeMs + mixed.travelMs < sparse.computeMs + sparse.travelMs ? mixed : sparse;
+  const travelMs = gather.travelMs + ring.travelMs;
+  return { travelled, computeMs: gather.computeMs, travelMs, sentBytes: gather.sentBytes + ring.sentBytes };
+}
+
+/** How a training sends the entries over such links. */
+function cheapestTravel({ values, tensors }: StepLoad, cluster: Cluster, constants: Constants) {
+  const byteNs = Math.max(lineByteNs(cluster, constants), constants.linkByteNs);
+  const links = roundedLinks({ byteNs, hopNs: constants.hopNs });
+  return costOf([{ codec: { format: values }, tensors }], cluster.nodes, links).cheapest;
 }
 
 /** A compressed step in which all entries are gathered. */
@@ -103,7 +113,7 @@ function gatherTimes(
   { elements, entries, payloadBytes }: Pick<StepLoad, 'elements' | 'entries' | 'payloadBytes'>,
   cluster: Cluster,
   constants: Constants,
-): ExchangeTimes {
+): Omit<ExchangeTimes, 'travelled'> {
   const { nodes } = cluster;
   const { compressNs, averageNs, encodeNs, decodeNs, hopNs, linkByteNs } = constants;
   const sentBytes = (nodes - 1) * payloadBytes;
@@ -111,7 +121,7 @@ function gatherTimes(
   const travelNs =
     sentBytes * Math.max(lineByteNs(cluster, constants), linkByteNs) +
     hopsOf(nodes) * (hopNs + payloadBytes * linkByteNs);
-  return { travelled: 'sparse', computeMs: nodes === 1 ? 0 : computeNs / 1e6, travelMs: travelNs / 1e6, sentBytes };
+  return { computeMs: computeNs / 1e6, travelMs: travelNs / 1e6, sentBytes };
 }
 
 /** The all-reduce of so many elements by the dense ring. `byteNs`: what a byte costs a rank. */

@@ -37,7 +37,7 @@ export interface SpeedUpRow {
 }
 
 /** The content of the file that `--json` writes. */
-export interface SpeedUpResult extends Omit<Subject, 'tensors'>, StepLoad {
+export interface SpeedUpResult extends Omit<Subject & StepLoad, 'tensors'> {
   readonly bench: 'speedup';
   readonly model: ModelName;
   readonly version: string;

@@ -147,12 +147,14 @@ async function run(words: Words): Promise<number> {
     progress.clear();
     const shown =
       checks.length === 0 || rates.some(({ text }) => text === measureRate.text) ? rates : [measureRate, ...rates];
-    const { model, density, values, stepMs, stepMsFrom, encryption } = settings;
+    const { model, density, stepMs, stepMsFrom, encryption } = settings;
+    const { elements, entries, payloadBytes, wholeElements, wholeBytes, values } = load;
     const result: SpeedUpResult = {
       ...{ bench: 'speedup', version: readVersion(), command: `gradring ${process.argv.slice(2).join(' ')}` },
       date: startedAt.toISOString(),
       machine: { processor: cpus()[0]?.model ?? 'unknown', cores: availableParallelism(), node: process.version },
-      ...{ model, density, values, ...load, stepMs, stepMsFrom, encryption, constants },
+      ...{ model, density, values, elements, entries, payloadBytes, wholeElements, wholeBytes },
+      ...{ stepMs, stepMsFrom, encryption, constants },
       constantsFrom: words.constants ?? 'measured in this run',
       rows: rowsOf(settings.nodes, shown, stepMs, load, constants, checks),
       checks,

@@ -1,3 +1,5 @@
+import { dgc } from '../../compression/dgc-options';
+import { sentCount, travelsDense } from '../../compression/sparsity-schedule';
 import type { ValueFormat } from '../../compression/value-format';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { SharedHeap } from '../../memory/shared-heap';
@@ -17,6 +19,7 @@ export interface Subject {
 /** Counts what a step of DGC sends: all headers, the payload and its framing. */
 export function loadOf({ tensors, density, values }: Subject): StepLoad {
   const heap = new SharedHeap();
+  const compression = dgc({ sparsity: 1 - density, warmUpSteps: 0, values });
   const sourceLength = Math.max(...tensors.map(elementCountOf));
   const source = new GradientSource('normal', sourceLength, SEED);
   const training = { steps: 3, source, sourceLength, seed: SEED + 1 };
@@ -25,7 +28,12 @@ export function loadOf({ tensors, density, values }: Subject): StepLoad {
   const { parameters, sparseEntries, denseEntries, wireBytes, denseValueBytes } = sizes;
   return {
     ...{ elements: parameters, entries: sparseEntries + denseEntries, payloadBytes: wireBytes },
-    ...{ wholeElements: denseEntries, wholeBytes: denseValueBytes },
+    ...{ wholeElements: denseEntries, wholeBytes: denseValueBytes, values },
+    tensors: tensors.map(tensor => {
+      const elementCount = elementCountOf(tensor);
+      const dense = travelsDense(compression, tensor.shape, elementCount);
+      return { elementCount, count: dense ? elementCount : sentCount(elementCount, density), dense };
+    }),
   };
 }
 
