@@ -4,7 +4,7 @@ import path from 'node:path';
 /** What package.json says of this package. */
 export interface Manifest {
   readonly version: string;
-  /** The versions of Node with which it is tested: ranges such as `^20.15` and `>=26.0`, separated by `||`. */
+  /** The versions of Node with which it is tested: ranges such as `^20.15`, separated by `||`. */
   readonly engines: { readonly node: string };
   readonly peerDependencies: Readonly<Record<string, string>>;
 }

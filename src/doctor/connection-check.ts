@@ -36,8 +36,7 @@ export async function checkConnection(name: string, masterPort: number, own: Own
     return [finding('Master port', 'problem', `'${name}' names no host: ${reason}`, { host: name })];
   }
   const where = `${name === host ? host : `${name} (${host})`}, port ${masterPort}`;
-  const target = { host, port: masterPort, localAddress: own.address };
-  const outcome = await tryPort(target);
+  const outcome = await tryPort(host, masterPort);
   const details = { host, ports: { [masterPort]: outcome } };
   if (outcome !== 'open') {
     const words = `${where}: ${describeOutcome(outcome, false)}. Does 'npx gradring doctor --listen' run there?`;
@@ -45,7 +44,7 @@ export async function checkConnection(name: string, masterPort: number, own: Own
   }
   const master = finding('Master port', 'ok', `${where}: open`, details);
   const samples = await Samples.open(own);
-  const line = new Line(connect(target));
+  const line = new Line(connect({ host, port: masterPort }));
   try {
     line.send({ gradring: 'doctor', ports: samples.ports });
     const ports = portsIn(await line.receive(ANSWER_MS));
@@ -53,7 +52,7 @@ export async function checkConnection(name: string, masterPort: number, own: Own
       const words = `what answers there is not 'gradring doctor --listen', but perhaps rank 0, so the ports of ranks were not tried`;
       return [master, finding('From here', 'warning', words, { host })];
     }
-    return [master, ...(await bothDirections(line, host, ports, samples.ports, own))];
+    return [master, ...(await bothDirections(line, host, ports, samples.ports))];
   } finally {
     line.close();
     samples.close();
@@ -85,7 +84,7 @@ export async function answerCheck(own: OwnPorts, onListening: () => void): Promi
     const asker = await firstAsker(server);
     line = asker.line;
     line.send({ gradring: 'doctor', ports: samples.ports });
-    return await bothDirections(line, asker.host, asker.ports, samples.ports, own);
+    return await bothDirections(line, asker.host, asker.ports, samples.ports);
   } finally {
     server.close();
     line?.close();
@@ -119,9 +118,8 @@ async function bothDirections(
   host: string,
   theirPorts: readonly number[],
   ownPorts: readonly number[],
-  { address }: OwnPorts,
 ): Promise<Finding[]> {
-  const tried = theirPorts.map(port => tryPort({ host, port, localAddress: address }));
+  const tried = theirPorts.map(port => tryPort(host, port));
   const outcomes = await Promise.all(tried);
   line.send({ outcomes });
   const told = outcomesIn(await line.receive(2 * ANSWER_MS), ownPorts.length);

@@ -63,8 +63,13 @@ export const doctorCommand: CommandModule = {
 function findingsFor(parsed: Readonly<Record<string, unknown>>): Promise<Finding[]> {
   const given = (option: string) => parsed[option] as string | undefined;
   const [port, connect, isListening] = [given('master-port'), given('connect'), parsed['listen'] === true];
+  const isCheck = connect !== undefined || isListening;
+  if (given('port-range') !== undefined && !isCheck) throw invalidArgument('--port-range needs --connect or --listen.');
+  if (given('master-addr') !== undefined && isCheck) {
+    throw invalidArgument('--master-addr is for the check of this machine, without --connect and --listen.');
+  }
   const masterPort = port === undefined ? undefined : toPort(port, `--master-port is '${port}'`);
-  if (connect === undefined && !isListening) return machineFindings(given('master-addr'), masterPort);
+  if (!isCheck) return machineFindings(given('master-addr'), masterPort);
   if (connect !== undefined && isListening) {
     throw invalidArgument('--listen is for one of two hosts, and --connect for the other.');
   }

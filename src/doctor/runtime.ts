@@ -16,14 +16,13 @@ export function nodeFinding(version = process.versions.node): Finding {
   return { what: 'Node', verdict, words, details: { version: `v${version}`, platform, arch } };
 }
 
-/** A warning is for a version that is new enough, but of a line that is not tested, such as 25. */
+/** A warning is for a version that is new enough, but of a line that is not tested, such as 25 or 27. */
 function nodeVerdict(version: string, tested: string): 'ok' | 'warning' | 'problem' {
   const [major, minor] = version.split('.').map(Number) as [number, number];
   const lines = tested.split('||').map(range => range.match(/\d+/g)!.map(Number) as [number, number]);
   const line = lines.find(([tested]) => tested === major);
   if (line !== undefined) return minor >= line[1] ? 'ok' : 'problem';
-  if (major < lines[0]![0]) return 'problem';
-  return major > lines.at(-1)![0] ? 'ok' : 'warning';
+  return major < lines[0]![0] ? 'problem' : 'warning';
 }
 
 export function zeromqFinding(): Finding {

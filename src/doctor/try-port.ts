@@ -6,18 +6,10 @@ export const ANSWER_MS = 3_000;
 /** What came of an attempt to connect: `open`, `refused`, `filtered` (no answer), or another error of the system. */
 export type Outcome = string;
 
-/** Where to try, and from where. */
-export interface Target {
-  readonly host: string;
-  readonly port: number;
-  /** The address of this host to connect from. Undefined: that of the route. */
-  readonly localAddress?: string | undefined;
-}
-
-/** Tries to connect to a TCP port, and closes the connection. */
-export function tryPort(target: Target): Promise<Outcome> {
+/** Tries to connect to a TCP port, as ranks do, and closes the connection. */
+export function tryPort(host: string, port: number): Promise<Outcome> {
   return new Promise(resolve => {
-    const socket = connect({ ...target, timeout: ANSWER_MS });
+    const socket = connect({ host, port, timeout: ANSWER_MS });
     const end = (outcome: Outcome) => {
       socket.destroy();
       resolve(outcome);

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { debuglog } from 'node:util';
 import { KUBERNETES } from './kubernetes';
-import { HYDRA, MVAPICH, OPEN_MPI, PMI, PMIX } from './mpi';
+import { HYDRA, MVAPICH, OPEN_MPI, PMI, UNKNOWN } from './mpi';
 import type { Place, Scheduler } from './scheduler';
 import { SLURM } from './slurm';
 import { DEFAULT_MASTER_PORT, readMasterPort, wrongEnvironment } from './variables';
@@ -22,7 +22,7 @@ export const LOOPBACK = '127.0.0.1';
  * The innermost first: `mpirun` is run in a job of Slurm, and either in a pod. Slurm sets the variables of PMI and PMIx
  * too, but its own say more.
  */
-const INNERMOST_FIRST: readonly Scheduler[] = [OPEN_MPI, MVAPICH, HYDRA, SLURM, PMI, PMIX, KUBERNETES];
+const INNERMOST_FIRST: readonly Scheduler[] = [OPEN_MPI, MVAPICH, HYDRA, SLURM, PMI, UNKNOWN, KUBERNETES];
 
 export const debug = debuglog('gradring');
 
@@ -55,8 +55,9 @@ export function findPlace(env: NodeJS.ProcessEnv): FoundPlace | undefined {
  *   innermost are on this host, but another scheduler started several: those would be as many rings.
  */
 export function schedulerAround(env: NodeJS.ProcessEnv): { scheduler: Scheduler; place: Place } | undefined {
-  const [scheduler, ...others] = INNERMOST_FIRST.filter(each => each.isThere(env));
+  const [scheduler, ...all] = INNERMOST_FIRST.filter(each => each.isThere(env));
   if (scheduler === undefined) return undefined;
+  const others = all.filter(each => each !== UNKNOWN); // known starters set its variables, too
   const place = scheduler.placeOf(env);
   const { rank, worldSize } = place;
   const names = others.map(({ name }) => name).join(', ');
@@ -66,12 +67,21 @@ export function schedulerAround(env: NodeJS.ProcessEnv): { scheduler: Scheduler;
 }
 
 function refuseWithin(other: Scheduler, scheduler: Scheduler, place: Place, env: NodeJS.ProcessEnv): void {
-  if (other === PMIX) return; // it says nothing
-  const { rank, worldSize } = other.placeOf(env);
+  const { rank, worldSize } = outerPlace(other, scheduler, env);
   if (worldSize === 1 || (rank === place.rank && worldSize === place.worldSize)) return;
   throw wrongEnvironment(
     `By ${scheduler.name} this is process ${place.rank} of ${place.worldSize}, but by ${other.name} it is ${rank} of ${worldSize}, so there may be several rings. Start it with one of them only; or take away the variable that does not count, with 'env -u ${scheduler.mark}' or 'env -u ${other.mark}' before the program.`,
   );
+}
+
+function outerPlace(other: Scheduler, scheduler: Scheduler, env: NodeJS.ProcessEnv): Place {
+  try {
+    return other.placeOf(env);
+  } catch (error) {
+    throw wrongEnvironment(
+      `${scheduler.name} has started this process, and ${other.name} too: ${(error as Error).message} If ${other.name} does not count, write 'env -u ${other.mark}' before the program.`,
+    );
+  }
 }
 
 function isOnOneHost({ worldSize, localSize }: Place): boolean {

@@ -8,7 +8,7 @@ export const KUBERNETES: Scheduler = {
   ...{ name: 'Kubernetes', mark: 'JOB_COMPLETION_INDEX', isThere: env => Boolean(env['JOB_COMPLETION_INDEX']) },
   passing: variable => `env: [{ name: ${variable}, value: … }] in the pod template`,
   unknownMaster:
-    'The name of pod 0 is not known: the pod template needs `subdomain`, the name of a headless Service (docs/kubernetes/job.yaml). Or set MASTER_ADDR.',
+    'The name of pod 0 is not known: the pod template needs `subdomain`, the name of a headless Service (docs/kubernetes/job.yaml). With hostNetwork, set MASTER_ADDR.',
   isHomeless: true,
   placeOf(env) {
     if (!env['WORLD_SIZE']) {
@@ -18,7 +18,7 @@ export const KUBERNETES: Scheduler = {
     }
     const worldSize = readInteger(env, 'WORLD_SIZE', 1, MAX_WORLD_SIZE);
     const rank = worldSize === 1 ? 0 : readInteger(env, 'JOB_COMPLETION_INDEX', 0, worldSize - 1);
-    const masterAddr = firstPod(hostname(), rank, readHosts());
+    const masterAddr = firstPod(hostname().split('.')[0]!, rank, readHosts());
     return { rank, worldSize, localRank: 0, localSize: 1, masterAddr, runId: '' };
   },
 };

@@ -49,13 +49,17 @@ export const PMI: Scheduler = {
   },
 };
 
-/** An unknown starter that speaks PMIx. */
-export const PMIX: Scheduler = {
-  ...{ name: 'PMIx', mark: 'PMIX_RANK', isThere: env => Boolean(env['PMIX_RANK']) },
+/** What other starters set: PMIx, PMI-1 and MVAPICH 3, Cray's PALS, Flux, and `blaunch` of LSF. */
+const MARKS = ['PMIX_RANK', 'PMI_ID', 'MVP_COMM_WORLD_RANK', 'PALS_RANKID', 'FLUX_TASK_RANK', 'LSF_PM_TASKID'];
+
+/** A starter that does not say enough, or that gradring does not know. */
+export const UNKNOWN: Scheduler = {
+  ...{ name: 'another starter', mark: MARKS.join(', '), isThere: env => MARKS.some(mark => env[mark]) },
   passing: variable => variable,
   placeOf(env) {
+    const mark = MARKS.find(name => env[name])!;
     throw wrongEnvironment(
-      `PMIX_RANK is '${env['PMIX_RANK']}', so a starter of parallel programs started this process, but no variable says how many there are. Set RANK, WORLD_SIZE and MASTER_ADDR; or RANK=0 and WORLD_SIZE=1 to train alone.`,
+      `${mark} is '${env[mark]}', so a starter of parallel programs started this process, but no variable that gradring knows says how many there are. Set RANK, WORLD_SIZE and MASTER_ADDR; or RANK=0 and WORLD_SIZE=1 to train alone.`,
     );
   },
 };

@@ -1,4 +1,5 @@
 import { debug, findPlace, type FoundPlace, LOOPBACK, portOf, schedulerAround } from './find-place';
+import { KUBERNETES } from './kubernetes';
 import { linkRateFault } from './link-rate';
 import { isLinkLocal, NETWORK_FAULTS, withoutBrackets } from './network';
 import { slurmJobAround } from './slurm';
@@ -140,8 +141,12 @@ function readPlace(env: NodeJS.ProcessEnv): { rank: number; worldSize: number } 
   return { rank, worldSize };
 }
 
-/** WORLD_SIZE may be set beside a scheduler's variables, but not to another number. */
+/**
+ * WORLD_SIZE may be set beside a scheduler's variables, but not to another number. In a pod it is the number of pods,
+ * each of which may start several processes.
+ */
 function agreed(place: FoundPlace, env: NodeJS.ProcessEnv): FoundPlace {
+  if (place.scheduler !== KUBERNETES && KUBERNETES.isThere(env)) return place;
   const given = readInteger(env, 'WORLD_SIZE', 1, MAX_WORLD_SIZE, place.worldSize);
   if (given === place.worldSize) return place;
   throw wrongEnvironment(

@@ -59,3 +59,20 @@ export function taskOf(
   };
   return findPlace({ ...env, ...given });
 }
+
+/**
+ * For commands that start rings of their own, on this host.
+ *
+ * @param command How a message names it.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if this process is one of several, each of which would do so.
+ */
+export function requireOneLauncher(command: string, env: NodeJS.ProcessEnv = process.env): void {
+  const started = env['RANK'] ? Number(env['WORLD_SIZE']) : schedulerAround(env)?.place.worldSize;
+  if (started === undefined || started === 1) return;
+  throw wrongEnvironment(
+    `${command} starts its own ranks on this host, but this process is one of several that were started together, and each would start them. Start it once, without srun, mpirun or gradring run.`,
+  );
+}
+
+/** The options of `launch` for the ranks of such a command, whatever a scheduler has put around it. */
+export const ON_THIS_HOST = { nodes: 1, nodeRank: 0 } as const;

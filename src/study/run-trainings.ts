@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { lineStream } from '../bench/line-stream';
 import { launch } from '../launcher/launch';
+import { ON_THIS_HOST } from '../launcher/launcher-task';
 import type { LoggedTraining } from './training-log';
 import { keyOf, type PlannedTraining, type StudySize } from './trainings';
 
@@ -78,7 +79,7 @@ export async function runTrainings(planned: readonly PlannedTraining[], options:
       }
     });
     const quietly = lineStream(keep);
-    const launched = { ranks, script: SCRIPT, args: [file], prefix: false, stdout, stderr: quietly };
+    const launched = { ...ON_THIS_HOST, ranks, script: SCRIPT, args: [file], prefix: false, stdout, stderr: quietly };
     const { exitCode, interruptedBy } = await launch(launched);
     if (failure !== undefined) throw failure.error;
     if (exitCode !== 0 && interruptedBy === undefined) stderr.write(`${messages.join('\n')}\n`);

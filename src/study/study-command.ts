@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { parseCount, parseName, TEXT_OPTION, NUMBER_OPTION } from '../command-line';
 import { invalidArgument } from '../errors';
+import { requireOneLauncher } from '../launcher/launcher-task';
 import { formatTable } from '../table';
 import { declarationOf, LIMITS, type Method, RANKS, type WorkloadPlan, workloadPlans } from './declaration';
 import { studyPage } from './page';
@@ -73,6 +74,7 @@ async function study(words: Words): Promise<number> {
     writeFileSync(html, pageFrom(from));
     return 0;
   }
+  requireOneLauncher('study');
   const size = { ranks: words.ranks === undefined ? RANKS : parseCount(words.ranks, 'ranks'), quick };
   const plans = plansOf(words);
   for (const file of [json, html]) if (file !== undefined) requireFolder(file);

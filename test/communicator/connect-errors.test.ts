@@ -128,11 +128,17 @@ describe('the rendezvous', () => {
     return error;
   };
 
-  test('refuses a rank that has come already, and the ring still forms', async () => {
-    expect(await strayFailure({ rank: 1 })).toMatchObject({
+  test('lets a process take the place of one that came as the same rank before, and the ring still forms', async () => {
+    const masterPort = await freePort();
+    const first = failureOf(Communicator.connect({ rank: 1, worldSize: 3, masterPort, connectTimeoutMs: 30_000 }));
+    const [zero] = joinAll(3, masterPort, [0]);
+    await new Promise(resolve => setTimeout(resolve, 1_000)); // joining takes some ten milliseconds here
+    const ring = await Promise.all([zero!, ...joinAll(3, masterPort, [1, 2])]);
+    expect(await first).toMatchObject({
       code: 'ERR_RANK_TAKEN',
-      message: expect.stringMatching(/rank 1 of 3/) as string,
+      message: expect.stringMatching(/rank 1 of 3; the first was refused/) as string,
     });
+    await closeRing(ring);
   });
 
   test('refuses another world size, and the ring still forms', async () => {

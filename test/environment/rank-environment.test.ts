@@ -3,7 +3,7 @@ import path from 'node:path';
 import { firstPod } from '../../src/environment/kubernetes';
 import { readRankEnvironment } from '../../src/environment/rank-environment';
 import { firstHost } from '../../src/environment/slurm';
-import { ALONE_IN_SLURM, OPEN_MPI, SLURM, SLURM_BATCH, SLURM_OUTSIDE } from './schedulers';
+import { ALONE_IN_SLURM, OPEN_MPI, SLURM, SLURM_BATCH, SLURM_OUTSIDE, SLURM_PRESERVED } from './schedulers';
 
 /** What `mpiexec -n 2` set for the second process (MPICH 4.0). */
 const HYDRA = { PMI_RANK: '1', PMI_SIZE: '2', MPI_LOCALRANKID: '1', MPI_LOCALNRANKS: '2', PMI_FD: '8' };
@@ -52,6 +52,7 @@ test.each([
     { masterPort: 29500 },
   ],
   ['Kubernetes', { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '1' }, { rank: 0, worldSize: 1 }],
+  ['Open MPI', { ...OPEN_MPI, JOB_COMPLETION_INDEX: '0', WORLD_SIZE: '1' }, { rank: 1, worldSize: 2 }],
   ['Slurm', { ...SLURM, WORLD_SIZE: '3' }, { rank: 2, worldSize: 3 }],
   ['Slurm', { ...SLURM, MASTER_ADDR: 'm', MASTER_PORT: '7' }, { rank: 2, masterAddr: 'm', masterPort: 7 }],
   ['Slurm', { ...SLURM, SLURM_PROCID: '0', MASTER_ADDR: 'n2' }, { rank: 0, masterAddr: 'n2' }],
@@ -60,6 +61,14 @@ test.each([
   [undefined, { ...SLURM_BATCH, SLURM_NTASKS: '1' }, { rank: 0, worldSize: 1 }],
 ])('the place that %s gives (%#)', (scheduler, env, place) => {
   expect(readRankEnvironment(env)).toMatchObject({ ...place, scheduler });
+});
+
+test('the innermost of two schedulers counts, and a debug line says so', () => {
+  const library = JSON.stringify(path.join(__dirname, '../../dist/environment/rank-environment.js'));
+  const program = `require(${library}).readRankEnvironment()`;
+  const env = { ...process.env, ...ALONE_IN_SLURM, ...OPEN_MPI, NODE_DEBUG: 'gradring' };
+  const { stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8', env });
+  expect(stderr).toMatch(/^GRADRING \d+: rank 1 of 2, by Open MPI, not by Slurm\n$/);
 });
 
 test('steps of one job meet at different ports, which no system gives to clients', () => {
@@ -100,7 +109,26 @@ test.each([
     { ...HYDRA_ALONE, JOB_COMPLETION_INDEX: '0', WORLD_SIZE: '2' },
     /but by Kubernetes it is 0 of 2/,
   ],
-  ['PMIx alone', { PMIX_RANK: '1' }, /no variable says how many there are/],
+  ...['PMIX_RANK', 'PMI_ID', 'MVP_COMM_WORLD_RANK', 'PALS_RANKID', 'FLUX_TASK_RANK', 'LSF_PM_TASKID'].map(
+    (mark): [string, NodeJS.ProcessEnv, RegExp] => [
+      ...([`${mark} alone`, { [mark]: '1' }, new RegExp(`^${mark} is '1'.*no variable that gradring knows`)] as const),
+    ],
+  ),
+  [
+    'a task of srun --preserve-env',
+    SLURM_PRESERVED,
+    /^By SLURM_STEP_TASKS_PER_NODE .* one of 2 tasks.*without --preserve-env/,
+  ],
+  [
+    'a task of srun --preserve-env with fewer tasks than the job',
+    { ...SLURM_PRESERVED, SLURM_NTASKS: '4', SLURM_TASKS_PER_NODE: '4' },
+    /without --preserve-env/,
+  ],
+  [
+    'Open MPI in a pod that does not know how many there are',
+    { ...OPEN_MPI, JOB_COMPLETION_INDEX: '0' },
+    /^Open MPI .* Kubernetes too: .*WORLD_SIZE is not set.* 'env -u JOB_COMPLETION_INDEX'/,
+  ],
   ['a pod that does not know how many there are', { JOB_COMPLETION_INDEX: '1' }, /WORLD_SIZE is not set. Add it/],
   [
     'a pod without a headless service',

@@ -49,6 +49,12 @@ export const SLURM_OUTSIDE: Readonly<Record<string, Readonly<Record<string, stri
   },
 };
 
+/** What `srun -E -n2 -O` sets for the second task in a job of one task: it keeps the job's variables. */
+export const SLURM_PRESERVED = {
+  ...{ ...ALONE_IN_SLURM, SLURM_PROCID: '1', SLURM_LOCALID: '1', SLURM_GTIDS: '0,1' },
+  ...{ SLURM_STEP_NUM_TASKS: '2', SLURM_STEP_TASKS_PER_NODE: '2' },
+};
+
 /** What `mpirun -n 2` set for the second process (Open MPI 4.1). */
 export const OPEN_MPI = {
   ...{ OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '2' },

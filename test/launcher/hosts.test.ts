@@ -27,6 +27,7 @@ test.each(['', 'a,,b', 'a:x', 'a:2:3', 'a b', '-oProxyCommand=x', 'a,-l', 'fd00:
 test.each([
   ['a:2,', "'a:2,' ends with a comma; write the list without spaces: a:2,b:2."],
   ['a:1,b:0', 'b has 0 ranks; a host gets 1 rank or more.'],
+  ['fd00::1', "'fd00::1' is no host; write an IPv6 address in brackets, such as [fd00::1]:2."],
 ])('the hosts %j are an error that says what to write', (text, words) => {
   expect(() => parseHosts(text, '-H')).toThrow(`-H: ${words}`);
 });
@@ -47,6 +48,8 @@ describe('a hostfile', () => {
     ['a\nb slots=x\n', /hosts:2: 'b slots=x' is no host; only slots=N may follow a name\.$/],
     ['a slots=2 max_slots=4\n', /hosts:1: 'a slots=2 max_slots=4' is no host; only slots=N may follow a name\.$/],
     ['b s\n', /hosts:1: 'b s' is no host; write a name and how many ranks it gets, such as node1:2\.$/],
+    ['fd00::1 slots=2\n', /hosts:1: 'fd00::1 slots=2' is no host; write an IPv6 address in brackets/],
+    ['b\na:0\n', /hosts:2: a has 0 ranks; a host gets 1 rank or more\.$/],
     ['# none\n', /names no host/],
     ['a\na\n', /has a twice/],
   ])('%j is an error that names the place', (text, message) => {

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { type LaunchOptions, planLaunch } from '../../src/launcher/launch-options';
+import { ON_THIS_HOST, requireOneLauncher } from '../../src/launcher/launcher-task';
 import { ALONE_IN_SLURM, OPEN_MPI, SLURM, SLURM_OUTSIDE } from '../environment/schedulers';
 
 const before = { ...process.env };
@@ -55,4 +56,24 @@ test.each<[string, NodeJS.ProcessEnv, Partial<LaunchOptions>, RegExp]>([
 ])('a launcher in %s is an error, never one of several rings', (_, env, options, message) => {
   expect(() => plan(env, options)).toThrow(message);
   expect(() => plan(env, options)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ENVIRONMENT' }));
+});
+
+describe('a command that starts rings of its own', () => {
+  test.each<[string, NodeJS.ProcessEnv]>([
+    ['a rank', { RANK: '0', WORLD_SIZE: '2' }],
+    ['a task', TASK],
+    ['a process of Open MPI', OPEN_MPI],
+  ])('refuses to be %s of several', (_, env) => {
+    expect(() => requireOneLauncher('study', env)).toThrow(/^study starts its own ranks .* Start it once/);
+  });
+
+  test.each<[string, NodeJS.ProcessEnv]>([
+    ['nothing', {}],
+    ['a rank', { RANK: '0', WORLD_SIZE: '1' }],
+    ['the only task', ALONE_IN_SLURM],
+    ...Object.entries(SLURM_OUTSIDE),
+  ])('may be %s alone, and stays on this host', (_, env) => {
+    requireOneLauncher('study', env);
+    expect(plan(env, ON_THIS_HOST)).toMatchObject({ nodes: 1, worldSize: 2 });
+  });
 });

@@ -25,14 +25,14 @@ const PORT_WORDS = { masterAddr: 'masterAddr', masterPort: 'masterPort', place: 
 const SHORT_MS = 100;
 
 /** The connection to a host with one rank, whose `ssh` is this shell script; and the launcher's own messages. */
-function connectBy(ssh: string, times: Partial<HostTimes> = {}, file = script('')) {
+function connectBy(ssh: string, times: Partial<HostTimes> = {}, file = script(''), name = 'h') {
   replaceSsh(ssh);
   const said: string[] = [];
   const ranks = { ranks: 1, firstRank: 0, worldSize: 1, gpusPerRank: 1 };
   const program = { folder: path.dirname(file), script: file, args: [], nodeArgs: [], env: {} };
   const assignment = { kind: 'assign', ...ranks, ...program } as const;
   const ownTimes = { ...HOST_TIMES, ...times };
-  const host = new RemoteHost('h', [], assignment, line => said.push(line), ownTimes);
+  const host = new RemoteHost(name, [], assignment, line => said.push(line), ownTimes);
   hosts.push(host);
   return { host, said, times: ownTimes };
 }
@@ -59,6 +59,33 @@ async function runBy(ssh: string, source: string, options: Partial<LaunchOptions
   const plan = planLaunch({ script: script(source), hosts: [{ host: 'h', ranks: 1 }], stdout, stderr, ...options });
   return { ...(await launchOnHosts(plan, plan.remote!)), stdout: stdout.lines, stderr: stderr.text };
 }
+
+describe('what describes the host of the launcher', () => {
+  const before = { ...process.env };
+  afterEach(() => (process.env = { ...before }));
+
+  test('its GPUs are not those of other hosts', async () => {
+    process.env['CUDA_VISIBLE_DEVICES'] = '7';
+    const { stdout } = await runBy(
+      `unset CUDA_VISIBLE_DEVICES; ${RUN_HERE}`,
+      'console.log(process.env.CUDA_VISIBLE_DEVICES ?? "all")',
+    );
+    expect(stdout).toEqual(['[h 0] all']);
+  });
+
+  test('the connection of its terminal is none of its own agent', async () => {
+    process.env['SSH_CONNECTION'] = '198.51.100.9 1 198.51.100.7 22';
+    const { ownAddress, launcherAddress } = await connectBy('', {}, script(''), 'localhost').host.prepare();
+    expect({ ownAddress, launcherAddress }).toEqual({ ownAddress: undefined, launcherAddress: undefined });
+  });
+});
+
+test('a host with another Node is named before anything starts', async () => {
+  const answer = `say '{"kind":"ready","hostId":"x","node":"v0.0.1","hasFolder":true}'; cat >/dev/null`;
+  await expect(runBy(`${hear('assign')}; ${answer}`, '')).rejects.toThrow(
+    `h has Node v0.0.1; this host has ${process.version}`,
+  );
+});
 
 describe('the output of a rank', () => {
   test('comes late over a slow network, after the end of its process, and is whole', async () => {

@@ -134,11 +134,25 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare'], 'Slurm', () => {
     await Promise.all(runs);
   }, 120_000);
 
-  test.each([
-    ['mpirun starts srun', 'mpirun.openmpi -n 1 srun -N2 -n2 node train.js', /^ERR_INVALID_ENVIRONMENT By Open MPI/gm],
-    ['mpiexec starts srun', 'mpiexec.mpich -n 1 srun -N2 -n2 node train.js', /^ERR_INVALID_ENVIRONMENT By MPI/gm],
-    ['RANK is set', 'RANK=0 srun -N2 npx gradring run -n 2 train.js', /ERR_INVALID_ENVIRONMENT: RANK is set/g],
-  ])(
+  test.each(
+    [
+      [
+        'mpirun starts srun',
+        'mpirun.openmpi -n 1 srun -N2 -n2 node train.js',
+        /^ERR_INVALID_ENVIRONMENT By Open MPI/gm,
+      ],
+      ['mpiexec starts srun', 'mpiexec.mpich -n 1 srun -N2 -n2 node train.js', /^ERR_INVALID_ENVIRONMENT By MPI/gm],
+      ['RANK is set', 'RANK=0 srun -N2 npx gradring run -n 2 train.js', /ERR_INVALID_ENVIRONMENT: RANK is set/g],
+      [
+        'srun keeps the variables of the job',
+        'salloc -Q -n1 srun -E -n2 -O node train.js',
+        /^ERR_INVALID_ENVIRONMENT By SLURM_STEP_TASKS_PER_NODE .* without --preserve-env/gm,
+      ],
+      ['each task is a study', 'srun -N2 npx gradring study --quick', /ENVIRONMENT: study starts its own ranks/g],
+    ].filter(
+      ([, command]) => whereIs((command as string).split(' ')[0]!) ?? command!.toString().startsWith('RANK'),
+    ) as [...[string, string, RegExp]][],
+  )(
     'there are not two rings if %s',
     async (_, command, error) => {
       const { output } = await shell(command, cluster.env);
@@ -150,6 +164,12 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare'], 'Slurm', () => {
     },
     120_000,
   );
+
+  test('mpirun in the shell of salloc is one ring without the variable of Slurm, as documented', async () => {
+    const [command] = /mpirun -n 2 env -u \S+ node train\.js/.exec(readPage('docs/clusters.md'))!;
+    const { output } = await shell(`echo '${command}' | salloc -Q -N2 -n2`, cluster.env);
+    expect({ output, ranks: ranksIn(output) }).toEqual({ output, ranks: ONE_RING_OF_2 });
+  }, 120_000);
 
   test('launchers with --nodes are one ring', async () => {
     const { output } = await shell('srun -N2 npx gradring run --nodes 2 -n 2 train.js', cluster.env);
@@ -174,5 +194,9 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare'], 'Slurm', () => {
       return findings.find(({ what }) => what === 'Place')!.details;
     });
     for (const place of places) expect(place).toMatchObject({ scheduler: 'Slurm', worldSize: 2, masterAddr: 'n1' });
+
+    const [documented] = /srun -l -N2 npx gradring doctor/.exec(readPage('docs/clusters.md'))!;
+    const { output } = await shell(documented, { ...cluster.env, GRADRING_BACKEND: 'cpu' });
+    for (const task of [0, 1]) expect(output).toMatch(new RegExp(`^${task}: .*rank ${task} of 2`, 'm'));
   }, 120_000);
 });

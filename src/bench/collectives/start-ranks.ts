@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { launch } from '../../launcher/launch';
+import { ON_THIS_HOST } from '../../launcher/launcher-task';
 import type { Plan } from './collective-benchmark';
 import { runInNetlab } from './netlab';
 import { eventStream } from './rank-events';
@@ -30,5 +31,5 @@ export async function startRanks(
   if (netlabRate !== undefined) {
     return runInNetlab({ ranks, rate: netlabRate, command: [process.execPath, ENTRY, ...args], stdout, stderr });
   }
-  return (await launch({ ranks, script: ENTRY, args, prefix: false, stdout, stderr })).exitCode;
+  return (await launch({ ...ON_THIS_HOST, ranks, script: ENTRY, args, prefix: false, stdout, stderr })).exitCode;
 }

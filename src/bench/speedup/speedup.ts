@@ -5,6 +5,7 @@ import { parseName, parseNumber, TEXT_OPTION } from '../../command-line';
 import { VALUE_FORMATS, type ValueFormat } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
 import { formatTable } from '../../table';
+import { requireOneLauncher } from '../../launcher/launcher-task';
 import { readVersion } from '../../version';
 import { bitsPerSecond, requireNetlab } from '../collectives/netlab';
 import { type ModelName, MODELS } from '../models/models';
@@ -193,11 +194,7 @@ function timeLeft(rings: readonly RingToMeasure[]): string {
 const START_S = 3;
 
 function settingsOf(words: Words): Settings {
-  if (process.env['RANK'] || process.env['WORLD_SIZE']) {
-    throw invalidArgument(
-      'bench speedup starts rings of its own, but RANK or WORLD_SIZE is set: this process is a rank already.',
-    );
-  }
+  requireOneLauncher('bench speedup');
   const model = parseName(words.model!, 'model', MODEL_NAMES);
   const densities = parseDensities(words.density!);
   if (densities.length > 1) throw invalidArgument(`--density is '${words.density}'; it must be one number.`);

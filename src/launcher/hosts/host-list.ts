@@ -44,19 +44,35 @@ export function readHostfile(file: string, option: string): readonly HostRanks[]
     .map((line, i) => ({ line: line.replace(/#.*/, '').trim(), at: `${file}:${i + 1}` }));
   const hosts = lines
     .filter(({ line }) => line !== '')
-    .map(({ line, at }) => parseHost(line.replace(/\s+slots\s*=\s*(\d+)$/, ':$1'), at));
+    .map(({ line, at }) => {
+      const host = parseHost(line, at);
+      checkRanks(host, at);
+      return host;
+    });
   return checkHosts(hosts, file);
 }
 
 function parseHost(word: string, where: string): HostRanks {
-  const [, host, count] = LISTED.exec(word) ?? [];
+  const [, host, count] = LISTED.exec(word.replace(/\s+slots\s*=\s*(\d+)$/, ':$1')) ?? [];
   if (host !== undefined) {
     return { host: host.replace(/\[(.*)\]$/, '$1'), ...(count !== undefined && { ranks: Number(count) }) };
   }
-  const hint = /\sslots\s*=/.test(word)
-    ? 'only slots=N may follow a name'
-    : 'write a name and how many ranks it gets, such as node1:2';
-  throw invalidArgument(`${where}: '${word}' is no host; ${hint}.`);
+  throw invalidArgument(`${where}: '${word}' is no host; ${hintFor(word)}.`);
+}
+
+function hintFor(word: string): string {
+  const [name = ''] = word.split(/\s/);
+  if ((name.match(/:/g) ?? []).length > 1 && !name.includes('[')) {
+    return 'write an IPv6 address in brackets, such as [fd00::1]:2';
+  }
+  if (/\sslots\s*=/.test(word)) return 'only slots=N may follow a name';
+  return 'write a name and how many ranks it gets, such as node1:2';
+}
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` */
+function checkRanks({ host, ranks }: HostRanks, where: string): void {
+  if (ranks === undefined || (Number.isInteger(ranks) && ranks >= 1)) return;
+  throw invalidArgument(`${where}: ${host} has ${ranks} ranks; a host gets 1 rank or more.`);
 }
 
 /**
@@ -67,11 +83,10 @@ function parseHost(word: string, where: string): HostRanks {
  */
 export function checkHosts(hosts: readonly HostRanks[], where: string): readonly HostRanks[] {
   if (hosts.length === 0) throw invalidArgument(`${where} names no host.`);
-  hosts.forEach(({ host, ranks }, i) => {
+  hosts.forEach((each, i) => {
+    const { host } = each;
     if (!HOST.test(host)) throw invalidArgument(`${where}: '${host}' is no host.`);
-    if (ranks !== undefined && (!Number.isInteger(ranks) || ranks < 1)) {
-      throw invalidArgument(`${where}: ${host} has ${ranks} ranks; a host gets 1 rank or more.`);
-    }
+    checkRanks(each, where);
     if (hosts.findIndex(other => other.host === host) !== i) {
       throw invalidArgument(`${where} has ${host} twice; give it all its ranks at once.`);
     }
