@@ -3,7 +3,11 @@ import { hostname } from 'node:os';
 import type { Scheduler } from './scheduler';
 import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './variables';
 
-/** The pods of an indexed Job. Kubernetes does not say how many there are: WORLD_SIZE must. */
+/**
+ * The pods of an indexed Job. Kubernetes does not say how many there are: WORLD_SIZE must. If a JobSet makes several
+ * Jobs, it knows which one a pod is in only by labels, which the manifest must give as GRADRING_JOB_INDEX and
+ * GRADRING_JOB_COUNT.
+ */
 export const KUBERNETES: Scheduler = {
   ...{ name: 'Kubernetes', mark: 'JOB_COMPLETION_INDEX', isThere: env => Boolean(env['JOB_COMPLETION_INDEX']) },
   passing: variable => `env: [{ name: ${variable}, value: … }] in the pod template`,
@@ -17,21 +21,37 @@ export const KUBERNETES: Scheduler = {
       );
     }
     const worldSize = readInteger(env, 'WORLD_SIZE', 1, MAX_WORLD_SIZE);
-    const rank = worldSize === 1 ? 0 : readInteger(env, 'JOB_COMPLETION_INDEX', 0, worldSize - 1);
-    const masterAddr = firstPod(hostname().split('.')[0]!, rank, readHosts());
+    const { rank, number } = worldSize === 1 ? { rank: 0, number: '0' } : podOf(env, worldSize);
+    const masterAddr = firstPod(hostname().split('.')[0]!, number, readHosts());
     return { rank, worldSize, localRank: 0, localSize: 1, masterAddr, runId: '' };
   },
 };
 
+/** The rank of a pod, and how its name ends: with its index, in a JobSet of several Jobs after that of its Job. */
+function podOf(env: NodeJS.ProcessEnv, worldSize: number): { rank: number; number: string } {
+  const jobs = readInteger(env, 'GRADRING_JOB_COUNT', 1, worldSize, 1);
+  if (worldSize % jobs > 0) {
+    throw wrongEnvironment(
+      `WORLD_SIZE is ${worldSize}, but GRADRING_JOB_COUNT is ${jobs}: WORLD_SIZE is the number of pods of all Jobs together.`,
+    );
+  }
+  const pods = worldSize / jobs;
+  const index = readInteger(env, 'JOB_COMPLETION_INDEX', 0, pods - 1);
+  if (!env['GRADRING_JOB_COUNT']) return { rank: index, number: String(index) };
+  const job = readInteger(env, 'GRADRING_JOB_INDEX', 0, jobs - 1);
+  return { rank: job * pods + index, number: `${job}-${index}` };
+}
+
 /**
- * The name of pod 0. That of this pod is the Job's name and its index, and /etc/hosts has it with the name of the
- * headless service, if the pod template names one as its `subdomain`.
+ * The name of pod 0. That of this pod is the Job's name and its number, and /etc/hosts has it with the name of the
+ * headless service, if the pod template names one as its `subdomain`. (A JobSet does so by itself.)
  */
-export function firstPod(own: string, index: number, hosts: string): string | undefined {
-  const end = `-${index}`;
+export function firstPod(own: string, number: string, hosts: string): string | undefined {
+  const end = `-${number}`;
   if (!own.endsWith(end)) return undefined;
   const full = hosts.split(/\s+/).find(name => name.startsWith(`${own}.`));
-  return full === undefined ? undefined : `${own.slice(0, -end.length)}-0${full.slice(own.length)}`;
+  const first = end.replace(/\d+/g, '0');
+  return full === undefined ? undefined : `${own.slice(0, -end.length)}${first}${full.slice(own.length)}`;
 }
 
 function readHosts(): string {

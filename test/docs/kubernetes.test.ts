@@ -4,9 +4,22 @@ import path from 'node:path';
 import { parseAllDocuments } from 'yaml';
 
 const FOLDER = path.join(__dirname, '../../docs/kubernetes');
-const MANIFESTS = parseAllDocuments(readFileSync(path.join(FOLDER, 'job.yaml'), 'utf8')).map(
-  document => document.toJS() as { kind: string },
-);
+const documentsIn = (file: string) =>
+  parseAllDocuments(readFileSync(path.join(FOLDER, file), 'utf8')).map(
+    document => document.toJS() as { kind: string; spec: object },
+  );
+
+interface JobSet {
+  readonly spec: { readonly replicatedJobs: readonly { readonly template: { readonly spec: object } }[] };
+}
+
+/** The Job of the JobSet: what makes it a JobSet has no published schema here. */
+const jobOfJobSet = () => {
+  const [jobSet] = documentsIn('jobset.yaml') as unknown as JobSet[];
+  return { apiVersion: 'batch/v1', kind: 'Job', ...jobSet!.spec.replicatedJobs[0]!.template };
+};
+
+const MANIFESTS = [...documentsIn('job.yaml'), jobOfJobSet()];
 
 /** The fields of an object that its validator does not read: Kubernetes would ignore them, or refuse them. */
 function unknownFields(manifest: object, validate: (watched: object) => void): string[] {

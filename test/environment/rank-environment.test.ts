@@ -18,6 +18,8 @@ const MVAPICH = {
   ...{ MV2_COMM_WORLD_RANK: '1', MV2_COMM_WORLD_SIZE: '2', PMI_ID: '1' },
   ...{ MV2_COMM_WORLD_LOCAL_RANK: '1', MV2_COMM_WORLD_LOCAL_SIZE: '2' },
 };
+/** Two Jobs of three pods each, as docs/kubernetes/jobset.yaml tells them. */
+const JOB_SET = { WORLD_SIZE: '6', GRADRING_JOB_COUNT: '2', MASTER_ADDR: 'a' };
 /** What `torchrun --nproc-per-node 2` set for the second process (torch 2.13). */
 const TORCHRUN = {
   ...{ RANK: '1', WORLD_SIZE: '2', LOCAL_RANK: '1', MASTER_ADDR: 'localhost', MASTER_PORT: '36183' },
@@ -53,6 +55,8 @@ test.each([
   ],
   ['Kubernetes', { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '1' }, { rank: 0, worldSize: 1 }],
   ['Open MPI', { ...OPEN_MPI, JOB_COMPLETION_INDEX: '0', WORLD_SIZE: '1' }, { rank: 1, worldSize: 2 }],
+  ['Kubernetes', { ...JOB_SET, JOB_COMPLETION_INDEX: '0', GRADRING_JOB_INDEX: '1' }, { rank: 3, worldSize: 6 }],
+  ['Kubernetes', { ...JOB_SET, JOB_COMPLETION_INDEX: '2', GRADRING_JOB_INDEX: '0' }, { rank: 2, worldSize: 6 }],
   ['Slurm', { ...SLURM, WORLD_SIZE: '3' }, { rank: 2, worldSize: 3 }],
   ['Slurm', { ...SLURM, MASTER_ADDR: 'm', MASTER_PORT: '7' }, { rank: 2, masterAddr: 'm', masterPort: 7 }],
   ['Slurm', { ...SLURM, SLURM_PROCID: '0', MASTER_ADDR: 'n2' }, { rank: 0, masterAddr: 'n2' }],
@@ -130,6 +134,13 @@ test.each([
     /^Open MPI .* Kubernetes too: .*WORLD_SIZE is not set.* 'env -u JOB_COMPLETION_INDEX'/,
   ],
   ['a pod that does not know how many there are', { JOB_COMPLETION_INDEX: '1' }, /WORLD_SIZE is not set. Add it/],
+  ['a pod of a JobSet past those of its Job', { ...JOB_SET, JOB_COMPLETION_INDEX: '3' }, /from 0 to 2\.$/],
+  ['a pod of no Job', { ...JOB_SET, JOB_COMPLETION_INDEX: '0' }, /GRADRING_JOB_INDEX is not set/],
+  [
+    'a JobSet whose WORLD_SIZE is that of one Job',
+    { ...JOB_SET, WORLD_SIZE: '3', JOB_COMPLETION_INDEX: '0', GRADRING_JOB_INDEX: '1' },
+    /WORLD_SIZE is 3, but GRADRING_JOB_COUNT is 2/,
+  ],
   [
     'a pod without a headless service',
     { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '2' },
@@ -208,10 +219,16 @@ test.each([
 });
 
 test.each([
-  ['train-3', 3, '10.1.0.7\ttrain-3.ring.default.svc.cluster.local\ttrain-3', 'train-0.ring.default.svc.cluster.local'],
-  ['set-workers-0-11', 11, '10.1.0.7 set-workers-0-11.set.ml.svc.x set-workers-0-11', 'set-workers-0-0.set.ml.svc.x'],
-  ['train-3', 3, '10.1.0.7 train-3', undefined], // no subdomain
-  ['laptop', 3, '10.1.0.7 laptop.home laptop', undefined],
-])('the first pod beside %s, which is pod %i', (own, index, hosts, first) => {
-  expect(firstPod(own, index, `127.0.0.1\tlocalhost\n${hosts}\n`)).toBe(first);
+  [
+    'train-3',
+    '3',
+    '10.1.0.7\ttrain-3.ring.default.svc.cluster.local\ttrain-3',
+    'train-0.ring.default.svc.cluster.local',
+  ],
+  ['set-workers-0-11', '11', '10.1.0.7 set-workers-0-11.set.ml.svc.x set-workers-0-11', 'set-workers-0-0.set.ml.svc.x'],
+  ['set-workers-1-2', '1-2', '10.1.0.7 set-workers-1-2.set.ml.svc.x set-workers-1-2', 'set-workers-0-0.set.ml.svc.x'],
+  ['train-3', '3', '10.1.0.7 train-3', undefined], // no subdomain
+  ['laptop', '3', '10.1.0.7 laptop.home laptop', undefined],
+])('the first pod beside %s, which is pod %s', (own, number, hosts, first) => {
+  expect(firstPod(own, number, `127.0.0.1\tlocalhost\n${hosts}\n`)).toBe(first);
 });

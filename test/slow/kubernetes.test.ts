@@ -69,25 +69,45 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
     rmSync('/tmp/alive', { force: true });
   });
 
-  const nameOf = (index: number) => `${job!.metadata.name}-${index}`;
-  const fullNameOf = (index: number) => `${nameOf(index)}.${template.spec.subdomain}.default.svc.cluster.local`;
+  /** What a controller gives a pod: its name, that of its service, and variables. */
+  interface Identity {
+    readonly name: string;
+    readonly service: string;
+    readonly env: Readonly<Record<string, string>>;
+  }
+
+  const ofJob = (index: number): Identity => {
+    const env = { JOB_COMPLETION_INDEX: String(index) };
+    return { name: `${job!.metadata.name}-${index}`, service: template.spec.subdomain, env };
+  };
+
+  /** As docs/kubernetes/jobset.yaml: two Jobs of two pods, whose labels its variables hold. */
+  const ofJobSet = (index: number): Identity => {
+    const [inJob, jobIndex] = [index % 2, Math.floor(index / 2)].map(String) as [string, string];
+    const env = { JOB_COMPLETION_INDEX: inJob, GRADRING_JOB_INDEX: jobIndex, GRADRING_JOB_COUNT: '2' };
+    return { name: `train-ring-${jobIndex}-${inJob}`, service: 'train', env };
+  };
+
+  const fullName = ({ name, service }: Identity) => `${name}.${service}.default.svc.cluster.local`;
 
   /** Starts all pods as the Job says. The names of the others come when all have begun. */
-  async function start(env: Readonly<Record<string, string>>): Promise<void> {
-    for (let index = 0; index < completions; index++) pods.push(startPod(index, env));
+  async function start(env: Readonly<Record<string, string>>, identityOf = ofJob): Promise<void> {
+    const identities = Array.from({ length: completions }, (_, index) => identityOf(index));
+    for (const [index, identity] of identities.entries()) pods.push(startPod(index, identity, env));
     const begun = /rank \d of \d, by Kubernetes/;
     while (!pods.every(({ said }) => begun.test(said.output))) await sleep(50);
-    const names = addresses.map((address, index) => `${address} ${fullNameOf(index)}\n`).join('');
+    const names = identities.map((identity, index) => `${addresses[index]} ${fullName(identity)}\n`).join('');
     for (const { hosts } of pods) writeFileSync(hosts, readFileSync(hosts, 'utf8') + names);
   }
 
-  function startPod(index: number, more: Readonly<Record<string, string>>): Pod {
+  function startPod(index: number, identity: Identity, more: Readonly<Record<string, string>>): Pod {
     const hosts = path.join(project, `hosts-${index}`);
-    writeFileSync(hosts, `127.0.0.1 localhost\n${addresses[index]} ${fullNameOf(index)} ${nameOf(index)}\n`);
+    const { name: own } = identity;
+    writeFileSync(hosts, `127.0.0.1 localhost\n${addresses[index]} ${fullName(identity)} ${own}\n`);
     const given = Object.fromEntries(container.env.map(({ name, value }) => [name, value ?? 'ab'.repeat(32)]));
-    const env = { PATH: process.env['PATH'], ...given, ...more, JOB_COMPLETION_INDEX: String(index) };
+    const env = { PATH: process.env['PATH'], ...given, ...more, ...identity.env };
     const isolated = ['unshare', '--mount', '--uts', '--pid', '--fork', '--kill-child', '--mount-proc'];
-    const inside = ['sh', '-c', POD, 'pod', nameOf(index), hosts, project, ...container.command];
+    const inside = ['sh', '-c', POD, 'pod', own, hosts, project, ...container.command];
     const child = spawn('ip', [...spaces.within(`p${index}`), ...isolated, ...inside], { env });
     const said = { output: '' };
     for (const stream of [child.stdout, child.stderr]) {
@@ -116,19 +136,26 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
   beforeEach(() => rmSync(checkpoints(), { recursive: true, force: true }));
   const began = /: begins at epoch (\d+)$/m;
 
-  test('its pods are one ring, though their names come late, and its probes succeed', async () => {
-    rmSync('/tmp/alive', { force: true });
-    expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([false, false]);
-    await start({ ...settings, EPOCHS: '2' });
-    const codes = await Promise.all(pods.map(({ ended }) => ended));
-    const all = pods.map(({ said }) => said.output).join('');
-    const losses = [...all.matchAll(/rank (\d) of 4: loss ([\d.]+)$/gm)];
-    expect({ codes, all, ranks: losses.map(([, rank]) => rank) }).toEqual({
-      ...{ codes: [0, 0, 0, 0], all },
-      ranks: ['0', '1', '2', '3'],
-    });
-    expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([true, true]);
-  }, 120_000);
+  test.each([
+    ['its pods', ofJob],
+    ['the pods of the JobSet, whose Jobs have the same indices,', ofJobSet],
+  ])(
+    '%s are one ring, though their names come late, and its probes succeed',
+    async (_, identityOf) => {
+      rmSync('/tmp/alive', { force: true });
+      expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([false, false]);
+      await start({ ...settings, EPOCHS: '2' }, identityOf);
+      const codes = await Promise.all(pods.map(({ ended }) => ended));
+      const all = pods.map(({ said }) => said.output).join('');
+      const losses = [...all.matchAll(/rank (\d) of 4: loss ([\d.]+)$/gm)];
+      expect({ codes, all, ranks: losses.map(([, rank]) => rank) }).toEqual({
+        ...{ codes: [0, 0, 0, 0], all },
+        ranks: ['0', '1', '2', '3'],
+      });
+      expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([true, true]);
+    },
+    120_000,
+  );
 
   test('a pod that gets SIGTERM ends within its grace, the others fail with its rank, and all resume', async () => {
     rmSync('/tmp/alive', { force: true });
