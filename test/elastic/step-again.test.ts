@@ -1,9 +1,16 @@
+import path from 'node:path';
 import { CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../../src/collectives/collective-call';
 import { ExchangeHandle } from '../../src/exchange/exchange-handle';
 import { GradientExchange, settingsOf } from '../../src/exchange/gradient-exchange';
 import { SharedHeap } from '../../src/memory/shared-heap';
 import type { ExchangeStep } from '../../src/exchange/messages';
-import { oneBit, powerSgd } from '../../src/compression/compressors/custom-compression';
+import {
+  customCompression,
+  oneBit,
+  powerSgd,
+  qsgd,
+  ternGrad,
+} from '../../src/compression/compressors/custom-compression';
 import { type Compression, dgc } from '../../src/compression/dgc-options';
 import { gradientDropping } from '../../src/compression/gradient-dropping';
 import { GradringError } from '../../src/errors';
@@ -98,7 +105,10 @@ describe.each([
   ['dgc, float16', dgcWith('float16')],
   ['gradientDropping', gradientDropping({ sparsity: 0.9 })],
   ['oneBit', oneBit()],
+  ['ternGrad', ternGrad()],
+  ['qsgd', qsgd()],
   ['powerSgd', powerSgd()],
+  ['customCompression', customCompression(path.join(__dirname, '../../docs/how-to/sign-sgd.js'))],
 ])('%s', (_, compression) => {
   test.each(['failing', 'failing twice'] as const)('a step that is run again, %s, is as if it had not', async how => {
     expect(await train(rankOf(compression), how)).toEqual(await train(rankOf(compression), 'undisturbed'));

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Communicator } from '../../src/communicator/communicator';
 import {
   customCompression,
@@ -8,6 +9,7 @@ import {
   ternGrad,
 } from '../../src/compression/compressors/custom-compression';
 import type { VariableShape } from '../../src/exchange/arena-layout';
+import { readPage } from '../support/doc-pages';
 import { random } from '../support/random';
 import { closeRing, connectRing, failureOf } from '../support/rings';
 import path from 'node:path';
@@ -152,4 +154,9 @@ test.each([
     expect(message).toContain(words);
   }
   await closeRing(own);
+});
+
+test('the page on compressors shows that file', () => {
+  const [, code] = /^(module\.exports.*)$/ms.exec(readFileSync(SIGN_SGD, 'utf8'))!;
+  expect(readPage('docs/how-to/compressor.md')).toContain(`\`\`\`js\n${code}\`\`\``);
 });
