@@ -10,7 +10,9 @@ const { committedResults } = require('./write-docs');
 
 const DOCS = path.join(__dirname, '../../docs');
 const SIZE = '1200,510';
-const STYLE = '<style>.curves fieldset:first-child, .curves .note, input { display: none }</style>';
+// Without the inputs. The last label is that of the seeds, which are drawn.
+const STYLE =
+  '<style>.curves fieldset:first-child, .curves label:last-child, .curves .note, input { display: none }</style>';
 
 /** Leaves only the curves of a workload on the page. */
 const only = (page, id) =>

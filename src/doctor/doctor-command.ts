@@ -100,7 +100,7 @@ async function machineFindings(givenAddr: string | undefined, givenPort: number 
   const masterPort = givenPort ?? known.masterPort ?? DEFAULT_MASTER_PORT;
   const limits = [coresFinding(), memoryFinding(), openFilesFinding(), sharedMemoryFinding()];
   return [
-    ...[nodeFinding(), zeromqFinding(), wasmFinding()],
+    ...[nodeFinding(), await zeromqFinding(), wasmFinding()],
     ...limits.filter(finding => finding !== undefined),
     place,
     await networkFinding(() => ({ ...readNetwork(process.env), masterAddr, masterPort })),

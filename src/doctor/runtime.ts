@@ -1,4 +1,3 @@
-import { capability, version } from 'zeromq';
 import { readManifest } from '../version';
 import type { Finding } from './finding';
 
@@ -25,14 +24,25 @@ function nodeVerdict(version: string, tested: string): 'ok' | 'warning' | 'probl
   return major < lines[0]![0] ? 'problem' : 'warning';
 }
 
-export function zeromqFinding(): Finding {
+/** @param load Loads the native module, which may be missing or made for another system. */
+export async function zeromqFinding(load = () => import('zeromq')): Promise<Finding> {
+  const what = 'ZeroMQ';
+  let zeromq: typeof import('zeromq');
+  try {
+    zeromq = await load();
+  } catch (error) {
+    const reason = (error as Error).message.split('\n')[0]!.replace(/\.$/, '');
+    const words = `it cannot be loaded: ${reason}. Install it again with 'npm rebuild zeromq', or 'npm install'`;
+    return { what, verdict: 'problem', words, details: { error: reason } };
+  }
+  const { capability, version } = zeromq;
   const hasCurve = capability.curve === true;
   const details = { libzmq: version, curve: hasCurve, ipc: capability.ipc === true };
   if (!hasCurve) {
     const words = `libzmq ${version}, built without CURVE: links between hosts cannot be encrypted`;
-    return { what: 'ZeroMQ', verdict: 'warning', words, details };
+    return { what, verdict: 'warning', words, details };
   }
-  return { what: 'ZeroMQ', verdict: 'ok', words: `libzmq ${version}, with encryption (CURVE)`, details };
+  return { what, verdict: 'ok', words: `libzmq ${version}, with encryption (CURVE)`, details };
 }
 
 /** The smallest module with a SIMD instruction: a function that returns v128.const 0. */

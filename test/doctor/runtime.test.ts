@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
 import type { Finding } from '../../src/doctor/finding';
-import { nodeFinding } from '../../src/doctor/runtime';
+import { nodeFinding, zeromqFinding } from '../../src/doctor/runtime';
 import { readManifest } from '../../src/version';
 import { readPage } from '../support/doc-pages';
 
@@ -60,4 +60,14 @@ test('an optional koffi that did not install, or does not load, is told', () => 
     verdict: 'warning',
     words: `the optional package koffi did not install (npm install --include=optional); ${slower}`,
   });
+});
+
+test('ZeroMQ that cannot be loaded is a problem in words', async () => {
+  const load = () => Promise.reject(new Error('No native build was found for linux-riscv.\nTried: …'));
+  expect(await zeromqFinding(load)).toMatchObject({
+    verdict: 'problem',
+    words:
+      "it cannot be loaded: No native build was found for linux-riscv. Install it again with 'npm rebuild zeromq', or 'npm install'",
+  });
+  expect(await zeromqFinding()).toMatchObject({ verdict: 'ok', details: { curve: true, ipc: true } });
 });
