@@ -57,7 +57,7 @@ export function findPlace(env: NodeJS.ProcessEnv): FoundPlace | undefined {
 export function schedulerAround(env: NodeJS.ProcessEnv): { scheduler: Scheduler; place: Place } | undefined {
   const [scheduler, ...all] = INNERMOST_FIRST.filter(each => each.isThere(env));
   if (scheduler === undefined) return undefined;
-  const others = all.filter(each => each !== UNKNOWN); // known starters set its variables, too
+  const others = all.filter(each => each !== UNKNOWN); // known starters also set its variables
   const place = scheduler.placeOf(env);
   const { rank, worldSize } = place;
   const names = others.map(({ name }) => name).join(', ');
@@ -79,7 +79,7 @@ function outerPlace(other: Scheduler, scheduler: Scheduler, env: NodeJS.ProcessE
     return other.placeOf(env);
   } catch (error) {
     throw wrongEnvironment(
-      `${scheduler.name} has started this process, and ${other.name} too: ${(error as Error).message} If ${other.name} does not count, write 'env -u ${other.mark}' before the program.`,
+      `Both ${scheduler.name} and ${other.name} have started this process: ${(error as Error).message} To ignore ${other.name}, put 'env -u ${other.mark}' before the program.`,
     );
   }
 }

@@ -5,7 +5,7 @@ import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './variables';
 
 /**
  * The pods of an indexed Job. Kubernetes does not say how many there are: WORLD_SIZE must. If a JobSet makes several
- * Jobs, it knows which one a pod is in only by labels, which the manifest must give as GRADRING_JOB_INDEX and
+ * Jobs, only labels tell which one a pod is in. The manifest must pass them on as GRADRING_JOB_INDEX and
  * GRADRING_JOB_COUNT.
  */
 export const KUBERNETES: Scheduler = {
@@ -29,7 +29,8 @@ export const KUBERNETES: Scheduler = {
 
 /** The rank of a pod, and how its name ends: with its index, in a JobSet of several Jobs after that of its Job. */
 function podOf(env: NodeJS.ProcessEnv, worldSize: number): { rank: number; number: string } {
-  const jobs = readInteger(env, 'GRADRING_JOB_COUNT', 1, worldSize, 1);
+  const isJobSet = Boolean(env['GRADRING_JOB_INDEX'] || env['GRADRING_JOB_COUNT']);
+  const jobs = isJobSet ? readInteger(env, 'GRADRING_JOB_COUNT', 1, worldSize) : 1;
   if (worldSize % jobs > 0) {
     throw wrongEnvironment(
       `WORLD_SIZE is ${worldSize}, but GRADRING_JOB_COUNT is ${jobs}: WORLD_SIZE is the number of pods of all Jobs together.`,
@@ -37,7 +38,7 @@ function podOf(env: NodeJS.ProcessEnv, worldSize: number): { rank: number; numbe
   }
   const pods = worldSize / jobs;
   const index = readInteger(env, 'JOB_COMPLETION_INDEX', 0, pods - 1);
-  if (!env['GRADRING_JOB_COUNT']) return { rank: index, number: String(index) };
+  if (!isJobSet) return { rank: index, number: String(index) };
   const job = readInteger(env, 'GRADRING_JOB_INDEX', 0, jobs - 1);
   return { rank: job * pods + index, number: `${job}-${index}` };
 }

@@ -49,8 +49,10 @@ export const PMI: Scheduler = {
   },
 };
 
-/** What other starters set: PMIx, PMI-1 and MVAPICH 3, Cray's PALS, Flux, and `blaunch` of LSF. */
-const MARKS = ['PMIX_RANK', 'PMI_ID', 'MVP_COMM_WORLD_RANK', 'PALS_RANKID', 'FLUX_TASK_RANK', 'LSF_PM_TASKID'];
+/** What other starters set: PMIx, PMI-1 and MVAPICH 3, PALS and ALPS of Cray, Flux, and `blaunch` of LSF. */
+const MARKS = [
+  ...['PMIX_RANK', 'PMI_ID', 'MVP_COMM_WORLD_RANK', 'PALS_RANKID', 'ALPS_APP_PE', 'FLUX_TASK_RANK', 'LSF_PM_TASKID'],
+];
 
 /** A starter that does not say enough, or that gradring does not know. */
 export const UNKNOWN: Scheduler = {

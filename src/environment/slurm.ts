@@ -7,9 +7,9 @@ export const SLURM: Scheduler = {
   passing: variable => `export ${variable}=… before srun`,
   placeOf(env) {
     const worldSize = readInteger(env, 'SLURM_STEP_NUM_TASKS', 1, MAX_WORLD_SIZE);
-    if (hasTwoJobs(env)) {
+    if (differsFromJob(env)) {
       throw wrongEnvironment(
-        `By SLURM_STEP_TASKS_PER_NODE this is one of ${worldSize} tasks, but by SLURM_TASKS_PER_NODE it is not. Start it with srun without --preserve-env (-E). If it is a script that was submitted within a step, submit it with 'env -u SLURM_STEP_ID sbatch'.`,
+        `SLURM_STEP_TASKS_PER_NODE ('${env['SLURM_STEP_TASKS_PER_NODE']}') and SLURM_TASKS_PER_NODE ('${env['SLURM_TASKS_PER_NODE']}') differ, so gradring cannot tell whether this is one of ${worldSize} tasks. Start it with srun without --preserve-env (-E). If it is a script that was submitted within a step, submit it with 'env -u SLURM_STEP_ID sbatch'.`,
       );
     }
     const rank = readInteger(env, 'SLURM_PROCID', 0, worldSize - 1);
@@ -36,10 +36,11 @@ export function slurmJobAround(env: NodeJS.ProcessEnv): { readonly tasks: number
 /**
  * Whether `srun` started this process as a task. The script of a batch job has SLURM_PROCID too, but no step. Two other
  * processes have the variables of a step and are no tasks: a script that was submitted within a step, and the shell of
- * `salloc`, which may be a step of its own. Then {@link hasTwoJobs}. If the step has several tasks, that is an error.
+ * `salloc`, which may be a step of its own. In both, the variables of step and job differ. If the step has several
+ * tasks, `placeOf` throws.
  */
 function isTask(env: NodeJS.ProcessEnv): boolean {
-  if (hasTwoJobs(env) && env['SLURM_STEP_NUM_TASKS'] === '1') return false;
+  if (differsFromJob(env) && env['SLURM_STEP_NUM_TASKS'] === '1') return false;
   return Boolean(env['SLURM_PROCID'] && env['SLURM_STEP_ID'] && env['SLURM_STEP_NUM_TASKS']);
 }
 
@@ -47,7 +48,7 @@ function isTask(env: NodeJS.ProcessEnv): boolean {
  * Whether the tasks of the job differ from those of the step. In a task they are the same, unless `srun` preserved the
  * variables of the job (--preserve-env).
  */
-function hasTwoJobs(env: NodeJS.ProcessEnv): boolean {
+function differsFromJob(env: NodeJS.ProcessEnv): boolean {
   const ofStep = env['SLURM_STEP_TASKS_PER_NODE'];
   return Boolean(ofStep && env['SLURM_TASKS_PER_NODE'] && ofStep !== env['SLURM_TASKS_PER_NODE']);
 }

@@ -164,7 +164,7 @@ export class Coordinator {
     if (needsKeys && !isKey(join.publicKey)) return refused(`Rank ${rank} sent no key.`);
     if (rank >= worldSize) return refused(`Rank ${rank} is out of range: WORLD_SIZE is ${worldSize}.`);
     if (!policy.isElastic) {
-      // Before all are called, a process takes the place of an earlier one: that may have died, and been started again.
+      // Before all are called, a process replaces an earlier one of the same rank, which may have died.
       const mayReplace = rank !== 0 && !this.formation.isCalled;
       return mayReplace || !this.formation.has(rank) ? undefined : this.taken(rank, 'second');
     }
@@ -177,7 +177,8 @@ export class Coordinator {
   }
 
   private taken(rank: number, refused: 'first' | 'second'): { code: ErrorCode; message: string } {
-    const message = `Two processes claim rank ${rank} of ${this.options.worldSize}; the ${refused} was refused. Give each process its own RANK.`;
+    const hint = refused === 'second' ? ' If the first has died, start all ranks again.' : '';
+    const message = `Two processes claim rank ${rank} of ${this.options.worldSize}; the ${refused} was refused. Give each process its own RANK.${hint}`;
     return { code: 'ERR_RANK_TAKEN', message };
   }
 

@@ -58,6 +58,8 @@ interface EpochEnd {
  */
 export class RingCallback extends tf.Callback {
   private fullLearningRate = 0;
+  /** Over how many steps the learning rate rises. −1: it does not. */
+  private risingSteps = -1;
   private step = 0;
   private epoch = 0;
   private batch = 0;
@@ -104,13 +106,18 @@ export class RingCallback extends tf.Callback {
     this.step = this.resumed?.warmUp?.step ?? 0;
     this.fullLearningRate = this.resumed?.warmUp?.fullLearningRate ?? this.optimizer.learningRate;
     if (this.resumed !== undefined && this.resumed.warmUp === undefined) this.step = Infinity;
+    this.risingSteps = this.resumed?.warmUp === undefined ? -1 : Infinity; // until the first epoch begins
   }
 
   override async onEpochBegin(epoch: number): Promise<void> {
     // A training that was interrupted keeps the length by which it had chosen the sparsity.
     const goesOn = this.resumed?.isOver === false && this.optimizer.sentFraction?.expected !== undefined;
-    if (!this.hasBegun && !goesOn)
-      this.optimizer.sentFraction?.beginFit(epoch, this.length, this.optimizer.statistics.steps);
+    if (!this.hasBegun) {
+      const { sentFraction, statistics } = this.optimizer;
+      if (goesOn) sentFraction?.goOn(this.length);
+      else sentFraction?.beginFit(epoch, this.length, statistics.steps);
+      this.risingSteps = this.step === Infinity ? -1 : this.stepsOfRise();
+    }
     this.hasBegun = true;
     // An epoch that was resumed in its middle is not a new one for the optimizer.
     if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer.beginEpoch(epoch);
@@ -121,10 +128,10 @@ export class RingCallback extends tf.Callback {
 
   override async onBatchBegin(): Promise<void> {
     if (this.batch > 0) await this.save({ epoch: this.epoch, batch: this.batch });
-    const steps = this.warmUpSteps();
-    if (this.step > steps) return;
+    if (this.hasRisen) return;
     const start = 1 / this.communicator.launched.worldSize;
-    this.optimizer.learningRate = this.fullLearningRate * (start + (1 - start) * Math.min(1, this.step / steps));
+    const done = Math.min(1, this.risenSteps / this.risingSteps);
+    this.optimizer.learningRate = this.fullLearningRate * (start + (1 - start) * done);
     this.step++;
   }
 
@@ -150,13 +157,13 @@ export class RingCallback extends tf.Callback {
 
   private position({ epoch, batch }: FitPosition): FitPosition {
     const { step, fullLearningRate } = this;
-    const warmUp = step > this.warmUpSteps() ? undefined : { step, fullLearningRate };
+    const warmUp = this.hasRisen ? undefined : { step, fullLearningRate };
     return { epoch, batch, isOver: batch === 0 && epoch >= this.length.epochs, warmUp };
   }
 
   override async onTrainEnd(): Promise<void> {
     // If a training ends within the warm-up, the next one must not begin with the reduced rate.
-    if (this.step > this.warmUpSteps()) return;
+    if (this.hasRisen) return;
     this.optimizer.learningRate = this.fullLearningRate;
   }
 
@@ -176,8 +183,17 @@ export class RingCallback extends tf.Callback {
     await verifyReplicas(communicator, this.weights(), { when: `after epoch ${epoch}`, purpose: Purpose.EndEpoch });
   }
 
-  /** After how many steps the learning rate is the full one. Negative if it is from the start. */
-  private warmUpSteps(): number {
+  private get hasRisen(): boolean {
+    return this.risenSteps > this.risingSteps;
+  }
+
+  /** The warm-up of dgc() counts all steps of the optimizer; one of so many steps begins with each `model.fit`. */
+  private get risenSteps(): number {
+    return this.options.learningRateWarmUp === true ? this.optimizer.statistics.steps : this.step;
+  }
+
+  /** See {@link risingSteps}. */
+  private stepsOfRise(): number {
     const { learningRateWarmUp } = this.options;
     if (learningRateWarmUp === undefined) return -1;
     if (learningRateWarmUp !== true) return learningRateWarmUp.steps;
@@ -236,6 +252,9 @@ function checkCallbackOptions(options: CallbackOptions): void {
   const wrong = also.findIndex(callback => typeof callback !== 'object' || callback === null);
   if (wrong !== -1) throw invalidArgument(`also holds ${String(also[wrong])}, which is not a callback.`);
   if (learningRateWarmUp === undefined || learningRateWarmUp === true) return;
+  if (typeof learningRateWarmUp !== 'object' || learningRateWarmUp === null) {
+    throw invalidArgument(`learningRateWarmUp is ${String(learningRateWarmUp)}; it must be true or { steps }.`);
+  }
   checkOptions('learningRateWarmUp', learningRateWarmUp, { steps: true });
   const { steps } = learningRateWarmUp;
   if (Number.isInteger(steps) && steps >= 1) return;

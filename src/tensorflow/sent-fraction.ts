@@ -44,6 +44,11 @@ export class SentFraction {
     if (compression.steps > 0) this.expected = { steps: compression.steps };
   }
 
+  /** A `model.fit` that was interrupted continues with the sparsity that it had chosen. */
+  goOn({ stepsPerEpoch }: FitLength): void {
+    this.stepsPerEpoch = stepsPerEpoch ?? undefined;
+  }
+
   /** A `model.fit` begins with that epoch, after `step` steps. */
   beginFit(epoch: number, { epochs, stepsPerEpoch }: FitLength, step: number): void {
     this.stepsPerEpoch = stepsPerEpoch ?? undefined;
@@ -74,14 +79,15 @@ export class SentFraction {
   /**
    * How many steps the warm-up has.
    *
-   * @throws GradringError `ERR_INVALID_ARGUMENT` if it is counted in epochs, and their steps are not known.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` if that depends on the number of steps in an epoch, which is not known.
    */
   warmUpSteps(step: number): number {
     const { warmUpEpochs, warmUpSteps } = this.chosenAt(step);
-    if (warmUpEpochs === 0) return warmUpSteps;
-    if (this.stepsPerEpoch !== undefined) return warmUpEpochs * this.stepsPerEpoch;
+    const isChosenLater = this.compression.sparsity === 'auto' && this.expected?.since !== undefined;
+    if (warmUpEpochs === 0 && !isChosenLater) return warmUpSteps;
+    if (warmUpEpochs > 0 && this.stepsPerEpoch !== undefined) return warmUpEpochs * this.stepsPerEpoch;
     throw invalidArgument(
-      'learningRateWarmUp: true lasts as long as the warm-up of dgc(), which is counted in epochs, but the number of steps in an epoch is not known. Pass { steps } instead of true.',
+      'learningRateWarmUp: true lasts as long as the warm-up of dgc(), but how many steps that has is not known before an epoch has ended. Pass { steps } instead of true.',
     );
   }
 

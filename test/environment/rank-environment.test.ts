@@ -113,15 +113,21 @@ test.each([
     { ...HYDRA_ALONE, JOB_COMPLETION_INDEX: '0', WORLD_SIZE: '2' },
     /but by Kubernetes it is 0 of 2/,
   ],
-  ...['PMIX_RANK', 'PMI_ID', 'MVP_COMM_WORLD_RANK', 'PALS_RANKID', 'FLUX_TASK_RANK', 'LSF_PM_TASKID'].map(
-    (mark): [string, NodeJS.ProcessEnv, RegExp] => [
-      ...([`${mark} alone`, { [mark]: '1' }, new RegExp(`^${mark} is '1'.*no variable that gradring knows`)] as const),
-    ],
-  ),
+  ...[
+    'PMIX_RANK',
+    'PMI_ID',
+    'MVP_COMM_WORLD_RANK',
+    'PALS_RANKID',
+    'ALPS_APP_PE',
+    'FLUX_TASK_RANK',
+    'LSF_PM_TASKID',
+  ].map((mark): [string, NodeJS.ProcessEnv, RegExp] => [
+    ...([`${mark} alone`, { [mark]: '1' }, new RegExp(`^${mark} is '1'.*no variable that gradring knows`)] as const),
+  ]),
   [
     'a task of srun --preserve-env',
     SLURM_PRESERVED,
-    /^By SLURM_STEP_TASKS_PER_NODE .* one of 2 tasks.*without --preserve-env/,
+    /^SLURM_STEP_TASKS_PER_NODE \('2'\) .* one of 2 tasks.*without --preserve-env/,
   ],
   [
     'a task of srun --preserve-env with fewer tasks than the job',
@@ -131,10 +137,15 @@ test.each([
   [
     'Open MPI in a pod that does not know how many there are',
     { ...OPEN_MPI, JOB_COMPLETION_INDEX: '0' },
-    /^Open MPI .* Kubernetes too: .*WORLD_SIZE is not set.* 'env -u JOB_COMPLETION_INDEX'/,
+    /^Both Open MPI and Kubernetes .*WORLD_SIZE is not set.* 'env -u JOB_COMPLETION_INDEX'/,
   ],
   ['a pod that does not know how many there are', { JOB_COMPLETION_INDEX: '1' }, /WORLD_SIZE is not set. Add it/],
   ['a pod of a JobSet past those of its Job', { ...JOB_SET, JOB_COMPLETION_INDEX: '3' }, /from 0 to 2\.$/],
+  [
+    'a pod of a JobSet of which nobody says how many Jobs it has',
+    { WORLD_SIZE: '4', MASTER_ADDR: 'a', JOB_COMPLETION_INDEX: '1', GRADRING_JOB_INDEX: '1' },
+    /GRADRING_JOB_COUNT is not set/,
+  ],
   ['a pod of no Job', { ...JOB_SET, JOB_COMPLETION_INDEX: '0' }, /GRADRING_JOB_INDEX is not set/],
   [
     'a JobSet whose WORLD_SIZE is that of one Job',

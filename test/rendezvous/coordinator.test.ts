@@ -326,8 +326,8 @@ describe('in a static run', () => {
     hear(1);
     join(1);
     expect(hear(1)).toEqual(taken('second'));
-    say({ kind: 'listening', rank: 1, endpoint: 'a dead one' }, 1, lineOf(1, 1));
     say({ kind: 'listening', rank: 1, endpoint: 'the second' }, 1, lineOf(1, 2));
+    say({ kind: 'listening', rank: 1, endpoint: 'the first' }, 1, lineOf(1, 1));
     for (const rank of [0, 2, 3]) say({ kind: 'listening', rank, endpoint: `at ${rank}` }, rank, lineOf(rank, 1));
     expect(hear(0)).toMatchObject([{ kind: 'start', endpoints: ['at 0', 'the second', 'at 2', 'at 3'] }]);
   });

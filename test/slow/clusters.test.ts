@@ -141,7 +141,7 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare', 'mpirun.openmpi', 'mpiex
     [
       'srun keeps the variables of the job',
       'salloc -Q -n1 srun -E -n2 -O node train.js',
-      /^ERR_INVALID_ENVIRONMENT By SLURM_STEP_TASKS_PER_NODE .* without --preserve-env/gm,
+      /^ERR_INVALID_ENVIRONMENT SLURM_STEP_TASKS_PER_NODE .* without --preserve-env/gm,
     ],
     ['each task is a study', 'srun -N2 npx gradring study --quick', /ENVIRONMENT: study starts its own ranks/g],
   ])(

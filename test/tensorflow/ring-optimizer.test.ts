@@ -286,6 +286,7 @@ describe('wrong arguments are told in words', () => {
     ['another copy: callbacks among others', /^The model comes from another copy of @tensorflow\/tfjs/],
     ['another copy: checkpoint', /^ring\.checkpoint takes|^The model comes from another copy/],
     ['another copy: variable', /^The variable comes from another copy of @tensorflow\/tfjs/],
+    ['a warm-up that is false', /^learningRateWarmUp is false; it must be true or \{ steps \}/],
     ['learningRateWarmUp', /learningRateWarmUp\.steps is 0;/],
     ['shard of nothing', /ring\.shard takes a dataset, or tensors/],
     ['shard of numbers', /ring\.shard takes a dataset, or tensors/],

@@ -23,6 +23,9 @@ describe('four ranks train a convolutional network with batch norm', () => {
     readonly rates: number[];
     readonly dgcRates: number[];
     readonly unwarmedRates: number[];
+    readonly twiceRates: number[];
+    readonly resumedRates: number[][];
+    readonly lateRefusal: { readonly code: string; readonly message: string };
     readonly refusal: { readonly code: string; readonly message: string };
     readonly stoppedAfter: number;
   }
@@ -88,6 +91,25 @@ describe('four ranks train a convolutional network with batch norm', () => {
     for (const { dgcRates, unwarmedRates } of ranks) {
       expect(dgcRates).toEqual(expected);
       expect(unwarmedRates).toEqual(Array(6).fill(expect.closeTo(0.4)));
+    }
+  });
+
+  test('it counts the steps of the optimizer, as dgc() does: over a second fit, and over a resumed one', () => {
+    const rising = [0.1, 0.175, 0.25, 0.325, 0.4, 0.4, 0.4, 0.4].map(rate => expect.closeTo(rate));
+    for (const { twiceRates, resumedRates } of ranks) {
+      expect(twiceRates).toEqual(rising);
+      // Each also has the rate after the fit: the full one.
+      expect(resumedRates).toEqual([
+        [...rising.slice(0, 2), rising[4]],
+        [...rising.slice(2, 6), rising[4]],
+        [rising[4]],
+      ]);
+    }
+  });
+
+  test('where the length of the warm-up is known only later, it needs { steps }', () => {
+    for (const { lateRefusal } of ranks) {
+      expect(lateRefusal).toEqual({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('Pass { steps }') });
     }
   });
 

@@ -86,7 +86,7 @@ export async function measureRing(
   const ring = { ranks: nodes, rate: rate.text };
   let measuredMs: number;
   let sentBytes: number;
-  if (!isExchange && way === 'dense') {
+  if (!isExchange && predicted.travelled === 'dense') {
     // A short array first, while the code is compiled: a second round of the long one may take a minute.
     const cases = [arrayCase(Math.min(elements, WARM_UP_ELEMENTS), 3, 3), arrayCase(elements, iterations, 0)];
     const [, row] = await rings.run({ ...ring, collective: 'all-reduce', cases });
