@@ -42,7 +42,7 @@ export async function measureLinks(call: CollectiveCall): Promise<LinkCost> {
   return roundedLinks({ byteNs: ((probeMs - hopMs) * 1e6) / bytes, hopNs: hopMs * 1e6 });
 }
 
-/** As a training uses the cost of its links. */
+/** The cost of links, rounded as in a training. */
 export function roundedLinks({ byteNs, hopNs }: LinkCost): LinkCost {
   return { byteNs: powerOfTwo(byteNs, FASTEST.byteNs), hopNs: powerOfTwo(hopNs, FASTEST.hopNs) };
 }

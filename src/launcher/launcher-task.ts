@@ -68,11 +68,11 @@ export function taskOf(
  */
 export function requireOneLauncher(command: string, env: NodeJS.ProcessEnv = process.env): void {
   const started = env['RANK'] ? Number(env['WORLD_SIZE']) : schedulerAround(env)?.place.worldSize;
-  if (started === undefined || started === 1) return;
+  if (!(started! > 1)) return;
   throw wrongEnvironment(
     `${command} starts its own ranks on this host, but this process is one of several that were started together, and each would start them. Start it once, without srun, mpirun or gradring run.`,
   );
 }
 
-/** The options of `launch` for the ranks of such a command, whatever a scheduler has put around it. */
+/** Options of `launch` that keep the ranks of such a command on this host, also within a scheduler's job. */
 export const ON_THIS_HOST = { nodes: 1, nodeRank: 0 } as const;

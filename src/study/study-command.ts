@@ -81,7 +81,7 @@ async function study(words: Words): Promise<number> {
   const logFile = `${json}.trainings`;
   if (restart) rmSync(logFile, { force: true });
   const log = new TrainingLog(logFile);
-  const report = new Progress(plans, log);
+  const report = new Progress(plans, log, size);
   if (report.done > 0) console.error(`${report.done} trainings are done: ${logFile}. --restart would forget them.`);
   const program = programHash();
   const trainings: LoggedTraining[] = [];
@@ -179,16 +179,19 @@ function factsOf({ name, paper }: WorkloadPlan, trainings: readonly LoggedTraini
   return { name, data, parameters, ...(paper && { paper }) };
 }
 
-/** Tells of each training, and how long those of its workload that are left will take. */
+/** Reports each training, and how long the rest of its workload will take. */
 class Progress {
   private readonly workloads = new Map<string, { readonly total: number; done: number; seconds: number }>();
 
-  constructor(plans: readonly WorkloadPlan[], log: TrainingLog) {
+  constructor(plans: readonly WorkloadPlan[], log: TrainingLog, size: StudySize) {
+    const inLog = (planned: readonly PlannedTraining[]) => planned.flatMap(each => log.get(keyOf(each, size)) ?? []);
     for (const plan of plans) {
-      const total = tuningTrainings(plan).length + pairedTrainings(plan, []).length;
-      const logged = log.of(plan.name).filter(({ method }) => plan.methods.some(({ name }) => name === method));
-      const seconds = logged.reduce((sum, training) => sum + training.seconds, 0);
-      this.workloads.set(plan.name, { total, done: logged.length, seconds });
+      const tuning = tuningTrainings(plan);
+      const tuned = inLog(tuning);
+      const paired = pairedTrainings(plan, tuned.map(trainingOf));
+      const done = [...tuned, ...inLog(paired)];
+      const seconds = done.reduce((sum, training) => sum + training.seconds, 0);
+      this.workloads.set(plan.name, { total: tuning.length + paired.length, done: done.length, seconds });
     }
   }
 
@@ -198,14 +201,15 @@ class Progress {
   }
 
   show({ workload, method, isTuning, learningRate, seed, fold, score, seconds }: LoggedTraining): void {
-    const of = this.workloads.get(workload)!;
-    of.done++;
-    of.seconds += seconds;
-    const minutes = Math.ceil(((of.seconds / of.done) * (of.total - of.done)) / 60);
+    const progress = this.workloads.get(workload)!;
+    progress.done++;
+    progress.seconds += seconds;
+    const { done, total } = progress;
+    const minutes = Math.ceil(((progress.seconds / done) * (total - done)) / 60);
     const what = isTuning ? `learning rate ${learningRate}` : `seed ${seed}, fold ${fold}`;
     const result = score === null ? 'diverged' : score.toPrecision(4);
     console.error(
-      `${workload} ${of.done}/${of.total}  ${method}, ${what}: ${result} in ${seconds.toFixed(0)} s; about ${minutes} min left of ${workload}`,
+      `${workload} ${done}/${total}  ${method}, ${what}: ${result} in ${seconds.toFixed(0)} s; about ${minutes} min left for ${workload}`,
     );
   }
 }

@@ -48,9 +48,9 @@ export class TrainingLog {
     return [...this.declarations.values()].map(({ at }) => at).sort()[0]!;
   }
 
-  /** The trainings of a workload. */
-  of(workload: string): LoggedTraining[] {
-    return [...this.trainings.values()].filter(training => training.workload === workload);
+  /** How many trainings there are. */
+  get length(): number {
+    return this.trainings.size;
   }
 
   get(key: string): LoggedTraining | undefined {

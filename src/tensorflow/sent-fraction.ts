@@ -79,7 +79,7 @@ export class SentFraction {
   /**
    * How many steps the warm-up has.
    *
-   * @throws GradringError `ERR_INVALID_ARGUMENT` if that depends on the number of steps in an epoch, which is not known.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` if that depends on the steps of an epoch, which are not known.
    */
   warmUpSteps(step: number): number {
     const { warmUpEpochs, warmUpSteps } = this.chosenAt(step);

@@ -10,7 +10,25 @@ const documentsIn = (file: string) =>
   );
 
 interface JobSet {
-  readonly spec: { readonly replicatedJobs: readonly { readonly template: { readonly spec: object } }[] };
+  readonly spec: {
+    readonly replicatedJobs: readonly {
+      readonly replicas: number;
+      readonly template: {
+        readonly spec: {
+          readonly completions: number;
+          readonly template: {
+            readonly spec: { readonly containers: readonly { readonly env: readonly Variable[] }[] };
+          };
+        };
+      };
+    }[];
+  };
+}
+
+interface Variable {
+  readonly name: string;
+  readonly value?: string;
+  readonly valueFrom?: { readonly fieldRef?: { readonly fieldPath: string } };
 }
 
 /** The Job of the JobSet: what makes it a JobSet has no published schema here. */
@@ -81,4 +99,14 @@ test('a misspelt field is found, and so is a wrong value', () => {
   const misspelt = { ...job, spec: { ...job.spec, paralellism: 4 } };
   expect(unknownFields(misspelt, watched => validate(watched))).toEqual(['.spec.paralellism']);
   expect(validate({ ...job, spec: { ...job.spec, completions: 'four' } })).toBe(false);
+});
+
+test('the variables of the JobSet say what its controller gives the pods', () => {
+  const { replicas, template } = (documentsIn('jobset.yaml') as unknown as JobSet[])[0]!.spec.replicatedJobs[0]!;
+  const { env } = template.spec.template.spec.containers[0]!;
+  const byName = new Map(env.map(variable => [variable.name, variable]));
+  expect(byName.get('WORLD_SIZE')!.value).toBe(String(replicas * template.spec.completions));
+  const labelOf = (name: string) => byName.get(name)!.valueFrom!.fieldRef!.fieldPath;
+  expect(labelOf('GRADRING_JOB_INDEX')).toBe("metadata.labels['jobset.sigs.k8s.io/job-index']");
+  expect(labelOf('GRADRING_JOB_COUNT')).toBe("metadata.labels['jobset.sigs.k8s.io/replicatedjob-replicas']");
 });

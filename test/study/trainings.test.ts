@@ -93,7 +93,7 @@ describe('the log', () => {
       for (let interrupted = 0; interrupted < 3; interrupted++) {
         appendFileSync(file, '{"key":"3","trai');
         const again = new TrainingLog(file);
-        expect(again.of('digits')).toHaveLength(count);
+        expect(again).toHaveLength(count);
         for (const each of written) expect(again.get(String(each.seed))).toEqual(each);
       }
       new TrainingLog(file).add('3', training({ seed: 3 }));

@@ -96,7 +96,7 @@ export async function measureCase(
     carriedBy: mediaOfAll(communicator, byLinks ? routes.links : routes.bulk),
     wireBytesSent: Math.round(Math.max(...all.map(([, ofRank]) => ofRank!))),
     ...(details.length > 0 && {
-      travelled: details.at(-1)!.travelled,
+      travelled: travelled!,
       ...splitOf(
         communicator,
         details.map(({ timesMs }) => timesMs),

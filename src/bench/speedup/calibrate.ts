@@ -12,7 +12,7 @@ const TCP_SHARE = 1448 / 1514;
 
 /** Where decoding is measured, a tensor of at most this many elements, from one and from many ranks. */
 const DECODED = { elements: 16e6, ranks: [1, 64] } as const;
-/** What a byte costs is measured with two payloads: the longer one takes so much more time. */
+/** The cost of a byte is the difference of two times ÷ the difference of two lengths. */
 const PAYLOAD_BYTES = [64 * 1024, 2 * 1024 * 1024];
 /** The array with which the dense ring and the links are measured, in elements. */
 const RING_ELEMENTS = 16e6;

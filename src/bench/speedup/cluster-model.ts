@@ -69,7 +69,7 @@ export interface ExchangeTimes {
  *     compute = elements · (compress + average) + entries · (encode + N · decode)
  *     travel  = (N − 1) · P · max(line, linkByte) + ⌈(N − 1)/2⌉ · (hop + P · linkByte)
  *
- * A mixed step has entries and P without the tensors that are sent whole, and the dense ring of these in addition.
+ * In a mixed step, entries and P leave out the tensors that are sent whole. The dense ring carries those in addition.
  * Whether a step is sparse, mixed or dense is chosen as in a training, by `costOf`.
  *
  * A dense step is the ring all-reduce of Patarasuk and Yuan (2009), with 2(N − 1) rounds. In each, a chunk of 4n/N

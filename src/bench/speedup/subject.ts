@@ -44,7 +44,7 @@ const SEED = 1;
  * more ranks than processors show with it how long payloads travel: the compression of a large model, by turns on few
  * processors, would take longer than that.
  *
- * @param wholeElements Of a tensor that is sent whole, by the dense ring.
+ * @param wholeElements The length of a second tensor, which the dense ring carries. 0: none.
  */
 export function standInFor(
   payloadBytes: number,

@@ -45,19 +45,20 @@ export function readHostfile(file: string, option: string): readonly HostRanks[]
   const hosts = lines
     .filter(({ line }) => line !== '')
     .map(({ line, at }) => {
-      const host = parseHost(line, at);
+      const host = parseHost(line.replace(/\s+slots\s*=\s*(\d+)$/, ':$1'), at, line);
       checkRanks(host, at);
       return host;
     });
   return checkHosts(hosts, file);
 }
 
-function parseHost(word: string, where: string): HostRanks {
-  const [, host, count] = LISTED.exec(word.replace(/\s+slots\s*=\s*(\d+)$/, ':$1')) ?? [];
+/** @param typed What the user wrote, for errors. */
+function parseHost(word: string, where: string, typed = word): HostRanks {
+  const [, host, count] = LISTED.exec(word) ?? [];
   if (host !== undefined) {
     return { host: host.replace(/\[(.*)\]$/, '$1'), ...(count !== undefined && { ranks: Number(count) }) };
   }
-  throw invalidArgument(`${where}: '${word}' is no host; ${hintFor(word)}.`);
+  throw invalidArgument(`${where}: '${typed}' is no host; ${hintFor(typed)}.`);
 }
 
 function hintFor(word: string): string {

@@ -77,9 +77,9 @@ export class RemoteHost {
     const [command, args] = isHere(name)
       ? [process.execPath, [CLI, 'agent']]
       : ['ssh', [...sshArgs, ...SSH_OPTIONS, name, remoteCommand(assignment.folder)]];
-    // In a group of its own: Ctrl-C in a terminal must reach only the launcher.
-    // Without `ssh` there is no such connection, but the user's terminal may have one, to another host.
+    // An agent on this host has no connection by ssh. An inherited SSH_CONNECTION is that of the user's login.
     const env = isHere(name) ? { ...process.env, SSH_CONNECTION: undefined } : process.env;
+    // In a group of its own: Ctrl-C in a terminal must reach only the launcher.
     this.child = spawn(command, args, { env, stdio: ['pipe', 'pipe', 'pipe'], detached: true });
     this.child.once('error', error => this.lose(`${command} could not be started: ${error.message}`));
     this.child.once('exit', (code, signal) => this.endSoon(() => this.wordsForEnd(code, signal)));
