@@ -13,7 +13,7 @@ export interface MembershipPolicy {
   readonly holder: string;
   /**
    * Whether the ring forms again after a loss. Then members may leave, come again, and be replaced. Otherwise each
-   * comes once, and is replaced only until all have come.
+   * comes once.
    */
   readonly isElastic: boolean;
   /** Whether enough members are left for a ring. If not, members that come wait until they are ended. */
@@ -128,7 +128,6 @@ export class Coordinator {
       this.waiting.set(member, arrival);
       return;
     }
-    if (!policy.isElastic) this.formation.lineOf(member)?.tell({ kind: 'refuse', ...this.taken(member, 'first') });
     // If a member comes again after all were called, its attempt to form the ring has failed.
     if (this.formation.hasFormed) this.beginAnew();
     else if (this.formation.isCalled) this.formAgain(`rank ${member} lost its neighbours while the ring formed`);
@@ -164,9 +163,9 @@ export class Coordinator {
     if (needsKeys && !isKey(join.publicKey)) return refused(`Rank ${rank} sent no key.`);
     if (rank >= worldSize) return refused(`Rank ${rank} is out of range: WORLD_SIZE is ${worldSize}.`);
     if (!policy.isElastic) {
-      // Before all are called, a process replaces an earlier one of the same rank, which may have died.
-      const mayReplace = rank !== 0 && !this.formation.isCalled;
-      return mayReplace || !this.formation.has(rank) ? undefined : this.taken(rank, 'second');
+      if (!this.formation.has(rank)) return undefined;
+      const words = `Two processes claim rank ${rank} of ${worldSize}; the second was refused. Give each process its own RANK. If the first has died, start all ranks again.`;
+      return { code: 'ERR_RANK_TAKEN', message: words };
     }
     if (join.newcomer || this.ring.has(rank)) return undefined;
     return refused(
@@ -174,12 +173,6 @@ export class Coordinator {
         ? `Rank ${rank} has left the ring; in an elastic run a process joins once.`
         : `Rank ${rank} counts as lost, because it did not answer in time.`,
     );
-  }
-
-  private taken(rank: number, refused: 'first' | 'second'): { code: ErrorCode; message: string } {
-    const hint = refused === 'second' ? ' If the first has died, start all ranks again.' : '';
-    const message = `Two processes claim rank ${rank} of ${this.options.worldSize}; the ${refused} was refused. Give each process its own RANK.${hint}`;
-    return { code: 'ERR_RANK_TAKEN', message };
   }
 
   private callIfComplete(): void {

@@ -67,11 +67,6 @@ export class Formation {
     return this.arrivals.has(member);
   }
 
-  /** The connection of a member. Undefined if it has not come. */
-  lineOf(member: number): MemberLine | undefined {
-    return this.arrivals.get(member)?.line;
-  }
-
   /** Whether this is the connection of a member that has come. */
   hears(line: MemberLine): boolean {
     return [...this.arrivals.values()].some(arrival => arrival.line.id === line.id);
