@@ -8,16 +8,18 @@ const ROOT = path.join(__dirname, '../..');
 const FOLDERS = ['dist', 'scripts/train'];
 
 /**
- * A short hash of the program that trains. Trainings with the same one were made by the same code. The compiler's cache
- * in dist/ is left out: it depends on what was compiled before.
+ * A short hash of the program that trains. Trainings with the same one were made by the same code. Two things are left
+ * out: the compiler's cache, which depends on what was compiled before, and the study itself, which does not train. What
+ * it chooses is logged with each training.
  */
 export function programHash(): string {
   const hash = createHash('sha256');
   for (const folder of FOLDERS) {
     const files = readdirSync(path.join(ROOT, folder), { recursive: true, encoding: 'utf8' }).sort();
-    for (const file of files.filter(name => !name.endsWith('.tsbuildinfo'))) {
+    for (const file of files) {
       const whole = path.join(ROOT, folder, file);
-      if (statSync(whole).isFile()) hash.update(`${folder}/${file}\0`).update(readFileSync(whole));
+      const trains = path.dirname(whole) !== __dirname && !file.endsWith('.tsbuildinfo');
+      if (trains && statSync(whole).isFile()) hash.update(`${folder}/${file}\0`).update(readFileSync(whole));
     }
   }
   return hash.digest('hex').slice(0, 12);

@@ -23,7 +23,7 @@ function prepare(tf, { quick }) {
 
 async function train(prepared, { tf, ring, part, wrapped, learningRate, seed, report }) {
   const { vocabulary, units, batchSize, steps, trainRows, testRows } = prepared;
-  const rows = trainRows.map(tensor => rowsOfPart(tf, tensor, part, ring.worldSize));
+  const rows = trainRows.map(tensor => rowsOfPart(tensor, part, ring.worldSize));
   const someTestRows = testRows.map(tensor => tensor.slice(0, REPORTED_ROWS));
   const { variables, loss, test } = lstm(tf, { words: vocabulary, units, seed });
   const optimizer = wrapped(tf.train.sgd(learningRate));
@@ -59,16 +59,9 @@ async function train(prepared, { tf, ring, part, wrapped, learningRate, seed, re
 const learningRateAt = (done, first) => first / 4 ** ((done >= 0.5) + (done >= 0.75));
 
 /** Rows part, part + parts, and so on: as many in each part. */
-function rowsOfPart(tf, tensor, part, parts) {
-  const count = Math.floor(tensor.shape[0] / parts);
-  return tf.tidy(() =>
-    tensor.gather(
-      tf.tensor1d(
-        Int32Array.from({ length: count }, (_, i) => part + i * parts),
-        'int32',
-      ),
-    ),
-  );
+function rowsOfPart(tensor, part, parts) {
+  const end = tensor.shape[0] - (tensor.shape[0] % parts);
+  return tensor.stridedSlice([part], [end], [parts]);
 }
 
 function* endlessBatches(tf, rows, { batchSize, seed }) {
