@@ -4,7 +4,7 @@ import { normals } from './fixtures/seeded';
 import { largestError, runFixture } from './support';
 
 const RANKS = 3;
-const LEARNING_RATE = 0.05;
+const LEARNING_RATES = [0.05, 0.05] as const;
 const MOMENTUM = 0.9;
 const DECAY = 0.1;
 const SPARSITY = 0.99;
@@ -25,6 +25,8 @@ interface Case {
   readonly seed: number;
   /** Factors of the gradients of steps 0, 1, 2, …, repeated. */
   readonly gradientScales: readonly number[];
+  /** The learning rates of the first half of the steps, and of the second. */
+  readonly learningRates: readonly [number, number];
   readonly options: DgcOptions;
 }
 
@@ -36,23 +38,29 @@ const denseWarmUp = { ...options, warmUp: 'dense' } as const;
 const clipNorm = 60;
 const uneven = [1, 0.2, 3];
 
-const dgc = { method: 'dgc', steps: 120, every: 30, gradientScales: [1], options } as const;
+const common = { gradientScales: [1], learningRates: LEARNING_RATES, nesterov: false } as const;
+const dgc = { ...common, method: 'dgc', steps: 120, every: 30, options } as const;
 // Few steps: PowerSGD doubles a rounding error about every fourth step, because singular values lie close together. The
 // options are the defaults.
-const rival = { steps: 20, every: 20, gradientScales: [1], options: {} } as const;
+const rival = { ...common, steps: 20, every: 20, options: {} } as const;
 const clipped = { gradientScales: uneven, options: { clipNorm } };
 
 // With these seeds no choice of elements, or of signs, is so close that float32 could change it (checked below).
 const CASES: readonly Case[] = [
-  { ...dgc, name: 'dgc()', nesterov: false, seed: 1_000_000 },
+  { ...dgc, name: 'dgc()', seed: 1_000_000 },
   { ...dgc, name: 'dgc(), nesterov', nesterov: true, seed: 2_500_000 },
-  { ...dgc, name: 'dgc(), clipped', nesterov: false, seed: 3_000_000, gradientScales: uneven, options: { ...options, clipNorm } },
+  { ...dgc, name: 'dgc(), clipped', seed: 3_000_000, gradientScales: uneven, options: { ...options, clipNorm } },
   { ...dgc, name: 'dgc(), nesterov, clipped', nesterov: true, seed: 4_000_000, gradientScales: uneven, options: { ...options, clipNorm } },
-  { ...dgc, name: 'dgc(), dense warm-up', nesterov: false, seed: 7_000_000, options: denseWarmUp },
+  { ...dgc, name: 'dgc(), dense warm-up', seed: 7_000_000, options: denseWarmUp },
   { ...dgc, name: 'dgc(), nesterov, dense warm-up', nesterov: true, seed: 6_000_000, options: denseWarmUp },
-  { ...rival, name: 'gradientDropping()', method: 'gradientDropping', nesterov: false, seed: 8_000_000 },
+  { ...dgc, name: 'dgc(), no masking', seed: 12_200_000, options: { ...options, masking: false } },
+  { ...dgc, name: 'dgc(), nesterov, no momentum correction', nesterov: true, seed: 13_000_000, options: { ...options, momentumCorrection: false } },
+  { ...dgc, name: 'dgc(), rescaled residuals', seed: 14_000_000, learningRates: [0.05, 0.02], options: { ...options, rescaleResiduals: true } },
+  { ...rival, name: 'gradientDropping()', method: 'gradientDropping', seed: 8_000_000 },
   { ...rival, ...clipped, name: 'gradientDropping(), nesterov, clipped', method: 'gradientDropping', nesterov: true, seed: 9_400_000 },
-  { ...rival, ...clipped, name: 'oneBit(), clipped', method: 'oneBit', nesterov: false, seed: 10_200_000 },
+  { ...rival, ...clipped, name: 'oneBit(), clipped', method: 'oneBit', seed: 10_200_000 },
+  { ...rival, ...clipped, name: 'ternGrad(), clipped', method: 'ternGrad', seed: 15_000_000 },
+  { ...rival, ...clipped, name: 'qsgd(), nesterov, clipped', method: 'qsgd', nesterov: true, seed: 16_000_000 },
   { ...rival, ...clipped, name: 'powerSgd(), nesterov, clipped', method: 'powerSgd', nesterov: true, seed: 11_000_000 },
 ]; // prettier-ignore
 
@@ -61,8 +69,8 @@ type Snapshots = Record<string, number[][][]>;
 let byRank: readonly Snapshots[];
 beforeAll(async () => {
   const sizes = { tensors: TENSORS, cases: CASES };
-  const rates = { learningRate: LEARNING_RATE, momentum: MOMENTUM, decay: DECAY };
-  byRank = await runFixture<Snapshots>('compression-run.js', { ranks: RANKS, input: { ...sizes, ...rates } });
+  const input = { ...sizes, momentum: MOMENTUM, decay: DECAY };
+  byRank = await runFixture<Snapshots>('compression-run.js', { ranks: RANKS, input });
 }, 120_000);
 
 describe.each(CASES)('$name', testCase => {
@@ -98,16 +106,18 @@ describe.each(CASES)('$name', testCase => {
 /**
  * In float64, slow and literal: gradients carry the factor 1/N from the start and are summed, and are clipped to
  * clipNorm · N^(−½). Each rank accumulates what it does not send: DGC its momenta (the paper's Algorithm 4), the others
- * its gradients, and their momentum is that of the average. For Nesterov the velocity is kept as in Sutskever's form:
- * w ← m·w + g, of which g + m·w counts.
+ * its gradients, and their momentum is that of the average. TernGrad and QSGD accumulate nothing. For Nesterov the
+ * velocity is kept as in Sutskever's form: w ← m·w + g, of which g + m·w counts.
  */
-function referenceRun({ nesterov, seed, method, steps, every, gradientScales, options }: Case) {
+function referenceRun({ nesterov, seed, method, steps, every, gradientScales, learningRates, options }: Case) {
   const { clipNorm = Infinity, warmUp, warmUpSteps = 0 } = options;
+  const { momentumCorrection = true, masking = true, rescaleResiduals = false } = options;
+  const accumulates = method !== 'ternGrad' && method !== 'qsgd';
   const sizes = TENSORS.map(shape => shape.reduce((product, size) => product * size, 1));
   const weights = sizes.map((size, t) => [...normals(seed + t, size)]);
   const zeros = () => sizes.map(size => new Array<number>(size).fill(0));
   const ranks = Array.from({ length: RANKS }, () => ({ velocity: zeros(), accumulated: zeros() }));
-  const senders = TENSORS.map(shape => SENDERS[method](shape.at(-1)!));
+  const senders = TENSORS.map((shape, t) => SENDERS[method](shape.at(-1)!, t));
   const sharedVelocity = zeros();
   const snapshots: number[][][] = [];
   let clippedSteps = 0;
@@ -117,7 +127,12 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, op
     const updates = zeros();
     const warming = step < warmUpSteps;
     const isDense = (t: number) => TENSORS[t]!.length < 2 || sizes[t]! < DENSE_BELOW || (warmUp === 'dense' && warming);
-    const ownsMomentum = (t: number) => method === 'dgc' && !isDense(t);
+    const ownsMomentum = (t: number) => method === 'dgc' && momentumCorrection && !isDense(t);
+    const rate = learningRates[step < steps / 2 ? 0 : 1];
+    if (rescaleResiduals && step === steps / 2) {
+      const scale = learningRates[0] / learningRates[1];
+      for (const { accumulated } of ranks) for (const v of accumulated) v.forEach((value, i) => (v[i] = value * scale));
+    }
 
     ranks.forEach(({ velocity, accumulated }, rank) => {
       const scale = gradientScales[step % gradientScales.length]!;
@@ -145,14 +160,14 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, op
     weights.forEach((w, t) => {
       if (!isDense(t)) {
         const values = ranks.map(({ accumulated }) => accumulated[t]!);
-        const { sent, margin } = senders[t]!(values, warming ? densityAt(step) : 1 - SPARSITY);
+        const { sent, margin } = senders[t]!(values, warming ? densityAt(step) : 1 - SPARSITY, step);
         closestChoice = Math.min(closestChoice, margin);
         ranks.forEach(({ velocity, accumulated }, rank) => {
           const [update, u, v] = [updates[t]!, velocity[t]!, accumulated[t]!];
           sent[rank]!.forEach((value, i) => {
             update[i]! += value;
-            v[i]! -= value;
-            if (value !== 0) u[i] = 0;
+            v[i] = accumulates ? v[i]! - value : 0;
+            if (masking && value !== 0) u[i] = 0;
           });
         });
       }
@@ -165,7 +180,7 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, op
         // Each rank continues with the momentum of a dense warm-up: a third each, because the ranks are summed here.
         for (const { velocity: u } of ranks) u[t] = velocity.map(value => value / RANKS);
       }
-      updates[t]!.forEach((update, i) => (w[i]! -= LEARNING_RATE * update));
+      updates[t]!.forEach((update, i) => (w[i]! -= rate * update));
     });
     if ((step + 1) % every === 0) snapshots.push(weights.map(w => [...w]));
   }

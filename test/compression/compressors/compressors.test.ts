@@ -7,7 +7,7 @@ import { ternGradCompressor } from '../../../src/compression/compressors/tern-gr
 import { GradringError } from '../../../src/errors';
 import { random } from '../../support/random';
 import { FakeRanks } from './fake-ring';
-import { oneBit } from './reference';
+import { oneBit, quantized, ternarized } from './reference';
 
 const RANKS = 3;
 
@@ -115,19 +115,11 @@ const entropyOf = (symbols: readonly number[]) => {
 };
 
 describe('TernGrad', () => {
-  const reference = (gradients: readonly Float32Array[], step: number) => {
-    const clipped = gradients.map(gradient => {
-      const average = gradient.reduce((sum, value) => sum + value, 0) / gradient.length;
-      const sigma = Math.sqrt(gradient.reduce((sum, value) => sum + (value - average) ** 2, 0) / gradient.length);
-      return [...gradient].map(value => Math.max(-2.5 * sigma, Math.min(2.5 * sigma, value)));
-    });
-    const scale = Math.max(...clipped.flat().map(Math.abs));
-    const signs = clipped.map((values, rank) => {
-      const next = randomOf(1, step, 0, rank);
-      return values.map(value => (next() < Math.abs(value) / scale ? Math.sign(value) : 0));
-    });
-    return { scale, signs };
-  };
+  const reference = (gradients: readonly Float32Array[], step: number) =>
+    ternarized(
+      gradients.map(gradient => [...gradient]),
+      gradients.map((_, rank) => randomOf(1, step, 0, rank)),
+    );
 
   test('each value becomes −s, 0 or s, as the paper says', async () => {
     const gradients = gradientsOf(10_000, 4);
@@ -164,17 +156,10 @@ describe('QSGD', () => {
       const [gradient] = gradientsOf(1000, levels, 1);
       const ranks = new FakeRanks(qsgdCompressor({ levels, bucket }), [100, 10], 1);
       const [mean] = await ranks.step([gradient!], 3);
-      const next = randomOf(1, 3, 0, 0);
       const expected: number[] = [];
       let bits = 0;
-      for (let start = 0; start < 1000; start += bucket) {
-        const values = [...gradient!.subarray(start, start + bucket)];
-        const size = Math.fround(norm(values));
-        const rounded = values.map(value => {
-          const level = (Math.abs(value) / size) * levels;
-          return Math.sign(value) * (Math.floor(level) + (next() < level - Math.floor(level) ? 1 : 0));
-        });
-        expected.push(...rounded.map(level => (size * level) / levels));
+      for (const { norm, rounded } of quantized([...gradient!], { levels, bucket }, randomOf(1, 3, 0, 0))) {
+        expected.push(...rounded.map(level => (norm * level) / levels));
         let gap = 1;
         let sparse = '';
         let dense = '';

@@ -13,15 +13,17 @@ export interface Sent {
 }
 
 /** Called in each step with the values of all ranks. */
-export type Sender = (values: readonly number[][], density: number) => Sent;
+export type Sender = (values: readonly number[][], density: number, step: number) => Sent;
 
-/** For a tensor whose last dimension has so many elements. */
+/** For the tensor with this number, whose last dimension has so many elements. */
 export const SENDERS = {
   dgc: () => eachRank(largest),
   gradientDropping: () => eachRank(largest),
   oneBit: columns => eachRank(values => oneBit(values, columns)),
+  ternGrad: (_, tensor) => ternGrad(tensor),
+  qsgd: (_, tensor) => qsgd(tensor, { levels: 16, bucket: 512 }),
   powerSgd: columns => powerSgd(columns, 2),
-} satisfies Record<string, (columns: number) => Sender>;
+} satisfies Record<string, (columns: number, tensor: number) => Sender>;
 
 function eachRank(send: (values: number[], density: number) => { sent: number[]; margin: number }): Sender {
   return (values, density) => {
@@ -52,6 +54,70 @@ export function oneBit(values: readonly number[], columns: number) {
     }
   }
   return { sent, margin: Math.min(...values.map(abs)) };
+}
+
+/** The library's random numbers of a rank, by default. */
+const randomFor = (step: number, tensor: number, rank: number) => randomOf(0, step, tensor, rank);
+
+function ternGrad(tensor: number): Sender {
+  return (values, _, step) => {
+    const randoms = values.map((_, rank) => randomFor(step, tensor, rank));
+    const { scale, signs, margin } = ternarized(values, randoms);
+    return { sent: signs.map(own => own.map(sign => scale * sign)), margin };
+  };
+}
+
+/**
+ * −1, 0 or 1 for each value, at random, and their scale s: the largest of all ranks, clipped to 2.5 standard deviations
+ * (Wen et al. 2017, section 3).
+ */
+export function ternarized(values: readonly number[][], randoms: readonly (() => number)[]) {
+  const clipped = values.map(own => {
+    const mean = sumUp(own) / own.length;
+    const limit = 2.5 * sqrt(sumUp(own.map(value => (value - mean) ** 2)) / own.length);
+    return own.map(value => Math.max(-limit, Math.min(limit, value)));
+  });
+  const scale = Math.max(...clipped.map(own => Math.max(...own.map(abs))));
+  let margin = Infinity;
+  const signs = clipped.map((own, rank) =>
+    own.map(value => {
+      const [share, drawn] = [abs(value) / scale, randoms[rank]!()];
+      margin = Math.min(margin, abs(share - drawn));
+      return drawn < share ? Math.sign(value) : 0;
+    }),
+  );
+  return { scale, signs, margin };
+}
+
+function qsgd(tensor: number, sizes: { levels: number; bucket: number }): Sender {
+  return (values, _, step) => {
+    const ranks = values.map((own, rank) => quantized(own, sizes, randomFor(step, tensor, rank)));
+    const sent = ranks.map(buckets =>
+      buckets.flatMap(({ norm, rounded }) => rounded.map(l => (norm * l) / sizes.levels)),
+    );
+    return { sent, margin: Math.min(...ranks.flat().map(({ margin }) => margin)) };
+  };
+}
+
+/** The norm of each bucket, and the level of each value, rounded at random (Alistarh et al. 2017, section 3.1). */
+export function quantized(
+  values: readonly number[],
+  { levels, bucket }: { levels: number; bucket: number },
+  random: () => number,
+) {
+  const starts = [...values.keys()].filter(i => i % bucket === 0);
+  return starts.map(start => {
+    const own = values.slice(start, start + bucket);
+    const norm = sqrt(sumUp(own.map(value => value * value)));
+    let margin = Infinity;
+    const rounded = own.map(value => {
+      const exact = (abs(value) / norm) * levels;
+      const [low, drawn] = [Math.floor(exact), random()];
+      margin = Math.min(margin, abs(exact - low - drawn) / Math.max(1, exact));
+      return Math.sign(value) * (low + Number(drawn < exact - low));
+    });
+    return { norm, rounded, margin };
+  });
 }
 
 /**
@@ -88,6 +154,8 @@ function powerSgd(columns: number, r: number): Sender {
     return { sent, margin: Infinity };
   };
 }
+
+const sumUp = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
 
 const dot = (one: readonly number[], other: readonly number[]) =>
   one.reduce((sum, value, i) => sum + value * other[i]!, 0);
