@@ -27,7 +27,7 @@ async function main() {
 
 /** One training. If its gradients overflow, it ends without a score. */
 async function trainOnce(workload, prepared, { tf, ring, training }) {
-  const { wrap, learningRate, seed, fold, partOffset } = training;
+  const { wrap, isTuning, learningRate, seed, fold, partOffset } = training;
   const options = optionsOf(training, prepared.steps);
   const wrapOptions = { compression: compressionOf(training, options), ...wrap };
   let optimizer;
@@ -41,7 +41,7 @@ async function trainOnce(workload, prepared, { tf, ring, training }) {
   const before = new Set(Object.keys(tf.engine().registeredVariables));
   try {
     const part = (ring.rank + partOffset) % ring.worldSize;
-    const inputs = { tf, ring, part, wrapped, learningRate, seed, fold, report };
+    const inputs = { tf, ring, part, wrapped, isTuning, learningRate, seed, fold, report };
     const { examples, ...result } = await workload.train(prepared, inputs);
     return { options: { ...options, ...wrap }, ...result, curve, seconds: seconds(), examples: Array.from(examples) };
   } catch (error) {
@@ -58,8 +58,9 @@ async function trainOnce(workload, prepared, { tf, ring, training }) {
 
 /** The compression. Its random numbers, if it needs any, are those of the seed. */
 function compressionOf({ method, module, seed }, options) {
-  const compression = module ? gradring[method](module, options) : gradring[method](options);
-  return 'seed' in compression ? { ...compression, seed } : compression;
+  const make = given => (module ? gradring[method](module, given) : gradring[method](given));
+  const compression = make(options);
+  return 'seed' in compression ? make({ ...options, seed }) : compression;
 }
 
 /** The options of the compression. Some are given by the length of the training. */

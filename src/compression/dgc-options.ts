@@ -23,7 +23,11 @@ export interface DgcOptions {
   readonly warmUpSteps?: number | undefined;
   /** `sparse`: the warm-up sends a falling fraction (paper, section 3.3). `dense`: everything. Default `sparse`. */
   readonly warmUp?: 'sparse' | 'dense' | undefined;
-  /** The global L2 norm to which gradients are clipped (paper, section 3.2). Default: no clipping. */
+  /**
+   * The global L2 norm to which gradients are clipped. Each rank clips its own to this norm times √N, which clips the
+   * mean to it if the gradients of the ranks are independent (local gradient clipping, section 3.2 of the paper).
+   * Default: no clipping.
+   */
   readonly clipNorm?: number | undefined;
   /**
    * Whether what is held back is multiplied by old ÷ new learning rate when the rate changes. Then it is applied with
@@ -87,8 +91,8 @@ export interface NoCompression {
 /** The options of {@link noCompression}. */
 export interface NoCompressionOptions {
   /**
-   * As for {@link dgc}: each rank clips its gradient to this norm times √N, which clips the mean to it if the gradients
-   * of the ranks are independent (paper, section 3.2). Default: no clipping.
+   * The global L2 norm to which the mean of the ranks' gradients is clipped, as in a training on one process. The paper
+   * calls this the conventional way (section 3.2). Default: no clipping.
    */
   readonly clipNorm?: number | undefined;
 }

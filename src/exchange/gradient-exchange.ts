@@ -88,7 +88,10 @@ export class GradientExchange {
 
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
   async run(call: CollectiveCall, step: ExchangeStep): Promise<ExchangeResult> {
-    const { transport } = this;
+    const {
+      transport,
+      plan: { compression },
+    } = this;
     const sentBefore = transport.traffic.bytesSent;
     const { arenas, cost, travel, density, links } = await this.choose(call, step);
     const clock = new StepClock(call, { tensors: arenas.reduce((sum, { tensors }) => sum + tensors.length, 0) });
@@ -117,6 +120,7 @@ export class GradientExchange {
       if (nonFinite !== undefined) return nonFinite;
       means.takeAll(reduced);
       if (travel === 'custom') means.check(arenas);
+      if (compression.kind === 'none' && compression.clipNorm !== undefined) means.clip(arenas, compression.clipNorm);
       means.applyMomentum(arenas);
       return means.forgetOverflowed();
     });
@@ -163,7 +167,8 @@ export class GradientExchange {
   private treatmentStep(step: ExchangeStep, density: number): TreatmentStep {
     const { momentumFactor, momentumScale = 1, sumOfSquares } = step;
     const { compression, nesterov } = this.plan;
-    const { clipNorm } = compression;
+    // Without compression the mean is clipped, when all ranks have it.
+    const clipNorm = compression.kind === 'none' ? undefined : compression.clipNorm;
     const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: this.transport.worldSize });
     const correctsMomentum = compression.kind === 'dgc' && compression.momentumCorrection;
     const masks = compression.kind === 'dgc' && density < compression.maskBelow;

@@ -1,5 +1,6 @@
 import type { NonFinite } from '../collectives/sparse-all-reduce';
 import { REGION_ELEMENTS } from '../collectives/sum-payloads';
+import { clipFactor } from '../compression/clip-factor';
 import type { TensorTreatment } from '../compression/tensor-treatment';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import type { StepArena } from './step-arena';
@@ -36,6 +37,24 @@ export class Means {
     for (const { context, tensors } of arenas) {
       for (const tensor of tensors) {
         if (context.kernels.firstNonFinite(tensor.gradient, tensor.elementCount) !== -1) this.overflowed.add(tensor);
+      }
+    }
+  }
+
+  /** Clips the means of all tensors together to a norm. All ranks do the same, as all have the same means. */
+  clip(arenas: readonly StepArena[], clipNorm: number): void {
+    if (this.overflowed.size > 0) return;
+    let sumOfSquares = 0;
+    for (const { context, tensors } of arenas) {
+      for (const { gradient, elementCount } of tensors) {
+        sumOfSquares += context.kernels.sumOfSquares(gradient, elementCount);
+      }
+    }
+    const factor = clipFactor({ sumOfSquares, clipNorm, worldSize: 1 });
+    if (factor === 1) return;
+    for (const { context, tensors } of arenas) {
+      for (const { gradient, elementCount } of tensors) {
+        context.kernels.scale('float32', gradient, factor, elementCount);
       }
     }
   }

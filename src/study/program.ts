@@ -9,8 +9,8 @@ const FOLDERS = ['dist', 'scripts/train'];
 
 /**
  * A short hash of the program that trains. Trainings with the same one were made by the same code. Two things are left
- * out: the compiler's cache, which depends on what was compiled before, and the study itself, which does not train. What
- * it chooses is logged with each training.
+ * out: the compiler's cache, which depends on what was compiled before, and the study itself, which does not train.
+ * What it chooses is logged with each training.
  */
 export function programHash(): string {
   const hash = createHash('sha256');

@@ -3,6 +3,7 @@ import { invalidArgument } from '../errors';
 import {
   type AblationResults,
   type ControlResult,
+  type Controls,
   type Curve,
   type Declared,
   type Interval,
@@ -172,10 +173,13 @@ const workload = fields<WorkloadResults>({
     }),
   ),
 });
-const marginsOfAll: Check = (value, place) => {
+const declaredForAll: Check = (value, place) => {
   const { declared, workloads } = value as StudyResults;
-  const without = workloads.find(({ name }) => declared.margins[name] === undefined);
-  return without && `${place}declared.margins has none for ${without.name}`;
+  for (const what of ['margins', 'controls'] as const) {
+    const without = workloads.find(({ name }) => declared[what][name] === undefined);
+    if (without !== undefined) return `${place}declared.${what} has none for ${without.name}`;
+  }
+  return undefined;
 };
 const resultFields = fields<StudyResults>({
   format: text,
@@ -204,11 +208,11 @@ const resultFields = fields<StudyResults>({
     ),
     tests: fields<Resampling>({ confidence: number, resamples: number, seed: number }),
     baseline: text,
-    controls: fields<Declared['controls']>({ sameMethod: text, mustFail: text }),
+    controls: record(fields<Controls>({ sameMethod: text, mustFail: text })),
     ablation: optional(fields<NonNullable<Declared['ablation']>>({ of: text, methods: list(text) })),
     notes: list(text),
   }),
   workloads: list(workload),
   limits: list(text),
 });
-const results: Check = (value, place) => resultFields(value, place) ?? marginsOfAll(value, place);
+const results: Check = (value, place) => resultFields(value, place) ?? declaredForAll(value, place);

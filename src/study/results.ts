@@ -49,17 +49,20 @@ export interface Declared {
   readonly tests: Resampling;
   /** The name of the method that all others are compared with. */
   readonly baseline: string;
-  /** The names of two methods. */
-  readonly controls: {
-    /** The baseline once more, from other random numbers. Its trainings have the seeds of their pairs. */
-    readonly sameMethod: string;
-    /** A method that is known to be worse. */
-    readonly mustFail: string;
-  };
+  /** By the name of the workload. */
+  readonly controls: Readonly<Record<string, Controls>>;
   /** Variants of a method, which are compared with it too. */
   readonly ablation?: { readonly of: string; readonly methods: readonly string[] };
   /** What a reader must know of the declaration, such as that it replaces another: a sentence each. */
   readonly notes: readonly string[];
+}
+
+/** The names of two methods that show whether a workload can tell methods apart. */
+export interface Controls {
+  /** The baseline once more. It must pass, and its interval over the seeds must include zero. */
+  readonly sameMethod: string;
+  /** A method that is known to be worse. It must fail. */
+  readonly mustFail: string;
 }
 
 /** What a workload is scored by, and how much worse than the baseline still counts as no worse. */

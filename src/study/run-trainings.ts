@@ -50,10 +50,10 @@ export async function runTrainings(planned: readonly PlannedTraining[], options:
   const messages: string[] = [];
   let failure: { readonly error: unknown } | undefined;
   try {
-    const trainings = planned.map(({ method, learningRate, seed, fold }, id) => {
+    const trainings = planned.map(({ method, isTuning, learningRate, seed, fold }, id) => {
       const { method: name, module, options: own, wrap, seedOffset = 0, partOffset = 0 } = method;
       const pairing = { seed: seed + seedOffset, fold, partOffset };
-      return { id, method: name, module, options: own, wrap, learningRate, ...pairing };
+      return { id, method: name, module, options: own, wrap, isTuning, learningRate, ...pairing };
     });
     const file = path.join(folder, 'trainings.json');
     writeFileSync(file, JSON.stringify({ workload: first.workload, quick, trainings }));

@@ -144,11 +144,6 @@ export function verdictOf(differences: readonly Interval[], { better, worse }: T
   return 'undecided';
 }
 
-/** Whether the whole interval of a difference is worse than zero. */
-export function isWorse(difference: Interval, better: Tolerance['better']): boolean {
-  return gainOf(difference, better).high < 0;
-}
-
 /** A difference with its sign such that more is better. */
 function gainOf({ mean: middle, low, high }: Interval, better: Tolerance['better']): Interval {
   return better === 'higher' ? { mean: middle, low, high } : { mean: -middle, low: -high, high: -low };

@@ -141,8 +141,8 @@ function ownMethod(module: string): Method {
 
 /** What may not change once a workload was trained. Methods may be added. */
 function termsOf(plan: WorkloadPlan, size: StudySize): object {
-  const { margin, seeds, folds, learningRates, tuningSeeds, ablationSeeds } = plan;
-  const { tests, controls } = declarationOf([plan], size.quick);
+  const { margin, controls, seeds, folds, learningRates, tuningSeeds, ablationSeeds } = plan;
+  const { tests } = declarationOf([plan], size.quick);
   return { ...size, margin, tests, controls, seeds, folds, learningRates, tuningSeeds, ablationSeeds };
 }
 

@@ -93,11 +93,11 @@ describe('the sentences about controls', () => {
     expect(page).toMatch(/class="warning"><strong>digits:<\/strong> a control did not hold/);
   });
 
-  test('say that one is worse, that one diverged, and that one is not there', () => {
+  test('say that one may pass, that one diverged, and that one is not there', () => {
     const half = (training: Training): Training =>
       like('gradient dropping', training.seed % 2 === 0 ? -0.002 : -0.004)(training);
     expect(sentences(half)).toMatch(
-      /It holds: gradient dropping is worse than dense: .* excludes zero\. Whether by more than the margin is undecided\./,
+      /It does not hold: gradient dropping differs from dense by .*, and does not fail\. The workload is too easy/,
     );
     const diverged = (each: Training): Training =>
       each.method === 'gradient dropping' && each.seed === 1 ? { ...each, score: NaN, examples: [] } : each;

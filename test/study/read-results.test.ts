@@ -84,7 +84,7 @@ function placesIn(value: unknown, place = ''): string[] {
 }
 
 test('a file that lacks any field is refused, with its place', () => {
-  const optional = /\.options\.|\.paper$|\.paper\.\w+$|declared\.ablation$|^declared\.margins\.\w+$/;
+  const optional = /\.options\.|\.paper$|\.paper\.\w+$|declared\.ablation$|^declared\.(margins|controls)\.\w+$/;
   // One of each, to be quick. The first method is dense, which has no differences.
   const [{ methods, ablation, tuning, ...workload }] = RESULTS.workloads as [WorkloadResults];
   const one = { methods: [methods[2]!], ablation: ablation.slice(0, 1), tuning: tuning.slice(0, 1) };

@@ -3,7 +3,6 @@ import { normalNumber, uniformNumbers } from '../../src/bench/random';
 import {
   bootstrapInterval,
   type Interval,
-  isWorse,
   meanInterval,
   pairedDifferences,
   seedMeans,
@@ -210,12 +209,5 @@ describe('the verdict', () => {
         expect(Math.abs(verdict(wider, margin) - 1)).toBeLessThanOrEqual(Math.abs(verdict(interval, margin) - 1));
       }),
     );
-  });
-
-  test('calls a difference worse if the whole interval is', () => {
-    expect(isWorse(between(-0.2, -0.1), 'higher')).toBe(true);
-    expect(isWorse(between(-0.2, 0), 'higher')).toBe(false);
-    expect(isWorse(between(-0.2, -0.1), 'lower')).toBe(false);
-    expect(isWorse(between(0.1, 0.2), 'lower')).toBe(true);
   });
 });

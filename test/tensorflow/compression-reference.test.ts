@@ -18,7 +18,7 @@ interface Case {
   readonly name: string;
   readonly nesterov: boolean;
   /** The function of gradring that makes the compression. */
-  readonly method: keyof typeof SENDERS;
+  readonly method: keyof typeof SENDERS | 'noCompression';
   readonly steps: number;
   /** The weights are compared after so many steps, and again. */
   readonly every: number;
@@ -56,6 +56,7 @@ const CASES: readonly Case[] = [
   { ...dgc, name: 'dgc(), no masking', seed: 12_200_000, options: { ...options, masking: false } },
   { ...dgc, name: 'dgc(), nesterov, no momentum correction', nesterov: true, seed: 13_000_000, options: { ...options, momentumCorrection: false } },
   { ...dgc, name: 'dgc(), rescaled residuals', seed: 14_000_000, learningRates: [0.05, 0.02], options: { ...options, rescaleResiduals: true } },
+  { ...rival, ...clipped, name: 'noCompression(), clipped', method: 'noCompression', seed: 17_000_000 },
   { ...rival, name: 'gradientDropping()', method: 'gradientDropping', seed: 8_000_000 },
   { ...rival, ...clipped, name: 'gradientDropping(), nesterov, clipped', method: 'gradientDropping', nesterov: true, seed: 9_400_000 },
   { ...rival, ...clipped, name: 'oneBit(), clipped', method: 'oneBit', seed: 10_200_000 },
@@ -99,7 +100,7 @@ describe.each(CASES)('$name', testCase => {
   test('clips some steps, if asked to, and not others', () => {
     if (testCase.options.clipNorm === undefined) expect(reference.clippedSteps).toBe(0);
     else expect(reference.clippedSteps).toBeGreaterThan(0);
-    expect(reference.clippedSteps).toBeLessThan(testCase.steps * RANKS);
+    expect(reference.clippedSteps).toBeLessThan(testCase.steps * (testCase.method === 'noCompression' ? 1 : RANKS));
   });
 });
 
@@ -107,7 +108,8 @@ describe.each(CASES)('$name', testCase => {
  * In float64, slow and literal: gradients carry the factor 1/N from the start and are summed, and are clipped to
  * clipNorm · N^(−½). Each rank accumulates what it does not send: DGC its momenta (the paper's Algorithm 4), the others
  * its gradients, and their momentum is that of the average. TernGrad and QSGD accumulate nothing. For Nesterov the
- * velocity is kept as in Sutskever's form: w ← m·w + g, of which g + m·w counts.
+ * velocity is kept as in Sutskever's form: w ← m·w + g, of which g + m·w counts. Without compression the sum is clipped
+ * to clipNorm.
  */
 function referenceRun({ nesterov, seed, method, steps, every, gradientScales, learningRates, options }: Case) {
   const { clipNorm = Infinity, warmUp, warmUpSteps = 0 } = options;
@@ -117,7 +119,7 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, le
   const weights = sizes.map((size, t) => [...normals(seed + t, size)]);
   const zeros = () => sizes.map(size => new Array<number>(size).fill(0));
   const ranks = Array.from({ length: RANKS }, () => ({ velocity: zeros(), accumulated: zeros() }));
-  const senders = TENSORS.map((shape, t) => SENDERS[method](shape.at(-1)!, t));
+  const senders = TENSORS.map((shape, t) => method !== 'noCompression' && SENDERS[method](shape.at(-1)!, t));
   const sharedVelocity = zeros();
   const snapshots: number[][][] = [];
   let clippedSteps = 0;
@@ -126,7 +128,14 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, le
   for (let step = 0; step < steps; step++) {
     const updates = zeros();
     const warming = step < warmUpSteps;
-    const isDense = (t: number) => TENSORS[t]!.length < 2 || sizes[t]! < DENSE_BELOW || (warmUp === 'dense' && warming);
+    const isDense = (t: number) =>
+      !senders[t] || TENSORS[t]!.length < 2 || sizes[t]! < DENSE_BELOW || (warmUp === 'dense' && warming);
+    const clip = (gradients: number[][], limit: number) => {
+      const norm = Math.sqrt(gradients.flat().reduce((sum, g) => sum + g * g, 0));
+      if (norm <= limit) return;
+      clippedSteps++;
+      for (const gradient of gradients) gradient.forEach((g, i) => (gradient[i] = (g * limit) / norm));
+    };
     const ownsMomentum = (t: number) => method === 'dgc' && momentumCorrection && !isDense(t);
     const rate = learningRates[step < steps / 2 ? 0 : 1];
     if (rescaleResiduals && step === steps / 2) {
@@ -140,12 +149,7 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, le
         const c = normals(seed + 1000 * (1 + step) + 10 * rank + t, size);
         return weights[t]!.map((w, i) => (c[i]! * scale + DECAY * w) / RANKS);
       });
-      const norm = Math.sqrt(gradients.flat().reduce((sum, g) => sum + g * g, 0));
-      const limit = clipNorm / Math.sqrt(RANKS);
-      if (norm > limit) {
-        clippedSteps++;
-        for (const gradient of gradients) gradient.forEach((g, i) => (gradient[i] = (g * limit) / norm));
-      }
+      if (method !== 'noCompression') clip(gradients, clipNorm / Math.sqrt(RANKS));
       gradients.forEach((gradient, t) => {
         const u = velocity[t]!;
         const v = isDense(t) ? updates[t]! : accumulated[t]!;
@@ -157,10 +161,12 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, le
       });
     });
 
+    if (method === 'noCompression') clip(updates, clipNorm);
     weights.forEach((w, t) => {
-      if (!isDense(t)) {
+      const send = senders[t];
+      if (send && !isDense(t)) {
         const values = ranks.map(({ accumulated }) => accumulated[t]!);
-        const { sent, margin } = senders[t]!(values, warming ? densityAt(step) : 1 - SPARSITY, step);
+        const { sent, margin } = send(values, warming ? densityAt(step) : 1 - SPARSITY, step);
         closestChoice = Math.min(closestChoice, margin);
         ranks.forEach(({ velocity, accumulated }, rank) => {
           const [update, u, v] = [updates[t]!, velocity[t]!, accumulated[t]!];

@@ -139,7 +139,8 @@ test('the study trains from a seed: the same again, another with another, and le
     let optimizer!: tf.Optimizer;
     const wrapped = (plain: tf.Optimizer) =>
       (optimizer = ring.wrap(plain, { compression: noCompression({ clipNorm: 10 }) }));
-    const result = await study.train(small, { tf, ring, part: 0, wrapped, learningRate: 0.01, seed, report });
+    const settings = { isTuning: false, learningRate: 0.01, seed };
+    const result = await study.train(small, { tf, ring, part: 0, wrapped, report, ...settings });
     optimizer.dispose();
     return { ...result, reports };
   };

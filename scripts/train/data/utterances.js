@@ -50,7 +50,6 @@ const QUIETEST_HUM = 0.01;
 const LOUDEST_HUM = 0.06;
 const BANDWIDTHS = [90, 130, 200];
 const TRAIN_VOICES = 100;
-const TEST_VOICES = 16;
 
 /**
  * @typedef {object} Utterance
@@ -61,8 +60,8 @@ const TEST_VOICES = 16;
 
 /**
  * Utterances of 4 to 10 sounds in random order, by several voices: with another vocal tract, speed and pitch each. The
- * voices of the test are not those of the training. Neighbouring sounds overlap; there is noise, and a hum of its own
- * behind each utterance.
+ * voices of the test are not those of the training: each of its utterances has a voice of its own. Neighbouring sounds
+ * overlap; there is noise, and a hum of its own behind each utterance.
  *
  * @param {{ trainCount: number, testCount: number, seed: number }} options
  * @returns {{ train: Utterance[], test: Utterance[], symbols: string[], source: string }}
@@ -75,7 +74,7 @@ function syntheticUtterances({ trainCount, testCount, seed }) {
   };
   return {
     train: make('train', trainCount, TRAIN_VOICES),
-    test: make('test', testCount, TEST_VOICES),
+    test: make('test', testCount, testCount),
     symbols: SOUNDS.map(({ name }) => name),
     source: `synthetic utterances (no real speech) of ${SOUNDS.length} sounds`,
   };

@@ -3,7 +3,7 @@
 const { lstm } = require('../lstm-model');
 const { loadTensorFlowSource, rowsOf, shuffledBatches } = require('../data/words');
 
-const FULL = { vocabulary: 1000, units: 64, length: 16, rows: 9600, testRows: 1024, batchSize: 8, steps: 1500 };
+const FULL = { vocabulary: 1000, units: 64, length: 16, rows: 9600, testRows: 2048, batchSize: 8, steps: 1500 };
 const QUICK = { vocabulary: 200, units: 16, length: 8, rows: 960, testRows: 128, batchSize: 8, steps: 60 };
 const REPORTS = 30;
 /** How many rows of the test set a report tests. */
@@ -18,12 +18,14 @@ function prepare(tf, { quick }) {
     data: `${corpus.source}: ${sizes.rows} rows of ${sizes.length} words, ${sizes.testRows} for testing`,
     trainRows: rowsOf(tf, corpus.train, sizes),
     testRows: rowsOf(tf, corpus.test, { ...sizes, rows: sizes.testRows }),
+    tuningRows: rowsOf(tf, corpus.valid, { ...sizes, rows: sizes.testRows }),
   };
 }
 
-async function train(prepared, { tf, ring, part, wrapped, learningRate, seed, report }) {
-  const { vocabulary, units, batchSize, steps, trainRows, testRows } = prepared;
-  const rows = trainRows.map(tensor => rowsOfPart(tensor, part, ring.worldSize));
+async function train(prepared, { tf, ring, part, wrapped, isTuning, learningRate, seed, report }) {
+  const { vocabulary, units, batchSize, steps, trainRows } = prepared;
+  const testRows = isTuning ? prepared.tuningRows : prepared.testRows;
+  const rows = trainRows.map(tensor => rowsOfPart(tf, tensor, part, ring.worldSize));
   const someTestRows = testRows.map(tensor => tensor.slice(0, REPORTED_ROWS));
   const { variables, loss, test } = lstm(tf, { words: vocabulary, units, seed });
   const optimizer = wrapped(tf.train.sgd(learningRate));
@@ -59,9 +61,10 @@ async function train(prepared, { tf, ring, part, wrapped, learningRate, seed, re
 const learningRateAt = (done, first) => first / 4 ** ((done >= 0.5) + (done >= 0.75));
 
 /** Rows part, part + parts, and so on: as many in each part. */
-function rowsOfPart(tensor, part, parts) {
-  const end = tensor.shape[0] - (tensor.shape[0] % parts);
-  return tensor.stridedSlice([part], [end], [parts]);
+function rowsOfPart(tf, tensor, part, parts) {
+  const count = Math.floor(tensor.shape[0] / parts);
+  const rows = Int32Array.from({ length: count }, (_, i) => part + i * parts);
+  return tf.tidy(() => tensor.gather(tf.tensor1d(rows, 'int32')));
 }
 
 function* endlessBatches(tf, rows, { batchSize, seed }) {

@@ -13,8 +13,12 @@ const SMALLEST_REST = 1e-6;
 /**
  * PowerSGD (Vogels et al., NeurIPS 2019, Algorithms 1 and 2): a tensor is a matrix M of n × m, and its mean over the
  * ranks is approximated by P̂Qᵀ of rank r. One step of subspace iteration from the Q of the step before ("warm start"):
- * P is the mean of MQ, P̂ its orthonormal basis, and Q the mean of MᵀP̂. What M lacks of P̂Qᵀ is added to the next
- * gradient. Only P and Q travel, by the dense ring, whose cost does not grow with the ranks.
+ * P is the mean of MQ, P̂ its orthonormal basis, and Q the mean of MᵀP̂. Only P and Q travel, by the dense ring, whose
+ * cost does not grow with the ranks.
+ *
+ * What M lacks of its own P̂(MᵀP̂)ᵀ is added to the next gradient. Averaged over the ranks, that is what their mean
+ * lacks of P̂Qᵀ. If each rank kept what it lacks of P̂Qᵀ, the mean would be the same, but the ranks would also keep how
+ * they differ from each other, more with every step. Where a rank is lost, the rest would no longer cancel.
  *
  * m is the last dimension of the tensor. All sums are in double precision, in one order, so all ranks have the same
  * bits, on any machine.
@@ -33,16 +37,11 @@ export function powerSgdCompressor({ rank: wanted, seed }: PowerSgdNumbers): Com
       const start = scaled(shared) ?? firstBasis(m * r, seed);
       const p = await ring.mean(product(values, start, n, m, r));
       orthonormalize(p, n, r, seed);
-      const q = await ring.mean(transposedProduct(values, p, n, m, r));
+      const own = transposedProduct(values, p, n, m, r);
+      multiply(sent, p, own, n, m, r);
+      const q = await ring.mean(own);
       shared.set(q);
-      for (let i = 0; i < n; i++) {
-        for (let j = 0; j < m; j++) {
-          let sum = 0;
-          for (let k = 0; k < r; k++) sum += p[i * r + k]! * q[j * r + k]!;
-          mean[i * m + j] = sum;
-        }
-      }
-      sent.set(mean);
+      multiply(mean, p, q, n, m, r);
     },
   };
 }
@@ -76,6 +75,17 @@ function product(matrix: Float32Array, q: Float32Array, n: number, m: number, r:
     }
   }
   return result;
+}
+
+/** PQᵀ: n × m, into `result`. */
+function multiply(result: Float32Array, p: Float32Array, q: Float32Array, n: number, m: number, r: number): void {
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < m; j++) {
+      let sum = 0;
+      for (let k = 0; k < r; k++) sum += p[i * r + k]! * q[j * r + k]!;
+      result[i * m + j] = sum;
+    }
+  }
 }
 
 /** MᵀP: m × r. */

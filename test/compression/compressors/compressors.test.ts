@@ -7,7 +7,7 @@ import { ternGradCompressor } from '../../../src/compression/compressors/tern-gr
 import { GradringError } from '../../../src/errors';
 import { random } from '../../support/random';
 import { FakeRanks } from './fake-ring';
-import { oneBit, quantized, ternarized } from './reference';
+import { oneBit, quantized, type Sender, SENDERS, ternarized } from './reference';
 
 const RANKS = 3;
 
@@ -215,6 +215,20 @@ describe('PowerSGD', () => {
       [...matrix].map(value => (value === 1 ? 0 : value)),
       1e-5,
     );
+  });
+
+  test('each rank keeps what its own matrix lacks, not how it differs from the others', async () => {
+    const ranks = new FakeRanks(powerSgdCompressor({ rank: 2, seed: 0 }), [12, 9], RANKS);
+    const send: Sender = SENDERS.powerSgd(9);
+    const gradients = gradientsOf(108, 77);
+    let kept = gradients.map(gradient => [...gradient].map(() => 0));
+    for (let step = 0; step < 5; step++) {
+      await ranks.step(gradients, step);
+      const values = kept.map((own, rank) => own.map((value, i) => value + gradients[rank]![i]!));
+      const { sent } = send(values, 1, step);
+      kept = values.map((own, rank) => own.map((value, i) => value - sent[rank]![i]!));
+      ranks.ranks.forEach(({ residual }, rank) => expectClose(residual, kept[rank]!, 1e-4));
+    }
   });
 
   test('nothing is gathered: the rank of a matrix bounds what travels', async () => {
