@@ -42,18 +42,28 @@ export function densityAt(spec: ChosenDgc, { epoch, step, stepsPerEpoch }: Train
       { step },
     );
   }
-  const final = Number((1 - spec.sparsity).toPrecision(15)); // 1 − 0.99 gives 0.010000000000000009
+  const final = finalDensity(spec);
   const length = spec.warmUpEpochs || spec.warmUpSteps;
   let position = spec.warmUpEpochs > 0 ? epoch! : step;
   if (position >= length) return final;
   if (spec.warmUp === 'dense') return 1;
-  // 1 − 0.999 differs a little from the 0.001 of the list.
-  const stages = WARM_UP_DENSITIES.filter(density => density > final + Number.EPSILON);
+  const stages = warmUpStages(spec);
   if (spec.warmUpEpochs > 0 && stepsPerEpoch !== undefined && stages.length > length) {
     const exact = step / stepsPerEpoch;
     if (Math.floor(exact) === epoch) position = exact; // not if earlier epochs had other numbers of steps
   }
   return stages[Math.floor((position * stages.length) / length)] ?? final;
+}
+
+/** The densities of a sparse warm-up, before the final one. */
+export function warmUpStages(spec: ChosenDgc): readonly number[] {
+  // 1 − 0.999 differs a little from the 0.001 of the list.
+  return WARM_UP_DENSITIES.filter(density => density > finalDensity(spec) + Number.EPSILON);
+}
+
+/** 1 − 0.99 gives 0.010000000000000009. */
+function finalDensity({ sparsity }: ChosenDgc): number {
+  return Number((1 - sparsity).toPrecision(15));
 }
 
 /**

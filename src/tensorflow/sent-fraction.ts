@@ -1,7 +1,7 @@
 import type { Communicator } from '../communicator/communicator';
 import { chooseSparsity } from '../compression/choose-sparsity';
 import type { DgcCompression } from '../compression/dgc-options';
-import { densityAt } from '../compression/sparsity-schedule';
+import { densityAt, warmUpStages } from '../compression/sparsity-schedule';
 import { invalidArgument } from '../errors';
 import { inform, warn } from './warn';
 
@@ -52,6 +52,7 @@ export class SentFraction {
   /** A `model.fit` begins with that epoch, after `step` steps. */
   beginFit(epoch: number, { epochs, stepsPerEpoch }: FitLength, step: number): void {
     this.stepsPerEpoch = stepsPerEpoch ?? undefined;
+    if (stepsPerEpoch === null) this.warnOfLeftOutStages(step);
     if (this.compression.steps > 0) return;
     const steps = step + (epochs - epoch) * (stepsPerEpoch ?? 1);
     this.expected = { steps, since: stepsPerEpoch === null ? { epoch, step } : undefined };
@@ -94,6 +95,18 @@ export class SentFraction {
   private chosenAt(step: number) {
     const { correctsMomentum, expected } = this;
     return chooseSparsity(this.compression, { steps: expected?.steps, step, correctsMomentum });
+  }
+
+  /** A short warm-up goes through its stages within the epochs. That needs the steps of an epoch. */
+  private warnOfLeftOutStages(step: number): void {
+    const chosen = this.chosenAt(step);
+    const { warmUpEpochs, warmUp } = chosen;
+    const stages = warmUpStages(chosen).length;
+    if (warmUp === 'dense' || warmUpEpochs === 0 || warmUpEpochs >= stages) return;
+    warn(
+      this.communicator,
+      `The warm-up of dgc() has ${stages} stages, more than its ${warmUpEpochs === 1 ? 'epoch' : `${warmUpEpochs} epochs`}. How many steps an epoch has is not known, so the last stages are left out. Give fitDataset its batchesPerEpoch, or the warm-up as dgc({ warmUpSteps }).`,
+    );
   }
 
   /** Tells the user, on rank 0, what was chosen; or warns if what was given does not fit. */

@@ -42,6 +42,10 @@ test.each<[string, (string | RegExp)[]]>([
   ['loop, no steps', [/^gradring: dgc\(\) does not know how many steps .* dgc\(\{ steps \}\)/]],
   ['adam, 0.5', []],
   ['one epoch of a dataset', []],
+  [
+    'one epoch of warm-up, unknown steps',
+    [/^warning: The warm-up of dgc\(\) has 2 stages, more than its epoch\. .* warmUpSteps/],
+  ],
   ['a loop of fits', [CHOSE(0.75, 20), CHOSE(0.875, 80)]],
   ['not compressed', []],
   ['first', [CHOSE(0.75, 8)]],
