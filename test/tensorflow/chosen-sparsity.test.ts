@@ -44,7 +44,10 @@ test.each<[string, (string | RegExp)[]]>([
   ['one epoch of a dataset', []],
   [
     'one epoch of warm-up, unknown steps',
-    [/^warning: The warm-up of dgc\(\) has 2 stages, more than its epoch\. .* warmUpSteps/],
+    [
+      /^warning: A sparsity of 0\.95 sends an element once in 20 steps on average, but this training has 8 steps/,
+      /^warning: The warm-up of dgc\(\) has 2 stages, more than its epoch\. .* warmUpSteps/,
+    ],
   ],
   ['a loop of fits', [CHOSE(0.75, 20), CHOSE(0.875, 80)]],
   ['not compressed', []],
