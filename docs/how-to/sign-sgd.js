@@ -9,10 +9,10 @@ module.exports = () => ({
     const message = new Uint8Array(Math.ceil(values.length / 8));
     values.forEach((value, i) => (message[i >> 3] |= Number(value < 0) << (i & 7)));
 
-    for (const [rank, bits] of (await ring.gather(message)).entries()) {
-      if (bits.length !== message.length) throw new Error(`Rank ${rank} sent a message of another length.`);
+    await ring.gather(message, bits => {
+      if (bits.length !== message.length) throw new Error('It has another length.');
       for (let i = 0; i < mean.length; i++) mean[i] += (bits[i >> 3] >> (i & 7)) & 1 ? -1 : 1;
-    }
+    });
     for (let i = 0; i < mean.length; i++) mean[i] = Math.sign(mean[i]);
   },
 });

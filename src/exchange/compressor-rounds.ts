@@ -86,7 +86,10 @@ class Step {
     return {
       rank: this.call.rank,
       worldSize: this.call.worldSize,
-      gather: message => ask('gather', message),
+      gather: async (message, read) => {
+        const messages = await ask('gather', message);
+        messages.forEach((each, rank) => blaming(rank, () => read(each, rank)));
+      },
       mean: values => ask('mean', values),
       largest: values => ask('largest', values),
     };

@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { moduleHash } from '../compression/compressors/compressor-of';
 import type { Compression } from '../compression/dgc-options';
 import { GradringError } from '../errors';
 import { copyBytes } from '../memory/copy-bytes';
@@ -60,7 +61,8 @@ export class ExchangeHandle {
     // All ranks must cut at the same variables. One arena is not cut.
     const cut = layouts.length > 1 ? { tensorCounts: layouts.map(({ tensors }) => tensors.length) } : {};
     const sharedLengths = layouts.flatMap(({ tensors }) => tensors.map(({ sharedLength }) => sharedLength));
-    const hash = crc32(JSON.stringify({ variables, compression, nesterov, travel, sharedLengths, ...cut }));
+    const module = compression.kind === 'custom' ? moduleHash(compression) : undefined;
+    const hash = crc32(JSON.stringify({ variables, compression, module, nesterov, travel, sharedLengths, ...cut }));
     this.common = { compression, nesterov, hash, ...(travel !== undefined && { travel }) };
     this.arenas = layouts.map(layout => new GradientArena(layout));
     this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));

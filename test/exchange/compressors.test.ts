@@ -1,4 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import type { Communicator } from '../../src/communicator/communicator';
 import {
   customCompression,
@@ -12,7 +14,6 @@ import type { VariableShape } from '../../src/exchange/arena-layout';
 import { readPage } from '../support/doc-pages';
 import { random } from '../support/random';
 import { closeRing, connectRing, failureOf } from '../support/rings';
-import path from 'node:path';
 
 const RANKS = 3;
 const VARIABLES: VariableShape[] = [
@@ -136,9 +137,10 @@ test('a gradient that is not finite on one rank fails the step on all, and what 
 });
 
 test.each([
-  ['broken', 'it does not like this gradient'],
-  ['hasty', 'A compressor must await each request before it makes the next.'],
-])('a %s compressor fails the step on all ranks', async (name, words) => {
+  ['broken', 'ERR_COMM_THREAD', 'it does not like this gradient'],
+  ['hasty', 'ERR_COMM_THREAD', 'A compressor must await each request before it makes the next.'],
+  ['lying', 'ERR_PROTOCOL', 'Rank 1 sent a bad payload: it is too long'],
+])('a %s compressor fails the step on all ranks', async (name, expected, words) => {
   const compression = customCompression(path.join(__dirname, `fixtures/${name}-compressor.js`));
   const own = await connectRing(2);
   const failures = await Promise.all(
@@ -149,11 +151,25 @@ test.each([
     }),
   );
   for (const { code, message } of failures) {
-    expect(code).toBe('ERR_COMM_THREAD');
-    expect(message).toMatch(/^Rank [01] failed in/);
+    expect(code).toBe(expected);
     expect(message).toContain(words);
   }
   await closeRing(own);
+});
+
+test('ranks whose compressors are other files at the same path are told', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'gradring-compressor-'));
+  const module = path.join(folder, 'own.js');
+  const own = await connectRing(2);
+  const exchanges = own.map((communicator, rank) => {
+    writeFileSync(module, `${readFileSync(SIGN_SGD, 'utf8')}// of rank ${rank}`);
+    const compression = customCompression(module);
+    return communicator.openExchange({ variables: VARIABLES, compression, nesterov: false });
+  });
+  const failures = await Promise.all(exchanges.map(exchange => failureOf(exchange.run({ ...STEP, step: 0 }))));
+  for (const { code } of failures) expect(code).toBe('ERR_MODEL_MISMATCH');
+  await closeRing(own);
+  rmSync(folder, { recursive: true });
 });
 
 test('the page on compressors shows that file', () => {

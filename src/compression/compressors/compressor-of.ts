@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
+import { crc32 } from 'node:zlib';
 import { invalidArgument } from '../../errors';
 import type { Compressor, CompressorFactory } from './compressor';
 import type { CustomCompression } from './custom-compression';
@@ -25,6 +27,11 @@ export function compressorOf({ compressor, options }: CustomCompression): Compre
   throw invalidArgument(
     `${basename(compressor)} makes no compressor: it must return an object with errorFeedback (true or false) and average (a function).`,
   );
+}
+
+/** The hash of a compressor's own file, which must be the same on all ranks. Undefined for those of gradring. */
+export function moduleHash({ compressor }: CustomCompression): number | undefined {
+  return compressor in BUILT_IN ? undefined : crc32(readFileSync(require.resolve(compressor)));
 }
 
 function factoryIn(module: string): CompressorFactory {

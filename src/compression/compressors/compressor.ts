@@ -5,8 +5,11 @@
 export interface CompressionRing {
   readonly rank: number;
   readonly worldSize: number;
-  /** Sends a message to all ranks (ring all-gather). Returns the messages of all ranks, by rank. */
-  gather(message: Uint8Array): Promise<readonly Uint8Array[]>;
+  /**
+   * Sends a message to all ranks (ring all-gather), and reads those of all ranks, also its own, in the order of ranks.
+   * If `read` throws, the step fails on all ranks, with an error that names the rank of the message.
+   */
+  gather(message: Uint8Array, read: (message: Uint8Array, rank: number) => void): Promise<void>;
   /** The mean over all ranks (dense ring all-reduce). The arrays of all ranks have the same length. */
   mean(values: Float32Array): Promise<Float32Array>;
   /** The largest of each element over all ranks. For a few numbers. */
@@ -43,7 +46,8 @@ export interface CompressedTensor {
  *
  * The exchange does the rest: clipping, momentum (that of the average, the same on all ranks), steps in which a
  * gradient is not finite, checkpoints, and steps that run again in another ring of an elastic run. A step may run
- * again, so a compressor keeps nothing of its own between steps. Small tensors and those of one dimension do not reach
+ * again, so a compressor keeps nothing of its own between steps but the residual, and does not see the momentum. So a
+ * variant of DGC cannot be written as one. Small tensors and those of one dimension do not reach
  * it: they are averaged.
  */
 export interface Compressor {
@@ -54,7 +58,7 @@ export interface Compressor {
   /**
    * Computes the mean over all ranks.
    *
-   * @throws any error if a message of another rank is not valid. The step then fails on all ranks.
+   * @throws any error. The step then fails on all ranks.
    */
   average(tensor: CompressedTensor, ring: CompressionRing): Promise<void>;
 }

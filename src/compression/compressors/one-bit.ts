@@ -7,6 +7,9 @@ import { MessageReader, MessageWriter } from './message-bits';
  * 0. Each column has two numbers, the means of its values that are below 0 and of the others, which the receivers take
  * for them. What that loses is added to the next gradient. A column has all elements with the same last index: those of
  * one unit.
+ *
+ * In the paper each node adds up a part of the gradient and sends the sum, in one bit a value again. Here the messages
+ * of all ranks go round the ring, so each value is rounded once only.
  */
 export function oneBitCompressor(): Compressor {
   return {
@@ -15,10 +18,10 @@ export function oneBitCompressor(): Compressor {
       const columns = shape.at(-1)!;
       const own = encodeOneBit(values, columns);
       sent.set(decodeOneBit(own, values.length, columns));
-      for (const message of await ring.gather(own)) {
+      await ring.gather(own, message => {
         const decoded = decodeOneBit(message, values.length, columns);
         for (let i = 0; i < mean.length; i++) mean[i]! += decoded[i]!;
-      }
+      });
       for (let i = 0; i < mean.length; i++) mean[i]! /= ring.worldSize;
     },
   };

@@ -22,7 +22,7 @@ export function qsgdCompressor({ levels, bucket }: QsgdNumbers): Compressor {
     errorFeedback: false,
     async average({ values, mean, random }, ring) {
       const own = encodeQuantized(values, { levels, bucket }, random);
-      for (const message of await ring.gather(own)) addQuantized(message, { levels, bucket }, mean);
+      await ring.gather(own, message => addQuantized(message, { levels, bucket }, mean));
       for (let i = 0; i < mean.length; i++) mean[i]! /= ring.worldSize;
     },
   };

@@ -10,10 +10,10 @@ const BLOCK = 4096;
 const PARAMETER_BITS = 4;
 
 /**
- * TernGrad (Wen et al., NIPS 2017): a value g becomes s · sign(g) with the probability |g|/s, and else 0, where s is
- * the largest magnitude of the tensor ("layer-wise ternarizing"), over all ranks ("scaler sharing"). Before that,
- * values are clipped to 2.5 standard deviations ("gradient clipping"). All this is in section 3. Nothing is kept for
- * the next step. Except for what is clipped, the mean is right.
+ * TernGrad (Wen et al., NIPS 2017, section 3): a value g becomes s · sign(g) with the probability |g|/s, and else 0
+ * (the paper's ternarize(g) = s · sign(g) ∘ b, equations 1 to 3). s is the largest magnitude of the tensor ("layer-wise
+ * ternarizing"), over all ranks ("scaler sharing"). Before that, values are clipped to 2.5 standard deviations
+ * ("gradient clipping"). Nothing is kept for the next step. Except for what is clipped, the mean is right.
  *
  * On the wire: for each value that is not 0 the distance from the one before, in Rice code, and its sign.
  */
@@ -30,7 +30,7 @@ export function ternGradCompressor(): Compressor {
         const value = values[i]!;
         if (random() * scale < Math.min(limit, Math.abs(value))) signs[i] = Math.sign(value);
       }
-      for (const message of await ring.gather(encodeSigns(signs))) addSigns(message, mean);
+      await ring.gather(encodeSigns(signs), message => addSigns(message, mean));
       for (let i = 0; i < mean.length; i++) mean[i]! *= scale / ring.worldSize;
     },
   };

@@ -52,9 +52,9 @@ export class FakeRanks {
         const ring: CompressionRing = {
           rank,
           worldSize: ranks.length,
-          gather: async message => {
+          gather: async (message, read) => {
             own.messageBytes += message.length;
-            return together('gather', rank, round++, message);
+            (await together('gather', rank, round++, message)).forEach(read);
           },
           mean: async values => {
             const all = await together('mean', rank, round++, values.slice());
