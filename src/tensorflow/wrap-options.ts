@@ -10,9 +10,10 @@ export interface WrapOptions {
   readonly compression?: Compression;
   /**
    * What to do when a gradient holds NaN or infinity on some rank. `error` raises `ERR_NON_FINITE` on every rank.
-   * `skip` applies nothing on any rank and continues. In both cases that rank's gradient is dropped, and the other
-   * ranks hold theirs back for later steps (except those of dense tensors with float32 values, which are dropped).
-   * State that has overflowed is set to zero on all ranks. Default `error`.
+   * `skip` applies nothing on any rank and continues. In both cases that rank's gradient is dropped. The other ranks
+   * keep theirs for later steps where the compression keeps what it does not send: not in tensors that travel whole
+   * as float32, and not with `noCompression`, `ternGrad` and `qsgd`. State that has overflowed is set to zero on all
+   * ranks. Default `error`.
    */
   readonly onNonFinite?: 'error' | 'skip';
   /**
