@@ -72,9 +72,10 @@ async function train(
   { handle, exchange, run }: ReturnType<typeof rankOf>,
   how: 'undisturbed' | 'failing' | 'failing twice' | 'done by others' | 'passed over by others',
   momentumFactor = 0.5,
+  from = 0,
 ) {
   const updates: number[][][] = [];
-  for (let step = 0; step < STEPS; step++) {
+  for (let step = from; step < STEPS; step++) {
     const gradients = gradientsOf(step);
     const input = { density: 0.1, momentumFactor, sumOfSquares: 1, nonFiniteTensor: -1 };
     const load = () => gradients.forEach((gradient, i) => handle.gradient(i).set(gradient));
@@ -134,6 +135,13 @@ describe.each(['float32', 'float16'] as const)('values as %s', values => {
     const { updates, state } = await train(rankOf(dgcWith(values)), 'passed over by others', 0);
     expect(sentAndKept(updates, state)[0]).toEqual(given()[0]);
   });
+});
+
+test('a step that only others have done, before this rank knew what it sent: what a compressor kept is dropped', async () => {
+  const { state } = await train(rankOf(oneBit()), 'done by others', 0);
+  const after = await train(rankOf(oneBit()), 'undisturbed', 0, FAILING + 1);
+  expect(state[1]!.some(value => value !== 0)).toBe(true);
+  expect(state[1]).toEqual(after.state[1]);
 });
 
 /** By variable and element: the sum of all updates and what is in the residual. */
