@@ -13,11 +13,11 @@ const WORKLOADS = {
 };
 
 async function main() {
-  const { workload: name, quick, trainings } = JSON.parse(readFileSync(process.argv[2], 'utf8'));
+  const { workload: name, quick, dataDir, trainings } = JSON.parse(readFileSync(process.argv[2], 'utf8'));
   const workload = require(WORKLOADS[name]);
   const ring = await gradring.connect();
   const { tf } = await gradring.loadBackend({ backend: 'wasm' });
-  const prepared = workload.prepare(tf, { quick, worldSize: ring.worldSize });
+  const prepared = await workload.prepare(tf, { quick, dataDir, worldSize: ring.worldSize });
   const say = event => ring.rank === 0 && process.stdout.write(`${JSON.stringify(event)}\n`);
   for (const training of trainings) {
     say({ id: training.id, data: prepared.data, ...(await trainOnce(workload, prepared, { tf, ring, training })) });

@@ -45,7 +45,7 @@ export interface RunOptions extends StudySize {
 export async function runTrainings(planned: readonly PlannedTraining[], options: RunOptions): Promise<number> {
   const [first] = planned;
   if (first === undefined) return 0;
-  const { ranks, quick, stderr, onTraining } = options;
+  const { ranks, quick, dataDir, stderr, onTraining } = options;
   const folder = mkdtempSync(path.join(tmpdir(), 'gradring-study-'));
   const messages: string[] = [];
   let failure: { readonly error: unknown } | undefined;
@@ -56,7 +56,7 @@ export async function runTrainings(planned: readonly PlannedTraining[], options:
       return { id, method: name, module, options: own, wrap, isTuning, learningRate, ...pairing };
     });
     const file = path.join(folder, 'trainings.json');
-    writeFileSync(file, JSON.stringify({ workload: first.workload, quick, trainings }));
+    writeFileSync(file, JSON.stringify({ workload: first.workload, quick, dataDir, trainings }));
     const keep = (line: string): void => {
       messages.push(line);
       if (messages.length > SHOWN_LINES) messages.shift();

@@ -6,7 +6,15 @@ import { parseCount, parseName, TEXT_OPTION, NUMBER_OPTION } from '../command-li
 import { invalidArgument } from '../errors';
 import { requireOneLauncher } from '../launcher/launcher-task';
 import { formatTable } from '../table';
-import { declarationOf, LIMITS, type Method, RANKS, type WorkloadPlan, workloadPlans } from './declaration';
+import {
+  declarationOf,
+  LIMITS,
+  type Method,
+  OWN_DATA_LIMITS,
+  RANKS,
+  type WorkloadPlan,
+  workloadPlans,
+} from './declaration';
 import { studyPage } from './page';
 import { programHash } from './program';
 import { readResults } from './read-results';
@@ -19,11 +27,18 @@ import { keyOf, pairedTrainings, type PlannedTraining, type StudySize, tuningTra
 const DEFAULT_FILE = 'study.json';
 const QUICK_FILE = 'study-quick.json';
 
+/** The workloads that can be trained on the data of the paper, which gradring does not have. */
+const WITH_DATA_DIR = ['language', 'speech'];
+
 const OPTIONS = {
   quick: { type: 'boolean', default: false, describe: 'A few short trainings, which show only that it works' },
   workload: {
     ...TEXT_OPTION,
     describe: 'Only these, separated by commas: digits, long-digits, language, speech [default: all]',
+  },
+  'data-dir': {
+    ...TEXT_OPTION,
+    describe: 'Train the workload language on the Penn Treebank in this folder, or speech on LibriSpeech',
   },
   compressor: { ...TEXT_OPTION, describe: 'A compressor of your own, compared with the others: a CommonJS file' },
   ranks: { ...NUMBER_OPTION, alias: 'n', describe: `How many ranks train on this host [default: ${RANKS}]` },
@@ -37,6 +52,7 @@ const OPTIONS = {
 interface Words {
   readonly quick: boolean;
   readonly workload?: string;
+  readonly dataDir?: string;
   readonly compressor?: string;
   readonly ranks?: string;
   readonly json?: string;
@@ -60,6 +76,7 @@ export const studyCommand: CommandModule = {
       .example('$0 study --quick', 'some minutes: does it work here?')
       .example('$0 study --workload digits --json digits.json', 'one workload')
       .example('$0 study --workload digits --compressor sign-sgd.js', 'with a compressor of your own')
+      .example('$0 study --workload language --data-dir ptb --json ptb.json', 'on the text of the paper')
       .example('$0 study --from study.json --html study.html', 'the page of a study that was run before')
       .epilogue('docs/how-to/study.md explains what is compared, and how.'),
   handler: async parsed => {
@@ -75,8 +92,9 @@ async function study(words: Words): Promise<number> {
     return 0;
   }
   requireOneLauncher('study');
-  const size = { ranks: words.ranks === undefined ? RANKS : parseCount(words.ranks, 'ranks'), quick };
   const plans = plansOf(words);
+  const dataDir = dataDirOf(words);
+  const size = { ranks: words.ranks === undefined ? RANKS : parseCount(words.ranks, 'ranks'), quick, dataDir };
   for (const file of [json, html]) if (file !== undefined) requireFolder(file);
   const logFile = `${json}.trainings`;
   if (restart) rmSync(logFile, { force: true });
@@ -104,7 +122,8 @@ async function study(words: Words): Promise<number> {
     trainings.push(...tuning.done, ...paired.done);
   }
   const results = summarise(trainings.map(trainingOf), {
-    ...{ machine: thisMachine(), ranks: size.ranks, limits: LIMITS, declared: declarationOf(plans, quick) },
+    ...{ machine: thisMachine(), ranks: size.ranks, declared: declarationOf(plans, quick) },
+    limits: dataDir === undefined ? [...OWN_DATA_LIMITS, ...LIMITS] : LIMITS,
     ...{ startedAt: log.startedAt, finishedAt: new Date().toISOString() },
     programs: [...new Set(trainings.map(training => training.program))],
     command: `gradring ${process.argv.slice(2).join(' ')}`,
@@ -131,6 +150,15 @@ function plansOf({ quick, workload, compressor }: Words): readonly WorkloadPlan[
   const own = ownMethod(path.resolve(compressor));
   // Its gradients are clipped as those of the first method are, which has no compression.
   return chosen.map(plan => ({ ...plan, methods: [...plan.methods, { ...own, options: plan.methods[0]!.options }] }));
+}
+
+/** The folder of the user's data. They are for one workload. */
+function dataDirOf({ workload = '', dataDir }: Words): string | undefined {
+  if (dataDir === undefined) return undefined;
+  if (!WITH_DATA_DIR.includes(workload)) {
+    throw invalidArgument(`--data-dir needs --workload, with one of ${WITH_DATA_DIR.join(' and ')}.`);
+  }
+  return path.resolve(dataDir);
 }
 
 function ownMethod(module: string): Method {

@@ -44,13 +44,27 @@ export function pairedTrainings(plan: WorkloadPlan, tuning: readonly Training[])
 export interface StudySize {
   readonly ranks: number;
   readonly quick: boolean;
+  /** The folder of the user's data. */
+  readonly dataDir?: string | undefined;
 }
 
 /** What a training depends on, beside the program. */
-export function keyOf(training: PlannedTraining, { ranks, quick }: StudySize): string {
+export function keyOf(training: PlannedTraining, { ranks, quick, dataDir }: StudySize): string {
   const { workload, method, isTuning, learningRate, seed, fold } = training;
   const { name, method: compression, moduleHash, options, wrap, seedOffset = 0, partOffset } = method;
-  const settings = { ranks, quick, isTuning, learningRate, seed, seedOffset, fold, wrap, moduleHash, partOffset };
+  const settings = {
+    ranks,
+    quick,
+    dataDir,
+    isTuning,
+    learningRate,
+    seed,
+    seedOffset,
+    fold,
+    wrap,
+    moduleHash,
+    partOffset,
+  };
   return JSON.stringify([workload, name, compression, options, settings]);
 }
 

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { readResults } from '../../src/study/read-results';
@@ -58,6 +58,18 @@ test('a quick study is interrupted, goes on, and ends with its results and its p
   expect(readFileSync(path.join(folder, 'page.html'), 'utf8')).toMatch(/gradient dropping/);
 }, 600_000); // prettier-ignore
 
+test('a study of language takes the Penn Treebank', async () => {
+  const words = (count: number) => Array.from({ length: count }, (_, i) => ['<unk>', 'the', 'cat', 'sat'][(i * i) % 4]);
+  for (const [part, count] of [['train', 8000], ['valid', 1200], ['test', 1200]] as const) {
+    writeFileSync(path.join(folder, `ptb.${part}.txt`), words(count).join(' '));
+  }
+  const command = ['--quick', '-n', '2', '--workload', 'language', '--data-dir', '.'];
+  expect((await study(command)).exitCode).toBe(0);
+  const { workloads, limits } = readResults(path.join(folder, 'study-quick.json'));
+  expect(workloads[0]!.data).toContain(`Penn Treebank in ${realpathSync(folder)}`);
+  expect(limits.join()).not.toContain('Penn Treebank');
+}, 300_000); // prettier-ignore
+
 test('a study ends with an error if a training cannot be written down', async () => {
   const results = path.join(folder, 'results');
   mkdirSync(results);
@@ -76,6 +88,8 @@ test.each([
   [['--from', 'none.json', '--html', 'page.html'], /none\.json/],
   [['--workload', 'digit'], /--workload is 'digit'.*Did you mean digits/],
   [['-n', 'two'], /--ranks is 'two'/],
+  [['--data-dir', '.'], /--data-dir needs --workload, with one of language and speech/],
+  [['--data-dir', '.', '--workload', 'digits'], /--data-dir needs --workload/],
   [['--json', 'no/x.json'], /no\/x\.json cannot be written/],
   [['--html', 'no/x.html'], /no\/x\.html cannot be written/],
   [['--compressor', 'none.js'], /none\.js cannot be read.*exports a compressor/],

@@ -129,7 +129,7 @@ test('the model learns, every variable has a gradient, and padding does not chan
 
 test('the study trains from a seed: the same again, another with another, and leaves nothing behind', async () => {
   const ring = await connect();
-  const prepared = study.prepare(tf, { quick: true, worldSize: 1 });
+  const prepared = await study.prepare(tf, { quick: true, worldSize: 1, dataDir: undefined });
   expect(prepared.data).toMatch(/synthetic/);
   // 3 epochs of 4 steps
   const small = { ...prepared, train: prepared.train.slice(0, 16), test: prepared.test.slice(0, 4) };
@@ -198,6 +198,15 @@ describe('folders in the format of LibriSpeech', () => {
     header.writeUInt32LE(samples.byteLength, 50);
     return Buffer.concat([header, Buffer.from(samples.buffer)]);
   }
+
+  test('are what the study trains on, if it is told: half of the test speakers are for the learning rates', async () => {
+    const prepared = await study.prepare(tf, { quick: true, worldSize: 1, dataDir: folder });
+    expect(prepared.data).toBe(`speech in ${folder}; 2 to train on, 1 to test`);
+    const frames = (part: readonly { readonly frames: number }[]) => part.map(each => each.frames);
+    const { train, test: tested } = await load();
+    expect(frames(prepared.train)).toEqual(frames(train));
+    expect([...frames(prepared.tuning), ...frames(prepared.test)]).toEqual(frames(tested));
+  });
 
   test('are read: letters, 10 ms a frame, one speaker of ten for testing', async () => {
     const { train, test: tested, symbols } = await load();

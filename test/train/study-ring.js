@@ -7,7 +7,7 @@ async function main() {
   const workload = require(`../../scripts/train/study/${name}`);
   const { tf } = await loadBackend({ backend: 'wasm' });
   const ring = await connect();
-  const prepared = workload.prepare(tf, { quick: true, worldSize: ring.worldSize });
+  const prepared = await workload.prepare(tf, { quick: true, worldSize: ring.worldSize });
   const tensors = tf.memory().numTensors;
   const trainings = [];
   for (const seed of seeds) {

@@ -57,7 +57,7 @@ function loadTensorFlowSource(vocabularySize) {
     test: words.filter((_, index) => place(index) === PIECES_A_GROUP - 1),
   };
   const { version } = require('@tensorflow/tfjs/package.json');
-  const source = `source text of TensorFlow.js ${version} (no prose: pass --data-dir for the Penn Treebank)`;
+  const source = `source text of TensorFlow.js ${version} (no prose; --data-dir takes the Penn Treebank)`;
   return { ...numbered(parts, vocabularySize), source };
 }
 

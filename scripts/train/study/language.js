@@ -1,7 +1,7 @@
 // A language model for `gradring study`: that of lstm.js, with a fixed number of steps. The learning rate falls after
 // fixed steps, not by the validation loss, so that all methods have the same.
 const { lstm } = require('../lstm-model');
-const { loadTensorFlowSource, rowsOf, shuffledBatches } = require('../data/words');
+const { loadPennTreebank, loadTensorFlowSource, rowsOf, shuffledBatches } = require('../data/words');
 
 const FULL = { vocabulary: 1000, units: 64, length: 16, rows: 9600, testRows: 2048, batchSize: 8, steps: 1500 };
 const QUICK = { vocabulary: 200, units: 16, length: 8, rows: 960, testRows: 128, batchSize: 8, steps: 60 };
@@ -10,9 +10,10 @@ const REPORTS = 30;
 const REPORTED_ROWS = 128;
 
 /** Reads the text. Returns what {@link train} needs. */
-function prepare(tf, { quick }) {
+function prepare(tf, { quick, dataDir }) {
   const sizes = quick ? QUICK : FULL;
-  const corpus = loadTensorFlowSource(sizes.vocabulary);
+  const { vocabulary } = sizes;
+  const corpus = dataDir === undefined ? loadTensorFlowSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
   return {
     ...sizes,
     data: `${corpus.source}: ${sizes.rows} rows of ${sizes.length} words, ${sizes.testRows} for testing`,

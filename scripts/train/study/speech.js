@@ -1,5 +1,6 @@
 // The study's speech model: synthetic utterances, a small Deep Speech.
 const { BANDS } = require('../data/filter-bank');
+const { loadLibriSpeech } = require('../data/libri-speech');
 const { syntheticUtterances } = require('../data/utterances');
 const { speechModel } = require('../speech-model');
 const { evaluate, stepsOf, train } = require('../speech-training');
@@ -10,10 +11,25 @@ const DECAY = 1.25;
 /** How often a training reports, and on how many of the utterances for testing. */
 const REPORTS = 25;
 const REPORTED_UTTERANCES = 128;
-/** The data are the same in all trainings. Learning rates are tested on others. */
+/** The data are the same in all trainings. */
 const DATA_SEED = 1;
+/** Learning rates are tested on others. */
 const TUNING_SEED = 2;
 const TUNING_COUNT = 1024;
+
+function synthetic(sizes) {
+  const testCount = Math.min(sizes.testCount, TUNING_COUNT);
+  const { test: tuning } = syntheticUtterances({ trainCount: 0, testCount, seed: TUNING_SEED });
+  return { ...syntheticUtterances({ ...sizes, seed: DATA_SEED }), tuning };
+}
+
+/** All ranks read all utterances. */
+async function ofLibriSpeech(tf, directory, { trainCount, testCount }) {
+  const count = testCount + TUNING_COUNT;
+  const all = await loadLibriSpeech(tf, directory, { trainCount, testCount: count, isOwn: () => true });
+  const tuningCount = Math.min(TUNING_COUNT, Math.floor(all.test.length / 2));
+  return { ...all, tuning: all.test.slice(0, tuningCount), test: all.test.slice(tuningCount) };
+}
 
 /** With as many digits as the statistics need: there are thousands of examples in each training. */
 const short = errorRate => Number(errorRate.toFixed(5));
@@ -21,23 +37,12 @@ const short = errorRate => Number(errorRate.toFixed(5));
 module.exports = {
   name: 'speech',
 
-  prepare(_tf, { quick, worldSize }) {
+  async prepare(tf, { quick, dataDir, worldSize }) {
     const sizes = quick ? QUICK : FULL;
-    const utterances = syntheticUtterances({ ...sizes, seed: DATA_SEED });
-    const { trainCount, testCount } = sizes;
-    const steps = sizes.epochs * stepsOf(utterances.train, { worldSize }, sizes.batchSize);
-    const { test: tuning } = syntheticUtterances({
-      trainCount: 0,
-      testCount: Math.min(testCount, TUNING_COUNT),
-      seed: TUNING_SEED,
-    });
-    return {
-      ...utterances,
-      tuning,
-      sizes,
-      steps,
-      data: `${utterances.source}; ${trainCount} to train on, ${testCount} to test`,
-    };
+    const utterances = dataDir === undefined ? synthetic(sizes) : await ofLibriSpeech(tf, dataDir, sizes);
+    const { source, train, test } = utterances;
+    const steps = sizes.epochs * stepsOf(train, { worldSize }, sizes.batchSize);
+    return { ...utterances, sizes, steps, data: `${source}; ${train.length} to train on, ${test.length} to test` };
   },
 
   async train(prepared, { tf, ring, part, wrapped, isTuning, learningRate, seed, report }) {
