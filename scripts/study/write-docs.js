@@ -3,7 +3,7 @@
 const { readFileSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { readResults } = require('../../dist/study/read-results');
-const { bytesText, intervalText, ratioText, wordsOf } = require('../../dist/study/words');
+const { bytesText, intervalText, ratioText, signed, wordsOf } = require('../../dist/study/words');
 
 const root = path.join(__dirname, '../..');
 const PAGE = 'docs/study.md';
@@ -31,6 +31,7 @@ function tablesOf({ name, methods, ablation }, { margins, baseline }) {
     interval(method.interval, scoreText),
     interval(method.differenceFromDense, differenceText),
     interval(method.differenceOverExamples, differenceText),
+    interval(method.logLossDifference, value => signed(value, 3)),
     method.verdict === null ? '–' : VERDICTS[method.verdict],
     bytesText(method.bytesSentPerRank),
     ratioText(method.ratio),
@@ -49,7 +50,7 @@ function tablesOf({ name, methods, ablation }, { margins, baseline }) {
   const differenceHead = difference.toLowerCase();
   return {
     methods: [
-      ['method', scoreHead, `${differenceHead}, over seeds`, '… over examples', 'verdict', ...heads],
+      ['method', scoreHead, `${differenceHead}, over seeds`, '… over examples', 'log-loss', 'verdict', ...heads],
       ...methodRows,
     ],
     ...(ablation.length > 0 && {
