@@ -87,8 +87,12 @@ class Step {
       rank: this.call.rank,
       worldSize: this.call.worldSize,
       gather: async (message, read) => {
+        if (typeof read !== 'function') throw new TypeError('A compressor passes gather() a function, which reads.');
         const messages = await ask('gather', message);
-        messages.forEach((each, rank) => blaming(rank, () => read(each, rank)));
+        for (const [rank, each] of messages.entries()) {
+          const result: unknown = blaming(rank, () => read(each, rank));
+          if (result instanceof Promise) throw new TypeError('The function that reads messages must not be async.');
+        }
       },
       mean: values => ask('mean', values),
       largest: values => ask('largest', values),

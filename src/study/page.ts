@@ -198,10 +198,9 @@ ${bar(differenceFromDense, 7)}${bar(differenceOverExamples, 15)}</svg>`;
   }
 
   private sameMethodWords(): string {
-    const { baseline } = this.results.declared;
+    const { baseline, controls } = this.results.declared;
     const control = this.workload.controls.sameMethod;
-    if (control === null)
-      return `There is no second run of ${baseline}: nothing shows how much it differs from itself.`;
+    if (control === null) return `The control ${controls[this.workload.name]!.sameMethod} was not trained.`;
     const difference = this.differenceOf(control.method);
     return control.held
       ? `It holds: ${control.method} differs from ${baseline} by ${difference}. The interval includes zero, and it passes.`
@@ -216,7 +215,7 @@ ${bar(differenceFromDense, 7)}${bar(differenceOverExamples, 15)}</svg>`;
     const method = this.workload.methods.find(({ name }) => name === control.method)!;
     const difference = this.differenceOf(control.method);
     if (!control.held) {
-      return `It does not hold: ${control.method} differs from ${baseline} by ${difference}, and does not fail. The workload is too easy to tell methods apart: that others pass proves little.`;
+      return `It does not hold: ${control.method} differs from ${baseline} by ${difference}, and does not fail. So nothing shows that this workload can tell methods apart, and that others pass proves little.`;
     }
     if (method.diverged > 0)
       return `It holds: ${control.method} diverged in ${method.diverged} of ${method.seeds.length} trainings, and so fails.`;

@@ -48,6 +48,9 @@ const OPTIONS = {
   restart: { type: 'boolean', default: false, describe: 'Forget the trainings of an earlier run' },
 } as const;
 
+/** What a reader must know of the declaration, if the data are the user's. */
+const OTHER_DATA_NOTES = ['The margins, the seeds and the learning rates were declared for other data.'];
+
 /** The options as they were typed. */
 interface Words {
   readonly quick: boolean;
@@ -122,7 +125,8 @@ async function study(words: Words): Promise<number> {
     trainings.push(...tuning.done, ...paired.done);
   }
   const results = summarise(trainings.map(trainingOf), {
-    ...{ machine: thisMachine(), ranks: size.ranks, declared: declarationOf(plans, quick) },
+    ...{ machine: thisMachine(), ranks: size.ranks },
+    declared: { ...declarationOf(plans, quick), ...(dataDir !== undefined && { notes: OTHER_DATA_NOTES }) },
     limits: dataDir === undefined ? [...OWN_DATA_LIMITS, ...LIMITS] : LIMITS,
     ...{ startedAt: log.startedAt, finishedAt: new Date().toISOString() },
     programs: [...new Set(trainings.map(training => training.program))],
@@ -148,7 +152,7 @@ function plansOf({ quick, workload, compressor }: Words): readonly WorkloadPlan[
   const chosen = all.filter(({ name }) => wanted.includes(name));
   if (compressor === undefined) return chosen;
   const own = ownMethod(path.resolve(compressor));
-  // Its gradients are clipped as those of the first method are, which has no compression.
+  // It has the clip norm of the first method, which has no compression.
   return chosen.map(plan => ({ ...plan, methods: [...plan.methods, { ...own, options: plan.methods[0]!.options }] }));
 }
 
@@ -156,7 +160,7 @@ function plansOf({ quick, workload, compressor }: Words): readonly WorkloadPlan[
 function dataDirOf({ workload = '', dataDir }: Words): string | undefined {
   if (dataDir === undefined) return undefined;
   if (!WITH_DATA_DIR.includes(workload)) {
-    throw invalidArgument(`--data-dir needs --workload, with one of ${WITH_DATA_DIR.join(' and ')}.`);
+    throw invalidArgument(`--data-dir needs --workload, with ${WITH_DATA_DIR.join(' or ')}.`);
   }
   return path.resolve(dataDir);
 }

@@ -68,7 +68,7 @@ export class TrainingLog {
     if (before !== undefined) {
       if (isDeepStrictEqual(before.terms, JSON.parse(JSON.stringify(terms)))) return;
       throw invalidArgument(
-        `${this.file} has trainings of ${workload} that were declared on ${before.at} with other margins, tests, seeds or learning rates. Pass another --json file, or --restart, which forgets them.`,
+        `${this.file} has trainings of ${workload} that were declared on ${before.at} with other margins, tests, seeds, learning rates, ranks or data. Pass another --json file, or --restart, which forgets them.`,
       );
     }
     const declaration = { workload, terms, at: new Date().toISOString() };

@@ -52,7 +52,7 @@ export class SentFraction {
   /** A `model.fit` begins with that epoch, after `step` steps. */
   beginFit(epoch: number, { epochs, stepsPerEpoch }: FitLength, step: number): void {
     this.stepsPerEpoch = stepsPerEpoch ?? undefined;
-    if (stepsPerEpoch === null) this.warnOfLeftOutStages(step);
+    if (stepsPerEpoch === null && step === 0) this.warnOfLeftOutStages();
     if (this.compression.steps > 0) return;
     const steps = step + (epochs - epoch) * (stepsPerEpoch ?? 1);
     this.expected = { steps, since: stepsPerEpoch === null ? { epoch, step } : undefined };
@@ -98,14 +98,14 @@ export class SentFraction {
   }
 
   /** A short warm-up goes through its stages within the epochs. That needs the steps of an epoch. */
-  private warnOfLeftOutStages(step: number): void {
-    const chosen = this.chosenAt(step);
+  private warnOfLeftOutStages(): void {
+    const chosen = this.chosenAt(0);
     const { warmUpEpochs, warmUp } = chosen;
     const stages = warmUpStages(chosen).length;
     if (warmUp === 'dense' || warmUpEpochs === 0 || warmUpEpochs >= stages) return;
     warn(
       this.communicator,
-      `The warm-up of dgc() has ${stages} stages, more than its ${warmUpEpochs === 1 ? 'epoch' : `${warmUpEpochs} epochs`}. How many steps an epoch has is not known, so the last stages are left out. Give fitDataset its batchesPerEpoch, or the warm-up as dgc({ warmUpSteps }).`,
+      `The warm-up of dgc() has ${stages} stages, more than its ${warmUpEpochs === 1 ? 'epoch' : `${warmUpEpochs} epochs`}. How many steps an epoch has is not known, so some stages are left out. Give fitDataset its batchesPerEpoch, or the warm-up as dgc({ warmUpSteps }).`,
     );
   }
 

@@ -88,7 +88,7 @@ test.each([
   [['--from', 'none.json', '--html', 'page.html'], /none\.json/],
   [['--workload', 'digit'], /--workload is 'digit'.*Did you mean digits/],
   [['-n', 'two'], /--ranks is 'two'/],
-  [['--data-dir', '.'], /--data-dir needs --workload, with one of language and speech/],
+  [['--data-dir', '.'], /--data-dir needs --workload, with language or speech/],
   [['--data-dir', '.', '--workload', 'digits'], /--data-dir needs --workload/],
   [['--json', 'no/x.json'], /no\/x\.json cannot be written/],
   [['--html', 'no/x.html'], /no\/x\.html cannot be written/],

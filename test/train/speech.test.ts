@@ -199,7 +199,7 @@ describe('folders in the format of LibriSpeech', () => {
     return Buffer.concat([header, Buffer.from(samples.buffer)]);
   }
 
-  test('are what the study trains on, if it is told: half of the test speakers are for the learning rates', async () => {
+  test('are what the study trains on, if it is told: half of those for testing are for the learning rates', async () => {
     const prepared = await study.prepare(tf, { quick: true, worldSize: 1, dataDir: folder });
     expect(prepared.data).toBe(`speech in ${folder}; 2 to train on, 1 to test`);
     const frames = (part: readonly { readonly frames: number }[]) => part.map(each => each.frames);

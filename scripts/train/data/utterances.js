@@ -60,8 +60,8 @@ const TRAIN_VOICES = 100;
 
 /**
  * Utterances of 4 to 10 sounds in random order, by several voices: with another vocal tract, speed and pitch each. The
- * voices of the test are not those of the training: each of its utterances has a voice of its own. Neighbouring sounds
- * overlap; there is noise, and a hum of its own behind each utterance.
+ * voices of the test are not those of the training, and there are as many to draw from as utterances. Neighbouring
+ * sounds overlap; there is noise, and a hum of its own behind each utterance.
  *
  * @param {{ trainCount: number, testCount: number, seed: number }} options
  * @returns {{ train: Utterance[], test: Utterance[], symbols: string[], source: string }}

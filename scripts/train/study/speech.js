@@ -25,9 +25,10 @@ function synthetic(sizes) {
 
 /** All ranks read all utterances. */
 async function ofLibriSpeech(tf, directory, { trainCount, testCount }) {
-  const count = testCount + TUNING_COUNT;
+  const most = Math.min(testCount, TUNING_COUNT);
+  const count = testCount + most;
   const all = await loadLibriSpeech(tf, directory, { trainCount, testCount: count, isOwn: () => true });
-  const tuningCount = Math.min(TUNING_COUNT, Math.floor(all.test.length / 2));
+  const tuningCount = Math.min(most, Math.floor(all.test.length / 2));
   return { ...all, tuning: all.test.slice(0, tuningCount), test: all.test.slice(tuningCount) };
 }
 

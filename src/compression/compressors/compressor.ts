@@ -46,8 +46,8 @@ export interface CompressedTensor {
  *
  * The exchange does the rest: clipping, momentum (that of the average, the same on all ranks), steps in which a
  * gradient is not finite, checkpoints, and steps that run again in another ring of an elastic run. A step may run
- * again, so a compressor keeps nothing of its own between steps but the residual, and does not see the momentum. So a
- * variant of DGC cannot be written as one. Small tensors and those of one dimension do not reach
+ * again, so a compressor keeps nothing between steps but the residual and what all ranks share, and does not see the
+ * momentum. So a variant of DGC cannot be written as one. Small tensors and those of one dimension do not reach
  * it: they are averaged.
  */
 export interface Compressor {
