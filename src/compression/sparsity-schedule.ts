@@ -57,8 +57,9 @@ export function densityAt(spec: ChosenDgc, { epoch, step, stepsPerEpoch }: Train
 
 /** The densities of a sparse warm-up, before the final one. */
 export function warmUpStages(spec: ChosenDgc): readonly number[] {
+  const final = finalDensity(spec);
   // 1 − 0.999 differs a little from the 0.001 of the list.
-  return WARM_UP_DENSITIES.filter(density => density > finalDensity(spec) + Number.EPSILON);
+  return WARM_UP_DENSITIES.filter(density => density > final + Number.EPSILON);
 }
 
 /** 1 − 0.99 gives 0.010000000000000009. */

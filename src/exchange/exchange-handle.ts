@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { moduleHash } from '../compression/compressors/compressor-of';
+import { compressorFileHash } from '../compression/compressors/compressor-of';
 import type { Compression } from '../compression/dgc-options';
 import { GradringError } from '../errors';
 import { copyBytes } from '../memory/copy-bytes';
@@ -61,8 +61,9 @@ export class ExchangeHandle {
     // All ranks must cut at the same variables. One arena is not cut.
     const cut = layouts.length > 1 ? { tensorCounts: layouts.map(({ tensors }) => tensors.length) } : {};
     const sharedLengths = layouts.flatMap(({ tensors }) => tensors.map(({ sharedLength }) => sharedLength));
-    const module = compression.kind === 'custom' ? moduleHash(compression) : undefined;
-    const hash = crc32(JSON.stringify({ variables, compression, module, nesterov, travel, sharedLengths, ...cut }));
+    const compressorFile = compression.kind === 'custom' ? compressorFileHash(compression) : undefined;
+    const shared = { variables, compression, compressorFile, nesterov, travel, sharedLengths, ...cut };
+    const hash = crc32(JSON.stringify(shared));
     this.common = { compression, nesterov, hash, ...(travel !== undefined && { travel }) };
     this.arenas = layouts.map(layout => new GradientArena(layout));
     this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));

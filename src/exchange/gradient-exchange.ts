@@ -88,10 +88,8 @@ export class GradientExchange {
 
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
   async run(call: CollectiveCall, step: ExchangeStep): Promise<ExchangeResult> {
-    const {
-      transport,
-      plan: { compression },
-    } = this;
+    const { transport } = this;
+    const { compression } = this.plan;
     const sentBefore = transport.traffic.bytesSent;
     const { arenas, cost, travel, density, links } = await this.choose(call, step);
     const clock = new StepClock(call, { tensors: arenas.reduce((sum, { tensors }) => sum + tensors.length, 0) });

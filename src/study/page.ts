@@ -2,7 +2,15 @@ import { chartTools } from '../charts/chart-tools';
 import { dateText, escaped, factList, htmlPage, literal, table } from '../charts/html-page';
 import { curvesOf, type Look, looksOf } from './curves';
 import { drawCurves } from './draw-curves';
-import type { AblationResults, Interval, Margin, MethodResults, StudyResults, WorkloadResults } from './results';
+import type {
+  AblationResults,
+  Controls,
+  Interval,
+  Margin,
+  MethodResults,
+  StudyResults,
+  WorkloadResults,
+} from './results';
 import type { Verdict } from './statistics';
 import { bytesText, intervalText, ratioText, signed, type Words, wordsOf } from './words';
 
@@ -97,6 +105,7 @@ ${list(sentences)}`;
 /** One workload on the page. */
 class WorkloadSection {
   private readonly margin: Margin;
+  private readonly declaredControls: Controls;
   private readonly words: Words;
   /** The values that the plots of differences reach. */
   private readonly reach: number;
@@ -109,6 +118,7 @@ class WorkloadSection {
     private readonly looks: ReadonlyMap<string, Look>,
   ) {
     this.margin = results.declared.margins[workload.name]!;
+    this.declaredControls = results.declared.controls[workload.name]!;
     this.words = wordsOf(this.margin, results.declared.baseline);
     const ends = [...workload.methods, ...workload.ablation].flatMap(
       ({ differenceFromDense: over, differenceOverExamples: other }) =>
@@ -161,7 +171,7 @@ ${this.details()}
   }
 
   private row(method: MethodResults): string[] {
-    const { sameMethod, mustFail } = this.results.declared.controls[this.workload.name]!;
+    const { sameMethod, mustFail } = this.declaredControls;
     const look = this.looks.get(method.name);
     const mark = method.name === sameMethod || method.name === mustFail ? ' <span class="note">control</span>' : '';
     const isBaseline = method.name === this.results.declared.baseline;
@@ -198,9 +208,9 @@ ${bar(differenceFromDense, 7)}${bar(differenceOverExamples, 15)}</svg>`;
   }
 
   private sameMethodWords(): string {
-    const { baseline, controls } = this.results.declared;
+    const { baseline } = this.results.declared;
     const control = this.workload.controls.sameMethod;
-    if (control === null) return `The control ${controls[this.workload.name]!.sameMethod} was not trained.`;
+    if (control === null) return `The control ${this.declaredControls.sameMethod} was not trained.`;
     const difference = this.differenceOf(control.method);
     return control.held
       ? `It holds: ${control.method} differs from ${baseline} by ${difference}. The interval includes zero, and it passes.`

@@ -10,6 +10,7 @@ import {
   declarationOf,
   LIMITS,
   type Method,
+  OTHER_DATA_NOTES,
   OWN_DATA_LIMITS,
   RANKS,
   type WorkloadPlan,
@@ -47,9 +48,6 @@ const OPTIONS = {
   from: { ...TEXT_OPTION, describe: 'Train nothing: make the page from this file of results' },
   restart: { type: 'boolean', default: false, describe: 'Forget the trainings of an earlier run' },
 } as const;
-
-/** What a reader must know of the declaration, if the data are the user's. */
-const OTHER_DATA_NOTES = ['The margins, the seeds and the learning rates were declared for other data.'];
 
 /** The options as they were typed. */
 interface Words {

@@ -53,17 +53,8 @@ export function keyOf(training: PlannedTraining, { ranks, quick, dataDir }: Stud
   const { workload, method, isTuning, learningRate, seed, fold } = training;
   const { name, method: compression, moduleHash, options, wrap, seedOffset = 0, partOffset } = method;
   const settings = {
-    ranks,
-    quick,
-    dataDir,
-    isTuning,
-    learningRate,
-    seed,
-    seedOffset,
-    fold,
-    wrap,
-    moduleHash,
-    partOffset,
+    ...{ ranks, quick, dataDir, isTuning, learningRate },
+    ...{ seed, seedOffset, fold, wrap, moduleHash, partOffset },
   };
   return JSON.stringify([workload, name, compression, options, settings]);
 }

@@ -1,4 +1,4 @@
-import { moduleHash } from '../compression/compressors/compressor-of';
+import { compressorFileHash } from '../compression/compressors/compressor-of';
 import type { Communicator } from '../communicator/communicator';
 import type { Unit } from '../communicator/units';
 import { type Compression, type DgcCompression } from '../compression/dgc-options';
@@ -87,17 +87,11 @@ export class OptimizerSteps {
     const names = new Set(namedTensors(gradients).map(({ name }) => name));
     const variables = [...names].map(variableNamed);
     const { className: optimizer, learningRate, takenOver } = this.inner;
-    // Named in the greeting, although the exchange compares it too, so that an error can say what differs.
-    const compressorFile = compression.kind === 'custom' ? moduleHash(compression) : undefined;
+    // The exchange compares it too, but cannot say what differs.
+    const compressorFile = compression.kind === 'custom' ? compressorFileHash(compression) : undefined;
     const shared = {
-      compression,
-      compressorFile,
-      onNonFinite,
-      verifyEvery,
-      learningRateRule,
-      weightDecay,
-      weightDecayAt,
-      step: steps,
+      ...{ compression, compressorFile, onNonFinite, verifyEvery, learningRateRule },
+      ...{ weightDecay, weightDecayAt, step: steps },
     };
     const greeting = greetingOf(this.communicator, variables, { optimizer, learningRate, ...takenOver, ...shared });
     return { variables, greeting };

@@ -137,9 +137,13 @@ test('a gradient that is not finite on one rank fails the step on all, and what 
 });
 
 test.each([
-  ['broken', 'ERR_COMM_THREAD', 'it does not like this gradient'],
-  ['hasty', 'ERR_COMM_THREAD', 'A compressor must await each request before it makes the next.'],
-  ['lying', 'ERR_PROTOCOL', 'Rank 1 sent a bad payload: it is too long'],
+  ['broken', 'ERR_COMM_THREAD', /^Rank [01] failed in[^]*it does not like this gradient/],
+  [
+    'hasty',
+    'ERR_COMM_THREAD',
+    /^Rank [01] failed in[^]*A compressor must await each request before it makes the next\./,
+  ],
+  ['lying', 'ERR_PROTOCOL', /Rank 1 sent a bad payload: it is too long/],
 ])('a %s compressor fails the step on all ranks', async (name, expected, words) => {
   const compression = customCompression(path.join(__dirname, `fixtures/${name}-compressor.js`));
   const own = await connectRing(2);
@@ -152,7 +156,7 @@ test.each([
   );
   for (const { code, message } of failures) {
     expect(code).toBe(expected);
-    expect(message).toContain(words);
+    expect(message).toMatch(words);
   }
   await closeRing(own);
 });

@@ -85,7 +85,7 @@ describe('the sentences about controls', () => {
     );
   });
 
-  test('say that the task is too easy, and warn beside the verdicts', () => {
+  test('say that nothing shows that the task tells methods apart, and warn beside the verdicts', () => {
     expect(sentences(like('gradient dropping', 0))).toMatch(
       /It does not hold: gradient dropping .* can tell methods apart/,
     );

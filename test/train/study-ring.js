@@ -15,15 +15,8 @@ async function main() {
     let optimizer;
     const compression = dgc({ sparsity: 0.9, warmUpSteps: 10, clipNorm: 0.25 });
     const { examples, ...result } = await workload.train(prepared, {
-      ...{
-        tf,
-        ring,
-        part: ring.rank,
-        isTuning: false,
-        seed: Number(seed),
-        fold: 0,
-        learningRate: Number(learningRate),
-      },
+      ...{ tf, ring, part: ring.rank, isTuning: false },
+      ...{ seed: Number(seed), fold: 0, learningRate: Number(learningRate) },
       wrapped: plain => (optimizer = ring.wrap(plain, { compression })),
       report: report => reports.push(report),
     });

@@ -73,15 +73,8 @@ module.exports = {
       await ring.verifyReplicas(model.variables);
       const { bytesSent, denseBytes } = optimizer.statistics;
       const parameters = model.variables.reduce((sum, { size }) => sum + size, 0);
-      return {
-        score: errorRate,
-        logLoss: loss,
-        steps: step,
-        bytesSent,
-        denseBytes,
-        parameters,
-        examples: errorRates.map(short),
-      };
+      const examples = errorRates.map(short);
+      return { score: errorRate, logLoss: loss, steps: step, bytesSent, denseBytes, parameters, examples };
     } finally {
       tf.dispose(model.variables);
     }

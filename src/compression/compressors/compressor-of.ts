@@ -30,7 +30,7 @@ export function compressorOf({ compressor, options }: CustomCompression): Compre
 }
 
 /** The hash of a compressor's own file, which must be the same on all ranks. Undefined for those of gradring. */
-export function moduleHash({ compressor }: CustomCompression): number | undefined {
+export function compressorFileHash({ compressor }: CustomCompression): number | undefined {
   return compressor in BUILT_IN ? undefined : crc32(readFileSync(require.resolve(compressor)));
 }
 
