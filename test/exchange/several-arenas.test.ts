@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { MAX_ARENA_BYTES, type VariableShape } from '../../src/exchange/arena-layout';
 import type { Communicator } from '../../src/communicator/communicator';
 import type { ExchangeResult } from '../../src/exchange/messages';
-import { dgc } from '../../src/compression/dgc-options';
+import { dgc, noCompression, type Compression } from '../../src/compression/dgc-options';
 import { random } from '../support/random';
 import { cleanUpRanks, closeRing, connectRing, failureOf, startRanks } from '../support/rings';
 
@@ -34,11 +34,14 @@ const OVERFLOWS_IN_SUM = 9;
 const TRAVELS = {
   sparse: { density: 0.01, arenaBytes: 384 * 1024, arenaCount: 5 }, // more frames a rank than are sent ahead
   dense: { density: 0.95, arenaBytes: 448 * 1024, arenaCount: 5 },
+  uncompressed: { density: 1, arenaBytes: 448 * 1024, arenaCount: 3 }, // they need no room for residuals
 } as const;
 
 interface Trial {
   readonly travel: keyof typeof TRAVELS;
   readonly steps?: number;
+  /** Without it, DGC. */
+  readonly compression?: Compression;
   readonly momentumFactor?: (step: number) => number;
   /**
    * The gradients are multiples of it. With 1/16, the default, no sum of ranks rounds, so its order does not matter.
@@ -74,7 +77,7 @@ async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: n
   const { travel, steps = STEPS, momentumFactor = () => 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
   const { density } = TRAVELS[travel];
   const values = travel === 'sparse' ? 'float16' : 'float32';
-  const compression = dgc({ sparsity: 1 - density, warmUpEpochs: 0, values });
+  const { compression = dgc({ sparsity: 1 - density, warmUpEpochs: 0, values }) } = trial;
   const variables = VARIABLES;
   let arenaCount = 0;
   const ranks = await Promise.all(
@@ -135,6 +138,15 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
     const { denseBytes } = several.runs[0]!;
     for (const bytes of several.bytesSent)
       expect(bytes / (STEPS * denseBytes || 1)).toBeCloseTo(worldSize > 1 ? worldSize / 2 : 0, 1); // small arrays are gathered
+  });
+
+  test('without compression, the mean of all arenas is clipped to one norm', async () => {
+    const unit = worldSize < 3 ? 0.1 : 1 / 16;
+    const updates = async (compression: Compression) => {
+      const { several } = await expectSame(ring, { travel: 'uncompressed', unit, compression });
+      return several.runs[0]!.updates;
+    };
+    expect(await updates(noCompression({ clipNorm: 5 }))).not.toEqual(await updates(noCompression()));
   });
 
   describe.each(['sparse', 'dense'] as const)('the %s way, with steps that are spoilt between good ones', way => {

@@ -132,15 +132,16 @@ test('the study trains from a seed: the same again, another with another, and le
   const prepared = await study.prepare(tf, { quick: true, worldSize: 1, dataDir: undefined });
   expect(prepared.data).toMatch(/synthetic/);
   // 3 epochs of 4 steps
-  const small = { ...prepared, train: prepared.train.slice(0, 16), test: prepared.test.slice(0, 4) };
-  const train = async (seed: number) => {
+  const [test, tuning] = [prepared.test.slice(0, 4), prepared.tuning.slice(0, 4)];
+  const small = { ...prepared, train: prepared.train.slice(0, 16), test, tuning };
+  const train = async (seed: number, { isTuning = false, data = small } = {}) => {
     const reports: { step: number; loss: number; error: number }[] = [];
     const report = (each: (typeof reports)[0]) => reports.push(each);
     let optimizer!: tf.Optimizer;
     const wrapped = (plain: tf.Optimizer) =>
       (optimizer = ring.wrap(plain, { compression: noCompression({ clipNorm: 10 }) }));
-    const settings = { isTuning: false, learningRate: 0.01, seed };
-    const result = await study.train(small, { tf, ring, part: 0, wrapped, report, ...settings });
+    const settings = { isTuning, learningRate: 0.01, seed };
+    const result = await study.train(data, { tf, ring, part: 0, wrapped, report, ...settings });
     optimizer.dispose();
     return { ...result, reports };
   };
@@ -157,6 +158,11 @@ test('the study trains from a seed: the same again, another with another, and le
   expect(first.examples).toHaveLength(4);
   const mean = first.examples.reduce((sum, each) => sum + each, 0) / first.examples.length;
   expect(first.score).toBeCloseTo(mean, 10);
+
+  // Learning rates are tried on utterances that do not count.
+  const tried = await train(1, { isTuning: true });
+  expect(tried).toEqual(await train(1, { data: { ...small, test: tuning, tuning: test } }));
+  expect(tried.examples).not.toEqual(first.examples);
   await ring.close();
 });
 

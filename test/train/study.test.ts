@@ -1,3 +1,8 @@
+import * as tf from '@tensorflow/tfjs';
+import language from '../../scripts/train/study/language';
+import { noCompression } from '../../src/compression/dgc-options';
+import { loadBackend } from '../../src/tensorflow/backend';
+import { connect } from '../../src/tensorflow/ring';
 import { trained } from './study-support';
 
 test('the language model learns on two ranks, the same with the same seed, and disposes of its tensors', async () => {
@@ -21,3 +26,20 @@ test('the language model learns on two ranks, the same with the same seed, and d
   }
   expect(ranks[0]!.trainings.map(({ score }) => score)).toEqual(ranks[1]!.trainings.map(({ score }) => score));
 }, 120_000);
+
+test('the language model tries learning rates on text that does not count', async () => {
+  await loadBackend({ backend: 'wasm' });
+  const ring = await connect();
+  const prepared = await language.prepare(tf, { quick: true, dataDir: undefined });
+  const exchanged = { ...prepared, testRows: prepared.tuningRows, tuningRows: prepared.testRows };
+  const examplesOf = async (data: typeof prepared, isTuning: boolean) => {
+    const wrapped = (plain: tf.Optimizer) => ring.wrap(plain, { compression: noCompression() });
+    const settings = { part: 0, wrapped, isTuning, learningRate: 20, seed: 1, report: () => {} };
+    const { examples } = await language.train(data, { tf, ring, ...settings });
+    return examples;
+  };
+  const tried = await examplesOf(prepared, true);
+  expect(tried).toEqual(await examplesOf(exchanged, false));
+  expect(tried).not.toEqual(await examplesOf(prepared, false));
+  await ring.close();
+});

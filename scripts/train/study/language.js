@@ -14,13 +14,12 @@ function prepare(tf, { quick, dataDir }) {
   const sizes = quick ? QUICK : FULL;
   const { vocabulary } = sizes;
   const corpus = dataDir === undefined ? loadTensorFlowSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
-  return {
-    ...sizes,
-    data: `${corpus.source}: ${sizes.rows} rows of ${sizes.length} words, ${sizes.testRows} for testing`,
-    trainRows: rowsOf(tf, corpus.train, sizes),
-    testRows: rowsOf(tf, corpus.test, { ...sizes, rows: sizes.testRows }),
-    tuningRows: rowsOf(tf, corpus.valid, { ...sizes, rows: sizes.testRows }),
-  };
+  const trainRows = rowsOf(tf, corpus.train, sizes);
+  const testRows = rowsOf(tf, corpus.test, { ...sizes, rows: sizes.testRows });
+  const tuningRows = rowsOf(tf, corpus.valid, { ...sizes, rows: sizes.testRows });
+  const [count, testCount] = [trainRows, testRows].map(([x]) => x.shape[0]);
+  const data = `${corpus.source}: ${count} rows of ${sizes.length} words, ${testCount} for testing`;
+  return { ...sizes, data, trainRows, testRows, tuningRows };
 }
 
 async function train(prepared, { tf, ring, part, wrapped, isTuning, learningRate, seed, report }) {
