@@ -1,25 +1,44 @@
 #!/usr/bin/env node
-// Writes into docs/study.md what `gradring study` has measured: the tables of each workload, from docs/data/study.json.
+// Writes into the docs what `gradring study` has measured, from docs/data/study.json: the tables of each workload into
+// docs/study.md, and a short one into README.md.
 const { readFileSync, writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { readResults } = require('../../dist/study/read-results');
+const { markdownTable, withText } = require('../markdown-table');
 const { bytesText, intervalText, ratioText, signed, wordsOf } = require('../../dist/study/words');
 
 const root = path.join(__dirname, '../..');
-const PAGE = 'docs/study.md';
 const VERDICTS = { passes: 'passes', fails: '**fails**', undecided: 'undecided' };
+/** The methods that the README shows, by the names that it gives them. */
+const SHOWN = { 'DGC by default': '`dgc()`', DGC: 'DGC at 99.9 %', 'gradient dropping': 'gradient dropping' };
 
-/** The page with the tables of these results. Each table has its place, between two comments. */
-function pageOf(results) {
-  let page = readFileSync(path.join(root, PAGE), 'utf8');
+/** The files of the docs that show these results: from each path to its text. */
+function docsOf(results) {
+  let page = readFileSync(path.join(root, 'docs/study.md'), 'utf8');
   for (const workload of results.workloads) {
     for (const [name, table] of Object.entries(tablesOf(workload, results.declared))) {
-      const place = new RegExp(`(?<=<!-- ${workload.name}: ${name}[^>]*-->\n\n)[^]*?(?=\n<!-- end -->)`);
-      if (!place.test(page)) throw new Error(`${PAGE} has no place for ${workload.name}: ${name}.`);
-      page = page.replace(place, () => markdown(table));
+      page = withText(page, `${workload.name}: ${name}`, markdownTable(table));
     }
   }
-  return page;
+  const readme = readFileSync(path.join(root, 'README.md'), 'utf8');
+  return { 'docs/study.md': page, 'README.md': withText(readme, 'study', markdownTable(shortTable(results))) };
+}
+
+/** A row for each workload: how much the methods differ from dense. */
+function shortTable({ workloads, declared: { margins, baseline } }) {
+  const rows = workloads.map(({ name, methods }) => {
+    const { difference, score, differenceText } = wordsOf(margins[name], baseline);
+    const cells = Object.keys(SHOWN).map(shown => {
+      const method = methods.find(each => each.name === shown);
+      if (method === undefined) return '–';
+      const { differenceFromDense, ratio, verdict } = method;
+      return `${intervalText(differenceFromDense, differenceText)} at ${ratioText(ratio)}: ${VERDICTS[verdict]}`;
+    });
+    const unit = difference.replace(/^Difference, /, '');
+    const steps = methods[0].seeds[0].steps.toLocaleString('en-US');
+    return [name, steps, `${score.replace(', %', '').toLowerCase()}, ${unit}`, ...cells];
+  });
+  return [['', 'steps', 'difference from dense in', ...Object.values(SHOWN)], ...rows];
 }
 
 /** The tables of a workload, as rows of cells. */
@@ -59,16 +78,11 @@ function tablesOf({ name, methods, ablation }, { margins, baseline }) {
   };
 }
 
-/** A table as Prettier writes it; the first row is the heading. */
-function markdown([heads, ...rows]) {
-  const widths = heads.map((_, i) => Math.max(...[heads, ...rows].map(row => row[i].length)));
-  const line = row => `| ${row.map((cell, i) => cell.padEnd(widths[i])).join(' | ')} |`;
-  return `${[heads, widths.map(width => '-'.repeat(width)), ...rows].map(row => line(row)).join('\n')}\n`;
-}
-
 /** The results that are committed. */
 const committedResults = () => readResults(path.join(root, 'docs/data/study.json'));
 
-if (require.main === module) writeFileSync(path.join(root, PAGE), pageOf(committedResults()));
+if (require.main === module) {
+  for (const [file, text] of Object.entries(docsOf(committedResults()))) writeFileSync(path.join(root, file), text);
+}
 
-module.exports = { committedResults, pageOf };
+module.exports = { committedResults, docsOf };
