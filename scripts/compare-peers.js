@@ -78,7 +78,7 @@ if (spawnSync(values.python, ['-c', 'import torch.distributed']).status === 0) p
 else console.error(`Gloo is left out: ${values.python} has no PyTorch.`);
 const compiler = ['-O3', path.join(__dirname, 'peers/open-mpi.c'), '-o', path.join(scratch, 'open-mpi')];
 if (spawnSync('mpicc', compiler).status === 0) peers['open mpi tcp'] = openMpi;
-else console.error('Open MPI is left out: there is no mpicc.');
+else console.error('Open MPI is left out: mpicc is absent, or cannot compile a program of MPI.');
 
 const median = numbers => numbers.sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 

@@ -35,10 +35,11 @@ function shortTable({ workloads, declared: { margins, baseline } }) {
       return `${intervalText(differenceFromDense, differenceText)} at ${ratioText(ratio)}: ${VERDICTS[verdict]}`;
     });
     const unit = difference.replace(/^Difference, /, '');
+    const goal = `${margins[name].better === 'higher' ? 'more' : 'less'} is better`;
     const steps = methods[0].seeds[0].steps.toLocaleString('en-US');
-    return [name, steps, `${score.replace(', %', '').toLowerCase()}, ${unit}`, ...cells];
+    return [name, steps, `${score.replace(', %', '').toLowerCase()}, ${unit}: ${goal}`, ...cells];
   });
-  return [['', 'steps', 'difference from dense in', ...Object.values(SHOWN)], ...rows];
+  return [['', 'steps', 'difference in', ...Object.values(SHOWN)], ...rows];
 }
 
 /** The tables of a workload, as rows of cells. */
