@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Times saving and resuming a checkpoint, and counts its bytes. Use it by hand, after `npm run build`:
+// Times saving and resuming a checkpoint, and counts its bytes. Prints one JSON object. Use it by hand, after `npm run
+// build`:
 //   npx gradring run -n 1 scripts/checkpoint-times.js --parameters 25.6e6 --dir /some/disk --repeat 5
 const { mkdtempSync, readdirSync, rmSync, statSync } = require('node:fs');
 const { tmpdir } = require('node:os');
@@ -9,6 +10,7 @@ const { connect, dgc, loadBackend } = require('../dist');
 
 const { values: given } = parseArgs({
   options: {
+    backend: { type: 'string' },
     parameters: { type: 'string', default: '25.6e6' },
     variables: { type: 'string', default: '16' },
     dir: { type: 'string', default: tmpdir() },
@@ -17,7 +19,7 @@ const { values: given } = parseArgs({
 });
 
 async function main() {
-  const { tf } = await loadBackend();
+  const { tf } = await loadBackend({ backend: given.backend });
   const ring = await connect();
   const count = Number(given.variables);
   const rows = Math.round(Number(given.parameters) / count / 1000);
@@ -41,9 +43,8 @@ async function main() {
   }
   rmSync(dir, { recursive: true });
   const parameters = count * rows * 1000;
-  const words = Object.entries(times).map(([what, all]) => `${what} ${all.join(', ')} ms`);
-  const total = `${bytes} bytes in files here, ${(bytes / parameters).toFixed(3)} a parameter`;
-  console.log(`${tf.getBackend()}, ${parameters} parameters: ${words.join('; ')}; ${total}`);
+  const row = { backend: tf.getBackend(), parameters, saveMs: times.save, resumeMs: times.resume };
+  console.log(JSON.stringify({ ...row, bytesPerParameter: Number((bytes / parameters).toFixed(3)) }));
   await ring.close();
 }
 

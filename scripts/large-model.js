@@ -1,9 +1,11 @@
 #!/usr/bin/env node
 // Exchanges the gradients of a model that is larger than most machines could train. It needs no TensorFlow: the
-// gradients are synthetic, but really exchanged, and the updates of all ranks are compared. Use it by hand, after `npm
-// run build`. Each rank needs about 13 bytes of memory for each parameter: npx gradring run -n 2 scripts/large-model.js
-// npx gradring run -n 2 scripts/large-model.js --arena-gib 2        in several arenas node scripts/large-model.js
-// --plan                                only shows how models would be laid out
+// gradients are synthetic, but really exchanged, and the updates of all ranks are compared. Ends with one JSON object
+// on its standard output. Use it by hand, after `npm run build`. Each rank needs about 13 bytes of memory for each
+// parameter.
+//   npx gradring run -n 2 --no-prefix scripts/large-model.js
+//   npx gradring run -n 2 --no-prefix scripts/large-model.js --arena-gib 2     in several arenas
+//   node scripts/large-model.js --plan                                         only shows how models would be laid out
 const { createHash } = require('node:crypto');
 const { parseArgs } = require('node:util');
 const { layArenas, MAX_ARENA_BYTES } = require('../dist/exchange/arena-layout');
@@ -86,10 +88,13 @@ async function main() {
   if (given.plan) return plan();
   const variables = model(Number(given.parameters), Number(given.tensors));
   const ring = await Communicator.connect({ timeoutMs: 600_000 });
-  const say = words => ring.rank === 0 && console.log(words);
+  const say = words => ring.rank === 0 && console.error(words);
   const compression = dgc({ sparsity, warmUpEpochs: 0 });
   const exchange = ring.openExchange({ variables, compression, nesterov: false, arenaBytes });
   say(describe(exchange.plan.arenas));
+  const arenas = exchange.plan.arenas.length;
+  const stepSeconds = [];
+  let sha256;
   for (let step = 0; step < Number(given.steps); step++) {
     const begin = performance.now();
     let sumOfSquares = 0;
@@ -107,6 +112,7 @@ async function main() {
       nonFiniteTensor: -1,
     });
     const took = seconds(start);
+    stepSeconds.push(Number(took));
     if (nonFinite !== undefined) throw new Error(`Tensor ${nonFinite.tensor} is not finite.`);
     const hash = createHash('sha256');
     let changed = 0;
@@ -119,15 +125,24 @@ async function main() {
       Buffer.from(bytes).toString('hex'),
     );
     if (new Set(hashes).size !== 1) throw new Error(`The updates differ: ${hashes.join(', ')}`);
-    say(`step ${step}: exchanged in ${took} s (gradients filled in ${filled} s), ${bytesSent} bytes sent, ${changed} elements of the update are not 0, sha256 ${hashes[0].slice(0, 16)} on all ${ring.worldSize} rank(s)`); // prettier-ignore
+    sha256 = hashes[0].slice(0, 16);
+    say(`step ${step}: exchanged in ${took} s (gradients filled in ${filled} s), ${bytesSent} bytes sent, ${changed} elements of the update are not 0, sha256 ${sha256} on all ${ring.worldSize} rank(s)`); // prettier-ignore
   }
   const peak = process.resourceUsage().maxRSS * 1024;
   exchange.close();
   await new Promise(resolve => setTimeout(resolve, 1000)); // the memory is unmapped in the background
-  const after = process.memoryUsage().rss;
-  console.log(
-    `rank ${ring.rank}: peak RSS ${(peak / 1e9).toFixed(2)} GB, ${(after / 1e9).toFixed(2)} GB when it is closed`,
-  );
+  const memory = await ring.allGather(Float64Array.of(peak, process.memoryUsage.rss()));
+  const [peakGb, closedGb] = [0, 1].map(i => Number((Math.max(...memory.map(each => each[i])) / 1e9).toFixed(2)));
+  const row = {
+    parameters: Number(given.parameters),
+    ranks: ring.worldSize,
+    arenas,
+    stepSeconds,
+    peakGb,
+    closedGb,
+    sha256,
+  };
+  if (ring.rank === 0) console.log(JSON.stringify(row));
   await ring.close();
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Compares short trainings with `dgc()`, which chooses its sparsity, with the 99.9 % of the paper, and without
-// compression: an MLP of 17,226 parameters on the digits. Prints a Markdown table.
+// compression: an MLP of 17,226 parameters on the digits. Prints one JSON object a line: the losses of the last epoch,
+// one for each seed, and how many times fewer bytes were sent than without compression.
 //   npx gradring run -n 2 --no-prefix scripts/short-trainings.js
 const { connect, dgc, loadBackend, noCompression } = require('..');
 const { loadShippedDigits } = require('./train/data/optdigits');
@@ -38,25 +39,17 @@ async function main() {
     return { loss: history.loss.at(-1), steps, ratio: denseBytes / bytesSent };
   }
 
-  const print = line => ring.rank === 0 && console.log(line);
-  print(`| optimizer | steps | ${Object.keys(COMPRESSIONS).join(' | ')} |`);
-  print(
-    `| --- | --- | ${Object.keys(COMPRESSIONS)
-      .map(() => '---')
-      .join(' | ')} |`,
-  );
   const optimizers = { momentum: () => tf.train.momentum(0.05, 0.9), Adam: () => tf.train.adam(0.003) };
-  for (const [name, inner] of Object.entries(optimizers)) {
+  for (const [optimizer, inner] of Object.entries(optimizers)) {
     for (const epochs of EPOCHS) {
-      const cells = [];
-      let steps = 0;
-      for (const compression of Object.values(COMPRESSIONS)) {
+      for (const [name, compression] of Object.entries(COMPRESSIONS)) {
         const runs = [];
         for (const seed of SEEDS) runs.push(await lossOf(inner, compression(), { seed, epochs }));
-        steps = runs[0].steps;
-        cells.push(`${runs.map(({ loss }) => loss.toFixed(3)).join(', ')} (${runs[0].ratio.toFixed(0)}×)`);
+        const [{ steps, ratio }] = runs;
+        const losses = runs.map(({ loss }) => Number(loss.toFixed(3)));
+        const row = { optimizer, steps, compression: name, losses, ratio: Number(ratio.toFixed(1)) };
+        if (ring.rank === 0) console.log(JSON.stringify(row));
       }
-      print(`| ${name} | ${steps} | ${cells.join(' | ')} |`);
     }
   }
   await ring.close();
