@@ -1,5 +1,5 @@
-// What docs/performance.md shows: from each name to its commands, and to the table of their results. A command prints
-// one JSON object a line, or writes one to FILE.
+// What docs/performance.md shows: from each name to its commands, and to the table of their results, whose first row is
+// the heading. A command prints one JSON object a line, or writes one to FILE; `pick` takes from it what is kept.
 
 const gradring = words => `npx gradring ${words} --json`;
 const ranks = (count, words) => `npx gradring run -n ${count} --no-prefix scripts/${words}`;
@@ -9,13 +9,15 @@ const DISTRIBUTIONS = ['laplace', 'sparse', 'sorted', 'equal', 'one-huge', 'zero
 /** The gradient of ResNet-50 as one array. */
 const ELEMENTS = 25_600_000;
 const wholeArray = `--min-bytes ${4 * ELEMENTS} --max-bytes ${4 * ELEMENTS}`;
+/** How long the line alone takes for the dense ring's share of a rank, at 100 Mbit/s, in ms. */
+const lineMs = count => ((2 * (count - 1)) / count) * ((ELEMENTS * 4 * 8) / 100_000);
 const sparse = words => gradring(`bench sparse-all-reduce --elements ${ELEMENTS} ${words}`);
 
 const number = (value, digits = 0) =>
   value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const percent = fraction => `${number(100 * fraction, 2)} %`;
 const megabytes = bytes => `${number(bytes / 1e6, 1)} MB`;
-/** Milliseconds with three digits or more. */
+/** Milliseconds with at least three digits, but two decimals at most. */
 const ms = value => number(value, value < 10 ? 2 : value < 100 ? 1 : 0);
 const mean = numbers => numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
 const sum = numbers => numbers.reduce((total, each) => total + each, 0);
@@ -140,7 +142,7 @@ const MEASUREMENTS = {
         'memory of a rank at most',
         '… after closing',
         'seconds of each step',
-        'SHA-256 of the update',
+        'SHA-256 of the last update',
       ],
       ...runs.map(({ rows: [{ parameters, ranks: count, arenas, peakGb, closedGb, stepSeconds, sha256 }] }) => [
         ...[number(parameters), String(count), String(arenas), `${peakGb} GB`, `${closedGb} GB`],
@@ -207,7 +209,7 @@ const MEASUREMENTS = {
         .filter((_, i) => i % 2 === 0)
         .map(({ rows: [row] }, i) => [
           ...[String(row.ranks), ms(row.timeUs.p50 / 1000), ms(runs[2 * i + 1].rows[0].timeUs.p50 / 1000)],
-          ms(((2 * (row.ranks - 1)) / row.ranks) * ELEMENTS * 4 * 8 * 1e-5),
+          ms(lineMs(row.ranks)),
         ]),
     ],
   },

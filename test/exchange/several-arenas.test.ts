@@ -34,7 +34,7 @@ const OVERFLOWS_IN_SUM = 9;
 const TRAVELS = {
   sparse: { density: 0.01, arenaBytes: 384 * 1024, arenaCount: 5 }, // more frames a rank than are sent ahead
   dense: { density: 0.95, arenaBytes: 448 * 1024, arenaCount: 5 },
-  uncompressed: { density: 1, arenaBytes: 448 * 1024, arenaCount: 3 }, // they need no room for residuals
+  uncompressed: { density: 1, arenaBytes: 448 * 1024, arenaCount: 3 }, // without room for residuals
 } as const;
 
 interface Trial {

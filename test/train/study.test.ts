@@ -33,9 +33,11 @@ test('the language model tries learning rates on text that does not count', asyn
   const prepared = await language.prepare(tf, { quick: true, dataDir: undefined });
   const exchanged = { ...prepared, testRows: prepared.tuningRows, tuningRows: prepared.testRows };
   const examplesOf = async (data: typeof prepared, isTuning: boolean) => {
-    const wrapped = (plain: tf.Optimizer) => ring.wrap(plain, { compression: noCompression() });
+    let optimizer!: tf.Optimizer;
+    const wrapped = (plain: tf.Optimizer) => (optimizer = ring.wrap(plain, { compression: noCompression() }));
     const settings = { part: 0, wrapped, isTuning, learningRate: 20, seed: 1, report: () => {} };
     const { examples } = await language.train(data, { tf, ring, ...settings });
+    optimizer.dispose();
     return examples;
   };
   const tried = await examplesOf(prepared, true);
