@@ -1,5 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import {
+  appendFileSync,
   copyFileSync,
   existsSync,
   mkdirSync,
@@ -51,6 +52,7 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
     readonly hosts: string;
     readonly said: { output: string };
     readonly ended: Promise<number | null>;
+    hasEnded: boolean;
   }
 
   beforeAll(() => {
@@ -94,10 +96,20 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
   async function start(env: Readonly<Record<string, string>>, identityOf = ofJob): Promise<void> {
     const identities = Array.from({ length: completions }, (_, index) => identityOf(index));
     for (const [index, identity] of identities.entries()) pods.push(startPod(index, identity, env));
-    const begun = /rank \d of \d, by Kubernetes/;
-    while (!pods.every(({ said }) => begun.test(said.output))) await sleep(50);
+    await until(() => allSaid(/rank \d of \d, by Kubernetes/));
     const names = identities.map((identity, index) => `${addresses[index]} ${fullName(identity)}\n`).join('');
-    for (const { hosts } of pods) writeFileSync(hosts, readFileSync(hosts, 'utf8') + names);
+    for (const { hosts } of pods) appendFileSync(hosts, names);
+  }
+
+  const allSaid = (what: RegExp) => pods.every(({ said }) => what.test(said.output));
+
+  /** Waits for something that running pods do. */
+  async function until(isSo: () => boolean): Promise<void> {
+    while (!isSo()) {
+      const ended = pods.findIndex(({ hasEnded }) => hasEnded);
+      if (ended >= 0) throw new Error(`Pod ${ended} ended:\n${pods[ended]!.said.output}`);
+      await sleep(50);
+    }
   }
 
   function startPod(index: number, identity: Identity, more: Readonly<Record<string, string>>): Pod {
@@ -113,7 +125,15 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
     for (const stream of [child.stdout, child.stderr]) {
       stream.on('data', (bytes: Buffer) => (said.output += String(bytes)));
     }
-    return { child, hosts, said, ended: new Promise(resolve => child.once('close', resolve)) };
+    const pod: Pod = {
+      child,
+      hosts,
+      said,
+      hasEnded: false,
+      ended: new Promise(resolve => child.once('close', resolve)),
+    };
+    void pod.ended.then(() => (pod.hasEnded = true));
+    return pod;
   }
 
   /** Whether a probe of the manifest succeeds. */
@@ -127,8 +147,14 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
     }
   };
 
-  /** Their volume: a folder of the project, as all pods see it. */
-  const settings = { GRADRING_BACKEND: 'cpu', NODE_DEBUG: 'gradring', CHECKPOINTS: 'checkpoints' };
+  /**
+   * The volume is a folder of the project, as all pods see it. The manifest's timeout is longer than a test's: the
+   * others would wait in silence for a pod that failed.
+   */
+  const settings = {
+    ...{ GRADRING_BACKEND: 'cpu', NODE_DEBUG: 'gradring', CHECKPOINTS: 'checkpoints' },
+    GRADRING_CONNECT_TIMEOUT_MS: '60000',
+  };
   const checkpoints = () => path.join(project, 'checkpoints');
   const hasCheckpoint = () =>
     existsSync(checkpoints()) &&
@@ -160,8 +186,7 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
   test('a pod that gets SIGTERM ends within its grace, the others fail with its rank, and all resume', async () => {
     rmSync('/tmp/alive', { force: true });
     await start({ ...settings, EPOCHS: '100000' });
-    while (!isAlive(container.startupProbe)) await sleep(50);
-    while (!hasCheckpoint()) await sleep(50);
+    await until(() => isAlive(container.startupProbe) && hasCheckpoint());
     const first = execFileSync('pgrep', ['-P', String(pods[2]!.child.pid)], { encoding: 'utf8' }).trim();
     process.kill(Number(first), 'SIGTERM');
     expect(await pods[2]!.ended).toBe(143);
@@ -171,7 +196,7 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
     expect(pods.map(({ said }) => began.exec(said.output)?.[1])).toEqual(['0', '0', '0', '0']);
     pods.splice(0);
     await start({ ...settings, EPOCHS: '100000' }); // as the Job does after the failures
-    while (!pods.every(({ said }) => began.test(said.output))) await sleep(50);
+    await until(() => allSaid(began));
     const epochs = new Set(pods.map(({ said }) => Number(began.exec(said.output)![1])));
     expect([...epochs]).toEqual([expect.any(Number)]);
     expect(Math.min(...epochs)).toBeGreaterThan(0);
