@@ -49,7 +49,7 @@ const options = yargs(process.argv.slice(2))
     'the sizes of the paper',
   )
   .epilogue(
-    'Differs from the paper: there is no dropout; rows are shuffled, and the state is zero before each, where the paper carries it on. The paper does not give the clip norm, nor by what the learning rate is divided: 0.25 and 4 are choices of this program.',
+    'Differs from the paper: the learning rate is not lower in the warm-up; there is no dropout; rows are shuffled, and the state is zero before each, where the paper carries it on. The paper does not give the clip norm, nor by what the learning rate is divided: 0.25 and 4 are choices of this program.',
   )
   .strict()
   .parseSync();

@@ -46,7 +46,7 @@ const options = yargs(process.argv.slice(2))
     'as in the paper',
   )
   .epilogue(
-    'Differs from the paper: where the number of channels doubles, the shortcut is a convolution. The digits are not mirrored.',
+    'Differs from the paper: where the number of channels doubles, the shortcut is a convolution. The learning rate is not lower in the warm-up. The digits are not mirrored.',
   )
   .strict()
   .parseSync();

@@ -44,7 +44,7 @@ const options = yargs(process.argv.slice(2))
     'real speech, a larger model',
   )
   .epilogue(
-    'The paper on Deep Gradient Compression trains Deep Speech 2 on LibriSpeech for 80 epochs: a stack of convolutions, then 7 bidirectional GRU layers of 1200 units. Differs from it: there is one convolution. As in the paper, the momentum is that of Nesterov, gradients are clipped, the learning rate falls after each epoch, and the warm-up has one epoch; the clip norm of 10 and the learning rate are choices of this program.',
+    'The paper on Deep Gradient Compression trains Deep Speech 2 on LibriSpeech for 80 epochs: a stack of convolutions, then 7 bidirectional GRU layers of 1200 units. Differs from it: there is one convolution, and the learning rate is not lower in the warm-up. As in the paper, the momentum is that of Nesterov, gradients are clipped, the learning rate falls after each epoch, and the warm-up has one epoch; the clip norm of 10 and the learning rate are choices of this program.',
   )
   .strict()
   .parseSync();

@@ -57,7 +57,7 @@ export function taskOf(
     ...(masterAddr && { MASTER_ADDR: masterAddr }),
     ...(masterPort && { MASTER_PORT: String(masterPort) }),
   };
-  return findPlace({ ...env, ...given });
+  return findPlace({ ...env, ...given }, around);
 }
 
 /**

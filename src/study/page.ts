@@ -29,7 +29,7 @@ export function studyPage(results: StudyResults): string {
     ['date', `${dateText(new Date(startedAt))} to ${dateText(new Date(finishedAt))}`],
     ['ranks', `${ranks} processes, all on one machine`],
     [
-      'machine',
+      'machine that wrote the file',
       `${machine.processor}, ${machine.cores} cores, ${(machine.memoryBytes / 2 ** 30).toFixed(0)} GiB of memory`,
     ],
     ['software', `gradring ${machine.gradring}, Node ${machine.node}, ${machine.system}`],

@@ -250,7 +250,7 @@ export class OptimizerSteps {
     const isGiven = sparsity !== 'auto';
     if (isGiven && sparsity <= 1 - LARGEST_DENSITY) return;
     const words = isGiven
-      ? `${name} cannot correct for what ${momentumCorrection ? 'dgc()' : 'gradientDropping()'} holds back: above a sparsity of 0.75 it learns several times slower, however long the training. Leave the sparsity out, which makes it 0.75.`
+      ? `${name} cannot correct for what ${momentumCorrection ? 'dgc()' : 'gradientDropping()'} holds back: above a sparsity of 0.75 its loss falls more slowly, also in a long training. Leave the sparsity out, which makes it 0.75.`
       : `${name} cannot correct for what dgc() holds back, so that only 75 % of each gradient is held back.`;
     const advice =
       'tf.train.momentum with dgc() sends far less; noCompression() is exact. See docs/how-to/compression.md#adam-and-other-optimizers.';

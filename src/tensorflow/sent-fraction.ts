@@ -52,7 +52,6 @@ export class SentFraction {
   /** A `model.fit` begins with that epoch, after `step` steps. */
   beginFit(epoch: number, { epochs, stepsPerEpoch }: FitLength, step: number): void {
     this.stepsPerEpoch = stepsPerEpoch ?? undefined;
-    if (stepsPerEpoch === null && step === 0) this.warnOfLeftOutStages();
     if (this.compression.steps > 0) return;
     const steps = step + (epochs - epoch) * (stepsPerEpoch ?? 1);
     this.expected = { steps, since: stepsPerEpoch === null ? { epoch, step } : undefined };
@@ -69,6 +68,7 @@ export class SentFraction {
 
   /** The first step of a training is about to be taken. */
   beginSteps(step: number): void {
+    if (step === 0 && this.stepsPerEpoch === undefined) this.warnOfLeftOutStages();
     if (this.expected?.since === undefined) this.say(step);
   }
 
@@ -105,7 +105,7 @@ export class SentFraction {
     if (warmUp === 'dense' || warmUpEpochs === 0 || warmUpEpochs >= stages) return;
     warn(
       this.communicator,
-      `The warm-up of dgc() has ${stages} stages, more than its ${warmUpEpochs === 1 ? 'epoch' : `${warmUpEpochs} epochs`}. How many steps an epoch has is not known, so some stages are left out. Give fitDataset its batchesPerEpoch, or the warm-up as dgc({ warmUpSteps }).`,
+      `The warm-up of dgc() has ${stages} stages, more than its ${warmUpEpochs === 1 ? 'epoch' : `${warmUpEpochs} epochs`}. How many steps an epoch has is not known, so some stages are left out. Give fitDataset its batchesPerEpoch, setEpoch its stepsPerEpoch, or the warm-up as dgc({ warmUpSteps }).`,
     );
   }
 

@@ -322,7 +322,7 @@ describe('the command', () => {
 
 test('the tables of the docs are those of their data', () => {
   const file = (name: string): string => readFileSync(path.join(ROOT, 'docs', name), 'utf8');
-  const { model, rows, checks } = JSON.parse(file('data/speedup.json')) as SpeedUpResult;
+  const { model, rows, checks, stepMs } = JSON.parse(file('data/speedup.json')) as SpeedUpResult;
   const page = file('performance.md').replace(/ +/g, ' ');
   const line = (...cells: (string | number)[]): string => `| ${cells.join(' | ')} |`.replace(/ +/g, ' ');
   const NAMES = { dense: 'dense', dgc: 'DGC' };
@@ -338,5 +338,14 @@ test('the tables of the docs are those of their data', () => {
   for (const { way, nodes, rate, part, predictedMs, measuredMs, ratio } of checks) {
     const times = [predictedMs, measuredMs].map(ms => Math.round(ms).toLocaleString('en-US'));
     expect(page).toContain(line(NAMES[way], rate, part, nodes, ...times, ratio.toFixed(2)));
+    expect(Math.abs(ratio - 1)).toBeLessThan(0.2);
   }
+  expect(new Set(checks.map(({ nodes }) => nodes))).toEqual(new Set([2, 4, 8, 16]));
+  const { speedUp, computeMs, travelMs, exchangeMs } = of(64, 'dgc', '1gbit');
+  const worst = Math.max(...checks.map(({ ratio }) => ratio));
+  const slower = (64 * stepMs) / (stepMs + computeMs + travelMs * worst);
+  const words = page.replace(/\s+/g, ' ');
+  expect(words).toContain(`train ${Math.floor(speedUp)} times as fast as one, or ${slower.toFixed(2)} times`);
+  expect(words).toContain(`travel ${Math.ceil((worst - 1) * 100)} % slower`);
+  expect(words).toContain(`Of their exchange, ${Math.round((computeMs / exchangeMs) * 100)} % is not the network`);
 });

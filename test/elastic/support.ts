@@ -32,7 +32,7 @@ export interface TrainInput {
   readonly checkpoint?: boolean;
   readonly optimizerName?: 'momentum' | 'adam';
   /** Another compression than dgc: the function of gradring that makes it. */
-  readonly compressor?: 'powerSgd' | 'oneBit' | 'gradientDropping' | undefined;
+  readonly compressor?: string | undefined;
   /** At the end of these epochs the training waits until a newcomer can be let in. */
   readonly waitForNewcomerAt?: readonly number[];
 }

@@ -40,9 +40,13 @@ test(
 test.each([
   ['adam', {}, undefined],
   ['momentum', { GRADRING_TRANSPORT: 'tcp', GRADRING_ENCRYPTION: 'on' }, undefined],
-  ['momentum', {}, 'powerSgd'],
-  ['momentum', {}, 'oneBit'],
+  ['momentum', {}, 'noCompression'],
   ['momentum', {}, 'gradientDropping'],
+  ['momentum', {}, 'oneBit'],
+  ['momentum', {}, 'ternGrad'],
+  ['momentum', {}, 'qsgd'],
+  ['momentum', {}, 'powerSgd'],
+  ['momentum', {}, 'customCompression'],
 ] as const)(
   'with %s, %j and %s, rank 0 is lost and replaced',
   async (optimizerName, env, compressor) => {

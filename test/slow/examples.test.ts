@@ -12,13 +12,7 @@ async function example(name: string, ...args: string[]): Promise<{ exitCode: num
   return { exitCode, output: stdout.text };
 }
 
-/** Each compression is in one of the programs. `gradring study --quick` trains with all of them. */
-const COMPRESSIONS = {
-  resnet: ['one-bit', 'power-sgd'],
-  lstm: ['none', 'qsgd'],
-  transformer: ['gradient-dropping', 'dgc'],
-  speech: ['tern-grad', 'dgc'],
-};
+const COMPRESSIONS = ['dgc', 'none', 'gradient-dropping', 'one-bit', 'tern-grad', 'qsgd', 'power-sgd'];
 const SMALL = {
   resnet: ['--synthetic', '64'],
   lstm: ['--rows', '64', '--units', '16'],
@@ -31,8 +25,8 @@ test.each([
   ['lstm', /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
   ['transformer', /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
   ['speech', /Data: synthetic utterances \(no real speech\)[^]*test label error rate [\d.]+ %/],
-] as const)('%s trains with its compressions, says what its data are, and ends with the same weights', async (name, words) => {
-  for (const compression of COMPRESSIONS[name]) {
+] as const)('%s trains with every compression, says what its data are, and ends with the same weights', async (name, words) => {
+  for (const compression of COMPRESSIONS) {
     const { exitCode, output } = await example(name, '--epochs', '1', '--compression', compression, ...SMALL[name]);
     expect(output).toMatch(words);
     expect(output).toMatch(/weights [0-9a-f]{8} on all ranks/);
@@ -40,14 +34,15 @@ test.each([
   }
 }, 600_000); // prettier-ignore
 
-test.each(['resnet', 'lstm', 'transformer'])('%s spends most of its steps at 99.9 %%, and learns', async name => {
+test.each(['resnet', 'lstm', 'transformer', 'speech'])('%s spends most of its steps at 99.9 %%, and learns', async name => {
   const { exitCode, output } = await example(name);
   const [, some, all] = /(\d+) of (\d+) steps at density 0\.001;/.exec(output)!;
   expect(Number(some)).toBeGreaterThanOrEqual(Number(all) / 2);
   if (name === 'resnet') {
     expect(output).toMatch(/Data: real handwritten digits/);
     expect(Number(/test accuracy ([\d.]+) %/.exec(output)![1])).toBeGreaterThan(90);
-  } else expect(Number(/test perplexity ([\d.]+)/.exec(output)![1])).toBeLessThan(100);
+  } else if (name === 'speech') expect(Number(/label error rate ([\d.]+) %/.exec(output)![1])).toBeLessThan(50);
+  else expect(Number(/test perplexity ([\d.]+)/.exec(output)![1])).toBeLessThan(100);
   expect(exitCode).toBe(0);
 }, 900_000); // prettier-ignore
 

@@ -148,12 +148,12 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
   };
 
   /**
-   * The volume is a folder of the project, as all pods see it. The manifest's timeout is longer than a test's: the
-   * others would wait in silence for a pod that failed.
+   * The volume is a folder of the project, as all pods see it. Timeouts are shorter than a test's: a test that fails
+   * says what the pods said.
    */
   const settings = {
     ...{ GRADRING_BACKEND: 'cpu', NODE_DEBUG: 'gradring', CHECKPOINTS: 'checkpoints' },
-    GRADRING_CONNECT_TIMEOUT_MS: '60000',
+    ...{ GRADRING_CONNECT_TIMEOUT_MS: '60000', GRADRING_TIMEOUT_MS: '30000' },
   };
   const checkpoints = () => path.join(project, 'checkpoints');
   const hasCheckpoint = () =>

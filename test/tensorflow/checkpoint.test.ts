@@ -70,7 +70,7 @@ function resultsOf(outcomes: readonly Outcome<LoopRun>[]): LoopRun[] {
 
 describe('a custom loop that is resumed in other processes', () => {
   const optimizers = ['momentum', 'Nesterov', 'adam', 'RMSProp'];
-  const compressors = ['gradientDropping', 'oneBit', 'ternGrad', 'qsgd', 'powerSgd'];
+  const compressors = ['gradientDropping', 'oneBit', 'ternGrad', 'qsgd', 'powerSgd', 'customCompression'];
   const loops = [
     ...optimizers.map(name => ({ name })),
     ...compressors.map(compressor => ({ name: compressor, optimizer: 'momentum', compressor })),
@@ -136,7 +136,7 @@ describe('a custom loop that is resumed in other processes', () => {
       expect(part(one!.state, 'momentum')).toBe(part(other!.state, 'momentum'));
       expect(part(one!.state, 'shared')).toBe(part(other!.state, 'shared'));
       expect(part(one!.state, 'shared') !== '').toBe(name === 'powerSgd');
-      const keeps = !['ternGrad', 'qsgd'].includes(name);
+      const keeps = !['ternGrad', 'qsgd', 'customCompression'].includes(name);
       expect(part(one!.state, 'residual') !== part(other!.state, 'residual')).toBe(keeps);
     },
   );
@@ -218,6 +218,7 @@ describe('a ring of another size', () => {
   const redistribute = { options: { residuals: 'redistribute' } };
   const loop = { name: 'momentum', to: 25, resume: true } as const;
   const dense = { compression: { warmUp: 'dense' }, folder: 'dense' };
+  const powerSgd = { name: 'powerSgd', optimizer: 'momentum', compressor: 'powerSgd', folder: 'resized' };
   /** What rings of these sizes resume. */
   const RESUMED: Record<(typeof SIZES)[number], Record<string, Loop>> = {
     1: { 'of 4': { ...loop, ...redistribute, folder: 'of-4' } },
@@ -230,6 +231,7 @@ describe('a ring of another size', () => {
       'of 2': { ...loop, ...redistribute, folder: 'of-2' },
       dropped: { ...loop, to: 22, options: { residuals: 'drop' }, folder: 'of-2' },
       'no policy': { ...loop, to: 22, folder: 'of-2' },
+      powerSgd: { ...loop, ...redistribute, ...powerSgd },
     },
     4: { 'of 1': { ...loop, ...redistribute, folder: 'of-1' } },
   };
@@ -239,7 +241,9 @@ describe('a ring of another size', () => {
   beforeAll(async () => {
     for (const size of SIZES) {
       const save = { name: 'momentum', to: 20, save: true } as const;
-      const loops: Loop[] = [{ ...save, folder: `of-${size}` }, ...(size === 3 ? [{ ...save, ...dense }] : [])];
+      const loops: Loop[] = [{ ...save, folder: `of-${size}` }];
+      if (size === 2) loops.push({ ...save, ...powerSgd });
+      if (size === 3) loops.push({ ...save, ...dense });
       const results = await runLoops(size, loops);
       loops.forEach(({ folder }, i) => (saved[folder!] = results[i]!));
     }
@@ -272,6 +276,18 @@ describe('a ring of another size', () => {
       expect(at!.state === undefined).toBe(rank >= from);
       expect(weights.slice(0, 4)).toEqual(after[0]!.weights.slice(0, 4));
     });
+  });
+
+  test('PowerSGD goes on from the same matrix, on a new rank too, and nothing that it keeps is lost', () => {
+    const [before, after] = [saved['resized']!, resultsOf(resumed[3]!['powerSgd']!)];
+    const shared = before[0]!.state['powerSgd/w/shared']!;
+    expect(shared).toMatch(/[1-9a-f]/);
+    expect(after.map(({ resumedState }) => resumedState['powerSgd/w/shared'])).toEqual([shared, shared, shared]);
+    const rests = (runs: readonly LoopRun[], when: 'state' | 'resumedState') =>
+      mean(runs.map(run => floatsOf(run[when]['powerSgd/w/residual']!)));
+    const kept = rests(before, 'state');
+    rests(after, 'resumedState').forEach((value, i) => expect(value).toBeCloseTo(kept[i]!, 5));
+    expect(kept.some(value => Math.abs(value) > 1e-4)).toBe(true);
   });
 
   test('in a dense warm-up all momenta are the average’s', () => {

@@ -32,7 +32,7 @@ test.each<[string, (string | RegExp)[]]>([
   ['twice', [CHOSE(0.75, 12)]],
   ['sgd', [CHOSE(0.75, 12)]],
   ['adam', [/^warning: Adam cannot correct .* only 75 % .*noCompression\(\) is exact/]],
-  ['adam, 0.999', [/^warning: A sparsity of 0\.999/, /^warning: Adam .* several times slower/]],
+  ['adam, 0.999', [/^warning: A sparsity of 0\.999/, /^warning: Adam .* falls more slowly/]],
   [
     'given, too sparse',
     [/^warning: A sparsity of 0\.999 sends an element once in 1000 steps on average, but this training has 12 steps/],
@@ -48,6 +48,11 @@ test.each<[string, (string | RegExp)[]]>([
       /^warning: A sparsity of 0\.95 sends an element once in 20 steps on average, but this training has 8 steps/,
       /^warning: The warm-up of dgc\(\) has 2 stages, more than its epoch\. .* warmUpSteps/,
     ],
+  ],
+  ['loop, one epoch', []],
+  [
+    'loop, one epoch, unknown steps',
+    [/^warning: The warm-up of dgc\(\) has 4 stages, more than its epoch\. .* setEpoch/],
   ],
   ['a loop of fits', [CHOSE(0.75, 20), CHOSE(0.875, 80)]],
   ['not compressed', []],

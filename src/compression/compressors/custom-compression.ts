@@ -29,7 +29,8 @@ export interface CustomCompression {
 const COMMON = { clipNorm: true, denseBelow: true, seed: true } as const;
 
 /**
- * 1-bit SGD (Seide et al., Interspeech 2014): one bit for each value, two means for each column, and error feedback.
+ * 1-bit SGD (Seide et al., Interspeech 2014, section 3): one bit for each value, two means for each column, and error
+ * feedback. A rank with the gradient G and the error Δ sends Q(G + Δ), and keeps Δ ← G + Δ − Q⁻¹(Q(G + Δ)).
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.sgd(0.1), { compression: oneBit() });
@@ -43,8 +44,9 @@ export function oneBit(options: CustomOptions = {}): CustomCompression {
 }
 
 /**
- * TernGrad (Wen et al., NIPS 2017): each value becomes −s, 0 or s at random, where s is the largest of the tensor, and
- * the mean is right, but for values beyond 2.5 standard deviations, which are clipped. Nothing is kept for later steps.
+ * TernGrad (Wen et al., NIPS 2017, section 3, equations 1 to 3): each value becomes −s, 0 or s at random, where s is
+ * the largest magnitude of the tensor on any rank, and the mean is right, but for values beyond 2.5 standard
+ * deviations, which are clipped. Nothing is kept for later steps.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: ternGrad({ seed: 7 }) });
@@ -66,8 +68,9 @@ export interface QsgdOptions extends CustomOptions {
 }
 
 /**
- * QSGD (Alistarh et al., NIPS 2017): values are rounded at random to multiples of their bucket's norm ÷ levels, and
- * sent in Elias's code. Nothing is kept for later steps.
+ * QSGD (Alistarh et al., NIPS 2017, section 3.1): Q(v) = ‖v‖₂ · sgn(v) · ξ(v, s). That rounds values at random to
+ * multiples of their bucket's norm ÷ levels, so that the mean is right. They are sent in Elias's code. Nothing is kept
+ * for later steps.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: qsgd({ levels: 4, bucket: 512 }) });
@@ -90,8 +93,9 @@ export interface PowerSgdOptions extends CustomOptions {
 }
 
 /**
- * PowerSGD (Vogels et al., NeurIPS 2019): the mean of a matrix is approximated by the product of two thin ones, which
- * the ring averages. Error feedback keeps the rest. What travels does not grow with the ranks.
+ * PowerSGD (Vogels et al., NeurIPS 2019, Algorithms 1 and 2): the mean of a matrix is approximated by the product of
+ * two thin ones, P̂Qᵀ, which the ring averages. Error feedback keeps the rest. What travels does not grow with the
+ * ranks.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: powerSgd({ rank: 4 }) });

@@ -178,6 +178,18 @@ describe('QSGD', () => {
       expect(ranks.ranks[0]!.messageBytes).toBe(Math.ceil(bits / 8));
     },
   );
+
+  // Elias's codes cost what docs/algorithms.md says.
+  test.each([1, 4, 16, 32, 256, 1024])('%i levels: its bytes are less than 1.6 times the entropy', async levels => {
+    const bucket = 512;
+    const length = 200 * bucket;
+    const [gradient] = gradientsOf(length, levels, 1);
+    const ranks = new FakeRanks(qsgdCompressor({ levels, bucket }), [200, bucket], 1);
+    await ranks.step([gradient!]);
+    const buckets = quantized([...gradient!], { levels, bucket }, randomOf(1, 0, 0, 0));
+    const bits = entropyOf(buckets.flatMap(({ rounded }) => rounded)) * length + 32 * buckets.length;
+    expect((8 * ranks.ranks[0]!.messageBytes) / bits).toBeLessThan(1.6);
+  });
 });
 
 describe('PowerSGD', () => {
