@@ -1,8 +1,11 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { Transform } from 'node:stream';
-import { CollectiveCall } from '../../src/collectives/collective-call';
-import { measureLinks } from '../../src/exchange/link-cost';
+import { CollectiveCall, SCRATCH_BYTES } from '../../src/collectives/collective-call';
+import { dgc } from '../../src/compression/dgc-options';
+import { ExchangeHandle } from '../../src/exchange/exchange-handle';
+import { GradientExchange, settingsOf } from '../../src/exchange/gradient-exchange';
+import { type LinkCost, measureLinks } from '../../src/exchange/link-cost';
 import { type CallFingerprint, Operation, Purpose } from '../../src/wire/frame';
 import { runnerOf } from '../support/runners';
 import { openTransports } from '../support/transports';
@@ -61,6 +64,44 @@ test('all ranks get the same powers of two', async () => {
   const costs = await measure({});
   for (const cost of costs) expect(cost).toEqual(costs[0]);
   for (const ns of Object.values(costs[0]!)) expect(Number.isInteger(Math.log2(ns))).toBe(true);
+});
+
+/** A step of an exchange on three ranks, one of whose links is slow. */
+async function exchangeSlowly(isLocal: boolean, links?: LinkCost) {
+  let count = 0;
+  const via = async (port: number) => (count++ === 1 ? slowly(port) : port);
+  const { ring, close } = await openTransports(3, { via, isLocal });
+  const step = { density: 0.5, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1, links };
+  const results = await Promise.all(
+    ring.map(transport => {
+      const line = { run: jest.fn(), runSync: jest.fn(), conclude: jest.fn(), close: jest.fn() };
+      const variables = [{ name: 'matrix', shape: [400, 500] }];
+      const compression = dgc({ sparsity: 0.5, warmUpEpochs: 0 });
+      const { plan } = new ExchangeHandle({ variables, compression, nesterov: false }, line);
+      const exchange = new GradientExchange(transport, plan);
+      const { memory, data: scratch, kernels } = runnerOf(transport, SCRATCH_BYTES);
+      const context = { transport, kernels, memory, scratch };
+      const call = new CollectiveCall(context, 0, exchange.fingerprint(settingsOf(step)), transport.links);
+      return exchange.run(call, step);
+    }),
+  );
+  await close();
+  return results;
+}
+
+test('the first step between hosts measures the links, and goes the way that they make cheaper', async () => {
+  const results = await exchangeSlowly(false);
+  for (const { travel, links } of results) {
+    expect(travel).toBe('sparse');
+    expect(links).toEqual(results[0]!.links);
+    expect(links!.byteNs).toBeGreaterThanOrEqual(SLOW_BYTE_NS);
+  }
+});
+
+test('later steps go by what was measured, and one host is not measured', async () => {
+  const fast = { byteNs: 1, hopNs: 131_072 };
+  for (const { travel, links } of await exchangeSlowly(false, fast)) expect([travel, links]).toEqual(['dense', fast]);
+  for (const { travel, links } of await exchangeSlowly(true)) expect([travel, links]).toEqual(['dense', undefined]);
 });
 
 test('a slow link is measured, and the slowest counts on all ranks', async () => {

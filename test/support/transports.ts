@@ -35,6 +35,7 @@ const directly: Via = async port => port;
  * @param via What stands before the ports of the links.
  * @param lanes Which lanes there are beside the links; or those of each rank.
  * @param laneVia What stands before the ports of TCP lanes.
+ * @param isLocal Whether the ranks take each other for ranks of one host.
  * @param without An end of a lane that could not be opened.
  */
 export async function transports(
@@ -45,6 +46,7 @@ export async function transports(
     via = directly,
     laneVia = directly,
     hasCore = false,
+    isLocal = true,
     without,
   }: {
     readonly lanes?: LaneKind | readonly Lanes[] | undefined;
@@ -52,6 +54,7 @@ export async function transports(
     readonly via?: Via;
     readonly laneVia?: Via;
     readonly hasCore?: boolean;
+    readonly isLocal?: boolean;
     readonly without?: { readonly rank: number; readonly side: Side };
   } = {},
 ) {
@@ -74,7 +77,7 @@ export async function transports(
     return { left, right: Link.connect(addresses[rightRank]!, options, curve) };
   });
   const ring = links.map((ends, rank) => {
-    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal: true, hasCore };
+    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal, hasCore };
     return new RingTransport(place, ends, lanes[rank]!, error => failures.push(error));
   });
   const close = async () => {
