@@ -51,7 +51,7 @@ function toBatch(tf, utterances) {
 async function train(tf, { model, optimizer, utterances, epochs, steps, batchSize, decay, seed, callbacks }) {
   const { learningRate } = optimizer;
   for (let epoch = 0; epoch < epochs; epoch++) {
-    optimizer.setEpoch(epoch, steps);
+    optimizer.setEpoch(epoch);
     optimizer.learningRate = learningRate / decay ** epoch;
     await callbacks.onEpochBegin?.(epoch);
     let sum = 0;

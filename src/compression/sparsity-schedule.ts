@@ -21,8 +21,7 @@ export interface TrainingProgress {
  *
  * - final density 0.001, 4 epochs: S = 4, one stage an epoch, and 0.001 from epoch 4 on; with 8 epochs two epochs
  *   each;
- * - a smaller final density: S = 5; over 4 epochs the last stage, 0.001, is left out; over 5 epochs each stage has
- *   one;
+ * - a smaller final density: S = 5; over 5 epochs each stage has one;
  * - a larger one has fewer, longer stages: 0.01 has S = 3, and over 4 epochs 0.25, 0.25, 0.0625, 0.015625;
  * - from 0.25 on S = 0: there is no warm-up, and the final density holds from the start;
  * - if L < S, the stages follow each other within the epochs, as far as the number of steps in an epoch is known. If

@@ -200,6 +200,6 @@ export const OWN_DATA_LIMITS: readonly string[] = [
 /** What no study of these workloads shows. */
 export const LIMITS: readonly string[] = [
   'Models of the sizes of the paper were not trained.',
-  'The ranks of a training shared one machine, so the seconds are not those of a cluster. Other work on the machine shows in them, and so does another machine, if the study was moved.',
+  'The ranks of a training shared one machine, so the seconds are not those of a cluster. They also depend on other work on the machine. If the study was moved, they come from several machines.',
   `The warm-up is ${WARM_UP * 100} % of each training, far more than in the paper, because the trainings are far shorter.`,
 ];

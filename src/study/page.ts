@@ -27,7 +27,7 @@ export function studyPage(results: StudyResults): string {
   const facts = [
     ['command', command],
     ['date', `${dateText(new Date(startedAt))} to ${dateText(new Date(finishedAt))}`],
-    ['ranks', `${ranks} processes, all on one machine`],
+    ['ranks', `${ranks} processes in each training, all on one machine`],
     [
       'machine that wrote the file',
       `${machine.processor}, ${machine.cores} cores, ${(machine.memoryBytes / 2 ** 30).toFixed(0)} GiB of memory`,

@@ -15,7 +15,7 @@ import { RingResize } from './ring-resize';
 import { SentFraction } from './sent-fraction';
 import { shareStep } from './share-step';
 import { Verification, type VerifiedStep } from './verification';
-import { warn } from './warn';
+import { warnOnce } from './warn';
 import type { WrapOptions } from './wrap-options';
 
 /** What a wrapped optimizer has sent on this rank. */
@@ -250,10 +250,10 @@ export class OptimizerSteps {
     const isGiven = sparsity !== 'auto';
     if (isGiven && sparsity <= 1 - LARGEST_DENSITY) return;
     const words = isGiven
-      ? `${name} cannot correct for what ${momentumCorrection ? 'dgc()' : 'gradientDropping()'} holds back: above a sparsity of 0.75 its loss falls more slowly, also in a long training. Leave the sparsity out, which makes it 0.75.`
+      ? `${name} cannot correct for what ${momentumCorrection ? 'dgc()' : 'gradientDropping()'} holds back: with a high sparsity its loss falls more slowly. dgc() without a sparsity holds back only 75 % of each gradient.`
       : `${name} cannot correct for what dgc() holds back, so that only 75 % of each gradient is held back.`;
     const advice =
       'tf.train.momentum with dgc() sends far less; noCompression() is exact. See docs/how-to/compression.md#adam-and-other-optimizers.';
-    warn(this.communicator, `${words} ${advice}`);
+    warnOnce(this.communicator, `${words} ${advice}`);
   }
 }

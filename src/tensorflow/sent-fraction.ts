@@ -3,7 +3,7 @@ import { chooseSparsity } from '../compression/choose-sparsity';
 import type { DgcCompression } from '../compression/dgc-options';
 import { densityAt, warmUpStages } from '../compression/sparsity-schedule';
 import { invalidArgument } from '../errors';
-import { inform, warn } from './warn';
+import { inform, warn, warnOnce } from './warn';
 
 /** If an element is sent less often in a training, on average, most of the gradient is never applied. */
 const LEAST_SENDS = 0.5;
@@ -103,9 +103,9 @@ export class SentFraction {
     const { warmUpEpochs, warmUp } = chosen;
     const stages = warmUpStages(chosen).length;
     if (warmUp === 'dense' || warmUpEpochs === 0 || warmUpEpochs >= stages) return;
-    warn(
+    warnOnce(
       this.communicator,
-      `The warm-up of dgc() has ${stages} stages, more than its ${warmUpEpochs === 1 ? 'epoch' : `${warmUpEpochs} epochs`}. How many steps an epoch has is not known, so some stages are left out. Give fitDataset its batchesPerEpoch, setEpoch its stepsPerEpoch, or the warm-up as dgc({ warmUpSteps }).`,
+      `The warm-up of dgc() has ${stages} stages, more than its ${warmUpEpochs === 1 ? 'epoch' : `${warmUpEpochs} epochs`}. How many steps an epoch has is not known, so some stages are left out. Pass batchesPerEpoch to fitDataset, stepsPerEpoch to setEpoch, or warmUpSteps to dgc().`,
     );
   }
 

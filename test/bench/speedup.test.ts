@@ -346,6 +346,6 @@ test('the tables of the docs are those of their data', () => {
   const slower = (64 * stepMs) / (stepMs + computeMs + travelMs * worst);
   const words = page.replace(/\s+/g, ' ');
   expect(words).toContain(`train ${Math.floor(speedUp)} times as fast as one, or ${slower.toFixed(2)} times`);
-  expect(words).toContain(`travel ${Math.ceil((worst - 1) * 100)} % slower`);
+  expect(words).toContain(`travel ${((worst - 1) * 100).toFixed(1)} % slower`);
   expect(words).toContain(`Of their exchange, ${Math.round((computeMs / exchangeMs) * 100)} % is not the network`);
 });

@@ -26,13 +26,16 @@ export interface Doom {
   readonly again?: boolean;
 }
 
+type Compressor =
+  'noCompression' | 'gradientDropping' | 'oneBit' | 'ternGrad' | 'qsgd' | 'powerSgd' | 'customCompression';
+
 export interface TrainInput {
   readonly epochs: number;
   readonly dooms?: readonly Doom[];
   readonly checkpoint?: boolean;
   readonly optimizerName?: 'momentum' | 'adam';
   /** Another compression than dgc: the function of gradring that makes it. */
-  readonly compressor?: string | undefined;
+  readonly compressor?: Compressor | undefined;
   /** At the end of these epochs the training waits until a newcomer can be let in. */
   readonly waitForNewcomerAt?: readonly number[];
 }

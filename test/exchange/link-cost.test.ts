@@ -89,7 +89,7 @@ async function exchangeSlowly(isLocal: boolean, links?: LinkCost) {
   return results;
 }
 
-test('the first step between hosts measures the links, and goes the way that they make cheaper', async () => {
+test('the first step between hosts measures the links, and takes the way that is cheaper on them', async () => {
   const results = await exchangeSlowly(false);
   for (const { travel, links } of results) {
     expect(travel).toBe('sparse');
@@ -98,7 +98,7 @@ test('the first step between hosts measures the links, and goes the way that the
   }
 });
 
-test('later steps go by what was measured, and one host is not measured', async () => {
+test('later steps choose by what was measured, and links within a host are not measured', async () => {
   const fast = { byteNs: 1, hopNs: 131_072 };
   for (const { travel, links } of await exchangeSlowly(false, fast)) expect([travel, links]).toEqual(['dense', fast]);
   for (const { travel, links } of await exchangeSlowly(true)) expect([travel, links]).toEqual(['dense', undefined]);

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { COMPRESSION_OPTION } from '../../scripts/train/compressions';
 import { launch } from '../../src/launcher/launch';
 import { Capture, cleanUp } from '../launcher/support';
 
@@ -12,7 +13,6 @@ async function example(name: string, ...args: string[]): Promise<{ exitCode: num
   return { exitCode, output: stdout.text };
 }
 
-const COMPRESSIONS = ['dgc', 'none', 'gradient-dropping', 'one-bit', 'tern-grad', 'qsgd', 'power-sgd'];
 const SMALL = {
   resnet: ['--synthetic', '64'],
   lstm: ['--rows', '64', '--units', '16'],
@@ -26,7 +26,7 @@ test.each([
   ['transformer', /Data: source text of TensorFlow\.js \d[^]*test perplexity [\d.]+/],
   ['speech', /Data: synthetic utterances \(no real speech\)[^]*test label error rate [\d.]+ %/],
 ] as const)('%s trains with every compression, says what its data are, and ends with the same weights', async (name, words) => {
-  for (const compression of COMPRESSIONS) {
+  for (const compression of COMPRESSION_OPTION.choices) {
     const { exitCode, output } = await example(name, '--epochs', '1', '--compression', compression, ...SMALL[name]);
     expect(output).toMatch(words);
     expect(output).toMatch(/weights [0-9a-f]{8} on all ranks/);

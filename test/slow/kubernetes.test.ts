@@ -101,6 +101,7 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
     for (const { hosts } of pods) appendFileSync(hosts, names);
   }
 
+  const outputs = () => pods.map(({ said }) => said.output).join('');
   const allSaid = (what: RegExp) => pods.every(({ said }) => what.test(said.output));
 
   /** Waits for something that running pods do. */
@@ -148,8 +149,8 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
   };
 
   /**
-   * The volume is a folder of the project, as all pods see it. Timeouts are shorter than a test's: a test that fails
-   * says what the pods said.
+   * The volume is a folder of the project, as all pods see it. The timeouts are shorter than the time limit of a test,
+   * so a failed test shows the output of the pods.
    */
   const settings = {
     ...{ GRADRING_BACKEND: 'cpu', NODE_DEBUG: 'gradring', CHECKPOINTS: 'checkpoints' },
@@ -172,7 +173,7 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
       expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([false, false]);
       await start({ ...settings, EPOCHS: '2' }, identityOf);
       const codes = await Promise.all(pods.map(({ ended }) => ended));
-      const all = pods.map(({ said }) => said.output).join('');
+      const all = outputs();
       const losses = [...all.matchAll(/rank (\d) of 4: loss ([\d.]+)$/gm)];
       expect({ codes, all, ranks: losses.map(([, rank]) => rank) }).toEqual({
         ...{ codes: [0, 0, 0, 0], all },
@@ -191,7 +192,7 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
     process.kill(Number(first), 'SIGTERM');
     expect(await pods[2]!.ended).toBe(143);
     const codes = await Promise.all([0, 1, 3].map(index => pods[index]!.ended));
-    expect(codes).toEqual([1, 1, 1]);
+    expect({ codes, all: outputs() }).toEqual({ codes: [1, 1, 1], all: outputs() });
     for (const index of [0, 1, 3]) expect(pods[index]!.said.output).toMatch(/ERR_PEER_LOST.*Rank 2 /s);
     expect(pods.map(({ said }) => began.exec(said.output)?.[1])).toEqual(['0', '0', '0', '0']);
     pods.splice(0);

@@ -35,7 +35,7 @@ const directly: Via = async port => port;
  * @param via What stands before the ports of the links.
  * @param lanes Which lanes there are beside the links; or those of each rank.
  * @param laneVia What stands before the ports of TCP lanes.
- * @param isLocal Whether the ranks take each other for ranks of one host.
+ * @param isLocal Whether the ranks are treated as ranks of one host.
  * @param without An end of a lane that could not be opened.
  */
 export async function transports(

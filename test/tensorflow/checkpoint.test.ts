@@ -283,10 +283,10 @@ describe('a ring of another size', () => {
     const shared = before[0]!.state['powerSgd/w/shared']!;
     expect(shared).toMatch(/[1-9a-f]/);
     expect(after.map(({ resumedState }) => resumedState['powerSgd/w/shared'])).toEqual([shared, shared, shared]);
-    const rests = (runs: readonly LoopRun[], when: 'state' | 'resumedState') =>
+    const residuals = (runs: readonly LoopRun[], when: 'state' | 'resumedState') =>
       mean(runs.map(run => floatsOf(run[when]['powerSgd/w/residual']!)));
-    const kept = rests(before, 'state');
-    rests(after, 'resumedState').forEach((value, i) => expect(value).toBeCloseTo(kept[i]!, 5));
+    const kept = residuals(before, 'state');
+    residuals(after, 'resumedState').forEach((value, i) => expect(value).toBeCloseTo(kept[i]!, 5));
     expect(kept.some(value => Math.abs(value) > 1e-4)).toBe(true);
   });
 

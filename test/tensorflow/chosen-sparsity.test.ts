@@ -32,6 +32,7 @@ test.each<[string, (string | RegExp)[]]>([
   ['twice', [CHOSE(0.75, 12)]],
   ['sgd', [CHOSE(0.75, 12)]],
   ['adam', [/^warning: Adam cannot correct .* only 75 % .*noCompression\(\) is exact/]],
+  ['adam again', []], // a program may wrap several optimizers
   ['adam, 0.999', [/^warning: A sparsity of 0\.999/, /^warning: Adam .* falls more slowly/]],
   [
     'given, too sparse',

@@ -45,8 +45,8 @@ export function oneBit(options: CustomOptions = {}): CustomCompression {
 
 /**
  * TernGrad (Wen et al., NIPS 2017, section 3, equations 1 to 3): each value becomes −s, 0 or s at random, where s is
- * the largest magnitude of the tensor on any rank, and the mean is right, but for values beyond 2.5 standard
- * deviations, which are clipped. Nothing is kept for later steps.
+ * the largest magnitude of the tensor on any rank, and the result is unbiased, except for values beyond 2.5
+ * standard deviations, which are clipped. Nothing is kept for later steps.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: ternGrad({ seed: 7 }) });
@@ -69,8 +69,8 @@ export interface QsgdOptions extends CustomOptions {
 
 /**
  * QSGD (Alistarh et al., NIPS 2017, section 3.1): Q(v) = ‖v‖₂ · sgn(v) · ξ(v, s). That rounds values at random to
- * multiples of their bucket's norm ÷ levels, so that the mean is right. They are sent in Elias's code. Nothing is kept
- * for later steps.
+ * multiples of their bucket's norm ÷ levels, so that the result is unbiased. They are sent in Elias's code. Nothing is
+ * kept for later steps.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: qsgd({ levels: 4, bucket: 512 }) });
