@@ -30,7 +30,7 @@ export const debug = debuglog('gradring');
  * The place that a scheduler has given to this process, with MASTER_ADDR, MASTER_PORT and GRADRING_RUN_ID if they are
  * set. Undefined if none has.
  *
- * @param around What {@link schedulerAround} has found already.
+ * @param around The result of {@link schedulerAround}, if the caller has it already.
  * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the variables do not say the place, or how the ranks of this run,
  *   and no others, meet; see also {@link schedulerAround}.
  */

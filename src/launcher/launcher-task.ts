@@ -57,7 +57,7 @@ export function taskOf(
     ...(masterAddr && { MASTER_ADDR: masterAddr }),
     ...(masterPort && { MASTER_PORT: String(masterPort) }),
   };
-  // Not found anew: a pod's /etc/hosts may change between two readings.
+  // The place is read only once: a pod's /etc/hosts may change between two readings.
   return findPlace({ ...env, ...given }, around);
 }
 
