@@ -10,9 +10,10 @@ async function main() {
   const { runTrainings } = require('./start/trainings');
   const { parseStartOptions } = require('./train/digits-options');
   const options = parseStartOptions(process.argv.slice(2));
-  const { exitCode, result } = await runTrainings(options, process.stdout);
+  const { exitCode, result: measured } = await runTrainings(options, process.stdout);
   process.exitCode = exitCode;
-  if (result === undefined) return;
+  if (measured === undefined) return;
+  const result = { ...measured, totalSeconds: performance.now() / 1000 }; // since the command began
   console.log(`\n${tableOf(result).join('\n')}`);
   if (options.json === undefined) return;
   writeFileSync(options.json, `${JSON.stringify(result, null, 2)}\n`);

@@ -5,11 +5,18 @@ interface Method {
   readonly trainings: readonly { readonly steps: number }[];
 }
 
-const result = committedResult() as Readonly<Record<'alone' | 'dense' | 'dgc', Method>>;
+const result = committedResult() as Readonly<Record<'alone' | 'dense' | 'dgc', Method>> & {
+  readonly totalSeconds: number;
+};
 
 test('README.md and the picture show the committed result of npm start', () => {
   for (const [file, text] of Object.entries(docsOf(result)))
     expect({ file, text: readPage(file) }).toEqual({ file, text });
+});
+
+test('README.md says how long npm start takes', () => {
+  expect((result.totalSeconds / 60).toFixed()).toBe('3');
+  expect(readPage('README.md')).toContain('`npm start` takes about three minutes');
 });
 
 test('that is a result of npm start without options', () => {
