@@ -2,7 +2,6 @@
  * The comm thread: a worker that owns the sockets. It runs the collectives one at a time, in the order of the main
  * thread's requests. The main thread may sleep in `Atomics.wait` meanwhile.
  */
-import { writeSync } from 'node:fs';
 import { workerData } from 'node:worker_threads';
 import { GradringError, type SerializedError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
@@ -12,13 +11,11 @@ import { SoloTransport } from '../transport/transport';
 import { CommandRunner } from './command-runner';
 import { ElasticMembership } from './elastic-membership';
 import type { Membership } from './membership';
+import { say } from './say';
 import { StaticMembership } from './static-membership';
 import { CONTROL, CRASHED, type End, READY, type Request, type Response, type ThreadData } from './thread-protocol';
 
 const BEAT_MS = 500;
-
-/** The file descriptor of stderr. */
-const STDERR = 2;
 
 /** Answers the requests of the main thread, in all rings of this rank. */
 class CommThread {
@@ -122,15 +119,6 @@ class CommThread {
 
   private countBeat(): void {
     Atomics.add(this.data.control, CONTROL.beat, 1);
-  }
-}
-
-/** Prints a line at once. `console` would need the main thread, which may be asleep. */
-function say(line: string): void {
-  try {
-    writeSync(STDERR, `${line}\n`);
-  } catch {
-    // Nobody reads it.
   }
 }
 

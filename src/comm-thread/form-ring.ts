@@ -12,6 +12,7 @@ import { Rendezvous, type Roster, type Start } from '../rendezvous/rendezvous';
 import { type ElasticJoin, endpointOf } from '../rendezvous/rendezvous-options';
 import { hostOf, isEncrypted, type RunSecurity, securityOf } from '../rendezvous/run-security';
 import { isInMemory, makeSocketFolder } from '../rendezvous/socket-folder';
+import { say } from './say';
 import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/control/curve';
@@ -61,7 +62,7 @@ export async function formRing(
     scaffold.keep(security?.gate);
     const timeoutMs = elastic?.patienceMs ?? options.connectTimeoutMs;
     const rendezvous = scaffold.keep(
-      await Rendezvous.meet({ ...options, hostId: hostId(), security, elastic, timeoutMs }),
+      await Rendezvous.meet({ ...options, hostId: hostId(), security, elastic, timeoutMs, say }),
     );
     const site = siteOf(rendezvous.roster, options, security, { timeoutMs, ring, scaffold });
     if (site.worldSize === 1) {

@@ -47,6 +47,16 @@ export interface CoordinatorOptions {
   /** Whether every member must name the key of its links. */
   readonly needsKeys: boolean;
   readonly policy: MembershipPolicy;
+  /** Undefined: nothing is reported. */
+  readonly stallReport?: StallReport;
+}
+
+/** Reports which members the others wait for. */
+export interface StallReport {
+  /** The first report comes after so long, in ms, the next after twice that time, and so on. 0: never. */
+  readonly stallMs: number;
+  /** Prints one line. */
+  say(line: string): void;
 }
 
 /**
@@ -67,9 +77,12 @@ export class Coordinator {
   private formation = new Formation();
   private generation = -1;
   private timer: NodeJS.Timeout | undefined;
+  private reportTimer: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: CoordinatorOptions) {
     this.ring = allMembers(options);
+    const { stallReport } = options;
+    if (stallReport !== undefined && stallReport.stallMs > 0) this.report(stallReport, stallReport.stallMs, 0);
   }
 
   /** A member's process has ended, or it leaves in order. */
@@ -91,6 +104,7 @@ export class Coordinator {
 
   close(): void {
     clearTimeout(this.timer);
+    clearTimeout(this.reportTimer);
   }
 
   /** Handles a message from a member. */
@@ -215,16 +229,34 @@ export class Coordinator {
     this.timer = setTimeout(() => this.giveUp(ms), ms);
   }
 
-  private giveUp(waitedMs: number): void {
+  /** The members that the others wait for. */
+  private get missing(): readonly number[] {
     const { formation, ring } = this;
+    if (formation.isConnecting) return formation.unconnected;
+    return formation.isCalled ? formation.silent : ascending(ring).filter(member => !formation.has(member));
+  }
+
+  private report(stallReport: StallReport, pauseMs: number, waitedMs: number): void {
+    const tell = () => {
+      const { formation, missing } = this;
+      const nowMs = waitedMs + pauseMs;
+      const step = formation.isConnecting ? 'connect to the neighbours' : 'come to the rendezvous';
+      const words = `has waited ${Math.round(nowMs / 1000)} s for ${listed(missing).toLowerCase()} to ${step}`;
+      if (missing.length > 0) stallReport.say(`gradring: ${this.options.policy.holder} ${words}.`);
+      this.report(stallReport, 2 * pauseMs, nowMs);
+    };
+    this.reportTimer = setTimeout(tell, Math.min(LONGEST_DELAY_MS, pauseMs));
+  }
+
+  private giveUp(waitedMs: number): void {
+    const { formation, missing } = this;
     if (formation.isEmpty) return; // no member waits any more
     if (formation.isConnecting) {
-      const words = `${listed(formation.unconnected)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.`;
+      const words = `${listed(missing)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.`;
       return this.end('ERR_RENDEZVOUS_TIMEOUT', words);
     }
-    const absent = formation.isCalled ? formation.silent : ascending(ring).filter(member => !formation.has(member));
-    const refusals = absent.flatMap(member => this.refusals.get(member) ?? []);
-    const words = this.options.policy.onAbsent(absent, refusals);
+    const refusals = missing.flatMap(member => this.refusals.get(member) ?? []);
+    const words = this.options.policy.onAbsent(missing, refusals);
     if (words !== undefined) this.end('ERR_RENDEZVOUS_TIMEOUT', words);
   }
 

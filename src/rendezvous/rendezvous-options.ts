@@ -1,3 +1,4 @@
+import type { StallReport } from './coordinator';
 import type { Encryption, RunSecurity } from './run-security';
 
 /** Where the members of a run meet, and what proves that they belong to it. */
@@ -20,7 +21,7 @@ export interface ElasticJoin {
 export const STAY: ElasticJoin = { newcomer: false, admits: false };
 
 /** What a rank must know to find the others. */
-export interface RendezvousOptions extends MeetingPlace {
+export interface RendezvousOptions extends MeetingPlace, StallReport {
   readonly rank: number;
   readonly worldSize: number;
   /** Ranks with another run id are refused, so that two runs at one port do not mix. */

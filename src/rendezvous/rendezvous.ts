@@ -92,7 +92,7 @@ function hold(options: RendezvousOptions): CoordinatorSocket {
   const { worldSize, security, timeoutMs } = options;
   const needsKeys = security !== undefined;
   const policy = staticPolicy(worldSize, timeoutMs, needsKeys);
-  return CoordinatorSocket.open(options, new Coordinator({ ...options, needsKeys, policy }));
+  return CoordinatorSocket.open(options, new Coordinator({ ...options, needsKeys, policy, stallReport: options }));
 }
 
 /** Rank 0 reaches its own rendezvous even where it does not reach its public address, as behind NAT. */

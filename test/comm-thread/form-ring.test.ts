@@ -102,7 +102,8 @@ async function expectToWork(ring: readonly FormedRing[]): Promise<void> {
 async function meetOnly(options: ConnectOptions): Promise<{ rendezvous: Rendezvous; link: Link }> {
   const { elastic: isElastic, connectTimeoutMs: timeoutMs } = options;
   const elastic = isElastic && STAY;
-  const rendezvous = await Rendezvous.meet({ ...options, hostId: '', security: undefined, elastic, timeoutMs });
+  const say = () => undefined;
+  const rendezvous = await Rendezvous.meet({ ...options, hostId: '', security: undefined, elastic, timeoutMs, say });
   const { link, endpoint } = Link.listen('tcp://127.0.0.1:*', options);
   [rendezvous, link].forEach(each => open.add(each));
   await rendezvous.listen(endpoint);

@@ -9,7 +9,8 @@ const STATIC_MS = 3_000;
 type Join = RendezvousMessage & { kind: 'join' };
 
 /** A coordinator, and what it says to each rank. Those of a static run have less time than they ask for. */
-function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = false } = {}) {
+function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = false, stallMs = 0 } = {}) {
+  const said: string[] = [];
   const formed: { generation: number; members: readonly number[] }[] = [];
   const absent: (readonly number[])[] = [];
   const elastic: MembershipPolicy = {
@@ -22,7 +23,8 @@ function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = 
   };
   const policy = isElastic ? elastic : staticPolicy(RANKS, STATIC_MS, needsKeys);
   const run = { worldSize: RANKS, runId: 'run', encryption: 'auto', linkRate: undefined } as const;
-  const coordinator = new Coordinator({ ...run, needsKeys, policy });
+  const stallReport = { stallMs, say: (line: string) => void said.push(line) };
+  const coordinator = new Coordinator({ ...run, needsKeys, policy, stallReport });
   const heard = new Map<number, RendezvousMessage[]>();
   /** By rank: how often it has come. */
   const comings = new Map<number, number>();
@@ -62,7 +64,7 @@ function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = 
     connect(...ranks);
     ranks.forEach(hear);
   };
-  return { coordinator, formed, absent, join, say, lineOf, listen, connect, hear, form };
+  return { coordinator, formed, absent, said, join, say, lineOf, listen, connect, hear, form };
 }
 
 beforeEach(() => jest.useFakeTimers());
@@ -319,6 +321,34 @@ describe('in a static run', () => {
     say({ kind: 'listening', rank: 1, endpoint: 'the first' }, 1, lineOf(1, 1));
     for (const rank of [0, 2, 3]) say({ kind: 'listening', rank, endpoint: `at ${rank}` });
     expect(hear(0)).toMatchObject([{ kind: 'start', endpoints: ['at 0', 'the first', 'at 2', 'at 3'] }]);
+  });
+
+  test('rank 0 says which members it waits for, after twice as long each time', () => {
+    const { coordinator, said, join, listen, connect } = meeting({ isElastic: false, stallMs: 500 });
+    [0, 2].forEach(rank => join(rank));
+    jest.advanceTimersByTime(499);
+    expect(said).toEqual([]);
+    jest.advanceTimersByTime(1);
+    expect(said).toEqual(['gradring: rank 0 has waited 1 s for ranks 1, 3 to come to the rendezvous.']);
+    jest.advanceTimersByTime(999);
+    [1, 3].forEach(rank => join(rank));
+    listen(0, 1, 2, 3);
+    connect(0, 1, 2);
+    expect(said).toHaveLength(1);
+    jest.advanceTimersByTime(1);
+    expect(said[1]).toBe('gradring: rank 0 has waited 2 s for rank 3 to connect to the neighbours.');
+    connect(3);
+    jest.advanceTimersByTime(2_000);
+    expect(said).toHaveLength(2);
+    coordinator.close();
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test('it says nothing with a time of 0', () => {
+    const { said, join } = meeting({ isElastic: false });
+    join(0);
+    jest.advanceTimersByTime(STATIC_MS - 1);
+    expect(said).toEqual([]);
   });
 
   test('the deadline counts from the beginning, and all hear which members are missing, and why', () => {
