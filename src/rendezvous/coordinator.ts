@@ -81,8 +81,6 @@ export class Coordinator {
 
   constructor(private readonly options: CoordinatorOptions) {
     this.ring = allMembers(options);
-    const { stallReport } = options;
-    if (stallReport !== undefined && stallReport.stallMs > 0) this.report(stallReport, stallReport.stallMs, 0);
   }
 
   /** A member's process has ended, or it leaves in order. */
@@ -147,6 +145,7 @@ export class Coordinator {
     else if (this.formation.isCalled) this.formAgain(`rank ${member} lost its neighbours while the ring formed`);
     this.formation.add(arrival);
     this.wait('come');
+    if (this.reportTimer === undefined) this.reportLater(this.options.stallReport?.stallMs ?? 0, 0);
     this.callIfComplete();
   }
 
@@ -236,16 +235,19 @@ export class Coordinator {
     return formation.isCalled ? formation.silent : ascending(ring).filter(member => !formation.has(member));
   }
 
-  private report(stallReport: StallReport, pauseMs: number, waitedMs: number): void {
-    const tell = () => {
+  /** Reports after `pauseMs` which members are missing, and then again after twice that time. */
+  private reportLater(pauseMs: number, waitedMs: number): void {
+    const { policy, stallReport } = this.options;
+    if (stallReport === undefined || pauseMs === 0) return;
+    const report = () => {
       const { formation, missing } = this;
       const nowMs = waitedMs + pauseMs;
       const step = formation.isConnecting ? 'connect to the neighbours' : 'come to the rendezvous';
       const words = `has waited ${Math.round(nowMs / 1000)} s for ${listed(missing).toLowerCase()} to ${step}`;
-      if (missing.length > 0) stallReport.say(`gradring: ${this.options.policy.holder} ${words}.`);
-      this.report(stallReport, 2 * pauseMs, nowMs);
+      if (missing.length > 0) stallReport.say(`gradring: ${policy.holder} ${words}.`);
+      this.reportLater(2 * pauseMs, nowMs);
     };
-    this.reportTimer = setTimeout(tell, Math.min(LONGEST_DELAY_MS, pauseMs));
+    this.reportTimer = setTimeout(report, Math.min(LONGEST_DELAY_MS, pauseMs));
   }
 
   private giveUp(waitedMs: number): void {
