@@ -10,7 +10,6 @@ const WORKLOADS = {
   'long-digits': './study/long-digits',
   language: './study/language',
   speech: './study/speech',
-  'long-speech': './study/long-speech',
 };
 
 async function main() {

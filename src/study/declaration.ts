@@ -13,10 +13,8 @@ export interface Method {
   readonly options: Readonly<Record<string, unknown>>;
   /** Further options of `ring.wrap`. */
   readonly wrap?: Readonly<Record<string, unknown>>;
-  /** The method whose learning rate it takes, if none is tried for it. */
+  /** The method whose learning rate it takes, if it has none of its own. */
   readonly ratesOf?: string;
-  /** Its learning rate, if none is tried in the workload. */
-  readonly learningRate?: number;
   /** Whether it is compared with the method that it is a variant of, on fewer seeds. */
   readonly isVariant?: true;
   /** Added to the seed of its trainings. They are compared with those of the seed all the same. */
@@ -33,10 +31,7 @@ export interface WorkloadPlan {
   readonly seeds: readonly number[];
   readonly folds: readonly number[];
   readonly methods: readonly Method[];
-  /**
-   * Learning rates that are tried for each method, on other seeds. If none is tried, the middle one holds for methods
-   * that have none of their own.
-   */
+  /** Learning rates that are tried for each method, on other seeds. The middle one holds if none is tried. */
   readonly learningRates: readonly number[];
   readonly tuningSeeds: readonly number[];
   /** Of variants of a method, which only so many seeds train. */
@@ -125,15 +120,12 @@ const withRatesOfDgc = (variant: Method): Method => ({ ...variant, ratesOf: 'DGC
 
 const TWELVE_SEEDS = [11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22];
 const EIGHT_SEEDS = [31, 32, 33, 34, 35, 36, 37, 38];
-const SIX_SEEDS = [41, 42, 43, 44, 45, 46];
 const ALL_FOLDS = [0, 1, 2, 3, 4];
 
-const DEEP_SPEECH = { DGC: { ratio: 608, model: 'Deep Speech 2 on LibriSpeech' } };
 const RESNET = { DGC: { ratio: 277, model: 'ResNet-50 on ImageNet' } };
 
-/** The workloads that have no quick form: it would be that of the short ones. */
-const LONG_DIGITS = 'long-digits';
-const LONG_SPEECH = 'long-speech';
+/** The workload that has no quick form: it would be that of the digits. */
+const LONG = 'long-digits';
 
 const WORKLOADS: readonly WorkloadPlan[] = [
   {
@@ -144,8 +136,8 @@ const WORKLOADS: readonly WorkloadPlan[] = [
   },
   {
     // The middle rate was the best of dense and of DGC in the short training, and is not tried again.
-    ...{ name: LONG_DIGITS, margin: ACCURACY, controls: FIRST_CONTROLS, seeds: EIGHT_SEEDS, folds: [0] },
-    ...{ learningRates: [0.025, 0.05, 0.1], tuningSeeds: [], ablationSeeds: [] },
+    ...{ name: LONG, margin: ACCURACY, controls: FIRST_CONTROLS, seeds: EIGHT_SEEDS, folds: [0], ablationSeeds: [] },
+    ...{ learningRates: [0.025, 0.05, 0.1], tuningSeeds: [] },
     methods: common({}).filter(({ name }) => [BASELINE, OTHER_ROUNDING, 'DGC', MUST_FAIL].includes(name)),
     paper: RESNET,
   },
@@ -160,23 +152,14 @@ const WORKLOADS: readonly WorkloadPlan[] = [
     ...{ name: 'speech', margin: LABEL_ERRORS, controls: CONTROLS, seeds: EIGHT_SEEDS, folds: [0] },
     ...{ learningRates: [0.01, 0.02, 0.04, 0.08], tuningSeeds: [201], ablationSeeds: EIGHT_SEEDS.slice(0, 4) },
     methods: [...common({ clipNorm: 10 }), ...ablation({ clipNorm: 10 })],
-    paper: DEEP_SPEECH,
-  },
-  {
-    ...{ name: LONG_SPEECH, margin: LABEL_ERRORS, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
-    // The best ones of the short training.
-    ...{ learningRates: [0.02], tuningSeeds: [], ablationSeeds: [] },
-    methods: common({ clipNorm: 10 })
-      .filter(({ name }) => [BASELINE, 'DGC', MUST_FAIL].includes(name))
-      .map(method => (method.name === 'DGC' ? { ...method, learningRate: 0.04 } : method)),
-    paper: DEEP_SPEECH,
+    paper: { DGC: { ratio: 608, model: 'Deep Speech 2 on LibriSpeech' } },
   },
 ];
 
 /** The workloads of a study. The quick form has less of everything, and shows nothing but that it works. */
 export function workloadPlans(quick: boolean): readonly WorkloadPlan[] {
   if (!quick) return WORKLOADS;
-  return WORKLOADS.filter(({ name }) => name !== LONG_DIGITS && name !== LONG_SPEECH).map(plan => ({
+  return WORKLOADS.filter(({ name }) => name !== LONG).map(plan => ({
     ...plan,
     ...{ seeds: [1, 2], folds: plan.folds.slice(0, 2), ablationSeeds: [], tuningSeeds: [] },
     methods: plan.methods.filter(({ isVariant }) => !isVariant),
@@ -203,7 +186,6 @@ const NOTES: readonly string[] = [
   'The digits are also trained sixteen times as long, with other seeds, to see whether what DGC at 99.9 % loses falls with the length. After the warm-up each value is sent 0.7 times in the short training, and 11 times in the long one. This was declared when four of the twelve seeds of the short one were known: there DGC was 1.7 points below dense. No long training had been run. An earlier plan, a language model trained four times as long, was dropped for this before any of it was run.',
   'The method “dense, other rounding” was added when four of the twelve seeds of the digits were known. It begins from the same weights as dense, as all methods do, and shows how large a difference chance alone makes. “Dense again”, the control of the digits, begins from other weights and differs by more. (With fewer than three ranks the rounding is the same.)',
   'The method “dense, clipped by rank” was added when all other results of the language model and the speech were known. Like every compression there, and unlike dense, it clips the gradient of each rank and not their mean. So it shows how much of a difference from dense is due to that.',
-  'The speech is also trained four times as long, with other seeds, for the same reason as the digits. After the warm-up each value is sent 0.5 times in the short training, and 2 times in the long one. Each method has the learning rate that was its best in the short training. This was declared when all other results were known, those of DGC too. No long training of speech had been run.',
   'The language model was declared twice, and the speech three times. The earlier results were known, those of DGC too. The seeds and the test utterances are new, and the margins are the same. The rule for masking was changed because of the earlier results: DGC by default had learned nothing with one seed of speech, because it did not mask momentum at densities from 0.01 on. The rule is now 0.05, found with seeds that do not count: 102 to 104 for speech, 111 and 112 for the digits.',
   'Also because of the earlier results, the last declaration of both has changes: twice as many seeds; dense, other rounding as the control; learning rates that are chosen on data that do not count, for the variants of DGC too; and without compression the mean gradient is clipped, as in the paper, not that of each rank. The speech is tested on 4,096 utterances instead of 256, because those could not tell 0.3 points, and with one more learning rate.',
   'One rule became stricter with the last declaration of both, when the digits were known: the control that must fail has to get the verdict “fails”, like every other method. Before, “undecided” was enough if the difference from dense excluded zero.',

@@ -62,5 +62,5 @@ export function keyOf(training: PlannedTraining, { ranks, quick, dataDir }: Stud
 function learningRateOf(method: Method, { learningRates, margin }: WorkloadPlan, tuning: readonly Training[]): number {
   const name = method.ratesOf ?? method.name;
   const best = tuningOf(tuning, margin).find(row => row.method === name && row.best);
-  return best?.learningRate ?? method.learningRate ?? learningRates[Math.floor(learningRates.length / 2)]!;
+  return best?.learningRate ?? learningRates[Math.floor(learningRates.length / 2)]!;
 }

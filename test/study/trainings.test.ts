@@ -37,9 +37,8 @@ describe.each(plans)('the plan of $name', plan => {
     for (const { seed, fold } of paired) expect(pairs).toContain(`${seed} ${fold}`);
     const names = paired.map(({ method }) => method.name);
     const { sameMethod, mustFail } = controls[plan.name]!;
-    expect(names).toEqual(expect.arrayContaining([mustFail, 'DGC']));
-    if (!plan.name.startsWith('long-'))
-      expect(names).toEqual(expect.arrayContaining([sameMethod, 'dense, other rounding']));
+    expect(names).toEqual(expect.arrayContaining(['dense, other rounding', mustFail, 'DGC']));
+    if (plan.name !== 'long-digits') expect(names).toContain(sameMethod);
   });
 
   test('a learning rate is tried on seeds that do not count, equally often for each method', () => {
@@ -67,7 +66,7 @@ describe.each(plans)('the plan of $name', plan => {
   });
 
   test('a method takes the rate that was best for it, or for the method that it refers to', () => {
-    const best = plan.learningRates.at(-1)!;
+    const [, , best] = plan.learningRates;
     const better = plan.margin.better === 'higher' ? 0.9 : 0.1;
     const tuning = plan.learningRates.map(learningRate => {
       const score = learningRate === best ? better : 0.5;
@@ -77,14 +76,6 @@ describe.each(plans)('the plan of $name', plan => {
     for (const { method, learningRate } of pairedTrainings(plan, tuning)) {
       const expected = (method.ratesOf ?? method.name) === 'DGC' ? best : middle;
       expect([method.name, learningRate]).toEqual([method.name, expected]);
-    }
-  });
-
-  test('without tries a method takes its own rate, or the middle one', () => {
-    const middle = plan.learningRates[Math.floor(plan.learningRates.length / 2)];
-    for (const { method, learningRate } of paired) {
-      const own = plan.name === 'long-speech' && method.name === 'DGC' ? 0.04 : middle;
-      expect([method.name, learningRate]).toEqual([method.name, own]);
     }
   });
 });

@@ -7,7 +7,6 @@ const { evaluate, stepsOf, train } = require('../speech-training');
 
 const FULL = { trainCount: 4096, testCount: 4096, filters: 96, units: 64, layers: 2, batchSize: 8, epochs: 5 };
 const QUICK = { trainCount: 512, testCount: 32, filters: 32, units: 24, layers: 1, batchSize: 4, epochs: 3 };
-/** The learning rate is divided by it after each epoch. */
 const DECAY = 1.25;
 /** How often a training reports, and on how many of the utterances for testing. */
 const REPORTS = 25;
@@ -44,13 +43,11 @@ module.exports = {
     const utterances = dataDir === undefined ? synthetic(sizes) : await ofLibriSpeech(tf, dataDir, sizes);
     const { source, train, test } = utterances;
     const steps = sizes.epochs * stepsOf(train, { worldSize }, sizes.batchSize);
-    const data = `${source}; ${train.length} to train on, ${test.length} to test`;
-    return { ...utterances, sizes, decay: DECAY, steps, data };
+    return { ...utterances, sizes, steps, data: `${source}; ${train.length} to train on, ${test.length} to test` };
   },
 
   async train(prepared, { tf, ring, part, wrapped, isTuning, learningRate, seed, report }) {
-    const { sizes, decay } = prepared;
-    const { filters, units, layers, batchSize, epochs } = sizes;
+    const { filters, units, layers, batchSize, epochs } = prepared.sizes;
     const classes = prepared.symbols.length + 1;
     const model = speechModel(tf, { features: BANDS, filters, units, layers, classes, seed });
     const optimizer = wrapped(tf.train.momentum(learningRate, 0.9, true));
@@ -71,7 +68,7 @@ module.exports = {
     };
     try {
       const utterances = prepared.train.filter((_, i) => i % ring.worldSize === part);
-      await train(tf, { model, optimizer, utterances, epochs, steps, batchSize, decay, seed, callbacks: { onBatchEnd } }); // prettier-ignore
+      await train(tf, { model, optimizer, utterances, epochs, steps, batchSize, decay: DECAY, seed, callbacks: { onBatchEnd } }); // prettier-ignore
       const { errorRate, loss, errorRates } = await evaluate(tf, ring, model, test, batchSize);
       await ring.verifyReplicas(model.variables);
       const { bytesSent, denseBytes } = optimizer.statistics;
