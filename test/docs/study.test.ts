@@ -23,6 +23,10 @@ test('the words of the docs about them are true', () => {
     expect(byDefault).toBeLessThan(atTheSparsityOfThePaper!);
   }
   for (const workload of ['language', 'speech']) {
+    const [byDefault, clipped] = ['DGC by default', 'dense, clipped by rank'].map(
+      method => resultOf(workload, method).differenceFromDense!.mean,
+    );
+    expect(Math.abs(byDefault! - clipped!)).toBeLessThan(results.declared.margins[workload]!.worse / 5);
     const { sameMethod, mustFail } = workloadOf(workload).controls;
     expect([workload, sameMethod!.held, mustFail!.held]).toEqual([workload, true, true]);
   }
