@@ -24,7 +24,8 @@ export interface ConnectInput extends Partial<
   readonly heartbeatTimeoutMs?: number;
   /**
    * After how long a collective that waits prints on stderr which ranks it waits for, in ms; again after twice that
-   * time, and so on. So does rank 0 if ranks do not come. 0: never. Default 30,000; `GRADRING_STALL_MS`.
+   * time, and so on. So does rank 0 of a static run before there is a ring. 0: never. Default 30,000;
+   * `GRADRING_STALL_MS`.
    */
   readonly stallMs?: number;
   /**

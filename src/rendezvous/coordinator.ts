@@ -7,6 +7,9 @@ import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { type Arrival, Formation, type MemberLine } from './formation';
 import type { Encryption } from './run-security';
 
+/** A report names so many missing members. */
+const NAMED = 8;
+
 /** What a run does if members are late, are lost, or come again. */
 export interface MembershipPolicy {
   /** The process that holds the rendezvous, for the messages of refusals: `rank 0`, `the launcher`. */
@@ -100,6 +103,7 @@ export class Coordinator {
     this.left.clear();
   }
 
+  /** Ends all timers. */
   close(): void {
     clearTimeout(this.timer);
     clearTimeout(this.reportTimer);
@@ -143,9 +147,9 @@ export class Coordinator {
     // If a member comes again after all were called, its attempt to form the ring has failed.
     if (this.formation.hasFormed) this.beginAnew();
     else if (this.formation.isCalled) this.formAgain(`rank ${member} lost its neighbours while the ring formed`);
+    if (this.formation.isEmpty) this.reportLater();
     this.formation.add(arrival);
     this.wait('come');
-    if (this.reportTimer === undefined) this.reportLater(this.options.stallReport?.stallMs ?? 0, 0);
     this.callIfComplete();
   }
 
@@ -203,13 +207,16 @@ export class Coordinator {
     this.generation++;
     formation.call(this.generation);
     this.wait('come');
+    this.reportLater();
   }
 
   private listen(member: number, endpoint: string, line: MemberLine): void {
     const { formation } = this;
     if (formation.isConnecting) return;
     formation.listen(member, endpoint, randomBytes(8).readBigUInt64LE(), line);
-    if (formation.isConnecting) this.wait('connect');
+    if (!formation.isConnecting) return;
+    this.wait('connect');
+    this.reportLater();
   }
 
   private connect(member: number, lanes: boolean, line: MemberLine): void {
@@ -217,7 +224,7 @@ export class Coordinator {
     if (formation.hasFormed) return;
     formation.connect(member, lanes, line);
     if (!formation.hasFormed) return;
-    clearTimeout(this.timer);
+    this.close();
     this.options.policy.onFormed(this.generation, ascending(this.ring));
   }
 
@@ -235,16 +242,18 @@ export class Coordinator {
     return formation.isCalled ? formation.silent : ascending(ring).filter(member => !formation.has(member));
   }
 
-  /** Reports after `pauseMs` which members are missing, and then again after twice that time. */
-  private reportLater(pauseMs: number, waitedMs: number): void {
-    const { policy, stallReport } = this.options;
-    if (stallReport === undefined || pauseMs === 0) return;
+  /** From now on reports which members are missing in this step, until the next step begins or all is over. */
+  private reportLater(pauseMs = this.options.stallReport?.stallMs ?? 0, waitedMs = 0): void {
+    clearTimeout(this.reportTimer);
+    if (pauseMs === 0) return;
     const report = () => {
       const { formation, missing } = this;
       const nowMs = waitedMs + pauseMs;
-      const step = formation.isConnecting ? 'connect to the neighbours' : 'come to the rendezvous';
-      const words = `has waited ${Math.round(nowMs / 1000)} s for ${listed(missing).toLowerCase()} to ${step}`;
-      if (missing.length > 0) stallReport.say(`gradring: ${policy.holder} ${words}.`);
+      const listens = formation.isCalled ? 'begun to listen' : 'come to the rendezvous';
+      const step = formation.isConnecting ? 'connected to the neighbours' : listens;
+      const more = missing.length > NAMED ? ` and ${missing.length - NAMED} more` : '';
+      const ranks = `${listed(missing.slice(0, NAMED)).toLowerCase()}${more} ${missing.length === 1 ? 'has' : 'have'}`;
+      this.options.stallReport!.say(`gradring: after ${Math.round(nowMs / 1000)} s ${ranks} not ${step}.`);
       this.reportLater(2 * pauseMs, nowMs);
     };
     this.reportTimer = setTimeout(report, Math.min(LONGEST_DELAY_MS, pauseMs));
@@ -274,7 +283,7 @@ export class Coordinator {
   }
 
   private beginAnew(): void {
-    clearTimeout(this.timer);
+    this.close();
     this.formation = new Formation();
   }
 }

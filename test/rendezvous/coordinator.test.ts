@@ -9,7 +9,13 @@ const STATIC_MS = 3_000;
 type Join = RendezvousMessage & { kind: 'join' };
 
 /** A coordinator, and what it says to each rank. Those of a static run have less time than they ask for. */
-function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = false, stallMs = 0 } = {}) {
+function meeting({
+  mayForm = (): boolean => true,
+  isElastic = true,
+  needsKeys = false,
+  stallMs = 0,
+  worldSize = RANKS,
+} = {}) {
   const said: string[] = [];
   const formed: { generation: number; members: readonly number[] }[] = [];
   const absent: (readonly number[])[] = [];
@@ -21,8 +27,8 @@ function meeting({ mayForm = (): boolean => true, isElastic = true, needsKeys = 
     onFormed: (generation, members) => formed.push({ generation, members }),
     onAbsent: members => void absent.push(members),
   };
-  const policy = isElastic ? elastic : staticPolicy(RANKS, STATIC_MS, needsKeys);
-  const run = { worldSize: RANKS, runId: 'run', encryption: 'auto', linkRate: undefined } as const;
+  const policy = isElastic ? elastic : staticPolicy(worldSize, STATIC_MS, needsKeys);
+  const run = { worldSize, runId: 'run', encryption: 'auto', linkRate: undefined } as const;
   const stallReport = { stallMs, say: (line: string) => void said.push(line) };
   const coordinator = new Coordinator({ ...run, needsKeys, policy, stallReport });
   const heard = new Map<number, RendezvousMessage[]>();
@@ -323,24 +329,46 @@ describe('in a static run', () => {
     expect(hear(0)).toMatchObject([{ kind: 'start', endpoints: ['at 0', 'the first', 'at 2', 'at 3'] }]);
   });
 
-  test('rank 0 says which members it waits for, after twice as long each time', () => {
-    const { coordinator, said, join, listen, connect } = meeting({ isElastic: false, stallMs: 500 });
+  test('rank 0 says which members are missing in each step, after twice as long each time', () => {
+    const { said, join, listen, connect } = meeting({ isElastic: false, stallMs: 500 });
+    const hear = () => said.splice(0);
     [0, 2].forEach(rank => join(rank));
     jest.advanceTimersByTime(499);
-    expect(said).toEqual([]);
+    expect(hear()).toEqual([]);
     jest.advanceTimersByTime(1);
-    expect(said).toEqual(['gradring: rank 0 has waited 1 s for ranks 1, 3 to come to the rendezvous.']);
+    expect(hear()).toEqual(['gradring: after 1 s ranks 1, 3 have not come to the rendezvous.']);
     jest.advanceTimersByTime(999);
-    [1, 3].forEach(rank => join(rank));
-    listen(0, 1, 2, 3);
-    connect(0, 1, 2);
-    expect(said).toHaveLength(1);
+    expect(hear()).toEqual([]);
     jest.advanceTimersByTime(1);
-    expect(said[1]).toBe('gradring: rank 0 has waited 2 s for rank 3 to connect to the neighbours.');
+    expect(hear()).toEqual(['gradring: after 2 s ranks 1, 3 have not come to the rendezvous.']);
+    [1, 3].forEach(rank => join(rank));
+    listen(0, 1, 2);
+    jest.advanceTimersByTime(499);
+    expect(hear()).toEqual([]);
+    jest.advanceTimersByTime(1);
+    expect(hear()).toEqual(['gradring: after 1 s rank 3 has not begun to listen.']);
+    listen(3);
+    connect(0, 1, 2);
+    jest.advanceTimersByTime(500);
+    expect(hear()).toEqual(['gradring: after 1 s rank 3 has not connected to the neighbours.']);
     connect(3);
-    jest.advanceTimersByTime(2_000);
-    expect(said).toHaveLength(2);
-    coordinator.close();
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  test('it names eight at most', () => {
+    const { said, join } = meeting({ isElastic: false, stallMs: 500, worldSize: 64 });
+    join(0, { worldSize: 64 });
+    jest.advanceTimersByTime(500);
+    const ranks = 'ranks 1, 2, 3, 4, 5, 6, 7, 8 and 55 more';
+    expect(said).toEqual([`gradring: after 1 s ${ranks} have not come to the rendezvous.`]);
+  });
+
+  test('it says nothing more when the attempt is over', () => {
+    const { said, join, hear } = meeting({ isElastic: false, stallMs: STATIC_MS });
+    join(0);
+    jest.advanceTimersByTime(STATIC_MS);
+    expect(hear(0)).toMatchObject([{ kind: 'refuse', code: 'ERR_RENDEZVOUS_TIMEOUT' }]);
+    said.splice(0);
     expect(jest.getTimerCount()).toBe(0);
   });
 
