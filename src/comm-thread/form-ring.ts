@@ -12,7 +12,6 @@ import { Rendezvous, type Roster, type Start } from '../rendezvous/rendezvous';
 import { type ElasticJoin, endpointOf } from '../rendezvous/rendezvous-options';
 import { hostOf, isEncrypted, type RunSecurity, securityOf } from '../rendezvous/run-security';
 import { isInMemory, makeSocketFolder } from '../rendezvous/socket-folder';
-import { say } from './say';
 import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/control/curve';
@@ -26,6 +25,7 @@ import { Pacer } from '../transport/pacing';
 import { RingTransport } from '../transport/ring-transport';
 import type { Side } from '../transport/side';
 import { SoloTransport, type Transport } from '../transport/transport';
+import { say } from './say';
 
 /** A ring that has formed. */
 export interface FormedRing {

@@ -1,7 +1,10 @@
-import { Patience } from './patience';
+import { Patience } from '../patience';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome, RunningRank } from './rank-process';
 import { FORWARDED_SIGNALS, type ForwardedSignal } from './signals';
+
+/** Ranks that still run this long after the first one was done are named. One may be stopped. */
+const STILL_RUNNING_MS = 30_000;
 
 /** What happens to a run when its ranks end. */
 export interface RunPolicy {
@@ -69,10 +72,12 @@ export class Supervisor {
     private readonly graceMs: number,
     private readonly hooks: SupervisorHooks,
   ) {
-    this.patience = new Patience(
-      () => ascending(this.children),
-      line => void hooks.outputs.say([line]),
-    );
+    this.patience = new Patience(STILL_RUNNING_MS, seconds => {
+      const ranks = ascending(this.children).map(({ rank, pid }) => `rank ${rank} (pid ${pid})`);
+      void hooks.outputs.say([
+        `gradring: still running, ${seconds} s after the first rank was done: ${ranks.join(', ')}.`,
+      ]);
+    });
   }
 
   /**

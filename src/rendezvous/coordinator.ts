@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ErrorCode } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
+import { Patience } from '../patience';
 import { isKey } from '../transport/control/curve';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
@@ -80,10 +81,12 @@ export class Coordinator {
   private formation = new Formation();
   private generation = -1;
   private timer: NodeJS.Timeout | undefined;
-  private reportTimer: NodeJS.Timeout | undefined;
+  /** Reports which members are missing in this step. */
+  private readonly patience: Patience;
 
   constructor(private readonly options: CoordinatorOptions) {
     this.ring = allMembers(options);
+    this.patience = new Patience(options.stallReport?.stallMs ?? 0, seconds => this.reportMissing(seconds));
   }
 
   /** A member's process has ended, or it leaves in order. */
@@ -103,10 +106,8 @@ export class Coordinator {
     this.left.clear();
   }
 
-  /** Ends all timers. */
   close(): void {
-    clearTimeout(this.timer);
-    clearTimeout(this.reportTimer);
+    this.stopWaiting();
   }
 
   /** Handles a message from a member. */
@@ -147,9 +148,9 @@ export class Coordinator {
     // If a member comes again after all were called, its attempt to form the ring has failed.
     if (this.formation.hasFormed) this.beginAnew();
     else if (this.formation.isCalled) this.formAgain(`rank ${member} lost its neighbours while the ring formed`);
-    if (this.formation.isEmpty) this.reportLater();
     this.formation.add(arrival);
     this.wait('come');
+    this.patience.begin();
     this.callIfComplete();
   }
 
@@ -207,7 +208,7 @@ export class Coordinator {
     this.generation++;
     formation.call(this.generation);
     this.wait('come');
-    this.reportLater();
+    this.beginStep();
   }
 
   private listen(member: number, endpoint: string, line: MemberLine): void {
@@ -216,7 +217,7 @@ export class Coordinator {
     formation.listen(member, endpoint, randomBytes(8).readBigUInt64LE(), line);
     if (!formation.isConnecting) return;
     this.wait('connect');
-    this.reportLater();
+    this.beginStep();
   }
 
   private connect(member: number, lanes: boolean, line: MemberLine): void {
@@ -224,7 +225,7 @@ export class Coordinator {
     if (formation.hasFormed) return;
     formation.connect(member, lanes, line);
     if (!formation.hasFormed) return;
-    this.close();
+    this.stopWaiting();
     this.options.policy.onFormed(this.generation, ascending(this.ring));
   }
 
@@ -242,21 +243,27 @@ export class Coordinator {
     return formation.isCalled ? formation.silent : ascending(ring).filter(member => !formation.has(member));
   }
 
-  /** From now on reports which members are missing in this step, until the next step begins or all is over. */
-  private reportLater(pauseMs = this.options.stallReport?.stallMs ?? 0, waitedMs = 0): void {
-    clearTimeout(this.reportTimer);
-    if (pauseMs === 0) return;
-    const report = () => {
-      const { formation, missing } = this;
-      const nowMs = waitedMs + pauseMs;
-      const listens = formation.isCalled ? 'begun to listen' : 'come to the rendezvous';
-      const step = formation.isConnecting ? 'connected to the neighbours' : listens;
-      const more = missing.length > NAMED ? ` and ${missing.length - NAMED} more` : '';
-      const ranks = `${listed(missing.slice(0, NAMED)).toLowerCase()}${more} ${missing.length === 1 ? 'has' : 'have'}`;
-      this.options.stallReport!.say(`gradring: after ${Math.round(nowMs / 1000)} s ${ranks} not ${step}.`);
-      this.reportLater(2 * pauseMs, nowMs);
-    };
-    this.reportTimer = setTimeout(report, Math.min(LONGEST_DELAY_MS, pauseMs));
+  private beginStep(): void {
+    this.patience.end();
+    this.patience.begin();
+  }
+
+  private stopWaiting(): void {
+    clearTimeout(this.timer);
+    this.patience.end();
+  }
+
+  private reportMissing(seconds: number): void {
+    const { missing } = this;
+    const more = missing.length > NAMED ? ` and ${missing.length - NAMED} more` : '';
+    const ranks = `${listed(missing.slice(0, NAMED)).toLowerCase()}${more} ${missing.length === 1 ? 'has' : 'have'}`;
+    this.options.stallReport!.say(`gradring: after ${seconds} s ${ranks} not ${this.stepInWords}.`);
+  }
+
+  /** What the missing members have not done yet. */
+  private get stepInWords(): string {
+    if (this.formation.isConnecting) return 'connected to the neighbours';
+    return this.formation.isCalled ? 'begun to listen' : 'come to the rendezvous';
   }
 
   private giveUp(waitedMs: number): void {
@@ -283,7 +290,7 @@ export class Coordinator {
   }
 
   private beginAnew(): void {
-    this.close();
+    this.stopWaiting();
     this.formation = new Formation();
   }
 }

@@ -1,0 +1,32 @@
+import { LONGEST_DELAY_MS } from './longest-delay';
+
+/** Tells the user how long something has been waited for: after some time, again after twice that time, and so on. */
+export class Patience {
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    /** When it is told first. 0: never. */
+    private readonly firstMs: number,
+    /** Tells that the wait has lasted so many seconds. */
+    private readonly tell: (seconds: number) => void,
+  ) {}
+
+  /** The wait begins, if it has not begun before. */
+  begin(): void {
+    if (this.timer === undefined && this.firstMs > 0) this.wait(performance.now(), this.firstMs);
+  }
+
+  /** The wait is over. */
+  end(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+  }
+
+  private wait(since: number, pauseMs: number): void {
+    const tell = () => {
+      this.tell(Math.round((performance.now() - since) / 1000));
+      this.wait(since, 2 * pauseMs);
+    };
+    this.timer = setTimeout(tell, Math.min(pauseMs, LONGEST_DELAY_MS));
+  }
+}
