@@ -6,7 +6,6 @@ import { type CallbackOptions, RingCallback } from './ring-callback';
 /** The result of {@link Ring.callbacks}: the ring's callback, and those under `also`. */
 export function callbacksOf(communicator: Communicator, options: CallbackOptions): tf.Callback[] {
   const ring = new RingCallback(communicator, options);
-  extendFit();
   return [ring, ...(options.also ?? []).map(callback => asCallback(callback))] as tf.Callback[];
 }
 
@@ -19,17 +18,18 @@ interface FitArguments {
 
 type Fit = (this: tf.LayersModel, ...args: unknown[]) => Promise<tf.History>;
 
-let isExtended = false;
+extendFit();
 
 /**
  * Makes `fit` and `fitDataset` of all models arrange the callbacks if the ring's is among them. tfjs looks only at the
  * first callback to decide whether all are instances of its classes. So plain objects after the ring's callback would
  * fail, and plain objects before it would make tfjs call the ring's methods without their object. There is also no
  * other place to make the progress bar of tfjs-node show averages, and to show them once.
+ *
+ * It is called when this file is loaded. In `model.fit(…, { callbacks: ring.callbacks() })`, JavaScript looks `fit` up
+ * before it evaluates the arguments: if those extended it, that would take effect in the next call only.
  */
 function extendFit(): void {
-  if (isExtended) return;
-  isExtended = true;
   const prototype = tf.LayersModel.prototype as unknown as Record<'fit' | 'fitDataset', Fit>;
   for (const [name, place] of [
     ['fit', 2],
