@@ -17,6 +17,9 @@ const MOST_HASHES = 100;
 export class DataCheck {
   private static readonly all = new WeakMap<Communicator, DataCheck>();
   private hashes: string[] = [];
+  /** Whether `ring.shard` or `ring.split` was called. */
+  isDivided = false;
+  private given: GivenData | undefined;
 
   private constructor(private readonly communicator: Communicator) {}
 
@@ -30,6 +33,41 @@ export class DataCheck {
   note(tensors: readonly tf.Tensor[]): void {
     if (this.communicator.launched.worldSize === 1 || this.hashes.length === MOST_HASHES) return;
     this.hashes.push(hashOfRows(tensors));
+  }
+
+  /**
+   * Remembers what `model.fit` was given, until the ranks compare.
+   *
+   * @param tensors The data, or the first batch of a dataset.
+   */
+  noteGiven(tensors: readonly tf.Tensor[], batchSize: number): void {
+    if (this.communicator.worldSize === 1) return;
+    this.given = { batchSize, hash: this.isDivided ? null : hashOfRows(tensors) };
+  }
+
+  /** Takes what {@link noteGiven} has remembered since the last comparison; null if that is nothing. */
+  takeGiven(): GivenData | null {
+    const { given = null } = this;
+    this.given = undefined;
+    return given;
+  }
+
+  /** Warns if all ranks train on the same rows, or if some take more rows in a step than others. */
+  compareGiven(all: readonly (GivenData | null)[]): void {
+    const [first] = all;
+    if (first == null) return;
+    if (first.hash !== null && all.every(given => given?.hash === first.hash)) {
+      warn(
+        this.communicator,
+        `All ${all.length} ranks train on the same rows, so together they do the work of one. Give each rank its part of the data: model.fit(...ring.shard(x, y), …) or model.fitDataset(ring.shard(dataset), …).`,
+      );
+    }
+    const rank = all.findIndex(given => given !== null && given.batchSize !== first.batchSize);
+    if (rank === -1) return;
+    warn(
+      this.communicator,
+      `Rank 0 takes ${first.batchSize} rows in a step, but rank ${rank} takes ${all[rank]!.batchSize}. The gradients of the ranks have equal weights, so a row of the smaller batch counts more. Use the same batch size on all ranks.`,
+    );
   }
 
   /** Takes the hashes since the last comparison. */
@@ -49,6 +87,13 @@ export class DataCheck {
       `Rank ${rank} gave other data to ring.shard than rank 0, or the same rows in another order. The shards then overlap, and some rows are never used. Load and shuffle the data in the same way on all ranks: ring.split shuffles and splits with one seed. If the data differ on purpose, do not shard them, or pass { check: false }.`,
     );
   }
+}
+
+/** What `model.fit` was given on a rank. */
+export interface GivenData {
+  readonly batchSize: number;
+  /** Of the data. Null if the rank has divided them. */
+  readonly hash: string | null;
 }
 
 function hashOfRows(tensors: readonly tf.Tensor[]): string {

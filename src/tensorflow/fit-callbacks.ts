@@ -1,13 +1,23 @@
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
-import { invalidArgument } from '../errors';
+import { GradringError, invalidArgument } from '../errors';
+import { DataCheck } from './data-check';
+import { FitProgress } from './fit-progress';
 import { type CallbackOptions, RingCallback } from './ring-callback';
+import { listTensors, type TensorData, tensorsIn } from './shard';
 
 /** The result of {@link Ring.callbacks}: the ring's callback, and those under `also`. */
 export function callbacksOf(communicator: Communicator, options: CallbackOptions): tf.Callback[] {
   const ring = new RingCallback(communicator, options);
   return [ring, ...(options.also ?? []).map(callback => asCallback(callback))] as tf.Callback[];
 }
+
+/** Whether `model.fit` trains a model with that ring's callbacks. */
+export function isFitting(communicator: Communicator): boolean {
+  return fitting.has(communicator);
+}
+
+const fitting = new WeakSet<Communicator>();
 
 /** The arguments of `fit` and `fitDataset` that matter here. */
 interface FitArguments {
@@ -23,8 +33,7 @@ extendFit();
 /**
  * Makes `fit` and `fitDataset` of all models arrange the callbacks if the ring's is among them. tfjs looks only at the
  * first callback to decide whether all are instances of its classes. So plain objects after the ring's callback would
- * fail, and plain objects before it would make tfjs call the ring's methods without their object. There is also no
- * other place to make the progress bar of tfjs-node show averages, and to show them once.
+ * fail, and plain objects before it would make tfjs call the ring's methods without their object.
  *
  * It is called when this file is loaded. In `model.fit(…, { callbacks: ring.callbacks() })`, JavaScript looks `fit` up
  * before it evaluates the arguments: if those extended it, that would take effect in the next call only.
@@ -37,40 +46,103 @@ function extendFit(): void {
   ] as const) {
     const original = prototype[name];
     prototype[name] = async function (...args) {
-      args[place] = arrange(args[place] as FitArguments | undefined);
-      return original.apply(this, args);
+      const caller = new Error();
+      const { fitArguments, ring, progress } = arrange(args[place] as FitArguments | undefined);
+      args[place] = fitArguments;
+      try {
+        if (ring !== undefined) {
+          fitting.add(ring.communicator);
+          await requireTensors();
+          args[0] = noteData(DataCheck.of(ring.communicator), name, args);
+        }
+        return await original.apply(this, args);
+      } catch (cause) {
+        progress?.clear();
+        throw withCaller(explained(cause), caller);
+      } finally {
+        if (ring !== undefined) fitting.delete(ring.communicator);
+      }
     };
   }
 }
 
-/** The order: the ring's callback, a progress bar, the user's callbacks, and what must come after those. */
-function arrange(args: FitArguments | undefined): FitArguments | undefined {
-  if (args?.callbacks == null) return args;
-  const given = [args.callbacks].flat();
+/** @throws GradringError `ERR_INVALID_ARGUMENT` within `tf.tidy`, which disposes of the data while the model trains. */
+async function requireTensors(): Promise<void> {
+  const { state } = tf.engine() as unknown as { state: { activeScope?: object; scopeStack: object[] } };
+  const scope = state.activeScope;
+  if (scope === undefined || scope === null) return;
+  await undefined; // tf.tidy ends its scope before this continues; what tf.engine().startScope() began goes on
+  if (state.scopeStack.includes(scope)) return;
+  throw invalidArgument('model.fit was called within tf.tidy, which cannot wait for it. Call it outside of tf.tidy.');
+}
+
+/**
+ * Remembers what `fit` or `fitDataset` was given, for the ranks to compare. The first batch of a dataset is remembered
+ * when it is read. Returns the data to train on.
+ */
+function noteData(check: DataCheck, name: 'fit' | 'fitDataset', [data, y, options]: unknown[]): unknown {
+  if (name === 'fit') {
+    const { batchSize = 32 } = (options ?? {}) as tf.ModelFitArgs;
+    check.noteGiven(listTensors([data, y] as TensorData[]), batchSize);
+    return data;
+  }
+  const dataset = data as tf.data.Dataset<tf.TensorContainer>;
+  let isNoted = false;
+  const iterator = async () => {
+    const source = await dataset.iterator();
+    const next = async () => {
+      const result = await source.next();
+      const tensors = isNoted || result.done ? [] : tensorsIn(result.value);
+      isNoted = true;
+      if (tensors.length > 0) check.noteGiven(tensors, tensors[0]!.shape[0] ?? 1);
+      return result;
+    };
+    return Object.create(source, { next: { value: next } }) as typeof source;
+  };
+  return Object.create(dataset, { iterator: { value: iterator } });
+}
+
+/** The ring ends a training by this error only if the program closes it meanwhile. */
+function explained(error: unknown): unknown {
+  if ((error as Partial<GradringError>).code !== 'ERR_CLOSED') return error;
+  const words = 'The ring was closed while model.fit was under way. Write await before model.fit.';
+  return new GradringError('ERR_CLOSED', words, {}, { cause: error });
+}
+
+/** The order: the ring's callback, the progress, the user's callbacks, and what must come after those. */
+function arrange(args: FitArguments | undefined): {
+  readonly fitArguments: FitArguments | undefined;
+  readonly ring?: RingCallback;
+  readonly progress?: FitProgress;
+} {
+  if (args?.callbacks == null) return { fitArguments: args };
+  const given = [args.callbacks].flat(Infinity);
   const [ring, second] = given.filter(callback => callback instanceof RingCallback);
-  if (ring === undefined) return args;
+  if (ring === undefined) return { fitArguments: args };
   if (second !== undefined) throw invalidArgument('model.fit was given ring.callbacks() twice: pass it once.');
   const others = given.filter(callback => callback !== ring).map(each => asCallback(each as object, args.yieldEvery));
   const { verbose = 1 } = args;
-  const bars = progressBars();
-  const isSilent = verbose === 0 || ring.communicator.rank > 0;
-  const shown = isSilent ? [] : bars.map(Bar => new Bar());
+  const progress = verbose === 0 ? undefined : new FitProgress(ring.communicator, verbose);
   return {
-    ...args,
-    verbose: isSilent || bars.length > 0 ? 0 : verbose,
-    callbacks: [ring, ...shown, ...others, ...ring.last],
+    fitArguments: {
+      ...args,
+      verbose: 0, // the progress bar of tfjs-node would be called before the metrics are averaged, and on every rank
+      callbacks: [ring, ...(progress === undefined ? [] : [progress]), ...others, ...ring.last],
+    },
+    ring,
+    ...(progress !== undefined && { progress }),
   };
 }
 
 /**
- * The progress bar of tfjs-node, if that is loaded. tfjs would call it before the ring's callback, when the metrics are
- * not averaged yet.
+ * Adds the frames of the program that called `fit` to an error. tfjs is compiled to generators, which V8 does not
+ * follow, so that the frames of the error end within it.
  */
-function progressBars(): (new () => tf.CustomCallback)[] {
-  const file = Object.keys(require.cache).find(name => /[\\/]tfjs-node(-gpu)?[\\/]dist[\\/]callbacks\.js$/.test(name));
-  if (file === undefined) return [];
-  const { ProgbarLogger } = require.cache[file]!.exports as { ProgbarLogger?: new () => tf.CustomCallback };
-  return ProgbarLogger === undefined ? [] : [ProgbarLogger];
+function withCaller(error: unknown, { stack = '' }: Error): unknown {
+  if (!(error instanceof Error) || error.stack === undefined) return error;
+  const frames = stack.split('\n').slice(1);
+  error.stack = [error.stack, ...frames.filter(frame => !error.stack!.includes(frame))].join('\n');
+  return error;
 }
 
 /** Makes a callback of an object with some of the methods. Returns instances of tfjs's classes as they are. */

@@ -15,7 +15,7 @@ import { RingResize } from './ring-resize';
 import { SentFraction } from './sent-fraction';
 import { shareStep } from './share-step';
 import { Verification, type VerifiedStep } from './verification';
-import { warnOnce } from './warn';
+import { warn, warnOnce } from './warn';
 import type { WrapOptions } from './wrap-options';
 
 /** What a wrapped optimizer has sent on this rank. */
@@ -189,13 +189,18 @@ export class OptimizerSteps {
         if (communicator.isElastic) this.lastUpdates = variables.map((_, i) => exchange.gradient(i).slice());
         this.inner.apply(trained!, this.resize.rateFactor, this.weightDecayOf('update'));
       });
-    } else if (this.options.onNonFinite === 'error') {
+    } else {
       const variable = trained!.variables[nonFinite.tensor]!.name;
       const where =
         nonFinite.rank === undefined
           ? 'overflows in the sum over all ranks'
           : `holds NaN or infinity on rank ${nonFinite.rank}`;
-      const words = `The gradient of '${variable}' ${where}, in step ${step}. Nothing was applied on any rank. (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
+      const what = `The gradient of '${variable}' ${where}, in step ${step}. Nothing was applied on any rank.`;
+      if (this.options.onNonFinite === 'skip') {
+        this.warnOfSkipped(what);
+        return false;
+      }
+      const words = `${what} (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
       const details = { ...(nonFinite.rank !== undefined && { rank: nonFinite.rank }), variable, step };
       throw new GradringError('ERR_NON_FINITE', words, details);
     }
@@ -242,6 +247,14 @@ export class OptimizerSteps {
     const { variables } = this.trained!;
     const elements = variables.reduce((sum, { size }) => sum + size, 0);
     return { step: this.statistics.steps, tensors: variables.length, bytes: 4 * elements };
+  }
+
+  /** Warns of the first step that is skipped, of the second, the fourth, and so on. */
+  private warnOfSkipped(what: string): void {
+    const { steps, skippedSteps } = this.statistics;
+    if (!Number.isInteger(Math.log2(skippedSteps))) return;
+    const count = `${skippedSteps} of ${steps} ${steps === 1 ? 'step' : 'steps'}`;
+    warn(this.communicator, `${what} So far ${count} ${skippedSteps === 1 ? 'was' : 'were'} skipped.`);
   }
 
   /** Momentum correction is for momentum and SGD: see docs/algorithms.md. */

@@ -4,7 +4,8 @@ import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
 import type { Checkpoint } from './checkpoint';
 import type { FitPosition } from './saved-rank';
-import { DataCheck } from './data-check';
+import { DataCheck, type GivenData } from './data-check';
+import type { FitParameters } from './fit-progress';
 import { LiveTraining } from './live-training';
 import { isOwnModel, otherCopy } from './one-copy';
 import {
@@ -43,12 +44,14 @@ interface Beginning extends FitLength {
   readonly isWrapped: boolean;
   /** Hashes of the data that was given to `ring.shard`. */
   readonly data: readonly string[];
+  readonly given: GivenData | null;
 }
 
 /** What it sends when one of its epochs ends. Metrics are texts, because JSON has no NaN. */
 interface EpochEnd {
   readonly metrics: Readonly<Record<string, string>>;
   readonly data: readonly string[];
+  readonly given: GivenData | null;
 }
 
 /**
@@ -98,6 +101,7 @@ export class RingCallback extends tf.Callback {
       checkBeginnings(all);
       if (all.some(({ stepsPerEpoch }) => stepsPerEpoch === null)) this.length = { ...own, stepsPerEpoch: null };
       DataCheck.of(communicator).compare(all.map(({ data }) => data));
+      DataCheck.of(communicator).compareGiven(all.map(({ given }) => given));
     }
     // Within an epoch each rank has its own moving statistics, which a checkpoint has restored.
     if (this.resumed === undefined) {
@@ -171,9 +175,10 @@ export class RingCallback extends tf.Callback {
     const { communicator } = this;
     this.optimizer.sentFraction?.endEpoch(this.length, this.optimizer.statistics.steps);
     const data = DataCheck.of(communicator);
-    const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take() };
+    const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take(), given: data.takeGiven() };
     const all = await gatherValues(communicator, Purpose.EndEpoch, own);
     data.compare(all.map(each => each.data));
+    data.compareGiven(all.map(({ given }) => given));
     const metrics = all.map(each => each.metrics);
     checkSameMetrics(metrics, epoch);
     for (const name of Object.keys(own.metrics)) {
@@ -213,6 +218,7 @@ export class RingCallback extends tf.Callback {
       stepsPerEpoch: samples == null ? (steps ?? null) : Math.ceil(samples / batchSize),
       hasValidation: doValidation,
       data: DataCheck.of(this.communicator).take(),
+      given: DataCheck.of(this.communicator).takeGiven(),
     };
   }
 
@@ -259,15 +265,6 @@ function checkCallbackOptions(options: CallbackOptions): void {
   const { steps } = learningRateWarmUp;
   if (Number.isInteger(steps) && steps >= 1) return;
   throw invalidArgument(`learningRateWarmUp.steps is ${steps}; it must be a whole number of at least 1.`);
-}
-
-/** The parameters that tfjs gives to callbacks, as far as they matter here. */
-interface FitParameters {
-  readonly epochs: number;
-  readonly samples?: number | null;
-  readonly batchSize: number;
-  readonly steps?: number | null;
-  readonly doValidation: boolean;
 }
 
 /** @throws GradringError naming the first difference. */

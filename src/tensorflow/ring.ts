@@ -16,7 +16,7 @@ import { DataCheck } from './data-check';
 import { type JoinedPosition, LiveTraining } from './live-training';
 import { type Trained, trainedOf } from './trained';
 import type { CheckpointOptions } from './checkpoint-options';
-import { callbacksOf } from './fit-callbacks';
+import { callbacksOf, isFitting } from './fit-callbacks';
 import type { CallbackOptions } from './ring-callback';
 import { RingOptimizer } from './ring-optimizer';
 import {
@@ -131,6 +131,7 @@ export class Ring extends Communicator {
   shard<X extends TensorData>(x: X, options?: ShardOptions): X;
   shard(first: TensorData | tf.data.Dataset<tf.TensorContainer>, ...rest: unknown[]): unknown {
     const check = DataCheck.of(this);
+    check.isDivided = true;
     const isDataset = first instanceof tf.data.Dataset;
     const last = rest.at(-1);
     const isOptions = isShardOptions(last) || (last === undefined && rest.length > (isDataset ? 0 : 1));
@@ -161,7 +162,9 @@ export class Ring extends Communicator {
    * @throws GradringError `ERR_INVALID_ARGUMENT` if no row would be left for one of the two.
    */
   split<X extends TensorData, Y extends TensorData>(x: X, y: Y, options: SplitOptions): Split<X, Y> {
-    return splitTensors(x, y, this.launched, DataCheck.of(this), options);
+    const check = DataCheck.of(this);
+    check.isDivided = true;
+    return splitTensors(x, y, this.launched, check, options);
   }
 
   /**
@@ -213,7 +216,8 @@ export class Ring extends Communicator {
    */
   async verifyReplicas(source: tf.LayersModel | Variables): Promise<string> {
     const variables = variablesOf(source, 'ring.verifyReplicas');
-    return verifyReplicas(this, variables, { when: 'at this point', purpose: Purpose.VerifyReplicas });
+    const when = isFitting(this) ? 'while model.fit is under way (is await missing before it?)' : 'at this point';
+    return verifyReplicas(this, variables, { when, purpose: Purpose.VerifyReplicas });
   }
 }
 

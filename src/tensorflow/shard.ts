@@ -126,7 +126,8 @@ function checks(call: string, options: ShardOptions): boolean {
   return check;
 }
 
-function listTensors(data: readonly TensorData[]): tf.Tensor[] {
+/** The tensors of x, or of x and y. */
+export function listTensors(data: readonly TensorData[]): tf.Tensor[] {
   return data.flatMap(each => (each instanceof tf.Tensor ? [each] : Object.values(each ?? {})));
 }
 
@@ -181,7 +182,7 @@ function takeRows<T extends TensorData[]>(data: T, rows: Int32Array): T {
 }
 
 /** The tensors of a dataset's element, which may be nested. */
-function tensorsIn(element: unknown): tf.Tensor[] {
+export function tensorsIn(element: unknown): tf.Tensor[] {
   if (element instanceof tf.Tensor) return [element];
   if (typeof element !== 'object' || element === null) return [];
   return Object.values(element).flatMap(tensorsIn);

@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { runFixture } from './support';
 
 interface Seen {
@@ -21,19 +18,15 @@ interface Idioms {
   readonly callbacks: Record<string, Seen & { code?: string; message?: string }>;
   readonly stoppedAfter: number;
   readonly withoutRing: number;
-  readonly bars: { printed: number[]; history: number[] };
   readonly warnings: Record<string, string[]>;
   readonly saved: Record<string, Saved>;
   readonly split: { all: string[]; train: string[]; validation: string[]; labels: number[] };
 }
 
-let folder: string;
 let ranks: readonly [Idioms, Idioms];
 beforeAll(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'gradring-idioms-'));
-  ranks = (await runFixture<Idioms>('idioms.js', { ranks: 2, input: { folder } })) as [Idioms, Idioms];
+  ranks = (await runFixture<Idioms>('idioms.js', { ranks: 2 })) as [Idioms, Idioms];
 }, 120_000);
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('callbacks of the user', () => {
   test.each(['beside, after', 'beside, before', 'instances beside', 'also', 'the only one'])(
@@ -64,13 +57,6 @@ describe('callbacks of the user', () => {
   test('of trainings without the ring are as ever', () => {
     expect(ranks.map(({ withoutRing }) => withoutRing)).toEqual([3, 3]);
   });
-});
-
-test('one rank shows a progress bar, with the averages', () => {
-  const [first, second] = ranks;
-  expect(first.bars.history).toHaveLength(2);
-  expect(first.bars.printed).toEqual(first.bars.history);
-  expect(second.bars.printed).toEqual([]);
 });
 
 describe('data that the ranks have in another order', () => {

@@ -70,13 +70,59 @@ const MISTAKES: [mistake: string, code: string, words: RegExp][] = [
     /differ .* at this point: 'norm\/moving_mean' and 1 more\. No gradient trains it.*ring\.averageVariables/,
   ],
   ['weights that differ', 'ERR_REPLICAS_DIVERGED', /at this point: 'differs'\. Start from the same weights/],
+  [
+    'no await before model.fit, and the ring is closed',
+    'ERR_CLOSED',
+    /^The ring was closed while model\.fit was under way\. Write await before model\.fit\./,
+  ],
+  [
+    'no await before model.fit, and the replicas are compared',
+    'ERR_REPLICAS_DIVERGED',
+    /^The weights of rank 1 differ from those of rank 0 while model\.fit is under way \(is await missing before it\?\): /,
+  ],
+  [
+    'model.fit within tf.tidy',
+    'ERR_INVALID_ARGUMENT',
+    /^model\.fit was called within tf\.tidy, which cannot wait for it\. Call it outside of tf\.tidy\./,
+  ],
 ];
+
+const SAME_ROWS = /^All 2 ranks train on the same rows.*model\.fit\(\.\.\.ring\.shard\(x, y\), …\)/;
+const OTHER_SIZES = (first: number, second: number) =>
+  new RegExp(
+    `^Rank 0 takes ${first} rows in a step, but rank 1 takes ${second}\\..*Use the same batch size on all ranks`,
+  );
+const SKIPPED = (step: number, count: string) =>
+  new RegExp(
+    `^The gradient of 'skipped' holds NaN or infinity on rank 1, in step ${step}\\..* So far ${count} skipped\\.`,
+  );
+
+/** What two ranks may do that works, and what rank 0 warns of. */
+const DOUBTFUL: [what: string, warnings: RegExp[]][] = [
+  ['rows that are not divided', [SAME_ROWS]],
+  ['batches that are not divided', [SAME_ROWS]],
+  ['rows that the program divides', []],
+  ['batches that the program divides', []],
+  ['rows that are divided, and all the same', []],
+  ['other batch sizes', [OTHER_SIZES(8, 4)]],
+  ['other batch sizes of datasets', [OTHER_SIZES(2, 4)]],
+  ['nested callbacks', []],
+  ['skipped steps', [SKIPPED(0, '1 of 1 step was'), SKIPPED(2, '2 of 3 steps were'), SKIPPED(4, '4 of 5 steps were')]],
+];
+
+interface Outcomes {
+  readonly failures: Record<string, Failure>;
+  readonly warnings: Record<string, string[]>;
+}
 
 describe('two ranks that differ are told how', () => {
   let byRank: readonly Record<string, Failure>[];
+  let warnings: readonly Record<string, string[]>[];
   beforeAll(async () => {
-    const ports = await Promise.all(Array.from({ length: 2 * MISTAKES.length }, freePort));
-    byRank = await runFixture('mistakes.js', { ranks: 2, input: { ports } });
+    const ports = await Promise.all(Array.from({ length: 1 + MISTAKES.length + DOUBTFUL.length }, freePort));
+    const outcomes = await runFixture<Outcomes>('mistakes.js', { ranks: 2, input: { ports } });
+    byRank = outcomes.map(({ failures }) => failures);
+    warnings = outcomes.map(each => each.warnings);
   }, 120_000);
 
   test.each(MISTAKES)('%s', (mistake, code, words) => {
@@ -84,6 +130,12 @@ describe('two ranks that differ are told how', () => {
       expect(outcomes[mistake]).toMatchObject({ code, message: expect.stringMatching(words) });
       expect(outcomes[mistake]!.details?.rank).toBe(byRank[0]![mistake]!.details?.rank);
     }
+  });
+
+  test.each(DOUBTFUL)('warnings of rank 0: %s', (what, expected) => {
+    for (const outcomes of byRank) expect(outcomes[what]).toEqual({});
+    expect(warnings[0]![what]).toEqual(expected.map(words => expect.stringMatching(words)));
+    expect(warnings[1]![what]).toEqual([]);
   });
 
   test('one rank leaves early', () => {
