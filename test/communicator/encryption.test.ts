@@ -8,6 +8,7 @@ import { listeningPorts } from '../support/listening-ports';
 import { closeRing, connectRing, failureOf, freePort, sleep, until } from '../support/rings';
 import { mechanismAt } from '../support/strangers';
 import { Tap } from '../support/tap';
+import { needs, testWhere } from '../support/test-where';
 
 const TOKEN = randomBytes(32).toString('hex');
 
@@ -45,7 +46,7 @@ test('TCP that leaves the host is encrypted, and on loopback if asked for', () =
   expect(isEncrypted('tcp://[::ffff:127.0.0.1]:1', 'auto')).toBe(false); // as ZeroMQ tells of 127.0.0.1
 });
 
-(process.platform === 'linux' ? test : test.skip).each([
+testWhere(needs.linux).each([
   ['on', TOKEN, 'CURVE'],
   ['auto', TOKEN, 'NULL'],
   ['auto', undefined, 'NULL'],

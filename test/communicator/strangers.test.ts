@@ -6,11 +6,10 @@ import { linkPorts, listeningPorts } from '../support/listening-ports';
 import { cleanUpRanks, type RankProcess, startRanks, temporaryFolder } from '../support/rings';
 import { SteppingRing } from '../support/stepping-ring';
 import { dawdle, intrude, knock, sendGigabyte, VISITS } from '../support/strangers';
+import { describeWhere, needs } from '../support/test-where';
 
 afterEach(cleanUpRanks);
 afterAll(closeAllSockets);
-
-const onLinux = process.platform === 'linux' ? describe : describe.skip;
 
 /** A ring of processes whose links over loopback are encrypted. It forms when rank 2 is let go. */
 async function ringOfProcesses(): Promise<{ ring: SteppingRing; ranks: RankProcess[]; runToken: string }> {
@@ -56,7 +55,7 @@ async function expectGoodEnd(ring: SteppingRing, ranks: readonly RankProcess[]):
   }
 }
 
-onLinux('strangers', () => {
+describeWhere(needs.linux)('strangers', () => {
   test('at the rendezvous of a ring that forms get nothing, and the ring forms', async () => {
     const { ring, ranks } = await ringOfProcesses();
     const leave = await besiege('rendezvous', await portsOf(ranks[0]!));

@@ -4,6 +4,7 @@ import { firstPod } from '../../src/environment/kubernetes';
 import { readRankEnvironment } from '../../src/environment/rank-environment';
 import { firstHost } from '../../src/environment/slurm';
 import { ALONE_IN_SLURM, OPEN_MPI, SLURM, SLURM_BATCH, SLURM_OUTSIDE, SLURM_PRESERVED } from './schedulers';
+import { needs, testWhere } from '../support/test-where';
 
 /** What `mpiexec -n 2` set for the second process (MPICH 4.0). */
 const HYDRA = { PMI_RANK: '1', PMI_SIZE: '2', MPI_LOCALRANKID: '1', MPI_LOCALNRANKS: '2', PMI_FD: '8' };
@@ -195,9 +196,7 @@ test('ranks of torchrun meet at a port that its agent does not hold, another aft
   expect(others.at(-1)).toMatchObject({ masterPort: 36_183, runId: '' });
 });
 
-const onLinux = process.platform === 'linux' ? test : test.skip;
-
-onLinux('runs of Hydra are told apart by their proxy, also through a shell', () => {
+testWhere(needs.linux)('runs of Hydra are told apart by their proxy, also through a shell', () => {
   const library = JSON.stringify(path.join(__dirname, '../../dist/environment/rank-environment.js'));
   const program = `const place = require(${library}).readRankEnvironment(); console.log(place.runId, place.masterPort)`;
   const meetingOf = (words: string, localSize: string) => {

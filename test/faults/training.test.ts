@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { cleanUp, temporaryFolder } from '../launcher/support';
 import { canIsolate, expectAgreed, type FaultOptions, runFaulty } from './support';
+import { testWhere } from '../support/test-where';
 
 /** Faults of a training under `gradring run`. */
 
@@ -37,7 +38,7 @@ test('a rank that is killed in a step: the others say in which', async () => {
   expect(run.exitCode).toBe(137);
 });
 
-(canIsolate ? test : test.skip)(
+testWhere(canIsolate ? undefined : 'no mount of its own can be made')(
   'a disk that is full on one rank: all say which, and whole checkpoints stay',
   async () => {
     const run = await train('none', { prepare: 'mount -t tmpfs -o size=64k none "$FULL_DISK"' });

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { allocatorVariables } from '../../src/launcher/allocator-variables';
+import { testWhere } from '../support/test-where';
 
 test('the ranks keep the memory that they free', () => {
   expect(allocatorVariables({})).toEqual({
@@ -21,8 +22,10 @@ test('what the user has set stays', () => {
 
 const { glibcVersionRuntime } = (process.report.getReport() as { header: { glibcVersionRuntime?: string } }).header;
 
-(glibcVersionRuntime === undefined ? test.skip : test)('a large array is not mapped anew each time', () => {
-  const program = `
+testWhere(glibcVersionRuntime === undefined ? 'needs glibc' : undefined)(
+  'a large array is not mapped anew each time',
+  () => {
+    const program = `
     const { setFlagsFromString } = require('node:v8');
     setFlagsFromString('--expose-gc');
     const collect = require('node:vm').runInNewContext('gc');
@@ -35,11 +38,12 @@ const { glibcVersionRuntime } = (process.report.getReport() as { header: { glibc
     };
     for (let i = 0; i < 4; i++) touch();
     console.log(Math.min(...Array.from({ length: 5 }, touch)));`;
-  const faultsPerPage = (variables: Record<string, string>): number => {
-    const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('MALLOC_'));
-    const env = { ...Object.fromEntries(inherited), ...variables };
-    return Number(execFileSync(process.execPath, ['-e', program], { env, encoding: 'utf8' }));
-  };
-  // Where pages are small this is 0 and 1; huge ones have fewer faults.
-  expect(faultsPerPage(allocatorVariables({}))).toBeLessThan(faultsPerPage({}) / 5);
-});
+    const faultsPerPage = (variables: Record<string, string>): number => {
+      const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith('MALLOC_'));
+      const env = { ...Object.fromEntries(inherited), ...variables };
+      return Number(execFileSync(process.execPath, ['-e', program], { env, encoding: 'utf8' }));
+    };
+    // Where pages are small this is 0 and 1; huge ones have fewer faults.
+    expect(faultsPerPage(allocatorVariables({}))).toBeLessThan(faultsPerPage({}) / 5);
+  },
+);

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import net from 'node:net';
 import { Router } from 'zeromq';
 import { findFreePort } from '../../src/launcher/master-port';
+import { needs, testWhere } from '../support/test-where';
 
 const TIME_WAIT = '06';
 
@@ -13,7 +14,7 @@ const statesAt = (port: number): string[] =>
     .filter(columns => columns[1]?.endsWith(`:${port.toString(16).toUpperCase().padStart(4, '0')}`))
     .map(columns => columns[3]!);
 
-(process.platform === 'linux' ? test : test.skip)(
+testWhere(needs.linux)(
   'a free port stays reserved for who names it: it lies in TIME_WAIT, and ZeroMQ can bind it',
   async () => {
     const port = await findFreePort('127.0.0.1');

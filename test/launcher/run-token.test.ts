@@ -5,6 +5,7 @@ import type { LaunchResult } from '../../src/launcher/conclude';
 import { launch } from '../../src/launcher/launch';
 import type { LaunchOptions } from '../../src/launcher/launch-options';
 import { Capture, cleanUp, Program, ROOT, script, temporaryFolder } from './support';
+import { needs, testWhere } from '../support/test-where';
 
 afterEach(cleanUp);
 
@@ -53,11 +54,11 @@ test('a wrong token, or a file that is not there, is an error before any rank ru
   await expect(run({ tokenFile: '/no/such/file' })).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
 });
 
-const onLinux = process.platform === 'linux' ? test : test.skip;
-
-onLinux('a failing run shows the token nowhere: output, logs, timelines, command lines, titles', async () => {
-  const [logs, timelines] = [temporaryFolder(), temporaryFolder()];
-  const source = `
+testWhere(needs.linux)(
+  'a failing run shows the token nowhere: output, logs, timelines, command lines, titles',
+  async () => {
+    const [logs, timelines] = [temporaryFolder(), temporaryFolder()];
+    const source = `
     const { Communicator } = require(${JSON.stringify(path.join(ROOT, 'dist/communicator/communicator.js'))});
     (async () => {
       const ring = await Communicator.connect({ encryption: 'on', transport: 'tcp' });
@@ -68,30 +69,31 @@ onLinux('a failing run shows the token nowhere: output, logs, timelines, command
       if (ring.rank === 1) throw new Error('on purpose');
       await ring.allReduce(new Float32Array(1000));
     })();`;
-  const program = new Program(
-    [
-      ...[path.join(ROOT, 'dist/cli.js'), 'run', '-n', '2', '--output-dir', logs, '--timeline', timelines],
-      ...['--token-file', tokenFile(TOKEN), script(source)],
-    ],
-    {},
-  );
-  const ranks = await program.readyRanks(2);
-  const shown = [program.child.pid!, ...ranks].flatMap(pid => [
-    readFileSync(`/proc/${pid}/cmdline`, 'utf8'),
-    ...readdirSync(`/proc/${pid}/task`).map(task => readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8')),
-  ]);
-  for (const pid of ranks) expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toContain(TOKEN); // where it may be
-  expect((await program.exited).exitCode).toBe(1);
-  for (const folder of [logs, timelines]) {
-    const files = readdirSync(folder);
-    expect(files).toHaveLength(2);
-    shown.push(...files.map(file => readFileSync(path.join(folder, file), 'utf8')));
-  }
-  const all = [program.stdout, program.stderr, ...shown].join('\n');
-  expect(all).toMatch(/on purpose/);
-  expect(all).toMatch(/ERR_PEER_LOST/);
-  for (const form of [TOKEN, Buffer.from(TOKEN, 'hex').toString('base64')]) expect(all).not.toContain(form);
-});
+    const program = new Program(
+      [
+        ...[path.join(ROOT, 'dist/cli.js'), 'run', '-n', '2', '--output-dir', logs, '--timeline', timelines],
+        ...['--token-file', tokenFile(TOKEN), script(source)],
+      ],
+      {},
+    );
+    const ranks = await program.readyRanks(2);
+    const shown = [program.child.pid!, ...ranks].flatMap(pid => [
+      readFileSync(`/proc/${pid}/cmdline`, 'utf8'),
+      ...readdirSync(`/proc/${pid}/task`).map(task => readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8')),
+    ]);
+    for (const pid of ranks) expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).toContain(TOKEN); // where it may be
+    expect((await program.exited).exitCode).toBe(1);
+    for (const folder of [logs, timelines]) {
+      const files = readdirSync(folder);
+      expect(files).toHaveLength(2);
+      shown.push(...files.map(file => readFileSync(path.join(folder, file), 'utf8')));
+    }
+    const all = [program.stdout, program.stderr, ...shown].join('\n');
+    expect(all).toMatch(/on purpose/);
+    expect(all).toMatch(/ERR_PEER_LOST/);
+    for (const form of [TOKEN, Buffer.from(TOKEN, 'hex').toString('base64')]) expect(all).not.toContain(form);
+  },
+);
 
 test('a token file that others may read is told of, without its token', async () => {
   const file = tokenFile(TOKEN);

@@ -5,6 +5,7 @@ import { gradring, isRunning, Program, ROOT, temporaryFolder, waitUntil } from '
 import { ownedLab, partsOf, removeLabs } from './support/netlab';
 import { describeWith } from './support/programs';
 import { freePort } from '../support/rings';
+import { needs, testWhere } from '../support/test-where';
 
 afterEach(removeLabs);
 
@@ -22,9 +23,7 @@ function packageWith(netlab: string | undefined): string {
   return path.join(folder, 'dist/cli.js');
 }
 
-const isRoot = process.platform === 'linux' && process.getuid!() === 0;
-
-(isRoot ? test : test.skip)('the ranks are handed to netlab, and rows tell the fraction of the line rate', async () => {
+testWhere(needs.root)('the ranks are handed to netlab, and rows tell the fraction of the line rate', async () => {
   // Stands in for the real one: checks what it is asked, then runs the command twice on this host.
   const cli = packageWith(`#!/usr/bin/env node
     const { spawn } = require('node:child_process');
@@ -42,7 +41,7 @@ const isRoot = process.platform === 'linux' && process.getuid!() === 0;
   expect(row.lineFraction).toBeCloseTo(row.busbwGBps * 80, 3);
 });
 
-(isRoot ? test : test.skip)('a wrong result that rank 0 tells of is exit code 1', async () => {
+testWhere(needs.root)('a wrong result that rank 0 tells of is exit code 1', async () => {
   const row = { timeUs: { min: 1, p50: 1, p99: 1 }, bytes: 4, busbwGBps: 1, wrong: 3 };
   const cli = packageWith(`console.log(JSON.stringify({ row: ${JSON.stringify(row)} }));`);
   const program = new Program([cli, 'bench', 'barrier', '-n', '2', '--netlab', '1gbit', '--json']);
@@ -50,7 +49,7 @@ const isRoot = process.platform === 'linux' && process.getuid!() === 0;
   expect(JSON.parse(program.stdout)).toMatchObject({ wrong: 3 });
 });
 
-(isRoot ? test : test.skip)('its failure is this one’s', async () => {
+testWhere(needs.root)('its failure is this one’s', async () => {
   const cli = packageWith(`console.error('netlab: no bridges here'); process.exit(2);`);
   const program = new Program([cli, 'bench', 'barrier', '-n', '2', '--netlab', '1gbit']);
   expect((await program.exited).exitCode).toBe(2);

@@ -4,10 +4,10 @@ import { linkPorts, listeningPorts } from '../support/listening-ports';
 import { cleanUpRanks, type RankProcess, sleep, startRanks, temporaryFolder } from '../support/rings';
 import { SteppingRing } from '../support/stepping-ring';
 import { sendGigabyte } from '../support/strangers';
+import { describeWhere, needs } from '../support/test-where';
 
 afterEach(cleanUpRanks);
 
-const onLinux = process.platform === 'linux' ? describe : describe.skip;
 const MANY = 10_000;
 const GIGABYTE = 2 ** 30;
 
@@ -28,7 +28,7 @@ async function expectGoodEnd(ring: SteppingRing, ranks: readonly RankProcess[]):
   }
 }
 
-onLinux('a crowd of strangers', () => {
+describeWhere(needs.linux)('a crowd of strangers', () => {
   test(`of ${MANY} at the rendezvous does not keep a ring from forming`, async () => {
     const { ring, ranks } = await ringOfProcesses();
     while (portsOf(ranks).length === 0) await sleep(20);

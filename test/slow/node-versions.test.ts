@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Finding } from '../../src/doctor/finding';
-import { fetchNode, install, makeProject, nodeRanges, otherNodes, pack } from './support/installed';
+import { fetchNode, install, makeProject, nodeRanges, otherNodes, pack, registryObstacle } from './support/installed';
+import { testWhere } from '../support/test-where';
 
 // The whole suite runs on one Node. Here is what shows that the others work, on the newest version of each line, and on
 // the oldest that `engines` allows where that is not the first of its line. link-tensorflow.test.ts trains on them with
@@ -34,11 +35,10 @@ test('the oldest versions are among those that are tried', () => {
   expect(OLDEST).toEqual(['20.15', '22.2']);
 });
 
-test.each([...OLDEST, ...otherNodes()])(
+testWhere(registryObstacle()).each([...OLDEST, ...otherNodes()])(
   'with Node %s the package installs, and two ranks train without a warning of Node',
   async version => {
     const env = await fetchNode(folder, version);
-    if (env === undefined) return;
     const project = makeProject(path.join(folder, `project ${version}`));
     await install(project, { packages: [archive], env });
     const gradring = (...args: string[]) =>

@@ -5,7 +5,8 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { gradringHere } from '../launcher/run-here';
 import { DOC_PAGES } from '../support/doc-pages';
-import { install, makeProject, pack } from './support/installed';
+import { install, makeProject, pack, registryObstacle } from './support/installed';
+import { testWhere } from '../support/test-where';
 
 const ROOT = path.join(__dirname, '../..');
 const run = promisify(execFile);
@@ -13,7 +14,7 @@ const run = promisify(execFile);
 let folder: string;
 let project: string;
 let packed: readonly string[];
-let isInstalled: boolean;
+const obstacle = registryObstacle();
 
 /** Runs a program of the project that has installed the package, on a backend. */
 const runOn = async (backend: string, command: string, ...args: string[]) => {
@@ -31,16 +32,13 @@ beforeAll(async () => {
   const { archive, files } = await pack(folder);
   packed = files;
   project = makeProject(path.join(folder, 'project'));
-  isInstalled = await install(project, { packages: [archive], args: ['--omit=optional'] });
+  if (obstacle === undefined) await install(project, { packages: [archive], args: ['--omit=optional'] });
 }, 300_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A test of the installed package; passed over, with a warning, without a registry. */
-const testInstalled = (name: string, body: () => Promise<void>) =>
-  test(name, async () => {
-    if (isInstalled) await body();
-  }, 90_000); // prettier-ignore
+/** A test of the installed package. */
+const testInstalled = (name: string, body: () => Promise<void>) => testWhere(obstacle)(name, body, 90_000);
 
 test('the package holds what it runs on, and nothing that it does not', () => {
   const needed = [
@@ -211,7 +209,7 @@ const CONSUMER = `
 describe('a TypeScript program type-checks', () => {
   let complaints: Record<string, string>;
   beforeAll(async () => {
-    if (!isInstalled) return;
+    if (obstacle !== undefined) return;
     writeFileSync(path.join(project, 'consumer.ts'), CONSUMER);
     const types = path.join(project, 'node_modules/@types/node');
     rmSync(types, { force: true, recursive: true });

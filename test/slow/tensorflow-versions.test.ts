@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Finding } from '../../src/doctor/finding';
-import { install, type InstallOptions, makeProject, pack } from './support/installed';
+import { install, type InstallOptions, makeProject, pack, registryObstacle } from './support/installed';
+import { testWhere } from '../support/test-where';
 
 const run = promisify(execFile);
 
@@ -78,10 +79,12 @@ async function trainOnTwo(project: string, own: readonly string[]): Promise<void
 }
 
 // The install script of tfjs-node downloads its library. Without it the package is there, but does not run.
+const testInstalled = testWhere(registryObstacle());
+
 const OPTIONS: InstallOptions = { args: ['--ignore-scripts'] };
 
 describe.each(['npm', 'pnpm'] as const)('%s', manager => {
-  test.each([
+  testInstalled.each([
     ['no TensorFlow.js of its own', {}, '4.22.0'],
     ['tfjs 4.20', { [TFJS]: '4.20.0' }, '4.20.0'],
     ['tfjs and tfjs-backend-wasm 4.21', { [TFJS]: '4.21.0', [WASM]: '4.21.0' }, '4.21.0'],
@@ -93,7 +96,7 @@ describe.each(['npm', 'pnpm'] as const)('%s', manager => {
     async (name, dependencies: Readonly<Record<string, string>>, version) => {
       const wanted = { ...dependencies, gradring: `file:${archive}` };
       const project = makeProject(path.join(folder, `${manager} ${name}`), wanted);
-      if (!(await install(project, { ...OPTIONS, manager }))) return;
+      await install(project, { ...OPTIONS, manager });
       expect(await coresIn(project)).toEqual([version]);
       await trainOnTwo(project, Object.keys(dependencies));
       expect(await copies(project)).toMatchObject({
@@ -105,45 +108,61 @@ describe.each(['npm', 'pnpm'] as const)('%s', manager => {
   );
 });
 
-test('beside a tfjs-node that is there already, npm installs no second copy', async () => {
-  const project = makeProject(path.join(folder, 'later'), { [NODE]: '4.20.0' });
-  if (!(await install(project, OPTIONS))) return;
-  await install(project, { ...OPTIONS, packages: [archive] });
-  expect(await coresIn(project)).toEqual(['4.20.0']);
-}, 240_000);
+testInstalled(
+  'beside a tfjs-node that is there already, npm installs no second copy',
+  async () => {
+    const project = makeProject(path.join(folder, 'later'), { [NODE]: '4.20.0' });
+    await install(project, OPTIONS);
+    await install(project, { ...OPTIONS, packages: [archive] });
+    expect(await coresIn(project)).toEqual(['4.20.0']);
+  },
+  240_000,
+);
 
-test('where npm installs two copies, doctor says so, and the command that it gives leaves one', async () => {
-  // npm chooses the newest TensorFlow.js for gradring before it looks at what tfjs-node depends on.
-  const project = makeProject(path.join(folder, 'two'), { [NODE]: '4.20.0', gradring: `file:${archive}` });
-  if (!(await install(project, OPTIONS))) return;
-  expect((await coresIn(project)).sort()).toEqual(['4.20.0', '4.22.0']);
-  const { verdict, words } = await copies(project);
-  expect(verdict).toBe('problem');
-  const [, packages] = /^2 copies, .*; run npm install ([^,]*),/.exec(words)!;
-  await install(project, { ...OPTIONS, packages: packages!.split(' ') });
-  expect(await coresIn(project)).toEqual(['4.22.0']);
-  expect(await copies(project)).toMatchObject({ verdict: 'ok' });
-}, 240_000);
+testInstalled(
+  'where npm installs two copies, doctor says so, and the command that it gives leaves one',
+  async () => {
+    // npm chooses the newest TensorFlow.js for gradring before it looks at what tfjs-node depends on.
+    const project = makeProject(path.join(folder, 'two'), { [NODE]: '4.20.0', gradring: `file:${archive}` });
+    await install(project, OPTIONS);
+    expect((await coresIn(project)).sort()).toEqual(['4.20.0', '4.22.0']);
+    const { verdict, words } = await copies(project);
+    expect(verdict).toBe('problem');
+    const [, packages] = /^2 copies, .*; run npm install ([^,]*),/.exec(words)!;
+    await install(project, { ...OPTIONS, packages: packages!.split(' ') });
+    expect(await coresIn(project)).toEqual(['4.22.0']);
+    expect(await copies(project)).toMatchObject({ verdict: 'ok' });
+  },
+  240_000,
+);
 
-test('npm refuses a TensorFlow.js that is not supported', async () => {
-  const project = makeProject(path.join(folder, 'old'), { [TFJS]: '4.19.0', gradring: `file:${archive}` });
-  const refused = install(project, { args: ['--package-lock-only'] });
-  await expect(refused).rejects.toThrow(/peer @tensorflow\/tfjs@">=4\.20\.0 <4\.23\.0" from gradring/);
-}, 240_000);
+testInstalled(
+  'npm refuses a TensorFlow.js that is not supported',
+  async () => {
+    const project = makeProject(path.join(folder, 'old'), { [TFJS]: '4.19.0', gradring: `file:${archive}` });
+    const refused = install(project, { args: ['--package-lock-only'] });
+    await expect(refused).rejects.toThrow(/peer @tensorflow\/tfjs@">=4\.20\.0 <4\.23\.0" from gradring/);
+  },
+  240_000,
+);
 
-test('where npm was told to install no peers, doctor says what is missing', async () => {
-  const project = makeProject(path.join(folder, 'none'), { gradring: `file:${archive}` });
-  if (!(await install(project, { args: ['--legacy-peer-deps', '--omit=optional'] }))) return;
-  expect(await findings(project)).toMatchObject({
-    'TensorFlow.js': {
-      verdict: 'problem',
-      words: "gradring finds no @tensorflow/tfjs; run npm install '@tensorflow/tfjs@>=4.20.0 <4.23.0'",
-    },
-    'Shared memory': { words: expect.stringMatching(/koffi did not install \(npm install --include=optional\)/) },
-    'tfjs-node-gpu': {
-      verdict: 'absent',
-      words: expect.stringMatching(/^@tensorflow\/tfjs-node-gpu is not installed/),
-    },
-    'A training': { verdict: 'problem' },
-  });
-}, 240_000);
+testInstalled(
+  'where npm was told to install no peers, doctor says what is missing',
+  async () => {
+    const project = makeProject(path.join(folder, 'none'), { gradring: `file:${archive}` });
+    await install(project, { args: ['--legacy-peer-deps', '--omit=optional'] });
+    expect(await findings(project)).toMatchObject({
+      'TensorFlow.js': {
+        verdict: 'problem',
+        words: "gradring finds no @tensorflow/tfjs; run npm install '@tensorflow/tfjs@>=4.20.0 <4.23.0'",
+      },
+      'Shared memory': { words: expect.stringMatching(/koffi did not install \(npm install --include=optional\)/) },
+      'tfjs-node-gpu': {
+        verdict: 'absent',
+        words: expect.stringMatching(/^@tensorflow\/tfjs-node-gpu is not installed/),
+      },
+      'A training': { verdict: 'problem' },
+    });
+  },
+  240_000,
+);

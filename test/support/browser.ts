@@ -2,16 +2,14 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { testWhere } from './test-where';
 
 /** The program, if it can be found. */
 const CHROMIUM = ['chromium', 'chromium-browser', 'google-chrome'].find(
   name => spawnSync('which', [name]).status === 0,
 );
 
-if (CHROMIUM === undefined) console.warn('There is no Chromium on PATH: no page was opened in a browser.');
-
-/** A test that is skipped where there is no browser. */
-export const testInBrowser = CHROMIUM === undefined ? test.skip : test;
+export const testInBrowser = testWhere(CHROMIUM === undefined ? 'there is no Chromium on PATH' : undefined);
 
 /** What a browser makes of a page and a script at its end, and what it wrote on its console. */
 export function openInBrowser(page: string, script = ''): { dom: string; console: string } {

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { testWhere } from '../support/test-where';
 
 // A process can hold one backend only, so each test runs a program of its own against the build.
 const root = path.join(__dirname, '../..');
@@ -110,7 +111,9 @@ const isInstalled = (name: string) => {
     return false;
   }
 };
-const testWithFakes = isInstalled('tfjs-node') || isInstalled('tfjs-node-gpu') ? test.skip : test;
+const native = ['tfjs-node', 'tfjs-node-gpu'].find(isInstalled);
+/** Tests with a package that takes the place of one that must not be there. */
+const testWithFakes = testWhere(native && `${native} is installed`);
 
 describe('a forced backend', () => {
   test.each(['wasm', 'cpu'])('%s, by the option, without noise', async name => {

@@ -96,8 +96,8 @@ describe.each(convolutions)('a convolution: $name', ({ x, filter, strides, pad }
   );
 
   // tf.maxPool takes no pixel from padding alone, and neither backend has a defined maximum there.
-  const pooling = typeof pad === 'string' ? test : test.skip;
-  pooling('maxPool, of negative numbers too', () =>
+  const pooling = typeof pad === 'string' ? test : undefined;
+  pooling?.('maxPool, of negative numbers too', () =>
     expectSameAsCpu(
       withGradients(
         x => tf.maxPool(x as tf.Tensor4D, filter, strides, pad as 'same' | 'valid'),

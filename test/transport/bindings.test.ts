@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { makeSocketFolder } from '../../src/rendezvous/socket-folder';
 import { cleanUpRanks, sleep, startRanks } from '../support/rings';
+import { needs, testWhere } from '../support/test-where';
 
 afterEach(cleanUpRanks);
 
@@ -31,7 +32,7 @@ function listeningAddresses(pid: number): string[] {
   );
 }
 
-(process.platform === 'linux' ? test : test.skip)('ranks of one host listen on loopback alone', async () => {
+testWhere(needs.linux)('ranks of one host listen on loopback alone', async () => {
   const ranks = await startRanks(
     3,
     `const ring = await Communicator.connect();

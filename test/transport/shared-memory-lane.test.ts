@@ -8,6 +8,7 @@ import { QUEUE_BYTES } from '../../src/transport/data/shared-queue';
 import { poll } from '../../src/transport/data/system-calls';
 import { attach, openDescriptors, turns } from '../support/lanes';
 import { until } from '../support/rings';
+import { needs, testWhere } from '../support/test-where';
 
 const ROOT = path.join(__dirname, '../..');
 const folder = mkdtempSync(path.join(tmpdir(), 'gradring-lanes-'));
@@ -245,9 +246,7 @@ test.each(['ipc', 'tcp'])('without koffi, on one rank or all, the ring works as 
   }
 });
 
-const tmpfs = spawnSync('unshare', ['-Urmn', 'true']).status === 0;
-
-(tmpfs ? test : test.skip)('where the memory is full, all goes by the links', () => {
+testWhere(needs.namespaces)('where the memory is full, all goes by the links', () => {
   const mount = 'mount -t tmpfs -o size=1m none /dev/shm && ip link set lo up &&';
   expect(addOnTwoRanks('', ['unshare', '-Urmn'], mount)).toEqual([['0 3 3 false 0', '1 3 3 false 0'], '']);
 });

@@ -1,4 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
+import { describeWhere } from '../../support/test-where';
 
 /** Where a program is, or undefined. */
 export function whereIs(program: string): string | undefined {
@@ -24,18 +25,7 @@ function obstacleTo(programs: readonly string[]): string | undefined {
   return undefined;
 }
 
-/**
- * `describe`, if these programs are installed and the user is root. Else the tests are skipped, with a message; where
- * GRADRING_REQUIRE_CLUSTERS is set, as in CI, they fail.
- */
+/** `describe`, where these programs are installed and the user is root. */
 export function describeWith(programs: readonly string[], name: string, tests: () => void): void {
-  const why = obstacleTo(programs);
-  if (why === undefined) return describe(name, tests);
-  if (!process.env['GRADRING_REQUIRE_CLUSTERS']) {
-    console.log(`Skipped: ${name} (${why}).`);
-    return describe.skip(name, tests);
-  }
-  test(name, () => {
-    throw new Error(`This cannot be tested: ${why}.`);
-  });
+  describeWhere(obstacleTo(programs))(name, tests);
 }
