@@ -3,7 +3,7 @@ import language from '../../scripts/train/study/language';
 import { noCompression } from '../../src/compression/dgc-options';
 import { loadBackend } from '../../src/tensorflow/backend';
 import { connect } from '../../src/tensorflow/ring';
-import { trained } from './study-support';
+import { trained } from '../train/study-support';
 
 test('the language model learns on two ranks, the same with the same seed, and disposes of its tensors', async () => {
   const ranks = await trained('language', { learningRate: 20, seeds: [1, 1, 2] });
