@@ -29,7 +29,7 @@ type RankPlan = Pick<
 export function rankCommand(
   plan: RankPlan,
   { masterPort, runToken, runId, socketFolder }: Meeting,
-  outputs: Pick<RankOutputs, 'colors'>,
+  outputs: Pick<RankOutputs, 'colors'> & Partial<Pick<RankOutputs, 'columns'>>,
   localRank: number,
   variables: Readonly<Record<string, string>> = {},
 ): RankCommand {
@@ -40,6 +40,7 @@ export function rankCommand(
     ...threadVariables(plan.ranks, inherited),
     ...gpuVariables(plan, localRank, inherited),
     ...outputs.colors,
+    ...outputs.columns,
     ...(runToken !== undefined && { GRADRING_RUN_TOKEN: runToken }),
     ...(socketFolder !== undefined && { GRADRING_SOCKET_FOLDER: socketFolder }),
     ...rankVariables(plan, localRank, masterPort, runId),

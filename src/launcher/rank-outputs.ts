@@ -1,7 +1,8 @@
 import { stripVTControlCharacters } from 'node:util';
+import { COLUMNS_VARIABLE } from '../status-line';
 import { ErrorOutput, type LastWords } from './error-output';
 import type { LaunchPlan } from './launch-options';
-import { LineOutput } from './line-output';
+import { LineOutput, StatusLine, withoutReplaceable } from './line-output';
 import { relayLines } from './line-relay';
 import { forcedColors, rankPrefix } from './rank-colors';
 import { openRankLog } from './rank-logs';
@@ -11,6 +12,8 @@ import type { RunningRank } from './rank-process';
 export class RankOutputs {
   /** What to add to the ranks' environment, so that they colour their output if it is shown on a terminal. */
   readonly colors: { FORCE_COLOR?: string };
+  /** What to add to the ranks' environment, so that they show their progress in a line of the terminal. */
+  readonly columns: Readonly<Record<string, string>>;
   private readonly out: LineOutput;
   private readonly err: LineOutput;
   private readonly logs = new Map<number, LineOutput>();
@@ -24,8 +27,12 @@ export class RankOutputs {
     private readonly plan: LaunchPlan,
     private readonly nameOf: (rank: number) => string = String,
   ) {
-    this.out = new LineOutput(plan.stdout);
-    this.err = new LineOutput(plan.stderr);
+    const [out, err] = [plan.stdout, plan.stderr] as Partial<NodeJS.WriteStream>[];
+    const status = new StatusLine();
+    this.out = new LineOutput(plan.stdout, undefined, out.isTTY ? status : undefined);
+    this.err = new LineOutput(plan.stderr, undefined, err.isTTY ? status : undefined);
+    const prefixWidth = plan.prefix ? `[${nameOf(plan.firstRank)}] `.length : 0;
+    this.columns = err.isTTY && err.columns ? { [COLUMNS_VARIABLE]: String(err.columns - prefixWidth) } : {};
     this.colors = forcedColors(plan.stdout, { ...process.env, ...plan.env });
     if (plan.outputDir === undefined) return;
     for (let rank = plan.firstRank; rank < plan.firstRank + plan.ranks; rank += 1) {
@@ -47,7 +54,7 @@ export class RankOutputs {
         await Promise.all([this.out.write(lines, outPrefix), this.log(rank, lines)]);
       }),
       relayLines(stderr, async lines => {
-        errorOutput.add(lines);
+        errorOutput.add(withoutReplaceable(lines));
         await Promise.all([this.err.write(lines, errPrefix), this.log(rank, lines)]);
       }),
     ]);
@@ -70,6 +77,6 @@ export class RankOutputs {
 
   /** Logs have no colours, because they are read in editors and with grep. */
   private async log(rank: number, lines: readonly string[]): Promise<void> {
-    await this.logs.get(rank)?.write(lines.map(line => stripVTControlCharacters(line)));
+    await this.logs.get(rank)?.write(withoutReplaceable(lines).map(line => stripVTControlCharacters(line)));
   }
 }

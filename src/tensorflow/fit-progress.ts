@@ -1,5 +1,6 @@
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
+import { COLUMNS_VARIABLE, REPLACEABLE } from '../status-line';
 import type { RingOptimizer } from './ring-optimizer';
 
 /** The bar is not drawn again before this time has passed. */
@@ -8,19 +9,25 @@ const REDRAW_MS = 100;
 /** Characters of the bar itself. */
 const BAR_WIDTH = 20;
 
-/** Returns to the first column. What is written from there replaces the line. */
-const LINE_START = '\r';
-
-/** Erases the rest of the line. */
-const ERASE = '\x1b[K';
+/** Returns to the first column, and erases the line. */
+const CLEAR = `\r${REPLACEABLE}`;
 
 type Logs = Readonly<Record<string, number | tf.Scalar>>;
 
-/** Where progress is shown. */
+/** Where progress is shown: a terminal, or a pipe. */
 export interface ProgressStream {
-  /** Undefined if it is no terminal. */
+  readonly isTTY?: boolean;
+  /** How wide a bar may be. Undefined if there is no terminal: neither here, nor where the launcher shows the lines. */
   readonly columns?: number | undefined;
   write(text: string): unknown;
+}
+
+function standardError(): ProgressStream {
+  if (process.stderr.isTTY) return process.stderr;
+  return {
+    columns: Number(process.env[COLUMNS_VARIABLE]) || undefined,
+    write: text => process.stderr.write(text),
+  };
 }
 
 /**
@@ -42,7 +49,7 @@ export class FitProgress extends tf.Callback {
   constructor(
     private readonly communicator: Communicator,
     private readonly verbose: unknown,
-    private readonly stream: ProgressStream = process.stderr,
+    private readonly stream: ProgressStream = standardError(),
     private readonly now: () => number = () => performance.now(),
   ) {
     super();
@@ -88,7 +95,7 @@ export class FitProgress extends tf.Callback {
 
   /** Removes the bar, if there is one. What is printed next begins at the start of a line. */
   clear(): void {
-    if (this.showsBar) this.stream.write(LINE_START + ERASE);
+    if (this.showsBar && this.stream.isTTY) this.stream.write(CLEAR);
   }
 
   private get showsBar(): boolean {
@@ -108,8 +115,9 @@ export class FitProgress extends tf.Callback {
     const bar = stepsPerEpoch === undefined ? '' : `[${'='.repeat(full).padEnd(BAR_WIDTH)}] `;
     const count = stepsPerEpoch === undefined ? `step ${done.steps + batches}` : `${batches}/${stepsPerEpoch}`;
     const text = `epoch ${this.epoch + 1}/${this.fit.epochs} ${bar}${count}, ${words.join(', ')}`;
-    // A longer line would go on in the next one, and not be replaced. The cursor stays at its start.
-    this.stream.write(LINE_START + text.slice(0, this.stream.columns! - 1) + ERASE + LINE_START);
+    // A longer line would go on in the next one, and not be replaced.
+    const line = text.slice(0, this.stream.columns! - 1);
+    this.stream.write(this.stream.isTTY ? `${CLEAR}${line}\r` : `${REPLACEABLE}${line}\n`);
   }
 
   private msLeft(ms: number, stepsPerEpoch: number): number {
@@ -122,7 +130,7 @@ export class FitProgress extends tf.Callback {
   private sent(): string[] {
     if (this.communicator.worldSize === 1) return [];
     const { bytesSent, denseBytes } = this.optimizer.statistics;
-    return [`sent ${megabytes(bytesSent)} (${brief(denseBytes / bytesSent, 3)}× less than all)`];
+    return [`sent ${megabytes(bytesSent)} (${brief(denseBytes / bytesSent, 3)}× less)`];
   }
 
   private get optimizer(): RingOptimizer {

@@ -24,16 +24,23 @@ describe('on a terminal', () => {
   interface Scene {
     readonly verbose?: number;
     readonly rank?: number;
+    readonly isTTY?: boolean;
     readonly columns?: number;
     readonly samples?: number | null;
   }
 
   /** What is written in two epochs of four steps, of a second each. */
-  async function written({ verbose = 1, rank = 0, columns = 120, samples = 16 }: Scene): Promise<string[]> {
+  async function written({
+    verbose = 1,
+    rank = 0,
+    isTTY = true,
+    columns = 120,
+    samples = 16,
+  }: Scene): Promise<string[]> {
     const texts: string[] = [];
     const clock = { ms: 0 };
     const communicator = { rank, worldSize: 4 } as Communicator;
-    const stream = { columns, write: (text: string) => texts.push(text) };
+    const stream = { isTTY, columns, write: (text: string) => texts.push(text) };
     const progress = new FitProgress(communicator, verbose, stream, () => clock.ms);
     progress.setParams({ epochs: 2, samples, batchSize: 4, steps: null } as never);
     Object.assign(progress, { model: { optimizer: { statistics: { bytesSent: 2e6, denseBytes: 5e8 } } } });
@@ -48,7 +55,7 @@ describe('on a terminal', () => {
     return texts;
   }
 
-  const sent = 'sent 2 MB (250× less than all)';
+  const sent = 'sent 2 MB (250× less)';
 
   test('a bar is drawn in one line, and the line of the epoch replaces it', async () => {
     const texts = await written({});
@@ -76,9 +83,17 @@ describe('on a terminal', () => {
   });
 
   test('a narrow one gets no more than it has room for', async () => {
-    const texts = (await written({ columns: 30 })).filter(text => text.startsWith('\repoch'));
+    const texts = (await written({ columns: 30 })).filter(text => text.endsWith('\r'));
     expect(texts).toHaveLength(8);
     for (const text of texts) expect(stripVTControlCharacters(text).replaceAll('\r', '')).toHaveLength(29);
+  });
+
+  test('of the launcher, a line is marked instead, and the launcher replaces it', async () => {
+    const texts = await written({ isTTY: false });
+    expect(texts).toHaveLength(10);
+    const marked = texts.filter(text => text.startsWith('\x1b[2K'));
+    expect(marked).toHaveLength(8);
+    for (const text of marked) expect(text).toMatch(/^\S+epoch \d\/2 \[=+ *\] \d\/4, loss .* left\n$/);
   });
 
   test.each([
