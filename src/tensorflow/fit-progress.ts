@@ -130,7 +130,8 @@ export class FitProgress extends tf.Callback {
   private sent(): string[] {
     if (this.communicator.worldSize === 1) return [];
     const { bytesSent, denseBytes } = this.optimizer.statistics;
-    return [`sent ${megabytes(bytesSent)} (${brief(denseBytes / bytesSent, 3)}× less)`];
+    const [ratio, word] = bytesSent <= denseBytes ? [denseBytes / bytesSent, 'less'] : [bytesSent / denseBytes, 'more'];
+    return [`sent ${size(bytesSent)} (${brief(ratio, 3)}× ${word})`];
   }
 
   private get optimizer(): RingOptimizer {
@@ -162,8 +163,9 @@ function rate(steps: number, ms: number): string {
   return `${brief((1000 * steps) / ms, 3)} steps/s`;
 }
 
-function megabytes(bytes: number): string {
-  return bytes < 1e9 ? `${brief(bytes / 1e6, 3)} MB` : `${brief(bytes / 1e9, 3)} GB`;
+function size(bytes: number): string {
+  const [unit, bytesOfUnit] = bytes < 1e6 ? ['kB', 1e3] : bytes < 1e9 ? ['MB', 1e6] : ['GB', 1e9];
+  return `${brief(bytes / Number(bytesOfUnit), 3)} ${unit}`;
 }
 
 /** 0:09, 12:34, 1:02:03. */

@@ -12,8 +12,8 @@ test('rank 0 prints a line for each epoch, with the metrics of all ranks; with v
   const lines = shown.map(text => text.split('\n').filter(line => /^\[\d\] epoch/.test(line)));
   // Rank 0 has 3 in each row, and rank 1 has 6. All weights are 0, and stay so.
   const epochs = [
-    /^\[0\] epoch 1\/2: loss 22\.5, mae 4\.5, \S+ steps\/s, sent \S+ MB \(\S+× less than all\), \d+:\d\d left$/,
-    /^\[0\] epoch 2\/2: loss 22\.5, mae 4\.5, \S+ steps\/s, sent \S+ MB \(\S+× less than all\)$/,
+    /^\[0\] epoch 1\/2: loss 22\.5, mae 4\.5, \S+ steps\/s, sent \S+ kB \(\S+× more\), \d+:\d\d left$/,
+    /^\[0\] epoch 2\/2: loss 22\.5, mae 4\.5, \S+ steps\/s, sent \S+ kB \(\S+× more\)$/,
   ].map(line => expect.stringMatching(line) as unknown);
   expect(lines).toEqual([[], epochs, epochs]);
 });
