@@ -1,7 +1,7 @@
 import { readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
 import { SHARED_MEMORY_LANE_BYTES } from '../transport/data/shared-memory-lane';
-import { hasSystemCalls } from '../transport/data/system-calls';
+import { findKoffi, hasSystemCalls } from '../transport/data/system-calls';
 import type { Finding } from './finding';
 
 /** A rank has about 30 files open, and more while it starts. */
@@ -57,12 +57,9 @@ export function sharedMemoryFinding(): Finding | undefined {
 
 /** Why koffi cannot be used, and what helps. */
 function koffiTrouble(): string {
-  try {
-    require.resolve('koffi');
-    return 'is installed, but does not work here';
-  } catch {
-    return 'did not install (npm install --include=optional)';
-  }
+  const { file, refused } = findKoffi();
+  if (file !== undefined) return 'is installed, but does not work here';
+  return refused === undefined ? 'did not install (npm install --include=optional)' : `was refused: ${refused}`;
 }
 
 function openFilesLimit(): number | undefined {

@@ -50,7 +50,7 @@ function copiesBeside(own: Found): Found[] {
   if (isOther(ofProject, own)) copies.push(ofProject);
   else if (isOther(core, find('@tensorflow/tfjs-core', 'gradring', own.directory))) copies.push(core);
   for (const name of PACKAGES) {
-    const directory = packageDirectory(name);
+    const { directory } = packageDirectory(name);
     const ofNative = directory && find('@tensorflow/tfjs', `@tensorflow/${name}`, directory);
     if (ofNative && isOther(ofNative, own)) copies.push(ofNative);
   }

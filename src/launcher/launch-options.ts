@@ -29,8 +29,7 @@ export interface LaunchOptions {
   readonly sshArgs?: readonly string[];
   /**
    * The program of every rank: a JavaScript file that Node runs, relative to the working directory. A TypeScript file
-   * (`.ts`, `.mts`, `.cts`) needs Node 22.6 or newer, or `tsx` or `ts-node` installed for the script or in the working
-   * directory.
+   * (`.ts`, `.mts`, `.cts`) needs Node 22.6 or newer, or `tsx` or `ts-node` installed in the project of the script.
    */
   readonly script: string;
   /** The arguments of the script, passed on unchanged. */
@@ -245,7 +244,11 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     },
     script,
     args: options.args ?? [],
-    nodeArgs: [...nodeArgs, ...typescriptOptions(script, nodeArgs, { ...process.env, ...options.env })],
+    nodeArgs: [
+      ...nodeArgs,
+      // On other hosts their agents look.
+      ...(hosts === undefined ? typescriptOptions(script, nodeArgs, { ...process.env, ...options.env }) : []),
+    ],
     masterAddr: withoutBrackets(masterAddr || '127.0.0.1'),
     masterPort: options.masterPort ?? (nodes > 1 ? (task?.masterPort ?? DEFAULT_MASTER_PORT) : undefined),
     task,

@@ -1,8 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { invalidArgument } from '../errors';
+import { findPackage, pathsTo, refusalOf } from '../find-package';
 import { splitNodeOptions } from './node-options';
 
 /** Node 22.6 to 22.17, and 23.0 to 23.5, run TypeScript if they are given this option. Later ones need none. */
@@ -29,8 +29,7 @@ export interface NodeAbilities {
 
 /**
  * The options that Node needs to run this script if it is TypeScript: none if Node runs it by itself, or if the given
- * options name a loader already; else one for `tsx` or for `ts-node`, as the script's folder or the working directory
- * has it.
+ * options name a loader already; else one for `tsx` or for `ts-node`, as the script's project has it.
  *
  * @param script Absolute.
  * @param given Options for Node that the script is started with anyway.
@@ -55,13 +54,17 @@ export function typescriptOptions(
   if (strips === undefined && node.stripsTypes) return [STRIP_TYPES];
   if (strips !== undefined && !strips.startsWith('--no-')) return [];
 
-  const tsx = find('tsx', script);
-  if (tsx !== undefined) return ['--import', pathToFileURL(tsx).href];
-  const tsNode = isModule(script) ? undefined : find('ts-node/register', script); // it loads no ES modules that way
-  if (tsNode !== undefined) return ['--require', tsNode];
+  const tsx = findPackage('tsx', [script]);
+  const tsNode = isModule(script) ? {} : findPackage('ts-node/register', [script]); // it loads no ES modules that way
+  const loader = tsx.file ?? tsNode.file;
+  if (loader !== undefined) {
+    requireOwnSettings(script, loader === tsx.file, env);
+    return loader === tsx.file ? ['--import', pathToFileURL(loader).href] : ['--require', loader];
+  }
   if (preloads.length > 0) return []; // one of them may be a loader of the user's own
+  const why = tsx.refused ?? tsNode.refused ?? 'no loader for it was found';
   throw invalidArgument(
-    `${script} is TypeScript, which Node.js ${node.version} cannot run by itself, and no loader for it was found. ` +
+    `${script} is TypeScript, which Node.js ${node.version} cannot run by itself, and ${why}. ` +
       'Install one (npm install --save-dev tsx), or use Node.js 22.18 or newer, or compile the script to JavaScript first.',
   );
 }
@@ -83,16 +86,29 @@ function isLoader(module: string): boolean {
   return LOADERS.test(module.replace(/^.*[\\/]node_modules[\\/]/, ''));
 }
 
-/** The file of a package with this name, found from the script, or else from the working directory. */
-function find(name: string, script: string): string | undefined {
-  for (const from of [script, path.join(process.cwd(), 'script')]) {
-    try {
-      return createRequire(from).resolve(name);
-    } catch {
-      // not from there
-    }
+/**
+ * Refuses to start a loader that would run a stranger's code: both read the settings that are nearest to the working
+ * directory, which may name code, and tsx runs what it finds in its folder of compiled files.
+ */
+function requireOwnSettings(script: string, isTsx: boolean, env: NodeJS.ProcessEnv): void {
+  const settings = pathsTo(process.cwd())
+    .map(folder => path.join(folder, 'tsconfig.json'))
+    .findLast(file => existsSync(file));
+  const temporary = env['TMPDIR'] || env['TMP'] || env['TEMP'] || '/tmp';
+  const compiled = path.join(temporary, `tsx-${process.geteuid?.()}`);
+  const read = [
+    [settings, isTsx ? 'TSX_TSCONFIG_PATH' : 'TS_NODE_PROJECT', 'Start in a folder of your own'],
+    [isTsx ? compiled : undefined, 'TSX_DISABLE_CACHE', 'Set TMPDIR to a folder of your own'],
+  ] as const;
+  for (const [file, instead, advice] of read) {
+    if (file === undefined || env[instead]) continue;
+    const refusal = refusalOf(file, script);
+    if (refusal === undefined) continue;
+    const loader = isTsx ? 'tsx' : 'ts-node';
+    throw invalidArgument(
+      `${script} is TypeScript, and ${loader} would obey what is not yours: ${refusal}. ${advice}.`,
+    );
   }
-  return undefined;
 }
 
 /** Whether Node takes a TypeScript file for an ES module: by its name, or else by the package that it is in. */

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { inspect, type LibTensorFlow } from './libtensorflow';
 import { linkFailure } from './link-failure';
-import { fetchedTensorFlow, fetchTensorFlow, installedTensorFlow } from './python-packages';
+import { fetchTensorFlow, installedTensorFlow } from './python-packages';
 
 /** The usual places of an unpacked libtensorflow. */
 const PREFIXES = ['/usr/local', '/usr', '/opt/libtensorflow', '/opt/tensorflow'];
@@ -17,7 +17,7 @@ const PREFIXES = ['/usr/local', '/usr', '/opt/libtensorflow', '/opt/tensorflow']
 export async function findLibTensorFlow(from: string, say: (line: string) => void): Promise<LibTensorFlow> {
   if (from !== 'auto') return inspectNamed(path.resolve(from));
   const ofPython = await installedTensorFlow();
-  const places = [...(ofPython === undefined ? [] : [ofPython]), ...PREFIXES, fetchedTensorFlow()];
+  const places = [...(ofPython === undefined ? [] : [ofPython]), ...PREFIXES];
   for (const place of places) {
     const found = inspect(place);
     if (found !== undefined) return found;

@@ -64,6 +64,7 @@ export function describe({ package: name, state, relink, libTensorFlow, proof, f
     return `${full} is not installed. npx gradring link-tensorflow --package ${name} installs and links it.`;
   if (state === 'no binding')
     return `${full} is installed without its binding. npx gradring link-tensorflow --package ${name} builds it.`;
+  if (state === 'refused') return `${full} is refused: ${failure}`;
   const what =
     libTensorFlow === undefined
       ? "npm's own libtensorflow"

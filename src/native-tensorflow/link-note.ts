@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { projectOf, refusalOf } from '../find-package';
 import { cacheDirectory } from './cache-directory';
-import { type PackageName, projectDirectory } from './npm-package';
+import type { PackageName } from './npm-package';
 
 /** Remembers a link outside of node_modules, because `npm ci` and `npm install` silently remove the link itself. */
 export interface LinkNote {
@@ -14,7 +15,7 @@ export interface LinkNote {
 
 /** Writes the note of a link in the project of the working directory. */
 export function writeNote(name: PackageName, from: string): void {
-  const project = projectDirectory(process.cwd());
+  const project = projectOf(process.cwd());
   if (project === undefined) return;
   const note: LinkNote = { project, from: from === 'auto' ? from : path.resolve(from) };
   try {
@@ -26,13 +27,15 @@ export function writeNote(name: PackageName, from: string): void {
   }
 }
 
-/** The note for the first of the folders whose project has one. Never throws. */
-export function readNote(name: PackageName, folders: readonly string[]): LinkNote | undefined {
-  for (const folder of folders) {
+/** The note for the first of the places whose project has one. Never throws. */
+export function readNote(name: PackageName, places: readonly string[]): LinkNote | undefined {
+  for (const place of places) {
     try {
-      const project = projectDirectory(folder);
+      const project = projectOf(place);
       if (project === undefined) continue;
-      const note = JSON.parse(readFileSync(noteFile(project, name), 'utf8')) as LinkNote;
+      const file = noteFile(project, name);
+      if (refusalOf(file) !== undefined) continue; // it becomes a command that users copy
+      const note = JSON.parse(readFileSync(file, 'utf8')) as LinkNote;
       if (note.project === project && typeof note.from === 'string') return note;
     } catch {
       // There is no note, or it cannot be read.
@@ -54,7 +57,7 @@ export function linkCommandFor(name: PackageName, note?: LinkNote): string {
   const command = `npx gradring link-tensorflow --package ${name}`;
   if (note === undefined) return command;
   const full = note.from === 'auto' ? command : `${command} --from ${quoted(note.from)}`;
-  return note.project === projectDirectory(process.cwd()) ? full : `cd ${quoted(note.project)} && ${full}`;
+  return note.project === projectOf(process.cwd()) ? full : `cd ${quoted(note.project)} && ${full}`;
 }
 
 function noteFile(project: string, name: PackageName): string {

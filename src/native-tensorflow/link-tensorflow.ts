@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import { buildBinding, hasBinding, readRecord, undoBinding } from './binding';
 import { findLibTensorFlow } from './find-libtensorflow';
 import type { LibTensorFlow } from './libtensorflow';
+import { linkFailure } from './link-failure';
 import { linkCommandFor, readNote, removeNote, writeNote } from './link-note';
 import { installPackage, packageDirectory, type PackageName } from './npm-package';
 import { type Proof, prove } from './prove';
@@ -14,16 +15,16 @@ export interface LinkState {
   readonly directory: string | undefined;
   /**
    * `linked`: by gradring. `installed`: by npm with its own binding. `no binding`: its install script failed or did not
-   * run. `link lost`: gradring linked it, and npm has removed the link.
+   * run. `link lost`: gradring linked it, and npm has removed the link. `refused`: strangers may have made it.
    */
-  readonly state: 'not installed' | 'no binding' | 'link lost' | 'installed' | 'linked';
+  readonly state: 'not installed' | 'no binding' | 'link lost' | 'refused' | 'installed' | 'linked';
   /** The command that restores a lost link. */
   readonly relink?: string;
   /** The TensorFlow that it is linked to. */
   readonly libTensorFlow?: LibTensorFlow;
   /** What it computed; undefined if it was not tried or does not work. */
   readonly proof?: Proof;
-  /** Why it does not work. */
+  /** Why it does not work, or is refused. */
   readonly failure?: string;
 }
 
@@ -45,7 +46,7 @@ export interface LinkOptions {
 export async function linkTensorFlow({ package: name, from, say }: LinkOptions): Promise<LinkState> {
   const libTensorFlow = await findLibTensorFlow(from, say);
   say(`TensorFlow: ${libTensorFlow.libraryDirectory}/${libTensorFlow.library}`);
-  const present = packageDirectory(name);
+  const present = presentDirectory(name);
   const before = present === undefined ? undefined : readRecord(present);
   if (before?.isComplete && isSame(before.libTensorFlow, libTensorFlow) && hasBinding(present!)) {
     say('It is linked already. Trying it …');
@@ -74,7 +75,8 @@ function linked(state: LinkState, from: string): LinkState {
 
 /** Reports the state of a package, and tries it. It changes nothing. */
 export async function checkLink(name: PackageName): Promise<LinkState> {
-  const directory = packageDirectory(name);
+  const { directory, refused } = packageDirectory(name);
+  if (refused !== undefined) return { package: name, directory, state: 'refused', failure: refused };
   if (directory === undefined || !hasBinding(directory)) {
     const note = readNote(name, [process.cwd()]);
     if (note) return { package: name, directory, state: 'link lost', relink: linkCommandFor(name, note) };
@@ -104,7 +106,7 @@ export interface Undone {
 /** Removes a link and its note. */
 export function undoLink(name: PackageName): Undone {
   const removed: string[] = [];
-  const directory = packageDirectory(name);
+  const directory = presentDirectory(name);
   const record = directory === undefined ? undefined : readRecord(directory);
   if (record?.installedPackage) {
     rmSync(directory!, { recursive: true });
@@ -116,6 +118,13 @@ export function undoLink(name: PackageName): Undone {
   if (removeNote(name) && record === undefined) removed.push('the note of a link that npm has removed');
   const isFetched = record?.libTensorFlow.libraryDirectory.startsWith(fetchedTensorFlow());
   return { removed, ...(isFetched && { kept: fetchedTensorFlow() }) };
+}
+
+/** @throws GradringError `ERR_TENSORFLOW` if the package that is there is refused. */
+function presentDirectory(name: PackageName): string | undefined {
+  const { directory, refused } = packageDirectory(name);
+  if (refused !== undefined) throw linkFailure(`${refused}.`);
+  return directory;
 }
 
 function isSame(one: LibTensorFlow, other: LibTensorFlow): boolean {

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { findPackage, projectOf, refusalOf } from '../find-package';
 import { linkFailure } from './link-failure';
 import { runProgram } from './run-program';
 
@@ -8,16 +9,20 @@ export const PACKAGES = ['tfjs-node-gpu', 'tfjs-node'] as const;
 /** A package of TensorFlow.js for Node, without its scope. */
 export type PackageName = (typeof PACKAGES)[number];
 
+/** Where a package is. Neither field is there if it is not installed. */
+export interface PackagePlace {
+  readonly directory?: string;
+  /** Why one that is there is not used. */
+  readonly refused?: string;
+}
+
 /**
- * The folder of a package, found from the first of some folders from which it can be loaded; undefined if it is not
- * installed. By default the project of the working directory comes before the folder of gradring.
+ * The folder of a package, from the first of some places where {@link findPackage} finds it. By default the project of
+ * the working directory comes before that of gradring.
  */
-export function packageDirectory(name: PackageName, folders = [process.cwd(), __dirname]): string | undefined {
-  try {
-    return path.dirname(require.resolve(`@tensorflow/${name}/package.json`, { paths: folders }));
-  } catch {
-    return undefined;
-  }
+export function packageDirectory(name: PackageName, places = [process.cwd(), __filename]): PackagePlace {
+  const { file, ...rest } = findPackage(`@tensorflow/${name}/package.json`, places);
+  return file === undefined ? rest : { directory: path.dirname(file) };
 }
 
 /**
@@ -27,24 +32,20 @@ export function packageDirectory(name: PackageName, folders = [process.cwd(), __
  * @throws GradringError `ERR_TENSORFLOW` with the error output of npm.
  */
 export async function installPackage(name: PackageName): Promise<string> {
-  const project = projectDirectory(process.cwd());
+  const project = projectOf(process.cwd());
   if (project === undefined) {
-    throw linkFailure(`There is no package.json in ${process.cwd()} or above. Go to the project that uses gradring.`);
+    throw linkFailure(
+      `There is no package.json of yours in ${process.cwd()} or above. Go to the project that uses gradring.`,
+    );
   }
+  const refusal = refusalOf(project); // the settings of npm are in the same folder
+  if (refusal !== undefined) throw linkFailure(`npm installs nothing in ${project}, because ${refusal}.`);
   const wanted = `@tensorflow/${name}@${tfjsVersion()}`;
   const options = ['--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
   const { code, reason } = await npm(['install', ...options, wanted], project);
   const directory = path.join(project, 'node_modules/@tensorflow', name);
   if (code !== 0 || !existsSync(directory)) throw linkFailure(`npm cannot install ${wanted} in ${project}: ${reason}`);
   return directory;
-}
-
-/** The nearest folder with a package.json, from a folder upwards; undefined if there is none. */
-export function projectDirectory(folder: string): string | undefined {
-  for (let directory = folder; ; directory = path.dirname(directory)) {
-    if (existsSync(path.join(directory, 'package.json'))) return directory;
-    if (directory === path.dirname(directory)) return undefined;
-  }
 }
 
 /** The version of gradring's TensorFlow.js. Kernels of another version would be registered in another copy of it. */

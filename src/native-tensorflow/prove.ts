@@ -18,13 +18,14 @@ export interface Proof {
 }
 
 /**
- * Tries a backend in a process of its own: it computes and checks a matrix product and the gradient of a convolution.
+ * Tries a backend in a process of its own, as a program of the working directory's project would find it: it computes
+ * and checks a matrix product and the gradient of a convolution.
  *
  * @throws GradringError `ERR_TENSORFLOW`, which says what went wrong.
  */
 export async function prove(name: string): Promise<Proof> {
   const script = path.join(__dirname, '../tensorflow/prove-backend.js');
-  const { code, stdout, reason } = await runProgram(process.execPath, [script, name]);
+  const { code, stdout, reason } = await runProgram(process.execPath, [script, name, process.cwd()]);
   if (code !== 0) throw linkFailure(`${name} does not work: ${reason}`);
   return JSON.parse(stdout.trim().split('\n').at(-1)!) as Proof;
 }

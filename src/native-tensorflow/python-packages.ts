@@ -1,5 +1,6 @@
 import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { refusalOf } from '../find-package';
 import { cacheDirectory } from './cache-directory';
 import { linkFailure } from './link-failure';
 import { listed } from './listed';
@@ -8,6 +9,11 @@ import { runProgram } from './run-program';
 /** The Python that is used. An active environment comes first on the PATH. */
 const PYTHON = process.platform === 'win32' ? 'python' : 'python3';
 
+/** `-c` lets modules of the working directory, which may be a stranger's, come before those of Python. */
+const FROM_NO_FOLDER = `
+import sys
+if sys.path[:1] == ['']: del sys.path[0]`;
+
 const FIND = `
 import importlib.util
 spec = importlib.util.find_spec('tensorflow')
@@ -15,14 +21,22 @@ print(spec.submodule_search_locations[0] if spec and spec.submodule_search_locat
 
 /** Unpacks only the parts of a wheel that a C program is built with, and the file that says whether CUDA is used. */
 const UNPACK = `
-import sys, zipfile
+import zipfile
 wanted = ('tensorflow/include/', 'tensorflow/libtensorflow', 'tensorflow/python/platform/build_info.py')
 with zipfile.ZipFile(sys.argv[1]) as wheel:
     wheel.extractall(sys.argv[2], [name for name in wheel.namelist() if name.startswith(wanted)])`;
 
+const PIP = `
+import runpy
+runpy.run_module('pip', run_name='__main__', alter_sys=True)`;
+
+function python(program: string, ...args: string[]) {
+  return runProgram(PYTHON, ['-c', FROM_NO_FOLDER + program, ...args]);
+}
+
 /** The `tensorflow` folder that Python would import; undefined if there is none, or if there is no Python. */
 export async function installedTensorFlow(): Promise<string | undefined> {
-  const { code, stdout } = await runProgram(PYTHON, ['-c', FIND]);
+  const { code, stdout } = await python(FIND);
   return code === 0 ? stdout.trim() || undefined : undefined;
 }
 
@@ -40,13 +54,15 @@ export function fetchedTensorFlow(): string {
  */
 export async function fetchTensorFlow(say: (line: string) => void): Promise<string> {
   const directory = fetchedTensorFlow();
+  const refusal = refusalOf(cacheDirectory()) ?? refusalOf(directory);
+  if (refusal !== undefined) throw linkFailure(`${refusal}. Set XDG_CACHE_HOME to a folder of your own.`);
   if (listed(directory).includes('tensorflow')) return directory;
   const aside = `${directory}.part-${process.pid}`;
   mkdirSync(aside, { recursive: true });
   try {
     say('Downloading tensorflow-cpu (about 270 MB) with pip …');
-    const pip = ['-m', 'pip', 'download', '--quiet', '--no-deps', '--only-binary=:all:', '--dest', aside];
-    const fetched = await runProgram(PYTHON, [...pip, 'tensorflow-cpu']);
+    const options = ['--quiet', '--no-deps', '--only-binary=:all:', '--dest', aside];
+    const fetched = await python(PIP, 'download', ...options, 'tensorflow-cpu');
     const wheel = listed(aside).find(name => name.endsWith('.whl'));
     if (fetched.code !== 0 || wheel === undefined)
       throw linkFailure(`pip cannot fetch tensorflow-cpu: ${fetched.reason}`);
@@ -62,6 +78,6 @@ export async function fetchTensorFlow(say: (line: string) => void): Promise<stri
 }
 
 async function unpackWheel(wheel: string, directory: string): Promise<void> {
-  const { code, reason } = await runProgram(PYTHON, ['-c', UNPACK, wheel, directory]);
+  const { code, reason } = await python(UNPACK, wheel, directory);
   if (code !== 0) throw linkFailure(`${wheel} cannot be unpacked: ${reason}`);
 }

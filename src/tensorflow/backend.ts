@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { checkOptions } from '../check-options';
 import { GradringError } from '../errors';
+import { findPackage } from '../find-package';
 import { hasBinding } from '../native-tensorflow/binding';
 import { linkCommandFor, readNote } from '../native-tensorflow/link-note';
 import { packageDirectory, type PackageName } from '../native-tensorflow/npm-package';
@@ -153,18 +154,20 @@ async function loadWasm(): Promise<void> {
  * gradring supports; npm would install a second TensorFlow.js for a tfjs-backend-wasm of another version.
  */
 function wasmBackend(): string {
+  const { file } = findPackage('@tensorflow/tfjs-backend-wasm', [__filename, ...program()]);
   try {
-    const own = require.resolve('@tensorflow/tfjs-backend-wasm', { paths: [__dirname, ...programFolders()] });
-    if (coreOf(own) === coreOf(require.resolve('@tensorflow/tfjs'))) return own;
+    if (file !== undefined && coreOf(file) === coreOf(require.resolve('@tensorflow/tfjs'))) return file;
   } catch {
-    // The project has none.
+    // It has no tfjs-core.
   }
   return path.join(__dirname, 'wasm-backend/tf-backend-wasm.node.js');
 }
 
-/** From where the user's program may find packages that gradring does not. */
-function programFolders(): string[] {
-  return [path.dirname(process.argv[1] ?? ''), process.cwd()];
+/** The script of this process, whose project may have packages that gradring's has not. None if there is only text. */
+function program(): string[] {
+  const script = process.argv[1];
+  const isText = process.execArgv.some(option => /^(-e|-p|-pe|--eval|--print)(=|$)/.test(option));
+  return script === undefined || !path.isAbsolute(script) || isText ? [] : [script];
 }
 
 /** The tfjs-core that a module of TensorFlow.js loads. */
@@ -174,28 +177,31 @@ function coreOf(file: string): string {
 
 async function loadNative(name: PackageName): Promise<void> {
   const packageName = `@tensorflow/${name}`;
-  const seenFrom = programFolders();
-  const directory = packageDirectory(name, [__dirname, ...seenFrom]);
-  const note = readNote(name, seenFrom);
+  const install = `npm install ${packageName}@${tf.version.tfjs}`;
+  const places = [__filename, ...program()];
+  const { directory, refused } = packageDirectory(name, places);
+  if (refused !== undefined) throw new LoadFailure(refused, install, 'binding');
+  const note = readNote(name, program());
   const link = linkCommandFor(name, note);
   // Checked first, because the package registers its kernels before it finds that it cannot run them.
   if (directory === undefined || !hasBinding(directory)) {
     if (note) throw new LoadFailure(`npm has removed the link of ${packageName} to TensorFlow`, link, 'binding');
     if (directory) throw new LoadFailure(`${packageName} is installed without its native binding`, link, 'package');
-    const install = `npm install ${packageName}@${tf.version.tfjs}`;
     throw new LoadFailure(`${packageName} is not installed`, install, 'nothing');
   }
   if (require.resolve('@tensorflow/tfjs', { paths: [directory] }) !== require.resolve('@tensorflow/tfjs')) {
-    const install = `npm install @tensorflow/tfjs@${tf.version.tfjs} ${packageName}@${tf.version.tfjs}`;
-    throw new LoadFailure(`${packageName} uses another copy of @tensorflow/tfjs than gradring`, install, 'binding');
+    const both = `npm install @tensorflow/tfjs@${tf.version.tfjs} ${packageName}@${tf.version.tfjs}`;
+    throw new LoadFailure(`${packageName} uses another copy of @tensorflow/tfjs than gradring`, both, 'binding');
   }
+  const main = findPackage(packageName, places);
+  if (main.file === undefined) throw new LoadFailure(main.refused ?? `${packageName} is damaged`, install, 'binding');
   // On every rank TensorFlow prints which instructions the processor has, unless it is told to print warnings only.
   process.env['TF_CPP_MIN_LOG_LEVEL'] ??= '1';
   // Ranks may share a GPU. Without this, the first one takes all its memory.
   process.env['TF_FORCE_GPU_ALLOW_GROWTH'] ??= 'true';
   (await import('./restore-util')).restoreUtil();
   try {
-    await import(directory);
+    await import(main.file);
     await use('tensorflow');
   } catch (error) {
     forget('tensorflow');

@@ -1,6 +1,6 @@
 /**
- * A program that tries the backend that its argument names, and prints the result as one line of JSON. If the backend
- * fails, it prints why, and ends with exit code 1.
+ * A program that tries the backend that its first argument names, as a program in the folder of the second one finds
+ * it, and prints the result as one line of JSON. If the backend fails, it prints why, and ends with exit code 1.
  */
 import { type BackendName, loadBackend } from './backend';
 import { tf } from './tfjs';
@@ -10,7 +10,8 @@ const SIZE = 1024;
 const ENOUGH_MS = 300;
 const TOLERANCE = 1e-3;
 
-async function main(backend: BackendName): Promise<void> {
+async function main(backend: BackendName, folder: string): Promise<void> {
+  process.argv[1] = folder; // where loadBackend() looks for packages
   await loadBackend({ backend });
   const own = tf.getBackend();
   const gigaflops = timeProduct();
@@ -55,7 +56,7 @@ function convolutionGradient(): Float32Array {
   });
 }
 
-main(process.argv[2] as BackendName).catch((error: unknown) => {
+main(process.argv[2] as BackendName, process.argv[3]!).catch((error: unknown) => {
   console.error(error instanceof Error ? error.message : String(error));
   process.exit(1);
 });

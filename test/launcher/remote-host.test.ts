@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describeFailure } from '../../src/launcher/summary';
 import { launchOnHosts } from '../../src/launcher/hosts/launch-on-hosts';
@@ -34,7 +34,7 @@ function connectBy(ssh: string, times: Partial<HostTimes> = {}, file = script(''
   const ownTimes = { ...HOST_TIMES, ...times };
   const host = new RemoteHost(name, [], assignment, line => said.push(line), ownTimes);
   hosts.push(host);
-  return { host, said, times: ownTimes };
+  return { host, said, times: ownTimes, folder: program.folder };
 }
 
 /** As {@link connectBy}, and starts the rank. */
@@ -85,6 +85,39 @@ test('a host with another Node is named before anything starts', async () => {
   await expect(runBy(`${hear('assign')}; ${answer}`, '')).rejects.toThrow(
     `h has Node v0.0.1; this host has ${process.version}`,
   );
+});
+
+describe('what another host has otherwise', () => {
+  test('each host looks for the loader of a script in TypeScript itself, and says why it has none', async () => {
+    const file = script('console.log(1)', 'train.ts');
+    const loader = path.join(path.dirname(file), 'node_modules/tsx');
+    mkdirSync(loader, { recursive: true });
+    writeFileSync(path.join(loader, 'index.js'), '');
+    const options = { script: file, env: { NODE_OPTIONS: '--no-experimental-strip-types' } };
+    const isKnown = process.allowedNodeEnvironmentFlags.has('--experimental-strip-types');
+    const open = `chmod 777 ${loader}; ${RUN_HERE}`;
+    await expect(runBy(open, '', isKnown ? options : { script: file })).rejects.toThrow(
+      `No rank was started.\n  h: ${file} is TypeScript, which Node.js ${process.version} cannot run by itself, and ${loader} is not used, because everybody may write to ${loader}`,
+    );
+  });
+
+  describe('a gradring that is not where the launcher has it', () => {
+    const elsewhere = `for command; do :; done; exec sh -c "$(printf %s "$command" | sed s:${ROOT}/dist/cli.js:/no/such/cli.js:)"`;
+
+    test('but in the working directory', async () => {
+      const { host, folder } = connectBy(elsewhere);
+      mkdirSync(path.join(folder, 'node_modules'));
+      symlinkSync(ROOT, path.join(folder, 'node_modules/gradring'));
+      expect(await host.prepare()).toMatchObject({ hasFolder: true });
+    });
+
+    test('and not there either', async () => {
+      const { host, folder } = connectBy(elsewhere);
+      await expect(host.prepare()).rejects.toThrow(
+        `gradring is not installed: neither /no/such/cli.js nor ${folder}/node_modules/gradring/dist/cli.js is there`,
+      );
+    });
+  });
 });
 
 describe('the output of a rank', () => {

@@ -1,4 +1,4 @@
-import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { typescriptOptions } from '../../src/launcher/typescript-loader';
@@ -66,7 +66,11 @@ describe('what Node is given', () => {
   });
 
   test('not ts-node for an ES module, which it does not load that way', () => {
-    const folder = project({ ...TS_NODE, 'package.json': '{ "type": "module" }', 'common/package.json': '{}' });
+    const folder = project({
+      ...TS_NODE,
+      'package.json': '{ "name": "p", "type": "module" }',
+      'common/package.json': '{}',
+    });
     expect(() => optionsIn(folder, 'a.ts')).toThrow('npm install --save-dev tsx');
     expect(() => optionsIn(folder, 'common/a.mts')).toThrow('npm install --save-dev tsx');
     expect(optionsIn(folder, 'common/a.ts')).toHaveLength(2);
@@ -109,6 +113,63 @@ describe('what Node is given', () => {
       '/x/a.ts is TypeScript, which Node.js v20.15.0 cannot run by itself, and no loader for it was found. Install one (npm install --save-dev tsx), or use Node.js 22.18 or newer, or compile the script to JavaScript first.',
     );
     expect(() => optionsIn('/x', 'a.ts')).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+  });
+});
+
+describe('what others may have put there', () => {
+  const cwd = process.cwd();
+  afterEach(() => process.chdir(cwd));
+
+  test('above the project and in the working directory is not used', () => {
+    const folder = project({ ...TSX, ...TS_NODE, 'p/package.json': '{ "name": "p" }', 'p/a.ts': '' });
+    process.chdir(folder);
+    expect(() => optionsIn(folder, 'p/a.ts')).toThrow('and no loader for it was found. Install one');
+  });
+
+  test('in the project is refused where everybody may write to; the other loader is used', () => {
+    const folder = project({ ...TSX, ...TS_NODE, 'a.ts': '' });
+    const tsx = path.join(folder, 'node_modules/tsx');
+    chmodSync(tsx, 0o777);
+    const register = ['--require', path.join(folder, 'node_modules/ts-node/register/index.js')];
+    expect(optionsIn(folder, 'a.ts')).toEqual(register);
+    const modules = path.join(folder, 'node_modules');
+    expect(() => optionsIn(folder, 'a.mts')).toThrow(
+      `${folder}/a.mts is TypeScript, which Node.js v20.15.0 cannot run by itself, and ${tsx} is not used, because everybody may write to ${tsx} (NODE_PATH=${modules} uses it all the same). Install one (npm install --save-dev tsx), or`,
+    );
+  });
+
+  test.each([
+    ['tsx', TSX, 'TSX_TSCONFIG_PATH'],
+    ['ts-node', TS_NODE, 'TS_NODE_PROJECT'],
+  ])('%s does not get settings that everybody may write, which may name code', (name, loader, variable) => {
+    const folder = project({
+      ...loader,
+      'a.ts': '',
+      'tsconfig.json': '{}',
+      'deep/tsconfig.json': '{}',
+      'deep/er/x': '',
+    });
+    process.chdir(path.join(folder, 'deep/er'));
+    chmodSync(path.join(folder, 'tsconfig.json'), 0o666); // which is not the nearest
+    expect(optionsIn(folder, 'a.ts')).toHaveLength(2);
+    chmodSync(path.join(folder, 'deep/tsconfig.json'), 0o666);
+    expect(() => optionsIn(folder, 'a.ts')).toThrow(
+      `${folder}/a.ts is TypeScript, and ${name} would obey what is not yours: everybody may write to ${folder}/deep/tsconfig.json. Start in a folder of your own.`,
+    );
+    expect(optionsIn(folder, 'a.ts', [], { [variable]: 'mine.json' })).toHaveLength(2);
+  });
+
+  test('tsx does not get compiled files that everybody may write', () => {
+    const folder = project({ ...TSX, 'a.ts': '' });
+    const compiled = path.join(folder, `tsx-${process.getuid!()}`);
+    mkdirSync(compiled);
+    const env = { TMPDIR: folder };
+    expect(optionsIn(folder, 'a.ts', [], env)).toHaveLength(2);
+    chmodSync(compiled, 0o777);
+    expect(() => optionsIn(folder, 'a.ts', [], env)).toThrow(
+      `tsx would obey what is not yours: everybody may write to ${compiled}. Set TMPDIR to a folder of your own.`,
+    );
+    expect(optionsIn(folder, 'a.ts', [], { ...env, TSX_DISABLE_CACHE: '1' })).toHaveLength(2);
   });
 });
 

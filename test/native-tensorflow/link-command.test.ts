@@ -1,5 +1,14 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
@@ -77,6 +86,65 @@ test.each([
   const { status, stderr } = link(...args);
   expect(stderr).toMatch(words);
   expect(status).toBe(1);
+});
+
+describe('where everybody may write', () => {
+  test('a package is refused: --check says so, and nothing of it is run, built or removed', () => {
+    installPackage();
+    unpackLibrary();
+    write('node_modules/@tensorflow/tfjs-node/lib/napi-v8/tfjs_binding.node', '');
+    write('node_modules/@tensorflow/tfjs-node/index.js', `require('node:fs').writeFileSync('trace', '')`);
+    chmodSync(packageDirectory, 0o777);
+    const why = `${packageDirectory} is not used, because everybody may write to ${packageDirectory} (NODE_PATH=${project}/node_modules uses it all the same)`;
+    expect(JSON.parse(link('--check', '--json').stdout)).toEqual({
+      package: 'tfjs-node',
+      state: 'refused',
+      failure: why,
+    });
+    expect(link('--check')).toMatchObject({ status: 1, stdout: `@tensorflow/tfjs-node is refused: ${why}\n` });
+    for (const args of [['--from', 'unpacked'], ['--undo']]) {
+      expect(link(...args)).toMatchObject({ status: 1, stderr: expect.stringContaining(`ERR_TENSORFLOW: ${why}.`) });
+    }
+    expect(existsSync(path.join(project, 'trace'))).toBe(false);
+  });
+
+  test('npm installs nothing, because its settings may be there', () => {
+    unpackLibrary();
+    chmodSync(project, 0o1777);
+    expect(link('--from', 'unpacked')).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining(`npm installs nothing in ${project}, because everybody may write to ${project}.`),
+    });
+  });
+
+  const python = spawnSync('python3', ['-m', 'pip', '--version']).status === 0 ? test : test.skip;
+
+  python('Python takes no modules, and no download of an earlier time', () => {
+    for (const file of ['zipfile.py', 'contextlib.py', 'importlib/__init__.py', 'runpy.py', 'pip/__main__.py']) {
+      write(file, `open('${project}/trace', 'w')`);
+    }
+    write('pip/__init__.py', '');
+    write('tensorflow/__init__.py', '');
+    const module = JSON.stringify(path.join(__dirname, '../../dist/native-tensorflow/python-packages.js'));
+    const program = `
+      const { fetchTensorFlow, installedTensorFlow } = require(${module});
+      installedTensorFlow()
+        .then(found => console.log(found))
+        .then(() => fetchTensorFlow(() => undefined))
+        .catch(error => console.log(error.message));`;
+    const run = () => {
+      const { cwd, env } = inProject();
+      const options = { cwd, env: { ...env, PIP_NO_INDEX: '1' }, encoding: 'utf8' } as const;
+      const { stdout } = spawnSync(process.execPath, ['-e', program], options);
+      expect(existsSync(path.join(project, 'trace'))).toBe(false);
+      expect(stdout).not.toMatch(new RegExp(`^${project}`)); // a TensorFlow of this machine, or none
+      return stdout;
+    };
+    expect(run()).toMatch(/\npip cannot fetch tensorflow-cpu: .*No matching distribution/s);
+    write('cache/gradring/tensorflow/tensorflow/x', '');
+    chmodSync(path.join(project, 'cache/gradring/tensorflow'), 0o777);
+    expect(run()).toMatch(/\neverybody may write to .*\/tensorflow\. Set XDG_CACHE_HOME to a folder of your own\./);
+  });
 });
 
 test('--check and --undo exclude each other', () => {

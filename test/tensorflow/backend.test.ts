@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -308,15 +308,87 @@ describe('a faster backend that is there but does not load is told on stderr', (
       );
     });
 
-    testWithFakes('but a note that cannot be read is none', async () => {
-      const damaged = `
+    testWithFakes.each([
+      ['cannot be read', "writeFileSync(file, '{')"],
+      ['everybody may write', 'chmodSync(file, 0o666)'],
+    ])('but a note that %s is none', async (_, spoil) => {
+      const spoilt = `
         writeNote('tfjs-node', 'auto');
-        const { readdirSync, statSync, writeFileSync } = require('node:fs');
+        const { chmodSync, readdirSync, writeFileSync } = require('node:fs');
         for (const name of readdirSync('cache', { recursive: true })) {
-          if (name.endsWith('.json')) writeFileSync('cache/' + name, '{');
+          const file = 'cache/' + name;
+          if (name.endsWith('.json')) ${spoil};
         }`;
-      expect(await told({}, damaged)).toBe('');
+      expect(await told({}, spoilt)).toBe('');
     });
+  });
+});
+
+describe('what others may have put there', () => {
+  let trace: string;
+  /** Leaves a trace. */
+  const leaveTrace = () => `require('node:fs').writeFileSync(${JSON.stringify(trace)}, '');`;
+
+  beforeEach(() => {
+    trace = path.join(directory, 'trace');
+    const main = leaveTrace() + REGISTERS_A_BACKEND;
+    for (const name of ['tfjs-node-gpu', 'tfjs-node']) installFake(name, { main, hasBinding: true });
+  });
+
+  /** Runs a program, in whose working directory all these packages are. */
+  async function nameOn(...args: string[]): Promise<string> {
+    const env = { ...process.env, GRADRING_BACKEND: '', XDG_CACHE_HOME: directory };
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, args, { cwd: directory, env });
+    expect({ stderr, isRun: existsSync(trace) }).toEqual({ stderr: '', isRun: false });
+    return stdout;
+  }
+
+  const PROGRAM = `require(${JSON.stringify(root)}).loadBackend().then(({ name }) => console.log(name))`;
+
+  testWithFakes('above the project and in the working directory is not loaded', async () => {
+    const program = path.join(directory, 'project/program.js');
+    mkdirSync(path.dirname(program));
+    writeFileSync(path.join(directory, 'project/package.json'), '{ "name": "project" }');
+    writeFileSync(program, PROGRAM);
+    expect(await nameOn(program)).toBe('wasm\n');
+  });
+
+  testWithFakes('beside the data of a program that is no file is not loaded', async () => {
+    expect(await nameOn('-e', PROGRAM, path.join(directory, 'data.csv'))).toBe('wasm\n');
+    expect(await nameOn('-e', PROGRAM, 'data.csv')).toBe('wasm\n');
+  });
+
+  testWithFakes('in the project is refused where everybody may write to, with the folder and what to do', async () => {
+    const modules = path.join(realpathSync(directory), 'node_modules');
+    chmodSync(path.join(modules, '@tensorflow'), 0o777);
+    const { stdout, stderr } = await run('console.log((await loadBackend()).name);');
+    expect({ stdout, isRun: existsSync(trace) }).toEqual({ stdout: 'wasm\n', isRun: false });
+    expect(stderr).toMatch(/^gradring: a faster backend than wasm did not load .*\n$/);
+    expect(stderr).toContain(
+      `${modules}/@tensorflow/tfjs-node-gpu is not used, because everybody may write to ${modules}/@tensorflow (NODE_PATH=${modules} uses it all the same); run: npm install @tensorflow/tfjs-node-gpu@`,
+    );
+    expect((await run('console.log((await loadBackend()).name);', { NODE_PATH: modules })).stdout).toBe(
+      'tfjs-node-gpu\n',
+    );
+  });
+
+  testWithFakes('is refused too if it is asked for', async () => {
+    chmodSync(path.join(directory, 'node_modules'), 0o1777);
+    const { code, message } = await load("{ backend: 'tfjs-node' }");
+    expect([code, existsSync(trace)]).toEqual(['ERR_BACKEND', false]);
+    expect(message).toMatch(/tfjs-node is not used, because everybody may write to .*node_modules /);
+  });
+
+  testWithFakes('in the folder of its main file is refused', async () => {
+    const home = path.join(directory, 'node_modules/@tensorflow/tfjs-node');
+    mkdirSync(path.join(home, 'dist'));
+    writeFileSync(path.join(home, 'dist/index.js'), leaveTrace());
+    const description = { name: '@tensorflow/tfjs-node', main: 'dist/index.js', binary: { napi_versions: [3, 8] } };
+    writeFileSync(path.join(home, 'package.json'), JSON.stringify(description));
+    chmodSync(path.join(home, 'dist'), 0o777);
+    const { message } = await load("{ backend: 'tfjs-node' }");
+    expect(message).toMatch(/is not used, because everybody may write to .*tfjs-node\/dist /);
+    expect(existsSync(trace)).toBe(false);
   });
 });
 

@@ -2,6 +2,7 @@
 // in <speaker>/<chapter>/<speaker>-<chapter>.trans.txt. The labels are letters.
 const { existsSync, readdirSync, readFileSync } = require('node:fs');
 const path = require('node:path');
+const { findPackage } = require('../../../dist/find-package');
 const { framesAfter } = require('../speech-model');
 const { DataError } = require('./files');
 const { BANDS, SAMPLE_RATE, filterBank } = require('./filter-bank');
@@ -141,9 +142,11 @@ async function decodeFlac(file) {
 
 /** A package of its own, because few need it. */
 async function flacDecoder(file) {
-  const { FLACDecoder } = await import('@wasm-audio-decoders/flac').catch(() => {
+  const { file: own, refused } = findPackage('@wasm-audio-decoders/flac', [__filename]);
+  const isOwn = own !== undefined && own === require.resolve('@wasm-audio-decoders/flac');
+  const { FLACDecoder } = await (isOwn ? import('@wasm-audio-decoders/flac') : Promise.reject()).catch(() => {
     throw new DataError(
-      `${file} needs a decoder: npm install @wasm-audio-decoders/flac. Or convert the files to .wav: flac -d *.flac`,
+      `${refused === undefined ? '' : `${refused}. `}${file} needs a decoder: npm install @wasm-audio-decoders/flac. Or convert the files to .wav: flac -d *.flac`,
     );
   });
   const made = new FLACDecoder();

@@ -31,6 +31,7 @@ export interface Assignment {
   readonly folder: string;
   readonly script: string;
   readonly args: readonly string[];
+  /** Without what this host adds for TypeScript. */
   readonly nodeArgs: readonly string[];
   /** How many ranks run on this host; the number of the first one; how many there are in all. */
   readonly ranks: number;
@@ -52,6 +53,8 @@ export interface Readiness {
   readonly hasFolder: boolean;
   /** SHA-256 of the script. Undefined if it cannot be read. */
   readonly script: string | undefined;
+  /** Why this host cannot run the script. */
+  readonly fault: string | undefined;
   /** The addresses of the launcher's host and of this one, on the connection between them. Undefined without `ssh`. */
   readonly launcherAddress: string | undefined;
   readonly ownAddress: string | undefined;

@@ -9,6 +9,7 @@ import { readVersion } from '../../version';
 import { findFreePort, type PortWords } from '../master-port';
 import { rankCommand } from '../rank-command';
 import { RankProcess } from '../rank-process';
+import { typescriptOptions } from '../typescript-loader';
 import {
   type AgentMessage,
   type Assignment,
@@ -93,8 +94,7 @@ class Agent {
   hear(message: LauncherMessage): void {
     switch (message.kind) {
       case 'assign':
-        this.assignment = message;
-        return this.say(readinessFor(message));
+        return this.take(message);
       case 'find port':
         return void this.findPort(message.host, message.words);
       case 'start':
@@ -113,6 +113,16 @@ class Agent {
   end(): void {
     for (const rank of this.ranks.values()) rank.process.kill();
     if (this.socketFolder !== undefined) rmSync(this.socketFolder, { recursive: true, force: true });
+  }
+
+  private take(assignment: Assignment): void {
+    const readiness = readinessFor(assignment);
+    try {
+      this.assignment = { ...assignment, nodeArgs: nodeArgsHere(assignment) };
+      this.say(readiness);
+    } catch (error) {
+      this.say({ ...readiness, fault: (error as Error).message });
+    }
   }
 
   private async findPort(host: string, words: PortWords): Promise<void> {
@@ -191,9 +201,15 @@ function readinessFor({ folder, script }: Assignment): Readiness {
     node: process.version,
     hasFolder: attempt(() => process.chdir(folder) ?? true) === true,
     script: attempt(() => hashOf(script)),
+    fault: undefined,
     launcherAddress: launcherAddress || undefined,
     ownAddress: ownAddress || undefined,
   };
+}
+
+/** With the loader for TypeScript that this host has. On the launcher's host the same path may be another user's. */
+function nodeArgsHere({ script, nodeArgs, env }: Assignment): string[] {
+  return [...nodeArgs, ...typescriptOptions(script, nodeArgs, { ...process.env, ...env })];
 }
 
 /** SHA-256 of a file. */

@@ -113,6 +113,7 @@ function problemsOf(
   if (!there.hasFolder) problems.push(` has no folder ${process.cwd()}, the working directory`);
   if (there.script === undefined) problems.push(` has no ${script}`);
   else if (there.script !== own.script) problems.push(` has another ${script} than this host`);
+  else if (there.fault !== undefined) problems.push(`: ${there.fault}`);
   return problems;
 }
 

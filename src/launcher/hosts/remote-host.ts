@@ -44,14 +44,17 @@ const LAST_WORDS_MS = 500;
 const CLI = path.join(__dirname, '../../cli.js');
 
 /**
- * What the shell of a host runs. It has no single quotes, so that every shell passes it on as it is. `$1` is the
- * working directory, `$2` Node, `$3` gradring's program: each where it is on this host, or where the host has its own.
+ * What the shell of a host runs. It has no single quotes and no exclamation marks, so that every shell passes it on as
+ * it is. `$1` is the working directory, `$2` Node, `$3` gradring's program: each where it is on this host, or where the
+ * host has its own. A gradring that was only found in the working directory may be a stranger's.
  */
 const START_AGENT = [
   'cd "$1" 2>/dev/null',
   'n="$2"; [ -x "$n" ] || n=node',
-  'c="$3"; [ -f "$c" ] || c=node_modules/gradring/dist/cli.js',
+  'c="$3"; o=; [ -f "$c" ] || { m=node_modules/gradring; c=$m/dist/cli.js',
+  'o="$(find node_modules $m $m/dist $c -prune -user 0 -o -prune -user "$(id -u)" -o -prune -print 2>/dev/null)"; }',
   '[ -f "$c" ] || { echo "gradring is not installed: neither $3 nor $PWD/$c is there" >&2; exit 127; }',
+  '[ -z "$o" ] || { echo "$PWD/$m is not used, because" $o "belongs to another user" >&2; exit 126; }',
   'exec "$n" "$c" agent',
 ].join('; ');
 

@@ -1,4 +1,5 @@
 import type * as Koffi from 'koffi';
+import { findPackage, type FoundPackage } from '../../find-package';
 import { detach } from '../../memory/release-memory';
 
 /** The system calls that Node does not offer. */
@@ -43,6 +44,8 @@ let calls: SystemCalls | undefined;
 function systemCalls(): SystemCalls {
   if (calls !== undefined) return calls;
   if (OTHER_SIZES.includes(process.arch)) throw new Error('Memory can be mapped only on 64-bit systems.');
+  // Node would also look in folders of strangers.
+  if (findKoffi().file !== require.resolve('koffi')) throw new Error('There is no koffi of this user.');
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- it may be missing
   const koffi = require('koffi') as typeof Koffi;
   const library = koffi.load(null);
@@ -60,6 +63,11 @@ function systemCalls(): SystemCalls {
     viewOf: (at, bytes) => koffi.view(at, bytes) as ArrayBuffer,
   };
   return calls;
+}
+
+/** The optional package with which the functions below work. */
+export function findKoffi(): FoundPackage {
+  return findPackage('koffi', [__filename]);
 }
 
 /** Whether the functions below can be used here. */
