@@ -21,9 +21,9 @@ interface Place {
  * Finds a file of a package that gradring uses if it is installed, although no program has asked for it. Node would
  * look in `node_modules` of every folder above. Other users may write to some of these, such as /tmp, and what they put
  * there would run as this user. So this looks only up to the project, or up to the workspace that the project is part
- * of, and refuses what strangers can have made: what belongs neither to root, nor to this user, nor to the owner of
- * gradring or of the program, whose code runs anyway; and folders to which everybody may write. `NODE_PATH` is the
- * user's own word: what is there is not checked. docs/security.md says the same to users.
+ * of, and refuses what other users can have made: what belongs neither to root, nor to this user, nor to the owner of
+ * gradring or of the program, whose code runs anyway; and what everybody may write to. `NODE_PATH` is the user's own
+ * word: what is there is not checked. docs/security.md says the same to users.
  *
  * @param request As for `require`: `tsx`, `ts-node/register`.
  * @param places Programs, or folders of which a program could be, the first one first.
@@ -49,7 +49,7 @@ export function findPackage(request: string, places: readonly string[]): FoundPa
 
 /**
  * The project of a program, or of a folder: the nearest folder with a package.json, or for what is in `node_modules`
- * the folder that has this `node_modules`. Undefined if there is none. A package.json of a stranger is none.
+ * the folder that has this `node_modules`. Undefined if there is none. That of another user is none.
  */
 export function projectOf(place: string): string | undefined {
   return projectAround(placeOf(place));
@@ -68,17 +68,17 @@ function projectAround({ folder, users }: Place): string | undefined {
 }
 
 /**
- * Why a stranger may have made, or may change, what is at this path; to be read within a sentence. Undefined if none
+ * Why another user may have made, or may change, what is at this path; to be read within a sentence. Undefined if none
  * can, or if nothing is there.
  *
- * @param program A file or folder: who owns this file is no stranger.
+ * @param program Its owner's files may be used, too.
  */
 export function refusalOf(file: string, program = __filename): string | undefined {
-  return existsSync(file) ? strangerAt(file, placeOf(program).users) : undefined;
+  return existsSync(file) ? refusalAt(file, placeOf(program).users) : undefined;
 }
 
 /** @param isWay The path is only passed through, so that others may add to it, but not rename what is there: /tmp. */
-function strangerAt(file: string, users: Place['users'], isWay = false): string | undefined {
+function refusalAt(file: string, users: Place['users'], isWay = false): string | undefined {
   if (users === undefined) return undefined;
   const found = lstatSync(file);
   if (!users.includes(found.uid)) return `${file} belongs to the user ${found.uid}, and not to you or to root`;
@@ -134,7 +134,7 @@ function readManifest(folder: string, users: Place['users']): Readonly<Record<st
   }
 }
 
-/** A stranger's file is not read: it may be a pipe without an end. */
+/** Others are not read: they may be pipes without an end. */
 function isTrustedFile(file: string, users: Place['users']): boolean {
   try {
     const found = statSync(file);
@@ -184,14 +184,14 @@ function refusalAlong(paths: readonly string[], packageFolder: string, { folder,
   for (const each of paths) {
     if (isWithin(folder, each)) continue;
     const isWay = !isWithin(each, packageFolder) && !/[\\/]node_modules([\\/]|$)/.test(each);
-    const refusal = strangerAt(each, users, isWay);
+    const refusal = refusalAt(each, users, isWay);
     if (refusal !== undefined) return refusal;
   }
   return undefined;
 }
 
 function refusalFor(home: string, why: string, modules: string): FoundPackage {
-  return { refused: `${home} is not used, because ${why} (NODE_PATH=${modules} uses it all the same)` };
+  return { refused: `${home} is not used, because ${why} (set NODE_PATH=${modules} if you trust it)` };
 }
 
 /** All folders on the way to a path, from the root on, and the path itself. */

@@ -202,7 +202,7 @@ describe('a package is refused, with what to do, where everybody may write to', 
       chmodSync(open, mode);
       const modules = path.join(root, 'p/node_modules');
       expect(look()).toEqual({
-        refused: `${modules}/@scope/loader is not used, because everybody may write to ${open} (NODE_PATH=${modules} uses it all the same)`,
+        refused: `${modules}/@scope/loader is not used, because everybody may write to ${open} (set NODE_PATH=${modules} if you trust it)`,
       });
     }
     process.env['NODE_PATH'] = path.join(root, 'p/node_modules');

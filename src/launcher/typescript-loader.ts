@@ -87,7 +87,7 @@ function isLoader(module: string): boolean {
 }
 
 /**
- * Refuses to start a loader that would run a stranger's code: both read the settings that are nearest to the working
+ * Refuses to start a loader that would run another user's code: both read the settings that are nearest to the working
  * directory, which may name code, and tsx runs what it finds in its folder of compiled files.
  */
 function requireOwnSettings(script: string, isTsx: boolean, env: NodeJS.ProcessEnv): void {

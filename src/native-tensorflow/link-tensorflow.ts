@@ -15,7 +15,7 @@ export interface LinkState {
   readonly directory: string | undefined;
   /**
    * `linked`: by gradring. `installed`: by npm with its own binding. `no binding`: its install script failed or did not
-   * run. `link lost`: gradring linked it, and npm has removed the link. `refused`: strangers may have made it.
+   * run. `link lost`: gradring linked it, and npm has removed the link. `refused`: another user may have made it.
    */
   readonly state: 'not installed' | 'no binding' | 'link lost' | 'refused' | 'installed' | 'linked';
   /** The command that restores a lost link. */

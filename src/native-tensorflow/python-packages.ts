@@ -9,7 +9,7 @@ import { runProgram } from './run-program';
 /** The Python that is used. An active environment comes first on the PATH. */
 const PYTHON = process.platform === 'win32' ? 'python' : 'python3';
 
-/** `-c` lets modules of the working directory, which may be a stranger's, come before those of Python. */
+/** `-c` lets modules of the working directory, which may be another user's, come before those of Python. */
 const FROM_NO_FOLDER = `
 import sys
 if sys.path[:1] == ['']: del sys.path[0]`;

@@ -134,7 +134,7 @@ describe('what others may have put there', () => {
     expect(optionsIn(folder, 'a.ts')).toEqual(register);
     const modules = path.join(folder, 'node_modules');
     expect(() => optionsIn(folder, 'a.mts')).toThrow(
-      `${folder}/a.mts is TypeScript, which Node.js v20.15.0 cannot run by itself, and ${tsx} is not used, because everybody may write to ${tsx} (NODE_PATH=${modules} uses it all the same). Install one (npm install --save-dev tsx), or`,
+      `${folder}/a.mts is TypeScript, which Node.js v20.15.0 cannot run by itself, and ${tsx} is not used, because everybody may write to ${tsx} (set NODE_PATH=${modules} if you trust it). Install one (npm install --save-dev tsx), or`,
     );
   });
 

@@ -95,7 +95,7 @@ describe('where everybody may write', () => {
     write('node_modules/@tensorflow/tfjs-node/lib/napi-v8/tfjs_binding.node', '');
     write('node_modules/@tensorflow/tfjs-node/index.js', `require('node:fs').writeFileSync('trace', '')`);
     chmodSync(packageDirectory, 0o777);
-    const why = `${packageDirectory} is not used, because everybody may write to ${packageDirectory} (NODE_PATH=${project}/node_modules uses it all the same)`;
+    const why = `${packageDirectory} is not used, because everybody may write to ${packageDirectory} (set NODE_PATH=${project}/node_modules if you trust it)`;
     expect(JSON.parse(link('--check', '--json').stdout)).toEqual({
       package: 'tfjs-node',
       state: 'refused',

@@ -365,7 +365,7 @@ describe('what others may have put there', () => {
     expect({ stdout, isRun: existsSync(trace) }).toEqual({ stdout: 'wasm\n', isRun: false });
     expect(stderr).toMatch(/^gradring: a faster backend than wasm did not load .*\n$/);
     expect(stderr).toContain(
-      `${modules}/@tensorflow/tfjs-node-gpu is not used, because everybody may write to ${modules}/@tensorflow (NODE_PATH=${modules} uses it all the same); run: npm install @tensorflow/tfjs-node-gpu@`,
+      `${modules}/@tensorflow/tfjs-node-gpu is not used, because everybody may write to ${modules}/@tensorflow (set NODE_PATH=${modules} if you trust it); run: npm install @tensorflow/tfjs-node-gpu@`,
     );
     expect((await run('console.log((await loadBackend()).name);', { NODE_PATH: modules })).stdout).toBe(
       'tfjs-node-gpu\n',

@@ -46,7 +46,7 @@ const CLI = path.join(__dirname, '../../cli.js');
 /**
  * What the shell of a host runs. It has no single quotes and no exclamation marks, so that every shell passes it on as
  * it is. `$1` is the working directory, `$2` Node, `$3` gradring's program: each where it is on this host, or where the
- * host has its own. A gradring that was only found in the working directory may be a stranger's.
+ * host has its own. A gradring that is only in the working directory may be another user's.
  */
 const START_AGENT = [
   'cd "$1" 2>/dev/null',

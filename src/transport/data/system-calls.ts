@@ -44,8 +44,8 @@ let calls: SystemCalls | undefined;
 function systemCalls(): SystemCalls {
   if (calls !== undefined) return calls;
   if (OTHER_SIZES.includes(process.arch)) throw new Error('Memory can be mapped only on 64-bit systems.');
-  // Node would also look in folders of strangers.
-  if (findKoffi().file !== require.resolve('koffi')) throw new Error('There is no koffi of this user.');
+  // Node would also take that of another user.
+  if (findKoffi().file !== require.resolve('koffi')) throw new Error('There is no koffi that may be used.');
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- it may be missing
   const koffi = require('koffi') as typeof Koffi;
   const library = koffi.load(null);
