@@ -8,6 +8,8 @@ export interface GuardedOptions {
   /** A folder that the process removes if this one ends without doing so. */
   readonly socketFolder?: string | undefined;
   readonly env: NodeJS.ProcessEnv;
+  /** Its working folder. Default: that of this process. */
+  readonly folder?: string;
 }
 
 /**
@@ -18,8 +20,9 @@ export interface GuardedOptions {
  * @param args The arguments of Node, the script, and the arguments of the script.
  * @throws Error of the system if it reports the failure to start at once. Otherwise there is an `error` event.
  */
-export function spawnGuarded(args: readonly string[], { env, socketFolder }: GuardedOptions): ChildProcess {
+export function spawnGuarded(args: readonly string[], { env, folder, socketFolder }: GuardedOptions): ChildProcess {
   const child = spawn(process.execPath, ['--require', path.join(__dirname, 'rank-guard.js'), ...args], {
+    cwd: folder,
     env: { ...env, [GUARD_FD_VARIABLE]: String(GUARD_FD), [GUARD_FOLDER_VARIABLE]: socketFolder },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     detached: process.platform !== 'win32', // There each process would get a window.

@@ -134,7 +134,8 @@ export interface LaunchPlan {
   readonly worldSize: number;
   /** Undefined: the ranks run on this host. */
   readonly remote: RemotePlan | undefined;
-  /** Absolute. */
+  /** The working folder of the ranks. All paths here are absolute, whatever becomes of this process's own. */
+  readonly folder: string;
   readonly script: string;
   readonly args: readonly string[];
   readonly nodeArgs: readonly string[];
@@ -233,6 +234,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   }
   const script = resolveScript(options.script);
   const { nodeArgs = [] } = options;
+  const timeline = options.timeline ?? { ...process.env, ...options.env }['GRADRING_TIMELINE'];
   return {
     ranks,
     firstRank: nodeRank * ranks,
@@ -242,6 +244,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
       sshArgs: options.sshArgs ?? [],
       masterAddr: options.masterAddr ? withoutBrackets(options.masterAddr) : undefined,
     },
+    folder: process.cwd(),
     script,
     args: options.args ?? [],
     nodeArgs: [
@@ -255,12 +258,12 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     nodes,
     nodeRank,
     elastic: planElastic(options, ranks, nodes, words),
-    tokenFile: options.tokenFile,
-    outputDir: options.outputDir,
+    tokenFile: options.tokenFile && path.resolve(options.tokenFile),
+    outputDir: options.outputDir && path.resolve(options.outputDir),
     gpusPerRank,
     env: {
       ...options.env,
-      ...(options.timeline !== undefined && { GRADRING_TIMELINE: path.resolve(options.timeline) }),
+      ...(timeline && { GRADRING_TIMELINE: path.resolve(timeline) }),
       ...passedOn(options, words),
     },
     stdout: options.stdout ?? process.stdout,

@@ -18,7 +18,7 @@ export interface Meeting {
 /** What a plan says about the ranks of one host. */
 type RankPlan = Pick<
   LaunchPlan,
-  'ranks' | 'firstRank' | 'worldSize' | 'masterAddr' | 'script' | 'args' | 'nodeArgs' | 'gpusPerRank' | 'env'
+  'ranks' | 'firstRank' | 'worldSize' | 'masterAddr' | 'folder' | 'script' | 'args' | 'nodeArgs' | 'gpusPerRank' | 'env'
 >;
 
 /**
@@ -46,6 +46,6 @@ export function rankCommand(
     ...rankVariables(plan, localRank, masterPort, runId),
     ...variables,
   };
-  const { nodeArgs, script, args } = plan;
-  return { rank: plan.firstRank + localRank, nodeArgs, script, args, env, socketFolder };
+  const { folder, nodeArgs, script, args } = plan;
+  return { rank: plan.firstRank + localRank, folder, nodeArgs, script, args, env, socketFolder };
 }

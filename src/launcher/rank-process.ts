@@ -29,6 +29,8 @@ export interface RankOutcome {
 /** How to start one rank. */
 export interface RankCommand {
   readonly rank: number;
+  /** Its working folder. */
+  readonly folder: string;
   readonly nodeArgs: readonly string[];
   readonly script: string;
   readonly args: readonly string[];
@@ -105,9 +107,9 @@ export class RankProcess implements RunningRank {
   }
 }
 
-function startProcess({ rank, nodeArgs, script, args, env, socketFolder }: RankCommand): ChildProcess {
+function startProcess({ rank, folder, nodeArgs, script, args, env, socketFolder }: RankCommand): ChildProcess {
   try {
-    return spawnGuarded([...nodeArgs, script, ...args], { env, socketFolder });
+    return spawnGuarded([...nodeArgs, script, ...args], { env, folder, socketFolder });
   } catch (cause) {
     throw notStarted(rank, cause as Error);
   }

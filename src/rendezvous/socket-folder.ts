@@ -1,6 +1,6 @@
 import { accessSync, constants, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { GradringError } from '../errors';
 
 /** Linux's folder in memory. */
@@ -14,7 +14,7 @@ const MEMORY = '/dev/shm';
  */
 export function makeSocketFolder(parent = socketParent()): string {
   try {
-    return mkdtempSync(join(parent, 'gradring-')); // mode 0700
+    return mkdtempSync(join(resolve(parent), 'gradring-')); // mode 0700
   } catch (error) {
     const words = `No folder for a unix socket can be made in ${parent}: ${(error as Error).message}. Set TMPDIR to a folder that you can write to, or set GRADRING_TRANSPORT=tcp.`;
     throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });

@@ -4,7 +4,10 @@ import type { ResidualPolicy } from './resized-state';
 
 /** How {@link Ring.checkpoint} saves and resumes. */
 export interface CheckpointOptions {
-  /** The folder, created if it is missing: shared by the ranks, or of the same name on the disk of each host. */
+  /**
+   * The folder, created if it is missing: shared by the ranks, or of the same name on the disk of each host. A relative
+   * path means the working folder when {@link Ring.checkpoint} is called.
+   */
   readonly dir: string;
   /** `model.fit` saves every so many optimizer steps. Default: at the end of each epoch. */
   readonly every?: number;

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import type { tf } from './tfjs';
 import type { ReadTensor, TensorFile, TensorSource } from '../checkpoint/checkpoint-file';
 import type { Ranks } from '../checkpoint/ranks';
@@ -32,14 +33,17 @@ export class Checkpoint {
   private resumedAt: FitPosition | undefined;
   /** Damaged checkpoints that were skipped. The next save removes them. */
   private discarded: readonly string[] = [];
+  /** With an absolute `dir`: the program may change its working folder. */
+  private readonly options: CheckpointOptions;
 
   constructor(
     private readonly communicator: Communicator,
     private readonly source: tf.LayersModel | Trained,
-    private readonly options: CheckpointOptions,
+    options: CheckpointOptions,
   ) {
     trainedOf(source, 'ring.checkpoint');
     checkCheckpointOptions(options);
+    this.options = { ...options, dir: resolve(options.dir) };
   }
 
   /**

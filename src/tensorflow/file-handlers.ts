@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { tf } from './tfjs';
 
 const SCHEME = 'file://';
@@ -21,7 +22,7 @@ function router(all: (url: string) => tf.io.IOHandler[]): (url: string | string[
     isLookingForOthers = true;
     const others = all(url);
     isLookingForOthers = false;
-    return others.length > 0 ? none : handlerFor(url.slice(SCHEME.length));
+    return others.length > 0 ? none : handlerFor(resolve(url.slice(SCHEME.length)));
   };
 }
 

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { open, readFile, stat } from 'node:fs/promises';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join } from 'node:path';
 import { systemCode } from '../checkpoint/checkpoint-errors';
 import { modelFailure, refusal } from './model-failure';
 import { tf } from './tfjs';
@@ -13,11 +13,10 @@ const QUANTIZED_BYTES = { uint8: 1, uint16: 2, float16: 2 };
 /**
  * Reads a model that `saveModel`, tfjs-node or TensorFlow.js's converter wrote.
  *
- * @param path The path of `model.json`, which names the files with the weights, relative to its folder.
+ * @param file The path of `model.json`, absolute, which names the files with the weights, relative to its folder.
  * @throws GradringError `ERR_MODEL_FILES`
  */
-export async function loadModel(path: string): Promise<tf.io.ModelArtifacts> {
-  const file = resolve(path);
+export async function loadModel(file: string): Promise<tf.io.ModelArtifacts> {
   const text = await readFile(file, 'utf8').catch(error => fail(file, error, 'Name the model.json of a saved model'));
   return tf.io.getModelArtifactsForJSON(parse(file, text), manifest => readWeights(dirname(file), manifest));
 }

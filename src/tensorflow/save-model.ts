@@ -1,5 +1,5 @@
 import { link, readFile, rm } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { systemCode } from '../checkpoint/checkpoint-errors';
 import { makeFolder, syncFolder, writeDurably } from '../checkpoint/durable-file';
 import { modelFailure, refusal } from './model-failure';
@@ -11,9 +11,8 @@ import { tf } from './tfjs';
  *
  * @throws GradringError `ERR_MODEL_FILES`
  */
-export async function saveModel(path: string, artifacts: tf.io.ModelArtifacts): Promise<tf.io.SaveResult> {
+export async function saveModel(folder: string, artifacts: tf.io.ModelArtifacts): Promise<tf.io.SaveResult> {
   const modelArtifactsInfo = tf.io.getModelArtifactsInfoForJSON(artifacts);
-  const folder = resolve(path);
   if (artifacts.weightData === undefined && artifacts.weightSpecs?.length) {
     throw modelFailure('saved to', folder, 'its weights were not kept. Load it without streamWeights.');
   }

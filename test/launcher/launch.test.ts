@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { Writable } from 'node:stream';
@@ -199,6 +199,29 @@ describe('output', () => {
       const log = readFileSync(path.join(outputDir, `rank-${rank}.log`), 'utf8');
       expect(log.split('\n').sort()).toEqual(['', `err ${rank}`, `out ${rank}`]);
     }
+  });
+
+  test('relative paths, and the folder of the ranks, are those of the call', async () => {
+    const [start, elsewhere] = [temporaryFolder(), temporaryFolder()];
+    writeFileSync(path.join(start, 'token'), 'ab'.repeat(32), { mode: 0o600 });
+    const before = process.cwd();
+    const source = `console.log(process.cwd(), process.env.GRADRING_TIMELINE, process.env.GRADRING_RUN_TOKEN);`;
+    const file = script(source);
+    try {
+      process.chdir(start);
+      const running = run('', {
+        script: file,
+        outputDir: 'logs',
+        tokenFile: 'token',
+        env: { GRADRING_TIMELINE: 'trace' },
+      });
+      process.chdir(elsewhere);
+      await running;
+    } finally {
+      process.chdir(before);
+    }
+    const log = readFileSync(path.join(start, 'logs/rank-0.log'), 'utf8');
+    expect(log).toBe(`${start} ${path.join(start, 'trace')} ${'ab'.repeat(32)}\n`);
   });
 
   test('a process left behind that holds the output open does not hold up the end', async () => {

@@ -1,6 +1,8 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { runFixture } from './support';
 
 let dir: string;
@@ -310,6 +312,23 @@ describe('a ring of another size', () => {
     for (const { message } of resumed[3]!['no policy']!) {
       expect(message).toMatch(/saved by 2 ranks, and this ring has 3.*residuals: 'redistribute'.*'drop'/);
     }
+  });
+});
+
+/** Runs a fixture as a program without a launcher, and returns what it prints. */
+async function runAlone(name: string, ...args: string[]): Promise<unknown> {
+  const program = path.join(__dirname, 'fixtures', name);
+  return JSON.parse((await promisify(execFile)(process.execPath, [program, ...args])).stdout);
+}
+
+test('a relative path means the folder in which it was given: checkpoints, models, timelines', async () => {
+  const root = path.join(dir, 'root');
+  for (const name of ['start', 'elsewhere']) mkdirSync(path.join(root, name), { recursive: true });
+  expect(await runAlone('working-folder.js', root)).toEqual({
+    start: ['checkpoints', 'model', 'trace'],
+    elsewhere: [],
+    saves: ['save-000001-step-1', 'save-000002-step-2'],
+    step: 2,
   });
 });
 

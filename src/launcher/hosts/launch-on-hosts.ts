@@ -41,7 +41,7 @@ export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times 
   };
   try {
     if (warning) await outputs.say([`gradring: ${warning}`]);
-    const readiness = await prepareAll(hosts, prepare, plan.script);
+    const readiness = await prepareAll(hosts, prepare, plan);
     const masterAddr = remote.masterAddr ?? addressOfFirst(readiness);
     const masterPort = plan.masterPort ?? (await findPort(remotes[0]!, masterAddr, plan));
     const runId = chooseRunId(plan, masterPort, env);
@@ -58,12 +58,12 @@ export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times 
 }
 
 /** What all hosts get alike. */
-function assignmentOf({ script, args, nodeArgs, worldSize, gpusPerRank, env }: LaunchPlan) {
+function assignmentOf({ folder, script, args, nodeArgs, worldSize, gpusPerRank, env }: LaunchPlan) {
   const passed = Object.entries(process.env).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !OF_THIS_HOST.test(entry[0]),
   );
   return {
-    ...{ folder: process.cwd(), script, args, nodeArgs, worldSize, gpusPerRank },
+    ...{ folder, script, args, nodeArgs, worldSize, gpusPerRank },
     env: { ...Object.fromEntries(passed), ...env },
   };
 }
@@ -72,9 +72,9 @@ function assignmentOf({ script, args, nodeArgs, worldSize, gpusPerRank, env }: L
 async function prepareAll(
   hosts: RemotePlan['hosts'],
   prepare: (host: RemotePlan['hosts'][number], index: number) => Promise<Readiness>,
-  script: string,
+  { folder, script }: Pick<LaunchPlan, 'folder' | 'script'>,
 ): Promise<Readiness[]> {
-  const own = { gradring: readVersion(), node: process.version, script: hashOf(script) };
+  const own = { gradring: readVersion(), node: process.version, script: hashOf(script), folder };
   const ready: Readiness[] = [];
   const problems: string[][] = [];
   const queue = hosts.entries();
@@ -104,13 +104,13 @@ function noneStarted(problems: readonly string[]): GradringError {
 
 function problemsOf(
   there: Readiness,
-  own: { readonly gradring: string; readonly node: string; readonly script: string },
+  own: { readonly gradring: string; readonly node: string; readonly script: string; readonly folder: string },
   script: string,
 ): string[] {
   const problems: string[] = [];
   if (there.gradring !== own.gradring) problems.push(` has gradring ${there.gradring}; this host has ${own.gradring}`);
   if (there.node !== own.node) problems.push(` has Node ${there.node}; this host has ${own.node}`);
-  if (!there.hasFolder) problems.push(` has no folder ${process.cwd()}, the working directory`);
+  if (!there.hasFolder) problems.push(` has no folder ${own.folder}, the working directory`);
   if (there.script === undefined) problems.push(` has no ${script}`);
   else if (there.script !== own.script) problems.push(` has another ${script} than this host`);
   else if (there.fault !== undefined) problems.push(`: ${there.fault}`);
