@@ -18,6 +18,8 @@ export type ErrorCode =
   | 'ERR_TIMEOUT'
   /** Ranks called different collectives, or the same one with other lengths, types or options. */
   | 'ERR_COLLECTIVE_MISMATCH'
+  /** What was to be the same on all ranks (`allOrNone`) is not. The error's `rank` is the first that differs. */
+  | 'ERR_RESULTS_DIFFER'
   /** Ranks train different models: names, shapes, types or order of the variables differ. */
   | 'ERR_MODEL_MISMATCH'
   /** A peer sent bytes that are not a valid frame. */

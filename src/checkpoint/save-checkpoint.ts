@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { GradringError } from '../errors';
+import { requirePlain } from '../plain-json';
 import { folderName, hasManifest, listSaves, removeSave } from './checkpoint-folder';
 import { type TensorSource, writeTensorFile } from './checkpoint-file';
 import { type FileSum, makeFolder, writeDurably } from './durable-file';
@@ -32,8 +33,9 @@ export const STATE_KEY = 'gradring';
  * checkpoint as it is. The new one is complete when rank 0 has renamed its manifest; it does so when all ranks have
  * said that their files are on disk.
  *
- * @throws GradringError `ERR_CHECKPOINT` on every rank if one cannot write, naming rank and path. Then what was written
- *   is removed, and the ring may still be used. And what a collective throws.
+ * @throws GradringError on every rank `ERR_CHECKPOINT` if one cannot write, naming rank and path, and
+ *   `ERR_INVALID_ARGUMENT` if JSON would change its state. Then what was written is removed, and the ring may still be
+ *   used. And what a collective throws.
  */
 export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<string> {
   const { rank, worldSize } = ranks;
@@ -74,7 +76,7 @@ async function writeOwn(
   { weights, own, state }: SaveInput,
 ): Promise<{ weights?: FileSum; own: FileSum }> {
   await makeFolder(path);
-  const metadata = new Map([[STATE_KEY, JSON.stringify(state())]]);
+  const metadata = new Map([[STATE_KEY, JSON.stringify(requirePlain(state(), 'A checkpoint cannot hold', ''))]]);
   const sum = { own: await writeTensorFile(join(path, rankFile(rank)), rank, own, metadata) };
   if (rank !== 0) return sum;
   return { ...sum, weights: await writeTensorFile(join(path, WEIGHTS_FILE), rank, weights, new Map()) };

@@ -16,6 +16,7 @@ import {
   type ReduceOptions,
   type SparseArray,
 } from './collective-requests';
+import { sameResult } from './same-result';
 import { ThreadClient } from './thread-client';
 import {
   type CommandName,
@@ -280,25 +281,23 @@ export class Communicator {
   }
 
   /**
-   * Runs collectives that must succeed on all ranks or on none, and returns their result: JSON, the same on all ranks.
-   * If a rank of an elastic run is lost meanwhile, the others run them again, in a ring of another size; or, if some
-   * ranks had finished, all ranks get their result. So do not change anything in `run` that must not be changed twice.
-   * Outside of elastic runs it only calls `run`. Optimizer steps do not belong in it: each of them is done by all ranks
-   * or by none.
+   * Runs collectives that must succeed on all ranks or on none, and returns their result: plain JSON, the same on all
+   * ranks, which are compared. If a rank of an elastic run is lost meanwhile, the others run them again, in a ring of
+   * another size; or, if some ranks had finished, all ranks get their result. So do not change anything in `run` that
+   * must not be changed twice. Optimizer steps do not belong in it: each of them is done by all ranks or by none.
    *
    * ```ts
    * const total = await ring.allOrNone(async () => [...(await ring.allReduce(Int32Array.of(2)))]);
    * console.log(total); // [ 4 ]
    * ```
    *
-   * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if the ranks were in different ones; what `run` throws.
+   * @throws GradringError `ERR_RESULTS_DIFFER` if a rank has another result than rank 0, or if `run` throws on another
+   *   rank; `ERR_INVALID_ARGUMENT` for a result that JSON would change, with the place in it;
+   *   `ERR_COLLECTIVE_MISMATCH` if the ranks were in different ones; what `run` throws.
    */
   async allOrNone<T>(run: () => Promise<T>): Promise<T> {
-    const together = async () => {
-      // No rank may be done before all have begun.
-      if (this.isElastic) await this.call('barrier', { purpose: Purpose.AllOrNone });
-      return run();
-    };
+    const options = { variableLength: true, purpose: Purpose.AllOrNone };
+    const together = () => sameResult(run, own => this.allGather(own, options));
     return this.units.run({ name: 'allOrNone', run: together });
   }
 

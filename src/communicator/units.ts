@@ -284,7 +284,7 @@ export class Units {
       isLeaving: this.isLeaving,
       done: this.doneCount,
       lastName: this.last.unit.name,
-      lastResult: this.last.result ?? null,
+      lastResult: this.last.result,
       isAfterCommit: this.last.unit === this.commit,
       failedName: failed?.name,
       isAdmitting: failed !== undefined && failed === this.welcome,

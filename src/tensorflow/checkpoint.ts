@@ -51,7 +51,8 @@ export class Checkpoint {
    * checkpoint is complete on all ranks; a crash at any instant before that leaves the checkpoint before.
    *
    * @throws GradringError `ERR_CHECKPOINT` on every rank if one rank cannot write, with that rank and the path. The
-   *   training may continue. And what every collective may throw (see {@link Communicator}).
+   *   training may continue. `ERR_INVALID_ARGUMENT` for a `state` that JSON would change, with the place in it. And
+   *   what every collective may throw (see {@link Communicator}).
    */
   async save(): Promise<string> {
     const { optimizer } = this.trained();

@@ -1,5 +1,6 @@
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
+import { requirePlain } from '../plain-json';
 import type { FitPosition } from './saved-rank';
 import { broadcastVariables, checkSameVariables } from './replicas';
 import type { Trained } from './trained';
@@ -59,6 +60,7 @@ export class LiveTraining {
 
   /** {@link commit} in a custom loop. */
   async commitLoop(state: unknown): Promise<void> {
+    requirePlain(state, 'ring.commit cannot pass on', 'state');
     if (!this.communicator.isElastic) return;
     const { trained } = this;
     if (trained === undefined)

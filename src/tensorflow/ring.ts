@@ -107,6 +107,7 @@ export class Ring extends Communicator {
    * the same two steps. `model.fit` does it at the end of each epoch.
    *
    * @param state What the processes that join get in addition to the state of the training: small, plain JSON.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for a state that JSON would change, with the place in it.
    */
   async commit(state?: unknown): Promise<void> {
     await LiveTraining.of(this).commitLoop(state);

@@ -107,6 +107,14 @@ describe.each(['run', 'runSync'] as const)('%s', how => {
   });
 });
 
+test('the result of a unit that has none is undefined on the rank that takes it, too', async () => {
+  const { units, own } = unitsBeside({ done: 0, failedName: 'a' });
+  await units.run({ name: 'a', run: () => undefined });
+  await units.run({ name: 'b', run: failing(1) });
+  expect(own).toMatchObject([{ done: 1, lastName: 'a' }]);
+  expect(own[0]).not.toHaveProperty('lastResult');
+});
+
 test('a unit within another is part of it', async () => {
   const { units, own } = unitsBeside({ done: 0, failedName: 'outer' });
   const inner = failing(1);

@@ -352,6 +352,13 @@ describe('misuse, and what does not fit', () => {
     ['onDamage', 'ERR_INVALID_ARGUMENT', /onDamage is 'ignore'/],
     ['onFailure', 'ERR_INVALID_ARGUMENT', /onFailure is 'ignore'/],
     ['not wrapped', 'ERR_INVALID_ARGUMENT', /compiled with ring\.wrap/],
+    [
+      'a promise in state',
+      'ERR_INVALID_ARGUMENT',
+      /^Rank 0: A checkpoint cannot hold state: it is a Promise.* Await it/,
+    ],
+    ['NaN in state', 'ERR_INVALID_ARGUMENT', /^Rank 1: .*cannot hold state\.history\[3\]\.loss: it is NaN/],
+    ['a promise in commit', 'ERR_INVALID_ARGUMENT', /ring\.commit cannot pass on state: it is a Promise/],
     ['trained variable left out', 'ERR_INVALID_ARGUMENT', /trains 'left-out\/b', which is not among the variables/],
     ['adamax', 'ERR_INVALID_ARGUMENT', /state of Adamax cannot be saved: getWeights/],
     ['a step within a save', 'ERR_INVALID_ARGUMENT', /is being saved: await .*checkpoint\.save/],

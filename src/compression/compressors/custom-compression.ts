@@ -2,6 +2,7 @@ import { isAbsolute } from 'node:path';
 import { inspect } from 'node:util';
 import { checkOptions } from '../../check-options';
 import { invalidArgument } from '../../errors';
+import { requirePlain } from '../../plain-json';
 import { requireNorm } from '../require-norm';
 
 /** What every compression has that is a {@link Compressor}. */
@@ -112,7 +113,7 @@ export function powerSgd(options: PowerSgdOptions = {}): CustomCompression {
 
 /** The options of {@link customCompression}. */
 export interface CustomCompressionOptions extends CustomOptions {
-  /** What the module's factory is called with: plain data, the same on all ranks. Default {}. */
+  /** What the module's factory is called with: plain JSON, the same on all ranks. Default {}. */
   readonly options?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -136,7 +137,8 @@ export function customCompression(module: string, options: CustomCompressionOpti
       `customCompression(): the module is an absolute path, such as require.resolve('./my-compressor'), not ${inspect(module)}`,
     );
   }
-  return compressionOf(module, 'customCompression()', options, options.options ?? {});
+  const own = requirePlain(options.options ?? {}, 'customCompression() cannot compare and pass on', 'options');
+  return compressionOf(module, 'customCompression()', options, own);
 }
 
 function compressionOf(
