@@ -19,7 +19,6 @@ test.each<[string, unknown, string, string]>([
   ['a method', { toJSON: () => 7 }, 'state.toJSON', 'a function'],
   ['a BigInt', 7n, 'state', 'a bigint'],
   ['undefined in an array', [1, undefined], 'state[1]', 'undefined'],
-  // eslint-disable-next-line no-sparse-arrays
   ['a hole', [1, , 2], 'state[1]', 'undefined'],
   ['a property of an array', Object.assign([1], { index: 0 }), 'state.index', 'a property of an array'],
   ['a symbol as a name', { [Symbol('x')]: 1 }, 'state[Symbol(x)]', 'named by a symbol'],

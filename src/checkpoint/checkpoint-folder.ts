@@ -1,4 +1,4 @@
-import { readdir, rmdir, unlink } from 'node:fs/promises';
+import { lstat, readdir, rmdir, unlink } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { refused, systemCode } from './checkpoint-errors';
@@ -47,12 +47,14 @@ export function hasManifest(dir: string, { name }: SavedName): boolean {
 }
 
 /**
- * Removes a save. The manifest goes first, so that what is left after a crash does not look complete. Files that
- * gradring did not write stay, and then the folder stays, too. Several ranks may do this at the same time.
+ * Removes a save. The manifest goes first, so that what is left after a crash does not look complete. What gradring did
+ * not make stays: other files, and with them the folder; and a link to the save of another run, which may be read, but
+ * is that run's to remove. Several ranks may do this at the same time.
  */
 export async function removeSave(dir: string, name: string): Promise<void> {
   const path = join(dir, name);
   try {
+    if (!(await lstat(path)).isDirectory()) return;
     await unlink(join(path, MANIFEST_FILE)).catch(unlessGone);
     await syncFolder(path);
     for (const file of await readdir(path)) {

@@ -1,6 +1,7 @@
 import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { fileModeIn } from '../file-mode';
 import { refused } from './checkpoint-errors';
 
 /** Shows whether a file is the one that was written. */
@@ -14,7 +15,7 @@ const CHUNK_BYTES = 8 * 2 ** 20;
 
 /**
  * Writes a file so that its name never stands for a part of it: writes it under another name, syncs it, renames it, and
- * syncs the folder. A part must not change before the next part is asked for.
+ * syncs the folder. A part must not change before the next part is asked for. The mode is that of {@link fileModeIn}.
  *
  * @param writer Distinguishes processes that may write the same file at the same time.
  * @throws GradringError `ERR_CHECKPOINT` with the path. Nothing is left behind.
@@ -36,10 +37,14 @@ export async function writeDurably(
   }
 }
 
-/** Makes a folder, and missing folders above it, so that they survive a loss of power. */
-export async function makeFolder(path: string): Promise<void> {
+/**
+ * Makes a folder, and missing folders above it, so that they survive a loss of power.
+ *
+ * @param mode That of the folders which it makes, less the umask.
+ */
+export async function makeFolder(path: string, mode = 0o777): Promise<void> {
   try {
-    const first = await mkdir(path, { recursive: true });
+    const first = await mkdir(path, { recursive: true, mode });
     if (first === undefined) return;
     for (let made = path; made.length >= first.length; made = dirname(made)) await syncFolder(dirname(made));
   } catch (error) {
@@ -58,7 +63,8 @@ export async function syncFolder(path: string): Promise<void> {
 }
 
 async function writeAll(path: string, parts: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<FileSum> {
-  const file = await open(path, 'w');
+  await rm(path, { force: true }); // what a crash has left, or a link, which would lead elsewhere
+  const file = await open(path, 'wx', fileModeIn(dirname(path)));
   const sum = { bytes: 0, crc32: 0 };
   try {
     for await (const part of parts) {

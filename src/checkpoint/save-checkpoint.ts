@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { GradringError } from '../errors';
+import { folderModeIn, PRIVATE_FOLDER } from '../file-mode';
 import { requirePlain } from '../plain-json';
 import { folderName, hasManifest, listSaves, removeSave } from './checkpoint-folder';
 import { type TensorSource, writeTensorFile } from './checkpoint-file';
@@ -41,7 +42,7 @@ export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<st
   const { rank, worldSize } = ranks;
   const { dir, step } = input;
   const seen = await together(ranks, async () => {
-    await makeFolder(dir);
+    await makeFolder(dir, PRIVATE_FOLDER);
     const [newest] = await listSaves(dir);
     return { step, number: newest?.number ?? 0 };
   });
@@ -73,9 +74,9 @@ export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<st
 async function writeOwn(
   path: string,
   rank: number,
-  { weights, own, state }: SaveInput,
+  { dir, weights, own, state }: SaveInput,
 ): Promise<{ weights?: FileSum; own: FileSum }> {
-  await makeFolder(path);
+  await makeFolder(path, folderModeIn(dir));
   const metadata = new Map([[STATE_KEY, JSON.stringify(requirePlain(state(), 'A checkpoint cannot hold', ''))]]);
   const sum = { own: await writeTensorFile(join(path, rankFile(rank)), rank, own, metadata) };
   if (rank !== 0) return sum;

@@ -58,6 +58,7 @@ export async function fetchTensorFlow(say: (line: string) => void): Promise<stri
   if (refusal !== undefined) throw linkFailure(`${refusal}. Set XDG_CACHE_HOME to a folder of your own.`);
   if (listed(directory).includes('tensorflow')) return directory;
   const aside = `${directory}.part-${process.pid}`;
+  rmSync(aside, { recursive: true, force: true }); // of a killed process with the same number
   mkdirSync(aside, { recursive: true });
   try {
     say('Downloading tensorflow-cpu (about 270 MB) with pip …');

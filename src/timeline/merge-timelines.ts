@@ -1,5 +1,6 @@
-import { closeSync, openSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { fileModeIn } from '../file-mode';
 import { type ClockOffset, clockOffsets, RankFrames } from './clock-offsets';
 import { failure, findTimelines, type RankTimeline, readTimeline } from './read-timeline';
 import { type RankTotals, SpanTotals } from './span-totals';
@@ -24,7 +25,7 @@ const CHUNK_LENGTH = 1024 * 1024;
  */
 export async function mergeTimelines(directory: string, output: string): Promise<Merged> {
   const timelines = await findTimelines(directory);
-  if (timelines.some(timeline => path.resolve(timeline.path) === path.resolve(output))) {
+  if (reporting(output, () => timelines.some(timeline => isSameFile(timeline.path, output)))) {
     throw failure(`The output, ${output}, is one of the files that are merged: name another file.`);
   }
   const frames: RankFrames[] = [];
@@ -70,7 +71,7 @@ async function write(
   offsets: readonly ClockOffset[] | undefined,
   output: string,
 ): Promise<void> {
-  const descriptor = reporting(output, () => openSync(output, 'w'));
+  const descriptor = reporting(output, () => openSync(output, 'w', fileModeIn(path.dirname(output))));
   let chunk = '[';
   const flush = () => {
     reporting(output, () => writeFileSync(descriptor, chunk));
@@ -90,6 +91,12 @@ async function write(
   } finally {
     closeSync(descriptor);
   }
+}
+
+/** Also by another name, through a link. */
+function isSameFile(timeline: string, output: string): boolean {
+  const [one, other] = [statSync(timeline), statSync(output, { throwIfNoEntry: false })];
+  return one.dev === other?.dev && one.ino === other.ino;
 }
 
 /** Start and end are corrected separately, so that spans nest as before. */

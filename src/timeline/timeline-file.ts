@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError } from '../errors';
+import { fileModeIn, PRIVATE_FOLDER } from '../file-mode';
 import { namingEvents, type TraceEvent } from './trace-event';
 
 /** What the threads of a rank need to record one timeline. It can be posted between threads. */
@@ -29,14 +30,15 @@ export function rankOfFile(name: string): number | undefined {
  * @throws GradringError `ERR_TIMELINE` if that is not possible.
  */
 export function createTimelineFile(directory: string, rank: number, worldSize: number): TimelineFile {
-  const file = path.resolve(directory, `rank-${rank}.json`);
+  const folder = path.resolve(directory);
+  const file = path.join(folder, `rank-${rank}.json`);
   try {
-    mkdirSync(path.dirname(file), { recursive: true });
-    for (const name of readdirSync(path.dirname(file))) {
+    mkdirSync(folder, { recursive: true, mode: PRIVATE_FOLDER });
+    for (const name of readdirSync(folder)) {
       const other = rankOfFile(name);
-      if (other !== undefined && (other === rank || other >= worldSize)) rmSync(path.join(path.dirname(file), name));
+      if (other !== undefined && (other === rank || other >= worldSize)) rmSync(path.join(folder, name));
     }
-    writeFileSync(file, `[\n${namingEvents(rank).map(lineOf).join('')}`, { flag: 'wx' });
+    writeFileSync(file, `[\n${namingEvents(rank).map(lineOf).join('')}`, { flag: 'wx', mode: fileModeIn(folder) });
   } catch (error) {
     const words = `The timeline cannot be written to ${file}: ${(error as Error).message}.`;
     throw new GradringError('ERR_TIMELINE', words, { rank }, { cause: error });

@@ -30,7 +30,7 @@ export function watchFileOperations(interfere: Interference = () => 'do'): Opera
   const open = fs.open.bind(fs);
   jest.spyOn(fs, 'open').mockImplementation(async (file, ...args) => {
     const name = path.basename(String(file));
-    if (args[0] === 'w') step(`open ${name}`);
+    if (args[0] === 'wx') step(`open ${name}`);
     const handle = await open(file, ...args);
     const { sync } = handle;
     const write = handle.write.bind(handle) as (bytes: Uint8Array, offset: number) => Promise<unknown>;

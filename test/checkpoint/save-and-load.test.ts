@@ -5,9 +5,10 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
-  readdirSync,
   readFileSync,
+  readdirSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -75,6 +76,19 @@ describe('what was saved', () => {
     expect(files('save-000001-step-1')).toEqual(['notes.txt']);
   });
 
+  test('a link with the name of a save may be loaded, but what it leads to is of another run, and stays', async () => {
+    const [other, own] = [path.join(dir, 'other'), path.join(dir, 'own')];
+    await save(1, 7, other);
+    const before = files('save-000001-step-7', other);
+    mkdirSync(own);
+    symlinkSync(path.join(other, 'save-000001-step-7'), path.join(own, 'save-000001-step-7'));
+    expect(await loadedStep(1, own)).toBe(7);
+    for (const step of [7, 8]) await save(1, step, own, { keep: 1, discarded: ['save-000001-step-7'] });
+    expect(saves(own)).toEqual(['save-000001-step-7', 'save-000003-step-8']);
+    expect(files('save-000001-step-7', other)).toEqual(before);
+    expect(await loadedStep(1, other)).toBe(7);
+  });
+
   test('each rank may have a disk of its own: all have the manifest, and only their own file', async () => {
     const own = (rank: number) => path.join(dir, `host-${rank}`);
     for (const step of [1, 2, 3]) await save(3, step, own);
@@ -103,6 +117,7 @@ describe('the order of writing', () => {
     const log = watchFileOperations();
     await save(1, 2, dir, { keep: 1 });
     const written = (file: string, writes: number) => [
+      `rm ${file}.0.tmp`,
       `open ${file}.0.tmp`,
       ...Array<string>(writes).fill(`write ${file}.0.tmp`),
       `sync ${file}.0.tmp`,

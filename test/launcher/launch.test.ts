@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { Writable } from 'node:stream';
@@ -199,6 +199,15 @@ describe('output', () => {
       const log = readFileSync(path.join(outputDir, `rank-${rank}.log`), 'utf8');
       expect(log.split('\n').sort()).toEqual(['', `err ${rank}`, `out ${rank}`]);
     }
+  });
+
+  test('a log is never written through a link', async () => {
+    const [outputDir, other] = [temporaryFolder(), path.join(temporaryFolder(), 'other.log')];
+    writeFileSync(other, 'of another run');
+    symlinkSync(other, path.join(outputDir, 'rank-0.log'));
+    await run(`console.log('mine')`, { outputDir });
+    expect(readFileSync(other, 'utf8')).toBe('of another run');
+    expect(readFileSync(path.join(outputDir, 'rank-0.log'), 'utf8')).toBe('mine\n');
   });
 
   test('relative paths, and the folder of the ranks, are those of the call', async () => {

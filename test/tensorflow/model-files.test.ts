@@ -1,6 +1,15 @@
 import * as tf from '@tensorflow/tfjs';
 import { execFile, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { isDeepStrictEqual, promisify } from 'node:util';
@@ -295,6 +304,19 @@ describe('saving over a model', () => {
       await expect(save(OLD)).rejects.toThrow('ENOSPC');
       jest.restoreAllMocks();
     }, 'fail');
+  });
+
+  test('never writes through a link', async () => {
+    await save(OLD);
+    const other = inFolder('other');
+    writeFileSync(other, 'of somebody else');
+    for (const name of ['model.json', 'model.json.0.tmp', 'weights.bin.0.tmp', 'new-weights.0.bin.0.tmp']) {
+      rmSync(inFolder('model', name), { force: true });
+      symlinkSync(other, inFolder('model', name));
+    }
+    await save(NEW);
+    expect(readFileSync(other, 'utf8')).toBe('of somebody else');
+    expect(plain(await load())).toMatchObject(plain(NEW));
   });
 
   test('works where there are no links', async () => {

@@ -1,4 +1,4 @@
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { mergeTimelines } from '../../src/timeline/merge-timelines';
@@ -182,6 +182,9 @@ describe('an error says', () => {
     expect(await messageOf(file('nowhere/out.json'))).toMatch(/cannot be written to .*out\.json: ENOENT/);
     expect(await messageOf('/dev/full')).toMatch(/cannot be written to \/dev\/full: ENOSPC/);
     expect(await messageOf(file('rank-1.json'))).toMatch(/rank-1\.json, is one of the files that are merged/);
+    symlinkSync(file('rank-1.json'), file('link.json'));
+    expect(await messageOf(file('link.json'))).toMatch(/link\.json, is one of the files that are merged/);
+    expect(readFileSync(file('rank-1.json'), 'utf8')).not.toBe('');
     rmSync(file('rank-1.json'));
     mkdirSync(file('rank-1.json'));
     expect(await messageOf()).toMatch(/rank-1\.json cannot be read: EISDIR/);
