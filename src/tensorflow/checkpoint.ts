@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { tf } from './tfjs';
-import type { ReadTensor, TensorFile, TensorSource } from '../checkpoint/checkpoint-file';
+import type { TensorSource } from '../checkpoint/checkpoint-file';
 import type { Ranks } from '../checkpoint/ranks';
 import { type LoadedCheckpoint, loadCheckpoint } from '../checkpoint/load-checkpoint';
 import { saveCheckpoint } from '../checkpoint/save-checkpoint';
@@ -10,11 +10,12 @@ import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } 
 import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
 import { LiveTraining } from './live-training';
 import { innerStateOf, sourcesOf } from './optimizer-state';
-import { broadcastVariables, describe, gatherValues, hashesOf, type Variables } from './replicas';
+import { broadcastVariables, gatherValues, hashesOf, type Variables } from './replicas';
 import { ranksToRead, type Resizing, variableStates } from './resized-state';
 import type { RingOptimizer } from './ring-optimizer';
 import { type Trained, trainedOf } from './trained';
 import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
+import { fitted, savedVariables } from './saved-variables';
 
 /**
  * Saves a training and resumes it bit for bit: the weights, the momenta and residuals of each rank, the state of the
@@ -80,7 +81,7 @@ export class Checkpoint {
       dir,
       onDamage,
       ranksToRead: ({ worldSize }) => ranksToRead(this.resizing(worldSize)),
-      check: found => this.check(found),
+      check: found => void fitted(found, this.source),
     });
     if (loaded === undefined) return { step: 0, epoch: 0, batch: 0, state: undefined, path: undefined, skipped: [] };
     const { path, skipped, manifest } = loaded;
@@ -126,7 +127,10 @@ export class Checkpoint {
     const { dir, keep = 2 } = this.options;
     const save = () =>
       optimizer.withState(async state => {
-        const savedRank = (): SavedRank => ({ position, optimizer: state.counters, state: this.options.state?.() });
+        const savedRank = (): SavedRank => ({
+          ...{ position, optimizer: state.counters, variables: savedVariables(this.source, variables) },
+          state: this.options.state?.(),
+        });
         const sources = variables.map(variable => sourceOf(variable.name, variable));
         const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
         const step = state.counters.steps;
@@ -166,22 +170,9 @@ export class Checkpoint {
       .map(variable => sourceOf(`weight/${variable.name}`, variable));
   }
 
-  /** Checks that what was read fits this model and optimizer. */
-  private check({ weights, own }: Omit<LoadedCheckpoint, 'skipped'>): void {
-    const { variables, optimizer } = this.trained();
-    if (weights !== undefined) checkWeights(weights, variables);
-    const known = new Map(variables.map(variable => [variable.name, variable]));
-    for (const file of own) {
-      const saved = savedRankOf(file).optimizer.optimizer;
-      const inner = optimizer.getClassName();
-      if (saved !== inner) throw mismatch(`the optimizer is ${saved} in the checkpoint, but ${inner} here`);
-      for (const kind of ['momentum', 'sharedMomentum', 'residual', 'weight']) {
-        for (const [name, tensor] of tensorsUnder(file.tensors, kind)) requireSame(name, tensor, known.get(name));
-      }
-    }
-  }
-
-  private async restore({ manifest, weights, own }: LoadedCheckpoint): Promise<SavedRank> {
+  private async restore(loaded: LoadedCheckpoint): Promise<SavedRank> {
+    const { manifest } = loaded;
+    const { weights, own } = fitted(loaded, this.source);
     const { variables, optimizer } = this.trained();
     for (const variable of weights === undefined ? [] : variables) {
       restoreVariable(variable, weights!.tensors.get(variable.name)!);
@@ -231,29 +222,4 @@ async function outcomeOf(save: () => Promise<string>): Promise<{ path: string } 
     if (!(error instanceof GradringError) || error.code !== 'ERR_CHECKPOINT') throw error;
     return { error: serializeError(error, 'ERR_CHECKPOINT') };
   }
-}
-
-function checkWeights({ tensors }: TensorFile, variables: Variables): void {
-  for (const variable of variables) {
-    const saved = tensors.get(variable.name);
-    if (saved === undefined) throw mismatch(`the checkpoint has no ${describe(variable)}`);
-    requireSame(variable.name, saved, variable);
-  }
-  if (tensors.size === variables.length) return;
-  const names = new Set(variables.map(({ name }) => name));
-  const unknown = [...tensors.keys()].find(name => !names.has(name));
-  throw mismatch(`the checkpoint has '${unknown}', but this model does not`);
-}
-
-function requireSame(name: string, { type, shape }: ReadTensor, variable: tf.Variable | undefined): void {
-  if (variable === undefined) throw mismatch(`the checkpoint has '${name}', but this model does not`);
-  const own = sourceOf(name, variable);
-  if (type === own.type && shape.join() === own.shape.join()) return;
-  throw mismatch(
-    `'${name}' is ${type}[${shape.join(', ')}] in the checkpoint, but ${own.type}[${own.shape.join(', ')}] here`,
-  );
-}
-
-function mismatch(what: string): GradringError {
-  return new GradringError('ERR_MODEL_MISMATCH', `The checkpoint is of another model: ${what}.`);
 }

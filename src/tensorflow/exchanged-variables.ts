@@ -5,6 +5,7 @@ import type { ExchangeHandle, ExchangeInput } from '../exchange/exchange-handle'
 import type { ExchangeStep } from '../exchange/messages';
 import { gradientValues } from './gradient-values';
 import type { NamedTensor, VariableState } from './optimizer-state';
+import { describe } from './replicas';
 
 /** Gradients as tfjs passes them: by name, or as a list, which names all variables that are trained. */
 export type Gradients = tf.NamedTensorMap | NamedTensor[];
@@ -80,20 +81,22 @@ export class ExchangedVariables {
   }
 
   /**
-   * @throws GradringError `ERR_MODEL_MISMATCH` if a variable's state is missing, or has another size;
+   * @throws GradringError `ERR_MODEL_MISMATCH` if a variable's state is missing, or has another shape;
    *   `ERR_CHECKPOINT` if it is that of another compressor.
    */
   restore(states: readonly VariableState[]): void {
     const byName = new Map(states.map(state => [state.name, state]));
-    for (const { name, momentum, residual, shared } of this.states()) {
+    for (const { name, shape, momentum, residual, shared } of this.states()) {
       const restored = byName.get(name);
-      if (restored !== undefined && restored.shared.length !== shared.length) {
+      const own = describe({ name, shape, dtype: 'float32' });
+      if (restored?.shape.join() !== shape.join() || restored.momentum.length !== momentum.length) {
+        const what = restored === undefined ? 'lacks it' : `has it as [${restored.shape.join(', ')}]`;
+        const words = `The restored optimizer state does not fit the model, which trains ${own}: it ${what}.`;
+        throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
+      }
+      if (restored.shared.length !== shared.length) {
         const words = `The optimizer's state of '${name}' was saved with another compression. Wrap the optimizer with the same compression as before.`;
         throw new GradringError('ERR_CHECKPOINT', words, { variable: name });
-      }
-      if (restored?.momentum.length !== momentum.length || restored.residual.length !== residual.length) {
-        const words = `The restored optimizer state does not fit the model: it lacks '${name}', or has it in another shape.`;
-        throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
       }
       momentum.set(restored.momentum);
       residual.set(restored.residual);

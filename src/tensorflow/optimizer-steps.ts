@@ -112,8 +112,10 @@ export class OptimizerSteps {
 
   /** Copies {@link restored} state to the exchange, if there is any, and the exchange is open. */
   restoreVariables(): void {
-    if (this.trained === undefined || this.restored.length === 0) return;
-    this.trained.restore(this.restored);
+    const { inner, trained, restored } = this;
+    if (trained === undefined || restored.length === 0) return;
+    if (inner.takenOver === undefined) requireSameOrder(inner.className, restored, trained.variables);
+    trained.restore(restored);
     this.restored = [];
   }
 
@@ -268,5 +270,16 @@ export class OptimizerSteps {
     const advice =
       'tf.train.momentum with dgc() sends far less; noCompression() is exact. See docs/how-to/compression.md#adam-and-other-optimizers.';
     warnOnce(this.communicator, `${words} ${advice}`);
+  }
+}
+
+/** tfjs gives the state that an inner optimizer keeps to variables by their order, whatever their names. */
+function requireSameOrder(optimizer: string, restored: readonly VariableState[], variables: Variables): void {
+  const longer = Math.max(restored.length, variables.length);
+  for (let i = 0; i < longer; i++) {
+    const [before, now] = [restored[i]?.name, variables[i]?.name];
+    if (before === now) continue;
+    const words = `${optimizer} keeps its state by the order of the variables, and variable ${i} was ${before ?? 'missing'} when that was saved, but is ${now ?? 'missing'} now. Train the same variables, in the same order.`;
+    throw new GradringError('ERR_MODEL_MISMATCH', words);
   }
 }

@@ -200,9 +200,13 @@ export class Ring extends Communicator {
    * await ring.averageVariables([mean]);
    * console.log(mean.arraySync()); // [ 0.5, 0.5 ]
    * ```
+   *
+   * @throws GradringError `ERR_MODEL_MISMATCH`, naming the first difference in names, types, shapes or order.
    */
   async averageVariables(source: tf.LayersModel | Variables): Promise<void> {
-    await averageVariables(this, variablesOf(source, 'ring.averageVariables'), Purpose.AverageVariables);
+    const variables = variablesOf(source, 'ring.averageVariables');
+    await checkSameVariables(this, variables, Purpose.AverageVariables);
+    await averageVariables(this, variables, Purpose.AverageVariables);
   }
 
   /**

@@ -362,16 +362,54 @@ describe('misuse, and what does not fit', () => {
     ['trained variable left out', 'ERR_INVALID_ARGUMENT', /trains 'left-out\/b', which is not among the variables/],
     ['adamax', 'ERR_INVALID_ARGUMENT', /state of Adamax cannot be saved: getWeights/],
     ['a step within a save', 'ERR_INVALID_ARGUMENT', /is being saved: await .*checkpoint\.save/],
-    ['another optimizer', 'ERR_MODEL_MISMATCH', /the optimizer is Momentum in the checkpoint, but Adam here/],
-    ['another shape', 'ERR_MODEL_MISMATCH', /'fit\/a' is F32\[3, 4\] in the checkpoint, but F32\[4, 3\] here/],
-    ['a variable more', 'ERR_MODEL_MISMATCH', /the checkpoint has no 'fit\/more' float32\[2\]/],
-    ['a variable less', 'ERR_MODEL_MISMATCH', /the checkpoint has 'fit\/b', but this model does not/],
+    ['another optimizer', 'ERR_MODEL_MISMATCH', /its optimizer is Momentum, but here it is Adam\./],
+    [
+      'another shape',
+      'ERR_MODEL_MISMATCH',
+      /it has 'fit\/a' float32\[3, 4\], but here this is 'fit\/a' float32\[4, 3\]/,
+    ],
+    ['a variable more', 'ERR_MODEL_MISMATCH', /it has no 'fit\/more' float32\[2\]\. Variables are matched by name/],
+    ['a variable less', 'ERR_MODEL_MISMATCH', /it has 'fit\/b' float32\[5\], which this model has not/],
+    [
+      'another shape of what is not trained, on rank 1',
+      'ERR_MODEL_MISMATCH',
+      /^Rank 1: .*it has 'frozen\/b' float32\[2, 3\], but here this is 'frozen\/b' float32\[3, 2\]/,
+    ],
+    ['other names', 'ERR_MODEL_MISMATCH', /it has no 'fit\/c' float32\[5\], but 'fit\/b' float32\[5\] at its place/],
+    [
+      'layers that only seem to be the same',
+      'ERR_MODEL_MISMATCH',
+      /it has 'dense_Dense\d+\/kernel' float32\[3, 4\], but here this is 'dense_Dense\d+\/kernel' float32\[3, 5\]/,
+    ],
+    [
+      'a variable less for Adam',
+      'ERR_MODEL_MISMATCH',
+      /Adam keeps its state by the order of the variables, and variable 0 was less\/a .* but is less\/b now/,
+    ],
+    [
+      'a state of another shape',
+      'ERR_MODEL_MISMATCH',
+      /which trains 'turned\/a' float32\[3, 4\]: it has it as \[4, 3\]/,
+    ],
+    [
+      'a mean of other shapes',
+      'ERR_MODEL_MISMATCH',
+      /is 'mean\/a' float32\[2, 3\] on rank 0, but 'mean\/a' float32\[3, 2\] on rank 1/,
+    ],
     ['sparse becomes dense', 'ERR_CHECKPOINT', /momenta of their own for 'fit\/a' .* now share one/],
     ['a rank cannot write', 'ERR_CHECKPOINT', /^Rank 1: The checkpoint cannot write .*\/file/],
     ['model.fit stops', 'ERR_CHECKPOINT', /^Rank 1: The checkpoint cannot write .*\/file/],
   ])('%s', (name, code, message) => {
     for (const outcomes of byRank) {
       expect(outcomes[name]).toMatchObject({ code, message: expect.stringMatching(message) });
+    }
+  });
+
+  test('a model that is built or loaded once more in a process has other names, and resumes bit for bit', () => {
+    for (const outcomes of byRank) {
+      for (const name of ['built twice', 'loaded twice']) {
+        expect(outcomes[name]).toEqual({ value: { step: 4, isOtherName: true, isSame: [true, true] } });
+      }
     }
   });
 
