@@ -36,6 +36,7 @@ const LAYERS = {
     'wire',
     'kernels',
     'timeline',
+    'environment',
   ],
   'comm-thread': [
     'exchange',

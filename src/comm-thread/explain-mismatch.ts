@@ -39,8 +39,11 @@ export async function explainMismatch(
     { rank: theirs.origin, call: theirs, sequence: theirs.sequence, step: state?.step, settings: state?.settings },
   ];
   const [first, second] = places.sort((a, b) => a.rank - b.rank) as [Place, Place];
-  const words = mismatch.code === 'ERR_MODEL_MISMATCH' ? differentSteps(first, second) : differentCalls(first, second);
-  return new GradringError(mismatch.code, words, mismatch.details, { cause: mismatch });
+  if (mismatch.code === 'ERR_MODEL_MISMATCH') {
+    return new GradringError(mismatch.code, differentSteps(first, second), mismatch.details, { cause: mismatch });
+  }
+  const { words, rank } = differentCalls(first, second);
+  return new GradringError(mismatch.code, words, rank === undefined ? {} : { rank }, { cause: mismatch });
 }
 
 /** What a rank answers about the call that it is in. Undefined if it does not answer in time. */
@@ -72,7 +75,8 @@ function differentSteps(first: Place, second: Place): string {
   return `Ranks take different optimizer steps: ${differences.join('; ')}. Set ${differing.length === 1 ? 'it' : 'them'} to the same value on all ranks.`;
 }
 
-function differentCalls(first: Place, second: Place): string {
+/** Also returns the rank that is wrong, if that is known. */
+function differentCalls(first: Place, second: Place): { readonly words: string; readonly rank?: number } {
   const places = [first, second];
   const ended = places.find(({ call }) => call.purpose === Purpose.EndEpoch);
   const stepping = places.find(({ call }) => call.operation === Operation.Exchange);
@@ -82,19 +86,22 @@ function differentCalls(first: Place, second: Place): string {
       step === undefined
         ? ['', 'another step']
         : [step === 0 ? ' before any step' : ` after step ${step - 1}`, `step ${step}`];
-    return `Rank ${ended.rank} ended its epoch${after}, but rank ${stepping.rank} continues with ${next}. Do the ranks have different numbers of rows, batch sizes or stepsPerEpoch, or does one of them stop early? ring.shard gives all ranks the same number of rows.`;
+    const words = `Rank ${ended.rank} ended its epoch${after}, but rank ${stepping.rank} continues with ${next}. Do the ranks have different numbers of rows, batch sizes or stepsPerEpoch, or does one of them stop early? ring.shard gives all ranks the same number of rows.`;
+    return { words, rank: ended.rank };
   }
   const begins = places.find(({ call }) => call.purpose === Purpose.BeginTraining);
   const firstStep = places.find(({ call }) => call.purpose === Purpose.FirstStep);
   if (begins !== undefined && firstStep !== undefined) {
-    return `Rank ${begins.rank} begins model.fit with ring.callbacks(), but rank ${firstStep.rank} takes its first optimizer step without them. Pass ring.callbacks() to model.fit on all ranks.`;
+    const words = `Rank ${begins.rank} begins model.fit with ring.callbacks(), but rank ${firstStep.rank} takes its first optimizer step without them. Pass ring.callbacks() to model.fit on all ranks.`;
+    return { words, rank: firstStep.rank };
   }
-  const [one, other] = words(first, second);
-  return `Ranks are at different places of their programs: rank ${first.rank} is in ${one}, but rank ${second.rank} is in ${other}. All ranks must make the same calls, in the same order.`;
+  const [one, other] = placesInWords(first, second);
+  const words = `Ranks are at different places of their programs: rank ${first.rank} is in ${one}, but rank ${second.rank} is in ${other}. All ranks must make the same calls, in the same order.`;
+  return { words };
 }
 
 /** Where both ranks are. If the words are the same for both, adds the arguments of the calls, or their numbers. */
-function words(first: Place, second: Place): [string, string] {
+function placesInWords(first: Place, second: Place): [string, string] {
   const ways: ((place: Place) => string)[] = [
     ({ call, step }) => `${describeCall(call)}${step === undefined ? '' : ` (step ${step})`}`,
     ({ call }) => `${describeCall(call)}, ${describeArguments(call)}`,

@@ -107,26 +107,28 @@ function siteOf(
   const worldSize = members.length;
   const rank = members.indexOf(options.rank);
   const leftRank = (rank + worldSize - 1) % worldSize;
+  const rightRank = (rank + 1) % worldSize;
+  const isHere = { left: hostIds[leftRank] === hostIds[rank], right: hostIds[rightRank] === hostIds[rank] };
   const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
   const hasCore = ranksHere <= availableParallelism(); // for each rank of this host
   return {
-    ...{ ...own, roster, options, security, ports, rank, worldSize, leftRank, rightRank: (rank + 1) % worldSize },
-    ...{ isLeftHere: hostIds[leftRank] === hostIds[rank], isLocal: ranksHere === worldSize, hasCore },
+    ...{ ...own, roster, options, security, ports, rank, worldSize, leftRank, rightRank },
+    ...{ isHere, isLocal: ranksHere === worldSize, hasCore },
   };
 }
 
 /** Binds the end of the left link: a unix socket, or a TCP port. */
 async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string }> {
-  const { options, security, roster, leftRank, isLeftHere, ring, scaffold, ports } = site;
+  const { options, security, roster, leftRank, isHere, ring, scaffold, ports } = site;
   const { transport, masterAddr, encryption } = options;
-  if (transport === 'ipc' || (transport === 'auto' && isLeftHere)) {
+  if (transport === 'ipc' || (transport === 'auto' && isHere.left)) {
     const asked = `ipc://${scaffold.keep(new SocketFolder()).path}/left`;
     const lane = ring.keep(await openLane('left', asked, site));
     const { link, endpoint } = Link.listen(asked, options);
     return { link: ring.keep(link), lane, endpoint };
   }
   // A rank that reached a master on loopback reaches others there too, in whatever container it runs.
-  const { bind, told } = await ownPlace(isLeftHere || isLoopback(masterAddr), options);
+  const { bind, told } = await ownPlace(isHere.left || isLoopback(masterAddr), options);
   // An encrypted link has a run token (resolveConnectOptions requires it), so all ranks have keys.
   const curve = isEncrypted(endpointOf(told, 0), encryption)
     ? security!.gate.serve(security!.link, roster.publicKeys[leftRank]!)
@@ -155,10 +157,10 @@ async function open(
   rendezvous: Rendezvous,
   timeline: Timeline | undefined,
 ): Promise<FormedRing> {
-  const { rank, worldSize, isLocal, hasCore, timeoutMs } = site;
+  const { rank, worldSize, isLocal, isHere, hasCore, timeoutMs } = site;
   const { linkRate } = site.options;
   const { generation } = site.roster;
-  const place = { ringId, generation, rank, worldSize, addresses, isLocal, hasCore };
+  const place = { ringId, generation, rank, worldSize, addresses, isLocal, isHere, hasCore };
   const links = { left: left.link, right: right.link };
   const lanes = { left: left.lane, right: right.lane };
   const failed = deferred<GradringError>();

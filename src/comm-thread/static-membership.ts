@@ -1,3 +1,4 @@
+import { tellFailure } from '../environment/launcher-pipe';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import type { Timeline } from '../timeline/timeline';
 import { SoloTransport, type TrafficCount, type Transport } from '../transport/transport';
@@ -23,7 +24,8 @@ export class StaticMembership implements Membership {
   }
 
   async join(): Promise<RingPosition> {
-    const { transport, generation } = await formRing(this.options, this.timeline);
+    const { transport, generation, failed } = await formRing(this.options, this.timeline);
+    void failed.then(tellFailure);
     this.transport = transport;
     this.runner.moveTo(transport);
     return { rank: transport.rank, worldSize: transport.worldSize, generation };

@@ -1,4 +1,5 @@
 import { type ArrayOf, ELEMENT_BYTES, type NumericArray } from '../collectives/element-type';
+import { tellFailure, tellLauncher } from '../environment/launcher-pipe';
 import { invalidArgument, GradringError } from '../errors';
 import type { ElementType } from '../kernels/kernels';
 import { recorded } from '../timeline/timeline';
@@ -30,6 +31,9 @@ import { type UnitRing, Units } from './units';
 export { Purpose };
 export type { BroadcastOptions, GatherOptions, ReduceOptions, SparseArray };
 export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Routes };
+
+/** Options that describe another ring than that of the run. */
+const PLACE_OPTIONS = ['rank', 'worldSize', 'masterAddr', 'masterPort', 'runId'] as const;
 
 /**
  * One rank's end of a ring, in the thread that trains.
@@ -93,8 +97,13 @@ export class Communicator {
       const words = `RANK=0 and WORLD_SIZE=1 are set, so this process trains alone, but ${options.overruled} has started several. If they should train together, unset RANK and WORLD_SIZE.`;
       process.emitWarning(words, 'GradringWarning');
     }
+    process.removeListener('uncaughtExceptionMonitor', tellFailure); // of an earlier communicator
+    process.on('uncaughtExceptionMonitor', tellFailure);
+    const isRunsRing = PLACE_OPTIONS.every(option => input[option] === undefined);
+    tellLauncher({ kind: 'connects', isRunsRing });
     const heap = new SharedHeap();
     const thread = await ThreadClient.start(options, heap);
+    tellLauncher({ kind: 'joined' });
     return [{ ...options, runToken: undefined }, heap, thread]; // a communicator may be printed
   }
 

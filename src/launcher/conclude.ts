@@ -1,18 +1,23 @@
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome } from './rank-process';
 import { type ForwardedSignal, signalExitCode } from './signals';
-import { describeFailure, describeInterruption } from './summary';
+import { rootCauseOf } from './root-cause';
+import { describeFailure, describeInterruption, describeLastWords, describeUnconnected } from './summary';
 import type { RunEnd } from './supervisor';
 
 /** How a launch ended. */
 export interface LaunchResult {
   /**
-   * The exit code for the launcher's process: 0 if all ranks exited with 0; otherwise the exit code of the first rank
-   * that failed; otherwise, after a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128
-   * + its number. For an elastic run: 0 if the ranks that were left reached their end.
+   * The exit code for the launcher's process: 0 if all ranks did their work and exited with 0; otherwise that of
+   * {@link rootCause}, or, if that rank exited with 0 or was ended by the launcher, of the first rank that failed, or
+   * 1; otherwise, after a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128 + its
+   * number. For an elastic run: 0 if the ranks that were left reached their end.
    */
   readonly exitCode: number;
-  /** The first rank that failed by itself; in an elastic run, the first of the losses that ended the run. */
+  /**
+   * The rank that made the run fail: the one that the error of the first rank that failed names, or this first rank
+   * itself. It may have exited with 0, before the others were done.
+   */
   readonly rootCause?: RankOutcome;
   /** The signal that this process received and passed on, if it came before any rank failed. */
   readonly interruptedBy?: ForwardedSignal;
@@ -21,18 +26,28 @@ export interface LaunchResult {
 }
 
 /** Says how the run ended, and sums it up. */
-export async function conclude(
-  { rootCause, interruptedBy, outcomes: ranks }: RunEnd,
-  outputs: RankOutputs,
-): Promise<LaunchResult> {
-  if (rootCause !== undefined) {
-    await outputs.say(describeFailure(rootCause, ranks, outputs.lastWords(rootCause.rank)));
-    return { exitCode: rootCause.exitCode ?? signalExitCode(rootCause.signal!), rootCause, ranks };
+export async function conclude(end: RunEnd, outputs: RankOutputs, worldSize: number): Promise<LaunchResult> {
+  const { failure, interruptedBy, outcomes: ranks } = end;
+  if (failure !== undefined) {
+    const cause = rootCauseOf(failure, end);
+    const { outcome: rootCause, stillRan } = cause;
+    // If the cause has no error itself, the error of the first that failed tells about it.
+    const speaker = stillRan || rootCause.exitCode === 0 ? failure : rootCause;
+    const hasError = speaker.signal === null && speaker.exitCode !== 0;
+    const words = hasError ? describeLastWords(speaker.rank, outputs.lastWords(speaker.rank)) : [];
+    await outputs.say([describeFailure(failure, cause, end), ...words]);
+    return { exitCode: (stillRan ? 0 : codeOf(rootCause)) || codeOf(failure) || 1, rootCause, ranks };
   }
   if (interruptedBy !== undefined) {
     await outputs.say([describeInterruption(interruptedBy, ranks)]);
     const allSucceeded = ranks.every(outcome => outcome.exitCode === 0);
     return { exitCode: allSucceeded ? 0 : signalExitCode(interruptedBy), interruptedBy, ranks };
   }
+  await outputs.say(describeUnconnected(end, worldSize));
   return { exitCode: 0, ranks };
+}
+
+/** As a shell shows it. */
+function codeOf({ exitCode, signal }: RankOutcome): number {
+  return exitCode ?? signalExitCode(signal!);
 }

@@ -16,6 +16,8 @@ import type { RunEnd, RunPolicy, Supervisor } from './supervisor';
  */
 export class ElasticRun implements RunPolicy {
   readonly variables = { GRADRING_ELASTIC: 'member' };
+  readonly needsAll = false;
+  members: readonly number[] | undefined;
   readonly settlingMs = 500;
   readonly failureGraceMs = 0;
   private readonly seats: Seats;
@@ -162,6 +164,7 @@ export class ElasticRun implements RunPolicy {
 
   private onFormed(generation: number, members: readonly number[]): void {
     const isFirst = !this.seats.hasRing;
+    this.members = members;
     this.seats.admit(members);
     if (!isFirst) this.say(`generation ${generation} has formed: ${counted(members.length)}, ${members.join(', ')}`);
   }

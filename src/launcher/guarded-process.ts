@@ -1,7 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
+import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { GUARD_FD, GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE } from './rank-guard-shared';
+
+/** How long a pipe may be silent after its process has ended, before it is given up. */
+const SILENCE_MS = 1_000;
 
 /** Options of {@link spawnGuarded}. */
 export interface GuardedOptions {
@@ -28,10 +32,33 @@ export function spawnGuarded(args: readonly string[], { env, folder, socketFolde
     detached: process.platform !== 'win32', // There each process would get a window.
     windowsHide: true,
   });
-  // A process that could not be started because descriptors or memory ran out has no pipes, and no list of them.
-  const pipes = child.stdio as ChildProcess['stdio'] | undefined;
-  const pipe = pipes?.[GUARD_FD] as Readable | undefined;
+  const pipe = guardPipe(child);
   pipe?.on('error', () => {}); // The exit of the process says enough.
-  child.once('exit', () => pipe?.destroy());
+  pipe?.resume();
+  child.once('exit', () => giveUpWhenSilent(pipe));
   return child;
+}
+
+/**
+ * The pipe that {@link spawnGuarded} holds, by which the process may also tell something. Undefined for a process that
+ * could not be started because descriptors or memory ran out.
+ */
+export function guardPipe({ stdio }: ChildProcess): Socket | undefined {
+  return (stdio as ChildProcess['stdio'] | undefined)?.[GUARD_FD] as Socket | undefined;
+}
+
+/**
+ * Destroys a pipe when it is silent. The pipe of a process that has ended ends, too, unless a process that it left
+ * behind still has the other end. All that the process itself wrote can be read already, so a silent pipe has no more
+ * of it. A pipe whose reader is slow is not silent.
+ */
+export function giveUpWhenSilent(readable: Readable | null | undefined): void {
+  const pipe = readable as Socket | null | undefined;
+  if (!pipe || pipe.destroyed) return;
+  let { bytesRead } = pipe;
+  const timer = setInterval(() => {
+    if (pipe.bytesRead === bytesRead && pipe.readableLength === 0) pipe.destroy();
+    ({ bytesRead } = pipe);
+  }, SILENCE_MS);
+  pipe.once('close', () => clearInterval(timer));
 }

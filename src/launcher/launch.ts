@@ -15,7 +15,7 @@ import { endTogether, type RunEnd, Supervisor } from './supervisor';
  *
  * The ranks end together: when one fails, the others are ended too, unless the run is elastic. SIGINT, SIGTERM and
  * SIGHUP to this process are passed on, and no rank outlives this process. A rank that exits with 0 before the others
- * is not a failure. stderr says why a run failed.
+ * is not a failure, unless they wait for it in `connect`. stderr says why a run failed.
  *
  * ```ts
  * const { exitCode, rootCause } = await launch({ ranks: 2, script: 'train.js', args: ['--epochs', '3'] });
@@ -45,7 +45,7 @@ export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
   const warning = plan.tokenFile && tokenFileWarning(plan.tokenFile);
   try {
     if (warning) await outputs.say([`gradring: ${warning}`]);
-    return await conclude(await runRanks(plan, meeting, outputs), outputs);
+    return await conclude(await runRanks(plan, meeting, outputs), outputs, plan.worldSize);
   } finally {
     if (socketFolder !== undefined) rmSync(socketFolder, { recursive: true, force: true });
     await outputs.close();

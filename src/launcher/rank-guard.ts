@@ -4,6 +4,7 @@
 // (in `Atomics.wait`, or in a long computation).
 import path from 'node:path';
 import { isMainThread, Worker } from 'node:worker_threads';
+import { LAUNCHER_PIPE_VARIABLE } from '../environment/launcher-pipe';
 import { GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE, type GuardData, removeFolder } from './rank-guard-shared';
 
 const { [GUARD_FD_VARIABLE]: fd, [GUARD_FOLDER_VARIABLE]: folder } = process.env;
@@ -13,6 +14,7 @@ const { [GUARD_FD_VARIABLE]: fd, [GUARD_FOLDER_VARIABLE]: folder } = process.env
 if (isMainThread && fd !== undefined) {
   delete process.env[GUARD_FD_VARIABLE];
   delete process.env[GUARD_FOLDER_VARIABLE];
+  process.env[LAUNCHER_PIPE_VARIABLE] = `${process.pid} ${fd}`;
   const workerData: GuardData = { fd: Number(fd), folder };
   const thread = new Worker(path.join(__dirname, 'rank-guard-thread.js'), { workerData, execArgv: [], env: {} });
   thread.unref(); // A script that has nothing left to do ends as it would without the guard.

@@ -1,12 +1,9 @@
 import type { ChildProcess } from 'node:child_process';
-import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { GradringError } from '../errors';
-import { spawnGuarded } from './guarded-process';
+import { giveUpWhenSilent, guardPipe, spawnGuarded } from './guarded-process';
+import { LineSplitter } from './line-splitter';
 import { signalGroup, signalProcess } from './signals';
-
-/** How long a pipe may be silent after its rank has ended, before it is given up. */
-const SILENCE_MS = 1_000;
 
 /** How one rank ended. Exactly one of `exitCode` and `signal` is not null. */
 export interface RankOutcome {
@@ -48,8 +45,10 @@ export interface RunningRank {
   readonly stderr: Readable;
   /** Resolves when the process runs; rejects with `ERR_RANK_FAILED` if the system could not start it. */
   readonly started: Promise<void>;
-  /** Resolves when it has ended. Never, if it could not be started. */
+  /** Resolves when it has ended, and all that it told was heard. Never, if it could not be started. */
   readonly ended: Promise<RankOutcome>;
+  /** Called with each line that the rank tells its launcher; see {@link RankNote}. */
+  onTold: (line: string) => void;
   /** Asks the rank to end. The rank must tell its own children, if it wants to. */
   signal(signal: NodeJS.Signals): void;
   /** Ends the rank and its children at once. */
@@ -66,6 +65,7 @@ export class RankProcess implements RunningRank {
   readonly stderr: Readable;
   readonly started: Promise<void>;
   readonly ended: Promise<RankOutcome>;
+  onTold: (line: string) => void = () => undefined;
   private readonly child: ChildProcess;
   private running = true;
 
@@ -79,6 +79,7 @@ export class RankProcess implements RunningRank {
     this.stdout = stdout as Readable;
     this.stderr = stderr as Readable;
 
+    const told = this.hear();
     this.started = new Promise((resolve, reject) => {
       this.child.once('spawn', resolve);
       this.child.on('error', cause => reject(notStarted(this.rank, cause)));
@@ -88,14 +89,24 @@ export class RankProcess implements RunningRank {
         const pid = this.pid;
         this.running = false;
         signalGroup(pid, 'SIGKILL');
-        for (const pipe of [stdout, stderr]) giveUpWhenSilent(pipe as Socket);
-        resolve({ rank: this.rank, pid, exitCode, signal, afterMs: performance.now() - launchedAt });
+        for (const pipe of [stdout, stderr]) giveUpWhenSilent(pipe);
+        const outcome = { rank: this.rank, pid, exitCode, signal, afterMs: performance.now() - launchedAt };
+        void told.then(() => resolve(outcome));
       });
     });
   }
 
   get pid(): number {
     return this.child.pid as number;
+  }
+
+  /** Settles when the rank can tell no more. */
+  private async hear(): Promise<void> {
+    const pipe = guardPipe(this.child);
+    if (pipe === undefined) return;
+    const splitter = new LineSplitter();
+    pipe.on('data', (bytes: Buffer) => splitter.push(bytes).forEach(line => this.onTold(line)));
+    await new Promise(resolve => pipe.once('close', resolve));
   }
 
   signal(signal: NodeJS.Signals): void {
@@ -113,21 +124,6 @@ function startProcess({ rank, folder, nodeArgs, script, args, env, socketFolder 
   } catch (cause) {
     throw notStarted(rank, cause as Error);
   }
-}
-
-/**
- * Destroys a pipe when it is silent. The pipe of a rank that has ended ends, too, unless a process that the rank left
- * behind still has the other end. All that the rank itself wrote can be read already, so a silent pipe has no more of
- * it. A pipe whose reader is slow is not silent.
- */
-function giveUpWhenSilent(pipe: Socket): void {
-  if (pipe.destroyed) return;
-  let { bytesRead } = pipe;
-  const timer = setInterval(() => {
-    if (pipe.bytesRead === bytesRead && pipe.readableLength === 0) pipe.destroy();
-    ({ bytesRead } = pipe);
-  }, SILENCE_MS);
-  pipe.once('close', () => clearInterval(timer));
 }
 
 function notStarted(rank: number, cause: Error): GradringError {

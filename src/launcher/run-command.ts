@@ -140,7 +140,7 @@ export const runCommand: CommandModule = {
         'listen at the address of eth1, at these ports',
       )
       .epilogue(
-        'When a rank fails, the others are ended, and the exit code is that of the first failure. With --min or ' +
+        'When a rank fails, the others are ended, and the exit code is that of the root cause. With --min or ' +
           '--max-restarts the others may continue. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; the same signal ' +
           'again ends them at once.',
       ),

@@ -1,23 +1,52 @@
 import type { LastWords } from './error-output';
 import type { RankOutcome } from './rank-process';
+import type { RankReport } from './rank-report';
+import { type RootCause, tellsADifference } from './root-cause';
 import type { ForwardedSignal } from './signals';
+import type { RunEnd } from './supervisor';
 
-/** The lines that say why a run failed: which rank was first, its error, and how the others ended. */
-export function describeFailure(
-  rootCause: RankOutcome,
-  outcomes: readonly RankOutcome[],
-  lastWords: LastWords,
-): string[] {
-  const { rank, pid, exitCode, signal, afterMs, host, connectionLost } = rootCause;
-  const end = connectionLost
-    ? 'was lost with the connection to its host'
-    : signal === null
-      ? `failed with exit code ${exitCode}`
-      : `was killed by ${signal}`;
-  const others = outcomes.filter(outcome => outcome !== rootCause).map(describeOutcome);
-  const othersEnd = others.length === 0 ? '' : ` The other ranks were ended: ${others.join(', ')}.`;
-  const summary = `gradring: rank ${rank} (${host === undefined ? '' : `on ${host}, `}pid ${pid}) ${end} after ${(afterMs / 1000).toFixed(1)} s; root cause.${othersEnd}`;
-  return signal !== null ? [summary] : [summary, ...describeLastWords(rank, lastWords)];
+/** How the ranks ended, and what they told. */
+type Told = Pick<RunEnd, 'outcomes' | 'reports'>;
+
+/** The line that says why a run failed: which rank was the cause, and how the others ended. */
+export function describeFailure(failure: RankOutcome, cause: RootCause, end: Told): string {
+  const { outcomes, reports } = end;
+  const { rank, pid, host, signal, exitCode } = cause.outcome;
+  const others = outcomes.filter(outcome => outcome !== cause.outcome).map(describeOutcome);
+  const then = cause.stillRan ? ` It then ended with ${signal ?? `exit code ${exitCode}`}.` : '';
+  const othersEnd = others.length === 0 ? '' : ` The other ranks: ${others.join(', ')}.`;
+  const place = host === undefined ? '' : `on ${host}, `;
+  return `gradring: rank ${rank} (${place}pid ${pid}) ${howItFailed(failure, cause, reports)}.${then}${othersEnd}`;
+}
+
+/** The words follow the name of the rank. */
+function howItFailed(
+  failure: RankOutcome,
+  { outcome, error, stillRan, elsewhere }: RootCause,
+  reports: ReadonlyMap<number, RankReport>,
+): string {
+  const { exitCode, signal, connectionLost } = outcome;
+  const after = (time: RankOutcome): string => `after ${(time.afterMs / 1000).toFixed(1)} s`;
+  if (stillRan) {
+    const fault = { ERR_PEER_LOST: 'did not answer', ERR_TIMEOUT: 'was late' }[error!.code as string];
+    return `${fault ?? 'is named by the error'}, though its process still existed when rank ${failure.rank} failed ${after(failure)}; root cause`;
+  }
+  if (connectionLost) return `was lost with the connection to its host ${after(outcome)}; root cause`;
+  if (signal !== null) return `was killed by ${signal} ${after(outcome)}; root cause`;
+  if (exitCode === 0) return `exited with code 0 ${after(outcome)}${whatItLeft(outcome, reports)}; root cause`;
+  const failed = `failed with exit code ${exitCode} ${after(outcome)}`;
+  if (elsewhere !== undefined)
+    return `${failed}; its error names rank ${elsewhere}, which another launcher has started`;
+  return error !== undefined && tellsADifference(error) ? `was the first that ${failed}` : `${failed}; root cause`;
+}
+
+/** What a rank that succeeded did too early. */
+function whatItLeft({ rank }: RankOutcome, reports: ReadonlyMap<number, RankReport>): string {
+  const waiting = [...reports].filter(([, { isWaiting }]) => isWaiting).map(([each]) => each).sort((a, b) => a - b); // prettier-ignore
+  if (waiting.length === 0) return ', before the others were done';
+  const wait = `${listed(waiting)} ${waiting.length === 1 ? 'waits' : 'wait'} for it`;
+  if (reports.get(rank)?.connects) return `, but ${wait} in connect()`;
+  return ` without a call of connect(), but ${wait} there`;
 }
 
 /** The lines that say what a rank that failed by itself wrote last; none if it wrote nothing. */
@@ -32,6 +61,27 @@ export function describeInterruption(signal: ForwardedSignal, outcomes: readonly
   return `gradring: ${signal} was passed on to the ranks, which ended: ${outcomes.map(describeOutcome).join(', ')}.`;
 }
 
+/**
+ * A warning for ranks that ended well, but had no part in a ring.
+ *
+ * @param worldSize How many ranks were started, by all launchers.
+ */
+export function describeUnconnected({ outcomes, reports }: Told, worldSize: number): string[] {
+  const without = outcomes.map(({ rank }) => rank).filter(rank => !reports.get(rank)?.connects);
+  const isRing = [...reports.values()].some(({ rings }) => rings > 0);
+  if (worldSize === 1 || without.length === 0 || (without.length < outcomes.length && !isRing)) return [];
+  const all = outcomes.length === worldSize ? 'no rank has' : 'no rank of this host has';
+  const some = `${listed(without)} ${without.length === 1 ? 'has' : 'have'} not`;
+  const which = without.length === outcomes.length ? all : some;
+  return [
+    `gradring: ${which} called connect(): without it each process works alone. A script that trains one model on all ranks calls connect() of gradring, and wraps its optimizer with ring.wrap.`,
+  ];
+}
+
 function describeOutcome({ rank, exitCode, signal, connectionLost }: RankOutcome): string {
   return `rank ${rank} ${connectionLost ? 'lost' : (signal ?? `exit ${exitCode}`)}`;
+}
+
+function listed(ranks: readonly number[]): string {
+  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`;
 }

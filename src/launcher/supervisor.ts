@@ -1,6 +1,7 @@
 import { Patience } from '../patience';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome, RunningRank } from './rank-process';
+import { NO_REPORT, type RankReport, reportAfter } from './rank-report';
 import { FORWARDED_SIGNALS, type ForwardedSignal } from './signals';
 
 /** Ranks that still run this long after the first one was done are named. One may be stopped. */
@@ -10,6 +11,10 @@ const STILL_RUNNING_MS = 30_000;
 export interface RunPolicy {
   /** More variables for the environment of ranks that are started together. */
   readonly variables: Readonly<Record<string, string>>;
+  /** Whether a ring cannot form without every rank. */
+  readonly needsAll: boolean;
+  /** By rank in the last ring that has formed, the rank as it was launched. Undefined: they are the same. */
+  readonly members: readonly number[] | undefined;
   /** Losses are decided on together after this time without another loss, in ms. At 0, those of one tick are. */
   readonly settlingMs: number;
   /** How long the other ranks may continue when the run has failed, in ms, to notice and report it. */
@@ -26,18 +31,24 @@ export interface RunPolicy {
 export function endTogether(failureGraceMs: number): RunPolicy {
   const isLoss = ({ exitCode }: RankOutcome) => exitCode !== 0;
   return {
-    ...{ variables: {}, settlingMs: 0, failureGraceMs },
+    ...{ variables: {}, needsAll: true, members: undefined, settlingMs: 0, failureGraceMs },
     ...{ onStart: () => undefined, onEnded: isLoss, decide: () => 'fail' as const },
   };
 }
 
 /** How a run ended. */
 export interface RunEnd {
-  readonly rootCause: RankOutcome | undefined;
+  /** The first rank that failed by itself; in an elastic run, the first of the losses that ended the run. */
+  readonly failure: RankOutcome | undefined;
   /** The first signal to the launcher, unless the run had already failed. */
   readonly interruptedBy: ForwardedSignal | undefined;
   /** The outcome of each rank's last process, in the order of ranks. */
   readonly outcomes: readonly RankOutcome[];
+  /** What each rank's last process has told. */
+  readonly reports: ReadonlyMap<number, RankReport>;
+  /** The ranks whose last process the launcher asked to end, or killed. */
+  readonly ended: ReadonlySet<number>;
+  readonly members: readonly number[] | undefined;
 }
 
 /** What the supervisor does not do itself. */
@@ -53,12 +64,14 @@ export interface SupervisorHooks {
  * the launcher is passed on once and followed by SIGKILL after the grace time, or at once when it comes again.
  */
 export class Supervisor {
-  private rootCause: RankOutcome | undefined;
+  private failure: RankOutcome | undefined;
   private interruptedBy: ForwardedSignal | undefined;
   private startsAgain = false;
   private readonly received = new Set<ForwardedSignal>();
   private readonly children = new Map<number, RunningRank>();
   private readonly outcomes = new Map<number, RankOutcome>();
+  private readonly reports = new Map<number, RankReport>();
+  private readonly ended = new Set<number>();
   private unsettled: RankOutcome[] = [];
   private readonly relays: Promise<void>[] = [];
   private readonly lastRelays = new Map<number, Promise<void>>();
@@ -97,8 +110,8 @@ export class Supervisor {
       for (const [signal, handler] of handlers) process.off(signal, handler);
     }
     await Promise.all(this.relays);
-    const { rootCause, interruptedBy } = this;
-    return { rootCause, interruptedBy, outcomes: ascending(this.outcomes) };
+    const { failure, interruptedBy, reports, ended } = this;
+    return { failure, interruptedBy, outcomes: ascending(this.outcomes), reports, ended, members: policy.members };
   }
 
   /** @throws GradringError `ERR_RANK_FAILED` if the system reports at once that it cannot start the process. */
@@ -106,6 +119,9 @@ export class Supervisor {
     const child = this.hooks.start(localRank, variables);
     const { rank, started } = child;
     this.children.set(rank, child);
+    this.reports.set(rank, NO_REPORT);
+    this.ended.delete(rank);
+    child.onTold = line => this.hear(rank, line);
     const relay = started.then(() => this.hooks.outputs.relay(child)).catch(() => undefined);
     this.relays.push(relay);
     this.lastRelays.set(rank, relay);
@@ -126,13 +142,17 @@ export class Supervisor {
   receive(signal: ForwardedSignal): void {
     if (this.received.has(signal)) return this.kill();
     this.received.add(signal);
-    if (this.rootCause === undefined) this.interruptedBy ??= signal;
+    if (this.failure === undefined) this.interruptedBy ??= signal;
     this.endAll(signal);
   }
 
   /** Kills that rank, or all. */
   kill(rank?: number): void {
-    for (const child of this.children.values()) if (rank === undefined || child.rank === rank) child.kill();
+    for (const child of this.children.values()) {
+      if (rank !== undefined && child.rank !== rank) continue;
+      this.ended.add(child.rank);
+      child.kill();
+    }
   }
 
   private async runOnce(): Promise<void> {
@@ -162,14 +182,32 @@ export class Supervisor {
     }
   }
 
+  private hear(rank: number, line: string): void {
+    this.reports.set(rank, reportAfter(this.reports.get(rank)!, line));
+    this.noteAbsent();
+  }
+
   private onEnded(outcome: RankOutcome): void {
     this.children.delete(outcome.rank);
     this.outcomes.set(outcome.rank, outcome);
     if (outcome.exitCode === 0) this.patience.begin();
     const isLoss = this.policy.onEnded(outcome);
-    const isEnding = this.startsAgain || this.rootCause !== undefined || this.interruptedBy !== undefined;
-    if (isLoss && !isEnding) this.noteLoss(outcome);
+    if (isLoss && !this.isEnding) this.noteLoss(outcome);
+    this.noteAbsent();
     this.endIfOver();
+  }
+
+  private get isEnding(): boolean {
+    return this.startsAgain || this.failure !== undefined || this.interruptedBy !== undefined;
+  }
+
+  /** Takes the end of a rank for a loss, even if it succeeded, if others wait for a ring that needs it. */
+  private noteAbsent(): void {
+    if (!this.policy.needsAll || this.isEnding || this.unsettled.length > 0) return;
+    const ringsOf = (rank: number): number => this.reports.get(rank)!.rings;
+    const waiting = [...this.children.keys()].filter(rank => this.reports.get(rank)!.isWaiting);
+    const absent = ascending(this.outcomes).find(({ rank }) => waiting.some(each => ringsOf(each) >= ringsOf(rank)));
+    if (absent !== undefined) this.noteLoss(absent);
   }
 
   private noteLoss(outcome: RankOutcome): void {
@@ -185,16 +223,21 @@ export class Supervisor {
     const losses = this.unsettled.splice(0);
     const verdict = this.interruptedBy === undefined ? this.policy.decide(losses) : 'go on';
     // If a rank is killed, others then exit with errors, but not the other way round.
-    if (verdict === 'fail') this.rootCause = losses.find(({ signal }) => signal !== null) ?? losses[0];
+    if (verdict === 'fail') this.failure = losses.find(({ signal }) => signal !== null) ?? losses[0];
     this.startsAgain = verdict === 'start again';
     if (verdict !== 'go on' && this.children.size > 0) {
-      this.timers.failure = setTimeout(() => this.endAll('SIGTERM'), this.policy.failureGraceMs);
+      // Ranks that wait for one that has succeeded notice nothing.
+      const graceMs = losses.some(({ exitCode }) => exitCode === 0) ? 0 : this.policy.failureGraceMs;
+      this.timers.failure = setTimeout(() => this.endAll('SIGTERM'), graceMs);
     }
     this.endIfOver();
   }
 
   private endAll(signal: NodeJS.Signals): void {
-    for (const child of this.children.values()) child.signal(signal);
+    for (const child of this.children.values()) {
+      this.ended.add(child.rank);
+      child.signal(signal);
+    }
     this.timers.grace ??= setTimeout(() => this.kill(), this.graceMs);
   }
 

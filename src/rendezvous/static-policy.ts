@@ -16,7 +16,8 @@ export function staticPolicy(worldSize: number, timeoutMs: number, needsToken: b
     onFormed: () => undefined,
     onAbsent: (members, refusals) => {
       const ranks = `${members.length === 1 ? 'rank' : 'ranks'} ${members.join(', ')}`;
-      const hint = needsToken ? ' (Without the run token of rank 0 they cannot come.)' : '';
+      const token = needsToken ? ', with the run token of rank 0' : '';
+      const hint = refusals.length > 0 ? '' : ` Do they run, and call connect()${token}?`;
       const reasons = refusals.slice(0, 8).map(words => ` Refused: ${words}`);
       return `Of ${worldSize} ranks, ${ranks} did not come to the rendezvous within ${timeoutMs} ms.${hint}${reasons.join('')}`;
     },

@@ -277,7 +277,7 @@ function checkBeginnings(all: readonly Beginning[]): void {
   checkDescriptions(all.map(({ variables }) => variables));
   const first = all[0]!;
   for (const [rank, { epochs, stepsPerEpoch, hasValidation }] of all.entries()) {
-    const differ = (words: string) => new GradringError('ERR_COLLECTIVE_MISMATCH', words, { rank });
+    const differ = (words: string) => new GradringError('ERR_COLLECTIVE_MISMATCH', words);
     if (stepsPerEpoch !== first.stepsPerEpoch && stepsPerEpoch !== null && first.stepsPerEpoch !== null) {
       throw differ(
         `Rank 0 takes ${first.stepsPerEpoch} steps in an epoch, but rank ${rank} takes ${stepsPerEpoch}: they have different numbers of rows, or different batch sizes. ring.shard gives all ranks the same number of rows.`,
@@ -314,6 +314,6 @@ function checkSameMetrics(all: readonly EpochEnd['metrics'][], epoch: number): v
     if (rank === -1) continue;
     const other = all.findIndex(metrics => name in metrics);
     const words = `After epoch ${epoch}, rank ${other} has the metric ${name}, but rank ${rank} does not. Compile with the same metrics, and pass validation data on all ranks, or on none.`;
-    throw new GradringError('ERR_COLLECTIVE_MISMATCH', words, { rank });
+    throw new GradringError('ERR_COLLECTIVE_MISMATCH', words);
   }
 }

@@ -9,6 +9,8 @@ export interface RingPlace extends RingIdentity {
   readonly addresses: readonly string[];
   /** Whether all ranks are on this host. */
   readonly isLocal: boolean;
+  /** Whether each neighbour is on this host. */
+  readonly isHere: Readonly<Record<Side, boolean>>;
   /** Whether there is a core for each rank of this host. */
   readonly hasCore: boolean;
 }

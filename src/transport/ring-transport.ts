@@ -13,6 +13,7 @@ import { LanePath } from './data/lane-path';
 import { TcpLane } from './data/tcp-lane';
 import { deferred } from './deferred';
 import { PacedPath, type Pacer } from './pacing';
+import { stateOfProcess } from './process-state';
 import { neighbourOf, peerLost, type RingPlace } from './ring-place';
 import { opposite, type Side, SIDES } from './side';
 import {
@@ -23,8 +24,6 @@ import {
   type TrafficCount,
   type Transport,
 } from './transport';
-
-const IS_GONE = 'is gone: its process ended, or the connection broke';
 
 /**
  * After a link breaks, this rank reads for this long what the neighbour had still sent. If the neighbour has failed,
@@ -56,6 +55,8 @@ export class RingTransport implements Transport {
   private readonly rollCall: RollCall;
   /** Sides from which a goodbye came. By side, because in a ring of two both neighbours are one rank over two links. */
   private readonly departed = new Set<Side>();
+  /** The ids of the neighbours' processes, when they have greeted. */
+  private readonly pids: Partial<Record<Side, number>> = {};
   private readonly greeted = { left: deferred(), right: deferred() };
   private readonly farewell = new Farewell();
   // Arrays, as those hold floats from the first. At 2³¹ a property would become one, and all compiled code that knows
@@ -80,7 +81,7 @@ export class RingTransport implements Transport {
       rank: place.rank,
       neighbourOf: (rank, side) => neighbourOf(place, rank, side),
       tell: (side, origin, error) => this.sendLastMessage(side, { kind: FrameKind.Abort, origin, error }),
-      missing: side => serializeError(peerLost(place, side, IS_GONE), 'ERR_PEER_LOST'),
+      missing: side => serializeError(this.lossOf(side), 'ERR_PEER_LOST'),
       onAgreed: error => this.end(error),
     });
     this.linkPath = new LinkPath(ends, {
@@ -131,7 +132,7 @@ export class RingTransport implements Transport {
   async open(): Promise<void> {
     const greet = async (side: Side) => {
       const offer = this.lanes[side]?.offer;
-      const hello = this.encode({ kind: FrameKind.Hello, origin: this.rank, offer });
+      const hello = this.encode({ kind: FrameKind.Hello, origin: this.rank, pid: process.pid, offer });
       await this.ends[side].send([hello]).catch(async () => Promise.reject(await this.failUnsent(side)));
     };
     for (const side of SIDES) this.start(side);
@@ -312,7 +313,7 @@ export class RingTransport implements Transport {
   /** A link sends no more. Waits before the ring fails: the neighbour's own last message may tell the cause. */
   private async failUnsent(side: Side): Promise<GradringError> {
     if (!this.failed) await sleep(LAST_MESSAGES_MS);
-    return this.fail(peerLost(this.place, side, IS_GONE));
+    return this.fail(this.lossOf(side));
   }
 
   /** The link or the lane to a neighbour is broken. If only the lane is, the link still carries messages. */
@@ -320,8 +321,25 @@ export class RingTransport implements Transport {
     setTimeout(() => {
       if (this.departed.has(side)) return;
       if (broken === 'link') this.agreement.lose(side);
-      void this.fail(peerLost(this.place, side, IS_GONE));
+      void this.fail(this.lossOf(side));
     }, LAST_MESSAGES_MS);
+  }
+
+  /** The error for a neighbour that cannot be reached: it is gone, or silent. */
+  private lossOf(side: Side): GradringError {
+    const { silentMs, options } = this.ends[side];
+    const pid = this.place.isHere[side] ? this.pids[side] : undefined;
+    const state = pid === undefined ? undefined : stateOfProcess(pid);
+    const silence = `has been silent for ${Math.round(silentMs ?? 0)} ms; the limit is ${options.heartbeatTimeoutMs} ms (heartbeatTimeoutMs)`;
+    const how = (): string => {
+      if (state === 'ended') return `is gone: its process (pid ${pid}) has ended`;
+      if (silentMs === undefined && state === undefined) return 'is gone: its process ended, or the connection broke';
+      if (silentMs === undefined)
+        return `is gone: it closed the connection, though its process (pid ${pid}) still exists`;
+      if (state === undefined) return `${silence}. Whether its process still exists cannot be seen from this host`;
+      return `${silence}. Its process (pid ${pid}) still exists${state === 'stopped' ? ', but is stopped' : ''}`;
+    };
+    return peerLost(this.place, side, how());
   }
 
   private async onMessage(side: Side, message: Message): Promise<void> {
@@ -346,6 +364,7 @@ export class RingTransport implements Transport {
           throw protocolError(`greets as rank ${header.origin}`);
         if (header.offer !== undefined)
           this.lanes[side] ??= TcpLane.connect(header.offer, this.ends[side].medium === 'tcp-encrypted');
+        this.pids[side] = header.pid;
         this.greeted[side].resolve();
         return;
       case FrameKind.Goodbye:

@@ -66,10 +66,17 @@ export type Header =
   | DataHeader
   | StatusHeader
   | { readonly kind: FrameKind.Goodbye | FrameKind.Seen; readonly origin: number }
-  /** The offer is what the other end must know to connect the lane. */
-  | { readonly kind: FrameKind.Hello; readonly origin: number; readonly offer?: Offer | undefined }
+  | ({ readonly kind: FrameKind.Hello; readonly origin: number } & Greeting)
   /** The origin is the rank that found something wrong, not one that forwards it. */
   | { readonly kind: FrameKind.Abort; readonly origin: number; readonly error: SerializedError };
+
+/** What a rank says of itself when it greets a neighbour. */
+export interface Greeting {
+  /** The id of its process. */
+  readonly pid: number;
+  /** What the other end must know to connect the lane, if this end listens. */
+  readonly offer?: Offer | undefined;
+}
 
 /** Where a rank listens for the neighbour's end of a lane, and what the neighbour must show there. */
 export interface Offer {
@@ -126,7 +133,7 @@ function textOf(header: Header): unknown {
     case FrameKind.Abort:
       return header.error;
     case FrameKind.Hello:
-      return header.offer;
+      return { pid: header.pid, offer: header.offer };
     case FrameKind.Status:
       return header.settings;
     default:
@@ -160,10 +167,8 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
   if (origin >= ring.worldSize) throw protocolError(`claims rank ${origin} in a ring of ${ring.worldSize}`);
   const kind = header.kind();
   switch (kind) {
-    case FrameKind.Hello: {
-      const text = checked('greeting', () => frame.text());
-      return { kind, origin, offer: text === null ? undefined : decodeOffer(text) };
-    }
+    case FrameKind.Hello:
+      return { kind, origin, ...decodeGreeting(checked('greeting', () => frame.text())) };
     case FrameKind.Goodbye:
     case FrameKind.Seen:
       return { kind, origin };
@@ -260,16 +265,19 @@ function decodeError(text: string | null): SerializedError {
   return { code: error.code, message: error.message, details: error.details };
 }
 
-function decodeOffer(text: string): Offer {
-  const offer = checked('greeting', () => JSON.parse(text) as Partial<Offer> | null);
-  const { host, port, token } = offer ?? {};
-  if (typeof host !== 'string' || !isPort(port) || typeof token !== 'string')
+function decodeGreeting(text: string | null): Greeting {
+  const greeting = checked('greeting', () => JSON.parse(text ?? '') as Partial<Greeting> | null);
+  const { pid, offer } = greeting ?? {};
+  if (!isWithin(pid, 2 ** 31 - 1)) throw protocolError('holds no valid greeting');
+  if (offer === undefined) return { pid };
+  const { host, port, token } = (offer ?? {}) as Partial<Offer>;
+  if (typeof host !== 'string' || !isWithin(port, 65_535) || typeof token !== 'string')
     throw protocolError('holds no valid greeting');
-  return { host, port, token };
+  return { pid, offer: { host, port, token } };
 }
 
-function isPort(port: unknown): port is number {
-  return typeof port === 'number' && Number.isInteger(port) && port > 0 && port < 65_536;
+function isWithin(value: unknown, most: number): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= most;
 }
 
 function areDetails(details: unknown): details is ErrorDetails {

@@ -37,7 +37,8 @@ const HEADERS: Header[] = [
     ...{ settings: { learningRate: 0.1, epoch: 3 } },
     ...{ isCalling: true, sinceMs: 2 ** 40, step: 12_345, round: 7, asks: 'report' },
   },
-  ...([FrameKind.Hello, FrameKind.Goodbye, FrameKind.Seen] as const).map((kind): Header => ({ kind, origin: 3 })),
+  { kind: FrameKind.Hello, origin: 3, pid: 4711, offer: { host: '10.0.0.5', port: 5000, token: 'ab' } },
+  ...([FrameKind.Goodbye, FrameKind.Seen] as const).map((kind): Header => ({ kind, origin: 3 })),
 ];
 
 /** First parts of messages. */
@@ -74,8 +75,11 @@ function demandSane(header: Header): void {
     const { code, message, details } = header.error;
     demand(typeof code === 'string' && typeof message === 'string', 'The words are none.');
     demand(details.rank === undefined || typeof details.rank === 'number', 'The rank is none.');
+  } else if (header.kind === FrameKind.Hello) {
+    demand(header.pid > 0 && isCount(header.pid, 2 ** 31 - 1), 'The process id is none.');
+    demand(header.offer === undefined || isCount(header.offer.port, 65_535), 'The port is none.');
   } else {
-    demand([FrameKind.Hello, FrameKind.Goodbye, FrameKind.Seen].includes(header.kind), 'The kind does not exist.');
+    demand([FrameKind.Goodbye, FrameKind.Seen].includes(header.kind), 'The kind does not exist.');
   }
 }
 

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import { main } from '../../src/cli';
-import { cleanUp, gradring, Program, ROOT, script, temporaryFolder } from './support';
+import { cleanUp, gradring, Program, ROOT, script, temporaryFolder, UNCONNECTED } from './support';
 
 afterEach(cleanUp);
 
@@ -33,7 +33,7 @@ test.each([
 ])('what follows the script is the script’s: $separator $args', async ({ separator, args }) => {
   const program = gradring('run', '-n', '2', '--no-prefix', ...separator, showArguments(), ...args);
   expect(await program.exited).toEqual({ exitCode: 0, signal: null });
-  expect(program.stderr).toBe('');
+  expect(program.stderr).toBe(`${UNCONNECTED}\n`);
   expect(program.stdout).toBe(`${JSON.stringify(args)}\n`.repeat(2));
 });
 
@@ -58,7 +58,8 @@ test('the options of the network reach the ranks', async () => {
   const nodes = ['--nodes', '2', '--node-rank', '1', '--master-addr', '[2001:db8::7]', '--master-port', '4321'];
   const program = gradring('run', '-n', '1', ...nodes, ...network, '--no-prefix', file);
   await program.exited;
-  expect(program).toMatchObject({ stdout: '2001:db8::7,lo,30000-30003,192.0.2.1\n', stderr: '' });
+  expect(program.stdout).toBe('2001:db8::7,lo,30000-30003,192.0.2.1\n');
+  expect(program.stderr).toBe(`${UNCONNECTED.replace('no rank', 'no rank of this host')}\n`);
 });
 
 test('--node-args are options for Node itself', async () => {

@@ -4,7 +4,7 @@ import { launch } from '../../src/launcher/launch';
 import { type LaunchOptions, planLaunch } from '../../src/launcher/launch-options';
 import { parseHosts, readHostfile } from '../../src/launcher/hosts/host-list';
 import { gradringHere } from './run-here';
-import { Capture, cleanUp, script, temporaryFolder } from './support';
+import { Capture, cleanUp, script, temporaryFolder, UNCONNECTED } from './support';
 
 afterEach(cleanUp);
 
@@ -136,7 +136,7 @@ test('localhost needs no ssh; lines begin with the host', async () => {
   const [stdout, stderr] = [new Capture(), new Capture()];
   const hosts = [{ host: 'localhost', ranks: 2 }];
   const { exitCode, ranks } = await launch({ script: file, hosts, stdout, stderr });
-  expect({ exitCode, stderr: stderr.text }).toEqual({ exitCode: 0, stderr: '' });
+  expect({ exitCode, stderr: stderr.text }).toEqual({ exitCode: 0, stderr: `${UNCONNECTED}\n` });
   expect(stdout.lines.toSorted()).toEqual(['[localhost 0] 0 2 64', '[localhost 1] 1 2 64']);
   expect(ranks).toMatchObject([{ rank: 0, host: 'localhost' }, { rank: 1, host: 'localhost' }]); // prettier-ignore
 });

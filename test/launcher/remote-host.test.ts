@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { rootCauseOf } from '../../src/launcher/root-cause';
 import { describeFailure } from '../../src/launcher/summary';
 import { launchOnHosts } from '../../src/launcher/hosts/launch-on-hosts';
 import { HOST_TIMES, type HostTimes, RemoteHost } from '../../src/launcher/hosts/remote-host';
@@ -224,11 +225,11 @@ describe('a connection that is lost', () => {
     const outcome = await rank.ended;
     expect(said.at(-1)).toBe('gradring: the connection to h is lost: ssh ended with code 255: Broken pipe.');
     expect(outcome.afterMs).toBeGreaterThan(0);
-    expect(describeFailure(outcome, [outcome], { isError: false, lines: [] })).toEqual([
-      expect.stringMatching(
-        /^gradring: rank 0 \(on h, pid 7\) was lost with the connection to its host after \d+\.\d s; root cause\.$/,
-      ),
-    ]);
+    const end = { outcomes: [outcome], reports: new Map(), ended: new Set<number>(), members: undefined };
+    const cause = rootCauseOf(outcome, { ...end, failure: outcome, interruptedBy: undefined });
+    expect(describeFailure(outcome, cause, end)).toMatch(
+      /^gradring: rank 0 \(on h, pid 7\) was lost with the connection to its host after \d+\.\d s; root cause\.$/,
+    );
   });
 
   test('is no question that waits for ever, and no rank', async () => {

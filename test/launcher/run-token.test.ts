@@ -4,8 +4,8 @@ import path from 'node:path';
 import type { LaunchResult } from '../../src/launcher/conclude';
 import { launch } from '../../src/launcher/launch';
 import type { LaunchOptions } from '../../src/launcher/launch-options';
-import { Capture, cleanUp, Program, ROOT, script, temporaryFolder } from './support';
 import { needs, testWhere } from '../support/test-where';
+import { Capture, cleanUp, Program, ROOT, script, temporaryFolder, UNCONNECTED } from './support';
 
 afterEach(cleanUp);
 
@@ -99,8 +99,12 @@ test('a token file that others may read is told of, without its token', async ()
   const file = tokenFile(TOKEN);
   const stderr = new Capture();
   await run({ tokenFile: file, stderr });
-  expect(stderr.text).toBe('');
+  expect(stderr.lines).toEqual([UNCONNECTED]);
   chmodSync(file, 0o640);
   expect((await run({ tokenFile: file, stderr })).tokens).toEqual([TOKEN, TOKEN]);
-  expect(stderr.lines).toEqual([`gradring: others may read the run token in ${file} (mode 0640): chmod 600 it.`]);
+  expect(stderr.lines).toEqual([
+    UNCONNECTED,
+    `gradring: others may read the run token in ${file} (mode 0640): chmod 600 it.`,
+    UNCONNECTED,
+  ]);
 });

@@ -7,6 +7,7 @@ class FakeRank {
   end!: (exitCode: number | null, signal?: NodeJS.Signals) => void;
   readonly ended: Promise<RankOutcome>;
   readonly started = Promise.resolve();
+  onTold: (line: string) => void = () => undefined;
   readonly pid: number;
 
   constructor(readonly rank: number) {
@@ -60,12 +61,12 @@ test('ranks that still run long after the first was done are named, less and les
   }
 });
 
-test('of failures seen in one tick, a signal is the root cause', async () => {
+test('of failures seen in one tick, a signal counts as the first', async () => {
   const { ranks, end } = supervise(3);
   ranks[0]!.end(1);
   ranks[1]!.end(null, 'SIGKILL');
   ranks[2]!.end(2);
-  expect(await end).toMatchObject({ rootCause: { rank: 1, signal: 'SIGKILL' } });
+  expect(await end).toMatchObject({ failure: { rank: 1, signal: 'SIGKILL' } });
 });
 
 test('of failures seen in different ticks, the first is, whatever the others are', async () => {
@@ -74,21 +75,21 @@ test('of failures seen in different ticks, the first is, whatever the others are
   await nextTick();
   ranks[0]!.end(null, 'SIGKILL');
   ranks[1]!.end(3);
-  expect(await end).toMatchObject({ rootCause: { rank: 2, exitCode: 1 } });
+  expect(await end).toMatchObject({ failure: { rank: 2, exitCode: 1 } });
 });
 
-test('a failure after a signal is no root cause, a signal after a failure no interruption', async () => {
+test('a failure after a signal is none, a signal after a failure no interruption', async () => {
   const interrupted = supervise(2);
   interrupted.supervisor.receive('SIGINT');
   for (const rank of interrupted.ranks) rank.end(1);
-  expect(await interrupted.end).toMatchObject({ rootCause: undefined, interruptedBy: 'SIGINT' });
+  expect(await interrupted.end).toMatchObject({ failure: undefined, interruptedBy: 'SIGINT' });
 
   const failed = supervise(2);
   failed.ranks[1]!.end(4);
   await nextTick();
   failed.supervisor.receive('SIGINT');
   failed.ranks[0]!.end(1);
-  expect(await failed.end).toMatchObject({ rootCause: { rank: 1 }, interruptedBy: undefined });
+  expect(await failed.end).toMatchObject({ failure: { rank: 1 }, interruptedBy: undefined });
 });
 
 test('another signal is passed on too; only the same again kills', async () => {

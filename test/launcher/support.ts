@@ -24,6 +24,10 @@ export function script(source: string, name = 'script.js'): string {
   return file;
 }
 
+/** The launcher's line at the end of a run whose scripts do not connect. */
+export const UNCONNECTED =
+  'gradring: no rank has called connect(): without it each process works alone. A script that trains one model on all ranks calls connect() of gradring, and wraps its optimizer with ring.wrap.';
+
 /** A stream that keeps what it is given. */
 export class Capture extends Writable {
   text = '';

@@ -77,7 +77,16 @@ export async function transports(
     return { left, right: Link.connect(addresses[rightRank]!, options, curve) };
   });
   const ring = links.map((ends, rank) => {
-    const place = { ringId: 5n, generation: 0, rank, worldSize, addresses, isLocal, hasCore };
+    const place = {
+      ringId: 5n,
+      generation: 0,
+      rank,
+      worldSize,
+      addresses,
+      isLocal,
+      isHere: { left: isLocal, right: isLocal },
+      hasCore,
+    };
     return new RingTransport(place, ends, lanes[rank]!, error => failures.push(error));
   });
   const close = async () => {

@@ -138,6 +138,17 @@ describe('two ranks that differ are told how', () => {
     expect(warnings[1]![what]).toEqual([]);
   });
 
+  test.each([
+    ['fewer batches', 1], // it has ended its epoch early
+    ['no callbacks', 1],
+    ['no wrap on one rank', 1],
+    ['fewer rows', undefined],
+    ['fewer epochs', undefined],
+    ['other roots', undefined],
+  ])('%s: the error names the rank that is wrong, if that is known: %s', (mistake, rank) => {
+    for (const outcomes of byRank) expect(outcomes[mistake]!.details?.rank).toBe(rank);
+  });
+
   test('one rank leaves early', () => {
     const [stays, leaves] = byRank.map(outcomes => outcomes['one rank leaves early']);
     expect(leaves).toEqual({});

@@ -58,3 +58,35 @@ test.each(['tcp://127.0.0.1:*', 'ipc:///tmp/gradring-link-test-*'])(
     await late.close();
   },
 );
+
+test.each([true, false])('whether a peer that is lost was silent: %s', async isSilent => {
+  const options = { heartbeatTimeoutMs: 400 };
+  const { link: bound, endpoint } = Link.listen('tcp://127.0.0.1:*', options);
+  const between = createServer().listen(0, '127.0.0.1');
+  await once(between, 'listening');
+  const connected = Link.connect(`tcp://127.0.0.1:${(between.address() as AddressInfo).port}`, options);
+  const [incoming] = (await once(between, 'connection')) as [Socket];
+  const outgoing = connect(Number(endpoint.split(':').at(-1)), '127.0.0.1');
+  incoming.pipe(outgoing).pipe(incoming);
+
+  const heard = { bound: false, connected: false };
+  const lost = Promise.all(
+    (['bound', 'connected'] as const).map(name => {
+      const link = { bound, connected }[name];
+      return new Promise<void>(onLost => link.start({ onMessage: () => void (heard[name] = true), onLost }));
+    }),
+  );
+  await until(() => heard.bound && heard.connected); // the signs of life, because nobody sends anything else
+  for (const socket of [incoming, outgoing]) {
+    if (isSilent) socket.unpipe().pause();
+    else socket.destroy();
+  }
+  await lost;
+  for (const { silentMs } of [bound, connected]) {
+    if (isSilent) expect(silentMs).toBeGreaterThanOrEqual(400);
+    else expect(silentMs).toBeUndefined();
+  }
+  await Promise.all([bound.close(), connected.close()]);
+  for (const socket of [incoming, outgoing]) socket.destroy();
+  between.close();
+});

@@ -71,6 +71,24 @@ test('strangers at the port of the rendezvous do not disturb a forming ring', as
   await closeRing(ring);
 });
 
+test('a neighbour that closes the connection, though it still lives, is not called silent', async () => {
+  const { ring, failures } = await openTransports(3);
+  await ring[1]!.drop();
+  await until(() => failures.length === 2);
+  const words = `closed the connection, though its process (pid ${process.pid}) still exists.`;
+  const expected = { code: 'ERR_PEER_LOST', rank: 1, message: expect.stringContaining(words) as string };
+  for (const failure of failures) expect(failure).toMatchObject(expected);
+  await Promise.all(ring.map(transport => transport.close()));
+});
+
+test('of a neighbour on another host it is not known whether its process exists', async () => {
+  const { ring, failures } = await openTransports(2, { isLocal: false });
+  await ring[1]!.drop();
+  await until(() => failures.length === 1);
+  expect(failures[0]!.message).toMatch(/^Rank 1 \(tcp:.*\) is gone: its process ended, or the connection broke\.$/);
+  await Promise.all(ring.map(transport => transport.close()));
+});
+
 test('a send to a neighbour that is gone fails when the loss is told', async () => {
   const { ring, links, failures } = await transports(3);
   const { right } = links[0]!;

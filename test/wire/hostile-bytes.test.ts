@@ -49,8 +49,13 @@ const HEADERS: Header[] = [
   DATA,
   ABORT,
   STATUS,
-  { kind: FrameKind.Hello, origin: 0 },
-  { kind: FrameKind.Hello, origin: 1, offer: { host: '10.0.0.5', port: 5000, token: 'ab'.repeat(32) } },
+  { kind: FrameKind.Hello, origin: 0, pid: 4711 },
+  {
+    kind: FrameKind.Hello,
+    origin: 1,
+    pid: 2 ** 31 - 1,
+    offer: { host: '10.0.0.5', port: 5000, token: 'ab'.repeat(32) },
+  },
   { kind: FrameKind.Goodbye, origin: 3 },
 ];
 
@@ -184,6 +189,7 @@ describe('frame headers', () => {
           demand(typeof code === 'string' && typeof message === 'string', 'words');
           demand(details.rank === undefined || typeof details.rank === 'number', 'rank');
         } else if (result.kind === FrameKind.Hello) {
+          demand(isCount(result.pid, 2 ** 31 - 1), 'pid');
           const { host, port, token } = result.offer ?? { host: '', port: 1, token: '' };
           demand(typeof host === 'string' && typeof token === 'string' && isCount(port, 65_535), 'offer');
         } else {
@@ -202,9 +208,10 @@ describe('frame headers', () => {
       text,
     ]),
     ...[...NO_OBJECTS, '{"host":"a","port":0,"token":"b"}', '{"host":"a","port":65536,"token":"b"}'].map(text => [
-      'greeting',
+      'offer',
       text,
     ]),
+    ...['null', '0', '-1', '1.5', '2147483648', '"7"', '[]'].map(text => ['process id', text]),
   ])('of frames: %s with the text %j are refused', (what, text) => {
     // What is said is written as JSON, so `toJSON` gives any text.
     const said = { toJSON: () => JSON.parse(text!) as unknown } as never;
@@ -212,7 +219,7 @@ describe('frame headers', () => {
       RING,
       what === 'abort'
         ? { kind: FrameKind.Abort, origin: 1, error: said }
-        : { kind: FrameKind.Hello, origin: 1, offer: said },
+        : { kind: FrameKind.Hello, origin: 1, pid: 7, [what === 'offer' ? 'offer' : 'pid']: said },
     );
     expect(() => decodeHeader(RING, bytes)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
   });

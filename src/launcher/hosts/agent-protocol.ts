@@ -15,6 +15,7 @@ import type { RankOutcome } from '../rank-process';
  *   more                     →                     for each piece of a stream
  *                            ←    output
  *                            ←    output end       for each stream, when it has ended
+ *                            ←    told             for each line that a rank tells its launcher
  *                            ←    ended            for each rank, as soon as its process has ended
  *   signal, kill             →
  *   alive                    →                     every few seconds
@@ -87,6 +88,7 @@ export type AgentMessage =
   | { readonly kind: 'not started'; readonly rank: number; readonly message: string }
   | { readonly kind: 'output'; readonly rank: number; readonly stream: OutputName; readonly base64: string }
   | { readonly kind: 'output end'; readonly rank: number; readonly stream: OutputName }
+  | { readonly kind: 'told'; readonly rank: number; readonly line: string }
   | { readonly kind: 'ended'; readonly outcome: RankOutcome };
 
 export type OutputName = 'stdout' | 'stderr';

@@ -155,6 +155,7 @@ class AgentRank {
     readonly process: RankProcess,
     private readonly say: Say,
   ) {
+    process.onTold = line => say({ kind: 'told', rank: process.rank, line });
     process.started.then(
       () => this.tell(),
       (error: Error) => say(notStarted(process.rank, error)),

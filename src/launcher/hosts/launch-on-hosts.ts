@@ -50,7 +50,7 @@ export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times 
       start: rank => remotes[places[rank]!.host]!.start(places[rank]!.localRank, meeting),
       outputs,
     });
-    return await conclude(await supervisor.run(endTogether(plan.failureGraceMs)), outputs);
+    return await conclude(await supervisor.run(endTogether(plan.failureGraceMs)), outputs, plan.worldSize);
   } finally {
     await Promise.all(remotes.map(remote => remote.close()));
     await outputs.close();

@@ -246,6 +246,7 @@ class RemoteRank implements RunningRank {
   readonly stderr = this.outputNamed('stderr');
   pid = 0;
   isOver = false;
+  onTold: (line: string) => void = () => undefined;
   private readonly launchedAt = performance.now();
   private readonly start = deferred();
   private readonly end = deferred<RankOutcome>();
@@ -286,6 +287,8 @@ class RemoteRank implements RunningRank {
         return void this[message.stream].push(Buffer.from(message.base64, 'base64'));
       case 'output end':
         return void this[message.stream].push(null);
+      case 'told':
+        return this.onTold(message.line);
       case 'ended':
         this.settle();
         return this.end.resolve({ ...message.outcome, host: this.host });

@@ -26,6 +26,9 @@ export interface LinkOptions {
  */
 const MAX_PART_BYTES = 16 * 1024 * 1024;
 
+/** How many signs of life a link sends in the time for which its peer may be silent, beside those of ZeroMQ. */
+const BEATS = 4;
+
 /** More than encryption adds to a part. */
 const PART_OVERHEAD_BYTES = 1024;
 
@@ -48,8 +51,11 @@ export class Link {
   private sending: Promise<void> = Promise.resolve();
   private interruptions = 0;
   private closed = false;
-  /** Whether the peer has sent anything yet. */
-  private heard = false;
+  /** When the peer sent something last. Undefined if it has not yet. */
+  private heardAt: number | undefined;
+  /** When the last connection ended. */
+  private lostAt = -Infinity;
+  private beat: NodeJS.Timeout | undefined;
   /**
    * Reports the socket's events. Kept here, because reading `socket.events` of a closed socket would make a new one.
    */
@@ -64,6 +70,7 @@ export class Link {
     private readonly socket: Pair,
     private readonly bound: boolean,
     readonly medium: Medium,
+    readonly options: LinkOptions,
   ) {
     register(this);
   }
@@ -79,13 +86,13 @@ export class Link {
       const words = `Cannot listen at ${endpoint}: ${(error as Error).message}.`;
       throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
     }
-    return { link: new Link(socket, true, mediumOf(endpoint, curve)), endpoint: socket.lastEndpoint! };
+    return { link: new Link(socket, true, mediumOf(endpoint, curve), options), endpoint: socket.lastEndpoint! };
   }
 
   /** Connects the other end. The caller need not wait: messages are queued until the connection exists. */
   static connect(endpoint: string, options: LinkOptions, curve?: CurveClient): Link {
     const socket = new Pair({ ...socketOptions(options), ...curve });
-    const link = new Link(socket, false, mediumOf(endpoint, curve));
+    const link = new Link(socket, false, mediumOf(endpoint, curve), options);
     link.observer = socket.events; // before it connects, to notice if it is refused
     socket.connect(endpoint);
     return link;
@@ -96,6 +103,17 @@ export class Link {
     this.observer ??= this.socket.events;
     this.watched = this.watch(this.observer, events).catch(() => undefined);
     void this.receive(events);
+    this.beat = setInterval(() => this.showLife(), this.options.heartbeatTimeoutMs / BEATS).unref();
+  }
+
+  /**
+   * For how long the peer was silent before it was lost, in ms, if that is the reason. Undefined if the connection was
+   * closed. ZeroMQ reports both alike, but a peer that closes a connection has shown life shortly before.
+   */
+  get silentMs(): number | undefined {
+    const { heartbeatTimeoutMs } = this.options;
+    const silentMs = this.lostAt - (this.heardAt ?? this.lostAt);
+    return silentMs < (2 * heartbeatTimeoutMs) / BEATS ? undefined : Math.max(silentMs, heartbeatTimeoutMs);
   }
 
   /**
@@ -121,6 +139,7 @@ export class Link {
    * @param lingerMs The time to deliver them; 0 if all have been delivered.
    */
   async close(lingerMs = LINGER_MS): Promise<void> {
+    clearInterval(this.beat);
     if (!this.closed) {
       this.closed = true;
       unregister(this);
@@ -152,6 +171,7 @@ export class Link {
       if (type === 'end') return;
       const isRefused = type === 'close' && !this.bound; // nothing listens at the peer's address any more
       if (type !== 'disconnect' && !isRefused) continue;
+      this.lostAt = performance.now();
       this.disconnections += 1;
       if (!this.probing) void this.probe(events);
     }
@@ -167,6 +187,7 @@ export class Link {
       seen = this.disconnections;
       if (this.closed) return;
       if (!(await this.isLost())) continue;
+      clearInterval(this.beat);
       if (!this.closed) events.onLost();
       return;
     }
@@ -195,9 +216,15 @@ export class Link {
       } catch {
         return; // closed, by this link or by the end of the thread
       }
-      this.heard = true;
+      this.heardAt = performance.now();
       await events.onMessage(message);
     }
+  }
+
+  /** Sends an empty message, which the receiver ignores, unless others wait to be sent. */
+  private showLife(): void {
+    if (this.unsettled.size > 0 || this.closed) return;
+    this.sending = this.sending.then(() => this.socket.send([new Uint8Array(0)])).catch(() => undefined);
   }
 
   /**
@@ -206,7 +233,7 @@ export class Link {
    */
   private async isLost(): Promise<boolean> {
     if (!this.bound) return true;
-    if (!this.heard) return false; // the peer has not connected yet
+    if (this.heardAt === undefined) return false; // the peer has not connected yet
     try {
       // Twice, because ZeroMQ reports a disconnection shortly before it stops taking messages for that peer.
       await this.send([new Uint8Array(0)]);

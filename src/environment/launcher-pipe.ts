@@ -1,0 +1,38 @@
+import { writeSync } from 'node:fs';
+import { type ErrorCode, GradringError } from '../errors';
+
+/**
+ * The variable with which a rank finds the pipe to its launcher: the id of its process, and the descriptor. The
+ * descriptor is something else in a process that only inherits the variable.
+ */
+export const LAUNCHER_PIPE_VARIABLE = 'GRADRING_LAUNCHER_PIPE';
+
+/** What a rank tells its launcher. */
+export type RankNote =
+  /** It waits for the ring of the run, or has described another ring to `connect`. */
+  | { readonly kind: 'connects'; readonly isRunsRing: boolean }
+  /** The ring that it waited for has formed. */
+  | { readonly kind: 'joined' }
+  | ({ readonly kind: 'failed' } & RankError);
+
+/** The error that a rank raised, and the rank that it names. */
+export interface RankError {
+  readonly code: ErrorCode;
+  readonly rank?: number | undefined;
+}
+
+/** Tells the launcher something. Does nothing in a process that `gradring run` has not started. */
+export function tellLauncher(note: RankNote): void {
+  const [pid, fd] = (process.env[LAUNCHER_PIPE_VARIABLE] ?? '').split(' ');
+  if (Number(pid) !== process.pid) return;
+  try {
+    writeSync(Number(fd), `${JSON.stringify(note)}\n`);
+  } catch {
+    // The launcher is gone, and so will be this process.
+  }
+}
+
+/** Tells the launcher which error this rank has raised. */
+export function tellFailure(error: unknown): void {
+  if (error instanceof GradringError) tellLauncher({ kind: 'failed', code: error.code, rank: error.rank });
+}

@@ -1,0 +1,39 @@
+import type { RankError, RankNote } from '../environment/launcher-pipe';
+
+/** What a rank has told its launcher so far. */
+export interface RankReport {
+  /** Whether it has called `connect`. */
+  readonly connects: boolean;
+  /** Whether it waits for the ring of the run to form. */
+  readonly isWaiting: boolean;
+  /** How many rings of the run it has joined. */
+  readonly rings: number;
+  /** The error that it raised last. */
+  readonly error?: RankError;
+}
+
+export const NO_REPORT: RankReport = { connects: false, isWaiting: false, rings: 0 };
+
+/** The report after one more line from the rank. A line that is no note changes nothing. */
+export function reportAfter(report: RankReport, line: string): RankReport {
+  const note = noteIn(line);
+  switch (note?.kind) {
+    case 'connects':
+      return { ...report, connects: true, isWaiting: note.isRunsRing };
+    case 'joined':
+      return { ...report, isWaiting: false, rings: report.rings + (report.isWaiting ? 1 : 0) };
+    case 'failed':
+      if (!/^ERR_[A-Z_]+$/.test(note.code) || !(note.rank === undefined || Number.isInteger(note.rank))) return report;
+      return { ...report, isWaiting: false, error: { code: note.code, rank: note.rank } };
+    default:
+      return report;
+  }
+}
+
+function noteIn(line: string): RankNote | undefined {
+  try {
+    return (JSON.parse(line) as RankNote | null) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
