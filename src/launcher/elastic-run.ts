@@ -109,7 +109,7 @@ export class ElasticRun implements RunPolicy {
     const unable = this.seats.in('unable');
     for (const { rank } of losses) {
       if (unable.includes(rank)) this.tellUnable(rank);
-      else if (this.seats.in('finished').length === 0) this.replace(rank);
+      else this.replace(rank);
     }
     this.dismissNewcomers();
     return 'go on';
@@ -124,9 +124,18 @@ export class ElasticRun implements RunPolicy {
   private dismissNewcomers(): void {
     if (this.seats.in('ring').length > 0 || this.seats.in('finished').length === 0) return;
     for (const rank of this.seats.in('waiting')) {
+      this.say(
+        `rank ${rank} was started again, but comes too late, and is ended: the others were done before they let it in, as they do at the end of an epoch or in ring.commit`,
+      );
       this.seats.set(rank, 'unneeded');
       this.supervisor.kill(rank);
     }
+  }
+
+  /** Why a single lost rank is not started again. Undefined: it is. */
+  private whyNoReplacement(): string | undefined {
+    const [done] = this.seats.in('finished');
+    return done === undefined ? this.whyNoRestart() : `rank ${done} is done, so the others will be soon`;
   }
 
   private whyNoRestart(): string | undefined {
@@ -134,7 +143,11 @@ export class ElasticRun implements RunPolicy {
   }
 
   private replace(rank: number): void {
-    if (this.whyNoRestart() !== undefined) return;
+    const why = this.whyNoReplacement();
+    if (why !== undefined) {
+      if (this.elastic.maxRestarts > 0) this.say(`rank ${rank} is not started again: ${why}`);
+      return;
+    }
     this.say(`rank ${rank} is started again (${this.nextRestart()}), and joins when the others let it in`);
     const fail = (error: unknown) => {
       this.seats.set(rank, 'lost');

@@ -67,7 +67,8 @@ export function describeInterruption(signal: ForwardedSignal, outcomes: readonly
  * @param worldSize How many ranks were started, by all launchers.
  */
 export function describeUnconnected({ outcomes, reports }: Told, worldSize: number): string[] {
-  const without = outcomes.map(({ rank }) => rank).filter(rank => !reports.get(rank)?.connects);
+  const done = outcomes.filter(({ exitCode }) => exitCode === 0).map(({ rank }) => rank);
+  const without = done.filter(rank => !reports.get(rank)?.connects);
   const isRing = [...reports.values()].some(({ rings }) => rings > 0);
   if (worldSize === 1 || without.length === 0 || (without.length < outcomes.length && !isRing)) return [];
   const all = outcomes.length === worldSize ? 'no rank has' : 'no rank of this host has';

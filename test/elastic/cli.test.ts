@@ -59,12 +59,22 @@ describe('a process that takes the place of a lost rank', () => {
     ).toEqual(['rank 0 has trained with 2 ranks', 'rank 2 has trained with 2 ranks']);
   });
 
+  test('is ended if the others are done before they let it in, and that is told', async () => {
+    const { told, program } = await runUntil(/is started again/, 'waits');
+    expect(told.filter(line => line.includes('started again'))).toEqual([
+      'gradring: rank 1 is started again (restart 1 of 3), and joins when the others let it in.',
+      'gradring: rank 1 was started again, but comes too late, and is ended: the others were done before they let it in, as they do at the end of an epoch or in ring.commit.',
+    ]);
+    expect(program.stdout.match(/has trained with 2 ranks/g)).toHaveLength(2);
+  });
+
   test('is started again if it was killed', async () => {
-    const { told } = await runUntil(/restart 3 of 3[^]*SIGKILL|is not started again/, 'is killed');
+    const { told } = await runUntil(/is not started again/, 'is killed');
     const own = told.filter(line => /was lost|started again/.test(line));
     const lost = 'gradring: rank 1 was lost (SIGKILL); 2 ranks continue.';
     const started = (restart: number) =>
       `gradring: rank 1 is started again (restart ${restart} of 3), and joins when the others let it in.`;
-    expect(own).toEqual([lost, started(1), lost, started(2), lost, started(3), lost]);
+    const no = 'gradring: rank 1 is not started again: no restart is left.';
+    expect(own).toEqual([lost, started(1), lost, started(2), lost, started(3), lost, no]);
   });
 });
