@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { debuglog } from 'node:util';
+import { COPIES } from './copies';
 import { KUBERNETES } from './kubernetes';
 import { HYDRA, MVAPICH, OPEN_MPI, PMI, UNKNOWN } from './mpi';
 import type { Place, Scheduler } from './scheduler';
@@ -22,7 +23,7 @@ export const LOOPBACK = '127.0.0.1';
  * The innermost first: `mpirun` is run in a job of Slurm, and either in a pod. Slurm sets the variables of PMI and PMIx
  * too, but its own say more.
  */
-const INNERMOST_FIRST: readonly Scheduler[] = [OPEN_MPI, MVAPICH, HYDRA, SLURM, PMI, UNKNOWN, KUBERNETES];
+const INNERMOST_FIRST: readonly Scheduler[] = [OPEN_MPI, MVAPICH, HYDRA, SLURM, PMI, UNKNOWN, ...COPIES, KUBERNETES];
 
 export const debug = debuglog('gradring');
 

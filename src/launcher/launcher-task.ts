@@ -25,7 +25,7 @@ export function taskOf(
   if (nodes !== undefined && nodeRank !== undefined) return undefined;
   const { env } = process;
   const remedy = `give ${nameOf('nodes')} and ${nameOf('nodeRank')}`;
-  const around = schedulerAround(env);
+  const around = aroundLauncher(env, nameOf);
   const { worldSize = 1, rank, localRank = 0, localSize = 1 } = around?.place ?? {};
   if (env['RANK'] && (worldSize > 1 || Number(env['WORLD_SIZE']) > 1)) {
     throw wrongEnvironment(
@@ -59,6 +59,15 @@ export function taskOf(
   };
   // The place is read only once: a pod's /etc/hosts may change between two readings.
   return findPlace({ ...env, ...given }, around);
+}
+
+function aroundLauncher(env: NodeJS.ProcessEnv, nameOf: (option: 'nodes' | 'nodeRank') => string) {
+  try {
+    return schedulerAround(env);
+  } catch (error) {
+    const remedy = `To start ranks here in any case, give ${nameOf('nodes')} 1 and ${nameOf('nodeRank')} 0.`;
+    throw wrongEnvironment(`${(error as Error).message} ${remedy}`);
+  }
 }
 
 /**

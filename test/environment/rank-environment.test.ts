@@ -3,8 +3,17 @@ import path from 'node:path';
 import { firstPod } from '../../src/environment/kubernetes';
 import { readRankEnvironment } from '../../src/environment/rank-environment';
 import { firstHost } from '../../src/environment/slurm';
-import { ALONE_IN_SLURM, OPEN_MPI, SLURM, SLURM_BATCH, SLURM_OUTSIDE, SLURM_PRESERVED } from './schedulers';
 import { needs, testWhere } from '../support/test-where';
+import {
+  ALONE_IN_PM2,
+  ALONE_IN_SLURM,
+  OPEN_MPI,
+  PM2,
+  SLURM,
+  SLURM_BATCH,
+  SLURM_OUTSIDE,
+  SLURM_PRESERVED,
+} from './schedulers';
 
 /** What `mpiexec -n 2` set for the second process (MPICH 4.0). */
 const HYDRA = { PMI_RANK: '1', PMI_SIZE: '2', MPI_LOCALRANKID: '1', MPI_LOCALNRANKS: '2', PMI_FD: '8' };
@@ -158,6 +167,17 @@ test.each([
     { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '2' },
     /the pod template needs `subdomain`/,
   ],
+  ['one of two copies of pm2', PM2, /^pm2 runs several copies .* a ring of its own\. Let pm2 run one: .*gradring run/],
+  [
+    'a copy that was added by pm2 scale',
+    { ...PM2, instances: '1', NODE_APP_INSTANCE: '1' },
+    /NODE_APP_INSTANCE is 1\)/,
+  ],
+  [
+    'pm2 in each of two tasks of a host',
+    { ...PM2, ...OPEN_MPI },
+    /^Both Open MPI and pm2 .* To ignore pm2, put 'env -u pm_id' before the program/,
+  ],
   ['another world size', { ...SLURM, WORLD_SIZE: '4' }, /WORLD_SIZE is 4, but Slurm has started 3/],
   [
     'a master that each host reaches otherwise',
@@ -167,6 +187,22 @@ test.each([
   ['a world size alone', { WORLD_SIZE: '4' }, /WORLD_SIZE is set but RANK is not/],
 ])('%s is an error, never a ring of one', (_, env, message) => {
   expect(() => readRankEnvironment(env)).toThrow(message);
+});
+
+test('the only process of pm2 is alone, and so is one of several that says so', () => {
+  for (const env of [ALONE_IN_PM2, { ...PM2, RANK: '0', WORLD_SIZE: '1' }]) {
+    expect(readRankEnvironment(env)).toMatchObject({ rank: 0, worldSize: 1 });
+  }
+});
+
+test('each worker of a node:cluster is told that it would be alone, unless it says so', () => {
+  const program = path.join(__dirname, 'cluster.js');
+  const { stdout } = spawnSync(process.execPath, [program], { encoding: 'utf8', env: { PATH: '' } });
+  expect(stdout.trim().split('\n').sort()).toEqual([
+    expect.stringMatching(/^ERR_INVALID_ENVIRONMENT This process is worker 1 of a node:cluster, .* launch\(\) in/),
+    expect.stringMatching(/^ERR_INVALID_ENVIRONMENT This process is worker 2 of a node:cluster/),
+    'rank 0 of 1',
+  ]);
 });
 
 test('RANK and WORLD_SIZE may say that a process is alone, but not unnoticed if a scheduler started several', () => {

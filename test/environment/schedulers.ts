@@ -55,6 +55,10 @@ export const SLURM_PRESERVED = {
   ...{ SLURM_STEP_NUM_TASKS: '2', SLURM_STEP_TASKS_PER_NODE: '2' },
 };
 
+/** What `pm2 start -i 2` set for the first of two copies (pm2 7.0), and `pm2 start` for the only one. */
+export const PM2 = { pm_id: '1', instances: '2', NODE_APP_INSTANCE: '0', exec_mode: 'cluster_mode' };
+export const ALONE_IN_PM2 = { pm_id: '0', instances: '1', NODE_APP_INSTANCE: '0', exec_mode: 'fork_mode' };
+
 /** What `mpirun -n 2` set for the second process (Open MPI 4.1). */
 export const OPEN_MPI = {
   ...{ OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '2' },

@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { type LaunchOptions, planLaunch } from '../../src/launcher/launch-options';
 import { ON_THIS_HOST, requireOneLauncher } from '../../src/launcher/launcher-task';
-import { ALONE_IN_SLURM, OPEN_MPI, SLURM, SLURM_OUTSIDE } from '../environment/schedulers';
+import { ALONE_IN_PM2, ALONE_IN_SLURM, OPEN_MPI, PM2, SLURM, SLURM_OUTSIDE } from '../environment/schedulers';
 
 const before = { ...process.env };
 afterEach(() => (process.env = { ...before }));
@@ -27,6 +27,8 @@ test.each<[string, NodeJS.ProcessEnv, Partial<LaunchOptions>, object]>([
   ['a task, and another place', TASK, { nodes: 1, nodeRank: 0 }, { nodes: 1, worldSize: 2, task: undefined }],
   ['a rank, and another place', { RANK: '0', WORLD_SIZE: '2' }, { nodes: 1, nodeRank: 0 }, { nodes: 1 }],
   ['the only task', ALONE_IN_SLURM, {}, { nodes: 1, task: undefined }],
+  ['one of two copies of pm2, and another place', PM2, { nodes: 1, nodeRank: 0 }, { nodes: 1, task: undefined }],
+  ['the only copy of pm2', ALONE_IN_PM2, {}, { nodes: 1, task: undefined }],
   ['the only rank', { RANK: '0', WORLD_SIZE: '1' }, {}, { nodes: 1, task: undefined }],
   ['a job on one node', SLURM_OUTSIDE['the script of sbatch -n4']!, {}, { nodes: 1, task: undefined }],
   ['a job on two nodes, and hosts', SLURM_OUTSIDE['the script of sbatch -N2']!, { hosts: HOSTS }, { nodes: 1 }],
@@ -45,6 +47,7 @@ test.each<[string, NodeJS.ProcessEnv, Partial<LaunchOptions>, RegExp]>([
   ['a task, with another number of nodes', TASK, { nodes: 3 }, /^Slurm says that this is launcher 1 of 2/],
   ['a task, with another number', TASK, { nodeRank: 0 }, /^Slurm says that this is launcher 1 of 2/],
   ['each of two tasks of a host', OPEN_MPI, {}, /^Open MPI has started several launchers on this host/],
+  ['one of two copies of pm2', PM2, {}, /^pm2 runs several copies .* in any case, give nodes 1 and nodeRank 0\.$/],
   ['each of two tasks, with hosts', TASK, { hosts: HOSTS }, /^Slurm has started 2 launchers/],
   ...[
     'the shell of salloc -N2 -n4, which is a step of its own',

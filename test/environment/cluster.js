@@ -1,0 +1,19 @@
+// Three workers of a node:cluster, of which the last says that it is alone: prints what each finds.
+const cluster = require('node:cluster');
+const { readRankEnvironment } = require('../../dist/environment/rank-environment');
+
+if (cluster.isPrimary) {
+  for (const env of [{}, {}, { RANK: '0', WORLD_SIZE: '1' }])
+    cluster.fork(env).on('message', text => console.log(text));
+} else {
+  process.send(found(), () => process.disconnect());
+}
+
+function found() {
+  try {
+    const { rank, worldSize } = readRankEnvironment();
+    return `rank ${rank} of ${worldSize}`;
+  } catch ({ code, message }) {
+    return `${code} ${message}`;
+  }
+}
