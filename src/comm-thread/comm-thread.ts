@@ -12,6 +12,7 @@ import { CommandRunner } from './command-runner';
 import { ElasticMembership } from './elastic-membership';
 import type { Membership } from './membership';
 import { say } from './say';
+import { Shelter } from './shelter';
 import { StaticMembership } from './static-membership';
 import { CONTROL, CRASHED, type End, READY, type Request, type Response, type ThreadData } from './thread-protocol';
 
@@ -26,6 +27,7 @@ class CommThread {
   /** Settles when all requests so far have been carried out. */
   private ran: Promise<void> = Promise.resolve();
   private ending: End | undefined;
+  private shelter: Shelter | undefined;
 
   constructor(private readonly data: ThreadData) {
     const { options, memory, scratch } = data;
@@ -48,6 +50,8 @@ class CommThread {
     // No request arrives before the response that says that the ring has formed.
     this.data.port.on('message', (message: Request | End) => this.hear(message));
     process.on('uncaughtException', error => this.crash(error));
+    const { sentry } = this.data;
+    if (sentry !== undefined) this.shelter = await Shelter.enter(sentry, () => void this.end('drop'));
     await this.answer(READY, () => this.membership.join());
   }
 
@@ -108,6 +112,7 @@ class CommThread {
     Atomics.store(control, CONTROL.closed, 1);
     Atomics.notify(control, CONTROL.closed);
     this.wakeUser(); // it may wait for an answer that will not come
+    this.shelter?.leave();
     // The process now ends this thread, wherever it is. Inside zeromq that would abort the process, so it waits here.
     if (Atomics.load(control, CONTROL.exiting) === 1) Atomics.wait(control, CONTROL.exiting, 1);
   }

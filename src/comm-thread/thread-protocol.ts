@@ -82,6 +82,8 @@ export interface ThreadData {
   /** Where to record, if anywhere. */
   readonly timeline: TimelineFile | undefined;
   readonly port: MessagePort;
+  /** That of the {@link Shelter}, if the rank is itself a worker, which may be terminated. */
+  readonly sentry?: MessagePort;
   readonly control: Int32Array;
   /** Bytes sent and received until the last response, in memory that both threads share. */
   readonly traffic: Float64Array;

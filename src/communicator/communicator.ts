@@ -2,6 +2,7 @@ import { type ArrayOf, ELEMENT_BYTES, type NumericArray } from '../collectives/e
 import { tellFailure, tellLauncher } from '../environment/launcher-pipe';
 import { invalidArgument, GradringError } from '../errors';
 import type { ElementType } from '../kernels/kernels';
+import { thisProcess } from '../this-process';
 import { recorded } from '../timeline/timeline';
 import type { SpanArguments, SpanKind } from '../timeline/trace-event';
 import type { TrafficCount } from '../transport/transport';
@@ -76,7 +77,7 @@ export class Communicator {
     this.requests = new CollectiveRequests(heap);
     this.units = new Units(options.elastic && this.unitRing());
     // If a program just ends, it leaves the ring here, so that its neighbours know that it did not crash.
-    process.once('beforeExit', this.closeAtEnd);
+    thisProcess.once('beforeExit', this.closeAtEnd);
   }
 
   /**
@@ -378,7 +379,7 @@ export class Communicator {
    * they take it.
    */
   close(): Promise<void> {
-    process.removeListener('beforeExit', this.closeAtEnd);
+    thisProcess.removeListener('beforeExit', this.closeAtEnd);
     this.closing ??= (async () => {
       if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case
       await this.thread.call('close', {}).catch(() => undefined); // a thread that has failed is closed

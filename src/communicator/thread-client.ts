@@ -1,7 +1,8 @@
 import { join } from 'node:path';
-import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { isMainThread, MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { SCRATCH_BYTES } from '../collectives/collective-call';
 import { deserializeError, GradringError } from '../errors';
+import { thisProcess } from '../this-process';
 import { recorded, Timeline } from '../timeline/timeline';
 import { createTimelineFile } from '../timeline/timeline-file';
 import type { TrafficCount } from '../transport/transport';
@@ -59,12 +60,12 @@ export class ThreadClient {
     worker.on('error', error => this.end(crashed(`failed: ${(error as Error).stack}`)));
     this.exited = new Promise(resolve => {
       worker.on('exit', () => {
-        process.removeListener('exit', this.abandon);
+        thisProcess.removeListener('exit', this.abandon);
         this.end(crashed('has ended'));
         resolve();
       });
     });
-    process.on('exit', this.abandon);
+    thisProcess.on('exit', this.abandon);
     this.rest();
   }
 
@@ -83,10 +84,10 @@ export class ThreadClient {
     const traffic = new Float64Array(new SharedArrayBuffer(16));
     const shared = { memory: heap.memory, scratch, control, traffic };
     const data: ThreadData = { options, timeline: file, port: port2, ...shared };
-    const worker = new Worker(join(__dirname, '../comm-thread/comm-thread.js'), {
+    const program = isMainThread ? 'comm-thread.js' : 'sheltered-thread.js';
+    const worker = new Worker(join(__dirname, '../comm-thread', program), {
       workerData: data,
       transferList: [port2],
-      trackUnmanagedFds: false, // Node does not know that a socket closes its pipe, and would close a reused descriptor
     });
     const client = new ThreadClient(worker, port1, control, traffic, timeline);
     try {

@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import path from 'node:path';
+import { isMainThread } from 'node:worker_threads';
 import { checkOptions } from '../check-options';
 import type { FoundPlace } from '../environment/find-place';
 import { linkRateFault } from '../environment/link-rate';
@@ -57,8 +58,8 @@ export interface LaunchOptions {
   readonly tokenFile?: string;
   /**
    * Makes the run elastic: when ranks are lost, the others continue while at least this many are left. With fewer, the
-   * run fails, or all ranks are started again if {@link maxRestarts} allows it. One node only. Default: not elastic;
-   * with `maxRestarts`, the number of ranks.
+   * run fails, or all ranks are started again if {@link maxRestarts} allows it. One node only, and not from a worker
+   * thread. Default: not elastic; with `maxRestarts`, the number of ranks.
    */
   readonly min?: number;
   /**
@@ -331,6 +332,11 @@ function planElastic(
   if (nodes > 1) {
     throw invalidArgument(
       `${nameOf('nodes')} is ${nodes}, but an elastic run (${nameOf('min')}, ${nameOf('maxRestarts')}) has one node.`,
+    );
+  }
+  if (!isMainThread) {
+    throw invalidArgument(
+      `An elastic run (${nameOf('min')}, ${nameOf('maxRestarts')}) must be launched on the main thread of its process: a worker thread may be terminated with the rendezvous open, which would abort the process.`,
     );
   }
   if (min !== undefined) requireWhole(words, 'min', min, 1, ranks, `, because ${nameOf('ranks')} is ${ranks}`);

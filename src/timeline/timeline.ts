@@ -1,4 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
+import { thisProcess } from '../this-process';
 import { lineOf, monotonicMicroseconds, type TimelineFile } from './timeline-file';
 import {
   type MetadataEvent,
@@ -39,7 +40,7 @@ export class Timeline {
     this.pid = processNumber(file.rank);
     this.tid = threadNumber(file.rank, thread);
     this.timer = setInterval(() => this.flush(), FLUSH_INTERVAL_MS).unref();
-    process.on('exit', this.flushAtEnd);
+    thisProcess.on('exit', this.flushAtEnd);
   }
 
   /**
@@ -106,7 +107,7 @@ export class Timeline {
     this.flush();
     this.closed = true;
     clearInterval(this.timer);
-    process.removeListener('exit', this.flushAtEnd);
+    thisProcess.removeListener('exit', this.flushAtEnd);
     closeSync(this.descriptor);
   }
 

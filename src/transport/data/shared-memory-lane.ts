@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { unregister, register } from '../control/open-sockets';
 import { Lane } from './lane';
 import { QUEUE_BYTES, SharedQueue } from './shared-queue';
-import { makePipe, mapFile, type Polled, readPipe } from './system-calls';
+import { closePipe, makePipe, mapFile, openPipe, type Polled, readPipe } from './system-calls';
 
 /** A few shared words follow the two queues. */
 const WORDS_AT = 2 * QUEUE_BYTES;
@@ -67,16 +67,16 @@ export class SharedMemoryLane extends Lane {
    */
   static create(path: string | undefined, hasCore = true): SharedMemoryLane | undefined {
     return attempt(path, (path, undo) => {
-      const file = descriptor(openSync(path, 'wx+', 0o600), undo);
+      const file = openFile(path, 'wx+', undo);
       unlinkSync(path);
       if (writeSync(file, Buffer.alloc(SHARED_MEMORY_LANE_BYTES)) < SHARED_MEMORY_LANE_BYTES)
         throw new Error('The memory is full.');
       const { first, second, words } = map(file, hasCore, undo);
       const own = makePipe();
-      words[WORD.toMaker] = descriptor(own.writeEnd, undo);
+      words[WORD.toMaker] = pipeEnd(own.writeEnd, undo);
       const others = makePipe();
-      words[WORD.toOpener] = descriptor(others.readEnd, undo);
-      const othersWakeEnd = descriptor(others.writeEnd, undo);
+      words[WORD.toOpener] = pipeEnd(others.readEnd, undo);
+      const othersWakeEnd = pipeEnd(others.writeEnd, undo);
       symlinkSync(`/proc/${process.pid}/fd/${file}`, path);
       return new SharedMemoryLane(first, second, own.readEnd, othersWakeEnd, words, undo);
     });
@@ -85,11 +85,11 @@ export class SharedMemoryLane extends Lane {
   /** Opens the file that the other end has made. Returns `undefined` if there is none. */
   static open(path: string | undefined, hasCore = true): SharedMemoryLane | undefined {
     return attempt(path, (path, undo) => {
-      const file = descriptor(openSync(path, 'r+'), undo);
+      const file = openFile(path, 'r+', undo);
       if (fstatSync(file).size !== SHARED_MEMORY_LANE_BYTES) throw new Error('It was made by something else.');
       const { first, second, words } = map(file, hasCore, undo);
       const descriptors = dirname(readlinkSync(path));
-      const othersWakeEnd = descriptor(openPipe(`${descriptors}/${words[WORD.toMaker]}`, constants.O_WRONLY), undo);
+      const othersWakeEnd = pipeEnd(openPipe(`${descriptors}/${words[WORD.toMaker]}`, constants.O_WRONLY), undo);
       // For writing, too: a pipe ends with its last writer, and must not be closed before the lane is.
       const wakeEnd = openPipe(`${descriptors}/${words[WORD.toOpener]}`, constants.O_RDWR);
       const lane = new SharedMemoryLane(second, first, wakeEnd, othersWakeEnd, words, undo);
@@ -171,9 +171,15 @@ function undoAll(undo: Undo): void {
   for (let last; (last = undo.pop()) !== undefined;) last();
 }
 
-function descriptor(file: number, undo: Undo): number {
+function openFile(path: string, flags: string, undo: Undo): number {
+  const file = openSync(path, flags, 0o600);
   undo.push(() => closeSync(file));
   return file;
+}
+
+function pipeEnd(end: number, undo: Undo): number {
+  undo.push(() => closePipe(end));
+  return end;
 }
 
 function map(
@@ -190,11 +196,4 @@ function map(
     () => second.close(),
   );
   return { first, second, words: new Int32Array(bytes, WORDS_AT) };
-}
-
-function openPipe(path: string, flags: number): number {
-  const file = openSync(path, flags | constants.O_NONBLOCK);
-  if (fstatSync(file).isFIFO()) return file;
-  closeSync(file);
-  throw new Error('It is no pipe.');
 }

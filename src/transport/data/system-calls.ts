@@ -1,3 +1,4 @@
+import { fstatSync } from 'node:fs';
 import type * as Koffi from 'koffi';
 import { findPackage, type FoundPackage } from '../../find-package';
 import { detach } from '../../memory/release-memory';
@@ -7,6 +8,8 @@ interface SystemCalls {
   readonly mmap: (at: null, bytes: number, protection: number, flags: number, file: number, offset: number) => bigint;
   readonly munmap: (at: bigint, bytes: number) => number;
   readonly pipe2: (ends: Int32Array, flags: number) => number;
+  readonly open: (path: string, flags: number) => number;
+  readonly close: (file: number) => number;
   readonly sched_yield: () => number;
   readonly read: (file: number, place: Uint8Array, count: number) => number;
   readonly send: (file: number, bytes: Uint8Array, count: number, flags: number) => number;
@@ -53,6 +56,8 @@ function systemCalls(): SystemCalls {
     mmap: library.func('void *mmap(void *at, size_t bytes, int protection, int flags, int file, int64_t offset)'),
     munmap: library.func('int munmap(void *at, size_t bytes)'),
     pipe2: library.func('int pipe2(int *ends, int flags)'),
+    open: library.func('int open(const char *path, int flags)'),
+    close: library.func('int close(int file)'),
     sched_yield: library.func('int sched_yield()'),
     read: library.func('intptr_t read(int file, void *place, size_t count)'),
     send: library.func('intptr_t send(int file, void *bytes, size_t count, int flags)'),
@@ -112,7 +117,8 @@ export function mapFile(file: number, bytes: number): MappedFile {
 }
 
 /**
- * Makes a pipe. The caller closes both ends.
+ * Makes a pipe. The caller closes both ends, by {@link closePipe} or a `Socket`. (Node keeps account of the descriptors
+ * that a worker thread opens by `node:fs`. It would close one that a socket has closed, whatever it means by then.)
  *
  * @throws Error if this system cannot do it.
  */
@@ -120,6 +126,26 @@ export function makePipe(): { readonly readEnd: number; readonly writeEnd: numbe
   const ends = new Int32Array(2);
   if (systemCalls().pipe2(ends, O_CLOEXEC | O_NONBLOCK) !== 0) throw new Error('No pipe could be made.');
   return { readEnd: ends[0]!, writeEnd: ends[1]! };
+}
+
+/**
+ * Opens an end of a pipe of another process. The caller closes it, as those of {@link makePipe}.
+ *
+ * @param mode `O_WRONLY` or `O_RDWR`.
+ * @throws Error if there is none.
+ */
+export function openPipe(path: string, mode: number): number {
+  const { open, close } = systemCalls();
+  const file = open(path, mode | O_CLOEXEC | O_NONBLOCK);
+  if (file === -1) throw new Error('It cannot be opened.');
+  if (fstatSync(file).isFIFO()) return file;
+  close(file);
+  throw new Error('It is no pipe.');
+}
+
+/** Closes an end of a pipe. */
+export function closePipe(end: number): void {
+  systemCalls().close(end);
 }
 
 /** Reads what a pipe holds, as far as it fits, and does not wait. */
