@@ -243,12 +243,21 @@ describeWith(['setpriv', 'mkfifo'], 'another user of this machine', () => {
     }, 60_000);
   });
 
-  test('who is the owner of a program that root runs, is no stranger', () => {
+  test('but the owner of gradring, and of a program, is trusted by root, who runs the code of both', () => {
     makeProject(USER);
     as(USER, 'rm', path.join(project, 'node_modules/@tensorflow/tfjs'));
     plant(USER, 'project', LOOKS_LIKE_TFJS_NODE);
     owner = 0;
-    expect(run(write(USER, 'project/x.js', program(NAMES_BACKEND)))).toBe('runs on tfjs-node-gpu\n');
-    expect(gradring(['doctor'], { cwd: project })).toMatch(/@tensorflow\/tfjs-node works: /);
+    const script = write(USER, 'project/x.js', program(NAMES_BACKEND));
+    const check = () => gradring(['link-tensorflow', '--check', '--package', 'tfjs-node'], { cwd: project });
+    expect(check()).toMatch(/@tensorflow\/tfjs-node works: /);
+    const typed = write(0, 'project/x.cts', '');
+    expect(run(typed)).not.toContain('tsx is not used');
+    execFileSync('chown', ['-R', '0:0', path.join(project, 'node_modules/gradring')]);
+    expect(run(typed)).toContain('tsx is not used');
+    expect(run(script)).toBe('runs on tfjs-node-gpu\n');
+    expect(check()).toMatch(`because ${path.join(project, 'node_modules')} belongs to the user ${USER}`); // no program
+    chownSync(script, 0, 0);
+    expect(run(script)).toContain('runs on wasm\n');
   }, 60_000);
 });
