@@ -3,7 +3,7 @@
 // alone. Prints one JSON object a line. Use it by hand, after `npm run build`.
 const tf = require('@tensorflow/tfjs');
 const { setThreadsCount } = require('@tensorflow/tfjs-backend-wasm');
-const { registerWasmGradientKernels } = require('../dist/tensorflow/wasm-gradient-kernels');
+const { registerKernels } = require('../dist/tensorflow/kernels/register-kernels');
 
 const CASES = [
   { input: [16, 8, 8, 32], filter: [3, 3, 32, 64], strides: 1 },
@@ -48,7 +48,7 @@ async function main() {
   await tf.setBackend('wasm');
   const cases = CASES.map(each => ({ ...each, kernels: kernelsOf(each) }));
   const stock = cases.map(({ kernels }) => medianMs(kernels.inputGradient));
-  registerWasmGradientKernels();
+  registerKernels('wasm');
   for (const [i, { kernels, ...convolution }] of cases.entries()) {
     const [forwardMs, filterGradientMs, inputGradientMs] = ['forward', 'filterGradient', 'inputGradient'].map(name =>
       medianMs(kernels[name]),

@@ -6,6 +6,7 @@ import { hasBinding } from '../native-tensorflow/binding';
 import { linkCommandFor, readNote } from '../native-tensorflow/link-note';
 import { packageDirectory, type PackageName } from '../native-tensorflow/npm-package';
 import { BACKEND_NAMES, type BackendName } from './backend-names';
+import type { KernelBackend } from './kernels/kernel';
 import { tf } from './tfjs';
 
 /** The module `@tensorflow/tfjs`. */
@@ -51,9 +52,9 @@ class LoadFailure extends Error {
 }
 
 /**
- * Loads TensorFlow.js with the first of these backends that works: tfjs-node-gpu, tfjs-node, wasm, cpu. Adds what the
- * backend lacks for training (gradient kernels of wasm, the gradient of einsum) and for models in files (`file://`
- * URLs).
+ * Loads TensorFlow.js with the first of these backends that works: tfjs-node-gpu, tfjs-node, wasm, cpu. Corrects the
+ * operations, gradients and layers of TensorFlow.js that are wrong (docs/reference/operations.md), and adds what the
+ * backend lacks for training and for models in files (`file://` URLs).
  *
  * A process has one backend. Further calls are cheap and return the result of the first call; they cannot ask for
  * another backend. After a failure the next call tries again.
@@ -132,7 +133,11 @@ async function start(name: BackendName): Promise<TensorFlow> {
       await use('cpu');
       break;
   }
-  (await import('./einsum-gradient')).registerEinsumGradient();
+  const { registerKernels } = await import('./kernels/register-kernels');
+  registerKernels('cpu'); // every process has this backend, too
+  registerKernels(tf.getBackend() as KernelBackend);
+  (await import('./gradients/register-gradients')).registerGradients();
+  (await import('./batch-norm-layer')).completeBatchNormalization();
   (await import('./file-handlers')).registerFileHandlers();
   return tf;
 }
@@ -140,7 +145,6 @@ async function start(name: BackendName): Promise<TensorFlow> {
 async function loadWasm(): Promise<void> {
   try {
     await import(wasmBackend());
-    (await import('./wasm-gradient-kernels')).registerWasmGradientKernels();
     await use('wasm');
     removeEmscriptenHandlers();
   } catch (error) {

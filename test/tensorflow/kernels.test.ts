@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { loadBackend } from '../../src/tensorflow/backend';
 import { quietCpuBackend } from '../../src/tensorflow/cpu-backend';
-import { registerWasmGradientKernels } from '../../src/tensorflow/wasm-gradient-kernels';
+import { registerKernels } from '../../src/tensorflow/kernels/register-kernels';
 
 let seed = 0;
 
@@ -338,6 +338,9 @@ test('a kernel leaves nothing behind but its result', async () => {
   const [x, w, dy] = [random(2, 7, 7, 3), random(3, 3, 3, 4), random(2, 4, 4, 4)];
   const [depthwise, dyDepthwise] = [random(3, 3, 3, 2), random(2, 4, 4, 6)];
   const [a, b] = [random(4, 5), random(6, 5)];
+  const [row, column, bias] = [random(5), random(4, 1), random(6)];
+  const ids = tf.tensor2d([[0], [4], [2], [2]], undefined, 'int32');
+  const mirrored = tf.tensor2d([[1, 0, -2, 0, 1, 0, 0, 0]]);
   const kernel = (name: string, inputs: tf.NamedTensorMap, attributes: object) => () =>
     tf.engine().runKernel(name, inputs, { ...same, ...attributes }) as tf.Tensor;
   const kernels = [
@@ -350,6 +353,19 @@ test('a kernel leaves nothing behind but its result', async () => {
     () => tf.matMul(a, b, false, true),
     () => tf.einsum('ij,kj->ik', a, b),
     () => tf.einsum('ij->ij', a),
+    kernel('AvgPoolGrad', { dy, input: random(2, 7, 7, 4) }, { filterSize: 3 }),
+    kernel('ResizeNearestNeighborGrad', { images: x, dy: x }, { alignCorners: false, halfPixelCenters: true }),
+    () => tf.gather(a, ids, 1, 1),
+    () => tf.prelu(a, column),
+    () => tf.cast(a, 'bool'),
+    () => tf.fused.matMul({ a: a as tf.Tensor2D, b: b as tf.Tensor2D, transposeB: true, bias }),
+    () => tf.image.transform(x as tf.Tensor4D, mirrored, 'nearest', 'reflect'),
+    () => tf.batchNorm(a as tf.Tensor2D, row as tf.Tensor1D, row as tf.Tensor1D),
+    () => {
+      const { result, indexes } = tf.maxPoolWithArgmax(x as tf.Tensor4D, 2, 2, 'same');
+      indexes.dispose();
+      return result;
+    },
     kernel('UnsortedSegmentSum', { x: a, segmentIds: tf.tensor1d([0, -1, 1, 7], 'int32') }, { numSegments: 2 }),
   ];
   const backend = tf.backend() as tf.KernelBackend & { numDataIds(): number };
@@ -380,6 +396,12 @@ test('gradients keep no memory', async () => {
     withGradients(a => tf.einsum('ij->ij', a!), () => [random(3, 4)]),
     withGradients(x => tf.gather(x!, tf.tensor1d([0, 3, 3], 'int32')), () => [random(4, 5)]),
     () => tf.unsortedSegmentSum(random(3, 2), tf.tensor1d([0, -1, 7], 'int32'), 2),
+    withGradients(x => tf.avgPool(x as tf.Tensor4D, 3, 2, 'same'), () => [random(2, 7, 7, 3)]),
+    withGradients(x => tf.gather(x!, tf.tensor2d([[0], [3]], undefined, 'int32'), 1, 1), () => [random(2, 4)]),
+    withGradients((x, m, v) => tf.batchNorm(x as tf.Tensor2D, m as tf.Tensor1D, tf.square(v!) as tf.Tensor1D), () => [random(3, 4), random(4), random(4)]),
+    withGradients(x => tf.image.resizeBilinear(x as tf.Tensor4D, [5, 6], false, true), () => [random(2, 3, 4, 2)]),
+    withGradients(x => tf.mirrorPad(x!, [[1, 2]], 'symmetric'), () => [random(4)]),
+    withGradients((a, b) => tf.maximum(a!, b!), () => [random(2, 3), random(3)]),
   ]; // prettier-ignore
   const stepAll = () => steps.forEach(step => tf.tidy(() => void step()));
   const count = () => ({ ...tf.memory(), dataIds: backend.numDataIds(), cpu: quietCpuBackend().numDataIds() });
@@ -396,7 +418,7 @@ test('gradients keep no memory', async () => {
 
 test('registering again changes nothing', () => {
   const before = tf.getKernelsForBackend('wasm');
-  registerWasmGradientKernels();
+  registerKernels('wasm');
   expect(tf.getKernelsForBackend('wasm')).toEqual(before);
 });
 

@@ -1,5 +1,6 @@
 import { tf } from '../tfjs';
-import type { ComposedKernel } from './kernel';
+import type { ComposedKernel, Stock } from './kernel';
+import { repeats } from './repeats';
 
 /**
  * Matrix products with a transposed factor, such as both gradients of every dense layer.
@@ -12,16 +13,30 @@ export const batchMatMul: ComposedKernel<tf.BatchMatMulAttrs> = {
   name: tf.BatchMatMul,
   compute(inputs, { transposeA, transposeB }, stock) {
     const [a, b] = [inputs['a']!, inputs['b']!];
-    const isOneProduct = isOneMatrix(a) && isOneMatrix(b);
-    if (!(transposeA || transposeB) || !isOneProduct) return stock();
-    const outShape = [
-      ...tf.broadcast_util.assertAndGetBroadcastShape(a.shape.slice(0, -2), b.shape.slice(0, -2)),
-      a.shape.at(transposeA ? -1 : -2)!,
-      b.shape.at(transposeB ? -2 : -1)!,
-    ];
+    if (!(isOneMatrix(a) && isOneMatrix(b))) return withBroadcast(a, b, stock);
+    if (!(transposeA || transposeB)) return stock();
+    const outShape = [...batchOf(a, b), a.shape.at(transposeA ? -1 : -2)!, b.shape.at(transposeB ? -2 : -1)!];
     return tf.reshape(multiply(asMatrix(a), asMatrix(b), transposeA, transposeB), outShape);
   },
 };
+
+/** Matrix products on the CPU backend: the stock kernel, but for batches that it does not broadcast rightly. */
+export const broadcastBatchMatMul: ComposedKernel<tf.BatchMatMulAttrs> = {
+  name: tf.BatchMatMul,
+  compute: (inputs, _, stock) => withBroadcast(inputs['a']!, inputs['b']!, stock),
+};
+
+/** The stock kernels of wasm and cpu broadcast a batch only by repeating its matrices. */
+function withBroadcast(a: tf.Tensor, b: tf.Tensor, stock: Stock<tf.BatchMatMulAttrs>): tf.Tensor {
+  const batch = batchOf(a, b);
+  if ([a, b].every(({ shape }) => repeats(shape.slice(0, -2), batch))) return stock();
+  const inFull = (matrices: tf.Tensor) => tf.broadcastTo(matrices, [...batch, ...matrices.shape.slice(-2)]);
+  return stock({ inputs: { a: inFull(a), b: inFull(b) } });
+}
+
+function batchOf(a: tf.Tensor, b: tf.Tensor): number[] {
+  return tf.broadcast_util.assertAndGetBroadcastShape(a.shape.slice(0, -2), b.shape.slice(0, -2));
+}
 
 function multiply(a: tf.Tensor2D, b: tf.Tensor2D, transposeA: boolean, transposeB: boolean): tf.Tensor {
   if (transposeA && transposeB) return tf.transpose(tf.matMul(b, a));
