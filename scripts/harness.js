@@ -6,7 +6,7 @@ const path = require('node:path');
 
 const SOURCES = path.join(__dirname, '../test');
 const COMPILED = path.join(__dirname, '../dist/.harness');
-const FOLDERS = ['chaos', 'fuzz', 'kernels', 'soak'];
+const FOLDERS = ['chaos', 'fuzz', 'kernels', 'operations', 'soak'];
 
 let isCompiled = false;
 

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import type { Summary } from '../operations/compare';
 import { fetchNode, install, makeProject, otherNodes, pack } from './support/installed';
 
 const run = promisify(execFile);
@@ -25,6 +26,17 @@ async function projectWithGradring(): Promise<(nodeEnv?: NodeJS.ProcessEnv) => R
       const env = { ...nodeEnv, XDG_CACHE_HOME: path.join(folder, 'cache') };
       return (await run(command, args, { cwd: project, env })).stdout;
     };
+}
+
+/** Compares all operations on tfjs-node with true results and gradients, as `npm test` does on wasm and cpu. */
+async function expectNoWrongNumber(): Promise<void> {
+  const measure = path.join(__dirname, '../../scripts/operations/measure.js');
+  const args = [measure, '--project', path.join(folder, 'project'), NAME];
+  const { stdout } = await run(process.execPath, args, { maxBuffer: 2 ** 26 });
+  const measured = (JSON.parse(stdout) as Record<string, { untried: string[]; operations: Record<string, Summary> }>)[NAME]!; // prettier-ignore
+  const wrong = Object.entries(measured.operations).filter(([, { failures }]) => failures.some(({ why }) => why === 'wrong')); // prettier-ignore
+  expect(wrong).toEqual([]);
+  expect(measured.untried).toEqual([]);
 }
 
 /** The other one is linked by backends.test.ts. */
@@ -110,6 +122,7 @@ test(`${NAME} runs on a TensorFlow that pip fetches, and trains, on every Node; 
     expect((await train(runWith(nodeEnv))).match(TRAINED)).toHaveLength(2);
   }
   await exchangeModels(inProject);
+  await expectNoWrongNumber();
   const { removed, kept } = JSON.parse(await link('--undo')) as { removed: string[]; kept?: string };
   expect(removed).toEqual([expect.stringMatching(new RegExp(`node_modules/@tensorflow/${NAME}$`))]);
   if (kept !== undefined) expect(existsSync(kept)).toBe(true); // undefined where Python has a TensorFlow

@@ -1,0 +1,187 @@
+import * as tf from '@tensorflow/tfjs';
+import { type Case, f, int, int2, negative, of } from './case';
+
+const slices: [number[], number[], number[] | undefined][] = [
+  [[5], [1], [3]], [[5], [2], undefined], [[2, 3], [0, 1], [2, 2]], [[2, 3], [1, 0], [-1, -1]], [[2, 3, 4], [1, 1, 1], [1, 2, 2]],
+  [[2, 3, 2, 3], [0, 1, 0, 1], [2, 1, 2, 2]], [[1, 2, 2, 2, 3], [0, 1, 0, 0, 1], [1, 1, 2, 1, 2]], [[1, 2, 1, 2, 2, 2], [0, 1, 0, 0, 0, 1], [1, 1, 1, 2, 1, 1]],
+]; // prettier-ignore
+
+const gathers: [string, number[], () => tf.Tensor, number?, number?][] = [
+  ['axis 0', [4, 3], () => int(2, 0, 0)],
+  ['axis 1', [4, 3], () => int(2, 0), 1],
+  ['axis -1', [2, 3, 4], () => int(3, 3, 1), -1],
+  ['axis 1 of rank 3', [2, 3, 4], () => int(1, 1, 2), 1],
+  ['rank 1', [5], () => int(4, 4, 0)],
+  ['a scalar index', [4, 3], () => tf.scalar(2, 'int32')],
+  ['matrix of indices', [4, 3], () => int2([[0, 3], [3, 1]])],
+  ['matrix of indices, axis 1', [2, 4, 3], () => int2([[0, 3], [3, 1]]), 1],
+  ['rank 4, axis 2', [1, 2, 3, 2], () => int(2, 2, 0), 2],
+  ['batchDims 1, axis 1', [3, 4], () => int2([[0, 1], [1, 0], [2, 2]]), 1, 1],
+  ['batchDims 1, axis 1, one batch', [1, 4], () => int2([[0, 3, 3]]), 1, 1],
+  ['batchDims 1, axis 1 of rank 3', [2, 3, 4], () => int2([[0, 2], [1, 1]]), 1, 1],
+  ['batchDims 1, axis 2', [2, 3, 4], () => int2([[0, 3], [1, 1]]), 2, 1],
+  ['batchDims 1, axis -1', [3, 4], () => int2([[0, 1], [1, 0], [2, 2]]), -1, 1],
+  ['batchDims 2, axis 2', [2, 2, 4], () => tf.tensor3d([0, 1, 3, 3, 2, 0, 1, 1], [2, 2, 2], 'int32'), 2, 2],
+  ['batchDims 1, indices of rank 3', [2, 4, 3], () => tf.tensor3d([0, 1, 3, 3, 2, 0, 1, 1], [2, 2, 2], 'int32'), 1, 1],
+  ['batchDims -1', [3, 4], () => int2([[0, 1], [1, 0], [2, 2]]), 1, -1],
+  ['batchDims as many as the indices have', [3, 4], () => int(0, 3, 1), 1, 1],
+]; // prettier-ignore
+
+const strided: [string, number[], number[], number[], number[]][] = [
+  ['every second', [7], [0], [7], [2]],
+  ['backwards', [7], [5], [0], [-2]],
+  ['two axes', [4, 5], [1, 0], [4, 5], [2, 3]],
+  ['stride 1', [4, 5], [1, 0], [3, 4], [1, 1]],
+  ['negative ends', [4, 5], [0, 1], [-1, -1], [1, 2]],
+];
+
+export const ARRAYS: Record<string, Case[]> = {
+  batchToSpaceND: [
+    of('blocks of 2 by 2', [f(4, 1, 2, 3)], (x: tf.Tensor4D) => tf.batchToSpaceND(x, [2, 2], [[0, 0], [0, 0]])),
+    of('crops', [f(8, 1, 3, 1)], (x: tf.Tensor4D) => tf.batchToSpaceND(x, [2, 2], [[0, 0], [2, 0]])),
+    of('one block axis', [f(6, 2, 2)], (x: tf.Tensor) => tf.batchToSpaceND(x, [3], [[1, 2]])),
+  ],
+  broadcastTo: [
+    of('[3] to [2,3]', [f(3)], (x: tf.Tensor) => tf.broadcastTo(x, [2, 3])),
+    of('[2,1] to [2,3]', [f(2, 1)], (x: tf.Tensor) => tf.broadcastTo(x, [2, 3])),
+    of('[] to [2,2]', [f()], (x: tf.Tensor) => tf.broadcastTo(x, [2, 2])),
+    of('[2,1,3] to [2,2,2,3]', [f(2, 1, 3)], (x: tf.Tensor) => tf.broadcastTo(x, [2, 2, 2, 3])),
+    of('[2,3] to itself', [f(2, 3)], (x: tf.Tensor) => tf.broadcastTo(x, [2, 3])),
+  ],
+  concat: [
+    of('axis 0', [f(2, 3), f(1, 3)], (a: tf.Tensor, b: tf.Tensor) => tf.concat([a, b])),
+    of('axis 1, three', [f(2, 3), f(2, 1), f(2, 2)], (...all: tf.Tensor[]) => tf.concat(all, 1)),
+    of('axis -1', [f(2, 2, 3), f(2, 2, 1)], (...all: tf.Tensor[]) => tf.concat(all, -1)),
+    of('axis 2 of rank 4', [f(1, 2, 2, 3), f(1, 2, 1, 3)], (...all: tf.Tensor[]) => tf.concat(all, 2)),
+    of('of one', [f(2, 3)], (...all: tf.Tensor[]) => tf.concat(all, 1)),
+    of('with an empty one', [f(2, 3), f(2, 0)], (...all: tf.Tensor[]) => tf.concat(all, 1)),
+    of('rank 5', [f(1, 2, 1, 2, 2), f(1, 2, 1, 1, 2)], (...all: tf.Tensor[]) => tf.concat(all, 3)),
+    of('rank 6', [f(1, 2, 1, 2, 1, 2), f(1, 2, 1, 1, 1, 2)], (...all: tf.Tensor[]) => tf.concat(all, 3)),
+  ],
+  concat1d: [of('two', [f(2), f(3)], (a: tf.Tensor1D, b: tf.Tensor1D) => tf.concat1d([a, b]))],
+  concat2d: [of('axis 1', [f(2, 2), f(2, 3)], (a: tf.Tensor2D, b: tf.Tensor2D) => tf.concat2d([a, b], 1))],
+  concat3d: [of('axis 1', [f(2, 2, 1), f(2, 3, 1)], (a: tf.Tensor3D, b: tf.Tensor3D) => tf.concat3d([a, b], 1))],
+  concat4d: [of('axis 3', [f(1, 2, 1, 2), f(1, 2, 1, 1)], (a: tf.Tensor4D, b: tf.Tensor4D) => tf.concat4d([a, b], 3))],
+  depthToSpace: [
+    ...[1, 2].map(batch => of(`batch ${batch}`, [f(batch, 1, 2, 4)], (x: tf.Tensor4D) => tf.depthToSpace(x, 2))),
+    of('blocks of 3', [f(1, 1, 2, 18)], (x: tf.Tensor4D) => tf.depthToSpace(x, 3)),
+  ],
+  diag: [of('[3]', [f(3)], (x: tf.Tensor) => tf.diag(x))],
+  ensureShape: [of('[2,3]', [f(2, 3)], (x: tf.Tensor) => tf.ensureShape(x, [2, 3]))],
+  expandDims: [
+    of('axis 0', [f(2, 3)], (x: tf.Tensor) => tf.expandDims(x)),
+    of('axis 1', [f(2, 3)], (x: tf.Tensor) => tf.expandDims(x, 1)),
+    of('axis -1', [f(2, 3)], (x: tf.Tensor) => tf.expandDims(x, -1)),
+  ],
+  fill: [of('beside the input', [f(2, 3)], (x: tf.Tensor) => tf.add(x, tf.fill([2, 3], 7)))],
+  gather: gathers.map(([what, shape, indices, axis, batchDims]) =>
+    of(what, [f(...shape)], (x: tf.Tensor) => tf.gather(x, indices(), axis, batchDims)),
+  ),
+  gatherND: [
+    of('elements', [f(3, 4)], (x: tf.Tensor) => tf.gatherND(x, int2([[0, 1], [2, 3], [2, 3]]))),
+    of('rows', [f(3, 4)], (x: tf.Tensor) => tf.gatherND(x, int2([[2], [0]]))),
+  ],
+  meshgrid: [of('two', [f(2), f(3)], (a: tf.Tensor, b: tf.Tensor) => tf.meshgrid(a, b) as tf.Tensor[])],
+  mirrorPad: [
+    of('reflect', [f(3, 4)], (x: tf.Tensor) => tf.mirrorPad(x, [[1, 2], [0, 3]], 'reflect')),
+    of('symmetric', [f(3, 4)], (x: tf.Tensor) => tf.mirrorPad(x, [[1, 2], [0, 3]], 'symmetric')),
+    of('rank 4, reflect', [f(2, 3, 3, 1)], (x: tf.Tensor) => tf.mirrorPad(x, [[0, 0], [1, 1], [2, 1], [0, 0]], 'reflect')),
+    of('rank 3, symmetric', [f(2, 3, 2)], (x: tf.Tensor) => tf.mirrorPad(x, [[0, 0], [1, 1], [0, 0]], 'symmetric')),
+    of('rank 1', [f(4)], (x: tf.Tensor) => tf.mirrorPad(x, [[2, 1]], 'reflect')),
+  ],
+  pad: [
+    of('rank 2', [f(2, 3)], (x: tf.Tensor) => tf.pad(x, [[1, 2], [0, 3]])),
+    of('with another value', [f(2, 3)], (x: tf.Tensor) => tf.pad(x, [[1, 2], [0, 3]], 1.5)),
+    of('rank 5', [f(1, 2, 1, 2, 2)], (x: tf.Tensor) => tf.pad(x, [[0, 0], [1, 0], [0, 1], [0, 0], [1, 1]])),
+    of('none', [f(2, 3)], (x: tf.Tensor) => tf.pad(x, [[0, 0], [0, 0]])),
+  ],
+  pad1d: [of('both sides', [f(3)], (x: tf.Tensor1D) => tf.pad1d(x, [1, 2]))],
+  pad2d: [of('all sides', [f(2, 3)], (x: tf.Tensor2D) => tf.pad2d(x, [[1, 2], [3, 1]]))],
+  pad3d: [of('all sides', [f(2, 3, 1)], (x: tf.Tensor3D) => tf.pad3d(x, [[1, 2], [3, 1], [0, 1]]))],
+  pad4d: [of('height and width', [f(2, 2, 3, 1)], (x: tf.Tensor4D) => tf.pad4d(x, [[0, 0], [1, 2], [3, 1], [0, 0]]))],
+  reshape: [
+    of('[2,3] to [3,2]', [f(2, 3)], (x: tf.Tensor) => tf.reshape(x, [3, 2])),
+    of('[2,3] to [6]', [f(2, 3)], (x: tf.Tensor) => tf.reshape(x, [-1])),
+    of('[1] to []', [f(1)], (x: tf.Tensor) => tf.reshape(x, [])),
+  ],
+  reverse: [
+    of('all axes', [f(2, 3)], (x: tf.Tensor) => tf.reverse(x)),
+    of('axis 1', [f(2, 3, 2)], (x: tf.Tensor) => tf.reverse(x, 1)),
+    of('axes [0, -1]', [f(2, 3, 2)], (x: tf.Tensor) => tf.reverse(x, [0, -1])),
+    of('rank 5', [f(1, 2, 1, 3, 2)], (x: tf.Tensor) => tf.reverse(x, [1, 3])),
+  ],
+  reverse1d: [of('[4]', [f(4)], (x: tf.Tensor1D) => tf.reverse1d(x))],
+  reverse2d: [of('axis 1', [f(2, 3)], (x: tf.Tensor2D) => tf.reverse2d(x, 1))],
+  reverse3d: [of('axis 1', [f(2, 3, 2)], (x: tf.Tensor3D) => tf.reverse3d(x, 1))],
+  reverse4d: [of('axes 1 and 2', [f(2, 3, 2, 2)], (x: tf.Tensor4D) => tf.reverse4d(x, [1, 2]))],
+  scatterND: [
+    of('rows', [f(2, 3)], (x: tf.Tensor) => tf.scatterND(int2([[3], [1]]), x, [4, 3])),
+    of('repeated', [f(3)], (x: tf.Tensor) => tf.scatterND(int2([[0], [2], [2]]), x, [4])),
+  ],
+  sparseToDense: [of('values', [f(2)], (x: tf.Tensor) => tf.sparseToDense(int(1, 3), x, [5], tf.scalar(0)))],
+  slice: slices.map(([shape, begin, size]) =>
+    of(`[${shape}] from ${begin}, ${size ?? 'to the end'}`, [f(...shape)], (x: tf.Tensor) => tf.slice(x, begin, size)),
+  ),
+  slice1d: [of('[5]', [f(5)], (x: tf.Tensor1D) => tf.slice1d(x, 1, 3))],
+  slice2d: [of('[2,3]', [f(2, 3)], (x: tf.Tensor2D) => tf.slice2d(x, [0, 1], [2, 1]))],
+  slice3d: [of('[2,3,2]', [f(2, 3, 2)], (x: tf.Tensor3D) => tf.slice3d(x, [0, 1, 1], [2, 1, 1]))],
+  slice4d: [of('[2,3,2,2]', [f(2, 3, 2, 2)], (x: tf.Tensor4D) => tf.slice4d(x, [0, 1, 1, 0], [2, 1, 1, 2]))],
+  spaceToBatchND: [
+    of('blocks of 2 by 2', [f(1, 2, 4, 3)], (x: tf.Tensor4D) => tf.spaceToBatchND(x, [2, 2], [[0, 0], [0, 0]])),
+    of('paddings', [f(2, 2, 3, 1)], (x: tf.Tensor4D) => tf.spaceToBatchND(x, [2, 2], [[0, 0], [1, 0]])),
+    of('one block axis', [f(2, 3, 2)], (x: tf.Tensor) => tf.spaceToBatchND(x, [3], [[1, 2]])),
+  ],
+  split: [
+    of('in two, axis 0', [f(4, 3)], (x: tf.Tensor) => tf.split(x, 2)),
+    of('sizes, axis 1', [f(2, 6)], (x: tf.Tensor) => tf.split(x, [1, 2, 3], 1)),
+    of('one size of -1', [f(2, 6)], (x: tf.Tensor) => tf.split(x, [1, -1, 3], -1)),
+    of('into one part', [f(2, 3)], (x: tf.Tensor) => tf.split(x, 1, 1)),
+    of('only one part used', [f(2, 6)], (x: tf.Tensor) => tf.split(x, 3, 1)[1]!),
+    of('rank 4', [f(1, 2, 4, 2)], (x: tf.Tensor) => tf.split(x, 2, 2)),
+  ],
+  squeeze: [
+    of('all axes', [f(1, 2, 1, 3)], (x: tf.Tensor) => tf.squeeze(x)),
+    of('one axis', [f(1, 2, 1, 3)], (x: tf.Tensor) => tf.squeeze(x, [2])),
+  ],
+  stack: [
+    of('axis 0', [f(2, 3), f(2, 3)], (...all: tf.Tensor[]) => tf.stack(all)),
+    of('axis 1', [f(2, 3), f(2, 3), f(2, 3)], (...all: tf.Tensor[]) => tf.stack(all, 1)),
+    of('axis -1', [f(2, 3), f(2, 3)], (...all: tf.Tensor[]) => tf.stack(all, -1)),
+    of('of one', [f(3)], (...all: tf.Tensor[]) => tf.stack(all)),
+  ],
+  stridedSlice: strided.map(([what, shape, begin, end, strides]) =>
+    of(what, [f(...shape)], (x: tf.Tensor) => tf.stridedSlice(x, begin, end, strides)),
+  ),
+  tensorScatterUpdate: [of('rows', [f(4, 2), f(2, 2)], (x: tf.Tensor, u: tf.Tensor) => tf.tensorScatterUpdate(x, int2([[3], [1]]), u))],
+  tile: [
+    of('rank 1', [f(3)], (x: tf.Tensor) => tf.tile(x, [2])),
+    of('rank 2', [f(2, 3)], (x: tf.Tensor) => tf.tile(x, [2, 3])),
+    of('rank 2, one axis', [f(2, 3)], (x: tf.Tensor) => tf.tile(x, [1, 2])),
+    of('rank 3', [f(2, 1, 2)], (x: tf.Tensor) => tf.tile(x, [1, 2, 2])),
+    of('rank 4', [f(1, 2, 1, 2)], (x: tf.Tensor) => tf.tile(x, [2, 1, 2, 1])),
+    of('rank 5', [f(1, 2, 1, 2, 1)], (x: tf.Tensor) => tf.tile(x, [2, 1, 2, 1, 2])),
+    of('rank 6', [f(1, 2, 1, 2, 1, 1)], (x: tf.Tensor) => tf.tile(x, [2, 1, 2, 1, 2, 1])),
+  ],
+  topk: [
+    of('values', [f(2, 5)], (x: tf.Tensor) => tf.topk(x, 3).values),
+    of('values of negative numbers', [negative(2, 5)], (x: tf.Tensor) => tf.topk(x, 1).values),
+    of('indices', [f(2, 5)], (x: tf.Tensor) => tf.topk(x, 2).indices),
+  ],
+  transpose: [
+    of('rank 2', [f(2, 3)], (x: tf.Tensor) => tf.transpose(x)),
+    of('rank 3', [f(2, 3, 4)], (x: tf.Tensor) => tf.transpose(x, [2, 0, 1])),
+    of('rank 4', [f(2, 3, 2, 2)], (x: tf.Tensor) => tf.transpose(x, [0, 3, 1, 2])),
+    of('rank 5', [f(1, 2, 3, 2, 2)], (x: tf.Tensor) => tf.transpose(x, [4, 1, 3, 0, 2])),
+    of('rank 6', [f(1, 2, 1, 3, 2, 2)], (x: tf.Tensor) => tf.transpose(x, [4, 1, 3, 0, 2, 5])),
+    of('none', [f(2, 3)], (x: tf.Tensor) => tf.transpose(x, [0, 1])),
+    of('an axis of one', [f(2, 1, 3)], (x: tf.Tensor) => tf.transpose(x, [1, 0, 2])),
+  ],
+  unstack: [
+    of('axis 0', [f(2, 3)], (x: tf.Tensor) => tf.unstack(x)),
+    of('axis 1', [f(2, 3)], (x: tf.Tensor) => tf.unstack(x, 1)),
+    of('axis -1', [f(2, 2, 3)], (x: tf.Tensor) => tf.unstack(x, -1)),
+    of('of one part', [f(1, 3)], (x: tf.Tensor) => tf.unstack(x)),
+    of('only one part used', [f(3, 2)], (x: tf.Tensor) => tf.unstack(x)[1]!),
+  ],
+  unique: [of('of the input', [f(4)], (x: tf.Tensor) => tf.unique(x).values)],
+}; // prettier-ignore
