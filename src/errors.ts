@@ -26,6 +26,8 @@ export type ErrorCode =
   | 'ERR_PROTOCOL'
   /** A gradient held NaN or infinity. The error names rank, variable and step. */
   | 'ERR_NON_FINITE'
+  /** TensorFlow.js has no gradient of an operation, or the backend does not have the operation. */
+  | 'ERR_NO_GRADIENT'
   /** The weights of the ranks are not bit-identical. */
   | 'ERR_REPLICAS_DIVERGED'
   /** The communicator was closed, by `close()` or by an earlier error. */

@@ -4,6 +4,7 @@ import { invalidArgument } from '../errors';
 import { captureState, restoreState, variableStates } from './capture-state';
 import { type Gradients, variableNamed } from './exchanged-variables';
 import { disposeInner, InnerOptimizer } from './inner-optimizer';
+import { explainNoGradient } from './no-gradient';
 import { isOwnOptimizer, notOurs } from './one-copy';
 import type { NamedTensor, OptimizerState } from './optimizer-state';
 import { OptimizerSteps, type StepStatistics } from './optimizer-steps';
@@ -120,6 +121,21 @@ export class RingOptimizer extends tf.Optimizer {
    */
   get sentFraction(): SentFraction | undefined {
     return this.steps.sentFraction;
+  }
+
+  /**
+   * As every `tf.Optimizer` does it.
+   *
+   * @param f Run once. If it has no gradient, it is run again, to find the layer to name.
+   * @throws GradringError `ERR_NO_GRADIENT` if TensorFlow.js has no gradient of an operation, or the backend does not
+   *   have the operation.
+   */
+  override computeGradients(f: () => tf.Scalar, varList?: tf.Variable[]): ReturnType<tf.Optimizer['computeGradients']> {
+    try {
+      return super.computeGradients(f, varList);
+    } catch (error) {
+      throw explainNoGradient(error, f);
+    }
   }
 
   /**
