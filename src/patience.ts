@@ -1,8 +1,8 @@
-import { LONGEST_DELAY_MS } from './longest-delay';
+import { wakingNow, WakingTimer } from './waking-time';
 
 /** Tells the user how long something has been waited for: after some time, again after twice that time, and so on. */
 export class Patience {
-  private timer: NodeJS.Timeout | undefined;
+  private timer: WakingTimer | undefined;
 
   constructor(
     /** When it is told first. 0: never. */
@@ -13,20 +13,20 @@ export class Patience {
 
   /** The wait begins, if it has not begun before. */
   begin(): void {
-    if (this.timer === undefined && this.firstMs > 0) this.wait(performance.now(), this.firstMs);
+    if (this.timer === undefined && this.firstMs > 0) this.wait(wakingNow(), this.firstMs);
   }
 
   /** The wait is over. */
   end(): void {
-    clearTimeout(this.timer);
+    this.timer?.cancel();
     this.timer = undefined;
   }
 
   private wait(since: number, pauseMs: number): void {
     const tell = () => {
-      this.tell(Math.round((performance.now() - since) / 1000));
+      this.tell(Math.round((wakingNow() - since) / 1000));
       this.wait(since, 2 * pauseMs);
     };
-    this.timer = setTimeout(tell, Math.min(pauseMs, LONGEST_DELAY_MS));
+    this.timer = new WakingTimer(tell, pauseMs);
   }
 }

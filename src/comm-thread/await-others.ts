@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Transport } from '../transport/transport';
+import { wakingNow } from '../waking-time';
 import { hasDone } from './absent-ranks';
 
 /** How often the others are asked. */
@@ -22,10 +23,10 @@ const LOOK_MS = 10;
 export async function awaitOthers(transport: Transport, sequence: number, timeoutMs: number): Promise<void> {
   const { rank: own, worldSize } = transport;
   const others = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => rank !== own);
-  const begunAt = performance.now();
-  let askedAt = begunAt;
+  const begunAt = wakingNow();
+  let askedAt = performance.now();
   transport.ask('answers');
-  while (performance.now() - begunAt < timeoutMs) {
+  while (wakingNow() - begunAt < timeoutMs) {
     const answers = transport.answers(0);
     if (others.every(rank => hasDone(answers.get(rank), sequence))) return;
     const isDue = performance.now() - askedAt >= ASK_MS;

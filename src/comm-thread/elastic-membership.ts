@@ -6,6 +6,7 @@ import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
 import { securityOf } from '../rendezvous/run-security';
 import type { Timeline } from '../timeline/timeline';
 import { SoloTransport, type TrafficCount, type Transport } from '../transport/transport';
+import { wakingNow } from '../waking-time';
 import type { CommandRunner } from './command-runner';
 import { type FormedRing, formRing } from './form-ring';
 import type { Membership } from './membership';
@@ -133,14 +134,14 @@ export class ElasticMembership implements Membership {
     const patienceMs = isFirst
       ? connectTimeoutMs
       : Math.min(LONGEST_DELAY_MS, Math.max(LEAST_PATIENCE_MS, 2 * heartbeatTimeoutMs));
-    const startedAt = performance.now();
+    const startedAt = wakingNow();
     for (;;) {
       try {
         return this.moveTo(await formRing(this.options, this.timeline, { ...join, patienceMs }));
       } catch (error) {
         if (!isLoss(error) && (isFirst || !isLate(error))) throw error;
         // If links break each time that the first ring forms, no rank is lost: something is wrong with the network.
-        if (isFirst && performance.now() - startedAt > connectTimeoutMs) throw error;
+        if (isFirst && wakingNow() - startedAt > connectTimeoutMs) throw error;
       }
     }
   }

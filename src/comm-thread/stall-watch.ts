@@ -3,6 +3,7 @@ import type { RankState, Transport } from '../transport/transport';
 import { describeCall } from '../wire/describe-call';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
+import { wakingNow, WakingTimer } from '../waking-time';
 import { describeAll, describeNumbered, findAbsent } from './absent-ranks';
 
 /** A collective that is under way. */
@@ -44,15 +45,16 @@ export class StallWatch {
   private call: WatchedCall = { fingerprint: NO_CALL, sequence: -1, step: undefined, settings: undefined };
   private isCalling = false;
   /** When the collective began, or ended. */
-  private changedAt = performance.now();
-  private timer: NodeJS.Timeout | undefined;
+  private changedAt = wakingNow();
+  private timer: WakingTimer | undefined;
   private reportTimer: NodeJS.Timeout | undefined;
   /** Relative to the call's beginning, in ms. */
   private questionAt = Infinity;
   private pauseMs = Infinity;
-  /** When this rank first and last asked for the sake of the error at the timeout. */
+  /** When this rank first asked for the sake of the error at the timeout. */
   private firstAskedAt: number | undefined;
-  private lastAskedAt = 0;
+  /** When it last asked, relative to the call's beginning. */
+  private lastAskedMs = 0;
 
   constructor(
     private readonly transport: Transport,
@@ -70,7 +72,7 @@ export class StallWatch {
   begin(call: WatchedCall): void {
     this.call = call;
     this.isCalling = true;
-    this.changedAt = performance.now();
+    this.changedAt = wakingNow();
     this.questionAt = this.pauseMs = this.options.stallMs === 0 ? Infinity : this.options.stallMs;
     this.firstAskedAt = undefined;
     this.wait();
@@ -78,15 +80,15 @@ export class StallWatch {
 
   /** The collective has ended, with or without an error. */
   end(): void {
-    clearTimeout(this.timer);
+    this.timer?.cancel();
     clearTimeout(this.reportTimer);
     this.reportTimer = undefined;
     this.isCalling = false;
-    this.changedAt = performance.now();
+    this.changedAt = wakingNow();
   }
 
   private get elapsedMs(): number {
-    return performance.now() - this.changedAt;
+    return wakingNow() - this.changedAt;
   }
 
   /**
@@ -96,13 +98,13 @@ export class StallWatch {
   private get nextQuestionAt(): number {
     const { timeoutMs } = this.options;
     if (this.firstAskedAt === undefined) return timeoutMs - Math.min(timeoutMs / 2, LAST_QUESTION_MS);
-    const next = this.lastAskedAt - this.changedAt + ANSWERS_MS;
+    const next = this.lastAskedMs + ANSWERS_MS;
     return next < timeoutMs - ANSWERS_MS / 2 ? next : Infinity;
   }
 
   private wait(): void {
     const next = Math.min(this.questionAt, this.nextQuestionAt, this.options.timeoutMs);
-    this.timer = setTimeout(() => this.onTimer(), Math.max(0, next - this.elapsedMs));
+    this.timer = new WakingTimer(() => this.onTimer(), Math.max(0, next - this.elapsedMs));
   }
 
   private onTimer(): void {
@@ -113,8 +115,8 @@ export class StallWatch {
       this.onAsked();
     } else if (elapsed >= this.nextQuestionAt) {
       this.transport.ask('answers');
-      this.lastAskedAt = performance.now();
-      this.firstAskedAt ??= this.lastAskedAt;
+      this.lastAskedMs = this.elapsedMs;
+      this.firstAskedAt ??= performance.now();
     }
     this.wait();
   }

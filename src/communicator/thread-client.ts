@@ -26,8 +26,14 @@ interface Pending {
   readonly reject: (error: GradringError) => void;
 }
 
-/** If the comm thread's event loop has not turned for this long while the main thread waits, it counts as crashed. */
-const STALLED_MS = 60_000;
+/** How long the main thread sleeps at a time. */
+const SLEEP_MS = 1_000;
+
+/**
+ * If the comm thread's event loop has not turned while the main thread has slept so often, it counts as crashed. Sleeps
+ * are counted, not time: a process that was stopped has slept once.
+ */
+const MOST_SLEEPS = 60;
 
 /** How long the end of the process waits until the comm thread has said goodbye. */
 const ABANDON_MS = 3_000;
@@ -121,7 +127,7 @@ export class ThreadClient {
   /** Sleeps until that request has a result, and returns it. */
   private sleepFor(id: number): unknown {
     let beat = Atomics.load(this.control, CONTROL.beat);
-    let lastBeatAt = Date.now();
+    let sleeps = 0;
     for (;;) {
       const seen = Atomics.load(this.control, CONTROL.responses);
       let received;
@@ -136,13 +142,13 @@ export class ThreadClient {
         return response.result;
       }
       if (Atomics.load(this.control, CONTROL.closed) === 1) throw this.ended ?? crashed('has ended');
-      Atomics.wait(this.control, CONTROL.responses, seen, 1_000);
+      if (Atomics.wait(this.control, CONTROL.responses, seen, SLEEP_MS) === 'timed-out') sleeps++;
       const now = Atomics.load(this.control, CONTROL.beat);
       if (now !== beat) {
         beat = now;
-        lastBeatAt = Date.now();
-      } else if (Date.now() - lastBeatAt > STALLED_MS) {
-        this.end(crashed(`has not answered for ${STALLED_MS} ms`));
+        sleeps = 0;
+      } else if (sleeps === MOST_SLEEPS) {
+        this.end(crashed(`has not answered for ${MOST_SLEEPS * SLEEP_MS} ms`));
         throw this.ended!;
       }
     }

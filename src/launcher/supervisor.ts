@@ -1,4 +1,5 @@
 import { Patience } from '../patience';
+import { WakingTimer } from '../waking-time';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome, RunningRank } from './rank-process';
 import { NO_REPORT, type RankReport, reportAfter } from './rank-report';
@@ -76,7 +77,7 @@ export class Supervisor {
   private readonly relays: Promise<void>[] = [];
   private readonly lastRelays = new Map<number, Promise<void>>();
   private readonly patience: Patience;
-  private readonly timers: { settling?: NodeJS.Timeout; failure?: NodeJS.Timeout; grace?: NodeJS.Timeout } = {};
+  private readonly timers: { settling?: WakingTimer; failure?: WakingTimer; grace?: WakingTimer } = {};
   private policy!: RunPolicy;
   private over: () => void = () => undefined;
 
@@ -164,7 +165,7 @@ export class Supervisor {
       await over;
     } finally {
       this.patience.end();
-      for (const timer of Object.values(this.timers)) clearTimeout(timer);
+      for (const timer of Object.values(this.timers)) timer.cancel();
       delete this.timers.grace;
     }
   }
@@ -215,8 +216,8 @@ export class Supervisor {
     this.unsettled.push(outcome);
     if (settlingMs === 0 && this.unsettled.length === 1) setImmediate(() => this.settle());
     if (settlingMs === 0) return;
-    clearTimeout(this.timers.settling);
-    this.timers.settling = setTimeout(() => this.settle(), settlingMs);
+    this.timers.settling?.cancel();
+    this.timers.settling = new WakingTimer(() => this.settle(), settlingMs);
   }
 
   private settle(): void {
@@ -228,7 +229,7 @@ export class Supervisor {
     if (verdict !== 'go on' && this.children.size > 0) {
       // Ranks that wait for one that has succeeded notice nothing.
       const graceMs = losses.some(({ exitCode }) => exitCode === 0) ? 0 : this.policy.failureGraceMs;
-      this.timers.failure = setTimeout(() => this.endAll('SIGTERM'), graceMs);
+      this.timers.failure = new WakingTimer(() => this.endAll('SIGTERM'), graceMs);
     }
     this.endIfOver();
   }
@@ -238,7 +239,7 @@ export class Supervisor {
       this.ended.add(child.rank);
       child.signal(signal);
     }
-    this.timers.grace ??= setTimeout(() => this.kill(), this.graceMs);
+    this.timers.grace ??= new WakingTimer(() => this.kill(), this.graceMs);
   }
 
   /** Ends the run if no rank runs, and what follows is decided. */

@@ -1,8 +1,8 @@
 import { Dealer } from 'zeromq';
 import { type ErrorCode, GradringError } from '../errors';
-import { LONGEST_DELAY_MS } from '../longest-delay';
 import { curveClient } from '../transport/control/curve';
 import { unregister, register } from '../transport/control/open-sockets';
+import { WakingTimer } from '../waking-time';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
 import { fromText, toText } from './text-message';
@@ -24,12 +24,12 @@ export class CoordinatorLine {
   private readonly endpoint: string;
 
   /**
-   * @param waitMs How long to wait for each answer; −1: without a limit.
+   * @param waitMs How long to wait for each answer.
    * @param noAnswer Makes the error if there is no answer, from the endpoint of the rendezvous.
    */
   constructor(
     { masterAddr, masterPort, security }: MeetingPlace,
-    waitMs: number,
+    private readonly waitMs: number,
     private readonly noAnswer: (endpoint: string) => GradringError | Promise<GradringError>,
   ) {
     this.socket = register(
@@ -37,7 +37,6 @@ export class CoordinatorLine {
         ipv6: true,
         linger: 400,
         maxMessageSize: MAX_MESSAGE_BYTES,
-        receiveTimeout: Math.min(waitMs, LONGEST_DELAY_MS),
         reconnectInterval: 50,
         reconnectMaxInterval: 1_000,
         ...(security && curveClient(security.guest, security.host.publicKey)),
@@ -53,9 +52,13 @@ export class CoordinatorLine {
 
   /** @throws GradringError The coordinator's refusal; `ERR_RENDEZVOUS_TIMEOUT`; `ERR_PROTOCOL`. */
   async receive<Kind extends RendezvousMessage['kind']>(kind: Kind): Promise<RendezvousMessage & { kind: Kind }> {
-    const [bytes] = await this.socket.receive().catch(async () => {
-      throw await this.noAnswer(this.endpoint);
-    });
+    const timer = new WakingTimer(() => this.close(), this.waitMs);
+    const [bytes] = await this.socket
+      .receive()
+      .finally(() => timer.cancel())
+      .catch(async () => {
+        throw await this.noAnswer(this.endpoint);
+      });
     const message = fromText(bytes!);
     if (message.kind === 'refuse') throw new GradringError(message.code as ErrorCode, message.message);
     if (message.kind !== kind) throw outOfTurn(message);

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { ErrorCode } from '../errors';
-import { LONGEST_DELAY_MS } from '../longest-delay';
 import { Patience } from '../patience';
 import { isKey } from '../transport/control/curve';
+import { WakingTimer } from '../waking-time';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { type Arrival, Formation, type MemberLine } from './formation';
@@ -80,7 +80,7 @@ export class Coordinator {
   private readonly refusals = new Map<number, string>();
   private formation = new Formation();
   private generation = -1;
-  private timer: NodeJS.Timeout | undefined;
+  private timer: WakingTimer | undefined;
   /** Reports which members are missing in this step. */
   private readonly patience: Patience;
 
@@ -231,9 +231,9 @@ export class Coordinator {
 
   /** Gives the missing members as much time as the policy allows. */
   private wait(step: 'come' | 'connect'): void {
-    clearTimeout(this.timer);
-    const ms = Math.min(LONGEST_DELAY_MS, this.options.policy.waitMs(step, this.formation.patienceMs));
-    this.timer = setTimeout(() => this.giveUp(ms), ms);
+    this.timer?.cancel();
+    const ms = this.options.policy.waitMs(step, this.formation.patienceMs);
+    this.timer = new WakingTimer(() => this.giveUp(ms), ms);
   }
 
   /** The members that the others wait for. */
@@ -249,7 +249,7 @@ export class Coordinator {
   }
 
   private stopWaiting(): void {
-    clearTimeout(this.timer);
+    this.timer?.cancel();
     this.patience.end();
   }
 

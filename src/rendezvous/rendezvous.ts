@@ -102,7 +102,7 @@ function nearOf(masterAddr: string): string {
 
 function lineOf(options: RendezvousOptions): CoordinatorLine {
   const { rank, elastic, timeoutMs } = options;
-  if (elastic !== undefined) return lineToLauncher(options, elastic.newcomer ? -1 : timeoutMs + NO_LAUNCHER_MS);
+  if (elastic !== undefined) return lineToLauncher(options, elastic.newcomer ? Infinity : timeoutMs + NO_LAUNCHER_MS);
   // Rank 0's coordinator tells all ranks, also rank 0, which are missing. This timeout matters only without a rank 0.
   return new CoordinatorLine(options, timeoutMs + 2_000, async endpoint => {
     const words = `Rank ${rank} got no answer from rank 0 at ${endpoint} within ${timeoutMs} ms. ${await whyNot(options)}`;

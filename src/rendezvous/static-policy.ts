@@ -1,3 +1,4 @@
+import { wakingNow } from '../waking-time';
 import type { MembershipPolicy } from './coordinator';
 
 /**
@@ -7,12 +8,12 @@ import type { MembershipPolicy } from './coordinator';
  * @param needsToken Whether only members that know the run token can come.
  */
 export function staticPolicy(worldSize: number, timeoutMs: number, needsToken: boolean): MembershipPolicy {
-  const deadline = performance.now() + timeoutMs;
+  const deadline = wakingNow() + timeoutMs;
   return {
     holder: 'rank 0',
     isElastic: false,
     mayForm: () => true,
-    waitMs: step => (step === 'connect' ? timeoutMs : Math.max(0, deadline - performance.now())),
+    waitMs: step => (step === 'connect' ? timeoutMs : Math.max(0, deadline - wakingNow())),
     onFormed: () => undefined,
     onAbsent: (members, refusals) => {
       const ranks = `${members.length === 1 ? 'rank' : 'ranks'} ${members.join(', ')}`;

@@ -4,6 +4,7 @@ import { StallWatch } from '../../src/comm-thread/stall-watch';
 import type { RankState, Transport } from '../../src/transport/transport';
 import { Operation, Purpose } from '../../src/wire/frame';
 import { cleanUp, temporaryFolder, waitUntil } from '../launcher/support';
+import { beStoppedFor } from '../support/stopped-process';
 import { type FaultyRun, runFaulty } from '../faults/support';
 
 afterEach(cleanUp);
@@ -73,7 +74,10 @@ test('says of a rank that has called nothing yet that it has not', async () => {
 
 describe('by a clock that the test moves', () => {
   beforeEach(() => jest.useFakeTimers());
-  afterEach(() => jest.useRealTimers());
+  afterEach(() => {
+    jest.useRealTimers();
+    jest.restoreAllMocks();
+  });
 
   const call: RankState['call'] = {
     ...({ operation: Operation.Barrier, purpose: Purpose.Call, elementType: 'none', reduction: 'none' } as const),
@@ -126,6 +130,16 @@ describe('by a clock that the test moves', () => {
     expect(said).toEqual([]);
     expect([...new Set(asked.map(([what]) => what))]).toEqual(['answers']); // for the error at the deadline
     expect(failures).toHaveLength(1);
+  });
+
+  test('the time in which this process was stopped, perhaps with all others, does not count', async () => {
+    const { failures } = waiting(0, () => [at(7, true), at(6, false)]);
+    await jest.advanceTimersByTimeAsync(100_000);
+    beStoppedFor(3_600_000);
+    await jest.advanceTimersByTimeAsync(199_000);
+    expect(failures).toEqual([]);
+    await jest.advanceTimersByTimeAsync(3_000);
+    expect(failures).toMatchObject([{ code: 'ERR_TIMEOUT', details: { rank: 2 } }]);
   });
 
   test('the error at the deadline names who has not called by then, not who came late', async () => {

@@ -68,3 +68,19 @@ test.each([1, 2, 4])('the Sync forms give what the others give: a ring of %i', a
 function sha256(array: NumericArray): string {
   return createHash('sha256').update(array).digest('hex');
 }
+
+test('a clock that jumps while a rank sleeps is no proof that its comm thread has crashed', async () => {
+  const source = `
+    const ring = await Communicator.connect();
+    let jump = 0;
+    const { now } = Date;
+    Date.now = () => now() + (jump += 3_600_000);
+    const { now: tick } = performance;
+    performance.now = () => tick.call(performance) + (jump += 3_600_000);
+    const earlier = Array.from({ length: 100 }, () => ring.allReduce(Float32Array.of(1))); // they wake it, and it sleeps on
+    ring.barrierSync();
+    await Promise.all(earlier);
+    say('done');`;
+  const ranks = await startRanks(2, source);
+  for (const { ended } of ranks) expect(await ended).toMatchObject({ exitCode: 0, stdout: 'done\n' });
+});

@@ -2,6 +2,7 @@ import { Coordinator, type MembershipPolicy } from '../../src/rendezvous/coordin
 import { staticPolicy } from '../../src/rendezvous/static-policy';
 import { PROTOCOL_VERSION } from '../../src/wire/frame';
 import type { RendezvousMessage } from '../../src/wire/rendezvous-message';
+import { beStoppedFor } from '../support/stopped-process';
 
 const RANKS = 4;
 const STATIC_MS = 3_000;
@@ -74,7 +75,10 @@ function meeting({
 }
 
 beforeEach(() => jest.useFakeTimers());
-afterEach(() => jest.useRealTimers());
+afterEach(() => {
+  jest.useRealTimers();
+  jest.restoreAllMocks();
+});
 
 test('what a member still says on the line of an attempt that is over counts for nothing', () => {
   const { formed, join, say, lineOf, listen, connect, hear } = meeting();
@@ -228,6 +232,21 @@ test('members that are absent when patience is at its end are named, of the firs
   expect(absent).toEqual([[2, 3]]);
   jest.advanceTimersByTime(1);
   expect(absent).toEqual([[2, 3], [2]]);
+});
+
+test('the time in which the coordinator itself was stopped, perhaps with all members, is not theirs', () => {
+  const { absent, join, listen } = meeting();
+  [0, 1, 3].forEach(rank => join(rank));
+  jest.advanceTimersByTime(3_000);
+  beStoppedFor(3_600_000);
+  jest.advanceTimersByTime(1_900);
+  join(2);
+  listen(0, 1, 2);
+  jest.advanceTimersByTime(4_900);
+  beStoppedFor(61_000);
+  listen(3);
+  jest.advanceTimersByTime(1_000);
+  expect(absent).toEqual([]);
 });
 
 test('a member that was called and does not say where it listens is named', () => {

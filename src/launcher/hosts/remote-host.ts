@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { GradringError } from '../../errors';
 import { deferred } from '../../transport/deferred';
+import { WakingTimer } from '../../waking-time';
 import { ErrorOutput } from '../error-output';
 import { LineSplitter } from '../line-splitter';
 import type { PortWords } from '../master-port';
@@ -127,7 +128,7 @@ export class RemoteHost {
     this.child.stdin?.end();
     const timer = this.giveUpAfter(this.times.endMs, 'it did not end');
     await this.over.promise;
-    clearTimeout(timer);
+    timer.cancel();
   }
 
   private tell(message: LauncherMessage): void {
@@ -148,7 +149,7 @@ export class RemoteHost {
     try {
       return await answer;
     } finally {
-      clearTimeout(timer);
+      timer.cancel();
     }
   }
 
@@ -207,8 +208,8 @@ export class RemoteHost {
     this.child.once('close', end);
   }
 
-  private giveUpAfter(ms: number, words: string): NodeJS.Timeout {
-    return setTimeout(() => this.giveUp(words), ms);
+  private giveUpAfter(ms: number, words: string): WakingTimer {
+    return new WakingTimer(() => this.giveUp(words), ms);
   }
 
   /** Does not wait for a connection that may hang. With it, the agent and its ranks end. */
@@ -237,7 +238,7 @@ export class RemoteHost {
 interface Line {
   readonly tell: (message: LauncherMessage) => void;
   /** Gives the host up, if the timer is not cleared. */
-  readonly awaitEnd: () => NodeJS.Timeout;
+  readonly awaitEnd: () => WakingTimer;
 }
 
 /** A rank on another host, as its agent tells of it. */
@@ -250,7 +251,7 @@ class RemoteRank implements RunningRank {
   private readonly launchedAt = performance.now();
   private readonly start = deferred();
   private readonly end = deferred<RankOutcome>();
-  private killTimer: NodeJS.Timeout | undefined;
+  private killTimer: WakingTimer | undefined;
 
   constructor(
     readonly rank: number,
@@ -314,7 +315,7 @@ class RemoteRank implements RunningRank {
 
   private settle(): void {
     this.isOver = true;
-    clearTimeout(this.killTimer);
+    this.killTimer?.cancel();
   }
 
   /** Asks the agent for a piece when there is room for one. */

@@ -1,0 +1,48 @@
+/** Who waits looks at the clock at least this often. */
+const LOOK_MS = 1_000;
+
+/** A thread that has not looked for so long was stopped, and not only late. */
+const STOPPED_MS = 3_000;
+
+let seenAt = performance.now();
+let stoppedMs = 0;
+
+/**
+ * Milliseconds on a clock that stands while this process is stopped: by SIGSTOP or `docker pause`, or with its virtual
+ * machine. Others who were stopped with it, or whose answers have not been read yet, are not late by this clock. It is
+ * right while a {@link WakingTimer} runs, or somebody looks at it every second.
+ */
+export function wakingNow(): number {
+  const now = performance.now();
+  if (now - seenAt > STOPPED_MS) stoppedMs += now - seenAt;
+  seenAt = now;
+  return now - stoppedMs;
+}
+
+/** A timer by {@link wakingNow}. It may be of any length. */
+export class WakingTimer {
+  private readonly endsAt: number;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly act: () => void,
+    ms: number,
+  ) {
+    this.endsAt = wakingNow() + ms;
+    this.wait(ms);
+  }
+
+  cancel(): void {
+    clearTimeout(this.timer);
+  }
+
+  private wait(leftMs: number): void {
+    this.timer = setTimeout(() => this.look(), Math.min(leftMs, LOOK_MS));
+  }
+
+  private look(): void {
+    const leftMs = this.endsAt - wakingNow();
+    if (leftMs > 0) this.wait(leftMs);
+    else this.act();
+  }
+}
