@@ -12,6 +12,8 @@ export type ErrorCode =
   | 'ERR_RENDEZVOUS_TIMEOUT'
   /** A port or socket that this rank must bind is in use, or cannot be bound. */
   | 'ERR_ADDRESS_IN_USE'
+  /** This process may not have as many files and connections open as it needs. */
+  | 'ERR_OPEN_FILES'
   /** A rank died or left, or its link was cut. The error's `rank` says which. */
   | 'ERR_PEER_LOST'
   /** A collective did not finish within its deadline. */

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { bitsPerSecondOf } from '../environment/link-rate';
 import { isLoopback, portRangeOf } from '../environment/network';
 import type { GradringError } from '../errors';
+import { FILES_OF_A_LINK, FILES_OF_A_RANK, untilFilesCanBeOpened } from '../open-files';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { EVERYWHERE, hostId, type ListeningPlace, placeForPeers } from '../rendezvous/host-identity';
 import { listenInRange } from '../rendezvous/port-range';
@@ -15,7 +16,7 @@ import { isInMemory, makeSocketFolder } from '../rendezvous/socket-folder';
 import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/control/curve';
-import { Link } from '../transport/control/link';
+import { Link, portOf } from '../transport/control/link';
 import { unregister, register } from '../transport/control/open-sockets';
 import type { Lane } from '../transport/data/lane';
 import { SharedMemoryLane } from '../transport/data/shared-memory-lane';
@@ -57,6 +58,9 @@ export async function formRing(
   }
   const ring = new Parts();
   const scaffold = new Parts();
+  // The rendezvous has a connection to each rank. The launcher holds that of an elastic run.
+  const connections = options.rank === 0 && elastic === undefined ? options.worldSize : 0;
+  await untilFilesCanBeOpened(FILES_OF_A_RANK + connections, `Rank ${options.rank}`, elastic?.patienceMs);
   try {
     const security = securityOf(options);
     scaffold.keep(security?.gate);
@@ -119,6 +123,7 @@ function siteOf(
 
 /** Binds the end of the left link: a unix socket, or a TCP port. */
 async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string }> {
+  await untilFilesCanBeOpened(FILES_OF_A_LINK, `Rank ${site.options.rank}`, site.timeoutMs);
   const { options, security, roster, leftRank, isHere, ring, scaffold, ports } = site;
   const { transport, masterAddr, encryption } = options;
   if (transport === 'ipc' || (transport === 'auto' && isHere.left)) {
@@ -139,6 +144,7 @@ async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string
 
 /** Connects the end of the right link. */
 async function connect(site: Site, { endpoints }: Start): Promise<LinkEnd> {
+  await untilFilesCanBeOpened(FILES_OF_A_LINK, `Rank ${site.options.rank}`, site.timeoutMs);
   const { options, security, roster, rightRank, ring } = site;
   const endpoint = endpoints[rightRank]!;
   const lane = ring.keep(await openLane('right', endpoint, site));
@@ -170,6 +176,7 @@ async function open(
     const formed = rendezvous.connected(transport.open().then(() => transport.openLanes(timeoutMs / 2)));
     const allHaveLanes = await Promise.race([formed, failed.promise.then(error => Promise.reject(error))]);
     transport.settleBulk(allHaveLanes);
+    left.link.admitNoMore();
     return { transport, generation, failed: failed.promise };
   } catch (error) {
     if (transport.failed)
@@ -208,10 +215,6 @@ async function ownPlace(isNear: boolean, options: ConnectOptions): Promise<Liste
   if (!isNear) return placeForPeers(options);
   const loopback = isIPv6(options.masterAddr) ? '::1' : '127.0.0.1';
   return { bind: loopback, told: loopback };
-}
-
-function portOf(endpoint: string): number {
-  return Number(endpoint.slice(endpoint.lastIndexOf(':') + 1));
 }
 
 /** All rings of an elastic run are one in its timelines. */

@@ -1,11 +1,14 @@
-import { readFileSync, statfsSync } from 'node:fs';
+import { statfsSync } from 'node:fs';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
+import { FILES_OF_A_RANK, openFilesLimit } from '../open-files';
 import { SHARED_MEMORY_LANE_BYTES } from '../transport/data/shared-memory-lane';
 import { findKoffi, hasSystemCalls } from '../transport/data/system-calls';
 import type { Finding } from './finding';
 
-/** A rank has about 30 files open, and more while it starts. */
 const LEAST_OPEN_FILES = 256;
+
+/** What Node and a script have open beside the ring, about. */
+const OTHER_FILES = 24;
 const GIBIBYTE = 2 ** 30;
 
 export function coresFinding(): Finding {
@@ -23,14 +26,17 @@ export function memoryFinding(): Finding {
 
 /** Undefined if the system does not say it. */
 export function openFilesFinding(): Finding | undefined {
-  const limit = openFilesLimit();
+  const limit = openFilesLimit;
   if (limit === undefined) return undefined;
   const details = { limit: Number.isFinite(limit) ? limit : null };
+  const ranks = Math.max(0, limit - FILES_OF_A_RANK - OTHER_FILES); // rank 0 has a connection to each
+  const enough = `enough for a ring of ${ranks} ranks`;
   if (limit < LEAST_OPEN_FILES) {
-    const words = `only ${limit} for each process; raise the limit (ulimit -n 1024)`;
+    const words = `only ${limit} for each process, ${enough}; raise the hard limit (ulimit -n 1024, as root)`;
     return { what: 'Open files', verdict: 'warning', words, details };
   }
-  return { what: 'Open files', verdict: 'ok', words: `up to ${limit} for each process`, details };
+  const words = `up to ${limit} for each process${details.limit === null ? '' : `, ${enough}`}`;
+  return { what: 'Open files', verdict: 'ok', words, details };
 }
 
 /** Undefined if there is no /dev/shm. */
@@ -60,15 +66,6 @@ function koffiTrouble(): string {
   const { file, refused } = findKoffi();
   if (file !== undefined) return 'is installed, but does not work here';
   return refused === undefined ? 'did not install (npm install --include=optional)' : `was refused: ${refused}`;
-}
-
-function openFilesLimit(): number | undefined {
-  try {
-    const soft = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-    return soft === undefined ? undefined : soft === 'unlimited' ? Infinity : Number(soft);
-  } catch {
-    return undefined;
-  }
 }
 
 function gibibytes(bytes: number): string {

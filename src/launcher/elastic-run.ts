@@ -1,3 +1,4 @@
+import { untilFilesCanBeOpened } from '../open-files';
 import { Coordinator } from '../rendezvous/coordinator';
 import { CoordinatorSocket } from '../rendezvous/coordinator-socket';
 import { type Encryption, type RunSecurity, securityOf } from '../rendezvous/run-security';
@@ -8,6 +9,9 @@ import type { RankOutcome } from './rank-process';
 import { Seats } from './seats';
 import { describeLastWords } from './summary';
 import type { RunEnd, RunPolicy, Supervisor } from './supervisor';
+
+/** The launcher holds three pipes to each rank, and its connection to the rendezvous. */
+const FILES_FOR_A_RANK = 4;
 
 /**
  * The policy of an elastic run: the ranks continue after losses while enough are left. The launcher holds the
@@ -73,6 +77,7 @@ export class ElasticRun implements RunPolicy {
   private async untilOver(): Promise<RunEnd> {
     const { masterAddr } = this.plan;
     const { masterPort } = this.meeting;
+    await untilFilesCanBeOpened(FILES_FOR_A_RANK * this.plan.ranks, 'The launcher');
     const socket = CoordinatorSocket.open({ masterAddr, masterPort, security: this.security }, this.coordinator);
     try {
       return await this.supervisor.run(this);

@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { GradringError } from '../errors';
+import { ifOutOfFiles } from '../open-files';
 import { giveUpWhenSilent, guardPipe, spawnGuarded } from './guarded-process';
 import { LineSplitter } from './line-splitter';
 import { signalGroup, signalProcess } from './signals';
@@ -129,7 +130,7 @@ function startProcess({ rank, folder, nodeArgs, script, args, env, socketFolder 
 function notStarted(rank: number, cause: Error): GradringError {
   return new GradringError(
     'ERR_RANK_FAILED',
-    `Rank ${rank} could not be started: ${cause.message}.`,
+    `Rank ${rank} could not be started: ${cause.message}.${ifOutOfFiles()}`,
     { rank },
     { cause },
   );

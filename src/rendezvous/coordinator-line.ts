@@ -10,6 +10,12 @@ import { fromText, toText } from './text-message';
 /** A roster of the largest ring has some 7 MB. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
+/**
+ * After so long another attempt to connect begins, in ms. The system would try again only after 1, 3, 7, 15 s, and so
+ * on, if strangers leave no room for the first packets.
+ */
+const CONNECT_MS = 2_000;
+
 /** If a member is late, the launcher says so, or kills it. This is for a launcher that does not answer. */
 export const NO_LAUNCHER_MS = 60_000;
 
@@ -37,6 +43,7 @@ export class CoordinatorLine {
         ipv6: true,
         linger: 400,
         maxMessageSize: MAX_MESSAGE_BYTES,
+        connectTimeout: CONNECT_MS,
         reconnectInterval: 50,
         reconnectMaxInterval: 1_000,
         ...(security && curveClient(security.guest, security.host.publicKey)),

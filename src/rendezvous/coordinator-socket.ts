@@ -1,7 +1,7 @@
 import { Router } from 'zeromq';
 import { isLoopback } from '../environment/network';
 import { GradringError } from '../errors';
-import { bind, unregister, register } from '../transport/control/open-sockets';
+import { bind, PROOF_MS, unregister, register } from '../transport/control/open-sockets';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import type { Coordinator } from './coordinator';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
@@ -63,7 +63,8 @@ export class CoordinatorSocket {
 
 function bindRouter({ masterAddr, masterPort, security }: MeetingPlace): Router {
   const curve = security?.gate.serve(security.host, security.guest.publicKey);
-  const socket = register(new Router({ ipv6: true, linger: 2_000, maxMessageSize: MAX_MESSAGE_BYTES, ...curve }));
+  const limits = { linger: 2_000, maxMessageSize: MAX_MESSAGE_BYTES, handshakeInterval: PROOF_MS };
+  const socket = register(new Router({ ipv6: true, ...limits, ...curve }));
   const endpoint = isLoopback(masterAddr) ? endpointOf(masterAddr, masterPort) : `tcp://*:${masterPort}`;
   try {
     bind(socket, endpoint);

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { ErrorCode } from '../errors';
+import { ifOutOfFiles } from '../open-files';
 import { Patience } from '../patience';
 import { isKey } from '../transport/control/curve';
 import { WakingTimer } from '../waking-time';
@@ -257,7 +258,7 @@ export class Coordinator {
     const { missing } = this;
     const more = missing.length > NAMED ? ` and ${missing.length - NAMED} more` : '';
     const ranks = `${listed(missing.slice(0, NAMED)).toLowerCase()}${more} ${missing.length === 1 ? 'has' : 'have'}`;
-    this.options.stallReport!.say(`gradring: after ${seconds} s ${ranks} not ${this.stepInWords}.`);
+    this.options.stallReport!.say(`gradring: after ${seconds} s ${ranks} not ${this.stepInWords}.${ifOutOfFiles()}`);
   }
 
   /** What the missing members have not done yet. */
@@ -270,12 +271,12 @@ export class Coordinator {
     const { formation, missing } = this;
     if (formation.isEmpty) return; // no member waits any more
     if (formation.isConnecting) {
-      const words = `${listed(missing)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.`;
+      const words = `${listed(missing)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.${ifOutOfFiles()}`;
       return this.end('ERR_RENDEZVOUS_TIMEOUT', words);
     }
     const refusals = missing.flatMap(member => this.refusals.get(member) ?? []);
     const words = this.options.policy.onAbsent(missing, refusals);
-    if (words !== undefined) this.end('ERR_RENDEZVOUS_TIMEOUT', words);
+    if (words !== undefined) this.end('ERR_RENDEZVOUS_TIMEOUT', words + ifOutOfFiles());
   }
 
   private formAgain(why: string): void {

@@ -1,4 +1,5 @@
 import { GradringError } from '../errors';
+import { ifOutOfFiles } from '../open-files';
 import type { RingIdentity } from '../wire/frame';
 import type { Side } from './side';
 
@@ -24,5 +25,5 @@ export function neighbourOf({ worldSize }: RingIdentity, rank: number, side: Sid
 export function peerLost(place: RingPlace, side: Side, how: string): GradringError {
   const rank = neighbourOf(place, place.rank, side);
   const address = place.addresses[rank]!;
-  return new GradringError('ERR_PEER_LOST', `Rank ${rank} (${address}) ${how}.`, { rank, address });
+  return new GradringError('ERR_PEER_LOST', `Rank ${rank} (${address}) ${how}.${ifOutOfFiles()}`, { rank, address });
 }

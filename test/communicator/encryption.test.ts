@@ -1,16 +1,26 @@
 import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
-import { inspect } from 'node:util';
 import { Communicator } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import { isEncrypted } from '../../src/rendezvous/run-security';
-import { listeningPorts } from '../support/listening-ports';
-import { closeRing, connectRing, failureOf, freePort, sleep, until } from '../support/rings';
+import { linkPorts } from '../support/listening-ports';
+import {
+  cleanUpRanks,
+  closeRing,
+  failureOf,
+  freePort,
+  sleep,
+  startRanks,
+  until,
+  WITHOUT_KOFFI,
+} from '../support/rings';
 import { mechanismAt } from '../support/strangers';
 import { Tap } from '../support/tap';
 import { needs, testWhere } from '../support/test-where';
 
 const TOKEN = randomBytes(32).toString('hex');
+
+afterEach(cleanUpRanks);
 
 const join = (rank: number, options: ConnectInput) =>
   Communicator.connect({ rank, worldSize: 3, runToken: TOKEN, transport: 'tcp', ...options });
@@ -54,16 +64,21 @@ testWhere(needs.linux).each([
 ] as const)(
   'with encryption %s, the links of a ring over loopback speak it',
   async (encryption, runToken, mechanism) => {
-    const before = listeningPorts();
-    const ring = await connectRing(3, { transport: 'tcp', encryption, ...(runToken && { runToken }) });
-    let ports: number[];
-    do ports = listeningPorts().filter(port => !before.includes(port));
-    while (ports.length > 3 && (await sleep(20)) === undefined); // the rendezvous' own is closed a moment later
-    const spoken = (await Promise.all(ports.map(port => mechanismAt(port)))).filter(answer => answer !== 'no ZeroMQ');
-    expect(spoken).toEqual([mechanism, mechanism, mechanism]);
-    await expectSums(ring);
-    expect(inspect(ring, { depth: 10, showHidden: true })).not.toContain(TOKEN);
-    await closeRing(ring);
+    const program = `
+      const ring = await Communicator.connect(${JSON.stringify({ transport: 'tcp', encryption, runToken })});
+      say('stands');
+      await new Promise(resolve => process.stdin.once('data', resolve));
+      const sum = await ring.allReduce(Int32Array.of(1));
+      if (require('node:util').inspect(ring, { depth: 10, showHidden: true }).includes('${TOKEN}')) say('a secret');
+      await ring.close();
+      say(sum);
+      process.exit();`;
+    const ranks = await startRanks(3, program, WITHOUT_KOFFI);
+    await Promise.all(ranks.map(rank => rank.said('stands')));
+    const ports = await linkPorts(ranks.map(({ child }) => child.pid!));
+    expect(await Promise.all(ports.map(port => mechanismAt(port)))).toEqual([mechanism, mechanism, mechanism]);
+    ranks.forEach(({ child }) => child.stdin!.end('go'));
+    for (const { ended } of ranks) expect(await ended).toMatchObject({ exitCode: 0, stdout: 'stands\n3\n' });
   },
 );
 

@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
 import { curveClient, type KeyPair } from '../../src/transport/control/curve';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import { secureRun } from '../../src/rendezvous/run-security';
-import { linkPorts, listeningPorts } from '../support/listening-ports';
-import { cleanUpRanks, type RankProcess, startRanks, temporaryFolder } from '../support/rings';
+import { Crowd } from '../support/crowd';
+import { linkPorts, listeningPorts, openFiles } from '../support/listening-ports';
+import { cleanUpRanks, type RankProcess, startRanks, temporaryFolder, until, WITHOUT_KOFFI } from '../support/rings';
 import { SteppingRing } from '../support/stepping-ring';
 import { dawdle, intrude, knock, sendGigabyte, VISITS } from '../support/strangers';
 import { describeWhere, needs } from '../support/test-where';
@@ -11,12 +13,19 @@ import { describeWhere, needs } from '../support/test-where';
 afterEach(cleanUpRanks);
 afterAll(closeAllSockets);
 
+/** So many files a rank may have open where strangers are to hold all of them, and so many strangers are enough. */
+const FEW_FILES = 100;
+const CROWD = 150;
+
 /** A ring of processes whose links over loopback are encrypted. It forms when rank 2 is let go. */
-async function ringOfProcesses(): Promise<{ ring: SteppingRing; ranks: RankProcess[]; runToken: string }> {
+async function ringOfProcesses(
+  env: NodeJS.ProcessEnv = {},
+  files?: number,
+): Promise<{ ring: SteppingRing; ranks: RankProcess[]; runToken: string }> {
   const folder = temporaryFolder();
   const runToken = randomBytes(32).toString('hex');
   const program = SteppingRing.program(folder, { transport: 'tcp', encryption: 'on' });
-  const ranks = await startRanks(3, program, { GRADRING_RUN_TOKEN: runToken });
+  const ranks = await startRanks(3, program, { GRADRING_RUN_TOKEN: runToken, ...env }, files);
   return { ring: new SteppingRing(folder, Promise.race(ranks.map(({ ended }) => ended))), ranks, runToken };
 }
 
@@ -79,8 +88,21 @@ describeWhere(needs.linux)('strangers', () => {
     await expectGoodEnd(ring, ranks);
   });
 
-  test('at the links of a ring that runs disturb no step; at the rendezvous nobody listens any more', async () => {
-    const { ring, ranks, runToken } = await ringOfProcesses();
+  test('cannot connect to a link of a ring that runs, and at the rendezvous nobody listens any more', async () => {
+    const { ring, ranks } = await ringOfProcesses();
+    ring.go();
+    await ring.makeSteps(1);
+    const ports = await linkPorts(ranks.map(({ child }) => child.pid!));
+    expect(ports).toHaveLength(3); // a link each
+    const strangers = ports.map(port => connect(port, '127.0.0.1'));
+    await ring.makeSteps();
+    expect(strangers.map(({ connecting }) => connecting)).toEqual([true, true, true]);
+    strangers.forEach(stranger => stranger.destroy());
+    await expectGoodEnd(ring, ranks);
+  });
+
+  test('at links that keep their ports open disturb no step', async () => {
+    const { ring, ranks, runToken } = await ringOfProcesses(WITHOUT_KOFFI);
     ring.go();
     await ring.makeSteps(1);
     const ports = await linkPorts(ranks.map(({ child }) => child.pid!));
@@ -97,5 +119,44 @@ describeWhere(needs.linux)('strangers', () => {
     leave();
     await ring.makeSteps();
     await expectGoodEnd(ring, ranks);
+  });
+
+  test('who hold all descriptors of a rank do not disturb a step', async () => {
+    const { ring, ranks } = await ringOfProcesses(WITHOUT_KOFFI, FEW_FILES);
+    ring.go();
+    await ring.makeSteps(1);
+    const { pid } = ranks[0]!.child;
+    const crowd = new Crowd((await linkPorts([pid!]))[0]!, CROWD);
+    await until(() => openFiles(pid) >= FEW_FILES);
+    await ring.makeSteps(100);
+    expect(openFiles(pid)).toBeGreaterThanOrEqual(FEW_FILES);
+    await crowd.leave();
+    await ring.makeSteps();
+    await expectGoodEnd(ring, ranks);
+  });
+
+  test('who hold all descriptors of the rendezvous are told of, and the ring forms when they are gone', async () => {
+    const { ring, ranks } = await ringOfProcesses({ GRADRING_STALL_MS: '500' }, FEW_FILES);
+    const [first, ...others] = ranks;
+    const crowd = new Crowd((await portsOf(first!))[0]!, CROWD);
+    await until(() => openFiles(first!.child.pid) >= FEW_FILES);
+    ring.go();
+    await until(() => first!.stderr.includes('as many files and connections open as it may (100)'));
+    await crowd.leave();
+    await ring.makeSteps();
+    ring.stop();
+    for (const rank of others) expect(await rank.ended).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(await first!.ended).toMatchObject({ exitCode: 0 });
+  });
+
+  test.each([
+    ['a rank has no room for its ring', 40, 3, /^ERR_OPEN_FILES Rank 0 must open 43 more .* only 40 open/],
+    ['rank 0 has no room for all ranks', 200, 500, /^ERR_OPEN_FILES Rank 0 must open 540 more .* only 200 open/],
+  ])('%s', async (_, files, worldSize, words) => {
+    const program = `
+      const options = { rank: 0, worldSize: ${worldSize} };
+      await Communicator.connect(options).catch(error => say(error.code + ' ' + error.message));`;
+    const [rank] = await startRanks(1, program, {}, files);
+    expect((await rank!.ended).stdout).toMatch(words);
   });
 });

@@ -1,7 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { Crowd } from '../support/crowd';
-import { linkPorts, listeningPorts } from '../support/listening-ports';
-import { cleanUpRanks, type RankProcess, sleep, startRanks, temporaryFolder } from '../support/rings';
+import { linkPorts, listeningPorts, openFiles } from '../support/listening-ports';
+import {
+  cleanUpRanks,
+  type RankProcess,
+  sleep,
+  startRanks,
+  temporaryFolder,
+  until,
+  WITHOUT_KOFFI,
+} from '../support/rings';
 import { SteppingRing } from '../support/stepping-ring';
 import { sendGigabyte } from '../support/strangers';
 import { describeWhere, needs } from '../support/test-where';
@@ -9,12 +17,17 @@ import { describeWhere, needs } from '../support/test-where';
 afterEach(cleanUpRanks);
 
 const MANY = 10_000;
+/** More than a process may have open files, of which there are often no more than so many. */
+const TOO_MANY = 2_000;
+const FEW_FILES = 1_024;
 const GIGABYTE = 2 ** 30;
 
-async function ringOfProcesses(options: object = {}): Promise<{ ring: SteppingRing; ranks: RankProcess[] }> {
+/** The links of these ranks keep their ports open. */
+async function ringOfProcesses(files?: number): Promise<{ ring: SteppingRing; ranks: RankProcess[] }> {
   const folder = temporaryFolder();
-  const program = SteppingRing.program(folder, { transport: 'tcp', encryption: 'on', ...options });
-  const ranks = await startRanks(3, program, { GRADRING_RUN_TOKEN: randomBytes(32).toString('hex') });
+  const program = SteppingRing.program(folder, { transport: 'tcp', encryption: 'on' });
+  const env = { ...WITHOUT_KOFFI, GRADRING_RUN_TOKEN: randomBytes(32).toString('hex') };
+  const ranks = await startRanks(3, program, env, files);
   return { ring: new SteppingRing(folder, Promise.race(ranks.map(({ ended }) => ended))), ranks };
 }
 
@@ -57,6 +70,33 @@ describeWhere(needs.linux)('a crowd of strangers', () => {
     }
     await expectGoodEnd(ring, ranks);
   }, 300_000);
+
+  test(`of ${TOO_MANY} at the rendezvous, where ${FEW_FILES} files may be open, only delays a ring`, async () => {
+    const { ring, ranks } = await ringOfProcesses(FEW_FILES);
+    while (portsOf(ranks).length === 0) await sleep(20);
+    const crowd = new Crowd(portsOf(ranks)[0]!, TOO_MANY);
+    await until(() => openFiles(ranks[0]!.child.pid) >= FEW_FILES);
+    ring.go();
+    await ring.makeSteps(); // in spite of them: each is dropped after a while
+    await crowd.leave();
+    await ring.makeSteps();
+    await expectGoodEnd(ring, ranks);
+  }, 180_000);
+
+  test(`of ${TOO_MANY} at each link, where ${FEW_FILES} files may be open, disturbs no step`, async () => {
+    const { ring, ranks } = await ringOfProcesses(FEW_FILES);
+    ring.go();
+    await ring.makeSteps(1);
+    const crowds: Crowd[] = [];
+    for (const pid of pidsOf(ranks)) {
+      crowds.push(new Crowd((await linkPorts([pid]))[0]!, TOO_MANY));
+      await until(() => openFiles(pid) >= FEW_FILES);
+      await ring.makeSteps(500);
+    }
+    await Promise.all(crowds.map(crowd => crowd.leave()));
+    await ring.makeSteps();
+    await expectGoodEnd(ring, ranks);
+  }, 180_000);
 
   test('that sends a gigabyte each is cut off before it has sent much', async () => {
     const { ring, ranks } = await ringOfProcesses();

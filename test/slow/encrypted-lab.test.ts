@@ -14,6 +14,9 @@ afterEach(removeLabs);
 
 const MASTER_PORT = 29_500;
 
+/** With it the ranks cannot make system calls. So their links keep their ports open, and strangers can try. */
+const NO_KOFFI = path.join(__dirname, '../support/no-koffi.js');
+
 /** All that a stranger on another host can do. Returns how it leaves. */
 async function besiege(at: 'link' | 'rendezvous', host: string, port: number): Promise<() => void> {
   const { stop } = dawdle([port], host);
@@ -41,7 +44,7 @@ describeWith(['ip'], 'a ring between hosts', () => {
       const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
       (async () => {${SteppingRing.program(folder, {})}})();`;
     const token = randomBytes(32).toString('hex');
-    const command = ['exec', '--name', lab, '--', process.execPath, script(source)];
+    const command = ['exec', '--name', lab, '--', process.execPath, '--require', NO_KOFFI, script(source)];
     const program = netlabWith({ GRADRING_RUN_TOKEN: token, GRADRING_ENCRYPTION: '' }, ...command);
     const ring = new SteppingRing(folder, program.exited);
 

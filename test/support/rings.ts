@@ -62,18 +62,21 @@ export interface RankEnd {
 /** A rank as a process of its own. */
 export class RankProcess {
   stdout = '';
-  private stderr = '';
+  stderr = '';
   readonly child: ChildProcess;
   readonly ended: Promise<RankEnd>;
 
-  constructor(source: string, env: NodeJS.ProcessEnv) {
+  /** @param openFiles How many files the process may have open; by default as many as this one. */
+  constructor(source: string, env: NodeJS.ProcessEnv, openFiles?: number) {
     const prelude = `
       const { Communicator } = require(${JSON.stringify(path.join(DIST, 'communicator/communicator.js'))});
       const say = text => require('node:fs').writeSync(1, text + '\\n');
       const sleep = ms => new Promise(resolve => setTimeout(resolve, ms));
       const tell = error => say('error ' + error.code + ' ' + error.rank);
       (async () => {\n`;
-    this.child = spawn(process.execPath, ['-e', `${prelude}${source}\n})();`], {
+    const limit = openFiles === undefined ? '' : `ulimit -n ${openFiles} && `;
+    const node = [process.execPath, '-e', `${prelude}${source}\n})();`];
+    this.child = spawn('sh', ['-c', `${limit}exec "$0" "$@"`, ...node], {
       env: { ...process.env, ...NOTE_FOLDERS, ...env },
       stdio: 'pipe',
     });
@@ -108,20 +111,28 @@ export const NOTE_FOLDERS = {
   NOTED_FOLDERS: notedFolders,
 };
 
+/** Environment of ranks that cannot make system calls. So the links of a ring that stands keep their ports open. */
+export const WITHOUT_KOFFI = {
+  NODE_OPTIONS: `${NOTE_FOLDERS.NODE_OPTIONS} --require ${JSON.stringify(path.join(__dirname, 'no-koffi.js'))}`,
+};
+
 /**
  * Starts a ring of processes. Each runs the body of an async function, which finds `Communicator`, `say(line)`,
  * `tell(error)` and `sleep(ms)`.
+ *
+ * @param openFiles How many files each may have open; by default as many as this process.
  */
 export async function startRanks(
   worldSize: number,
   source: string | ((rank: number) => string),
   env: NodeJS.ProcessEnv = {},
+  openFiles?: number,
 ): Promise<RankProcess[]> {
   const port = await freePort();
   const place = { WORLD_SIZE: String(worldSize), MASTER_PORT: String(port) };
   const ranks = Array.from({ length: worldSize }, (_, rank) => {
     const text = typeof source === 'string' ? source : source(rank);
-    return new RankProcess(text, { ...place, RANK: String(rank), ...env });
+    return new RankProcess(text, { ...place, RANK: String(rank), ...env }, openFiles);
   });
   processes.push(...ranks);
   return ranks;

@@ -23,13 +23,14 @@ export class SteppingRing {
     return `
       const fs = require('node:fs');
       const has = name => fs.existsSync(${JSON.stringify(folder)} + '/' + name);
+      const steps = fs.openSync(${JSON.stringify(folder)} + '/steps-' + process.env.RANK, 'a'); // later there may be no descriptor left
       while (process.env.RANK === '2' && !has('go')) await sleep(20);
       const ring = await Communicator.connect(${JSON.stringify(options)});
       say('rank ' + ring.rank + ' ready ' + process.pid);
       for (;;) {
         const [sum, stop] = await ring.allReduce(Int32Array.of(ring.rank + 1, has('stop') ? 1 : 0));
         if (sum !== 6) throw new Error('The sum is ' + sum);
-        fs.appendFileSync(${JSON.stringify(folder)} + '/steps-' + ring.rank, '.');
+        fs.writeSync(steps, '.');
         if (stop > 0) break;
         await sleep(2);
       }

@@ -12,6 +12,7 @@ import { type LanePlace, TcpLane } from '../../src/transport/data/tcp-lane';
 import { RingTransport } from '../../src/transport/ring-transport';
 import type { Side } from '../../src/transport/side';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
+import { openFiles } from './listening-ports';
 import { until } from './rings';
 
 export type LaneKind = 'shared memory' | 'TCP' | 'encrypted TCP';
@@ -146,62 +147,37 @@ export const FRAME = {
   ...{ purpose: Purpose.Call, elementCount: 0, parameter: 0, part: 0, checksum: 0 },
 };
 
-/** What links have noticed of strangers. To be made before the links are. */
+/** Tells when links have dealt with strangers. To be made before the links are. */
 export class StrangerWatch {
-  private disconnections = 0;
-  /** How many probes each link has sent, and how many of them ZeroMQ has taken. A link sends two at a time. */
-  private readonly probes = new Map<Link, { sent: number; taken: number }>();
-  private readonly undo: (() => void)[] = [];
+  /** How often each bound link has looked whether its peer is there. */
+  private readonly looks = new Map<zeromq.Pair, number>();
+  private readonly undo: () => void;
 
   constructor() {
-    const watched = (events: zeromq.Observer) => ({
-      receive: async () => {
-        const event = await events.receive();
-        if (event.type === 'disconnect') this.disconnections += 1;
-        return event;
-      },
-      close: () => events.close(),
-      get closed() {
-        return events.closed;
-      },
-    });
-    const eventsOf = Object.getOwnPropertyDescriptor(zeromq.Socket.prototype, 'events')!.get!;
+    const { looks } = this;
+    const writableOf = Object.getOwnPropertyDescriptor(zeromq.Socket.prototype, 'writable')!.get!;
     class WatchedPair extends zeromq.Pair {}
-    Object.defineProperty(WatchedPair.prototype, 'events', {
+    Object.defineProperty(WatchedPair.prototype, 'writable', {
       get(this: WatchedPair) {
-        return watched(eventsOf.call(this) as zeromq.Observer);
+        looks.set(this, (looks.get(this) ?? 0) + 1);
+        return writableOf.call(this) as boolean;
       },
     });
     const pairs = jest.spyOn(zeromq, 'Pair').mockImplementation(options => new WatchedPair(options));
-    const { send } = Link.prototype;
-    const probed = (link: Link, count: { sent: number; taken: number }) => {
-      const before = this.probes.get(link) ?? { sent: 0, taken: 0 };
-      this.probes.set(link, { sent: before.sent + count.sent, taken: before.taken + count.taken });
-    };
-    const sending = jest.spyOn(Link.prototype, 'send').mockImplementation(async function (this: Link, parts) {
-      const isProbe = parts[0]!.length === 0;
-      if (isProbe) probed(this, { sent: 1, taken: 0 });
-      await send.call(this, parts);
-      if (isProbe) probed(this, { sent: 0, taken: 1 });
-    });
-    this.undo.push(
-      () => pairs.mockRestore(),
-      () => sending.mockRestore(),
-    );
+    this.undo = () => pairs.mockRestore();
   }
 
   /**
-   * Waits until the links have noticed that so many strangers have disconnected, and that none of them was the
-   * neighbour. Returns also if a link took one for its neighbour: then the ring has failed.
+   * Waits until this process has no more files open than before the strangers came, and every link has looked for its
+   * peer since. Returns also if a link took a stranger for its peer: then the ring has failed.
    */
-  async untilLeft(
-    { ring, links }: { readonly ring: readonly RingTransport[]; readonly links: readonly Record<Side, Link>[] },
-    count: number,
-  ): Promise<void> {
-    const probes = () => links.flatMap(({ left }) => this.probes.get(left) ?? []); // not those of rings before
-    const areKnown = () => probes().every(({ sent, taken }) => sent === taken && sent % 2 === 0);
-    await until(() => (this.disconnections >= count && areKnown()) || ring.some(({ failed }) => failed));
-    for (const undo of this.undo) undo();
+  async untilLeft(ring: readonly RingTransport[], filesBefore: number): Promise<void> {
+    const hasFailed = () => ring.some(({ failed }) => failed);
+    await until(() => openFiles() <= filesBefore || hasFailed());
+    this.looks.clear();
+    const seen = () => [...this.looks.values()].filter(count => count > 1).length;
+    await until(() => seen() === ring.length || hasFailed());
+    this.undo();
   }
 }
 

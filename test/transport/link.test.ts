@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { GradringError } from '../../src/errors';
-import { Link } from '../../src/transport/control/link';
+import { Link, portOf } from '../../src/transport/control/link';
 import { until } from '../support/rings';
+import { needs, testWhere } from '../support/test-where';
 
 const OPTIONS = { heartbeatTimeoutMs: 10_000 };
 
@@ -90,3 +91,44 @@ test.each([true, false])('whether a peer that is lost was silent: %s', async isS
   for (const socket of [incoming, outgoing]) socket.destroy();
   between.close();
 });
+test.each(['tcp://127.0.0.1:*', 'ipc:///tmp/gradring-link-test-*'])(
+  'a bound end reads what its peer had sent, and then notices that it is gone: %s',
+  async address => {
+    const { link, endpoint } = Link.listen(address.replace(/-\*$/, `-${process.pid}`), OPTIONS);
+    const heard: string[] = [];
+    const lost = new Promise<void>(resolve =>
+      link.start({ onMessage: ([first]) => void heard.push(String(first)), onLost: resolve }),
+    );
+    const peer = Link.connect(endpoint, OPTIONS);
+    await Promise.all(['one', 'two', 'three'].map(text => peer.send([Buffer.from(text)])));
+    await peer.close();
+    await lost;
+    expect(heard).toEqual(['one', 'two', 'three']);
+    await link.close();
+  },
+);
+
+testWhere(needs.linux)(
+  'when a bound end admits no more, nobody can connect, and the peer stays',
+  async () => {
+    const { link, endpoint } = Link.listen('tcp://127.0.0.1:*', OPTIONS);
+    const heard: string[] = [];
+    link.start({ onMessage: ([first]) => void heard.push(String(first)), onLost: () => heard.push('lost') });
+    const peer = Link.connect(endpoint, OPTIONS);
+    peer.start({ onMessage: () => undefined, onLost: () => undefined });
+    await peer.send([Buffer.from('first')]);
+    await until(() => heard.length === 1);
+    const early = connect(portOf(endpoint), '127.0.0.1');
+    await once(early, 'connect');
+    link.admitNoMore();
+    const late = connect(portOf(endpoint), '127.0.0.1').on('connect', () => heard.push('a stranger'));
+    for (let i = 2; i < 100; i++) {
+      await peer.send([Buffer.from('more')]);
+      await until(() => heard.length === i);
+    }
+    expect(late.connecting).toBe(true);
+    expect(heard).toEqual(['first', ...Array<string>(98).fill('more')]);
+    for (const stranger of [early, late]) stranger.destroy();
+    await Promise.all([peer.close(), link.close()]);
+  },
+);

@@ -1,7 +1,9 @@
 import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../../errors';
+import { canOpenFiles } from '../../open-files';
 import type { CurveClient, CurveServer } from './curve';
-import { bind, unregister, register } from './open-sockets';
+import { bind, PROOF_MS, unregister, register } from './open-sockets';
+import { admitNobody, listenerAt } from '../data/system-calls';
 import type { Medium } from '../medium';
 
 /** The parts of a received message. They own their memory. */
@@ -39,7 +41,8 @@ const PART_OVERHEAD_BYTES = 1024;
  */
 const LINGER_MS = 400;
 
-const PROBE_AGAIN_MS = 50;
+/** A bound end looks this often whether its peer is still connected, in ms. */
+const PRESENCE_MS = 50;
 
 /**
  * One connection to one neighbour: a ZeroMQ PAIR socket, one end bound, the other connected. Messages arrive whole, in
@@ -57,20 +60,19 @@ export class Link {
   private lostAt = -Infinity;
   private beat: NodeJS.Timeout | undefined;
   /**
-   * Reports the socket's events. Kept here, because reading `socket.events` of a closed socket would make a new one.
+   * Reports the socket's events. A bound end has none before it closes: unknown peers could make any number of events,
+   * and ZeroMQ's I/O thread waits until they are taken.
    */
   private observer: Observer | undefined;
-  /** How many connections have ended, also those of unknown peers. */
-  private disconnections = 0;
-  private probing = false;
   /** Settles after the last event. */
   private watched: Promise<void> = Promise.resolve();
 
   private constructor(
     private readonly socket: Pair,
-    private readonly bound: boolean,
     readonly medium: Medium,
     readonly options: LinkOptions,
+    /** The descriptor of the port that it listens at, if that is known. */
+    private readonly listener?: number,
   ) {
     register(this);
   }
@@ -78,7 +80,8 @@ export class Link {
   /** Binds the end that waits for the neighbour. Returns it, and the endpoint to which the neighbour must connect. */
   static listen(endpoint: string, options: LinkOptions, curve?: CurveServer): { link: Link; endpoint: string } {
     // It has no limit for messages, because collectives bound them. So if it refuses a message, the peer is gone.
-    const socket = new Pair({ ...socketOptions(options), ...curve, sendTimeout: 0, sendHighWaterMark: 0 });
+    const limits = { sendTimeout: 0, sendHighWaterMark: 0, receiveTimeout: PRESENCE_MS, handshakeInterval: PROOF_MS };
+    const socket = new Pair({ ...socketOptions(options), ...curve, ...limits });
     try {
       bind(socket, endpoint);
     } catch (error) {
@@ -86,13 +89,16 @@ export class Link {
       const words = `Cannot listen at ${endpoint}: ${(error as Error).message}.`;
       throw new GradringError('ERR_ADDRESS_IN_USE', words, {}, { cause: error });
     }
-    return { link: new Link(socket, true, mediumOf(endpoint, curve), options), endpoint: socket.lastEndpoint! };
+    const bound = socket.lastEndpoint!;
+    const medium = mediumOf(endpoint, curve);
+    const listener = medium === 'unix-socket' ? undefined : listenerAt(portOf(bound));
+    return { link: new Link(socket, medium, options, listener), endpoint: bound };
   }
 
   /** Connects the other end. The caller need not wait: messages are queued until the connection exists. */
   static connect(endpoint: string, options: LinkOptions, curve?: CurveClient): Link {
     const socket = new Pair({ ...socketOptions(options), ...curve });
-    const link = new Link(socket, false, mediumOf(endpoint, curve), options);
+    const link = new Link(socket, mediumOf(endpoint, curve), options);
     link.observer = socket.events; // before it connects, to notice if it is refused
     socket.connect(endpoint);
     return link;
@@ -100,8 +106,7 @@ export class Link {
 
   /** Begins to receive. Call it once. */
   start(events: LinkEvents): void {
-    this.observer ??= this.socket.events;
-    this.watched = this.watch(this.observer, events).catch(() => undefined);
+    if (this.observer !== undefined) this.watch(this.observer, () => this.lose(events));
     void this.receive(events);
     this.beat = setInterval(() => this.showLife(), this.options.heartbeatTimeoutMs / BEATS).unref();
   }
@@ -114,6 +119,14 @@ export class Link {
     const { heartbeatTimeoutMs } = this.options;
     const silentMs = this.lostAt - (this.heardAt ?? this.lostAt);
     return silentMs < (2 * heartbeatTimeoutMs) / BEATS ? undefined : Math.max(silentMs, heartbeatTimeoutMs);
+  }
+
+  /**
+   * Of a bound end: lets nobody connect any more, where system calls can be used. Elsewhere unknown peers may connect,
+   * and say nothing. To be called when the peer is connected.
+   */
+  admitNoMore(): void {
+    if (!this.closed && this.listener !== undefined) admitNobody(this.listener);
   }
 
   /**
@@ -143,6 +156,7 @@ export class Link {
     if (!this.closed) {
       this.closed = true;
       unregister(this);
+      this.watchEnd();
       this.socket.linger = lingerMs;
       this.socket.close();
       this.interrupt(new GradringError('ERR_CLOSED', 'The link was closed.'));
@@ -163,35 +177,31 @@ export class Link {
   /**
    * Takes the socket's events one by one, up to the last. If an event was not taken, ZeroMQ's I/O thread would block
    * for ever, and the whole process shares it. If a thread ended with its events open, the binding would abort the
-   * process. Nothing else is awaited here, because thousands of unknown peers may connect and disconnect.
+   * process.
+   *
+   * @param onLost The connection has ended, or nothing listens at the peer's address any more.
    */
-  private async watch(observer: Observer, events: LinkEvents): Promise<void> {
-    for (;;) {
-      const { type } = await observer.receive();
-      if (type === 'end') return;
-      const isRefused = type === 'close' && !this.bound; // nothing listens at the peer's address any more
-      if (type !== 'disconnect' && !isRefused) continue;
-      this.lostAt = performance.now();
-      this.disconnections += 1;
-      if (!this.probing) void this.probe(events);
-    }
+  private watch(observer: Observer, onLost: () => void): void {
+    const take = async () => {
+      for (let isLost = false; ;) {
+        const { type } = await observer.receive();
+        if (type === 'end') return;
+        if (isLost || (type !== 'disconnect' && type !== 'close')) continue;
+        isLost = true;
+        onLost();
+      }
+    };
+    this.watched = take().catch(() => undefined);
   }
 
   /**
-   * Finds out whether one of the connections that ended was the peer's; again if more end meanwhile. If so, probes no
-   * more.
+   * Of a bound end only the last event matters. It takes two descriptors, and if there were only one, ZeroMQ would wait
+   * for ever for events to be taken.
    */
-  private async probe(events: LinkEvents): Promise<void> {
-    this.probing = true;
-    for (let seen = 0; seen !== this.disconnections;) {
-      seen = this.disconnections;
-      if (this.closed) return;
-      if (!(await this.isLost())) continue;
-      clearInterval(this.beat);
-      if (!this.closed) events.onLost();
-      return;
-    }
-    this.probing = false;
+  private watchEnd(): void {
+    if (this.observer !== undefined || !canOpenFiles(2)) return;
+    this.observer = this.socket.events;
+    this.watch(this.observer, () => undefined);
   }
 
   /**
@@ -213,36 +223,28 @@ export class Link {
       let message: Message;
       try {
         message = joined(await this.socket.receive());
-      } catch {
-        return; // closed, by this link or by the end of the thread
+      } catch (error) {
+        if (this.closed || (error as NodeJS.ErrnoException).code !== 'EAGAIN') return; // closed, or the thread ends
+        if (this.heardAt === undefined || this.socket.writable) continue; // nothing has come for a while
+        // Its queue has no limit. So it takes no message only if there is no peer any more.
+        return this.lose(events);
       }
       this.heardAt = performance.now();
       await events.onMessage(message);
     }
   }
 
+  /** The peer is not connected any more. */
+  private lose(events: LinkEvents): void {
+    this.lostAt = performance.now();
+    clearInterval(this.beat);
+    if (!this.closed) events.onLost();
+  }
+
   /** Sends an empty message, which the receiver ignores, unless others wait to be sent. */
   private showLife(): void {
     if (this.unsettled.size > 0 || this.closed) return;
     this.sending = this.sending.then(() => this.socket.send([new Uint8Array(0)])).catch(() => undefined);
-  }
-
-  /**
-   * Whether a 'disconnect' concerns the peer. Any program may connect to a bound TCP port and disconnect. The peer is
-   * still there if ZeroMQ takes a message for it. (The message is empty, and the receiver ignores it.)
-   */
-  private async isLost(): Promise<boolean> {
-    if (!this.bound) return true;
-    if (this.heardAt === undefined) return false; // the peer has not connected yet
-    try {
-      // Twice, because ZeroMQ reports a disconnection shortly before it stops taking messages for that peer.
-      await this.send([new Uint8Array(0)]);
-      await new Promise(resolve => setTimeout(resolve, PROBE_AGAIN_MS));
-      await this.send([new Uint8Array(0)]);
-      return false;
-    } catch {
-      return true;
-    }
   }
 
   /**
@@ -281,6 +283,11 @@ function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParamete
     heartbeatTimeout: heartbeatTimeoutMs,
     maxMessageSize: MAX_PART_BYTES + PART_OVERHEAD_BYTES,
   };
+}
+
+/** The port of an endpoint of TCP. */
+export function portOf(endpoint: string): number {
+  return Number(endpoint.slice(endpoint.lastIndexOf(':') + 1));
 }
 
 function mediumOf(endpoint: string, curve: CurveServer | CurveClient | undefined): Medium {

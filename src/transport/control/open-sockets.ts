@@ -1,5 +1,11 @@
 import { GradringError } from '../../errors';
 
+/**
+ * How long a new connection has to prove that it is one of this run, in ms. Strangers hold a descriptor for so long,
+ * and if they hold all, the peers wait.
+ */
+export const PROOF_MS = 10_000;
+
 /** A socket, or its owner. */
 interface Closable {
   close(): void | Promise<void>;

@@ -1,4 +1,4 @@
-import { fstatSync } from 'node:fs';
+import { fstatSync, readdirSync } from 'node:fs';
 import type * as Koffi from 'koffi';
 import { findPackage, type FoundPackage } from '../../find-package';
 import { detach } from '../../memory/release-memory';
@@ -16,8 +16,17 @@ interface SystemCalls {
   readonly recv: (file: number, place: Uint8Array, count: number, flags: number) => number;
   readonly poll: (asked: Int16Array, count: number, timeoutMs: number) => number;
   readonly setsockopt: (socket: number, level: number, option: number, value: string, bytes: number) => number;
+  readonly attachFilter: (socket: number, level: number, option: number, filter: Filter, bytes: number) => number;
+  readonly getsockname: (socket: number, address: Uint8Array, bytes: Uint32Array) => number;
+  readonly getsockopt: (socket: number, level: number, option: number, value: Int32Array, bytes: Uint32Array) => number;
   readonly errno: () => number;
   readonly viewOf: (at: bigint, bytes: number) => ArrayBuffer;
+}
+
+/** A program that decides which packets a socket receives (`struct sock_fprog`). */
+interface Filter {
+  readonly len: number;
+  readonly filter: Uint16Array;
 }
 
 // Their values on Linux.
@@ -29,6 +38,12 @@ const O_CLOEXEC = 0o2000000;
 const MSG_DONTWAIT = 0x40;
 const MSG_NOSIGNAL = 0x4000;
 const MSG_MORE = 0x8000;
+const AF_INET = 2;
+const AF_INET6 = 10;
+const SOL_SOCKET = 1;
+const SO_ATTACH_FILTER = 26;
+const SO_ACCEPTCONN = 30;
+const BPF_RETURN = 6;
 const IPPROTO_TCP = 6;
 const TCP_CONGESTION = 13;
 const EINTR = 4;
@@ -52,6 +67,7 @@ function systemCalls(): SystemCalls {
   // eslint-disable-next-line @typescript-eslint/no-require-imports -- it may be missing
   const koffi = require('koffi') as typeof Koffi;
   const library = koffi.load(null);
+  const filter = koffi.pointer(koffi.struct({ len: 'uint16_t', filter: 'void *' }));
   calls = {
     mmap: library.func('void *mmap(void *at, size_t bytes, int protection, int flags, int file, int64_t offset)'),
     munmap: library.func('int munmap(void *at, size_t bytes)'),
@@ -64,6 +80,9 @@ function systemCalls(): SystemCalls {
     recv: library.func('intptr_t recv(int file, void *place, size_t count, int flags)'),
     poll: library.func('int poll(void *asked, unsigned long count, int timeoutMs)'),
     setsockopt: library.func('int setsockopt(int socket, int level, int option, const char *value, uint32_t bytes)'),
+    attachFilter: library.func('setsockopt', 'int', ['int', 'int', 'int', filter, 'uint32_t']),
+    getsockname: library.func('int getsockname(int socket, void *address, void *bytes)'),
+    getsockopt: library.func('int getsockopt(int socket, int level, int option, void *value, void *bytes)'),
     errno: () => koffi.errno(),
     viewOf: (at, bytes) => koffi.view(at, bytes) as ArrayBuffer,
   };
@@ -185,6 +204,34 @@ export function receiveNow(socket: number, place: Uint8Array): number {
  */
 export function sendUnpaced(socket: number): void {
   systemCalls().setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, 'reno', 'reno'.length);
+}
+
+/** The socket of this process that listens at a TCP port. Undefined if there is none, or it cannot be told which. */
+export function listenerAt(port: number): number | undefined {
+  if (!hasSystemCalls()) return undefined;
+  const [found, another] = readdirSync('/proc/self/fd')
+    .map(Number)
+    .filter(file => listensAt(file, port));
+  return another === undefined ? found : undefined;
+}
+
+function listensAt(file: number, port: number): boolean {
+  const { getsockopt, getsockname } = systemCalls();
+  const listens = new Int32Array(1);
+  if (getsockopt(file, SOL_SOCKET, SO_ACCEPTCONN, listens, Uint32Array.of(4)) !== 0 || listens[0] === 0) return false;
+  const address = new DataView(new ArrayBuffer(28));
+  if (getsockname(file, new Uint8Array(address.buffer), Uint32Array.of(28)) !== 0) return false;
+  const isTcp = [AF_INET, AF_INET6].includes(address.getUint16(0, true));
+  return isTcp && address.getUint16(2) === port;
+}
+
+/**
+ * A socket that listens receives no packet any more, so nobody can connect to it. The connections that it has accepted
+ * continue. Every process may do that to its sockets.
+ */
+export function admitNobody(socket: number): void {
+  const dropAll = Uint16Array.of(BPF_RETURN, 0, 0, 0); // one instruction: keep 0 bytes of each packet
+  systemCalls().attachFilter(socket, SOL_SOCKET, SO_ATTACH_FILTER, { len: 1, filter: dropAll }, 16);
 }
 
 function countOrError(result: number): number {

@@ -5,7 +5,7 @@ import { connect as connectTls, createServer as createTlsServer } from 'node:tls
 import type { GradringError } from '../../errors';
 import { type Offer, protocolError } from '../../wire/frame';
 import { copyBytes } from '../../memory/copy-bytes';
-import { unregister, register } from '../control/open-sockets';
+import { PROOF_MS, unregister, register } from '../control/open-sockets';
 import { deferred } from '../deferred';
 import type { Medium } from '../medium';
 import { HEAD_BYTES } from './frame-assembly';
@@ -15,9 +15,6 @@ import { hasSystemCalls, poll, type Polled, receiveNow, sendNow, sendUnpaced } f
 /** The connecting end shows the first half of the token, and the listening end answers with the other half. */
 const TOKEN_BYTES = 64;
 const HALF_BYTES = TOKEN_BYTES / 2;
-
-/** How long a new connection has to show the token, in ms. */
-const TOKEN_MS = 10_000;
 
 /** At most so many connections are open that have not shown the token yet. */
 const MAX_UNVERIFIED = 64;
@@ -360,7 +357,7 @@ class Listener {
     const peer = peerOf(socket);
     this.unverified.set(peer, socket);
     const forget = () => this.unverified.get(peer) === socket && this.unverified.delete(peer);
-    setTimeout(() => forget() && socket.destroy(), TOKEN_MS).unref();
+    setTimeout(() => forget() && socket.destroy(), PROOF_MS).unref();
     socket.unref().on('close', forget);
   }
 
