@@ -48,6 +48,8 @@ export type ErrorCode =
   | 'ERR_TIMELINE'
   /** A checkpoint cannot be written, read, or used by this ring. The error's `rank` says on which rank. */
   | 'ERR_CHECKPOINT'
+  /** Another run, or another checkpoint of this program, uses the folder of checkpoints. The message names it. */
+  | 'ERR_CHECKPOINT_IN_USE'
   /** A complete checkpoint has a file that is missing, truncated or changed. The message names the file. */
   | 'ERR_CHECKPOINT_DAMAGED'
   /** A model cannot be saved to, or loaded from, a `file://` URL. */

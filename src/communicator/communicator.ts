@@ -61,6 +61,8 @@ export class Communicator {
   private closing: Promise<void> | undefined;
   private isCallingForUnits = false;
   private readonly closeAtEnd = () => void this.close();
+  /** @internal What {@link close} calls at its end. */
+  readonly atClose: (() => void)[] = [];
   /**
    * Runs what must happen on all ranks or on none.
    *
@@ -134,6 +136,11 @@ export class Communicator {
   /** Whether the ring continues when ranks are lost (`gradring run --min`). */
   get isElastic(): boolean {
     return this.options.elastic !== undefined;
+  }
+
+  /** @internal The id of the run. Empty if it has none. */
+  get runId(): string {
+    return this.options.runId;
   }
 
   /** The number of this rank among the ranks of its host. */
@@ -384,6 +391,7 @@ export class Communicator {
       if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case
       await this.thread.call('close', {}).catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
+      for (const each of this.atClose) each();
     })();
     return this.closing;
   }

@@ -3,6 +3,7 @@ import type { tf } from './tfjs';
 import type { TensorSource } from '../checkpoint/checkpoint-file';
 import type { Ranks } from '../checkpoint/ranks';
 import { type LoadedCheckpoint, loadCheckpoint } from '../checkpoint/load-checkpoint';
+import { FolderLock } from '../checkpoint/folder-lock';
 import { saveCheckpoint } from '../checkpoint/save-checkpoint';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { deserializeError, GradringError, invalidArgument, type SerializedError, serializeError } from '../errors';
@@ -36,6 +37,7 @@ export class Checkpoint {
   private discarded: readonly string[] = [];
   /** With an absolute `dir`: the program may change its working folder. */
   private readonly options: CheckpointOptions;
+  private readonly lock: FolderLock;
 
   constructor(
     private readonly communicator: Communicator,
@@ -45,6 +47,9 @@ export class Checkpoint {
     trainedOf(source, 'ring.checkpoint');
     checkCheckpointOptions(options);
     this.options = { ...options, dir: resolve(options.dir) };
+    const lock = new FolderLock(this.options.dir, communicator.runId);
+    communicator.atClose.push(() => lock.release());
+    this.lock = lock;
   }
 
   /**
@@ -52,8 +57,9 @@ export class Checkpoint {
    * checkpoint is complete on all ranks; a crash at any instant before that leaves the checkpoint before.
    *
    * @throws GradringError `ERR_CHECKPOINT` on every rank if one rank cannot write, with that rank and the path. The
-   *   training may continue. `ERR_INVALID_ARGUMENT` for a `state` that JSON would change, with the place in it. And
-   *   what every collective may throw (see {@link Communicator}).
+   *   training may continue. `ERR_CHECKPOINT_IN_USE` if another run, or another checkpoint of this program, uses the
+   *   folder. `ERR_INVALID_ARGUMENT` for a `state` that JSON would change, with the place in it. And what every
+   *   collective may throw (see {@link Communicator}).
    */
   async save(): Promise<string> {
     const { optimizer } = this.trained();
@@ -61,13 +67,14 @@ export class Checkpoint {
   }
 
   /**
-   * Goes back to the newest checkpoint that is complete on all ranks. Changes nothing if there is none. Call it when
-   * the model is compiled, or the optimizer is wrapped, and before the first step.
+   * Goes back to the newest checkpoint that is complete on all ranks. Changes nothing in the training if there is none.
+   * Call it when the model is compiled, or the optimizer is wrapped, and before the first step. From now on, until
+   * {@link Ring.close}, no other run may use the folder.
    *
    * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and the reason, unless `onDamage:
    *   'previous'` finds another checkpoint; `ERR_CHECKPOINT` if a file cannot be read, or if the ring has another size
-   *   and the option `residuals` is not given; `ERR_MODEL_MISMATCH` if the model is another one. And what every
-   *   collective may throw.
+   *   and the option `residuals` is not given; `ERR_CHECKPOINT_IN_USE` if another run uses the folder;
+   *   `ERR_MODEL_MISMATCH` if the model is another one. And what every collective may throw.
    */
   async resume(): Promise<ResumedPosition> {
     const live = LiveTraining.of(this.communicator);
@@ -76,22 +83,7 @@ export class Checkpoint {
       return { ...joined, batch: 0, state: undefined, path: undefined, skipped: [] };
     }
     live.begin(this.trained());
-    const { dir, onDamage = 'error' } = this.options;
-    const loaded = await loadCheckpoint(this.ranks(Purpose.ResumeCheckpoint), {
-      dir,
-      onDamage,
-      ranksToRead: ({ worldSize }) => ranksToRead(this.resizing(worldSize)),
-      check: found => void fitted(found, this.source),
-    });
-    if (loaded === undefined) return { step: 0, epoch: 0, batch: 0, state: undefined, path: undefined, skipped: [] };
-    const { path, skipped, manifest } = loaded;
-    const { position, state } = await this.restore(loaded);
-    this.discarded = skipped.map(({ name }) => name);
-    this.resumedAt = position;
-    const { epoch, batch } = position;
-    const reasons = skipped.map(({ reason }) => reason);
-    const isOwn = this.communicator.rank < manifest.worldSize;
-    return { step: manifest.step, epoch, batch, state: isOwn ? state : undefined, path, skipped: reasons };
+    return live.inTurn(() => this.resumeNewest());
   }
 
   /**
@@ -122,6 +114,27 @@ export class Checkpoint {
     }
   }
 
+  private async resumeNewest(): Promise<ResumedPosition> {
+    const { dir, onDamage = 'error' } = this.options;
+    const ranks = this.ranks(Purpose.ResumeCheckpoint);
+    await this.lock.hold(ranks, true);
+    const loaded = await loadCheckpoint(ranks, {
+      dir,
+      onDamage,
+      ranksToRead: ({ worldSize }) => ranksToRead(this.resizing(worldSize)),
+      check: found => void fitted(found, this.source),
+    });
+    if (loaded === undefined) return { step: 0, epoch: 0, batch: 0, state: undefined, path: undefined, skipped: [] };
+    const { path, skipped, manifest } = loaded;
+    const { position, state } = await this.restore(loaded);
+    this.discarded = skipped.map(({ name }) => name);
+    this.resumedAt = position;
+    const { epoch, batch } = position;
+    const reasons = skipped.map(({ reason }) => reason);
+    const isOwn = this.communicator.rank < manifest.worldSize;
+    return { step: manifest.step, epoch, batch, state: isOwn ? state : undefined, path, skipped: reasons };
+  }
+
   private async saveAt(position: FitPosition): Promise<string> {
     const { variables, optimizer } = this.trained();
     const { dir, keep = 2 } = this.options;
@@ -135,7 +148,9 @@ export class Checkpoint {
         const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
         const step = state.counters.steps;
         const { discarded } = this;
-        return saveCheckpoint(this.ranks(Purpose.SaveCheckpoint), {
+        const ranks = this.ranks(Purpose.SaveCheckpoint);
+        await this.lock.hold(ranks, false);
+        return saveCheckpoint(ranks, {
           dir,
           keep,
           step,
@@ -146,7 +161,8 @@ export class Checkpoint {
         });
       });
     const { units } = this.communicator;
-    const outcome = await units.run({ name: 'checkpoint', run: () => outcomeOf(save) });
+    const run = () => units.run({ name: 'checkpoint', run: () => outcomeOf(save) });
+    const outcome = await LiveTraining.of(this.communicator).inTurn(run);
     if ('error' in outcome) throw deserializeError(outcome.error);
     this.discarded = [];
     return outcome.path;
@@ -219,7 +235,7 @@ async function outcomeOf(save: () => Promise<string>): Promise<{ path: string } 
   try {
     return { path: await save() };
   } catch (error) {
-    if (!(error instanceof GradringError) || error.code !== 'ERR_CHECKPOINT') throw error;
+    if (!(error instanceof GradringError) || !error.code.startsWith('ERR_CHECKPOINT')) throw error;
     return { error: serializeError(error, 'ERR_CHECKPOINT') };
   }
 }

@@ -1,7 +1,6 @@
 import type { RankFile } from '../checkpoint/load-checkpoint';
 import { GradringError } from '../errors';
 import type { OptimizerCounters } from './optimizer-state';
-import type { SavedVariable } from './saved-variables';
 
 /** Where in `model.fit` a checkpoint was taken. */
 export interface FitPosition {
@@ -13,6 +12,15 @@ export interface FitPosition {
   readonly isOver?: boolean;
   /** A `learningRateWarmUp` that is not over. */
   readonly warmUp?: { readonly step: number; readonly fullLearningRate: number } | undefined;
+}
+
+/** A variable of a training, as a checkpoint remembers it: in the order of the model. */
+export interface SavedVariable {
+  readonly name: string;
+  /** The name that its layer gave it. TensorFlow.js adds `_1` to it if another variable of the process has it. */
+  readonly given: string;
+  readonly dtype: string;
+  readonly shape: readonly number[];
 }
 
 /** The small part of a rank's state: JSON, in the metadata of its file. */

@@ -4,18 +4,9 @@ import type { LoadedCheckpoint } from '../checkpoint/load-checkpoint';
 import { GradringError } from '../errors';
 import { isOwnModel } from './one-copy';
 import { describe, type Variables } from './replicas';
-import { savedRankOf } from './saved-rank';
+import { savedRankOf, type SavedVariable } from './saved-rank';
 import { sourceOf, tensorsUnder } from './saved-tensor';
 import { type Trained, trainedOf } from './trained';
-
-/** A variable of a training, as a checkpoint remembers it: in the order of the model. */
-export interface SavedVariable {
-  readonly name: string;
-  /** The name that its layer gave it. TensorFlow.js adds `_1` to it if another variable of the process has it. */
-  readonly given: string;
-  readonly dtype: string;
-  readonly shape: readonly number[];
-}
 
 /** The variables of a model, or of a custom loop. */
 export function savedVariables(source: tf.LayersModel | Trained, variables: Variables): SavedVariable[] {

@@ -396,6 +396,11 @@ describe('misuse, and what does not fit', () => {
       'ERR_MODEL_MISMATCH',
       /is 'mean\/a' float32\[2, 3\] on rank 0, but 'mean\/a' float32\[3, 2\] on rank 1/,
     ],
+    [
+      'one folder for two',
+      'ERR_CHECKPOINT_IN_USE',
+      /folder .*one has been taken over by another checkpoint of this program/,
+    ],
     ['sparse becomes dense', 'ERR_CHECKPOINT', /momenta of their own for 'fit\/a' .* now share one/],
     ['a rank cannot write', 'ERR_CHECKPOINT', /^Rank 1: The checkpoint cannot write .*\/file/],
     ['model.fit stops', 'ERR_CHECKPOINT', /^Rank 1: The checkpoint cannot write .*\/file/],
@@ -403,6 +408,10 @@ describe('misuse, and what does not fit', () => {
     for (const outcomes of byRank) {
       expect(outcomes[name]).toMatchObject({ code, message: expect.stringMatching(message) });
     }
+  });
+
+  test('two checkpoints that are saved at once are saved one after the other', () => {
+    for (const outcomes of byRank) expect(outcomes['two at once']).toEqual({ value: true });
   });
 
   test('a model that is built or loaded once more in a process has other names, and resumes bit for bit', () => {

@@ -1,0 +1,57 @@
+import { readFileSync, readlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
+
+/** A process, so that it can be told from others that have its number later. */
+export interface ProcessIdentity {
+  readonly host: string;
+  /** Where its number has a meaning: a boot of a host, and a namespace of processes (a container). */
+  readonly place: string;
+  readonly pid: number;
+  /** When it began, in ticks since the boot. Empty if the system does not tell. */
+  readonly start: string;
+}
+
+export function thisProcess(): ProcessIdentity {
+  return { host: hostname(), place: placeHere(), pid: process.pid, start: startOf(process.pid) ?? '' };
+}
+
+export function isSameProcess(a: ProcessIdentity, b: ProcessIdentity): boolean {
+  return a.place === b.place && a.pid === b.pid && a.start === b.start;
+}
+
+/** Whether a process runs; `elsewhere` if that cannot be seen from here. */
+export function stateOf({ place, pid, start }: ProcessIdentity): 'runs' | 'gone' | 'elsewhere' {
+  if (place !== placeHere()) return 'elsewhere';
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return 'gone';
+  }
+  return (startOf(pid) ?? start) === start ? 'runs' : 'gone';
+}
+
+function placeHere(): string {
+  try {
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    return hostname(); // not Linux
+  }
+}
+
+/** Undefined if the system does not tell: that of another user may be hidden. A process that has ended has no start. */
+function startOf(pid: number): string | undefined {
+  try {
+    // After the name, which may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return state === 'Z' || state === 'X' ? 'ended' : fields[18];
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a value that was read is an identity. */
+export function isIdentity(value: unknown): value is ProcessIdentity {
+  const { host, place, pid, start } = (value ?? {}) as Partial<ProcessIdentity>;
+  return [host, place, start].every(text => typeof text === 'string') && Number.isSafeInteger(pid) && pid! > 0;
+}
