@@ -4,8 +4,8 @@ import { GradringError, invalidArgument } from '../errors';
 import type { ExchangeHandle, ExchangeInput } from '../exchange/exchange-handle';
 import type { ExchangeStep } from '../exchange/messages';
 import { gradientValues } from './gradient-values';
+import { inBrackets, isSameShape } from './shapes';
 import type { NamedTensor, VariableState } from './optimizer-state';
-import { describe } from './replicas';
 
 /** Gradients as tfjs passes them: by name, or as a list, which names all variables that are trained. */
 export type Gradients = tf.NamedTensorMap | NamedTensor[];
@@ -16,7 +16,7 @@ export class ExchangedVariables {
 
   constructor(
     communicator: Communicator,
-    readonly variables: readonly tf.Variable[],
+    public variables: readonly tf.Variable[],
     options: Pick<ExchangeInput, 'compression' | 'nesterov'>,
   ) {
     const shapes = variables.map(({ name, shape }) => ({ name, shape }));
@@ -29,6 +29,7 @@ export class ExchangedVariables {
    * @param weightDecay That of the gradient.
    */
   load(gradients: Gradients, weightDecay: number): Pick<ExchangeStep, 'sumOfSquares' | 'nonFiniteTensor'> {
+    this.variables = this.variables.map(lastOfItsName);
     const { exchange, variables } = this;
     const given = new Map(namedTensors(gradients).map(({ name, tensor }) => [name, tensor]));
     const unexpected = [...given.keys()].find(name => !variables.some(variable => variable.name === name));
@@ -49,9 +50,9 @@ export class ExchangedVariables {
         segment.fill(0); // the loss did not depend on it this time
         return;
       }
-      if (tensor.size !== segment.length) {
+      if (!isSameShape(tensor.shape, variable.shape)) {
         throw invalidArgument(
-          `The gradient of '${name}' has the shape [${tensor.shape.join(', ')}], and not that of the variable.`,
+          `The gradient of '${name}' has the shape ${inBrackets(tensor.shape)}, but the variable has ${inBrackets(variable.shape)}.`,
         );
       }
       const decayed = weightDecay === 0 ? tensor : tf.tidy(() => tf.add(tensor, tf.mul(weightDecay, variable)));
@@ -88,10 +89,9 @@ export class ExchangedVariables {
     const byName = new Map(states.map(state => [state.name, state]));
     for (const { name, shape, momentum, residual, shared } of this.states()) {
       const restored = byName.get(name);
-      const own = describe({ name, shape, dtype: 'float32' });
-      if (restored?.shape.join() !== shape.join() || restored.momentum.length !== momentum.length) {
-        const what = restored === undefined ? 'lacks it' : `has it as [${restored.shape.join(', ')}]`;
-        const words = `The restored optimizer state does not fit the model, which trains ${own}: it ${what}.`;
+      if (restored === undefined || !isSameShape(restored.shape, shape)) {
+        const what = restored === undefined ? 'nothing' : `the shape ${inBrackets(restored.shape)}`;
+        const words = `The restored optimizer state does not fit the model: it has ${what} for '${name}', a variable of the shape ${inBrackets(shape)}.`;
         throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
       }
       if (restored.shared.length !== shared.length) {
@@ -109,6 +109,22 @@ export class ExchangedVariables {
 export function namedTensors(gradients: Gradients): NamedTensor[] {
   if (Array.isArray(gradients)) return gradients;
   return Object.entries(gradients).map(([name, tensor]) => ({ name, tensor }));
+}
+
+/**
+ * The same variable, or, if it was disposed of, the one that was made again under its name. TensorFlow.js, too, knows
+ * the variables that are trained by their names.
+ *
+ * @throws GradringError `ERR_MODEL_MISMATCH` if there is none, or it has another shape or type.
+ */
+function lastOfItsName(variable: tf.Variable): tf.Variable {
+  if (!variable.isDisposed) return variable;
+  const { name, shape } = variable;
+  const again = tf.engine().registeredVariables[name];
+  if (again?.dtype === 'float32' && isSameShape(again.shape, shape)) return again;
+  const fate = again === undefined ? '' : `, and made again as ${again.dtype}${inBrackets(again.shape)}`;
+  const words = `The variable '${name}', which the first step trained as float32${inBrackets(shape)}, was disposed of${fate}. Wrap a new optimizer when the variables change.`;
+  throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
 }
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT` if there is none, or it is not float32. */

@@ -4,6 +4,7 @@ import { tf } from './tfjs';
 import { createHash } from 'node:crypto';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
+import { inBrackets } from './shapes';
 import { isOwnModel, isOwnVariable, notOurs, otherCopy } from './one-copy';
 
 /** The variables that all ranks have in common: the weights of a model, or the variables of a custom loop. */
@@ -121,7 +122,7 @@ export function gatherValuesSync<T>(communicator: Communicator, purpose: Purpose
 
 /** A variable's name, type and shape, for ranks to compare. */
 export function describe({ name, shape, dtype }: { name: string; shape: readonly number[]; dtype: string }): string {
-  return `'${name}' ${dtype}[${shape.join(', ')}]`;
+  return `'${name}' ${dtype}${inBrackets(shape)}`;
 }
 
 /** The comparison of {@link checkSameVariables}. `all` has one list of descriptions for each rank. */
@@ -152,16 +153,27 @@ export async function broadcastVariables(
   });
 }
 
-/** Averages float variables over the ranks. Variables that are equal on all ranks (frozen layers) keep their bits. */
+/**
+ * Averages float32 variables over the ranks. Variables that are equal on all ranks (frozen layers) keep their bits.
+ *
+ * @throws GradringError `ERR_MODEL_MISMATCH` if names, types, shapes or order differ; `ERR_INVALID_ARGUMENT` if a
+ *   variable of another type differs.
+ */
 export async function averageVariables(
   communicator: Communicator,
   variables: Variables,
   purpose: Purpose,
 ): Promise<void> {
-  const byRank = await gatherValues(communicator, purpose, hashesOf(variables));
-  const differing = variables.filter(
-    ({ dtype }, i) => dtype === 'float32' && byRank.some(hashes => hashes[i] !== byRank[0]![i]),
-  );
+  const own = { variables: variables.map(describe), hashes: hashesOf(variables) };
+  const byRank = await gatherValues(communicator, purpose, own);
+  checkDescriptions(byRank.map(of => of.variables));
+  const differing = variables.filter((_, i) => byRank.some(({ hashes }) => hashes[i] !== own.hashes[i]));
+  const other = differing.find(({ dtype }) => dtype !== 'float32');
+  if (other !== undefined) {
+    throw invalidArgument(
+      `Variable '${other.name}' differs between the ranks, and is ${other.dtype}; only float32 variables can be averaged. ring.broadcastVariables(…) gives all ranks that of one.`,
+    );
+  }
   await changeVariables(communicator, differing, 'averageVariables', async change => {
     for (const variable of differing) {
       const data = (await variable.data()).slice() as Float32Array;

@@ -193,7 +193,8 @@ export class Ring extends Communicator {
 
   /**
    * Averages float32 variables over the ranks, except those that are equal already. `ring.callbacks()` does it for
-   * batch norm's moving statistics after each epoch. A custom loop calls it when it needs equal ones.
+   * batch norm's moving statistics after each epoch. A custom loop calls it when it needs equal ones. Variables of
+   * other types must be equal.
    *
    * ```ts
    * const mean = tf.variable(tf.fill([2], ring.rank), false, 'mean');
@@ -201,7 +202,8 @@ export class Ring extends Communicator {
    * console.log(mean.arraySync()); // [ 0.5, 0.5 ]
    * ```
    *
-   * @throws GradringError `ERR_MODEL_MISMATCH`, naming the first difference in names, types, shapes or order.
+   * @throws GradringError `ERR_MODEL_MISMATCH` if names, types, shapes or order differ; `ERR_INVALID_ARGUMENT` if a
+   *   variable of another type differs.
    */
   async averageVariables(source: tf.LayersModel | Variables): Promise<void> {
     const variables = variablesOf(source, 'ring.averageVariables');

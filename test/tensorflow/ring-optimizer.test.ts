@@ -74,6 +74,17 @@ describe('three ranks', () => {
     ]);
   });
 
+  test('a variable may be disposed of and made again under its name, as without a ring', () => {
+    type Value = { plain: number[]; wrapped: number[]; gone: Failure; transposed: Failure };
+    const { plain, wrapped, gone, transposed } = valueOf<Value>('a variable that is made again under its name');
+    expect(wrapped.map(Math.fround)).toEqual(plain.map(Math.fround));
+    expect(gone.message).toMatch(
+      /^The variable '.*', which the first step trained as float32\[2, 3\], was disposed of\. /,
+    );
+    expect(transposed.message).toMatch(/was disposed of, and made again as float32\[3, 2\]\. Wrap a new optimizer/);
+    for (const { code } of [gone, transposed]) expect(code).toBe('ERR_MODEL_MISMATCH');
+  });
+
   test('weights decay in the gradient, or in the update', () => {
     // Rate 1/4, momentum 1/2, decay 1/2: u = 4, then 2 + 3.5; and 1 − 1/4 · 1/2 ÷ (1 − 1/2) = 3/4 in each step.
     expect(valueOf('weight decay')).toEqual({ gradient: [7, 5.625], update: [6, 4.5] });
@@ -119,11 +130,39 @@ describe('three ranks', () => {
   describe('misuse is a coded error, and the ring goes on', () => {
     test.each([
       ['another variable set', 'ERR_MODEL_MISMATCH', /a gradient of '.*\/b', which the first step did not train/],
-      ['gradient of another shape', 'ERR_INVALID_ARGUMENT', /has the shape \[7\]/],
+      [
+        'restored state of another shape',
+        'ERR_MODEL_MISMATCH',
+        /it has the shape \[5, 4\] for '.*', a variable of the shape \[4, 5\]/,
+      ],
       ['gradient of no variable', 'ERR_INVALID_ARGUMENT', /but no variable of that name/],
       ['int32 variable', 'ERR_INVALID_ARGUMENT', /is int32; only float32 variables can be trained/],
     ])('%s', (scenario, code, message) => {
       expect(valueOf(scenario)).toMatchObject({ code, message: expect.stringMatching(message) });
+    });
+
+    test('a gradient of another shape, also of the same size', () => {
+      type Value = { outcomes: Failure[]; untouched: boolean; steps: number };
+      const { outcomes, untouched, steps } = valueOf<Value>('gradient of another shape');
+      const told = outcomes.map(({ code, message }) => `${code} ${message?.replace(/'.*'/, 'w')}`);
+      const words = (shape: string) =>
+        `ERR_INVALID_ARGUMENT The gradient of w has the shape ${shape}, but the variable has [10, 20].`;
+      expect(told).toEqual(['[7]', '[20, 10]', '[200]'].flatMap(shape => Array<string>(3).fill(words(shape))));
+      expect({ untouched, steps }).toEqual({ untouched: true, steps: 1 });
+    });
+
+    test('averages of variables that differ in more than their values, and of int32', () => {
+      type Value = { outcomes: Record<string, Outcome>; untouched: boolean };
+      const [{ outcomes, untouched }] = valuesOf<Value>('averages of what cannot be averaged') as [Value];
+      expect(outcomes).toEqual({
+        shapes: expect.objectContaining({ code: 'ERR_MODEL_MISMATCH', details: { rank: 1 } }) as unknown,
+        names: expect.objectContaining({ code: 'ERR_MODEL_MISMATCH', details: { rank: 1 } }) as unknown,
+        wholes: expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }) as unknown,
+        equal: {},
+      });
+      expect(outcomes['shapes']!.message).toMatch(/float32\[2, 3\] on rank 0, but .*float32\[3, 2\] on rank 1/);
+      expect(outcomes['wholes']!.message).toMatch(/int32\/0' differs between the ranks, and is int32; only float32/);
+      expect(untouched).toBe(true);
     });
 
     test('steps that overlap', () => {
