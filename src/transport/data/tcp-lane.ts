@@ -16,7 +16,7 @@ import { hasSystemCalls, poll, type Polled, receiveNow, sendNow, sendUnpaced } f
 const TOKEN_BYTES = 64;
 const HALF_BYTES = TOKEN_BYTES / 2;
 
-/** At most so many connections are open that have not shown the token yet. */
+/** At most so many connections are open that have not shown the token yet. A new one displaces the oldest. */
 const MAX_UNVERIFIED = 64;
 
 /** How much the event loop reads at a time. Where system calls read, it reads only the head of a frame. */
@@ -324,7 +324,6 @@ class Listener {
     isEncrypted: boolean,
   ) {
     this.port = (server.address() as AddressInfo).port;
-    server.maxConnections = MAX_UNVERIFIED;
     server
       .unref()
       .on('connection', (socket: Socket) => this.hold(socket))
@@ -355,6 +354,11 @@ class Listener {
   /** A new connection has some time to show the token. */
   private hold(socket: Socket): void {
     const peer = peerOf(socket);
+    if (this.unverified.size === MAX_UNVERIFIED) {
+      const [[oldest, displaced]] = this.unverified as unknown as [[string, Socket]];
+      this.unverified.delete(oldest);
+      displaced.destroy();
+    }
     this.unverified.set(peer, socket);
     const forget = () => this.unverified.get(peer) === socket && this.unverified.delete(peer);
     setTimeout(() => forget() && socket.destroy(), PROOF_MS).unref();
