@@ -96,7 +96,8 @@ function linesTo(take) {
   let rest = '';
   return new Writable({
     write(chunk, _, done) {
-      const lines = (rest + chunk).split('\n');
+      const lines = chunk.toString().split('\n');
+      lines[0] = rest + lines[0]; // not searched again
       rest = lines.pop();
       lines.forEach(take);
       done();

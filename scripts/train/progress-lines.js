@@ -14,7 +14,8 @@ function progressLines(output) {
   let standing = false; // a progress line is on the terminal, with the cursor behind it
   const lines = new Transform({
     transform(chunk, _encoding, done) {
-      const pieces = (rest + chunk.toString('utf8')).split('\n');
+      const pieces = chunk.toString('utf8').split('\n');
+      pieces[0] = rest + pieces[0]; // not searched again
       rest = pieces.pop();
       for (const line of pieces) {
         const isProgress = line.startsWith(PROGRESS);

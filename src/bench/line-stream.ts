@@ -6,7 +6,8 @@ export function lineStream(onLine: (line: string) => void): Writable {
   return new Writable({
     decodeStrings: false,
     write(chunk: string | Buffer, _encoding, done) {
-      const lines = (rest + chunk.toString()).split('\n');
+      const lines = chunk.toString().split('\n');
+      lines[0] = rest + lines[0]!; // not searched again
       rest = lines.pop()!;
       for (const line of lines) onLine(line);
       done();

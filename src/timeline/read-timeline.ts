@@ -1,9 +1,13 @@
 import { createReadStream, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError } from '../errors';
+import { Lines } from '../lines';
 import { parseEvent, parseRing, type RingOfTimeline } from './parse-event';
 import { rankOfFile } from './timeline-file';
 import type { TraceEvent } from './trace-event';
+
+/** An event has some hundred. */
+const LONGEST_LINE = 2 ** 20;
 
 /** The file of a rank, and the ring that it belongs to. */
 export interface RankTimeline extends RingOfTimeline {
@@ -48,14 +52,11 @@ export async function* readTimeline(file: string): AsyncGenerator<TraceEvent> {
 }
 
 async function* linesOf(file: string): AsyncGenerator<string> {
-  let rest = '';
+  const lines = new Lines(LONGEST_LINE);
   try {
-    for await (const chunk of createReadStream(file, { encoding: 'utf8' })) {
-      const lines = (rest + chunk).split('\n');
-      rest = lines.pop()!;
-      yield* lines;
-    }
+    for await (const chunk of createReadStream(file, { encoding: 'utf8' })) yield* lines.push(chunk as string);
   } catch (error) {
+    if (error instanceof RangeError) throw failure(`${file} is no timeline: it has ${error.message}.`);
     throw failure(`${file} cannot be read: ${(error as Error).message}.`);
   }
 }

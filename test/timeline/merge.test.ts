@@ -1,4 +1,13 @@
-import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { mergeTimelines } from '../../src/timeline/merge-timelines';
@@ -188,6 +197,14 @@ describe('an error says', () => {
     rmSync(file('rank-1.json'));
     mkdirSync(file('rank-1.json'));
     expect(await messageOf()).toMatch(/rank-1\.json cannot be read: EISDIR/);
+  });
+
+  test('that a line is longer than any, before the whole file is read', async () => {
+    writeRing();
+    truncateSync(file('rank-1.json'), 2 ** 34);
+    expect(await messageOf()).toBe(
+      `${file('rank-1.json')} is no timeline: it has a line of more than 1048576 characters.`,
+    );
   });
 
   test.each([{ worldSize: 1e9 }, { worldSize: 0 }, { rank: 2 }, { rank: -1 }, { worldSize: 'two' }])(
