@@ -1,63 +1,70 @@
-/** What went wrong, for programs. Every error that gradring raises on purpose has one of these as its `code`. */
-export type ErrorCode =
+import { printable, printableLines } from './printable';
+import { isCount, isOneOf, isOptional, isText, isWith } from './shape';
+
+/** All error codes. */
+export const ERROR_CODES = [
   /** An option or an argument is wrong: a sparsity of 1, an unknown reduction, a detached array. */
-  | 'ERR_INVALID_ARGUMENT'
+  'ERR_INVALID_ARGUMENT',
   /** RANK, WORLD_SIZE or another variable is missing, contradicts another, or is not a number. */
-  | 'ERR_INVALID_ENVIRONMENT'
+  'ERR_INVALID_ENVIRONMENT',
   /** Two processes came to the rendezvous with the same rank. */
-  | 'ERR_RANK_TAKEN'
+  'ERR_RANK_TAKEN',
   /** A process came to the rendezvous with another world size, run, encryption or version of gradring. */
-  | 'ERR_RENDEZVOUS_REFUSED'
+  'ERR_RENDEZVOUS_REFUSED',
   /** Not every rank came to the rendezvous in time. */
-  | 'ERR_RENDEZVOUS_TIMEOUT'
+  'ERR_RENDEZVOUS_TIMEOUT',
   /** A port or socket that this rank must bind is in use, or cannot be bound. */
-  | 'ERR_ADDRESS_IN_USE'
+  'ERR_ADDRESS_IN_USE',
   /** This process may not have as many files and connections open as it needs. */
-  | 'ERR_OPEN_FILES'
+  'ERR_OPEN_FILES',
   /** A rank died or left, or its link was cut. The error's `rank` says which. */
-  | 'ERR_PEER_LOST'
+  'ERR_PEER_LOST',
   /** A collective did not finish within its deadline. */
-  | 'ERR_TIMEOUT'
+  'ERR_TIMEOUT',
   /** Ranks called different collectives, or the same one with other lengths, types or options. */
-  | 'ERR_COLLECTIVE_MISMATCH'
+  'ERR_COLLECTIVE_MISMATCH',
   /** What was to be the same on all ranks (`allOrNone`) is not. The error's `rank` is the first that differs. */
-  | 'ERR_RESULTS_DIFFER'
+  'ERR_RESULTS_DIFFER',
   /** Ranks train different models: names, shapes, types or order of the variables differ. */
-  | 'ERR_MODEL_MISMATCH'
+  'ERR_MODEL_MISMATCH',
   /** A peer sent bytes that are not a valid frame. */
-  | 'ERR_PROTOCOL'
+  'ERR_PROTOCOL',
   /** A gradient held NaN or infinity. The error names rank, variable and step. */
-  | 'ERR_NON_FINITE'
+  'ERR_NON_FINITE',
   /** TensorFlow.js has no gradient of an operation, or the backend does not have the operation. */
-  | 'ERR_NO_GRADIENT'
+  'ERR_NO_GRADIENT',
   /** The weights of the ranks are not bit-identical. */
-  | 'ERR_REPLICAS_DIVERGED'
+  'ERR_REPLICAS_DIVERGED',
   /** The communicator was closed, by `close()` or by an earlier error. */
-  | 'ERR_CLOSED'
+  'ERR_CLOSED',
   /** The comm thread ended or stopped answering: a bug, or no memory left. */
-  | 'ERR_COMM_THREAD'
+  'ERR_COMM_THREAD',
   /** A variable or an array does not fit into a memory of 4 GiB, or the system has no more memory. */
-  | 'ERR_OUT_OF_MEMORY'
+  'ERR_OUT_OF_MEMORY',
   /** DGC's warm-up counts epochs, but the optimizer was not told which epoch it is. */
-  | 'ERR_NO_EPOCH'
+  'ERR_NO_EPOCH',
   /** No TensorFlow.js backend could be loaded, or not the one that was asked for. */
-  | 'ERR_BACKEND'
+  'ERR_BACKEND',
   /** `link-tensorflow` found no TensorFlow, or could not build the binding, or the binding does not work. */
-  | 'ERR_TENSORFLOW'
+  'ERR_TENSORFLOW',
   /** A timeline cannot be written, read or merged. */
-  | 'ERR_TIMELINE'
+  'ERR_TIMELINE',
   /** A checkpoint cannot be written, read, or used by this ring. The error's `rank` says on which rank. */
-  | 'ERR_CHECKPOINT'
+  'ERR_CHECKPOINT',
   /** Another run, or another checkpoint of this program, uses the folder of checkpoints. The message names it. */
-  | 'ERR_CHECKPOINT_IN_USE'
+  'ERR_CHECKPOINT_IN_USE',
   /** A complete checkpoint has a file that is missing, truncated or changed. The message names the file. */
-  | 'ERR_CHECKPOINT_DAMAGED'
+  'ERR_CHECKPOINT_DAMAGED',
   /** A model cannot be saved to, or loaded from, a `file://` URL. */
-  | 'ERR_MODEL_FILES'
+  'ERR_MODEL_FILES',
   /** The launcher was given a script that does not exist. */
-  | 'ERR_SCRIPT_NOT_FOUND'
+  'ERR_SCRIPT_NOT_FOUND',
   /** The system cannot start a rank. */
-  | 'ERR_RANK_FAILED';
+  'ERR_RANK_FAILED',
+] as const;
+
+/** What went wrong, for programs. Every error that gradring raises on purpose has one of these as its `code`. */
+export type ErrorCode = (typeof ERROR_CODES)[number];
 
 /** What an error may say beyond its message. All of it is kept on the way from one thread to the other. */
 export interface ErrorDetails {
@@ -72,6 +79,10 @@ export interface ErrorDetails {
   /** The name of the variable that the error is about. */
   readonly variable?: string;
 }
+
+/** The most UTF-16 units in a message, and in a text of the details that comes from another process. */
+const LONGEST_MESSAGE = 32_768;
+const LONGEST_DETAIL = 1_024;
 
 /**
  * The class of all errors that gradring raises on purpose: a code for programs, and a message for people that says what
@@ -89,13 +100,14 @@ export class GradringError extends Error {
   /** Always `GradringError`. */
   override readonly name = 'GradringError';
 
+  /** @param message May quote anything, as only what is printable of it is kept. */
   constructor(
     readonly code: ErrorCode,
     message: string,
     readonly details: ErrorDetails = {},
     options?: ErrorOptions,
   ) {
-    super(message, options);
+    super(printableLines(message, LONGEST_MESSAGE), options);
   }
 
   /** The rank that the error is about, if it is about one: {@link ErrorDetails.rank}. */
@@ -114,10 +126,34 @@ export interface SerializedError {
 /** Any thrown value as plain data; what is not a {@link GradringError} becomes one of the given code. */
 export function serializeError(error: unknown, otherwise: ErrorCode): SerializedError {
   if (error instanceof GradringError) return { code: error.code, message: error.message, details: error.details };
+  const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  return { code: otherwise, message: printableLines(words, LONGEST_MESSAGE), details: {} };
+}
+
+export const isSerializedError = isWith<SerializedError>({
+  code: isOneOf(ERROR_CODES),
+  message: isText,
+  details: isWith<ErrorDetails>({
+    rank: isOptional(isCount),
+    address: isOptional(isText),
+    operation: isOptional(isText),
+    step: isOptional(isCount),
+    variable: isOptional(isText),
+  }),
+});
+
+/** A {@link SerializedError} from another process, without what no error has. Undefined if the value is none. */
+export function readError(value: unknown): SerializedError | undefined {
+  if (!isSerializedError(value)) return undefined;
+  const { code, message, details } = value;
+  const { rank, address, operation, step, variable } = details;
+  const texts = Object.entries({ address, operation, variable }).flatMap(([name, text]) =>
+    text === undefined ? [] : [[name, printable(text, LONGEST_DETAIL)]],
+  );
   return {
-    code: otherwise,
-    message: error instanceof Error ? (error.stack ?? error.message) : String(error),
-    details: {},
+    code,
+    message: printableLines(message, LONGEST_MESSAGE),
+    details: { ...(rank !== undefined && { rank }), ...(step !== undefined && { step }), ...Object.fromEntries(texts) },
   };
 }
 

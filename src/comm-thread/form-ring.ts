@@ -4,10 +4,11 @@ import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { bitsPerSecondOf } from '../environment/link-rate';
 import { isLoopback, portRangeOf } from '../environment/network';
-import type { GradringError } from '../errors';
+import { GradringError } from '../errors';
 import { FILES_OF_A_LINK, FILES_OF_A_RANK, untilFilesCanBeOpened } from '../open-files';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { EVERYWHERE, hostId, type ListeningPlace, placeForPeers } from '../rendezvous/host-identity';
+import { endpointFault } from '../rendezvous/neighbour-endpoint';
 import { listenInRange } from '../rendezvous/port-range';
 import { Rendezvous, type Roster, type Start } from '../rendezvous/rendezvous';
 import { type ElasticJoin, endpointOf } from '../rendezvous/rendezvous-options';
@@ -147,11 +148,24 @@ async function connect(site: Site, { endpoints }: Start): Promise<LinkEnd> {
   await untilFilesCanBeOpened(FILES_OF_A_LINK, `Rank ${site.options.rank}`, site.timeoutMs);
   const { options, security, roster, rightRank, ring } = site;
   const endpoint = endpoints[rightRank]!;
+  await checkEndpoint(endpoint, site);
   const lane = ring.keep(await openLane('right', endpoint, site));
   const curve = isEncrypted(endpoint, options.encryption)
     ? curveClient(security!.link, roster.publicKeys[rightRank]!)
     : undefined;
   return { link: ring.keep(Link.connect(endpoint, options, curve)), lane };
+}
+
+/** @throws GradringError `ERR_PROTOCOL` if the right neighbour cannot listen there. */
+async function checkEndpoint(endpoint: string, { options, rightRank, isHere }: Site): Promise<void> {
+  const { transport, masterAddr } = options;
+  const isNear = isHere.right || isLoopback(masterAddr);
+  // A host without any other address has the master's name for loopback.
+  const byLoopback = isNear || (isLoopback(hostOf(endpoint)) && isLoopback((await ownPlace(false, options)).told));
+  const fault = endpointFault(endpoint, { bySocket: isHere.right || transport === 'ipc', byLoopback });
+  if (fault === undefined) return;
+  const words = `Rank ${rightRank} says that it listens at '${endpoint}', but that ${fault}.`;
+  throw new GradringError('ERR_PROTOCOL', words, { rank: rightRank });
 }
 
 /** Greets both neighbours, and settles when the links of all ranks are connected. */

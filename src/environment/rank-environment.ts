@@ -1,3 +1,5 @@
+import { LONGEST_NAME, printable } from '../printable';
+import { isName } from '../shape';
 import { debug, findPlace, type FoundPlace, LOOPBACK, portOf, schedulerAround } from './find-place';
 import { KUBERNETES } from './kubernetes';
 import { linkRateFault } from './link-rate';
@@ -65,7 +67,7 @@ export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankE
     localRank: readInteger(env, 'LOCAL_RANK', 0, MAX_WORLD_SIZE - 1, place?.localRank ?? rank),
     masterAddr: checkMaster(withoutBrackets(masterAddr)),
     masterPort,
-    runId,
+    runId: checkRunId(runId),
     linkRate: readText(env, 'GRADRING_LINK_RATE', linkRateFault),
     ...readNetwork(env),
     elastic: readElastic(env['GRADRING_ELASTIC'] ?? ''),
@@ -105,6 +107,13 @@ function checkMaster(address: string): string {
   throw wrongEnvironment(
     `MASTER_ADDR is '${address}', which is an address of one link only; it must be one that is the same for all hosts.`,
   );
+}
+
+/** The rendezvous takes no other. */
+function checkRunId(runId: string): string {
+  if (isName(runId)) return runId;
+  const words = `The id of this run, '${printable(runId, 40)}', must be printable, of at most ${LONGEST_NAME} characters. Set GRADRING_RUN_ID to another one, the same on all ranks.`;
+  throw wrongEnvironment(words);
 }
 
 /** See {@link RankEnvironment.overruled}. */

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { stripVTControlCharacters } from 'node:util';
+import { plainLine } from '../printable';
 
 /** How much of a rank's error output is kept, in UTF-16 units: more than {@link MOST_LINES} of the longest lines. */
 const MOST_KEPT = 2 ** 20;
@@ -47,7 +47,7 @@ export class ErrorOutput {
    * printed after that. If that is long, or there is no error, it is the last lines.
    */
   get lastWords(): LastWords {
-    const lines = this.lines.map(line => stripVTControlCharacters(line).trimEnd());
+    const lines = this.lines.map(line => plainLine(line).trimEnd());
     const error = uncaughtError(lines) ?? printedError(lines);
     return { isError: error !== undefined, lines: error ?? withoutBlank(lines).slice(-MOST_LINES) };
   }

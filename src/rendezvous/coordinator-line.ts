@@ -1,11 +1,11 @@
 import { Dealer } from 'zeromq';
-import { type ErrorCode, GradringError } from '../errors';
+import { GradringError } from '../errors';
 import { curveClient } from '../transport/control/curve';
 import { unregister, register } from '../transport/control/open-sockets';
 import { WakingTimer } from '../waking-time';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
-import { fromText, toText } from './text-message';
+import { messageIn, toText } from './text-message';
 
 /** A roster of the largest ring has some 7 MB. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
@@ -60,16 +60,34 @@ export class CoordinatorLine {
   /** @throws GradringError The coordinator's refusal; `ERR_RENDEZVOUS_TIMEOUT`; `ERR_PROTOCOL`. */
   async receive<Kind extends RendezvousMessage['kind']>(kind: Kind): Promise<RendezvousMessage & { kind: Kind }> {
     const timer = new WakingTimer(() => this.close(), this.waitMs);
-    const [bytes] = await this.socket
+    const parts = await this.socket
       .receive()
       .finally(() => timer.cancel())
       .catch(async () => {
         throw await this.noAnswer(this.endpoint);
       });
-    const message = fromText(bytes!);
-    if (message.kind === 'refuse') throw new GradringError(message.code as ErrorCode, message.message);
-    if (message.kind !== kind) throw outOfTurn(message);
+    const message = this.messageIn(parts);
+    if (message.kind === 'refuse') throw new GradringError(message.code, message.message);
+    if (message.kind !== kind) throw this.outOfTurn(message);
     return message as RendezvousMessage & { kind: Kind };
+  }
+
+  /** The error for an answer that is not expected at this moment, or that cannot be true. */
+  outOfTurn({ kind }: RendezvousMessage): GradringError {
+    return this.broken(`it answered with '${kind}', which was not expected`);
+  }
+
+  private messageIn(parts: readonly Buffer[]): RendezvousMessage {
+    try {
+      return messageIn(parts);
+    } catch (error) {
+      throw this.broken((error as Error).message);
+    }
+  }
+
+  private broken(why: string): GradringError {
+    const words = `The rendezvous at ${this.endpoint} broke the protocol: ${why.replace(/\.$/, '')}.`;
+    return new GradringError('ERR_PROTOCOL', words);
   }
 
   close(): void {
@@ -104,9 +122,4 @@ export function lineToLauncher(place: MemberPlace, waitMs: number): CoordinatorL
     const words = `Rank ${place.rank} got no answer from the launcher at ${endpoint}. Is GRADRING_ENCRYPTION the same for both?`;
     return new GradringError('ERR_RENDEZVOUS_TIMEOUT', words);
   });
-}
-
-/** The error for an answer that is not expected at this moment. */
-export function outOfTurn({ kind }: RendezvousMessage): GradringError {
-  return new GradringError('ERR_PROTOCOL', `The rendezvous answered with '${kind}', which was not expected.`);
 }

@@ -5,7 +5,7 @@ import { bind, PROOF_MS, unregister, register } from '../transport/control/open-
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import type { Coordinator } from './coordinator';
 import { endpointOf, type MeetingPlace } from './rendezvous-options';
-import { fromText, toText } from './text-message';
+import { messageIn, toText } from './text-message';
 
 /** The messages of members are short. A peer that sends more is disconnected. */
 const MAX_MESSAGE_BYTES = 65_536;
@@ -44,14 +44,16 @@ export class CoordinatorSocket {
       } catch {
         return; // closed
       }
-      const [routing, bytes] = parts;
-      if (routing === undefined || bytes === undefined) continue;
+      const [routing, ...rest] = parts as [Buffer, ...Buffer[]];
+      const line = { id: routing.toString('hex'), tell: (message: RendezvousMessage) => this.send(routing, message) };
+      let message: RendezvousMessage;
       try {
-        const tell = (message: RendezvousMessage) => this.send(routing, message);
-        this.coordinator.hear(fromText(bytes), { id: routing.toString('hex'), tell });
-      } catch {
-        continue; // bytes of another program: no reason to stop
+        message = messageIn(rest);
+      } catch (error) {
+        this.coordinator.hearBroken((error as Error).message, line);
+        continue;
       }
+      this.coordinator.hear(message, line);
     }
   }
 

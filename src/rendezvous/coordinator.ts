@@ -121,7 +121,8 @@ export class Coordinator {
       case 'connected':
         return this.connect(message.rank, message.lanes, line);
       case 'refuse': // a member that cannot continue
-        if (this.formation.hears(line) && !this.formation.hasFormed) this.end(message.code, message.message);
+        if (this.formation.memberAt(line) !== undefined && !this.formation.hasFormed)
+          this.end(message.code, message.message);
         return;
       case 'ask':
         return line.tell({ kind: 'waiting', count: this.waiting.size });
@@ -131,6 +132,13 @@ export class Coordinator {
         return this.lose(message.rank, `rank ${message.rank} left while the ring formed`);
       default: // messages that only a coordinator sends
     }
+  }
+
+  /** Something came that is no message. Of a member that is an error; of another program it is no reason to stop. */
+  hearBroken(why: string, line: MemberLine): void {
+    const member = this.formation.memberAt(line);
+    if (member === undefined || this.formation.hasFormed) return;
+    this.end('ERR_PROTOCOL', `Rank ${member} broke the protocol of the rendezvous: ${why}`);
   }
 
   private join(arrival: Arrival): void {
@@ -284,7 +292,7 @@ export class Coordinator {
   }
 
   /** Ends this attempt, and tells all members that have come why. */
-  private end(code: string, message: string): void {
+  private end(code: ErrorCode, message: string): void {
     const { formation } = this;
     this.beginAnew();
     formation.end(code, message);

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../errors';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 
 /** A connection to a member. The member opens a new one each time it comes to the rendezvous. */
@@ -67,9 +68,9 @@ export class Formation {
     return this.arrivals.has(member);
   }
 
-  /** Whether this is the connection of a member that has come. */
-  hears(line: MemberLine): boolean {
-    return [...this.arrivals.values()].some(arrival => arrival.line.id === line.id);
+  /** The member that has come over this connection. */
+  memberAt(line: MemberLine): number | undefined {
+    return [...this.arrivals.values()].find(arrival => arrival.line.id === line.id)?.join.rank;
   }
 
   add(arrival: Arrival): void {
@@ -106,7 +107,7 @@ export class Formation {
   }
 
   /** Tells all that have come why this attempt is over. */
-  end(code: string, message: string): void {
+  end(code: ErrorCode, message: string): void {
     this.tellAll({ kind: 'refuse', code, message });
   }
 

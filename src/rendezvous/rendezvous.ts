@@ -1,8 +1,9 @@
 import { isLoopback } from '../environment/network';
 import { GradringError, serializeError } from '../errors';
+import { isKey } from '../transport/control/curve';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import { Coordinator } from './coordinator';
-import { CoordinatorLine, lineToLauncher, NO_LAUNCHER_MS, outOfTurn } from './coordinator-line';
+import { CoordinatorLine, lineToLauncher, NO_LAUNCHER_MS } from './coordinator-line';
 import { CoordinatorSocket } from './coordinator-socket';
 import { addressOf, addressToConnect } from './host-identity';
 import type { RendezvousOptions } from './rendezvous-options';
@@ -43,7 +44,7 @@ export class Rendezvous {
       await line.send(joinMessage(options));
       const roster = await line.receive('roster');
       const isWhole = elastic !== undefined || roster.members.length === worldSize;
-      if (!isWhole || !isSound(roster) || !roster.members.includes(rank)) throw outOfTurn(roster);
+      if (!isWhole || !isSound(roster, options) || !roster.members.includes(rank)) throw line.outOfTurn(roster);
       return new Rendezvous(rank, line, held, roster);
     } catch (error) {
       line.close();
@@ -56,7 +57,7 @@ export class Rendezvous {
   async listen(endpoint: string): Promise<Start> {
     await this.line.send({ kind: 'listening', rank: this.rank, endpoint });
     const start = await this.line.receive('start');
-    if (start.endpoints.length !== this.roster.members.length) throw outOfTurn(start);
+    if (start.endpoints.length !== this.roster.members.length) throw this.line.outOfTurn(start);
     return start;
   }
 
@@ -67,7 +68,7 @@ export class Rendezvous {
    */
   async connected(lanes: Promise<boolean>): Promise<boolean> {
     const formed = this.line.receive('formed');
-    const areOpen = await Promise.race([lanes, formed.then(message => Promise.reject(outOfTurn(message)))]);
+    const areOpen = await Promise.race([lanes, formed.then(message => Promise.reject(this.line.outOfTurn(message)))]);
     await this.line.send({ kind: 'connected', rank: this.rank, lanes: areOpen });
     return (await formed).lanes;
   }
@@ -130,10 +131,11 @@ function joinMessage(options: RendezvousOptions): RendezvousMessage {
   };
 }
 
-function isSound({ members, hostIds, publicKeys }: Roster): boolean {
+function isSound({ members, hostIds, publicKeys }: Roster, { worldSize, security }: RendezvousOptions): boolean {
   return (
     members.length === hostIds.length &&
     members.length === publicKeys.length &&
-    members.every((member, rank) => rank === 0 || member > members[rank - 1]!)
+    members.every((member, rank) => member < worldSize && (rank === 0 || member > members[rank - 1]!)) &&
+    (security === undefined || publicKeys.every(isKey))
   );
 }

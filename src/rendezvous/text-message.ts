@@ -1,3 +1,4 @@
+import { protocolError } from '../wire/frame';
 import { decodeRendezvousMessage, encodeRendezvousMessage, type RendezvousMessage } from '../wire/rendezvous-message';
 
 /**
@@ -10,10 +11,11 @@ export function toText(message: RendezvousMessage): string {
 }
 
 /**
- * Decodes a received message.
+ * The message that was received as these parts.
  *
- * @throws GradringError `ERR_PROTOCOL` for bytes that are not such a message.
+ * @throws GradringError `ERR_PROTOCOL` if they are not one message.
  */
-export function fromText(bytes: Buffer): RendezvousMessage {
-  return decodeRendezvousMessage(Buffer.from(bytes.toString('latin1'), 'base64'));
+export function messageIn(parts: readonly Buffer[]): RendezvousMessage {
+  if (parts.length !== 1) throw protocolError(`comes in ${parts.length} parts`);
+  return decodeRendezvousMessage(Buffer.from(parts[0]!.toString('latin1'), 'base64'));
 }

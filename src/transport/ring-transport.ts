@@ -59,6 +59,8 @@ export class RingTransport implements Transport {
   private readonly pids: Partial<Record<Side, number>> = {};
   private readonly greeted = { left: deferred(), right: deferred() };
   private readonly farewell = new Farewell();
+  /** How many aborts and goodbyes have come. */
+  private readonly lastMessages = { left: 0, right: 0 };
   // Arrays, as those hold floats from the first. At 2³¹ a property would become one, and all compiled code that knows
   // this class would be thrown away.
   private readonly bytesSent = new Float64Array(1);
@@ -367,12 +369,14 @@ export class RingTransport implements Transport {
         this.greeted[side].resolve();
         return;
       case FrameKind.Goodbye:
+        this.countLastMessage(side);
         void this.hearGoodbye(side);
         return;
       case FrameKind.Seen:
         this.farewell.acknowledged(side);
         return;
       case FrameKind.Abort:
+        this.countLastMessage(side);
         if (!this.failed) this.ends.right.interrupt(deserializeError(header.error));
         this.acknowledgeLastMessage(side);
         if (this.agreement.begun || !this.failed) this.agreement.hear(side, header.origin, header.error);
@@ -389,6 +393,12 @@ export class RingTransport implements Transport {
         this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
       }
     }
+  }
+
+  /** A neighbour forwards what each rank has found, and says goodbye. More would fill the queue with answers. */
+  private countLastMessage(side: Side): void {
+    this.lastMessages[side] += 1;
+    if (this.lastMessages[side] > this.worldSize + 1) throw protocolError('is one abort too many');
   }
 
   private acceptFromLane(side: Side, { header: headerBytes, body, bytes, hasLanded }: AssembledFrame): DataFrame {

@@ -1,6 +1,8 @@
 import * as flatbuffers from 'flatbuffers';
+import { isIP } from 'node:net';
 import { crc32 } from 'node:zlib';
-import { type ErrorDetails, GradringError, type SerializedError } from '../errors';
+import { type ErrorDetails, GradringError, readError, type SerializedError } from '../errors';
+import { isBetween, isOptional, isText, isWith } from '../shape';
 import { Frame as FrameTable } from './generated/frame';
 import { FrameHeader } from './generated/frame-header';
 import { FrameKind } from './generated/frame-kind';
@@ -86,6 +88,9 @@ export interface Offer {
   readonly token: string;
 }
 
+/** The most bytes in the first part of a message: the longest error takes that many. */
+const LARGEST_FIRST_PART = 128 * 1024;
+
 /** The ring that a frame belongs to. Every sent frame has it, and every received frame must have it. */
 export interface RingIdentity {
   readonly ringId: bigint;
@@ -147,6 +152,7 @@ function textOf(header: Header): unknown {
  * @throws GradringError `ERR_PROTOCOL` for bytes that are not a header of this protocol, ring and generation.
  */
 export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
+  if (bytes.length > LARGEST_FIRST_PART) throw protocolError(`has a header of ${bytes.length} bytes`);
   const frame = checkedRoot(bytes, 'frame header', buffer => FrameTable.getRootAsFrame(buffer));
   const header = checked('frame header', () => {
     const struct = frame.header();
@@ -259,35 +265,29 @@ export function checkTable(bytes: Uint8Array, table: number): void {
 }
 
 function decodeError(text: string | null): SerializedError {
-  const error = checked('abort text', () => JSON.parse(text ?? '') as Partial<SerializedError> | null);
-  if (typeof error?.code !== 'string' || typeof error.message !== 'string' || !areDetails(error.details))
-    throw protocolError('holds no valid abort text');
-  return { code: error.code, message: error.message, details: error.details };
+  const error = readError(parsed(text));
+  if (error === undefined) throw protocolError('holds no valid abort text');
+  return error;
 }
 
+const isOffer = isWith<Offer>({ host: isText, port: isBetween(1, 65_535), token: isText });
+const isGreeting = isWith<Greeting>({ pid: isBetween(1, 2 ** 31 - 1), offer: isOptional(isOffer) });
+
 function decodeGreeting(text: string | null): Greeting {
-  const greeting = checked('greeting', () => JSON.parse(text ?? '') as Partial<Greeting> | null);
-  const { pid, offer } = greeting ?? {};
-  if (!isWithin(pid, 2 ** 31 - 1)) throw protocolError('holds no valid greeting');
+  const greeting = parsed(text);
+  if (!isGreeting(greeting)) throw protocolError('holds no valid greeting');
+  const { pid, offer } = greeting;
   if (offer === undefined) return { pid };
-  const { host, port, token } = (offer ?? {}) as Partial<Offer>;
-  if (typeof host !== 'string' || !isWithin(port, 65_535) || typeof token !== 'string')
-    throw protocolError('holds no valid greeting');
+  const { host, port, token } = offer;
+  if (isIP(host) === 0 || !/^[0-9a-f]+$/.test(token)) throw protocolError('holds no valid greeting');
   return { pid, offer: { host, port, token } };
 }
 
-function isWithin(value: unknown, most: number): value is number {
-  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= most;
-}
-
-function areDetails(details: unknown): details is ErrorDetails {
-  if (typeof details !== 'object' || details === null || Array.isArray(details)) return false;
-  const types: Record<keyof ErrorDetails, string> = {
-    rank: 'number',
-    address: 'string',
-    operation: 'string',
-    step: 'number',
-    variable: 'string',
-  };
-  return Object.entries(details).every(([key, value]) => typeof value === types[key as keyof ErrorDetails]);
+/** The value of JSON; undefined if the text is none. (The words of the parser's error would quote it.) */
+function parsed(text: string | null): unknown {
+  try {
+    return JSON.parse(text ?? '');
+  } catch {
+    return undefined;
+  }
 }

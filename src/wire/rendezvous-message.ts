@@ -1,4 +1,7 @@
 import * as flatbuffers from 'flatbuffers';
+import { ERROR_CODES, type ErrorCode } from '../errors';
+import { printableLines } from '../printable';
+import { isName, isOneOf } from '../shape';
 import { checked, checkedRoot, checkTable, protocolError } from './frame';
 import { Ask } from './generated/ask';
 import { Formed } from './generated/formed';
@@ -42,7 +45,12 @@ export type RendezvousMessage =
   | { readonly kind: 'formed'; readonly lanes: boolean }
   | { readonly kind: 'leave' | 'ask'; readonly rank: number }
   | { readonly kind: 'waiting'; readonly count: number }
-  | { readonly kind: 'refuse'; readonly code: string; readonly message: string };
+  | { readonly kind: 'refuse'; readonly code: ErrorCode; readonly message: string };
+
+/** The words of a refusal are cut, because a coordinator takes 64 KiB from a member, in base64. In UTF-16 units. */
+const LONGEST_WORDS = 16_000;
+
+const isErrorCode = isOneOf(ERROR_CODES);
 
 /** Packs a message. */
 export function encodeRendezvousMessage(message: RendezvousMessage): Uint8Array {
@@ -75,16 +83,16 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
         return {
           kind: 'join' as const,
           protocolVersion: join.protocolVersion(),
-          runId: join.runId() ?? '',
+          runId: text(join.runId()),
           worldSize: join.worldSize(),
           rank: join.rank(),
-          hostId: join.hostId() ?? '',
-          encryption: join.encryption() ?? '',
-          publicKey: join.publicKey() ?? '',
+          hostId: text(join.hostId()),
+          encryption: text(join.encryption()),
+          publicKey: text(join.publicKey()),
           newcomer: join.newcomer(),
           admits: join.admits(),
           patienceMs: join.patienceMs(),
-          linkRate: join.linkRate() ?? '',
+          linkRate: text(join.linkRate()),
         };
       }
       case Message.Roster: {
@@ -99,7 +107,7 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
       }
       case Message.Listening: {
         const listening = body(new Listening());
-        return { kind: 'listening' as const, rank: listening.rank(), endpoint: listening.endpoint() ?? '' };
+        return { kind: 'listening' as const, rank: listening.rank(), endpoint: text(listening.endpoint()) };
       }
       case Message.Start: {
         const start = body(new Start());
@@ -120,7 +128,9 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
         return { kind: 'waiting' as const, count: body(new Waiting()).count() };
       case Message.Refuse: {
         const refuse = body(new Refuse());
-        return { kind: 'refuse' as const, code: refuse.code() ?? '', message: refuse.message() ?? '' };
+        const code: unknown = refuse.code();
+        if (!isErrorCode(code)) throw protocolError('names an error code that does not exist');
+        return { kind: 'refuse' as const, code, message: printableLines(refuse.message() ?? '', LONGEST_WORDS) };
       }
       default:
         throw protocolError('is not a message of the rendezvous');
@@ -173,9 +183,17 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
       return [Message.Waiting, Waiting.createWaiting(builder, message.count)];
     case 'refuse': {
       const code = builder.createString(message.code);
-      return [Message.Refuse, Refuse.createRefuse(builder, code, builder.createString(message.message))];
+      const words = builder.createString(printableLines(message.message, LONGEST_WORDS));
+      return [Message.Refuse, Refuse.createRefuse(builder, code, words)];
     }
   }
+}
+
+/** A name. One that is not there is empty. Throws if it cannot be shown. */
+function text(received: string | null): string {
+  const name = received ?? '';
+  if (!isName(name)) throw new RangeError('a name that cannot be shown');
+  return name;
 }
 
 /**
@@ -186,10 +204,10 @@ function strings(length: number, at: (i: number) => string | null, bytes: Uint8A
   if (length < 0 || length * 4 > bytes.length) throw new RangeError('more strings than bytes');
   let characters = 0;
   return Array.from({ length }, (_, i) => {
-    const text = at(i) ?? '';
-    characters += text.length;
+    const received = at(i) ?? '';
+    characters += received.length;
     if (characters > bytes.length) throw new RangeError('more text than bytes');
-    return text;
+    return text(received);
   });
 }
 

@@ -99,15 +99,15 @@ async function expectToWork(ring: readonly FormedRing[]): Promise<void> {
   }
 }
 
-/** A rank that meets the others and listens, but goes no further. */
-async function meetOnly(options: ConnectOptions): Promise<{ rendezvous: Rendezvous; link: Link }> {
+/** A rank that meets the others and listens, or says so, but goes no further. */
+async function meetOnly(options: ConnectOptions, told?: string): Promise<{ rendezvous: Rendezvous; link: Link }> {
   const { elastic: isElastic, connectTimeoutMs: timeoutMs } = options;
   const elastic = isElastic && STAY;
   const say = () => undefined;
   const rendezvous = await Rendezvous.meet({ ...options, hostId: '', security: undefined, elastic, timeoutMs, say });
   const { link, endpoint } = Link.listen('tcp://127.0.0.1:*', options);
   [rendezvous, link].forEach(each => open.add(each));
-  await rendezvous.listen(endpoint);
+  await rendezvous.listen(told ?? endpoint);
   return { rendezvous, link };
 }
 
@@ -322,6 +322,31 @@ test.each(['ipc', 'tcp'] as const)(
     await expectNothingLeft();
   },
 );
+
+test.each([
+  ['garbage', 'is neither tcp://ADDRESS:PORT nor a unix socket'],
+  ['tcp://printer.example:80', 'is neither tcp://ADDRESS:PORT nor a unix socket'],
+  ['ipc:///etc/passwd', 'is a unix socket, but the rank is on another host'],
+])('all ranks hear of a rank that says that it listens at %s, and nobody connects there', async (endpoint, fault) => {
+  const connect = jest.spyOn(Link, 'connect');
+  const options = await optionsOf(3, { transport: 'tcp' });
+  const late = meetOnly(options[2]!, endpoint).catch(() => undefined);
+  const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, undefined))));
+  const words = `Rank 2 says that it listens at '${endpoint}', but that ${fault}.`;
+  expect(errors[0]).toMatchObject({ code: 'ERR_PROTOCOL', message: `Rank 1 cannot connect: ${words}` });
+  expect(errors[1]).toMatchObject({ code: 'ERR_PROTOCOL', message: words, rank: 2 });
+  expect(connect.mock.calls.map(([at]) => at)).not.toContain(endpoint);
+  await late;
+});
+
+test('all ranks hear of a rank whose endpoint would move the cursor', async () => {
+  const options = await optionsOf(3, { transport: 'tcp' });
+  const late = meetOnly(options[2]!, 'tcp://\x1b[2J').catch(() => undefined);
+  const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, undefined))));
+  const message = 'Rank 2 broke the protocol of the rendezvous: A frame holds no valid rendezvous message.';
+  for (const error of errors) expect(error).toMatchObject({ code: 'ERR_PROTOCOL', message });
+  await late;
+});
 
 test('all ranks hear of a neighbour that is lost before the links of all are connected', async () => {
   const options = await optionsOf(3, { transport: 'tcp' });

@@ -278,3 +278,16 @@ test.each([
 ])('the first pod beside %s, which is pod %s', (own, number, hosts, first) => {
   expect(firstPod(own, number, `127.0.0.1\tlocalhost\n${hosts}\n`)).toBe(first);
 });
+
+test.each(['run\x1b[31m', 'a\nb', '\u202eid', 'x'.repeat(513)])(
+  'the id of a run is a name that can be shown: not %j',
+  id => {
+    const message = expect.stringMatching(/^The id of this run, '[^\x1b\n\u202e]{1,60}', must be printable/) as string;
+    const failure = expect.objectContaining({ code: 'ERR_INVALID_ENVIRONMENT', message }) as Error;
+    expect(() => readRankEnvironment({ GRADRING_RUN_ID: id })).toThrow(failure);
+  },
+);
+
+test('an error quotes a variable as it can be shown', () => {
+  expect(() => readRankEnvironment({ RANK: '\x1b]0;x\x07', WORLD_SIZE: '2' })).toThrow("RANK is '\\u{1b}]0;x\\u{7}'");
+});

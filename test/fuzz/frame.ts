@@ -1,3 +1,6 @@
+import { isIP } from 'node:net';
+import { ERROR_CODES } from '../../src/errors';
+import { printable, printableLines } from '../../src/printable';
 import {
   type DataHeader,
   decodeHeader,
@@ -37,7 +40,7 @@ const HEADERS: Header[] = [
     ...{ settings: { learningRate: 0.1, epoch: 3 } },
     ...{ isCalling: true, sinceMs: 2 ** 40, step: 12_345, round: 7, asks: 'report' },
   },
-  { kind: FrameKind.Hello, origin: 3, pid: 4711, offer: { host: '10.0.0.5', port: 5000, token: 'ab' } },
+  { kind: FrameKind.Hello, origin: 3, pid: 4711, offer: { host: '10.0.0.5', port: 5000, token: 'ab'.repeat(64) } },
   ...([FrameKind.Goodbye, FrameKind.Seen] as const).map((kind): Header => ({ kind, origin: 3 })),
 ];
 
@@ -73,11 +76,18 @@ function demandSane(header: Header): void {
     demand(values.length <= 32 && values.every(value => typeof value === 'number'), 'The settings are none.');
   } else if (header.kind === FrameKind.Abort) {
     const { code, message, details } = header.error;
-    demand(typeof code === 'string' && typeof message === 'string', 'The words are none.');
-    demand(details.rank === undefined || typeof details.rank === 'number', 'The rank is none.');
+    demand(ERROR_CODES.includes(code), 'The code does not exist.');
+    demand(printableLines(message) === message && message.length <= 32_768, 'The words cannot be shown.');
+    const { rank = 0, step = 0, ...texts } = details;
+    demand(
+      [rank, step].every(each => isCount(each, Number.MAX_SAFE_INTEGER)),
+      'The rank or step is none.',
+    );
+    for (const text of Object.values(texts)) demand(printable(text) === text, 'A detail cannot be shown.');
   } else if (header.kind === FrameKind.Hello) {
     demand(header.pid > 0 && isCount(header.pid, 2 ** 31 - 1), 'The process id is none.');
-    demand(header.offer === undefined || isCount(header.offer.port, 65_535), 'The port is none.');
+    const { host, port, token } = header.offer ?? { host: '::1', port: 1, token: '' };
+    demand(isIP(host) !== 0 && isCount(port - 1, 65_534) && /^[0-9a-f]*$/.test(token), 'The offer is none.');
   } else {
     demand([FrameKind.Goodbye, FrameKind.Seen].includes(header.kind), 'The kind does not exist.');
   }

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import { checkRunToken } from '../../src/environment/rank-environment';
 import { isLoopback } from '../../src/environment/network';
+import { endpointFault } from '../../src/rendezvous/neighbour-endpoint';
 import { endpointOf } from '../../src/rendezvous/rendezvous-options';
 import { isEncrypted } from '../../src/rendezvous/run-security';
 import { isKey } from '../../src/transport/control/curve';
@@ -70,6 +71,11 @@ function runEndpoint(text: string): string {
     const encrypted = isEncrypted(text, encryption);
     if (encryption !== 'auto') demand(encrypted === (encryption === 'on' && text.startsWith('tcp://')), 'It is not as said.');
     else if (text.startsWith('tcp://') && !encrypted) demandLoopback(/^tcp:\/\/\[?(.*?)\]?:[^:]*$/s.exec(text)?.[1] ?? text);
+  }
+  if (endpointFault(text, { bySocket: true, byLoopback: true }) === undefined) {
+    const [, address = '', port] = /^tcp:\/\/\[?([^\]]*?)\]?:(\d+)$/.exec(text) ?? [];
+    demand(isIP(address) !== 0 && Number(port) > 0 && Number(port) < 65_536, `${JSON.stringify(text)} is taken for an endpoint.`);
+    return 'accepted: where a rank may listen';
   }
   return isEncrypted(text, 'auto') ? 'accepted: an endpoint that is encrypted' : 'accepted: an endpoint that is not';
 } // prettier-ignore

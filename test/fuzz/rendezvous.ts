@@ -1,3 +1,5 @@
+import { ERROR_CODES, type ErrorCode } from '../../src/errors';
+import { printable, printableLines } from '../../src/printable';
 import {
   decodeRendezvousMessage,
   encodeRendezvousMessage,
@@ -9,7 +11,7 @@ import { demand, refusalOf } from './refusal';
 import { MESSAGES } from './rendezvous-messages';
 
 /** A whole number up to a bound, or something else. */
-type FieldType = number | 'text' | 'texts' | 'numbers' | 'boolean' | 'bigint';
+type FieldType = number | 'code' | 'words' | 'text' | 'texts' | 'numbers' | 'boolean' | 'bigint';
 
 /** What each kind holds: whole numbers up to a bound, or texts, of which there can be no more than bytes. */
 const FIELDS: Record<RendezvousMessage['kind'], Record<string, FieldType>> = {
@@ -26,7 +28,7 @@ const FIELDS: Record<RendezvousMessage['kind'], Record<string, FieldType>> = {
   leave: { rank: 0xffffffff },
   ask: { rank: 0xffffffff },
   waiting: { count: 0xffffffff },
-  refuse: { code: 'text', message: 'text' },
+  refuse: { code: 'code', message: 'words' },
 };
 
 /** Messages of the rendezvous. */
@@ -51,9 +53,16 @@ export const rendezvousTarget: Target = {
 
 function isSane(value: unknown, type: FieldType, byteCount: number): boolean {
   if (typeof type === 'number') return isCount(value, type);
-  if (type === 'text') return typeof value === 'string' && value.length <= byteCount;
+  if (type === 'code') return ERROR_CODES.includes(value as ErrorCode);
+  if (type === 'words') return typeof value === 'string' && printableLines(value, 16_000) === value;
+  if (type === 'text') return typeof value === 'string' && printable(value, 512) === value && value.length <= byteCount;
   if (type === 'texts')
-    return Array.isArray(value) && 4 * value.length <= byteCount && isSane(value.join(''), 'text', byteCount);
+    return (
+      Array.isArray(value) &&
+      4 * value.length <= byteCount &&
+      value.join('').length <= byteCount &&
+      value.every(each => isSane(each, 'text', byteCount))
+    );
   if (type === 'numbers')
     return Array.isArray(value) && 4 * value.length <= byteCount && value.every(each => isCount(each, 0xffffffff));
   return typeof value === type;

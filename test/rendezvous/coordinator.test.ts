@@ -98,6 +98,24 @@ test('what a member still says on the line of an attempt that is over counts for
   expect(formed).toEqual([{ generation: 1, members: [0, 1, 2, 3] }]);
 });
 
+test('what is no message ends the attempt and names the member, but of a stranger it does not count', () => {
+  const { coordinator, formed, join, lineOf, listen, connect, hear } = meeting();
+  const hearBroken = (line: string) => coordinator.hearBroken('A frame is none.', { id: line, tell: () => undefined });
+  [0, 1, 2].forEach(rank => join(rank));
+  hearBroken('a stranger');
+  expect(hear(1)).toEqual([]);
+  hearBroken(lineOf(2));
+  const message = 'Rank 2 broke the protocol of the rendezvous: A frame is none.';
+  for (const rank of [0, 1, 2]) expect(hear(rank)).toEqual([{ kind: 'refuse', code: 'ERR_PROTOCOL', message }]);
+  [0, 1, 2, 3].forEach(rank => join(rank));
+  listen(0, 1, 2, 3);
+  connect(0, 1, 2, 3);
+  hearBroken(lineOf(2)); // the ring has formed
+  expect(formed).toHaveLength(1);
+  [0, 1, 2, 3].forEach(hear);
+  expect(hear(0)).toEqual([]);
+});
+
 test('all come, learn of each other in the order of members, and connect', () => {
   const { formed, join, listen, connect, hear } = meeting();
   [3, 1, 0].forEach(rank => join(rank));

@@ -24,9 +24,13 @@ export interface LinkOptions {
 
 /**
  * A longer body is sent in several parts. ZeroMQ refuses longer ones, so no unknown peer can make it hold more than
- * this.
+ * this. It has no limit for the number of parts, and holds them until the last has come. So the neighbour can make it
+ * hold any number.
  */
 const MAX_PART_BYTES = 16 * 1024 * 1024;
+
+/** Of a body of 4 GiB, which no body exceeds, as it is from one memory. */
+const MAX_PARTS = 2 ** 32 / MAX_PART_BYTES;
 
 /** How many signs of life a link sends in the time for which its peer may be silent, beside those of ZeroMQ. */
 const BEATS = 4;
@@ -220,9 +224,9 @@ export class Link {
 
   private async receive(events: LinkEvents): Promise<void> {
     while (!this.closed) {
-      let message: Message;
+      let parts: Buffer[];
       try {
-        message = joined(await this.socket.receive());
+        parts = await this.socket.receive();
       } catch (error) {
         if (this.closed || (error as NodeJS.ErrnoException).code !== 'EAGAIN') return; // closed, or the thread ends
         if (this.heardAt === undefined || this.socket.writable) continue; // nothing has come for a while
@@ -230,7 +234,7 @@ export class Link {
         return this.lose(events);
       }
       this.heardAt = performance.now();
-      await events.onMessage(message);
+      await events.onMessage(joined(parts));
     }
   }
 
@@ -302,8 +306,9 @@ function split(part: Uint8Array): Uint8Array[] {
   return Array.from({ length: count }, (_, i) => part.subarray(i * MAX_PART_BYTES, (i + 1) * MAX_PART_BYTES));
 }
 
-/** The message before it was split: the header, and the whole body. */
+/** The message before it was split: the header, and the whole body. Parts that no split makes stay as they are. */
 function joined([header, ...body]: Buffer[]): Message {
-  if (body.length > 1 && body[0]!.length === MAX_PART_BYTES) return [header!, Buffer.concat(body)];
-  return [header!, ...body];
+  const isSplit = body.length > 1 && body.length <= MAX_PARTS;
+  const isWhole = (part: Buffer, i: number) => part.length === MAX_PART_BYTES || i === body.length - 1;
+  return isSplit && body.every(isWhole) ? [header!, Buffer.concat(body)] : [header!, ...body];
 }

@@ -1,0 +1,45 @@
+import { stripVTControlCharacters } from 'node:util';
+
+/** Characters that are not shown, or that change how others are shown: a terminal may act on them. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+
+/** The most UTF-16 units in what names something: a run, an endpoint. */
+export const LONGEST_NAME = 512;
+
+/**
+ * A text that may come from others, as it may be shown on a terminal or in a log: on one line, with each character that
+ * is not printable as `\u{1b}`. Tabs stay.
+ *
+ * @param longest A longer text is cut, and says how long it was. In UTF-16 units.
+ */
+export function printable(text: string, longest = Infinity): string {
+  return shown(text, longest, /\t/);
+}
+
+/** A name that another process has told, for an error. */
+export function shownName(name: string): string {
+  return printable(name, LONGEST_NAME);
+}
+
+/** The same for a text of several lines. */
+export function printableLines(text: string, longest = Infinity): string {
+  return shown(text, longest, /[\t\n]/);
+}
+
+/** A line that a program wrote for a terminal, without its colours. */
+export function plainLine(line: string): string {
+  return printable(stripVTControlCharacters(line));
+}
+
+function shown(text: string, longest: number, kept: RegExp): string {
+  const begin = text.length > longest ? text.slice(0, longest) : text; // first: it may have gigabytes
+  const escaped = begin.replace(UNPRINTABLE, character => (kept.test(character) ? character : escape(character)));
+  if (text.length <= longest && escaped.length <= longest) return escaped;
+  const note = `… (${text.length} characters)`;
+  // A half of a character of two units is not left over.
+  return escaped.slice(0, Math.max(0, longest - note.length)).replace(/[\ud800-\udbff]$/, '') + note;
+}
+
+function escape(character: string): string {
+  return `\\u{${character.codePointAt(0)!.toString(16)}}`;
+}

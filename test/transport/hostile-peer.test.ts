@@ -1,0 +1,73 @@
+import type { GradringError } from '../../src/errors';
+import { Link } from '../../src/transport/control/link';
+import { closeAllSockets } from '../../src/transport/control/open-sockets';
+import { FrameKind, type Header } from '../../src/wire/frame';
+import { besideHostilePeer, headerOf } from '../support/hostile-peer';
+import { until } from '../support/rings';
+import { FRAME } from '../support/transports';
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(() => Promise.all(open.splice(0).map(each => each.close())));
+afterAll(closeAllSockets);
+
+async function ring() {
+  const made = await besideHostilePeer();
+  open.push(made);
+  return made;
+}
+
+const abort = (error: object): Header => ({ kind: FrameKind.Abort, origin: 1, error: error as GradringError });
+const DATA = headerOf({ ...FRAME, sequence: 0, origin: 1 });
+const MiB = 2 ** 20;
+
+describe('what a rank that was let in sends is an error that names it', () => {
+  test.each<[string, () => Uint8Array[], string]>([
+    ['a message of 3,000 parts', () => [DATA, ...Array<Buffer>(2_999).fill(Buffer.alloc(10))], 'comes in 3000 parts'],
+    [
+      'parts that no body is split into',
+      () => [DATA, Buffer.alloc(16 * MiB), Buffer.alloc(1), Buffer.alloc(1)],
+      'comes in 4 parts',
+    ],
+    ['an error of 2 MB', () => [headerOf(abort({ code: 'ERR_PROTOCOL', message: 'x'.repeat(2e6), details: {} }))], 'has a header of 2000'],
+    ['a header of 2 MB', () => [Buffer.alloc(2e6)], 'has a header of 2000000 bytes'],
+    ['an unknown error code', () => [headerOf(abort({ code: 'ERR_\x1b[31m', message: '', details: {} }))], 'holds no valid abort text'],
+    ['an error of another shape', () => [headerOf(abort({ code: 'ERR_TIMEOUT', message: {}, details: {} }))], 'holds no valid abort text'],
+    ['an error about rank -1', () => [headerOf(abort({ code: 'ERR_TIMEOUT', message: '', details: { rank: -1 } }))], 'holds no valid abort text'],
+    ['a lane at a name', () => [hello('printer.example', 80)], 'holds no valid greeting'],
+    ['a lane at port 0', () => [hello('127.0.0.1', 0)], 'holds no valid greeting'],
+  ])('%s', async (_, parts, words) => {
+    const { transport, address, failure, say } = await ring();
+    const received = transport.links.receive('left', 0);
+    await say(parts());
+    const expected = { code: 'ERR_PROTOCOL', rank: 1 };
+    await expect(received).rejects.toMatchObject(expected);
+    expect((await failure).message).toContain(`Rank 1 (${address}) broke the protocol: A frame ${words}`);
+  }); // prettier-ignore
+});
+
+function hello(host: string, port: number): Uint8Array {
+  return headerOf({ kind: FrameKind.Hello, origin: 1, offer: { host, port, token: 'ab'.repeat(64) } });
+}
+
+test('the words of an error that another rank has found move no cursor and forge no line', async () => {
+  const { failure, say } = await ring();
+  const message = 'gone\x1b]0;title\x07\x9b2J\r\u202egnp.exe';
+  const details = { rank: 0, address: 'tcp://\x1b[2J', variable: 'a\nb', operation: 'x'.repeat(5_000) };
+  await say([headerOf(abort({ code: 'ERR_TIMEOUT', message, details }))], 0, 1);
+  const error = await failure;
+  expect(error.message).toBe('gone\\u{1b}]0;title\\u{7}\\u{9b}2J\\u{d}\\u{202e}gnp.exe');
+  expect(error.details).toMatchObject({ rank: 0, address: 'tcp://\\u{1b}[2J', variable: 'a\\u{a}b' });
+  expect(error.details.operation).toMatch(/^x{1000,1024}… \(5000 characters\)$/);
+});
+
+test('aborts without end are not answered without end', async () => {
+  const { transport, failure, say } = await ring();
+  const parts = [headerOf(abort({ code: 'ERR_TIMEOUT', message: '', details: {} }))];
+  const send = jest.spyOn(Link.prototype, 'send');
+  const { bytesReceived } = transport.traffic;
+  for (let i = 0; i < 1_000; i += 1) await say(parts);
+  await until(() => transport.traffic.bytesReceived === bytesReceived + 1_000 * parts[0]!.length);
+  expect(await failure).toMatchObject({ code: 'ERR_TIMEOUT' });
+  expect(send.mock.calls.length).toBeLessThan(10);
+  send.mockRestore();
+});
