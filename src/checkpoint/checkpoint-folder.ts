@@ -1,6 +1,7 @@
 import { lstat, readdir, rmdir, unlink } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { type Check, isCount, isText, isWith } from '../shape';
 import { refused, systemCode } from './checkpoint-errors';
 import { syncFolder } from './durable-file';
 import { MANIFEST_FILE } from './manifest';
@@ -14,6 +15,20 @@ export interface SavedName {
 
 const NAME = /^save-(\d{6,15})-step-(\d{1,15})$/;
 const OUR_FILES = /^(manifest\.json|weights\.safetensors|rank-\d+\.safetensors)(\.\d+\.tmp)?$/;
+
+/** The largest number of a save or a step that a name can have. */
+export const LARGEST_NUMBER = 10 ** 15 - 1;
+
+/** Whether that is the name of a save, which leads to no other folder. */
+export const isSavedName: Check<SavedName> = (value): value is SavedName =>
+  isNamed(value) && value.number === numberIn(value.name);
+
+const isNamed = isWith<SavedName>({ name: isText, number: isCount });
+
+function numberIn(name: string): number | undefined {
+  const number = NAME.exec(name)?.[1];
+  return number === undefined ? undefined : Number(number);
+}
 
 /** The name of a save's folder. The names sort in the order of the saves. */
 export function folderName(number: number, step: number): string {
@@ -30,8 +45,8 @@ export async function listSaves(dir: string): Promise<SavedName[]> {
     throw refused('read', dir, error);
   }
   const saves = names.flatMap(name => {
-    const number = NAME.exec(name)?.[1];
-    return number === undefined ? [] : [{ name, number: Number(number) }];
+    const number = numberIn(name);
+    return number === undefined ? [] : [{ name, number }];
   });
   return saves.sort(newestFirst);
 }

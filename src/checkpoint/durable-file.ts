@@ -2,6 +2,7 @@ import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { fileModeIn } from '../file-mode';
+import { isBetween, isCount, isWith } from '../shape';
 import { refused } from './checkpoint-errors';
 
 /** Shows whether a file is the one that was written. */
@@ -9,6 +10,8 @@ export interface FileSum {
   readonly bytes: number;
   readonly crc32: number;
 }
+
+export const isFileSum = isWith<FileSum>({ bytes: isCount, crc32: isBetween(0, 2 ** 32 - 1) });
 
 /** How much is written and added to the checksum at once. It takes some ms, so the process stays responsive. */
 const CHUNK_BYTES = 8 * 2 ** 20;

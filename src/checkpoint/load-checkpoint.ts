@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { GradringError } from '../errors';
 import { damaged } from './checkpoint-errors';
 import { readSmallFile, readTensorFile, type TensorFile } from './checkpoint-file';
-import { folderName, hasManifest, listSaves, newestFirst, type SavedName } from './checkpoint-folder';
+import { folderName, hasManifest, isSavedName, listSaves, newestFirst, type SavedName } from './checkpoint-folder';
 import {
   decodeManifest,
   encodeManifest,
@@ -12,7 +12,8 @@ import {
   rankFile,
   WEIGHTS_FILE,
 } from './manifest';
-import { type Ranks, together } from './ranks';
+import { isListOf, isText } from '../shape';
+import { isNothing, type Ranks, together } from './ranks';
 import { STATE_KEY } from './save-checkpoint';
 
 /** A rank's part of a checkpoint. */
@@ -58,7 +59,9 @@ export interface LoadInput {
  */
 export async function loadCheckpoint(ranks: Ranks, input: LoadInput): Promise<LoadedCheckpoint | undefined> {
   const { dir, onDamage } = input;
-  const visible = await together(ranks, async () => (await listSaves(dir)).filter(save => hasManifest(dir, save)));
+  const visible = await together(ranks, isListOf(isSavedName), async () =>
+    (await listSaves(dir)).filter(save => hasManifest(dir, save)),
+  );
   const byName = new Map(visible.flat().map(save => [save.name, save]));
   const skipped: SkippedCheckpoint[] = [];
   let firstDamage: unknown;
@@ -80,7 +83,7 @@ async function loadOne(ranks: Ranks, input: LoadInput, save: SavedName): Promise
   const path = join(input.dir, save.name);
   const manifest = await agreeOnManifest(ranks, input, save);
   let loaded: Omit<LoadedCheckpoint, 'skipped'> | undefined;
-  await together(ranks, async () => {
+  await together(ranks, isNothing, async () => {
     const own: RankFile[] = [];
     for (const number of input.ranksToRead(manifest)) {
       own.push(await readRankFile(join(path, rankFile(number)), manifest.ranks[number]!));
@@ -92,10 +95,12 @@ async function loadOne(ranks: Ranks, input: LoadInput, save: SavedName): Promise
   return loaded!;
 }
 
+const isTextOrNull = (value: unknown): value is string | null => value === null || isText(value);
+
 /** The manifest. Not every rank may see it, but ranks that do must see the same one. */
 async function agreeOnManifest(ranks: Ranks, { dir }: LoadInput, save: SavedName): Promise<Manifest> {
   const path = join(dir, save.name, MANIFEST_FILE);
-  const texts = await together(ranks, async () => {
+  const texts = await together(ranks, isTextOrNull, async () => {
     if (!hasManifest(dir, save)) return null;
     const manifest = decodeManifest(await readSmallFile(path, MAX_MANIFEST_BYTES), path);
     if (folderName(manifest.number, manifest.step) !== save.name) throw damaged(path, 'it belongs to another folder');

@@ -7,6 +7,8 @@ import { damaged } from './checkpoint-errors';
 /** Bytes of an element, for the types that gradring writes. */
 const ELEMENT_BYTES = { F32: 4, I32: 4, BOOL: 1 } as const;
 
+export const ELEMENT_TYPES = Object.keys(ELEMENT_BYTES) as ElementType[];
+
 export type ElementType = keyof typeof ELEMENT_BYTES;
 
 export interface TensorShape {
@@ -132,8 +134,8 @@ function readEntry(name: string, entry: unknown, path: string): PlacedTensor {
   return { name, type, shape, start, byteLength };
 }
 
-/** A product that is no safe integer may be rounded, or infinite. Offsets never differ by so much. */
-function byteLengthOf(type: ElementType, shape: readonly number[]): number {
+/** The bytes of a tensor. A product that is no safe integer may be rounded, or infinite; no count is as large. */
+export function byteLengthOf(type: ElementType, shape: readonly number[]): number {
   if (shape.includes(0)) return 0;
   return shape.reduce((product, size) => product * size, ELEMENT_BYTES[type]);
 }

@@ -2,11 +2,13 @@ import { join } from 'node:path';
 import { GradringError } from '../errors';
 import { folderModeIn, PRIVATE_FOLDER } from '../file-mode';
 import { requirePlain } from '../plain-json';
-import { folderName, hasManifest, listSaves, removeSave } from './checkpoint-folder';
+import { folderName, hasManifest, LARGEST_NUMBER, listSaves, removeSave } from './checkpoint-folder';
 import { type TensorSource, writeTensorFile } from './checkpoint-file';
-import { type FileSum, makeFolder, writeDurably } from './durable-file';
+import { type FileSum, isFileSum, makeFolder, writeDurably } from './durable-file';
 import { encodeManifest, MANIFEST_FILE, rankFile, WEIGHTS_FILE } from './manifest';
-import { type Ranks, together } from './ranks';
+import { brokenValue } from '../rank-values';
+import { isBetween, isListOf, isOptional, isText, isWith } from '../shape';
+import { isNothing, type Ranks, together } from './ranks';
 
 /** What to save. */
 export interface SaveInput {
@@ -29,6 +31,12 @@ export interface SaveInput {
 /** The name, in the metadata of a rank's file, of {@link SaveInput.state}. */
 export const STATE_KEY = 'gradring';
 
+const isSeen = isWith<{ step: number; number: number }>({
+  step: isBetween(0, LARGEST_NUMBER),
+  number: isBetween(0, LARGEST_NUMBER - 1),
+});
+const isSums = isWith<Sums>({ weights: isOptional(isFileSum), own: isFileSum });
+
 /**
  * Saves a checkpoint, on all ranks together, and returns its folder. A crash at any moment leaves the last complete
  * checkpoint as it is. The new one is complete when rank 0 has renamed its manifest; it does so when all ranks have
@@ -41,7 +49,7 @@ export const STATE_KEY = 'gradring';
 export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<string> {
   const { rank, worldSize } = ranks;
   const { dir, step } = input;
-  const seen = await together(ranks, async () => {
+  const seen = await together(ranks, isSeen, async () => {
     await makeFolder(dir, PRIVATE_FOLDER);
     const [newest] = await listSaves(dir);
     return { step, number: newest?.number ?? 0 };
@@ -52,8 +60,9 @@ export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<st
   const path = join(dir, name);
 
   const undo = () => removeSave(dir, name).catch(() => undefined); // the rest does no harm, and the next save removes it
-  const sums = await together(ranks, () => writeOwn(path, rank, input), undo);
-  const weights = sums[0]!.weights!;
+  const sums = await together(ranks, isSums, () => writeOwn(path, rank, input), undo);
+  const { weights } = sums[0]!;
+  if (weights === undefined) throw brokenValue(0);
   const manifest = encodeManifest({ number, step, worldSize, weights, ranks: sums.map(({ own }) => own) });
   const writeManifest = () => writeDurably(join(path, MANIFEST_FILE), rank, [manifest]);
   const commit = async () => {
@@ -61,8 +70,9 @@ export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<st
     await writeManifest();
     return namesToKeep(input);
   };
-  const [kept] = await together(ranks, commit, undo);
-  await together(ranks, async () => {
+  const [kept] = await together(ranks, isListOf(isText), commit, undo);
+  if (!kept!.includes(name)) throw brokenValue(0); // or this rank would remove all
+  await together(ranks, isNothing, async () => {
     if (!hasManifest(dir, { name, number })) await writeManifest(); // on a disk that rank 0 does not share
     for (const save of await listSaves(dir)) {
       if (save.number <= number && !kept!.includes(save.name)) await removeSave(dir, save.name);
@@ -71,11 +81,13 @@ export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<st
   return path;
 }
 
-async function writeOwn(
-  path: string,
-  rank: number,
-  { dir, weights, own, state }: SaveInput,
-): Promise<{ weights?: FileSum; own: FileSum }> {
+/** Of the files that a rank has written. Rank 0 writes the weights. */
+interface Sums {
+  readonly weights?: FileSum | undefined;
+  readonly own: FileSum;
+}
+
+async function writeOwn(path: string, rank: number, { dir, weights, own, state }: SaveInput): Promise<Sums> {
   await makeFolder(path, folderModeIn(dir));
   const metadata = new Map([[STATE_KEY, JSON.stringify(requirePlain(state(), 'A checkpoint cannot hold', ''))]]);
   const sum = { own: await writeTensorFile(join(path, rankFile(rank)), rank, own, metadata) };

@@ -1,6 +1,8 @@
 import { GradringError } from '../errors';
+import { LARGEST_VALUE } from '../rank-values';
 import { opposite, type Side } from '../transport/side';
 import type { DataFrame } from '../transport/transport';
+import { Purpose } from '../wire/frame';
 import { part, SEGMENT_BYTES } from './chunks';
 import type { CollectiveCall } from './collective-call';
 import { copyBytes } from '../memory/copy-bytes';
@@ -99,10 +101,12 @@ async function allGatherLengths(call: CollectiveCall, own: number): Promise<numb
   const bytes = new Uint8Array(8);
   new DataView(bytes.buffer).setFloat64(0, own, true);
   const bodies = await allGatherBodies(call, bytes);
+  // What gradring itself gathers are small values.
+  const longest = call.fingerprint.purpose === Purpose.Call ? 2 ** 32 : LARGEST_VALUE;
   return bodies.map((body, rank) => {
     const length =
       body.length === 8 ? new DataView(body.buffer, body.byteOffset, body.byteLength).getFloat64(0, true) : NaN;
-    if (!Number.isSafeInteger(length) || length < 0 || length > 2 ** 32) {
+    if (!Number.isSafeInteger(length) || length < 0 || length > longest) {
       throw new GradringError('ERR_PROTOCOL', `Rank ${rank} announced an array of ${length} bytes.`, { rank });
     }
     return length;

@@ -1,4 +1,6 @@
 import { GradringError } from '../errors';
+import { shownName } from '../printable';
+import { isAnything, isBoolean, isCount, isOptional, isText, isWith } from '../shape';
 
 /** What a rank tells the others about its units when a ring has formed again. JSON. */
 export interface UnitReport {
@@ -17,6 +19,17 @@ export interface UnitReport {
   /** Whether that is the unit that lets newcomers in. */
   readonly isAdmitting: boolean;
 }
+
+export const isUnitReport = isWith<UnitReport>({
+  isNewcomer: isBoolean,
+  isLeaving: isBoolean,
+  done: isCount,
+  lastName: isText,
+  lastResult: isAnything,
+  isAfterCommit: isBoolean,
+  failedName: isOptional(isText),
+  isAdmitting: isBoolean,
+});
 
 /** The lowest rank that has done the most units. −1 if all are newcomers. */
 export function mostAdvanced(reports: readonly UnitReport[]): number {
@@ -38,7 +51,8 @@ export function ranksBehind(reports: readonly UnitReport[], { done, lastName }: 
   const fits = behind.every(report => report.done === done - 1 && report.failedName === lastName);
   if (fits && failed.size <= 1) return behind;
   const words = members.map(
-    ({ done, lastName, failedName }) => `${done} units done, the last '${lastName}', in '${failedName ?? 'none'}'`,
+    ({ done, lastName, failedName }) =>
+      `${done} units done, the last '${shownName(lastName)}', in '${shownName(failedName ?? 'none')}'`,
   );
   throw new GradringError(
     'ERR_COLLECTIVE_MISMATCH',

@@ -1,7 +1,9 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type GradringError, invalidArgument, isLoss } from '../errors';
 import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
-import { mostAdvanced, ranksBehind, type UnitReport } from './unit-report';
+import { brokenValue, decodeValues, encodeValue } from '../rank-values';
+import type { Check } from '../shape';
+import { isUnitReport, mostAdvanced, ranksBehind, type UnitReport } from './unit-report';
 
 /** What must happen on all ranks or on none. */
 export interface Unit<T> {
@@ -12,6 +14,8 @@ export interface Unit<T> {
    * a ring of another size, so it must not change anything that stays. The caller does that with the result.
    */
   readonly run: () => T | Promise<T>;
+  /** Whether another rank's result can be one. Undefined: whatever it is. */
+  readonly isResult?: Check<T>;
   /**
    * Gives what JSON cannot hold to the ranks where the unit failed, by synchronous collectives in the same order on all
    * ranks.
@@ -47,7 +51,7 @@ export interface UnitRing {
 }
 
 /** The part of a unit that the ranks compare. */
-type ComparedUnit = Pick<Unit<unknown>, 'name' | 'share'>;
+type ComparedUnit = Pick<Unit<unknown>, 'name' | 'share'> & { readonly isResult?: (value: unknown) => boolean };
 
 interface DoneUnit {
   readonly unit: ComparedUnit;
@@ -270,6 +274,7 @@ export class Units {
     if (isBehind && this.isLeaving) return undefined;
     if (behind.length > 0) {
       const unit = isBehind ? failed! : this.last.unit;
+      if (unit.isResult?.(lastResult) === false) throw brokenValue(source);
       unit.share?.(source, isBehind, lastResult);
       if (isBehind) this.finish(unit, lastResult);
     }
@@ -289,8 +294,8 @@ export class Units {
       failedName: failed?.name,
       isAdmitting: failed !== undefined && failed === this.welcome,
     };
-    const bytes = this.ring!.allGather(new TextEncoder().encode(JSON.stringify(report)));
+    const bytes = this.ring!.allGather(encodeValue(report));
     this.hasCompared = true;
-    return bytes.map(each => JSON.parse(new TextDecoder().decode(each)) as UnitReport);
+    return decodeValues(bytes, isUnitReport);
   }
 }

@@ -1,6 +1,7 @@
 import { allGatherBodies } from '../collectives/all-gather';
 import { blaming } from '../collectives/blame';
 import type { CollectiveCall } from '../collectives/collective-call';
+import { isNumber, isWith } from '../shape';
 import { protocolError } from '../wire/frame';
 
 /** What the links between the ranks cost, in ns: the same on all ranks. */
@@ -8,6 +9,8 @@ export interface LinkCost {
   readonly byteNs: number;
   readonly hopNs: number;
 }
+
+export const isLinkCost = isWith<LinkCost>({ byteNs: isNumber, hopNs: isNumber });
 
 /**
  * Within a host, as measured (docs/performance.md), and not anew: a training on one host is to be repeatable.

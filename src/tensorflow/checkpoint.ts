@@ -6,12 +6,20 @@ import { type LoadedCheckpoint, loadCheckpoint } from '../checkpoint/load-checkp
 import { FolderLock } from '../checkpoint/folder-lock';
 import { saveCheckpoint } from '../checkpoint/save-checkpoint';
 import { type Communicator, Purpose } from '../communicator/communicator';
-import { deserializeError, GradringError, invalidArgument, type SerializedError, serializeError } from '../errors';
+import {
+  deserializeError,
+  GradringError,
+  invalidArgument,
+  isSerializedError,
+  type SerializedError,
+  serializeError,
+} from '../errors';
+import { isText, isWith } from '../shape';
 import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
 import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
 import { LiveTraining } from './live-training';
 import { innerStateOf, sourcesOf } from './optimizer-state';
-import { broadcastVariables, gatherValues, hashesOf, type Variables } from './replicas';
+import { areTexts, broadcastVariables, gatherValues, hashesOf, type Variables } from './replicas';
 import { ranksToRead, type Resizing, variableStates } from './resized-state';
 import type { RingOptimizer } from './ring-optimizer';
 import { type Trained, trainedOf } from './trained';
@@ -161,7 +169,7 @@ export class Checkpoint {
         });
       });
     const { units } = this.communicator;
-    const run = () => units.run({ name: 'checkpoint', run: () => outcomeOf(save) });
+    const run = () => units.run({ name: 'checkpoint', isResult: isOutcome, run: () => outcomeOf(save) });
     const outcome = await LiveTraining.of(this.communicator).inTurn(run);
     if ('error' in outcome) throw deserializeError(outcome.error);
     this.discarded = [];
@@ -180,7 +188,7 @@ export class Checkpoint {
     }
     const others = variables.filter(({ name }) => !trained?.has(name));
     const hashes = hashesOf(others);
-    const [ofRoot] = await gatherValues(this.communicator, Purpose.SaveCheckpoint, hashes);
+    const [ofRoot] = await gatherValues(this.communicator, Purpose.SaveCheckpoint, areTexts, hashes);
     return others
       .filter((_, i) => hashes[i] !== ofRoot![i])
       .map(variable => sourceOf(`weight/${variable.name}`, variable));
@@ -230,8 +238,14 @@ export class Checkpoint {
   }
 }
 
+type SaveOutcome = { readonly path: string } | { readonly error: SerializedError };
+
+const hasPath = isWith({ path: isText });
+const hasError = isWith({ error: isSerializedError });
+const isOutcome = (value: unknown): value is SaveOutcome => hasPath(value) || hasError(value);
+
 /** A save that failed is over on all ranks, like one that succeeded. */
-async function outcomeOf(save: () => Promise<string>): Promise<{ path: string } | { error: SerializedError }> {
+async function outcomeOf(save: () => Promise<string>): Promise<SaveOutcome> {
   try {
     return { path: await save() };
   } catch (error) {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
+import { isNumber, isText, isWith } from '../shape';
 import { bytesOf } from './bytes-of';
 import { warn } from './warn';
 
@@ -95,6 +96,12 @@ export interface GivenData {
   /** Of the data. Null if the rank has divided them. */
   readonly hash: string | null;
 }
+
+const isData = isWith<GivenData>({
+  batchSize: isNumber,
+  hash: (hash): hash is string | null => hash === null || isText(hash),
+});
+export const isGiven = (value: unknown): value is GivenData | null => value === null || isData(value);
 
 function hashOfRows(tensors: readonly tf.Tensor[]): string {
   const hash = createHash('sha256');

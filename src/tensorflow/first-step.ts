@@ -1,7 +1,12 @@
 import type { Communicator } from '../communicator/communicator';
 import { GradringError } from '../errors';
 import { DataCheck } from './data-check';
-import { checkDescriptions, checkHashes, describe, hashesOf, type Variables } from './replicas';
+import { printable, shownName } from '../printable';
+import { isAnything, isRecordOf, isWith } from '../shape';
+import { areTexts, checkDescriptions, checkHashes, describe, hashesOf, type Variables } from './replicas';
+
+/** How much is quoted of an option that another rank has told. In UTF-16 units. */
+const LONGEST_VALUE = 2_048;
 
 /** What ranks tell each other before the first step. */
 export interface Greeting {
@@ -12,6 +17,13 @@ export interface Greeting {
   /** Of the data that was given to `ring.shard`. */
   readonly data: string[];
 }
+
+export const isGreeting = isWith<Greeting>({
+  variables: areTexts,
+  options: isRecordOf(isAnything),
+  hashes: areTexts,
+  data: areTexts,
+});
 
 /** @param options The settings of the optimizers that must be the same on all ranks. */
 export function greetingOf(communicator: Communicator, variables: Variables, options: Greeting['options']): Greeting {
@@ -40,7 +52,8 @@ function checkSameOptions(all: readonly Greeting['options'][]): void {
     for (const name of Object.keys({ ...first, ...options })) {
       const [expected, found] = [JSON.stringify(first[name]), JSON.stringify(options[name])];
       if (found === expected) continue;
-      const words = `Ranks wrap their optimizers differently: ${name} is ${expected} on rank 0, but ${found} on rank ${rank}.`;
+      const [at0, here] = [expected, found].map(value => printable(String(value), LONGEST_VALUE));
+      const words = `Ranks wrap their optimizers differently: ${shownName(name)} is ${at0} on rank 0, but ${here} on rank ${rank}.`;
       throw new GradringError('ERR_MODEL_MISMATCH', words, { rank });
     }
   });

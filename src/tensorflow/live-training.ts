@@ -46,7 +46,7 @@ export class LiveTraining {
       await broadcastVariables(communicator, trained.variables, { root: 0, purpose: Purpose.Join });
       return { step: trained.optimizer.statistics.steps, epoch: 0, state: undefined };
     }
-    const welcome = await communicator.enter(root => passWelcome(communicator, root, undefined));
+    const welcome = await communicator.enter(root => passWelcome(communicator, root, undefined, trained));
     await takeWelcome(welcome, trained);
     const { position, state, counters } = welcome.header;
     this.joinedAt = position;
@@ -95,7 +95,7 @@ export class LiveTraining {
       },
       welcome: async root => {
         own ??= await captureWelcome(trained, position, state);
-        passWelcome(communicator, root, own);
+        passWelcome(communicator, root, own, trained);
       },
     });
   }

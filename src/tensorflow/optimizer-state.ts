@@ -2,9 +2,10 @@ import type { tf } from './tfjs';
 import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
 import type { Compression } from '../compression/dgc-options';
 import { travelsDense } from '../compression/sparsity-schedule';
-import type { LinkCost } from '../exchange/link-cost';
+import { isLinkCost, type LinkCost } from '../exchange/link-cost';
+import { isCount, isNumber, isOptional, isText, isWith } from '../shape';
 import { sourceOf, sourceOfValues, tensorOf, tensorsUnder } from './saved-tensor';
-import type { ExpectedSteps } from './sent-fraction';
+import { type ExpectedSteps, isExpectedSteps } from './sent-fraction';
 
 /** All that a wrapped optimizer needs to continue bit for bit. */
 export interface OptimizerState {
@@ -35,6 +36,20 @@ export interface OptimizerCounters {
   /** Of the whole training. Undefined if not known. */
   readonly expectedSteps?: ExpectedSteps | undefined;
 }
+
+export const isCounters = isWith<OptimizerCounters>({
+  optimizer: isText,
+  steps: isCount,
+  skippedSteps: isCount,
+  iterations: isCount,
+  density: isNumber,
+  links: isOptional(isLinkCost),
+  lastRate: isOptional(isNumber),
+  epoch: isOptional(isNumber),
+  learningRate: isOptional(isNumber),
+  worldSize: isOptional(isCount),
+  expectedSteps: isOptional(isExpectedSteps),
+});
 
 /** The state of a variable: u and v, and what a compressor keeps. */
 export interface VariableState {

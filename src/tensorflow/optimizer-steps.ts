@@ -4,7 +4,8 @@ import type { Unit } from '../communicator/units';
 import { type Compression, type DgcCompression } from '../compression/dgc-options';
 import { LARGEST_DENSITY } from '../compression/choose-sparsity';
 import { GradringError, invalidArgument } from '../errors';
-import type { LinkCost } from '../exchange/link-cost';
+import { isLinkCost, type LinkCost } from '../exchange/link-cost';
+import { type Check, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
 import { ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
 import { checkGreetings, type Greeting, greetingOf } from './first-step';
@@ -37,6 +38,17 @@ export interface StepResult extends ExchangeResult, VerifiedStep {
   /** Size of the ring that took the step. */
   readonly worldSize: number;
 }
+
+const isStepResult = isWith<Omit<StepResult, 'travel' | 'timesMs'>>({
+  nonFinite: isOptional(isWith({ rank: isOptional(isCount), tensor: isCount })),
+  bytesSent: isCount,
+  denseBytes: isNumber,
+  density: isNumber,
+  links: isOptional(isLinkCost),
+  generation: isCount,
+  verifies: isBoolean,
+  worldSize: isCount,
+}) as Check<StepResult>;
 
 /**
  * The parts of a wrapped optimizer's step. Before the first one the ranks compare what they train. Then each step loads
@@ -125,10 +137,12 @@ export class OptimizerSteps {
   }
 
   /** The unit of a step, without its exchange. */
-  unit(): Pick<Unit<StepResult>, 'name' | 'share'> {
+  unit(): Pick<Unit<StepResult>, 'name' | 'isResult' | 'share'> {
     this.communicator.units.checkOutside('An optimizer step');
+    const isOfVariable = (result: StepResult) => (result.nonFinite?.tensor ?? 0) < this.trained!.variables.length;
     return {
       name: `step ${this.statistics.steps}`,
+      isResult: (result): result is StepResult => isStepResult(result) && isOfVariable(result),
       share: (root, isBehind, { nonFinite, density }) => {
         const { communicator, compression, lastUpdates } = this;
         const { exchange, variables } = this.trained!;

@@ -5,6 +5,9 @@ import { createHash } from 'node:crypto';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
 import { inBrackets } from './shapes';
+import { shownName } from '../printable';
+import { decodeValues, encodeValue } from '../rank-values';
+import { type Check, isListOf, isText, isWith } from '../shape';
 import { isOwnModel, isOwnVariable, notOurs, otherCopy } from './one-copy';
 
 /** The variables that all ranks have in common: the weights of a model, or the variables of a custom loop. */
@@ -52,15 +55,8 @@ export function hashesOf(variables: Variables): string[] {
   });
 }
 
-/** A small value as bytes, for an all-gather. */
-export function toBytes(value: unknown): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(value));
-}
-
-/** The inverse of {@link toBytes}. */
-export function fromBytes<T>(bytes: Uint8Array): T {
-  return JSON.parse(new TextDecoder().decode(bytes)) as T;
-}
+/** Hashes or descriptions of a rank's variables. */
+export const areTexts = isListOf(isText);
 
 /**
  * Compares the hashes of all ranks.
@@ -90,7 +86,7 @@ export async function verifyReplicas(
   { when, purpose }: { readonly when: string; readonly purpose: Purpose },
 ): Promise<string> {
   const hashes = hashesOf(variables);
-  checkHashes(await gatherValues(communicator, purpose, hashes), variables, when);
+  checkHashes(await gatherValues(communicator, purpose, areTexts, hashes), variables, when);
   return createHash('sha256').update(hashes.join()).digest('hex');
 }
 
@@ -104,20 +100,30 @@ export async function checkSameVariables(
   variables: Variables,
   purpose: Purpose,
 ): Promise<void> {
-  checkDescriptions(await gatherValues(communicator, purpose, variables.map(describe)));
+  checkDescriptions(await gatherValues(communicator, purpose, areTexts, variables.map(describe)));
 }
 
-/** A small value of each rank (JSON), by rank. A unit. */
-export async function gatherValues<T>(communicator: Communicator, purpose: Purpose, own: T): Promise<T[]> {
-  const run = async () =>
-    (await communicator.allGather(toBytes(own), { variableLength: true, purpose })).map(fromBytes<T>);
-  return communicator.units.run({ name: `gather ${Purpose[purpose]}`, run });
+/**
+ * A small value of each rank (JSON), by rank. A unit.
+ *
+ * @throws GradringError `ERR_PROTOCOL`, naming the rank, if one is no such value.
+ */
+export async function gatherValues<T>(
+  communicator: Communicator,
+  purpose: Purpose,
+  isValue: Check<T>,
+  own: T,
+): Promise<T[]> {
+  const gather = () => communicator.allGather(encodeValue(own), { variableLength: true, purpose });
+  const run = async () => decodeValues(await gather(), isValue);
+  return communicator.units.run({ name: `gather ${Purpose[purpose]}`, isResult: isListOf(isValue), run });
 }
 
 /** {@link gatherValues}, asleep. */
-export function gatherValuesSync<T>(communicator: Communicator, purpose: Purpose, own: T): T[] {
-  const run = () => communicator.allGatherSync(toBytes(own), { variableLength: true, purpose }).map(fromBytes<T>);
-  return communicator.units.runSync({ name: `gather ${Purpose[purpose]}`, run });
+export function gatherValuesSync<T>(communicator: Communicator, purpose: Purpose, isValue: Check<T>, own: T): T[] {
+  const gather = () => communicator.allGatherSync(encodeValue(own), { variableLength: true, purpose });
+  const run = () => decodeValues(gather(), isValue);
+  return communicator.units.runSync({ name: `gather ${Purpose[purpose]}`, isResult: isListOf(isValue), run });
 }
 
 /** A variable's name, type and shape, for ranks to compare. */
@@ -132,7 +138,7 @@ export function checkDescriptions(all: readonly (readonly string[])[]): void {
     const longer = Math.max(descriptions.length, first!.length);
     for (let i = 0; i < longer; i++) {
       if (descriptions[i] === first![i]) continue;
-      const words = `Ranks train different models: variable ${i} is ${first![i] ?? 'missing'} on rank 0, but ${descriptions[i] ?? 'missing'} on rank ${rank}.`;
+      const words = `Ranks train different models: variable ${i} is ${shownName(first![i] ?? 'missing')} on rank 0, but ${shownName(descriptions[i] ?? 'missing')} on rank ${rank}.`;
       throw new GradringError('ERR_MODEL_MISMATCH', words, { rank });
     }
   });
@@ -165,7 +171,8 @@ export async function averageVariables(
   purpose: Purpose,
 ): Promise<void> {
   const own = { variables: variables.map(describe), hashes: hashesOf(variables) };
-  const byRank = await gatherValues(communicator, purpose, own);
+  const isOwn = isWith<typeof own>({ variables: areTexts, hashes: areTexts });
+  const byRank = await gatherValues(communicator, purpose, isOwn, own);
   checkDescriptions(byRank.map(of => of.variables));
   const differing = variables.filter((_, i) => byRank.some(({ hashes }) => hashes[i] !== own.hashes[i]));
   const other = differing.find(({ dtype }) => dtype !== 'float32');

@@ -2,13 +2,16 @@ import { tf } from './tfjs';
 import { checkOptions } from '../check-options';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
+import { shownName } from '../printable';
+import { isBoolean, isNumber, isRecordOf, isText, isWith } from '../shape';
 import type { Checkpoint } from './checkpoint';
 import type { FitPosition } from './saved-rank';
-import { DataCheck, type GivenData } from './data-check';
+import { DataCheck, type GivenData, isGiven } from './data-check';
 import type { FitParameters } from './fit-progress';
 import { LiveTraining } from './live-training';
 import { isOwnModel, otherCopy } from './one-copy';
 import {
+  areTexts,
   averageVariables,
   broadcastVariables,
   checkDescriptions,
@@ -54,6 +57,17 @@ interface EpochEnd {
   readonly given: GivenData | null;
 }
 
+const isBeginning = isWith<Beginning>({
+  variables: areTexts,
+  isWrapped: isBoolean,
+  epochs: isNumber,
+  stepsPerEpoch: (value): value is number | null => value === null || isNumber(value),
+  hasValidation: isBoolean,
+  data: areTexts,
+  given: isGiven,
+});
+const isEpochEnd = isWith<EpochEnd>({ metrics: isRecordOf(isText), data: areTexts, given: isGiven });
+
 /**
  * What has to happen around `model.fit`, the same on all ranks. Before: names, shapes and order of the weights are
  * compared, and rank 0's weights are broadcast. In each epoch: the optimizer gets the epoch; at its end the metrics and
@@ -97,7 +111,7 @@ export class RingCallback extends tf.Callback {
     this.length = own;
     // If this rank has joined the others, they have done this already.
     if (joined === undefined) {
-      const all = await gatherValues(communicator, Purpose.BeginTraining, own);
+      const all = await gatherValues(communicator, Purpose.BeginTraining, isBeginning, own);
       checkBeginnings(all);
       if (all.some(({ stepsPerEpoch }) => stepsPerEpoch === null)) this.length = { ...own, stepsPerEpoch: null };
       DataCheck.of(communicator).compare(all.map(({ data }) => data));
@@ -176,7 +190,7 @@ export class RingCallback extends tf.Callback {
     this.optimizer.sentFraction?.endEpoch(this.length, this.optimizer.statistics.steps);
     const data = DataCheck.of(communicator);
     const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take(), given: data.takeGiven() };
-    const all = await gatherValues(communicator, Purpose.EndEpoch, own);
+    const all = await gatherValues(communicator, Purpose.EndEpoch, isEpochEnd, own);
     data.compare(all.map(each => each.data));
     data.compareGiven(all.map(({ given }) => given));
     const metrics = all.map(each => each.metrics);
@@ -313,7 +327,7 @@ function checkSameMetrics(all: readonly EpochEnd['metrics'][], epoch: number): v
     const rank = all.findIndex(metrics => !(name in metrics));
     if (rank === -1) continue;
     const other = all.findIndex(metrics => name in metrics);
-    const words = `After epoch ${epoch}, rank ${other} has the metric ${name}, but rank ${rank} does not. Compile with the same metrics, and pass validation data on all ranks, or on none.`;
+    const words = `After epoch ${epoch}, rank ${other} has the metric ${shownName(name)}, but rank ${rank} does not. Compile with the same metrics, and pass validation data on all ranks, or on none.`;
     throw new GradringError('ERR_COLLECTIVE_MISMATCH', words);
   }
 }

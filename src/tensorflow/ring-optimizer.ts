@@ -4,11 +4,12 @@ import { invalidArgument } from '../errors';
 import { captureState, restoreState, variableStates } from './capture-state';
 import { type Gradients, variableNamed } from './exchanged-variables';
 import { disposeInner, InnerOptimizer } from './inner-optimizer';
+import { isGreeting } from './first-step';
 import { explainNoGradient } from './no-gradient';
 import { isOwnOptimizer, notOurs } from './one-copy';
 import type { NamedTensor, OptimizerState } from './optimizer-state';
 import { OptimizerSteps, type StepStatistics } from './optimizer-steps';
-import { gatherValues, gatherValuesSync } from './replicas';
+import { areTexts, gatherValues, gatherValuesSync } from './replicas';
 import type { SentFraction } from './sent-fraction';
 import { checkWrapOptions, type WrapOptions } from './wrap-options';
 
@@ -149,13 +150,13 @@ export class RingOptimizer extends tf.Optimizer {
     const { communicator, steps } = this;
     if (steps.trained === undefined) {
       const { variables, greeting } = steps.begin(gradients);
-      steps.agree(variables, gatherValuesSync(communicator, Purpose.FirstStep, greeting));
+      steps.agree(variables, gatherValuesSync(communicator, Purpose.FirstStep, isGreeting, greeting));
     }
     const { exchange } = steps.trained!;
     const run = () => steps.resultOf(exchange.runSync(steps.load(gradients)));
     const result = communicator.units.runSync({ ...steps.unit(), run });
     if (steps.finish(result)) this.incrementIterations();
-    if (result.verifies) steps.verify(gatherValuesSync(communicator, Purpose.VerifyStep, steps.hashes()));
+    if (result.verifies) steps.verify(gatherValuesSync(communicator, Purpose.VerifyStep, areTexts, steps.hashes()));
   }
 
   /** Like {@link applyGradients}, but the thread does not sleep. */
@@ -164,13 +165,13 @@ export class RingOptimizer extends tf.Optimizer {
       const { communicator, steps } = this;
       if (steps.trained === undefined) {
         const { variables, greeting } = steps.begin(gradients);
-        steps.agree(variables, await gatherValues(communicator, Purpose.FirstStep, greeting));
+        steps.agree(variables, await gatherValues(communicator, Purpose.FirstStep, isGreeting, greeting));
       }
       const { exchange } = steps.trained!;
       const run = async () => steps.resultOf(await exchange.run(steps.load(gradients)));
       const result = await communicator.units.run({ ...steps.unit(), run });
       if (steps.finish(result)) this.incrementIterations();
-      if (result.verifies) steps.verify(await gatherValues(communicator, Purpose.VerifyStep, steps.hashes()));
+      if (result.verifies) steps.verify(await gatherValues(communicator, Purpose.VerifyStep, areTexts, steps.hashes()));
     });
   }
 

@@ -1,6 +1,7 @@
 import type { RankFile } from '../checkpoint/load-checkpoint';
 import { GradringError } from '../errors';
-import type { OptimizerCounters } from './optimizer-state';
+import { isAnything, isBoolean, isCount, isListOf, isNumber, isOptional, isText, isWith } from '../shape';
+import { isCounters, type OptimizerCounters } from './optimizer-state';
 
 /** Where in `model.fit` a checkpoint was taken. */
 export interface FitPosition {
@@ -23,6 +24,20 @@ export interface SavedVariable {
   readonly shape: readonly number[];
 }
 
+const isSavedVariable = isWith<SavedVariable>({
+  name: isText,
+  given: isText,
+  dtype: isText,
+  shape: isListOf(isCount),
+});
+
+export const isFitPosition = isWith<FitPosition>({
+  epoch: isCount,
+  batch: isCount,
+  isOver: isOptional(isBoolean),
+  warmUp: isOptional(isWith({ step: isNumber, fullLearningRate: isNumber })),
+});
+
 /** The small part of a rank's state: JSON, in the metadata of its file. */
 export interface SavedRank {
   readonly position: FitPosition;
@@ -33,19 +48,15 @@ export interface SavedRank {
   readonly state?: unknown;
 }
 
+const isSavedRank = isWith<SavedRank>({
+  position: isFitPosition,
+  optimizer: isCounters,
+  variables: isListOf(isSavedVariable),
+  state: isAnything,
+});
+
 /** @throws GradringError `ERR_CHECKPOINT` if another program wrote the file. */
 export function savedRankOf({ state }: RankFile): SavedRank {
-  const { position, optimizer, variables } = (state ?? {}) as Partial<SavedRank>;
-  const counts = [position?.epoch, position?.batch, optimizer?.steps, optimizer?.skippedSteps, optimizer?.iterations];
-  const hasCounts = counts.every(count => Number.isSafeInteger(count) && count! >= 0);
-  const { density, epoch = 0, learningRate = 0 } = optimizer ?? {};
-  const hasNumbers = [density, epoch, learningRate].every(value => typeof value === 'number');
-  const hasVariables = Array.isArray(variables) && variables.every(isVariable);
-  if (hasCounts && hasNumbers && hasVariables && typeof optimizer?.optimizer === 'string') return state as SavedRank;
+  if (isSavedRank(state)) return state;
   throw new GradringError('ERR_CHECKPOINT', 'The files in the checkpoint hold no state of a wrapped optimizer.');
-}
-
-function isVariable(value: unknown): value is SavedVariable {
-  const { name, given, dtype, shape } = (value ?? {}) as Partial<SavedVariable>;
-  return [name, given, dtype].every(text => typeof text === 'string') && Array.isArray(shape);
 }

@@ -3,6 +3,7 @@ import { chooseSparsity } from '../compression/choose-sparsity';
 import type { DgcCompression } from '../compression/dgc-options';
 import { densityAt, warmUpStages } from '../compression/sparsity-schedule';
 import { invalidArgument } from '../errors';
+import { isNumber, isOptional, isWith } from '../shape';
 import { inform, warn, warnOnce } from './warn';
 
 /** If an element is sent less often in a training, on average, most of the gradient is never applied. */
@@ -18,6 +19,11 @@ export interface ExpectedSteps {
   /** Where the first epoch began, if the number of steps in an epoch is known only at its end. */
   readonly since?: { readonly epoch: number; readonly step: number } | undefined;
 }
+
+export const isExpectedSteps = isWith<ExpectedSteps>({
+  steps: isNumber,
+  since: isOptional(isWith({ epoch: isNumber, step: isNumber })),
+});
 
 /** The length of a `model.fit`. */
 export interface FitLength {

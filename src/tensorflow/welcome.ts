@@ -1,10 +1,14 @@
-import type { TensorShape } from '../checkpoint/safetensors';
+import { byteLengthOf, ELEMENT_TYPES, type TensorShape } from '../checkpoint/safetensors';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError } from '../errors';
-import { innerStateOf, type OptimizerCounters, sourcesOf } from './optimizer-state';
-import { describe, fromBytes, toBytes } from './replicas';
-import type { FitPosition } from './saved-rank';
+import { shownName } from '../printable';
+import { brokenValue, decodeValue, encodeValue } from '../rank-values';
+import { isAnything, isBoolean, isCount, isListOf, isOneOf, isText, isWith } from '../shape';
+import { innerStateOf, isCounters, type OptimizerCounters, sourcesOf } from './optimizer-state';
+import { areTexts, describe } from './replicas';
+import { type FitPosition, isFitPosition } from './saved-rank';
 import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
+import type { tf } from './tfjs';
 import type { Trained } from './trained';
 
 /** All that the ranks of a training have in common, for a rank that joins. */
@@ -28,6 +32,10 @@ interface WelcomeHeader {
   readonly tensors: readonly (TensorShape & { readonly byteLength: number })[];
 }
 
+/** All state has at most so many times the bytes of the weights, and a little more. Adam's has three times as many. */
+const MOST_STATE = 16;
+const LEAST_STATE = 2 ** 20;
+
 /** The welcome of this rank. The arrays are copies. */
 export async function captureWelcome(
   { variables, optimizer }: Trained,
@@ -49,28 +57,78 @@ export async function captureWelcome(
   });
 }
 
-/** Gives the root's welcome to all ranks, by synchronous collectives of all. */
-export function passWelcome(communicator: Communicator, root: number, own: Welcome | undefined): Welcome {
-  const headers = communicator.allGatherSync(own === undefined ? new Uint8Array(0) : toBytes(own.header), {
+const isShape = isListOf(isCount);
+
+const isHeader = isWith<WelcomeHeader>({
+  position: isFitPosition,
+  state: isAnything,
+  counters: isCounters,
+  hasBegun: isBoolean,
+  variables: areTexts,
+  trained: isListOf(isWith({ name: isText, shape: isShape })),
+  tensors: isListOf(isWith({ name: isText, type: isOneOf(ELEMENT_TYPES), shape: isShape, byteLength: isCount })),
+});
+
+/**
+ * Gives the root's welcome to all ranks, by synchronous collectives of all.
+ *
+ * @param trained What this rank trains.
+ * @throws GradringError `ERR_MODEL_MISMATCH` if the root has another model, and `ERR_PROTOCOL` if that cannot be its
+ *   state: both before anything of it is received.
+ */
+export function passWelcome(
+  communicator: Communicator,
+  root: number,
+  own: Welcome | undefined,
+  trained: Trained,
+): Welcome {
+  const headers = communicator.allGatherSync(own === undefined ? new Uint8Array(0) : encodeValue(own.header), {
     variableLength: true,
     purpose: Purpose.Join,
   });
-  const header = fromBytes<WelcomeHeader>(headers[root]!);
+  const header = decodeValue(headers[root]!, root, isHeader);
+  checkModel(header, trained);
+  if (!fits(header, trained)) throw brokenValue(root);
   const arrays = header.tensors.map(({ byteLength }, i) =>
     communicator.broadcastSync(own?.arrays[i] ?? new Uint8Array(byteLength), { root, purpose: Purpose.Join }),
   );
   return { header, arrays };
 }
 
-/** Takes the state from a welcome. @throws GradringError `ERR_MODEL_MISMATCH`, before any change, for another model. */
-export async function takeWelcome({ header, arrays }: Welcome, { variables, optimizer }: Trained): Promise<void> {
+function checkModel(header: WelcomeHeader, { variables }: Trained): void {
   const own = variables.map(describe);
   const different = Math.max(own.length, header.variables.length);
   for (let i = 0; i < different; i++) {
     if (own[i] === header.variables[i]) continue;
-    const words = `This rank, which was started again, trains another model than the others: variable ${i} is ${own[i] ?? 'missing'} here, and ${header.variables[i] ?? 'missing'} there.`;
+    const words = `This rank, which was started again, trains another model than the others: variable ${i} is ${own[i] ?? 'missing'} here, and ${shownName(header.variables[i] ?? 'missing')} there.`;
     throw new GradringError('ERR_MODEL_MISMATCH', words);
   }
+}
+
+/** Whether that can be the state of a training of this model: all weights, and not much more than optimizers keep. */
+function fits({ trained, tensors }: WelcomeHeader, { variables }: Trained): boolean {
+  const sizes = new Map(tensors.map(({ name, byteLength }) => [name, byteLength]));
+  const weights = new Map(variables.map(variable => [variable.name, bytesOfAll(variable)]));
+  const most = MOST_STATE * [...weights.values()].reduce((sum, bytes) => sum + bytes, 0) + LEAST_STATE;
+  return (
+    sizes.size === tensors.length &&
+    tensors.every(({ type, shape, byteLength }) => byteLength === byteLengthOf(type, shape)) &&
+    tensors.reduce((sum, { byteLength }) => sum + byteLength, 0) <= most &&
+    [...weights].every(([name, bytes]) => sizes.get(`weight/${name}`) === bytes) &&
+    trained.every(({ name, shape }) => {
+      const bytes = byteLengthOf('F32', shape);
+      return weights.get(name) === bytes && [undefined, bytes].includes(sizes.get(`sharedMomentum/${name}`));
+    })
+  );
+}
+
+function bytesOfAll(variable: tf.Variable): number {
+  const { type, shape } = sourceOf(`weight/${variable.name}`, variable);
+  return byteLengthOf(type, shape);
+}
+
+/** Takes the state from a welcome. */
+export async function takeWelcome({ header, arrays }: Welcome, { variables, optimizer }: Trained): Promise<void> {
   const tensors = new Map(header.tensors.map((tensor, i) => [tensor.name, { ...tensor, bytes: arrays[i]! }]));
   const weights = tensorsUnder(tensors, 'weight');
   for (const variable of variables) restoreVariable(variable, weights.get(variable.name)!);

@@ -14,6 +14,12 @@ interface OtherReport {
   readonly isAdmitting?: boolean;
 }
 
+/** The report of a rank that has done nothing. */
+const NOTHING = {
+  ...{ isNewcomer: false, isLeaving: false, isAfterCommit: false, isAdmitting: false },
+  ...{ done: 0, lastName: 'nothing', lastResult: null },
+};
+
 /** One rank's units, in rings whose other rank reports what the test says, ring by ring. */
 function unitsBeside(...others: (OtherReport | 'is lost, too' | 'does not come')[]) {
   const joins: unknown[] = [];
@@ -30,7 +36,7 @@ function unitsBeside(...others: (OtherReport | 'is lost, too' | 'does not come')
       const other = others.shift()!;
       if (other === 'is lost, too') throw lost();
       if (other === 'does not come') throw new GradringError('ERR_TIMEOUT', 'Rank 1 has not called it.');
-      const theirs = { isNewcomer: false, isLeaving: false, lastName: 'nothing', lastResult: null, ...other };
+      const theirs = { ...NOTHING, ...other };
       return [bytes, new TextEncoder().encode(JSON.stringify(theirs))];
     },
     awaitOthers: jest.fn(async () => undefined),
@@ -179,13 +185,34 @@ test('a rank that finds newcomers in the ring when it has counted gives them wha
   const { allGather } = ring;
   ring.allGather = bytes => {
     const reports = allGather(bytes);
-    const newcomer = { isNewcomer: true, isLeaving: false, done: 0, lastName: 'nothing', lastResult: null };
+    const newcomer = { ...NOTHING, isNewcomer: true };
     return joins.length === 0 ? reports : [new TextEncoder().encode(JSON.stringify(newcomer)), ...reports];
   };
   const welcome = jest.fn(async () => undefined);
   await units.admit({ countWaiting: async () => Promise.reject(lost()), welcome });
   expect(welcome.mock.calls).toEqual([[1]]); // rank 0 is the newcomer
   expect(joins).toEqual([{ newcomer: false, admits: false }]);
+});
+
+test.each(['', 'null', '[]', '{"done":-1}', '{"done":"7"}', JSON.stringify({ ...NOTHING, done: 1.5 })])(
+  'a rank that reports %s is named, and nothing is taken from it',
+  report => {
+    const { units, ring } = unitsBeside();
+    jest.spyOn(ring, 'allGather').mockImplementation(own => [own, new TextEncoder().encode(report)]);
+    const failure = expect.objectContaining({ code: 'ERR_PROTOCOL', rank: 1 }) as Error;
+    expect(() => units.runSync({ name: 'a', run: () => 'mine' })).toThrow(failure);
+  },
+);
+
+test('a result that is none is not taken, and the rank that gives it is named', () => {
+  const isResult = (value: unknown): value is string => typeof value === 'string';
+  const unit = () => ({ name: 'a', run: failing(1), isResult, share: jest.fn() });
+  const [taken, refused] = [unit(), unit()];
+  expect(unitsBeside({ done: 1, lastName: 'a', lastResult: 'theirs' }).units.runSync(taken)).toBe('theirs');
+  const { units } = unitsBeside({ done: 1, lastName: 'a', lastResult: { length: 6 } });
+  const failure = expect.objectContaining({ code: 'ERR_PROTOCOL', rank: 1 }) as Error;
+  expect(() => units.runSync(refused)).toThrow(failure);
+  expect([taken, refused].map(({ share }) => share.mock.calls.length)).toEqual([1, 0]);
 });
 
 test('before the first unit the ranks compare, for others may have lost a rank in a ring that this one never saw', () => {
