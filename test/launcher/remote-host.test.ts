@@ -20,6 +20,14 @@ afterEach(async () => {
 
 const MEETING = { masterAddr: '127.0.0.1', masterPort: 1, runId: 'r', runToken: '0'.repeat(64), colors: {} };
 
+const OUTPUT = { kind: 'output', rank: 0, stream: 'stdout', base64: 'eA==' };
+
+/** The end of a rank, with something that cannot be. */
+function endedWith(wrong: object): string {
+  const outcome = { rank: 0, pid: 7, exitCode: 0, signal: null, afterMs: 1, ...wrong };
+  return JSON.stringify({ kind: 'ended', outcome });
+}
+
 const PORT_WORDS = { masterAddr: 'masterAddr', masterPort: 'masterPort', place: 'h' };
 
 /** For times after which something is given up. */
@@ -33,7 +41,7 @@ function connectBy(ssh: string, times: Partial<HostTimes> = {}, file = script(''
   const program = { folder: path.dirname(file), script: file, args: [], nodeArgs: [], env: {} };
   const assignment = { kind: 'assign', ...ranks, ...program } as const;
   const ownTimes = { ...HOST_TIMES, ...times };
-  const host = new RemoteHost(name, [], assignment, line => said.push(line), ownTimes);
+  const host = new RemoteHost(name, [], assignment, async line => void said.push(line), ownTimes);
   hosts.push(host);
   return { host, said, times: ownTimes, folder: program.folder };
 }
@@ -209,14 +217,131 @@ describe('a host is given up', () => {
     expect(said).toEqual([]);
   });
 
-  test.each(['{"kind":"ended"}', '{"kind":"ended","outcome":{"rank":3}}', '{"kind":"gone","rank":1}'])(
-    'when it sends %s',
+  test.each([
+    ...[
+      '{"kind":"ended"}',
+      '{"kind":"ended","outcome":{"rank":3}}',
+      '{"kind":"gone","rank":1}',
+      '{"kind":"__proto__"}',
+    ],
+    ...[{ exitCode: {} }, { exitCode: '0' }, { exitCode: 256 }, { exitCode: -1 }, { exitCode: 0.5 }].map(endedWith),
+    ...[{ exitCode: null }, { signal: 'SIGKILL' }, { exitCode: null, signal: 'SIGFOO' }].map(endedWith),
+    ...[{ exitCode: null, signal: '\u001b[2J' }, { pid: 0 }, { afterMs: '1' }, { afterMs: -1 }, { rank: 1 }].map(
+      endedWith,
+    ),
+    ...['{"kind":"started","rank":0,"pid":7}', '{"kind":"not started","rank":0,"message":"no"}'],
+    ...[{ length: 5e9 }, [7], '', '\u001b[2J'].map(base64 => JSON.stringify({ ...OUTPUT, base64 })),
+    ...[
+      JSON.stringify({ ...OUTPUT, stream: 'stdin' }),
+      JSON.stringify({ ...OUTPUT, rank: 1 }),
+      outputOf('not asked for'),
+    ],
+    ...['{"kind":"output end","rank":0}', '{"kind":"output end","rank":"0","stream":"stdout"}'],
+  ])('when it sends %s', async message => {
+    const { rank, said } = await startBy(`${STARTED}; say '${message}'; cat >/dev/null`);
+    expect(await rank.ended).toMatchObject({ connectionLost: true });
+    expect(said).toEqual([`gradring: the connection to h is lost: it sent ${message}, which is no message.`]);
+  });
+});
+
+describe('what a host sends', () => {
+  const READY = '{"kind":"ready"}';
+
+  test('is a message of 1 MiB at most, and no line without an end', async () => {
+    const { host } = connectBy("yes | tr -d '\\n'");
+    await expect(host.prepare()).rejects.toThrow('it sent a line of more than 1048576 characters');
+  });
+
+  test.each(['{"kind":"port","port":1}', '{"kind":"no port","message":"no"}', '{"kind":"started","rank":0,"pid":7}'])(
+    'is an answer to what it was asked: not %s',
     async message => {
-      const { rank, said } = await startBy(`${STARTED}; say '${message}'; cat >/dev/null`);
-      expect(await rank.ended).toMatchObject({ connectionLost: true });
-      expect(said).toEqual([`gradring: the connection to h is lost: it sent ${message}, which is no message.`]);
+      const { host } = connectBy(`${hear('assign')}; say '${message}'; cat >/dev/null`);
+      await expect(host.prepare()).rejects.toThrow(`it sent ${message}, which is no message`);
     },
   );
+
+  test.each([
+    ...['{"kind":"ready","hostId":7}', '{"kind":"ready","node":"v1\\u001b[2J"}', '{"kind":"ready","hasFolder":"yes"}'],
+    ...['{"kind":"ready","ownAddress":"printer.example"}', '{"kind":"ready","launcherAddress":"10.0.0.7;reboot"}'],
+  ])('is an answer that can be true: not %s', async message => {
+    const { host } = connectBy(`${hear('assign')}; say '${message}'; cat >/dev/null`);
+    await expect(host.prepare()).rejects.toThrow(`it sent ${message}, which is no message`);
+  });
+
+  test.each(['{"kind":"port","port":0}', '{"kind":"port","port":70000}', '{"kind":"port","port":"1"}', READY])(
+    'is a port: not %s',
+    async message => {
+      const { host } = connectBy(
+        `${hear('assign')}; say '${READY}'; ${hear('find port')}; say '${message}'; cat >/dev/null`,
+      );
+      await host.prepare();
+      await expect(host.findPort('127.0.0.1', PORT_WORDS)).rejects.toThrow(`it sent ${message}, which is no message`);
+    },
+  );
+
+  test('moves no cursor: neither what ssh says, nor a message that is none', async () => {
+    const banner = "printf '\\033[31mhe\\033[0mllo\\033]0;x\\302\\233\\342\\200\\256\\n' >&2";
+    const control = 'say "$(printf \'{"kind":"\\302\\233"}\')"';
+    const { rank, said } = await startBy(`${STARTED}; ${banner}; ${hear('kill')}; ${control}; cat >/dev/null`);
+    await waitUntil('the banner', () => said.length > 0);
+    rank.kill();
+    await rank.ended;
+    expect(said).toEqual([
+      'gradring: h: hello;x\\u{9b}\\u{202e}',
+      'gradring: the connection to h is lost: it sent {"kind":"\\u{9b}"}, which is no message.',
+    ]);
+  });
+
+  test('moves no cursor when it tells why a rank was not started', async () => {
+    const no = '{"kind":"not started","rank":0,"message":"\\u001b[2J"}';
+    const { host } = connectBy(`${hear('assign')}; say '${READY}'; ${hear('start')}; say '${no}'; cat >/dev/null`);
+    await host.prepare();
+    const words = 'Rank 0 could not be started on h: \\u{1b}[2J.';
+    await expect(host.start(0, MEETING).started).rejects.toThrow(words);
+  });
+
+  test('about the end of a rank is what the launcher tells, and no more', async () => {
+    const { rank } = await startBy(
+      `${STARTED}; say '${endedWith({ connectionLost: true, host: 'x', more: {} })}'; cat >/dev/null`,
+    );
+    const { afterMs, ...outcome } = await rank.ended;
+    expect(outcome).toEqual({ rank: 0, pid: 7, exitCode: 0, signal: null, host: 'h' });
+    expect(afterMs).toBe(1);
+  });
+
+  test('is told no faster than the user takes it', async () => {
+    replaceSsh(`${STARTED}; yes noise | head -n 100000 >&2; cat >/dev/null`);
+    let take = (): void => undefined;
+    const said: string[] = [];
+    const say = (line: string) => {
+      said.push(line);
+      return new Promise<void>(resolve => (take = resolve));
+    };
+    const ranks = { ranks: 1, firstRank: 0, worldSize: 1, gpusPerRank: 1 };
+    const program = { folder: '/', script: script(''), args: [], nodeArgs: [], env: {} };
+    const host = new RemoteHost('h', [], { kind: 'assign', ...ranks, ...program }, say, {
+      ...HOST_TIMES,
+      endMs: SHORT_MS,
+    });
+    hosts.push(host);
+    await host.prepare();
+    await host.start(0, MEETING).started;
+    for (let lines = 1; lines <= 3; lines += 1) {
+      await waitUntil('a line', () => said.length >= lines);
+      for (let turns = 0; turns < 100; turns += 1) await new Promise(resolve => setImmediate(resolve));
+      expect(said).toEqual(Array<string>(lines).fill('gradring: h: noise'));
+      take();
+    }
+  });
+
+  test('need not be the rest of what a rank wrote: it is not awaited for ever', async () => {
+    const { rank, said } = await startBy(`${STARTED}; say '${ENDED}'; cat >/dev/null`, { restMs: SHORT_MS });
+    expect(await linesOf(rank)).toEqual([]);
+    expect(await rank.ended).toMatchObject({ exitCode: 0 });
+    expect(said).toEqual([
+      'gradring: the connection to h is lost: it did not send in 0.1 s the rest of what rank 0, which has ended, wrote.',
+    ]);
+  });
 });
 
 describe('a connection that is lost', () => {

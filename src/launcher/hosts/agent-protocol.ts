@@ -1,4 +1,10 @@
+import { isIP } from 'node:net';
+import { constants } from 'node:os';
 import type { Readable } from 'node:stream';
+import { MAX_PORT } from '../../environment/network';
+import { Lines } from '../../lines';
+import { printable } from '../../printable';
+import { type Check, isBetween, isBoolean, isCount, isName, isOneOf, isOptional, isText, isWith } from '../../shape';
 import type { PortWords } from '../master-port';
 import type { RankOutcome } from '../rank-process';
 
@@ -44,21 +50,24 @@ export interface Assignment {
   readonly silentMs: number;
 }
 
-/** What must be the same on all hosts, and how they reach each other. The agent's first message. */
+/**
+ * What must be the same on all hosts, and how they reach each other. The agent's first message. That of another version
+ * may lack some of it.
+ */
 export interface Readiness {
   readonly kind: 'ready';
   /** Equal for two names of one host. */
-  readonly hostId: string;
-  readonly gradring: string;
-  readonly node: string;
-  readonly hasFolder: boolean;
+  readonly hostId?: string | undefined;
+  readonly gradring?: string | undefined;
+  readonly node?: string | undefined;
+  readonly hasFolder?: boolean | undefined;
   /** SHA-256 of the script. Undefined if it cannot be read. */
-  readonly script: string | undefined;
+  readonly script?: string | undefined;
   /** Why this host cannot run the script. */
-  readonly fault: string | undefined;
+  readonly fault?: string | undefined;
   /** The addresses of the launcher's host and of this one, on the connection between them. Undefined without `ssh`. */
-  readonly launcherAddress: string | undefined;
-  readonly ownAddress: string | undefined;
+  readonly launcherAddress?: string | undefined;
+  readonly ownAddress?: string | undefined;
 }
 
 /** How the ranks meet. */
@@ -97,33 +106,106 @@ export const OUTPUTS: readonly OutputName[] = ['stdout', 'stderr'];
 /** A message is a line of JSON. */
 export const toLine = (message: LauncherMessage | AgentMessage): string => `${JSON.stringify(message)}\n`;
 
+/** The most UTF-16 units in a message. One with output has some 90,000; the first to an agent has the environment. */
+const LONGEST_MESSAGE = { agent: 2 ** 20, launcher: 2 ** 24 };
+
 /**
- * The messages of the other end, until it closes the stream.
+ * The messages of an agent, until it closes the stream.
  *
  * @param onOther Called for each line that is no message: what a shell prints when it starts.
+ * @throws Error in words, for something that no agent sends.
  */
-export async function* messagesOf<Message extends LauncherMessage | AgentMessage>(
+export async function* messagesOfAgent(
   input: Readable,
-  onOther: (line: string) => void,
-): AsyncGenerator<Message> {
-  let rest = '';
-  for await (const text of input.setEncoding('utf8')) {
-    // Only here: a message may have other characters that end a line elsewhere, such as U+2028.
-    const lines = `${rest}${text as string}`.split('\n');
-    rest = lines.pop()!;
-    for (const line of lines) {
-      const message = messageIn(line);
-      if (message === undefined) onOther(line);
-      else yield message as Message;
-    }
+  onOther: (line: string) => Promise<void>,
+): AsyncGenerator<AgentMessage> {
+  for await (const line of linesOf(input, LONGEST_MESSAGE.agent)) {
+    const message = agentMessageIn(line);
+    if (message === undefined) await onOther(line);
+    else yield message;
   }
 }
 
-function messageIn(line: string): { kind: string } | undefined {
+/**
+ * The message in a line of an agent. Undefined if the line does not begin as one.
+ *
+ * @throws Error in words, for a message that no agent sends.
+ */
+export function agentMessageIn(line: string): AgentMessage | undefined {
+  const message = valueIn(line);
+  if (message === undefined || isAgentMessage(message)) return message;
+  throw noMessage(message);
+}
+
+/** The messages of the launcher, which is trusted, until it closes the stream. */
+export async function* messagesOfLauncher(input: Readable): AsyncGenerator<LauncherMessage> {
+  for await (const line of linesOf(input, LONGEST_MESSAGE.launcher)) {
+    const message = valueIn(line);
+    if (message !== undefined) yield message as LauncherMessage;
+  }
+}
+
+/** The error for something that no agent sends, or not at this moment. */
+export function noMessage(message: object): Error {
+  return new Error(`it sent ${printable(JSON.stringify(message), LONGEST_QUOTE)}, which is no message`);
+}
+
+/** How much of a message an error quotes. */
+const LONGEST_QUOTE = 200;
+
+/** Only `\n` ends a line: a message may have other characters that end one elsewhere, such as U+2028. */
+async function* linesOf(input: Readable, longest: number): AsyncGenerator<string> {
+  const lines = new Lines(longest);
+  try {
+    for await (const text of input.setEncoding('utf8')) yield* lines.push(text as string);
+  } catch (error) {
+    throw error instanceof RangeError ? new Error(`it sent ${error.message}`) : error;
+  }
+}
+
+/** The value of a line that begins as a message. */
+function valueIn(line: string): object | undefined {
   if (!line.startsWith('{"kind":')) return undefined;
   try {
-    return JSON.parse(line) as { kind: string };
+    return JSON.parse(line) as object;
   } catch {
     return undefined;
   }
+}
+
+const isExitCode: Check<number | null> = (value): value is number | null => value === null || isBetween(0, 255)(value);
+const isSignal = isOneOf([null, ...(Object.keys(constants.signals) as NodeJS.Signals[])]);
+const isPid = isBetween(1, 2 ** 31 - 1);
+const isAddress: Check<string> = (value): value is string => isText(value) && isIP(value) !== 0;
+const isTime: Check<number> = (value): value is number => Number.isFinite(value) && (value as number) >= 0;
+const isBase64: Check<string> = (value): value is string => isText(value) && /^[A-Za-z0-9+/]+={0,2}$/.test(value);
+
+const hasOutcome = isWith<Pick<RankOutcome, 'rank' | 'pid' | 'exitCode' | 'signal' | 'afterMs'>>({
+  ...{ rank: isCount, pid: isPid, exitCode: isExitCode, signal: isSignal, afterMs: isTime },
+});
+const isOutcome: Check<RankOutcome> = (value): value is RankOutcome =>
+  hasOutcome(value) && (value.exitCode === null) !== (value.signal === null);
+
+const [rank, stream] = [isCount, isOneOf(OUTPUTS)];
+
+/** What each kind of message has. */
+const CHECKS: { readonly [K in AgentMessage['kind']]: Check<Omit<AgentMessage & { kind: K }, 'kind'>> } = {
+  ready: isWith<Omit<Readiness, 'kind'>>({
+    ...{ hostId: isOptional(isName), gradring: isOptional(isName), node: isOptional(isName) },
+    ...{ hasFolder: isOptional(isBoolean), script: isOptional(isName), fault: isOptional(isText) },
+    ...{ launcherAddress: isOptional(isAddress), ownAddress: isOptional(isAddress) },
+  }),
+  port: isWith({ port: isBetween(1, MAX_PORT) }),
+  'no port': isWith({ message: isText }),
+  started: isWith({ rank, pid: isPid }),
+  'not started': isWith({ rank, message: isText }),
+  output: isWith({ rank, stream, base64: isBase64 }),
+  'output end': isWith({ rank, stream }),
+  told: isWith({ rank, line: isText }),
+  ended: isWith({ outcome: isOutcome }),
+};
+
+function isAgentMessage(message: object): message is AgentMessage {
+  const { kind } = message as { kind: unknown };
+  return typeof kind === 'string' && Object.hasOwn(CHECKS, kind) && CHECKS[kind as AgentMessage['kind']](message);
 }

@@ -14,7 +14,7 @@ import {
   type AgentMessage,
   type Assignment,
   type LauncherMessage,
-  messagesOf,
+  messagesOfLauncher,
   type OutputName,
   OUTPUTS,
   type Readiness,
@@ -46,7 +46,7 @@ async function runAgent(input: Readable, output: Writable): Promise<void> {
     input.destroy();
   });
   try {
-    for await (const message of messagesOf<LauncherMessage>(input, () => undefined)) {
+    for await (const message of messagesOfLauncher(input)) {
       watch.heard(message);
       agent.hear(message);
     }

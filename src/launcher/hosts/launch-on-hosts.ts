@@ -36,7 +36,7 @@ export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times 
   const prepare = async ({ host, ranks }: RemotePlan['hosts'][number], i: number): Promise<Readiness> => {
     const firstRank = places.findIndex(place => place.host === i);
     const assignment = { kind: 'assign', ...assignmentOf(plan), ranks, firstRank } as const;
-    remotes[i] = new RemoteHost(host, sshArgs, assignment, line => void outputs.say([line]), times);
+    remotes[i] = new RemoteHost(host, sshArgs, assignment, line => outputs.say([line]), times);
     return remotes[i].prepare();
   };
   try {

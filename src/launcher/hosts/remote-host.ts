@@ -3,10 +3,11 @@ import { hostname } from 'node:os';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { GradringError } from '../../errors';
+import { plainLine } from '../../printable';
 import { deferred } from '../../transport/deferred';
 import { WakingTimer } from '../../waking-time';
 import { ErrorOutput } from '../error-output';
-import { LineSplitter } from '../line-splitter';
+import { relayLines } from '../line-relay';
 import type { PortWords } from '../master-port';
 import type { RankOutcome, RunningRank } from '../rank-process';
 import { signalGroup } from '../signals';
@@ -14,7 +15,8 @@ import {
   type AgentMessage,
   type Assignment,
   type LauncherMessage,
-  messagesOf,
+  messagesOfAgent,
+  noMessage,
   type OutputName,
   OUTPUTS,
   type Readiness,
@@ -33,11 +35,19 @@ export interface HostTimes {
   readonly silentMs: number;
   /** The answer of an agent, the first one included. */
   readonly answerMs: number;
+  /** The rest of the output of a rank that has ended, if the host sends nothing of it. */
+  readonly restMs: number;
   /** The end of ranks that are killed, and of the connection when no rank runs any more. */
   readonly endMs: number;
 }
 
-export const HOST_TIMES: HostTimes = { aliveMs: 5_000, silentMs: 60_000, answerMs: 60_000, endMs: 5_000 };
+export const HOST_TIMES: HostTimes = {
+  aliveMs: 5_000,
+  silentMs: 60_000,
+  answerMs: 60_000,
+  restMs: 60_000,
+  endMs: 5_000,
+};
 
 /** How long what a process wrote may take to arrive after its end. */
 const LAST_WORDS_MS = 500;
@@ -66,16 +76,18 @@ export class RemoteHost {
   private readonly errorOutput = new ErrorOutput();
   private readonly over = deferred();
   private readonly alive: NodeJS.Timeout;
-  private answer = deferred<AgentMessage>();
+  /** Settles when the error output has ended, and was heard. */
+  private relayed = Promise.resolve();
+  private answer = deferred<Answer>();
   /** Why the connection has ended. */
   private end: string | undefined;
 
-  /** @param say Prints a line for the user. */
+  /** @param say Prints a line for the user. Settles when there is room for more. */
   constructor(
     readonly name: string,
     private readonly sshArgs: readonly string[],
     private readonly assignment: Omit<Assignment, 'silentMs'>,
-    private readonly say: (line: string) => void,
+    private readonly say: (line: string) => Promise<void>,
     private readonly times: HostTimes,
   ) {
     const [command, args] = isHere(name)
@@ -94,7 +106,7 @@ export class RemoteHost {
   /** Tells the host what its ranks are. Settles with what it has. @throws Error in words, without the host's name. */
   async prepare(): Promise<Readiness> {
     const { silentMs } = this.times;
-    return (await this.ask({ ...this.assignment, silentMs })) as Readiness;
+    return this.ask({ ...this.assignment, silentMs }, 'ready');
   }
 
   /**
@@ -103,17 +115,22 @@ export class RemoteHost {
    * @throws GradringError `ERR_ADDRESS_IN_USE` as {@link findFreePort}; Error in words if the host gives no answer.
    */
   async findPort(host: string, words: PortWords): Promise<number> {
-    const answer = await this.ask({ kind: 'find port', host, words });
+    const answer = await this.ask({ kind: 'find port', host, words }, 'port', 'no port');
     if (answer.kind === 'port') return answer.port;
-    throw new GradringError('ERR_ADDRESS_IN_USE', answer.kind === 'no port' ? answer.message : 'It gave no port.');
+    throw new GradringError('ERR_ADDRESS_IN_USE', answer.message);
   }
 
   start(localRank: number, meeting: RemoteMeeting): RunningRank {
-    const { endMs } = this.times;
+    const { endMs, restMs } = this.times;
     const number = this.assignment.firstRank + localRank;
     const rank = new RemoteRank(number, this.name, {
       tell: message => this.tell(message),
       awaitEnd: () => this.giveUpAfter(endMs, `it did not tell in ${endMs / 1000} s that its ranks are killed`),
+      awaitRest: () =>
+        setTimeout(() => {
+          const words = `it did not send in ${restMs / 1000} s the rest of what rank ${number}, which has ended, wrote`;
+          this.giveUp(words, true);
+        }, restMs),
     });
     this.ranks.set(number, rank);
     this.tell({ kind: 'start', localRank, meeting });
@@ -136,11 +153,16 @@ export class RemoteHost {
   }
 
   /** One question at a time. */
-  private async ask(message: LauncherMessage): Promise<AgentMessage> {
+  private async ask<K extends Answer['kind']>(
+    message: LauncherMessage,
+    ...kinds: readonly K[]
+  ): Promise<Answer & { kind: K }> {
     if (this.end !== undefined) throw new Error(this.end);
     this.answer = deferred();
     this.tell(message);
-    return this.inTime(this.answer.promise);
+    const answer = await this.inTime(this.answer.promise);
+    if (!kinds.includes(answer.kind as K)) throw noMessage(answer);
+    return answer as Answer & { kind: K };
   }
 
   private async inTime<T>(answer: Promise<T>): Promise<T> {
@@ -155,16 +177,13 @@ export class RemoteHost {
 
   private listenToAll(): void {
     this.child.stdin!.on('error', () => undefined); // the end of the process says enough
-    const splitter = new LineSplitter();
-    const hear = (lines: readonly string[]) => lines.forEach(line => this.hearLine(line));
-    this.child.stderr!.on('data', (bytes: Buffer) => hear(splitter.push(bytes)));
-    this.child.stderr!.on('end', () => hear(splitter.end()));
+    this.relayed = relayLines(this.child.stderr!, lines => this.hearLines(lines));
     void this.listen();
   }
 
   private async listen(): Promise<void> {
     try {
-      for await (const message of messagesOf<AgentMessage>(this.child.stdout!, line => this.hearLine(line))) {
+      for await (const message of messagesOfAgent(this.child.stdout!, line => this.hearLines([line]))) {
         if (this.end === undefined) this.hear(message);
       }
     } catch (error) {
@@ -176,16 +195,16 @@ export class RemoteHost {
     if (message.kind === 'ready' || message.kind === 'port' || message.kind === 'no port') {
       return this.answer.resolve(message);
     }
-    const rank = this.ranks.get(message.kind === 'ended' ? message.outcome?.rank : message.rank);
-    if (rank === undefined) throw new Error(`it sent ${JSON.stringify(message).slice(0, 200)}, which is no message`);
-    rank.hear(message);
+    const rank = this.ranks.get(message.kind === 'ended' ? message.outcome.rank : message.rank);
+    if (rank?.hear(message) !== true) throw noMessage(message);
   }
 
   /** What `ssh`, the shell or the agent itself has to say. While nothing runs, only an error shows it. */
-  private hearLine(line: string): void {
-    if (line.trim() === '') return;
-    this.errorOutput.add([line]);
-    if (this.ranks.size > 0) this.say(`gradring: ${this.name}: ${line}`);
+  private async hearLines(all: readonly string[]): Promise<void> {
+    const lines = all.filter(line => line.trim() !== '');
+    this.errorOutput.add(lines);
+    if (this.ranks.size === 0) return;
+    for (const line of lines) await this.say(`gradring: ${this.name}: ${plainLine(line)}`);
   }
 
   private wordsForEnd(code: number | null, signal: NodeJS.Signals | null): string {
@@ -205,7 +224,7 @@ export class RemoteHost {
       this.lose(words());
     };
     const timer = setTimeout(end, LAST_WORDS_MS);
-    this.child.once('close', end);
+    this.child.once('close', () => void this.relayed.then(end));
   }
 
   private giveUpAfter(ms: number, words: string): WakingTimer {
@@ -213,23 +232,26 @@ export class RemoteHost {
   }
 
   /** Does not wait for a connection that may hang. With it, the agent and its ranks end. */
-  private giveUp(words: string): void {
+  private giveUp(words: string, isLoss?: boolean): void {
     if (this.end !== undefined) return;
     if (this.child.pid !== undefined) signalGroup(this.child.pid, 'SIGKILL');
-    this.lose(words);
+    this.lose(words, isLoss);
   }
 
-  /** The connection has ended. All that waits for it learns that. */
-  private lose(words: string): void {
+  /**
+   * The connection has ended. All that waits for it learns that.
+   *
+   * @param isLoss Whether something was still to come. The user is told.
+   */
+  private lose(words: string, isLoss = [...this.ranks.values()].some(rank => !rank.isOver)): void {
     if (this.end !== undefined) return;
     this.end = words;
     clearInterval(this.alive);
     const { stdin, stdout, stderr } = this.child;
     for (const stream of [stdin, stdout, stderr]) stream?.destroy(); // a process outside of the group may hold them
     this.answer.reject(new Error(words));
-    const ranks = [...this.ranks.values()];
-    if (ranks.some(rank => !rank.isOver)) this.say(`gradring: the connection to ${this.name} is lost: ${words}.`);
-    for (const rank of ranks) rank.lose(words);
+    if (isLoss) void this.say(`gradring: the connection to ${this.name} is lost: ${words}.`);
+    for (const rank of this.ranks.values()) rank.lose(words);
     this.over.resolve();
   }
 }
@@ -237,9 +259,12 @@ export class RemoteHost {
 /** What a rank on another host needs of the connection. */
 interface Line {
   readonly tell: (message: LauncherMessage) => void;
-  /** Gives the host up, if the timer is not cleared. */
+  /** Both give the host up, if the timer is not cancelled. */
   readonly awaitEnd: () => WakingTimer;
+  readonly awaitRest: () => WakingTimer;
 }
+
+type Answer = Extract<AgentMessage, { kind: 'ready' | 'port' | 'no port' }>;
 
 /** A rank on another host, as its agent tells of it. */
 class RemoteRank implements RunningRank {
@@ -252,6 +277,9 @@ class RemoteRank implements RunningRank {
   private readonly start = deferred();
   private readonly end = deferred<RankOutcome>();
   private killTimer: WakingTimer | undefined;
+  private restTimer: WakingTimer | undefined;
+  /** Streams of which the next piece was asked for, and has not come. */
+  private readonly asked = new Set<OutputName>();
 
   constructor(
     readonly rank: number,
@@ -277,27 +305,48 @@ class RemoteRank implements RunningRank {
     this.killTimer ??= this.line.awaitEnd();
   }
 
-  hear(message: Exclude<AgentMessage, Readiness | { kind: 'port' | 'no port' }>): void {
+  /** Returns whether an agent may say that now. */
+  hear(message: Exclude<AgentMessage, Answer>): boolean {
+    const hasStarted = this.pid !== 0;
     switch (message.kind) {
       case 'started':
+        if (hasStarted) return false;
         this.pid = message.pid;
-        return this.start.resolve();
+        this.start.resolve();
+        return true;
       case 'not started':
-        return this.fail(message.message);
+        if (hasStarted) return false;
+        this.fail(message.message);
+        return true;
       case 'output':
-        return void this[message.stream].push(Buffer.from(message.base64, 'base64'));
+        // More than is asked for would fill the memory.
+        if (!this.asked.delete(message.stream)) return false;
+        this[message.stream].push(Buffer.from(message.base64, 'base64'));
+        this.awaitRest();
+        return true;
       case 'output end':
-        return void this[message.stream].push(null);
+        this.asked.delete(message.stream);
+        this[message.stream].push(null);
+        this.awaitRest();
+        return true;
       case 'told':
-        return this.onTold(message.line);
-      case 'ended':
+        this.onTold(message.line);
+        return true;
+      case 'ended': {
+        if (!hasStarted || this.isOver) return false;
+        const { rank, pid, host } = this;
+        const { exitCode, signal, afterMs } = message.outcome;
         this.settle();
-        return this.end.resolve({ ...message.outcome, host: this.host });
+        this.awaitRest();
+        this.end.resolve({ rank, pid, exitCode, signal, host, afterMs });
+        return true;
+      }
     }
   }
 
   /** The connection to its host is lost. Its agent kills it, if it still runs. */
   lose(words: string): void {
+    this.restTimer?.cancel();
     for (const stream of OUTPUTS) this[stream].push(null);
     if (this.isOver) return;
     this.fail(words);
@@ -320,7 +369,18 @@ class RemoteRank implements RunningRank {
 
   /** Asks the agent for a piece when there is room for one. */
   private outputNamed(stream: OutputName): Readable {
-    return new Readable({ read: () => this.line.tell({ kind: 'more', rank: this.rank, stream }) });
+    const read = () => {
+      this.asked.add(stream);
+      this.line.tell({ kind: 'more', rank: this.rank, stream });
+      this.awaitRest();
+    };
+    return new Readable({ read });
+  }
+
+  /** When the process has ended, what it wrote, or the end of that, must come. */
+  private awaitRest(): void {
+    this.restTimer?.cancel();
+    if (this.isOver && this.asked.size > 0) this.restTimer = this.line.awaitRest();
   }
 }
 
