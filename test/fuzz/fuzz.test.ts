@@ -17,7 +17,7 @@ const PLANTED_BUG = path.join(__dirname, 'planted-bug.js');
 /** All that bytes from outside come to. */
 const TARGETS = [
   ...['gradient-payload', 'compressor-messages', 'frame', 'rendezvous', 'safetensors', 'manifest'],
-  ...['environment', 'names', 'timeline', 'shared-queue', 'stream'],
+  ...['environment', 'names', 'timeline', 'shared-queue', 'stream', 'agent-message', 'unit-report'],
 ];
 
 let folder: string;

@@ -1,4 +1,5 @@
 import { manifestTarget, safetensorsTarget } from './checkpoint';
+import { agentMessageTarget } from './agent-message';
 import { compressorMessagesTarget } from './compressor-messages';
 import { environmentTarget } from './environment';
 import { frameTarget } from './frame';
@@ -10,6 +11,7 @@ import { sharedQueueTarget } from './shared-queue';
 import { streamTarget } from './stream';
 import { timelineTarget } from './timeline';
 import { TwinChecker } from './twin-checker';
+import { unitReportTarget } from './unit-report';
 
 /** All targets, by name, made when they are asked for. */
 export const TARGETS: Record<string, () => Target> = {
@@ -24,6 +26,8 @@ export const TARGETS: Record<string, () => Target> = {
   timeline: () => timelineTarget,
   'shared-queue': () => sharedQueueTarget,
   stream: () => streamTarget,
+  'agent-message': () => agentMessageTarget,
+  'unit-report': () => unitReportTarget,
   'gradient-payload-twins': () => gradientPayloadTarget(new TwinChecker()),
 };
 
