@@ -51,8 +51,7 @@ export async function untilFilesCanBeOpened(count: number, who: string, timeoutM
 export function ifOutOfFiles(): string {
   const code = whyNotOpened(LAST_FILES);
   if (code === undefined) return '';
-  if (code === 'ENFILE')
-    return ' The system has as many files and connections open as it may: raise fs.file-max.';
+  if (code === 'ENFILE') return ' The system has as many files and connections open as it may: raise fs.file-max.';
   return ` This process has as many files and connections open as it may (${openFilesLimit}). ${ADVICE}`;
 }
 

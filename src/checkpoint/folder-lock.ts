@@ -5,10 +5,12 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GradringError } from '../errors';
 import { fileModeIn, PRIVATE_FOLDER } from '../file-mode';
+import { printable } from '../printable';
+import { isListOf, isOptional, isText, isWith } from '../shape';
 import { refused, systemCode } from './checkpoint-errors';
 import { makeFolder } from './durable-file';
 import { isIdentity, isSameProcess, type ProcessIdentity, stateOf, thisProcess } from './process-identity';
-import { type Ranks, together } from './ranks';
+import { isNothing, type Ranks, together } from './ranks';
 
 /** Who uses a folder. The lock holds it as JSON. */
 interface Claim {
@@ -22,6 +24,23 @@ interface Claim {
   /** By rank. */
   readonly processes: readonly ProcessIdentity[];
 }
+
+const words = { token: isText, run: isText, program: isText, since: isText };
+const processes = isListOf(isIdentity);
+const isClaim = isWith<Claim>({ ...words, processes });
+
+/** What a rank has of the lock. */
+interface Part {
+  readonly held?: Claim | undefined;
+  readonly fresh: Omit<Claim, 'processes'>;
+  readonly process: ProcessIdentity;
+}
+
+const isPart = isWith<Part>({
+  held: isOptional(isClaim),
+  fresh: isWith<Part['fresh']>(words),
+  process: isIdentity,
+});
 
 const LOCK_FILE = 'gradring.lock';
 
@@ -69,11 +88,11 @@ export class FolderLock {
   async hold(ranks: Ranks, isOptional: boolean): Promise<void> {
     const since = new Date().toISOString();
     const fresh = { token: randomUUID(), run: this.run, program: process.argv[1] ?? 'node', since };
-    const all = await together(ranks, () => ({ held: this.claim, fresh, process: thisProcess() }));
+    const all = await together(ranks, isPart, () => ({ held: this.claim, fresh, process: thisProcess() }));
     // A rank that has joined the others lacks their claim.
     const held = all.find(each => each.held !== undefined)?.held;
     const claim = { ...(held ?? all[0]!.fresh), processes: all.map(each => each.process) };
-    await together(ranks, async () => {
+    await together(ranks, isNothing, async () => {
       try {
         await makeFolder(this.dir, PRIVATE_FOLDER);
         await this.take(claim, held !== undefined, ranks.rank === 0);
@@ -141,7 +160,7 @@ export class FolderLock {
     const who = isOwn
       ? `another checkpoint of this program, since ${since}. Give each checkpoint a folder of its own.`
       : `another run${run && ` (${run})`}: ${program}, process ${pid} on ${host}${others}, since ${since}. Give each run a folder of its own, or wait until that run has ended.`;
-    return new GradringError('ERR_CHECKPOINT_IN_USE', `The checkpoint folder ${this.dir} ${how} ${who}`);
+    return new GradringError('ERR_CHECKPOINT_IN_USE', `The checkpoint folder ${this.dir} ${how} ${printable(who)}`);
   }
 
   private async beat({ token }: Claim): Promise<void> {
@@ -200,10 +219,8 @@ function releaseAll(): void {
 
 function parse(text: string): Claim {
   try {
-    const claim = JSON.parse(text) as Partial<Claim> | null;
-    const { token, run, program, since, processes } = claim ?? {};
-    const hasWords = [token, run, program, since].every(word => typeof word === 'string');
-    if (hasWords && Array.isArray(processes) && processes.length > 0 && processes.every(isIdentity)) return claim as Claim; // prettier-ignore
+    const claim: unknown = JSON.parse(text);
+    if (isClaim(claim) && claim.processes.length > 0) return claim;
   } catch {
     // reported as nobody's
   }

@@ -24,16 +24,17 @@ export async function besideHostilePeer() {
   const right = Link.connect(address, OPTIONS);
   atLeft.connect(endpoint);
   const failed = deferred<GradringError>();
-  const place = { ...RING, rank: 0, addresses: [endpoint, address], isLocal: true, hasCore: false };
+  const place = { ...RING, rank: 0, addresses: [endpoint, address], isLocal: true, hasCore: false, isHere: { left: false, right: false } };
   const lanes = { left: undefined, right: undefined };
   const transport = new RingTransport(place, { left, right }, lanes, failed.resolve);
   const opened = transport.open();
-  const hello = headerOf({ kind: FrameKind.Hello, origin: 1 });
+  const hello = headerOf({ kind: FrameKind.Hello, origin: 1, pid: 1 });
   for (const socket of sockets) await socket.send([hello]);
   await opened;
   const hear = async (from: Pair, to: Pair) => {
     for (;;) {
       const [bytes] = await from.receive();
+      if (bytes!.length === 0) continue; // a sign of life
       const header = decodeHeader(RING, bytes!);
       if (header.kind === FrameKind.Abort && header.origin === 0) await to.send([bytes!]);
     }

@@ -46,7 +46,7 @@ describe('what a rank that was let in sends is an error that names it', () => {
 });
 
 function hello(host: string, port: number): Uint8Array {
-  return headerOf({ kind: FrameKind.Hello, origin: 1, offer: { host, port, token: 'ab'.repeat(64) } });
+  return headerOf({ kind: FrameKind.Hello, origin: 1, pid: 1, offer: { host, port, token: 'ab'.repeat(64) } });
 }
 
 test('the words of an error that another rank has found move no cursor and forge no line', async () => {

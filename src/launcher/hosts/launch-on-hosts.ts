@@ -1,3 +1,4 @@
+import { printable } from '../../printable';
 import { GradringError } from '../../errors';
 import { readVersion } from '../../version';
 import { conclude, type LaunchResult } from '../conclude';
@@ -113,7 +114,7 @@ function problemsOf(
   if (!there.hasFolder) problems.push(` has no folder ${own.folder}, the working directory`);
   if (there.script === undefined) problems.push(` has no ${script}`);
   else if (there.script !== own.script) problems.push(` has another ${script} than this host`);
-  else if (there.fault !== undefined) problems.push(`: ${there.fault}`);
+  else if (there.fault !== undefined) problems.push(`: ${printable(there.fault)}`);
   return problems;
 }
 

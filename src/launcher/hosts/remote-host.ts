@@ -127,7 +127,7 @@ export class RemoteHost {
       tell: message => this.tell(message),
       awaitEnd: () => this.giveUpAfter(endMs, `it did not tell in ${endMs / 1000} s that its ranks are killed`),
       awaitRest: () =>
-        setTimeout(() => {
+        new WakingTimer(() => {
           const words = `it did not send in ${restMs / 1000} s the rest of what rank ${number}, which has ended, wrote`;
           this.giveUp(words, true);
         }, restMs),

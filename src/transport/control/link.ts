@@ -199,13 +199,17 @@ export class Link {
   }
 
   /**
-   * Of a bound end only the last event matters. It takes two descriptors, and if there were only one, ZeroMQ would wait
-   * for ever for events to be taken.
+   * Watches a bound end for its last event. That takes two descriptors. With only one, ZeroMQ would wait for ever for
+   * its events to be taken.
    */
   private watchEnd(): void {
     if (this.observer !== undefined || !canOpenFiles(2)) return;
-    this.observer = this.socket.events;
-    this.watch(this.observer, () => undefined);
+    try {
+      this.observer = this.socket.events;
+      this.watch(this.observer, () => undefined);
+    } catch {
+      // An observer is known by its place in memory, and the last one that had this place may not be quite gone.
+    }
   }
 
   /**
