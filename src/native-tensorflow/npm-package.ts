@@ -1,4 +1,13 @@
-import { existsSync, readFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { findPackage, projectOf, refusalOf } from '../find-package';
 import { linkFailure } from './link-failure';
@@ -27,7 +36,9 @@ export function packageDirectory(name: PackageName, places = [process.cwd(), __f
 
 /**
  * Installs a package into the project of the working directory, without its install script, which would download
- * another libtensorflow. The project's package.json does not change.
+ * another libtensorflow. Nothing else in the project changes: npm works in a folder of its own, because in the project
+ * it would also remove what package.json does not name, such as the other package, and install nothing that
+ * package.json names as an optional peer.
  *
  * @throws GradringError `ERR_TENSORFLOW` with the error output of npm.
  */
@@ -41,11 +52,35 @@ export async function installPackage(name: PackageName): Promise<string> {
   const refusal = refusalOf(project); // the settings of npm are in the same folder
   if (refusal !== undefined) throw linkFailure(`npm installs nothing in ${project}, because ${refusal}.`);
   const wanted = `@tensorflow/${name}@${tfjsVersion()}`;
-  const options = ['--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
-  const { code, reason } = await npm(['install', ...options, wanted], project);
-  const directory = path.join(project, 'node_modules/@tensorflow', name);
-  if (code !== 0 || !existsSync(directory)) throw linkFailure(`npm cannot install ${wanted} in ${project}: ${reason}`);
-  return directory;
+  const modules = path.join(project, 'node_modules');
+  const directory = path.join(modules, '@tensorflow', name);
+  mkdirSync(path.dirname(directory), { recursive: true });
+  const staging = mkdtempSync(path.join(modules, '.gradring-'));
+  try {
+    // The package demands TensorFlow.js, but must use the project's. So npm fetches something small in its place.
+    const description = { private: true, overrides: { '@tensorflow/tfjs': 'npm:seedrandom@^3.0.5' } };
+    writeFileSync(path.join(staging, 'package.json'), JSON.stringify(description));
+    const settings = path.join(project, '.npmrc');
+    if (existsSync(settings)) copyFileSync(settings, path.join(staging, '.npmrc'));
+    const options = [
+      '--ignore-scripts',
+      '--omit=optional',
+      '--omit=peer',
+      '--no-audit',
+      '--no-fund',
+      '--loglevel=error',
+    ];
+    const { code, reason } = await npm(['install', '--prefix', staging, ...options, wanted], staging);
+    const installed = path.join(staging, 'node_modules');
+    const own = path.join(installed, '@tensorflow', name);
+    if (code !== 0 || !existsSync(own)) throw linkFailure(`npm cannot install ${wanted} in ${project}: ${reason}`);
+    renameSync(own, directory);
+    rmSync(path.join(installed, '@tensorflow'), { recursive: true });
+    renameSync(installed, path.join(directory, 'node_modules'));
+    return directory;
+  } finally {
+    rmSync(staging, { recursive: true });
+  }
 }
 
 /** The version of gradring's TensorFlow.js. Kernels of another version would be registered in another copy of it. */

@@ -1,16 +1,27 @@
-import { execFile } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import type { Summary } from '../operations/compare';
-import { fetchNode, install, makeProject, otherNodes, pack } from './support/installed';
+import { testWhere } from '../support/test-where';
+import {
+  fetchNode,
+  install,
+  libraryObstacle,
+  makeProject,
+  otherNodes,
+  pack,
+  registryObstacle,
+} from './support/installed';
 
 const run = promisify(execFile);
+const ROOT = path.join(__dirname, '../..');
 
 let folder: string;
 
-beforeAll(() => (folder = mkdtempSync(path.join(tmpdir(), 'gradring-link-'))));
+beforeAll(() => (folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'gradring-link-')))));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 /** How the programs of a project are run. Returns what they print to stdout. */
@@ -86,23 +97,52 @@ async function exchangeModels(inProject: Run): Promise<void> {
   }
 }
 
-test(`${NAME} runs on a TensorFlow that pip fetches, and trains, on every Node; --undo takes it away`, async () => {
-  const runWith = await projectWithGradring();
-  const inProject = runWith();
-  const link = (...args: string[]) =>
-    inProject('npx', 'gradring', 'link-tensorflow', '--package', NAME, '--json', ...args);
-  try {
-    const linked = JSON.parse(await link());
-    expect(linked).toMatchObject({ state: 'linked', proof: { device: 'CPU' } });
+testWhere(registryObstacle())(
+  'npm installs both packages into a clone of this repository, and changes nothing else',
+  () => {
+    const clone = path.join(folder, 'clone');
+    const before = ['package.json', 'package-lock.json'];
+    for (const file of before) cpSync(path.join(ROOT, file), path.join(clone, file));
+    const install = `require(process.argv[1]).installPackage(process.argv[2]).then(console.log)`;
+    const module = path.join(ROOT, 'dist/native-tensorflow/npm-package.js');
+    for (const name of ['tfjs-node', 'tfjs-node-gpu']) {
+      const { stdout, stderr } = spawnSync(process.execPath, ['-e', install, module, name], {
+        cwd: clone,
+        encoding: 'utf8',
+      });
+      expect({ stdout, stderr }).toEqual({ stdout: `${clone}/node_modules/@tensorflow/${name}\n`, stderr: '' });
+    }
+    const modules = path.join(clone, 'node_modules');
+    expect([readdirSync(clone).sort(), readdirSync(modules)]).toEqual([
+      ['node_modules', ...before].sort(),
+      ['@tensorflow'],
+    ]);
+    expect(readdirSync(path.join(modules, '@tensorflow')).sort()).toEqual(['tfjs-node', 'tfjs-node-gpu']);
+    for (const name of ['tfjs-node', 'tfjs-node-gpu']) {
+      const { resolve } = createRequire(path.join(modules, '@tensorflow', name, 'package.json'));
+      for (const needed of ['@mapbox/node-pre-gyp', 'adm-zip', 'tar']) expect(resolve(needed)).toContain(modules);
+      expect(() => resolve('@tensorflow/tfjs')).toThrow(/Cannot find module/); // it uses the project's
+    }
+  },
+  300_000,
+);
+
+testWhere(libraryObstacle() ?? registryObstacle(), false)(
+  `${NAME} runs on a TensorFlow that pip fetches, and trains, on every Node; --undo takes it away`,
+  async () => {
+    const runWith = await projectWithGradring();
+    const inProject = runWith();
+    const linkPackage = async (name: string, ...args: string[]) =>
+      JSON.parse(await inProject('npx', 'gradring', 'link-tensorflow', '--package', name, '--json', ...args));
+    const link = (...args: string[]) => linkPackage(NAME, ...args);
+    const works = { state: 'linked', proof: { device: 'CPU' } };
+    const linked = await link();
+    expect(linked).toMatchObject(works);
     expect(linked.proof.error).toBeLessThan(1e-3);
-  } catch (error) {
-    const { stderr = '' } = error as { stderr?: string };
-    if (!/none can be fetched|npm cannot install|ENOTFOUND|EAI_AGAIN/.test(stderr)) throw error;
-    console.warn(`Passed over: neither pip nor npm can fetch what it takes here. ${stderr}`);
-    return;
-  }
-  expect(JSON.parse(await link('--check'))).toMatchObject({ state: 'linked', proof: { device: 'CPU' } });
-  const program = `
+    expect(await linkPackage('tfjs-node-gpu')).toMatchObject(works); // and the first one stays
+    expect(await link('--check')).toMatchObject(works);
+    await linkPackage('tfjs-node-gpu', '--undo');
+    const program = `
     const { connect, loadBackend, dgc } = require('gradring');
     (async () => {
       const { tf, name } = await loadBackend();
@@ -113,18 +153,20 @@ test(`${NAME} runs on a TensorFlow that pip fetches, and trains, on every Node; 
       console.log(name, await ring.verifyReplicas(model));
       await ring.close();
     })();`;
-  const script = path.join(folder, 'project/train.js');
-  writeFileSync(script, program);
-  const train = (inProject: Run) => inProject('npx', 'gradring', 'run', '-n', '2', script);
-  expect((await train(inProject)).match(TRAINED)).toHaveLength(2);
-  for (const version of otherNodes()) {
-    const nodeEnv = await fetchNode(folder, version);
-    expect((await train(runWith(nodeEnv))).match(TRAINED)).toHaveLength(2);
-  }
-  await exchangeModels(inProject);
-  await expectNoWrongNumber();
-  const { removed, kept } = JSON.parse(await link('--undo')) as { removed: string[]; kept?: string };
-  expect(removed).toEqual([expect.stringMatching(new RegExp(`node_modules/@tensorflow/${NAME}$`))]);
-  if (kept !== undefined) expect(existsSync(kept)).toBe(true); // undefined where Python has a TensorFlow
-  await expect(link('--check')).rejects.toMatchObject({ code: 1 });
-}, 600_000);
+    const script = path.join(folder, 'project/train.js');
+    writeFileSync(script, program);
+    const train = (inProject: Run) => inProject('npx', 'gradring', 'run', '-n', '2', script);
+    expect((await train(inProject)).match(TRAINED)).toHaveLength(2);
+    for (const version of otherNodes()) {
+      const nodeEnv = await fetchNode(folder, version);
+      expect((await train(runWith(nodeEnv))).match(TRAINED)).toHaveLength(2);
+    }
+    await exchangeModels(inProject);
+    await expectNoWrongNumber();
+    const { removed, kept } = (await link('--undo')) as { removed: string[]; kept?: string };
+    expect(removed).toEqual([expect.stringMatching(new RegExp(`node_modules/@tensorflow/${NAME}$`))]);
+    if (kept !== undefined) expect(existsSync(kept)).toBe(true); // undefined where Python has a TensorFlow
+    await expect(link('--check')).rejects.toMatchObject({ code: 1 });
+  },
+  600_000,
+);

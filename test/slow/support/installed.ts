@@ -43,6 +43,18 @@ export function registryObstacle(): string | undefined {
   return status === 0 ? undefined : `the npm registry cannot be reached: ${stderr.split('\n', 1)[0]}`;
 }
 
+/**
+ * Why there is no TensorFlow that tfjs-node could be linked to, here or in the index of Python's packages. Undefined if
+ * there is one. Also CI may have none.
+ */
+export function libraryObstacle(): string | undefined {
+  if (spawnSync('python3', ['-c', 'import tensorflow']).status === 0) return undefined;
+  const { status, stderr } = spawnSync('python3', ['-m', 'pip', 'index', 'versions', 'tensorflow-cpu'], {
+    encoding: 'utf8',
+  });
+  return status === 0 ? undefined : `there is no TensorFlow, and pip knows none: ${stderr?.trim().split('\n').at(-1)}`;
+}
+
 /** Has a package manager install packages into a project. */
 export async function install(
   project: string,
