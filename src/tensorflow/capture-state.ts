@@ -9,11 +9,11 @@ export async function captureState(
   inner: InnerOptimizer,
   iterations: number,
 ): Promise<OptimizerState> {
-  const { statistics, epoch, resize, sentFraction, links, lastRate } = steps;
-  const { density, skippedSteps } = statistics;
+  const { step, statistics, epoch, resize, sentFraction, links, lastRate } = steps;
+  const { density } = statistics;
   const { className: optimizer, learningRate } = inner;
   const counters = {
-    ...{ optimizer, steps: statistics.steps, skippedSteps, density, iterations, epoch, learningRate, links, lastRate },
+    ...{ optimizer, steps: step, density, iterations, epoch, learningRate, links, lastRate },
     ...(resize.lastWorldSize !== undefined && { worldSize: resize.lastWorldSize }),
     ...(sentFraction?.expected !== undefined && { expectedSteps: sentFraction.expected }),
   };
@@ -27,8 +27,9 @@ export async function captureState(
 export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer, state: OptimizerState): Promise<void> {
   const { counters, variables } = state;
   if (inner.takenOver?.momentum) requireSharedMomenta(steps, variables);
-  const { skippedSteps, density, learningRate } = counters;
-  steps.statistics = { ...steps.statistics, steps: counters.steps, skippedSteps, density };
+  const { density, learningRate } = counters;
+  steps.step = counters.steps;
+  steps.statistics = { ...steps.statistics, density };
   steps.epoch = counters.epoch;
   steps.links = counters.links;
   steps.lastRate = counters.lastRate;

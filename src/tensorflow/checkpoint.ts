@@ -112,8 +112,8 @@ export class Checkpoint {
    */
   async saveIfDue(position: FitPosition): Promise<void> {
     const { every, onFailure = 'stop' } = this.options;
-    const { steps } = this.trained().optimizer.statistics;
-    if (every === undefined ? position.batch > 0 : steps % every !== 0) return;
+    const { nextStep } = this.trained().optimizer;
+    if (every === undefined ? position.batch > 0 : nextStep % every !== 0) return;
     try {
       await this.saveAt(position);
     } catch (error) {

@@ -44,7 +44,7 @@ export class LiveTraining {
     if (communicator.generation !== -1) {
       await checkSameVariables(communicator, trained.variables, Purpose.Join);
       await broadcastVariables(communicator, trained.variables, { root: 0, purpose: Purpose.Join });
-      return { step: trained.optimizer.statistics.steps, epoch: 0, state: undefined };
+      return { step: trained.optimizer.nextStep, epoch: 0, state: undefined };
     }
     const welcome = await communicator.enter(root => passWelcome(communicator, root, undefined, trained));
     await takeWelcome(welcome, trained);

@@ -19,8 +19,8 @@ export interface OptimizerState {
 export interface OptimizerCounters {
   /** The class of the inner optimizer. */
   readonly optimizer: string;
+  /** How many steps the training has taken, skipped ones included. */
   readonly steps: number;
-  readonly skippedSteps: number;
   readonly iterations: number;
   /** That of the last step. */
   readonly density: number;
@@ -40,7 +40,6 @@ export interface OptimizerCounters {
 export const isCounters = isWith<OptimizerCounters>({
   optimizer: isText,
   steps: isCount,
-  skippedSteps: isCount,
   iterations: isCount,
   density: isNumber,
   links: isOptional(isLinkCost),

@@ -19,17 +19,17 @@ import { Verification, type VerifiedStep } from './verification';
 import { warn, warnOnce } from './warn';
 import type { WrapOptions } from './wrap-options';
 
-/** What a wrapped optimizer has sent on this rank. */
+/** What a wrapped optimizer has done in this process, on this rank. What was done before a resume does not count. */
 export interface StepStatistics {
-  /** How many steps were taken, skipped ones included. */
+  /** How many steps this process has taken, skipped ones included. */
   readonly steps: number;
-  /** How many steps were skipped by `onNonFinite: 'skip'`. */
+  /** How many of these were skipped by `onNonFinite: 'skip'`. */
   readonly skippedSteps: number;
   /** Bytes sent, forwarded frames and headers included. */
   readonly bytesSent: number;
   /** Bytes that a dense ring all-reduce of the same gradients would have sent. */
   readonly denseBytes: number;
-  /** The fraction of each large tensor that the last step sent. */
+  /** The fraction of each large tensor that the last step sent, also if a step before a resume was the last. */
   readonly density: number;
 }
 
@@ -59,6 +59,8 @@ export class OptimizerSteps {
   readonly sentFraction: SentFraction | undefined;
   readonly resize: RingResize;
   readonly compression: Compression;
+  /** The number of the next step of the training, skipped ones included. A checkpoint keeps it. */
+  step = 0;
   statistics: StepStatistics = { steps: 0, skippedSteps: 0, bytesSent: 0, denseBytes: 0, density: 1 };
   epoch: number | undefined;
   /** What the links of the ring cost. Undefined if no step has measured that. */
@@ -93,9 +95,9 @@ export class OptimizerSteps {
 
   /** The variables that the first step trains, and what the ranks must agree on before it. */
   begin(gradients: Gradients): { readonly variables: Variables; readonly greeting: Greeting } {
-    const { steps } = this.statistics;
+    const { step } = this;
     const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt } = this.options;
-    this.sentFraction?.beginSteps(steps);
+    this.sentFraction?.beginSteps(step);
     const names = new Set(namedTensors(gradients).map(({ name }) => name));
     const variables = [...names].map(variableNamed);
     const { className: optimizer, learningRate, takenOver } = this.inner;
@@ -103,7 +105,7 @@ export class OptimizerSteps {
     const compressorFile = compression.kind === 'custom' ? compressorFileHash(compression) : undefined;
     const shared = {
       ...{ compression, compressorFile, onNonFinite, verifyEvery, learningRateRule },
-      ...{ weightDecay, weightDecayAt, step: steps },
+      ...{ weightDecay, weightDecayAt, step },
     };
     const greeting = greetingOf(this.communicator, variables, { optimizer, learningRate, ...takenOver, ...shared });
     return { variables, greeting };
@@ -141,7 +143,7 @@ export class OptimizerSteps {
     this.communicator.units.checkOutside('An optimizer step');
     const isOfVariable = (result: StepResult) => (result.nonFinite?.tensor ?? 0) < this.trained!.variables.length;
     return {
-      name: `step ${this.statistics.steps}`,
+      name: `step ${this.step}`,
       isResult: (result): result is StepResult => isStepResult(result) && isOfVariable(result),
       share: (root, isBehind, { nonFinite, density }) => {
         const { communicator, compression, lastUpdates } = this;
@@ -156,7 +158,7 @@ export class OptimizerSteps {
   /** Copies the gradients to the exchange. */
   load(gradients: Gradients): ExchangeStep {
     return this.communicator.recorded('copy', this.spanArguments(), () => ({
-      step: this.statistics.steps,
+      step: this.step,
       epoch: this.epoch,
       learningRate: this.inner.learningRate,
       density: this.density(),
@@ -173,7 +175,7 @@ export class OptimizerSteps {
   /** What the ranks that are behind in a step must know of it, beside what the exchange tells. */
   resultOf(exchanged: ExchangeResult): StepResult {
     const { worldSize } = this.communicator;
-    return { ...exchanged, worldSize, ...this.verification.of(this.statistics.steps) };
+    return { ...exchanged, worldSize, ...this.verification.of(this.step) };
   }
 
   /**
@@ -186,14 +188,15 @@ export class OptimizerSteps {
     const { communicator, statistics, trained } = this;
     const isApplied = nonFinite === undefined;
     const span = this.spanArguments();
-    const step = statistics.steps;
+    const { step } = this;
     this.verification.finishStep(result);
     if (isApplied) this.resize.lastWorldSize = worldSize;
     this.lastUpdates = [];
     this.links = links;
     this.lastRate = this.inner.learningRate;
+    this.step = step + 1;
     this.statistics = {
-      steps: step + 1,
+      steps: statistics.steps + 1,
       skippedSteps: statistics.skippedSteps + (isApplied ? 0 : 1),
       bytesSent: statistics.bytesSent + bytesSent,
       denseBytes: statistics.denseBytes + denseBytes,
@@ -230,13 +233,13 @@ export class OptimizerSteps {
 
   /** @throws GradringError `ERR_REPLICAS_DIVERGED` if the {@link hashes} of the ranks differ. */
   verify(all: readonly string[][]): void {
-    checkHashes(all, this.trained!.variables, `after step ${this.statistics.steps - 1}`);
+    checkHashes(all, this.trained!.variables, `after step ${this.step - 1}`);
   }
 
   /** The density of the next step, by the schedule. */
   private density(): number {
-    const { sentFraction, epoch, statistics } = this;
-    const density = sentFraction?.densityAt({ epoch, step: statistics.steps }) ?? 1;
+    const { sentFraction, epoch, step, statistics } = this;
+    const density = sentFraction?.densityAt({ epoch, step }) ?? 1;
     if (density === 1 && statistics.density < 1) {
       const words =
         'A step that sends everything cannot follow one that does not, because the momenta of the ranks differ by then. Does a dense warm-up begin anew?';
@@ -262,7 +265,7 @@ export class OptimizerSteps {
   private spanArguments() {
     const { variables } = this.trained!;
     const elements = variables.reduce((sum, { size }) => sum + size, 0);
-    return { step: this.statistics.steps, tensors: variables.length, bytes: 4 * elements };
+    return { step: this.step, tensors: variables.length, bytes: 4 * elements };
   }
 
   /** Warns of the first step that is skipped, of the second, the fourth, and so on. */

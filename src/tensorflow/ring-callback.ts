@@ -131,9 +131,9 @@ export class RingCallback extends tf.Callback {
     // A training that was interrupted keeps the length by which it had chosen the sparsity.
     const goesOn = this.resumed?.isOver === false && this.optimizer.sentFraction?.expected !== undefined;
     if (!this.hasBegun) {
-      const { sentFraction, statistics } = this.optimizer;
+      const { sentFraction, nextStep } = this.optimizer;
       if (goesOn) sentFraction?.goOn(this.length);
-      else sentFraction?.beginFit(epoch, this.length, statistics.steps);
+      else sentFraction?.beginFit(epoch, this.length, nextStep);
       this.risingSteps = this.step === Infinity ? -1 : this.stepsOfRise();
     }
     this.hasBegun = true;
@@ -187,7 +187,7 @@ export class RingCallback extends tf.Callback {
 
   override async onEpochEnd(epoch: number, logs: Record<string, number | tf.Scalar> = {}): Promise<void> {
     const { communicator } = this;
-    this.optimizer.sentFraction?.endEpoch(this.length, this.optimizer.statistics.steps);
+    this.optimizer.sentFraction?.endEpoch(this.length, this.optimizer.nextStep);
     const data = DataCheck.of(communicator);
     const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take(), given: data.takeGiven() };
     const all = await gatherValues(communicator, Purpose.EndEpoch, isEpochEnd, own);
@@ -208,7 +208,7 @@ export class RingCallback extends tf.Callback {
 
   /** The warm-up of dgc() counts all steps of the optimizer; one of so many steps begins with each `model.fit`. */
   private get risenSteps(): number {
-    return this.options.learningRateWarmUp === true ? this.optimizer.statistics.steps : this.step;
+    return this.options.learningRateWarmUp === true ? this.optimizer.nextStep : this.step;
   }
 
   /** See {@link risingSteps}. */
@@ -216,8 +216,8 @@ export class RingCallback extends tf.Callback {
     const { learningRateWarmUp } = this.options;
     if (learningRateWarmUp === undefined) return -1;
     if (learningRateWarmUp !== true) return learningRateWarmUp.steps;
-    const { sentFraction, statistics } = this.optimizer;
-    if (sentFraction !== undefined) return sentFraction.warmUpSteps(statistics.steps) || -1;
+    const { sentFraction, nextStep } = this.optimizer;
+    if (sentFraction !== undefined) return sentFraction.warmUpSteps(nextStep) || -1;
     throw invalidArgument(
       'learningRateWarmUp: true lasts as long as the warm-up of dgc(), but this optimizer has another compression. Pass { steps } instead of true.',
     );

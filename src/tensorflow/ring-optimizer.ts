@@ -84,9 +84,21 @@ export class RingOptimizer extends tf.Optimizer {
     this.learningRate = learningRate;
   }
 
-  /** What this rank has sent so far. The compression ratio of a run is `denseBytes / bytesSent`. */
+  /**
+   * What this process has done and sent so far. It begins at zero when a training is resumed or joined. The compression
+   * ratio is `denseBytes / bytesSent`.
+   */
   get statistics(): StepStatistics {
     return this.steps.statistics;
+  }
+
+  /**
+   * The number of the next step of the training, which continues when that is resumed.
+   *
+   * @internal
+   */
+  get nextStep(): number {
+    return this.steps.step;
   }
 
   /**

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
 import { runFixture } from './support';
 
 let dir: string;
@@ -27,6 +28,7 @@ interface LoopRun {
   readonly weights: string[];
   readonly resumedState: Record<string, string>;
   readonly state: Record<string, string>;
+  readonly statistics: StepStatistics;
   readonly counters: number[];
 }
 
@@ -110,6 +112,10 @@ describe('a custom loop that is resumed in other processes', () => {
         expect(after!.weights).toEqual(uninterrupted!.weights);
         expect(after!.state).toEqual(uninterrupted!.state);
         expect(after!.counters).toEqual(uninterrupted!.counters);
+        for (const field of ['steps', 'skippedSteps', 'bytesSent', 'denseBytes'] as const) {
+          const [all, ...parts] = [uninterrupted, before, after].map(run => run!.statistics[field]);
+          expect([field, parts[0]! + parts[1]!]).toEqual([field, all]); // each process counts what it has done
+        }
         expect(after!.densities).toEqual(uninterrupted!.densities.slice(19));
         expect(new Set(after!.densities).size).toBeGreaterThan(1); // the warm-up went on
       }
