@@ -24,7 +24,14 @@ export async function besideHostilePeer() {
   const right = Link.connect(address, OPTIONS);
   atLeft.connect(endpoint);
   const failed = deferred<GradringError>();
-  const place = { ...RING, rank: 0, addresses: [endpoint, address], isLocal: true, hasCore: false, isHere: { left: false, right: false } };
+  const place = {
+    ...RING,
+    rank: 0,
+    addresses: [endpoint, address],
+    isLocal: true,
+    hasCore: false,
+    isHere: { left: false, right: false },
+  };
   const lanes = { left: undefined, right: undefined };
   const transport = new RingTransport(place, { left, right }, lanes, failed.resolve);
   const opened = transport.open();

@@ -108,27 +108,24 @@ test.each(['tcp://127.0.0.1:*', 'ipc:///tmp/gradring-link-test-*'])(
   },
 );
 
-testWhere(needs.linux)(
-  'when a bound end admits no more, nobody can connect, and the peer stays',
-  async () => {
-    const { link, endpoint } = Link.listen('tcp://127.0.0.1:*', OPTIONS);
-    const heard: string[] = [];
-    link.start({ onMessage: ([first]) => void heard.push(String(first)), onLost: () => heard.push('lost') });
-    const peer = Link.connect(endpoint, OPTIONS);
-    peer.start({ onMessage: () => undefined, onLost: () => undefined });
-    await peer.send([Buffer.from('first')]);
-    await until(() => heard.length === 1);
-    const early = connect(portOf(endpoint), '127.0.0.1');
-    await once(early, 'connect');
-    link.admitNoMore();
-    const late = connect(portOf(endpoint), '127.0.0.1').on('connect', () => heard.push('a stranger'));
-    for (let i = 2; i < 100; i++) {
-      await peer.send([Buffer.from('more')]);
-      await until(() => heard.length === i);
-    }
-    expect(late.connecting).toBe(true);
-    expect(heard).toEqual(['first', ...Array<string>(98).fill('more')]);
-    for (const stranger of [early, late]) stranger.destroy();
-    await Promise.all([peer.close(), link.close()]);
-  },
-);
+testWhere(needs.linux)('when a bound end admits no more, nobody can connect, and the peer stays', async () => {
+  const { link, endpoint } = Link.listen('tcp://127.0.0.1:*', OPTIONS);
+  const heard: string[] = [];
+  link.start({ onMessage: ([first]) => void heard.push(String(first)), onLost: () => heard.push('lost') });
+  const peer = Link.connect(endpoint, OPTIONS);
+  peer.start({ onMessage: () => undefined, onLost: () => undefined });
+  await peer.send([Buffer.from('first')]);
+  await until(() => heard.length === 1);
+  const early = connect(portOf(endpoint), '127.0.0.1');
+  await once(early, 'connect');
+  link.admitNoMore();
+  const late = connect(portOf(endpoint), '127.0.0.1').on('connect', () => heard.push('a stranger'));
+  for (let i = 2; i < 100; i++) {
+    await peer.send([Buffer.from('more')]);
+    await until(() => heard.length === i);
+  }
+  expect(late.connecting).toBe(true);
+  expect(heard).toEqual(['first', ...Array<string>(98).fill('more')]);
+  for (const stranger of [early, late]) stranger.destroy();
+  await Promise.all([peer.close(), link.close()]);
+});
