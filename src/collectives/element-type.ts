@@ -1,3 +1,4 @@
+import { isFloat32Array, isFloat64Array, isInt32Array, isUint8Array } from 'node:util/types';
 import type { ElementType } from '../kernels/kernels';
 
 /** The arrays that collectives take. */
@@ -26,8 +27,24 @@ export function arrayOf(
   return new CONSTRUCTORS[type](buffer as ArrayBuffer, offset, elementCount);
 }
 
-/** The element type of an array, or `undefined` for anything that the collectives do not take. */
+/**
+ * The element type of an array, or `undefined` for anything that the collectives do not take. The array may come from
+ * another realm, such as that of a Jest test or of `node:vm`.
+ */
 export function elementTypeOf(array: unknown): ElementType | undefined {
-  const types = Object.keys(CONSTRUCTORS) as ElementType[];
-  return types.find(type => array instanceof CONSTRUCTORS[type]);
+  if (isFloat32Array(array)) return 'float32';
+  if (isFloat64Array(array)) return 'float64';
+  if (isInt32Array(array)) return 'int32';
+  return isUint8Array(array) ? 'uint8' : undefined;
+}
+
+/** Whether the memory of an array was given away, as by a transfer to another thread. */
+export function isDetached({ buffer, byteLength }: ArrayBufferView): boolean {
+  if (byteLength > 0) return false;
+  try {
+    new Uint8Array(buffer);
+    return false;
+  } catch {
+    return true;
+  }
 }

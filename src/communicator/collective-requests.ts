@@ -1,10 +1,13 @@
+import { inspect } from 'node:util';
+import { isFloat32Array, isUint32Array } from 'node:util/types';
 import { checkOptions } from '../check-options';
 import type { DenseArray } from '../collectives/dense-array';
-import { arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
+import { arrayOf, ELEMENT_BYTES, elementTypeOf, isDetached, type NumericArray } from '../collectives/element-type';
 import { type Commands, type Reduction, REDUCTIONS } from '../comm-thread/thread-protocol';
 import { invalidArgument } from '../errors';
 import type { SharedHeap } from '../memory/shared-heap';
 import { Purpose } from '../wire/frame';
+import type { AllocatedArrays } from './allocated-arrays';
 
 /** Options of {@link Communicator.allReduce} and `reduceScatter`. */
 export interface ReduceOptions {
@@ -56,6 +59,8 @@ export interface CollectiveRequest<Name extends keyof Commands, Result> {
 /** An array in the shared memory for the time of a call: a copy, unless it is already there. */
 interface StagedArray<T> {
   readonly dense: DenseArray;
+  /** Whether the caller's array itself is there. */
+  readonly isShared: boolean;
   /** Copies the results back. Returns the caller's array. */
   readonly copyBack: () => T;
   readonly release: () => void;
@@ -68,30 +73,33 @@ interface StagedArray<T> {
  *   const { name, input, result, release } = requests.allReduce(array, { op: 'mean' });
  */
 export class CollectiveRequests {
-  constructor(private readonly heap: SharedHeap) {}
+  constructor(
+    private readonly heap: SharedHeap,
+    private readonly allocated: AllocatedArrays,
+  ) {}
 
   allReduce<T extends NumericArray>(array: T, options: ReduceOptions): CollectiveRequest<'allReduce', T> {
-    return this.withArray(array, ({ dense, copyBack, release }) => {
+    return this.withArray('allReduce', array, ({ dense, copyBack, release }) => {
       const input = { array: dense, reduction: reductionOf(options, dense), purpose: purposeOf(options) };
       return { name: 'allReduce', input, result: copyBack, release };
     });
   }
 
   reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions): CollectiveRequest<'reduceScatter', T> {
-    return this.withArray(array, ({ dense, release }) => ({
+    return this.withArray('reduceScatter', array, ({ dense, isShared, release }) => ({
       name: 'reduceScatter',
       input: { array: dense, reduction: reductionOf(options, dense) },
       result: ({ start, count }) => {
         const data = dense.data + start * ELEMENT_BYTES[dense.type];
         const chunk = this.view<T>({ type: dense.type, data, elementCount: count });
-        return (this.heap.holds(array) ? chunk : chunk.slice()) as T;
+        return (isShared ? chunk : chunk.slice()) as T;
       },
       release,
     }));
   }
 
   allGather<T extends NumericArray>(array: T, options: GatherOptions): CollectiveRequest<'allGather', T[]> {
-    return this.withArray(array, ({ dense, release }) => {
+    return this.withArray('allGather', array, ({ dense, release }) => {
       checkCallOptions('allGather', options, { variableLength: true });
       const lengths = options.variableLength === true ? 'variable' : 'equal';
       const bytesEach = ELEMENT_BYTES[dense.type];
@@ -118,7 +126,7 @@ export class CollectiveRequests {
     if (!Number.isInteger(root) || root < 0 || root >= worldSize) {
       throw invalidArgument(`root is ${root}; it must be a rank, 0 … ${worldSize - 1}.`);
     }
-    return this.withArray(array, ({ dense, copyBack, release }) => ({
+    return this.withArray('broadcast', array, ({ dense, copyBack, release }) => ({
       name: 'broadcast',
       input: { array: dense, root, purpose: purposeOf(options) },
       result: copyBack,
@@ -127,7 +135,7 @@ export class CollectiveRequests {
   }
 
   sendReceive<T extends NumericArray>(array: T): CollectiveRequest<'sendReceive', T> {
-    return this.withArray(array, ({ dense, copyBack, release }) => ({
+    return this.withArray('sendReceive', array, ({ dense, copyBack, release }) => ({
       name: 'sendReceive',
       input: { array: dense },
       result: copyBack,
@@ -138,6 +146,7 @@ export class CollectiveRequests {
   sparseAllReduce(array: SparseArray): CollectiveRequest<'sparseAllReduce', Float32Array> {
     checkSparse(array);
     const { indices, values, elementCount } = array;
+    this.allocated.holding(values, 'ring.sparseAllReduce');
     const { heap } = this;
     const blocks: { readonly at: number; readonly bytes: number }[] = [];
     const release = () => blocks.forEach(({ at, bytes }) => heap.release(at, bytes));
@@ -168,8 +177,8 @@ export class CollectiveRequests {
     return arrayOf(type, this.heap.buffer, data, elementCount) as T;
   }
 
-  private withArray<T extends NumericArray, R>(array: T, prepare: (staged: StagedArray<T>) => R): R {
-    const staged = this.stage(array);
+  private withArray<T extends NumericArray, R>(call: string, array: T, prepare: (staged: StagedArray<T>) => R): R {
+    const staged = this.stage(`ring.${call}`, array);
     try {
       return prepare(staged);
     } catch (error) {
@@ -178,25 +187,41 @@ export class CollectiveRequests {
     }
   }
 
-  private stage<T extends NumericArray>(array: T): StagedArray<T> {
+  private stage<T extends NumericArray>(call: string, array: T): StagedArray<T> {
     const type = elementTypeOf(array);
     if (type === undefined) {
-      throw invalidArgument('Collectives take a Float32Array, Float64Array, Int32Array or Uint8Array.');
+      throw invalidArgument(
+        `${call} takes a Float32Array, Float64Array, Int32Array or Uint8Array, not ${inspect(array, BRIEFLY)}.`,
+      );
     }
+    requireAttached(call, array);
     const { byteLength, length: elementCount } = array;
-    if (this.heap.holds(array)) {
+    const block = this.allocated.holding(array, call);
+    if (block !== undefined) {
+      block.users++;
       const dense = { type, data: array.byteOffset, elementCount };
-      return { dense, copyBack: () => array, release: () => undefined };
+      return { dense, isShared: true, copyBack: () => array, release: () => void block.users-- };
     }
     const data = this.heap.allocate(byteLength);
     const dense = { type, data, elementCount };
     this.view(dense).set(array);
     const copyBack = () => {
+      if (array.length !== elementCount) throw invalidArgument(`The array was detached while ${call} used it.`);
       array.set(this.view(dense));
       return array;
     };
-    return { dense, copyBack, release: () => this.heap.release(data, byteLength) };
+    return { dense, isShared: false, copyBack, release: () => this.heap.release(data, byteLength) };
   }
+}
+
+/** For values in messages, which may be large. */
+const BRIEFLY = { depth: 0, maxArrayLength: 3, maxStringLength: 30, breakLength: Infinity };
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` */
+function requireAttached(call: string, array: ArrayBufferView): void {
+  if (!isDetached(array)) return;
+  const words = `${call} got a detached array: its memory was given away, as by a transfer to another thread. Pass a copy there, or make a new array.`;
+  throw invalidArgument(words);
 }
 
 function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
@@ -222,9 +247,10 @@ function purposeOf({ purpose = Purpose.Call }: { readonly purpose?: Purpose }): 
 }
 
 function checkSparse({ indices, values, elementCount }: SparseArray): void {
-  if (!(indices instanceof Uint32Array) || !(values instanceof Float32Array)) {
-    throw invalidArgument('sparseAllReduce takes indices as a Uint32Array and values as a Float32Array.');
+  if (!isUint32Array(indices) || !isFloat32Array(values)) {
+    throw invalidArgument('ring.sparseAllReduce takes indices as a Uint32Array and values as a Float32Array.');
   }
+  for (const array of [indices, values]) requireAttached('ring.sparseAllReduce', array);
   if (!Number.isInteger(elementCount) || elementCount < 0 || elementCount > 2 ** 30) {
     throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number from 0 to 2^30.`);
   }

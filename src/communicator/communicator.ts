@@ -1,4 +1,4 @@
-import { type ArrayOf, ELEMENT_BYTES, type NumericArray } from '../collectives/element-type';
+import type { ArrayOf, NumericArray } from '../collectives/element-type';
 import { tellFailure, tellLauncher } from '../environment/launcher-pipe';
 import { invalidArgument, GradringError } from '../errors';
 import type { ElementType } from '../kernels/kernels';
@@ -10,6 +10,7 @@ import { Purpose } from '../wire/frame';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
 import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
 import { SharedHeap } from '../memory/shared-heap';
+import { AllocatedArrays } from './allocated-arrays';
 import {
   type BroadcastOptions,
   type CollectiveRequest,
@@ -56,7 +57,7 @@ const PLACE_OPTIONS = ['rank', 'worldSize', 'masterAddr', 'masterPort', 'runId']
  */
 export class Communicator {
   private readonly requests: CollectiveRequests;
-  private readonly allocated = new WeakSet<NumericArray>();
+  private readonly allocated: AllocatedArrays;
   private exchanges = 0;
   private closing: Promise<void> | undefined;
   private isCallingForUnits = false;
@@ -76,7 +77,8 @@ export class Communicator {
     readonly heap: SharedHeap,
     private readonly thread: ThreadClient,
   ) {
-    this.requests = new CollectiveRequests(heap);
+    this.allocated = new AllocatedArrays(heap);
+    this.requests = new CollectiveRequests(heap, this.allocated);
     this.units = new Units(options.elastic && this.unitRing());
     // If a program just ends, it leaves the ring here, so that its neighbours know that it did not crash.
     thisProcess.once('beforeExit', this.closeAtEnd);
@@ -173,16 +175,12 @@ export class Communicator {
     if (!Number.isSafeInteger(elementCount) || elementCount < 0) {
       throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number, 0 or more.`);
     }
-    const data = this.heap.allocate(elementCount * ELEMENT_BYTES[type]);
-    const array = this.requests.view<ArrayOf<T>>({ type, data, elementCount });
-    this.allocated.add(array);
-    return array.fill(0) as ArrayOf<T>;
+    return this.allocated.allocate(type, elementCount);
   }
 
-  /** Gives back the memory of an array from {@link allocate}. Call it once for each. */
+  /** Gives back the memory of an array from {@link allocate}. Call it once for each, when no call uses it any more. */
   free(array: NumericArray): void {
-    if (!this.allocated.delete(array)) throw invalidArgument('free takes an array from allocate, and only once.');
-    this.heap.release(array.byteOffset, array.byteLength);
+    this.allocated.free(array);
   }
 
   /**

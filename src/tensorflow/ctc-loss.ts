@@ -1,3 +1,4 @@
+import { isInt32Array } from 'node:util/types';
 import { tf } from './tfjs';
 import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
@@ -230,7 +231,7 @@ function labelRows(labels: tf.Tensor2D | readonly ArrayLike<number>[], { labelLe
 }
 
 function hasLength(row: unknown): row is ArrayLike<number> {
-  return Array.isArray(row) || row instanceof Int32Array;
+  return Array.isArray(row) || isInt32Array(row);
 }
 
 function shapeOf(call: string, logits: tf.Tensor3D): [number, number, number] {

@@ -82,7 +82,7 @@ test('what is freed serves again, and can be freed once only', () => {
   rank.free(array);
   expect(() => rank.free(array)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
   expect(rank.allocate('float32', 1_000_000).byteOffset).toBe(byteOffset);
-  expect(() => rank.free(new Float32Array(4))).toThrow(/free takes an array from allocate/);
+  expect(() => rank.free(new Float32Array(4))).toThrow(/ring\.free takes an array from ring\.allocate/);
 });
 
 test.each([-1, 1.5, NaN])('an element count of %p is refused', elementCount => {
