@@ -27,7 +27,7 @@ export const ERROR_CODES = [
   'ERR_RESULTS_DIFFER',
   /** Ranks train different models: names, shapes, types or order of the variables differ. */
   'ERR_MODEL_MISMATCH',
-  /** A peer sent bytes that are not a valid frame. */
+  /** A peer sent bytes that are not a valid frame, or told something that ranks do not tell. */
   'ERR_PROTOCOL',
   /** A gradient held NaN or infinity. The error names rank, variable and step. */
   'ERR_NON_FINITE',

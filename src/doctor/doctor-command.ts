@@ -5,6 +5,7 @@ import { addressOfInterface, MAX_PORT, NETWORK_FAULTS, portRangeOf, withoutBrack
 import { type RankEnvironment, readNetwork } from '../environment/rank-environment';
 import { DEFAULT_MASTER_PORT, readMasterPort } from '../environment/variables';
 import { invalidArgument } from '../errors';
+import { printableLines } from '../printable';
 import { backendFindings } from './backends';
 import { answerCheck, checkConnection, type OwnPorts } from './connection-check';
 import type { Finding } from './finding';
@@ -133,5 +134,5 @@ const MARKS = {
 
 function line({ what, verdict, words }: Finding): string {
   const mark = MARKS[verdict] + ' '.repeat('warning'.length - verdict.length);
-  return `${mark}  ${what.padEnd('tfjs-node-gpu'.length)}  ${words}`;
+  return `${mark}  ${what.padEnd('tfjs-node-gpu'.length)}  ${printableLines(words)}`; // which may quote variables
 }

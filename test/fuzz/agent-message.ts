@@ -59,7 +59,8 @@ function objectIn(bytes: Uint8Array): object | undefined {
 
 function demandSane(message: AgentMessage): void {
   const { kind } = message;
-  if ('rank' in message) demand(isCount(message.rank, Number.MAX_SAFE_INTEGER), 'The rank is none.');
+  const isOfRank = kind === 'started' || kind === 'not started' || kind === 'output' || kind === 'output end';
+  if (isOfRank) demand(isCount(message.rank, Number.MAX_SAFE_INTEGER), 'The rank is none.');
   if (kind === 'port') demand(isCount(message.port - 1, 65_534), 'The port is none.');
   else if (kind === 'started') demand(isCount(message.pid - 1, 2 ** 31 - 2), 'The pid is none.');
   else if (kind === 'output') {

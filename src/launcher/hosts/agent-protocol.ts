@@ -178,7 +178,7 @@ const isSignal = isOneOf([null, ...(Object.keys(constants.signals) as NodeJS.Sig
 const isPid = isBetween(1, 2 ** 31 - 1);
 const isAddress: Check<string> = (value): value is string => isText(value) && isIP(value) !== 0;
 const isTime: Check<number> = (value): value is number => Number.isFinite(value) && (value as number) >= 0;
-const isBase64: Check<string> = (value): value is string => isText(value) && /^[A-Za-z0-9+/]+={0,2}$/.test(value);
+const isBase64: Check<string> = (value): value is string => isText(value) && /^[A-Za-z0-9+/]{2,}={0,2}$/.test(value);
 
 const hasOutcome = isWith<Pick<RankOutcome, 'rank' | 'pid' | 'exitCode' | 'signal' | 'afterMs'>>({
   ...{ rank: isCount, pid: isPid, exitCode: isExitCode, signal: isSignal, afterMs: isTime },
