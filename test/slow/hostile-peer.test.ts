@@ -35,7 +35,7 @@ async function refusalOf(parts: readonly Buffer[]): Promise<Refusal> {
   const heard = async () => JSON.parse((await lines.next()).value as string) as unknown;
   const { endpoint } = (await heard()) as { endpoint: string };
   left.connect(endpoint);
-  const hello = headerOf({ kind: FrameKind.Hello, origin: 1 });
+  const hello = headerOf({ kind: FrameKind.Hello, origin: 1, pid: 1 });
   for (const socket of [left, right]) await socket.send([hello]);
   await heard(); // it is open
   await left.send([headerOf({ ...FRAME, sequence: 0, origin: 1 }), ...parts]);

@@ -395,7 +395,7 @@ describe('misuse, and what does not fit', () => {
     [
       'a state of another shape',
       'ERR_MODEL_MISMATCH',
-      /which trains 'turned\/a' float32\[3, 4\]: it has it as \[4, 3\]/,
+      /it has the shape \[4, 3\] for 'turned\/a', a variable of the shape \[3, 4\]/,
     ],
     [
       'a mean of other shapes',

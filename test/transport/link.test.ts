@@ -101,7 +101,7 @@ test.each(['tcp://127.0.0.1:*', 'ipc:///tmp/gradring-link-test-*'])(
     );
     const peer = Link.connect(endpoint, OPTIONS);
     await Promise.all(['one', 'two', 'three'].map(text => peer.send([Buffer.from(text)])));
-    await peer.close();
+    await peer.close(60_000); // until it has delivered them
     await lost;
     expect(heard).toEqual(['one', 'two', 'three']);
     await link.close();
