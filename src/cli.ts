@@ -5,6 +5,7 @@ import { doctorCommand } from './doctor/doctor-command';
 import { GradringError, invalidArgument } from './errors';
 import { agentCommand } from './launcher/hosts/agent';
 import { runCommand, separateScript } from './launcher/run-command';
+import { requireNode } from './node-version';
 import { linkCommand } from './native-tensorflow/link-command';
 import { timelineCommand } from './timeline/timeline-command';
 import { studyCommand } from './study/study-command';
@@ -34,6 +35,11 @@ const USAGE_ERRORS: ReadonlySet<string> = new Set([
  * process is 2 if the command line was wrong, 1 for other errors, and otherwise what the command sets.
  */
 export async function main(argv: readonly string[]): Promise<void> {
+  try {
+    if (argv[0] !== 'doctor') requireNode(); // the doctor tells more
+  } catch (error) {
+    return report(error);
+  }
   const separated = separateScript(argv);
   const parser = yargs(separated)
     .scriptName('gradring')

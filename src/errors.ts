@@ -7,6 +7,8 @@ export const ERROR_CODES = [
   'ERR_INVALID_ARGUMENT',
   /** RANK, WORLD_SIZE or another variable is missing, contradicts another, or is not a number. */
   'ERR_INVALID_ENVIRONMENT',
+  /** The version of Node is not supported. */
+  'ERR_NODE_VERSION',
   /** Two processes came to the rendezvous with the same rank. */
   'ERR_RANK_TAKEN',
   /** A process came to the rendezvous with another world size, run, encryption or version of gradring. */

@@ -2,6 +2,7 @@ import type { ArrayOf, NumericArray } from '../collectives/element-type';
 import { tellFailure, tellLauncher } from '../environment/launcher-pipe';
 import { invalidArgument, GradringError } from '../errors';
 import type { ElementType } from '../kernels/kernels';
+import { requireNode } from '../node-version';
 import { thisProcess } from '../this-process';
 import { recorded } from '../timeline/timeline';
 import type { SpanArguments, SpanKind } from '../timeline/trace-event';
@@ -89,7 +90,7 @@ export class Communicator {
    * environment the process is alone: a ring of one, without sockets. Use {@link connect} for a {@link Ring}.
    *
    * @throws GradringError `ERR_INVALID_ENVIRONMENT`, `ERR_INVALID_ARGUMENT`, `ERR_RENDEZVOUS_TIMEOUT`,
-   *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_TIMELINE`.
+   *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_TIMELINE`, `ERR_NODE_VERSION`.
    */
   static async connect(input: ConnectInput = {}): Promise<Communicator> {
     return new this(...(await Communicator.start(input)));
@@ -97,6 +98,7 @@ export class Communicator {
 
   /** Prepares what a constructor needs. For subclasses. */
   protected static async start(input: ConnectInput): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
+    requireNode();
     const options = resolveConnectOptions(input);
     if (options.overruled !== undefined) {
       const words = `RANK=0 and WORLD_SIZE=1 are set, so this process trains alone, but ${options.overruled} has started several. If they should train together, unset RANK and WORLD_SIZE.`;

@@ -1,27 +1,16 @@
-import { readManifest } from '../version';
+import { nodeLinesInWords, nodeVerdict } from '../node-version';
 import type { Finding } from './finding';
 
 export function nodeFinding(version = process.versions.node): Finding {
-  const { node: tested } = readManifest().engines;
-  const verdict = nodeVerdict(version, tested);
-  const ranges = tested.replaceAll(' || ', ', ');
+  const verdict = nodeVerdict(version);
   const why = {
     ok: '',
-    warning: `; gradring is tested with ${ranges}`,
-    problem: `; gradring needs one of ${ranges}`,
+    warning: `; gradring is tested with ${nodeLinesInWords()}`,
+    problem: `; gradring works with ${nodeLinesInWords()}`,
   }[verdict];
   const { platform, arch } = process;
   const words = `v${version} on ${platform} ${arch}${why}`;
   return { what: 'Node', verdict, words, details: { version: `v${version}`, platform, arch } };
-}
-
-/** A warning is for a version that is new enough, but of a line that is not tested, such as 25 or 27. */
-function nodeVerdict(version: string, tested: string): 'ok' | 'warning' | 'problem' {
-  const [major, minor] = version.split('.').map(Number) as [number, number];
-  const lines = tested.split('||').map(range => range.match(/\d+/g)!.map(Number) as [number, number]);
-  const line = lines.find(([tested]) => tested === major);
-  if (line !== undefined) return minor >= line[1] ? 'ok' : 'problem';
-  return major < lines[0]![0] ? 'problem' : 'warning';
 }
 
 /** @param load Loads the native module, which may be missing or made for another system. */

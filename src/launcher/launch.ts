@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs';
+import { requireNode } from '../node-version';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
 import { conclude, type LaunchResult } from './conclude';
 import { planLaunch, portWords, type LaunchOptions, type LaunchPlan } from './launch-options';
@@ -27,6 +28,7 @@ import { endTogether, type RunEnd, Supervisor } from './supervisor';
  *   the system cannot start the ranks.
  */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
+  requireNode();
   return launchPlan(planLaunch(options));
 }
 

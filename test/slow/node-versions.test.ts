@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -30,6 +30,22 @@ const TRAINING = `
   for (let step = 0; step < 5; step++) optimizer.minimize(() => w.sub(ring.rank).square().mean(), false, [w]);
   console.log(process.version, ring.rank, 'of', ring.worldSize, await ring.verifyReplicas([w]));
   await ring.close();`;
+
+test('Node 18, which Debian 12 ships, is refused at once, by the command and in a program', async () => {
+  const env = await fetchNode(folder, '18');
+  if (env === undefined) return;
+  const project = makeProject(path.join(folder, 'project 18'));
+  await install(project, { packages: [archive] });
+  const started = { cwd: project, encoding: 'utf8', env: { ...env, RANK: '1', WORLD_SIZE: '2' } } as const;
+  const connect = `import { connect } from 'gradring'; await connect().catch(error => console.error(error.code, error.message));`;
+  for (const [command, ...args] of [
+    ['node_modules/.bin/gradring', 'run', '-n', '2', 'train.js'],
+    ['node', '--input-type=module', '-e', connect],
+  ] as const) {
+    const { stderr } = spawnSync(command, args, started);
+    expect(stderr).toMatch(/ERR_NODE_VERSION.* gradring works with Node .*; this is 18\./);
+  }
+}, 120_000);
 
 test('the oldest versions are among those that are tried', () => {
   expect(OLDEST).toEqual(['20.15', '22.2']);
