@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import { requireNode } from '../node-version';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
 import { conclude, type LaunchResult } from './conclude';
+import { crowdWarning } from './crowd-warning';
 import { planLaunch, portWords, type LaunchOptions, type LaunchPlan } from './launch-options';
 import { findFreePort, requireFreePort } from './master-port';
 import { RankOutputs } from './rank-outputs';
@@ -44,9 +45,9 @@ export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
   const runId = chooseRunId(plan, masterPort, { ...process.env, ...plan.env });
   const socketFolder = trySocketFolder();
   const meeting = { masterPort, runToken, runId, socketFolder };
-  const warning = plan.tokenFile && tokenFileWarning(plan.tokenFile);
+  const warnings = [plan.tokenFile && tokenFileWarning(plan.tokenFile), crowdWarning(plan.ranks)];
   try {
-    if (warning) await outputs.say([`gradring: ${warning}`]);
+    for (const warning of warnings) if (warning) await outputs.say([`gradring: ${warning}`]);
     return await conclude(await runRanks(plan, meeting, outputs), outputs, plan.worldSize);
   } finally {
     if (socketFolder !== undefined) rmSync(socketFolder, { recursive: true, force: true });

@@ -60,6 +60,7 @@ export interface Readiness {
   readonly hostId?: string | undefined;
   readonly gradring?: string | undefined;
   readonly node?: string | undefined;
+  readonly cores?: number | undefined;
   readonly hasFolder?: boolean | undefined;
   /** SHA-256 of the script. Undefined if it cannot be read. */
   readonly script?: string | undefined;
@@ -192,6 +193,7 @@ const [rank, stream] = [isCount, isOneOf(OUTPUTS)];
 const CHECKS: { readonly [K in AgentMessage['kind']]: Check<Omit<AgentMessage & { kind: K }, 'kind'>> } = {
   ready: isWith<Omit<Readiness, 'kind'>>({
     ...{ hostId: isOptional(isName), gradring: isOptional(isName), node: isOptional(isName) },
+    ...{ cores: isOptional(isCount) },
     ...{ hasFolder: isOptional(isBoolean), script: isOptional(isName), fault: isOptional(isText) },
     ...{ launcherAddress: isOptional(isAddress), ownAddress: isOptional(isAddress) },
   }),

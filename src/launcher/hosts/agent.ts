@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import type { CommandModule } from 'yargs';
 import { hostId } from '../../rendezvous/host-identity';
@@ -200,6 +201,7 @@ function readinessFor({ folder, script }: Assignment): Readiness {
     hostId: hostId(),
     gradring: readVersion(),
     node: process.version,
+    cores: availableParallelism(),
     hasFolder: attempt(() => process.chdir(folder) ?? true) === true,
     script: attempt(() => hashOf(script)),
     fault: undefined,

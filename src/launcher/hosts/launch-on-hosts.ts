@@ -1,6 +1,7 @@
 import { printable } from '../../printable';
 import { GradringError } from '../../errors';
 import { readVersion } from '../../version';
+import { crowdWarning } from '../crowd-warning';
 import { conclude, type LaunchResult } from '../conclude';
 import { type LaunchPlan, portWords, type RemotePlan } from '../launch-options';
 import { RankOutputs } from '../rank-outputs';
@@ -43,6 +44,10 @@ export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times 
   try {
     if (warning) await outputs.say([`gradring: ${warning}`]);
     const readiness = await prepareAll(hosts, prepare, plan);
+    for (const [i, { cores }] of readiness.entries()) {
+      const crowd = cores === undefined ? undefined : crowdWarning(hosts[i]!.ranks, hosts[i]!.host, cores);
+      if (crowd !== undefined) await outputs.say([`gradring: ${crowd}`]);
+    }
     const masterAddr = remote.masterAddr ?? addressOfFirst(readiness);
     const masterPort = plan.masterPort ?? (await findPort(remotes[0]!, masterAddr, plan));
     const runId = chooseRunId(plan, masterPort, env);
