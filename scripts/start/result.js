@@ -1,5 +1,6 @@
 // What `npm start` reports: from the results of digits.js to one result, and its table.
 const os = require('node:os');
+const { ranksAlike } = require('../train/ranks-alike');
 
 const sum = values => values.reduce((total, value) => total + value, 0);
 const mean = values => sum(values) / values.length;
@@ -33,8 +34,12 @@ function resultOf([alone, paced, ...fast], { linkRate, seeds, targetAccuracy }) 
     dgc,
     compressionRatio: dense.bytesSentPerRank / dgc.bytesSentPerRank,
     compressionRatioAfterWarmUp: ratios.length > 0 ? mean(ratios) : null, // null: the whole training is warm-up
+    replicasIdentical: [dense, dgc].every(each => fewestAlike(each) === ranks),
   };
 }
+
+/** In how many ranks, at least, a training ended with the weights of rank 0. */
+const fewestAlike = ({ trainings }) => Math.min(...trainings.map(ranksAlike));
 
 const withRate = (trainings, linkRate) => trainings.map(training => ({ linkRate, ...training }));
 
@@ -59,7 +64,7 @@ function tableOf(result) {
       ...all.map(({ secondsToTarget }) => seconds(secondsToTarget)),
     ),
     row('time of the training', ...all.map(each => seconds(each.seconds))),
-    row('weights of all ranks identical', '–', 'yes', 'yes'),
+    row('ranks with the same weights', '–', ...[dense, dgc].map(each => `${fewestAlike(each)} of ${ranks}`)),
     '',
     `The times are of seed ${seeds[0]}. All ${ranks} ranks share the ${machine.cores} cores of this machine. Only their links are slow:`,
     'each rank holds back what it sends, as gradring run --link-rate does.',

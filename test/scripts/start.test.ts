@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { launch } from '../../src/launcher/launch';
 import { plotOf } from '../../scripts/start/plot';
+import { resultOf, tableOf } from '../../scripts/start/result';
 import { Capture } from '../launcher/support';
 import { random } from '../support/random';
 
@@ -52,7 +53,7 @@ test('two ranks train the digits with and without compression, and say how it we
   const { exitCode, output } = await digits(2, '--epochs', '2', '--batch-size', '32', '--seeds', '7', '--json', file);
   expect({ exitCode, output }).toEqual({
     exitCode: 0,
-    output: expect.stringMatching(/weights of all ranks identical/),
+    output: expect.stringMatching(/^ranks with the same weights +2 of 2 +2 of 2$/m),
   });
 
   const result = readResult(file);
@@ -98,7 +99,7 @@ test('it trains on a set in the format of MNIST, of images of any size', async (
   }
   const { exitCode, output } = await digits(2, '--epochs', '1', '--seeds', '1', '--data-dir', folder);
   expect(output).toMatch(/, in the format of MNIST\n2 ranks; 32 training images, 16 a rank; 8 test images\n/);
-  expect(output).toMatch(/weights of all ranks identical/);
+  expect(output).toMatch(/^ranks with the same weights +2 of 2/m);
   expect(exitCode).toBe(0);
 });
 
@@ -119,6 +120,25 @@ test.each([
   const { exitCode, output } = await digits(1, ...args);
   expect(exitCode).not.toBe(0);
   expect(output).toMatch(message);
+});
+
+test('the table of npm start counts the ranks that have the same weights, and so does its result', () => {
+  const training = (seed: number, weightsHashes: string[]) => ({
+    ...{ seed, weightsHashes, method: 'dgc', accuracy: 1, bytesSent: 1, seconds: 1 },
+    curve: [{ seconds: 1, testAccuracy: 1 }],
+  });
+  const run = (linkRate: string | null, seed: number, dgc: string[]) => ({
+    ...{ ranks: 3, backend: 'wasm', epochs: 1, parameters: 1, linkRate },
+    ...{ dense: { trainings: [training(seed, ['a', 'a', 'a'])] }, dgc: { trainings: [training(seed, dgc)] } },
+  });
+  const rowOf = (...odd: string[]) => {
+    const runs = [run(null, 1, ['a']), run('1gbit', 1, ['b', 'b', 'b']), run(null, 2, odd)];
+    const result = resultOf(runs as never, { linkRate: '1gbit', seeds: [1, 2], targetAccuracy: 0.9 });
+    const row = tableOf(result).find((line: string) => line.startsWith('ranks with the same weights'));
+    return [result.replicasIdentical, row?.split(/  +/).slice(1)];
+  };
+  expect(rowOf('c', 'c', 'c')).toEqual([true, ['–', '3 of 3', '3 of 3']]);
+  expect(rowOf('c', 'd', 'c')).toEqual([false, ['–', '3 of 3', '2 of 3']]);
 });
 
 test('the picture of npm start has the curves of the first seed, with the time to the target or none', () => {
