@@ -1,4 +1,7 @@
+import { inspect, isDeepStrictEqual } from 'node:util';
 import type { Communicator } from '../communicator/communicator';
+import { describeCompression } from '../compression/describe-compression';
+import type { Compression } from '../compression/dgc-options';
 import { GradringError } from '../errors';
 import { DataCheck } from './data-check';
 import { printable, shownName } from '../printable';
@@ -50,11 +53,22 @@ function checkSameOptions(all: readonly Greeting['options'][]): void {
   const first = all[0]!;
   all.forEach((options, rank) => {
     for (const name of Object.keys({ ...first, ...options })) {
-      const [expected, found] = [JSON.stringify(first[name]), JSON.stringify(options[name])];
-      if (found === expected) continue;
-      const [at0, here] = [expected, found].map(value => printable(String(value), LONGEST_VALUE));
-      const words = `Ranks wrap their optimizers differently: ${shownName(name)} is ${at0} on rank 0, but ${here} on rank ${rank}.`;
+      const [expected, found] = [first[name], options[name]];
+      if (isDeepStrictEqual(found, expected)) continue;
+      const [at0, here] = [expected, found].map(value => printable(inWords(name, value), LONGEST_VALUE));
+      const words = `Ranks wrap their optimizers differently: ${NAMES[name] ?? shownName(name)} is ${at0} on rank 0, but ${here} on rank ${rank}. It must be the same on all ranks.`;
       throw new GradringError('ERR_MODEL_MISMATCH', words, { rank });
     }
   });
+}
+
+/** Options that the user does not know by this name. */
+const NAMES: Readonly<Record<string, string>> = {
+  compressorFile: "the checksum of the compression's file",
+  step: 'the number of the next step',
+};
+
+function inWords(name: string, value: unknown): string {
+  if (value === undefined) return 'not set';
+  return name === 'compression' ? describeCompression(value as Compression) : inspect(value);
 }
