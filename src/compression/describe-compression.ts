@@ -47,6 +47,7 @@ function describeCustom({ compressor, options, clipNorm, denseBelow, seed }: Cus
 
 function call(name: string, options: Readonly<Record<string, unknown>>, first?: string): string {
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-  const second = Object.keys(given).length === 0 ? undefined : inspect(given, { depth: 4, compact: true, breakLength: Infinity });
+  const second =
+    Object.keys(given).length === 0 ? undefined : inspect(given, { depth: 4, compact: true, breakLength: Infinity });
   return `${name}(${[first, second].filter(part => part !== undefined).join(', ')})`;
 }
