@@ -88,6 +88,7 @@ export class OptimizerSteps {
     this.sentFraction = new SentFraction(
       communicator,
       compression,
+      inner.className,
       inner.takenOver !== undefined && compression.momentumCorrection,
     );
     if (inner.takenOver === undefined) this.warnOfForeignMomentum(compression);
@@ -97,9 +98,13 @@ export class OptimizerSteps {
   begin(gradients: Gradients): { readonly variables: Variables; readonly greeting: Greeting } {
     const { step } = this;
     const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt } = this.options;
-    this.sentFraction?.beginSteps(step);
     const names = new Set(namedTensors(gradients).map(({ name }) => name));
     const variables = [...names].map(variableNamed);
+    if (this.sentFraction !== undefined) {
+      const [first, ...others] = names;
+      this.sentFraction.trains ||= `'${first}'${others.length > 0 ? ` and ${others.length} more` : ''}`;
+      this.sentFraction.beginSteps(step);
+    }
     const { className: optimizer, learningRate, takenOver } = this.inner;
     // The exchange compares it too, but cannot say what differs.
     const compressorFile = compression.kind === 'custom' ? compressorFileHash(compression) : undefined;

@@ -132,6 +132,7 @@ export class RingCallback extends tf.Callback {
     const goesOn = this.resumed?.isOver === false && this.optimizer.sentFraction?.expected !== undefined;
     if (!this.hasBegun) {
       const { sentFraction, nextStep } = this.optimizer;
+      if (sentFraction !== undefined) sentFraction.trains = this.model.name;
       if (goesOn) sentFraction?.goOn(this.length);
       else sentFraction?.beginFit(epoch, this.length, nextStep);
       this.risingSteps = this.step === Infinity ? -1 : this.stepsOfRise();

@@ -38,13 +38,19 @@ export class SentFraction {
   expected: ExpectedSteps | undefined;
   /** Undefined if not known. */
   stepsPerEpoch: number | undefined;
+  /** What the optimizer trains, in words: a model, or variables. Set before anything is said. */
+  trains = '';
   /** The density that the user was told last. */
   private said: number | undefined;
 
-  /** @param correctsMomentum See {@link chooseSparsity}. */
+  /**
+   * @param className That of the optimizer.
+   * @param correctsMomentum See {@link chooseSparsity}.
+   */
   constructor(
     private readonly communicator: Communicator,
     private readonly compression: DgcCompression,
+    private readonly className: string,
     private readonly correctsMomentum: boolean,
   ) {
     if (compression.steps > 0) this.expected = { steps: compression.steps };
@@ -98,6 +104,11 @@ export class SentFraction {
     );
   }
 
+  /** Names the optimizer, because a program may have several. */
+  private get optimizer(): string {
+    return `the ${this.className} optimizer of ${this.trains}`;
+  }
+
   private chosenAt(step: number) {
     const { correctsMomentum, expected } = this;
     return chooseSparsity(this.compression, { steps: expected?.steps, step, correctsMomentum });
@@ -111,7 +122,7 @@ export class SentFraction {
     if (warmUp === 'dense' || warmUpEpochs === 0 || warmUpEpochs >= stages) return;
     warnOnce(
       this.communicator,
-      `The warm-up of dgc() has ${stages} stages, more than its ${warmUpEpochs === 1 ? 'epoch' : `${warmUpEpochs} epochs`}. How many steps an epoch has is not known, so some stages are left out. Pass batchesPerEpoch to fitDataset, stepsPerEpoch to setEpoch, or warmUpSteps to dgc().`,
+      `The warm-up of dgc() for ${this.optimizer} has ${stages} stages, more than its ${warmUpEpochs === 1 ? 'epoch' : `${warmUpEpochs} epochs`}. How many steps an epoch has is not known, so some stages are left out. Pass batchesPerEpoch to fitDataset, stepsPerEpoch to setEpoch, or warmUpSteps to dgc().`,
     );
   }
 
@@ -127,14 +138,18 @@ export class SentFraction {
       inform(
         communicator,
         expected === undefined
-          ? 'dgc() does not know how many steps the training has. It sends 25 % of each large gradient at first, and less with time. dgc({ steps }) sends less from the start.'
-          : `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))} for a training of ${expected.steps} ${expected.steps === 1 ? 'step' : 'steps'}. dgc({ sparsity }) sets another.`,
+          ? `dgc() does not know how many steps ${this.optimizer} will take. It sends 25 % of each large gradient at first, and less with time. dgc({ steps }) sends less from the start.`
+          : `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))} for ${counted(expected.steps)} of ${this.optimizer}. dgc({ sparsity }) sets another.`,
       );
     } else if (expected !== undefined && expected.steps * density < LEAST_SENDS) {
       warn(
         communicator,
-        `A sparsity of ${sparsity} sends an element once in ${Math.round(1 / density)} steps on average, but this training has ${expected.steps} steps: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
+        `A sparsity of ${sparsity} sends an element once in ${Math.round(1 / density)} steps on average, but ${this.optimizer} takes ${counted(expected.steps)}: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
       );
     }
   }
+}
+
+function counted(steps: number): string {
+  return `${steps} ${steps === 1 ? 'step' : 'steps'}`;
 }
