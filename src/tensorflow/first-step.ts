@@ -70,5 +70,9 @@ const NAMES: Readonly<Record<string, string>> = {
 
 function inWords(name: string, value: unknown): string {
   if (value === undefined) return 'not set';
-  return name === 'compression' ? describeCompression(value as Compression) : inspect(value);
+  try {
+    return name === 'compression' ? describeCompression(value as Compression) : inspect(value);
+  } catch {
+    return inspect(value); // it comes from another rank, and is no compression
+  }
 }
