@@ -96,8 +96,25 @@ function differentCalls(first: Place, second: Place): { readonly words: string; 
     return { words, rank: firstStep.rank };
   }
   const [one, other] = placesInWords(first, second);
-  const words = `Ranks are at different places of their programs: rank ${first.rank} is in ${one}, but rank ${second.rank} is in ${other}. All ranks must make the same calls, in the same order.`;
-  return { words };
+  const lengths = first.sequence === second.sequence ? adviceOnLengths(first.call, second.call) : undefined;
+  const [what, advice] =
+    lengths === undefined
+      ? ['are at different places of their programs', 'All ranks must make the same calls, in the same order.']
+      : ['make the same call with arrays of different lengths', lengths];
+  return { words: `Ranks ${what}: rank ${first.rank} is in ${one}, but rank ${second.rank} is in ${other}. ${advice}` };
+}
+
+/** What to do if two calls by the user differ only in the lengths of their arrays. Undefined if they do not. */
+function adviceOnLengths(first: CallFingerprint, second: CallFingerprint): string | undefined {
+  const keys = ['operation', 'purpose', 'elementType', 'reduction'] as const;
+  if (first.purpose !== Purpose.Call || keys.some(key => first[key] !== second[key])) return undefined;
+  const isGather = first.operation === Operation.AllGather;
+  if (first.parameter !== second.parameter) {
+    return isGather ? 'Pass { variableLength: true } to allGather on all ranks, or on none.' : undefined;
+  }
+  return isGather
+    ? 'If that is meant so, pass { variableLength: true } to allGather on all ranks.'
+    : 'All ranks must pass arrays of the same length.';
 }
 
 /** Where both ranks are. If the words are the same for both, adds the arguments of the calls, or their numbers. */
