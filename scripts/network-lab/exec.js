@@ -46,15 +46,10 @@ function commonVariables({ addresses }, masterPort) {
   };
 }
 
-async function conclude(launcher, { rootCause, interruptedBy, outcomes }, outputs) {
-  const { describeFailure, describeInterruption, signalExitCode } = launcher;
-  if (rootCause !== undefined) {
-    await outputs.say(describeFailure(rootCause, outcomes, outputs.lastWords(rootCause.rank)));
-    return rootCause.exitCode ?? signalExitCode(rootCause.signal);
-  }
-  if (interruptedBy === undefined) return 0;
-  await outputs.say([describeInterruption(interruptedBy, outcomes)]);
-  return outcomes.every(({ exitCode }) => exitCode === 0) ? 0 : signalExitCode(interruptedBy);
+/** A command that ends well may have no ring, and nothing is said of it. */
+async function conclude(launcher, end, outputs) {
+  if (end.failure === undefined && end.interruptedBy === undefined) return 0;
+  return (await launcher.conclude(end, outputs, end.outcomes.length)).exitCode;
 }
 
 /** The modules of the launcher that are used here, too. They exist after gradring was built. */
@@ -62,9 +57,9 @@ function requireLauncher() {
   const launcher = path.join(__dirname, '../../dist/launcher');
   if (!existsSync(launcher)) throw new LabError('gradring is not built yet: run `npm run build` first.');
   return {
+    ...require(path.join(launcher, 'conclude')),
     ...require(path.join(launcher, 'rank-outputs')),
     ...require(path.join(launcher, 'signals')),
-    ...require(path.join(launcher, 'summary')),
     ...require(path.join(launcher, 'supervisor')),
     ...require('./namespace-process'),
   };
