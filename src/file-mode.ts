@@ -4,8 +4,8 @@ import { statSync } from 'node:fs';
 export const PRIVATE_FOLDER = 0o700;
 
 /**
- * The mode of a folder that is made within another: those who may use the one may use the other. So whoever makes the
- * outer folder decides. Not in a folder of everyone's, such as /tmp, and nobody may write who is not of its group.
+ * The mode of a folder that is made within another: the same people may use both, so the outer folder's maker decides.
+ * In a folder for all users, such as /tmp, it is private. Only its user and its group may ever write to it.
  */
 export function folderModeIn(folder: string): number {
   const { mode } = statSync(folder);

@@ -1,4 +1,4 @@
-// Three workers of a node:cluster, of which the last says that it is alone: prints what each finds.
+// Prints what each of three workers of a node:cluster finds. The last one says that it is alone.
 const cluster = require('node:cluster');
 const { readRankEnvironment } = require('../../dist/environment/rank-environment');
 

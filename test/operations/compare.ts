@@ -41,7 +41,7 @@ export function runOn(backend: BackendName, project?: string, node: string[] = [
   });
 }
 
-/** Puts these programs into the gradring of a project, of which they import parts. */
+/** Puts these programs into the gradring of a project, because they import parts of it. */
 function copyTo(project: string): string {
   const folder = path.join(project, 'node_modules/gradring/dist/.harness/operations');
   cpSync(__dirname, folder, { recursive: true });

@@ -17,7 +17,7 @@ import { describeWhere, needs } from '../support/test-where';
 afterEach(cleanUpRanks);
 
 const MANY = 10_000;
-/** More than a process may have open files, of which there are often no more than so many. */
+/** More strangers than a process may have open files, and that common limit. */
 const TOO_MANY = 2_000;
 const FEW_FILES = 1_024;
 const GIGABYTE = 2 ** 30;

@@ -278,7 +278,7 @@ class RemoteRank implements RunningRank {
   private readonly end = deferred<RankOutcome>();
   private killTimer: WakingTimer | undefined;
   private restTimer: WakingTimer | undefined;
-  /** Streams of which the next piece was asked for, and has not come. */
+  /** Streams whose next piece was asked for and has not come. */
   private readonly asked = new Set<OutputName>();
 
   constructor(

@@ -1,4 +1,4 @@
-// Rank 0 of two, of which the test is rank 1: node --expose-gc message-victim.js ENDPOINT-OF-RANK-1
+// Rank 0 of two; the test is rank 1. Run: node --expose-gc message-victim.js ENDPOINT-OF-RANK-1
 const path = require('node:path');
 const dist = path.join(__dirname, '../../../dist');
 const { Link } = require(`${dist}/transport/control/link`);
