@@ -16,13 +16,16 @@ export const FILES_OF_A_RANK = 40;
 /** As many of them are certainly enough for a link and its lane. */
 export const FILES_OF_A_LINK = 16;
 
+/** The limit in messages. */
+const LIMIT = openFilesLimit ?? 'ulimit -n';
+
 /** If fewer can be opened, the process counts as out of files. Strangers who connect may take the last ones. */
 const LAST_FILES = 4;
 
 const AGAIN_MS = 100;
 
 const ADVICE =
-  'If strangers connect to its ports, keep them out. Else raise the hard limit: `ulimit -n` as root, LimitNOFILE of systemd, or `docker run --ulimit nofile=65536`.';
+  'If strangers connect to it, keep them out. Else raise the hard limit: `ulimit -n` as root, LimitNOFILE of systemd, or `docker run --ulimit nofile=65536`.';
 
 /** Whether this process can open so many more files. */
 export function canOpenFiles(count: number): boolean {
@@ -40,29 +43,38 @@ export async function untilFilesCanBeOpened(count: number, who: string, timeoutM
   const deadline = performance.now() + timeoutMs;
   while (!canOpenFiles(count)) {
     if (performance.now() >= deadline) {
-      const words = `${who} must open ${count} more files and connections, but this process may have only ${openFilesLimit} open. ${ADVICE}`;
+      const words = `${who} must open ${count} more files and connections, which is more than this process may have open (${LIMIT}). ${ADVICE}`;
       throw new GradringError('ERR_OPEN_FILES', words);
     }
     await sleep(AGAIN_MS);
   }
 }
 
-/** For the end of a message: that this process cannot open or accept anything. Empty if it can. */
-export function ifOutOfFiles(): string {
+/**
+ * For the end of a message: that this process cannot open or accept anything. Empty if it can.
+ *
+ * @param who What this process is: `rank 0`.
+ */
+export function ifOutOfFiles(who: string): string {
   const code = whyNotOpened(LAST_FILES);
   if (code === undefined) return '';
-  if (code === 'ENFILE') return ' The system has as many files and connections open as it may: raise fs.file-max.';
-  return ` This process has as many files and connections open as it may (${openFilesLimit}). ${ADVICE}`;
+  const [whose, limit] = code === 'ENFILE' ? ['The system', 'fs.file-max'] : [capital(who), LIMIT];
+  return ` ${whose} has as many files and connections open as it may (${limit}). ${ADVICE}`;
 }
 
-/** Opens so many files and closes them again. Returns the code of the error, if there is one. */
-function whyNotOpened(count: number): string | undefined {
+function capital(words: string): string {
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** Opens so many files and closes them again. Returns which limit does not allow that. */
+function whyNotOpened(count: number): 'EMFILE' | 'ENFILE' | undefined {
   const files: number[] = [];
   try {
     while (files.length < count) files.push(openSync(devNull, 'r'));
     return undefined;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code;
+    const { code } = error as NodeJS.ErrnoException;
+    return code === 'EMFILE' || code === 'ENFILE' ? code : undefined;
   } finally {
     for (const file of files) closeSync(file);
   }

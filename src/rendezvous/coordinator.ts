@@ -266,7 +266,7 @@ export class Coordinator {
     const { missing } = this;
     const more = missing.length > NAMED ? ` and ${missing.length - NAMED} more` : '';
     const ranks = `${listed(missing.slice(0, NAMED)).toLowerCase()}${more} ${missing.length === 1 ? 'has' : 'have'}`;
-    this.options.stallReport!.say(`gradring: after ${seconds} s ${ranks} not ${this.stepInWords}.${ifOutOfFiles()}`);
+    this.options.stallReport!.say(`gradring: after ${seconds} s ${ranks} not ${this.stepInWords}.${this.outOfFiles}`);
   }
 
   /** What the missing members have not done yet. */
@@ -275,16 +275,21 @@ export class Coordinator {
     return this.formation.isCalled ? 'begun to listen' : 'come to the rendezvous';
   }
 
+  /** Why nobody can come, if this process has no descriptor left. */
+  private get outOfFiles(): string {
+    return ifOutOfFiles(this.options.policy.holder);
+  }
+
   private giveUp(waitedMs: number): void {
     const { formation, missing } = this;
     if (formation.isEmpty) return; // no member waits any more
     if (formation.isConnecting) {
-      const words = `${listed(missing)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.${ifOutOfFiles()}`;
+      const words = `${listed(missing)} came to the rendezvous but did not connect to the neighbours within ${waitedMs} ms: is a firewall between the hosts? 'npx gradring doctor --connect' tells which port is blocked.${this.outOfFiles}`;
       return this.end('ERR_RENDEZVOUS_TIMEOUT', words);
     }
     const refusals = missing.flatMap(member => this.refusals.get(member) ?? []);
     const words = this.options.policy.onAbsent(missing, refusals);
-    if (words !== undefined) this.end('ERR_RENDEZVOUS_TIMEOUT', words + ifOutOfFiles());
+    if (words !== undefined) this.end('ERR_RENDEZVOUS_TIMEOUT', words + this.outOfFiles);
   }
 
   private formAgain(why: string): void {

@@ -25,5 +25,8 @@ export function neighbourOf({ worldSize }: RingIdentity, rank: number, side: Sid
 export function peerLost(place: RingPlace, side: Side, how: string): GradringError {
   const rank = neighbourOf(place, place.rank, side);
   const address = place.addresses[rank]!;
-  return new GradringError('ERR_PEER_LOST', `Rank ${rank} (${address}) ${how}.${ifOutOfFiles()}`, { rank, address });
+  return new GradringError('ERR_PEER_LOST', `Rank ${rank} (${address}) ${how}.${ifOutOfFiles(`rank ${place.rank}`)}`, {
+    rank,
+    address,
+  });
 }

@@ -83,6 +83,7 @@ export class RingTransport implements Transport {
       rank: place.rank,
       neighbourOf: (rank, side) => neighbourOf(place, rank, side),
       tell: (side, origin, error) => this.sendLastMessage(side, { kind: FrameKind.Abort, origin, error }),
+      giveUpIfSilent: side => this.giveUpIfSilent(side),
       missing: side => serializeError(this.lossOf(side), 'ERR_PEER_LOST'),
       onAgreed: error => this.end(error),
     });
@@ -325,6 +326,12 @@ export class RingTransport implements Transport {
       if (broken === 'link') this.agreement.lose(side);
       void this.fail(this.lossOf(side));
     }, LAST_MESSAGES_MS);
+  }
+
+  private giveUpIfSilent(side: Side): boolean {
+    const { isSilent } = this.ends[side];
+    if (isSilent) this.farewell.lost(side);
+    return isSilent;
   }
 
   /** The error for a neighbour that cannot be reached: it is gone, or silent. */

@@ -111,27 +111,36 @@ describe('a rank is stopped', () => {
     expect(run.summary).toMatch(/^gradring: rank 1 .*SIGKILL.*rank 0 exit 0/);
   });
 
-  test('for longer than its heart may pause; when it goes on it disturbs nobody, and ends', async () => {
-    const run = await runFaulty(4, untilFailure(), {
-      env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '600' },
-      args: ['--grace-ms', '20000'],
-      during: async (pids, output) => {
-        process.kill(pids[2]!, 'SIGSTOP');
-        await waitUntil('the others to raise', () => output.stdout.match(/^raised/gm)?.length === 3);
-        process.kill(pids[2]!, 'SIGCONT');
-      },
-    });
-    expectAgreed(run, SURVIVORS, { code: 'ERR_PEER_LOST', rank: 2, operation: OPERATION });
-    expect(run.exitCode).toBe(1);
-    for (const rank of SURVIVORS) {
-      expect(run.raised[rank]!.message).toMatch(
-        /^Rank 2 .* has been silent for \d+ ms; the limit is 600 ms \(heartbeatTimeoutMs\)\. Its process \(pid \d+\) still exists, but is stopped\./,
+  test.each([
+    [4, 2],
+    [2, 1],
+  ])(
+    'for longer than its heart may pause; when it goes on it disturbs nobody, and ends: of %s, rank %s',
+    async (worldSize, stopped) => {
+      const survivors = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => rank !== stopped);
+      const run = await runFaulty(worldSize, untilFailure(), {
+        env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '600' },
+        args: ['--grace-ms', '20000'],
+        during: async (pids, output) => {
+          process.kill(pids[stopped]!, 'SIGSTOP');
+          await waitUntil('the others to raise', () => output.stdout.match(/^raised/gm)?.length === survivors.length);
+          process.kill(pids[stopped]!, 'SIGCONT');
+        },
+      });
+      expectAgreed(run, survivors, { code: 'ERR_PEER_LOST', rank: stopped, operation: OPERATION });
+      expect(run.exitCode).toBe(1);
+      for (const rank of survivors) {
+        expect(run.raised[rank]!.message).toMatch(
+          /^Rank \d .* has been silent for \d+ ms; the limit is 600 ms \(heartbeatTimeoutMs\)\. Its process \(pid \d+\) still exists, but is stopped\./,
+        );
+      }
+      expect(run.summary).toMatch(
+        new RegExp(
+          `^gradring: rank ${stopped} \\(pid \\d+\\) did not answer, though its process still existed when rank [013] failed .* root cause\\. It then ended with exit code 1\\. `,
+        ),
       );
-    }
-    expect(run.summary).toMatch(
-      /^gradring: rank 2 \(pid \d+\) did not answer, though its process still existed when rank [013] failed .* root cause\. It then ended with exit code 1\. /,
-    );
-  });
+    },
+  );
 
   test('and its heart may pause for longer than the deadline: the error names it, and the launcher ends it', async () => {
     const run = await runFaulty(4, untilFailure(), {

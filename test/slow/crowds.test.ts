@@ -98,6 +98,24 @@ describeWhere(needs.linux)('a crowd of strangers', () => {
     await expectGoodEnd(ring, ranks);
   }, 180_000);
 
+  test.each([1, 2, 3, 4, 5])('that holds all descriptors hides no lost rank: %s', async () => {
+    const { ring, ranks } = await ringOfProcesses(100);
+    ring.go();
+    await ring.makeSteps(1);
+    const [first, second, third] = ranks;
+    const crowd = new Crowd((await linkPorts([first!.child.pid!]))[0]!, 150);
+    await until(() => openFiles(first!.child.pid) >= 100);
+    await ring.makeSteps();
+    second!.child.kill('SIGKILL');
+    for (const rank of [first, third]) {
+      expect(await rank!.ended).toMatchObject({
+        exitCode: 1,
+        stderr: expect.stringMatching(/Rank 1 .* is gone/) as string,
+      });
+    }
+    await crowd.leave();
+  });
+
   test('that sends a gigabyte each is cut off before it has sent much', async () => {
     const { ring, ranks } = await ringOfProcesses();
     while (portsOf(ranks).length === 0) await sleep(20);

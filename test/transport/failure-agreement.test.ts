@@ -18,11 +18,15 @@ class Ring {
   readonly ranks: FailureAgreement[];
   private readonly links = new Map<string, { side: Side; to: number; origin: number; error: SerializedError }[]>();
 
-  /** @param cut Links that carry nothing: `3` is the one to the right of rank 3. */
+  /**
+   * @param cut Links that carry nothing: `3` is the one to the right of rank 3.
+   * @param silent Ranks that show no life.
+   */
   constructor(
     readonly worldSize: number,
     private readonly next: () => number,
     private readonly cut = new Set<number>(),
+    private readonly silent = new Set<number>(),
   ) {
     this.agreed = new Array<undefined>(worldSize).fill(undefined);
     const ring = { ringId: 1n, generation: 0, worldSize };
@@ -37,6 +41,7 @@ class Ring {
             const link = this.links.get(`${rank} ${side}`) ?? [];
             this.links.set(`${rank} ${side}`, [...link, { side: opposite(side), to, origin, error }]);
           },
+          giveUpIfSilent: side => this.silent.has(neighbourOf(ring, rank, side)),
           missing: side => lossOf(neighbourOf(ring, rank, side)),
           onAgreed: failure => {
             expect(this.agreed[rank]).toBeUndefined(); // told once
@@ -163,6 +168,19 @@ test('a cut link: whichever end notices first, and if the other never does by it
     const lower = Math.min(left, right);
     expect(ring.agreed.map(summaryOf)).toEqual(Array(worldSize).fill(`ERR_PEER_LOST ${lower}`));
     for (const failure of ring.agreed) expect(failure!.message).toMatch(/^The link between /);
+  }
+});
+
+test('a silent rank: its left neighbour notices, all know without waiting for a clock, and nobody tells it', () => {
+  const next = random(5);
+  for (let round = 0; round < 1_000; round++) {
+    const worldSize = 2 + Math.floor(next() * 6);
+    const lost = Math.floor(next() * worldSize);
+    const ring = new Ring(worldSize, next, new Set(), new Set([lost])); // its links carry what it does not read yet
+    ring.run([ring.lose(lost)[0]!]);
+    ring.agreed.forEach((failure, rank) => {
+      expect(summaryOf(failure)).toBe(rank === lost ? undefined : `ERR_PEER_LOST ${lost}`);
+    });
   }
 });
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
+import { Pair } from 'zeromq';
 import { GradringError } from '../../src/errors';
 import { Link, portOf } from '../../src/transport/control/link';
 import { until } from '../support/rings';
@@ -71,26 +72,50 @@ test.each([true, false])('whether a peer that is lost was silent: %s', async isS
   incoming.pipe(outgoing).pipe(incoming);
 
   const heard = { bound: false, connected: false };
-  const lost = Promise.all(
-    (['bound', 'connected'] as const).map(name => {
-      const link = { bound, connected }[name];
-      return new Promise<void>(onLost => link.start({ onMessage: () => void (heard[name] = true), onLost }));
-    }),
-  );
+  const lost = (['bound', 'connected'] as const).map(name => {
+    const link = { bound, connected }[name];
+    return new Promise<Link>(resolve =>
+      link.start({ onMessage: () => void (heard[name] = true), onLost: () => resolve(link) }),
+    );
+  });
   await until(() => heard.bound && heard.connected); // the signs of life, because nobody sends anything else
   for (const socket of [incoming, outgoing]) {
     if (isSilent) socket.unpipe().pause();
     else socket.destroy();
   }
-  await lost;
-  for (const { silentMs } of [bound, connected]) {
-    if (isSilent) expect(silentMs).toBeGreaterThanOrEqual(400);
-    else expect(silentMs).toBeUndefined();
+  if (isSilent) {
+    expect(await Promise.race(lost)).toBe(connected); // the only end that listens for heartbeats
+    expect(connected.silentMs).toBeGreaterThanOrEqual(400);
+  } else {
+    for (const { silentMs } of await Promise.all(lost)) expect(silentMs).toBeUndefined();
   }
   await Promise.all([bound.close(), connected.close()]);
   for (const socket of [incoming, outgoing]) socket.destroy();
   between.close();
 });
+
+test('an unknown peer that speaks ZeroMQ, says something and leaves does not disturb the heartbeats', async () => {
+  const options = { heartbeatTimeoutMs: 400 };
+  const { link, endpoint } = Link.listen('tcp://127.0.0.1:*', options);
+  let beats = 0;
+  link.start({ onMessage: () => void beats++, onLost: () => undefined });
+  const peer = Link.connect(endpoint, options);
+  peer.start({ onMessage: () => undefined, onLost: () => undefined });
+  await until(() => beats > 0);
+  const stranger = new Pair({ linger: 0 });
+  const { events } = stranger;
+  stranger.connect(endpoint);
+  for (let type = ''; type !== 'end';) {
+    ({ type } = await events.receive());
+    if (type !== 'handshake') continue;
+    await stranger.send('let me in'); // the link has its peer, so it takes nothing from a second one
+    stranger.close();
+  }
+  const after = beats;
+  await until(() => beats > after + 8);
+  await Promise.all([peer.close(), link.close()]);
+});
+
 test.each(['tcp://127.0.0.1:*', 'ipc:///tmp/gradring-link-test-*'])(
   'a bound end reads what its peer had sent, and then notices that it is gone: %s',
   async address => {

@@ -1,5 +1,5 @@
 import { deserializeError, type GradringError, type SerializedError } from '../../errors';
-import { opposite, type Side } from '../side';
+import { opposite, type Side, SIDES } from '../side';
 
 /** How long to wait for the findings of other ranks if no message can show that all are known. */
 const SETTLE_MS = 1_000;
@@ -10,6 +10,8 @@ export interface AgreementRing {
   readonly neighbourOf: (rank: number, side: Side) => number;
   /** Sends what `origin` has found to the neighbour on that side, if it is still there. */
   readonly tell: (side: Side, origin: number, error: SerializedError) => void;
+  /** Gives the neighbour on that side up if it shows no life. Returns whether it does not. */
+  readonly giveUpIfSilent: (side: Side) => boolean;
   /** The error for the neighbour on that side if it cannot be reached. */
   readonly missing: (side: Side) => SerializedError;
   /** Called once, with the error that all ranks raise. */
@@ -55,7 +57,8 @@ export class FailureAgreement {
     const { rank } = this.ring;
     if (this.heard[side].has(origin)) return;
     this.heard[side].add(origin);
-    if (origin !== rank) this.ring.tell(opposite(side), origin, error);
+    this.giveUpSilent(error);
+    if (origin !== rank) this.tell(opposite(side), origin, error);
     if (this.agreed) return;
     this.begin(origin, error);
     if (origin === rank || this.heard[opposite(side)].has(origin)) return this.settle();
@@ -93,10 +96,27 @@ export class FailureAgreement {
   }
 
   private say(error: SerializedError): void {
+    this.giveUpSilent(error);
     this.begin(this.ring.rank, error);
-    this.ring.tell('left', this.ring.rank, error);
-    this.ring.tell('right', this.ring.rank, error);
+    for (const side of SIDES) this.tell(side, this.ring.rank, error);
     if (this.ended.size === 2) this.settle();
+  }
+
+  /**
+   * A silent rank is noticed by its left neighbour only (see Link). So the right one gives it up when it hears that. It
+   * must not hear that itself when it goes on: it would find its left neighbour lost, and say so before the others end.
+   */
+  private giveUpSilent(error: SerializedError): void {
+    for (const side of SIDES) {
+      const neighbour = this.ring.neighbourOf(this.ring.rank, side);
+      if (this.gone.has(side) || !isLossOf(neighbour, error) || !this.ring.giveUpIfSilent(side)) continue;
+      this.gone.add(side);
+      this.ended.add(side);
+    }
+  }
+
+  private tell(side: Side, origin: number, error: SerializedError): void {
+    if (!this.gone.has(side)) this.ring.tell(side, origin, error);
   }
 
   private begin(origin: number, error: SerializedError): void {

@@ -1,5 +1,6 @@
 import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../../errors';
+import { LONGEST_DELAY_MS } from '../../longest-delay';
 import { canOpenFiles } from '../../open-files';
 import type { CurveClient, CurveServer } from './curve';
 import { bind, PROOF_MS, unregister, register } from './open-sockets';
@@ -18,7 +19,10 @@ export interface LinkEvents {
 }
 
 export interface LinkOptions {
-  /** How long a peer may be silent before the link counts as lost, in ms. ZeroMQ's own threads send the heartbeats. */
+  /**
+   * How long a peer may be silent before the end that connected counts the link as lost, in ms. ZeroMQ's own threads
+   * send the heartbeats, and answer them.
+   */
   readonly heartbeatTimeoutMs: number;
 }
 
@@ -45,6 +49,9 @@ const PART_OVERHEAD_BYTES = 1024;
  */
 const LINGER_MS = 400;
 
+/** How much later than it may linger a socket is gone, on a busy machine. Only without descriptors it takes so long. */
+const LATE_MS = 2_000;
+
 /** A bound end looks this often whether its peer is still connected, in ms. */
 const PRESENCE_MS = 50;
 
@@ -68,8 +75,8 @@ export class Link {
    * and ZeroMQ's I/O thread waits until they are taken.
    */
   private observer: Observer | undefined;
-  /** Settles after the last event. */
-  private watched: Promise<void> = Promise.resolve();
+  /** Settles after the last event. Undefined if nobody takes the events yet. */
+  private watched: Promise<void> | undefined;
 
   private constructor(
     private readonly socket: Pair,
@@ -85,7 +92,7 @@ export class Link {
   static listen(endpoint: string, options: LinkOptions, curve?: CurveServer): { link: Link; endpoint: string } {
     // It has no limit for messages, because collectives bound them. So if it refuses a message, the peer is gone.
     const limits = { sendTimeout: 0, sendHighWaterMark: 0, receiveTimeout: PRESENCE_MS, handshakeInterval: PROOF_MS };
-    const socket = new Pair({ ...socketOptions(options), ...curve, ...limits });
+    const socket = new Pair({ ...SOCKET_OPTIONS, ...curve, ...limits });
     try {
       bind(socket, endpoint);
     } catch (error) {
@@ -101,7 +108,7 @@ export class Link {
 
   /** Connects the other end. The caller need not wait: messages are queued until the connection exists. */
   static connect(endpoint: string, options: LinkOptions, curve?: CurveClient): Link {
-    const socket = new Pair({ ...socketOptions(options), ...curve });
+    const socket = new Pair({ ...SOCKET_OPTIONS, ...heartbeats(options), ...curve });
     const link = new Link(socket, mediumOf(endpoint, curve), options);
     link.observer = socket.events; // before it connects, to notice if it is refused
     socket.connect(endpoint);
@@ -120,9 +127,21 @@ export class Link {
    * closed. ZeroMQ reports both alike, but a peer that closes a connection has shown life shortly before.
    */
   get silentMs(): number | undefined {
-    const { heartbeatTimeoutMs } = this.options;
-    const silentMs = this.lostAt - (this.heardAt ?? this.lostAt);
-    return silentMs < (2 * heartbeatTimeoutMs) / BEATS ? undefined : Math.max(silentMs, heartbeatTimeoutMs);
+    const silentMs = this.silenceAt(this.lostAt);
+    return this.isLong(silentMs) ? Math.max(silentMs, this.options.heartbeatTimeoutMs) : undefined;
+  }
+
+  /** Whether the peer shows no life now. A bound end does not count it as lost for that. */
+  get isSilent(): boolean {
+    return this.isLong(this.silenceAt(performance.now()));
+  }
+
+  private silenceAt(time: number): number {
+    return time - (this.heardAt ?? time);
+  }
+
+  private isLong(silentMs: number): boolean {
+    return silentMs >= (2 * this.options.heartbeatTimeoutMs) / BEATS;
   }
 
   /**
@@ -165,7 +184,7 @@ export class Link {
       this.socket.close();
       this.interrupt(new GradringError('ERR_CLOSED', 'The link was closed.'));
     }
-    await this.gone();
+    await this.gone(lingerMs);
   }
 
   /**
@@ -199,13 +218,13 @@ export class Link {
   }
 
   /**
-   * Watches a bound end for its last event. That takes two descriptors. With only one, ZeroMQ would wait for ever for
-   * its events to be taken.
+   * Takes the events until the last, if nobody does yet. An observer takes two descriptors. With only one, ZeroMQ would
+   * wait for ever for its events to be taken.
    */
   private watchEnd(): void {
-    if (this.observer !== undefined || !canOpenFiles(2)) return;
+    if (this.watched !== undefined || (this.observer === undefined && !canOpenFiles(2))) return;
     try {
-      this.observer = this.socket.events;
+      this.observer ??= this.socket.events;
       this.watch(this.observer, () => undefined);
     } catch {
       // An observer is known by its place in memory, and the last one that had this place may not be quite gone.
@@ -216,10 +235,10 @@ export class Link {
    * Settles when the socket is gone, as its last event says. If that does not come while the socket may linger, no
    * other event can come either, and it is safe to stop listening.
    */
-  private async gone(): Promise<void> {
+  private async gone(lingerMs: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined;
     const lingered = new Promise<void>(resolve => {
-      timer = setTimeout(resolve, LINGER_MS + 200);
+      timer = setTimeout(resolve, lingerMs + LATE_MS);
     });
     await Promise.race([this.watched, lingered]);
     clearTimeout(timer);
@@ -275,21 +294,31 @@ export class Link {
   }
 }
 
-function socketOptions({ heartbeatTimeoutMs }: LinkOptions): ConstructorParameters<typeof Pair>[0] {
+const SOCKET_OPTIONS: ConstructorParameters<typeof Pair>[0] = {
+  ipv6: true, // beside IPv4
+  // More than the frames that collectives send ahead. A broadcast sends until the queue is full, so it needs a bound.
+  sendHighWaterMark: 16,
+  // More than arrives while the comm thread is busy. If this queue is full and the peer dies, ZeroMQ's heartbeats
+  // abort the process (libzmq issue 4364). Only a broadcast can fill it, if it runs far ahead of a rank whose
+  // neighbour then dies.
+  receiveHighWaterMark: 256,
+  // A last error or goodbye gets a moment to be sent, but a dead peer must not delay the end of the process.
+  linger: LINGER_MS,
+  // Never. With −1 ZeroMQ looks up the address of a connection that has ended, and aborts the process if it has no
+  // descriptor left for that.
+  reconnectInterval: LONGEST_DELAY_MS,
+  maxMessageSize: MAX_PART_BYTES + PART_OVERHEAD_BYTES,
+};
+
+/**
+ * Only the end that connects sends heartbeats, and the other one answers. So its left neighbour notices a silent rank,
+ * and tells the others. A bound end would send them to unknown peers, too. If such a peer has said something and is
+ * gone, ZeroMQ aborts the process when the next heartbeat is due (libzmq issue 4364).
+ */
+function heartbeats({ heartbeatTimeoutMs }: LinkOptions): ConstructorParameters<typeof Pair>[0] {
   return {
-    ipv6: true, // beside IPv4
-    // More than the frames that collectives send ahead. A broadcast sends until the queue is full, so it needs a bound.
-    sendHighWaterMark: 16,
-    // More than arrives while the comm thread is busy. If this queue is full and the peer dies, ZeroMQ's heartbeats
-    // abort the process (libzmq issue 4364). Only a broadcast can fill it, if it runs far ahead of a rank whose
-    // neighbour then dies.
-    receiveHighWaterMark: 256,
-    // A last error or goodbye gets a moment to be sent, but a dead peer must not delay the end of the process.
-    linger: LINGER_MS,
-    reconnectInterval: -1,
     heartbeatInterval: Math.max(1, Math.floor(heartbeatTimeoutMs / 4)),
     heartbeatTimeout: heartbeatTimeoutMs,
-    maxMessageSize: MAX_PART_BYTES + PART_OVERHEAD_BYTES,
   };
 }
 
