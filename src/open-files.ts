@@ -54,9 +54,10 @@ export async function untilFilesCanBeOpened(count: number, who: string, timeoutM
  * For the end of a message: that this process cannot open or accept anything. Empty if it can.
  *
  * @param who What this process is: `rank 0`.
+ * @param error What could not be done, if it is known: by now, there may be descriptors again.
  */
-export function ifOutOfFiles(who: string): string {
-  const code = whyNotOpened(LAST_FILES);
+export function ifOutOfFiles(who: string, error?: Error): string {
+  const code = limitOf(error) ?? whyNotOpened(LAST_FILES);
   if (code === undefined) return '';
   const [whose, limit] = code === 'ENFILE' ? ['The system', 'fs.file-max'] : [capital(who), LIMIT];
   return ` ${whose} has as many files and connections open as it may (${limit}). ${ADVICE}`;
@@ -66,18 +67,24 @@ function capital(words: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
+type Limit = 'EMFILE' | 'ENFILE';
+
 /** Opens so many files and closes them again. Returns which limit does not allow that. */
-function whyNotOpened(count: number): 'EMFILE' | 'ENFILE' | undefined {
+function whyNotOpened(count: number): Limit | undefined {
   const files: number[] = [];
   try {
     while (files.length < count) files.push(openSync(devNull, 'r'));
     return undefined;
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    return code === 'EMFILE' || code === 'ENFILE' ? code : undefined;
+    return limitOf(error as Error);
   } finally {
     for (const file of files) closeSync(file);
   }
+}
+
+/** The limit that an error tells of. */
+function limitOf(error: NodeJS.ErrnoException | undefined): Limit | undefined {
+  return error?.code === 'EMFILE' || error?.code === 'ENFILE' ? error.code : undefined;
 }
 
 function readLimit(): number | undefined {

@@ -130,7 +130,7 @@ function startProcess({ rank, folder, nodeArgs, script, args, env, socketFolder 
 function notStarted(rank: number, cause: Error): GradringError {
   return new GradringError(
     'ERR_RANK_FAILED',
-    `Rank ${rank} could not be started: ${cause.message}.${ifOutOfFiles('the launcher')}`,
+    `Rank ${rank} could not be started: ${cause.message}.${ifOutOfFiles('the launcher', cause)}`,
     { rank },
     { cause },
   );

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -5,7 +6,8 @@ import { Writable } from 'node:stream';
 import type { LaunchResult } from '../../src/launcher/conclude';
 import { launch } from '../../src/launcher/launch';
 import type { LaunchOptions } from '../../src/launcher/launch-options';
-import { Capture, cleanUp, isRunning, script, temporaryFolder, UNCONNECTED, waitUntil } from './support';
+import { needs, testWhere } from '../support/test-where';
+import { Capture, cleanUp, isRunning, ROOT, script, temporaryFolder, UNCONNECTED, waitUntil } from './support';
 
 afterEach(cleanUp);
 
@@ -414,5 +416,14 @@ describe('errors before any rank runs', () => {
     } finally {
       process.execPath = execPath;
     }
+  });
+
+  testWhere(needs.linux)('ranks for which the launcher has no descriptors left: the message names the limit', () => {
+    const command = `ulimit -n 100; exec "$0" ${path.join(ROOT, 'dist/cli.js')} run -n 60 "$1"`;
+    const { status, stderr } = spawnSync('bash', ['-c', command, process.execPath, script('')], { encoding: 'utf8' });
+    expect(stderr).toMatch(
+      /^gradring: ERR_RANK_FAILED: Rank \d+ could not be started: .* The launcher has as many files and connections open as it may \(100\)\. .*ulimit -n/m,
+    );
+    expect(status).toBe(1);
   });
 });

@@ -28,12 +28,13 @@ function stepsOf(heading: string): Step[] {
   return steps;
 }
 
-/** What differs from run to run: losses, hashes, process ids, times, and what the page leaves out. */
+/** What differs from run to run: losses, hashes, ratios, process ids, times, and what the page leaves out. */
 function patternOf(line: string): RegExp {
   const escaped = line.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
   const general = escaped
     .replace(/loss \d+\\\.\d+/, String.raw`loss \d+\.\d+`)
     .replace(/weights [\da-f]{8}/, 'weights [\\da-f]{8}')
+    .replace(/\d+\\\.\d times fewer/, String.raw`\d+\.\d times fewer`)
     .replace(/pid \d+/, String.raw`pid \d+`)
     .replace(/after \d+\\\.\d s/, String.raw`after \d+\.\d s`)
     .replace('…', '.*');
