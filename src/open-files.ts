@@ -1,14 +1,15 @@
-import { closeSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GradringError } from './errors';
+import { processLimit } from './process-limits';
 
 /**
  * How many files this process may have open, its connections included. Undefined if the system does not say it. It is
  * the hard limit, because Node raises the soft one when it starts. Read at once: later there may be no descriptor left
  * to read it with.
  */
-export const openFilesLimit = readLimit();
+export const openFilesLimit = processLimit('Max open files');
 
 /** The files that a rank opens to join a ring, with some to spare: at most 30 were counted. */
 export const FILES_OF_A_RANK = 40;
@@ -85,13 +86,4 @@ function whyNotOpened(count: number): Limit | undefined {
 /** The limit that an error tells of. */
 function limitOf(error: NodeJS.ErrnoException | undefined): Limit | undefined {
   return error?.code === 'EMFILE' || error?.code === 'ENFILE' ? error.code : undefined;
-}
-
-function readLimit(): number | undefined {
-  try {
-    const limit = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-    return limit === undefined ? undefined : limit === 'unlimited' ? Infinity : Number(limit);
-  } catch {
-    return undefined;
-  }
 }

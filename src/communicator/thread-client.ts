@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { isMainThread, MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { requireRoomForThread } from '../address-space';
 import { SCRATCH_BYTES } from '../collectives/collective-call';
 import { deserializeError, GradringError } from '../errors';
 import { thisProcess } from '../this-process';
@@ -78,9 +79,10 @@ export class ThreadClient {
   /**
    * Starts the thread and waits for the ring.
    *
-   * @throws GradringError `ERR_TIMELINE`, and what forming the ring may throw.
+   * @throws GradringError `ERR_TIMELINE`, `ERR_OUT_OF_MEMORY`, and what forming the ring may throw.
    */
   static async start(options: ConnectOptions, heap: SharedHeap): Promise<ThreadClient> {
+    requireRoomForThread();
     const { rank, worldSize } = options;
     const file = options.timeline === undefined ? undefined : createTimelineFile(options.timeline, rank, worldSize);
     const timeline = file && new Timeline(file, 'training');

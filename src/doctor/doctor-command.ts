@@ -9,7 +9,7 @@ import { printableLines } from '../printable';
 import { backendFindings } from './backends';
 import { answerCheck, checkConnection, type OwnPorts } from './connection-check';
 import type { Finding } from './finding';
-import { coresFinding, memoryFinding, openFilesFinding, sharedMemoryFinding } from './limits';
+import { addressSpaceFinding, coresFinding, memoryFinding, openFilesFinding, sharedMemoryFinding } from './limits';
 import { networkFinding } from './network';
 import { placeFinding } from './place';
 import { nodeFinding, wasmFinding, zeromqFinding } from './runtime';
@@ -99,7 +99,7 @@ async function machineFindings(givenAddr: string | undefined, givenPort: number 
   const known = place.details as Partial<RankEnvironment>;
   const masterAddr = withoutBrackets(givenAddr ?? known.masterAddr ?? '127.0.0.1');
   const masterPort = givenPort ?? known.masterPort ?? DEFAULT_MASTER_PORT;
-  const limits = [coresFinding(), memoryFinding(), openFilesFinding(), sharedMemoryFinding()];
+  const limits = [coresFinding(), memoryFinding(), addressSpaceFinding(), openFilesFinding(), sharedMemoryFinding()];
   return [
     ...[nodeFinding(), await zeromqFinding(), wasmFinding()],
     ...limits.filter(finding => finding !== undefined),

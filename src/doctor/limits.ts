@@ -1,5 +1,6 @@
 import { statfsSync } from 'node:fs';
 import { availableParallelism, cpus, freemem, totalmem } from 'node:os';
+import { addressSpaceLimit, addressSpaceNeeds, gibibytes } from '../address-space';
 import { FILES_OF_A_RANK, openFilesLimit } from '../open-files';
 import { SHARED_MEMORY_LANE_BYTES } from '../transport/data/shared-memory-lane';
 import { findKoffi, hasSystemCalls } from '../transport/data/system-calls';
@@ -9,7 +10,6 @@ const LEAST_OPEN_FILES = 256;
 
 /** What Node and a script have open beside the ring, about. */
 const OTHER_FILES = 24;
-const GIBIBYTE = 2 ** 30;
 
 export function coresFinding(): Finding {
   const cores = availableParallelism();
@@ -22,6 +22,19 @@ export function memoryFinding(): Finding {
   const [free, total] = [freemem(), totalmem()];
   const words = `${gibibytes(free)} of ${gibibytes(total)} free; beside the model and TensorFlow, a rank needs about 15 bytes for each parameter`;
   return { what: 'Memory', verdict: 'ok', words, details: { freeBytes: free, totalBytes: total } };
+}
+
+/** Undefined if there is no limit. */
+export function addressSpaceFinding(): Finding | undefined {
+  const limitBytes = addressSpaceLimit();
+  if (limitBytes === undefined) return undefined;
+  const what = 'Address space';
+  const { withoutWasm, withWasm, advice } = addressSpaceNeeds();
+  const details = { limitBytes, neededBytes: withoutWasm, neededBytesWithWasm: withWasm };
+  const limited = `limited to ${gibibytes(limitBytes)} (ulimit -v)`;
+  if (limitBytes >= withWasm) return { what, verdict: 'ok', words: `${limited}, enough for a rank`, details };
+  const words = `${limited}. ${advice}`;
+  return { what, verdict: limitBytes < withoutWasm ? 'problem' : 'warning', words, details };
 }
 
 /** Undefined if the system does not say it. */
@@ -66,8 +79,4 @@ function koffiTrouble(): string {
   const { file, refused } = findKoffi();
   if (file !== undefined) return 'is installed, but does not work here';
   return refused === undefined ? 'did not install (npm install --include=optional)' : `was refused: ${refused}`;
-}
-
-function gibibytes(bytes: number): string {
-  return `${(bytes / GIBIBYTE).toFixed(1)} GiB`;
 }

@@ -1,3 +1,4 @@
+import { addressSpaceLimit } from '../address-space';
 import { nodeLinesInWords, nodeVerdict } from '../node-version';
 import type { Finding } from './finding';
 
@@ -46,7 +47,10 @@ export function wasmFinding(): Finding {
   const hasSimd = WebAssembly.validate(SIMD_MODULE);
   const hasSharedMemory = canShare();
   const details = { simd: hasSimd, sharedMemory: hasSharedMemory };
-  const missing = [hasSimd ? [] : ['SIMD instructions'], hasSharedMemory ? [] : ['shared memory']].flat();
+  const missing = [
+    hasSimd ? [] : ['SIMD instructions'],
+    hasSharedMemory ? [] : [addressSpaceLimit() ? 'room for a memory (see Address space)' : 'shared memory'],
+  ].flat();
   if (missing.length === 0) return { what: 'WebAssembly', verdict: 'ok', words: 'SIMD and shared memory', details };
   return { what: 'WebAssembly', verdict: 'problem', words: `no ${missing.join(', no ')}`, details };
 }

@@ -1,9 +1,7 @@
-import { GradringError } from '../errors';
+import { sharedMemory } from '../address-space';
 import type { Kernels } from '../kernels/kernels';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { ArenaLayout, ExchangedTensor } from './arena-layout';
-
-const PAGE_BYTES = 64 * 1024;
 
 /**
  * One memory of an exchange, as the main thread sees it: the gradients of some of a model's variables and their state
@@ -19,7 +17,8 @@ export class GradientArena {
 
   /** @throws GradringError `ERR_OUT_OF_MEMORY` if the system has no room for the memory. */
   constructor(readonly layout: ArenaLayout) {
-    this.memory = allocate(layout.bytes);
+    const { bytes } = layout;
+    this.memory = sharedMemory(bytes, bytes, `for the ${bytes} bytes of a model's gradients and their state`);
     this.kernels = instantiateKernels(this.memory);
   }
 
@@ -32,15 +31,5 @@ export class GradientArena {
   /** Of a tensor's gradient. Not finite if, and only if, some element is not. */
   sumOfSquares({ gradient, elementCount }: ExchangedTensor): number {
     return this.kernels.sumOfSquares(gradient, elementCount);
-  }
-}
-
-function allocate(bytes: number): WebAssembly.Memory {
-  const pages = Math.ceil(bytes / PAGE_BYTES);
-  try {
-    return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
-  } catch (error) {
-    const words = `There is no room for the ${bytes} bytes of a model's gradients and their state.`;
-    throw new GradringError('ERR_OUT_OF_MEMORY', words, {}, { cause: error });
   }
 }

@@ -1,7 +1,9 @@
+import { ifAddressSpaceIsLimited, sharedMemory } from '../address-space';
 import { GradringError } from '../errors';
 import type { Pointer } from '../kernels/kernels';
 
 const PAGE_BYTES = 64 * 1024;
+const MOST_BYTES = 2 ** 32;
 const ALIGNMENT = 64;
 
 /** A range of bytes that is not in use. */
@@ -16,7 +18,8 @@ interface Gap {
  * cost nothing.
  */
 export class SharedHeap {
-  readonly memory = new WebAssembly.Memory({ initial: 1, maximum: 65_536, shared: true });
+  /** @throws GradringError `ERR_OUT_OF_MEMORY` if the system does not give it. */
+  readonly memory = sharedMemory(PAGE_BYTES, MOST_BYTES, "for the communicator's memory");
   /** The buffers of {@link memory} so far. It gets a new one when it grows; the old ones stay valid. */
   private readonly buffers = new WeakSet<ArrayBufferLike>();
   /** In ascending order. No gap touches another. */
@@ -35,7 +38,10 @@ export class SharedHeap {
     return this.buffers.has(view.buffer);
   }
 
-  /** @returns a block of at least that many bytes, aligned to 64. Its content is undefined. */
+  /**
+   * @returns a block of at least that many bytes, aligned to 64. Its content is undefined.
+   * @throws GradringError `ERR_OUT_OF_MEMORY`
+   */
   allocate(bytes: number): Pointer {
     const size = blockSize(bytes);
     const at = this.gaps.findIndex(gap => gap.bytes >= size);
@@ -79,7 +85,11 @@ export class SharedHeap {
       try {
         this.memory.grow(Math.ceil(missing / PAGE_BYTES));
       } catch (error) {
-        const words = `There is no room for ${size} more bytes: the communicator's memory is limited to 4 GiB, and holds ${block} bytes already.`;
+        const why =
+          block + size > MOST_BYTES
+            ? `is limited to 4 GiB, and holds ${block} bytes already.`
+            : `holds ${block} bytes, and the system gives no more.${ifAddressSpaceIsLimited()}`;
+        const words = `There is no room for ${size} more bytes: the communicator's memory ${why}`;
         throw new GradringError('ERR_OUT_OF_MEMORY', words, {}, { cause: error });
       }
     }

@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { addressSpaceLimit, gibibytes } from '../address-space';
 import { checkOptions } from '../check-options';
 import { GradringError } from '../errors';
 import { findPackage } from '../find-package';
@@ -148,7 +149,10 @@ async function loadWasm(): Promise<void> {
     await use('wasm');
     removeEmscriptenHandlers();
   } catch (error) {
-    throw new LoadFailure(`wasm does not load: ${wordsOf(error)}`, 'npx gradring doctor', 'binding', { cause: error });
+    const limit = addressSpaceLimit();
+    const limited = limit === undefined ? '' : `; its address space is limited to ${gibibytes(limit)} (ulimit -v)`;
+    const what = `wasm does not load: ${wordsOf(error)}${limited}`;
+    throw new LoadFailure(what, 'npx gradring doctor', 'binding', { cause: error });
   }
 }
 

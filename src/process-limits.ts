@@ -1,0 +1,14 @@
+import { readFileSync } from 'node:fs';
+
+/**
+ * A limit of this process, by its name in /proc/self/limits: the soft one, which is what holds. Infinity if there is
+ * none, undefined if the system does not say it.
+ */
+export function processLimit(name: 'Max open files' | 'Max address space'): number | undefined {
+  try {
+    const limit = new RegExp(`^${name}\\s+(\\S+)`, 'm').exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
+    return limit === undefined ? undefined : limit === 'unlimited' ? Infinity : Number(limit);
+  } catch {
+    return undefined;
+  }
+}
