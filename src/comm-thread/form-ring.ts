@@ -3,7 +3,7 @@ import { isIPv6 } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { bitsPerSecondOf } from '../environment/link-rate';
-import { isLoopback, portRangeOf } from '../environment/network';
+import { isLoopback, portRangeOf, requireLoopback } from '../environment/network';
 import { GradringError } from '../errors';
 import { FILES_OF_A_LINK, FILES_OF_A_RANK, untilFilesCanBeOpened } from '../open-files';
 import type { ConnectOptions } from '../rendezvous/connect-options';
@@ -227,6 +227,7 @@ async function openLane(side: Side, endpoint: string, { options, hasCore, ports 
 /** Where this rank listens for a neighbour by TCP. */
 async function ownPlace(isNear: boolean, options: ConnectOptions): Promise<ListeningPlace> {
   if (!isNear) return placeForPeers(options);
+  requireLoopback();
   const loopback = isIPv6(options.masterAddr) ? '::1' : '127.0.0.1';
   return { bind: loopback, told: loopback };
 }

@@ -1,5 +1,5 @@
 import { networkInterfaces } from 'node:os';
-import { isLoopback } from '../environment/network';
+import { isLoopback, requireLoopback } from '../environment/network';
 import { EVERYWHERE, type ListeningPlace, type NetworkChoice, placeForPeers } from '../rendezvous/host-identity';
 import type { Finding } from './finding';
 
@@ -16,6 +16,7 @@ export async function networkFinding(choose: () => NetworkChoice): Promise<Findi
   let choice: NetworkChoice;
   let place: ListeningPlace;
   try {
+    requireLoopback();
     choice = choose();
     place = await placeForPeers(choice);
   } catch (error) {

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
+import { GradringError } from '../errors';
 
 /** The TCP ports from the first to the last. */
 export interface PortRange {
@@ -46,6 +47,20 @@ export function isLoopback(address: string): boolean {
   return (
     address === 'localhost' || address === '::1' || (isIP(address) !== 0 && /^(::ffff:)?127\.[\d.]+$/.test(address))
   );
+}
+
+/**
+ * Checks that this host reaches itself. Where the loopback interface is down, as in a new network namespace, a program
+ * can listen at 127.0.0.1, but nobody gets there.
+ *
+ * @throws GradringError `ERR_LOOPBACK_DOWN`
+ */
+export function requireLoopback(): void {
+  const isUp = Object.values(networkInterfaces()).some(addresses => addresses?.some(({ internal }) => internal));
+  if (isUp) return;
+  const words =
+    'The loopback interface of this host is down, at which ranks of one host meet. Run `ip link set lo up` as root, in the network namespace of this process.';
+  throw new GradringError('ERR_LOOPBACK_DOWN', words);
 }
 
 /** An address without the brackets in which URLs put IPv6. */

@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs';
+import { isLoopback, requireLoopback } from '../environment/network';
 import { requireNode } from '../node-version';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
 import { conclude, type LaunchResult } from './conclude';
@@ -25,8 +26,8 @@ import { endTogether, type RunEnd, Supervisor } from './supervisor';
  * ```
  *
  * @throws GradringError before any rank runs: `ERR_INVALID_ARGUMENT`, `ERR_INVALID_ENVIRONMENT` (the run token),
- *   `ERR_SCRIPT_NOT_FOUND`; `ERR_ADDRESS_IN_USE` if the given master port of this host is in use; `ERR_RANK_FAILED` if
- *   the system cannot start the ranks.
+ *   `ERR_SCRIPT_NOT_FOUND`; `ERR_ADDRESS_IN_USE` if the given master port of this host is in use; `ERR_LOOPBACK_DOWN`;
+ *   `ERR_RANK_FAILED` if the system cannot start the ranks.
  */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   requireNode();
@@ -64,7 +65,9 @@ function trySocketFolder(): string | undefined {
   }
 }
 
-async function choosePort({ masterAddr, masterPort, nodeRank, words }: LaunchPlan): Promise<number> {
+async function choosePort(plan: LaunchPlan): Promise<number> {
+  const { masterAddr, masterPort, nodeRank, worldSize, elastic, words } = plan;
+  if (isLoopback(masterAddr) && (worldSize > 1 || elastic !== undefined)) requireLoopback();
   if (masterPort === undefined) return findFreePort(masterAddr, portWords(words, 'this host'));
   if (nodeRank === 0) await requireFreePort(masterAddr, masterPort, words.nameOf('masterPort'));
   return masterPort;

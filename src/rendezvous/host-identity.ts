@@ -41,9 +41,9 @@ export interface NetworkChoice {
 /**
  * Where a rank listens for neighbours on other hosts.
  *
- * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the master's name, on which it depends, names no host, or if the
- *   interface is loopback, but the master is on another host; `ERR_ADDRESS_IN_USE` if the interface has no address any
- *   more.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the master's name, on which it depends, names no host, if no route
+ *   leads to it, or if the interface is loopback, but the master is on another host; `ERR_ADDRESS_IN_USE` if the
+ *   interface has no address any more.
  */
 export async function placeForPeers(choice: NetworkChoice): Promise<ListeningPlace> {
   const { masterAddr, masterPort, iface } = choice;
@@ -66,7 +66,10 @@ export async function placeForPeers(choice: NetworkChoice): Promise<ListeningPla
  */
 async function addressForPeers(masterAddr: string, masterPort: number): Promise<string> {
   const { address, family } = await addressOf(masterAddr);
-  const own = await routeTo(address, family, masterPort);
+  const own = await routeTo(address, family, masterPort).catch((error: Error) => {
+    const words = `MASTER_ADDR is '${masterAddr}', to which no route leads from this host: ${error.message}.`;
+    throw new GradringError('ERR_INVALID_ENVIRONMENT', words, {}, { cause: error });
+  });
   if (!isLoopback(own)) return own;
   return addressForOthers(Object.values(networkInterfaces()).flatMap(addresses => addresses ?? [])) ?? own;
 }
@@ -101,8 +104,8 @@ async function routeTo(address: string, family: number, port: number): Promise<s
   try {
     // Connecting a UDP socket sends nothing; it only asks the kernel for the route.
     await new Promise<void>((resolve, reject) => {
-      socket.once('error', reject);
-      socket.connect(port, address, resolve);
+      // The types leave out that the callback gets the error.
+      socket.connect(port, address, ((error?: Error) => (error ? reject(error) : resolve())) as () => void);
     });
     return socket.address().address;
   } finally {

@@ -1,4 +1,4 @@
-import { isLoopback } from '../environment/network';
+import { isLoopback, requireLoopback } from '../environment/network';
 import { GradringError, serializeError } from '../errors';
 import { isKey } from '../transport/control/curve';
 import { PROTOCOL_VERSION } from '../wire/frame';
@@ -33,11 +33,14 @@ export class Rendezvous {
    * Comes to the rendezvous, and settles when all have come. In a static run rank 0 holds it in its own process.
    *
    * @throws GradringError `ERR_RENDEZVOUS_TIMEOUT` naming the ranks that did not come, `ERR_RENDEZVOUS_REFUSED` or
-   *   `ERR_RANK_TAKEN` in the coordinator's words, `ERR_ADDRESS_IN_USE` on rank 0 if the port cannot be bound.
+   *   `ERR_RANK_TAKEN` in the coordinator's words, `ERR_ADDRESS_IN_USE` on rank 0 if the port cannot be bound,
+   *   `ERR_LOOPBACK_DOWN`.
    */
   static async meet(options: RendezvousOptions): Promise<Rendezvous> {
     const { rank, worldSize, elastic } = options;
-    const held = elastic === undefined && rank === 0 ? hold(options) : undefined;
+    const isHolder = elastic === undefined && rank === 0;
+    if (isHolder || isLoopback(options.masterAddr)) requireLoopback();
+    const held = isHolder ? hold(options) : undefined;
     const masterAddr = held === undefined ? await addressToConnect(options.masterAddr) : nearOf(options.masterAddr);
     const line = lineOf({ ...options, masterAddr });
     try {
