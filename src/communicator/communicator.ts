@@ -1,5 +1,6 @@
 import type { ArrayOf, NumericArray } from '../collectives/element-type';
-import { tellFailure, tellLauncher } from '../environment/launcher-pipe';
+import { isLaunched, tellFailure, tellLauncher } from '../environment/launcher-pipe';
+import { unknownVariableWarning } from '../environment/variables';
 import { invalidArgument, GradringError } from '../errors';
 import type { ElementType } from '../kernels/kernels';
 import { requireNode } from '../node-version';
@@ -90,8 +91,8 @@ export class Communicator {
    * environment the process is alone: a ring of one, without sockets. Use {@link connect} for a {@link Ring}.
    *
    * @throws GradringError `ERR_INVALID_ENVIRONMENT`, `ERR_INVALID_ARGUMENT`, `ERR_RENDEZVOUS_TIMEOUT`,
-   *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_LOOPBACK_DOWN`, `ERR_OUT_OF_MEMORY`, `ERR_TIMELINE`,
-   *   `ERR_NODE_VERSION`.
+   *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_LOOPBACK_DOWN`, `ERR_OUT_OF_MEMORY`,
+   *   `ERR_TIMELINE`, `ERR_NODE_VERSION`.
    */
   static async connect(input: ConnectInput = {}): Promise<Communicator> {
     return new this(...(await Communicator.start(input)));
@@ -100,7 +101,14 @@ export class Communicator {
   /** Prepares what a constructor needs. For subclasses. */
   protected static async start(input: ConnectInput): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
     requireNode();
-    const options = resolveConnectOptions(input);
+    let options: ConnectOptions;
+    try {
+      options = resolveConnectOptions(input);
+    } catch (error) {
+      tellUnknownVariables(); // which may be the reason
+      throw error;
+    }
+    if (options.rank === 0) tellUnknownVariables();
     if (options.overruled !== undefined) {
       const words = `RANK=0 and WORLD_SIZE=1 are set, so this process trains alone, but ${options.overruled} has started several. If they should train together, unset RANK and WORLD_SIZE.`;
       process.emitWarning(words, 'GradringWarning');
@@ -464,4 +472,14 @@ function ignoreCrash(run: () => void): void {
   } catch (error) {
     if (!(error instanceof GradringError && error.code === 'ERR_COMM_THREAD')) throw error;
   }
+}
+
+let hasToldVariables = false;
+
+/** Warns of misspelt variables, once in a process, if no launcher has done so. */
+function tellUnknownVariables(): void {
+  if (hasToldVariables || isLaunched()) return;
+  hasToldVariables = true;
+  const words = unknownVariableWarning(process.env);
+  if (words !== undefined) process.emitWarning(words, 'GradringWarning');
 }

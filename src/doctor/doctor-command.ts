@@ -11,7 +11,7 @@ import { answerCheck, checkConnection, type OwnPorts } from './connection-check'
 import type { Finding } from './finding';
 import { addressSpaceFinding, coresFinding, memoryFinding, openFilesFinding, sharedMemoryFinding } from './limits';
 import { networkFinding } from './network';
-import { placeFinding } from './place';
+import { placeFinding, variablesFinding } from './place';
 import { nodeFinding, wasmFinding, zeromqFinding } from './runtime';
 import { tensorFlowFinding } from './tensorflow-copies';
 
@@ -100,10 +100,12 @@ async function machineFindings(givenAddr: string | undefined, givenPort: number 
   const masterAddr = withoutBrackets(givenAddr ?? known.masterAddr ?? '127.0.0.1');
   const masterPort = givenPort ?? known.masterPort ?? DEFAULT_MASTER_PORT;
   const limits = [coresFinding(), memoryFinding(), addressSpaceFinding(), openFilesFinding(), sharedMemoryFinding()];
+  const variables = variablesFinding();
   return [
     ...[nodeFinding(), await zeromqFinding(), wasmFinding()],
     ...limits.filter(finding => finding !== undefined),
     place,
+    ...(variables ? [variables] : []),
     await networkFinding(() => ({ ...readNetwork(process.env), masterAddr, masterPort })),
     tensorFlowFinding(),
     ...(await backendFindings()),

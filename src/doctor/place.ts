@@ -1,3 +1,4 @@
+import { unknownVariables, unknownVariableWarning } from '../environment/variables';
 import { type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
 import type { Finding } from './finding';
 
@@ -25,4 +26,11 @@ export function placeFinding(env: NodeJS.ProcessEnv = process.env): Finding {
   const by = scheduler ?? 'RANK and WORLD_SIZE';
   const words = `rank ${rank} of ${worldSize}, says ${by}; the ranks meet at ${masterAddr}, port ${masterPort}`;
   return { what: WHAT, verdict: 'ok', words, details };
+}
+
+/** Variables of gradring that are probably misspelt. Undefined if there are none. */
+export function variablesFinding(env: NodeJS.ProcessEnv = process.env): Finding | undefined {
+  const words = unknownVariableWarning(env)?.replace(/\.$/, '');
+  if (words === undefined) return undefined;
+  return { what: 'Variables', verdict: 'warning', words, details: { unknown: unknownVariables(env) } };
 }

@@ -32,6 +32,11 @@ export function tellLauncher(note: RankNote): void {
   }
 }
 
+/** Whether `gradring run` has started this process, or one from which it has its environment. */
+export function isLaunched(): boolean {
+  return Boolean(process.env[LAUNCHER_PIPE_VARIABLE]);
+}
+
 /** Tells the launcher which error this rank has raised. */
 export function tellFailure(error: unknown): void {
   if (error instanceof GradringError) tellLauncher({ kind: 'failed', code: error.code, rank: error.rank });

@@ -1,5 +1,38 @@
 import { GradringError } from '../errors';
+import { printable } from '../printable';
+import { similarName } from '../similar-name';
 import { MAX_PORT } from './network';
+
+/** All variables of gradring's own, also those that only the launcher sets. */
+export const OWN_VARIABLES: readonly string[] = [
+  'GRADRING_ADVERTISE_ADDR',
+  'GRADRING_BACKEND',
+  'GRADRING_COLUMNS',
+  'GRADRING_CONNECT_TIMEOUT_MS',
+  'GRADRING_ELASTIC',
+  'GRADRING_ENCRYPTION',
+  'GRADRING_GUARD_FD',
+  'GRADRING_GUARD_FOLDER',
+  'GRADRING_HEARTBEAT_TIMEOUT_MS',
+  'GRADRING_IFACE',
+  'GRADRING_JOB_COUNT',
+  'GRADRING_JOB_INDEX',
+  'GRADRING_LAUNCHER_PIPE',
+  'GRADRING_LINK_RATE',
+  'GRADRING_PORT_RANGE',
+  'GRADRING_RUN_ID',
+  'GRADRING_RUN_TOKEN',
+  'GRADRING_SOCKET_FOLDER',
+  'GRADRING_STALL_MS',
+  'GRADRING_TIMELINE',
+  'GRADRING_TIMEOUT_MS',
+  'GRADRING_TRANSPORT',
+];
+
+const PREFIX = 'GRADRING_';
+
+/** What Kubernetes sets in each pod for a service whose name begins with `gradring`. */
+const OF_A_SERVICE = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP|SCTP)|$)/;
 
 /** What WORLD_SIZE may be at most. */
 export const MAX_WORLD_SIZE = 65_535;
@@ -36,4 +69,25 @@ export function readMasterPort(env: NodeJS.ProcessEnv, otherwise = DEFAULT_MASTE
 
 export function wrongEnvironment(message: string): GradringError {
   return new GradringError('ERR_INVALID_ENVIRONMENT', message);
+}
+
+/** Variables that are set and begin as gradring's own do, but are none of them: probably misspelt. */
+export function unknownVariables(env: NodeJS.ProcessEnv): readonly string[] {
+  const isOfService = (name: string) => Boolean(env['KUBERNETES_SERVICE_HOST']) && OF_A_SERVICE.test(name);
+  return Object.keys(env).filter(
+    name => name.startsWith(PREFIX) && env[name] && !OWN_VARIABLES.includes(name) && !isOfService(name),
+  );
+}
+
+/** A warning of {@link unknownVariables}, if there are any, with the names that were probably meant. */
+export function unknownVariableWarning(env: NodeJS.ProcessEnv): string | undefined {
+  const unknown = unknownVariables(env);
+  if (unknown.length === 0) return undefined;
+  const known = OWN_VARIABLES.map(name => name.slice(PREFIX.length));
+  const words = unknown.map(name => {
+    const similar = similarName(name.slice(PREFIX.length), known);
+    return `${printable(name, 80)}${similar === undefined ? '' : ` (did you mean ${PREFIX}${similar}?)`}`;
+  });
+  const what = unknown.length === 1 ? 'is set, but is no variable' : 'are set, but are no variables';
+  return `${words.join(', ')} ${what} of gradring.`;
 }

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
 import { isLoopback, requireLoopback } from '../environment/network';
+import { unknownVariableWarning } from '../environment/variables';
 import { requireNode } from '../node-version';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
 import { conclude, type LaunchResult } from './conclude';
@@ -40,13 +41,18 @@ export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
     const { launchOnHosts } = await import('./hosts/launch-on-hosts');
     return launchOnHosts(plan, plan.remote);
   }
-  const runToken = chooseRunToken(plan, { ...process.env, ...plan.env });
+  const env = { ...process.env, ...plan.env };
+  const runToken = chooseRunToken(plan, env);
   const masterPort = await choosePort(plan);
   const outputs = new RankOutputs(plan);
-  const runId = chooseRunId(plan, masterPort, { ...process.env, ...plan.env });
+  const runId = chooseRunId(plan, masterPort, env);
   const socketFolder = trySocketFolder();
   const meeting = { masterPort, runToken, runId, socketFolder };
-  const warnings = [plan.tokenFile && tokenFileWarning(plan.tokenFile), crowdWarning(plan.ranks)];
+  const warnings = [
+    plan.nodeRank === 0 && unknownVariableWarning(env),
+    plan.tokenFile && tokenFileWarning(plan.tokenFile),
+    crowdWarning(plan.ranks),
+  ];
   try {
     for (const warning of warnings) if (warning) await outputs.say([`gradring: ${warning}`]);
     return await conclude(await runRanks(plan, meeting, outputs), outputs, plan.worldSize);

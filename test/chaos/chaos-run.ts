@@ -124,8 +124,8 @@ export class ChaosRun {
     }
     const ports = Object.fromEntries([...this.links].map(([rank, link]) => [rank, link.ports]));
     const variables = {
-      ...{ TMPDIR: this.temporary, GRADRING_CHAOS_FOLDER: folder, GRADRING_CHAOS_PROXIES: JSON.stringify(ports) },
-      ...(this.bug !== undefined && { GRADRING_CHAOS_PLANT: this.bug }),
+      ...{ TMPDIR: this.temporary, CHAOS_FOLDER: folder, CHAOS_PROXIES: JSON.stringify(ports) },
+      ...(this.bug !== undefined && { CHAOS_PLANT: this.bug }),
     };
     this.processes = new RunProcesses(plan, { folder, port: await findFreePort('127.0.0.1'), reports, variables });
     this.startedAt = performance.now();

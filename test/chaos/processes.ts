@@ -8,7 +8,7 @@ export function processesOf(folder: string): number[] {
   if (!existsSync('/proc/self/environ')) return [];
   return readdirSync('/proc')
     .filter(name => /^\d+$/.test(name))
-    .filter(pid => environmentOf(pid).includes(`GRADRING_CHAOS_FOLDER=${folder}\0`))
+    .filter(pid => environmentOf(pid).includes(`CHAOS_FOLDER=${folder}\0`))
     .map(Number);
 }
 

@@ -19,7 +19,7 @@ if (isMainThread) report({ pid: process.pid });
 /** Where the proxies listen, by the rank at the right end of their link. */
 type Proxies = Readonly<Record<string, Readonly<Record<Connection, number>>>>;
 
-const proxies = JSON.parse(process.env.GRADRING_CHAOS_PROXIES!) as Proxies;
+const proxies = JSON.parse(process.env.CHAOS_PROXIES!) as Proxies;
 const ports = proxies[process.env.RANK ?? ''];
 if (!isMainThread && ports !== undefined) putProxies(ports);
 

@@ -9,12 +9,12 @@ let file: number | undefined;
  * moment.
  */
 export function report(fact: Omit<Fact, 'at'>): void {
-  file ??= openSync(path.join(process.env.GRADRING_CHAOS_FOLDER!, reportName()), 'a');
+  file ??= openSync(path.join(process.env.CHAOS_FOLDER!, reportName()), 'a');
   writeSync(file, `${JSON.stringify({ ...fact, at: Date.now() })}\n`);
 }
 
 /** A process that is started with the rank of another has a file of its own, and so has the launcher. */
 function reportName(): string {
   if (process.env.RANK === undefined) return 'launcher.jsonl';
-  return `${process.env.GRADRING_CHAOS_LATE === undefined ? '' : 'late-'}rank-${process.env.RANK}.jsonl`;
+  return `${process.env.CHAOS_LATE === undefined ? '' : 'late-'}rank-${process.env.RANK}.jsonl`;
 }

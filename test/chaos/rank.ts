@@ -15,7 +15,7 @@ import type { Workload } from './workload';
 
 const FAILED = 7;
 
-const folder = process.env.GRADRING_CHAOS_FOLDER!;
+const folder = process.env.CHAOS_FOLDER!;
 const plan = JSON.parse(readFileSync(path.join(folder, 'plan.json'), 'utf8')) as Plan;
 const rank = Number(process.env.RANK);
 
@@ -26,7 +26,7 @@ const WORKLOADS: Record<Plan['workload'], () => Promise<Workload>> = {
   elastic: async () => (await import('./elastic-workload')).ElasticWorkload.open(plan),
 };
 
-const BUG = rank === 1 ? process.env.GRADRING_CHAOS_PLANT : undefined;
+const BUG = rank === 1 ? process.env.CHAOS_PLANT : undefined;
 
 let ring: Communicator | undefined;
 

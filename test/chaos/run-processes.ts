@@ -51,7 +51,7 @@ export class RunProcesses {
 
   /** Starts a process with the rank of another, which may still run. */
   startLate(rank: number): void {
-    const more = { GRADRING_CHAOS_LATE: '1', GRADRING_CONNECT_TIMEOUT_MS: String(CONNECT_LATE_MS) };
+    const more = { CHAOS_LATE: '1', GRADRING_CONNECT_TIMEOUT_MS: String(CONNECT_LATE_MS) };
     this.spawn(LATE, [RANK], { ...this.environment(rank), ...more });
   }
 

@@ -37,7 +37,7 @@ test.each([1, 2, 4])('the Sync forms give what the others give: a ring of %i', a
     tellBytes(await pending);
     say('rank ${rank} done');`;
 
-  const processes = await startRanks(worldSize, source, { GRADRING_ALGORITHM: 'ring' });
+  const processes = await startRanks(worldSize, source);
   const text = (array: ArrayBufferView) =>
     Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString('base64');
   processes.forEach(({ child }, rank) => {

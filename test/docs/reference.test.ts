@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { main } from '../../src/cli';
+import { OWN_VARIABLES } from '../../src/environment/variables';
 import { DOC_PAGES, readPage } from '../support/doc-pages';
 import { PUBLIC_EXPORTS } from '../support/public-api';
 
@@ -18,10 +19,13 @@ test('the page of errors has a row for every code, and for no other', () => {
   expect(found(readPage('docs/reference/errors.md'), /^\| `(ERR_[A-Z_]+)` /gm)).toEqual(codes);
 });
 
-test('the page of environment variables has a row for every variable of the program, and for no other', () => {
-  const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' }).filter(file => file.endsWith('.ts'));
+test('the list of variables and their page have every variable of the program, and no other', () => {
+  const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' }).filter(
+    file => file.endsWith('.ts') && file !== path.join('environment', 'variables.ts'),
+  );
   const variables = found(files.map(read).join(), /GRADRING_[A-Z_]+/g);
   expect(variables).toContain('GRADRING_BACKEND');
+  expect(OWN_VARIABLES).toEqual(variables);
   const rows = readPage('docs/reference/environment-variables.md')
     .match(/^\| `.*$/gm)!
     .join('\n');

@@ -1,3 +1,4 @@
+import { unknownVariableWarning } from '../../environment/variables';
 import { printable } from '../../printable';
 import { GradringError } from '../../errors';
 import { readVersion } from '../../version';
@@ -29,7 +30,7 @@ export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times 
   const { hosts, sshArgs } = remote;
   const env = { ...process.env, ...plan.env };
   const runToken = chooseRunToken(plan, env)!;
-  const warning = plan.tokenFile && tokenFileWarning(plan.tokenFile);
+  const warnings = [unknownVariableWarning(env), plan.tokenFile && tokenFileWarning(plan.tokenFile)];
   const places = hosts.flatMap(({ ranks }, host) =>
     Array.from({ length: ranks }, (_, localRank) => ({ host, localRank })),
   );
@@ -42,7 +43,7 @@ export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times 
     return remotes[i].prepare();
   };
   try {
-    if (warning) await outputs.say([`gradring: ${warning}`]);
+    for (const warning of warnings) if (warning) await outputs.say([`gradring: ${warning}`]);
     const readiness = await prepareAll(hosts, prepare, plan);
     for (const [i, { cores }] of readiness.entries()) {
       const crowd = cores === undefined ? undefined : crowdWarning(hosts[i]!.ranks, hosts[i]!.host, cores);
