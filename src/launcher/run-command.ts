@@ -20,7 +20,10 @@ const OPTIONS = {
     alias: 'H',
     describe: 'Start the ranks over ssh on these hosts, with so many ranks each: a:2,b:2 [default: this host]',
   },
-  hostfile: { ...TEXT_OPTION, describe: 'A file with a host on each line, as in --hosts, or as in "a slots=2"' },
+  hostfile: {
+    ...TEXT_OPTION,
+    describe: 'A file with a host on each line, as in --hosts, or as in "a slots=2"; or with a line for each rank',
+  },
   'ssh-args': { ...TEXT_OPTION, describe: 'Options for ssh itself, separated by spaces: --ssh-args="-p 2222"' },
   min: {
     ...NUMBER_OPTION,

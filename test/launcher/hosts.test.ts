@@ -44,6 +44,11 @@ describe('a hostfile', () => {
     expect(hosts).toEqual([{ host: 'a', ranks: 2 }, { host: 'b', ranks: 3 }, { host: 'c' }]); // prettier-ignore
   });
 
+  test('may repeat its hosts: a line for each rank, as PBS writes it', () => {
+    const hosts = readHostfile(fileWith('b\nb\na\nb\nc:4\n'), '--hostfile');
+    expect(hosts).toEqual([{ host: 'b', ranks: 3 }, { host: 'a', ranks: 1 }, { host: 'c', ranks: 4 }]); // prettier-ignore
+  });
+
   test.each([
     ['a\nb slots=x\n', /hosts:2: 'b slots=x' is no host; only slots=N may follow a name\.$/],
     ['a slots=2 max_slots=4\n', /hosts:1: 'a slots=2 max_slots=4' is no host; only slots=N may follow a name\.$/],
@@ -51,7 +56,8 @@ describe('a hostfile', () => {
     ['fd00::1 slots=2\n', /hosts:1: 'fd00::1 slots=2' is no host; write an IPv6 address in brackets/],
     ['b\na:0\n', /hosts:2: a has 0 ranks; a host gets 1 rank or more\.$/],
     ['# none\n', /names no host/],
-    ['a\na\n', /has a twice/],
+    ['a:1\na:1\n', /has a twice; give it all its ranks at once/],
+    ['a\nb\na slots=2\n', /has a twice/],
   ])('%j is an error that names the place', (text, message) => {
     expect(() => readHostfile(fileWith(text), '--hostfile')).toThrow(message);
   });

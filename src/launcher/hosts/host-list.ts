@@ -34,7 +34,8 @@ export function parseHosts(text: string, option: string): readonly HostRanks[] {
 }
 
 /**
- * Reads a file with a host on each line: `a:2`, or `a slots=2` as for Open MPI. A `#` begins a comment.
+ * Reads a file with a host on each line: `a:2`, or `a slots=2` as for Open MPI. A `#` begins a comment. If hosts come
+ * several times without a number, as in the PBS_NODEFILE of PBS, each line stands for one rank.
  *
  * @throws GradringError `ERR_INVALID_ARGUMENT`, also if it cannot be read.
  */
@@ -49,7 +50,20 @@ export function readHostfile(file: string, option: string): readonly HostRanks[]
       checkRanks(host, at);
       return host;
     });
-  return checkHosts(hosts, file);
+  return checkHosts(countLines(hosts), file);
+}
+
+/** If hosts without a number are repeated, each such host once, with as many ranks as it has lines. */
+function countLines(lines: readonly HostRanks[]): readonly HostRanks[] {
+  const counts = new Map<string, number>();
+  for (const { host, ranks } of lines) if (ranks === undefined) counts.set(host, (counts.get(host) ?? 0) + 1);
+  if ([...counts.values()].every(count => count === 1)) return lines;
+  return lines.flatMap(line => {
+    if (line.ranks !== undefined) return [line];
+    const ranks = counts.get(line.host);
+    counts.delete(line.host);
+    return ranks === undefined ? [] : [{ ...line, ranks }];
+  });
 }
 
 /** @param typed What the user wrote, for errors. */
