@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { GradringError } from './errors';
+import type { KernelMemory } from './kernels/kernel-memory';
 import { processLimit } from './process-limits';
 
 const PAGE_BYTES = 64 * 1024;
@@ -87,7 +88,7 @@ export function requireRoomForThread(): void {
  * @param purpose For the error: There is no room `for …`.
  * @throws GradringError `ERR_OUT_OF_MEMORY` if the system does not give it.
  */
-export function sharedMemory(bytes: number, maximumBytes: number, purpose: string): WebAssembly.Memory {
+export function sharedMemory(bytes: number, maximumBytes: number, purpose: string): KernelMemory {
   const [initial, maximum] = [bytes, maximumBytes].map(size => Math.ceil(size / PAGE_BYTES)) as [number, number];
   try {
     return new WebAssembly.Memory({ initial, maximum, shared: true });

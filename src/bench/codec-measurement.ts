@@ -3,6 +3,7 @@ import { GradientCodec } from '../compression/gradient-codec';
 import type { CodedTensor, GradientStreams } from '../compression/gradient-streams';
 import type { ValueFormat } from '../compression/value-format';
 import type { SharedHeap } from '../memory/shared-heap';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import { encodeGradientPayload } from '../wire/gradient-payload';
 import { frameBytes } from './frame-size';
@@ -75,7 +76,7 @@ export function measureCodec(
   );
 }
 
-function sizesOf(memory: WebAssembly.Memory, codec: GradientCodec, tensors: readonly StepTensor[]): CodecSizes {
+function sizesOf(memory: KernelMemory, codec: GradientCodec, tensors: readonly StepTensor[]): CodecSizes {
   const sparse = tensors.filter(({ dense }) => !dense);
   const dense = tensors.filter(tensor => tensor.dense);
   const countOf = (some: readonly CodedTensor[]): number => some.reduce((sum, { count }) => sum + count, 0);
@@ -114,7 +115,7 @@ function sizesOf(memory: WebAssembly.Memory, codec: GradientCodec, tensors: read
 
 /** Decodes the streams. Throws if that does not give the entries that were encoded, bit for bit: it would be a bug. */
 function requireSame(
-  { buffer }: WebAssembly.Memory,
+  { buffer }: KernelMemory,
   codec: GradientCodec,
   streams: GradientStreams,
   tensors: readonly StepTensor[],

@@ -4,6 +4,7 @@ import { sentCount } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import type { ValueFormat } from '../compression/value-format';
 import type { SharedHeap } from '../memory/shared-heap';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Pointer } from '../kernels/pointer';
 import type { GradientSource } from './gradient-source';
 import { Places, withBlock } from './heap-block';
@@ -91,7 +92,7 @@ export function measureCompression(
 }
 
 function timeSteps(
-  memory: WebAssembly.Memory,
+  memory: KernelMemory,
   kernels: MeasuredKernels,
   source: GradientSource,
   { elements, density, format, iterations, clipNorm }: CompressCase,

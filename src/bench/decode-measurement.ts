@@ -3,6 +3,7 @@ import type { SharedHeap } from '../memory/shared-heap';
 import { GradientCodec } from '../compression/gradient-codec';
 import { sentCount } from '../compression/sparsity-schedule';
 import type { ValueFormat } from '../compression/value-format';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Pointer } from '../kernels/pointer';
 import { decodeGradientPayload, encodeGradientPayload, type ReceivedPayload } from '../wire/gradient-payload';
 import { Places, withBlock } from './heap-block';
@@ -76,7 +77,7 @@ export function measureDecoding(heap: SharedHeap, kernels: MeasuredKernels, meas
 }
 
 function timeSums(
-  memory: WebAssembly.Memory,
+  memory: KernelMemory,
   kernels: MeasuredKernels,
   measured: DecodeCase,
   at: ReturnType<typeof layOut>,
@@ -116,7 +117,7 @@ function timeSums(
 
 /** One payload for each rank, each with entries of its own. */
 function payloadsOf(
-  { buffer }: WebAssembly.Memory,
+  { buffer }: KernelMemory,
   codec: GradientCodec,
   { elements, density, ranks, seed }: DecodeCase,
   { indices, values }: { readonly indices: Pointer; readonly values: Pointer },

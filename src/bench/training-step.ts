@@ -5,6 +5,7 @@ import { LargestTreatment } from '../compression/largest-treatment';
 import { RoundedTreatment } from '../compression/rounded-treatment';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import { entryBytes } from '../compression/tensor-treatment';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import type { Pointer } from '../kernels/pointer';
 import type { GradientSource } from './gradient-source';
@@ -34,7 +35,7 @@ export interface StepLayout {
 
 /** The memory of a {@link StepLayout}, and what works on it. */
 export interface StepMemory {
-  readonly memory: WebAssembly.Memory;
+  readonly memory: KernelMemory;
   /** Over that memory. */
   readonly kernels: Kernels;
   /** Over that memory, in the format of the compression. */

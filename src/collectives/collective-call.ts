@@ -1,3 +1,4 @@
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { recorded, type Timeline } from '../timeline/timeline';
 import { releaseMemory } from '../memory/release-memory';
@@ -12,7 +13,7 @@ export interface CollectiveContext {
   readonly transport: Transport;
   readonly kernels: Kernels;
   /** All pointers point into this memory. */
-  readonly memory: WebAssembly.Memory;
+  readonly memory: KernelMemory;
   /** {@link SCRATCH_BYTES} of 16-byte aligned scratch, where the kernels find received bytes. */
   readonly scratch: Pointer;
 }

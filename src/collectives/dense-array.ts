@@ -1,3 +1,4 @@
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
 import type { Landing } from '../transport/data/landing';
 import type { Range } from './chunks';
@@ -20,7 +21,7 @@ export function byteLengthOf({ type, elementCount }: DenseArray): number {
 }
 
 /** The bytes of a part of an array, as they are sent. */
-export function bytesOf(memory: WebAssembly.Memory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
+export function bytesOf(memory: KernelMemory, { type, data }: DenseArray, { start, count }: Range): Uint8Array {
   return new Uint8Array(memory.buffer, data + start * ELEMENT_BYTES[type], count * ELEMENT_BYTES[type]);
 }
 

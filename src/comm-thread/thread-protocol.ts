@@ -2,6 +2,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { DenseArray } from '../collectives/dense-array';
 import type { Range } from '../collectives/chunks';
 import type { SerializedError } from '../errors';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Pointer } from '../kernels/kernels';
 import type { ElasticJoin } from '../rendezvous/rendezvous-options';
 import type { TimelineFile } from '../timeline/timeline-file';
@@ -77,7 +78,7 @@ export type Response =
 /** The data with which the comm thread starts. */
 export interface ThreadData {
   readonly options: ConnectOptions;
-  readonly memory: WebAssembly.Memory;
+  readonly memory: KernelMemory;
   readonly scratch: Pointer;
   /** Where to record, if anywhere. */
   readonly timeline: TimelineFile | undefined;

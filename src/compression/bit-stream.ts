@@ -1,5 +1,6 @@
 import { GradringError } from '../errors';
 import { type BitAddress, STREAM_SLACK_BYTES } from '../kernels/codec-kernels';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels, Pointer } from '../kernels/kernels';
 
 /** The most entries in a block, which are coded together. */
@@ -41,7 +42,7 @@ export class BitWriter {
   /** @param window {@link BIT_STREAM_BYTES} that belong to the writer from {@link start} to {@link finish}. */
   constructor(
     private readonly kernels: Kernels,
-    private readonly memory: WebAssembly.Memory,
+    private readonly memory: KernelMemory,
     private readonly window: Pointer,
   ) {
     this.at = 8 * window;
@@ -101,7 +102,7 @@ export class BitReader {
   /** @param window {@link BIT_STREAM_BYTES} that belong to the reader. */
   constructor(
     private readonly kernels: Kernels,
-    private readonly memory: WebAssembly.Memory,
+    private readonly memory: KernelMemory,
     private readonly window: Pointer,
     private readonly stream: Uint8Array,
   ) {

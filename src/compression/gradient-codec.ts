@@ -1,3 +1,4 @@
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { BIT_STREAM_BYTES, BitWriter, BLOCK_ENTRIES } from './bit-stream';
 import { GradientDecoder } from './gradient-decoder';
@@ -54,7 +55,7 @@ export class GradientCodec {
    */
   constructor(
     private readonly kernels: Kernels,
-    private readonly memory: WebAssembly.Memory,
+    private readonly memory: KernelMemory,
     readonly format: ValueFormat,
     private readonly workspace: Pointer,
   ) {

@@ -1,4 +1,5 @@
 import type { Quantization } from '../kernels/codec-kernels';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { BIT_STREAM_BYTES, BitReader, BLOCK_ENTRIES } from './bit-stream';
 import type { CodedTensor, GradientStreams } from './gradient-streams';
@@ -40,7 +41,7 @@ export class GradientDecoder {
    */
   constructor(
     private readonly kernels: Kernels,
-    private readonly memory: WebAssembly.Memory,
+    private readonly memory: KernelMemory,
     private readonly format: ValueFormat,
     streams: GradientStreams,
     workspace: Pointer,

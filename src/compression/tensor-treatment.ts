@@ -1,3 +1,4 @@
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import type { Compressor } from './compressors/compressor';
 import type { TensorEntries } from './gradient-codec';
@@ -37,7 +38,7 @@ export interface CustomPlace extends SharedState {
   readonly compressor: Compressor;
   readonly shape: readonly number[];
   /** That of the kernels. */
-  readonly memory: WebAssembly.Memory;
+  readonly memory: KernelMemory;
 }
 
 /** What is the same for all tensors in a step, and on all ranks but for `gradientScale`. */

@@ -1,4 +1,5 @@
 import type { Quantization } from '../kernels/codec-kernels';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { type BitReader, type BitWriter, malformed } from './bit-stream';
 
@@ -52,7 +53,7 @@ interface ScaledValues {
 /** Chooses what a tensor's values are scaled by in a format, and writes it. */
 export function quantizationOf(
   kernels: Kernels,
-  memory: WebAssembly.Memory,
+  memory: KernelMemory,
   format: ValueFormat,
   { values, count, largest: known }: ScaledValues,
   levels: Pointer,
@@ -89,7 +90,7 @@ export function quantizationOf(
 
 /** Reads what {@link quantizationOf} wrote. @throws ERR_PROTOCOL for a scale that no encoder writes. */
 export function readQuantization(
-  memory: WebAssembly.Memory,
+  memory: KernelMemory,
   format: ValueFormat,
   levels: Pointer,
   reader: BitReader,
@@ -124,7 +125,7 @@ function level(largest: number, density: number, number: number): number {
   return Math.fround(largest * EIGHTHS[eighths & 7]! * 2 ** -(eighths >> 3));
 }
 
-function writeLevels(memory: WebAssembly.Memory, at: Pointer, largest: number, density: number): void {
+function writeLevels(memory: KernelMemory, at: Pointer, largest: number, density: number): void {
   new Float32Array(memory.buffer, at, LEVELS + 1).forEach((_, i, all) => (all[i] = level(largest, density, i)));
 }
 

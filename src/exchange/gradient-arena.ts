@@ -1,4 +1,5 @@
 import { sharedMemory } from '../address-space';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { ArenaLayout, ExchangedTensor } from './arena-layout';
@@ -12,7 +13,7 @@ import type { ArenaLayout, ExchangedTensor } from './arena-layout';
  * and pages that are not touched cost nothing. It is freed when no thread holds it any more.
  */
 export class GradientArena {
-  readonly memory: WebAssembly.Memory;
+  readonly memory: KernelMemory;
   private readonly kernels: Kernels;
 
   /** @throws GradringError `ERR_OUT_OF_MEMORY` if the system has no room for the memory. */

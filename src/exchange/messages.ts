@@ -1,5 +1,6 @@
 import type { NonFinite } from '../collectives/sparse-all-reduce';
 import type { Compression } from '../compression/dgc-options';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { ArenaLayout } from './arena-layout';
 import type { LinkCost } from './link-cost';
 
@@ -12,7 +13,7 @@ export type Travel = 'sparse' | 'mixed' | 'dense' | 'custom';
 
 /** One memory of an exchange, and its layout. */
 export interface ArenaPlan extends ArenaLayout {
-  readonly memory: WebAssembly.Memory;
+  readonly memory: KernelMemory;
 }
 
 /** What is the same in all steps of one wrapped optimizer. */

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import type { KernelMemory } from './kernel-memory';
 import type { ElementType, Kernels, ReduceOperation } from './kernels';
 import { type CodecExports, codecKernels } from './wasm-codec-kernels';
 
@@ -91,9 +92,10 @@ let compiled: WebAssembly.Module | undefined;
  *
  * @param memory Made with `shared: true` and `maximum: 65536`. The kernels also see it after it grows.
  */
-export function instantiateKernels(memory: WebAssembly.Memory): Kernels {
+export function instantiateKernels(memory: KernelMemory): Kernels {
   compiled ??= new WebAssembly.Module(readFileSync(path.join(__dirname, 'kernels.wasm')));
-  const wasm = new WebAssembly.Instance(compiled, { env: { memory } }).exports as unknown as Exports;
+  const wasm = new WebAssembly.Instance(compiled, { env: { memory: memory as WebAssembly.Memory } })
+    .exports as unknown as Exports;
 
   const reductions: Record<ReduceOperation, Record<ElementType, Reduce>> = {
     sum: { float32: wasm.sumFloat32, float64: wasm.sumFloat64, int32: wasm.sumInt32, uint8: wasm.sumUint8 },

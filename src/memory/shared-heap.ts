@@ -1,5 +1,6 @@
 import { ifAddressSpaceIsLimited, sharedMemory } from '../address-space';
 import { GradringError } from '../errors';
+import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Pointer } from '../kernels/kernels';
 
 const PAGE_BYTES = 64 * 1024;
@@ -19,7 +20,7 @@ interface Gap {
  */
 export class SharedHeap {
   /** @throws GradringError `ERR_OUT_OF_MEMORY` if the system does not give it. */
-  readonly memory = sharedMemory(PAGE_BYTES, MOST_BYTES, "for the communicator's memory");
+  readonly memory: KernelMemory = sharedMemory(PAGE_BYTES, MOST_BYTES, "for the communicator's memory");
   /** The buffers of {@link memory} so far. It gets a new one when it grows; the old ones stay valid. */
   private readonly buffers = new WeakSet<ArrayBufferLike>();
   /** In ascending order. No gap touches another. */

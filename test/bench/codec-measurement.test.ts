@@ -2,6 +2,7 @@ import { measureCodec } from '../../src/bench/codec-measurement';
 import { GradientSource } from '../../src/bench/gradient-source';
 import { SharedHeap } from '../../src/memory/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../../src/compression/value-format';
+import type { KernelMemory } from '../../src/kernels/kernel-memory';
 import type { Kernels } from '../../src/kernels/kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 
@@ -23,7 +24,7 @@ function measure({
   format?: ValueFormat;
   density?: number;
   model?: typeof MODEL;
-  change?: (kernels: Kernels, memory: WebAssembly.Memory) => Kernels;
+  change?: (kernels: Kernels, memory: KernelMemory) => Kernels;
   heap?: SharedHeap;
 } = {}) {
   const kernels = change(instantiateKernels(heap.memory), heap.memory);
@@ -72,7 +73,7 @@ test('the heap gets its memory back', () => {
   expect(heap.allocate(64)).toBe(before + 64);
 });
 
-test.each<[string, (kernels: Kernels, memory: WebAssembly.Memory) => Partial<Kernels>]>([
+test.each<[string, (kernels: Kernels, memory: KernelMemory) => Partial<Kernels>]>([
   [
     'an index',
     (kernels, memory) => ({
