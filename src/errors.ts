@@ -9,6 +9,8 @@ export const ERROR_CODES = [
   'ERR_INVALID_ENVIRONMENT',
   /** The version of Node is not supported. */
   'ERR_NODE_VERSION',
+  /** A file of gradring is not beside its code, as in a bundle. */
+  'ERR_BUNDLED',
   /** Two processes came to the rendezvous with the same rank. */
   'ERR_RANK_TAKEN',
   /** A process came to the rendezvous with another world size, run, encryption or version of gradring. */

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import path from 'node:path';
+import { ownFile } from './own-file';
 
 /** What package.json says of this package. */
 export interface Manifest {
@@ -10,7 +10,7 @@ export interface Manifest {
 }
 
 export function readManifest(): Manifest {
-  return JSON.parse(readFileSync(path.join(__dirname, '../package.json'), 'utf8')) as Manifest;
+  return JSON.parse(readFileSync(ownFile('../package.json'), 'utf8')) as Manifest;
 }
 
 /** Of this package. */

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
-import path from 'node:path';
 import type { KernelMemory } from '../kernels/kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import type { Pointer } from '../kernels/pointer';
 import { instantiateKernels } from '../kernels/wasm-kernels';
+import { ownFile } from '../own-file';
 import { percentile, rounded, type Timings, timingsOf } from './statistics';
 
 /** The kernels, and a loop that only the benchmarks run. */
@@ -17,7 +17,7 @@ export interface MeasuredKernels extends Kernels {
 
 /** The kernels and the loop over a memory, made as {@link instantiateKernels} wants it. */
 export function instantiateMeasuredKernels(memory: KernelMemory): MeasuredKernels {
-  const module = new WebAssembly.Module(readFileSync(path.join(__dirname, 'stream-floor.wasm')));
+  const module = new WebAssembly.Module(readFileSync(ownFile('bench/stream-floor.wasm')));
   const { exports } = new WebAssembly.Instance(module, { env: { memory: memory as WebAssembly.Memory } });
   return { ...instantiateKernels(memory), ...(exports as unknown as Pick<MeasuredKernels, 'streamFloor'>) };
 }

@@ -92,7 +92,7 @@ export class Communicator {
    *
    * @throws GradringError `ERR_INVALID_ENVIRONMENT`, `ERR_INVALID_ARGUMENT`, `ERR_RENDEZVOUS_TIMEOUT`,
    *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_LOOPBACK_DOWN`, `ERR_OUT_OF_MEMORY`,
-   *   `ERR_TIMELINE`, `ERR_NODE_VERSION`.
+   *   `ERR_TIMELINE`, `ERR_NODE_VERSION`, `ERR_BUNDLED`.
    */
   static async connect(input: ConnectInput = {}): Promise<Communicator> {
     return new this(...(await Communicator.start(input)));

@@ -1,8 +1,8 @@
-import { join } from 'node:path';
 import { isMainThread, MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { requireRoomForThread } from '../address-space';
 import { SCRATCH_BYTES } from '../collectives/collective-call';
 import { deserializeError, GradringError } from '../errors';
+import { ownFile } from '../own-file';
 import { thisProcess } from '../this-process';
 import { recorded, Timeline } from '../timeline/timeline';
 import { createTimelineFile } from '../timeline/timeline-file';
@@ -79,7 +79,7 @@ export class ThreadClient {
   /**
    * Starts the thread and waits for the ring.
    *
-   * @throws GradringError `ERR_TIMELINE`, `ERR_OUT_OF_MEMORY`, and what forming the ring may throw.
+   * @throws GradringError `ERR_BUNDLED`, `ERR_TIMELINE`, `ERR_OUT_OF_MEMORY`, and what forming the ring may throw.
    */
   static async start(options: ConnectOptions, heap: SharedHeap): Promise<ThreadClient> {
     requireRoomForThread();
@@ -93,7 +93,7 @@ export class ThreadClient {
     const shared = { memory: heap.memory, scratch, control, traffic };
     const data: ThreadData = { options, timeline: file, port: port2, ...shared };
     const program = isMainThread ? 'comm-thread.js' : 'sheltered-thread.js';
-    const worker = new Worker(join(__dirname, '../comm-thread', program), {
+    const worker = new Worker(ownFile(`comm-thread/${program}`), {
       workerData: data,
       transferList: [port2],
     });

@@ -12,7 +12,7 @@ export const COPIES: readonly Scheduler[] = [
     passing: variable => `pm2 start with ${variable} in "env" of its configuration`,
     placeOf(env) {
       throw wrongEnvironment(
-        `pm2 runs several copies of this program (in this one NODE_APP_INSTANCE is ${env['NODE_APP_INSTANCE']}), and each would be a ring of its own. Let pm2 run one: pm2 start 'npx gradring run -n 4 train.js'. To train alone in each, set RANK=0 and WORLD_SIZE=1.`,
+        `pm2 runs several copies of this program (in this one NODE_APP_INSTANCE is ${env['NODE_APP_INSTANCE']}), and each would be a ring of its own. Let pm2 run one: pm2 start 'npx gradring run -n 4 train.js' --stop-exit-codes 0. To train alone in each, set RANK=0 and WORLD_SIZE=1.`,
       );
     },
   },

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import path from 'node:path';
+import { ownFile } from '../own-file';
 import type { KernelMemory } from './kernel-memory';
 import type { ElementType, Kernels, ReduceOperation } from './kernels';
 import { type CodecExports, codecKernels } from './wasm-codec-kernels';
@@ -93,7 +93,7 @@ let compiled: WebAssembly.Module | undefined;
  * @param memory Made with `shared: true` and `maximum: 65536`. The kernels also see it after it grows.
  */
 export function instantiateKernels(memory: KernelMemory): Kernels {
-  compiled ??= new WebAssembly.Module(readFileSync(path.join(__dirname, 'kernels.wasm')));
+  compiled ??= new WebAssembly.Module(readFileSync(ownFile('kernels/kernels.wasm')));
   const wasm = new WebAssembly.Instance(compiled, { env: { memory: memory as WebAssembly.Memory } })
     .exports as unknown as Exports;
 

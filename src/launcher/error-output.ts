@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { OWN_FOLDER } from '../own-file';
 import { plainLine } from '../printable';
 
 /** How much of a rank's error output is kept, in UTF-16 units: more than {@link MOST_LINES} of the longest lines. */
@@ -17,7 +18,7 @@ const MOST_ERRORS = 6;
 const LONGEST_SOURCE = 200;
 
 /** gradring's own code. Stack traces name its source if they follow source maps. */
-const OWN_FOLDERS = ['dist', 'src'].map(folder => path.join(__dirname, '../..', folder) + path.sep);
+const OWN_FOLDERS = ['dist', 'src'].map(folder => path.join(OWN_FOLDER, '..', folder) + path.sep);
 
 /** What is shown of a rank's error output when the rank has failed. */
 export interface LastWords {

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import path from 'node:path';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import { ownFile } from '../own-file';
 import { GUARD_FD, GUARD_FD_VARIABLE, GUARD_FOLDER_VARIABLE } from './rank-guard-shared';
 
 /** How long a pipe may be silent after its process has ended, before it is given up. */
@@ -25,7 +25,7 @@ export interface GuardedOptions {
  * @throws Error of the system if it reports the failure to start at once. Otherwise there is an `error` event.
  */
 export function spawnGuarded(args: readonly string[], { env, folder, socketFolder }: GuardedOptions): ChildProcess {
-  const child = spawn(process.execPath, ['--require', path.join(__dirname, 'rank-guard.js'), ...args], {
+  const child = spawn(process.execPath, ['--require', ownFile('launcher/rank-guard.js'), ...args], {
     cwd: folder,
     env: { ...env, [GUARD_FD_VARIABLE]: String(GUARD_FD), [GUARD_FOLDER_VARIABLE]: socketFolder },
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],

@@ -28,7 +28,7 @@ import { endTogether, type RunEnd, Supervisor } from './supervisor';
  *
  * @throws GradringError before any rank runs: `ERR_INVALID_ARGUMENT`, `ERR_INVALID_ENVIRONMENT` (the run token),
  *   `ERR_SCRIPT_NOT_FOUND`; `ERR_ADDRESS_IN_USE` if the given master port of this host is in use; `ERR_LOOPBACK_DOWN`;
- *   `ERR_RANK_FAILED` if the system cannot start the ranks.
+ *   `ERR_RANK_FAILED` if the system cannot start the ranks; `ERR_BUNDLED`.
  */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   requireNode();

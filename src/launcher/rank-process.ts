@@ -70,7 +70,10 @@ export class RankProcess implements RunningRank {
   private readonly child: ChildProcess;
   private running = true;
 
-  /** @throws GradringError `ERR_RANK_FAILED` if the system reports at once that it cannot start the process. */
+  /**
+   * @throws GradringError `ERR_RANK_FAILED` if the system reports at once that it cannot start the process;
+   *   `ERR_BUNDLED`.
+   */
   constructor(command: RankCommand) {
     const launchedAt = performance.now();
     this.rank = command.rank;
@@ -123,6 +126,7 @@ function startProcess({ rank, folder, nodeArgs, script, args, env, socketFolder 
   try {
     return spawnGuarded([...nodeArgs, script, ...args], { env, folder, socketFolder });
   } catch (cause) {
+    if (cause instanceof GradringError) throw cause;
     throw notStarted(rank, cause as Error);
   }
 }

@@ -1,4 +1,4 @@
-import path from 'node:path';
+import { ownFile } from '../own-file';
 import { linkFailure } from './link-failure';
 import { runProgram } from './run-program';
 
@@ -24,7 +24,7 @@ export interface Proof {
  * @throws GradringError `ERR_TENSORFLOW`, which says what went wrong.
  */
 export async function prove(name: string): Promise<Proof> {
-  const script = path.join(__dirname, '../tensorflow/prove-backend.js');
+  const script = ownFile('tensorflow/prove-backend.js');
   const { code, stdout, reason } = await runProgram(process.execPath, [script, name, process.cwd()]);
   if (code !== 0) throw linkFailure(`${name} does not work: ${reason}`);
   return JSON.parse(stdout.trim().split('\n').at(-1)!) as Proof;

@@ -6,6 +6,7 @@ import { findPackage } from '../find-package';
 import { hasBinding } from '../native-tensorflow/binding';
 import { linkCommandFor, readNote } from '../native-tensorflow/link-note';
 import { packageDirectory, type PackageName } from '../native-tensorflow/npm-package';
+import { ownFile } from '../own-file';
 import { BACKEND_NAMES, type BackendName } from './backend-names';
 import type { KernelBackend } from './kernels/kernel';
 import { tf } from './tfjs';
@@ -33,6 +34,9 @@ export interface LoadedBackend {
   /** The backends that were tried before, and why each does not work. */
   readonly skipped: readonly { readonly name: BackendName; readonly why: string }[];
 }
+
+/** Where scripts/build.js puts it. */
+const CARRIED_WASM = 'tensorflow/wasm-backend/tf-backend-wasm.node.js';
 
 let loading: Promise<LoadedBackend> | undefined;
 
@@ -66,11 +70,12 @@ class LoadFailure extends Error {
  * ```
  *
  * @throws GradringError `ERR_BACKEND` if the backend that was asked for is unknown, cannot be loaded, or is not the one
- *   that this process already has; or if no backend can be loaded.
+ *   that this process already has; or if no backend can be loaded. `ERR_BUNDLED`.
  */
 export async function loadBackend(options: BackendOptions = {}): Promise<LoadedBackend> {
   checkOptions('loadBackend', options, { backend: true, log: true });
   const [asked, askedBy] = readChoice(options);
+  ownFile(CARRIED_WASM); // In a bundle no slower backend is taken in silence: nothing else works there, either.
   if (loading !== undefined) {
     const loaded = await loading;
     if (asked === undefined || asked === loaded.name) return loaded;
@@ -168,7 +173,7 @@ function wasmBackend(): string {
   } catch {
     // It has no tfjs-core.
   }
-  return path.join(__dirname, 'wasm-backend/tf-backend-wasm.node.js');
+  return ownFile(CARRIED_WASM);
 }
 
 /** The script of this process, whose project may have packages that gradring's has not. None if there is only text. */

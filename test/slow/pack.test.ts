@@ -145,9 +145,10 @@ async function twoRanks(script: string): Promise<void> {
   expect(lines[0]!.split(' ')[4]).toBe(lines[1]!.split(' ')[4]);
 }
 
+const COMMON_JS = `const { connect, dgc, loadBackend } = require('gradring');\n(async () => {${TRAINING}\n})();\n`;
+
 testInstalled('two ranks train from CommonJS', async () => {
-  const source = `const { connect, dgc, loadBackend } = require('gradring');\n(async () => {${TRAINING}\n})();\n`;
-  writeFileSync(path.join(project, 'train.cjs'), source);
+  writeFileSync(path.join(project, 'train.cjs'), COMMON_JS);
   await twoRanks('train.cjs');
 });
 
@@ -157,6 +158,20 @@ testInstalled('two ranks train from an ES module', async () => {
     `import { connect, dgc, loadBackend } from 'gradring';\n${TRAINING}\n`,
   );
   await twoRanks('train.mjs');
+});
+
+testInstalled('a program that esbuild bundles trains if gradring and TensorFlow.js stay outside', async () => {
+  const bundler = makeProject(path.join(folder, 'bundler'));
+  await install(bundler, { packages: ['esbuild@0.28'] });
+  writeFileSync(path.join(project, 'program.cjs'), COMMON_JS);
+  const bundle = (...options: string[]) => {
+    const fixed = ['program.cjs', '--bundle', '--platform=node', '--outfile=bundled/program.cjs', '--log-level=error'];
+    return inProject(path.join(bundler, 'node_modules/.bin/esbuild'), ...fixed, ...options);
+  };
+  await bundle('--external:gradring', '--external:@tensorflow/*');
+  await twoRanks('bundled/program.cjs');
+  await bundle('--external:zeromq', '--external:koffi');
+  await expect(inProject(process.execPath, 'bundled/program.cjs')).rejects.toThrow(/esbuild --external:gradring/);
 });
 
 testInstalled('both ways of import give the same names', async () => {

@@ -1,12 +1,12 @@
-import path from 'node:path';
 import { launch } from '../../launcher/launch';
 import { ON_THIS_HOST } from '../../launcher/launcher-task';
+import { ownFile } from '../../own-file';
 import type { Plan } from './collective-benchmark';
 import { runInNetlab } from './netlab';
 import { eventStream } from './rank-events';
 import type { RunListener } from './run-rank';
 
-const ENTRY = path.join(__dirname, 'rank-entry.js');
+const ENTRY = ownFile('bench/collectives/rank-entry.js');
 
 /** Where the ranks run. */
 export interface RanksPlace {

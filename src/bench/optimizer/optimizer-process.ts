@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
-import path from 'node:path';
 import { GradringError } from '../../errors';
 import { allocatorVariables } from '../../launcher/allocator-variables';
+import { ownFile } from '../../own-file';
 import type { BackendName } from '../../tensorflow/backend-names';
 import type { OptimizerCase, OptimizerTimes } from './optimizer-measurement';
 
@@ -34,7 +34,7 @@ const REASON_LINES = 12;
 export function measureInProcess(order: OptimizerOrder): Promise<OptimizerAnswer> {
   return new Promise((resolve, reject) => {
     const env = { ...process.env, ...allocatorVariables(process.env) };
-    const program = path.join(__dirname, 'optimizer-program.js');
+    const program = ownFile('bench/optimizer/optimizer-program.js');
     const child = fork(program, { env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
     let stderr = '';
     child.stderr!.setEncoding('utf8').on('data', (text: string) => (stderr += text));

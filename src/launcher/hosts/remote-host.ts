@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { hostname } from 'node:os';
-import path from 'node:path';
 import { Readable } from 'node:stream';
 import { GradringError } from '../../errors';
+import { ownFile } from '../../own-file';
 import { plainLine } from '../../printable';
 import { deferred } from '../../transport/deferred';
 import { WakingTimer } from '../../waking-time';
@@ -52,8 +52,6 @@ export const HOST_TIMES: HostTimes = {
 /** How long what a process wrote may take to arrive after its end. */
 const LAST_WORDS_MS = 500;
 
-const CLI = path.join(__dirname, '../../cli.js');
-
 /**
  * What the shell of a host runs. It has no single quotes and no exclamation marks, so that every shell passes it on as
  * it is. `$1` is the working directory, `$2` Node, `$3` gradring's program: each where it is on this host, or where the
@@ -91,7 +89,7 @@ export class RemoteHost {
     private readonly times: HostTimes,
   ) {
     const [command, args] = isHere(name)
-      ? [process.execPath, [CLI, 'agent']]
+      ? [process.execPath, [ownFile('cli.js'), 'agent']]
       : ['ssh', [...sshArgs, ...SSH_OPTIONS, name, remoteCommand(assignment.folder)]];
     // An agent on this host has no connection by ssh. An inherited SSH_CONNECTION is that of the user's login.
     const env = isHere(name) ? { ...process.env, SSH_CONNECTION: undefined } : process.env;
@@ -390,6 +388,6 @@ export function isHere(name: string): boolean {
 }
 
 function remoteCommand(folder: string): string {
-  const words = [START_AGENT, 'gradring', folder, process.execPath, CLI];
+  const words = [START_AGENT, 'gradring', folder, process.execPath, ownFile('cli.js')];
   return `exec sh -c ${words.map(word => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(' ')}`;
 }
