@@ -14,6 +14,9 @@ const STRIPS = /^--(no-)?(experimental-)?(strip|transform)-types$/;
 /** Options that load a module before the script. Their value is after `=`, or is the next argument. */
 const PRELOADS = /^(?:--import|--require|-r|--loader|--experimental-loader)(?:=(.*))?$/;
 
+/** What Yarn's Plug'n'Play loads into each process, to find packages. */
+const PLUG_N_PLAY = /[\\/]\.pnp\.(cjs|loader\.mjs)$/;
+
 /** Packages that make Node run TypeScript. */
 const LOADERS =
   /^(@swc|@swc-node|@babel|@oxc-node|@esbuild-kit|amaro|esbuild|jiti|sucrase|swc|ts-blank-space|ts-node|tsimp|tsm|tsx)\b/;
@@ -45,7 +48,8 @@ export function typescriptOptions(
   const options = [...given, ...splitNodeOptions(env['NODE_OPTIONS'] ?? '', 'NODE_OPTIONS')];
   const preloads = options.flatMap((option, i) => {
     const match = PRELOADS.exec(option);
-    return match === null ? [] : [match[1] ?? options[i + 1] ?? ''];
+    const module = match && (match[1] ?? options[i + 1] ?? '');
+    return module === null || PLUG_N_PLAY.test(module) ? [] : [module];
   });
   if (preloads.some(isLoader)) return [];
 

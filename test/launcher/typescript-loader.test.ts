@@ -109,6 +109,8 @@ describe('what Node is given', () => {
   });
 
   test('if nothing can run it, an error says so', () => {
+    const plugAndPlay = '--require /p/.pnp.cjs --experimental-loader file:///p/.pnp.loader.mjs';
+    expect(() => optionsIn('/x', 'a.ts', [], { NODE_OPTIONS: plugAndPlay })).toThrow('no loader for it was found.');
     expect(() => optionsIn('/x', 'a.ts')).toThrow(
       '/x/a.ts is TypeScript, which Node.js v20.15.0 cannot run by itself, and no loader for it was found. Install one (npm install --save-dev tsx), or use Node.js 22.18 or newer, or compile the script to JavaScript first.',
     );

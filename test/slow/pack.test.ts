@@ -14,6 +14,7 @@ const run = promisify(execFile);
 let folder: string;
 let project: string;
 let packed: readonly string[];
+let archive: string;
 const obstacle = registryObstacle();
 
 /** Runs a program of the project that has installed the package, on a backend. */
@@ -29,8 +30,7 @@ const inProject = (command: string, ...args: string[]) => runOn('cpu', command, 
 
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'gradring-pack-'));
-  const { archive, files } = await pack(folder);
-  packed = files;
+  ({ archive, files: packed } = await pack(folder));
   project = makeProject(path.join(folder, 'project'));
   if (obstacle === undefined) await install(project, { packages: [archive], args: ['--omit=optional'] });
 }, 300_000);
@@ -139,7 +139,10 @@ const TRAINING = `
   await ring.close();`;
 
 async function twoRanks(script: string): Promise<void> {
-  const output = await inProject('npx', 'gradring', 'run', '-n', '2', '--no-prefix', script);
+  expectTwoRanks(await inProject('npx', 'gradring', 'run', '-n', '2', '--no-prefix', script));
+}
+
+function expectTwoRanks(output: string): void {
   const lines = output.trim().split('\n').sort();
   expect(lines).toEqual([expect.stringMatching(/^rank 0 of 2 /), expect.stringMatching(/^rank 1 of 2 /)]);
   expect(lines[0]!.split(' ')[4]).toBe(lines[1]!.split(' ')[4]);
@@ -172,6 +175,29 @@ testInstalled('a program that esbuild bundles trains if gradring and TensorFlow.
   await twoRanks('bundled/program.cjs');
   await bundle('--external:zeromq', '--external:koffi');
   await expect(inProject(process.execPath, 'bundled/program.cjs')).rejects.toThrow(/esbuild --external:gradring/);
+});
+
+testInstalled("two ranks train with Yarn's Plug'n'Play", async () => {
+  const plugged = makeProject(path.join(folder, 'plugged'), {
+    gradring: `file:${archive}`,
+    '@tensorflow/tfjs': '4.22.0',
+  });
+  const extensions = { '@tensorflow/tfjs@*': { dependencies: { long: '4.0.0' } } }; // as docs/how-to/backends.md says
+  const settings = {
+    packageExtensions: extensions,
+    enableGlobalCache: false,
+    enableTelemetry: false,
+    enableImmutableInstalls: false,
+  };
+  writeFileSync(path.join(plugged, '.yarnrc.yml'), JSON.stringify(settings));
+  writeFileSync(path.join(plugged, 'yarn.lock'), ''); // else it would belong to a project above
+  writeFileSync(path.join(plugged, 'train.js'), COMMON_JS);
+  const yarn = async (...args: string[]) => {
+    const command = ['--yes', '@yarnpkg/cli-dist@4', ...args];
+    return (await run('npx', command, { cwd: plugged, env: { ...process.env, GRADRING_BACKEND: 'wasm' } })).stdout;
+  };
+  await yarn('install');
+  expectTwoRanks(await yarn('gradring', 'run', '-n', '2', '--no-prefix', 'train.js'));
 });
 
 testInstalled('both ways of import give the same names', async () => {
