@@ -49,6 +49,10 @@ export function oneBit(options: CustomOptions = {}): CustomCompression {
  * the largest magnitude of the tensor on any rank, and the result is unbiased, except for values beyond 2.5
  * standard deviations, which are clipped. Nothing is kept for later steps.
  *
+ * The deviation is that from the tensor's mean, as in the authors' code: the method takes gradients for normal numbers
+ * around 0. A tensor whose gradient has a mean of many deviations moves too slowly. One whose elements are all equal
+ * never moves. Raise `denseBelow` above its size: it is then averaged as it is. `qsgd()` does not clip.
+ *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: ternGrad({ seed: 7 }) });
  * ```

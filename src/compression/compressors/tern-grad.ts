@@ -15,6 +15,10 @@ const PARAMETER_BITS = 4;
  * ternarizing"), over all ranks ("scaler sharing"). Before that, values are clipped to 2.5 standard deviations
  * ("gradient clipping"). Nothing is kept for the next step. Except for what is clipped, the mean is right.
  *
+ * The paper takes the values for normal ones around 0. The authors' code clips by the deviation from the tensor's mean
+ * (`clip_gradients_by_stddev` in github.com/wenwei202/terngrad), and so does this. If the mean is far from 0 beside the
+ * deviation, nearly all values are clipped; if all are equal, the deviation is 0, and nothing is left of them.
+ *
  * On the wire: for each value that is not 0 the distance from the one before, in Rice code, and its sign.
  */
 export function ternGradCompressor(): Compressor {
@@ -36,6 +40,7 @@ export function ternGradCompressor(): Compressor {
   };
 }
 
+/** Of the differences from the mean. */
 function standardDeviation(values: Float32Array): number {
   let [sum, squares] = [0, 0];
   for (const value of values) {

@@ -130,6 +130,23 @@ describe('TernGrad', () => {
     expectClose(mean!, expected, 1e-6);
   });
 
+  test('it clips by the deviation from the mean, as its authors do: of equal values nothing is left', async () => {
+    const equal = Float32Array.from({ length: 10_000 }, () => 1);
+    const [nothing] = await new FakeRanks(ternGradCompressor(), [100, 100], 1).step([equal]);
+    expect(nothing!.every(value => value === 0)).toBe(true);
+
+    const [offsets] = gradientsOf(10_000, 6, 1);
+    const nearlyEqual = offsets!.map(offset => 1 + offset / 100);
+    const [mean] = await new FakeRanks(ternGradCompressor(), [100, 100], 1).step([nearlyEqual]);
+    const { scale, signs } = reference([nearlyEqual], 0);
+    expect(scale).toBeCloseTo(2.5 * Math.sqrt(1 / 3) * 0.01, 3); // the variance of four uniform numbers is 4/12
+    expect(signs[0]!.every(sign => sign === 1)).toBe(true);
+    expectClose(
+      mean!,
+      signs[0]!.map(sign => scale * sign),
+    );
+  });
+
   test.each([1, 0.3, 0.03, 0.003])('its bytes are near the entropy (one value in %d is large)', async share => {
     const next = random(2);
     const gradient = Float32Array.from({ length: 100_000 }, () => (next() < share ? 1 : 0.02) * (next() - 0.5));
