@@ -19,7 +19,8 @@ const { values: given } = parseArgs({
 });
 
 async function main() {
-  const { tf } = await loadBackend({ backend: given.backend });
+  const backend = /** @type {import('../dist').BackendName} */ (given.backend);
+  const { tf } = await loadBackend({ backend });
   const ring = await connect();
   const count = Number(given.variables);
   const rows = Math.round(Number(given.parameters) / count / 1000);

@@ -1,6 +1,10 @@
 // Tables of the docs that are written from measured data.
 
-/** A table as Prettier writes it; the first row is the heading. */
+/**
+ * A table as Prettier writes it; the first row is the heading.
+ *
+ * @param {string[][]} table
+ */
 function markdownTable([heads, ...rows]) {
   const widths = heads.map((_, i) => Math.max(...[heads, ...rows].map(row => row[i].length)));
   const line = row => `| ${row.map((cell, i) => cell.padEnd(widths[i])).join(' | ')} |`;

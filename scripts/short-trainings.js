@@ -36,7 +36,7 @@ async function main() {
     const { history } = await model.fit(...shard, options);
     const { steps, denseBytes, bytesSent } = optimizer.statistics;
     optimizer.dispose();
-    return { loss: history.loss.at(-1), steps, ratio: denseBytes / bytesSent };
+    return { loss: Number(history.loss.at(-1)), steps, ratio: denseBytes / bytesSent };
   }
 
   const optimizers = { momentum: () => tf.train.momentum(0.05, 0.9), Adam: () => tf.train.adam(0.003) };

@@ -9,18 +9,26 @@ bootstrap(); // which checks the types of src/ as it builds
 const root = path.join(__dirname, '..');
 const bin = script => path.join(root, 'node_modules', script);
 
-// The longest first.
+/** @typedef {[title: string, script: string, args: string[]]} Check */
+
+/** @type {Check[]} The longest first. */
 const checks = [
   ['Lint and layers', bin('eslint/bin/eslint.js'), ['.']],
   ['Format', bin('prettier/bin/prettier.cjs'), ['--check', '--log-level=warn', '.']],
   ['Types of test', bin('typescript/bin/tsc'), ['--noEmit', '-p', 'test/tsconfig.json']],
+  ['Types of scripts', bin('typescript/bin/tsc'), ['-p', 'scripts/tsconfig.json']],
   ['Generated code is that of schemas/', path.join(__dirname, 'schemas.js'), ['--check']],
 ];
+/** @type {Check} */
 const tests = ['Tests', bin('jest/bin/jest.js'), process.argv.slice(2)];
 
 const underWay = new Set();
 
-/** Runs a check, and settles when it has passed. If it fails, it ends the others and this process. */
+/**
+ * Runs a check, and settles when it has passed. If it fails, it ends the others and this process.
+ *
+ * @param {Check} check
+ */
 function run([title, script, args], stdio) {
   const child = spawn(process.execPath, [script, ...args], { cwd: root, stdio });
   underWay.add(child);

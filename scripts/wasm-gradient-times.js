@@ -33,7 +33,7 @@ function kernelsOf({ input, filter, strides }) {
   const w = tf.randomNormal(filter, 0, 1, 'float32', 2);
   const attributes = { strides: [strides, strides], pad: 'same', dataFormat: 'NHWC', dimRoundingMode: undefined };
   const forward = () => tf.engine().runKernel('Conv2D', { x, filter: w }, { ...attributes, dilations: [1, 1] });
-  const dy = tf.tidy(() => forward().mul(0.5));
+  const dy = tf.tidy(() => tf.mul(/** @type {import('@tensorflow/tfjs').Tensor} */ (forward()), 0.5));
   const backprop = (name, inputs, shape) => () =>
     tf.engine().runKernel(name, { dy, ...inputs }, { ...attributes, ...shape });
   return {

@@ -11,7 +11,13 @@ const FAILURE_GRACE_MS = 3_000;
  * or that of the first failure. After a failure the other processes are ended. SIGINT, SIGTERM and SIGHUP are
  * forwarded.
  *
- * @param options.guard The guard of the lab, if this process must remove the lab.
+ * @param {{ name: string, addresses: string[] }} lab
+ * @param {object} options
+ * @param {string[]} options.command
+ * @param {number} [options.rank]
+ * @param {boolean} [options.prefix]
+ * @param {number} [options.masterPort]
+ * @param {{ pipe: import('node:stream').Stream }} [options.guard] The lab's, if this process must remove the lab.
  */
 async function execute(lab, { command, rank: onlyRank, prefix, masterPort, guard }) {
   const launcher = requireLauncher();
@@ -21,7 +27,7 @@ async function execute(lab, { command, rank: onlyRank, prefix, masterPort, guard
   const common = { ...process.env, ...outputs.colors, ...commonVariables(lab, masterPort) };
   const start = number => {
     const rank = ranks[number];
-    const own = command.map(argument => argument.replaceAll('{rank}', rank));
+    const own = command.map(argument => argument.replaceAll('{rank}', String(rank)));
     const env = { ...common, RANK: String(rank) };
     return new launcher.NamespaceProcess({ lab: lab.name, rank, command: own, env, guard });
   };

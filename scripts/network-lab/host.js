@@ -45,7 +45,9 @@ async function withHostLock(work) {
 function tryLock() {
   return new Promise((resolve, reject) => {
     const server = createServer();
-    server.once('error', error => (error.code === 'EADDRINUSE' ? resolve(undefined) : reject(error)));
+    /** @param {NodeJS.ErrnoException} error */
+    const onError = error => (error.code === 'EADDRINUSE' ? resolve(undefined) : reject(error));
+    server.once('error', onError);
     server.listen(LOCK, () => resolve(server));
   });
 }

@@ -18,7 +18,10 @@ class NamespaceProcess {
       stdio: ['ignore', 'pipe', 'pipe', ...(guard ? [guard.pipe] : [])],
     });
     const { pid, stdout, stderr } = this.child;
-    Object.assign(this, { pid, stdout, stderr, running: true });
+    this.pid = pid;
+    this.stdout = stdout;
+    this.stderr = stderr;
+    this.running = true;
     this.started = new Promise((resolve, reject) => this.child.once('spawn', resolve).once('error', reject));
     this.ended = new Promise(resolve => {
       this.child.once('exit', (exitCode, signal) => {

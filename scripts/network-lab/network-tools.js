@@ -4,8 +4,11 @@ const { LabError } = require('./lab-error');
 /**
  * Runs `ip` or `tc` and resolves with what it printed.
  *
- * @param options.input Its standard input, for `-batch -`.
- * @param options.guard The guard, which must wait for the end of the tool.
+ * @param {string} tool
+ * @param {string[]} args
+ * @param {object} [options]
+ * @param {string} [options.input] Its standard input, for `-batch -`.
+ * @param {{ pipe: import('node:stream').Stream }} [options.guard] The guard, which must wait for the end of the tool.
  * @throws LabError with the error output of the tool if it fails.
  */
 async function run(tool, args, { input = '', guard } = {}) {

@@ -12,8 +12,10 @@ const { committedOperations, writePage } = require('./write-docs');
 const { runOn, runReference, summarise } = harness('operations/compare');
 
 async function main() {
-  const options = { project: { type: 'string' }, write: { type: 'boolean' } };
-  const { values, positionals: backends } = parseArgs({ options, allowPositionals: true });
+  const { values, positionals: backends } = parseArgs({
+    options: { project: { type: 'string' }, write: { type: 'boolean' } },
+    allowPositionals: true,
+  });
   const [reference, ...runs] = await Promise.all([
     runReference(),
     ...backends.map(backend => runOn(backend, values.project && path.resolve(values.project))),

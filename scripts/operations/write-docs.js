@@ -59,6 +59,7 @@ function failuresTable(backends) {
 /** The kernels and gradients that gradring adds or replaces. */
 function ownTable(backends) {
   const prefix = 'the gradient of ';
+  /** @type {[backend: string, names: string[]][]} */
   const own = Object.entries(backends).map(([backend, { operations }]) => [
     backend,
     [...new Set(Object.values(operations).flatMap(({ own }) => own))].sort(),

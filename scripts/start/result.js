@@ -8,6 +8,8 @@ const mean = values => sum(values) / values.length;
 /**
  * One result of several runs of digits.js: one process alone, then the ranks over paced links with the first seed, then
  * perhaps over fast links with the other seeds.
+ *
+ * @param {any[]} results
  */
 function resultOf([alone, paced, ...fast], { linkRate, seeds, targetAccuracy }) {
   const { ranks, backend, epochs, parameters } = paced;

@@ -6,7 +6,7 @@
  * @param {object} options
  * @param {[height: number, width: number, channels: number]} options.imageShape
  * @param {number} options.seed
- * @param {tf.Optimizer} options.optimizer
+ * @param {import('@tensorflow/tfjs').Optimizer} options.optimizer
  */
 function digitsModel(tf, { imageShape, seed, optimizer }) {
   const initializer = layer => tf.initializers.heNormal({ seed: seed * 100 + layer });

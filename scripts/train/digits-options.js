@@ -3,7 +3,11 @@ const { COMPRESSION_OPTION } = require('./compressions');
 
 const VALUE_FORMATS = ['float32', 'float16', 'bfloat16', 'int8', 'log4'];
 
-/** What `npm start` passes on to digits.js. */
+/**
+ * What `npm start` passes on to digits.js.
+ *
+ * @satisfies {Record<string, import('yargs').Options>}
+ */
 const TRAINING = {
   'data-dir': {
     type: 'string',
@@ -16,6 +20,7 @@ const TRAINING = {
   values: { choices: VALUE_FORMATS, default: 'float16', describe: 'how values are encoded with compression' },
 };
 
+/** @satisfies {import('yargs').Options} */
 const JSON_FILE = { type: 'string', describe: 'also write the result to this file' };
 
 /**
@@ -40,10 +45,10 @@ function parseOptions(argv) {
       .example('npx gradring run -n 4 --link-rate 100mbit $0 --methods dense', 'without compression, on slow links')
       .example('npx gradring run -n 4 $0 --compression qsgd', 'QSGD, and without compression')
       .epilogue('The paper on Deep Gradient Compression has no such task.')
-      .middleware(given => {
+      .middleware((/** @type {any} */ given) => {
         given.methods = given.methods?.split(',') ?? [given.compression, 'dense'];
       })
-      .check(({ compression, methods }) => {
+      .check((/** @type {any} */ { compression, methods }) => {
         const wrong = methods.filter(method => ![compression, 'dense'].includes(method));
         if (wrong.length > 0) throw new Error(`--methods takes ${compression}, dense, not '${wrong.join()}'.`);
         return true;
@@ -79,7 +84,7 @@ function parseStartOptions(argv) {
       .example('npm start', 'three seeds, links of 100 Mbit/s')
       .example('npm start -- --seeds 1 --link-rate 1gbit', 'one seed, faster links')
       .example('npm start -- --seeds 1 --epochs 40 --json result.json', 'one seed, longer, for a program')
-      .check(({ linkRate, targetAccuracy }) => {
+      .check((/** @type {any} */ { linkRate, targetAccuracy }) => {
         const { A_RATE, bitsPerSecondOf } = require('../../dist/environment/link-rate');
         if (bitsPerSecondOf(linkRate) === undefined)
           throw new Error(`--link-rate is '${linkRate}'; it must be ${A_RATE}.`);

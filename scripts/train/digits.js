@@ -56,11 +56,15 @@ async function trainOnce(tf, ring, { x, y, test }, { method, compression, seed, 
   seedrandom(`${seed} ${ring.rank}`, { global: true }); // model.fit shuffles with Math.random
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
   const model = digitsModel(tf, { imageShape: x.shape.slice(1), seed, optimizer });
-  const evaluate = () => model.evaluate(test.x, test.y).map(scalar => scalar.dataSync()[0]);
+  const evaluate = () => {
+    const scalars = /** @type {import('@tensorflow/tfjs').Scalar[]} */ (model.evaluate(test.x, test.y));
+    return scalars.map(scalar => scalar.dataSync()[0]);
+  };
   const start = performance.now();
   const secondsPassed = () => (performance.now() - start) / 1000;
   const curve = []; // of rank 0
-  let warmUp; // the bytes sent before the full sparsity was reached
+  /** @type {{ bytesSent: number, denseBytes: number } | undefined} Before the full sparsity was reached. */
+  let warmUp;
 
   const progress = {
     onEpochEnd(epoch, { loss }) {
@@ -177,7 +181,7 @@ function tableOf({ ranks, seeds, parameters, dense, [options.compression]: compr
       row('compression ratio after warm-up', '1×', ratio(compressionRatioAfterWarmUp, 1)),
     rowOf('time', ({ seconds }) => `${seconds.toFixed(1)} s`),
     rowOf('ranks with the same weights', ({ trainings }) => `${Math.min(...trainings.map(ranksAlike))} of ${ranks}`),
-  ].filter(line => line !== false);
+  ].filter(line => typeof line === 'string');
 }
 
 const sum = values => values.reduce((total, value) => total + value, 0);

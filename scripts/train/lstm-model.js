@@ -66,9 +66,9 @@ function lstm(tf, { words, units, layers = 2, seed }) {
     /**
      * The mean cross-entropy of the next words, in nats.
      *
-     * @param {tf.Tensor2D} x int32 [rows, length]
-     * @param {tf.Tensor2D} next The words that follow those of x.
-     * @returns {tf.Scalar}
+     * @param {import('@tensorflow/tfjs').Tensor2D} x int32 [rows, length]
+     * @param {import('@tensorflow/tfjs').Tensor2D} next The words that follow those of x.
+     * @returns {import('@tensorflow/tfjs').Scalar}
      */
     loss: (x, next) => tf.tidy(() => rowLosses(x, next).mean()),
 

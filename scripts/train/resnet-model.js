@@ -14,12 +14,13 @@ function resnet(tf, { depth, seed, imageShape }) {
   const blocks = (depth - 2) / 6;
   let layers = 0;
   const initializer = () => tf.initializers.heNormal({ seed: seed * 1000 + layers++ });
-  const relu = input => tf.layers.activation({ activation: 'relu' }).apply(input);
+  /** @returns {import('@tensorflow/tfjs').SymbolicTensor} */
+  const apply = (layer, input) => layer.apply(input);
+  const relu = input => apply(tf.layers.activation({ activation: 'relu' }), input);
   const convolution = (input, filters, { kernelSize = 3, strides = 1 } = {}) => {
-    const output = tf.layers
-      .conv2d({ filters, kernelSize, strides, padding: 'same', useBias: false, kernelInitializer: initializer() })
-      .apply(input);
-    return tf.layers.batchNormalization({ momentum: 0.9, epsilon: 1e-5 }).apply(output);
+    const kernel = { kernelSize, strides, kernelInitializer: initializer() };
+    const output = apply(tf.layers.conv2d({ filters, padding: 'same', useBias: false, ...kernel }), input);
+    return apply(tf.layers.batchNormalization({ momentum: 0.9, epsilon: 1e-5 }), output);
   };
 
   const input = tf.input({ shape: imageShape });
@@ -29,11 +30,11 @@ function resnet(tf, { depth, seed, imageShape }) {
       const strides = stage > 0 && block === 0 ? 2 : 1;
       const inner = relu(convolution(output, filters, { strides }));
       const shortcut = strides === 2 ? convolution(output, filters, { kernelSize: 1, strides }) : output;
-      output = relu(tf.layers.add().apply([convolution(inner, filters), shortcut]));
+      output = relu(apply(tf.layers.add(), [convolution(inner, filters), shortcut]));
     }
   }
-  output = tf.layers.globalAveragePooling2d({ dataFormat: 'channelsLast' }).apply(output);
-  output = tf.layers.dense({ units: 10, activation: 'softmax', kernelInitializer: initializer() }).apply(output);
+  output = apply(tf.layers.globalAveragePooling2d({ dataFormat: 'channelsLast' }), output);
+  output = apply(tf.layers.dense({ units: 10, activation: 'softmax', kernelInitializer: initializer() }), output);
   return tf.model({ inputs: input, outputs: output });
 }
 

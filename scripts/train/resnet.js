@@ -69,7 +69,7 @@ async function main() {
 
   const decay = {
     onEpochBegin(epoch) {
-      const drops = (epoch >= epochs / 2) + (epoch >= (epochs * 3) / 4);
+      const drops = Number(epoch >= epochs / 2) + Number(epoch >= (epochs * 3) / 4);
       optimizer.learningRate = options.learningRate / 10 ** drops;
     },
   };
@@ -84,7 +84,7 @@ async function main() {
 
   await ring.averageVariables(model); // the moving statistics of batch norm
   const { xs, ys } = wholeSet(tf, test);
-  const [, tested] = model.evaluate(xs, ys, { batchSize: 128 });
+  const [, tested] = /** @type {import('@tensorflow/tfjs').Scalar[]} */ (model.evaluate(xs, ys, { batchSize: 128 }));
   const hash = await ring.verifyReplicas(model);
   say(
     `test accuracy ${(tested.dataSync()[0] * 100).toFixed(1)} %; ${bar.sent()}; weights ${hash.slice(0, 8)} on all ranks`,

@@ -42,9 +42,13 @@ function toBatch(tf, utterances) {
  *
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {object} options
+ * @param {{ losses(batch: object): import('@tensorflow/tfjs').Tensor }} options.model
  * @param {import('../..').RingOptimizer} options.optimizer With the first learning rate.
- * @param {Utterance[]} options.utterances Those of this rank.
+ * @param {import('./data/utterances').Utterance[]} options.utterances Those of this rank.
+ * @param {number} options.epochs
  * @param {number} options.steps In an epoch, the same on all ranks.
+ * @param {number} options.batchSize
+ * @param {number} options.decay
  * @param {number} options.seed Decides the order.
  * @param {object} options.callbacks `onEpochBegin(epoch)`, `onBatchEnd(step, { loss })`, `onEpochEnd(epoch, { loss })`.
  */

@@ -32,7 +32,7 @@ const options = yargs(process.argv.slice(2))
   .option('decay', { type: 'number', default: 1.25, describe: 'the learning rate is divided by this after each epoch' })
   .option('compression', COMPRESSION_OPTION)
   .option('seed', { type: 'number', default: 1 })
-  .check(({ utterances, filters, units, layers, epochs, batchSize, learningRate, decay }) => {
+  .check((/** @type {any} */ { utterances, filters, units, layers, epochs, batchSize, learningRate, decay }) => {
     const counts = [utterances, filters, units, layers, epochs, batchSize];
     if (counts.every(count => Number.isInteger(count) && count > 0) && learningRate > 0 && decay > 0) return true;
     throw new Error('--learning-rate and --decay take positive numbers, the other numbers are whole, 1 or more.');

@@ -30,6 +30,7 @@ async function trainOnce(workload, prepared, { tf, ring, training }) {
   const { wrap, isTuning, learningRate, seed, fold, partOffset } = training;
   const options = optionsOf(training, prepared.steps);
   const wrapOptions = { compression: compressionOf(training, options), ...wrap };
+  /** @type {import('../..').RingOptimizer | undefined} */
   let optimizer;
   const wrapped = plain => (optimizer = ring.wrap(plain, wrapOptions));
   const curve = { step: [], loss: [], error: [], bytes: [], seconds: [] };

@@ -48,7 +48,13 @@ function transformer(tf, { words, length, width, heads, layers, seed }) {
   };
   const feedForward = (x, { widen, narrow }) => times(times(x, widen).relu(), narrow);
 
-  /** The mean cross-entropy of the next words, in nats. @param {tf.Tensor2D} x @param {tf.Tensor2D} next */
+  /**
+   * The mean cross-entropy of the next words, in nats.
+   *
+   * @param {import('@tensorflow/tfjs').Tensor2D} x
+   * @param {import('@tensorflow/tfjs').Tensor2D} next
+   * @returns {import('@tensorflow/tfjs').Scalar}
+   */
   const loss = (x, next) =>
     tf.tidy(() => {
       let hidden = tf.gather(embedding, x).add(positions);
@@ -58,7 +64,7 @@ function transformer(tf, { words, length, width, heads, layers, seed }) {
       }
       const logits = tf.matMul(normalized(hidden, lastGain).reshape([-1, width]), embedding, false, true);
       const labels = tf.oneHot(next.flatten(), words);
-      return tf.losses.softmaxCrossEntropy(labels, logits);
+      return /** @type {import('@tensorflow/tfjs').Scalar} */ (tf.losses.softmaxCrossEntropy(labels, logits));
     });
   return { variables, loss };
 }

@@ -25,11 +25,13 @@ function loadIdx(tf, directory) {
     if (labels.sizes[0] !== count) throw new DataError(`${prefix}: ${count} images, but ${labels.sizes[0]} labels.`);
     if (labels.bytes.some(label => label >= CLASSES)) throw new DataError(`${prefix}: a label is over ${CLASSES - 1}.`);
     return tf.tidy(() => ({
-      x: tf.tensor(
+      x: tf.tensor4d(
         Float32Array.from(images.bytes, byte => byte / 255),
         [count, height, width, 1],
       ),
-      y: tf.oneHot(tf.tensor1d(Int32Array.from(labels.bytes), 'int32'), CLASSES).toFloat(),
+      y: /** @type {import('@tensorflow/tfjs').Tensor2D} */ (
+        tf.oneHot(tf.tensor1d(Int32Array.from(labels.bytes), 'int32'), CLASSES).toFloat()
+      ),
     }));
   };
   return { train: part('train'), test: part('t10k'), source: `${directory}, in the format of MNIST` };

@@ -19,7 +19,8 @@ function imagesOf(tf, { x, y }) {
  * @param {number} options.seed
  * @param {number} options.padding Each side gets so many zeros; then a part of the original size is cut out.
  * @param {boolean} options.mirrors Whether half of the images are mirrored.
- * @returns {tf.data.Dataset<{ xs: tf.Tensor4D, ys: tf.Tensor2D }>}
+ * @returns {import('@tensorflow/tfjs').data.Dataset<import('@tensorflow/tfjs').TensorContainer>} `{ xs, ys }`, of
+ *   four and two dimensions.
  */
 function augmentedBatches(tf, { pixels, labels, shape }, { batchSize, seed, padding, mirrors }) {
   const imageSize = shape[0] * shape[1] * shape[2];

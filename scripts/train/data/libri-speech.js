@@ -20,8 +20,7 @@ const TEST_SPEAKERS = 10;
  * @param {number} options.trainCount How many to read at most; of the chapters in the order of their names.
  * @param {number} options.testCount
  * @param {(i: number) => boolean} options.isOwn Which ones this rank needs. Of the others only the labels are read.
- * @returns {Promise<{ train: Utterance[], test: Utterance[], symbols: string[], source: string }>} See
- *   {@link syntheticUtterances}.
+ * @returns {Promise<ReturnType<typeof import('./utterances').syntheticUtterances>>}
  */
 async function loadLibriSpeech(tf, directory, { trainCount, testCount, isOwn }) {
   const speakers = foldersOf(directory);
@@ -39,9 +38,12 @@ async function loadLibriSpeech(tf, directory, { trainCount, testCount, isOwn }) 
   }
   const featuresOf = filterBank(tf);
   const read = async (lines, count) => {
+    /** @type {import('./utterances').Utterance[]} Of other ranks they have only labels. */
     const utterances = [];
-    for (const [i, { file, labels }] of lines.slice(0, count).entries())
-      utterances.push(isOwn(i) ? { labels, ...(await readUtterance(file, labels, featuresOf)) } : { labels });
+    for (const [i, { file, labels }] of lines.slice(0, count).entries()) {
+      const heard = isOwn(i) ? await readUtterance(file, labels, featuresOf) : undefined;
+      utterances.push({ labels, ...heard });
+    }
     return utterances;
   };
   return {

@@ -105,13 +105,14 @@ function rowsOf(tf, text, { length, rows }) {
  * @param {typeof import('@tensorflow/tfjs')} tf
  * @param {[x: import('@tensorflow/tfjs').Tensor2D, next: import('@tensorflow/tfjs').Tensor2D]} rows
  * @param {{ batchSize: number, seed: string }} options
+ * @returns {Generator<[x: import('@tensorflow/tfjs').Tensor2D, next: import('@tensorflow/tfjs').Tensor2D]>}
  */
 function* shuffledBatches(tf, rows, { batchSize, seed }) {
   const order = shuffled(rows[0].shape[0], seedrandom(seed));
   for (let at = 0; at + batchSize <= order.length; at += batchSize) {
     const batch = tf.tidy(() => {
       const chosen = tf.tensor1d(order.subarray(at, at + batchSize), 'int32');
-      return rows.map(tensor => tensor.gather(chosen));
+      return /** @type {typeof rows} */ (rows.map(tensor => tensor.gather(chosen)));
     });
     try {
       yield batch;

@@ -66,7 +66,7 @@ async function train({ folds, epochs, stepsPerEpoch, steps }, inputs) {
 }
 
 /** A tenth of the first one after half of the training, a hundredth after three quarters, as for the paper's ResNet. */
-const learningRateAt = (done, first) => first / 10 ** ((done >= 0.5) + (done >= 0.75));
+const learningRateAt = (done, first) => first / 10 ** (Number(done >= 0.5) + Number(done >= 0.75));
 
 /** Images and labels as plain numbers. */
 function rowsOf({ x, y }) {

@@ -58,7 +58,7 @@ async function train(prepared, { tf, ring, part, wrapped, isTuning, learningRate
 }
 
 /** A quarter of the first one after half of the training, a sixteenth after three quarters. */
-const learningRateAt = (done, first) => first / 4 ** ((done >= 0.5) + (done >= 0.75));
+const learningRateAt = (done, first) => first / 4 ** (Number(done >= 0.5) + Number(done >= 0.75));
 
 /** Rows part, part + parts, and so on: as many in each part. */
 function rowsOfPart(tf, tensor, part, parts) {
