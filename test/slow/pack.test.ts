@@ -192,12 +192,18 @@ testInstalled("two ranks train with Yarn's Plug'n'Play", async () => {
   writeFileSync(path.join(plugged, '.yarnrc.yml'), JSON.stringify(settings));
   writeFileSync(path.join(plugged, 'yarn.lock'), ''); // else it would belong to a project above
   writeFileSync(path.join(plugged, 'train.js'), COMMON_JS);
-  const yarn = async (...args: string[]) => {
-    const command = ['--yes', '@yarnpkg/cli-dist@4', ...args];
-    return (await run('npx', command, { cwd: plugged, env: { ...process.env, GRADRING_BACKEND: 'wasm' } })).stdout;
-  };
+  const ssh = path.join(folder, 'ssh');
+  mkdirSync(ssh);
+  // A login on another host has none of the variables with which Yarn started the launcher.
+  const login = `for command; do :; done; exec env -i PATH=/usr/bin:/bin HOME="$HOME" sh -c "$command"`;
+  writeFileSync(path.join(ssh, 'ssh'), `#!/bin/sh\n${login}\n`, { mode: 0o755 });
+  const env = { ...process.env, GRADRING_BACKEND: 'wasm', PATH: `${ssh}${path.delimiter}${process.env['PATH']}` };
+  const yarn = async (...args: string[]) =>
+    (await run('npx', ['--yes', '@yarnpkg/cli-dist@4', ...args], { cwd: plugged, env })).stdout;
   await yarn('install');
   expectTwoRanks(await yarn('gradring', 'run', '-n', '2', '--no-prefix', 'train.js'));
+  const hosts = ['-H', 'other:2', '--master-addr', '127.0.0.1'];
+  expectTwoRanks(await yarn('gradring', 'run', ...hosts, '--no-prefix', 'train.js'));
 });
 
 testInstalled('both ways of import give the same names', async () => {

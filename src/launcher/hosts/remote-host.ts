@@ -55,7 +55,8 @@ const LAST_WORDS_MS = 500;
 /**
  * What the shell of a host runs. It has no single quotes and no exclamation marks, so that every shell passes it on as
  * it is. `$1` is the working directory, `$2` Node, `$3` gradring's program: each where it is on this host, or where the
- * host has its own. A gradring that is only in the working directory may be another user's.
+ * host has its own. A gradring that is only in the working directory may be another user's. `$4` are the options of
+ * Node with which gradring finds its packages here, if Yarn's Plug'n'Play has them.
  */
 const START_AGENT = [
   'cd "$1" 2>/dev/null',
@@ -64,6 +65,7 @@ const START_AGENT = [
   'o="$(find node_modules $m $m/dist $c -prune -user 0 -o -prune -user "$(id -u)" -o -prune -print 2>/dev/null)"; }',
   '[ -f "$c" ] || { echo "gradring is not installed: neither $3 nor $PWD/$c is there" >&2; exit 127; }',
   '[ -z "$o" ] || { echo "$PWD/$m is not used, because" $o "belongs to another user" >&2; exit 126; }',
+  '[ -z "$4" ] || export NODE_OPTIONS="$4"',
   'exec "$n" "$c" agent',
 ].join('; ');
 
@@ -388,6 +390,7 @@ export function isHere(name: string): boolean {
 }
 
 function remoteCommand(folder: string): string {
-  const words = [START_AGENT, 'gradring', folder, process.execPath, ownFile('cli.js')];
+  const finds = process.versions['pnp'] === undefined ? '' : (process.env['NODE_OPTIONS'] ?? '');
+  const words = [START_AGENT, 'gradring', folder, process.execPath, ownFile('cli.js'), finds];
   return `exec sh -c ${words.map(word => `'${word.replaceAll("'", String.raw`'\''`)}'`).join(' ')}`;
 }
