@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { GradringError } from './errors';
-import type { KernelMemory } from './kernels/kernel-memory';
+import type { KernelMemory } from './kernel-memory';
 import { processLimit } from './process-limits';
 
 const PAGE_BYTES = 64 * 1024;

@@ -3,7 +3,7 @@ import { GradientCodec } from '../compression/gradient-codec';
 import type { CodedTensor, GradientStreams } from '../compression/gradient-streams';
 import type { ValueFormat } from '../compression/value-format';
 import type { SharedHeap } from '../memory/shared-heap';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import { encodeGradientPayload } from '../wire/gradient-payload';
 import { frameBytes } from './frame-size';

@@ -4,7 +4,7 @@ import { sentCount } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import type { ValueFormat } from '../compression/value-format';
 import type { SharedHeap } from '../memory/shared-heap';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Pointer } from '../kernels/pointer';
 import type { GradientSource } from './gradient-source';
 import { Places, withBlock } from './heap-block';

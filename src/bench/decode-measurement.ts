@@ -3,7 +3,7 @@ import type { SharedHeap } from '../memory/shared-heap';
 import { GradientCodec } from '../compression/gradient-codec';
 import { sentCount } from '../compression/sparsity-schedule';
 import type { ValueFormat } from '../compression/value-format';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Pointer } from '../kernels/pointer';
 import { decodeGradientPayload, encodeGradientPayload, type ReceivedPayload } from '../wire/gradient-payload';
 import { Places, withBlock } from './heap-block';

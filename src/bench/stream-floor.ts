@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import type { Pointer } from '../kernels/pointer';
 import { instantiateKernels } from '../kernels/wasm-kernels';

@@ -5,7 +5,7 @@ import { LargestTreatment } from '../compression/largest-treatment';
 import { RoundedTreatment } from '../compression/rounded-treatment';
 import { TensorCompressor } from '../compression/tensor-compressor';
 import { entryBytes } from '../compression/tensor-treatment';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import type { Pointer } from '../kernels/pointer';
 import type { GradientSource } from './gradient-source';

@@ -1,4 +1,4 @@
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { recorded, type Timeline } from '../timeline/timeline';
 import { releaseMemory } from '../memory/release-memory';

@@ -1,4 +1,4 @@
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
 import type { Landing } from '../transport/data/landing';
 import type { Range } from './chunks';

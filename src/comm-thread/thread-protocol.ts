@@ -2,7 +2,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { DenseArray } from '../collectives/dense-array';
 import type { Range } from '../collectives/chunks';
 import type { SerializedError } from '../errors';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Pointer } from '../kernels/kernels';
 import type { ElasticJoin } from '../rendezvous/rendezvous-options';
 import type { TimelineFile } from '../timeline/timeline-file';

@@ -1,6 +1,6 @@
 import { GradringError } from '../errors';
 import { type BitAddress, STREAM_SLACK_BYTES } from '../kernels/codec-kernels';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Pointer } from '../kernels/kernels';
 
 /** The most entries in a block, which are coded together. */

@@ -1,4 +1,4 @@
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { BIT_STREAM_BYTES, BitWriter, BLOCK_ENTRIES } from './bit-stream';
 import { GradientDecoder } from './gradient-decoder';

@@ -1,5 +1,5 @@
 import type { Quantization } from '../kernels/codec-kernels';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import { BIT_STREAM_BYTES, BitReader, BLOCK_ENTRIES } from './bit-stream';
 import type { CodedTensor, GradientStreams } from './gradient-streams';

@@ -1,4 +1,4 @@
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import type { Compressor } from './compressors/compressor';
 import type { TensorEntries } from './gradient-codec';

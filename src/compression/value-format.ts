@@ -1,5 +1,5 @@
 import type { Quantization } from '../kernels/codec-kernels';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { type BitReader, type BitWriter, malformed } from './bit-stream';
 

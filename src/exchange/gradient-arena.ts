@@ -1,5 +1,5 @@
 import { sharedMemory } from '../address-space';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { ArenaLayout, ExchangedTensor } from './arena-layout';

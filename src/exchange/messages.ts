@@ -1,6 +1,6 @@
 import type { NonFinite } from '../collectives/sparse-all-reduce';
 import type { Compression } from '../compression/dgc-options';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { ArenaLayout } from './arena-layout';
 import type { LinkCost } from './link-cost';
 

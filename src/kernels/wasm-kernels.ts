@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { ownFile } from '../own-file';
-import type { KernelMemory } from './kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { ElementType, Kernels, ReduceOperation } from './kernels';
 import { type CodecExports, codecKernels } from './wasm-codec-kernels';
 

@@ -1,6 +1,6 @@
 import { ifAddressSpaceIsLimited, sharedMemory } from '../address-space';
 import { GradringError } from '../errors';
-import type { KernelMemory } from '../kernels/kernel-memory';
+import type { KernelMemory } from '../kernel-memory';
 import type { Pointer } from '../kernels/kernels';
 
 const PAGE_BYTES = 64 * 1024;

@@ -2,7 +2,7 @@ import { measureCodec } from '../../src/bench/codec-measurement';
 import { GradientSource } from '../../src/bench/gradient-source';
 import { SharedHeap } from '../../src/memory/shared-heap';
 import { VALUE_FORMATS, type ValueFormat } from '../../src/compression/value-format';
-import type { KernelMemory } from '../../src/kernels/kernel-memory';
+import type { KernelMemory } from '../../src/kernel-memory';
 import type { Kernels } from '../../src/kernels/kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 

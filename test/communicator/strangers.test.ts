@@ -151,7 +151,12 @@ describeWhere(needs.linux)('strangers', () => {
 
   test.each([
     ['a rank has no room for its ring', 40, 3, /^ERR_OPEN_FILES Rank 0 must open 43 more .* may have open \(40\)/],
-    ['rank 0 has no room for all ranks', 200, 500, /^ERR_OPEN_FILES Rank 0 must open 540 more .* may have open \(200\)/],
+    [
+      'rank 0 has no room for all ranks',
+      200,
+      500,
+      /^ERR_OPEN_FILES Rank 0 must open 540 more .* may have open \(200\)/,
+    ],
   ])('%s', async (_, files, worldSize, words) => {
     const program = `
       const options = { rank: 0, worldSize: ${worldSize} };
