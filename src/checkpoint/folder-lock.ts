@@ -60,8 +60,9 @@ const HELD = new Set<FolderLock>();
  * not count any more when they have ended: those of this host can be seen, and others renew its time. Within a program,
  * the lock passes to the checkpoint that asks last.
  *
- * If two runs take over the lock of a third at the same moment, both may begin. The lock is read again before each
- * save, and then one of them is refused.
+ * If two runs take over the lock of a run that has ended at the same moment, one of them gets it. Two may begin only if
+ * a third run comes in that moment, or if the file system has no hard links. The lock is read again before each save,
+ * and then one of them is refused.
  */
 export class FolderLock {
   private readonly file: string;
@@ -134,7 +135,7 @@ export class FolderLock {
         if (isTaken || (!isOwn && (await this.isInUse(found, prints)))) {
           throw this.inUse(found, isOwn, isTaken ? 'has been taken over by' : 'is in use by');
         }
-        if ((await this.read())?.token === found.token) await rm(this.file, { force: true });
+        if ((await this.read())?.token === found.token) await this.remove(found);
       }
       if (await this.write(claim, link)) return;
     }
@@ -167,6 +168,20 @@ export class FolderLock {
     const now = new Date();
     const found = await this.read().catch(() => undefined);
     if (found?.token === token) await utimes(this.file, now, now).catch(() => undefined);
+  }
+
+  /** Removes a lock that was read. Another run may have replaced it since: then that run's lock stays. */
+  private async remove({ token }: Claim): Promise<void> {
+    const aside = `${this.file}.${randomUUID()}`;
+    try {
+      await rename(this.file, aside); // what is moved cannot be replaced any more
+      const moved = parse(await readFile(aside, 'utf8'));
+      if (moved.token !== token) await this.write(moved, link);
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT') throw error; // another run has moved it
+    } finally {
+      await rm(aside, { force: true });
+    }
   }
 
   /** Opens the file, because over a network the time is mostly read anew only then. */

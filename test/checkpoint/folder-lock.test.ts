@@ -8,6 +8,7 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
+import files from 'node:fs/promises';
 import { hostname, tmpdir } from 'node:os';
 import path from 'node:path';
 import { FolderLock } from '../../src/checkpoint/folder-lock';
@@ -20,6 +21,7 @@ beforeEach(() => {
   dir = mkdtempSync(path.join(tmpdir(), 'gradring-lock-'));
 });
 afterEach(async () => {
+  jest.restoreAllMocks();
   for (const lock of locks.splice(0)) lock.release();
   await cleanUpRanks();
   rmSync(dir, { recursive: true, force: true });
@@ -51,6 +53,9 @@ const edit = (change: object) => {
   const { processes, ...others } = content();
   writeFileSync(file(), JSON.stringify({ ...others, token: 'other', processes: [{ ...processes[0]!, ...change }] }));
 };
+
+/** A process that does not exist: its number is larger than any. */
+const ENDED = { pid: 2 ** 22 + 1 };
 
 /** A process that takes the lock, says so, and holds it. */
 async function holder(): Promise<RankProcess> {
@@ -106,6 +111,30 @@ test('of runs that begin at the same moment, one has the folder', async () => {
   expect(content().processes[0]!.pid).toBe(winner!.child.pid);
 });
 
+test('of two runs that take over the lock of a third at the same moment, one has the folder', async () => {
+  await hold();
+  edit(ENDED);
+  // The other run takes the lock over when this one has decided to, and is about to move or remove what it has read.
+  const others: RankProcess[] = [];
+  const atTheSameMoment = async (changed: unknown) => {
+    if (changed === file() && others.length === 0) others.push(await holder());
+  };
+  const { rename, rm } = files;
+  jest.spyOn(files, 'rename').mockImplementation(async (from, to) => {
+    await atTheSameMoment(from);
+    await rename(from, to);
+  });
+  jest.spyOn(files, 'rm').mockImplementation(async (removed, options) => {
+    await atTheSameMoment(removed);
+    await rm(removed, options);
+  });
+  const error = await failureOf(hold());
+  expect(error.code).toBe('ERR_CHECKPOINT_IN_USE');
+  expect(others[0]!.stdout).not.toContain('ERR_CHECKPOINT_IN_USE');
+  expect(content().processes[0]!.pid).toBe(others[0]!.child.pid);
+  expect(readdirSync(dir)).toEqual(['gradring.lock']);
+});
+
 describe('a run on another host', () => {
   const ELSEWHERE = { place: 'another boot pid:[1]' };
   let printed: jest.SpyInstance;
@@ -114,7 +143,6 @@ describe('a run on another host', () => {
     await hold();
     edit(ELSEWHERE);
   });
-  afterEach(() => jest.restoreAllMocks());
 
   test('has the folder as long as it renews the time of the lock', async () => {
     const times = setInterval(() => utimesSync(file(), new Date(), new Date()), 20);
@@ -182,7 +210,7 @@ test('in one program the lock passes to the checkpoint that asks last, and the o
 test('a run whose lock another one has taken over is refused, also when that has ended', async () => {
   const run = locksOf(1);
   await holdAll(run);
-  edit({ pid: 2 ** 22 + 1 }); // larger than any number of a process
+  edit(ENDED);
   const error = await failureOf(holdAll(run));
   expect(error.message).toMatch(/has been taken over by another run .* process 4194305/);
 });
