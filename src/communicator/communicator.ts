@@ -307,16 +307,17 @@ export class Communicator {
   }
 
   /**
-   * Runs collectives that must succeed on all ranks or on none, and returns their result: plain JSON, the same on all
-   * ranks, which are compared. If a rank of an elastic run is lost meanwhile, the others run them again, in a ring of
-   * another size; or, if some ranks had finished, all ranks get their result. So do not change anything in `run` that
-   * must not be changed twice. Optimizer steps do not belong in it: each of them is done by all ranks or by none.
+   * Runs collectives that must succeed on all ranks or on none, and returns their result. If a rank of an elastic run
+   * is lost meanwhile, the others run them again, in a ring of another size; or, if some ranks had finished, all ranks
+   * get their result. So do not change anything in `run` that must not be changed twice. Optimizer steps do not belong
+   * in it: each of them is done by all ranks or by none.
    *
    * ```ts
    * const total = await ring.allOrNone(async () => [...(await ring.allReduce(Int32Array.of(2)))]);
    * console.log(total); // [ 4 ]
    * ```
    *
+   * @param run Must return the same plain JSON on all ranks, such as what the collectives gave. The ranks compare it.
    * @throws GradringError `ERR_RESULTS_DIFFER` if a rank has another result than rank 0, or if `run` throws on another
    *   rank; `ERR_INVALID_ARGUMENT` for a result that JSON would change, with the place in it;
    *   `ERR_COLLECTIVE_MISMATCH` if the ranks were in different ones; what `run` throws.

@@ -106,7 +106,8 @@ export class Ring extends Communicator {
    * Lets in processes that wait in {@link join}, if the run is elastic. For custom loops: all ranks call it, between
    * the same two steps. `model.fit` does it at the end of each epoch.
    *
-   * @param state What the processes that join get in addition to the state of the training: small, plain JSON.
+   * @param state What the processes that join get in addition to the state of the training: small, plain JSON. Pass the
+   *   same on all ranks. They get that of one of them, and it is not compared.
    * @throws GradringError `ERR_INVALID_ARGUMENT` for a state that JSON would change, with the place in it.
    */
   async commit(state?: unknown): Promise<void> {
