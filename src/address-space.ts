@@ -6,7 +6,7 @@ import { processLimit } from './process-limits';
 const PAGE_BYTES = 64 * 1024;
 const GIBIBYTE = 2 ** 30;
 
-/** What a thread with sockets reserves when it starts, at most. */
+/** The most bytes of addresses that a thread with sockets reserves when it starts. */
 const THREAD_BYTES = GIBIBYTE;
 
 /**
@@ -18,18 +18,19 @@ export function addressSpaceLimit(): number | undefined {
   return limit === Infinity ? undefined : limit;
 }
 
-/** What a rank needs of addresses, about. */
+/** About how many bytes of addresses a rank needs. */
 export interface AddressSpaceNeeds {
   readonly withoutWasm: number;
   /** With the backend wasm, which has a memory of its own. */
   readonly withWasm: number;
-  /** The same in words, and what to do if there is less: two sentences, the second without its full stop. */
+  /** The same in words, and what to do if the limit is lower: two sentences, the second without its full stop. */
   readonly advice: string;
 }
 
 /**
- * A rank has two memories, or three with the backend wasm. V8 reserves 8 or 10 GiB for each, whatever its size. If its
- * trap handler is off, which Node decides itself in some versions, it reserves 4 GiB for a memory that can grow.
+ * A rank has two WebAssembly memories, or three with the backend wasm. V8 reserves 8 or 10 GiB for each, whatever its
+ * size. If the trap handler of V8 is off, V8 reserves 4 GiB for a memory that can grow, and little for others. Some
+ * versions of Node turn it off by themselves.
  */
 export function addressSpaceNeeds(): AddressSpaceNeeds {
   const each = reservedForMemory();
@@ -44,7 +45,7 @@ export function addressSpaceNeeds(): AddressSpaceNeeds {
   return { withoutWasm, withWasm, advice: `${needs} ${raise}${isTrapHandlerOff ? '' : orLess}` };
 }
 
-/** For the end of a message on memory that the system has refused. Empty if the address space is not limited. */
+/** For the end of a message that says what memory the system has refused. Empty if the address space is not limited. */
 export function ifAddressSpaceIsLimited(): string {
   const limit = addressSpaceLimit();
   if (limit === undefined) return '';

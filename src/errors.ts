@@ -19,7 +19,7 @@ export const ERROR_CODES = [
   'ERR_RENDEZVOUS_TIMEOUT',
   /** A port or socket that this rank must bind is in use, or cannot be bound. */
   'ERR_ADDRESS_IN_USE',
-  /** The loopback interface of this host is down, at which ranks of one host meet. */
+  /** The loopback interface, where ranks of one host meet, is down. */
   'ERR_LOOPBACK_DOWN',
   /** This process may not have as many files and connections open as it needs. */
   'ERR_OPEN_FILES',

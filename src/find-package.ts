@@ -10,7 +10,7 @@ export interface FoundPackage {
   readonly refused?: string;
 }
 
-/** From where a package is looked for. */
+/** Where the search for a package begins. */
 interface Place {
   readonly folder: string;
   /** Whose files may be used. Undefined on Windows, where the owner of a file is not known. */
@@ -49,7 +49,7 @@ export function findPackage(request: string, places: readonly string[]): FoundPa
 
 /**
  * The project of a program, or of a folder: the nearest folder with a package.json, or for what is in `node_modules`
- * the folder that has this `node_modules`. Undefined if there is none. That of another user is none.
+ * the folder that has this `node_modules`. Undefined if there is none. A package.json of another user does not count.
  */
 export function projectOf(place: string): string | undefined {
   return projectAround(placeOf(place));
@@ -68,10 +68,10 @@ function projectAround({ folder, users }: Place): string | undefined {
 }
 
 /**
- * Why another user may have made, or may change, what is at this path; to be read within a sentence. Undefined if none
- * can, or if nothing is there.
+ * Why another user may have made, or may change, what is at this path; to be read within a sentence. Undefined if no
+ * other user can, or if nothing is there.
  *
- * @param program Its owner's files may be used, too.
+ * @param program The files of its owner may be used, too.
  */
 export function refusalOf(file: string, program = __filename): string | undefined {
   return existsSync(file) ? refusalAt(file, placeOf(program).users) : undefined;
@@ -97,7 +97,7 @@ function placeOf(given: string): Place {
   try {
     const real = realpathSync(given);
     const found = statSync(real);
-    if (found.isDirectory()) return { folder: real, users }; // of which somebody else may be the owner
+    if (found.isDirectory()) return { folder: real, users }; // its owner may be anybody
     return { folder: path.dirname(real), users: users && [...users, found.uid] };
   } catch {
     return { folder: path.dirname(path.resolve(given)), users }; // `node train`, for train.js
@@ -113,7 +113,7 @@ function modulesOf(place: Place): string[] {
   return folders.reverse().map(each => path.join(each, 'node_modules'));
 }
 
-/** The root of the workspaces of npm, yarn or pnpm above a project. There are the packages that its projects share. */
+/** The root of the workspaces of npm, yarn or pnpm above a project. It has the packages that its projects share. */
 function workspaceOf(project: string, users: Place['users']): string | undefined {
   const above = pathsTo(path.dirname(project)).reverse();
   return above.find(
@@ -134,7 +134,7 @@ function readManifest(folder: string, users: Place['users']): Readonly<Record<st
   }
 }
 
-/** Others are not read: they may be pipes without an end. */
+/** Whether this is an ordinary file of these users. What is not may be a pipe, which would be read without an end. */
 function isTrustedFile(file: string, users: Place['users']): boolean {
   try {
     const found = statSync(file);
@@ -144,23 +144,23 @@ function isTrustedFile(file: string, users: Place['users']): boolean {
   }
 }
 
-/** Another one, within a project, only tells Node whether the files beside it are ES modules. */
+/** A package.json with none of these only tells Node whether the files beside it are ES modules. */
 function isOfProject(manifest: Readonly<Record<string, unknown>>): boolean {
   return Object.keys(manifest).some(key => /^(name|workspaces|\w*dependencies)$/i.test(key));
 }
 
-/** @param place Whose files may be used. All may, without it. */
+/** @param place Says whose files may be used. Without it, all may. */
 function findIn(modules: string, request: string, place?: Place): FoundPackage {
   const [name] = /^(?:@[^/]+\/)?[^/]+/.exec(request)!;
   const home = path.join(modules, name);
   try {
     const real = realpathSync(home);
-    // Before Node reads anything there. The folder may be a link, as those of pnpm are.
+    // Checked before Node reads anything there. The folder may be a link, as those of pnpm are.
     const links = pathsTo(home).filter(each => isWithin(each, modules));
     const found = place && refusalAlong([...links, ...pathsTo(real)], real, place);
     if (found !== undefined) return refusalFor(home, found, modules);
     const file = createRequire(path.join(modules, '../program.js')).resolve(request);
-    if (!isWithin(realpathSync(file), real)) return {}; // What is here has no such file, and Node has looked elsewhere.
+    if (!isWithin(realpathSync(file), real)) return {}; // the package here has no such file, and Node has found one elsewhere
     const within = place && refusalAlong(pathsTo(realpathSync(file)), real, place);
     return within === undefined ? { file } : refusalFor(home, within, modules);
   } catch {

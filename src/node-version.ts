@@ -25,6 +25,6 @@ export function nodeLinesInWords(): string {
 /** @throws GradringError `ERR_NODE_VERSION`; with such a Node, gradring would fail in obscure ways. */
 export function requireNode(version = process.versions.node): void {
   if (nodeVerdict(version) !== 'problem') return;
-  const words = `gradring works with Node ${nodeLinesInWords()}; this is ${version}. Install a newer one (https://nodejs.org), or choose it, as by nvm use 24.`;
+  const words = `gradring works with Node ${nodeLinesInWords()}; this is ${version}. Install a newer one (https://nodejs.org), or switch to one, for example with 'nvm use 24'.`;
   throw new GradringError('ERR_NODE_VERSION', words);
 }

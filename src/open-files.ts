@@ -6,39 +6,39 @@ import { processLimit } from './process-limits';
 
 /**
  * How many files this process may have open, its connections included. Undefined if the system does not say it. It is
- * the hard limit, because Node raises the soft one when it starts. Read at once: later there may be no descriptor left
- * to read it with.
+ * the hard limit, because Node raises the soft one when it starts. It is read when this module is loaded, because later
+ * there may be no descriptor left to read it with.
  */
 export const openFilesLimit = processLimit('Max open files');
 
 /** The files that a rank opens to join a ring, with some to spare: at most 30 were counted. */
 export const FILES_OF_A_RANK = 40;
 
-/** As many of them are certainly enough for a link and its lane. */
+/** This many files are certainly enough for a link and its lane. */
 export const FILES_OF_A_LINK = 16;
 
 /** The limit in messages. */
 const LIMIT = openFilesLimit ?? 'ulimit -n';
 
-/** If fewer can be opened, the process counts as out of files. Strangers who connect may take the last ones. */
+/** A process that can open fewer files counts as out of files: strangers who connect may take the last ones. */
 const LAST_FILES = 4;
 
 const AGAIN_MS = 100;
 
 const ADVICE =
-  'If strangers connect to it, keep them out. Else raise the hard limit: `ulimit -n` as root, LimitNOFILE of systemd, or `docker run --ulimit nofile=65536`.';
+  'If strangers connect to it, keep them out. Otherwise raise the hard limit: `ulimit -n` as root, LimitNOFILE of systemd, or `docker run --ulimit nofile=65536`.';
 
-/** Whether this process can open so many more files. */
+/** Whether this process can open this many more files. */
 export function canOpenFiles(count: number): boolean {
   return whyNotOpened(count) === undefined;
 }
 
 /**
- * Settles when this process can open so many more files. Strangers who connect to its ports can take all that it may
- * open, but each only for a while.
+ * Settles when this process can open this many more files. Strangers who connect to its ports can use up all that it
+ * may open, but none of them for long.
  *
  * @param who Who needs them, for the message: `Rank 0`.
- * @throws GradringError `ERR_OPEN_FILES` if it cannot within that time.
+ * @throws GradringError `ERR_OPEN_FILES` if it still cannot after `timeoutMs`.
  */
 export async function untilFilesCanBeOpened(count: number, who: string, timeoutMs = 0): Promise<void> {
   const deadline = performance.now() + timeoutMs;
@@ -55,7 +55,7 @@ export async function untilFilesCanBeOpened(count: number, who: string, timeoutM
  * For the end of a message: that this process cannot open or accept anything. Empty if it can.
  *
  * @param who What this process is: `rank 0`.
- * @param error What could not be done, if it is known: by now, there may be descriptors again.
+ * @param error The error of what has failed, if it is known. It may name a limit although there are descriptors again.
  */
 export function ifOutOfFiles(who: string, error?: Error): string {
   const code = limitOf(error) ?? whyNotOpened(LAST_FILES);
@@ -70,7 +70,7 @@ function capital(words: string): string {
 
 type Limit = 'EMFILE' | 'ENFILE';
 
-/** Opens so many files and closes them again. Returns which limit does not allow that. */
+/** Opens this many files and closes them again. Returns the limit that does not allow it. */
 function whyNotOpened(count: number): Limit | undefined {
   const files: number[] = [];
   try {
@@ -83,7 +83,7 @@ function whyNotOpened(count: number): Limit | undefined {
   }
 }
 
-/** The limit that an error tells of. */
+/** The limit that has caused an error. */
 function limitOf(error: NodeJS.ErrnoException | undefined): Limit | undefined {
   return error?.code === 'EMFILE' || error?.code === 'ENFILE' ? error.code : undefined;
 }

@@ -1,11 +1,11 @@
 import { invalidArgument } from './errors';
 
 /**
- * Returns a value that JSON gives back as it was. Others would change without a word: a promise and a Map become {},
- * NaN becomes null, a typed array an object. Undefined is allowed as the value itself, and in an object, where it reads
- * the same if it is left out.
+ * Checks that JSON gives a value back as it is, and returns it. Other values would change without a word: a promise and
+ * a Map become {}, NaN becomes null, a typed array becomes an object. Undefined is allowed as the value itself, and as
+ * a property of an object, because one that is missing reads as undefined too.
  *
- * @param what What cannot be done with the value, for the error: `A checkpoint cannot hold`.
+ * @param what What cannot be done with such a value, for the error: `A checkpoint cannot hold`.
  * @param place What the user calls the value: `state`. Parts are named after it: `state.history[3].loss`.
  * @throws GradringError `ERR_INVALID_ARGUMENT`, naming the first part that would change.
  */
@@ -14,7 +14,7 @@ export function requirePlain<T>(value: T, what: string, place: string): T {
   return value;
 }
 
-/** Where in a value one of its parts is, and in which of its objects. */
+/** A part of a value: where it is, and which objects it is in. */
 interface Part {
   readonly what: string;
   readonly place: string;

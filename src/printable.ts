@@ -3,12 +3,12 @@ import { stripVTControlCharacters } from 'node:util';
 /** Characters that are not shown, or that change how others are shown: a terminal may act on them. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 
-/** The most UTF-16 units in what names something: a run, an endpoint. */
+/** The most UTF-16 units in a name, as of a run or an endpoint. */
 export const LONGEST_NAME = 512;
 
 /**
- * A text that may come from others, as it may be shown on a terminal or in a log: on one line, with each character that
- * is not printable as `\u{1b}`. Tabs stay.
+ * A text of others in the form in which it may be shown on a terminal or in a log: on one line, and with each character
+ * that is not printable written like `\u{1b}`. Tabs stay.
  *
  * @param longest A longer text is cut, and says how long it was. In UTF-16 units.
  */
@@ -16,7 +16,7 @@ export function printable(text: string, longest = Infinity): string {
   return shown(text, longest, /\t/);
 }
 
-/** A name that another process has told, for an error. */
+/** A name that another process has sent, for an error. */
 export function shownName(name: string): string {
   return printable(name, LONGEST_NAME);
 }
@@ -32,11 +32,11 @@ export function plainLine(line: string): string {
 }
 
 function shown(text: string, longest: number, kept: RegExp): string {
-  const begin = text.length > longest ? text.slice(0, longest) : text; // first: it may have gigabytes
+  const begin = text.length > longest ? text.slice(0, longest) : text; // before all else: it may have gigabytes
   const escaped = begin.replace(UNPRINTABLE, character => (kept.test(character) ? character : escape(character)));
   if (text.length <= longest && escaped.length <= longest) return escaped;
   const note = `… (${text.length} characters)`;
-  // A half of a character of two units is not left over.
+  // If the cut is inside a character of two units, its first half goes too.
   return escaped.slice(0, Math.max(0, longest - note.length)).replace(/[\ud800-\udbff]$/, '') + note;
 }
 

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 
 /**
- * A limit of this process, by its name in /proc/self/limits: the soft one, which is what holds. Infinity if there is
- * none, undefined if the system does not say it.
+ * A limit of this process, by its name in /proc/self/limits: the soft limit, which is the one that the system enforces.
+ * Infinity if there is none, undefined if the system does not say it.
  */
 export function processLimit(name: 'Max open files' | 'Max address space'): number | undefined {
   try {

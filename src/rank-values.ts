@@ -21,7 +21,7 @@ export function decodeValue<T>(bytes: Uint8Array, rank: number, isValue: Check<T
   try {
     value = JSON.parse(new TextDecoder().decode(bytes));
   } catch {
-    throw brokenValue(rank); // the parser's words would quote it
+    throw brokenValue(rank); // the error of the parser would quote the text
   }
   return checkedValue(value, rank, isValue);
 }

@@ -5,7 +5,7 @@ export type Check<T> = (value: unknown) => value is T;
 
 export const isAnything = (() => true) as unknown as Check<unknown>;
 export const isText: Check<string> = value => typeof value === 'string';
-/** What names something, and can be shown. */
+/** A name that can be shown as it is. */
 export const isName: Check<string> = (value): value is string =>
   isText(value) && printable(value, LONGEST_NAME) === value;
 
@@ -15,7 +15,7 @@ export const isNumber: Check<number> = (value): value is number => Number.isFini
 /** A whole number from 0 on. */
 export const isCount: Check<number> = (value): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
-/** A whole number in that range. */
+/** A whole number from `least` to `most`. */
 export function isBetween(least: number, most: number): Check<number> {
   return (value): value is number => Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
 }
@@ -28,7 +28,7 @@ export function isListOf<T>(check: Check<T>): Check<T[]> {
   return (value): value is T[] => Array.isArray(value) && value.every(check);
 }
 
-/** An object with any names. */
+/** An object with any fields, all with such values. */
 export function isRecordOf<T>(check: Check<T>): Check<Record<string, T>> {
   return (value): value is Record<string, T> => isObject(value) && Object.values(value).every(check);
 }
@@ -39,7 +39,7 @@ export function isWith<T>(fields: { readonly [K in keyof T]-?: Check<T[K]> }): C
   return (value): value is T => isObject(value) && checks.every(([name, check]) => check(value[name]));
 }
 
-/** The same, or nothing. */
+/** Such a value, or undefined. */
 export function isOptional<T>(check: Check<T>): Check<T | undefined> {
   return (value): value is T | undefined => value === undefined || check(value);
 }

@@ -1,6 +1,6 @@
 /**
- * What a line of a rank begins with if the next line of that rank replaces it. The launcher shows it at the bottom of
- * the terminal. To a terminal itself it means: erase the line.
+ * A line of a rank begins with this if the next line of that rank replaces it. The launcher shows such a line at the
+ * bottom of the terminal. A terminal itself takes it as the command to erase the line.
  */
 export const REPLACEABLE = '\x1b[2K';
 

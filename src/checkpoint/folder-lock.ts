@@ -14,7 +14,7 @@ import { isNothing, type Ranks, together } from './ranks';
 
 /** Who uses a folder. The lock holds it as JSON. */
 interface Claim {
-  /** Of this use of the folder. */
+  /** Identifies this use of the folder. */
   readonly token: string;
   /** The id of the run. Empty if it has none. */
   readonly run: string;
@@ -29,7 +29,7 @@ const words = { token: isText, run: isText, program: isText, since: isText };
 const processes = isListOf(isIdentity);
 const isClaim = isWith<Claim>({ ...words, processes });
 
-/** What a rank has of the lock. */
+/** What a rank tells the others before they take the lock. */
 interface Part {
   readonly held?: Claim | undefined;
   readonly fresh: Omit<Claim, 'processes'>;
@@ -47,18 +47,18 @@ const LOCK_FILE = 'gradring.lock';
 /** What a loss of power may leave of a lock. */
 const NOBODY: Claim = { token: '', run: '', program: '', since: '', processes: [] };
 
-/** How often each rank renews the time of the lock, for hosts that cannot see its process. */
+/** How often each rank renews the time of the lock file, for hosts that cannot see its process. */
 const BEAT_MS = 5_000;
 
-/** A run on another host has ended if it has missed so many. */
+/** A run on another host counts as ended if it has missed this many beats. */
 const SILENT_BEATS = 6;
 
 const HELD = new Set<FolderLock>();
 
 /**
- * Lets one run at a time use a folder of checkpoints. The lock is a file that names the processes of the run, and does
- * not count any more when they have ended: those of this host can be seen, and others renew its time. Within a program,
- * the lock passes to the checkpoint that asks last.
+ * Lets one run at a time use a folder of checkpoints. The lock is a file that names the processes of the run. It does
+ * not count any more when they have ended. Processes of this host can be seen. Those of other hosts renew the time of
+ * the file. Within a program, the lock passes to the checkpoint that asks last.
  *
  * If two runs take over the lock of a run that has ended at the same moment, one of them gets it. Two may begin only if
  * a third run comes in that moment, or if the file system has no hard links. The lock is read again before each save,
@@ -69,7 +69,7 @@ export class FolderLock {
   private claim: Claim | undefined;
   private beats: NodeJS.Timeout | undefined;
 
-  /** @param run See {@link Claim.run}. */
+  /** @param run The id of the run. Empty if it has none. */
   constructor(
     private readonly dir: string,
     private readonly run: string,

@@ -1,7 +1,7 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-/** A process, so that it can be told from others that have its number later. */
+/** A process, in a way that distinguishes it from later ones with the same number. */
 export interface ProcessIdentity {
   readonly host: string;
   /** Where its number has a meaning: a boot of a host, and a namespace of processes (a container). */
@@ -38,10 +38,10 @@ function placeHere(): string {
   }
 }
 
-/** Undefined if the system does not tell: that of another user may be hidden. A process that has ended has no start. */
+/** Undefined if the system does not tell: a process of another user may be hidden. `ended` for a zombie. */
 function startOf(pid: number): string | undefined {
   try {
-    // After the name, which may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    // The fields after the name, which may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     return state === 'Z' || state === 'X' ? 'ended' : fields[18];

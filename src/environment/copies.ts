@@ -3,8 +3,8 @@ import type { Scheduler } from './scheduler';
 import { wrongEnvironment } from './variables';
 
 /**
- * Starters of several copies of a program that do not know of each other. They give no place in a ring: each copy would
- * be one of its own.
+ * What starts several copies of a program without telling each how many there are. The copies have no place in a common
+ * ring: each would be a ring of its own.
  */
 export const COPIES: readonly Scheduler[] = [
   {

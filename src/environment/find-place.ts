@@ -20,8 +20,8 @@ export interface FoundPlace extends Place {
 export const LOOPBACK = '127.0.0.1';
 
 /**
- * The innermost first: `mpirun` is run in a job of Slurm, and either in a pod. Slurm sets the variables of PMI and PMIx
- * too, but its own say more.
+ * The innermost first: `mpirun` runs within a job of Slurm, and both may run within a pod. Slurm sets the variables of
+ * PMI and PMIx too, but its own say more.
  */
 const INNERMOST_FIRST: readonly Scheduler[] = [OPEN_MPI, MVAPICH, HYDRA, SLURM, PMI, UNKNOWN, ...COPIES, KUBERNETES];
 
@@ -29,11 +29,11 @@ export const debug = debuglog('gradring');
 
 /**
  * The place that a scheduler has given to this process, with MASTER_ADDR, MASTER_PORT and GRADRING_RUN_ID if they are
- * set. Undefined if none has.
+ * set. Undefined if no scheduler has started it.
  *
  * @param around The result of {@link schedulerAround}, if the caller has it already.
- * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the variables do not say the place, or how the ranks of this run,
- *   and no others, meet; see also {@link schedulerAround}.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the variables do not say the place, or do not say how the ranks of
+ *   this run meet without those of other runs; see also {@link schedulerAround}.
  */
 export function findPlace(env: NodeJS.ProcessEnv, around = schedulerAround(env)): FoundPlace | undefined {
   if (around === undefined) return undefined;
@@ -49,11 +49,12 @@ export function findPlace(env: NodeJS.ProcessEnv, around = schedulerAround(env))
 }
 
 /**
- * The scheduler that started this process, and the place that it gave. If there are variables of two, the innermost
- * counts.
+ * The scheduler that started this process, and the place that it gave. If there are variables of two schedulers, the
+ * innermost counts.
  *
  * @throws GradringError `ERR_INVALID_ENVIRONMENT` if the variables do not say the place; also if all processes of the
- *   innermost are on this host, but another scheduler started several: those would be as many rings.
+ *   innermost scheduler are on this host, but another scheduler has started it several times: then there would be
+ *   several rings.
  */
 export function schedulerAround(env: NodeJS.ProcessEnv): { scheduler: Scheduler; place: Place } | undefined {
   const [scheduler, ...all] = INNERMOST_FIRST.filter(each => each.isThere(env));
@@ -100,7 +101,10 @@ function unknownRun({ name, passing }: Scheduler, worldSize: number): Error {
   );
 }
 
-/** Runs that share a host should not share a port. Below those that systems give to clients. */
+/**
+ * A port for the rendezvous of a run, so that runs that share a host have different ones. It is below the ports that
+ * systems give to clients.
+ */
 export function portOf(runId: string): number {
   return 20_000 + (createHash('sha256').update(runId).digest().readUInt32LE() % 10_000);
 }

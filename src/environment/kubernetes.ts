@@ -44,8 +44,8 @@ function podOf(env: NodeJS.ProcessEnv, worldSize: number): { rank: number; numbe
 }
 
 /**
- * The name of pod 0. That of this pod is the Job's name and its number, and /etc/hosts has it with the name of the
- * headless service, if the pod template names one as its `subdomain`. (A JobSet does so by itself.)
+ * The full name of pod 0, made from that of this pod, which begins with the name of its Job and its number. /etc/hosts
+ * has the full name if the pod template names a headless service as its `subdomain`. (A JobSet does so by itself.)
  */
 export function firstPod(own: string, number: string, hosts: string): string | undefined {
   const end = `-${number}`;

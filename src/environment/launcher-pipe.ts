@@ -28,7 +28,7 @@ export function tellLauncher(note: RankNote): void {
   try {
     writeSync(Number(fd), `${JSON.stringify(note)}\n`);
   } catch {
-    // The launcher is gone, and so will be this process.
+    // The launcher has ended, and so this process will end too.
   }
 }
 

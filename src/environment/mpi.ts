@@ -39,7 +39,7 @@ export const HYDRA: Scheduler = {
   },
 };
 
-/** Other starters that speak PMI, such as those of Cray. Slurm does, too. */
+/** Other starters that set the variables of PMI, such as those of Cray. Slurm sets them, too. */
 export const PMI: Scheduler = {
   ...{ name: 'MPI (PMI)', mark: 'PMI_RANK', isThere: env => Boolean(env['PMI_RANK']) },
   passing: variable => variable,

@@ -11,7 +11,7 @@ export interface PortRange {
 /** The largest TCP port. */
 export const MAX_PORT = 65_535;
 
-/** The ports of a text such as `30000-30100`. Undefined if it is no range. */
+/** The ports of a text such as `30000-30100`. Undefined if the text is not a range of ports. */
 export function portRangeOf(text: string): PortRange | undefined {
   const [first, last] = /^(\d{1,5})-(\d{1,5})$/.exec(text)?.slice(1).map(Number) ?? [];
   return first! >= 1 && first! <= last! && last! <= MAX_PORT ? { first: first!, last: last! } : undefined;
@@ -37,7 +37,7 @@ export function addressForOthers(addresses: readonly NetworkInterfaceInfo[]): st
   return (outer.find(({ family }) => family === 'IPv4') ?? outer[0])?.address;
 }
 
-/** Whether an address is IPv6 for one link only. Where it leads, each host says by the name of an own interface. */
+/** Whether an address is IPv6 for one link only. Each host needs the name of one of its own interfaces to use it. */
 export function isLinkLocal(address: string): boolean {
   return isIP(address) === 6 && /^fe[89ab]/i.test(address);
 }
@@ -51,7 +51,7 @@ export function isLoopback(address: string): boolean {
 
 /**
  * Checks that this host reaches itself. Where the loopback interface is down, as in a new network namespace, a program
- * can listen at 127.0.0.1, but nobody gets there.
+ * can listen at 127.0.0.1, but nobody can connect to it.
  *
  * @throws GradringError `ERR_LOOPBACK_DOWN`
  */
@@ -59,7 +59,7 @@ export function requireLoopback(): void {
   const isUp = Object.values(networkInterfaces()).some(addresses => addresses?.some(({ internal }) => internal));
   if (isUp) return;
   const words =
-    'The loopback interface of this host is down, at which ranks of one host meet. Run `ip link set lo up` as root, in the network namespace of this process.';
+    'The loopback interface of this host is down. Ranks of one host meet there. Run `ip link set lo up` as root, in the network namespace of this process.';
   throw new GradringError('ERR_LOOPBACK_DOWN', words);
 }
 

@@ -44,7 +44,7 @@ export interface RankEnvironment {
   readonly advertiseAddr: string | undefined;
   /** The scheduler that has given this process its place, if `RANK` did not. */
   readonly scheduler: string | undefined;
-  /** Whether that has started the ranks where they share a home directory, as far as is known. */
+  /** Whether the scheduler has started the ranks where they share a home directory, as far as is known. */
   readonly hasHome: boolean;
   /** The scheduler that started this process as one of several, though `RANK` and `WORLD_SIZE` say that it is alone. */
   readonly overruled: string | undefined;
@@ -91,7 +91,7 @@ export function readNetwork(env: NodeJS.ProcessEnv): Pick<RankEnvironment, 'ifac
   };
 }
 
-/** Where ranks meet that no scheduler started. */
+/** Where the ranks meet if no scheduler started them. */
 function meetingOf(env: NodeJS.ProcessEnv): Pick<RankEnvironment, 'masterAddr' | 'masterPort' | 'runId'> {
   const masterAddr = env['MASTER_ADDR'] || LOOPBACK;
   const runId = env['GRADRING_RUN_ID'] ?? '';
@@ -105,11 +105,11 @@ function meetingOf(env: NodeJS.ProcessEnv): Pick<RankEnvironment, 'masterAddr' |
 function checkMaster(address: string): string {
   if (!isLinkLocal(address)) return address;
   throw wrongEnvironment(
-    `MASTER_ADDR is '${address}', which is an address of one link only; it must be one that is the same for all hosts.`,
+    `MASTER_ADDR is '${address}', which is an address for one link only. Use an address that leads all hosts to rank 0.`,
   );
 }
 
-/** The rendezvous takes no other. */
+/** The rendezvous takes no other id. */
 function checkRunId(runId: string): string {
   if (isName(runId)) return runId;
   const words = `The id of this run, '${printable(runId, 40)}', must be printable, of at most ${LONGEST_NAME} characters. Set GRADRING_RUN_ID to another one, the same on all ranks.`;
@@ -125,7 +125,7 @@ function overruledBy(env: NodeJS.ProcessEnv): string | undefined {
     debug('rank 0 of 1, by RANK and WORLD_SIZE, not by %s', name);
     return around.place.worldSize > 1 ? name : undefined;
   } catch {
-    return undefined; // nobody knows whether there are others, and so RANK is set
+    return undefined; // the variables do not say whether there are others, which is a reason to set RANK
   }
 }
 
@@ -168,7 +168,7 @@ function readElastic(text: string): RankEnvironment['elastic'] {
   throw wrongEnvironment(`GRADRING_ELASTIC is '${text}'; it must be 'member' or 'newcomer'.`);
 }
 
-/** @param faultOf What the text must be, if it is not that. */
+/** @param faultOf Returns what the text must be, if it is something else. */
 function readText(env: NodeJS.ProcessEnv, name: string, faultOf: (text: string) => string | undefined) {
   const text = env[name] || undefined;
   const fault = text && faultOf(text);

@@ -3,7 +3,7 @@ import { printable } from '../printable';
 import { similarName } from '../similar-name';
 import { MAX_PORT } from './network';
 
-/** All variables of gradring's own, also those that only the launcher sets. */
+/** All of gradring's own variables, also those that only the launcher sets. */
 export const OWN_VARIABLES: readonly string[] = [
   'GRADRING_ADVERTISE_ADDR',
   'GRADRING_BACKEND',
@@ -34,7 +34,7 @@ const PREFIX = 'GRADRING_';
 /** What Kubernetes sets in each pod for a service whose name begins with `gradring`. */
 const OF_A_SERVICE = /_SERVICE_(HOST|PORT)(_|$)|_PORT(_\d+_(TCP|UDP|SCTP)|$)/;
 
-/** What WORLD_SIZE may be at most. */
+/** The largest WORLD_SIZE. */
 export const MAX_WORLD_SIZE = 65_535;
 
 /** The default TCP port of the rendezvous: torchrun's. */
@@ -43,7 +43,7 @@ export const DEFAULT_MASTER_PORT = 29_500;
 /**
  * A variable as a whole number.
  *
- * @param otherwise If the variable is not set, or empty. Default: that is an error, too.
+ * @param otherwise The result if the variable is not set, or empty. Default: that is an error, too.
  * @throws GradringError `ERR_INVALID_ENVIRONMENT` if it is something else, or out of range.
  */
 export function readInteger(

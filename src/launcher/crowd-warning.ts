@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 
-/** More ranks than this for each core are hardly meant. Fewer serve to try something out. */
+/** More ranks than this for each core are probably a mistake. Fewer are useful to try something out. */
 const MOST_PER_CORE = 4;
 
 /** A warning, if a host has far fewer cores than ranks. */

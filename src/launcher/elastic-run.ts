@@ -11,7 +11,7 @@ import { describeLastWords } from './summary';
 import type { RunEnd, RunPolicy, Supervisor } from './supervisor';
 
 /** The launcher holds three pipes to each rank, and its connection to the rendezvous. */
-const FILES_FOR_A_RANK = 4;
+const LAUNCHER_FILES_PER_RANK = 4;
 
 /**
  * The policy of an elastic run: the ranks continue after losses while enough are left. The launcher holds the
@@ -77,7 +77,7 @@ export class ElasticRun implements RunPolicy {
   private async untilOver(): Promise<RunEnd> {
     const { masterAddr } = this.plan;
     const { masterPort } = this.meeting;
-    await untilFilesCanBeOpened(FILES_FOR_A_RANK * this.plan.ranks, 'The launcher');
+    await untilFilesCanBeOpened(LAUNCHER_FILES_PER_RANK * this.plan.ranks, 'The launcher');
     const socket = CoordinatorSocket.open({ masterAddr, masterPort, security: this.security }, this.coordinator);
     try {
       return await this.supervisor.run(this);

@@ -17,7 +17,7 @@ type Logs = Readonly<Record<string, number | tf.Scalar>>;
 /** Where progress is shown: a terminal, or a pipe. */
 export interface ProgressStream {
   readonly isTTY?: boolean;
-  /** How wide a bar may be. Undefined if there is no terminal: neither here, nor where the launcher shows the lines. */
+  /** How wide a bar may be. Undefined if there is no terminal, neither here nor where the launcher shows the lines. */
   readonly columns?: number | undefined;
   write(text: string): unknown;
 }
@@ -32,7 +32,7 @@ function standardError(): ProgressStream {
 
 /**
  * Shows on rank 0 how far `model.fit` is: a line for each epoch, with the metrics of all ranks. With `verbose: 1` on a
- * terminal there is also a bar within the epoch, with the loss of rank 0, which each epoch's line replaces.
+ * terminal there is also a bar within the epoch, with the loss of rank 0. The line of the epoch replaces it.
  *
  * It is called after the ring's callback, so the metrics at the end of an epoch are averages.
  */
@@ -84,7 +84,7 @@ export class FitProgress extends tf.Callback {
     const metrics = [...names, ...Object.keys(logs).filter(name => !names.includes(name))];
     const left = this.fit.epochs - epoch - 1;
     const words = [
-      ...metrics.map(name => `${name} ${brief(Number(logs[name]))}`),
+      ...metrics.map(name => `${name} ${rounded(Number(logs[name]))}`),
       rate(this.batches, ms),
       ...this.sent(),
       ...(left > 0 ? [`${time((this.done.ms / this.done.epochs) * left)} left`] : []),
@@ -106,7 +106,7 @@ export class FitProgress extends tf.Callback {
     const { batches, stepsPerEpoch, done } = this;
     const ms = this.now() - this.epochBeganAt;
     const words = [
-      ...(loss === undefined ? [] : [`loss ${brief(loss)}${this.communicator.worldSize > 1 ? ' on rank 0' : ''}`]),
+      ...(loss === undefined ? [] : [`loss ${rounded(loss)}${this.communicator.worldSize > 1 ? ' on rank 0' : ''}`]),
       rate(batches, ms),
       ...this.sent(),
       ...(stepsPerEpoch === undefined ? [] : [`${time(this.msLeft(ms, stepsPerEpoch))} left`]),
@@ -115,7 +115,7 @@ export class FitProgress extends tf.Callback {
     const bar = stepsPerEpoch === undefined ? '' : `[${'='.repeat(full).padEnd(BAR_WIDTH)}] `;
     const count = stepsPerEpoch === undefined ? `step ${done.steps + batches}` : `${batches}/${stepsPerEpoch}`;
     const text = `epoch ${this.epoch + 1}/${this.fit.epochs} ${bar}${count}, ${words.join(', ')}`;
-    // A longer line would go on in the next one, and not be replaced.
+    // A longer line would wrap, and the next line would replace only its last part.
     const line = text.slice(0, this.stream.columns! - 1);
     this.stream.write(this.stream.isTTY ? `${CLEAR}${line}\r` : `${REPLACEABLE}${line}\n`);
   }
@@ -131,7 +131,7 @@ export class FitProgress extends tf.Callback {
     if (this.communicator.worldSize === 1) return [];
     const { bytesSent, denseBytes } = this.optimizer.statistics;
     const [ratio, word] = bytesSent <= denseBytes ? [denseBytes / bytesSent, 'less'] : [bytesSent / denseBytes, 'more'];
-    return [`sent ${size(bytesSent)} (${brief(ratio, 3)}× ${word})`];
+    return [`sent ${size(bytesSent)} (${rounded(ratio, 3)}× ${word})`];
   }
 
   private get optimizer(): RingOptimizer {
@@ -154,18 +154,18 @@ export interface FitParameters {
   readonly doValidation: boolean;
 }
 
-/** Few digits of a number: 0.0123, 1.235, 12350. */
-function brief(value: number, digits = 4): string {
+/** A number with few digits: 0.0123, 1.235, 12350. */
+function rounded(value: number, digits = 4): string {
   return String(Number(value.toPrecision(digits)));
 }
 
 function rate(steps: number, ms: number): string {
-  return `${brief((1000 * steps) / ms, 3)} steps/s`;
+  return `${rounded((1000 * steps) / ms, 3)} steps/s`;
 }
 
 function size(bytes: number): string {
   const [unit, bytesOfUnit] = bytes < 1e6 ? ['kB', 1e3] : bytes < 1e9 ? ['MB', 1e6] : ['GB', 1e9];
-  return `${brief(bytes / Number(bytesOfUnit), 3)} ${unit}`;
+  return `${rounded(bytes / Number(bytesOfUnit), 3)} ${unit}`;
 }
 
 /** 0:09, 12:34, 1:02:03. */

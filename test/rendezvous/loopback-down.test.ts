@@ -7,7 +7,7 @@ import { describeWhere, needs } from '../support/test-where';
 const DIST = path.join(__dirname, '../../dist');
 const CLI = path.join(DIST, 'cli.js');
 const WORDS =
-  'The loopback interface of this host is down, at which ranks of one host meet. Run `ip link set lo up` as root, in the network namespace of this process.';
+  'The loopback interface of this host is down. Ranks of one host meet there. Run `ip link set lo up` as root, in the network namespace of this process.';
 const TRAINING = `
   const { connect } = require(${JSON.stringify(DIST)});
   connect().then(ring => ring.close()).then(() => console.log('done'), ({ code, message }) => console.log(code + ': ' + message));`;
