@@ -1,16 +1,16 @@
-/** Who waits looks at the clock at least this often. */
+/** Whoever waits looks at the clock at least this often. */
 const LOOK_MS = 1_000;
 
-/** A thread that has not looked for so long was stopped, and not only late. */
+/** A thread that has not looked for this long was stopped, and not only late. */
 const STOPPED_MS = 3_000;
 
 let seenAt = performance.now();
 let stoppedMs = 0;
 
 /**
- * Milliseconds on a clock that stands while this process is stopped: by SIGSTOP or `docker pause`, or with its virtual
- * machine. Others who were stopped with it, or whose answers have not been read yet, are not late by this clock. It is
- * right while a {@link WakingTimer} runs, or somebody looks at it every second.
+ * Milliseconds on a clock that stands still while this process is stopped: by SIGSTOP or `docker pause`, or with its
+ * virtual machine. Others who were stopped with it, or whose answers have not been read yet, are not late by this
+ * clock. It is right while a {@link WakingTimer} runs, or somebody looks at it every second.
  */
 export function wakingNow(): number {
   const now = performance.now();

@@ -8,13 +8,13 @@ import { makeSocketFolder } from '../rendezvous/socket-folder';
 /** How often the comm thread asks the sentry. */
 const ASK_MS = 100;
 
-/** So many questions without an answer mean that the sentry has ended. It has nothing to do but to answer. */
+/** This many questions without an answer mean that the sentry has ended. It has nothing to do but to answer. */
 const MOST_UNANSWERED = 10;
 
 /**
  * Lets a comm thread close its sockets if the rank is itself a worker, and is terminated. Node gives such a worker no
- * moment for that, and terminates the threads that it has started, too. While zeromq waits for a message, or is called,
- * it cannot bear that: it throws an exception that nobody can catch, and the process aborts.
+ * time for that, and terminates the threads that it has started, too. If a thread is terminated while zeromq waits for
+ * a message, or is called, zeromq throws an exception that nobody can catch, and the process aborts.
  *
  * So two more threads stand between: the rank starts the sentry, which starts the door, which starts the comm thread.
  * Node ends them in this order, and each must have ended before the one that has started it. The sentry's end tells the

@@ -21,6 +21,6 @@ function exists(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'; // that of another user
+    return (error as NodeJS.ErrnoException).code === 'EPERM'; // a process of another user
   }
 }
