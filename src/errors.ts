@@ -76,7 +76,7 @@ export type ErrorCode = (typeof ERROR_CODES)[number];
 export interface ErrorDetails {
   /** The rank that the error is about (the lost one, the one whose gradient held NaN), not the one that raises it. */
   readonly rank?: number;
-  /** Of a lost rank: the endpoint where it listened for its left neighbour. */
+  /** The endpoint where a lost rank listened for its left neighbour. */
   readonly address?: string;
   /** The collective that was running, as the user called it. */
   readonly operation?: string;

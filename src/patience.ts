@@ -5,9 +5,9 @@ export class Patience {
   private timer: WakingTimer | undefined;
 
   constructor(
-    /** When it is told first. 0: never. */
+    /** After how many ms it is told first. 0: never. */
     private readonly firstMs: number,
-    /** Tells that the wait has lasted so many seconds. */
+    /** Tells that the wait has lasted this many seconds. */
     private readonly tell: (seconds: number) => void,
   ) {}
 

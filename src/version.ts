@@ -13,7 +13,7 @@ export function readManifest(): Manifest {
   return JSON.parse(readFileSync(ownFile('../package.json'), 'utf8')) as Manifest;
 }
 
-/** Of this package. */
+/** The version of this package. */
 export function readVersion(): string {
   return readManifest().version;
 }

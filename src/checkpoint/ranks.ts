@@ -10,7 +10,7 @@ export interface Ranks {
   allGather(bytes: Uint8Array): Promise<Uint8Array[]>;
 }
 
-/** Of the part of a rank: its result, or why it failed. */
+/** The result of a rank's part, or why it failed. */
 interface Outcome {
   readonly value: unknown;
   readonly error: unknown;
@@ -19,7 +19,7 @@ interface Outcome {
 const isOutcome = isWith<Outcome>({ value: isAnything, error: isAnything });
 const isThere: Check<SerializedError> = (error): error is SerializedError => error !== undefined;
 
-/** Of a part that returns nothing. */
+/** Checks the result of a part that returns nothing. */
 export const isNothing = isOneOf([undefined]);
 
 /**

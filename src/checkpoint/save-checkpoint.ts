@@ -81,7 +81,7 @@ export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<st
   return path;
 }
 
-/** Of the files that a rank has written. Rank 0 writes the weights. */
+/** The sums of the files that a rank has written. Rank 0 writes the weights. */
 interface Sums {
   readonly weights?: FileSum | undefined;
   readonly own: FileSum;

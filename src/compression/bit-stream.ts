@@ -20,7 +20,7 @@ export const BIT_STREAM_BYTES = WINDOW_BYTES + STREAM_SLACK_BYTES;
  */
 const COPIED_BYTES = 8;
 
-/** A writer frees its memory if that is so many times as large as the last stream. */
+/** A writer frees its memory if that is this many times as large as the last stream. */
 const MOST_UNUSED = 4;
 
 /** The error for a stream that no encoder writes. The words continue "The payload …". */

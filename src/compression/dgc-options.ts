@@ -60,7 +60,7 @@ export interface DgcCompression {
   readonly kind: 'dgc';
   /** `auto`: it depends on the number of steps. */
   readonly sparsity: number | 'auto';
-  /** Of the training. 0 if not known. */
+  /** How many steps the training has. 0 if not known. */
   readonly steps: number;
   /** 0 if the warm-up is counted in steps, or if there is none. Undefined if it is chosen with the sparsity. */
   readonly warmUpEpochs: number | undefined;

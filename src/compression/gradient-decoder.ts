@@ -19,11 +19,11 @@ export class GradientDecoder {
   static readonly workspaceBytes = 2 * BIT_STREAM_BYTES + 2 * ARRAY_BYTES + LEVELS_BYTES;
 
   /**
-   * Of the last block: the index of each entry, uint32, ascending, below elementCount. Not written if all elements of
+   * The index of each entry of the last block: uint32, ascending, below elementCount. Not written if all elements of
    * the tensor are sent.
    */
   readonly indices: Pointer;
-  /** Of the last block: float32, finite. 16-byte aligned. */
+  /** The values of the last block: float32, finite. 16-byte aligned. */
   readonly values: Pointer;
 
   private readonly levels: Pointer;

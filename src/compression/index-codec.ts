@@ -24,12 +24,12 @@ const PARAMETER_BITS = 5;
 const SPAN_BITS = 32;
 const WIDTH_BITS = 6;
 
-/** With up to so many indices, even one bit would cost more than a choice of codes can save. */
+/** With up to this many indices, even one bit would cost more than a choice of codes can save. */
 const WITHOUT_CHOICE = 16;
 
 /**
- * With up to so many indices, Subset is tried: it is slow, but always near the entropy. With more, Rice's code is near
- * enough.
+ * With up to this many indices, Subset is tried: it is slow, but always near the entropy. With more, Rice's code is
+ * near enough.
  */
 const SUBSET_UNTIL = 512;
 

@@ -91,8 +91,8 @@ export class TensorCompressor {
   }
 
   /**
-   * Bytes of workspace for tensors of up to so many elements: about half a byte for each element, but at least 536 KiB
-   * for tensors that are not small. Never less for more elements.
+   * Bytes of workspace for tensors of up to this many elements: about half a byte for each element, but at least 536
+   * KiB for tensors that are not small. Never less for more elements.
    */
   static workspaceBytes(elementCount: number): number {
     return HISTOGRAM_BYTES + PACK_TABLE_BYTES + 2 * candidateBytes(candidateCapacity(elementCount));

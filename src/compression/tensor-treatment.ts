@@ -156,7 +156,7 @@ export interface TreatmentKind {
   new (place: TensorPlace, step: TreatmentStep, indices: Pointer, values: Pointer): TensorTreatment;
 }
 
-/** Bytes for the indices, or the values, of so many entries. */
+/** Bytes for the indices, or the values, of this many entries. */
 export function entryBytes(count: number): number {
   return 16 * Math.ceil(count / 4);
 }

@@ -24,7 +24,7 @@ export const SLURM: Scheduler = {
 
 /**
  * The numbers of tasks and nodes of the job, if this process is in a job but is none of its tasks, which `srun` starts.
- * Else 1 and 1. A job with several nodes has at least one task on each, even if no number of tasks was given.
+ * Otherwise 1 and 1. A job with several nodes has at least one task on each, even if no number of tasks was given.
  */
 export function slurmJobAround(env: NodeJS.ProcessEnv): { readonly tasks: number; readonly nodes: number } {
   if (isTask(env) || !env['SLURM_JOB_ID']) return { tasks: 1, nodes: 1 };

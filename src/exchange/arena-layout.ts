@@ -47,7 +47,7 @@ export interface ArenaLayout {
    * their calls.
    */
   readonly workspace: Pointer;
-  /** Of the whole arena. */
+  /** The size of the whole arena. */
   readonly bytes: number;
 }
 
@@ -95,9 +95,9 @@ export function layArenas(
 
 /** What has to fit in an arena. */
 interface Need extends EntryRoom {
-  /** Of each of the three regions. */
+  /** The size of each of the three regions. */
   readonly regionBytes: number;
-  /** Of the state that a compressor keeps beside them. */
+  /** The size of the state that a compressor keeps beside them. */
   readonly sharedBytes: number;
 }
 
@@ -166,7 +166,7 @@ function largestDensity(compression: Compression): number {
   return Math.max(1 - sparsity, warmsUp ? LARGEST_DENSITY : 0);
 }
 
-/** Room for the indices, or the values, of so many entries of a tensor. */
+/** Room for the indices, or the values, of this many entries of a tensor. */
 export function entryBytes(count: number): number {
   return align(4 * count);
 }

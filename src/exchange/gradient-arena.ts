@@ -29,7 +29,7 @@ export class GradientArena {
     return new Float32Array(this.memory.buffer, tensor[what], length);
   }
 
-  /** Of a tensor's gradient. Not finite if, and only if, some element is not. */
+  /** The sum of the squares of a tensor's gradient. Not finite if, and only if, some element is not. */
   sumOfSquares({ gradient, elementCount }: ExchangedTensor): number {
     return this.kernels.sumOfSquares(gradient, elementCount);
   }

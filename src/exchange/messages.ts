@@ -24,7 +24,7 @@ export interface ExchangePlan {
   readonly nesterov: boolean;
   /** How entries travel. By default each step takes what it expects to be fastest. For measurements. */
   readonly travel?: Exclude<Travel, 'custom'>;
-  /** Of names, shapes and options, which must be the same on all ranks. */
+  /** The hash of names, shapes and options, which must be the same on all ranks. */
   readonly hash: number;
 }
 
@@ -52,7 +52,7 @@ export interface ExchangeStep {
    * step. Default 1.
    */
   readonly momentumScale?: number;
-  /** Of the whole gradient of this rank. */
+  /** The sum over the whole gradient of this rank. */
   readonly sumOfSquares: number;
   /** Number of the first tensor whose gradient holds NaN or infinity on this rank, or −1. */
   readonly nonFiniteTensor: number;

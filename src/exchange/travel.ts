@@ -47,7 +47,7 @@ export function partOf(arenas: readonly StepArena[], part: 'whole' | 'others'): 
   }));
 }
 
-/** Of the lowest rank that has something that is not finite. */
+/** What is not finite on the lowest rank that has such a value. */
 export async function findNonFinite(
   call: CollectiveCall,
   arenas: readonly StepArena[],

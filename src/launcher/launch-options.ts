@@ -23,7 +23,7 @@ export interface LaunchOptions {
   /**
    * Starts the ranks on these hosts over `ssh`, in this order, and none here. Each host must have the script, gradring
    * and Node at the same paths and in the same versions. `localhost` and the name of this host need no `ssh`. A host
-   * that hears nothing of this process for 60 s ends its ranks, so do not block it for so long. Default: this host.
+   * that hears nothing of this process for 60 s ends its ranks, so do not block it for that long. Default: this host.
    */
   readonly hosts?: readonly HostRanks[];
   /** Options for `ssh` itself, such as `['-p', '2222']`. */

@@ -134,7 +134,7 @@ export class Coordinator {
     }
   }
 
-  /** Something came that is no message. Of a member that is an error; of another program it is no reason to stop. */
+  /** Something came that is not a message. From a member, this is an error. From another program, it is ignored. */
   hearBroken(why: string, line: MemberLine): void {
     const member = this.formation.memberAt(line);
     if (member === undefined || this.formation.hasFormed) return;

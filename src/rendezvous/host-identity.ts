@@ -90,8 +90,8 @@ export async function addressOf(masterAddr: string): Promise<{ address: string; 
 }
 
 /**
- * The master as ZeroMQ must get it. Of a name with addresses of both kinds ZeroMQ would try IPv6 only, so this is then
- * {@link addressOf}. Other names stay, also one that is not known yet: ZeroMQ looks it up again with each attempt.
+ * The master as ZeroMQ must get it. If a name has addresses of both kinds, ZeroMQ would try IPv6 only, so this returns
+ * {@link addressOf} it. Other names stay, also one that is not known yet: ZeroMQ looks it up again with each attempt.
  */
 export async function addressToConnect(masterAddr: string): Promise<string> {
   const all = await dns.lookup(masterAddr, { all: true }).catch(() => []);

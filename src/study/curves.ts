@@ -4,7 +4,7 @@ import type { Curve, Declared, StudyResults, WorkloadResults } from './results';
 
 /** The curves of one workload, as plain data for the page. */
 export interface WorkloadCurves {
-  /** Of the element on the page where they are drawn. */
+  /** The id of the element on the page where they are drawn. */
   readonly id: string;
   /** Whether the error is a share, shown in percent. */
   readonly percent: boolean;

@@ -34,7 +34,7 @@ export interface WorkloadPlan {
   /** Learning rates that are tried for each method, on other seeds. The middle one holds if none is tried. */
   readonly learningRates: readonly number[];
   readonly tuningSeeds: readonly number[];
-  /** Of variants of a method, which only so many seeds train. */
+  /** The seeds that train the variants of a method: fewer than the others. */
   readonly ablationSeeds: readonly number[];
   readonly paper?: Readonly<Record<string, PaperRatio>>;
 }

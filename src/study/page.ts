@@ -113,7 +113,7 @@ class WorkloadSection {
   constructor(
     private readonly results: StudyResults,
     private readonly workload: WorkloadResults,
-    /** Of the element for its curves. */
+    /** The id of the element for its curves. */
     private readonly curvesId: string,
     private readonly looks: ReadonlyMap<string, Look>,
   ) {

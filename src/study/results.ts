@@ -45,7 +45,7 @@ export interface Machine {
 export interface Declared {
   /** By the name of the workload. */
   readonly margins: Readonly<Record<string, Margin>>;
-  /** Of a paired t-test over the seeds, and of a paired bootstrap over the test examples. */
+  /** The settings of a paired t-test over the seeds, and of a paired bootstrap over the test examples. */
   readonly tests: Resampling;
   /** The name of the method that all others are compared with. */
   readonly baseline: string;
@@ -80,7 +80,7 @@ export interface WorkloadFacts {
   readonly name: string;
   /** One line. It says "synthetic" if the data is. */
   readonly data: string;
-  /** Of the model. */
+  /** How many parameters the model has. */
   readonly parameters: number;
   /** The compression ratios of a paper, by the name of the method: of another model and other data. */
   readonly paper?: Readonly<Record<string, PaperRatio>>;
@@ -116,7 +116,7 @@ export interface MethodResults {
   readonly seeds: readonly TrainingResult[];
   /** How many of these trainings ended without a finite score. */
   readonly diverged: number;
-  /** Of the score. The geometric mean if the margin is relative. */
+  /** The mean score; the geometric mean if the margin is relative. */
   readonly mean: number | null;
   readonly interval: Interval | null;
   readonly logLoss: Interval | null;
@@ -133,7 +133,7 @@ export interface MethodResults {
   /** The same for the last quarter of the steps. Null if the curves have too few points. */
   readonly ratioAfterWarmUp: number | null;
   readonly paper?: PaperRatio;
-  /** Of one training, on average. */
+  /** The time of one training, on average. */
   readonly seconds: number;
 }
 
@@ -184,7 +184,7 @@ export interface TuningRow {
   readonly method: string;
   readonly learningRate: number;
   readonly seeds: readonly number[];
-  /** Of the score and the log-loss; null if a training diverged. */
+  /** The mean score. It and the log-loss are null if a training diverged. */
   readonly mean: number | null;
   readonly logLoss: number | null;
   /** Whether it is the best of its method. */

@@ -49,7 +49,7 @@ function shareWithin(angle: number, degreesOfFreedom: number): number {
 }
 
 /**
- * The mean of independent values with its interval by Student's t. Of a single value the interval is unbounded. If a
+ * The mean of independent values with its interval by Student's t. The interval of a single value is unbounded. If a
  * value is not finite, nothing of the result is a number.
  *
  * @param values At least one.
@@ -94,7 +94,7 @@ export function pairedDifferences(a: readonly Sample[], b: readonly Sample[]): S
 
 /** How a bootstrap draws. */
 export interface Resampling {
-  /** Of two-sided intervals: 0.95. */
+  /** The confidence of two-sided intervals: 0.95. */
   readonly confidence: number;
   /** How many times the examples are drawn. */
   readonly resamples: number;

@@ -225,7 +225,7 @@ class Progress {
     }
   }
 
-  /** Of all workloads. */
+  /** How many trainings of all workloads are done. */
   get done(): number {
     return [...this.workloads.values()].reduce((sum, { done }) => sum + done, 0);
   }

@@ -8,9 +8,9 @@ export interface LoggedTraining extends Omit<Training, 'score' | 'logLoss' | 'ex
   readonly score: number | null;
   readonly logLoss: number | null;
   readonly examples: readonly number[];
-  /** Of the workload. */
+  /** The data of the workload. */
   readonly data: string;
-  /** Of the model. 0 if the training diverged. */
+  /** How many parameters the model has. 0 if the training diverged. */
   readonly parameters: number;
   /** The hash of the program that trained. */
   readonly program: string;

@@ -2,9 +2,9 @@ import type { Interval, Margin } from './results';
 
 /** What the figures of a workload are called, and how they are written. */
 export interface Words {
-  /** Of the score, as the heading of a column. */
+  /** The heading of a column of scores. */
   readonly score: string;
-  /** Of a difference, as the heading of a column. */
+  /** The heading of a column of differences. */
   readonly difference: string;
   /** The margin: `at most 0.3 points below that of dense`. */
   readonly margin: string;

@@ -176,7 +176,7 @@ function wasmBackend(): string {
   return ownFile(CARRIED_WASM);
 }
 
-/** The script of this process, whose project may have packages that gradring's has not. None if there is only text. */
+/** The script of this process, whose project may have packages that gradring's lacks. None if there is only text. */
 function program(): string[] {
   const script = process.argv[1];
   const isText = process.execArgv.some(option => /^(-e|-p|-pe|--eval|--print)(=|$)/.test(option));

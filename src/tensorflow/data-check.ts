@@ -93,7 +93,7 @@ export class DataCheck {
 /** What `model.fit` was given on a rank. */
 export interface GivenData {
   readonly batchSize: number;
-  /** Of the data. Null if the rank has divided them. */
+  /** The hash of the data. Null if the rank has divided them. */
   readonly hash: string | null;
 }
 

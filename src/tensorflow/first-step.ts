@@ -15,9 +15,9 @@ const LONGEST_VALUE = 2_048;
 export interface Greeting {
   readonly variables: string[];
   readonly options: Record<string, unknown>;
-  /** Of the variables. */
+  /** The hashes of the variables. */
   readonly hashes: string[];
-  /** Of the data that was given to `ring.shard`. */
+  /** The hashes of the data that was given to `ring.shard`. */
   readonly data: string[];
 }
 

@@ -33,7 +33,7 @@ export interface OptimizerCounters {
   readonly learningRate?: number | undefined;
   /** Size of the ring that took the last step, in an elastic run. */
   readonly worldSize?: number | undefined;
-  /** Of the whole training. Undefined if not known. */
+  /** The steps of the whole training. Undefined if not known. */
   readonly expectedSteps?: ExpectedSteps | undefined;
 }
 

@@ -231,7 +231,7 @@ export class OptimizerSteps {
     return isApplied;
   }
 
-  /** Of the weights after a step that {@link StepResult.verifies}. */
+  /** The hashes of the weights after a step that {@link StepResult.verifies}. */
   hashes(): string[] {
     return hashesOf(this.trained!.variables);
   }

@@ -42,7 +42,7 @@ export const isFitPosition = isWith<FitPosition>({
 export interface SavedRank {
   readonly position: FitPosition;
   readonly optimizer: OptimizerCounters;
-  /** Of the whole training, in the order of the model. */
+  /** All variables of the training, in the order of the model. */
   readonly variables: readonly SavedVariable[];
   /** What the user saves. */
   readonly state?: unknown;

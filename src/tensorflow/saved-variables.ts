@@ -76,7 +76,7 @@ function matchVariables(saved: readonly SavedVariable[], own: readonly SavedVari
     names.set(before.name, variable.name);
   });
   const unknown = saved.find(({ name }) => !names.has(name));
-  if (unknown !== undefined) throw otherModel(`it has ${describe(unknown)}, which this model has not. ${ADVICE}`);
+  if (unknown !== undefined) throw otherModel(`it has ${describe(unknown)}, which this model does not have. ${ADVICE}`);
   return names;
 }
 
@@ -107,7 +107,7 @@ function requireSame(tensors: ReadonlyMap<string, ReadTensor>, known: ReadonlyMa
     const variable = known.get(name);
     const own = variable && sourceOf(name, variable);
     if (own?.type === type && own.shape.join() === shape.join()) continue;
-    const here = variable === undefined ? 'which this model has not' : `but here this is ${describe(variable)}`;
+    const here = variable === undefined ? 'which this model does not have' : `but here this is ${describe(variable)}`;
     throw otherModel(`it has '${name}' ${type}[${shape.join(', ')}], ${here}.`);
   }
 }

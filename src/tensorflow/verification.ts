@@ -3,7 +3,7 @@ import { invalidArgument } from '../errors';
 
 /** What a step's result says about its verification: the same on all ranks, also on those that take it from others. */
 export interface VerifiedStep {
-  /** Of the ring that took the step. */
+  /** The generation of the ring that took the step. */
   readonly generation: number;
   /** Whether the weights of all ranks are compared after it. */
   readonly verifies: boolean;
@@ -23,7 +23,7 @@ export class Verification {
     throw invalidArgument(`verifyEvery is ${every}; it must be a whole number of steps, or 0 for never.`);
   }
 
-  /** Of the step of that number, which the present ring has just exchanged. */
+  /** The verification of the step with this number, which the present ring has just exchanged. */
   of(step: number): VerifiedStep {
     const { generation, isElastic } = this.communicator;
     const isDue = this.every > 0 && (step + 1) % this.every === 0;

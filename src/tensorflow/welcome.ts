@@ -32,7 +32,7 @@ interface WelcomeHeader {
   readonly tensors: readonly (TensorShape & { readonly byteLength: number })[];
 }
 
-/** All state has at most so many times the bytes of the weights, and a little more. Adam's has three times as many. */
+/** All state has at most this many times the bytes of the weights, and a little more. Adam's has three times. */
 const MOST_STATE = 16;
 const LEAST_STATE = 2 ** 20;
 

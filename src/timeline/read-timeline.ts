@@ -81,5 +81,5 @@ async function identify(file: string, rank: number): Promise<RankTimeline> {
     if (ring.rank !== rank) throw failure(`${file} is the timeline of rank ${ring.rank}.`);
     return { path: file, ...ring };
   }
-  throw failure(`${file} tells of no ring: that rank never joined one.`);
+  throw failure(`${file} has no ring: its rank never joined one.`);
 }

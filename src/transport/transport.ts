@@ -27,7 +27,7 @@ export interface TrafficCount {
 }
 
 /**
- * A rank sends at most so many more frames of a collective than it has received: enough to hide the latency of a hop,
+ * A rank sends at most this many more frames of a collective than it has received: enough to hide the latency of a hop,
  * few enough to bound the memory. Each path accepts as many frames of any size, even if the neighbour receives none.
  */
 export const FRAMES_AHEAD = 4;

@@ -375,7 +375,7 @@ describe('misuse, and what does not fit', () => {
       /it has 'fit\/a' float32\[3, 4\], but here this is 'fit\/a' float32\[4, 3\]/,
     ],
     ['a variable more', 'ERR_MODEL_MISMATCH', /it has no 'fit\/more' float32\[2\]\. Variables are matched by name/],
-    ['a variable less', 'ERR_MODEL_MISMATCH', /it has 'fit\/b' float32\[5\], which this model has not/],
+    ['a variable less', 'ERR_MODEL_MISMATCH', /it has 'fit\/b' float32\[5\], which this model does not have/],
     [
       'another shape of what is not trained, on rank 1',
       'ERR_MODEL_MISMATCH',

@@ -164,7 +164,7 @@ describe('an error says', () => {
     write(0, [], { rank: 1 });
     expect(await messageOf()).toMatch(/rank-0\.json is the timeline of rank 1/);
     createTimelineFile(folder, 0, 2);
-    expect(await messageOf()).toMatch(/rank-0\.json tells of no ring/);
+    expect(await messageOf()).toMatch(/rank-0\.json has no ring/);
   });
 
   test.each([
@@ -211,7 +211,7 @@ describe('an error says', () => {
     'that there is no such ring: %o',
     async ring => {
       write(0, [], ring);
-      expect(await messageOf()).toBe(`${file('rank-0.json')} tells of no ring: that rank never joined one.`);
+      expect(await messageOf()).toBe(`${file('rank-0.json')} has no ring: its rank never joined one.`);
     },
   );
 });

@@ -7,7 +7,7 @@ import type { Constants, StepLoad } from './cluster-model';
 import { arrayCase, type Rings, sparseCase } from './rings';
 import { standInFor, type Subject } from './subject';
 
-/** Of each link, where it could not be measured: a TCP segment of 1448 bytes is an Ethernet frame of 1514. */
+/** TCP's share of the rate of a link, where it could not be measured: 1448 bytes of an Ethernet frame of 1514. */
 const TCP_SHARE = 1448 / 1514;
 
 /** Where decoding is measured, a tensor of at most this many elements, from one and from many ranks. */

@@ -26,7 +26,7 @@ export interface Check {
   /** The exchange of the real tensors, or only the way of its bytes through the ring. */
   readonly part: 'exchange' | 'travel';
   readonly predictedMs: number;
-  /** Of the fastest iteration; of the travel of DGC, where the ranks were ready most nearly at once. */
+  /** The time of the fastest iteration. For the travel of DGC: of the one that all ranks began most nearly at once. */
   readonly measuredMs: number;
   /** measured ÷ predicted. */
   readonly ratio: number;
@@ -70,7 +70,7 @@ export function ringsToMeasure(
   return [...rates.flatMap(rate => each('exchange', rate, sizes.filter(fits))), ...each('travel', travelRate, sizes)];
 }
 
-/** Of a rank with the whole model: g, u, v, room for entries, and the source of gradients. */
+/** What a rank with the whole model holds: g, u, v, room for entries, and the source of gradients. */
 const BYTES_AN_ELEMENT = 24;
 
 /** Measures one ring in the network lab. */

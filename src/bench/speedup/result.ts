@@ -29,7 +29,7 @@ export interface SpeedUpRow {
   readonly travelled: ExchangeTimes['travelled'];
   readonly computeMs?: number;
   readonly travelMs?: number;
-  /** Of the exchange. */
+  /** The time of the exchange. */
   readonly exchangeMs: number;
   readonly speedUp: number;
   /** By one rank in a step. */

@@ -107,7 +107,7 @@ interface Settings extends Subject {
   readonly stepMs: number;
   readonly stepMsFrom: string;
   readonly encryption: 'on' | 'off';
-  /** Of rings. Empty for none. */
+  /** The sizes of the rings that are measured. Empty for none. */
   readonly measured: readonly number[];
   readonly measureRate: Rate;
   /** From a file. */

@@ -11,7 +11,7 @@ export interface CustomOptions {
   readonly clipNorm?: number | undefined;
   /** Tensors with fewer elements are averaged as they are, as tensors of one dimension always are. Default 1024. */
   readonly denseBelow?: number | undefined;
-  /** Of the random numbers. Default 0. */
+  /** The seed of the random numbers. Default 0. */
   readonly seed?: number | undefined;
 }
 

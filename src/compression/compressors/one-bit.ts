@@ -27,7 +27,7 @@ export function oneBitCompressor(): Compressor {
   };
 }
 
-/** The message for values of so many columns. */
+/** The message for values of this many columns. */
 export function encodeOneBit(values: Float32Array, columns: number): Uint8Array {
   const writer = new MessageWriter();
   const sums = new Float64Array(2 * columns);
@@ -43,7 +43,7 @@ export function encodeOneBit(values: Float32Array, columns: number): Uint8Array 
 }
 
 /**
- * The values that a message of so many columns stands for.
+ * The values that a message of this many columns stands for.
  *
  * @throws GradringError `ERR_PROTOCOL` if it holds something else.
  */

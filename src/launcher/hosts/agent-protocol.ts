@@ -46,7 +46,7 @@ export interface Assignment {
   readonly worldSize: number;
   readonly gpusPerRank: number;
   readonly env: Readonly<Record<string, string>>;
-  /** The agent ends when it has heard nothing for so long. */
+  /** The agent ends when it has heard nothing for this long. */
   readonly silentMs: number;
 }
 

@@ -31,7 +31,7 @@ const SSH_OPTIONS = ['-T', '-oBatchMode=yes', '-oConnectTimeout=10', '-oServerAl
 export interface HostTimes {
   /** The launcher says so often that it is alive. */
   readonly aliveMs: number;
-  /** An agent that has heard nothing for so long ends, and its ranks with it. */
+  /** An agent that has heard nothing for this long ends, and its ranks with it. */
   readonly silentMs: number;
   /** The answer of an agent, the first one included. */
   readonly answerMs: number;

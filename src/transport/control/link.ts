@@ -33,7 +33,7 @@ export interface LinkOptions {
  */
 const MAX_PART_BYTES = 16 * 1024 * 1024;
 
-/** Of a body of 4 GiB, which no body exceeds, as it is from one memory. */
+/** The parts of a body of 4 GiB. No body is larger, because each comes from one memory. */
 const MAX_PARTS = 2 ** 32 / MAX_PART_BYTES;
 
 /** How many signs of life a link sends in the time for which its peer may be silent, beside those of ZeroMQ. */
@@ -145,8 +145,8 @@ export class Link {
   }
 
   /**
-   * Of a bound end: lets nobody connect any more, where system calls can be used. Elsewhere unknown peers may connect,
-   * and say nothing. To be called when the peer is connected.
+   * Lets nobody connect to a bound end any more, where system calls can be used. Elsewhere unknown peers may connect,
+   * but what they send is not read. Call it when the peer is connected.
    */
   admitNoMore(): void {
     if (!this.closed && this.listener !== undefined) admitNobody(this.listener);
