@@ -106,7 +106,7 @@ export class GradringError extends Error {
   /** Always `GradringError`. */
   override readonly name = 'GradringError';
 
-  /** @param message May quote anything, as only what is printable of it is kept. */
+  /** @param message May quote anything: characters that are not printable are escaped. */
   constructor(
     readonly code: ErrorCode,
     message: string,
