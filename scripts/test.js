@@ -14,7 +14,7 @@ const bin = script => path.join(root, 'node_modules', script);
 /** @type {Check[]} The longest first. */
 const checks = [
   ['Lint and layers', bin('eslint/bin/eslint.js'), ['.']],
-  ['Format', bin('prettier/bin/prettier.cjs'), ['--check', '--log-level=warn', '.']],
+  ['Format', bin('prettier/bin/prettier.cjs'), ['--check', '--cache', '--log-level=warn', '.']],
   ['Types of test', bin('typescript/bin/tsc'), ['--noEmit', '-p', 'test/tsconfig.json']],
   ['Types of scripts', bin('typescript/bin/tsc'), ['-p', 'scripts/tsconfig.json']],
   ['Generated code is that of schemas/', path.join(__dirname, 'schemas.js'), ['--check']],

@@ -1,19 +1,16 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { calibrate } from '../../src/bench/speedup/calibrate';
 import { exchangeTimes, impliedStepMs, speedUp, type StepLoad } from '../../src/bench/speedup/cluster-model';
 import { readConstants } from '../../src/bench/speedup/constants-file';
 import { ringsToMeasure } from '../../src/bench/speedup/measure-rings';
 import { parseNodes } from '../../src/bench/speedup/nodes';
 import { paperPoint, rowsOf, type SpeedUpResult, tableRows } from '../../src/bench/speedup/result';
-import { Rings, sparseCase } from '../../src/bench/speedup/rings';
 import { speedUpChart } from '../../src/bench/speedup/speedup-page';
-import { loadOf, standInFor } from '../../src/bench/speedup/subject';
+import { loadOf } from '../../src/bench/speedup/subject';
 import { MODELS } from '../../src/bench/models/models';
-import { Progress } from '../../src/bench/progress';
 import { gradringHere } from '../launcher/run-here';
 import { cleanUp, gradring, isRunning, ROOT, temporaryFolder, waitUntil } from '../launcher/support';
-import { CONSTANTS, GIGABIT, SUBJECT } from './speedup-support';
+import { CONSTANTS, GIGABIT } from './speedup-support';
 
 afterEach(cleanUp);
 
@@ -173,64 +170,6 @@ test('each rank of a whole exchange has a processor; the travel of any ring is m
     'dense 10mbit travel',
     'dgc 10mbit travel',
   ]);
-});
-
-const rings = new Rings('off', new Progress());
-
-describe('rings over loopback', () => {
-  test('the constants are measured', async () => {
-    const load = loadOf(SUBJECT);
-    expect(load).toMatchObject({ elements: 512 * 513, entries: Math.ceil(512 * 5.12) + 512 });
-    const said: string[] = [];
-    const constants = await calibrate(SUBJECT, load, rings, undefined, what => said.push(what));
-    expect(Object.keys(constants)).toEqual(Object.keys(CONSTANTS));
-    for (const [name, value] of Object.entries(constants)) {
-      if (name !== 'averageNs') expect([name, value > 0]).toEqual([name, true]);
-    }
-    expect(constants.lineShare).toBeCloseTo(0.9564, 4);
-    expect(said.length).toBeGreaterThan(4);
-  });
-
-  test('a rank sends as many bytes as the model says, also with the gradient that stands in', async () => {
-    const load = loadOf(SUBJECT);
-    const standIn = standInFor(load.payloadBytes);
-    const { tensors, density, values } = SUBJECT;
-    const rows = await rings.run({
-      ...{ ranks: 3, collective: 'sparse-all-reduce' },
-      cases: [
-        sparseCase(load.elements, { density, values, way: 'sparse', tensors }, 2, 1),
-        sparseCase(standIn.elements, standIn.sparse, 2, 1),
-        sparseCase(load.elements, { density: 1, values, way: 'dense', tensors }, 2, 1),
-      ],
-    });
-    const dgc = exchangeTimes('dgc', load, { ...FOUR, nodes: 3 }, CONSTANTS);
-    const dense = exchangeTimes('dense', load, { ...FOUR, nodes: 3 }, CONSTANTS);
-    const ratios = [dgc, dgc, dense].map(({ sentBytes }, i) => rows[i]!.wireBytesSent / sentBytes);
-    for (const ratio of ratios) expect(Math.abs(ratio - 1)).toBeLessThan(0.08); // other gradients, other lengths
-    expect(rows.map(({ travelled }) => travelled)).toEqual(['sparse', 'sparse', 'dense']);
-  });
-
-  test('so it does in a mixed step', async () => {
-    const tensors = [...SUBJECT.tensors, { name: 'norm', shape: [40_000] }];
-    const { density, values } = SUBJECT;
-    const load = loadOf({ tensors, density, values });
-    const { payloadBytes, wholeElements, wholeBytes } = load;
-    expect(wholeElements).toBe(40_512);
-    const predicted = exchangeTimes('dgc', load, { ...FOUR, nodes: 6 }, CONSTANTS);
-    expect(predicted.travelled).toBe('mixed');
-    const standIn = standInFor(payloadBytes - wholeBytes, wholeElements);
-    const rows = await rings.run({
-      ...{ ranks: 6, collective: 'sparse-all-reduce' },
-      cases: [
-        sparseCase(load.elements, { density, values, way: 'mixed', tensors }, 2, 1),
-        sparseCase(standIn.elements, standIn.sparse, 2, 1),
-      ],
-    });
-    expect(rows.map(({ travelled }) => travelled)).toEqual(['mixed', 'mixed']);
-    for (const { wireBytesSent } of rows) {
-      expect(Math.abs(wireBytesSent / predicted.sentBytes - 1)).toBeLessThan(0.08);
-    }
-  });
 });
 
 describe('the command', () => {

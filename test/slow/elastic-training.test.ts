@@ -1,4 +1,4 @@
-import { type ElasticRun, EPOCH_STEPS, finishedAlike, type Member, runElastic, sizesOf } from './support';
+import { type ElasticRun, EPOCH_STEPS, finishedAlike, type Member, runElastic, sizesOf } from '../elastic/support';
 
 const LIMIT_MS = 300_000;
 

@@ -1,0 +1,182 @@
+import type { Communicator, NumericArray, Reduction } from '../../src/communicator/communicator';
+import type { ConnectInput } from '../../src/rendezvous/connect-options';
+import { closeRing, connectRing } from '../support/rings';
+import { chunkStart, expectSameBits, input, reduced, sparseInput, sparseSum, type TypeName, TYPES } from './reference';
+
+const TYPE_NAMES = Object.keys(TYPES) as TypeName[];
+const PRIME = 1_009;
+/** Several segments of 1 MiB in each chunk, in the longer types and smaller rings; and not a multiple of anything. */
+const LONG = 800_003;
+/** On two ranks each chunk has eight segments, in two blocks of four. */
+const BLOCKS = 2_200_001;
+
+const reductionsOf = (type: TypeName): Reduction[] =>
+  type.startsWith('float') ? ['sum', 'mean', 'min', 'max'] : ['sum', 'min', 'max'];
+
+const lengthsFor = (worldSize: number) => [...new Set([0, 1, worldSize - 1, worldSize, worldSize + 1, PRIME])];
+
+/** Declares the tests of all collectives in rings of these sizes, over these links. */
+export function testConformance(links: ConnectInput, worldSizes: readonly number[]): void {
+  describe.each(worldSizes)('a ring of %i', worldSize => {
+    let ring: Communicator[];
+    beforeAll(async () => {
+      ring = await connectRing(worldSize, links);
+    });
+    afterAll(() => closeRing(ring));
+
+    /** Calls on all ranks at once; the results by rank. */
+    const onAll = <T>(call: (rank: Communicator) => Promise<T>) => Promise.all(ring.map(call));
+    const inputsOf = (type: TypeName, length: number, seed: number): NumericArray[] =>
+      ring.map(({ rank }) => input(type, length, rank, seed));
+
+    const checkAllReduce = async (type: TypeName, length: number, op: Reduction) => {
+      const inputs = inputsOf(type, length, 1);
+      const expected = reduced(inputs, op);
+      const results = await onAll(rank => rank.allReduce(inputs[rank.rank]!, { op }));
+      results.forEach((result, rank) => {
+        expect(result).toBe(inputs[rank]); // in place
+        expectSameBits(result, expected, `${op} of ${type}[${length}] on rank ${rank}`);
+      });
+    };
+
+    const checkReduceScatter = async (type: TypeName, length: number, op: Reduction) => {
+      const inputs = inputsOf(type, length, 2);
+      const before = inputs.map(array => array.slice());
+      const expected = reduced(inputs, op);
+      const results = await onAll(rank => rank.reduceScatter(inputs[rank.rank]!, { op }));
+      results.forEach((result, rank) => {
+        const [start, end] = [chunkStart(length, worldSize, rank), chunkStart(length, worldSize, rank + 1)];
+        expectSameBits(result, expected.slice(start, end), `chunk ${rank} of ${op} of ${type}[${length}]`);
+        expectSameBits(inputs[rank]!, before[rank]!, `the input of rank ${rank}, which is not to be changed`);
+      });
+    };
+
+    const checkAllGather = async (type: TypeName, lengthOf: (rank: number) => number, variableLength: boolean) => {
+      const inputs = ring.map(({ rank }) => input(type, lengthOf(rank), rank, 3));
+      const results = await onAll(rank => rank.allGather(inputs[rank.rank]!, { variableLength }));
+      results.forEach((arrays, rank) => {
+        expect(arrays).toHaveLength(worldSize);
+        arrays.forEach((array, origin) =>
+          expectSameBits(array, inputs[origin]!, `${type} of rank ${origin}, gathered on rank ${rank}`),
+        );
+      });
+    };
+
+    const checkBroadcast = async (type: TypeName, length: number, root: number) => {
+      const inputs = inputsOf(type, length, 4);
+      const expected = inputs[root]!.slice();
+      const results = await onAll(rank => rank.broadcast(inputs[rank.rank]!, { root }));
+      results.forEach((result, rank) => {
+        expect(result).toBe(inputs[rank]);
+        expectSameBits(result, expected, `${type}[${length}] from ${root} on rank ${rank}`);
+      });
+    };
+
+    const checkSendReceive = async (type: TypeName, length: number) => {
+      const inputs = inputsOf(type, length, 6);
+      const before = inputs.map(array => array.slice());
+      const results = await onAll(rank => rank.sendReceive(inputs[rank.rank]!));
+      results.forEach((result, rank) => {
+        expect(result).toBe(inputs[rank]);
+        const left = (rank + worldSize - 1) % worldSize;
+        expectSameBits(result, before[left]!, `${type}[${length}] of rank ${left}, received on rank ${rank}`);
+      });
+    };
+
+    const checkSparseAllReduce = async (elementCount: number, density: number) => {
+      const inputs = ring.map(({ rank }) => sparseInput(elementCount, density, rank, 5));
+      const expected = sparseSum(inputs);
+      const results = await onAll(rank => rank.sparseAllReduce(inputs[rank.rank]!));
+      results.forEach((result, rank) => expectSameBits(result, expected, `sparse sum on rank ${rank}`));
+    };
+
+    test.each(TYPE_NAMES)('all-reduces and reduce-scatters %s', async type => {
+      for (const length of lengthsFor(worldSize)) {
+        // Without awaiting: the calls run one after the other, in the same order on all ranks.
+        await Promise.all(
+          reductionsOf(type).flatMap(op => [checkAllReduce(type, length, op), checkReduceScatter(type, length, op)]),
+        );
+      }
+      await Promise.all([checkAllReduce(type, LONG, 'sum'), checkReduceScatter(type, LONG, 'max')]);
+    });
+
+    if (worldSize === 2) {
+      test('all-reduces and reduce-scatters what takes several rounds', () =>
+        Promise.all([checkAllReduce('float32', BLOCKS, 'sum'), checkReduceScatter('float32', BLOCKS, 'sum')]));
+    }
+
+    test.each(TYPE_NAMES)('all-gathers %s, of equal and of different lengths', async type => {
+      await Promise.all(
+        lengthsFor(worldSize).flatMap(length => [
+          checkAllGather(type, () => length, false),
+          checkAllGather(type, rank => rank * length, true), // rank 0 has nothing
+        ]),
+      );
+      await checkAllGather(type, rank => (rank === worldSize - 1 ? LONG : rank), true);
+      if (type === 'float32') await checkAllGather(type, () => LONG, false);
+    });
+
+    test.each(TYPE_NAMES)('broadcasts %s from every root', async type => {
+      for (const { rank: root } of ring) {
+        await Promise.all(lengthsFor(worldSize).map(length => checkBroadcast(type, length, root)));
+      }
+      await checkBroadcast(type, LONG, worldSize - 1);
+    });
+
+    test.each(TYPE_NAMES)('sends %s to the right while it receives from the left', async type => {
+      await Promise.all(lengthsFor(worldSize).map(length => checkSendReceive(type, length)));
+      await checkSendReceive(type, Math.ceil((6 * LONG) / TYPES[type].BYTES_PER_ELEMENT)); // more segments than may be in flight
+    });
+
+    test('adds sparse arrays in the order of ranks', async () => {
+      for (const length of lengthsFor(worldSize)) {
+        await Promise.all([0, 0.1, 1].map(density => checkSparseAllReduce(length, density)));
+      }
+      await checkSparseAllReduce(LONG, 0.5); // more entries than fit the scratch at once
+    });
+
+    test('runs calls of all kinds, made without awaiting, in the order of the calls', async () => {
+      await Promise.all([
+        checkAllReduce('float32', PRIME, 'mean'),
+        checkBroadcast('uint8', PRIME, worldSize - 1),
+        checkSparseAllReduce(PRIME, 0.3),
+        onAll(rank => rank.barrier()),
+        checkAllGather('float64', rank => rank + 1, true),
+        checkReduceScatter('int32', PRIME, 'sum'),
+        checkAllReduce('float64', 100_003, 'sum'),
+        checkSendReceive('float32', PRIME),
+        checkAllGather('int32', () => 3, false),
+      ]);
+    });
+
+    test('takes its arguments when it is called', async () => {
+      const arrays = ring.map(({ rank }) => Float32Array.of(rank + 1));
+      const results = ring.map((rank, i) => rank.allReduce(arrays[i]!));
+      arrays.forEach(array => array.fill(1_000));
+      await Promise.all(results);
+      arrays.forEach(array => expect(array[0]).toBe((worldSize * (worldSize + 1)) / 2));
+    });
+
+    test('reads views into larger arrays, aligned or not, and writes nowhere else', async () => {
+      const results = await onAll(async rank => {
+        const around = new Uint8Array(32).fill(7);
+        await rank.allReduce(around.subarray(3, 20), { op: 'sum' });
+        return around;
+      });
+      for (const around of results) {
+        expect([...around]).toEqual([...around.keys()].map(i => (i >= 3 && i < 20 ? (7 * worldSize) % 256 : 7)));
+      }
+    });
+
+    test('counts the bytes of the least possible traffic, and little more', async () => {
+      const before = ring.map(({ traffic }) => traffic.bytesSent);
+      await onAll(rank => rank.allReduce(new Float32Array(LONG)));
+      const least = (2 * (worldSize - 1) * LONG * 4) / worldSize;
+      ring.forEach(({ traffic }, rank) => {
+        const sent = traffic.bytesSent - before[rank]!;
+        expect(sent).toBeGreaterThanOrEqual(Math.floor(least) - 16);
+        expect(sent).toBeLessThanOrEqual(least * 1.02);
+      });
+    });
+  });
+}
