@@ -46,6 +46,9 @@ export class CoordinatorLine {
         connectTimeout: CONNECT_MS,
         reconnectInterval: 50,
         reconnectMaxInterval: 1_000,
+        // ZeroMQ gives a connection up if the other end speaks another protocol, such as one without encryption. Then
+        // there is nobody to send to, and a send would wait for ever.
+        sendTimeout: Math.min(waitMs, NO_LAUNCHER_MS),
         ...(security && curveClient(security.guest, security.host.publicKey)),
       }),
     );
@@ -53,8 +56,11 @@ export class CoordinatorLine {
     this.socket.connect(this.endpoint);
   }
 
+  /** @throws GradringError `ERR_RENDEZVOUS_TIMEOUT` if there is nobody to send it to. */
   async send(message: RendezvousMessage): Promise<void> {
-    await this.socket.send(toText(message));
+    await this.socket.send(toText(message)).catch(async () => {
+      throw await this.noAnswer(this.endpoint);
+    });
   }
 
   /** @throws GradringError The coordinator's refusal; `ERR_RENDEZVOUS_TIMEOUT`; `ERR_PROTOCOL`. */
