@@ -26,6 +26,6 @@ test('where another protocol is spoken, a message that nobody takes is an error 
     message: expect.any(String) as string,
   });
   line.close();
-  security.gate.close();
+  security.gate.closeAuthenticator();
   master.close();
 });
