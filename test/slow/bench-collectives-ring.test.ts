@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { CollectiveName } from '../../../src/bench/collectives/collective-benchmark';
-import type { CollectiveRow } from '../../../src/bench/collectives/row';
-import { cleanUp, gradring, isRunning, Program, ROOT, temporaryFolder, waitUntil } from '../../launcher/support';
-import { freePort } from '../../support/rings';
-import { type RingRows, runInRing } from './commands';
+import type { CollectiveName } from '../../src/bench/collectives/collective-benchmark';
+import type { CollectiveRow } from '../../src/bench/collectives/row';
+import { cleanUp, gradring, isRunning, Program, ROOT, temporaryFolder, waitUntil } from '../launcher/support';
+import { freePort } from '../support/rings';
+import { type RingRows, runInRing } from '../bench/collectives/commands';
 
 afterEach(cleanUp);
 

@@ -1,5 +1,5 @@
 import { runScript } from '../support/scripts';
-import { planOf } from './draw-plan';
+import { planOf } from '../chaos/draw-plan';
 
 // More runs of this seed are in test/slow, and a test that broken promises are found.
 test('a short round breaks no promise', async () => {

@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Kernels } from '../../src/kernels/kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
-import { fuzz, type Target } from './fuzz';
-import { gradientPayloadTarget } from './gradient-payload';
-import { mutateBytes } from './mutate-bytes';
-import { PayloadChecker } from './payload-checker';
-import { Random } from './random';
-import { KernelTrace } from './traced-kernels';
+import { fuzz, type Target } from '../fuzz/fuzz';
+import { gradientPayloadTarget } from '../fuzz/gradient-payload';
+import { mutateBytes } from '../fuzz/mutate-bytes';
+import { PayloadChecker } from '../fuzz/payload-checker';
+import { Random } from '../fuzz/random';
+import { KernelTrace } from '../fuzz/traced-kernels';
 
 const SCRIPT = path.join(__dirname, '../../scripts/fuzz.js');
-const PLANTED_BUG = path.join(__dirname, 'planted-bug.js');
+const PLANTED_BUG = path.join(__dirname, '../fuzz/planted-bug.js');
 
 /** All that bytes from outside come to. */
 const TARGETS = [
