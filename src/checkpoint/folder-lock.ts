@@ -176,7 +176,7 @@ export class FolderLock {
     try {
       await rename(this.file, aside); // what is moved cannot be replaced any more
       const moved = parse(await readFile(aside, 'utf8'));
-      if (moved.token !== token) await this.write(moved, link);
+      if (moved.token !== token) await rename(aside, this.file); // also over one that another rank has written meanwhile
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error; // another run has moved it
     } finally {

@@ -58,8 +58,8 @@ export class CoordinatorLine {
 
   /** @throws GradringError `ERR_RENDEZVOUS_TIMEOUT` if there is nobody to send it to. */
   async send(message: RendezvousMessage): Promise<void> {
-    await this.socket.send(toText(message)).catch(async () => {
-      throw await this.noAnswer(this.endpoint);
+    await this.socket.send(toText(message)).catch(async (error: NodeJS.ErrnoException) => {
+      throw error.code === 'EAGAIN' ? await this.noAnswer(this.endpoint) : error;
     });
   }
 

@@ -91,7 +91,7 @@ export async function addressOf(masterAddr: string): Promise<{ address: string; 
 
 /**
  * The master as ZeroMQ must get it. If a name has addresses of both kinds, ZeroMQ would try IPv6 only, so this returns
- * {@link addressOf} it. Other names stay, also one that is not known yet: ZeroMQ looks it up again with each attempt.
+ * the one of IPv4. Other names stay, also one that is not known yet: ZeroMQ looks it up again with each attempt.
  */
 export async function addressToConnect(masterAddr: string): Promise<string> {
   const all = await dns.lookup(masterAddr, { all: true }).catch(() => []);
@@ -104,6 +104,7 @@ async function routeTo(address: string, family: number, port: number): Promise<s
   try {
     // Connecting a UDP socket sends nothing; it only asks the kernel for the route.
     await new Promise<void>((resolve, reject) => {
+      socket.once('error', reject); // if it cannot bind
       // The types leave out that the callback gets the error.
       socket.connect(port, address, ((error?: Error) => (error ? reject(error) : resolve())) as () => void);
     });

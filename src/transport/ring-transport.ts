@@ -329,7 +329,7 @@ export class RingTransport implements Transport {
   }
 
   private giveUpIfSilent(side: Side): boolean {
-    const { isSilent } = this.ends[side];
+    const isSilent = this.ends[side].silentMs !== undefined;
     if (isSilent) this.farewell.lost(side);
     return isSilent;
   }

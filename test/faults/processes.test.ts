@@ -142,6 +142,27 @@ describe('a rank is stopped', () => {
     },
   );
 
+  test('while the others close their rings: both its neighbours notice, and leave', async () => {
+    const file = path.join(temporaryFolder(), 'go');
+    const source = `
+      const ring = await Communicator.connect();
+      await ring.barrier();
+      ready();
+      while (!require('node:fs').existsSync(${JSON.stringify(file)})) await sleep(5);
+      await ring.close();
+      say('closed');`;
+    const { exitCode } = await runFaulty(3, source, {
+      env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '600' },
+      during: async (pids, output) => {
+        process.kill(pids[1]!, 'SIGSTOP');
+        writeFileSync(file, '');
+        await waitUntil('the others to leave', () => output.stdout.match(/^closed/gm)?.length === 2);
+        process.kill(pids[1]!, 'SIGCONT');
+      },
+    });
+    expect(exitCode).toBe(0);
+  });
+
   test('and its heart may pause for longer than the deadline: the error names it, and the launcher ends it', async () => {
     const run = await runFaulty(4, untilFailure(), {
       env: { GRADRING_HEARTBEAT_TIMEOUT_MS: '60000', GRADRING_TIMEOUT_MS: '2000' },

@@ -103,8 +103,9 @@ export class FailureAgreement {
   }
 
   /**
-   * A silent rank is noticed by its left neighbour only (see Link). So the right one gives it up when it hears that. It
-   * must not hear that itself when it goes on: it would find its left neighbour lost, and say so before the others end.
+   * The left neighbour of a silent rank notices first (see Link). The right one gives the silent rank up when it hears
+   * that. The silent rank must not be told: if it runs again later, it would find its left neighbour lost, and report
+   * that before the others have ended.
    */
   private giveUpSilent(error: SerializedError): void {
     for (const side of SIDES) {

@@ -2,6 +2,7 @@ import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../../errors';
 import { LONGEST_DELAY_MS } from '../../longest-delay';
 import { canOpenFiles } from '../../open-files';
+import { wakingNow } from '../../waking-time';
 import type { CurveClient, CurveServer } from './curve';
 import { bind, PROOF_MS, unregister, register } from './open-sockets';
 import { admitNobody, listenerAt } from '../data/system-calls';
@@ -21,7 +22,7 @@ export interface LinkEvents {
 export interface LinkOptions {
   /**
    * How long a peer may be silent before the end that connected counts the link as lost, in ms. ZeroMQ's own threads
-   * send the heartbeats, and answer them.
+   * send the heartbeats, and answer them. The bound end waits longer: twice this time, at least five seconds.
    */
   readonly heartbeatTimeoutMs: number;
 }
@@ -65,10 +66,12 @@ export class Link {
   private sending: Promise<void> = Promise.resolve();
   private interruptions = 0;
   private closed = false;
-  /** When the peer sent something last. Undefined if it has not yet. */
+  /** When the peer sent something last, by {@link wakingNow}. Undefined if it has not yet. */
   private heardAt: number | undefined;
-  /** When the last connection ended. */
-  private lostAt = -Infinity;
+  /** When the last connection ended, by the same clock. */
+  private lostAt: number | undefined;
+  /** Whether the owner works on a message. Then nothing is heard, whatever the peer sends. */
+  private isHeld = false;
   private beat: NodeJS.Timeout | undefined;
   /**
    * Reports the socket's events. A bound end has none before it closes: unknown peers could make any number of events,
@@ -123,25 +126,15 @@ export class Link {
   }
 
   /**
-   * For how long the peer was silent before it was lost, in ms, if that is the reason. Undefined if the connection was
-   * closed. ZeroMQ reports both alike, but a peer that closes a connection has shown life shortly before.
+   * For how long the peer has been silent, or was before it was lost, in ms. Undefined if it has shown life lately.
+   * ZeroMQ reports silence and the end of a connection alike, but a peer that closes a connection has shown life
+   * shortly before.
    */
   get silentMs(): number | undefined {
-    const silentMs = this.silenceAt(this.lostAt);
-    return this.isLong(silentMs) ? Math.max(silentMs, this.options.heartbeatTimeoutMs) : undefined;
-  }
-
-  /** Whether the peer shows no life now. A bound end does not count it as lost for that. */
-  get isSilent(): boolean {
-    return this.isLong(this.silenceAt(performance.now()));
-  }
-
-  private silenceAt(time: number): number {
-    return time - (this.heardAt ?? time);
-  }
-
-  private isLong(silentMs: number): boolean {
-    return silentMs >= (2 * this.options.heartbeatTimeoutMs) / BEATS;
+    if (this.heardAt === undefined || (this.lostAt === undefined && this.isHeld)) return undefined;
+    const { heartbeatTimeoutMs } = this.options;
+    const silentMs = (this.lostAt ?? wakingNow()) - this.heardAt;
+    return silentMs < ((BEATS - 1) * heartbeatTimeoutMs) / BEATS ? undefined : Math.max(silentMs, heartbeatTimeoutMs);
   }
 
   /**
@@ -252,18 +245,30 @@ export class Link {
         parts = await this.socket.receive();
       } catch (error) {
         if (this.closed || (error as NodeJS.ErrnoException).code !== 'EAGAIN') return; // closed, or the thread ends
-        if (this.heardAt === undefined || this.socket.writable) continue; // nothing has come for a while
+        if (this.heardAt === undefined) continue; // nobody has come yet
         // Its queue has no limit. So it takes no message only if there is no peer any more.
+        if (this.socket.writable && wakingNow() - this.heardAt < this.longestSilenceMs) continue;
         return this.lose(events);
       }
-      this.heardAt = performance.now();
+      this.isHeld = true;
       await events.onMessage(joined(parts));
+      this.isHeld = false;
+      this.heardAt = wakingNow();
     }
   }
 
-  /** The peer is not connected any more. */
+  /**
+   * After this time a bound end counts a silent peer as lost. The peer's left neighbour notices it earlier, by ZeroMQ's
+   * heartbeats, and tells the others, unless it has left. What is missing here are signs of life of the peer's thread,
+   * which may be late.
+   */
+  private get longestSilenceMs(): number {
+    return Math.max(2 * this.options.heartbeatTimeoutMs, 5_000);
+  }
+
+  /** The peer is not connected any more, or is silent. */
   private lose(events: LinkEvents): void {
-    this.lostAt = performance.now();
+    this.lostAt = wakingNow();
     clearInterval(this.beat);
     if (!this.closed) events.onLost();
   }
@@ -311,9 +316,9 @@ const SOCKET_OPTIONS: ConstructorParameters<typeof Pair>[0] = {
 };
 
 /**
- * Only the end that connects sends heartbeats, and the other one answers. So its left neighbour notices a silent rank,
- * and tells the others. A bound end would send them to unknown peers, too. If such a peer has said something and is
- * gone, ZeroMQ aborts the process when the next heartbeat is due (libzmq issue 4364).
+ * Only the end that connects sends heartbeats, and the other one answers. So the left neighbour of a silent rank
+ * notices that, and tells the others. A bound end would send heartbeats to unknown peers, too. If such a peer has said
+ * something and is gone, ZeroMQ aborts the process when the next heartbeat is due (libzmq issue 4364).
  */
 function heartbeats({ heartbeatTimeoutMs }: LinkOptions): ConstructorParameters<typeof Pair>[0] {
   return {
