@@ -35,7 +35,9 @@ test('a rank that exits with 0 before the others are done', async () => {
   expect(summary).toMatch(
     /^gradring: rank 1 \(pid \d+\) exited with code 0 after \d+\.\d s, before the others were done; root cause\. The other ranks: rank 0 exit 1, rank 2 exit 1\.$/,
   );
-  expect(stderr).toMatch(/^gradring: the error of rank [02]:\n {4}GradringError \[ERR_PEER_LOST\]: .*Rank 1 .*has left/m);
+  expect(stderr).toMatch(
+    /^gradring: the error of rank [02]:\n {4}GradringError \[ERR_PEER_LOST\]: .*Rank 1 .*has left/m,
+  );
   expect({ exitCode, rootCause }).toMatchObject({ exitCode: 1, rootCause: { rank: 1, exitCode: 0 } });
 });
 
