@@ -1,4 +1,4 @@
-/** Whoever waits looks at the clock at least this often. */
+/** A timer that waits looks at the clock at least this often. */
 const LOOK_MS = 1_000;
 
 /** A thread that has not looked for this long was stopped, and not only late. */

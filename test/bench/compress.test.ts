@@ -1,22 +1,12 @@
 import type { CompressRow } from '../../src/bench/compress';
 import { gradringHere } from '../launcher/run-here';
 import { cleanUp, gradring, waitUntil } from '../launcher/support';
+import { benchOutput, benchOutputOfProcess, expectBenchRefusal } from './commands';
 
 afterEach(cleanUp);
 
-async function output(...args: string[]): Promise<string> {
-  const { stdout, ...rest } = await gradringHere('bench', 'compress', ...args);
-  expect(rest).toEqual({ exitCode: 0, stderr: '' });
-  return stdout;
-}
-
-/** The same in a process of its own. */
-async function outputOfProcess(...args: string[]): Promise<string> {
-  const program = gradring('bench', 'compress', ...args);
-  expect(await program.exited).toEqual({ exitCode: 0, signal: null });
-  expect(program.stderr).toBe('');
-  return program.stdout;
-}
+const output = (...args: string[]) => benchOutput('compress', ...args);
+const outputOfProcess = (...args: string[]) => benchOutputOfProcess('compress', ...args);
 
 const small = ['--elements', '100000', '--density', '0.01', '--iterations', '3'];
 
@@ -93,13 +83,9 @@ test.each([
   [['--distribution', 'lapalce'], 'Did you mean laplace?'],
   [['--element', '5'], 'Unknown option: --element. Did you mean --elements?'],
   [['more'], 'Unexpected argument: more'],
-])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const { exitCode, stdout, stderr } = await gradringHere('bench', 'compress', ...args);
-  expect(exitCode).toBe(2);
-  expect(stderr).toContain(words);
-  expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
-  expect(stdout).toBe('');
-});
+])('a wrong command line is one line and exit code 2: %j', (args, words) =>
+  expectBenchRefusal(['compress', ...args], words),
+);
 
 describe('its end', () => {
   // The first row is there at once; the second would take minutes.

@@ -1,22 +1,11 @@
 import type { DecodeRow } from '../../src/bench/decode';
-import { gradringHere } from '../launcher/run-here';
-import { cleanUp, gradring } from '../launcher/support';
+import { cleanUp } from '../launcher/support';
+import { benchOutput, benchOutputOfProcess, expectBenchRefusal } from './commands';
 
 afterEach(cleanUp);
 
-async function output(...args: string[]): Promise<string> {
-  const { stdout, ...rest } = await gradringHere('bench', 'decode', ...args);
-  expect(rest).toEqual({ exitCode: 0, stderr: '' });
-  return stdout;
-}
-
-/** The same in a process of its own. */
-async function outputOfProcess(...args: string[]): Promise<string> {
-  const program = gradring('bench', 'decode', ...args);
-  expect(await program.exited).toEqual({ exitCode: 0, signal: null });
-  expect(program.stderr).toBe('');
-  return program.stdout;
-}
+const output = (...args: string[]) => benchOutput('decode', ...args);
+const outputOfProcess = (...args: string[]) => benchOutputOfProcess('decode', ...args);
 
 const small = ['--elements', '100000', '--density', '0.01', '--ranks', '4', '--iterations', '3'];
 
@@ -69,13 +58,9 @@ test.each([
   [['--values', 'int9'], 'Did you mean int8?'],
   [['--iterations', '1.5'], "--iterations is '1.5'; it must be"],
   [['--rank', '5'], 'Unknown option: --rank. Did you mean --ranks?'],
-])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const { exitCode, stdout, stderr } = await gradringHere('bench', 'decode', ...args);
-  expect(exitCode).toBe(2);
-  expect(stderr).toContain(words);
-  expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
-  expect(stdout).toBe('');
-});
+])('a wrong command line is one line and exit code 2: %j', (args, words) =>
+  expectBenchRefusal(['decode', ...args], words),
+);
 
 test('--help lists the options', async () => {
   expect(await output('--help')).toMatch(/--elements[^]*--ranks[^]*Examples:\n +gradring bench decode/);

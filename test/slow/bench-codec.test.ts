@@ -1,22 +1,11 @@
 import type { CodecRow } from '../../src/bench/codec';
-import { gradringHere } from '../launcher/run-here';
-import { cleanUp, gradring } from '../launcher/support';
+import { cleanUp } from '../launcher/support';
+import { benchOutput, benchOutputOfProcess, expectBenchRefusal } from '../bench/commands';
 
 afterEach(cleanUp);
 
-async function output(...args: string[]): Promise<string> {
-  const { stdout, ...rest } = await gradringHere('bench', 'codec', ...args);
-  expect(rest).toEqual({ exitCode: 0, stderr: '' });
-  return stdout;
-}
-
-/** The same in a process of its own. */
-async function outputOfProcess(...args: string[]): Promise<string> {
-  const program = gradring('bench', 'codec', ...args);
-  expect(await program.exited).toEqual({ exitCode: 0, signal: null });
-  expect(program.stderr).toBe('');
-  return program.stdout;
-}
+const output = (...args: string[]) => benchOutput('codec', ...args);
+const outputOfProcess = (...args: string[]) => benchOutputOfProcess('codec', ...args);
 
 async function rows(...args: string[]): Promise<CodecRow[]> {
   const text = await output(...args, '--json');
@@ -109,13 +98,9 @@ test.each([
   [['--steps', '0'], /--steps is '0'; it must be a whole number, 1 or more/],
   [['--seed', '1.5'], /--seed is '1\.5'; it must be/],
   [['--models', 'alexnet'], /Unknown option: --models\. Did you mean --model\?/],
-])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const { exitCode, stdout, stderr } = await gradringHere('bench', 'codec', ...args);
-  expect(exitCode).toBe(2);
-  expect(stderr).toMatch(words);
-  expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
-  expect(stdout).toBe('');
-});
+])('a wrong command line is one line and exit code 2: %j', (args, words) =>
+  expectBenchRefusal(['codec', ...args], words),
+);
 
 test('--help lists the options', async () => {
   expect(await output('--help')).toMatch(/--model[^]*--values[^]*--density[^]*Examples:\n +gradring bench codec/);

@@ -3,6 +3,7 @@ import { ALONE_IN_SLURM, SLURM } from '../../environment/schedulers';
 import { runInRing } from './commands';
 import { gradringHere } from '../../launcher/run-here';
 import { cleanUp, gradring } from '../../launcher/support';
+import { expectBenchRefusal } from '../commands';
 
 afterEach(cleanUp);
 
@@ -176,13 +177,7 @@ test.each([
   [['all-reduce', '-n', '2', '--html', '/nowhere/x.html'], '/nowhere does not exist'],
   [['all-reduce', '-n', '2', '--html', '/'], "--html is '/', which is a folder"],
   [['all-reduce', '-n', '2', '--netlab', 'fast'], "--netlab is 'fast'; it must be a rate"],
-])('a wrong command line is one line and exit code 2: %j', async (args, words) => {
-  const { exitCode, stdout, stderr } = await gradringHere('bench', ...args);
-  expect(exitCode).toBe(2);
-  expect(stderr).toContain(words);
-  expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
-  expect(stdout).toBe('');
-});
+])('a wrong command line is one line and exit code 2: %j', (args, words) => expectBenchRefusal(args, words));
 
 test.each([
   ['the only task of a scheduler starts ranks', ALONE_IN_SLURM, 'How many ranks? Give -n'],
