@@ -64,7 +64,7 @@ function layersThatRun({ isRun }: Missing, f: () => tf.Scalar): string[] {
       running.pop();
     }
   };
-  // Of this object alone, before the method of its class.
+  // A property of this object alone, which goes before the method of its class.
   engine.runKernel = (kernel, inputs, attributes) => {
     const layer = running.at(-1);
     if (layer !== undefined && isRun(kernel, attributes as Attributes)) found.add(layer);

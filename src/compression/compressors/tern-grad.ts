@@ -40,7 +40,7 @@ export function ternGradCompressor(): Compressor {
   };
 }
 
-/** Of the differences from the mean. */
+/** The standard deviation of the values from their mean. */
 function standardDeviation(values: Float32Array): number {
   let [sum, squares] = [0, 0];
   for (const value of values) {
@@ -94,7 +94,7 @@ export function addSigns(message: Uint8Array, sums: Float32Array): void {
   reader.finish();
 }
 
-/** Of the gaps between `count` of `length` values: the one that takes the fewest bits for random places. */
+/** The parameter of the Rice code that takes the fewest bits for gaps between `count` random places of `length`. */
 function riceParameter(length: number, count: number): number {
   let best = 0;
   const bits = (p: number) => count * (p + 1) + length / 2 ** p;
