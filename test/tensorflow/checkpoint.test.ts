@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
+import { type LoopRun, type Position, runLoops } from './checkpoint-loops';
 import { runFixture } from './support';
 
 let dir: string;
@@ -11,66 +11,6 @@ beforeAll(() => {
   dir = mkdtempSync(path.join(tmpdir(), 'gradring-resume-'));
 });
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
-
-interface Position {
-  readonly step: number;
-  readonly epoch: number;
-  readonly batch: number;
-  readonly state?: unknown;
-  readonly path?: string;
-  readonly skipped: string[];
-}
-
-interface LoopRun {
-  readonly at?: Position;
-  readonly densities: number[];
-  /** Tensors as hexadecimal bytes. */
-  readonly weights: string[];
-  readonly resumedState: Record<string, string>;
-  readonly state: Record<string, string>;
-  readonly statistics: StepStatistics;
-  readonly counters: number[];
-}
-
-/** A loop of checkpoint-loop.js. */
-interface Loop {
-  /** Of its variables, and of the optimizer, unless that has another one. */
-  readonly name: string;
-  readonly optimizer?: string;
-  /** Where its checkpoints are, under the folder of this test. Default: in one of its name. */
-  readonly folder?: string;
-  readonly to: number;
-  readonly save?: true;
-  readonly resume?: true;
-  readonly options?: object;
-  /** The name of another compression than dgc. */
-  readonly compressor?: string;
-  readonly compression?: object;
-}
-
-interface Outcome<T> {
-  readonly value?: T;
-  readonly message?: string;
-}
-
-/** Runs loops one after the other in the same processes; how each ended, by loop and rank. */
-async function outcomesOf(ranks: number, loops: readonly Loop[]): Promise<Outcome<LoopRun>[][]> {
-  const input = { loops: loops.map(({ folder, ...loop }) => ({ ...loop, dir: path.join(dir, folder ?? loop.name) })) };
-  const byRank = await runFixture<Outcome<LoopRun>[]>('checkpoint-loop.js', { ranks, input });
-  return loops.map((_, i) => byRank.map(outcomes => outcomes[i]!));
-}
-
-/** Of loops that must come to their end: their results, by loop and rank. */
-async function runLoops(ranks: number, loops: readonly Loop[]): Promise<LoopRun[][]> {
-  return (await outcomesOf(ranks, loops)).map(resultsOf);
-}
-
-function resultsOf(outcomes: readonly Outcome<LoopRun>[]): LoopRun[] {
-  return outcomes.map(({ value, ...error }) => {
-    if (value === undefined) throw new Error(`A loop failed: ${JSON.stringify(error)}`);
-    return value;
-  });
-}
 
 describe('a custom loop that is resumed in other processes', () => {
   const optimizers = ['momentum', 'Nesterov', 'adam', 'RMSProp'];
@@ -83,13 +23,13 @@ describe('a custom loop that is resumed in other processes', () => {
   let [whole, first, second]: LoopRun[][][] = [];
   let [earlyWhole, earlyResumed]: LoopRun[][] = [];
   beforeAll(async () => {
-    const all = await runLoops(2, [
+    const all = await runLoops(dir, 2, [
       ...loops.map(loop => ({ ...loop, to: 40 })),
       ...loops.map(loop => ({ ...loop, to: 19, save: true as const })), // where a power of Adam's β is not the product
       { ...early, to: 5 },
       { ...early, to: 0, save: true },
     ]);
-    const resumed = await runLoops(2, [
+    const resumed = await runLoops(dir, 2, [
       ...loops.map(loop => ({ ...loop, to: 40, resume: true as const })),
       { ...early, to: 2, resume: true, save: true },
       { ...early, to: 2, resume: true, save: true },
@@ -210,115 +150,6 @@ describe('model.fit that is resumed in other processes', () => {
       expect(readdirSync(path.join(dir, name))).toHaveLength(2);
     },
   );
-});
-
-describe('a ring of another size', () => {
-  const floatsOf = (hex: string) => {
-    const bytes = Buffer.from(hex, 'hex');
-    return Array.from(new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length)));
-  };
-  /** Element by element, in double precision. */
-  const mean = (all: number[][]) => all[0]!.map((_, i) => all.reduce((sum, each) => sum + each[i]!, 0) / all.length);
-  const arrays = (runs: readonly LoopRun[], when: 'state' | 'resumedState', name: string) =>
-    runs.map(run => floatsOf(run[when][`momentum/${name}`]!));
-
-  const SIZES = [1, 2, 3, 4] as const;
-  const redistribute = { options: { residuals: 'redistribute' } };
-  const loop = { name: 'momentum', to: 25, resume: true } as const;
-  const dense = { compression: { warmUp: 'dense' }, folder: 'dense' };
-  const powerSgd = { name: 'powerSgd', optimizer: 'momentum', compressor: 'powerSgd', folder: 'resized' };
-  /** What rings of these sizes resume. */
-  const RESUMED: Record<(typeof SIZES)[number], Record<string, Loop>> = {
-    1: { 'of 4': { ...loop, ...redistribute, folder: 'of-4' } },
-    2: {
-      'of 4': { ...loop, ...redistribute, folder: 'of-4' },
-      'of 3': { ...loop, ...redistribute, folder: 'of-3' },
-      dense: { ...loop, ...redistribute, ...dense },
-    },
-    3: {
-      'of 2': { ...loop, ...redistribute, folder: 'of-2' },
-      dropped: { ...loop, to: 22, options: { residuals: 'drop' }, folder: 'of-2' },
-      'no policy': { ...loop, to: 22, folder: 'of-2' },
-      powerSgd: { ...loop, ...redistribute, ...powerSgd },
-    },
-    4: { 'of 1': { ...loop, ...redistribute, folder: 'of-1' } },
-  };
-
-  const saved: Record<string, LoopRun[]> = {};
-  const resumed: Record<number, Record<string, Outcome<LoopRun>[]>> = {};
-  beforeAll(async () => {
-    for (const size of SIZES) {
-      const save = { name: 'momentum', to: 20, save: true } as const;
-      const loops: Loop[] = [{ ...save, folder: `of-${size}` }];
-      if (size === 2) loops.push({ ...save, ...powerSgd });
-      if (size === 3) loops.push({ ...save, ...dense });
-      const results = await runLoops(size, loops);
-      loops.forEach(({ folder }, i) => (saved[folder!] = results[i]!));
-    }
-    for (const size of SIZES) {
-      const outcomes = await outcomesOf(size, Object.values(RESUMED[size]));
-      resumed[size] = Object.fromEntries(Object.keys(RESUMED[size]).map((name, i) => [name, outcomes[i]!]));
-    }
-  }, 120_000);
-
-  test.each([
-    { from: 4, to: 2 },
-    { from: 4, to: 1 },
-    { from: 3, to: 2 },
-    { from: 2, to: 3 },
-    { from: 1, to: 4 },
-  ])('$from to $to, redistribute: what is still to be applied is preserved', ({ from, to }) => {
-    const [before, after] = [saved[`of-${from}`]!, resultsOf(resumed[to]![`of ${from}`]!)];
-    for (const name of ['w/residual', 'w/momentum', 'b/residual']) {
-      const means = [mean(arrays(before, 'state', name)), mean(arrays(after, 'resumedState', name))] as const;
-      means[0].forEach((value, i) => expect(means[1][i]).toBeCloseTo(value, 5));
-      expect(means[0].some(value => Math.abs(value) > 1e-4)).toBe(true);
-    }
-    // The momentum of the average is the same on all ranks.
-    const [shared] = arrays(before, 'state', 'b/momentum');
-    for (const own of arrays(after, 'resumedState', 'b/momentum')) expect(own).toEqual(shared);
-    const w = arrays(after, 'resumedState', 'w/residual');
-    expect(w.map(values => values.some(value => value !== 0))).toEqual(w.map((_, rank) => rank < from));
-    after.forEach(({ at, weights }, rank) => {
-      expect(at!.step).toBe(20);
-      expect(at!.state === undefined).toBe(rank >= from);
-      expect(weights.slice(0, 4)).toEqual(after[0]!.weights.slice(0, 4));
-    });
-  });
-
-  test('PowerSGD goes on from the same matrix, on a new rank too, and nothing that it keeps is lost', () => {
-    const [before, after] = [saved['resized']!, resultsOf(resumed[3]!['powerSgd']!)];
-    const shared = before[0]!.state['powerSgd/w/shared']!;
-    expect(shared).toMatch(/[1-9a-f]/);
-    expect(after.map(({ resumedState }) => resumedState['powerSgd/w/shared'])).toEqual([shared, shared, shared]);
-    const residuals = (runs: readonly LoopRun[], when: 'state' | 'resumedState') =>
-      mean(runs.map(run => floatsOf(run[when]['powerSgd/w/residual']!)));
-    const kept = residuals(before, 'state');
-    residuals(after, 'resumedState').forEach((value, i) => expect(value).toBeCloseTo(kept[i]!, 5));
-    expect(kept.some(value => Math.abs(value) > 1e-4)).toBe(true);
-  });
-
-  test('in a dense warm-up all momenta are the average’s', () => {
-    const [shared] = arrays(saved['dense']!, 'state', 'w/momentum');
-    for (const own of arrays(resultsOf(resumed[2]!['dense']!), 'resumedState', 'w/momentum'))
-      expect(own).toEqual(shared);
-  });
-
-  test('drop: residuals and own momenta begin at zero', () => {
-    const after = resultsOf(resumed[3]!['dropped']!);
-    for (const name of ['w/residual', 'w/momentum', 'b/residual']) {
-      for (const own of arrays(after, 'resumedState', name)) expect(own.every(value => value === 0)).toBe(true);
-    }
-    const [shared] = arrays(saved['of-2']!, 'state', 'b/momentum');
-    for (const own of arrays(after, 'resumedState', 'b/momentum')) expect(own).toEqual(shared);
-    expect(after[0]!.counters[0]).toBe(22);
-  });
-
-  test('without a policy it is an error that names the option', () => {
-    for (const { message } of resumed[3]!['no policy']!) {
-      expect(message).toMatch(/saved by 2 ranks, and this ring has 3.*residuals: 'redistribute'.*'drop'/);
-    }
-  });
 });
 
 /** Runs a fixture as a program without a launcher, and returns what it prints. */

@@ -39,7 +39,7 @@ const clipNorm = 60;
 const uneven = [1, 0.2, 3];
 
 const common = { gradientScales: [1], learningRates: LEARNING_RATES, nesterov: false } as const;
-const dgc = { ...common, method: 'dgc', steps: 120, every: 30, options } as const;
+const dgc = { ...common, method: 'dgc', steps: 60, every: 30, options } as const;
 // Few steps: PowerSGD doubles a rounding error about every fourth step, because singular values lie close together. The
 // options are the defaults.
 const rival = { ...common, steps: 20, every: 20, options: {} } as const;

@@ -50,7 +50,7 @@ describe.each(LANE_KINDS)('%s', kind => {
     'frames small and large come in order, both ways at once (a core each: %s)',
     async hasCore => {
       const { ring, failures, close } = await openTransports(3, { lanes: kind, hasCore });
-      const COUNT = 100;
+      const COUNT = 60;
       let landings = 0;
       const sizes = [0, 1, 500, 70_000, LARGE, 2 * LARGE, 3_000_000];
       const sizeOf = (i: number, side: Side) =>
@@ -65,7 +65,7 @@ describe.each(LANE_KINDS)('%s', kind => {
       };
       const receiveAll = async (at: number, side: Side) => {
         for (let sequence = 0; sequence < COUNT; sequence++) {
-          if (sequence % 50 === at) await turns(100); // the sender comes to where there is no room
+          if (sequence % 30 === at) await turns(100); // the sender comes to where there is no room
           const due = body(sizeOf(sequence, opposite(side)), sequence);
           // Every other is told where it may land; one of four of those is of another length.
           const landing = landingOf(sequence % 8 === 0 ? 1_234 : due.length, 50_000);

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
-const fixture = (name: string) => path.join(__dirname, 'fixtures', name);
+const fixture = (name: string) => path.join(__dirname, '../tensorflow/fixtures', name);
 
 // JavaScript looks `fit` up before it evaluates `ring.callbacks()` among its arguments, so a process each.
 describe('the first model.fit of a process', () => {

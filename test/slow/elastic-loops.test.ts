@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { NOTE_FOLDERS } from '../support/rings';
-import { finishedAlike, type Member, runElastic } from './support';
+import { finishedAlike, type Member, runElastic } from '../elastic/support';
 
 const LIMIT_MS = 300_000;
 
 const preloading = (fixture: string) => {
-  const file = path.join(__dirname, `fixtures/${fixture}.js`);
+  const file = path.join(__dirname, `../elastic/fixtures/${fixture}.js`);
   return { NODE_OPTIONS: `${NOTE_FOLDERS.NODE_OPTIONS} --require ${JSON.stringify(file)}` };
 };
 

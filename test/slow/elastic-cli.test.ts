@@ -24,7 +24,7 @@ describe('a process that takes the place of a lost rank', () => {
   /** Three ranks, of which rank 1 is killed; the others end when the launcher has said this. */
   async function runUntil(said: RegExp, newcomer: string): Promise<{ told: string[]; program: Program }> {
     const end = path.join(temporaryFolder(), 'end');
-    const fixture = path.join(__dirname, 'fixtures/newcomer-fails.js');
+    const fixture = path.join(__dirname, '../elastic/fixtures/newcomer-fails.js');
     const program = new Program(
       [path.join(ROOT, 'dist/cli.js'), 'run', '-n3', '--min=2', '--max-restarts=3', '--no-prefix', fixture],
       { TEST_NEWCOMER: newcomer, TEST_END: end },

@@ -30,8 +30,8 @@ describe.each([
   ['dataset', 3],
   ['two-optimizers', 5], // connect, two wraps, broadcastVariables, shard
 ])('%s', (name, promised) => {
-  const plain = path.join(__dirname, `${name}.js`);
-  const onRing = path.join(__dirname, `${name}-ring.js`);
+  const plain = path.join(__dirname, '../examples', `${name}.js`);
+  const onRing = path.join(__dirname, '../examples', `${name}-ring.js`);
 
   test(`becomes a program for a ring by ${promised} lines`, () => {
     const before = new Set(linesOf(plain));
