@@ -29,6 +29,7 @@ export type {
 } from './compression/compressors/compressor';
 export {
   customCompression,
+  lowRank,
   oneBit,
   powerSgd,
   qsgd,
@@ -36,9 +37,11 @@ export {
   type CustomCompression,
   type CustomCompressionOptions,
   type CustomOptions,
+  type LowRankOptions,
   type PowerSgdOptions,
   type QsgdOptions,
 } from './compression/compressors/custom-compression';
+export type { ClipPlace } from './compression/clip-place';
 export type { ValueFormat } from './compression/value-format';
 export type { RankEnvironment } from './environment/rank-environment';
 export { GradringError, type ErrorCode, type ErrorDetails } from './errors';

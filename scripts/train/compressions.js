@@ -9,6 +9,7 @@ const METHODS = {
   'tern-grad': options => gradring.ternGrad(options),
   qsgd: options => gradring.qsgd(options),
   'power-sgd': options => gradring.powerSgd(options),
+  'low-rank': options => gradring.lowRank(options),
 };
 
 /** The option for yargs. */

@@ -30,6 +30,7 @@ function optionsOfDgc(given: DgcCompression): Record<string, unknown> {
     warmUpSteps: warmUpSteps > 0 ? warmUpSteps : undefined,
     warmUp: unlessUsual('warmUp'),
     clipNorm: unlessUsual('clipNorm'),
+    clipAt: unlessUsual('clipAt'),
     rescaleResiduals: unlessUsual('rescaleResiduals'),
     denseBelow: unlessUsual('denseBelow'),
     masking: isUsual('maskBelow') ? undefined : maskBelow > 0,
@@ -38,8 +39,14 @@ function optionsOfDgc(given: DgcCompression): Record<string, unknown> {
   };
 }
 
-function describeCustom({ compressor, options, clipNorm, denseBelow, seed }: CustomCompression): string {
-  const common = { clipNorm, denseBelow: denseBelow === 1024 ? undefined : denseBelow, seed: seed || undefined };
+function describeCustom({ compressor, options, clipNorm, clipAt, denseBelow, seed }: CustomCompression): string {
+  const usualPlace = compressor === 'lowRank' ? 'mean' : 'rank';
+  const common = {
+    clipNorm,
+    clipAt: clipAt === usualPlace ? undefined : clipAt,
+    denseBelow: denseBelow === 1024 ? undefined : denseBelow,
+    seed: seed || undefined,
+  };
   if (!isAbsolute(compressor)) return call(compressor, { ...options, ...common });
   const own = Object.keys(options).length === 0 ? undefined : options;
   return call('customCompression', { options: own, ...common }, `'${compressor}'`);

@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
 import type { CustomCompression } from './compressors/custom-compression';
+import { type ClipNorms, clipNormsAt, type ClipPlace, requireClipPlace } from './clip-place';
 import { requireNorm } from './require-norm';
 import { VALUE_FORMATS, type ValueFormat } from './value-format';
 
@@ -24,11 +25,15 @@ export interface DgcOptions {
   /** `sparse`: the warm-up sends a falling fraction (paper, section 3.3). `dense`: everything. Default `sparse`. */
   readonly warmUp?: 'sparse' | 'dense' | undefined;
   /**
-   * The global L2 norm to which gradients are clipped. Each rank clips its own to this norm times √N, which clips the
-   * mean to it if the gradients of the ranks are independent (local gradient clipping, section 3.2 of the paper).
-   * Default: no clipping.
+   * The global L2 norm to which gradients are clipped. At a rank, its own gradient is clipped to this norm times √N,
+   * which clips the mean to it if the gradients of the ranks are independent. Default: no clipping.
    */
   readonly clipNorm?: number | undefined;
+  /**
+   * What is clipped: see {@link ClipPlace}. Default `rank`, as in the paper. Without a sparsity and without a momentum,
+   * `mean`: that loses less, and with a momentum the ranks send sums of gradients, which have another norm.
+   */
+  readonly clipAt?: ClipPlace | undefined;
   /**
    * Whether what is held back is multiplied by old ÷ new learning rate when the rate changes. Then it is applied with
    * the rate of the steps that computed it, as without compression. Default false, as in the paper.
@@ -68,6 +73,8 @@ export interface DgcCompression {
   readonly warmUpSteps: number;
   readonly warmUp: 'sparse' | 'dense';
   readonly clipNorm: number | undefined;
+  /** `auto`: it depends on the momentum. */
+  readonly clipAt: ClipPlace | 'auto';
   readonly rescaleResiduals: boolean;
   readonly denseBelow: number;
   /** At lower densities, the momentum of what is sent is set to zero. */
@@ -102,7 +109,7 @@ export type Compression = DgcCompression | NoCompression | CustomCompression;
 
 const OPTIONS = {
   ...{ sparsity: true, steps: true, masking: true, warmUpEpochs: true, warmUpSteps: true, warmUp: true },
-  ...{ clipNorm: true, rescaleResiduals: true, denseBelow: true, values: true },
+  ...{ clipNorm: true, clipAt: true, rescaleResiduals: true, denseBelow: true, values: true },
   momentumCorrection: true,
 } as const satisfies Record<keyof DgcOptions, true>;
 
@@ -131,6 +138,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     warmUpSteps,
     warmUp = 'sparse',
     clipNorm,
+    clipAt,
     rescaleResiduals = false,
     denseBelow = 1024,
     momentumCorrection = true,
@@ -170,6 +178,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     );
   }
   requireNorm('dgc()', clipNorm);
+  requireClipPlace('dgc()', clipAt);
   requireCount('denseBelow', denseBelow);
   if (!VALUE_FORMATS.includes(values)) {
     throw invalidArgument(`dgc(): values is one of ${VALUE_FORMATS.join(', ')}, not ${inspect(values)}`);
@@ -184,6 +193,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     warmUpSteps: warmUpSteps ?? 0,
     warmUp,
     clipNorm,
+    clipAt: clipAt ?? (sparsity === 'auto' ? 'auto' : 'rank'),
     rescaleResiduals,
     denseBelow,
     maskBelow: momentumCorrection ? maskBelow(masking, sparsity) : 0,
@@ -211,6 +221,14 @@ export function noCompression(options: NoCompressionOptions = {}): NoCompression
 /** The format in which that compression sends values. */
 export function valueFormatOf(compression: Compression): ValueFormat {
   return compression.kind === 'dgc' ? compression.values : 'float32';
+}
+
+/** What clips the gradient of a rank, and what the mean, in a step with that momentum. */
+export function clipNormsOf(compression: Compression, momentumFactor: number): ClipNorms {
+  const { clipNorm } = compression;
+  if (compression.kind === 'none') return { rank: undefined, mean: clipNorm };
+  const { clipAt } = compression;
+  return clipNormsAt(clipAt === 'auto' ? (momentumFactor === 0 ? 'mean' : 'rank') : clipAt, clipNorm);
 }
 
 /** The density below which momentum is masked. */

@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 import type { CollectiveCall } from '../collectives/collective-call';
 import { type NonFinite, sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { clipFactor } from '../compression/clip-factor';
-import { valueFormatOf } from '../compression/dgc-options';
+import { clipNormsOf, valueFormatOf } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
 import type { TreatmentStep } from '../compression/tensor-treatment';
 import type { CompressorTreatment } from '../compression/compressors/compressor-treatment';
@@ -49,7 +49,11 @@ export class GradientExchange {
       const { memory, workspace } = arena;
       const kernels = instantiateKernels(memory);
       const tensors = arena.tensors.map(tensor => {
-        const custom = compressor && { ...tensor, memory, compressor: tensor.dense ? PLAIN : compressor };
+        const custom = compressor && {
+          ...tensor,
+          memory,
+          compressor: tensor.dense ? (compressor.small ?? PLAIN) : compressor,
+        };
         return { ...tensor, number: number++, kernels, workspace, custom };
       });
       const context = { transport, kernels, memory, scratch: workspace };
@@ -118,7 +122,8 @@ export class GradientExchange {
       if (nonFinite !== undefined) return nonFinite;
       means.takeAll(reduced);
       if (travel === 'custom') means.check(arenas);
-      if (compression.kind === 'none' && compression.clipNorm !== undefined) means.clip(arenas, compression.clipNorm);
+      const { mean: clipNorm } = clipNormsOf(compression, step.momentumFactor);
+      if (clipNorm !== undefined) means.clip(arenas, clipNorm);
       means.applyMomentum(arenas);
       return means.forgetOverflowed();
     });
@@ -165,8 +170,7 @@ export class GradientExchange {
   private treatmentStep(step: ExchangeStep, density: number): TreatmentStep {
     const { momentumFactor, momentumScale = 1, sumOfSquares } = step;
     const { compression, nesterov } = this.plan;
-    // Without compression the mean is clipped, when all ranks have it.
-    const clipNorm = compression.kind === 'none' ? undefined : compression.clipNorm;
+    const { rank: clipNorm } = clipNormsOf(compression, momentumFactor);
     const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: this.transport.worldSize });
     const correctsMomentum = compression.kind === 'dgc' && compression.momentumCorrection;
     const masks = compression.kind === 'dgc' && density < compression.maskBelow;

@@ -1,5 +1,6 @@
 import type { CodecKernels } from './codec-kernels';
 import type { Magnitude } from './magnitude';
+import type { MatrixKernels } from './matrix-kernels';
 import type { Pointer } from './pointer';
 
 export { INFINITE_MAGNITUDE } from './magnitude';
@@ -113,7 +114,7 @@ export interface Taken {
  * allocated. The arrays belong to the caller, are only written where stated, and must not overlap unless stated. Two
  * threads may use them at once if neither writes what the other uses.
  */
-export interface Kernels extends CodecKernels {
+export interface Kernels extends CodecKernels, MatrixKernels {
   /**
    * `into[i] = into[i] op from[i]`. Integer sums wrap around. The minimum and maximum of floats are NaN if either is
    * NaN (any of the NaNs), and −0 is less than +0.

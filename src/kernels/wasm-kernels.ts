@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { ownFile } from '../own-file';
 import type { KernelMemory } from '../kernel-memory';
 import type { ElementType, Kernels, ReduceOperation } from './kernels';
+import { type MatrixExports, matrixKernels } from './matrix-kernels';
 import { type CodecExports, codecKernels } from './wasm-codec-kernels';
 
 type Reduce = (into: number, from: number, elementCount: number) => void;
@@ -22,7 +23,7 @@ type Plain =
   | 'sumOfSquares';
 
 /** What assembly/index.ts exports. Results of type i32 are signed; a result that is a u32 needs `>>> 0`. */
-interface Exports extends CodecExports, Pick<Kernels, Plain> {
+interface Exports extends CodecExports, MatrixExports, Pick<Kernels, Plain> {
   sumFloat32: Reduce;
   minFloat32: Reduce;
   maxFloat32: Reduce;
@@ -105,6 +106,7 @@ export function instantiateKernels(memory: KernelMemory): Kernels {
 
   return {
     ...codecKernels(wasm),
+    ...matrixKernels(wasm),
     reduce: (operation, type, into, from, elementCount) => reductions[operation][type](into, from, elementCount),
     scale: (type, data, factor, elementCount) =>
       (type === 'float32' ? wasm.scaleFloat32 : wasm.scaleFloat64)(data, factor, elementCount) !== 0,

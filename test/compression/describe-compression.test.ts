@@ -1,10 +1,16 @@
-import { customCompression, oneBit, powerSgd, qsgd } from '../../src/compression/compressors/custom-compression';
+import {
+  customCompression,
+  lowRank,
+  oneBit,
+  powerSgd,
+  qsgd,
+} from '../../src/compression/compressors/custom-compression';
 import { describeCompression } from '../../src/compression/describe-compression';
 import { type Compression, dgc, noCompression } from '../../src/compression/dgc-options';
 import { gradientDropping } from '../../src/compression/gradient-dropping';
 
 /** All that users may call, in the scope in which the words are evaluated. */
-const CALLS = { customCompression, dgc, gradientDropping, noCompression, oneBit, powerSgd, qsgd };
+const CALLS = { customCompression, dgc, gradientDropping, lowRank, noCompression, oneBit, powerSgd, qsgd };
 
 test.each<[Compression, string]>([
   [dgc(), 'dgc()'],
@@ -24,6 +30,10 @@ test.each<[Compression, string]>([
   [oneBit(), 'oneBit()'],
   [qsgd({ levels: 4, seed: 7 }), 'qsgd({ levels: 4, bucket: 512, seed: 7 })'],
   [powerSgd({ rank: 4 }), 'powerSgd({ rank: 4 })'],
+  [lowRank({ step: 1 }), 'lowRank({ rank: 8, step: 1 })'],
+  [lowRank({ clipAt: 'rank' }), "lowRank({ rank: 8, step: 0.7, clipAt: 'rank' })"],
+  [qsgd({ clipNorm: 1, clipAt: 'mean' }), "qsgd({ levels: 16, bucket: 512, clipNorm: 1, clipAt: 'mean' })"],
+  [dgc({ clipNorm: 1, clipAt: 'mean' }), "dgc({ clipNorm: 1, clipAt: 'mean' })"],
   [
     customCompression('/a/sign.js', { options: { scale: [1, { deep: 2 }] }, denseBelow: 1 }),
     "customCompression('/a/sign.js', { options: { scale: [ 1, { deep: 2 } ] }, denseBelow: 1 })",

@@ -1,4 +1,5 @@
-import { dgc, noCompression, type DgcOptions } from '../../src/compression/dgc-options';
+import { lowRank, qsgd } from '../../src/compression/compressors/custom-compression';
+import { clipNormsOf, dgc, noCompression, type DgcOptions } from '../../src/compression/dgc-options';
 
 describe('dgc()', () => {
   it('has the defaults of the paper, if the sparsity is given', () => {
@@ -11,12 +12,13 @@ describe('dgc()', () => {
       warmUpSteps: 0,
       warmUp: 'sparse',
       clipNorm: undefined,
+      clipAt: 'rank',
       denseBelow: 1024,
       maskBelow: 1,
       momentumCorrection: true,
       values: 'float16',
     });
-    expect(dgc()).toMatchObject({ sparsity: 'auto', warmUpEpochs: undefined });
+    expect(dgc()).toMatchObject({ sparsity: 'auto', warmUpEpochs: undefined, clipAt: 'auto' });
     expect(dgc({ sparsity: undefined, warmUpEpochs: undefined, clipNorm: undefined })).toEqual(dgc());
   });
 
@@ -79,5 +81,41 @@ describe('dgc()', () => {
       error = thrown;
     }
     expect(error).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(words) });
+  });
+});
+
+describe('what clipNorm clips', () => {
+  const [byRank, byMean] = [{ rank: 5, mean: undefined }, { rank: 50, mean: 5 }]; // prettier-ignore
+
+  it.each([
+    [noCompression({ clipNorm: 5 }), 0.9, { rank: undefined, mean: 5 }],
+    [dgc({ sparsity: 0.999, clipNorm: 5 }), 0, byRank],
+    [dgc({ clipNorm: 5 }), 0.9, byRank],
+    [dgc({ clipNorm: 5 }), 0, byMean],
+    [dgc({ clipNorm: 5, clipAt: 'rank' }), 0, byRank],
+    [dgc({ clipNorm: 5, clipAt: 'mean' }), 0.9, byMean],
+    [qsgd({ clipNorm: 5 }), 0, byRank],
+    [lowRank({ clipNorm: 5 }), 0.9, byMean],
+    [lowRank({ clipNorm: 5, clipAt: 'rank' }), 0.9, byRank],
+    [lowRank(), 0.9, { rank: undefined, mean: undefined }],
+  ])('%j with a momentum of %d: %j', (compression, momentum, norms) => {
+    expect(clipNormsOf(compression, momentum)).toEqual(norms);
+  });
+});
+
+describe('lowRank()', () => {
+  it('has defaults, and keeps what it is given', () => {
+    expect(lowRank()).toMatchObject({ compressor: 'lowRank', options: { rank: 8, step: 0.7 }, clipAt: 'mean' });
+    expect(lowRank({ rank: 4, step: 1, seed: 3 })).toMatchObject({ options: { rank: 4, step: 1 }, seed: 3 });
+  });
+
+  it.each([
+    [{ rank: 0 }, /^lowRank\(\): rank is a whole number from 1 to 65535, not 0/],
+    [{ step: 0 }, /^lowRank\(\): step is a number from 0\.01 to 2, not 0/],
+    [{ step: '1' }, /^lowRank\(\): step is a number from 0\.01 to 2, not '1'/],
+    [{ clipAt: 'end' }, /^lowRank\(\): clipAt is 'rank' or 'mean', not 'end'/],
+    [{ ranks: 4 }, /^lowRank\(\) has no option 'ranks'\. Did you mean rank\?/],
+  ])('refuses %j', (options, message) => {
+    expect(() => lowRank(options as never)).toThrow(message);
   });
 });

@@ -6,6 +6,7 @@ import { SharedHeap } from '../../src/memory/shared-heap';
 import type { ExchangeStep } from '../../src/exchange/messages';
 import {
   customCompression,
+  lowRank,
   oneBit,
   powerSgd,
   qsgd,
@@ -109,6 +110,7 @@ describe.each([
   ['ternGrad', ternGrad()],
   ['qsgd', qsgd()],
   ['powerSgd', powerSgd()],
+  ['lowRank', lowRank()],
   ['customCompression', customCompression(path.join(__dirname, '../../docs/how-to/sign-sgd.js'))],
 ])('%s', (_, compression) => {
   test.each(['failing', 'failing twice'] as const)('a step that is run again, %s, is as if it had not', async how => {

@@ -5,6 +5,7 @@ import type { Communicator } from '../../src/communicator/communicator';
 import {
   customCompression,
   type CustomCompression,
+  lowRank,
   oneBit,
   powerSgd,
   qsgd,
@@ -65,6 +66,7 @@ const COMPRESSIONS: [string, CustomCompression][] = [
   ['ternGrad()', ternGrad()],
   ['qsgd()', qsgd()],
   ['powerSgd()', powerSgd()],
+  ['lowRank()', lowRank()],
   ['customCompression()', customCompression(SIGN_SGD, { denseBelow: 0 })],
 ];
 
@@ -78,7 +80,7 @@ test.each(COMPRESSIONS)('%s: all ranks have the same updates, and again the same
   expect((await train(compression)).map(({ updates }) => updates)).toEqual(ranks.map(({ updates }) => updates));
 });
 
-test.each(COMPRESSIONS)(
+test.each(COMPRESSIONS.filter(([name]) => name !== 'lowRank()'))(
   '%s: a tensor of one dimension is averaged, and the momentum is that of the average',
   async (_, compression) => {
     const [{ updates }] = (await train(compression)) as [Awaited<ReturnType<typeof train>>[number]];
@@ -90,6 +92,29 @@ test.each(COMPRESSIONS)(
     });
   },
 );
+
+test('with low rank the small tensors are sent as whole numbers, and what that loses is kept', async () => {
+  const ranks = await train(lowRank(), 4, 0);
+  const lost = ranks.map(({ residuals }) => residuals[1]!);
+  expect(lost.some(residual => residual.some(value => value !== 0))).toBe(true);
+  for (let i = 0; i < 16; i++) {
+    const given = ranks.flatMap((_, rank) => [0, 1, 2, 3].map(step => gradientsOf(rank, step)[1]![i]!));
+    const kept = lost.reduce((sum, residual) => sum + residual[i]!, 0);
+    const applied = ranks[0]!.updates.reduce((sum, update) => sum + update[1]![i]!, 0);
+    expect(applied + kept / RANKS).toBeCloseTo(given.reduce((sum, value) => sum + value, 0) / RANKS, 5);
+  }
+});
+
+test.each([
+  ['lowRank()', lowRank({ clipNorm: 0.5 })],
+  ['qsgd()', qsgd({ clipNorm: 0.5, clipAt: 'mean' })],
+])('%s: clipped at the mean, all tensors of an update together have at most that norm', async (_, compression) => {
+  const [{ updates }] = (await train(compression, 4, 0)) as [Awaited<ReturnType<typeof train>>[number]];
+  for (const update of updates) {
+    const norm = Math.sqrt(update.flatMap(values => [...values]).reduce((sum, value) => sum + value * value, 0));
+    expect(norm).toBeCloseTo(0.5, 5);
+  }
+});
 
 test('they send far less than the dense ring, as their papers say', async () => {
   const variables = [{ name: 'kernel', shape: [200, 300] }];
@@ -112,6 +137,8 @@ test('they send far less than the dense ring, as their papers say', async () => 
   expect(await ratioOf(oneBit())).toBeGreaterThan((32 * 4) / 3 / (2 * 1.35)); // one bit, and the means of 300 columns
   expect(await ratioOf(ternGrad())).toBeGreaterThan((32 * 4) / 3 / (2 * 1.35)); // the entropy is 1.25
   expect(await ratioOf(qsgd({ levels: 1, bucket: 512 }))).toBeGreaterThan((32 * 4) / 3 / (2 * 0.55)); // Elias codes of 20 values in 512
+  // 8 columns of 500 numbers of less than 3 bits, their scales, and the frame.
+  expect(await ratioOf(lowRank())).toBeGreaterThan((60_000 * 32 * (4 / 3)) / (2 * (8 * (500 * 3 + 32) + 1000)));
   // P and Q, together 500 numbers, travel by the dense ring, too.
   expect(await ratioOf(powerSgd({ rank: 1 }))).toBeGreaterThan(60);
 });

@@ -1,7 +1,11 @@
+import { CodeScratch } from '../../src/compression/compressors/code-scratch';
+import { FactorCode } from '../../src/compression/compressors/factor-code';
 import { decodeOneBit, encodeOneBit } from '../../src/compression/compressors/one-bit';
 import { addQuantized, encodeQuantized, type QsgdNumbers } from '../../src/compression/compressors/qsgd';
 import { randomOf } from '../../src/compression/compressors/random-of';
 import { addSigns, encodeSigns } from '../../src/compression/compressors/tern-grad';
+import type { TensorCode } from '../../src/compression/compressors/tensor-code';
+import { WholeCode } from '../../src/compression/compressors/whole-code';
 import { decodeMaxima, decodeMessages, encodeMaxima, encodeMessages } from '../../src/wire/compressor-messages';
 import type { Target } from './fuzz';
 import { joined } from './mutate-bytes';
@@ -26,6 +30,18 @@ const qsgd = (numbers: QsgdNumbers) => ({
   decode: (message: Uint8Array, length: number) => summed(length, sums => addQuantized(message, numbers, sums)),
 });
 
+const scratch = new CodeScratch();
+const coded = (codeOf: (length: number, columns: number) => TensorCode) => ({
+  encode: (values: Float32Array, columns: number) => codeOf(values.length, columns).encode(values, randomOf(1)),
+  decode: (message: Uint8Array, length: number, columns: number) =>
+    summed(length, sums => {
+      const code = codeOf(length, columns);
+      code.clear();
+      code.add(message);
+      code.take(sums, 1);
+    }),
+});
+
 /** What a compressor sends for values, and what the receivers make of it. */
 const COMPRESSORS = [
   { encode: encodeOneBit, decode: decodeOneBit },
@@ -35,6 +51,8 @@ const COMPRESSORS = [
   },
   qsgd({ levels: 3, bucket: 64 }),
   qsgd({ levels: 2 ** 20, bucket: 7 }), // numbers with long codes
+  coded(length => new WholeCode(scratch, length)),
+  coded((length, b) => new FactorCode(scratch, { a: length / b, b, rank: Math.min(3, b, length / b), step: 0.5 })),
 ];
 
 /** An input is a byte for the compressor, and what a rank sends for the tensors; or a last number, and maxima. */

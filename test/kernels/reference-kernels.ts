@@ -189,5 +189,66 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
       });
       return { entries: taken, ties: ties - tiesLeft, largest };
     },
+
+    rowProducts({ data, rows, columns }, vectors, count, into) {
+      const [matrix, from, to] = [float32(data, rows * columns), float32(vectors, count * columns), float32(into, count * rows)]; // prettier-ignore
+      for (let j = 0; j < count; j++) {
+        for (let i = 0; i < rows; i++) {
+          let sum = 0;
+          for (let k = 0; k < columns; k++) sum += matrix[i * columns + k]! * from[j * columns + k]!;
+          to[j * rows + i] = sum;
+        }
+      }
+    },
+
+    columnProducts({ data, rows, columns }, vectors, count, into) {
+      const [matrix, from, to] = [float32(data, rows * columns), float32(vectors, count * rows), float32(into, count * columns)]; // prettier-ignore
+      for (let j = 0; j < count; j++) {
+        for (let k = 0; k < columns; k++) {
+          let sum = 0;
+          for (let i = 0; i < rows; i++) sum += matrix[i * columns + k]! * from[j * rows + i]!;
+          to[j * columns + k] = sum;
+        }
+      }
+    },
+
+    addProducts({ data, rows, columns }, left, right, count) {
+      const [matrix, lefts, rights] = [float32(data, rows * columns), float32(left, count * rows), float32(right, count * columns)]; // prettier-ignore
+      for (let i = 0; i < rows; i++) {
+        for (let k = 0; k < columns; k++) {
+          for (let j = 0; j < count; j++) {
+            matrix[i * columns + k]! += Math.fround(lefts[j * rows + i]! * rights[j * columns + k]!);
+          }
+        }
+      }
+    },
+
+    sumRows({ data, rows, columns }, signs, count, into) {
+      const [matrix, bytes, to] = [float32(data, rows * columns), new Uint8Array(memory.buffer, signs, Math.ceil(rows / 8)), float32(into, count * columns)]; // prettier-ignore
+      to.fill(0);
+      for (let i = 0; i < rows; i++) {
+        const sign = (bytes[i >> 3]! >> (i & 7)) & 1 ? -1 : 1;
+        for (let k = 0; k < columns; k++) to[(i % count) * columns + k]! += sign * matrix[i * columns + k]!;
+      }
+    },
+
+    orthonormalize(vectors, length, count, norms) {
+      const all = Array.from({ length: count }, (_, j) => float32(vectors + 4 * j * length, length));
+      const done: Float64Array[] = [];
+      all.forEach((vector, j) => {
+        const own = Float64Array.from(vector);
+        const dot = (other: Float64Array) => own.reduce((sum, value, i) => sum + value * other[i]!, 0);
+        const before = dot(own);
+        for (const other of [...done, ...done]) {
+          const overlap = dot(other);
+          other.forEach((value, i) => (own[i]! -= overlap * value));
+        }
+        const norm = dot(own) > 1e-8 * before ? Math.sqrt(dot(own)) : 0;
+        float32(norms, count)[j] = norm;
+        own.forEach((value, i) => (own[i] = norm === 0 ? 0 : value / norm));
+        vector.set(own);
+        done.push(own);
+      });
+    },
   };
 }

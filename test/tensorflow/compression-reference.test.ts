@@ -1,5 +1,6 @@
+import type { LowRankOptions } from '../../src/compression/compressors/custom-compression';
 import type { DgcOptions } from '../../src/compression/dgc-options';
-import { SENDERS } from '../compression/compressors/reference';
+import { SENDERS, SMALL_SENDERS } from '../compression/compressors/reference';
 import { normals } from './fixtures/seeded';
 import { largestError, runFixture } from './support';
 
@@ -27,7 +28,7 @@ interface Case {
   readonly gradientScales: readonly number[];
   /** The learning rates of the first half of the steps, and of the second. */
   readonly learningRates: readonly [number, number];
-  readonly options: DgcOptions;
+  readonly options: DgcOptions & LowRankOptions;
 }
 
 // The reference does not round as a lossy format does.
@@ -43,6 +44,8 @@ const dgc = { ...common, method: 'dgc', steps: 60, every: 30, options } as const
 // Few steps: PowerSGD doubles a rounding error about every fourth step, because singular values lie close together. The
 // options are the defaults.
 const rival = { ...common, steps: 20, every: 20, options: {} } as const;
+// Thousands of numbers are rounded in each step.
+const brief = { steps: 3, every: 3 } as const;
 const clipped = { gradientScales: uneven, options: { clipNorm } };
 
 // With these seeds no choice of elements, or of signs, is so close that float32 could change it (checked below).
@@ -62,8 +65,11 @@ const CASES: readonly Case[] = [
   { ...rival, ...clipped, name: 'oneBit(), clipped', method: 'oneBit', seed: 10_200_000 },
   { ...rival, ...clipped, name: 'ternGrad(), clipped', method: 'ternGrad', seed: 15_000_000 },
   { ...rival, ...clipped, name: 'qsgd(), nesterov, clipped', method: 'qsgd', nesterov: true, seed: 16_000_000 },
+  { ...rival, ...clipped, ...brief, name: 'lowRank(), nesterov, clipped', method: 'lowRank', nesterov: true, seed: 20_500_000, options: { clipNorm: 24, rank: 2 } },
   { ...rival, ...clipped, name: 'powerSgd(), nesterov, clipped', method: 'powerSgd', nesterov: true, seed: 11_000_000 },
 ]; // prettier-ignore
+
+const clipsMean = (method: Case['method']) => method === 'noCompression' || method === 'lowRank';
 
 type Snapshots = Record<string, number[][][]>;
 
@@ -100,7 +106,7 @@ describe.each(CASES)('$name', testCase => {
   test('clips some steps, if asked to, and not others', () => {
     if (testCase.options.clipNorm === undefined) expect(reference.clippedSteps).toBe(0);
     else expect(reference.clippedSteps).toBeGreaterThan(0);
-    expect(reference.clippedSteps).toBeLessThan(testCase.steps * (testCase.method === 'noCompression' ? 1 : RANKS));
+    expect(reference.clippedSteps).toBeLessThan(testCase.steps * (clipsMean(testCase.method) ? 1 : RANKS));
   });
 });
 
@@ -108,8 +114,8 @@ describe.each(CASES)('$name', testCase => {
  * In float64, slow and literal: gradients carry the factor 1/N from the start and are summed, and are clipped to
  * clipNorm · N^(−½). Each rank accumulates what it does not send: DGC its momenta (the paper's Algorithm 4), the others
  * its gradients, and their momentum is that of the average. TernGrad and QSGD accumulate nothing. For Nesterov the
- * velocity is kept as in Sutskever's form: w ← m·w + g, of which g + m·w counts. Without compression the sum is clipped
- * to clipNorm.
+ * velocity is kept as in Sutskever's form: w ← m·w + g, of which g + m·w counts. Without compression, and with low
+ * rank, the sum is clipped to clipNorm.
  */
 function referenceRun({ nesterov, seed, method, steps, every, gradientScales, learningRates, options }: Case) {
   const { clipNorm = Infinity, warmUp, warmUpSteps = 0 } = options;
@@ -119,7 +125,11 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, le
   const weights = sizes.map((size, t) => [...normals(seed + t, size)]);
   const zeros = () => sizes.map(size => new Array<number>(size).fill(0));
   const ranks = Array.from({ length: RANKS }, () => ({ velocity: zeros(), accumulated: zeros() }));
-  const senders = TENSORS.map((shape, t) => method !== 'noCompression' && SENDERS[method](shape.at(-1)!, t));
+  const senders = TENSORS.map((shape, t) => {
+    if (method === 'noCompression') return undefined;
+    const isSmall = shape.length < 2 || sizes[t]! < DENSE_BELOW;
+    return isSmall ? SMALL_SENDERS[method] : SENDERS[method](shape.at(-1)!, t);
+  });
   const sharedVelocity = zeros();
   const snapshots: number[][][] = [];
   let clippedSteps = 0;
@@ -128,8 +138,7 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, le
   for (let step = 0; step < steps; step++) {
     const updates = zeros();
     const warming = step < warmUpSteps;
-    const isDense = (t: number) =>
-      !senders[t] || TENSORS[t]!.length < 2 || sizes[t]! < DENSE_BELOW || (warmUp === 'dense' && warming);
+    const isDense = (t: number) => !senders[t] || (warmUp === 'dense' && warming);
     const clip = (gradients: number[][], limit: number) => {
       const norm = Math.sqrt(gradients.flat().reduce((sum, g) => sum + g * g, 0));
       if (norm <= limit) return;
@@ -149,7 +158,7 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, le
         const c = normals(seed + 1000 * (1 + step) + 10 * rank + t, size);
         return weights[t]!.map((w, i) => (c[i]! * scale + DECAY * w) / RANKS);
       });
-      if (method !== 'noCompression') clip(gradients, clipNorm / Math.sqrt(RANKS));
+      if (!clipsMean(method)) clip(gradients, clipNorm / Math.sqrt(RANKS));
       gradients.forEach((gradient, t) => {
         const u = velocity[t]!;
         const v = isDense(t) ? updates[t]! : accumulated[t]!;
@@ -161,7 +170,6 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, le
       });
     });
 
-    if (method === 'noCompression') clip(updates, clipNorm);
     weights.forEach((w, t) => {
       const send = senders[t];
       if (send && !isDense(t)) {
@@ -177,6 +185,9 @@ function referenceRun({ nesterov, seed, method, steps, every, gradientScales, le
           });
         });
       }
+    });
+    if (clipsMean(method)) clip(updates, clipNorm);
+    weights.forEach((w, t) => {
       if (!ownsMomentum(t)) {
         const velocity = sharedVelocity[t]!;
         updates[t]!.forEach((g, i) => {

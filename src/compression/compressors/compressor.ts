@@ -48,11 +48,16 @@ export interface CompressedTensor {
  * gradient is not finite, checkpoints, and steps that run again in another ring of an elastic run. A step may run
  * again, so a compressor keeps nothing between steps but the residual and what all ranks share, and does not see the
  * momentum. So a variant of DGC cannot be written as one. Small tensors and those of one dimension do not reach
- * it: they are averaged.
+ * it: {@link Compressor.small} has them, or they are averaged.
  */
 export interface Compressor {
   /** Whether what a step does not send is kept, and added to the gradient of the next. */
   readonly errorFeedback: boolean;
+  /**
+   * What averages tensors of one dimension and those below `denseBelow`. It keeps nothing that all ranks share.
+   * Default: they are averaged as they are.
+   */
+  readonly small?: Compressor;
   /** How many numbers are kept for a tensor, the same on all ranks, between steps. Default 0. */
   sharedLength?(shape: readonly number[]): number;
   /**

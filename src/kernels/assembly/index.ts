@@ -15,3 +15,4 @@ export * from './rice-parameter';
 export * from './subsets';
 export * from './values';
 export * from './value-blocks';
+export * from './matrices';

@@ -1,4 +1,6 @@
-import type { Compressor } from '../../../src/compression/compressors/compressor';
+import { crc32 } from 'node:zlib';
+import type { CompressionRing, Compressor } from '../../../src/compression/compressors/compressor';
+import { lowRankCompressor } from '../../../src/compression/compressors/low-rank';
 import { oneBitCompressor } from '../../../src/compression/compressors/one-bit';
 import { powerSgdCompressor } from '../../../src/compression/compressors/power-sgd';
 import { qsgdCompressor } from '../../../src/compression/compressors/qsgd';
@@ -7,7 +9,7 @@ import { ternGradCompressor } from '../../../src/compression/compressors/tern-gr
 import { GradringError } from '../../../src/errors';
 import { random } from '../../support/random';
 import { FakeRanks } from './fake-ring';
-import { oneBit, quantized, type Sender, SENDERS, ternarized } from './reference';
+import { factorsOf, oneBit, quantized, type Sender, SENDERS, ternarized, wholeNumbers } from './reference';
 
 const RANKS = 3;
 
@@ -33,6 +35,9 @@ const ALL: [name: string, compressor: Compressor][] = [
   ['QSGD, 255 levels', qsgdCompressor({ levels: 255, bucket: 7 })],
   ['PowerSGD, rank 1', powerSgdCompressor({ rank: 1, seed: 3 })],
   ['PowerSGD, rank 4', powerSgdCompressor({ rank: 4, seed: 3 })],
+  ['low rank, 1 column', lowRankCompressor({ rank: 1, step: 0.7 })],
+  ['low rank, 4 columns', lowRankCompressor({ rank: 4, step: 0.5 })],
+  ['whole numbers', lowRankCompressor({ rank: 1, step: 0.7 }).small!],
 ];
 
 describe.each(ALL)('%s', (_, compressor) => {
@@ -270,6 +275,95 @@ describe('PowerSGD', () => {
       [...gradients[0]!].map((value, i) => (value + gradients[1]![i]!) / 2),
       1e-5,
     ); // of full rank
+  });
+});
+
+describe('low rank', () => {
+  /** A sum of outer products, each half as large as the one before, and noise. */
+  const matrixOf = (rows: number, columns: number, rank: number, noise: number) => {
+    const [one, other] = gradientsOf(rows * rank, 31, 1).concat(gradientsOf(columns * rank, 32, 1)) as [Float32Array, Float32Array]; // prettier-ignore
+    const rest = gradientsOf(rows * columns, 33, 1)[0]!;
+    return rest.map((value, at) => {
+      let sum = noise * value;
+      for (let j = 0; j < rank; j++) sum += (one[Math.floor(at / columns) * rank + j]! * other[(at % columns) * rank + j]!) / 2 ** j; // prettier-ignore
+      return sum;
+    });
+  };
+  const left = (ranks: FakeRanks, matrix: Float32Array) => (norm(ranks.ranks[0]!.residual) / norm(matrix)) ** 2;
+
+  test.each([
+    [64, 48],
+    [30, 50],
+    [7, 90],
+  ])('of a matrix of %i × %i, it leaves as much as the reference, in double precision', async (rows, columns) => {
+    const matrix = matrixOf(rows, columns, 3, 0.05);
+    const ranks = new FakeRanks(lowRankCompressor({ rank: 3, step: 0.5 }), [rows, columns], 1);
+    await ranks.step([matrix]);
+    const { factors } = factorsOf([...matrix], columns, { rank: 3, step: 0.5 }, randomOf(1, 0, 0, 0));
+    const expected = [...matrix].map(
+      (value, i) => value - factors.reduce((sum, { p, q }) => sum + p[Math.floor(i / columns)]! * q[i % columns]!, 0),
+    );
+    expect(left(ranks, matrix)).toBeLessThan(0.1);
+    expect(left(ranks, matrix) / (norm(expected) / norm(matrix)) ** 2).toBeCloseTo(1, 1);
+  });
+
+  test('a column in which too little lies is not sent, and its bytes are saved', async () => {
+    const bytes = async (rank: number) => {
+      const ranks = new FakeRanks(lowRankCompressor({ rank, step: 0.5 }), [64, 48], 1);
+      await ranks.step([matrixOf(64, 48, 2, 1e-4)]);
+      return ranks.ranks[0]!.messageBytes;
+    };
+    expect(await bytes(12)).toBeLessThan(1.3 * (await bytes(2)));
+  });
+
+  test.each([0.4, 0.5, 0.7, 1])('at step %d its numbers take some bits more than the entropy', async step => {
+    const [matrix] = gradientsOf(400 * 300, 3, 1); // all directions are as large
+    const ranks = new FakeRanks(lowRankCompressor({ rank: 8, step }), [400, 300], 1);
+    await ranks.step([matrix!]);
+    const { factors } = factorsOf([...matrix!], 300, { rank: 8, step }, randomOf(1, 0, 0, 0));
+    const bits = factors.reduce((sum, { p, q }) => {
+      const smallest = Math.min(...q.map(Math.abs).filter(value => value > 0));
+      return sum + 400 * entropyOf(p) + 300 * entropyOf(q.map(value => Math.round(value / smallest)));
+    }, 0);
+    expect((8 * ranks.ranks[0]!.messageBytes) / bits).toBeLessThan(1.12); // 32 bits of a scale are 2 % here
+  });
+
+  test('values of all sizes keep their parts', async () => {
+    const matrix = matrixOf(40, 30, 2, 0.02);
+    const leftAt = async (scale: number) => {
+      const scaled = matrix.map(value => value * scale);
+      const ranks = new FakeRanks(lowRankCompressor({ rank: 2, step: 0.5 }), [40, 30], 1);
+      await ranks.step([scaled]);
+      return [...ranks.ranks[0]!.residual].map(value => Math.fround(value / scale));
+    };
+    const expected = await leftAt(1);
+    for (const scale of [2 ** -90, 2 ** 60, 2 ** 120]) expect(await leftAt(scale)).toEqual(expected);
+  });
+
+  test('a matrix so narrow that two factors would be as long is sent whole', async () => {
+    const [matrix] = gradientsOf(60, 3, 1);
+    const [mean] = await new FakeRanks(lowRankCompressor({ rank: 8, step: 0.5 }), [10, 6], 1).step([matrix!]);
+    const { sent } = wholeNumbers([...matrix!]);
+    expectClose(mean!, sent, 1e-6);
+  });
+
+  test('all engines and machines make these bytes', async () => {
+    const messages: number[] = [];
+    for (const shape of [[64, 48], [3, 3, 10, 22], [50]]) {
+      // prettier-ignore
+      const compressor = lowRankCompressor({ rank: 4, step: 0.7 });
+      const length = shape.reduce((product, size) => product * size);
+      const values = gradientsOf(length, 17, 1)[0]!;
+      const tensor = { shape, values, mean: new Float32Array(length), sent: new Float32Array(length), shared: new Float32Array(0), random: randomOf(4) }; // prettier-ignore
+      const gather: CompressionRing['gather'] = async (message, read) => {
+        messages.push(crc32(message));
+        read(message, 0);
+      };
+      const ring = { rank: 0, worldSize: 1, gather, mean: async () => values, largest: async () => values };
+      await (shape.length === 1 ? compressor.small! : compressor).average(tensor, ring);
+      messages.push(crc32(new Uint8Array(tensor.mean.buffer)));
+    }
+    expect(messages).toEqual([1826374511, 251711905, 1447460045, 3098283210, 792995212, 57402182]);
   });
 });
 

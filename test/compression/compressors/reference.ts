@@ -23,7 +23,13 @@ export const SENDERS = {
   ternGrad: (_, tensor) => ternGrad(tensor),
   qsgd: (_, tensor) => qsgd(tensor, { levels: 16, bucket: 512 }),
   powerSgd: columns => powerSgd(columns, 2),
+  lowRank: (columns, tensor) => lowRank(columns, tensor, { rank: 2, step: 0.7 }),
 } satisfies Record<string, (columns: number, tensor: number) => Sender>;
+
+/** The same for tensors of one dimension and small ones, if they are not averaged as they are. */
+export const SMALL_SENDERS: Partial<Record<keyof typeof SENDERS, Sender>> = {
+  lowRank: (values, density) => eachRank(wholeNumbers)(values, density, 0),
+};
 
 function eachRank(send: (values: number[], density: number) => { sent: number[]; margin: number }): Sender {
   return (values, density) => {
@@ -154,6 +160,117 @@ function powerSgd(columns: number, r: number): Sender {
     return { sent, margin: Infinity };
   };
 }
+
+/** Each value as the nearest multiple of 0.3 root mean squares. */
+export function wholeNumbers(values: readonly number[]) {
+  const step = 0.3 * rootMeanSquare(values);
+  const { rounded, margin } = roundedTo(step, values);
+  return { sent: rounded.map(integer => step * integer), margin };
+}
+
+/**
+ * The products of two factors of whole numbers, by the formulas of the docs. Matrices are lists of rows, and factors
+ * lists of columns.
+ */
+function lowRank(columns: number, tensor: number, options: { rank: number; step: number }): Sender {
+  return (values, _, step) => {
+    const ranks = values.map((own, rank) => {
+      const [a, r] = [own.length / columns, Math.min(options.rank, own.length / columns, columns)];
+      if (r * (a + columns) >= a * columns) return wholeNumbers(own);
+      const { factors, margin } = factorsOf(own, columns, { ...options, rank: r }, randomFor(step, tensor, rank));
+      const sent = own.map((_, i) => sumUp(factors.map(({ p, q }) => p[Math.floor(i / columns)]! * q[i % columns]!)));
+      return { sent, margin };
+    });
+    return { sent: ranks.map(({ sent }) => sent), margin: Math.min(...ranks.map(({ margin }) => margin)) };
+  };
+}
+
+/** The columns that are sent: whole numbers p, and whole numbers times their scale q. */
+export function factorsOf(
+  values: readonly number[],
+  columns: number,
+  { rank, step }: { rank: number; step: number },
+  random: () => number,
+) {
+  const rows = Array.from({ length: values.length / columns }, (_, i) => values.slice(i * columns, (i + 1) * columns));
+  const transposed = rows[0]!.map((_, k) => rows.map(row => row[k]!));
+  const times = (matrix: readonly number[][], vectors: readonly number[][]) =>
+    vectors.map(vector => matrix.map(row => dot(row, vector)));
+  const signBytes = Array.from({ length: Math.ceil((4 * Math.ceil(rows.length / 4)) / 8) }, () =>
+    Math.floor(256 * random()),
+  );
+  const signed = rows.map((row, i) => row.map(value => ((signBytes[i >> 3]! >> (i & 7)) & 1 ? -value : value)));
+  const sketch = Array.from({ length: rank }, (_, j) =>
+    rows[0]!.map((_, k) => sumUp(signed.filter((_, i) => i % rank === j).map(row => row[k]!))),
+  );
+  const first = orthonormal(times(rows, sketch)).vectors;
+  const second = orthonormal(times(transposed, first)).vectors;
+  const { vectors, norms } = orthonormal(times(rows, second));
+  const mean = rootMeanSquare(norms);
+  let margin = Infinity;
+  const steps: number[] = [];
+  const left: number[][] = [];
+  vectors.forEach((vector, j) => {
+    const wanted = (step * mean) / norms[j]!;
+    margin = Math.min(margin, abs(wanted - 2.5));
+    if (wanted > 2.5) return;
+    const own = Math.max(0.25, wanted);
+    const { rounded, margin: here } = roundedTo(own / sqrt(rows.length), vector);
+    margin = Math.min(margin, here);
+    steps.push(own);
+    left.push(rounded);
+  });
+  // X(P̂ᵀP̂) = MᵀP̂, by Gauss and Jordan.
+  const projected = times(transposed, left);
+  const system = left.map((one, j) => [...left.map(other => dot(one, other)), ...projected[j]!]);
+  const factors = solve(system, left.length).map((column, j) => {
+    const scale = steps[j]! * rootMeanSquare(column);
+    const { rounded, margin: here } = roundedTo(scale, column);
+    margin = Math.min(margin, here);
+    return { p: left[j]!, q: rounded.map(integer => scale * integer) };
+  });
+  return { factors, margin };
+}
+
+function solve(system: number[][], n: number): number[][] {
+  for (let j = 0; j < n; j++) {
+    const pivot = system[j]![j]!;
+    system[j] = system[j]!.map(value => value / pivot);
+    for (let i = 0; i < n; i++) {
+      if (i === j) continue;
+      const factor = system[i]![j]!;
+      system[i] = system[i]!.map((value, k) => value - factor * system[j]![k]!);
+    }
+  }
+  return system.map(row => row.slice(n));
+}
+
+/** Gram and Schmidt, and what is left of each vector without those before it. */
+function orthonormal(given: readonly number[][]) {
+  const vectors: number[][] = [];
+  const norms = given.map(vector => {
+    let own = vector;
+    for (const other of [...vectors, ...vectors]) {
+      const overlap = dot(own, other);
+      own = own.map((value, i) => value - overlap * other[i]!);
+    }
+    const norm = sqrt(dot(own, own));
+    vectors.push(own.map(value => value / norm));
+    return norm;
+  });
+  return { vectors, norms };
+}
+
+/** Values in steps, rounded, and how near the nearest is to the middle between two. */
+function roundedTo(step: number, values: readonly number[]) {
+  const exact = values.map(value => value / step);
+  return {
+    rounded: exact.map(value => Math.round(value)),
+    margin: Math.min(...exact.map(value => abs(abs(value - Math.floor(value)) - 0.5))),
+  };
+}
+
+const rootMeanSquare = (values: readonly number[]) => sqrt(sumUp(values.map(value => value * value)) / values.length);
 
 const sumUp = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
 

@@ -1,0 +1,252 @@
+import type { Pointer } from '../../kernels/kernels';
+import type { Matrix } from '../../kernels/matrix-kernels';
+import { malformed } from '../bit-stream';
+import type { CodeScratch } from './code-scratch';
+import { isInRange, readScale, type TensorCode, writeScale } from './tensor-code';
+import { rootMeanSquare, roundTo } from './whole-code';
+
+/** A matrix, and how closely to send it. */
+export interface FactorPlan {
+  /** Its rows. */
+  readonly a: number;
+  /** Its columns. */
+  readonly b: number;
+  /** The most columns of each factor. */
+  readonly rank: number;
+  /** See {@link lowRankCompressor}. */
+  readonly step: number;
+}
+
+/** A column of the factors is not sent if its step would be larger: too little of the matrix lies in its direction. */
+const LARGEST_STEP = 2.5;
+const SMALLEST_STEP = 0.25;
+
+const COUNT_BITS = 16;
+
+/** Values of up to 2³⁰, or down to 2⁻³⁰, are taken as they are. */
+const USUAL_EXPONENT = 30;
+
+/** A pivot of less than this part of its column was a sum of those before, but for rounding. */
+const SMALLEST_PIVOT = 1e-6;
+
+/**
+ * The code of {@link lowRankCompressor}. The message: 16 bits with the number of columns, and for each its scale and
+ * the whole numbers of P̂ⱼ and Q̂ⱼ. The matrix is the sum of scale · P̂ⱼ · Q̂ⱼᵀ.
+ */
+export class FactorCode implements TensorCode {
+  /** Padded with zeros to multiples of four. */
+  private readonly matrix: Matrix;
+  /** Vectors as long as a column of it. */
+  private readonly left: Pointer;
+  /** Vectors as long as a row of it. */
+  private readonly right: Pointer;
+  private readonly fitted: Pointer;
+  /** Vectors with an element for each column of the factors. */
+  private readonly square: Pointer;
+  private readonly norms: Pointer;
+  private readonly signs: Pointer;
+
+  constructor(
+    private readonly scratch: CodeScratch,
+    private readonly plan: FactorPlan,
+  ) {
+    const { a, b, rank } = plan;
+    const [rows, columns, padded] = [padded4(a), padded4(b), padded4(rank)];
+    const [data, left, right, fitted, square, norms, signs] = scratch.places(
+      ...([rows * columns, padded * rows, rank * columns, rank * columns, padded * padded, rank, rows / 32] as const),
+    );
+    this.matrix = { data, rows, columns };
+    [this.left, this.right, this.fitted, this.square, this.norms, this.signs] = [left, right, fitted, square, norms, signs]; // prettier-ignore
+  }
+
+  encode(values: Float32Array, random: () => number): Uint8Array {
+    const { scratch } = this;
+    const { writer } = scratch;
+    const unit = this.load(values);
+    const steps = unit === 0 ? [] : this.roundLeft(this.findDirections(random));
+    const columns = this.fitRight(steps, unit);
+    writer.start();
+    writer.write(columns.length, COUNT_BITS);
+    for (const { column, scale } of columns) {
+      writeScale(scale, writer);
+      scratch.write(this.leftOf(column));
+      scratch.write(this.rightOf(this.fitted, column));
+    }
+    return writer.finish().slice();
+  }
+
+  clear(): void {
+    const { data, rows, columns } = this.matrix;
+    this.scratch.kernels.clear(data, rows * columns);
+  }
+
+  add(message: Uint8Array): void {
+    const { scratch, plan, left, right } = this;
+    const reader = scratch.readerOf(message);
+    const count = reader.read(COUNT_BITS);
+    if (count > plan.rank) throw malformed(`holds ${count} columns of at most ${plan.rank}`);
+    this.pad(count);
+    for (let column = 0; column < count; column++) {
+      const scale = readScale(reader);
+      const largest =
+        scratch.read(reader, scale, this.leftOf(column)) * scratch.read(reader, 1, this.rightOf(right, column));
+      if (!isInRange(scale, largest, count)) throw malformed('holds a value out of range');
+    }
+    reader.finish();
+    scratch.kernels.addProducts(this.matrix, left, right, count);
+  }
+
+  take(into: Float32Array, factor: number): void {
+    const { matrix, plan, scratch } = this;
+    if (factor !== 1) scratch.kernels.scale('float32', matrix.data, factor, matrix.rows * matrix.columns);
+    eachRow(scratch, matrix, plan, (row, start) => into.set(row, start));
+  }
+
+  /**
+   * Takes the matrix in. If squares of its values could overflow, or vanish, it is divided by a power of two. Returns
+   * that power, or 0 for a matrix of zeros.
+   */
+  private load(values: Float32Array): number {
+    const { matrix, plan, scratch } = this;
+    const { data, rows, columns } = matrix;
+    const { kernels } = scratch;
+    if (rows * columns > plan.a * plan.b) this.clear();
+    eachRow(scratch, matrix, plan, (row, start, end) => row.set(values.subarray(start, end)));
+    const largest = kernels.largestMagnitude(data, rows * columns);
+    if (largest === 0) return 0;
+    const exponent = (largest >>> 23) - 127;
+    if (Math.abs(exponent) <= USUAL_EXPONENT) return 1;
+    const unit = 2 ** Math.max(-126, Math.min(126, exponent));
+    kernels.scale('float32', data, 1 / unit, rows * columns);
+    return unit;
+  }
+
+  /**
+   * Writes an orthonormal basis of the largest directions to `left`. Returns the length of the matrix in each, 0 for
+   * none.
+   */
+  private findDirections(random: () => number): Float32Array {
+    const { matrix, left, right, norms, signs, scratch, plan } = this;
+    const { kernels } = scratch;
+    const { rank } = plan;
+    const signBytes = scratch.bytesAt(signs, Math.ceil(matrix.rows / 8));
+    for (let i = 0; i < signBytes.length; i++) signBytes[i] = 256 * random();
+    kernels.sumRows(matrix, signs, rank, right);
+    kernels.rowProducts(matrix, right, rank, left);
+    kernels.orthonormalize(left, matrix.rows, rank, norms);
+    kernels.columnProducts(matrix, left, rank, right);
+    kernels.orthonormalize(right, matrix.columns, rank, norms);
+    kernels.rowProducts(matrix, right, rank, left);
+    kernels.orthonormalize(left, matrix.rows, rank, norms);
+    return scratch.at(norms, rank);
+  }
+
+  /** Rounds the columns that are sent, which become the first of `left`. Returns their steps. */
+  private roundLeft(lengths: Float32Array): number[] {
+    const { plan } = this;
+    const mean = rootMeanSquare(lengths);
+    const steps: number[] = [];
+    for (const [column, length] of lengths.entries()) {
+      const step = length > 0 ? (plan.step * mean) / length : Infinity;
+      if (step > LARGEST_STEP) continue;
+      const used = Math.max(SMALLEST_STEP, step);
+      const size = used / Math.sqrt(plan.a); // a column has the length 1
+      const from = this.leftOf(column);
+      const into = this.leftOf(steps.length);
+      let sum = 0;
+      for (let i = 0; i < into.length; i++) {
+        into[i] = roundTo(size, from[i]!);
+        sum += Math.abs(into[i]!);
+      }
+      if (sum > 0) steps.push(used);
+    }
+    return steps;
+  }
+
+  /**
+   * Fits the other factor to the rounded one, rounds it, and writes it to `fitted`. Returns the columns that are not
+   * zero, and their scales.
+   */
+  private fitRight(steps: readonly number[], unit: number): { column: number; scale: number }[] {
+    const { matrix, left, right, fitted, square, scratch } = this;
+    const { kernels } = scratch;
+    const count = steps.length;
+    if (count === 0) return [];
+    const padded = padded4(count);
+    scratch.at(left + 4 * matrix.rows * count, matrix.rows * (padded - count)).fill(0);
+    kernels.rowProducts({ data: left, rows: padded, columns: matrix.rows }, left, count, square);
+    const products = scratch.at(square, padded * count);
+    const inverse = inverseOf(Array.from({ length: count }, (_, j) => [...products.subarray(j * padded, j * padded + count)])); // prettier-ignore
+    kernels.columnProducts(matrix, left, count, right);
+    const coefficients = scratch.at(square, count * count);
+    inverse.forEach((row, j) => coefficients.set(row, j * count));
+    kernels.columnProducts({ data: right, rows: count, columns: matrix.columns }, square, count, fitted);
+    return steps.flatMap((step, column) => {
+      const values = this.rightOf(fitted, column);
+      const size = Math.fround(step * rootMeanSquare(values));
+      const scale = Math.fround(size * unit);
+      if (size === 0 || scale === 0) return [];
+      for (let i = 0; i < values.length; i++) values[i] = roundTo(size, values[i]!);
+      const largest = largestOf(values) * largestOf(this.leftOf(column));
+      return isInRange(scale, largest, count) ? [{ column, scale }] : [];
+    });
+  }
+
+  /** Writes zeros behind the first vectors, up to multiples of four. */
+  private pad(count: number): void {
+    const { matrix, plan, left, right, scratch } = this;
+    const padOne = (vectors: Pointer, length: number, used: number) => {
+      if (used === length) return;
+      for (let j = 0; j < count; j++) scratch.at(vectors + 4 * (j * length + used), length - used).fill(0);
+    };
+    padOne(left, matrix.rows, plan.a);
+    padOne(right, matrix.columns, plan.b);
+  }
+
+  private leftOf(column: number): Float32Array {
+    return this.scratch.at(this.left + 4 * column * this.matrix.rows, this.plan.a);
+  }
+
+  private rightOf(place: Pointer, column: number): Float32Array {
+    return this.scratch.at(place + 4 * column * this.matrix.columns, this.plan.b);
+  }
+}
+
+function largestOf(values: Float32Array): number {
+  return values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
+}
+
+function padded4(length: number): number {
+  return 4 * Math.ceil(length / 4);
+}
+
+/** Calls a function with each row of a padded matrix, and where it is without padding. With all, if none is padded. */
+function eachRow(
+  scratch: CodeScratch,
+  { data, columns }: Matrix,
+  { a, b }: FactorPlan,
+  visit: (row: Float32Array, start: number, end: number) => void,
+): void {
+  if (columns === b) return visit(scratch.at(data, a * b), 0, a * b);
+  for (let i = 0; i < a; i++) visit(scratch.at(data + 4 * i * columns, b), i * b, (i + 1) * b);
+}
+
+/** The inverse of a symmetric positive matrix. Rows and columns that are sums of those before are zero in it. */
+function inverseOf(matrix: readonly (readonly number[])[]): number[][] {
+  const n = matrix.length;
+  const rows = matrix.map((row, j) => [...row, ...row.map((_, k) => Number(j === k))]);
+  for (let j = 0; j < n; j++) {
+    const pivot = rows[j]![j]!;
+    if (!(pivot > SMALLEST_PIVOT * matrix[j]![j]!)) {
+      rows.forEach(row => (row[j] = row[n + j] = 0));
+      rows[j]!.fill(0);
+      continue;
+    }
+    const own = rows[j]!.map(value => value / pivot);
+    rows.forEach((row, i) => {
+      if (i === j) rows[i] = own;
+      else if (row[j] !== 0) rows[i] = row.map((value, k) => value - row[j]! * own[k]!);
+    });
+  }
+  return rows.map(row => row.slice(n));
+}

@@ -1,0 +1,66 @@
+import { CodeScratch } from './code-scratch';
+import type { CompressedTensor, CompressionRing, Compressor } from './compressor';
+import { FactorCode } from './factor-code';
+import type { TensorCode } from './tensor-code';
+import { WholeCode } from './whole-code';
+
+/** The options of {@link lowRankCompressor}, checked. */
+export interface LowRankNumbers {
+  readonly rank: number;
+  readonly step: number;
+}
+
+/**
+ * A gradient as the product of two thin matrices of small whole numbers. A tensor is an a × b matrix M, the gradient
+ * plus what was kept, whose last dimension is b. A rank sends M ≈ P̂Q̂ᵀ of at most `rank` columns:
+ *
+ * 1. P is an orthonormal basis of nearly those directions in which M is largest: two steps of subspace iteration
+ *    (Halko, Martinsson and Tropp 2011, section 4.5), from sums of the rows of M with random signs.
+ * 2. σⱼ is the length of M in the direction of column j, and σ̄ the root of their mean square. Column j has the step cⱼ
+ *    = step · σ̄/σⱼ, at least 0.25, so that rounding loses about as much in each. If the step is larger than 2.5 the
+ *    column is left out.
+ * 3. P̂ⱼ is Pⱼ rounded to multiples of cⱼ root mean squares. X = MᵀP̂(P̂ᵀP̂)⁻¹ fits to the rounded P̂, and Q̂ⱼ is Xⱼ
+ *    rounded in the same way.
+ *
+ * What M lacks of P̂Q̂ᵀ is kept, and added to the next gradient (error feedback). The products of all ranks are added
+ * in the order of ranks. Small tensors, and matrices so narrow that two factors would be as long, are sent whole, as
+ * multiples of 0.3 of their root mean square, with error feedback, too.
+ *
+ * Nothing but what was kept lasts from step to step. Sums over a matrix are in float32, in one order: all machines have
+ * the same bits.
+ */
+export function lowRankCompressor({ rank, step }: LowRankNumbers): Compressor {
+  let made: CodeScratch | undefined;
+  const scratch = () => (made ??= new CodeScratch()); // only the comm thread needs it
+  const small: Compressor = {
+    errorFeedback: true,
+    average: (tensor, ring) => exchange(new WholeCode(scratch(), tensor.values.length), tensor, ring),
+  };
+  return {
+    errorFeedback: true,
+    small,
+    average(tensor, ring) {
+      const b = tensor.shape.at(-1)!;
+      const a = tensor.values.length / b;
+      const count = Math.min(rank, a, b);
+      if (count * (a + b) >= a * b) return small.average(tensor, ring);
+      return exchange(new FactorCode(scratch(), { a, b, rank: count, step }), tensor, ring);
+    },
+  };
+}
+
+/** Sends a tensor in a code, and averages those of all ranks. */
+async function exchange(code: TensorCode, tensor: CompressedTensor, ring: CompressionRing): Promise<void> {
+  const { values, mean, sent, random } = tensor;
+  const message = code.encode(values, random);
+  code.clear();
+  code.add(message);
+  code.take(sent, 1);
+  let added = 0;
+  await ring.gather(message, each => {
+    // The messages of a tensor are read without a pause, so the scratch is its own.
+    if (added === 0) code.clear();
+    code.add(each);
+    if (++added === ring.worldSize) code.take(mean, 1 / ring.worldSize);
+  });
+}

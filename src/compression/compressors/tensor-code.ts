@@ -1,0 +1,46 @@
+import { type BitReader, type BitWriter, malformed } from '../bit-stream';
+
+/** A code of the values of one tensor. It works in scratch that all tensors share, one after the other. */
+export interface TensorCode {
+  /**
+   * The message for values.
+   *
+   * @param random Numbers from 0 up to but not including 1.
+   */
+  encode(values: Float32Array, random: () => number): Uint8Array;
+  /** Begins a sum. */
+  clear(): void;
+  /**
+   * Adds the values of a message to the sum.
+   *
+   * @throws ERR_PROTOCOL if it holds something else.
+   */
+  add(message: Uint8Array): void;
+  /** Writes the sum times a factor. */
+  take(into: Float32Array, factor: number): void;
+}
+
+/** What the whole numbers of a message are multiplied by: a positive float32, or 0 for nothing. */
+export function writeScale(scale: number, writer: BitWriter): void {
+  FLOAT[0] = scale;
+  writer.write(WORD[0]!, 32);
+}
+
+/**
+ * Whether products of a scale with whole numbers of a magnitude are finite, even if so many are added.
+ */
+export function isInRange(scale: number, largest: number, count = 1): boolean {
+  return scale * largest * count <= LARGEST_FLOAT32;
+}
+
+const LARGEST_FLOAT32 = 3.4028234663852886e38;
+
+/** @throws ERR_PROTOCOL if it is negative or not finite. */
+export function readScale(reader: BitReader): number {
+  WORD[0] = reader.read(32);
+  if (!(FLOAT[0]! >= 0 && FLOAT[0]! < Infinity)) throw malformed('holds a scale out of range');
+  return FLOAT[0]!;
+}
+
+const FLOAT = new Float32Array(1);
+const WORD = new Uint32Array(FLOAT.buffer);

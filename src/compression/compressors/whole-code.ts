@@ -1,0 +1,67 @@
+import type { CodeScratch } from './code-scratch';
+import { LARGEST_INTEGER } from './integer-code';
+import { malformed } from '../bit-stream';
+import { isInRange, readScale, type TensorCode, writeScale } from './tensor-code';
+
+/** The step between values, in root mean squares. */
+const STEP = 0.3;
+
+/** All values of a tensor, rounded to multiples of a step. The message: the step, and the whole numbers. */
+export class WholeCode implements TensorCode {
+  private readonly integers: Float32Array;
+  private readonly sums: Float32Array;
+
+  constructor(
+    private readonly scratch: CodeScratch,
+    length: number,
+  ) {
+    const [integers, sums] = scratch.places(length, length);
+    this.integers = scratch.at(integers, length);
+    this.sums = scratch.at(sums, length);
+  }
+
+  encode(values: Float32Array): Uint8Array {
+    const { integers, scratch } = this;
+    const { writer } = scratch;
+    const step = Math.fround(STEP * rootMeanSquare(values));
+    writer.start();
+    writeScale(step, writer);
+    if (step > 0) {
+      for (let i = 0; i < integers.length; i++) integers[i] = roundTo(step, values[i]!);
+      scratch.write(integers);
+    }
+    return writer.finish().slice();
+  }
+
+  clear(): void {
+    this.sums.fill(0);
+  }
+
+  add(message: Uint8Array): void {
+    const { integers, sums, scratch } = this;
+    const reader = scratch.readerOf(message);
+    const step = readScale(reader);
+    if (step > 0) {
+      const largest = scratch.read(reader, step, integers);
+      if (!isInRange(step, largest)) throw malformed('holds a value out of range');
+      for (let i = 0; i < sums.length; i++) sums[i]! += integers[i]!;
+    }
+    reader.finish();
+  }
+
+  take(into: Float32Array, factor: number): void {
+    for (let i = 0; i < into.length; i++) into[i] = this.sums[i]! * factor;
+  }
+}
+
+/** √(Σv²/n), in double precision. */
+export function rootMeanSquare(values: Float32Array): number {
+  let squares = 0;
+  for (let i = 0; i < values.length; i++) squares += values[i]! * values[i]!;
+  return Math.sqrt(squares / values.length);
+}
+
+/** How many steps a value is, rounded. */
+export function roundTo(step: number, value: number): number {
+  return Math.max(-LARGEST_INTEGER, Math.min(LARGEST_INTEGER, Math.round(value / step)));
+}

@@ -1,0 +1,66 @@
+import type { Pointer } from './pointer';
+
+/** A matrix of float32, row by row. It starts at a multiple of 16 bytes. Rows and columns are multiples of four. */
+export interface Matrix {
+  readonly data: Pointer;
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/**
+ * Products of a matrix with a few vectors, a part of {@link Kernels}. Vectors of float32 follow each other without a
+ * gap. All sums are in float32, in one order: all machines have the same bits, which the tests compare with double
+ * precision only roughly.
+ */
+export interface MatrixKernels {
+  /** `into[j][i] = Σ_k matrix[i][k] · vectors[j][k]`: `count` vectors of `columns` elements become some of `rows`. */
+  rowProducts(matrix: Matrix, vectors: Pointer, count: number, into: Pointer): void;
+
+  /**
+   * `into[j][k] = Σ_i vectors[j][i] · matrix[i][k]`: `count` vectors of `rows` elements become some of `columns`. Here
+   * the number of rows may be any.
+   */
+  columnProducts(matrix: Matrix, vectors: Pointer, count: number, into: Pointer): void;
+
+  /**
+   * `matrix[i][k] += left[j][i] · right[j][k]` for each j from 0 to `count` − 1, in this order, each product and each
+   * sum rounded to float32.
+   */
+  addProducts(matrix: Matrix, left: Pointer, right: Pointer, count: number): void;
+
+  /**
+   * `into[i mod count][k] += ± matrix[i][k]`, from zero. The sign of row i is negative if bit i mod 8 of byte ⌊i ÷ 8⌋
+   * of `signs` is 1.
+   */
+  sumRows(matrix: Matrix, signs: Pointer, count: number, into: Pointer): void;
+
+  /**
+   * Makes `count` vectors orthonormal, in place: the modified Gram–Schmidt method, done twice. `norms[j]` becomes the
+   * length of what is left of vector j without those before it. A vector of which nothing is left becomes zero, and so
+   * does its norm. Squares of the values must neither overflow nor vanish.
+   */
+  orthonormalize(vectors: Pointer, length: number, count: number, norms: Pointer): void;
+}
+
+/** What the WebAssembly module exports of them. */
+export interface MatrixExports {
+  rowProducts: (...numbers: number[]) => void;
+  columnProducts: (...numbers: number[]) => void;
+  addProducts: (...numbers: number[]) => void;
+  sumRows: (...numbers: number[]) => void;
+  orthonormalize: (vectors: number, length: number, count: number, norms: number) => void;
+}
+
+/** The kernels of one instance of the module. */
+export function matrixKernels(wasm: MatrixExports): MatrixKernels {
+  return {
+    rowProducts: ({ data, rows, columns }, vectors, count, into) =>
+      wasm.rowProducts(data, rows, columns, vectors, count, into),
+    columnProducts: ({ data, rows, columns }, vectors, count, into) =>
+      wasm.columnProducts(data, rows, columns, vectors, count, into),
+    addProducts: ({ data, rows, columns }, left, right, count) =>
+      wasm.addProducts(data, rows, columns, left, right, count),
+    sumRows: ({ data, rows, columns }, signs, count, into) => wasm.sumRows(data, rows, columns, signs, count, into),
+    orthonormalize: wasm.orthonormalize,
+  };
+}
