@@ -198,8 +198,11 @@ testInstalled("two ranks train with Yarn's Plug'n'Play", async () => {
   const login = `for command; do :; done; exec env -i PATH=/usr/bin:/bin HOME="$HOME" sh -c "$command"`;
   writeFileSync(path.join(ssh, 'ssh'), `#!/bin/sh\n${login}\n`, { mode: 0o755 });
   const env = { ...process.env, GRADRING_BACKEND: 'wasm', PATH: `${ssh}${path.delimiter}${process.env['PATH']}` };
-  const yarn = async (...args: string[]) =>
-    (await run('npx', ['--yes', '@yarnpkg/cli-dist@4', ...args], { cwd: plugged, env })).stdout;
+  const yarn = async (...args: string[]) => {
+    const result = run('npx', ['--yes', '@yarnpkg/cli-dist@4', ...args], { cwd: plugged, env });
+    // Yarn writes to its output what went wrong.
+    return (await result.catch(({ message, stdout }) => Promise.reject(new Error(`${message}\n${stdout}`)))).stdout;
+  };
   await yarn('install');
   expectTwoRanks(await yarn('gradring', 'run', '-n', '2', '--no-prefix', 'train.js'));
   const hosts = ['-H', 'other:2', '--master-addr', '127.0.0.1'];
