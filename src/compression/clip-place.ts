@@ -4,7 +4,8 @@ import { invalidArgument } from '../errors';
 /**
  * What `clipNorm` clips. `rank`: the gradient of each rank, to the norm times √N (local gradient clipping, section 3.2
  * of the paper). `mean`: the mean that all ranks have decoded, as in a training on one process. Then each rank also
- * clips its own, to ten times as much, so that one exploding gradient is not held back and sent for many steps.
+ * clips its own, to ten times as much as with `rank`, so that one exploding gradient is not held back and sent for many
+ * steps.
  */
 export type ClipPlace = 'rank' | 'mean';
 

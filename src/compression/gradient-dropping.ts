@@ -2,7 +2,7 @@ import { checkOptions } from '../check-options';
 import { type ChosenDgc, dgc, type DgcOptions } from './dgc-options';
 
 /** The options of {@link gradientDropping}: as for {@link dgc}. */
-export type GradientDroppingOptions = Pick<DgcOptions, 'sparsity' | 'clipNorm' | 'denseBelow' | 'values'>;
+export type GradientDroppingOptions = Pick<DgcOptions, 'sparsity' | 'clipNorm' | 'clipAt' | 'denseBelow' | 'values'>;
 
 /**
  * Gradient Dropping (Aji and Heafield, EMNLP 2017, section 3, algorithm 1): each rank sends the elements of its
@@ -20,7 +20,13 @@ export type GradientDroppingOptions = Pick<DgcOptions, 'sparsity' | 'clipNorm' |
  * @throws GradringError `ERR_INVALID_ARGUMENT` for an option that is unknown or out of range.
  */
 export function gradientDropping(options: GradientDroppingOptions = {}): ChosenDgc {
-  checkOptions('gradientDropping()', options, { sparsity: true, clipNorm: true, denseBelow: true, values: true });
+  checkOptions('gradientDropping()', options, {
+    sparsity: true,
+    clipNorm: true,
+    clipAt: true,
+    denseBelow: true,
+    values: true,
+  });
   const { sparsity = 0.99, values = 'float32', ...others } = options;
   return dgc({ ...others, sparsity, values, momentumCorrection: false, warmUpEpochs: 0 });
 }

@@ -1,4 +1,5 @@
 import { lowRank, qsgd } from '../../src/compression/compressors/custom-compression';
+import { gradientDropping } from '../../src/compression/gradient-dropping';
 import { clipNormsOf, dgc, noCompression, type DgcOptions } from '../../src/compression/dgc-options';
 
 describe('dgc()', () => {
@@ -96,7 +97,9 @@ describe('what clipNorm clips', () => {
     [dgc({ clipNorm: 5, clipAt: 'mean' }), 0.9, byMean],
     [qsgd({ clipNorm: 5 }), 0, byRank],
     [lowRank({ clipNorm: 5 }), 0.9, byMean],
+    [lowRank({ clipNorm: 5, clipAt: undefined }), 0.9, byMean],
     [lowRank({ clipNorm: 5, clipAt: 'rank' }), 0.9, byRank],
+    [gradientDropping({ clipNorm: 5, clipAt: 'mean' }), 0.9, byMean],
     [lowRank(), 0.9, { rank: undefined, mean: undefined }],
   ])('%j with a momentum of %d: %j', (compression, momentum, norms) => {
     expect(clipNormsOf(compression, momentum)).toEqual(norms);

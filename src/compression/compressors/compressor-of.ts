@@ -25,10 +25,14 @@ const BUILT_IN: Readonly<Record<string, CompressorFactory>> = {
  */
 export function compressorOf({ compressor, options }: CustomCompression): Compressor {
   const made = (BUILT_IN[compressor] ?? factoryIn(compressor))(options as never) as Partial<Compressor> | undefined;
-  if (typeof made?.average === 'function' && typeof made.errorFeedback === 'boolean') return made as Compressor;
+  if (isCompressor(made) && (made.small === undefined || isCompressor(made.small))) return made;
   throw invalidArgument(
     `${basename(compressor)} makes no compressor: it must return an object with errorFeedback (true or false) and average (a function).`,
   );
+}
+
+function isCompressor(made: Partial<Compressor> | undefined): made is Compressor {
+  return typeof made?.average === 'function' && typeof made.errorFeedback === 'boolean';
 }
 
 /** The hash of a compressor's own file, which must be the same on all ranks. Undefined for those of gradring. */

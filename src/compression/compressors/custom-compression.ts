@@ -12,7 +12,10 @@ export interface CustomOptions {
   readonly clipNorm?: number | undefined;
   /** What is clipped: see {@link ClipPlace}. Default `rank`, but for {@link lowRank} `mean`. */
   readonly clipAt?: ClipPlace | undefined;
-  /** Tensors with fewer elements are averaged as they are, as tensors of one dimension always are. Default 1024. */
+  /**
+   * Tensors with fewer elements are averaged as they are, as tensors of one dimension always are. ({@link lowRank}
+   * rounds both.) Default 1024.
+   */
   readonly denseBelow?: number | undefined;
   /** The seed of the random numbers. Default 0. */
   readonly seed?: number | undefined;
@@ -149,7 +152,7 @@ export function lowRank(options: LowRankOptions = {}): CustomCompression {
   if (!(typeof step === 'number' && step >= 0.01 && step <= 2)) {
     throw invalidArgument(`lowRank(): step is a number from 0.01 to 2, not ${inspect(step)}`);
   }
-  return compressionOf('lowRank', 'lowRank()', { clipAt: 'mean', ...options }, { rank, step });
+  return compressionOf('lowRank', 'lowRank()', { ...options, clipAt: options.clipAt ?? 'mean' }, { rank, step });
 }
 
 /** The options of {@link customCompression}. */

@@ -23,8 +23,11 @@ const SMALLEST_STEP = 0.25;
 
 const COUNT_BITS = 16;
 
-/** Values of up to 2³⁰, or down to 2⁻³⁰, are taken as they are. */
-const USUAL_EXPONENT = 30;
+/**
+ * A matrix whose largest value is at most 2⁸, and at least 2⁻⁸, is taken as it is. Else fourth powers of values, summed
+ * over the matrix, could overflow or vanish.
+ */
+const USUAL_EXPONENT = 8;
 
 /** A pivot of less than this part of its column was a sum of those before, but for rounding. */
 const SMALLEST_PIVOT = 1e-6;
@@ -88,9 +91,11 @@ export class FactorCode implements TensorCode {
     this.pad(count);
     for (let column = 0; column < count; column++) {
       const scale = readScale(reader);
-      const largest =
-        scratch.read(reader, scale, this.leftOf(column)) * scratch.read(reader, 1, this.rightOf(right, column));
-      if (!isInRange(scale, largest, count)) throw malformed('holds a value out of range');
+      const largestLeft = scratch.read(reader, scale, this.leftOf(column));
+      const largestRight = scratch.read(reader, 1, this.rightOf(right, column));
+      if (!isInRange(scale, largestLeft * Math.max(1, largestRight), count)) {
+        throw malformed('holds a value out of range');
+      }
     }
     reader.finish();
     scratch.kernels.addProducts(this.matrix, left, right, count);
@@ -188,7 +193,7 @@ export class FactorCode implements TensorCode {
       if (size === 0 || scale === 0) return [];
       for (let i = 0; i < values.length; i++) values[i] = roundTo(size, values[i]!);
       const largest = largestOf(values) * largestOf(this.leftOf(column));
-      return isInRange(scale, largest, count) ? [{ column, scale }] : [];
+      return largest > 0 && isInRange(scale, largest, count) ? [{ column, scale }] : [];
     });
   }
 

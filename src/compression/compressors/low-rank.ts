@@ -40,7 +40,7 @@ export function lowRankCompressor({ rank, step }: LowRankNumbers): Compressor {
     errorFeedback: true,
     small,
     average(tensor, ring) {
-      const b = tensor.shape.at(-1)!;
+      const b = Math.max(1, tensor.shape.at(-1)!);
       const a = tensor.values.length / b;
       const count = Math.min(rank, a, b);
       if (count * (a + b) >= a * b) return small.average(tensor, ring);

@@ -27,7 +27,7 @@ export class WholeCode implements TensorCode {
     writer.start();
     writeScale(step, writer);
     if (step > 0) {
-      for (let i = 0; i < integers.length; i++) integers[i] = roundTo(step, values[i]!);
+      for (let i = 0; i < integers.length; i++) integers[i] = roundWithin(step, values[i]!);
       scratch.write(integers);
     }
     return writer.finish().slice();
@@ -54,8 +54,15 @@ export class WholeCode implements TensorCode {
   }
 }
 
-/** √(Σv²/n), in double precision. */
+/** As {@link roundTo}, but not beyond what is finite. */
+function roundWithin(step: number, value: number): number {
+  const rounded = roundTo(step, value);
+  return isInRange(step, Math.abs(rounded)) ? rounded : rounded - Math.sign(rounded);
+}
+
+/** √(Σv²/n), in double precision; 0 for none. */
 export function rootMeanSquare(values: Float32Array): number {
+  if (values.length === 0) return 0;
   let squares = 0;
   for (let i = 0; i < values.length; i++) squares += values[i]! * values[i]!;
   return Math.sqrt(squares / values.length);

@@ -337,7 +337,43 @@ describe('low rank', () => {
       return [...ranks.ranks[0]!.residual].map(value => Math.fround(value / scale));
     };
     const expected = await leftAt(1);
-    for (const scale of [2 ** -90, 2 ** 60, 2 ** 120]) expect(await leftAt(scale)).toEqual(expected);
+    for (const scale of [2 ** -90, 2 ** -9, 2 ** 9, 2 ** 28, 2 ** 60, 2 ** 120]) {
+      expect(await leftAt(scale)).toEqual(expected);
+    }
+  });
+
+  test('of a large matrix of one value, of any size, most is sent', async () => {
+    for (let exponent = -124; exponent <= 124; exponent += 8) {
+      const matrix = new Float32Array(512 * 512).fill(2 ** exponent);
+      const ranks = new FakeRanks(lowRankCompressor({ rank: 8, step: 0.5 }), [512, 512], 1);
+      await ranks.step([matrix]);
+      expect([exponent, Math.abs(ranks.ranks[0]!.residual[0]! / 2 ** exponent) < 0.2]).toEqual([exponent, true]);
+    }
+  });
+
+  test.each<[string, (i: number) => number]>([
+    ['one spike', i => (i === 0 ? 3.4e38 : 0)],
+    ['two signs', i => (i % 2 === 0 ? 3.4e38 : -3.4e38)],
+    ['all sizes', i => 3.4e38 * Math.sin(i * i)],
+  ])('near the end of float32, %s: what is sent can be read', async (_, valueOf) => {
+    const compressor = lowRankCompressor({ rank: 4, step: 0.7 });
+    for (const [each, shape] of [
+      [compressor.small!, [2]],
+      [compressor.small!, [64]],
+      [compressor, [40, 30]],
+    ] as const) {
+      const length = shape.reduce<number>((product, size) => product * size, 1);
+      const [mean] = await new FakeRanks(each, shape, 1).step([Float32Array.from({ length }, (_, i) => valueOf(i))]);
+      expect(mean!.every(Number.isFinite)).toBe(true);
+    }
+  });
+
+  test.each([[[0]], [[0, 3]], [[3, 0]]])('a tensor of the shape %j has nothing to send', async shape => {
+    const compressor = lowRankCompressor({ rank: 4, step: 0.7 });
+    for (const each of [compressor, compressor.small!]) {
+      const [mean] = await new FakeRanks(each, shape, 2).step([new Float32Array(0), new Float32Array(0)]);
+      expect(mean).toHaveLength(0);
+    }
   });
 
   test('a matrix so narrow that two factors would be as long is sent whole', async () => {
