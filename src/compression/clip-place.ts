@@ -15,6 +15,7 @@ export interface ClipNorms {
   readonly mean: number | undefined;
 }
 
+/** How many times as much a rank may keep where the mean is clipped. */
 const GUARD = 10;
 
 /** The norms for a place. */

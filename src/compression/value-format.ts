@@ -129,10 +129,12 @@ function writeLevels(memory: KernelMemory, at: Pointer, largest: number, density
   new Float32Array(memory.buffer, at, LEVELS + 1).forEach((_, i, all) => (all[i] = level(largest, density, i)));
 }
 
-function bitsOf(value: number): number {
+/** The bits of a float32. */
+export function bitsOf(value: number): number {
   return new Uint32Array(Float32Array.of(value).buffer)[0]!;
 }
 
-function float32Of(bits: number): number {
+/** The float32 of bits. */
+export function float32Of(bits: number): number {
   return new Float32Array(Uint32Array.of(bits).buffer)[0]!;
 }

@@ -1,34 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { launch } from '../../src/launcher/launch';
 import { plotOf } from '../../scripts/start/plot';
 import { resultOf, tableOf } from '../../scripts/start/result';
-import { Capture } from '../launcher/support';
+import { digits, useFolder } from './run-digits';
 import { random } from '../support/random';
 
-const SCRIPT = path.join(__dirname, '../../scripts/train/digits.js');
-
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'gradring-digits-'));
-});
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
-async function digits(ranks: number, ...args: string[]) {
-  const stream = new Capture();
-  const env = { GRADRING_BACKEND: 'wasm' };
-  const { exitCode } = await launch({
-    ranks,
-    script: SCRIPT,
-    args,
-    env,
-    prefix: false,
-    stdout: stream,
-    stderr: stream,
-  });
-  return { exitCode, output: stream.text };
-}
+const folder = useFolder();
 
 test('it trains on a set in the format of MNIST, of images of any size', async () => {
   const next = random(5);
@@ -37,7 +14,7 @@ test('it trains on a set in the format of MNIST, of images of any size', async (
     header.set([0, 0, 8, sizes.length]);
     sizes.forEach((size, i) => header.writeUInt32BE(size, 4 + 4 * i));
     const bytes = Buffer.alloc(sizes.reduce((product, size) => product * size)).map(() => Math.floor(next() * below));
-    writeFileSync(path.join(folder, name), Buffer.concat([header, bytes]));
+    writeFileSync(path.join(folder(), name), Buffer.concat([header, bytes]));
   };
   for (const [part, count] of [
     ['train', 32],
@@ -46,7 +23,7 @@ test('it trains on a set in the format of MNIST, of images of any size', async (
     idx(`${part}-images-idx3-ubyte`, [count, 12, 10], 256);
     idx(`${part}-labels-idx1-ubyte`, [count], 10);
   }
-  const { exitCode, output } = await digits(2, '--epochs', '1', '--seeds', '1', '--data-dir', folder);
+  const { exitCode, output } = await digits(2, '--epochs', '1', '--seeds', '1', '--data-dir', folder());
   expect(output).toMatch(/, in the format of MNIST\n2 ranks; 32 training images, 16 a rank; 8 test images\n/);
   expect(output).toMatch(/^ranks with the same weights +2 of 2/m);
   expect(exitCode).toBe(0);

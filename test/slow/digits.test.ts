@@ -1,31 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { launch } from '../../src/launcher/launch';
-import { Capture } from '../launcher/support';
+import { digits, useFolder } from '../scripts/run-digits';
 
-const SCRIPT = path.join(__dirname, '../../scripts/train/digits.js');
-
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'gradring-digits-'));
-});
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
-
-async function digits(ranks: number, ...args: string[]) {
-  const stream = new Capture();
-  const env = { GRADRING_BACKEND: 'wasm' };
-  const { exitCode } = await launch({
-    ranks,
-    script: SCRIPT,
-    args,
-    env,
-    prefix: false,
-    stdout: stream,
-    stderr: stream,
-  });
-  return { exitCode, output: stream.text };
-}
+const folder = useFolder();
 
 interface Result {
   readonly ranks: number;
@@ -46,7 +23,7 @@ interface Summary {
 const readResult = (file: string) => JSON.parse(readFileSync(file, 'utf8')) as Result;
 
 test('two ranks train the digits with and without compression, and say how it went', async () => {
-  const file = path.join(folder, 'result.json');
+  const file = path.join(folder(), 'result.json');
   const { exitCode, output } = await digits(2, '--epochs', '2', '--batch-size', '32', '--seeds', '7', '--json', file);
   expect({ exitCode, output }).toEqual({
     exitCode: 0,
@@ -67,7 +44,7 @@ test('two ranks train the digits with and without compression, and say how it we
 });
 
 test('another compression takes the place of DGC', async () => {
-  const file = path.join(folder, 'result.json');
+  const file = path.join(folder(), 'result.json');
   const args = ['--compression', 'qsgd', '--epochs', '1', '--batch-size', '64', '--seeds', '1', '--json', file];
   const { exitCode, output } = await digits(2, ...args);
   expect(output).toMatch(/ dense +qsgd\n/);
@@ -79,7 +56,7 @@ test('another compression takes the place of DGC', async () => {
 });
 
 test('alone it trains as well, and has no compression ratio', async () => {
-  const file = path.join(folder, 'result.json');
+  const file = path.join(folder(), 'result.json');
   const { exitCode } = await digits(1, '--epochs', '1', '--batch-size', '64', '--seeds', '1', '--json', file);
   expect(exitCode).toBe(0);
   expect(readResult(file)).toMatchObject({ ranks: 1, compressionRatio: null, dense: { bytesSentPerRank: 0 } });

@@ -1,5 +1,6 @@
 import type { KernelMemory } from '../../kernel-memory';
 import type { Kernels, Pointer } from '../../kernels/kernels';
+import { align } from '../../kernels/pointer';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { BIT_STREAM_BYTES, BitReader, BitWriter } from '../bit-stream';
 import { INTEGERS_BYTES, readIntegers, writeIntegers } from './integer-code';
@@ -20,7 +21,7 @@ export class CodeScratch {
     let end = this.rest;
     const places = lengths.map(length => {
       const start = end;
-      end += 16 * Math.ceil(length / 4);
+      end += align(4 * length);
       return start;
     });
     const missing = end - this.memory.buffer.byteLength;

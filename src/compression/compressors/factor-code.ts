@@ -108,8 +108,8 @@ export class FactorCode implements TensorCode {
   }
 
   /**
-   * Takes the matrix in. If squares of its values could overflow, or vanish, it is divided by a power of two. Returns
-   * that power, or 0 for a matrix of zeros.
+   * Takes the matrix in, divided by a power of two if its values are very large or small (see {@link USUAL_EXPONENT}).
+   * Returns that power, or 0 for a matrix of zeros.
    */
   private load(values: Float32Array): number {
     const { matrix, plan, scratch } = this;

@@ -1,4 +1,5 @@
 import { type BitReader, type BitWriter, malformed } from '../bit-stream';
+import { bitsOf, float32Of } from '../value-format';
 
 /** A code of the values of one tensor. It works in scratch that all tensors share, one after the other. */
 export interface TensorCode {
@@ -22,13 +23,10 @@ export interface TensorCode {
 
 /** What the whole numbers of a message are multiplied by: a positive float32, or 0 for nothing. */
 export function writeScale(scale: number, writer: BitWriter): void {
-  FLOAT[0] = scale;
-  writer.write(WORD[0]!, 32);
+  writer.write(bitsOf(scale), 32);
 }
 
-/**
- * Whether products of a scale with whole numbers of a magnitude are finite, even if so many are added.
- */
+/** Whether products of a scale with whole numbers of that magnitude are finite, even if so many are added. */
 export function isInRange(scale: number, largest: number, count = 1): boolean {
   return scale * largest * count <= LARGEST_FLOAT32;
 }
@@ -37,10 +35,7 @@ const LARGEST_FLOAT32 = 3.4028234663852886e38;
 
 /** @throws ERR_PROTOCOL if it is negative or not finite. */
 export function readScale(reader: BitReader): number {
-  WORD[0] = reader.read(32);
-  if (!(FLOAT[0]! >= 0 && FLOAT[0]! < Infinity)) throw malformed('holds a scale out of range');
-  return FLOAT[0]!;
+  const scale = float32Of(reader.read(32));
+  if (!(scale >= 0 && scale < Infinity)) throw malformed('holds a scale out of range');
+  return scale;
 }
-
-const FLOAT = new Float32Array(1);
-const WORD = new Uint32Array(FLOAT.buffer);
