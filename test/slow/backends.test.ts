@@ -62,6 +62,9 @@ describe.each([
       const files = names.map(name => `test/tensorflow/${name}\\.test`);
       const { stderr } = await inRoot([JEST, ...files], { TEST_BACKEND: backend });
       expect(stderr).toMatch(new RegExp(`Test Suites: ${files.length} passed, ${files.length} total`));
+      if (names !== TRAINING_TESTS) return;
+      const resized = [JEST, '--config', 'jest.slow.config.js', 'test/slow/resized-checkpoint'];
+      expect((await inRoot(resized, { TEST_BACKEND: backend })).stderr).toMatch('Test Suites: 1 passed, 1 total');
     },
     900_000,
   );
