@@ -1,4 +1,5 @@
 // Rank 0 of two; the test is rank 1. Run: node --expose-gc message-victim.js ENDPOINT-OF-RANK-1
+const { readFileSync } = require('node:fs');
 const path = require('node:path');
 const dist = path.join(__dirname, '../../../dist');
 const { Link } = require(`${dist}/transport/control/link`);
@@ -9,9 +10,11 @@ const { link: left, endpoint } = Link.listen('tcp://127.0.0.1:*', OPTIONS);
 const right = Link.connect(process.argv[2], OPTIONS);
 const ring = { ringId: 5n, generation: 0, worldSize: 2 };
 const place = { ...ring, rank: 0, addresses: [endpoint, process.argv[2]], isLocal: true, hasCore: false };
+/** Bytes. resourceUsage().maxRSS would begin with the peak of the process that started this one. */
+const peakMemory = () => 1024 * Number(/VmHWM:\s*(\d+) kB/.exec(readFileSync('/proc/self/status', 'utf8'))[1]);
 const say = value => console.log(JSON.stringify(value));
 const transport = new RingTransport(place, { left, right }, { left: undefined, right: undefined }, async error => {
-  const most = process.resourceUsage().maxRSS * 1024;
+  const most = peakMemory();
   await transport.drop(0);
   for (let i = 0; i < 3; i++) {
     gc();
