@@ -23,10 +23,14 @@ export interface MatrixKernels {
   columnProducts(matrix: Matrix, vectors: Pointer, count: number, into: Pointer): void;
 
   /**
-   * `matrix[i][k] += left[j][i] · right[j][k]` for each j from 0 to `count` − 1, in this order, each product and each
-   * sum rounded to float32.
+   * `matrix[i][k] += scale · Σ_j left[j][i] · right[j][k]`. The sum is exact, then rounded to float32, as the product
+   * and the new element are.
+   *
+   * @param left Of int16, two vectors at a time: their first elements, their second ones, and so on. Vectors have as
+   *   many elements as a column of the matrix, those of `right` as many as a row.
+   * @param pairs How many times two vectors. A sum of products must be less than 2³¹.
    */
-  addProducts(matrix: Matrix, left: Pointer, right: Pointer, count: number): void;
+  addProducts(matrix: Matrix, left: Pointer, right: Pointer, pairs: number, scale: number): void;
 
   /**
    * `into[i mod count][k] += ± matrix[i][k]`, from zero. The sign of row i is negative if bit i mod 8 of byte ⌊i ÷ 8⌋
@@ -40,6 +44,19 @@ export interface MatrixKernels {
    * does its norm. Squares of the values must neither overflow nor vanish.
    */
   orthonormalize(vectors: Pointer, length: number, count: number, norms: Pointer): void;
+
+  /**
+   * Divides float32 values by a step, and rounds to whole numbers: to even ones, if two are as near. None becomes
+   * larger than `limit`. Returns the largest magnitude. `count` is a multiple of four.
+   */
+  roundToSteps(values: Pointer, count: number, step: number, limit: number): number;
+
+  /**
+   * Turns the symbols 0, 1, 2, 3, 4, … (uint32) into 0, −1, 1, −2, 2, …, times a factor, of which the lower 16 bits are
+   * stored: every second int16, from the first on, and zeros between; or from the second on. Up to a multiple of four,
+   * zeros follow. Returns the largest symbol.
+   */
+  unfoldSymbols(symbols: Pointer, count: number, factor: number, into: Pointer, isSecond: boolean): number;
 }
 
 /** What the WebAssembly module exports of them. */
@@ -48,7 +65,9 @@ export interface MatrixExports {
   columnProducts: (...numbers: number[]) => void;
   addProducts: (...numbers: number[]) => void;
   sumRows: (...numbers: number[]) => void;
-  orthonormalize: (vectors: number, length: number, count: number, norms: number) => void;
+  orthonormalize: MatrixKernels['orthonormalize'];
+  roundToSteps: MatrixKernels['roundToSteps'];
+  unfoldSymbols: MatrixKernels['unfoldSymbols'];
 }
 
 /** The kernels of one instance of the module. */
@@ -58,9 +77,12 @@ export function matrixKernels(wasm: MatrixExports): MatrixKernels {
       wasm.rowProducts(data, rows, columns, vectors, count, into),
     columnProducts: ({ data, rows, columns }, vectors, count, into) =>
       wasm.columnProducts(data, rows, columns, vectors, count, into),
-    addProducts: ({ data, rows, columns }, left, right, count) =>
-      wasm.addProducts(data, rows, columns, left, right, count),
+    addProducts: ({ data, rows, columns }, left, right, pairs, scale) =>
+      wasm.addProducts(data, rows, columns, left, right, pairs, scale),
     sumRows: ({ data, rows, columns }, signs, count, into) => wasm.sumRows(data, rows, columns, signs, count, into),
     orthonormalize: wasm.orthonormalize,
+    roundToSteps: wasm.roundToSteps,
+    unfoldSymbols: (symbols, count, factor, into, isSecond) =>
+      wasm.unfoldSymbols(symbols, count, factor, into, isSecond) >>> 0,
   };
 }

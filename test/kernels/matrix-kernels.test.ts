@@ -65,10 +65,19 @@ describe.each(SIZES)('a matrix of %i × %i, and %i vectors', (...size) => {
   });
 
   test('added products, and sums of rows, have the same bits', () => {
-    const [one, other] = onBoth(size, ({ kernels, matrix, left, right }) =>
-      kernels.addProducts(matrix, left, right, count),
-    );
-    expect(one).toEqual(other);
+    for (const scale of [1, 3e-7]) {
+      const [one, other] = onBoth(size, ({ kernels, pieces, matrix, left, right }) => {
+        for (const vectors of [left, right]) {
+          const length = count * (vectors === left ? matrix.rows : matrix.columns);
+          const next = random(length);
+          new Int16Array(pieces.memory.buffer, vectors, 2 * length).forEach((_, i, all) => {
+            all[i] = Math.floor(Math.min(2 ** 15, 2 ** 16 / Math.sqrt(8 * count)) * (next() - 0.5));
+          });
+        }
+        kernels.addProducts(matrix, left, right, count, scale);
+      });
+      expect(one).toEqual(other);
+    }
     const [sums, expected] = onBoth(size, ({ kernels, matrix, left }, into) =>
       kernels.sumRows(matrix, left, count, into),
     );
@@ -93,4 +102,34 @@ describe.each(SIZES)('a matrix of %i × %i, and %i vectors', (...size) => {
     };
     if (length >= count) expectClose(onBoth(size, run));
   });
+});
+
+test('values are rounded to multiples of a step, to even ones in between, and not beyond the limit', () => {
+  const values = [...numbers(33, 4), 0.25, 0.75, 1.25, -0.25, -0.75, 100, -100];
+  const results = IMPLEMENTATIONS.map(([, make]) => {
+    const memory = sharedMemory();
+    const at = new Pieces(memory).float32(Float32Array.from(values));
+    const largest = make(memory).roundToSteps(at, values.length, 0.5, 20);
+    return [largest, ...new Float32Array(memory.buffer, at, values.length + 4)].map(value => value + 0); // no −0
+  });
+  expect(results[0]).toEqual(results[1]);
+  expect(results[0]![0]).toBe(20);
+  expect(results[0]!.slice(34, 41)).toEqual([0, 2, 2, 0, -2, 20, -20]);
+});
+
+test.each([1, 4, 1022, 1024])('%d symbols become int16, every second one', count => {
+  const results = IMPLEMENTATIONS.map(([, make]) => {
+    const memory = sharedMemory();
+    const pieces = new Pieces(memory);
+    const next = random(count);
+    const [symbols, into] = [pieces.bytes(4 * 1024), pieces.bytes(4 * 1024)];
+    const kernels = make(memory);
+    const largest = [false, true].map(isSecond => {
+      new Uint32Array(memory.buffer, symbols, 1024).forEach((_, i, all) => (all[i] = Math.floor(1000 * next())));
+      return kernels.unfoldSymbols(symbols, count, isSecond ? 63 : 1, into, isSecond);
+    });
+    return [...largest, ...new Int16Array(memory.buffer, into, 2 * 1024)];
+  });
+  expect(results[0]).toEqual(results[1]);
+  expect(results[0]!.some(value => value < 0)).toBe(true);
 });

@@ -212,15 +212,42 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
       }
     },
 
-    addProducts({ data, rows, columns }, left, right, count) {
-      const [matrix, lefts, rights] = [float32(data, rows * columns), float32(left, count * rows), float32(right, count * columns)]; // prettier-ignore
+    addProducts({ data, rows, columns }, left, right, pairs, scale) {
+      const halves = (at: number, length: number) => new Int16Array(memory.buffer, at, 2 * pairs * length);
+      const [matrix, lefts, rights] = [float32(data, rows * columns), halves(left, rows), halves(right, columns)];
       for (let i = 0; i < rows; i++) {
         for (let k = 0; k < columns; k++) {
-          for (let j = 0; j < count; j++) {
-            matrix[i * columns + k]! += Math.fround(lefts[j * rows + i]! * rights[j * columns + k]!);
+          let sum = 0;
+          for (let j = 0; j < 2 * pairs; j++) {
+            const [pair, half] = [j >> 1, j & 1];
+            sum += lefts[2 * (pair * rows + i) + half]! * rights[2 * (pair * columns + k) + half]!;
           }
+          matrix[i * columns + k]! += Math.fround(Math.fround(sum) * Math.fround(scale));
         }
       }
+    },
+
+    roundToSteps(values, count, step, limit) {
+      const numbers = float32(values, count);
+      numbers.forEach((value, i) => {
+        const exact = Math.fround(value / Math.fround(step));
+        const down = Math.floor(exact);
+        const isUp = exact - down > 0.5 || (exact - down === 0.5 && down % 2 !== 0);
+        numbers[i] = Math.max(-limit, Math.min(limit, isUp ? down + 1 : down));
+      });
+      return numbers.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
+    },
+
+    unfoldSymbols(symbols, count, factor, into, isSecond) {
+      const numbers = uint32(symbols, count);
+      const halves = new Int16Array(memory.buffer, into, 8 * Math.ceil(count / 4));
+      for (let i = 0; i < 4 * Math.ceil(count / 4); i++) {
+        const symbol = numbers[i] ?? 0;
+        const number = symbol % 2 === 0 ? symbol / 2 : -(symbol + 1) / 2;
+        if (!isSecond) halves[2 * i + 1] = 0;
+        halves[2 * i + Number(isSecond)] = number * factor;
+      }
+      return Math.max(...numbers);
     },
 
     sumRows({ data, rows, columns }, signs, count, into) {

@@ -2,8 +2,8 @@ import type { KernelMemory } from '../../kernel-memory';
 import type { Kernels, Pointer } from '../../kernels/kernels';
 import { align } from '../../kernels/pointer';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
-import { BIT_STREAM_BYTES, BitReader, BitWriter } from '../bit-stream';
-import { INTEGERS_BYTES, readIntegers, writeIntegers } from './integer-code';
+import { BIT_STREAM_BYTES, BitReader, BitWriter, BLOCK_ENTRIES } from '../bit-stream';
+import { INTEGERS_BYTES, LARGEST_INTEGER, readIntegers, writeIntegers } from './integer-code';
 
 const PAGE_BYTES = 65_536;
 
@@ -48,8 +48,37 @@ export class CodeScratch {
     return new BitReader(this.kernels, this.memory, this.window, message);
   }
 
-  /** See {@link readIntegers}. */
+  /** Reads whole numbers, each multiplied by a factor and rounded to float32. Returns the largest before that. */
   read(reader: BitReader, factor: number, into: Float32Array): number {
-    return readIntegers(this.kernels, this.memory.buffer, reader, this.integers, factor, into);
+    const symbols = new Uint32Array(this.memory.buffer, this.integers, BLOCK_ENTRIES);
+    const numbers = { length: into.length, scratch: this.integers, limit: LARGEST_INTEGER };
+    return readIntegers(this.kernels, reader, numbers, (start, count) => {
+      let largest = 0;
+      for (let i = 0; i < count; i++) {
+        const symbol = symbols[i]!;
+        if (symbol > largest) largest = symbol;
+        into[start + i] = ((symbol & 1) === 0 ? symbol / 2 : -(symbol + 1) / 2) * factor;
+      }
+      return largest;
+    });
   }
+
+  /**
+   * Reads whole numbers, each multiplied by a factor, as every second int16 from a place on: see
+   * {@link Kernels.unfoldSymbols}. Returns the largest before that.
+   */
+  readHalves(reader: BitReader, length: number, { factor, limit, into, isSecond }: Halves): number {
+    const numbers = { length, scratch: this.integers, limit };
+    return readIntegers(this.kernels, reader, numbers, (start, count) =>
+      this.kernels.unfoldSymbols(this.integers, count, factor, into + 4 * start, isSecond),
+    );
+  }
+}
+
+/** Where whole numbers go. Their limit times the factor is less than 2¹⁵. */
+interface Halves {
+  readonly factor: number;
+  readonly limit: number;
+  readonly into: Pointer;
+  readonly isSecond: boolean;
 }

@@ -127,8 +127,8 @@ export interface LowRankOptions extends CustomOptions {
   /** The most columns of the two factors of a matrix. Default 8. */
   readonly rank?: number | undefined;
   /**
-   * How coarsely the factors are rounded, in root mean squares of a column: 0.5 sends about 3 bits for each number, 1
-   * about 2.2. Default 0.7.
+   * How coarsely numbers are rounded, in root mean squares of a column, or of a small tensor: 0.5 sends about 3 bits
+   * for each number, 1 about 2.2. Default 0.7.
    */
   readonly step?: number | undefined;
 }

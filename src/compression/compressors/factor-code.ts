@@ -3,7 +3,7 @@ import type { Matrix } from '../../kernels/matrix-kernels';
 import { malformed } from '../bit-stream';
 import type { CodeScratch } from './code-scratch';
 import { isInRange, readScale, type TensorCode, writeScale } from './tensor-code';
-import { rootMeanSquare, roundTo } from './whole-code';
+import { rootMeanSquare } from './whole-code';
 
 /** A matrix, and how closely to send it. */
 export interface FactorPlan {
@@ -29,12 +29,20 @@ const COUNT_BITS = 16;
  */
 const USUAL_EXPONENT = 8;
 
+/** The largest magnitude of a whole number. Times {@link LARGEST_MULTIPLE} it is an int16. */
+const LARGEST_NUMBER = 511;
+const MULTIPLE_BITS = 6;
+const LARGEST_MULTIPLE = 2 ** MULTIPLE_BITS - 1;
+/** Sums of products of whole numbers are less. */
+const SUM_LIMIT = 2 ** 31;
+
 /** A pivot of less than this part of its column was a sum of those before, but for rounding. */
 const SMALLEST_PIVOT = 1e-6;
 
 /**
- * The code of {@link lowRankCompressor}. The message: 16 bits with the number of columns, and for each its scale and
- * the whole numbers of P̂ⱼ and Q̂ⱼ. The matrix is the sum of scale · P̂ⱼ · Q̂ⱼᵀ.
+ * The code of {@link lowRankCompressor}. The message: 16 bits with the number of columns. If there are any, a scale, and
+ * for each a multiple mⱼ of 6 bits and the whole numbers of P̂ⱼ and Q̂ⱼ. The matrix is scale · Σ mⱼ · P̂ⱼ · Q̂ⱼᵀ. That
+ * sum is exact.
  */
 export class FactorCode implements TensorCode {
   /** Padded with zeros to multiples of four. */
@@ -48,6 +56,9 @@ export class FactorCode implements TensorCode {
   private readonly square: Pointer;
   private readonly norms: Pointer;
   private readonly signs: Pointer;
+  /** As the kernel that adds products takes them. */
+  private readonly leftPairs: Pointer;
+  private readonly rightPairs: Pointer;
 
   constructor(
     private readonly scratch: CodeScratch,
@@ -55,23 +66,27 @@ export class FactorCode implements TensorCode {
   ) {
     const { a, b, rank } = plan;
     const [rows, columns, padded] = [padded4(a), padded4(b), padded4(rank)];
-    const [data, left, right, fitted, square, norms, signs] = scratch.places(
+    const pairs = Math.ceil(rank / 2);
+    const [data, left, right, fitted, square, norms, signs, leftPairs, rightPairs] = scratch.places(
       ...([rows * columns, padded * rows, rank * columns, rank * columns, padded * padded, rank, rows / 32] as const),
+      ...([pairs * rows, pairs * columns] as const),
     );
     this.matrix = { data, rows, columns };
     [this.left, this.right, this.fitted, this.square, this.norms, this.signs] = [left, right, fitted, square, norms, signs]; // prettier-ignore
+    [this.leftPairs, this.rightPairs] = [leftPairs, rightPairs];
   }
 
   encode(values: Float32Array, random: () => number): Uint8Array {
     const { scratch } = this;
     const { writer } = scratch;
     const unit = this.load(values);
-    const steps = unit === 0 ? [] : this.roundLeft(this.findDirections(random));
-    const columns = this.fitRight(steps, unit);
+    const rounded = unit === 0 ? [] : this.roundLeft(this.findDirections(random));
+    const { scale, columns } = this.fitRight(rounded, unit);
     writer.start();
     writer.write(columns.length, COUNT_BITS);
-    for (const { column, scale } of columns) {
-      writeScale(scale, writer);
+    if (columns.length > 0) writeScale(scale, writer);
+    for (const { column, multiple } of columns) {
+      writer.write(multiple, MULTIPLE_BITS);
       scratch.write(this.leftOf(column));
       scratch.write(this.rightOf(this.fitted, column));
     }
@@ -84,21 +99,23 @@ export class FactorCode implements TensorCode {
   }
 
   add(message: Uint8Array): void {
-    const { scratch, plan, left, right } = this;
+    const { matrix, scratch, plan, leftPairs: left, rightPairs: right } = this;
     const reader = scratch.readerOf(message);
     const count = reader.read(COUNT_BITS);
     if (count > plan.rank) throw malformed(`holds ${count} columns of at most ${plan.rank}`);
-    this.pad(count);
+    const scale = count === 0 ? 0 : readScale(reader);
+    let sum = 0;
     for (let column = 0; column < count; column++) {
-      const scale = readScale(reader);
-      const largestLeft = scratch.read(reader, scale, this.leftOf(column));
-      const largestRight = scratch.read(reader, 1, this.rightOf(right, column));
-      if (!isInRange(scale, largestLeft * Math.max(1, largestRight), count)) {
-        throw malformed('holds a value out of range');
-      }
+      const factor = reader.read(MULTIPLE_BITS);
+      const [pair, isSecond] = [column >> 1, column % 2 === 1];
+      const toLeft = { into: left + 4 * pair * matrix.rows, isSecond, factor, limit: LARGEST_NUMBER };
+      const largestLeft = scratch.readHalves(reader, plan.a, toLeft);
+      const toRight = { into: right + 4 * pair * matrix.columns, isSecond, factor: 1, limit: LARGEST_NUMBER };
+      sum += factor * largestLeft * scratch.readHalves(reader, plan.b, toRight);
     }
     reader.finish();
-    scratch.kernels.addProducts(this.matrix, left, right, count);
+    if (sum >= SUM_LIMIT || !isInRange(scale, sum)) throw malformed('holds a value out of range');
+    scratch.kernels.addProducts(matrix, left, right, Math.ceil(count / 2), scale);
   }
 
   take(into: Float32Array, factor: number): void {
@@ -146,37 +163,36 @@ export class FactorCode implements TensorCode {
     return scratch.at(norms, rank);
   }
 
-  /** Rounds the columns that are sent, which become the first of `left`. Returns their steps. */
-  private roundLeft(lengths: Float32Array): number[] {
-    const { plan } = this;
+  /** Rounds the columns that are sent, which become the first of `left`. */
+  private roundLeft(lengths: Float32Array): RoundedColumn[] {
+    const { matrix, left, plan, scratch } = this;
+    const { kernels } = scratch;
     const mean = rootMeanSquare(lengths);
-    const steps: number[] = [];
+    const rounded: RoundedColumn[] = [];
     for (const [column, length] of lengths.entries()) {
       const step = length > 0 ? (plan.step * mean) / length : Infinity;
       if (step > LARGEST_STEP) continue;
       const used = Math.max(SMALLEST_STEP, step);
+      const from = left + 4 * column * matrix.rows;
+      const into = left + 4 * rounded.length * matrix.rows;
+      if (into !== from) kernels.copy(from, into, matrix.rows);
       const size = used / Math.sqrt(plan.a); // a column has the length 1
-      const from = this.leftOf(column);
-      const into = this.leftOf(steps.length);
-      let sum = 0;
-      for (let i = 0; i < into.length; i++) {
-        into[i] = roundTo(size, from[i]!);
-        sum += Math.abs(into[i]!);
-      }
-      if (sum > 0) steps.push(used);
+      const largest = kernels.roundToSteps(into, matrix.rows, size, LARGEST_NUMBER);
+      if (largest > 0) rounded.push({ step: used, largest });
     }
-    return steps;
+    return rounded;
   }
 
   /**
    * Fits the other factor to the rounded one, rounds it, and writes it to `fitted`. Returns the columns that are not
-   * zero, and their scales.
+   * zero, and what they are multiplied by.
    */
-  private fitRight(steps: readonly number[], unit: number): { column: number; scale: number }[] {
+  private fitRight(rounded: readonly RoundedColumn[], unit: number): { scale: number; columns: SentColumn[] } {
     const { matrix, left, right, fitted, square, scratch } = this;
     const { kernels } = scratch;
-    const count = steps.length;
-    if (count === 0) return [];
+    const count = rounded.length;
+    const nothing = { scale: 0, columns: [] };
+    if (count === 0) return nothing;
     const padded = padded4(count);
     scratch.at(left + 4 * matrix.rows * count, matrix.rows * (padded - count)).fill(0);
     kernels.rowProducts({ data: left, rows: padded, columns: matrix.rows }, left, count, square);
@@ -186,26 +202,22 @@ export class FactorCode implements TensorCode {
     const coefficients = scratch.at(square, count * count);
     inverse.forEach((row, j) => coefficients.set(row, j * count));
     kernels.columnProducts({ data: right, rows: count, columns: matrix.columns }, square, count, fitted);
-    return steps.flatMap((step, column) => {
-      const values = this.rightOf(fitted, column);
-      const size = Math.fround(step * rootMeanSquare(values));
-      const scale = Math.fround(size * unit);
-      if (size === 0 || scale === 0) return [];
-      for (let i = 0; i < values.length; i++) values[i] = roundTo(size, values[i]!);
-      const largest = largestOf(values) * largestOf(this.leftOf(column));
-      return largest > 0 && isInRange(scale, largest, count) ? [{ column, scale }] : [];
-    });
-  }
 
-  /** Writes zeros behind the first vectors, up to multiples of four. */
-  private pad(count: number): void {
-    const { matrix, plan, left, right, scratch } = this;
-    const padOne = (vectors: Pointer, length: number, used: number) => {
-      if (used === length) return;
-      for (let j = 0; j < count; j++) scratch.at(vectors + 4 * (j * length + used), length - used).fill(0);
-    };
-    padOne(left, matrix.rows, plan.a);
-    padOne(right, matrix.columns, plan.b);
+    const sizes = rounded.map(({ step }, column) => step * rootMeanSquare(this.rightOf(fitted, column)));
+    const own = Math.fround(Math.max(...sizes) / LARGEST_MULTIPLE);
+    const scale = Math.fround(own * unit);
+    if (own === 0 || scale === 0) return nothing;
+    let sum = 0;
+    const columns = sizes.flatMap((size, column) => {
+      const multiple = Math.max(1, Math.round(size / own));
+      const values = fitted + 4 * column * matrix.columns;
+      const largest = kernels.roundToSteps(values, matrix.columns, own * multiple, LARGEST_NUMBER);
+      const more = multiple * largest * rounded[column]!.largest;
+      if (more === 0 || sum + more >= SUM_LIMIT || !isInRange(scale, sum + more)) return [];
+      sum += more;
+      return [{ column, multiple }];
+    });
+    return { scale, columns };
   }
 
   private leftOf(column: number): Float32Array {
@@ -217,8 +229,16 @@ export class FactorCode implements TensorCode {
   }
 }
 
-function largestOf(values: Float32Array): number {
-  return values.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
+/** A column of P̂: its step, and its largest magnitude. */
+interface RoundedColumn {
+  readonly step: number;
+  readonly largest: number;
+}
+
+/** A column of the factors, and the multiple of the scale that it is multiplied by. */
+interface SentColumn {
+  readonly column: number;
+  readonly multiple: number;
 }
 
 function padded4(length: number): number {

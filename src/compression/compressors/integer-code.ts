@@ -42,32 +42,25 @@ export function writeIntegers(
 }
 
 /**
- * Reads what {@link writeIntegers} wrote, each multiplied by a factor and rounded to float32. Returns the largest
- * magnitude before that.
+ * Reads what {@link writeIntegers} wrote, and returns the largest magnitude.
  *
- * @throws ERR_PROTOCOL if the stream ends early, or holds a larger number.
+ * @param take Called with each block: its symbols are in the scratch. Returns the largest.
+ * @throws ERR_PROTOCOL if the stream ends early, or holds a larger number than `limit`.
  */
 export function readIntegers(
   kernels: Kernels,
-  buffer: ArrayBufferLike,
   reader: BitReader,
-  scratch: Pointer,
-  factor: number,
-  into: Float32Array,
+  { length, scratch, limit }: { length: number; scratch: Pointer; limit: number },
+  take: (start: number, count: number) => number,
 ): number {
-  const symbols = new Uint32Array(buffer, scratch, BLOCK_ENTRIES);
   let largest = 0;
-  for (let start = 0; start < into.length; start += BLOCK_ENTRIES) {
-    const count = Math.min(BLOCK_ENTRIES, into.length - start);
+  for (let start = 0; start < length; start += BLOCK_ENTRIES) {
+    const count = Math.min(BLOCK_ENTRIES, length - start);
     reader.startBlock();
     const parameter = reader.read(PARAMETER_BITS);
     reader.advance(kernels.riceDecode(scratch, count, parameter, reader.at, reader.until));
-    for (let i = 0; i < count; i++) {
-      const symbol = symbols[i]!;
-      if (symbol > largest) largest = symbol;
-      into[start + i] = ((symbol & 1) === 0 ? symbol / 2 : -(symbol + 1) / 2) * factor;
-    }
+    largest = Math.max(largest, take(start, count));
   }
-  if (largest > 2 * LARGEST_INTEGER) throw malformed('holds a number that is too large');
+  if (largest > 2 * limit) throw malformed('holds a number that is too large');
   return Math.ceil(largest / 2);
 }

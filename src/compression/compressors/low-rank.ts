@@ -20,21 +20,22 @@ export interface LowRankNumbers {
  *    = step · σ̄/σⱼ, at least 0.25, so that rounding loses about as much in each. If the step is larger than 2.5 the
  *    column is left out.
  * 3. P̂ⱼ is Pⱼ rounded to multiples of cⱼ root mean squares. X = MᵀP̂(P̂ᵀP̂)⁻¹ fits to the rounded P̂, and Q̂ⱼ is Xⱼ
- *    rounded in the same way.
+ *    rounded in the same way, but that the scales of all columns are 1 to 63 times the smallest one.
  *
  * What M lacks of P̂Q̂ᵀ is kept, and added to the next gradient (error feedback). The products of all ranks are added
- * in the order of ranks. Small tensors, and matrices so narrow that two factors would be as long, are sent whole, as
- * multiples of 0.3 of their root mean square, with error feedback, too.
+ * in the order of ranks. The factors of a narrow matrix have fewer columns, so that they are at most half as long as
+ * the matrix. Small tensors, and matrices too narrow for one column, are sent whole, as multiples of `step` root mean
+ * squares, with error feedback, too.
  *
- * Nothing but what was kept lasts from step to step. Sums over a matrix are in float32, in one order: all machines have
- * the same bits.
+ * Nothing but what was kept lasts from step to step. A product of factors is an exact sum of whole numbers, times one
+ * scale. Other sums over a matrix are in float32, in one order: all machines have the same bits.
  */
 export function lowRankCompressor({ rank, step }: LowRankNumbers): Compressor {
   let made: CodeScratch | undefined;
   const scratch = () => (made ??= new CodeScratch()); // only the comm thread needs it
   const small: Compressor = {
     errorFeedback: true,
-    average: (tensor, ring) => exchange(new WholeCode(scratch(), tensor.values.length), tensor, ring),
+    average: (tensor, ring) => exchange(new WholeCode(scratch(), tensor.values.length, step), tensor, ring),
   };
   return {
     errorFeedback: true,
@@ -42,8 +43,8 @@ export function lowRankCompressor({ rank, step }: LowRankNumbers): Compressor {
     average(tensor, ring) {
       const b = Math.max(1, tensor.shape.at(-1)!);
       const a = tensor.values.length / b;
-      const count = Math.min(rank, a, b);
-      if (count * (a + b) >= a * b) return small.average(tensor, ring);
+      const count = Math.min(rank, Math.floor((a * b) / (a + b) / 2));
+      if (count === 0) return small.average(tensor, ring);
       return exchange(new FactorCode(scratch(), { a, b, rank: count, step }), tensor, ring);
     },
   };

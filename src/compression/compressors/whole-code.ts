@@ -3,9 +3,6 @@ import { LARGEST_INTEGER } from './integer-code';
 import { malformed } from '../bit-stream';
 import { isInRange, readScale, type TensorCode, writeScale } from './tensor-code';
 
-/** The step between values, in root mean squares. */
-const STEP = 0.3;
-
 /** All values of a tensor, rounded to multiples of a step. The message: the step, and the whole numbers. */
 export class WholeCode implements TensorCode {
   private readonly integers: Float32Array;
@@ -14,6 +11,8 @@ export class WholeCode implements TensorCode {
   constructor(
     private readonly scratch: CodeScratch,
     length: number,
+    /** In root mean squares of the values. */
+    private readonly step: number,
   ) {
     const [integers, sums] = scratch.places(length, length);
     this.integers = scratch.at(integers, length);
@@ -23,7 +22,7 @@ export class WholeCode implements TensorCode {
   encode(values: Float32Array): Uint8Array {
     const { integers, scratch } = this;
     const { writer } = scratch;
-    const step = Math.fround(STEP * rootMeanSquare(values));
+    const step = Math.fround(this.step * rootMeanSquare(values));
     writer.start();
     writeScale(step, writer);
     if (step > 0) {

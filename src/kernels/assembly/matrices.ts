@@ -14,60 +14,71 @@ function plusProduct(sum: v128, a: v128, b: v128): v128 {
   return f32x4.add(sum, f32x4.mul(a, b));
 }
 
+/** So many columns of all vectors are read for each four rows. They stay in the cache of a core. */
+const BLOCK_COLUMNS: usize = 256;
+
+@inline
+function addTo(to: usize, sums: v128): void {
+  v128.store(to, f32x4.add(v128.load(to), sums));
+}
+
 /** Four rows with two vectors at a time: eight sums stay in registers. */
 export function rowProducts(matrix: usize, rows: u32, columns: u32, vectors: usize, count: u32, into: usize): void {
   const bytes = <usize>columns << 2;
   const intoBytes = <usize>rows << 2;
-  let j: u32 = 0;
-  for (; j + 2 <= count; j += 2, vectors += 2 * bytes, into += 2 * intoBytes) {
+  memory.fill(into, 0, intoBytes * count);
+  for (let start: usize = 0; start < bytes; start += BLOCK_COLUMNS << 2) {
+    const end = min<usize>(bytes, start + (BLOCK_COLUMNS << 2));
     for (let i: usize = 0; i < <usize>rows; i += 4) {
-      const first = matrix + <usize>i * bytes;
+      const first = matrix + i * bytes;
       const second = first + bytes;
       const third = second + bytes;
       const fourth = third + bytes;
+      let vector = vectors;
+      let to = into + (i << 2);
+      let j: u32 = 0;
+      for (; j + 2 <= count; j += 2, vector += 2 * bytes, to += 2 * intoBytes) {
+        let a = f32x4.splat(0);
+        let b = f32x4.splat(0);
+        let c = f32x4.splat(0);
+        let d = f32x4.splat(0);
+        let e = f32x4.splat(0);
+        let f = f32x4.splat(0);
+        let g = f32x4.splat(0);
+        let h = f32x4.splat(0);
+        for (let k = start; k < end; k += 16) {
+          const one = v128.load(vector + k);
+          const other = v128.load(vector + bytes + k);
+          let lanes = v128.load(first + k);
+          a = plusProduct(a, lanes, one);
+          e = plusProduct(e, lanes, other);
+          lanes = v128.load(second + k);
+          b = plusProduct(b, lanes, one);
+          f = plusProduct(f, lanes, other);
+          lanes = v128.load(third + k);
+          c = plusProduct(c, lanes, one);
+          g = plusProduct(g, lanes, other);
+          lanes = v128.load(fourth + k);
+          d = plusProduct(d, lanes, one);
+          h = plusProduct(h, lanes, other);
+        }
+        addTo(to, sumsOf(a, b, c, d));
+        addTo(to + intoBytes, sumsOf(e, f, g, h));
+      }
+      if (j == count) continue;
       let a = f32x4.splat(0);
       let b = f32x4.splat(0);
       let c = f32x4.splat(0);
       let d = f32x4.splat(0);
-      let e = f32x4.splat(0);
-      let f = f32x4.splat(0);
-      let g = f32x4.splat(0);
-      let h = f32x4.splat(0);
-      for (let k: usize = 0; k < bytes; k += 16) {
-        const one = v128.load(vectors + k);
-        const other = v128.load(vectors + bytes + k);
-        let lanes = v128.load(first + k);
-        a = plusProduct(a, lanes, one);
-        e = plusProduct(e, lanes, other);
-        lanes = v128.load(second + k);
-        b = plusProduct(b, lanes, one);
-        f = plusProduct(f, lanes, other);
-        lanes = v128.load(third + k);
-        c = plusProduct(c, lanes, one);
-        g = plusProduct(g, lanes, other);
-        lanes = v128.load(fourth + k);
-        d = plusProduct(d, lanes, one);
-        h = plusProduct(h, lanes, other);
+      for (let k = start; k < end; k += 16) {
+        const lanes = v128.load(vector + k);
+        a = plusProduct(a, v128.load(first + k), lanes);
+        b = plusProduct(b, v128.load(second + k), lanes);
+        c = plusProduct(c, v128.load(third + k), lanes);
+        d = plusProduct(d, v128.load(fourth + k), lanes);
       }
-      v128.store(into + (i << 2), sumsOf(a, b, c, d));
-      v128.store(into + intoBytes + (i << 2), sumsOf(e, f, g, h));
+      addTo(to, sumsOf(a, b, c, d));
     }
-  }
-  if (j == count) return;
-  for (let i: usize = 0; i < <usize>rows; i += 4) {
-    const first = matrix + <usize>i * bytes;
-    let a = f32x4.splat(0);
-    let b = f32x4.splat(0);
-    let c = f32x4.splat(0);
-    let d = f32x4.splat(0);
-    for (let k: usize = 0; k < bytes; k += 16) {
-      const one = v128.load(vectors + k);
-      a = plusProduct(a, v128.load(first + k), one);
-      b = plusProduct(b, v128.load(first + bytes + k), one);
-      c = plusProduct(c, v128.load(first + 2 * bytes + k), one);
-      d = plusProduct(d, v128.load(first + 3 * bytes + k), one);
-    }
-    v128.store(into + (i << 2), sumsOf(a, b, c, d));
   }
 }
 
@@ -149,58 +160,74 @@ export function columnProducts(matrix: usize, rows: u32, columns: u32, vectors: 
   }
 }
 
-export function addProducts(matrix: usize, rows: u32, columns: u32, left: usize, right: usize, count: u32): void {
+/** Adds the scaled sums of four products. */
+@inline
+function addScaled(to: usize, sums: v128, scale: v128): void {
+  v128.store(to, plusProduct(v128.load(to), f32x4.convert_i32x4_s(sums), scale));
+}
+
+/** Four rows and eight columns at a time: eight sums stay in registers. Pairs of int16 are multiplied and added. */
+export function addProducts(
+  matrix: usize,
+  rows: u32,
+  columns: u32,
+  left: usize,
+  right: usize,
+  pairs: u32,
+  scale: f32,
+): void {
   const bytes = <usize>columns << 2;
   const leftBytes = <usize>rows << 2;
+  const factor = f32x4.splat(scale);
   for (let i: usize = 0; i < <usize>rows; i += 4) {
-    const first = matrix + <usize>i * bytes;
-    for (let k: usize = 0; k < bytes; k += 32) {
-      const isWide = k + 32 <= bytes;
-      const to = first + k;
-      let a = v128.load(to);
-      let b = v128.load(to + bytes);
-      let c = v128.load(to + 2 * bytes);
-      let d = v128.load(to + 3 * bytes);
+    const first = matrix + i * bytes;
+    let k: usize = 0;
+    for (; k + 32 <= bytes; k += 32) {
+      let a = i32x4.splat(0);
+      let b = i32x4.splat(0);
+      let c = i32x4.splat(0);
+      let d = i32x4.splat(0);
+      let e = i32x4.splat(0);
+      let f = i32x4.splat(0);
+      let g = i32x4.splat(0);
+      let h = i32x4.splat(0);
       let at = left + (i << 2);
       let from = right + k;
-      if (isWide) {
-        let e = v128.load(to, 16);
-        let f = v128.load(to + bytes, 16);
-        let g = v128.load(to + 2 * bytes, 16);
-        let h = v128.load(to + 3 * bytes, 16);
-        for (let j: u32 = 0; j < count; j++, at += leftBytes, from += bytes) {
-          const one = v128.load(from);
-          const other = v128.load(from, 16);
-          let factor = v128.load32_splat(at);
-          a = plusProduct(a, one, factor);
-          e = plusProduct(e, other, factor);
-          factor = v128.load32_splat(at, 4);
-          b = plusProduct(b, one, factor);
-          f = plusProduct(f, other, factor);
-          factor = v128.load32_splat(at, 8);
-          c = plusProduct(c, one, factor);
-          g = plusProduct(g, other, factor);
-          factor = v128.load32_splat(at, 12);
-          d = plusProduct(d, one, factor);
-          h = plusProduct(h, other, factor);
-        }
-        v128.store(to, e, 16);
-        v128.store(to + bytes, f, 16);
-        v128.store(to + 2 * bytes, g, 16);
-        v128.store(to + 3 * bytes, h, 16);
-      } else {
-        for (let j: u32 = 0; j < count; j++, at += leftBytes, from += bytes) {
-          const one = v128.load(from);
-          a = plusProduct(a, one, v128.load32_splat(at));
-          b = plusProduct(b, one, v128.load32_splat(at, 4));
-          c = plusProduct(c, one, v128.load32_splat(at, 8));
-          d = plusProduct(d, one, v128.load32_splat(at, 12));
-        }
+      for (let j: u32 = 0; j < pairs; j++, at += leftBytes, from += bytes) {
+        const one = v128.load(from);
+        const other = v128.load(from, 16);
+        let row = v128.load32_splat(at);
+        a = i32x4.add(a, i32x4.dot_i16x8_s(one, row));
+        b = i32x4.add(b, i32x4.dot_i16x8_s(other, row));
+        row = v128.load32_splat(at, 4);
+        c = i32x4.add(c, i32x4.dot_i16x8_s(one, row));
+        d = i32x4.add(d, i32x4.dot_i16x8_s(other, row));
+        row = v128.load32_splat(at, 8);
+        e = i32x4.add(e, i32x4.dot_i16x8_s(one, row));
+        f = i32x4.add(f, i32x4.dot_i16x8_s(other, row));
+        row = v128.load32_splat(at, 12);
+        g = i32x4.add(g, i32x4.dot_i16x8_s(one, row));
+        h = i32x4.add(h, i32x4.dot_i16x8_s(other, row));
       }
-      v128.store(to, a);
-      v128.store(to + bytes, b);
-      v128.store(to + 2 * bytes, c);
-      v128.store(to + 3 * bytes, d);
+      const to = first + k;
+      addScaled(to, a, factor);
+      addScaled(to + 16, b, factor);
+      addScaled(to + bytes, c, factor);
+      addScaled(to + bytes + 16, d, factor);
+      addScaled(to + 2 * bytes, e, factor);
+      addScaled(to + 2 * bytes + 16, f, factor);
+      addScaled(to + 3 * bytes, g, factor);
+      addScaled(to + 3 * bytes + 16, h, factor);
+    }
+    if (k == bytes) continue;
+    for (let row: usize = 0; row < 4; row++) {
+      let sum = i32x4.splat(0);
+      let at = left + ((i + row) << 2);
+      let from = right + k;
+      for (let j: u32 = 0; j < pairs; j++, at += leftBytes, from += bytes) {
+        sum = i32x4.add(sum, i32x4.dot_i16x8_s(v128.load(from), v128.load32_splat(at)));
+      }
+      addScaled(first + row * bytes + k, sum, factor);
     }
   }
 }
@@ -259,4 +286,37 @@ export function orthonormalize(vectors: usize, length: u32, count: u32, norms: u
     const factor = f32x4.splat(isLeft ? 1 / norm : 0);
     for (let k: usize = 0; k < bytes; k += 16) v128.store(own + k, f32x4.mul(v128.load(own + k), factor));
   }
+}
+
+/** Returns the largest magnitude of the whole numbers. */
+export function roundToSteps(values: usize, count: u32, step: f32, limit: f32): f32 {
+  const steps = f32x4.splat(step);
+  const most = f32x4.splat(limit);
+  let largest = f32x4.splat(0);
+  for (const end = values + (<usize>count << 2); values < end; values += 16) {
+    const rounded = f32x4.nearest(f32x4.div(v128.load(values), steps));
+    const within = f32x4.max(f32x4.neg(most), f32x4.min(most, rounded));
+    largest = f32x4.max(largest, f32x4.abs(within));
+    v128.store(values, within);
+  }
+  const halves = f32x4.max(largest, v128.shuffle<f32>(largest, largest, 2, 3, 0, 1));
+  return max<f32>(f32x4.extract_lane(halves, 0), f32x4.extract_lane(halves, 1));
+}
+
+/** Returns the largest symbol. What is behind the symbols, up to a multiple of four, becomes zero. */
+export function unfoldSymbols(symbols: usize, count: u32, factor: i32, into: usize, isSecond: bool): u32 {
+  for (let i = count; (i & 3) != 0; i++) store<u32>(symbols + (<usize>i << 2), 0);
+  const factors = i32x4.splat(factor);
+  const lowHalf = i32x4.splat(0xffff);
+  let largest = i32x4.splat(0);
+  for (const end = symbols + (<usize>count << 2); symbols < end; symbols += 16, into += 16) {
+    const lanes = v128.load(symbols);
+    largest = i32x4.max_u(largest, lanes);
+    const sign = i32x4.neg(v128.and(lanes, i32x4.splat(1)));
+    const product = i32x4.mul(v128.xor(i32x4.shr_u(lanes, 1), sign), factors);
+    if (isSecond) v128.store(into, v128.or(v128.load(into), i32x4.shl(product, 16)));
+    else v128.store(into, v128.and(product, lowHalf));
+  }
+  const halves = i32x4.max_u(largest, v128.shuffle<i32>(largest, largest, 2, 3, 0, 1));
+  return max<u32>(i32x4.extract_lane(halves, 0), i32x4.extract_lane(halves, 1));
 }

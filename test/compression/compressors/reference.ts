@@ -28,7 +28,7 @@ export const SENDERS = {
 
 /** The same for tensors of one dimension and small ones, if they are not averaged as they are. */
 export const SMALL_SENDERS: Partial<Record<keyof typeof SENDERS, Sender>> = {
-  lowRank: (values, density) => eachRank(wholeNumbers)(values, density, 0),
+  lowRank: (values, density) => eachRank(own => wholeNumbers(own, 0.7))(values, density, 0),
 };
 
 function eachRank(send: (values: number[], density: number) => { sent: number[]; margin: number }): Sender {
@@ -161,11 +161,11 @@ function powerSgd(columns: number, r: number): Sender {
   };
 }
 
-/** Each value as the nearest multiple of 0.3 root mean squares. */
-export function wholeNumbers(values: readonly number[]) {
-  const step = 0.3 * rootMeanSquare(values);
-  const { rounded, margin } = roundedTo(step, values);
-  return { sent: rounded.map(integer => step * integer), margin };
+/** Each value as the nearest multiple of so many root mean squares. */
+export function wholeNumbers(values: readonly number[], step: number) {
+  const size = step * rootMeanSquare(values);
+  const { rounded, margin } = roundedTo(size, values);
+  return { sent: rounded.map(integer => size * integer), margin };
 }
 
 /**
@@ -175,8 +175,9 @@ export function wholeNumbers(values: readonly number[]) {
 function lowRank(columns: number, tensor: number, options: { rank: number; step: number }): Sender {
   return (values, _, step) => {
     const ranks = values.map((own, rank) => {
-      const [a, r] = [own.length / columns, Math.min(options.rank, own.length / columns, columns)];
-      if (r * (a + columns) >= a * columns) return wholeNumbers(own);
+      const a = own.length / columns;
+      const r = Math.min(options.rank, Math.floor((a * columns) / (2 * (a + columns))));
+      if (r === 0) return wholeNumbers(own, options.step);
       const { factors, margin } = factorsOf(own, columns, { ...options, rank: r }, randomFor(step, tensor, rank));
       const sent = own.map((_, i) => sumUp(factors.map(({ p, q }) => p[Math.floor(i / columns)]! * q[i % columns]!)));
       return { sent, margin };
@@ -223,8 +224,13 @@ export function factorsOf(
   // X(P̂ᵀP̂) = MᵀP̂, by Gauss and Jordan.
   const projected = times(transposed, left);
   const system = left.map((one, j) => [...left.map(other => dot(one, other)), ...projected[j]!]);
-  const factors = solve(system, left.length).map((column, j) => {
-    const scale = steps[j]! * rootMeanSquare(column);
+  const solved = solve(system, left.length);
+  const sizes = solved.map((column, j) => steps[j]! * rootMeanSquare(column));
+  const smallest = Math.max(...sizes) / 63;
+  const factors = solved.map((column, j) => {
+    const multiple = Math.max(1, Math.round(sizes[j]! / smallest));
+    margin = Math.min(margin, abs(0.5 - ((sizes[j]! / smallest) % 1)));
+    const scale = smallest * multiple;
     const { rounded, margin: here } = roundedTo(scale, column);
     margin = Math.min(margin, here);
     return { p: left[j]!, q: rounded.map(integer => scale * integer) };
