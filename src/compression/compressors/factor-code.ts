@@ -40,9 +40,9 @@ const SUM_LIMIT = 2 ** 31;
 const SMALLEST_PIVOT = 1e-6;
 
 /**
- * The code of {@link lowRankCompressor}. The message: 16 bits with the number of columns. If there are any, a scale, and
- * for each a multiple mⱼ of 6 bits and the whole numbers of P̂ⱼ and Q̂ⱼ. The matrix is scale · Σ mⱼ · P̂ⱼ · Q̂ⱼᵀ. That
- * sum is exact.
+ * The code of {@link lowRankCompressor}. The message: 16 bits with the number of columns. If there are any, a scale,
+ * and for each a multiple mⱼ of 6 bits and the whole numbers of P̂ⱼ and Q̂ⱼ. The matrix is the scale times Σ mⱼP̂ⱼQ̂ⱼᵀ.
+ * That sum is exact.
  */
 export class FactorCode implements TensorCode {
   /** Padded with zeros to multiples of four. */
