@@ -68,12 +68,14 @@ export function layArenas(
   arenaBytes: number,
 ): readonly ArenaLayout[] {
   const density = largestDensity(compression);
-  const compressor = compression.kind === 'custom' ? compressorOf(compression) : undefined;
+  const travelsWhole = (shape: readonly number[]) => travelsDense(compression, shape, elementsOf(shape));
+  const large = variables.map(({ shape }) => shape).filter(shape => !travelsWhole(shape));
+  const compressor = compression.kind === 'custom' ? compressorOf(compression, large) : undefined;
   const arenas: Tensor[][] = [[]];
   let needed = NOTHING;
   for (const { name, shape } of variables) {
-    const elementCount = shape.reduce((product, size) => product * size, 1);
-    const dense = travelsDense(compression, shape, elementCount);
+    const elementCount = elementsOf(shape);
+    const dense = travelsWhole(shape);
     const room = treatmentKind(compression, dense, density).room(elementCount, density);
     const sharedLength = dense ? 0 : (compressor?.sharedLength?.(shape) ?? 0);
     if (!Number.isSafeInteger(sharedLength) || sharedLength < 0) {
@@ -91,6 +93,10 @@ export function layArenas(
     arenas.at(-1)!.push({ ...need, elementCount, dense, shape, sharedLength });
   }
   return arenas.map(layOut);
+}
+
+function elementsOf(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
 }
 
 /** What has to fit in an arena. */

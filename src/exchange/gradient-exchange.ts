@@ -43,7 +43,8 @@ export class GradientExchange {
   ) {
     const { compression } = plan;
     const format = valueFormatOf(compression);
-    const compressor = compression.kind === 'custom' ? compressorOf(compression) : undefined;
+    const large = plan.arenas.flatMap(({ tensors }) => tensors.filter(({ dense }) => !dense).map(({ shape }) => shape));
+    const compressor = compression.kind === 'custom' ? compressorOf(compression, large) : undefined;
     let number = 0;
     this.arenas = plan.arenas.map((arena): Arena => {
       const { memory, workspace } = arena;

@@ -108,7 +108,7 @@ describe('what clipNorm clips', () => {
 
 describe('lowRank()', () => {
   it('has defaults, and keeps what it is given', () => {
-    expect(lowRank()).toMatchObject({ compressor: 'lowRank', options: { rank: 8, step: 0.7 }, clipAt: 'mean' });
+    expect(lowRank()).toMatchObject({ compressor: 'lowRank', options: { step: 0.7 }, clipAt: 'mean' });
     expect(lowRank({ rank: 4, step: 1, seed: 3 })).toMatchObject({ options: { rank: 4, step: 1 }, seed: 3 });
   });
 

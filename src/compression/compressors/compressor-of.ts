@@ -21,10 +21,15 @@ const BUILT_IN: Readonly<Record<string, CompressorFactory>> = {
 /**
  * Makes the compressor of a compression.
  *
+ * @param shapes Those of the tensors that it compresses, without those that {@link Compressor.small} has.
  * @throws GradringError `ERR_INVALID_ARGUMENT` if its module cannot be loaded, or exports something else.
  */
-export function compressorOf({ compressor, options }: CustomCompression): Compressor {
-  const made = (BUILT_IN[compressor] ?? factoryIn(compressor))(options as never) as Partial<Compressor> | undefined;
+export function compressorOf(
+  { compressor, options }: CustomCompression,
+  shapes: readonly (readonly number[])[],
+): Compressor {
+  const make = BUILT_IN[compressor] ?? factoryIn(compressor);
+  const made = make(options as never, shapes) as Partial<Compressor> | undefined;
   if (isCompressor(made) && (made.small === undefined || isCompressor(made.small))) return made;
   throw invalidArgument(
     `${basename(compressor)} makes no compressor: it must return an object with errorFeedback (true or false) and average (a function).`,

@@ -68,8 +68,11 @@ export interface Compressor {
   average(tensor: CompressedTensor, ring: CompressionRing): Promise<void>;
 }
 
-/** Makes a compressor. What a module for {@link customCompression} exports. */
-export type CompressorFactory = (options: never) => Compressor;
+/**
+ * Makes a compressor. What a module for {@link customCompression} exports. It is called with the options, and with the
+ * shapes of the tensors that {@link Compressor.average} will get.
+ */
+export type CompressorFactory = (options: never, shapes: readonly (readonly number[])[]) => Compressor;
 
 /** Gradients that are averaged as they are. */
 export const PLAIN: Compressor = {

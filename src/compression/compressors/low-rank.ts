@@ -6,9 +6,16 @@ import { WholeCode } from './whole-code';
 
 /** The options of {@link lowRankCompressor}, checked. */
 export interface LowRankNumbers {
-  readonly rank: number;
+  /** Undefined: {@link chooseRank}. */
+  readonly rank?: number;
   readonly step: number;
 }
+
+/** The largest rank that is chosen. With more, the time of a step grows, and little is left to gain. */
+const LARGEST_CHOSEN = 12;
+
+/** How many bits an element of the matrices may take. On four ranks that is 64 times less than the dense ring sends. */
+const BITS_PER_ELEMENT = 0.25;
 
 /**
  * A gradient as the product of two thin matrices of small whole numbers. A tensor is an a × b matrix M, the gradient
@@ -30,7 +37,11 @@ export interface LowRankNumbers {
  * Nothing but what was kept lasts from step to step. A product of factors is an exact sum of whole numbers, times one
  * scale. Other sums over a matrix are in float32, in one order: all machines have the same bits.
  */
-export function lowRankCompressor({ rank, step }: LowRankNumbers): Compressor {
+export function lowRankCompressor(
+  { step, ...given }: LowRankNumbers,
+  shapes: readonly (readonly number[])[] = [],
+): Compressor {
+  const rank = given.rank ?? chooseRank(shapes, step);
   let made: CodeScratch | undefined;
   const scratch = () => (made ??= new CodeScratch()); // only the comm thread needs it
   const small: Compressor = {
@@ -41,13 +52,41 @@ export function lowRankCompressor({ rank, step }: LowRankNumbers): Compressor {
     errorFeedback: true,
     small,
     average(tensor, ring) {
-      const b = Math.max(1, tensor.shape.at(-1)!);
-      const a = tensor.values.length / b;
-      const count = Math.min(rank, Math.floor((a * b) / (a + b) / 2));
-      if (count === 0) return small.average(tensor, ring);
-      return exchange(new FactorCode(scratch(), { a, b, rank: count, step }), tensor, ring);
+      const matrix = matrixOf(tensor.shape);
+      const columns = columnsOf(matrix, rank);
+      if (columns === 0) return small.average(tensor, ring);
+      return exchange(new FactorCode(scratch(), { ...matrix, rank: columns, step }), tensor, ring);
     },
   };
+}
+
+/**
+ * The rank for tensors of these shapes, if none is given: the largest with which their factors take a quarter of a bit
+ * for each of their elements, at least 1 and at most 12.
+ */
+export function chooseRank(shapes: readonly (readonly number[])[], step: number): number {
+  const matrices = shapes.map(matrixOf);
+  const most = BITS_PER_ELEMENT * matrices.reduce((sum, { a, b }) => sum + a * b, 0);
+  const bitsPerNumber = 1.05 * (2.05 - Math.log2(step)); // the entropy of a rounded normal number, and what Rice adds
+  let rank = LARGEST_CHOSEN;
+  const bits = () => bitsPerNumber * matrices.reduce((sum, each) => sum + columnsOf(each, rank) * (each.a + each.b), 0);
+  while (rank > 1 && bits() > most) rank--;
+  return rank;
+}
+
+interface MatrixShape {
+  readonly a: number;
+  readonly b: number;
+}
+
+function matrixOf(shape: readonly number[]): MatrixShape {
+  const b = Math.max(1, shape.at(-1)!);
+  return { a: shape.reduce((product, size) => product * size, 1) / b, b };
+}
+
+/** How many columns the factors of a matrix have. None, if one column would take more than half of its length. */
+function columnsOf({ a, b }: MatrixShape, rank: number): number {
+  return Math.min(rank, Math.floor((a * b) / (a + b) / 2));
 }
 
 /** Sends a tensor in a code, and averages those of all ranks. */

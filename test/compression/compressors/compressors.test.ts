@@ -3,7 +3,7 @@ import type { CompressionRing, Compressor } from '../../../src/compression/compr
 import { writeScale } from '../../../src/compression/compressors/tensor-code';
 import { CodeScratch } from '../../../src/compression/compressors/code-scratch';
 import { FactorCode } from '../../../src/compression/compressors/factor-code';
-import { lowRankCompressor } from '../../../src/compression/compressors/low-rank';
+import { chooseRank, lowRankCompressor } from '../../../src/compression/compressors/low-rank';
 import { oneBitCompressor } from '../../../src/compression/compressors/one-bit';
 import { powerSgdCompressor } from '../../../src/compression/compressors/power-sgd';
 import { qsgdCompressor } from '../../../src/compression/compressors/qsgd';
@@ -308,6 +308,25 @@ describe('low rank', () => {
     );
     expect(left(ranks, matrix)).toBeLessThan(0.1);
     expect(left(ranks, matrix) / (norm(expected) / norm(matrix)) ** 2).toBeCloseTo(1, 1);
+  });
+
+  test.each([
+    ['one that a quarter of a bit is enough for', [[200, 300]], 11],
+    [
+      'several, of which a narrow one takes fewer columns',
+      [
+        [3, 3, 16, 32],
+        [512, 256],
+        [256, 10],
+      ],
+      12,
+    ],
+    ['many narrow ones', Array<number[]>(20).fill([64, 64]), 2],
+    ['a large one: no more than a step has time for', [[4000, 1000]], 12],
+    ['too small ones', [[4, 4]], 1],
+    ['none', [], 12],
+  ])('the rank for matrices: %s', (_, shapes, rank) => {
+    expect(chooseRank(shapes, 0.7)).toBe(rank);
   });
 
   test('a column in which too little lies is not sent, and its bytes are saved', async () => {
