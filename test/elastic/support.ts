@@ -27,7 +27,7 @@ export interface Doom {
 }
 
 type Compressor =
-  'noCompression' | 'gradientDropping' | 'oneBit' | 'ternGrad' | 'qsgd' | 'powerSgd' | 'customCompression';
+  'noCompression' | 'gradientDropping' | 'oneBit' | 'ternGrad' | 'qsgd' | 'powerSgd' | 'lowRank' | 'customCompression';
 
 export interface TrainInput {
   readonly epochs: number;

@@ -46,6 +46,7 @@ test.each([
   ['momentum', {}, 'ternGrad'],
   ['momentum', {}, 'qsgd'],
   ['momentum', {}, 'powerSgd'],
+  ['momentum', {}, 'lowRank'],
   ['momentum', {}, 'customCompression'],
 ] as const)(
   'with %s, %j and %s, rank 0 is lost and replaced',

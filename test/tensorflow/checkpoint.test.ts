@@ -14,7 +14,7 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 describe('a custom loop that is resumed in other processes', () => {
   const optimizers = ['momentum', 'Nesterov', 'adam', 'RMSProp'];
-  const compressors = ['gradientDropping', 'oneBit', 'ternGrad', 'qsgd', 'powerSgd', 'customCompression'];
+  const compressors = ['gradientDropping', 'oneBit', 'ternGrad', 'qsgd', 'powerSgd', 'lowRank', 'customCompression'];
   const loops = [
     ...optimizers.map(name => ({ name })),
     ...compressors.map(compressor => ({ name: compressor, optimizer: 'momentum', compressor })),
