@@ -5,6 +5,7 @@ import { COLLECTIVES } from './collectives/collectives';
 import { BUSBW } from './collectives/facts';
 import { compressBenchmark } from './compress';
 import { decodeBenchmark } from './decode';
+import { lowRankBenchmark } from './low-rank';
 import { optimizerBenchmark } from './optimizer/optimizer';
 import { speedUpBenchmark } from './speedup/speedup';
 
@@ -13,6 +14,7 @@ const BENCHMARKS: CommandModule[] = [
   compressBenchmark,
   codecBenchmark,
   decodeBenchmark,
+  lowRankBenchmark,
   optimizerBenchmark,
   speedUpBenchmark,
   ...COLLECTIVES.map(collectiveCommand),

@@ -56,7 +56,7 @@ export interface DgcOptions {
    * masked. Default true.
    */
   readonly momentumCorrection?: boolean | undefined;
-  /** The format of values. What it loses is kept and sent later. Default 'float16'. */
+  /** The format of values. What it loses is kept and sent later. Default 'float16', without a sparsity 'log4'. */
   readonly values?: ValueFormat | undefined;
 }
 
@@ -142,7 +142,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     rescaleResiduals = false,
     denseBelow = 1024,
     momentumCorrection = true,
-    values = 'float16',
+    values = sparsity === 'auto' ? 'log4' : 'float16',
   } = options;
 
   if (sparsity === 1) {

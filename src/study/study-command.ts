@@ -23,7 +23,7 @@ import { type StudyResults, thisMachine, type WorkloadResults } from './results'
 import { runTrainings } from './run-trainings';
 import { summarise } from './summarise';
 import { type LoggedTraining, TrainingLog, trainingOf } from './training-log';
-import { keyOf, pairedTrainings, type PlannedTraining, type StudySize, tuningTrainings } from './trainings';
+import { keyOf, type PlannedTraining, stateOf, type StudySize, type StudyState } from './trainings';
 
 const DEFAULT_FILE = 'study.json';
 const QUICK_FILE = 'study-quick.json';
@@ -100,27 +100,25 @@ async function study(words: Words): Promise<number> {
   const logFile = `${json}.trainings`;
   if (restart) rmSync(logFile, { force: true });
   const log = new TrainingLog(logFile);
-  const report = new Progress(plans, log, size);
-  if (report.done > 0) console.error(`${report.done} trainings are done: ${logFile}. --restart would forget them.`);
+  if (log.length > 0) console.error(`${log.length} trainings are done: ${logFile}. --restart would forget them.`);
   const program = programHash();
   const trainings: LoggedTraining[] = [];
   for (const plan of plans) {
     log.declare(plan.name, termsOf(plan, size));
-    const run = async (planned: readonly PlannedTraining[]) => {
-      const missing = planned.filter(training => log.get(keyOf(training, size)) === undefined);
-      const onTraining = (key: string, event: Omit<LoggedTraining, 'program'>) => {
-        const training = { ...event, program };
-        log.add(key, training);
-        report.show(training);
-      };
-      const exitCode = await runTrainings(missing, { ...size, stderr: process.stderr, onTraining });
-      return { exitCode, done: planned.flatMap(training => log.get(keyOf(training, size)) ?? []) };
+    const find = (planned: PlannedTraining) => log.get(keyOf(planned, size));
+    const onTraining = (key: string, event: Omit<LoggedTraining, 'program'>) => {
+      const training = { ...event, program };
+      log.add(key, training);
+      report(training, stateOf(plan, find));
     };
-    const tuning = await run(tuningTrainings(plan));
-    if (tuning.exitCode !== 0) return interrupted(tuning.exitCode);
-    const paired = await run(pairedTrainings(plan, tuning.done.map(trainingOf)));
-    if (paired.exitCode !== 0) return interrupted(paired.exitCode);
-    trainings.push(...tuning.done, ...paired.done);
+    let state = stateOf(plan, find);
+    for (; state.next.length > 0; state = stateOf(plan, find)) {
+      const exitCode = await runTrainings(state.next, { ...size, stderr: process.stderr, onTraining });
+      if (exitCode === 0) continue;
+      console.error('The study is not complete. The same command goes on from here.');
+      return exitCode;
+    }
+    trainings.push(...state.tuned, ...state.paired);
   }
   const results = summarise(trainings.map(trainingOf), {
     ...{ machine: thisMachine(), ranks: size.ranks },
@@ -136,11 +134,6 @@ async function study(words: Words): Promise<number> {
   for (const workload of results.workloads) console.log(`${tableOf(workload, results).join('\n')}\n`);
   console.log(`The results are in ${json}${html === undefined ? '' : `, and as a page in ${html}`}.`);
   return 0;
-}
-
-function interrupted(exitCode: number): number {
-  console.error('The study is not complete. The same command goes on from here.');
-  return exitCode;
 }
 
 function plansOf({ quick, workload, compressor }: Words): readonly WorkloadPlan[] {
@@ -171,9 +164,9 @@ function ownMethod(module: string): Method {
 
 /** What may not change once a workload was trained. Methods may be added. */
 function termsOf(plan: WorkloadPlan, size: StudySize): object {
-  const { margin, controls, seeds, folds, learningRates, tuningSeeds, ablationSeeds } = plan;
+  const { margin, controls, seeds, folds, learningRate, tuningSeeds, tuningFold, ablationSeeds } = plan;
   const { tests } = declarationOf([plan], size.quick);
-  return { ...size, margin, tests, controls, seeds, folds, learningRates, tuningSeeds, ablationSeeds };
+  return { ...size, margin, tests, controls, seeds, folds, learningRate, tuningSeeds, tuningFold, ablationSeeds };
 }
 
 /** Trainings take hours: whether their results can be written is asked before. */
@@ -209,39 +202,17 @@ function factsOf({ name, paper }: WorkloadPlan, trainings: readonly LoggedTraini
   return { name, data, parameters, ...(paper && { paper }) };
 }
 
-/** Reports each training, and how long the rest of its workload will take. */
-class Progress {
-  private readonly workloads = new Map<string, { readonly total: number; done: number; seconds: number }>();
-
-  constructor(plans: readonly WorkloadPlan[], log: TrainingLog, size: StudySize) {
-    const inLog = (planned: readonly PlannedTraining[]) => planned.flatMap(each => log.get(keyOf(each, size)) ?? []);
-    for (const plan of plans) {
-      const tuning = tuningTrainings(plan);
-      const tuned = inLog(tuning);
-      const paired = pairedTrainings(plan, tuned.map(trainingOf));
-      const done = [...tuned, ...inLog(paired)];
-      const seconds = done.reduce((sum, training) => sum + training.seconds, 0);
-      this.workloads.set(plan.name, { total: tuning.length + paired.length, done: done.length, seconds });
-    }
-  }
-
-  /** How many trainings of all workloads are done. */
-  get done(): number {
-    return [...this.workloads.values()].reduce((sum, { done }) => sum + done, 0);
-  }
-
-  show({ workload, method, isTuning, learningRate, seed, fold, score, seconds }: LoggedTraining): void {
-    const progress = this.workloads.get(workload)!;
-    progress.done++;
-    progress.seconds += seconds;
-    const { done, total } = progress;
-    const minutes = Math.ceil(((progress.seconds / done) * (total - done)) / 60);
-    const what = isTuning ? `learning rate ${learningRate}` : `seed ${seed}, fold ${fold}`;
-    const result = score === null ? 'diverged' : score.toPrecision(4);
-    console.error(
-      `${workload} ${done}/${total}  ${method}, ${what}: ${result} in ${seconds.toFixed(0)} s; about ${minutes} min left for ${workload}`,
-    );
-  }
+/** Tells of a training, and how long the rest of its workload will take. */
+function report(training: LoggedTraining, { tuned, paired, total }: StudyState): void {
+  const { workload, method, isTuning, learningRate, seed, fold, score, seconds } = training;
+  const done = [...tuned, ...paired];
+  const meanSeconds = done.reduce((sum, each) => sum + each.seconds, 0) / done.length;
+  const minutes = Math.ceil((meanSeconds * (total - done.length)) / 60);
+  const what = isTuning ? `learning rate ${learningRate}` : `seed ${seed}, fold ${fold}`;
+  const result = score === null ? 'diverged' : score.toPrecision(4);
+  console.error(
+    `${workload} ${done.length}/${total}  ${method}, ${what}: ${result} in ${seconds.toFixed(0)} s; about ${minutes} min left for ${workload}`,
+  );
 }
 
 /** What a workload showed, for a terminal. */

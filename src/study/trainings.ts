@@ -1,5 +1,6 @@
 import type { Method, WorkloadPlan } from './declaration';
 import { tuningOf, type Training } from './summarise';
+import { type LoggedTraining, trainingOf } from './training-log';
 
 /** A training that is to be run. */
 export interface PlannedTraining {
@@ -12,17 +13,69 @@ export interface PlannedTraining {
   readonly fold: number;
 }
 
-/** The trainings that find the learning rates. */
-export function tuningTrainings(plan: WorkloadPlan): PlannedTraining[] {
-  const { name: workload, methods, learningRates, tuningSeeds, folds } = plan;
-  return tuningSeeds.flatMap((seed, i) =>
+/** The most learning rates that are tried for a method. */
+const MOST_RATES = 8;
+
+/** Rates are so many parts of a factor of two apart: a factor of √2. */
+const PARTS = 2;
+
+/**
+ * The learning rates to try next for a method: first one, and those a factor of √2 above and below. While the best is
+ * at an end, the next one beyond that end. If none is finite, the next one below.
+ */
+export function ratesToTry(first: number, tried: readonly { learningRate: number; best: boolean }[]): number[] {
+  const rate = (exponent: number) => Number((first * 2 ** (exponent / PARTS)).toPrecision(4));
+  if (tried.length === 0) return [-1, 0, 1].map(rate);
+  if (tried.length >= MOST_RATES) return [];
+  const exponents = tried.map(({ learningRate }) => Math.round(PARTS * Math.log2(learningRate / first)));
+  const [lowest, highest] = [Math.min(...exponents), Math.max(...exponents)];
+  const best = exponents[tried.findIndex(each => each.best)] ?? lowest;
+  if (best === lowest) return [rate(lowest - 1)];
+  return best === highest ? [rate(highest + 1)] : [];
+}
+
+/** How far a workload is. */
+export interface StudyState {
+  /** Those of the search for learning rates. */
+  readonly tuned: readonly LoggedTraining[];
+  /** Those that count. */
+  readonly paired: readonly LoggedTraining[];
+  /** What to run next. When that is done, more may follow. */
+  readonly next: readonly PlannedTraining[];
+  /** How many trainings there are in all, as far as is known. */
+  readonly total: number;
+}
+
+/** How far a workload is, by the log of its trainings: each search goes as it went before. */
+export function stateOf(
+  plan: WorkloadPlan,
+  find: (planned: PlannedTraining) => LoggedTraining | undefined,
+): StudyState {
+  const among = (planned: readonly PlannedTraining[]) => planned.flatMap(each => find(each) ?? []);
+  const missingIn = (planned: readonly PlannedTraining[]) => planned.filter(each => find(each) === undefined);
+  const tuned: LoggedTraining[] = [];
+  for (;;) {
+    const round = tuningTrainings(plan, tuned.map(trainingOf));
+    const missing = missingIn(round);
+    tuned.push(...among(round));
+    const paired = pairedTrainings(plan, tuned.map(trainingOf));
+    const total = tuned.length + missing.length + paired.length;
+    if (missing.length > 0) return { tuned, paired: [], next: missing, total };
+    if (round.length === 0) return { tuned, paired: among(paired), next: missingIn(paired), total };
+  }
+}
+
+/** The trainings that come next in the search for learning rates, after those that are done. None: it is over. */
+function tuningTrainings(plan: WorkloadPlan, done: readonly Training[]): PlannedTraining[] {
+  const { name: workload, methods, learningRate: first, tuningSeeds, tuningFold: fold, margin } = plan;
+  const rows = tuningOf(done, margin);
+  return tuningSeeds.flatMap(seed =>
     methods
       .filter(({ ratesOf }) => ratesOf === undefined)
-      .flatMap(method =>
-        learningRates.map(learningRate => {
-          return { workload, method, isTuning: true, learningRate, seed, fold: folds[i % folds.length]! };
-        }),
-      ),
+      .flatMap(method => {
+        const rates = ratesToTry(first, rows.filter(row => row.method === method.name)); // prettier-ignore
+        return rates.map(learningRate => ({ workload, method, isTuning: true, learningRate, seed, fold }));
+      }),
   );
 }
 
@@ -59,8 +112,8 @@ export function keyOf(training: PlannedTraining, { ranks, quick, dataDir }: Stud
   return JSON.stringify([workload, name, compression, options, settings]);
 }
 
-function learningRateOf(method: Method, { learningRates, margin }: WorkloadPlan, tuning: readonly Training[]): number {
+function learningRateOf(method: Method, { learningRate, margin }: WorkloadPlan, tuning: readonly Training[]): number {
   const name = method.ratesOf ?? method.name;
   const best = tuningOf(tuning, margin).find(row => row.method === name && row.best);
-  return best?.learningRate ?? learningRates[Math.floor(learningRates.length / 2)]!;
+  return best?.learningRate ?? learningRate;
 }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { declarationOf, workloadPlans } from '../../src/study/declaration';
 import { TrainingLog, type LoggedTraining } from '../../src/study/training-log';
-import { keyOf, pairedTrainings, tuningTrainings } from '../../src/study/trainings';
+import { keyOf, pairedTrainings, type PlannedTraining, ratesToTry, stateOf } from '../../src/study/trainings';
 
 const SIZE = { ranks: 4, quick: false };
 const plans = workloadPlans(false);
@@ -41,17 +41,21 @@ describe.each(plans)('the plan of $name', plan => {
     if (plan.name !== 'long-digits') expect(names).toContain(sameMethod);
   });
 
-  test('a learning rate is tried on seeds that do not count, equally often for each method', () => {
-    const tuning = tuningTrainings(plan);
-    for (const { seed } of tuning) expect(plan.seeds).not.toContain(seed);
-    const counts = new Map<string, number>();
-    for (const { method } of tuning) counts.set(method.name, (counts.get(method.name) ?? 0) + 1);
-    for (const count of counts.values()) expect(count).toBe(plan.learningRates.length * plan.tuningSeeds.length);
-    expect(counts.size > 0).toBe(plan.tuningSeeds.length > 0);
+  test('a learning rate is tried where nothing counts, in the same way for each method', () => {
+    const { next } = stateOf(plan, () => undefined);
+    const tried = next.filter(({ isTuning }) => isTuning);
+    expect(tried.length > 0).toBe(plan.tuningSeeds.length > 0);
+    const byMethod = new Map<string, string[]>();
+    for (const { method, learningRate, seed, fold } of tried) {
+      expect(plan.seeds).not.toContain(seed);
+      if (plan.name === 'digits') expect(plan.folds).not.toContain(fold);
+      byMethod.set(method.name, [...(byMethod.get(method.name) ?? []), `${learningRate} ${seed} ${fold}`]);
+    }
+    for (const one of byMethod.values()) expect(one).toEqual([...byMethod.values()][0]);
   });
 
   test('each training has a key of its own', () => {
-    const all = [...tuningTrainings(plan), ...paired];
+    const all = [...stateOf(plan, () => undefined).next.filter(({ isTuning }) => isTuning), ...paired];
     expect(new Set(all.map(each => keyOf(each, SIZE))).size).toBe(all.length);
     expect(keyOf(all[0]!, { ...SIZE, quick: true })).not.toBe(keyOf(all[0]!, SIZE));
   });
@@ -66,16 +70,68 @@ describe.each(plans)('the plan of $name', plan => {
   });
 
   test('a method takes the rate that was best for it, or for the method that it refers to', () => {
-    const [, , best] = plan.learningRates;
+    const rates = ratesToTry(plan.learningRate, []);
     const better = plan.margin.better === 'higher' ? 0.9 : 0.1;
-    const tuning = plan.learningRates.map(learningRate => {
-      const score = learningRate === best ? better : 0.5;
+    const tuning = rates.map((learningRate, i) => {
+      const score = i === 2 ? better : 0.5;
       return { ...training({ method: 'DGC', isTuning: true, learningRate, seed: 101 }), score, logLoss: 1 };
     });
-    const middle = plan.learningRates[Math.floor(plan.learningRates.length / 2)];
     for (const { method, learningRate } of pairedTrainings(plan, tuning)) {
-      const expected = (method.ratesOf ?? method.name) === 'DGC' ? best : middle;
+      const expected = (method.ratesOf ?? method.name) === 'DGC' ? rates[2] : plan.learningRate;
       expect([method.name, learningRate]).toEqual([method.name, expected]);
+    }
+  });
+});
+
+describe('the search for a learning rate', () => {
+  /** All rates that are tried, if the best one is that with the lowest of these costs. */
+  const searched = (first: number, cost: (rate: number) => number) => {
+    const tried: number[] = [];
+    for (;;) {
+      const best = Math.min(...tried.map(cost));
+      const rows = tried.map(learningRate => ({ learningRate, best: Number.isFinite(best) && cost(learningRate) === best })); // prettier-ignore
+      const next = ratesToTry(first, rows);
+      if (next.length === 0) return tried;
+      tried.push(...next);
+    }
+  };
+  const distance = (goal: number) => (rate: number) => Math.abs(Math.log2(rate / goal));
+
+  test.each([
+    ['near the first', 20, distance(19), [14.14, 20, 28.28]],
+    ['far above', 20, distance(75), [14.14, 20, 28.28, 40, 56.57, 80, 113.1]],
+    ['far below', 0.05, distance(0.02), [0.03536, 0.05, 0.07071, 0.025, 0.01768, 0.0125]],
+    ['further than eight rates reach', 1, distance(1e-9), [0.7071, 1, 1.414, 0.5, 0.3536, 0.25, 0.1768, 0.125]],
+    ['below those that diverge', 1, (rate: number) => (rate > 0.4 ? Infinity : rate > 0.3 ? 1 : 2), [0.7071, 1, 1.414, 0.5, 0.3536, 0.25]], // prettier-ignore
+  ])('if the best is %s', (_, first, cost, expected) => {
+    expect(searched(first, cost)).toEqual(expected);
+  });
+
+  test('goes on where it was interrupted, and the trainings that count follow', () => {
+    const plan = plans.find(({ name }) => name === 'language')!;
+    const goals = new Map(plan.methods.map(({ name }, i) => [name, plan.learningRate * 2 ** (i - 3)]));
+    const log = new Map<string, LoggedTraining>();
+    const find = (planned: PlannedTraining) => log.get(keyOf(planned, SIZE));
+    const runSome = (count: number) => {
+      const { next, total, tuned, paired } = stateOf(plan, find);
+      expect(tuned.length + paired.length).toBe(log.size);
+      expect(total).toBeGreaterThanOrEqual(log.size + next.length);
+      for (const planned of next.slice(0, count)) {
+        const { method, isTuning, learningRate, seed, fold } = planned;
+        expect(log.has(keyOf(planned, SIZE))).toBe(false);
+        const score = distance(goals.get(method.name)!)(learningRate);
+        log.set(keyOf(planned, SIZE), training({ workload: 'language', method: method.name, isTuning, learningRate, seed, fold, score })); // prettier-ignore
+      }
+      return next.length;
+    };
+    while (runSome(7) > 0);
+    const { tuned, paired, total } = stateOf(plan, find);
+    expect([tuned.length + paired.length, paired.length]).toEqual([total, plan.seeds.length * plan.methods.length]);
+    for (const { method, learningRate } of paired) {
+      const { ratesOf = method } = plan.methods.find(({ name }) => name === method)!;
+      const goal = Math.log2(goals.get(ratesOf)! / plan.learningRate);
+      const reached = Math.max(-3, Math.min(3, goal)); // by eight rates
+      expect(Math.abs(Math.log2(learningRate / plan.learningRate) - reached)).toBeLessThan(0.51);
     }
   });
 });
