@@ -51,7 +51,7 @@ const COMPRESSORS = [
   },
   qsgd({ levels: 3, bucket: 64 }),
   qsgd({ levels: 2 ** 20, bucket: 7 }), // numbers with long codes
-  coded(length => new WholeCode(scratch, length)),
+  coded(length => new WholeCode(scratch, length, 0.7)),
   coded((length, b) => new FactorCode(scratch, { a: length / b, b, rank: Math.min(3, b, length / b), step: 0.5 })),
 ];
 
