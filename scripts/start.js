@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// `npm start`: installs and builds what is missing, then trains the digits alone, and on four ranks of this machine
-// over paced links, with and without compression. `npm start -- --help` has the options.
+// `npm start`: installs and builds what is missing, then trains the digits on one machine, and on two over slow links,
+// with and without compression. `npm start -- --help` has the options.
 const { writeFileSync } = require('node:fs');
 const { bootstrap } = require('./bootstrap');
 

@@ -6,70 +6,125 @@ const sum = values => values.reduce((total, value) => total + value, 0);
 const mean = values => sum(values) / values.length;
 
 /**
- * One result of several runs of digits.js: one process alone, then the ranks over paced links with the first seed, then
- * perhaps over fast links with the other seeds.
+ * One result of several runs of digits.js.
  *
- * @param {any[]} results
+ * @param {object} runs
+ * @param {any} runs.alone One machine, all seeds.
+ * @param {any} runs.paced Two machines over paced links, the first seed.
+ * @param {any} [runs.fast] Two machines over fast links, the other seeds.
+ * @param {any} runs.oneOfFour The small network on one rank.
+ * @param {any} runs.four The same on four.
+ * @param {object} options
+ * @param {string} options.linkRate
+ * @param {number[]} options.seeds
+ * @param {number} options.targetAccuracy
+ * @param {{ name: string, words: string }} options.method Of the machines that compress.
  */
-function resultOf([alone, paced, ...fast], { linkRate, seeds, targetAccuracy }) {
-  const { ranks, backend, epochs, parameters } = paced;
-  const trainingsOf = method => [paced, ...fast].flatMap(result => withRate(result[method].trainings, result.linkRate));
+function resultOf({ alone, paced, fast, oneOfFour, four }, { linkRate, seeds, targetAccuracy, method }) {
+  const machines = paced.ranks;
+  const trainingsOf = name => [paced, fast].flatMap(run => (run === undefined ? [] : trainingsIn(run, name)));
   const summary = trainings => {
-    const { seconds, curve } = trainings.find(({ seed }) => seed === seeds[0]);
+    const { seconds, steps, curve: timed } = trainings.find(({ seed }) => seed === seeds[0]);
+    // One seed reaches the target by chance an epoch earlier or later.
+    const curve = timed.map(({ epoch, seconds }, i) => {
+      return { epoch, seconds, testAccuracy: mean(trainings.map(({ curve }) => curve[i].testAccuracy)) };
+    });
     return {
+      secondsToTarget: secondsTo(targetAccuracy, curve),
       accuracy: mean(trainings.map(({ accuracy }) => accuracy)),
-      bytesSentPerRank: mean(trainings.map(({ bytesSent }) => bytesSent)),
+      bytesSentPerStep: mean(trainings.map(({ bytesSent, steps }) => bytesSent / steps)),
+      secondsPerStep: seconds / steps,
       seconds,
-      secondsToTarget: curve.find(({ testAccuracy }) => testAccuracy >= targetAccuracy)?.seconds ?? null,
+      curve,
       trainings,
     };
   };
-  const dense = summary(trainingsOf('dense'));
-  const dgc = summary(trainingsOf('dgc'));
-  const ratios = dgc.trainings.flatMap(({ ratioAfterWarmUp }) => ratioAfterWarmUp ?? []);
-  return {
-    version: 1,
-    machine: { cpu: os.cpus()[0]?.model ?? 'unknown', cores: os.availableParallelism(), node: process.version },
-    ...{ backend, ranks, linkRate, seeds, epochs, targetAccuracy, parameters },
-    alone: summary(withRate(alone.dense.trainings, null)),
+  const [single, dense, compressed] = [trainingsIn(alone, 'dense'), trainingsOf('dense'), trainingsOf(method.name)].map(summary); // prettier-ignore
+  const timesFaster = ({ secondsToTarget: seconds }) =>
+    single.secondsToTarget === null || seconds === null ? null : single.secondsToTarget / seconds;
+  const gain = {
+    ...{ machines, linkRate, parameters: paced.parameters, epochs: paced.epochs, seeds, targetAccuracy },
+    alone: single,
     dense,
-    dgc,
-    compressionRatio: dense.bytesSentPerRank / dgc.bytesSentPerRank,
-    compressionRatioAfterWarmUp: ratios.length > 0 ? mean(ratios) : null, // null: the whole training is warm-up
-    replicasIdentical: [dense, dgc].every(each => fewestAlike(each) === ranks),
+    compressed: {
+      method: method.words,
+      compressionRatio: dense.bytesSentPerStep / compressed.bytesSentPerStep,
+      ...compressed,
+    },
+    speedup: timesFaster(compressed),
+    denseSpeedup: timesFaster(dense),
+  };
+  const ofFour = name => {
+    const trainings = trainingsIn(name === 'alone' ? oneOfFour : four, name === 'alone' ? 'dense' : name);
+    return {
+      accuracy: mean(trainings.map(({ accuracy }) => accuracy)),
+      bytesSentPerRank: mean(trainings.map(({ bytesSent }) => bytesSent)),
+      seconds: mean(trainings.map(({ seconds }) => seconds)),
+      trainings,
+    };
+  };
+  return {
+    version: 2,
+    machine: { cpu: os.cpus()[0]?.model ?? 'unknown', cores: os.availableParallelism(), node: process.version },
+    backend: paced.backend,
+    gain,
+    ...{ ranks: four.ranks, seeds: four.seeds, epochs: four.epochs, parameters: four.parameters },
+    ...{ alone: ofFour('alone'), dense: ofFour('dense'), dgc: ofFour('dgc') },
+    compressionRatio: four.compressionRatio,
+    compressionRatioAfterWarmUp: four.compressionRatioAfterWarmUp,
+    replicasIdentical:
+      [dense, compressed].every(each => fewestAlike(each) === machines) &&
+      ['dense', 'dgc'].every(name => fewestAlike(ofFour(name)) === four.ranks),
   };
 }
+
+/** The trainings of a method in a result of digits.js, each with the rate of its links. */
+const trainingsIn = (run, name) => run[name].trainings.map(training => ({ linkRate: run.linkRate, ...training }));
 
 /** In how many ranks, at least, a training ended with the weights of rank 0. */
 const fewestAlike = ({ trainings }) => Math.min(...trainings.map(ranksAlike));
 
-const withRate = (trainings, linkRate) => trainings.map(training => ({ linkRate, ...training }));
+/** When a curve reaches an accuracy, on a line between the points before and after; null for never. */
+function secondsTo(accuracy, curve) {
+  const at = curve.findIndex(({ testAccuracy }) => testAccuracy >= accuracy);
+  if (at === -1) return null;
+  const after = curve[at];
+  const before = curve[at - 1];
+  if (before === undefined) return after.seconds;
+  const part = (accuracy - before.testAccuracy) / (after.testAccuracy - before.testAccuracy);
+  return before.seconds + part * (after.seconds - before.seconds);
+}
 
-/** The lines of the table that `npm start` ends with. */
+const percent = (fraction, digits) => `${(fraction * 100).toFixed(digits)} %`;
+const megabytes = bytes => `${(bytes / 1e6).toFixed(bytes < 1e5 ? 3 : 1)} MB`;
+const times = (factor, digits = 1) => (factor === null ? '–' : `${factor.toFixed(digits)}×`);
+const inSeconds = (value, digits = 1) => (value === null ? 'never' : `${value.toFixed(digits)} s`);
+
+/** The lines of the tables that `npm start` ends with. */
 function tableOf(result) {
-  const { alone, dense, dgc, ranks, seeds, targetAccuracy, machine } = result;
-  const percent = (fraction, digits) => `${(fraction * 100).toFixed(digits)} %`;
-  const megabytes = ({ bytesSentPerRank }) => `${(bytesSentPerRank / 1e6).toFixed(1)} MB`;
-  const times = factor => (factor === null ? '–' : `${factor.toFixed(1)}×`);
-  const seconds = value => (value === null ? 'never' : `${value.toFixed(1)} s`);
-  const all = [alone, dense, dgc];
-  const row = (name, ...cells) => `${name.padEnd(32)}${cells.map(cell => cell.padStart(14)).join('')}`;
+  const { gain, machine } = result;
+  const { alone, dense, compressed, machines } = gain;
+  const row = (name, ...cells) => `${name.padEnd(30)}${cells.map(cell => cell.padStart(14)).join('')}`;
+  const each = (name, cellOf) => row(name, ...[alone, dense, compressed].map(cellOf));
+  const small = [result.alone, result.dense, result.dgc];
   return [
-    `${' '.repeat(32)}${'one process'.padStart(14)}${`${ranks} ranks, ${rateInWords(result)}`.padStart(28)}`,
-    row(`${result.parameters.toLocaleString('en')} parameters`, 'alone', 'dense', 'DGC 99.9 %'),
-    row(`test accuracy, mean of ${seeds.length}`, ...all.map(({ accuracy }) => percent(accuracy, 2))),
-    row('sent by each rank', '–', megabytes(dense), megabytes(dgc)),
-    row('compression ratio', '–', '1×', times(result.compressionRatio)),
-    row('compression ratio after warm-up', '–', '1×', times(result.compressionRatioAfterWarmUp)),
-    row(
-      `time to ${percent(targetAccuracy, 1)} accuracy`,
-      ...all.map(({ secondsToTarget }) => seconds(secondsToTarget)),
-    ),
-    row('time of the training', ...all.map(each => seconds(each.seconds))),
-    row('ranks with the same weights', '–', ...[dense, dgc].map(each => `${fewestAlike(each)} of ${ranks}`)),
+    `${' '.repeat(30)}${'one machine'.padStart(14)}${`${machines} machines, ${rateInWords(gain)}`.padStart(28)}`,
+    row(`${gain.parameters.toLocaleString('en')} parameters`, 'alone', 'dense', compressed.method),
+    each(`test accuracy, mean of ${gain.seeds.length}`, ({ accuracy }) => percent(accuracy, 1)),
+    row('sent by each in a step', '–', megabytes(dense.bytesSentPerStep), megabytes(compressed.bytesSentPerStep)),
+    each('time of a step', ({ secondsPerStep }) => inSeconds(secondsPerStep, 2)),
+    each(`time to ${percent(gain.targetAccuracy, 0)} accuracy`, ({ secondsToTarget }) => inSeconds(secondsToTarget)),
+    row('as fast as one machine', '1×', times(gain.denseSpeedup, 2), times(gain.speedup, 2)),
+    row('machines with the same weights', '–', ...[dense, compressed].map(one => `${fewestAlike(one)} of ${machines}`)),
     '',
-    `The times are of seed ${seeds[0]}. All ${ranks} ranks share the ${machine.cores} cores of this machine. Only their links are slow:`,
-    'each rank holds back what it sends, as gradring run --link-rate does.',
+    row(`${result.parameters.toLocaleString('en')} parameters, ${result.ranks} ranks`, 'alone', 'dense', 'DGC 99.9 %'),
+    row('test accuracy', ...small.map(({ accuracy }) => percent(accuracy, 2))),
+    row('sent by each rank', '–', ...[result.dense, result.dgc].map(one => megabytes(one.bytesSentPerRank))),
+    row('compression ratio', '–', '1×', times(result.compressionRatio)),
+    row('ranks with the same weights', '–', ...[result.dense, result.dgc].map(one => `${fewestAlike(one)} of ${result.ranks}`)), // prettier-ignore
+    '',
+    `Each "machine" is a process on one of the ${machine.cores} cores of this one. Its links are paced, as with`,
+    `gradring run --link-rate. The times are of seed ${gain.seeds[0]}, without evaluation.`,
   ];
 }
 
@@ -81,4 +136,4 @@ function rateInWords({ linkRate }) {
   );
 }
 
-module.exports = { rateInWords, resultOf, tableOf };
+module.exports = { rateInWords, resultOf, secondsTo, tableOf };

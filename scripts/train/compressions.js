@@ -2,6 +2,7 @@
 const gradring = require('../..');
 
 const METHODS = {
+  default: () => undefined, // what ring.wrap takes by itself
   dgc: options => gradring.dgc({ sparsity: 0.999, ...options }),
   none: options => gradring.noCompression(options),
   'gradient-dropping': options => gradring.gradientDropping({ sparsity: 0.999, ...options }),

@@ -11,6 +11,7 @@ const { loadIdx } = require('./data/idx');
 const { loadShippedDigits } = require('./data/optdigits');
 const { digitsModel } = require('./digits-model');
 const { parseOptions } = require('./digits-options');
+const { keepToOneCore } = require('./one-core');
 const { clock } = require('./progress');
 const { PROGRESS } = require('./progress-lines');
 const { ranksAlike } = require('./ranks-alike');
@@ -27,6 +28,10 @@ async function main() {
 
   const { train, test, source } = options.dataDir === undefined ? loadShippedDigits(tf) : loadIdx(tf, options.dataDir);
   say(`Data: ${source}`);
+  if (options.large) {
+    if (!keepToOneCore(ring.rank)) say('A rank may use more than one core: there is no taskset, or no core for each.');
+    for (const set of [train, test]) set.x = enlarged(tf, set.x);
+  }
   const [x, y] = ring.shard(train.x, train.y);
   const data = { x, y, test };
   say(
@@ -35,6 +40,7 @@ async function main() {
 
   const { compression: name, values } = options;
   const compressions = { [name]: compressionOf(name, { values }), dense: noCompression() };
+  if (options.large) await compileCode(tf, ring, data, options.methods.includes(name) ? compressions[name] : undefined);
   const trainings = [];
   for (const seed of options.seeds) {
     for (const method of options.methods) {
@@ -51,28 +57,56 @@ async function main() {
   await ring.close();
 }
 
+/** Images of twice the width and height. */
+function enlarged(tf, images) {
+  const [, height, width] = images.shape;
+  return tf.image.resizeBilinear(images, [2 * height, 2 * width]);
+}
+
+/** Takes steps of models that are thrown away. The first steps of a process are slower, until its code is compiled. */
+async function compileCode(tf, ring, { x, y }, compression) {
+  const fit = async (optimizer, count, epochs) => {
+    const model = digitsModel(tf, { imageShape: x.shape.slice(1), large: options.large, seed: 1, optimizer });
+    const [someX, someY] = [x, y].map(tensor => tensor.slice(0, count));
+    await model.fit(someX, someY, { epochs, batchSize: count, verbose: 0 });
+    tf.dispose([someX, someY]);
+    model.dispose();
+    optimizer.dispose();
+  };
+  const plain = () => tf.train.momentum(options.learningRate, 0.9);
+  await fit(plain(), options.batchSize, 2);
+  if (compression !== undefined) await fit(ring.wrap(plain(), { compression }), 4, 20);
+}
+
 /** One training from the start. The seed determines all random numbers. */
 async function trainOnce(tf, ring, { x, y, test }, { method, compression, seed, say }) {
   seedrandom(`${seed} ${ring.rank}`, { global: true }); // model.fit shuffles with Math.random
   const optimizer = ring.wrap(tf.train.momentum(options.learningRate, 0.9), { compression });
-  const model = digitsModel(tf, { imageShape: x.shape.slice(1), seed, optimizer });
+  const model = digitsModel(tf, { imageShape: x.shape.slice(1), large: options.large, seed, optimizer });
   const evaluate = () => {
     const scalars = /** @type {import('@tensorflow/tfjs').Scalar[]} */ (model.evaluate(test.x, test.y));
     return scalars.map(scalar => scalar.dataSync()[0]);
   };
-  const start = performance.now();
-  const secondsPassed = () => (performance.now() - start) / 1000;
+  let start = performance.now();
+  let evaluationMs = 0;
+  const secondsPassed = () => (performance.now() - start - evaluationMs) / 1000;
   const curve = []; // of rank 0
   /** @type {{ bytesSent: number, denseBytes: number } | undefined} Before the full sparsity was reached. */
   let warmUp;
 
   const progress = {
+    onEpochBegin(epoch) {
+      if (epoch === 0) start = performance.now(); // when all ranks have the weights
+      // Else the accuracy would depend on where a short training happens to end.
+      if (options.large) optimizer.learningRate = options.learningRate * (1 - epoch / options.epochs);
+    },
     onEpochEnd(epoch, { loss }) {
       const { steps, bytesSent, denseBytes, density } = optimizer.statistics;
       if (density > 1 - SPARSITY + 1e-9) warmUp = { bytesSent, denseBytes };
       if (ring.rank !== 0) return;
-      const [testLoss, testAccuracy] = evaluate(); // which counts as time of the training
       const seconds = secondsPassed();
+      const [testLoss, testAccuracy] = evaluate(); // the other ranks wait
+      evaluationMs += performance.now() - start - evaluationMs - 1000 * seconds;
       curve.push({ epoch: epoch + 1, steps, seconds, loss, testLoss, testAccuracy, bytesSent });
       const secondsLeft = (seconds / (epoch + 1)) * (options.epochs - epoch - 1);
       say(

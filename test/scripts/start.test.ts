@@ -41,48 +41,75 @@ test.each([
   expect(output).toMatch(message);
 });
 
-test('the table of npm start counts the ranks that have the same weights, and so does its result', () => {
-  const training = (seed: number, weightsHashes: string[]) => ({
-    ...{ seed, weightsHashes, method: 'dgc', accuracy: 1, bytesSent: 1, seconds: 1 },
-    curve: [{ seconds: 1, testAccuracy: 1 }],
-  });
-  const run = (linkRate: string | null, seed: number, dgc: string[]) => ({
-    ...{ ranks: 3, backend: 'wasm', epochs: 1, parameters: 1, linkRate },
-    ...{ dense: { trainings: [training(seed, ['a', 'a', 'a'])] }, dgc: { trainings: [training(seed, dgc)] } },
-  });
-  const rowOf = (...odd: string[]) => {
-    const runs = [run(null, 1, ['a']), run('1gbit', 1, ['b', 'b', 'b']), run(null, 2, odd)];
-    const result = resultOf(runs as never, { linkRate: '1gbit', seeds: [1, 2], targetAccuracy: 0.9 });
-    const row = tableOf(result).find((line: string) => line.startsWith('ranks with the same weights'));
-    return [result.replicasIdentical, row?.split(/  +/).slice(1)];
-  };
-  expect(rowOf('c', 'c', 'c')).toEqual([true, ['–', '3 of 3', '3 of 3']]);
-  expect(rowOf('c', 'd', 'c')).toEqual([false, ['–', '3 of 3', '2 of 3']]);
+interface Point {
+  readonly epoch: number;
+  readonly seconds: number;
+  readonly testAccuracy: number;
+}
+
+const training = (seed: number, curve: readonly Point[], weightsHashes = ['a', 'a']) => ({
+  ...{ seed, curve, weightsHashes, accuracy: curve.at(-1)!.testAccuracy, bytesSent: 300, steps: 3 },
+  seconds: curve.at(-1)!.seconds,
+});
+/** A curve with an epoch each so many seconds. */
+const curveOf = (seconds: number, ...accuracies: number[]): Point[] =>
+  accuracies.map((testAccuracy, i) => ({ epoch: i + 1, seconds: seconds * (i + 1), testAccuracy }));
+const run = (linkRate: string | null, trainings: Record<string, ReturnType<typeof training>[]>) => ({
+  ...{ ranks: 2, backend: 'wasm', epochs: 1, parameters: 1, seeds: [1], linkRate },
+  ...{ compressionRatio: 30, compressionRatioAfterWarmUp: 200 },
+  ...Object.fromEntries(Object.entries(trainings).map(([name, each]) => [name, { trainings: each }])),
+});
+const OPTIONS = { linkRate: '50mbit', seeds: [1, 2], targetAccuracy: 0.9, method: { name: 'low-rank', words: 'lowRank()' } }; // prettier-ignore
+
+/** What `npm start` would write, with these hashes of the weights. */
+function resultWith({ machines = ['a', 'a'], ranks = ['b', 'b', 'b', 'b'] } = {}) {
+  const small = curveOf(1, 0.98);
+  return resultOf(
+    {
+      alone: run(null, { dense: [training(1, curveOf(10, 0.6, 0.8, 1)), training(2, curveOf(11, 0.8, 0.8, 0.8))] }),
+      paced: run('50mbit', {
+        dense: [training(1, curveOf(20, 0.5, 0.7, 0.8))],
+        'low-rank': [{ ...training(1, curveOf(5, 0.7, 0.8, 1)), bytesSent: 3 }],
+      }),
+      fast: run(null, {
+        dense: [training(2, curveOf(3, 0.5, 0.7, 0.8))],
+        'low-rank': [{ ...training(2, curveOf(3, 0.7, 0.8, 1), machines), bytesSent: 3 }],
+      }),
+      oneOfFour: run(null, { dense: [training(1, small)] }),
+      four: { ...run(null, { dense: [training(1, small, ranks)], dgc: [training(1, small, ranks)] }), ranks: 4 },
+    } as never,
+    OPTIONS,
+  );
+}
+
+test('the times are those of the first seed, to where the mean of all seeds reaches the target', () => {
+  const { gain } = resultWith();
+  expect(gain.alone.curve).toEqual(curveOf(10, 0.7, 0.8, 0.9));
+  expect(gain.alone.secondsToTarget).toBeCloseTo(30);
+  expect(gain.dense.secondsToTarget).toBeNull();
+  expect(gain.compressed.secondsToTarget).toBeCloseTo(12.5); // between the points at 10 and 15 s
+  expect(gain.speedup).toBeCloseTo(30 / 12.5);
+  expect(gain.denseSpeedup).toBeNull();
+  expect(gain).toMatchObject({ machines: 2, linkRate: '50mbit', compressed: { method: 'lowRank()', compressionRatio: 100 } }); // prettier-ignore
 });
 
-test('the picture of npm start has the curves of the first seed, with the time to the target or none', () => {
-  const method = (seconds: number, secondsToTarget: number | null, ...accuracies: number[]) => {
-    const curve = accuracies.map((testAccuracy, i) => ({
-      seconds: ((i + 1) * seconds) / accuracies.length,
-      testAccuracy,
-    }));
-    return {
-      seconds,
-      secondsToTarget,
-      trainings: [
-        { seed: 8, curve: [] },
-        { seed: 7, curve },
-      ],
-    };
+test('the table counts the machines and ranks that have the same weights, and so does the result', () => {
+  const rowsOf = (hashes: Parameters<typeof resultWith>[0]) => {
+    const result = resultWith(hashes);
+    const rows = tableOf(result).filter((line: string) => line.includes('with the same weights'));
+    return [result.replicasIdentical, ...rows.map((row: string) => row.split(/  +/).slice(-2))];
   };
-  const svg = plotOf({
-    ...{ ranks: 4, seeds: [7, 8], targetAccuracy: 0.9, linkRate: '2.5gbit' },
-    ...{ alone: method(5, 5, 0.8, 1), dense: method(20, null, 0.5, 0.6), dgc: method(10, 7.5, 0.7, 0.8, 0.9, 0.95) },
-  });
+  expect(rowsOf({})).toEqual([true, ['2 of 2', '2 of 2'], ['4 of 4', '4 of 4']]);
+  expect(rowsOf({ machines: ['a', 'c'] })).toEqual([false, ['2 of 2', '1 of 2'], ['4 of 4', '4 of 4']]);
+  expect(rowsOf({ ranks: ['b', 'b', 'c', 'b'] })).toEqual([false, ['2 of 2', '2 of 2'], ['3 of 4', '3 of 4']]);
+});
+
+test('the picture has the mean curves, with the time to the target or none', () => {
+  const svg = plotOf(resultWith());
   expect(svg).toContain(
-    '90 % accuracy: 4 ranks, 2.5 Gbit/s, dense: never; 4 ranks, 2.5 Gbit/s, DGC: 7.5 s; one process alone: 5.0 s<',
+    '90 % accuracy: 2 machines, 50 Mbit/s, dense: never; one machine: 30.0 s; 2 machines, 50 Mbit/s, lowRank(): 12.5 s<',
   );
   const curves = [...svg.matchAll(/ d="M([\d. L]+)"/g)].map(([, points]) => points!.split('L').length);
-  expect(curves).toEqual([2, 2, 4]);
+  expect(curves).toEqual([3, 3, 3]);
   expect(svg).not.toMatch(/NaN|undefined|Infinity/); // an error of 0 has no logarithm
 });
