@@ -69,7 +69,7 @@ describe('npm start', () => {
     expect(replicasIdentical).toBe(true);
     expect(output).toMatch(/2 machines, 50 Mbit\/s\n678,218 parameters +alone +dense +lowRank\(\)\n/);
     expect(output).toMatch(/\n138,698 parameters, 4 ranks +alone +dense +DGC 99.9 %\n/);
-  });
+  }, 300_000);
 
   test('ends with the exit code of ranks that fail, and has no result', async () => {
     const empty = path.join(folder, 'empty');
