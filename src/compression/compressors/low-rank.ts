@@ -34,6 +34,9 @@ const BITS_PER_ELEMENT = 0.25;
  * the matrix. Small tensors, and matrices too narrow for one column, are sent whole, as multiples of `step` root mean
  * squares, with error feedback, too.
  *
+ * In a ring so large that the messages of all ranks would be longer than the tensor in the dense ring, it is averaged
+ * there: small tensors from 24 ranks on, matrices later, by their shape.
+ *
  * Nothing but what was kept lasts from step to step. A product of factors is an exact sum of whole numbers, times one
  * scale. Other sums over a matrix are in float32, in one order: all machines have the same bits.
  */
@@ -44,9 +47,14 @@ export function lowRankCompressor(
   const rank = given.rank ?? chooseRank(shapes, step);
   let made: CodeScratch | undefined;
   const scratch = () => (made ??= new CodeScratch()); // only the comm thread needs it
+  const bits = bitsPerNumber(step);
   const small: Compressor = {
     errorFeedback: true,
-    average: (tensor, ring) => exchange(new WholeCode(scratch(), tensor.values.length, step), tensor, ring),
+    average(tensor, ring) {
+      const { length } = tensor.values;
+      if (isCheaperDense(bits * length, length, ring)) return averageDense(tensor, ring);
+      return exchange(new WholeCode(scratch(), length, step), tensor, ring);
+    },
   };
   return {
     errorFeedback: true,
@@ -55,6 +63,8 @@ export function lowRankCompressor(
       const matrix = matrixOf(tensor.shape);
       const columns = columnsOf(matrix, rank);
       if (columns === 0) return small.average(tensor, ring);
+      const { a, b } = matrix;
+      if (isCheaperDense(bits * columns * (a + b), a * b, ring)) return averageDense(tensor, ring);
       return exchange(new FactorCode(scratch(), { ...matrix, rank: columns, step }), tensor, ring);
     },
   };
@@ -67,11 +77,30 @@ export function lowRankCompressor(
 export function chooseRank(shapes: readonly (readonly number[])[], step: number): number {
   const matrices = shapes.map(matrixOf);
   const most = BITS_PER_ELEMENT * matrices.reduce((sum, { a, b }) => sum + a * b, 0);
-  const bitsPerNumber = 1.05 * (2.05 - Math.log2(step)); // the entropy of a rounded normal number, and what Rice adds
   let rank = LARGEST_CHOSEN;
-  const bits = () => bitsPerNumber * matrices.reduce((sum, each) => sum + columnsOf(each, rank) * (each.a + each.b), 0);
+  const bits = () =>
+    bitsPerNumber(step) * matrices.reduce((sum, each) => sum + columnsOf(each, rank) * (each.a + each.b), 0);
   while (rank > 1 && bits() > most) rank--;
   return rank;
+}
+
+/** The entropy of a normal number that is rounded, in steps of so many deviations, and what Rice code adds. */
+function bitsPerNumber(step: number): number {
+  return 1.05 * (2.05 - Math.log2(step));
+}
+
+/**
+ * Whether the dense ring sends less. A message of so many bits is sent N − 1 times, and each element 2(N − 1)/N times,
+ * in 32 bits.
+ */
+function isCheaperDense(bits: number, elements: number, { worldSize }: CompressionRing): boolean {
+  return worldSize * bits > 2 * 32 * elements;
+}
+
+/** Averages a tensor as it is. Nothing is kept. */
+async function averageDense({ values, mean, sent }: CompressedTensor, ring: CompressionRing): Promise<void> {
+  sent.set(values);
+  mean.set(await ring.mean(values));
 }
 
 interface MatrixShape {

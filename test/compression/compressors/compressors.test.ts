@@ -329,6 +329,24 @@ describe('low rank', () => {
     expect(chooseRank(shapes, 0.7)).toBe(rank);
   });
 
+  test.each([
+    ['a small tensor', [200], 23],
+    ['a matrix', [16, 16], 47],
+  ])('%s goes by the dense ring, exactly, where the messages of all ranks would be longer', async (_, shape, most) => {
+    const low = lowRankCompressor({ rank: 4, step: 0.7 });
+    const length = shape.reduce((product, size) => product * size);
+    for (const count of [most, most + 1]) {
+      const gradients = gradientsOf(length, 5, count);
+      const ranks = new FakeRanks(shape.length === 1 ? low.small! : low, shape, count);
+      const [mean] = await ranks.step(gradients);
+      const isDense = count > most;
+      expect(ranks.ranks.every(({ messageBytes }) => (messageBytes === 0) === isDense)).toBe(true);
+      expect(ranks.ranks.every(({ residual }) => residual.every(value => value === 0) === isDense)).toBe(true);
+      const exact = gradients[0]!.map((_, i) => gradients.reduce((sum, each) => sum + each[i]! / count, 0));
+      if (isDense) expectClose(mean!, [...exact], 1e-6);
+    }
+  });
+
   test('a column in which too little lies is not sent, and its bytes are saved', async () => {
     const bytes = async (rank: number) => {
       const ranks = new FakeRanks(lowRankCompressor({ rank, step: 0.5 }), [64, 48], 1);
