@@ -82,12 +82,13 @@ function tuningTrainings(plan: WorkloadPlan, done: readonly Training[]): Planned
 /** The trainings that count, by seed, so that an interrupted study has as much of each method. */
 export function pairedTrainings(plan: WorkloadPlan, tuning: readonly Training[]): PlannedTraining[] {
   const { name: workload, seeds, folds, methods, ablationSeeds } = plan;
+  const rates = learningRatesOf(plan, tuning);
   return seeds.flatMap(seed =>
     folds.flatMap(fold =>
       methods
         .filter(({ isVariant }) => !isVariant || ablationSeeds.includes(seed))
         .map(method => {
-          return { workload, method, isTuning: false, learningRate: learningRateOf(method, plan, tuning), seed, fold };
+          return { workload, method, isTuning: false, learningRate: rates.get(method.name)!, seed, fold };
         }),
     ),
   );
@@ -112,8 +113,8 @@ export function keyOf(training: PlannedTraining, { ranks, quick, dataDir }: Stud
   return JSON.stringify([workload, name, compression, options, settings]);
 }
 
-function learningRateOf(method: Method, { learningRate, margin }: WorkloadPlan, tuning: readonly Training[]): number {
-  const name = method.ratesOf ?? method.name;
-  const best = tuningOf(tuning, margin).find(row => row.method === name && row.best);
-  return best?.learningRate ?? learningRate;
+/** By the name of the method: the best rate that was tried for it. */
+function learningRatesOf({ methods, learningRate, margin }: WorkloadPlan, tuning: readonly Training[]) {
+  const best = new Map(tuningOf(tuning, margin).filter(row => row.best).map(row => [row.method, row.learningRate])); // prettier-ignore
+  return new Map(methods.map(({ name, ratesOf = name }) => [name, best.get(ratesOf) ?? learningRate]));
 }

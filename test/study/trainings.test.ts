@@ -124,7 +124,7 @@ describe('the search for a learning rate', () => {
       }
       return next.length;
     };
-    while (runSome(7) > 0);
+    while (runSome(25) > 0);
     const { tuned, paired, total } = stateOf(plan, find);
     expect([tuned.length + paired.length, paired.length]).toEqual([total, plan.seeds.length * plan.methods.length]);
     for (const { method, learningRate } of paired) {
