@@ -113,7 +113,9 @@ function tableOf(result) {
     each(`test accuracy, mean of ${gain.seeds.length}`, ({ accuracy }) => percent(accuracy, 1)),
     row('sent by each in a step', '–', megabytes(dense.bytesSentPerStep), megabytes(compressed.bytesSentPerStep)),
     each('time of a step', ({ secondsPerStep }) => inSeconds(secondsPerStep, 2)),
-    each(`time to ${percent(gain.targetAccuracy, 0)} accuracy`, ({ secondsToTarget }) => inSeconds(secondsToTarget)),
+    each(`time to ${Number((100 * gain.targetAccuracy).toFixed(2))} % accuracy`, ({ secondsToTarget }) =>
+      inSeconds(secondsToTarget),
+    ),
     row('as fast as one machine', '1×', times(gain.denseSpeedup, 2), times(gain.speedup, 2)),
     row('machines with the same weights', '–', ...[dense, compressed].map(one => `${fewestAlike(one)} of ${machines}`)),
     '',

@@ -40,7 +40,7 @@ function parseOptions(argv) {
       .option('large', {
         type: 'boolean',
         default: false,
-        describe: 'images of twice the width and height, a larger network, and one core for each rank',
+        describe: 'a larger network, images of at least 16 pixels, up to 2,000 of them, and one core for each rank',
       })
       .option('methods', {
         type: 'string',

@@ -18,6 +18,9 @@ const { ranksAlike } = require('./ranks-alike');
 const { runExample } = require('./run-example');
 
 const SPARSITY = 0.999;
+/** Of the large network. */
+const SIDE = 16;
+const [MOST_TRAINED, MOST_TESTED] = [2000, 500];
 
 const options = parseOptions(process.argv.slice(2));
 
@@ -29,8 +32,10 @@ async function main() {
   const { train, test, source } = options.dataDir === undefined ? loadShippedDigits(tf) : loadIdx(tf, options.dataDir);
   say(`Data: ${source}`);
   if (options.large) {
-    if (!keepToOneCore(ring.rank)) say('A rank may use more than one core: there is no taskset, or no core for each.');
-    for (const set of [train, test]) set.x = enlarged(tf, set.x);
+    const kept = await ring.allGather(Float32Array.of(Number(keepToOneCore(ring.rank))));
+    if (kept.some(([isKept]) => isKept === 0)) say('Ranks share cores: there is no taskset, or no core for each.');
+    Object.assign(train, fewImages(tf, train, MOST_TRAINED));
+    Object.assign(test, fewImages(tf, test, MOST_TESTED));
   }
   const [x, y] = ring.shard(train.x, train.y);
   const data = { x, y, test };
@@ -57,10 +62,11 @@ async function main() {
   await ring.close();
 }
 
-/** Images of twice the width and height. */
-function enlarged(tf, images) {
-  const [, height, width] = images.shape;
-  return tf.image.resizeBilinear(images, [2 * height, 2 * width]);
+/** The first images, of at least 16 pixels in width and height: a step of the large network takes long. */
+function fewImages(tf, { x, y }, most) {
+  const [count, height, width] = x.shape;
+  const [some, labels] = [x, y].map(tensor => tensor.slice(0, Math.min(count, most)));
+  return { x: height < SIDE ? tf.image.resizeBilinear(some, [SIDE, Math.round((SIDE * width) / height)]) : some, y: labels }; // prettier-ignore
 }
 
 /** Takes steps of models that are thrown away. The first steps of a process are slower, until its code is compiled. */

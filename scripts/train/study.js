@@ -18,7 +18,8 @@ async function main() {
   const ring = await gradring.connect();
   const { tf } = await gradring.loadBackend({ backend: 'wasm' });
   const prepared = await workload.prepare(tf, { quick, dataDir, worldSize: ring.worldSize });
-  const say = event => ring.rank === 0 && process.stdout.write(`${JSON.stringify(event)}\n`);
+  // A compressor may have written a part of a line.
+  const say = event => ring.rank === 0 && process.stdout.write(`\n${JSON.stringify(event)}\n`);
   for (const training of trainings) {
     say({ id: training.id, data: prepared.data, ...(await trainOnce(workload, prepared, { tf, ring, training })) });
   }

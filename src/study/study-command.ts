@@ -3,7 +3,7 @@ import { accessSync, constants, readFileSync, rmSync, writeFileSync } from 'node
 import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
 import { parseCount, parseName, TEXT_OPTION, NUMBER_OPTION } from '../command-line';
-import { invalidArgument } from '../errors';
+import { GradringError, invalidArgument } from '../errors';
 import { requireOneLauncher } from '../launcher/launcher-task';
 import { formatTable } from '../table';
 import {
@@ -114,7 +114,8 @@ async function study(words: Words): Promise<number> {
     let state = stateOf(plan, find);
     for (; state.next.length > 0; state = stateOf(plan, find)) {
       const exitCode = await runTrainings(state.next, { ...size, stderr: process.stderr, onTraining });
-      if (exitCode === 0) continue;
+      if (exitCode === 0 && state.next.every(find)) continue;
+      if (exitCode === 0) throw new GradringError('ERR_RANK_FAILED', 'The ranks ended without all results.');
       console.error('The study is not complete. The same command goes on from here.');
       return exitCode;
     }

@@ -70,7 +70,7 @@ export interface Compressor {
 
 /**
  * Makes a compressor. What a module for {@link customCompression} exports. It is called with the options, and with the
- * shapes of the tensors that {@link Compressor.average} will get.
+ * shapes of the tensors that {@link Compressor.average} will get. `ring.wrap` calls it without shapes, to check it.
  */
 export type CompressorFactory = (options: never, shapes: readonly (readonly number[])[]) => Compressor;
 

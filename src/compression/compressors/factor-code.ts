@@ -114,7 +114,7 @@ export class FactorCode implements TensorCode {
       sum += factor * largestLeft * scratch.readHalves(reader, plan.b, toRight);
     }
     reader.finish();
-    if (sum >= SUM_LIMIT || !isInRange(scale, sum)) throw malformed('holds a value out of range');
+    if (sum >= SUM_LIMIT || !isInRange(scale, Math.fround(sum))) throw malformed('holds a value out of range');
     scratch.kernels.addProducts(matrix, left, right, Math.ceil(count / 2), scale);
   }
 
@@ -213,7 +213,7 @@ export class FactorCode implements TensorCode {
       const values = fitted + 4 * column * matrix.columns;
       const largest = kernels.roundToSteps(values, matrix.columns, own * multiple, LARGEST_NUMBER);
       const more = multiple * largest * rounded[column]!.largest;
-      if (more === 0 || sum + more >= SUM_LIMIT || !isInRange(scale, sum + more)) return [];
+      if (more === 0 || sum + more >= SUM_LIMIT || !isInRange(scale, Math.fround(sum + more))) return [];
       sum += more;
       return [{ column, multiple }];
     });
