@@ -54,14 +54,16 @@ function resultOf({ alone, paced, fast, oneOfFour, four }, { linkRate, seeds, ta
     speedup: timesFaster(compressed),
     denseSpeedup: timesFaster(dense),
   };
-  const ofFour = name => {
-    const trainings = trainingsIn(name === 'alone' ? oneOfFour : four, name === 'alone' ? 'dense' : name);
-    return {
-      accuracy: mean(trainings.map(({ accuracy }) => accuracy)),
-      bytesSentPerRank: mean(trainings.map(({ bytesSent }) => bytesSent)),
-      seconds: mean(trainings.map(({ seconds }) => seconds)),
-      trainings,
-    };
+  const smallSummary = trainings => ({
+    accuracy: mean(trainings.map(({ accuracy }) => accuracy)),
+    bytesSentPerRank: mean(trainings.map(({ bytesSent }) => bytesSent)),
+    seconds: mean(trainings.map(({ seconds }) => seconds)),
+    trainings,
+  });
+  const small = {
+    alone: smallSummary(trainingsIn(oneOfFour, 'dense')),
+    dense: smallSummary(trainingsIn(four, 'dense')),
+    dgc: smallSummary(trainingsIn(four, 'dgc')),
   };
   return {
     version: 2,
@@ -69,12 +71,12 @@ function resultOf({ alone, paced, fast, oneOfFour, four }, { linkRate, seeds, ta
     backend: paced.backend,
     gain,
     ...{ ranks: four.ranks, seeds: four.seeds, epochs: four.epochs, parameters: four.parameters },
-    ...{ alone: ofFour('alone'), dense: ofFour('dense'), dgc: ofFour('dgc') },
+    ...small,
     compressionRatio: four.compressionRatio,
     compressionRatioAfterWarmUp: four.compressionRatioAfterWarmUp,
     replicasIdentical:
       [dense, compressed].every(each => fewestAlike(each) === machines) &&
-      ['dense', 'dgc'].every(name => fewestAlike(ofFour(name)) === four.ranks),
+      [small.dense, small.dgc].every(each => fewestAlike(each) === four.ranks),
   };
 }
 
@@ -138,4 +140,4 @@ function rateInWords({ linkRate }) {
   );
 }
 
-module.exports = { rateInWords, resultOf, secondsTo, tableOf };
+module.exports = { rateInWords, resultOf, tableOf };

@@ -2,7 +2,6 @@
 const gradring = require('../..');
 
 const METHODS = {
-  default: () => undefined, // what ring.wrap takes by itself
   dgc: options => gradring.dgc({ sparsity: 0.999, ...options }),
   none: options => gradring.noCompression(options),
   'gradient-dropping': options => gradring.gradientDropping({ sparsity: 0.999, ...options }),

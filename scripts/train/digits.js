@@ -111,8 +111,9 @@ async function trainOnce(tf, ring, { x, y, test }, { method, compression, seed, 
       if (density > 1 - SPARSITY + 1e-9) warmUp = { bytesSent, denseBytes };
       if (ring.rank !== 0) return;
       const seconds = secondsPassed();
+      const evaluationStart = performance.now();
       const [testLoss, testAccuracy] = evaluate(); // the other ranks wait
-      evaluationMs += performance.now() - start - evaluationMs - 1000 * seconds;
+      evaluationMs += performance.now() - evaluationStart;
       curve.push({ epoch: epoch + 1, steps, seconds, loss, testLoss, testAccuracy, bytesSent });
       const secondsLeft = (seconds / (epoch + 1)) * (options.epochs - epoch - 1);
       say(

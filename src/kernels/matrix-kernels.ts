@@ -52,9 +52,10 @@ export interface MatrixKernels {
   roundToSteps(values: Pointer, count: number, step: number, limit: number): number;
 
   /**
-   * Turns the symbols 0, 1, 2, 3, 4, … (uint32) into 0, −1, 1, −2, 2, …, times a factor, of which the lower 16 bits are
-   * stored: every second int16, from the first on, and zeros between; or from the second on. Up to a multiple of four,
-   * zeros follow. Returns the largest symbol.
+   * Turns the uint32 symbols 0, 1, 2, 3, 4, … into the numbers 0, −1, 1, −2, 2, …, and multiplies them by a factor. It
+   * stores the lower 16 bits of each product in every second int16 of `into`. With `isSecond` it begins at the second
+   * one, and leaves the others. Without, it begins at the first one, and sets the others to zero. If `count` is no
+   * multiple of four, it stores zeros up to the next one. Returns the largest symbol.
    */
   unfoldSymbols(symbols: Pointer, count: number, factor: number, into: Pointer, isSecond: boolean): number;
 }

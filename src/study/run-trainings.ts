@@ -70,6 +70,7 @@ export async function runTrainings(planned: readonly PlannedTraining[], options:
     };
     const stdout = lineStream(line => {
       if (failure !== undefined) return;
+      if (line === '') return;
       if (!line.startsWith('{"id"')) return keep(line); // a compressor may write, too
       try {
         passOn(line);

@@ -1,5 +1,5 @@
 import { CodeScratch } from './code-scratch';
-import type { CompressedTensor, CompressionRing, Compressor } from './compressor';
+import { type CompressedTensor, type CompressionRing, type Compressor, PLAIN } from './compressor';
 import { FactorCode } from './factor-code';
 import type { TensorCode } from './tensor-code';
 import { WholeCode } from './whole-code';
@@ -98,9 +98,9 @@ function isCheaperDense(bits: number, elements: number, { worldSize }: Compressi
 }
 
 /** Averages a tensor as it is. Nothing is kept. */
-async function averageDense({ values, mean, sent }: CompressedTensor, ring: CompressionRing): Promise<void> {
-  sent.set(values);
-  mean.set(await ring.mean(values));
+function averageDense(tensor: CompressedTensor, ring: CompressionRing): Promise<void> {
+  tensor.sent.set(tensor.values);
+  return PLAIN.average(tensor, ring);
 }
 
 interface MatrixShape {
