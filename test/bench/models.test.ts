@@ -19,6 +19,8 @@ test.each<[ModelName, parameters: number, tensors: number, ofRankAboveOne: numbe
   ['deepspeech2', 251_040 + 128 + 13_529_600 + 4 * (10_252_800 + 1600) + 1600 + 23_200, 59, 23],
   // The same with three gates, 1500 units, and 672 inputs.
   ['deepspeech2-gru-1500', 251_040 + 128 + 19_566_000 + 4 * (27_018_000 + 3000) + 3000 + 43_500, 59, 23],
+  // Three filters of 3 × 3, and 16 · 64 pixels to 512 to 10 classes, with biases.
+  ['digits-16x16', 9 * (64 + 64 * 128 + 128 * 64) + 256 + 1024 * 512 + 512 + 5130, 10, 5],
 ])('%s has %i parameters in %i tensors, %i of them matrices or filters', (model, parameters, tensors, matrices) => {
   expect(elementCountOf(MODELS[model])).toBe(parameters);
   expect(MODELS[model]).toHaveLength(tensors);

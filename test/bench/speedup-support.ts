@@ -4,6 +4,7 @@ import type { Subject } from '../../src/bench/speedup/subject';
 
 export const CONSTANTS: Constants = {
   ...{ compressNs: 2, encodeNs: 10, decodeNs: 5, averageNs: 1, denseNs: 3 },
+  ...{ lowRankEncodeNs: 6, lowRankAddNs: 0.5 },
   ...{ hopNs: 1000, linkByteNs: 0.5, ringByteNs: 0.25, lineShare: 1 },
 };
 /** 8 ns a byte. */

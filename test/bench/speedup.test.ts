@@ -1,6 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { exchangeTimes, impliedStepMs, speedUp, type StepLoad } from '../../src/bench/speedup/cluster-model';
+import {
+  type ClusterWay,
+  exchangeTimes,
+  impliedStepMs,
+  speedUp,
+  type StepLoad,
+  WAYS,
+} from '../../src/bench/speedup/cluster-model';
 import { readConstants } from '../../src/bench/speedup/constants-file';
 import { ringsToMeasure } from '../../src/bench/speedup/measure-rings';
 import { parseNodes } from '../../src/bench/speedup/nodes';
@@ -18,6 +25,7 @@ afterEach(cleanUp);
 const LOAD: StepLoad = {
   ...{ elements: 1e6, entries: 1000, payloadBytes: 2000, wholeElements: 0, wholeBytes: 0, values: 'float16' },
   tensors: [{ elementCount: 1e6, count: 1000, dense: false }],
+  lowRank: [{ elements: 1e6, bits: 64_000 }],
 };
 /** The load with a tensor in addition that is sent whole. */
 const withWhole = (wholeElements: number): StepLoad => ({
@@ -83,6 +91,29 @@ describe('the model, beside what was worked out by hand', () => {
     expect(slowMs).toBeCloseTo((6 * 4 * (8e6 + 30e6) + 60e6) / 1e6, 9);
   });
 
+  test('in 16 bits a dense step sends half as much, and computes as much', () => {
+    // 6 rounds of 500,000 bytes.
+    const times = exchangeTimes('dense16', LOAD, FOUR, CONSTANTS);
+    expect(times).toMatchObject({ travelled: 'dense', computeMs: 3, sentBytes: 3e6 });
+    expect(times.travelMs).toBeCloseTo((6 * (4e6 + 1000) + 2000) / 1e6, 9);
+  });
+
+  test('a step of low rank: all-gather, with the dense ring for tensors whose messages would be longer', () => {
+    // 1e6 · (6 + 4 · 0.5) ns; 3 messages of 8000 bytes at 8 ns, 2 hops of 1000 ns and 8000 · 0.5 ns.
+    const travelMs = (24_000 * 8 + 2 * 5000) / 1e6;
+    const gathered = exchangeTimes('lowRank', LOAD, FOUR, CONSTANTS);
+    expect(gathered).toEqual({ travelled: 'sparse', computeMs: 8, travelMs, sentBytes: 24_000 });
+    // 20 bits for each of 1000 elements: four messages have 80, where 64 is as much as the dense ring sends.
+    const mixed = { ...LOAD, lowRank: [...LOAD.lowRank, { elements: 1000, bits: 20_000 }] };
+    const times = exchangeTimes('lowRank', mixed, FOUR, CONSTANTS);
+    expect(times).toMatchObject({ travelled: 'mixed', computeMs: 8.003, sentBytes: 24_000 + 6000 });
+    expect(times.travelMs).toBeCloseTo(travelMs + (6 * (1000 * 8 + 1000)) / 1e6, 9);
+    const three = { ...FOUR, nodes: 3 };
+    expect(exchangeTimes('lowRank', mixed, three, CONSTANTS).travelled).toBe('sparse');
+    const dense = { ...LOAD, lowRank: [{ elements: 1e6, bits: 20e6 }] };
+    expect(exchangeTimes('lowRank', dense, FOUR, CONSTANTS)).toMatchObject({ travelled: 'dense', sentBytes: 6e6 });
+  });
+
   test('a byte takes as long as the slower of link and host, and headers take their share of the link', () => {
     const byHost = { ...CONSTANTS, linkByteNs: 9, hopNs: 0 };
     expect(exchangeTimes('dgc', LOAD, FOUR, byHost).travelMs).toBeCloseTo((6000 * 9 + 2 * 2000 * 9) / 1e6, 12);
@@ -94,11 +125,12 @@ describe('the model, beside what was worked out by hand', () => {
 
   test('one node exchanges nothing', () => {
     const one = { ...FOUR, nodes: 1 };
-    for (const way of ['dense', 'dgc'] as const) {
+    for (const way of Object.keys(WAYS) as ClusterWay[]) {
       expect(exchangeTimes(way, LOAD, one, CONSTANTS)).toMatchObject({ computeMs: 0, travelMs: 0, sentBytes: 0 });
     }
     expect(speedUp(1, 100, 0)).toBe(1);
     expect(speedUp(8, 100, 100)).toBe(4);
+    expect(speedUp(8, 80, 10, 'strong')).toBe(4);
   });
 
   test('the step that the paper implies has its speed-up of 30 on links of 10 Gbit/s', () => {
@@ -122,17 +154,20 @@ test.each(['', '0..4', '4..1', '1-4', '1..', 'x', '1,,2', '70000'])("'%s' is no 
 });
 
 describe('rows', () => {
+  const WEAK = { stepMs: 10, scaling: 'weak' } as const;
   const check = { way: 'dgc', rate: '1gbit', predictedMs: 1, ratio: 1, iterations: 1, predictedBytes: 1 } as const;
-  const rows = rowsOf([1, 2, 3, 4], [GIGABIT], 10, LOAD, CONSTANTS, [
+  const rows = rowsOf([1, 2, 3, 4], [GIGABIT], WEAK, LOAD, CONSTANTS, [
     { ...check, nodes: 2, part: 'exchange', measuredMs: 10, sentBytes: 7 },
     { ...check, nodes: 4, part: 'travel', measuredMs: 100, sentBytes: 8 },
   ]);
+  const others = (way: string) => ['modelled', 'modelled', 'modelled', 'modelled'].map(source => `${way} ${source}`);
   const dgc = rows.filter(({ way }) => way === 'dgc');
 
   test('what was measured takes the place of what was modelled, and is marked', () => {
     expect(rows.map(({ way, source }) => `${way} ${source}`)).toEqual([
-      ...['modelled', 'modelled', 'modelled', 'modelled'].map(source => `dense ${source}`),
+      ...[...others('dense'), ...others('dense16')],
       ...['modelled', 'measured', 'modelled', 'in parts'].map(source => `dgc ${source}`),
+      ...others('lowRank'),
     ]);
     expect(dgc[0]).toMatchObject({ exchangeMs: 0, speedUp: 1, sentBytes: 0 });
     expect(dgc[1]).toMatchObject({ exchangeMs: 10, speedUp: 1, sentBytes: 7 });
@@ -141,7 +176,7 @@ describe('rows', () => {
   });
 
   test('a table of many shows powers of two, the last, and what was measured', () => {
-    const many = rowsOf(parseNodes('1..20', 'nodes'), [GIGABIT], 10, LOAD, CONSTANTS, [
+    const many = rowsOf(parseNodes('1..20', 'nodes'), [GIGABIT], WEAK, LOAD, CONSTANTS, [
       { ...check, nodes: 3, part: 'exchange', measuredMs: 10, sentBytes: 7 },
     ]);
     const shown = tableRows(many).filter(({ way }) => way === 'dgc');
@@ -155,7 +190,9 @@ describe('rows', () => {
     expect(xs).toEqual([1, 2, 3, 4]);
     expect(series.map(({ label, points }) => [label, points])).toEqual([
       ['ideal', undefined],
+      ['low rank, 1gbit', []],
       ['DGC, 1gbit', [1, 3]],
+      ['dense, 16 bits, 1gbit', []],
       ['dense, 1gbit', []],
       ['paper: DGC, 1gbit', 'only'],
     ]);
@@ -190,7 +227,8 @@ describe('the command', () => {
     expect(end).toMatchObject({ exitCode: 0, stderr: '' });
     expect(end.stdout).toMatch(/^model: resnet50: 25,557,032 elements, 102,228,128 bytes$/m);
     expect(end.stdout).toMatch(/^DGC: density 0\.001, float16: 79,653 entries, a payload of 158,767 bytes \(643\.9 /m);
-    expect(end.stdout).toMatch(/^10gbit +dgc +64 +modelled /m);
+    expect(end.stdout).toMatch(/^10gbit +DGC +64 +modelled /m);
+    expect(end.stdout).toMatch(/^10gbit +low rank +64 +modelled /m);
 
     const result = JSON.parse(readFileSync(json, 'utf8')) as SpeedUpResult;
     expect(result).toMatchObject({
@@ -200,8 +238,8 @@ describe('the command', () => {
       constants: CONSTANTS,
       checks: [],
     });
-    expect(result.rows).toHaveLength(2 * 2 * 4);
-    const last = result.rows.at(-1)!;
+    expect(result.rows).toHaveLength(2 * 4 * 4);
+    const last = result.rows.filter(({ way }) => way === 'dgc').at(-1)!;
     const load = loadOf({ tensors: MODELS.resnet50, density: 0.001, values: 'float16' });
     const times = exchangeTimes('dgc', load, { nodes: 64, bitsPerSecond: 10e9 }, CONSTANTS);
     expect(last).toMatchObject({ nodes: 64, way: 'dgc', rate: '10gbit', sentBytes: Math.round(times.sentBytes) });
@@ -224,6 +262,7 @@ describe('the command', () => {
     [['--step-ms', '0'], "--step-ms is '0'; it must be a time in ms, more than 0"],
     [['--density', '0.1,0.2'], "--density is '0.1,0.2'; it must be one number"],
     [['--values', 'int9'], 'Did you mean int8?'],
+    [['--scaling', 'week'], 'Did you mean weak?'],
     [['--encryption', 'auto'], "--encryption is 'auto'; it must be one of on, off"],
     [['--json', '/nowhere/x.json'], "--json is '/nowhere/x.json', but /nowhere does not exist"],
     [['--constants', '/nowhere/x.json'], "--constants is '/nowhere/x.json', which cannot be read: ENOENT"],
@@ -261,19 +300,18 @@ test('the tables of the docs are those of their data', () => {
   const { model, rows, checks, stepMs } = JSON.parse(file('data/speedup.json')) as SpeedUpResult;
   const page = file('performance.md').replace(/ +/g, ' ');
   const line = (...cells: (string | number)[]): string => `| ${cells.join(' | ')} |`.replace(/ +/g, ' ');
-  const NAMES = { dense: 'dense', dgc: 'DGC' };
   const of = (nodes: number, way: string, rate: string) =>
     rows.find(row => row.nodes === nodes && row.way === way && row.rate === rate)!;
   for (const rate of ['1gbit', '10gbit']) {
-    for (const way of ['dense', 'dgc'] as const) {
+    for (const way of Object.keys(WAYS) as ClusterWay[]) {
       const speedUps = [2, 4, 8, 16, 32, 64].map(nodes => of(nodes, way, rate).speedUp.toFixed(2));
       const paper = paperPoint(model, of(64, way, rate))?.words ?? '';
-      expect(page).toContain(line(NAMES[way], rate, ...speedUps, paper));
+      expect(page).toContain(line(WAYS[way], rate, ...speedUps, paper));
     }
   }
   for (const { way, nodes, rate, part, predictedMs, measuredMs, ratio } of checks) {
     const times = [predictedMs, measuredMs].map(ms => Math.round(ms).toLocaleString('en-US'));
-    expect(page).toContain(line(NAMES[way], rate, part, nodes, ...times, ratio.toFixed(2)));
+    expect(page).toContain(line(WAYS[way], rate, part, nodes, ...times, ratio.toFixed(2)));
     expect(Math.abs(ratio - 1)).toBeLessThan(0.2);
   }
   expect(new Set(checks.map(({ nodes }) => nodes))).toEqual(new Set([2, 4, 8, 16]));
@@ -281,7 +319,7 @@ test('the tables of the docs are those of their data', () => {
   const worst = Math.max(...checks.map(({ ratio }) => ratio));
   const slower = (64 * stepMs) / (stepMs + largest.computeMs! + largest.travelMs! * worst);
   const words = page.replace(/\s+/g, ' ');
-  expect(words).toContain(`train ${Math.floor(largest.speedUp)} times as fast as one, or ${slower.toFixed(2)} times`);
+  expect(words).toContain(`train ${largest.speedUp} times as fast as one, or ${slower.toFixed(2)} times`);
   expect(words).toContain(`travel ${((worst - 1) * 100).toFixed(1)} % slower`);
   expect(words).toContain(
     `Of their exchange, ${Math.round((largest.computeMs! / largest.exchangeMs) * 100)} % is not the network`,

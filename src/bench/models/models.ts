@@ -1,4 +1,5 @@
 import { alexnet } from './alexnet';
+import { digits16x16 } from './digits-16x16';
 import { deepSpeech2 } from './deepspeech2';
 import { lstm2x1500 } from './lstm-2x1500';
 import { resnet50 } from './resnet50';
@@ -20,6 +21,8 @@ export const MODELS = {
   deepspeech2: deepSpeech2({ cell: 'lstm', units: 800, padded: true }),
   /** The speech model of Lin et al. 2018, by its size. */
   'deepspeech2-gru-1500': deepSpeech2({ cell: 'gru', units: 1500, padded: false }),
+  /** The large network of `npm start`. */
+  'digits-16x16': digits16x16(),
 } as const satisfies Record<string, readonly TensorShape[]>;
 
 /** A name in {@link MODELS}. */

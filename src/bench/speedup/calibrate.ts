@@ -2,10 +2,11 @@ import { instantiateMeasuredKernels } from '../stream-floor';
 import { SharedHeap } from '../../memory/shared-heap';
 import { sentCount } from '../../compression/sparsity-schedule';
 import { measureDecoding } from '../decode-measurement';
+import { measureLowRank } from '../low-rank-measurement';
 import { rounded } from '../statistics';
 import type { Constants, StepLoad } from './cluster-model';
 import { arrayCase, type Rings, sparseCase } from './rings';
-import { standInFor, type Subject } from './subject';
+import { lowRankNumbers, standInFor, type Subject } from './subject';
 
 /** TCP's share of the rate of a link, where it could not be measured: 1448 bytes of an Ethernet frame of 1514. */
 const TCP_SHARE = 1448 / 1514;
@@ -48,6 +49,8 @@ export async function calibrate(
   });
   say('decoding');
   const decodeNs = decodeNsOf(subject, elements);
+  say('low rank');
+  const lowRank = await lowRankTimesOf(subject);
   say('a hop between two ranks');
   const [hop] = await rings.run({ ranks: 2, collective: 'barrier', cases: [arrayCase(0, 100, 50)] });
   say('payloads between two ranks');
@@ -81,6 +84,7 @@ export async function calibrate(
     decodeNs,
     averageNs: Math.max(0, own.decode * 1e6 - decodeNs * entries) / elements,
     denseNs: ((plain.compress + plain.decode) * 1e6) / elements,
+    ...lowRank,
     hopNs,
     linkByteNs:
       Math.max(0, (long!.evenMs!.wire - short!.evenMs!.wire) * 1e6) / (long!.wireBytesSent - short!.wireBytesSent),
@@ -92,6 +96,24 @@ export async function calibrate(
 }
 
 const STEPS = 9;
+
+/** The matrix with which low rank is timed, from one and from several ranks. */
+const FACTORED = { rows: 1024, columns: 1024, ranks: [1, 5] } as const;
+
+async function lowRankTimesOf({ tensors, density }: Subject) {
+  const heap = new SharedHeap();
+  const kernels = instantiateMeasuredKernels(heap.memory);
+  const { rank } = lowRankNumbers(tensors);
+  const elementNs: number[] = [];
+  for (const ranks of FACTORED.ranks) {
+    const measured = { ...FACTORED, ranks, rank, density, iterations: STEPS, seed: 1 };
+    const { timeMs } = await measureLowRank(heap, kernels, measured);
+    elementNs.push((timeMs.min * 1e6) / (FACTORED.rows * FACTORED.columns));
+  }
+  const [one, many] = elementNs as [number, number];
+  const lowRankAddNs = Math.max(0, many - one) / (FACTORED.ranks[1] - FACTORED.ranks[0]);
+  return { lowRankEncodeNs: one - lowRankAddNs, lowRankAddNs };
+}
 
 /** The time of an entry: what more payloads take longer than one. */
 function decodeNsOf({ density, values }: Subject, modelElements: number): number {

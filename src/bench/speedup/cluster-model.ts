@@ -1,11 +1,20 @@
 import { BLOCK_SEGMENTS, Chunks } from '../../collectives/chunks';
+import { isCheaperDense } from '../../compression/compressors/low-rank';
 import type { ValueFormat } from '../../compression/value-format';
 import { roundedLinks } from '../../exchange/link-cost';
 import { type CostedTensor, costOf } from '../../exchange/step-cost';
 
-/** How the gradients travel: all of them by the dense ring, or compressed by DGC. */
-export const WAYS = ['dense', 'dgc'] as const;
-export type ClusterWay = (typeof WAYS)[number];
+/** How the gradients travel, and what a reader calls it. */
+export const WAYS = {
+  dense: 'dense',
+  /** What gradring does not have, but others: the dense ring with numbers of 16 bits. */
+  dense16: 'dense, 16 bits',
+  dgc: 'DGC',
+  lowRank: 'low rank',
+} as const;
+export type ClusterWay = keyof typeof WAYS;
+/** Those that are measured in rings. The others are modelled only. */
+export type MeasuredWay = Extract<ClusterWay, 'dense' | 'dgc'>;
 
 /** What was measured on this machine, in ns, ns an element, an entry or a byte. */
 export interface Constants {
@@ -19,6 +28,10 @@ export interface Constants {
   readonly averageNs: number;
   /** All that a dense step computes beside its sums, for each element: the means. */
   readonly denseNs: number;
+  /** Low rank, from a gradient to the factors that are sent, for each element. */
+  readonly lowRankEncodeNs: number;
+  /** Decode the factors of one rank and add their product, for each element. */
+  readonly lowRankAddNs: number;
   /** How long a message without data takes to a neighbour. */
   readonly hopNs: number;
   /** What a byte of a payload costs a rank between two links, if these had no limit. */
@@ -42,6 +55,13 @@ export interface StepLoad {
   readonly wholeBytes: number;
   readonly values: ValueFormat;
   readonly tensors: readonly CostedTensor[];
+  /** What low rank sends of each tensor. */
+  readonly lowRank: readonly LowRankMessage[];
+}
+
+export interface LowRankMessage {
+  readonly elements: number;
+  readonly bits: number;
 }
 
 /** A ring, and the rate of each rank's link in each direction. */
@@ -79,19 +99,52 @@ export interface ExchangeTimes {
  *     compute = elements · dense
  *     travel  = 2(N − 1) · segments/b · max(b · s, s + hop) + ⌈(N − 1)/2⌉ · hop
  *
- * The last term is the message in which the ranks tell each other that all gradients are finite.
+ * The last term is the message in which the ranks tell each other that all gradients are finite. In 16 bits an element
+ * has half the bytes, and all else is the same.
+ *
+ * A step of low rank is an all-gather, too, with a message of B bits for each tensor. Those tensors whose messages
+ * would be longer than the dense ring take the dense ring, as in a training:
+ *
+ *     compute = elements · (encode + N · add), or elements · dense
  */
 export function exchangeTimes(way: ClusterWay, load: StepLoad, cluster: Cluster, constants: Constants): ExchangeTimes {
   const { nodes } = cluster;
-  const { elements, entries, payloadBytes, wholeElements, wholeBytes } = load;
-  if (nodes === 1) return { travelled: way === 'dense' ? 'dense' : 'sparse', computeMs: 0, travelMs: 0, sentBytes: 0 };
-  const travelled = way === 'dense' ? 'dense' : cheapestTravel(load, cluster, constants);
-  if (travelled === 'dense') {
-    const { travelMs, sentBytes } = ringTravel(elements, cluster, constants, constants.ringByteNs);
-    const { denseNs, compressNs, averageNs, hopNs } = constants;
-    const computeMs = (elements * (way === 'dense' ? denseNs : compressNs + averageNs)) / 1e6;
-    return { travelled, computeMs, travelMs: travelMs + (hopsOf(nodes) * hopNs) / 1e6, sentBytes };
+  const { elements } = load;
+  const { denseNs, compressNs, averageNs } = constants;
+  switch (way) {
+    case 'dense':
+      return denseTimes(denseNs);
+    case 'dense16':
+      return denseTimes(denseNs, 2);
+    case 'lowRank':
+      return lowRankTimes(load, cluster, constants);
+    case 'dgc': {
+      const travelled = nodes === 1 ? 'sparse' : cheapestTravel(load, cluster, constants);
+      return travelled === 'dense'
+        ? denseTimes(compressNs + averageNs)
+        : sparseTimes(travelled, load, cluster, constants);
+    }
   }
+
+  function denseTimes(elementNs: number, elementBytes = 4): ExchangeTimes {
+    if (nodes === 1) return { travelled: 'dense', ...NOTHING };
+    const { travelMs, sentBytes } = ringTravel(elements, cluster, constants, constants.ringByteNs, elementBytes);
+    const computeMs = (elements * elementNs) / 1e6;
+    return { travelled: 'dense', computeMs, travelMs: travelMs + (hopsOf(nodes) * constants.hopNs) / 1e6, sentBytes };
+  }
+}
+
+/** One node exchanges nothing. */
+const NOTHING = { computeMs: 0, travelMs: 0, sentBytes: 0 } as const;
+
+function sparseTimes(
+  travelled: 'sparse' | 'mixed',
+  load: StepLoad,
+  cluster: Cluster,
+  constants: Constants,
+): ExchangeTimes {
+  const { elements, entries, payloadBytes, wholeElements, wholeBytes } = load;
+  if (cluster.nodes === 1) return { travelled, ...NOTHING };
   if (travelled === 'sparse')
     return { travelled, ...gatherTimes({ elements, entries, payloadBytes }, cluster, constants) };
   const others = { elements, entries: entries - wholeElements, payloadBytes: payloadBytes - wholeBytes };
@@ -99,6 +152,29 @@ export function exchangeTimes(way: ClusterWay, load: StepLoad, cluster: Cluster,
   const ring = ringTravel(wholeElements, cluster, constants, constants.linkByteNs); // a mixed step keeps to the links
   const travelMs = gather.travelMs + ring.travelMs;
   return { travelled, computeMs: gather.computeMs, travelMs, sentBytes: gather.sentBytes + ring.sentBytes };
+}
+
+function lowRankTimes({ lowRank }: StepLoad, cluster: Cluster, constants: Constants): ExchangeTimes {
+  const { nodes } = cluster;
+  if (nodes === 1) return { travelled: 'sparse', ...NOTHING };
+  const [gathered, whole] = [false, true].map(isDense =>
+    lowRank.filter(({ bits, elements }) => isCheaperDense(bits, elements, nodes) === isDense),
+  ) as [LowRankMessage[], LowRankMessage[]];
+  const payloadBytes = sumOf(gathered, ({ bits }) => bits) / 8;
+  const [factored, wholeElements] = [gathered, whole].map(part => sumOf(part, ({ elements }) => elements)) as [number, number]; // prettier-ignore
+  const { lowRankEncodeNs, lowRankAddNs, denseNs, linkByteNs } = constants;
+  const gather = gatherTravel(payloadBytes, cluster, constants);
+  const ring = ringTravel(wholeElements, cluster, constants, linkByteNs);
+  return {
+    travelled: gathered.length === 0 ? 'dense' : whole.length === 0 ? 'sparse' : 'mixed',
+    computeMs: (factored * (lowRankEncodeNs + nodes * lowRankAddNs) + wholeElements * denseNs) / 1e6,
+    travelMs: gather.travelMs + ring.travelMs,
+    sentBytes: gather.sentBytes + ring.sentBytes,
+  };
+}
+
+function sumOf<T>(all: readonly T[], value: (each: T) => number): number {
+  return all.reduce((sum, each) => sum + value(each), 0);
 }
 
 /** How a training sends the entries over such links. */
@@ -114,15 +190,23 @@ function gatherTimes(
   cluster: Cluster,
   constants: Constants,
 ): Omit<ExchangeTimes, 'travelled'> {
+  const { compressNs, averageNs, encodeNs, decodeNs } = constants;
+  const computeNs = elements * (compressNs + averageNs) + entries * (encodeNs + cluster.nodes * decodeNs);
+  return { computeMs: computeNs / 1e6, ...gatherTravel(payloadBytes, cluster, constants) };
+}
+
+/** An all-gather of payloads of so many bytes. */
+function gatherTravel(payloadBytes: number, cluster: Cluster, constants: Constants): Travel {
   const { nodes } = cluster;
-  const { compressNs, averageNs, encodeNs, decodeNs, hopNs, linkByteNs } = constants;
+  const { hopNs, linkByteNs } = constants;
   const sentBytes = (nodes - 1) * payloadBytes;
-  const computeNs = elements * (compressNs + averageNs) + entries * (encodeNs + nodes * decodeNs);
   const travelNs =
     sentBytes * Math.max(lineByteNs(cluster, constants), linkByteNs) +
     hopsOf(nodes) * (hopNs + payloadBytes * linkByteNs);
-  return { computeMs: computeNs / 1e6, travelMs: travelNs / 1e6, sentBytes };
+  return { travelMs: travelNs / 1e6, sentBytes };
 }
+
+type Travel = Pick<ExchangeTimes, 'travelMs' | 'sentBytes'>;
 
 /** The all-reduce of so many elements by the dense ring. `byteNs`: what a byte costs a rank. */
 function ringTravel(
@@ -130,13 +214,15 @@ function ringTravel(
   cluster: Cluster,
   constants: Constants,
   byteNs: number,
-): Pick<ExchangeTimes, 'travelMs' | 'sentBytes'> {
+  elementBytes = 4,
+): Travel {
+  if (elements === 0) return { travelMs: 0, sentBytes: 0 };
   const { nodes } = cluster;
   const rounds = 2 * (nodes - 1);
-  const sentBytes = (rounds * 4 * elements) / nodes;
-  const segments = new Chunks(elements, nodes, 4).segmentCount;
+  const chunkBytes = (elementBytes * elements) / nodes;
+  const sentBytes = rounds * chunkBytes;
+  const segments = new Chunks(elements, nodes, elementBytes).segmentCount;
   const together = Math.min(BLOCK_SEGMENTS, segments);
-  const chunkBytes = (4 * elements) / nodes;
   const segmentNs = (chunkBytes / segments) * Math.max(lineByteNs(cluster, constants), byteNs);
   const blockNs = Math.max(together * segmentNs, segmentNs + constants.hopNs);
   return { travelMs: (rounds * segments * blockNs) / together / 1e6, sentBytes };
@@ -148,9 +234,22 @@ const lineByteNs = ({ bitsPerSecond }: Cluster, { lineShare }: Constants): numbe
 /** How many hops a frame makes that all ranks receive: it travels in both directions. */
 const hopsOf = (nodes: number): number => Math.ceil((nodes - 1) / 2);
 
-/** How many times as many examples a cluster computes in the same time as one node: N · T(1) ÷ T(N). */
-export function speedUp(nodes: number, stepMs: number, exchangeMs: number): number {
-  return (nodes * stepMs) / (stepMs + exchangeMs);
+/**
+ * What more nodes do. `weak`: each computes as many examples in a step as one node alone. `strong`: together they
+ * compute as many, so that a training has as many steps.
+ */
+export const SCALINGS = ['weak', 'strong'] as const;
+export type Scaling = (typeof SCALINGS)[number];
+
+/** How long a node computes in a step. */
+export function ownStepMs(nodes: number, stepMs: number, scaling: Scaling): number {
+  return scaling === 'weak' ? stepMs : stepMs / nodes;
+}
+
+/** How many times as many examples a cluster computes in the same time as one node. */
+export function speedUp(nodes: number, stepMs: number, exchangeMs: number, scaling: Scaling = 'weak'): number {
+  const own = ownStepMs(nodes, stepMs, scaling);
+  return (nodes * own) / (own + exchangeMs);
 }
 
 /** A point that the paper gives. */

@@ -8,6 +8,8 @@ const NAMES = {
   decodeNs: true,
   averageNs: true,
   denseNs: true,
+  lowRankEncodeNs: true,
+  lowRankAddNs: true,
   hopNs: true,
   linkByteNs: true,
   ringByteNs: true,

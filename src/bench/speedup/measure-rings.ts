@@ -1,13 +1,6 @@
 import { availableParallelism, freemem } from 'node:os';
 import { rounded } from '../statistics';
-import {
-  type ClusterWay,
-  type Constants,
-  type ExchangeTimes,
-  exchangeTimes,
-  type StepLoad,
-  WAYS,
-} from './cluster-model';
+import { type Constants, type ExchangeTimes, exchangeTimes, type MeasuredWay, type StepLoad } from './cluster-model';
 import { arrayCase, type Rings, sparseCase } from './rings';
 import { standInFor, type Subject } from './subject';
 
@@ -21,7 +14,7 @@ export interface Rate {
 /** A prediction of the model beside a measurement. */
 export interface Check {
   readonly nodes: number;
-  readonly way: ClusterWay;
+  readonly way: MeasuredWay;
   readonly rate: string;
   /** The exchange of the real tensors, or only the way of its bytes through the ring. */
   readonly part: 'exchange' | 'travel';
@@ -39,7 +32,7 @@ export interface Check {
 /** A ring that is to be measured. */
 export interface RingToMeasure {
   readonly nodes: number;
-  readonly way: ClusterWay;
+  readonly way: MeasuredWay;
   readonly rate: Rate;
   readonly part: Check['part'];
   readonly predicted: ExchangeTimes;
@@ -62,13 +55,15 @@ export function ringsToMeasure(
     nodes <= availableParallelism() && nodes * load.elements * BYTES_AN_ELEMENT < freemem();
   const each = (part: Check['part'], rate: Rate, nodes: readonly number[]): RingToMeasure[] =>
     nodes.flatMap(of =>
-      WAYS.map(way => {
+      MEASURED.map(way => {
         const cluster = { nodes: of, bitsPerSecond: rate.bitsPerSecond };
         return { nodes: of, way, rate, part, predicted: exchangeTimes(way, load, cluster, constants) };
       }),
     );
   return [...rates.flatMap(rate => each('exchange', rate, sizes.filter(fits))), ...each('travel', travelRate, sizes)];
 }
+
+const MEASURED: readonly MeasuredWay[] = ['dense', 'dgc'];
 
 /** What a rank with the whole model holds: g, u, v, room for entries, and the source of gradients. */
 const BYTES_AN_ELEMENT = 24;

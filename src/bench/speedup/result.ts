@@ -5,8 +5,10 @@ import {
   type Constants,
   type ExchangeTimes,
   exchangeTimes,
+  ownStepMs,
   PAPER,
   type PaperPoint,
+  type Scaling,
   speedUp,
   type StepLoad,
   WAYS,
@@ -37,7 +39,7 @@ export interface SpeedUpRow {
 }
 
 /** The content of the file that `--json` writes. */
-export interface SpeedUpResult extends Omit<Subject & StepLoad, 'tensors'> {
+export interface SpeedUpResult extends Omit<Subject & StepLoad, 'tensors' | 'lowRank'> {
   readonly bench: 'speedup';
   readonly model: ModelName;
   readonly version: string;
@@ -47,6 +49,9 @@ export interface SpeedUpResult extends Omit<Subject & StepLoad, 'tensors'> {
   readonly encryption: string;
   readonly stepMs: number;
   readonly stepMsFrom: string;
+  readonly scaling: Scaling;
+  /** Of low rank. */
+  readonly rank: number;
   readonly constants: Constants;
   readonly constantsFrom: string;
   readonly rows: readonly SpeedUpRow[];
@@ -58,13 +63,13 @@ export interface SpeedUpResult extends Omit<Subject & StepLoad, 'tensors'> {
 export function rowsOf(
   nodes: readonly number[],
   rates: readonly Rate[],
-  stepMs: number,
+  { stepMs, scaling }: Pick<SpeedUpResult, 'stepMs' | 'scaling'>,
   load: StepLoad,
   constants: Constants,
   checks: readonly Check[],
 ): SpeedUpRow[] {
   return rates.flatMap(({ text: rate, bitsPerSecond }) =>
-    WAYS.flatMap(way =>
+    WAY_KEYS.flatMap(way =>
       nodes.map((of): SpeedUpRow => {
         const cluster = { nodes: of, bitsPerSecond };
         const { travelled, computeMs, travelMs, sentBytes } = exchangeTimes(way, load, cluster, constants);
@@ -80,13 +85,15 @@ export function rowsOf(
             travelMs: rounded(travel?.measuredMs ?? travelMs, 3),
           }),
           exchangeMs: rounded(exchangeMs, 3),
-          speedUp: rounded(speedUp(of, stepMs, exchangeMs), 3),
+          speedUp: rounded(speedUp(of, stepMs, exchangeMs, scaling), 3),
           sentBytes: (whole ?? travel)?.sentBytes ?? Math.round(sentBytes),
         };
       }),
     ),
   );
 }
+
+const WAY_KEYS = Object.keys(WAYS) as ClusterWay[];
 
 /** Where the paper has the same. */
 export function paperPoint(model: string, { nodes, way, rate }: SpeedUpRow): PaperPoint | undefined {
@@ -96,16 +103,20 @@ export function paperPoint(model: string, { nodes, way, rate }: SpeedUpRow): Pap
 }
 
 /** The columns of the table. */
-export function columnsOf({ model, stepMs }: Pick<SpeedUpResult, 'model' | 'stepMs'>): Column<SpeedUpRow>[] {
+export function columnsOf({
+  model,
+  stepMs,
+  scaling,
+}: Pick<SpeedUpResult, 'model' | 'stepMs' | 'scaling'>): Column<SpeedUpRow>[] {
   return [
     { heading: 'rate', value: row => row.rate },
-    { heading: 'way', value: row => row.way },
+    { heading: 'way', value: row => WAYS[row.way] },
     { heading: 'nodes', value: row => row.nodes, decimals: 0 },
     { heading: 'exchange', value: row => row.source },
     { heading: 'compute ms', value: row => row.computeMs, decimals: 1 },
     { heading: 'travel ms', value: row => row.travelMs, decimals: 1 },
     { heading: 'exchange ms', value: row => row.exchangeMs, decimals: 1 },
-    { heading: 'step ms', value: row => stepMs + row.exchangeMs, decimals: 1 },
+    { heading: 'step ms', value: row => ownStepMs(row.nodes, stepMs, scaling) + row.exchangeMs, decimals: 1 },
     { heading: 'speed-up', value: row => row.speedUp, decimals: 2 },
     { heading: 'paper', value: row => paperPoint(model, row)?.words },
     { heading: 'bytes sent', value: row => row.sentBytes, decimals: 0 },
@@ -115,7 +126,7 @@ export function columnsOf({ model, stepMs }: Pick<SpeedUpResult, 'model' | 'step
 /** The columns of the predictions beside the measurements. */
 export const CHECK_COLUMNS: readonly Column<Check>[] = [
   { heading: 'rate', value: row => row.rate },
-  { heading: 'way', value: row => row.way },
+  { heading: 'way', value: row => WAYS[row.way] },
   { heading: 'nodes', value: row => row.nodes, decimals: 0 },
   { heading: 'part', value: row => row.part },
   { heading: 'predicted ms', value: row => row.predictedMs, decimals: 1 },
@@ -153,7 +164,9 @@ export function factsOf(result: SpeedUpResult): [name: string, words: string][] 
       'DGC',
       `density ${density}, ${values}: ${count(entries)} entries, a payload of ${count(payloadBytes)} bytes (${((4 * elements) / payloadBytes).toFixed(1)} times fewer)`,
     ],
+    ['low rank', `${result.rank} columns`],
     ['step of one node', `${result.stepMs.toFixed(1)} ms, ${result.stepMsFrom}`],
+    ['scaling', `${result.scaling}: ${SCALING_WORDS[result.scaling]}`],
     ['encryption', encryption],
     [
       'constants',
@@ -162,9 +175,15 @@ export function factsOf(result: SpeedUpResult): [name: string, words: string][] 
   ];
 }
 
+const SCALING_WORDS: Readonly<Record<Scaling, string>> = {
+  weak: 'each of N nodes computes as many examples in a step as one node alone',
+  strong: 'N nodes together compute as many examples in a step as one node alone, each 1/N of them',
+};
+
 /** How the figures are to be read. */
 export const NOTES = [
-  'speed-up = N · T(1) ÷ T(N), where T(1) is the forward and backward pass of one node, and T(N) = T(1) + exchange: gradring does not exchange while it computes gradients.',
+  'speed-up: how many times as many examples in the same time as one node. With T(1) as the forward and backward pass of one node, T(N) is T(1) + exchange (weak scaling) or T(1)/N + exchange (strong): gradring does not exchange while it computes gradients.',
+  'dense, 16 bits: gradring has no such ring; it is here to compare with. It and low rank are modelled only.',
   'exchange: "measured" is the whole exchange in a ring of the network lab; "in parts" has the travel of a ring of that size, and what a rank computes from one rank alone, because ranks that share processors would take turns; "modelled" is computed from the constants.',
   'Measured on processors, not on GPUs. The copies between TensorFlow.js and the exchange, and the work of the optimizer, are left out: see gradring bench optimizer.',
 ];

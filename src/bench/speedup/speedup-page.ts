@@ -1,6 +1,7 @@
 import { escaped } from '../../charts/html-page';
 import type { Chart, ChartSeries } from '../chart';
 import { benchPage, section } from '../page';
+import { type ClusterWay, WAYS } from './cluster-model';
 import { CHECK_COLUMNS, columnsOf, factsOf, NOTES, type SpeedUpResult, tableRows } from './result';
 
 /** A page with the speed-up over the number of nodes, and all tables. It needs no other files. */
@@ -17,8 +18,7 @@ export function speedUpPage(result: SpeedUpResult): string {
   });
 }
 
-const COLORS = { dgc: 1, dense: 2 } as const;
-const NAMES = { dgc: 'DGC', dense: 'dense' } as const;
+const COLORS = { dgc: 1, dense: 2, dense16: 3, lowRank: 4 } as const satisfies Record<ClusterWay, number>;
 /** From the fastest rate to the slowest. */
 const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [12, 6], [2, 5], [12, 5, 2, 5]];
 
@@ -26,12 +26,12 @@ const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [12, 6], 
 export function speedUpChart({ model, rows, paper }: SpeedUpResult): Chart {
   const xs = [...new Set(rows.map(({ nodes }) => nodes))].sort((a, b) => a - b);
   const rates = [...new Set(rows.map(({ rate }) => rate))].reverse();
-  const curves = (['dgc', 'dense'] as const).flatMap(way =>
+  const curves = (['lowRank', 'dgc', 'dense16', 'dense'] as const).flatMap(way =>
     rates.map((rate, i): ChartSeries => {
       const own = xs.map(nodes => rows.find(row => row.nodes === nodes && row.way === way && row.rate === rate)!);
       const dash = DASHES[i % DASHES.length];
       return {
-        label: `${NAMES[way]}, ${rate}`,
+        label: `${WAYS[way]}, ${rate}`,
         color: COLORS[way],
         values: own.map(({ speedUp }) => speedUp),
         thin: false,
@@ -42,13 +42,13 @@ export function speedUpChart({ model, rows, paper }: SpeedUpResult): Chart {
   );
   const shown = paper.filter(({ nodes }) => xs.includes(nodes));
   const circles = shown.map(({ way, rate, nodes, speedUp }): ChartSeries => ({
-    label: `paper: ${NAMES[way]}, ${rate}`,
+    label: `paper: ${WAYS[way]}, ${rate}`,
     color: COLORS[way],
     values: xs.map(x => (x === nodes ? speedUp : null)),
     thin: false,
     points: 'only',
   }));
-  const read = shown.map(({ way, rate, words }) => `${NAMES[way]} on ${rate} ${words}`).join(', ');
+  const read = shown.map(({ way, rate, words }) => `${WAYS[way]} on ${rate} ${words}`).join(', ');
   return {
     title: `Speed-up over one node, ${model}`,
     note: `Lines are modelled, dots on them measured.${read && ` Circles are what section 5 of the paper reads from its figure 6: ${read}.`}`,

@@ -13,14 +13,14 @@ import { elementCountOf } from '../models/tensor-shape';
 import { parseDensities, requireWritable } from '../options';
 import { Progress } from '../progress';
 import { calibrate } from './calibrate';
-import { type Constants, impliedStepMs, PAPER } from './cluster-model';
+import { type Constants, impliedStepMs, PAPER, type Scaling, SCALINGS } from './cluster-model';
 import { readConstants } from './constants-file';
 import { type Check, expectedMs, measureRing, type Rate, ringsToMeasure, type RingToMeasure } from './measure-rings';
 import { parseNodes } from './nodes';
 import { CHECK_COLUMNS, columnsOf, factsOf, NOTES, rowsOf, type SpeedUpResult, tableRows } from './result';
 import { RingEnded, Rings } from './rings';
 import { speedUpPage } from './speedup-page';
-import { loadOf, type Subject } from './subject';
+import { loadOf, lowRankNumbers, type Subject } from './subject';
 
 const MODEL_NAMES = Object.keys(MODELS) as ModelName[];
 const MEASURED_BY_DEFAULT = '2,4,8,16';
@@ -47,6 +47,11 @@ const OPTIONS = {
     ...TEXT_OPTION,
     describe:
       "The time of one node's forward and backward pass, in ms [default for alexnet: what the paper's figure implies]",
+  },
+  scaling: {
+    ...TEXT_OPTION,
+    default: 'weak' satisfies Scaling,
+    describe: 'What more nodes do: weak, each as many examples as one alone; strong, together as many',
   },
   density: { ...TEXT_OPTION, default: '0.001', describe: 'The fraction of each large tensor that DGC sends' },
   values: {
@@ -84,6 +89,10 @@ export const speedUpBenchmark: CommandModule = {
       .options(OPTIONS)
       .example('$0 bench speedup', 'AlexNet on 1 to 64 nodes, as in figure 6 of the paper (7 minutes as root)')
       .example('$0 bench speedup --model resnet50 --step-ms 250 --nodes 8,16,32', 'another model; you know its step')
+      .example(
+        '$0 bench speedup --model digits-16x16 --step-ms 389 --scaling strong --rate 50mbit',
+        'how much sooner a training ends, with the same batch on all nodes together',
+      )
       .example('$0 bench speedup --measure none', 'no rings: only the constants are measured (no root)')
       .example('$0 bench speedup --json speedup.json --html speedup.html', 'for programs, and for a browser')
       .example(
@@ -106,6 +115,7 @@ interface Settings extends Subject {
   readonly rates: readonly Rate[];
   readonly stepMs: number;
   readonly stepMsFrom: string;
+  readonly scaling: Scaling;
   readonly encryption: 'on' | 'off';
   /** The sizes of the rings that are measured. Empty for none. */
   readonly measured: readonly number[];
@@ -148,16 +158,16 @@ async function run(words: Words): Promise<number> {
     progress.clear();
     const shown =
       checks.length === 0 || rates.some(({ text }) => text === measureRate.text) ? rates : [measureRate, ...rates];
-    const { model, density, stepMs, stepMsFrom, encryption } = settings;
+    const { model, tensors, density, stepMs, stepMsFrom, scaling, encryption } = settings;
     const { elements, entries, payloadBytes, wholeElements, wholeBytes, values } = load;
     const result: SpeedUpResult = {
       ...{ bench: 'speedup', version: readVersion(), command: `gradring ${process.argv.slice(2).join(' ')}` },
       date: startedAt.toISOString(),
       machine: { processor: cpus()[0]?.model ?? 'unknown', cores: availableParallelism(), node: process.version },
       ...{ model, density, values, elements, entries, payloadBytes, wholeElements, wholeBytes },
-      ...{ stepMs, stepMsFrom, encryption, constants },
+      ...{ rank: lowRankNumbers(tensors).rank, stepMs, stepMsFrom, scaling, encryption, constants },
       constantsFrom: words.constants ?? 'measured in this run',
-      rows: rowsOf(settings.nodes, shown, stepMs, load, constants, checks),
+      rows: rowsOf(settings.nodes, shown, settings, load, constants, checks),
       checks,
       paper: PAPER.filter(point => point.model === model),
     };
@@ -207,6 +217,7 @@ function settingsOf(words: Words): Settings {
     nodes: parseNodes(words.nodes!, 'nodes'),
     rates: rates.sort((a, b) => a.bitsPerSecond - b.bitsPerSecond),
     ...stepOf(words['step-ms'], model),
+    scaling: parseName(words.scaling!, 'scaling', SCALINGS),
     encryption: parseName(words.encryption!, 'encryption', ['on', 'off']),
     measured: measuredSizes(words.measure),
     measureRate: rateOf(words['measure-rate']!, 'measure-rate'),

@@ -1,3 +1,5 @@
+import { lowRank } from '../../compression/compressors/custom-compression';
+import { chooseRank, type LowRankNumbers, messageBitsOf } from '../../compression/compressors/low-rank';
 import { dgc } from '../../compression/dgc-options';
 import { sentCount, travelsDense } from '../../compression/sparsity-schedule';
 import type { ValueFormat } from '../../compression/value-format';
@@ -7,7 +9,7 @@ import { measureCodec } from '../codec-measurement';
 import type { SparseCase } from '../collectives/collective-benchmark';
 import { GradientSource } from '../gradient-source';
 import { elementCountOf, type TensorShape } from '../models/tensor-shape';
-import type { StepLoad } from './cluster-model';
+import type { LowRankMessage, StepLoad } from './cluster-model';
 
 /** The tensors of a model, and how DGC sends their gradients. */
 export interface Subject {
@@ -34,7 +36,27 @@ export function loadOf({ tensors, density, values }: Subject): StepLoad {
       const dense = travelsDense(compression, tensor.shape, elementCount);
       return { elementCount, count: dense ? elementCount : sentCount(elementCount, density), dense };
     }),
+    lowRank: lowRankMessages(tensors),
   };
+}
+
+/** The rank and the step that lowRank() takes for a model. */
+export function lowRankNumbers(tensors: readonly TensorShape[]): Required<LowRankNumbers> {
+  const { step } = lowRank().options as unknown as LowRankNumbers;
+  const large = tensors.filter(tensor => !isSmall(tensor));
+  return { rank: chooseRank(large.map(({ shape }) => shape), step), step }; // prettier-ignore
+}
+
+function lowRankMessages(tensors: readonly TensorShape[]): LowRankMessage[] {
+  const { rank, step } = lowRankNumbers(tensors);
+  return tensors.map(tensor => ({
+    elements: elementCountOf(tensor),
+    bits: messageBitsOf(tensor.shape, isSmall(tensor) ? 0 : rank, step),
+  }));
+}
+
+function isSmall(tensor: TensorShape): boolean {
+  return travelsDense(lowRank(), tensor.shape, elementCountOf(tensor));
 }
 
 const SEED = 1;

@@ -47,12 +47,11 @@ export function lowRankCompressor(
   const rank = given.rank ?? chooseRank(shapes, step);
   let made: CodeScratch | undefined;
   const scratch = () => (made ??= new CodeScratch()); // only the comm thread needs it
-  const bits = bitsPerNumber(step);
   const small: Compressor = {
     errorFeedback: true,
     average(tensor, ring) {
       const { length } = tensor.values;
-      if (isCheaperDense(bits * length, length, ring)) return averageDense(tensor, ring);
+      if (isCheaperDense(wholeBits(length, step), length, ring.worldSize)) return averageDense(tensor, ring);
       return exchange(new WholeCode(scratch(), length, step), tensor, ring);
     },
   };
@@ -64,7 +63,7 @@ export function lowRankCompressor(
       const columns = columnsOf(matrix, rank);
       if (columns === 0) return small.average(tensor, ring);
       const { a, b } = matrix;
-      if (isCheaperDense(bits * columns * (a + b), a * b, ring)) return averageDense(tensor, ring);
+      if (isCheaperDense(factorBits(matrix, columns, step), a * b, ring.worldSize)) return averageDense(tensor, ring);
       return exchange(new FactorCode(scratch(), { ...matrix, rank: columns, step }), tensor, ring);
     },
   };
@@ -78,10 +77,16 @@ export function chooseRank(shapes: readonly (readonly number[])[], step: number)
   const matrices = shapes.map(matrixOf);
   const most = BITS_PER_ELEMENT * matrices.reduce((sum, { a, b }) => sum + a * b, 0);
   let rank = LARGEST_CHOSEN;
-  const bits = () =>
-    bitsPerNumber(step) * matrices.reduce((sum, each) => sum + columnsOf(each, rank) * (each.a + each.b), 0);
+  const bits = () => matrices.reduce((sum, each) => sum + factorBits(each, columnsOf(each, rank), step), 0);
   while (rank > 1 && bits() > most) rank--;
   return rank;
+}
+
+/** How many bits the message of a tensor is expected to have. A `rank` of 0: it is sent whole. */
+export function messageBitsOf(shape: readonly number[], rank: number, step: number): number {
+  const matrix = matrixOf(shape);
+  const columns = columnsOf(matrix, rank);
+  return columns === 0 ? wholeBits(matrix.a * matrix.b, step) : factorBits(matrix, columns, step);
 }
 
 /** The entropy of a normal number that is rounded, in steps of so many deviations, and what Rice code adds. */
@@ -89,11 +94,19 @@ function bitsPerNumber(step: number): number {
   return 1.05 * (2.05 - Math.log2(step));
 }
 
+function wholeBits(elements: number, step: number): number {
+  return bitsPerNumber(step) * elements;
+}
+
+function factorBits({ a, b }: MatrixShape, columns: number, step: number): number {
+  return bitsPerNumber(step) * columns * (a + b);
+}
+
 /**
  * Whether the dense ring sends less. A message of so many bits is sent N − 1 times, and each element 2(N − 1)/N times,
  * in 32 bits.
  */
-function isCheaperDense(bits: number, elements: number, { worldSize }: CompressionRing): boolean {
+export function isCheaperDense(bits: number, elements: number, worldSize: number): boolean {
   return worldSize * bits > 2 * 32 * elements;
 }
 
