@@ -9,6 +9,7 @@ const WORKLOADS = {
   digits: './study/digits',
   'long-digits': './study/long-digits',
   language: './study/language',
+  'long-language': './study/long-language',
   speech: './study/speech',
 };
 

@@ -77,8 +77,8 @@ export function measureCodec(
 }
 
 function sizesOf(memory: KernelMemory, codec: GradientCodec, tensors: readonly StepTensor[]): CodecSizes {
-  const sparse = tensors.filter(({ dense }) => !dense);
-  const dense = tensors.filter(tensor => tensor.dense);
+  const sparse = tensors.filter(({ isWhole }) => !isWhole);
+  const dense = tensors.filter(({ isWhole }) => isWhole);
   const countOf = (some: readonly CodedTensor[]): number => some.reduce((sum, { count }) => sum + count, 0);
   const parameters = tensors.reduce((sum, { elementCount }) => sum + elementCount, 0);
 

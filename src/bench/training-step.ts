@@ -1,6 +1,7 @@
 import { type ChosenDgc } from '../compression/dgc-options';
 import { GradientCodec, type TensorEntries } from '../compression/gradient-codec';
-import { densityAt, sentCount, travelsDense } from '../compression/sparsity-schedule';
+import { methodOf } from '../compression/compression-method';
+import { densityAt, sentCount } from '../compression/sparsity-schedule';
 import { LargestTreatment } from '../compression/largest-treatment';
 import { RoundedTreatment } from '../compression/rounded-treatment';
 import { TensorCompressor } from '../compression/tensor-compressor';
@@ -16,7 +17,7 @@ import { normalNumber, uniformNumbers } from './random';
 /** What a rank sends of a tensor in a step. */
 export interface StepTensor extends TensorEntries {
   /** Whether the compression sends all of its elements. */
-  readonly dense: boolean;
+  readonly isWhole: boolean;
 }
 
 /** Where the step of a model lies in a memory. */
@@ -66,19 +67,20 @@ export function layStep(
   start: Pointer,
 ): StepLayout & { readonly bytes: number } {
   const density = densityAt(compression, { epoch: undefined, step: 0 });
+  const { sendsWhole } = methodOf(compression);
   const largest = Math.max(...model.map(elementCountOf));
   const places = new Places(start);
   return {
     density,
     tensors: model.map((tensor): StepTensor => {
       const elementCount = elementCountOf(tensor);
-      const dense = travelsDense(compression, tensor.shape, elementCount);
-      const count = dense ? elementCount : sentCount(elementCount, density);
+      const isWhole = sendsWhole(tensor.shape);
+      const count = isWhole ? elementCount : sentCount(elementCount, density);
       return {
         elementCount,
-        dense,
+        isWhole,
         count,
-        indices: places.next(dense ? 0 : entryBytes(count)),
+        indices: places.next(isWhole ? 0 : entryBytes(count)),
         values: places.next(entryBytes(count)),
       };
     }),
@@ -106,16 +108,16 @@ export function trainSteps(
   const { density, gradient, momentum, residual, workspace } = layout;
   const random = uniformNumbers(seed);
   for (const [number, tensor] of layout.tensors.entries()) {
-    const { elementCount, dense, indices, values } = tensor;
+    const { elementCount, isWhole, indices, values } = tensor;
     const view = (at: Pointer): Float32Array => new Float32Array(memory.memory.buffer, at, elementCount);
-    const place = { number, dense, kernels, workspace, elementCount, gradient, momentum, residual };
+    const place = { number, isWhole, kernels, workspace, elementCount, gradient, momentum, residual };
     const gradientScale = TYPICAL_SCALE * Math.exp(normalNumber(random));
     view(momentum).fill(0);
     view(residual).fill(0);
     for (let step = 1; step <= steps; step++) {
       source.write(view(gradient), Math.floor(random() * sourceLength));
-      // The momentum of dense tensors comes after averaging, and so is not sent.
-      const kind = dense ? RoundedTreatment : LargestTreatment;
+      // The momentum of tensors that are sent whole comes after averaging, and so is not sent.
+      const kind = isWhole ? RoundedTreatment : LargestTreatment;
       const treatment = new kind(place, { ...STEP, density, gradientScale }, indices, values);
       treatment.compress();
       if (step === steps) break;

@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
 import type { CustomCompression } from './compressors/custom-compression';
-import { type ClipNorms, clipNormsAt, type ClipPlace, requireClipPlace } from './clip-place';
+import { type ClipPlace, requireClipPlace } from './clip-place';
 import { requireNorm } from './require-norm';
 import { VALUE_FORMATS, type ValueFormat } from './value-format';
 
@@ -216,19 +216,6 @@ export function noCompression(options: NoCompressionOptions = {}): NoCompression
   const { clipNorm } = options;
   requireNorm('noCompression()', clipNorm);
   return Object.freeze({ kind: 'none', clipNorm });
-}
-
-/** The format in which that compression sends values. */
-export function valueFormatOf(compression: Compression): ValueFormat {
-  return compression.kind === 'dgc' ? compression.values : 'float32';
-}
-
-/** What clips the gradient of a rank, and what the mean, in a step with that momentum. */
-export function clipNormsOf(compression: Compression, momentumFactor: number): ClipNorms {
-  const { clipNorm } = compression;
-  if (compression.kind === 'none') return { rank: undefined, mean: clipNorm };
-  const { clipAt } = compression;
-  return clipNormsAt(clipAt === 'auto' ? (momentumFactor === 0 ? 'mean' : 'rank') : clipAt, clipNorm);
 }
 
 /** The density below which momentum is masked. */

@@ -1,5 +1,5 @@
 import { GradringError } from '../errors';
-import type { ChosenDgc, Compression } from './dgc-options';
+import type { ChosenDgc } from './dgc-options';
 
 /** The densities of the paper's warm-up (section 3.3): sparsity 75 %, 93.75 %, 98.4375 %, 99.6 %, 99.9 %. */
 const WARM_UP_DENSITIES = [0.25, 0.0625, 0.015625, 0.004, 0.001];
@@ -77,13 +77,4 @@ export function sentCount(elementCount: number, density: number): number {
   // 1 − sparsity is wrong by at most 2⁻⁵⁴, and the product by 2⁻⁵³ of itself: together less than 2⁻⁵² an element.
   const count = Math.ceil(elementCount * density - elementCount * Number.EPSILON);
   return Math.min(elementCount, Math.max(1, count));
-}
-
-/**
- * Whether a tensor is sent whole. Without compression all are. Otherwise biases, the scales and offsets of
- * normalisation and the like (rank 1 or 0) are, and tensors with fewer than `denseBelow` elements, for which indices
- * and selection cost more than they save.
- */
-export function travelsDense(spec: Compression, shape: readonly number[], elementCount: number): boolean {
-  return spec.kind === 'none' || shape.length <= 1 || elementCount < spec.denseBelow;
 }

@@ -25,7 +25,7 @@ export interface TensorPlace extends TensorState {
   /** Its number among all tensors of the model. */
   readonly number: number;
   /** Whether the compression's rules send it whole at any density. */
-  readonly dense: boolean;
+  readonly isWhole: boolean;
   readonly kernels: Kernels;
   /** Scratch for the {@link EntryRoom.workspaceBytes} of the treatment. It holds nothing between calls. */
   readonly workspace: Pointer;
@@ -71,7 +71,7 @@ export interface TreatmentStep {
  */
 export abstract class TensorTreatment implements TensorEntries {
   readonly number: number;
-  readonly dense: boolean;
+  readonly isWhole: boolean;
   readonly elementCount: number;
   readonly gradient: Pointer;
   abstract readonly count: number;
@@ -85,7 +85,7 @@ export abstract class TensorTreatment implements TensorEntries {
     readonly values: Pointer,
   ) {
     this.number = place.number;
-    this.dense = place.dense;
+    this.isWhole = place.isWhole;
     this.elementCount = place.elementCount;
     this.gradient = place.gradient;
   }

@@ -1,12 +1,9 @@
 import { SCRATCH_BYTES } from '../collectives/collective-call';
 import type { DenseArray } from '../collectives/dense-array';
-import { LARGEST_DENSITY } from '../compression/choose-sparsity';
-import { compressorOf } from '../compression/compressors/compressor-of';
+import { methodOf } from '../compression/compression-method';
 import type { Compression } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
-import { travelsDense } from '../compression/sparsity-schedule';
 import type { EntryRoom, SharedState, TensorState } from '../compression/tensor-treatment';
-import { treatmentKind } from '../compression/treatment-kind';
 import { GradringError, invalidArgument } from '../errors';
 import { align, type Pointer } from '../kernels/pointer';
 
@@ -24,12 +21,12 @@ export interface VariableShape {
 
 /**
  * A tensor of an exchange, and its state in the memory of its arena. The gradients of an arena follow each other, first
- * those of dense tensors.
+ * those of tensors that are sent whole.
  */
 export interface ExchangedTensor extends TensorState, SharedState {
   readonly shape: readonly number[];
   /** Whether the compression's rules send it whole at any density. */
-  readonly dense: boolean;
+  readonly isWhole: boolean;
 }
 
 /** Where everything of an arena lies in its memory. */
@@ -56,8 +53,8 @@ export interface ArenaLayout {
  * before. There is at least one arena. The same arguments give the same arenas; the ranks of a ring depend on that.
  *
  * An arena costs 12 bytes a parameter (g, u, v), 8 bytes for each entry that the compression sends at its largest
- * density (4 for those of dense tensors, if values are rounded), and scratch: half a byte a parameter of its largest
- * sparse variable, or 256 KiB.
+ * density (4 for those of tensors that are sent whole, if values are rounded), and scratch: half a byte a parameter of
+ * its largest sparse variable, or 256 KiB.
  *
  * @param arenaBytes The most that an arena may take.
  * @throws GradringError `ERR_OUT_OF_MEMORY` for a variable that does not fit in an arena of its own.
@@ -67,17 +64,16 @@ export function layArenas(
   compression: Compression,
   arenaBytes: number,
 ): readonly ArenaLayout[] {
-  const density = largestDensity(compression);
-  const travelsWhole = (shape: readonly number[]) => travelsDense(compression, shape, elementsOf(shape));
-  const large = variables.map(({ shape }) => shape).filter(shape => !travelsWhole(shape));
-  const compressor = compression.kind === 'custom' ? compressorOf(compression, large) : undefined;
+  const method = methodOf(compression);
+  const large = variables.map(({ shape }) => shape).filter(shape => !method.sendsWhole(shape));
+  const compressorFor = method.compressors(large);
   const arenas: Tensor[][] = [[]];
   let needed = NOTHING;
   for (const { name, shape } of variables) {
     const elementCount = elementsOf(shape);
-    const dense = travelsWhole(shape);
-    const room = treatmentKind(compression, dense, density).room(elementCount, density);
-    const sharedLength = dense ? 0 : (compressor?.sharedLength?.(shape) ?? 0);
+    const isWhole = method.sendsWhole(shape);
+    const room = method.treatment(isWhole, method.largestDensity).room(elementCount, method.largestDensity);
+    const sharedLength = compressorFor?.(isWhole).sharedLength?.(shape) ?? 0;
     if (!Number.isSafeInteger(sharedLength) || sharedLength < 0) {
       throw invalidArgument(
         `The sharedLength of a compressor is ${sharedLength}; it must be a whole number, 0 or more.`,
@@ -90,7 +86,7 @@ export function layArenas(
       arenas.push([]);
       needed = need;
     }
-    arenas.at(-1)!.push({ ...need, elementCount, dense, shape, sharedLength });
+    arenas.at(-1)!.push({ ...need, elementCount, isWhole, shape, sharedLength });
   }
   return arenas.map(layOut);
 }
@@ -109,7 +105,7 @@ interface Need extends EntryRoom {
 
 interface Tensor extends Need {
   readonly elementCount: number;
-  readonly dense: boolean;
+  readonly isWhole: boolean;
   readonly shape: readonly number[];
   readonly sharedLength: number;
 }
@@ -141,18 +137,18 @@ function layOut(tensors: readonly Tensor[]): ArenaLayout {
   const { regionBytes } = need;
   const indices = 3 * regionBytes + need.sharedBytes;
   const values = indices + need.indexBytes;
-  const wholeBytes = tensors.reduce((sum, tensor) => sum + (tensor.dense ? tensor.regionBytes : 0), 0);
-  const next = { dense: 0, sparse: wholeBytes };
+  const wholeBytes = tensors.reduce((sum, tensor) => sum + (tensor.isWhole ? tensor.regionBytes : 0), 0);
+  const next = { whole: 0, others: wholeBytes };
   let nextShared = 3 * regionBytes;
   return {
-    tensors: tensors.map(({ elementCount, dense, shape, sharedLength, ...own }): ExchangedTensor => {
-      const kind = dense ? 'dense' : 'sparse';
+    tensors: tensors.map(({ elementCount, isWhole, shape, sharedLength, ...own }): ExchangedTensor => {
+      const kind = isWhole ? 'whole' : 'others';
       const gradient = next[kind];
       const shared = nextShared;
       next[kind] += own.regionBytes;
       nextShared += own.sharedBytes;
       const [momentum, residual] = [gradient + regionBytes, gradient + 2 * regionBytes];
-      return { elementCount, dense, shape, gradient, momentum, residual, shared, sharedLength };
+      return { elementCount, isWhole, shape, gradient, momentum, residual, shared, sharedLength };
     }),
     gradients: { type: 'float32', data: 0, elementCount: regionBytes / 4 },
     wholeGradients: { type: 'float32', data: 0, elementCount: wholeBytes / 4 },
@@ -161,20 +157,6 @@ function layOut(tensors: readonly Tensor[]): ArenaLayout {
     workspace: values + need.valueBytes,
     bytes: bytesOf(need),
   };
-}
-
-/** The largest density of a schedule. */
-function largestDensity(compression: Compression): number {
-  if (compression.kind !== 'dgc') return 0;
-  const { sparsity, warmUp, warmUpEpochs = 0, warmUpSteps } = compression;
-  if (sparsity === 'auto') return LARGEST_DENSITY;
-  const warmsUp = warmUp === 'sparse' && warmUpEpochs + warmUpSteps > 0;
-  return Math.max(1 - sparsity, warmsUp ? LARGEST_DENSITY : 0);
-}
-
-/** Room for the indices, or the values, of this many entries of a tensor. */
-export function entryBytes(count: number): number {
-  return align(4 * count);
 }
 
 function tooLarge(variable: string, elementCount: number, bytes: number, arenaBytes: number): GradringError {

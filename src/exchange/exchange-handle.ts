@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { compressorFileHash } from '../compression/compressors/compressor-of';
+import { type EntryRoute, methodOf } from '../compression/compression-method';
 import type { Compression } from '../compression/dgc-options';
 import { GradringError } from '../errors';
 import { copyBytes } from '../memory/copy-bytes';
@@ -7,7 +7,7 @@ import { releaseMemory } from '../memory/release-memory';
 import { type ExchangedTensor, layArenas, MAX_ARENA_BYTES, type VariableShape } from './arena-layout';
 import { collectGarbage } from '../memory/collect-garbage';
 import { GradientArena } from './gradient-arena';
-import type { ExchangePlan, ExchangeResult, ExchangeStep, Travel } from './messages';
+import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
 
 /** What an exchange is opened with, the same on all ranks. */
 export interface ExchangeInput {
@@ -17,8 +17,8 @@ export interface ExchangeInput {
   readonly nesterov: boolean;
   /** The most that one of its memories may take. Default 4 GiB, which is the limit. */
   readonly arenaBytes?: number;
-  /** Fixes how entries travel. A step that sends everything is dense in any case. */
-  readonly travel?: Exclude<Travel, 'custom'>;
+  /** Fixes the route of entries. A step that sends everything is dense in any case. */
+  readonly route?: EntryRoute | undefined;
 }
 
 /** The place of a variable. */
@@ -54,17 +54,17 @@ export class ExchangeHandle {
 
   /** @throws GradringError `ERR_OUT_OF_MEMORY`, before the comm thread or another rank knows of the exchange. */
   constructor(
-    { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES, travel }: ExchangeInput,
+    { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES, route }: ExchangeInput,
     private readonly line: ExchangeLine,
   ) {
     const layouts = layArenas(variables, compression, arenaBytes);
     // All ranks must cut at the same variables. One arena is not cut.
     const cut = layouts.length > 1 ? { tensorCounts: layouts.map(({ tensors }) => tensors.length) } : {};
     const sharedLengths = layouts.flatMap(({ tensors }) => tensors.map(({ sharedLength }) => sharedLength));
-    const compressorFile = compression.kind === 'custom' ? compressorFileHash(compression) : undefined;
-    const shared = { variables, compression, compressorFile, nesterov, travel, sharedLengths, ...cut };
+    const compressorFile = methodOf(compression).fileHash;
+    const shared = { variables, compression, compressorFile, nesterov, route, sharedLengths, ...cut };
     const hash = crc32(JSON.stringify(shared));
-    this.common = { compression, nesterov, hash, ...(travel !== undefined && { travel }) };
+    this.common = { compression, nesterov, hash, route };
     this.arenas = layouts.map(layout => new GradientArena(layout));
     this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));
   }

@@ -1,65 +1,56 @@
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import type { CollectiveCall } from '../collectives/collective-call';
-import { type NonFinite, sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { clipFactor } from '../compression/clip-factor';
-import { clipNormsOf, valueFormatOf } from '../compression/dgc-options';
+import { type CompressionMethod, methodOf } from '../compression/compression-method';
 import { GradientCodec } from '../compression/gradient-codec';
 import type { TreatmentStep } from '../compression/tensor-treatment';
-import type { CompressorTreatment } from '../compression/compressors/compressor-treatment';
-import type { CustomCompression } from '../compression/compressors/custom-compression';
-import { PLAIN } from '../compression/compressors/compressor';
-import { compressorOf } from '../compression/compressors/compressor-of';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
+import { localLinks, measureLinks } from './link-cost';
 import { Means } from './means';
-import { CompressorRounds } from './compressor-rounds';
-import type { ExchangePlan, ExchangeResult, ExchangeStep, Travel } from './messages';
+import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
+import { chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
+import { CompressorRoute } from './routes/compressor';
+import { ringBytes } from './routes/ring';
+import { allOf } from './routes/route';
 import { type Arena, type StepArena, stepOf } from './step-arena';
 import { StepClock } from './step-clock';
-import { localLinks, measureLinks } from './link-cost';
-import { costOf } from './step-cost';
-import { denseAllReduce, encodeParts, findNonFinite, partOf } from './travel';
 
 /**
  * The steps of one wrapped optimizer, on the comm thread: local gradients in, the same mean update on every rank out.
  *
- * Each tensor has its treatment ({@link TensorTreatment}), which says what of it is sent. The entries of all tensors
- * travel together: as a sparse all-gather, whose cost grows with the ranks, or by the dense ring, whose cost does not,
- * or mixed. Each step takes the cheapest. A sparse all-gather has one frame for each arena and rank; the dense ring
- * runs once for each arena.
+ * Each tensor has its treatment ({@link TensorTreatment}), which says what of it is sent. What all tensors send travels
+ * together, on one {@link Route}. Each step takes the cheapest of those that its compression allows.
  */
 export class GradientExchange {
   private arenas: readonly Arena[];
-  private readonly rounds = new CompressorRounds();
+  private readonly method: CompressionMethod;
+  private readonly routes;
   /** A step that has accumulated, and is not over. */
-  private unfinished: { readonly arenas: readonly StepArena[]; readonly nonFiniteTensor: number } | undefined;
+  private unfinished: Accumulated | undefined;
 
   constructor(
     private transport: Transport,
     private readonly plan: ExchangePlan,
   ) {
-    const { compression } = plan;
-    const format = valueFormatOf(compression);
-    const large = plan.arenas.flatMap(({ tensors }) => tensors.filter(({ dense }) => !dense).map(({ shape }) => shape));
-    const compressor = compression.kind === 'custom' ? compressorOf(compression, large) : undefined;
+    this.method = methodOf(plan.compression);
+    this.routes = { ...ROUTES, custom: new CompressorRoute(this.method.seed) };
+    const large = plan.arenas.flatMap(({ tensors }) => tensors.filter(each => !each.isWhole).map(({ shape }) => shape));
+    const compressorFor = this.method.compressors(large);
     let number = 0;
     this.arenas = plan.arenas.map((arena): Arena => {
       const { memory, workspace } = arena;
       const kernels = instantiateKernels(memory);
       const tensors = arena.tensors.map(tensor => {
-        const custom = compressor && {
-          ...tensor,
-          memory,
-          compressor: tensor.dense ? (compressor.small ?? PLAIN) : compressor,
-        };
+        const custom = compressorFor && { ...tensor, memory, compressor: compressorFor(tensor.isWhole) };
         return { ...tensor, number: number++, kernels, workspace, custom };
       });
       const context = { transport, kernels, memory, scratch: workspace };
-      const codec = new GradientCodec(kernels, memory, format, workspace);
-      return { ...arena, tensors, context, codec, compression };
+      const codec = new GradientCodec(kernels, memory, this.method.format, workspace);
+      return { ...arena, tensors, context, codec, method: this.method };
     });
   }
 
@@ -94,36 +85,19 @@ export class GradientExchange {
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
   async run(call: CollectiveCall, step: ExchangeStep): Promise<ExchangeResult> {
     const { transport } = this;
-    const { compression } = this.plan;
     const sentBefore = transport.traffic.bytesSent;
-    const { arenas, cost, travel, density, links } = await this.choose(call, step);
+    const { arenas, route, density, links, denseBytes } = await this.choose(call, step);
     const clock = new StepClock(call, { tensors: arenas.reduce((sum, { tensors }) => sum + tensors.length, 0) });
-    let { nonFiniteTensor } = step;
-    if (nonFiniteTensor === -1) {
-      const { residualScale } = step;
-      nonFiniteTensor = await clock.stage('compress', 'select', () => this.select(arenas, residualScale));
-    }
+    const { residualScale, momentumFactor, step: number = 0 } = step;
+    const nonFiniteTensor =
+      step.nonFiniteTensor ?? (await clock.stage('compress', 'select', () => this.select(arenas, residualScale)));
     const means = new Means(transport.worldSize);
-    const gathered = travel === 'mixed' ? partOf(arenas, 'others') : arenas;
-    const reduced = travel === 'mixed' ? partOf(arenas, 'whole') : travel === 'dense' ? arenas : [];
-    const parts =
-      (travel === 'sparse' || travel === 'mixed') &&
-      (await clock.stage('encode', 'payload', () => encodeParts(gathered, nonFiniteTensor, means)));
-    const nonFinite = await clock.travel(async () => {
-      if (travel === 'custom') return this.average(call.inBulk(), arenas, nonFiniteTensor, step.step ?? 0);
-      // A mixed step keeps to one path.
-      const path = parts ? call : call.inBulk();
-      const found = await (parts ? sparseAllReduce(path, parts) : findNonFinite(path, arenas, nonFiniteTensor));
-      if (found === undefined) await denseAllReduce(path, reduced);
-      return found;
-    });
+    const nonFinite = await this.routes[route].carry({ call, arenas, nonFiniteTensor, means, clock, number });
     const bytesSent = transport.traffic.bytesSent - sentBefore;
-    const result = { bytesSent, denseBytes: cost.denseBytes, travel, density, links } as const;
+    const result = { bytesSent, denseBytes, route, density, links } as const;
     const overflow = await clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;
-      means.takeAll(reduced);
-      if (travel === 'custom') means.check(arenas);
-      const { mean: clipNorm } = clipNormsOf(compression, step.momentumFactor);
+      const { mean: clipNorm } = this.method.clipNorms(momentumFactor);
       if (clipNorm !== undefined) means.clip(arenas, clipNorm);
       means.applyMomentum(arenas);
       return means.forgetOverflowed();
@@ -134,57 +108,41 @@ export class GradientExchange {
     return { ...result, timesMs: clock.timesMs };
   }
 
-  /** How the step treats the tensors, and how they travel. All ranks choose the same. */
+  /** How the step treats the tensors, and its route. All ranks choose the same. */
   private async choose(call: CollectiveCall, step: ExchangeStep) {
-    const { transport, plan } = this;
-    const { compression } = plan;
+    const { transport, plan, method } = this;
     const { density, maySendAll = false } = step;
     const arenasAt = (sent: number) => this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, sent)));
     const arenas = arenasAt(density);
-    // Where everything is sent, there is nothing to choose.
-    const isSparse = compression.kind === 'dgc' && density < 1;
-    const links = step.links ?? (isSparse && !transport.isLocal ? await measureLinks(call) : undefined);
-    const cost = costOf(arenas, transport.worldSize, links ?? localLinks(transport.paceNs));
-    const travel: Travel =
-      compression.kind === 'custom' ? 'custom' : isSparse ? (plan.travel ?? cost.cheapest) : 'dense';
-    if (isSparse && maySendAll && travel === 'dense' && plan.travel === undefined) {
-      return { arenas: arenasAt(1), cost, travel, density: 1, links };
+    const routes = method.routes(density);
+    const isChosen = routes.length > 1;
+    const links = step.links ?? (isChosen && !transport.isLocal ? await measureLinks(call) : undefined);
+    const prices = pricesOf(transport.worldSize, links ?? localLinks(transport.paceNs));
+    const load = expectedLoad(arenas.flatMap(({ tensors }) => tensors), method.format, arenas.length); // prettier-ignore
+    const denseBytes = Math.ceil(ringBytes(allOf(load).elements, transport.worldSize));
+    const route = isChosen ? (plan.route ?? chooseRoute(load, prices)) : routes[0]!;
+    if (isChosen && maySendAll && route === 'dense' && plan.route === undefined) {
+      return { arenas: arenasAt(1), route, density: 1, links, denseBytes };
     }
-    return { arenas, cost, travel, density, links };
-  }
-
-  /** Has the compressors replace the gradients by means. All that they ask for takes one path, that of bulk. */
-  private async average(
-    call: CollectiveCall,
-    arenas: readonly StepArena[],
-    nonFiniteTensor: number,
-    step: number,
-  ): Promise<NonFinite | undefined> {
-    const nonFinite = await findNonFinite(call, arenas, nonFiniteTensor);
-    if (nonFinite !== undefined) return nonFinite;
-    const tensors = arenas.flatMap(arena => arena.tensors as readonly CompressorTreatment[]);
-    const { seed } = this.plan.compression as CustomCompression;
-    await this.rounds.run(call, tensors, (tensor, ring) => tensor.average(ring, seed, step));
-    return undefined;
+    return { arenas, route, density, links, denseBytes };
   }
 
   private treatmentStep(step: ExchangeStep, density: number): TreatmentStep {
     const { momentumFactor, momentumScale = 1, sumOfSquares } = step;
-    const { compression, nesterov } = this.plan;
-    const { rank: clipNorm } = clipNormsOf(compression, momentumFactor);
-    const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: this.transport.worldSize });
-    const correctsMomentum = compression.kind === 'dgc' && compression.momentumCorrection;
-    const masks = compression.kind === 'dgc' && density < compression.maskBelow;
-    return { density, gradientScale, momentumFactor, nesterov, momentumScale, correctsMomentum, masks };
+    const { method, plan, transport } = this;
+    const { rank: clipNorm } = method.clipNorms(momentumFactor);
+    const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: transport.worldSize });
+    const [correctsMomentum, masks] = [method.correctsMomentum, method.masksAt(density)];
+    return { density, gradientScale, momentumFactor, nesterov: plan.nesterov, momentumScale, correctsMomentum, masks };
   }
 
   /**
    * Accumulates the gradients, unless this step has done so in a ring before, and selects what is sent. Returns the
-   * number of a tensor whose accumulated gradient has overflowed, or −1.
+   * number of a tensor whose accumulated gradient has overflowed.
    */
-  private async select(arenas: readonly StepArena[], residualScale = 1): Promise<number> {
+  private async select(arenas: readonly StepArena[], residualScale = 1): Promise<number | undefined> {
     const before = this.unfinished;
-    let nonFiniteTensor = before?.nonFiniteTensor ?? -1;
+    let nonFiniteTensor = before?.nonFiniteTensor;
     for (const [i, { tensors }] of arenas.entries()) {
       if (i > 0) await setImmediate(); // gigabytes take seconds, and the event loop must turn meanwhile
       for (const tensor of tensors) {
@@ -198,6 +156,12 @@ export class GradientExchange {
     this.unfinished = { arenas, nonFiniteTensor };
     return nonFiniteTensor;
   }
+}
+
+/** A step that has accumulated. */
+interface Accumulated {
+  readonly arenas: readonly StepArena[];
+  readonly nonFiniteTensor: number | undefined;
 }
 
 /** What must be the same on all ranks in a step. Settings that the caller left out are not compared. */

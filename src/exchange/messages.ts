@@ -1,15 +1,9 @@
 import type { NonFinite } from '../collectives/sparse-all-reduce';
+import type { EntryRoute, RouteName } from '../compression/compression-method';
 import type { Compression } from '../compression/dgc-options';
 import type { KernelMemory } from '../kernel-memory';
 import type { ArenaLayout } from './arena-layout';
 import type { LinkCost } from './link-cost';
-
-/**
- * How a step's gradients travel: their entries as a sparse all-gather, or by the dense ring all-reduce; mixed: the
- * tensors that are always sent whole by the dense ring, the entries of the others as a sparse all-gather; or as a
- * {@link Compressor} says.
- */
-export type Travel = 'sparse' | 'mixed' | 'dense' | 'custom';
 
 /** One memory of an exchange, and its layout. */
 export interface ArenaPlan extends ArenaLayout {
@@ -22,8 +16,8 @@ export interface ExchangePlan {
   readonly arenas: readonly ArenaPlan[];
   readonly compression: Compression;
   readonly nesterov: boolean;
-  /** How entries travel. By default each step takes what it expects to be fastest. For measurements. */
-  readonly travel?: Exclude<Travel, 'custom'>;
+  /** By default each step takes the route that it expects to be fastest. For measurements. */
+  readonly route?: EntryRoute | undefined;
   /** The hash of names, shapes and options, which must be the same on all ranks. */
   readonly hash: number;
 }
@@ -54,8 +48,8 @@ export interface ExchangeStep {
   readonly momentumScale?: number;
   /** The sum over the whole gradient of this rank. */
   readonly sumOfSquares: number;
-  /** Number of the first tensor whose gradient holds NaN or infinity on this rank, or −1. */
-  readonly nonFiniteTensor: number;
+  /** Number of the first tensor whose gradient holds NaN or infinity on this rank. */
+  readonly nonFiniteTensor?: number | undefined;
 }
 
 /** The outcome of a step. */
@@ -68,8 +62,7 @@ export interface ExchangeResult {
   readonly bytesSent: number;
   /** Bytes that it would have sent for a dense ring all-reduce of the same gradient. */
   readonly denseBytes: number;
-  /** How the entries travelled. */
-  readonly travel: Travel;
+  readonly route: RouteName;
   /** The fraction of each large tensor that was sent. */
   readonly density: number;
   /** What the links cost, if that was measured in this step or before. */

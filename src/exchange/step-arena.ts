@@ -1,8 +1,7 @@
 import type { CollectiveContext } from '../collectives/collective-call';
 import type { GradientCodec } from '../compression/gradient-codec';
-import type { Compression } from '../compression/dgc-options';
+import type { CompressionMethod } from '../compression/compression-method';
 import type { TensorPlace, TensorTreatment, TreatmentStep } from '../compression/tensor-treatment';
-import { treatmentKind } from '../compression/treatment-kind';
 import type { ExchangedTensor } from './arena-layout';
 import type { ArenaPlan } from './messages';
 
@@ -11,7 +10,7 @@ export interface Arena extends ArenaPlan {
   /** For the collectives over its memory. */
   readonly context: CollectiveContext;
   readonly codec: GradientCodec;
-  readonly compression: Compression;
+  readonly method: CompressionMethod;
   readonly tensors: readonly (ExchangedTensor & TensorPlace)[];
 }
 
@@ -24,7 +23,7 @@ export interface StepArena extends Omit<Arena, 'tensors'> {
 export function stepOf(arena: Arena, step: TreatmentStep): StepArena {
   let { indices, values } = arena;
   const tensors = arena.tensors.map(tensor => {
-    const kind = treatmentKind(arena.compression, tensor.dense, step.density);
+    const kind = arena.method.treatment(tensor.isWhole, step.density);
     const treatment = new kind(tensor, step, indices, values);
     const room = kind.room(tensor.elementCount, step.density);
     indices += room.indexBytes;

@@ -45,19 +45,16 @@ export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer,
 
 /** u and v of every variable: views. None before the first step, unless state was restored. */
 export function variableStates(steps: OptimizerSteps): VariableState[] {
-  const { trained, restored, compression, statistics } = steps;
+  const { trained, restored, method, statistics } = steps;
   return (trained?.states() ?? restored).map(({ name, shape, momentum, residual, shared }) => {
-    const isMomentumShared = sharesMomentum(compression, shape, momentum.length, statistics.density);
+    const isMomentumShared = sharesMomentum(method, shape, statistics.density);
     return { name, shape, momentum, residual, shared, isMomentumShared };
   });
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */
-function requireSharedMomenta({ compression }: OptimizerSteps, variables: readonly VariableState[]): void {
-  const own = variables.find(
-    ({ shape, momentum, isMomentumShared }) =>
-      !isMomentumShared && sharesMomentum(compression, shape, momentum.length, 0),
-  );
+function requireSharedMomenta({ method }: OptimizerSteps, variables: readonly VariableState[]): void {
+  const own = variables.find(({ shape, isMomentumShared }) => !isMomentumShared && sharesMomentum(method, shape, 0));
   if (own === undefined) return;
   const words = `The ranks had momenta of their own for '${own.name}' when the checkpoint was saved, and now share one. Wrap the optimizer with the same compression (momentumCorrection, denseBelow) as before.`;
   throw new GradringError('ERR_CHECKPOINT', words, { variable: own.name });

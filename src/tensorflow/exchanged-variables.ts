@@ -37,7 +37,7 @@ export class ExchangedVariables {
       const words = `There is a gradient of '${unexpected}', which the first step did not train. Wrap one optimizer for each set of variables.`;
       throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: unexpected });
     }
-    const found = { sumOfSquares: 0, nonFiniteTensor: -1 };
+    const found: { sumOfSquares: number; nonFiniteTensor?: number } = { sumOfSquares: 0 };
     variables.forEach((variable, i) => {
       const { name } = variable;
       const segment = exchange.gradient(i);
@@ -60,7 +60,7 @@ export class ExchangedVariables {
       exchange.writeGradient(i, values, isCopy);
       if (decayed !== tensor) decayed.dispose();
       const sumOfSquares = exchange.sumOfSquares(i);
-      if (!Number.isFinite(sumOfSquares) && found.nonFiniteTensor === -1) found.nonFiniteTensor = i;
+      if (!Number.isFinite(sumOfSquares)) found.nonFiniteTensor ??= i;
       found.sumOfSquares += sumOfSquares;
     });
     return found;

@@ -1,7 +1,6 @@
 import type { tf } from './tfjs';
 import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
-import type { Compression } from '../compression/dgc-options';
-import { travelsDense } from '../compression/sparsity-schedule';
+import type { CompressionMethod } from '../compression/compression-method';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
 import { isCount, isNumber, isOptional, isText, isWith } from '../shape';
 import { sourceOf, sourceOfValues, tensorOf, tensorsUnder } from './saved-tensor';
@@ -81,13 +80,11 @@ export interface InnerState {
  * because the compression does not correct the momentum.
  */
 export function sharesMomentum(
-  compression: Compression,
+  { correctsMomentum, sendsWhole }: CompressionMethod,
   shape: readonly number[],
-  elementCount: number,
   density: number,
 ): boolean {
-  const corrects = compression.kind === 'dgc' && compression.momentumCorrection;
-  return density === 1 || !corrects || travelsDense(compression, shape, elementCount);
+  return density === 1 || !correctsMomentum || sendsWhole(shape);
 }
 
 /** The state's tensors as they are in a rank's file. Their names are the kind, a slash, and the variable's name. */

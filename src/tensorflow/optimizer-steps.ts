@@ -1,4 +1,4 @@
-import { compressorFileHash } from '../compression/compressors/compressor-of';
+import { type CompressionMethod, methodOf } from '../compression/compression-method';
 import type { Communicator } from '../communicator/communicator';
 import type { Unit } from '../communicator/units';
 import { type Compression, type DgcCompression } from '../compression/dgc-options';
@@ -39,7 +39,7 @@ export interface StepResult extends ExchangeResult, VerifiedStep {
   readonly worldSize: number;
 }
 
-const isStepResult = isWith<Omit<StepResult, 'travel' | 'timesMs'>>({
+const isStepResult = isWith<Omit<StepResult, 'route' | 'timesMs'>>({
   nonFinite: isOptional(isWith({ rank: isOptional(isCount), tensor: isCount })),
   bytesSent: isCount,
   denseBytes: isNumber,
@@ -59,6 +59,7 @@ export class OptimizerSteps {
   readonly sentFraction: SentFraction | undefined;
   readonly resize: RingResize;
   readonly compression: Compression;
+  readonly method: CompressionMethod;
   /** The number of the next step of the training, skipped ones included. A checkpoint keeps it. */
   step = 0;
   statistics: StepStatistics = { steps: 0, skippedSteps: 0, bytesSent: 0, denseBytes: 0, density: 1 };
@@ -82,6 +83,7 @@ export class OptimizerSteps {
   ) {
     const { compression, verifyEvery, learningRateRule } = options;
     this.compression = compression;
+    this.method = methodOf(compression);
     this.verification = new Verification(communicator, verifyEvery);
     this.resize = new RingResize(communicator, learningRateRule);
     if (compression.kind !== 'dgc') return;
@@ -107,7 +109,7 @@ export class OptimizerSteps {
     }
     const { className: optimizer, learningRate, takenOver } = this.inner;
     // The exchange compares it too, but cannot say what differs.
-    const compressorFile = compression.kind === 'custom' ? compressorFileHash(compression) : undefined;
+    const compressorFile = this.method.fileHash;
     const shared = {
       ...{ compression, compressorFile, onNonFinite, verifyEvery, learningRateRule },
       ...{ weightDecay, weightDecayAt, step },
@@ -151,9 +153,9 @@ export class OptimizerSteps {
       name: `step ${this.step}`,
       isResult: (result): result is StepResult => isStepResult(result) && isOfVariable(result),
       share: (root, isBehind, { nonFinite, density }) => {
-        const { communicator, compression, lastUpdates } = this;
+        const { communicator, method, lastUpdates } = this;
         const { exchange, variables } = this.trained!;
-        const shared = variables.map(({ shape, size }) => sharesMomentum(compression, shape, size, density));
+        const shared = variables.map(({ shape }) => sharesMomentum(method, shape, density));
         const isApplied = nonFinite === undefined;
         shareStep({ communicator, exchange, sharesMomentum: shared, lastUpdates, root, isBehind, isApplied });
       },
@@ -255,8 +257,8 @@ export class OptimizerSteps {
 
   /** What multiplies the residuals before the next step. */
   private residualScale(): number {
-    const { compression, lastRate, inner } = this;
-    if (compression.kind !== 'dgc' || !compression.rescaleResiduals || lastRate === undefined) return 1;
+    const { method, lastRate, inner } = this;
+    if (!method.rescalesResiduals || lastRate === undefined) return 1;
     const scale = lastRate / inner.learningRate;
     return Number.isFinite(scale) && scale > 0 ? scale : 1; // a rate of 0 applies nothing
   }

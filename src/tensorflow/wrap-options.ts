@@ -1,5 +1,5 @@
 import { checkOptions } from '../check-options';
-import { compressorOf } from '../compression/compressors/compressor-of';
+import { methodOf } from '../compression/compression-method';
 import { type Compression, dgc } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
 import type { LearningRateRule } from './ring-resize';
@@ -58,7 +58,7 @@ export function checkWrapOptions(options: WrapOptions): Required<WrapOptions> {
   if (!KINDS.includes(compression?.kind)) {
     throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
   }
-  if (compression.kind === 'custom') compressorOf(compression, []); // throws here if its module cannot be loaded
+  methodOf(compression).compressors([]); // throws here if a module cannot be loaded
   if (onNonFinite !== 'error' && onNonFinite !== 'skip') {
     throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
   }

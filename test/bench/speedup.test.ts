@@ -1,11 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import {
+  type ClusterLoad,
   type ClusterWay,
   exchangeTimes,
   impliedStepMs,
   speedUp,
-  type StepLoad,
   WAYS,
 } from '../../src/bench/speedup/cluster-model';
 import { readConstants } from '../../src/bench/speedup/constants-file';
@@ -22,16 +22,18 @@ import { expectBenchRefusal } from './commands';
 
 afterEach(cleanUp);
 
-const LOAD: StepLoad = {
-  ...{ elements: 1e6, entries: 1000, payloadBytes: 2000, wholeElements: 0, wholeBytes: 0, values: 'float16' },
-  tensors: [{ elementCount: 1e6, count: 1000, dense: false }],
+const LOAD: ClusterLoad = {
+  elements: 1e6,
+  dgc: {
+    whole: { elements: 0, entries: 0, payloadBytes: 0 },
+    others: { elements: 1e6, entries: 1000, payloadBytes: 2000 },
+  },
   lowRank: [{ elements: 1e6, bits: 64_000 }],
 };
-/** The load with a tensor in addition that is sent whole. */
-const withWhole = (wholeElements: number): StepLoad => ({
-  ...{ ...LOAD, entries: 1000 + wholeElements, payloadBytes: 2000 + 2 * wholeElements, wholeElements },
-  wholeBytes: 2 * wholeElements,
-  tensors: [...LOAD.tensors, { elementCount: wholeElements, count: wholeElements, dense: true }],
+/** The load, of which so many elements are of a tensor that is sent whole. */
+const withWhole = (elements: number): ClusterLoad => ({
+  ...LOAD,
+  dgc: { ...LOAD.dgc, whole: { elements, entries: elements, payloadBytes: 2 * elements } },
 });
 const FOUR = { nodes: 4, bitsPerSecond: 1e9 };
 
@@ -61,8 +63,8 @@ describe('the model, beside what was worked out by hand', () => {
   });
 
   test('a step of so high a density that a training sends it dense costs the dense ring', () => {
-    const tensors = [{ elementCount: 1e6, count: 250_000, dense: false }];
-    const load = { ...LOAD, entries: 250_000, payloadBytes: 600_000, tensors };
+    const others = { elements: 1e6, entries: 250_000, payloadBytes: 600_000 };
+    const load = { ...LOAD, dgc: { ...LOAD.dgc, others } };
     const dense = exchangeTimes('dense', load, { nodes: 16, bitsPerSecond: 10e9 }, CONSTANTS);
     const { travelled, computeMs, travelMs } = exchangeTimes(
       'dgc',
@@ -103,11 +105,11 @@ describe('the model, beside what was worked out by hand', () => {
     const travelMs = (24_000 * 8 + 2 * 5000) / 1e6;
     const gathered = exchangeTimes('lowRank', LOAD, FOUR, CONSTANTS);
     expect(gathered).toEqual({ travelled: 'sparse', computeMs: 8, travelMs, sentBytes: 24_000 });
-    // 20 bits for each of 1000 elements: four messages have 80, where 64 is as much as the dense ring sends.
-    const mixed = { ...LOAD, lowRank: [...LOAD.lowRank, { elements: 1000, bits: 20_000 }] };
+    // 20 bits for each of 50,000 elements: four messages have 80, where 64 is as much as the dense ring sends.
+    const mixed = { ...LOAD, lowRank: [...LOAD.lowRank, { elements: 50_000, bits: 1_000_000 }] };
     const times = exchangeTimes('lowRank', mixed, FOUR, CONSTANTS);
-    expect(times).toMatchObject({ travelled: 'mixed', computeMs: 8.003, sentBytes: 24_000 + 6000 });
-    expect(times.travelMs).toBeCloseTo(travelMs + (6 * (1000 * 8 + 1000)) / 1e6, 9);
+    expect(times).toMatchObject({ travelled: 'mixed', computeMs: 8.15, sentBytes: 24_000 + 300_000 });
+    expect(times.travelMs).toBeCloseTo(travelMs + (6 * (50_000 * 8 + 1000)) / 1e6, 9);
     const three = { ...FOUR, nodes: 3 };
     expect(exchangeTimes('lowRank', mixed, three, CONSTANTS).travelled).toBe('sparse');
     const dense = { ...LOAD, lowRank: [{ elements: 1e6, bits: 20e6 }] };

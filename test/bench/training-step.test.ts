@@ -56,8 +56,8 @@ function train(values: ValueFormat, steps: number) {
   return {
     gradients: MODEL.map((_, t) => gradients.slice(t * steps, (t + 1) * steps)),
     tensors: layout.tensors,
-    sent: layout.tensors.map(({ count, indices, values, dense }) => ({
-      indices: dense ? undefined : Array.from(new Uint32Array(memory.buffer, indices, count)),
+    sent: layout.tensors.map(({ count, indices, values, isWhole }) => ({
+      indices: isWhole ? undefined : Array.from(new Uint32Array(memory.buffer, indices, count)),
       values: Array.from(new Float32Array(memory.buffer, values, count)),
     })),
   };
@@ -87,7 +87,7 @@ function deepGradientCompression(gradients: readonly Gradient[], count: number) 
 test('large tensors are sparse; vectors and small ones travel whole', () => {
   const { tensors } = train('float32', 1);
   expect(tensors.map(({ elementCount }) => elementCount)).toEqual(LENGTHS);
-  expect(tensors.map(({ dense }) => dense)).toEqual([false, true, true, false]);
+  expect(tensors.map(({ isWhole }) => isWhole)).toEqual([false, true, true, false]);
   expect(tensors.map(({ count }) => count)).toEqual([30, 2000, 100, 18]);
 });
 
@@ -97,7 +97,7 @@ test.each([1, 2, 5])('what step %i sends of sparse tensors is what the algorithm
   expect(sent[3]).toEqual(deepGradientCompression(gradients[3]!, 18));
 });
 
-test('of dense ones it is the gradient, and what was lost before', () => {
+test('of those that are sent whole it is the gradient, and what was lost before', () => {
   const lastOf = ({ gradients }: ReturnType<typeof train>) =>
     gradients[1]!
       .slice(-1)

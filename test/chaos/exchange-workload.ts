@@ -54,7 +54,7 @@ export class ExchangeWorkload implements Workload {
       }
       sumOfSquares += this.exchange.sumOfSquares(v);
     });
-    const input = { density: this.density, momentumFactor: 0.9, sumOfSquares, nonFiniteTensor: -1 };
+    const input = { density: this.density, momentumFactor: 0.9, sumOfSquares };
     if (this.sync) this.exchange.runSync(input);
     else await this.exchange.run(input);
     this.weights.forEach((weights, v) => {

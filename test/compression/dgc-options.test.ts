@@ -1,6 +1,7 @@
+import { methodOf } from '../../src/compression/compression-method';
 import { lowRank, qsgd } from '../../src/compression/compressors/custom-compression';
 import { gradientDropping } from '../../src/compression/gradient-dropping';
-import { clipNormsOf, dgc, noCompression, type DgcOptions } from '../../src/compression/dgc-options';
+import { dgc, noCompression, type DgcOptions } from '../../src/compression/dgc-options';
 
 describe('dgc()', () => {
   it('has the defaults of the paper, if the sparsity is given', () => {
@@ -102,7 +103,7 @@ describe('what clipNorm clips', () => {
     [gradientDropping({ clipNorm: 5, clipAt: 'mean' }), 0.9, byMean],
     [lowRank(), 0.9, { rank: undefined, mean: undefined }],
   ])('%j with a momentum of %d: %j', (compression, momentum, norms) => {
-    expect(clipNormsOf(compression, momentum)).toEqual(norms);
+    expect(methodOf(compression).clipNorms(momentum)).toEqual(norms);
   });
 });
 

@@ -1,5 +1,5 @@
-import { type ChosenDgc, dgc, noCompression } from '../../src/compression/dgc-options';
-import { densityAt, sentCount, travelsDense } from '../../src/compression/sparsity-schedule';
+import { type ChosenDgc, dgc } from '../../src/compression/dgc-options';
+import { densityAt, sentCount } from '../../src/compression/sparsity-schedule';
 
 /** The paper's, unless said otherwise. */
 const paper = (options = {}) => dgc({ sparsity: 0.999, ...options });
@@ -110,20 +110,5 @@ describe('sentCount', () => {
     [10, 1e-300, 1],
   ])('of %i elements at density %d is %i', (elementCount, density, expected) => {
     expect(sentCount(elementCount, density)).toBe(expected);
-  });
-});
-
-describe('travelsDense', () => {
-  it('holds for few dimensions and few elements', () => {
-    expect(travelsDense(dgc(), [], 1)).toBe(true);
-    expect(travelsDense(dgc(), [1_000_000], 1_000_000)).toBe(true);
-    expect(travelsDense(dgc(), [33, 31], 1023)).toBe(true);
-    expect(travelsDense(dgc(), [32, 32], 1024)).toBe(false);
-    expect(travelsDense(dgc({ denseBelow: 0 }), [1, 1], 1)).toBe(false);
-    expect(travelsDense(dgc({ denseBelow: 2000 }), [32, 32], 1024)).toBe(true);
-  });
-
-  it('holds for all without compression', () => {
-    expect(travelsDense(noCompression(), [1000, 1000], 1_000_000)).toBe(true);
   });
 });

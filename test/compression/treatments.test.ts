@@ -3,7 +3,7 @@ import { GradientCodec } from '../../src/compression/gradient-codec';
 import { LargestTreatment } from '../../src/compression/largest-treatment';
 import { RoundedTreatment } from '../../src/compression/rounded-treatment';
 import type { TensorPlace, TreatmentKind } from '../../src/compression/tensor-treatment';
-import { treatmentKind } from '../../src/compression/treatment-kind';
+import { methodOf } from '../../src/compression/compression-method';
 import { WholeTreatment } from '../../src/compression/whole-treatment';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { SharedHeap } from '../../src/memory/shared-heap';
@@ -36,7 +36,7 @@ function tensorOf(kind: TreatmentKind) {
   const bytes = 4 * ELEMENTS;
   const room = kind.room(ELEMENTS, STEP.density);
   const place: TensorPlace = {
-    ...{ number: 0, dense: false, kernels, elementCount: ELEMENTS },
+    ...{ number: 0, isWhole: false, kernels, elementCount: ELEMENTS },
     ...{ gradient: heap.allocate(bytes), momentum: heap.allocate(bytes), residual: heap.allocate(bytes) },
     workspace: heap.allocate(Math.max(GradientCodec.workspaceBytes, room.workspaceBytes)),
   };
@@ -120,6 +120,6 @@ test.each([
   [true, 0.01, 'float16', RoundedTreatment],
   [true, 1, 'float16', RoundedTreatment],
   [true, 0.01, 'float32', WholeTreatment],
-] as const)('dense: %s, density %d, values as %s: %p', (dense, density, values, kind) => {
-  expect(treatmentKind(dgc({ sparsity: 0.99, values }), dense, density)).toBe(kind);
+] as const)('sent whole: %s, density %d, values as %s: %p', (isWhole, density, values, kind) => {
+  expect(methodOf(dgc({ sparsity: 0.99, values })).treatment(isWhole, density)).toBe(kind);
 });

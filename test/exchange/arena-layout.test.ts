@@ -11,7 +11,7 @@ const elementsOf = ({ shape }: VariableShape) => shape.reduce((product, size) =>
 
 /** Every piece of an arena, with its length. */
 function piecesOf({ tensors, indices, values, workspace, bytes }: ArenaLayout, density: number) {
-  const sparse = tensors.filter(({ dense }) => !dense).map(({ elementCount }) => elementCount);
+  const sparse = tensors.filter(({ isWhole }) => !isWhole).map(({ elementCount }) => elementCount);
   const entryBytes = 4 * sparse.reduce((sum, count) => sum + sentCount(count, density), 0);
   const pieces = tensors.flatMap(({ elementCount, gradient, momentum, residual }) =>
     [gradient, momentum, residual].map(start => ({ start, length: elementCount * 4 })),

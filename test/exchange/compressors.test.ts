@@ -37,7 +37,7 @@ function gradientsOf(rank: number, step: number): Float32Array[] {
   return VARIABLES.map(variable => Float32Array.from({ length: sizeOf(variable) }, () => next() + next() - 1));
 }
 
-const STEP = { density: 1, momentumFactor: 0.9, sumOfSquares: 1, nonFiniteTensor: -1 };
+const STEP = { density: 1, momentumFactor: 0.9, sumOfSquares: 1 };
 
 /** Some steps on all ranks, each with an exchange of its own. */
 async function train(compression: CustomCompression, steps = 4, momentumFactor = 0.9) {
@@ -49,7 +49,7 @@ async function train(compression: CustomCompression, steps = 4, momentumFactor =
       for (let step = 0; step < steps; step++) {
         gradientsOf(rank, step).forEach((gradient, i) => exchange.gradient(i).set(gradient));
         const result = await exchange.run({ ...STEP, momentumFactor, step });
-        expect([result.travel, result.nonFinite]).toEqual(['custom', undefined]);
+        expect([result.route, result.nonFinite]).toEqual(['custom', undefined]);
         ({ bytesSent } = result);
         updates.push(VARIABLES.map((_, i) => exchange.gradient(i).slice()));
       }
@@ -148,15 +148,15 @@ test('a gradient that is not finite on one rank fails the step on all, and what 
   const outcomes = await Promise.all(
     ring.map(async (communicator, rank) => {
       const exchange = communicator.openExchange({ variables: VARIABLES, compression: oneBit(), nesterov: false });
-      const run = async (step: number, nonFiniteTensor: number) => {
+      const run = async (step: number, nonFiniteTensor?: number) => {
         gradientsOf(rank, step).forEach((gradient, i) => exchange.gradient(i).set(gradient));
         return exchange.run({ ...STEP, step, nonFiniteTensor });
       };
-      await run(0, -1);
+      await run(0);
       const before = exchange.momentum(2).slice();
-      const { nonFinite } = await run(1, rank === 1 ? 2 : -1);
+      const { nonFinite } = await run(1, rank === 1 ? 2 : undefined);
       expect(exchange.momentum(2)).toEqual(before);
-      const after = await run(2, -1);
+      const after = await run(2);
       exchange.close();
       return { nonFinite, after: after.nonFinite };
     }),

@@ -7,7 +7,7 @@ import { random } from '../support/random';
 import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
 
 // The gradients are small multiples of 1/16, the momentum is 1/2 and the ranks are four: no sum ever rounds, so its
-// order, in which the two travels differ, does not matter, and the results must be the same bits.
+// order, in which the two routes differ, does not matter, and the results must be the same bits.
 const RANKS = 4;
 const STEPS = 4;
 const ELEMENTS = 4096;
@@ -41,16 +41,20 @@ interface Rank {
 const gradientOf = (rank: number, step: number) =>
   Float32Array.from({ length: ELEMENTS }, (_, i) => (((i * 7919 + rank * 104_729 + step * 1299) % 257) - 128) / 16);
 
-async function exchange(variables: readonly VariableShape[], nesterov: boolean): Promise<readonly Rank[]> {
+async function exchange(
+  variables: readonly VariableShape[],
+  nesterov: boolean,
+  route: 'sparse' | 'dense',
+): Promise<readonly Rank[]> {
   return Promise.all(
     ring.map(async (communicator, rank) => {
-      const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov });
+      const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov, route });
       const updates: number[][] = [];
       const results: ExchangeResult[] = [];
       for (let step = 0; step < STEPS; step++) {
         variables.forEach((_, i) => arena.gradient(i).fill(rank));
         arena.gradient(0).set(gradientOf(rank, step));
-        results.push(await arena.run({ density: 0.1, momentumFactor: 0.5, sumOfSquares: 1, nonFiniteTensor: -1 }));
+        results.push(await arena.run({ density: 0.1, momentumFactor: 0.5, sumOfSquares: 1 }));
         updates.push([...arena.gradient(0)]);
       }
       const state = { momentum: [...arena.momentum(0)], residual: [...arena.residual(0)] };
@@ -60,13 +64,13 @@ async function exchange(variables: readonly VariableShape[], nesterov: boolean):
   );
 }
 
-describe.each([false, true])('the two travels, nesterov %s', nesterov => {
+describe.each([false, true])('the two routes, nesterov %s', nesterov => {
   let sparse: readonly Rank[];
   let dense: readonly Rank[];
 
   beforeAll(async () => {
-    sparse = await exchange([MATRIX], nesterov);
-    dense = await exchange([MATRIX, HEAVY], nesterov);
+    sparse = await exchange([MATRIX], nesterov, 'sparse');
+    dense = await exchange([MATRIX, HEAVY], nesterov, 'dense');
   });
 
   test('both were taken', () => {
@@ -106,7 +110,7 @@ describe.each([false, true])('the two travels, nesterov %s', nesterov => {
         const received = new Float64Array(ELEMENTS);
         for (let step = 0; step < STEPS; step++) {
           arena.gradient(0).set(gradientOf(rank, step));
-          await arena.run({ density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 });
+          await arena.run({ density: 0.1, momentumFactor: 0, sumOfSquares: 1 });
           arena.gradient(0).forEach((value, i) => (received[i]! += value * RANKS));
         }
         const residual = [...arena.residual(0)];
@@ -135,7 +139,7 @@ describe.each(VALUE_FORMATS)('values as %s', values => {
         return Float32Array.from({ length: elementCount }, () => (next() - 0.5) * 10 ** (4 * next() - 3));
       }),
     );
-    const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
+    const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1 };
     const steps = await Promise.all(
       ring.map(async (communicator, rank) => {
         const arena = communicator.openExchange({ variables, compression, nesterov: false });
@@ -174,13 +178,13 @@ describe('a gradient that is not finite on one rank', () => {
     ['sparse all-gather', [MATRIX]],
     ['dense ring', [MATRIX, HEAVY]],
   ])('%s: is told to all; the others hold theirs back, and nothing of it is kept', async (_, variables) => {
-    const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
+    const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1 };
     const ranks = await Promise.all(
       ring.map(async (communicator, rank) => {
         const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov: false });
         arena.gradient(0).set(gradientOf(rank, 0));
         if (rank === 2) arena.gradient(0)[5] = NaN;
-        const { nonFinite } = await arena.run({ ...step, nonFiniteTensor: rank === 2 ? 0 : -1 });
+        const { nonFinite } = await arena.run({ ...step, nonFiniteTensor: rank === 2 ? 0 : undefined });
         const residual = [...arena.residual(0)];
         arena.close();
         return { nonFinite, residual };
@@ -199,10 +203,10 @@ describe('what is sent whole', () => {
   const step = { density: 0.1, momentumFactor: 0.5, sumOfSquares: 1 };
 
   /** Some steps of both ways: updates, momenta and residuals of all variables, and the last result. */
-  const run = (travel: 'sparse' | 'mixed', nonFinite?: { rank: number; tensor: number }) =>
+  const run = (route: 'sparse' | 'mixed', nonFinite?: { rank: number; tensor: number }) =>
     Promise.all(
       ring.map(async (communicator, rank) => {
-        const input = { variables: VARIABLES, compression: COMPRESSION, nesterov: false, travel };
+        const input = { variables: VARIABLES, compression: COMPRESSION, nesterov: false, route };
         const exchange = communicator.openExchange(input);
         let result: ExchangeResult;
         for (let number = 0; number < STEPS; number++) {
@@ -210,7 +214,7 @@ describe('what is sent whole', () => {
             const values = gradientOf(rank, number + 10 * i);
             exchange.gradient(i).forEach((_, at, all) => (all[at] = values[at % ELEMENTS]!));
           }
-          const nonFiniteTensor = number === STEPS - 1 && nonFinite?.rank === rank ? nonFinite.tensor : -1;
+          const nonFiniteTensor = number === STEPS - 1 && nonFinite?.rank === rank ? nonFinite.tensor : undefined;
           result = await exchange.run({ ...step, nonFiniteTensor });
         }
         const states = [...VARIABLES.keys()].map(i =>
@@ -225,7 +229,7 @@ describe('what is sent whole', () => {
     const [sparse, mixed] = [await run('sparse'), await run('mixed')];
     for (const [rank, { states, result }] of mixed.entries()) {
       expect(states).toEqual(sparse[rank]!.states);
-      expect([result.travel, sparse[rank]!.result.travel]).toEqual(['mixed', 'sparse']);
+      expect([result.route, sparse[rank]!.result.route]).toEqual(['mixed', 'sparse']);
       expect(result.bytesSent).toBeLessThan(0.65 * sparse[rank]!.result.bytesSent);
     }
   });
@@ -243,7 +247,7 @@ test('a momentum that overflows is told to all, and begun anew', async () => {
     own.map(async communicator => {
       const compression = noCompression();
       const exchange = communicator.openExchange({ variables: [MATRIX], compression, nesterov: false });
-      const step = { density: 1, momentumFactor: 0.9, sumOfSquares: 1, nonFiniteTensor: -1 };
+      const step = { density: 1, momentumFactor: 0.9, sumOfSquares: 1 };
       const seen: unknown[] = [];
       for (const gradient of [1.6e38, 1.6e38, 1.6e38, 1]) {
         exchange.gradient(0).fill(gradient);
@@ -261,7 +265,7 @@ test('a momentum that overflows is told to all, and begun anew', async () => {
 });
 
 describe('finite gradients that overflow float32', () => {
-  const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
+  const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1 };
 
   test.each([
     ['sparse all-gather', [MATRIX]],
@@ -294,13 +298,13 @@ describe('finite gradients that overflow float32', () => {
   });
 });
 
-test.each(['sparse', 'dense'] as const)('how entries travel may be fixed: %s', async forced => {
-  const variables = forced === 'sparse' ? [MATRIX, HEAVY] : [MATRIX]; // what would travel otherwise
-  const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 };
+test.each(['sparse', 'dense'] as const)('the route may be fixed: %s', async forced => {
+  const variables = forced === 'sparse' ? [MATRIX, HEAVY] : [MATRIX]; // what would take another route
+  const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1 };
   const results = await Promise.all(
     ring.map(async communicator => {
-      const run = async (travel: { travel?: 'sparse' | 'dense' }) => {
-        const input = { variables, compression: COMPRESSION, nesterov: false, ...travel };
+      const run = async (given: { route?: 'sparse' | 'dense' }) => {
+        const input = { variables, compression: COMPRESSION, nesterov: false, ...given };
         const exchange = communicator.openExchange(input);
         exchange.gradient(0).set(gradientOf(communicator.rank, 0));
         const result = await exchange.run(step);
@@ -308,28 +312,28 @@ test.each(['sparse', 'dense'] as const)('how entries travel may be fixed: %s', a
         exchange.close();
         return { ...result, update };
       };
-      return { free: await run({}), held: await run({ travel: forced }) };
+      return { free: await run({}), held: await run({ route: forced }) };
     }),
   );
   for (const { free, held } of results) {
-    expect([free.travel, held.travel]).toEqual([forced === 'sparse' ? 'dense' : 'sparse', forced]);
+    expect([free.route, held.route]).toEqual([forced === 'sparse' ? 'mixed' : 'sparse', forced]);
     expect(held.update).toEqual(free.update);
-    for (const { travel, bytesSent, denseBytes, timesMs } of [free, held]) {
-      expect(bytesSent >= denseBytes).toBe(travel === 'dense');
+    for (const { route, bytesSent, denseBytes, timesMs } of [free, held]) {
+      expect(bytesSent >= denseBytes).toBe(route === 'dense');
       for (const stage of ['compress', 'travel', 'decode'] as const) expect(timesMs[stage]).toBeGreaterThan(0);
-      expect(timesMs.encode > 0).toBe(travel === 'sparse');
+      expect(timesMs.encode > 0).toBe(route !== 'dense');
     }
   }
 });
 
-test('ranks that fix different travels are told', async () => {
+test('ranks that fix different routes are told', async () => {
   const own = await connectRing(2);
   const failures = await Promise.all(
     own.map(async (communicator, rank) => {
-      const travel = rank === 0 ? 'sparse' : 'dense';
-      const input = { variables: [MATRIX], compression: COMPRESSION, nesterov: false, travel } as const;
+      const route = rank === 0 ? 'sparse' : 'dense';
+      const input = { variables: [MATRIX], compression: COMPRESSION, nesterov: false, route } as const;
       const exchange = communicator.openExchange(input);
-      return failureOf(exchange.run({ density: 0.1, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1 }));
+      return failureOf(exchange.run({ density: 0.1, momentumFactor: 0, sumOfSquares: 1 }));
     }),
   );
   for (const { code } of failures) expect(code).toBe('ERR_MODEL_MISMATCH');
@@ -345,12 +349,12 @@ test('where one rank alone overflows in a tensor that travels whole, the momentu
         variables: [{ name: 'bias', shape: [8] }],
         compression: dgc({ sparsity: 0.9, warmUpEpochs: 0, values: 'float16' }),
         nesterov: false,
-        travel: 'sparse', // the dense ring loses nothing
+        route: 'sparse', // the dense ring loses nothing
       });
       const step = async (gradient: number) => {
         exchange.gradient(0).fill(gradient);
         const { nonFinite } = await exchange.run({
-          ...{ density: 0.1, momentumFactor: 0.5, sumOfSquares: 1, nonFiniteTensor: -1 },
+          ...{ density: 0.1, momentumFactor: 0.5, sumOfSquares: 1 },
         });
         return { nonFinite, update: [...exchange.gradient(0)], residual: exchange.residual(0)[0]! };
       };

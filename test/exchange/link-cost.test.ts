@@ -71,7 +71,7 @@ async function exchangeSlowly(isLocal: boolean, links?: LinkCost) {
   let count = 0;
   const via = async (port: number) => (count++ === 1 ? slowly(port) : port);
   const { ring, close } = await openTransports(3, { via, isLocal });
-  const step = { density: 0.5, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: -1, links };
+  const step = { density: 0.5, momentumFactor: 0, sumOfSquares: 1, links };
   const results = await Promise.all(
     ring.map(transport => {
       const line = { run: jest.fn(), runSync: jest.fn(), conclude: jest.fn(), close: jest.fn() };
@@ -89,10 +89,10 @@ async function exchangeSlowly(isLocal: boolean, links?: LinkCost) {
   return results;
 }
 
-test('the first step between hosts measures the links, and takes the way that is cheaper on them', async () => {
+test('the first step between hosts measures the links, and takes the route that is cheaper on them', async () => {
   const results = await exchangeSlowly(false);
-  for (const { travel, links } of results) {
-    expect(travel).toBe('sparse');
+  for (const { route, links } of results) {
+    expect(route).toBe('sparse');
     expect(links).toEqual(results[0]!.links);
     expect(links!.byteNs).toBeGreaterThanOrEqual(SLOW_BYTE_NS);
   }
@@ -100,8 +100,8 @@ test('the first step between hosts measures the links, and takes the way that is
 
 test('later steps choose by what was measured, and links within a host are not measured', async () => {
   const fast = { byteNs: 1, hopNs: 131_072 };
-  for (const { travel, links } of await exchangeSlowly(false, fast)) expect([travel, links]).toEqual(['dense', fast]);
-  for (const { travel, links } of await exchangeSlowly(true)) expect([travel, links]).toEqual(['dense', undefined]);
+  for (const { route, links } of await exchangeSlowly(false, fast)) expect([route, links]).toEqual(['dense', fast]);
+  for (const { route, links } of await exchangeSlowly(true)) expect([route, links]).toEqual(['dense', undefined]);
 });
 
 test('a slow link is measured, and the slowest counts on all ranks', async () => {

@@ -19,7 +19,7 @@ const VARIABLES: VariableShape[] = [
 const KERNEL_2 = 4;
 const PLAIN = { variables: VARIABLES, compression: dgc({ sparsity: 0.99, warmUpEpochs: 0 }), nesterov: false };
 const STEPS = 4;
-const NOTHING = -1;
+const NOTHING = undefined;
 
 /** Tensors in which one rank has a NaN, by step. */
 const NAN_IN: Readonly<Record<number, number>> = { 1: 0, 3: KERNEL_2, 5: VARIABLES.length - 1 };
@@ -28,17 +28,17 @@ const OVERFLOWS_ON_RANK_0 = 7;
 const OVERFLOWS_IN_SUM = 9;
 
 /**
- * Densities at which entries travel so, and limits that make several arenas of the model. Between two ranks they would
- * travel sparse at any density below 1.
+ * Densities at which steps take these routes, and limits that make several arenas of the model. Between two ranks they
+ * would take the sparse route at any density below 1.
  */
-const TRAVELS = {
+const ROUTES = {
   sparse: { density: 0.01, arenaBytes: 384 * 1024, arenaCount: 5 }, // more frames a rank than are sent ahead
   dense: { density: 0.95, arenaBytes: 448 * 1024, arenaCount: 5 },
   uncompressed: { density: 1, arenaBytes: 448 * 1024, arenaCount: 3 }, // without room for residuals
 } as const;
 
 interface Trial {
-  readonly travel: keyof typeof TRAVELS;
+  readonly route: keyof typeof ROUTES;
   readonly steps?: number;
   /** Without it, DGC. */
   readonly compression?: Compression;
@@ -48,7 +48,7 @@ interface Trial {
    */
   readonly unit?: number;
   /** Spoils a gradient of a rank, and returns the number that the rank then gives for it. */
-  readonly spoil?: (rank: number, step: number, gradient: (variable: number) => Float32Array) => number;
+  readonly spoil?: (rank: number, step: number, gradient: (variable: number) => Float32Array) => number | undefined;
 }
 
 /** What a rank saw. Arrays are hashed. */
@@ -74,15 +74,16 @@ function fill(gradient: Float32Array, unit: number, seed: number): void {
  * sent.
  */
 async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: number) {
-  const { travel, steps = STEPS, momentumFactor = () => 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
-  const { density } = TRAVELS[travel];
-  const values = travel === 'sparse' ? 'float16' : 'float32';
+  const { route, steps = STEPS, momentumFactor = () => 0.5, unit = 1 / 16, spoil = () => NOTHING } = trial;
+  const { density } = ROUTES[route];
+  const values = route === 'sparse' ? 'float16' : 'float32';
   const { compression = dgc({ sparsity: 1 - density, warmUpEpochs: 0, values }) } = trial;
   const variables = VARIABLES;
   let arenaCount = 0;
   const ranks = await Promise.all(
     ring.map(async (communicator, rank) => {
-      const exchange = communicator.openExchange({ variables, compression, nesterov: true, arenaBytes });
+      const fixed = route === 'uncompressed' ? undefined : route;
+      const exchange = communicator.openExchange({ variables, compression, nesterov: true, arenaBytes, route: fixed });
       arenaCount = exchange.plan.arenas.length;
       const all = (what: 'gradient' | 'momentum' | 'residual') => variables.map((_, i) => hashOf(exchange[what](i)));
       const results: ExchangeResult[] = [];
@@ -108,8 +109,8 @@ async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: n
 /** That several arenas give the same bits as one, and all ranks the same updates. */
 async function expectSame(ring: readonly Communicator[], trial: Trial) {
   const one = await runAll(ring, trial, MAX_ARENA_BYTES);
-  const several = await runAll(ring, trial, TRAVELS[trial.travel].arenaBytes);
-  expect([one.arenaCount, several.arenaCount]).toEqual([1, TRAVELS[trial.travel].arenaCount]);
+  const several = await runAll(ring, trial, ROUTES[trial.route].arenaBytes);
+  expect([one.arenaCount, several.arenaCount]).toEqual([1, ROUTES[trial.route].arenaCount]);
   expect(several.runs).toEqual(one.runs);
   for (const { updates } of several.runs) expect(updates).toEqual(several.runs[0]!.updates);
   return { one, several };
@@ -124,17 +125,17 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
   });
   afterAll(() => closeRing(ring));
 
-  test('sparse travel: the same updates, u and v as with one arena, bit for bit', async () => {
-    const { one, several } = await expectSame(ring, { travel: 'sparse', unit: 0.1 });
+  test('sparse route: the same updates, u and v as with one arena, bit for bit', async () => {
+    const { one, several } = await expectSame(ring, { route: 'sparse', unit: 0.1 });
     several.bytesSent.forEach((bytes, rank) => {
       expect(bytes).toBeLessThan(one.bytesSent[rank]! + STEPS * worldSize * 1500); // some headers more
       if (worldSize > 1) expect(bytes).toBeLessThan((STEPS * one.runs[0]!.denseBytes) / 10);
     });
   });
 
-  test('dense travel too', async () => {
+  test('dense route too', async () => {
     // From three ranks on each chunk is summed in another order, and with the arenas the chunks are others.
-    const { several } = await expectSame(ring, { travel: 'dense', unit: worldSize < 3 ? 0.1 : 1 / 16 });
+    const { several } = await expectSame(ring, { route: 'dense', unit: worldSize < 3 ? 0.1 : 1 / 16 });
     const { denseBytes } = several.runs[0]!;
     for (const bytes of several.bytesSent)
       expect(bytes / (STEPS * denseBytes || 1)).toBeCloseTo(worldSize > 1 ? worldSize / 2 : 0, 1); // small arrays are gathered
@@ -143,7 +144,7 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
   test('without compression, the mean of all arenas is clipped to one norm', async () => {
     const unit = worldSize < 3 ? 0.1 : 1 / 16;
     const updates = async (compression: Compression) => {
-      const { several } = await expectSame(ring, { travel: 'uncompressed', unit, compression });
+      const { several } = await expectSame(ring, { route: 'uncompressed', unit, compression });
       return several.runs[0]!.updates;
     };
     expect(await updates(noCompression({ clipNorm: 5 }))).not.toEqual(await updates(noCompression()));
@@ -164,7 +165,7 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
         return NOTHING;
       };
       const momentumFactor = (step: number) => (step === OVERFLOWS_IN_SUM ? 0 : 0.5);
-      const { several } = await expectSame(ring, { travel: way, steps: OVERFLOWS_IN_SUM + 1, spoil, momentumFactor });
+      const { several } = await expectSame(ring, { route: way, steps: OVERFLOWS_IN_SUM + 1, spoil, momentumFactor });
       told = several.runs.map(({ nonFinite }) => nonFinite);
     });
 
@@ -188,7 +189,7 @@ describe.each([1, 3, 4])('a ring of %i', worldSize => {
 
   test('a variable that fits in no arena is an error on all ranks, and the ring goes on', async () => {
     const variables = [...VARIABLES, { name: 'too large', shape: [200, 200] }];
-    const { arenaBytes } = TRAVELS.sparse;
+    const { arenaBytes } = ROUTES.sparse;
     for (const communicator of ring) {
       const open = () => communicator.openExchange({ ...PLAIN, variables, arenaBytes });
       expect(open).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_MEMORY', details: { variable: 'too large' } }));
@@ -208,9 +209,9 @@ test('ranks that cut their arenas at different places are told so', async () => 
   const ring = await connectRing(2);
   const failures = await Promise.all(
     ring.map((communicator, rank) => {
-      const { arenaBytes } = rank === 0 ? TRAVELS.sparse : TRAVELS.dense;
+      const { arenaBytes } = rank === 0 ? ROUTES.sparse : ROUTES.dense;
       const exchange = communicator.openExchange({ ...PLAIN, arenaBytes });
-      return failureOf(exchange.run({ density: 0.01, momentumFactor: 0, sumOfSquares: 1, nonFiniteTensor: NOTHING }));
+      return failureOf(exchange.run({ density: 0.01, momentumFactor: 0, sumOfSquares: 1 }));
     }),
   );
   for (const { code } of failures) expect(code).toBe('ERR_MODEL_MISMATCH');
@@ -228,7 +229,7 @@ test('a closed exchange gives its memory back, on both threads', async () => {
       for (const i of variables.keys()) {
         for (const what of ['gradient', 'momentum', 'residual']) exchange[what](i).fill(1);
       }
-      await exchange.run({ density: 1, momentumFactor: 0.5, sumOfSquares: 1, nonFiniteTensor: -1 });
+      await exchange.run({ density: 1, momentumFactor: 0.5, sumOfSquares: 1 });
       peak = Math.max(peak, process.memoryUsage.rss());
       exchange.close();
     }

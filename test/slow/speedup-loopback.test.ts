@@ -2,6 +2,7 @@ import { Progress } from '../../src/bench/progress';
 import { calibrate } from '../../src/bench/speedup/calibrate';
 import { exchangeTimes } from '../../src/bench/speedup/cluster-model';
 import { Rings, sparseCase } from '../../src/bench/speedup/rings';
+import { allOf } from '../../src/exchange/routes/route';
 import { loadOf, standInFor } from '../../src/bench/speedup/subject';
 import { CONSTANTS, SUBJECT } from '../bench/speedup-support';
 
@@ -10,7 +11,7 @@ const rings = new Rings('off', new Progress());
 describe('rings over loopback', () => {
   test('the constants are measured', async () => {
     const load = loadOf(SUBJECT);
-    expect(load).toMatchObject({ elements: 512 * 513, entries: Math.ceil(512 * 5.12) + 512 });
+    expect(allOf(load.dgc)).toMatchObject({ elements: 512 * 513, entries: Math.ceil(512 * 5.12) + 512 });
     const said: string[] = [];
     const constants = await calibrate(SUBJECT, load, rings, undefined, what => said.push(what));
     expect(Object.keys(constants)).toEqual(Object.keys(CONSTANTS));
@@ -25,7 +26,7 @@ describe('rings over loopback', () => {
 
   test('a rank sends as many bytes as the model says, also with the gradient that stands in', async () => {
     const load = loadOf(SUBJECT);
-    const standIn = standInFor(load.payloadBytes);
+    const standIn = standInFor(allOf(load.dgc).payloadBytes);
     const { tensors, density, values } = SUBJECT;
     const rows = await rings.run({
       ...{ ranks: 3, collective: 'sparse-all-reduce' },
@@ -46,11 +47,11 @@ describe('rings over loopback', () => {
     const tensors = [...SUBJECT.tensors, { name: 'norm', shape: [40_000] }];
     const { density, values } = SUBJECT;
     const load = loadOf({ tensors, density, values });
-    const { payloadBytes, wholeElements, wholeBytes } = load;
-    expect(wholeElements).toBe(40_512);
+    const { whole, others } = load.dgc;
+    expect(whole.elements).toBe(40_512);
     const predicted = exchangeTimes('dgc', load, { nodes: 6, bitsPerSecond: 1e9 }, CONSTANTS);
     expect(predicted.travelled).toBe('mixed');
-    const standIn = standInFor(payloadBytes - wholeBytes, wholeElements);
+    const standIn = standInFor(others.payloadBytes, whole.elements);
     const rows = await rings.run({
       ...{ ranks: 6, collective: 'sparse-all-reduce' },
       cases: [

@@ -9,9 +9,9 @@ const REPORTS = 30;
 /** How many rows of the test set a report tests. */
 const REPORTED_ROWS = 128;
 
-/** Reads the text. Returns what {@link train} needs. */
-function prepare(tf, { quick, dataDir }) {
-  const sizes = quick ? QUICK : FULL;
+/** Reads the text. Returns what {@link train} needs. `others` are sizes that another workload has. */
+function prepare(tf, { quick, dataDir }, others = {}) {
+  const sizes = { ...(quick ? QUICK : FULL), ...others };
   const { vocabulary } = sizes;
   const corpus = dataDir === undefined ? loadTensorFlowSource(vocabulary) : loadPennTreebank(dataDir, vocabulary);
   const trainRows = rowsOf(tf, corpus.train, sizes);
@@ -23,12 +23,14 @@ function prepare(tf, { quick, dataDir }) {
 }
 
 async function train(prepared, { tf, ring, part, wrapped, isTuning, learningRate, seed, report }) {
-  const { vocabulary, units, batchSize, steps, trainRows } = prepared;
+  const { vocabulary, units, batchSize, steps, momentum, trainRows } = prepared;
   const testRows = isTuning ? prepared.tuningRows : prepared.testRows;
   const rows = trainRows.map(tensor => rowsOfPart(tf, tensor, part, ring.worldSize));
   const someTestRows = testRows.map(tensor => tensor.slice(0, REPORTED_ROWS));
   const { variables, loss, test } = lstm(tf, { words: vocabulary, units, seed });
-  const optimizer = wrapped(tf.train.sgd(learningRate));
+  const optimizer = wrapped(
+    momentum === undefined ? tf.train.sgd(learningRate) : tf.train.momentum(learningRate, momentum),
+  );
 
   let step = 0;
   let sum = 0;

@@ -1,7 +1,8 @@
 import type { algorithmFor } from '../../collectives/dense-ring';
 import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
 import type { ConnectInput, Encryption, TransportName } from '../../rendezvous/connect-options';
-import type { StepTimes, Travel } from '../../exchange/messages';
+import type { RouteName } from '../../compression/compression-method';
+import type { StepTimes } from '../../exchange/messages';
 import type { ValueFormat } from '../../compression/value-format';
 import type { TensorShape } from '../models/tensor-shape';
 
@@ -57,7 +58,7 @@ export function linksOf({ transport, encryption }: Plan): ConnectInput {
 
 /** What a sparse all-reduce reports beside its time. */
 export interface SparseDetails {
-  readonly travelled: Travel;
+  readonly travelled: RouteName;
   readonly timesMs: StepTimes;
 }
 

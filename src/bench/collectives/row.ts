@@ -2,7 +2,7 @@ import type { AllReduceAlgorithm } from '../../collectives/dense-ring';
 import type { ElementType, Reduction } from '../../communicator/communicator';
 import type { TransportName } from '../../rendezvous/connect-options';
 import type { ValueFormat } from '../../compression/value-format';
-import type { Travel } from '../../exchange/messages';
+import type { RouteName } from '../../compression/compression-method';
 import type { Timings } from '../statistics';
 import type { Column } from '../../table';
 import { sizeText } from './byte-sizes';
@@ -41,7 +41,7 @@ export interface CollectiveRow {
   /** How the entries were to be sent. */
   readonly way?: SparseCase['way'];
   /** How they were sent. */
-  readonly travelled?: Travel;
+  readonly travelled?: RouteName;
   /** Medians of the parts of a sparse step, on rank 0's comm thread. */
   readonly timesMs?: SparseSplit;
   /** The parts of the fastest step, of that half for which the ranks were ready most nearly at once. */

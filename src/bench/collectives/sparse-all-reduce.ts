@@ -29,7 +29,7 @@ function prepare(communicator: Communicator, { elements, sparse }: Case): Prepar
     variables,
     compression,
     nesterov: false,
-    ...(way !== 'auto' && { travel: way }),
+    ...(way !== 'auto' && { route: way }),
   });
   const gradients = variables.map((_, i) => exchange.gradient(i));
   const largest = Math.max(...gradients.map(({ length }) => length));
@@ -38,7 +38,6 @@ function prepare(communicator: Communicator, { elements, sparse }: Case): Prepar
     density: densityAt(compression, { epoch: undefined, step: 0 }),
     momentumFactor: MOMENTUM_FACTOR,
     sumOfSquares: 1, // nothing is clipped
-    nonFiniteTensor: -1,
   };
   const reference =
     tensors === undefined && elements <= REFERENCE_ELEMENTS ? new SentReference(exchange, MOMENTUM_FACTOR) : undefined;
@@ -54,7 +53,7 @@ function prepare(communicator: Communicator, { elements, sparse }: Case): Prepar
       const differ = gradients.reduce((sum, gradient) => sum + updatesThatDiffer(communicator, gradient), 0);
       return Math.max(differ, reference?.countWrong(communicator) ?? 0);
     },
-    details: () => ({ travelled: result!.travel, timesMs: result!.timesMs }),
+    details: () => ({ travelled: result!.route, timesMs: result!.timesMs }),
     release: () => exchange.close(),
   };
 }

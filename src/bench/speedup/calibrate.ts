@@ -1,10 +1,11 @@
 import { instantiateMeasuredKernels } from '../stream-floor';
 import { SharedHeap } from '../../memory/shared-heap';
+import { allOf } from '../../exchange/routes/route';
 import { sentCount } from '../../compression/sparsity-schedule';
 import { measureDecoding } from '../decode-measurement';
 import { measureLowRank } from '../low-rank-measurement';
 import { rounded } from '../statistics';
-import type { Constants, StepLoad } from './cluster-model';
+import type { ClusterLoad, Constants } from './cluster-model';
 import { arrayCase, type Rings, sparseCase } from './rings';
 import { lowRankNumbers, standInFor, type Subject } from './subject';
 
@@ -29,12 +30,12 @@ const LAB_ELEMENTS = 2e6;
  */
 export async function calibrate(
   subject: Subject,
-  load: StepLoad,
+  { elements, dgc: load }: ClusterLoad,
   rings: Rings,
   labRate: { readonly text: string; readonly bitsPerSecond: number } | undefined,
   say: (what: string) => void,
 ): Promise<Constants> {
-  const { elements, entries } = load;
+  const { entries } = allOf(load);
   const { tensors, density, values } = subject;
   say('compression on one rank');
   const alone = { ranks: 1, collective: 'sparse-all-reduce' } as const;

@@ -1,8 +1,10 @@
-import { BLOCK_SEGMENTS, Chunks } from '../../collectives/chunks';
+import type { EntryRoute } from '../../compression/compression-method';
 import { isCheaperDense } from '../../compression/compressors/low-rank';
-import type { ValueFormat } from '../../compression/value-format';
 import { roundedLinks } from '../../exchange/link-cost';
-import { type CostedTensor, costOf } from '../../exchange/step-cost';
+import { chooseRoute, pricesOf, ROUTES } from '../../exchange/routes/choose-route';
+import { gatherCost } from '../../exchange/routes/gather';
+import { denseCost, ringCost } from '../../exchange/routes/ring';
+import type { Prices, RouteCost, StepLoad } from '../../exchange/routes/route';
 
 /** How the gradients travel, and what a reader calls it. */
 export const WAYS = {
@@ -43,18 +45,10 @@ export interface Constants {
 }
 
 /** What a step exchanges. */
-export interface StepLoad {
+export interface ClusterLoad {
   readonly elements: number;
-  /** How many entries each rank sends in a compressed step, with the elements of tensors that are sent whole. */
-  readonly entries: number;
-  /** What they take on a link, with all headers. */
-  readonly payloadBytes: number;
-  /** How many of the entries are of tensors that are sent whole. */
-  readonly wholeElements: number;
-  /** How many of the bytes are theirs. */
-  readonly wholeBytes: number;
-  readonly values: ValueFormat;
-  readonly tensors: readonly CostedTensor[];
+  /** What DGC sends, with all headers. */
+  readonly dgc: StepLoad;
   /** What low rank sends of each tensor. */
   readonly lowRank: readonly LowRankMessage[];
 }
@@ -72,7 +66,7 @@ export interface Cluster {
 
 /** An exchange on one rank. Nothing of it overlaps. */
 export interface ExchangeTimes {
-  readonly travelled: 'sparse' | 'mixed' | 'dense';
+  readonly travelled: EntryRoute;
   /** What a rank computes by itself. */
   readonly computeMs: number;
   /** From the first message to the last. The sums of the dense ring are part of it. */
@@ -81,158 +75,80 @@ export interface ExchangeTimes {
 }
 
 /**
- * The model: how long the exchange of a step takes in a ring of N ranks.
+ * The model: how long the exchange of a step takes in a ring of N ranks. What the routes cost is what a training
+ * expects of them ({@link Route.cost}), with the prices that were measured. A rank also computes, for each element:
  *
- * A compressed step is an all-gather. A rank sends N − 1 payloads of P bytes, and each of the ⌈(N − 1)/2⌉ hops begins
- * when a payload has come whole:
- *
- *     compute = elements · (compress + average) + entries · (encode + N · decode)
- *     travel  = (N − 1) · P · max(line, linkByte) + ⌈(N − 1)/2⌉ · (hop + P · linkByte)
- *
- * In a mixed step, entries and P leave out the tensors that are sent whole. The dense ring carries those in addition.
- * Whether a step is sparse, mixed or dense is chosen as in a training, by `costOf`.
- *
- * A dense step is the ring all-reduce of Patarasuk and Yuan (2009), with 2(N − 1) rounds. In each, a chunk of 4n/N
- * bytes travels in segments, of which up to four are under way. So a hop is hidden behind the other segments if these
- * take longer; with s as the time of one segment, of b that travel together:
- *
- *     compute = elements · dense
- *     travel  = 2(N − 1) · segments/b · max(b · s, s + hop) + ⌈(N − 1)/2⌉ · hop
- *
- * The last term is the message in which the ranks tell each other that all gradients are finite. In 16 bits an element
- * has half the bytes, and all else is the same.
- *
- * A step of low rank is an all-gather, too, with a message of B bits for each tensor. Those tensors whose messages
- * would be longer than the dense ring take the dense ring, as in a training:
- *
- *     compute = elements · (encode + N · add), or elements · dense
+ * - dense: the means. In 16 bits an element has half the bytes, and all else is the same.
+ * - dgc: accumulate, select, settle, and the means. Its route is chosen as in a training.
+ * - lowRank: encode, and add N products. Tensors whose messages would be longer than the dense ring take the dense
+ *   ring, as in a training; the messages of the others are gathered.
  */
-export function exchangeTimes(way: ClusterWay, load: StepLoad, cluster: Cluster, constants: Constants): ExchangeTimes {
-  const { nodes } = cluster;
-  const { elements } = load;
-  const { denseNs, compressNs, averageNs } = constants;
-  switch (way) {
-    case 'dense':
-      return denseTimes(denseNs);
-    case 'dense16':
-      return denseTimes(denseNs, 2);
-    case 'lowRank':
-      return lowRankTimes(load, cluster, constants);
-    case 'dgc': {
-      const travelled = nodes === 1 ? 'sparse' : cheapestTravel(load, cluster, constants);
-      return travelled === 'dense'
-        ? denseTimes(compressNs + averageNs)
-        : sparseTimes(travelled, load, cluster, constants);
-    }
-  }
-
-  function denseTimes(elementNs: number, elementBytes = 4): ExchangeTimes {
-    if (nodes === 1) return { travelled: 'dense', ...NOTHING };
-    const { travelMs, sentBytes } = ringTravel(elements, cluster, constants, constants.ringByteNs, elementBytes);
-    const computeMs = (elements * elementNs) / 1e6;
-    return { travelled: 'dense', computeMs, travelMs: travelMs + (hopsOf(nodes) * constants.hopNs) / 1e6, sentBytes };
-  }
-}
-
-/** One node exchanges nothing. */
-const NOTHING = { computeMs: 0, travelMs: 0, sentBytes: 0 } as const;
-
-function sparseTimes(
-  travelled: 'sparse' | 'mixed',
-  load: StepLoad,
+export function exchangeTimes(
+  way: ClusterWay,
+  load: ClusterLoad,
   cluster: Cluster,
   constants: Constants,
 ): ExchangeTimes {
-  const { elements, entries, payloadBytes, wholeElements, wholeBytes } = load;
-  if (cluster.nodes === 1) return { travelled, ...NOTHING };
-  if (travelled === 'sparse')
-    return { travelled, ...gatherTimes({ elements, entries, payloadBytes }, cluster, constants) };
-  const others = { elements, entries: entries - wholeElements, payloadBytes: payloadBytes - wholeBytes };
-  const gather = gatherTimes(others, cluster, constants);
-  const ring = ringTravel(wholeElements, cluster, constants, constants.linkByteNs); // a mixed step keeps to the links
-  const travelMs = gather.travelMs + ring.travelMs;
-  return { travelled, computeMs: gather.computeMs, travelMs, sentBytes: gather.sentBytes + ring.sentBytes };
+  const { nodes } = cluster;
+  const { elements } = load;
+  const { denseNs, compressNs, averageNs, lowRankEncodeNs, lowRankAddNs } = constants;
+  const prices = pricesIn(cluster, constants);
+  switch (way) {
+    case 'dense':
+      return times('dense', elements * denseNs, denseCost(elements, prices));
+    case 'dense16':
+      return times('dense', elements * denseNs, denseCost(elements, prices, 2));
+    case 'dgc': {
+      const links = roundedLinks({ byteNs: prices.byteNs, hopNs: prices.hopNs });
+      const route = chooseRoute(load.dgc, pricesOf(nodes, links));
+      return times(route, elements * (compressNs + averageNs), ROUTES[route].cost(load.dgc, prices)!);
+    }
+    case 'lowRank': {
+      const { gathered, whole } = lowRankParts(load, nodes);
+      const ownNs = gathered.elements * (lowRankEncodeNs + nodes * lowRankAddNs) + whole.elements * denseNs;
+      const route = gathered.elements === 0 ? 'dense' : whole.elements === 0 ? 'sparse' : 'mixed';
+      const messages = gatherCost(gathered, prices);
+      return times(route, ownNs, messages, ringCost(whole.elements, { ...prices, ringByteNs: prices.byteNs }));
+    }
+  }
+
+  function times(travelled: EntryRoute, ownNs: number, ...costs: readonly RouteCost[]): ExchangeTimes {
+    if (nodes === 1) return { travelled, computeMs: 0, travelMs: 0, sentBytes: 0 };
+    return {
+      travelled,
+      computeMs: (ownNs + sumOf(costs, ({ computeNs }) => computeNs)) / 1e6,
+      travelMs: sumOf(costs, ({ travelNs }) => travelNs) / 1e6,
+      sentBytes: sumOf(costs, ({ sentBytes }) => sentBytes),
+    };
+  }
 }
 
-function lowRankTimes({ lowRank }: StepLoad, cluster: Cluster, constants: Constants): ExchangeTimes {
-  const { nodes } = cluster;
-  if (nodes === 1) return { travelled: 'sparse', ...NOTHING };
-  const [gathered, whole] = [false, true].map(isDense =>
-    lowRank.filter(({ bits, elements }) => isCheaperDense(bits, elements, nodes) === isDense),
-  ) as [LowRankMessage[], LowRankMessage[]];
-  const payloadBytes = sumOf(gathered, ({ bits }) => bits) / 8;
-  const [factored, wholeElements] = [gathered, whole].map(part => sumOf(part, ({ elements }) => elements)) as [number, number]; // prettier-ignore
-  const { lowRankEncodeNs, lowRankAddNs, denseNs, linkByteNs } = constants;
-  const gather = gatherTravel(payloadBytes, cluster, constants);
-  const ring = ringTravel(wholeElements, cluster, constants, linkByteNs);
+/** The tensors whose messages of low rank are gathered, and those that take the dense ring. */
+function lowRankParts({ lowRank }: ClusterLoad, nodes: number) {
+  const part = (isWhole: boolean) => {
+    const messages = lowRank.filter(({ bits, elements }) => isCheaperDense(bits, elements, nodes) === isWhole);
+    return {
+      elements: sumOf(messages, ({ elements }) => elements),
+      entries: 0,
+      payloadBytes: sumOf(messages, ({ bits }) => bits) / 8,
+    };
+  };
+  return { gathered: part(false), whole: part(true) };
+}
+
+function pricesIn({ nodes, bitsPerSecond }: Cluster, constants: Constants): Prices {
+  const { encodeNs, decodeNs, linkByteNs, ringByteNs, hopNs, lineShare } = constants;
+  const lineByteNs = 8e9 / (bitsPerSecond * lineShare);
   return {
-    travelled: gathered.length === 0 ? 'dense' : whole.length === 0 ? 'sparse' : 'mixed',
-    computeMs: (factored * (lowRankEncodeNs + nodes * lowRankAddNs) + wholeElements * denseNs) / 1e6,
-    travelMs: gather.travelMs + ring.travelMs,
-    sentBytes: gather.sentBytes + ring.sentBytes,
+    ...{ worldSize: nodes, encodeNs, decodeNs, hopNs, relayNs: linkByteNs },
+    byteNs: Math.max(lineByteNs, linkByteNs),
+    ringByteNs: Math.max(lineByteNs, ringByteNs),
   };
 }
 
 function sumOf<T>(all: readonly T[], value: (each: T) => number): number {
   return all.reduce((sum, each) => sum + value(each), 0);
 }
-
-/** How a training sends the entries over such links. */
-function cheapestTravel({ values, tensors }: StepLoad, cluster: Cluster, constants: Constants) {
-  const byteNs = Math.max(lineByteNs(cluster, constants), constants.linkByteNs);
-  const links = roundedLinks({ byteNs, hopNs: constants.hopNs });
-  return costOf([{ codec: { format: values }, tensors }], cluster.nodes, links).cheapest;
-}
-
-/** A compressed step in which all entries are gathered. */
-function gatherTimes(
-  { elements, entries, payloadBytes }: Pick<StepLoad, 'elements' | 'entries' | 'payloadBytes'>,
-  cluster: Cluster,
-  constants: Constants,
-): Omit<ExchangeTimes, 'travelled'> {
-  const { compressNs, averageNs, encodeNs, decodeNs } = constants;
-  const computeNs = elements * (compressNs + averageNs) + entries * (encodeNs + cluster.nodes * decodeNs);
-  return { computeMs: computeNs / 1e6, ...gatherTravel(payloadBytes, cluster, constants) };
-}
-
-/** An all-gather of payloads of so many bytes. */
-function gatherTravel(payloadBytes: number, cluster: Cluster, constants: Constants): Travel {
-  const { nodes } = cluster;
-  const { hopNs, linkByteNs } = constants;
-  const sentBytes = (nodes - 1) * payloadBytes;
-  const travelNs =
-    sentBytes * Math.max(lineByteNs(cluster, constants), linkByteNs) +
-    hopsOf(nodes) * (hopNs + payloadBytes * linkByteNs);
-  return { travelMs: travelNs / 1e6, sentBytes };
-}
-
-type Travel = Pick<ExchangeTimes, 'travelMs' | 'sentBytes'>;
-
-/** The all-reduce of so many elements by the dense ring. `byteNs`: what a byte costs a rank. */
-function ringTravel(
-  elements: number,
-  cluster: Cluster,
-  constants: Constants,
-  byteNs: number,
-  elementBytes = 4,
-): Travel {
-  if (elements === 0) return { travelMs: 0, sentBytes: 0 };
-  const { nodes } = cluster;
-  const rounds = 2 * (nodes - 1);
-  const chunkBytes = (elementBytes * elements) / nodes;
-  const sentBytes = rounds * chunkBytes;
-  const segments = new Chunks(elements, nodes, elementBytes).segmentCount;
-  const together = Math.min(BLOCK_SEGMENTS, segments);
-  const segmentNs = (chunkBytes / segments) * Math.max(lineByteNs(cluster, constants), byteNs);
-  const blockNs = Math.max(together * segmentNs, segmentNs + constants.hopNs);
-  return { travelMs: (rounds * segments * blockNs) / together / 1e6, sentBytes };
-}
-
-/** What a byte takes on a link. */
-const lineByteNs = ({ bitsPerSecond }: Cluster, { lineShare }: Constants): number => 8e9 / (bitsPerSecond * lineShare);
-
-/** How many hops a frame makes that all ranks receive: it travels in both directions. */
-const hopsOf = (nodes: number): number => Math.ceil((nodes - 1) / 2);
 
 /**
  * What more nodes do. `weak`: each computes as many examples in a step as one node alone. `strong`: together they

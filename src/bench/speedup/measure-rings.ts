@@ -1,6 +1,7 @@
 import { availableParallelism, freemem } from 'node:os';
+import { allOf } from '../../exchange/routes/route';
 import { rounded } from '../statistics';
-import { type Constants, type ExchangeTimes, exchangeTimes, type MeasuredWay, type StepLoad } from './cluster-model';
+import { type ClusterLoad, type Constants, type ExchangeTimes, exchangeTimes, type MeasuredWay } from './cluster-model';
 import { arrayCase, type Rings, sparseCase } from './rings';
 import { standInFor, type Subject } from './subject';
 
@@ -48,7 +49,7 @@ export function ringsToMeasure(
   sizes: readonly number[],
   rates: readonly Rate[],
   travelRate: Rate,
-  load: StepLoad,
+  load: ClusterLoad,
   constants: Constants,
 ): RingToMeasure[] {
   const fits = (nodes: number): boolean =>
@@ -72,7 +73,7 @@ const BYTES_AN_ELEMENT = 24;
 export async function measureRing(
   { nodes, way, rate, part, predicted }: RingToMeasure,
   { tensors, density, values }: Subject,
-  { elements, payloadBytes, wholeElements, wholeBytes }: StepLoad,
+  { elements, dgc: load }: ClusterLoad,
   rings: Rings,
 ): Promise<Check> {
   const isExchange = part === 'exchange';
@@ -92,8 +93,8 @@ export async function measureRing(
     const { sparse, elements: count } = isExchange
       ? { elements, sparse: real }
       : predicted.travelled === 'mixed'
-        ? standInFor(payloadBytes - wholeBytes, wholeElements)
-        : standInFor(payloadBytes);
+        ? standInFor(load.others.payloadBytes, load.whole.elements)
+        : standInFor(allOf(load).payloadBytes);
     const [row] = await rings.run({
       ...ring,
       collective: 'sparse-all-reduce',

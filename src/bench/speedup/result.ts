@@ -1,6 +1,8 @@
+import type { EntryLoad } from '../../exchange/routes/route';
 import type { Column } from '../../table';
 import { rounded } from '../statistics';
 import {
+  type ClusterLoad,
   type ClusterWay,
   type Constants,
   type ExchangeTimes,
@@ -10,7 +12,6 @@ import {
   type PaperPoint,
   type Scaling,
   speedUp,
-  type StepLoad,
   WAYS,
 } from './cluster-model';
 import type { ModelName } from '../models/models';
@@ -39,7 +40,7 @@ export interface SpeedUpRow {
 }
 
 /** The content of the file that `--json` writes. */
-export interface SpeedUpResult extends Omit<Subject & StepLoad, 'tensors' | 'lowRank'> {
+export interface SpeedUpResult extends Omit<Subject, 'tensors'>, EntryLoad {
   readonly bench: 'speedup';
   readonly model: ModelName;
   readonly version: string;
@@ -64,7 +65,7 @@ export function rowsOf(
   nodes: readonly number[],
   rates: readonly Rate[],
   { stepMs, scaling }: Pick<SpeedUpResult, 'stepMs' | 'scaling'>,
-  load: StepLoad,
+  load: ClusterLoad,
   constants: Constants,
   checks: readonly Check[],
 ): SpeedUpRow[] {

@@ -4,6 +4,7 @@ import type { Argv, CommandModule, Options } from 'yargs';
 import { parseName, parseNumber, TEXT_OPTION } from '../../command-line';
 import { VALUE_FORMATS, type ValueFormat } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
+import { allOf } from '../../exchange/routes/route';
 import { formatTable } from '../../table';
 import { requireOneLauncher } from '../../launcher/launcher-task';
 import { readVersion } from '../../version';
@@ -158,13 +159,12 @@ async function run(words: Words): Promise<number> {
     progress.clear();
     const shown =
       checks.length === 0 || rates.some(({ text }) => text === measureRate.text) ? rates : [measureRate, ...rates];
-    const { model, tensors, density, stepMs, stepMsFrom, scaling, encryption } = settings;
-    const { elements, entries, payloadBytes, wholeElements, wholeBytes, values } = load;
+    const { model, tensors, density, values, stepMs, stepMsFrom, scaling, encryption } = settings;
     const result: SpeedUpResult = {
       ...{ bench: 'speedup', version: readVersion(), command: `gradring ${process.argv.slice(2).join(' ')}` },
       date: startedAt.toISOString(),
       machine: { processor: cpus()[0]?.model ?? 'unknown', cores: availableParallelism(), node: process.version },
-      ...{ model, density, values, elements, entries, payloadBytes, wholeElements, wholeBytes },
+      ...{ model, density, values, ...allOf(load.dgc) },
       ...{ rank: lowRankNumbers(tensors).rank, stepMs, stepMsFrom, scaling, encryption, constants },
       constantsFrom: words.constants ?? 'measured in this run',
       rows: rowsOf(settings.nodes, shown, settings, load, constants, checks),

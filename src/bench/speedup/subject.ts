@@ -1,7 +1,6 @@
 import { lowRank } from '../../compression/compressors/custom-compression';
 import { chooseRank, type LowRankNumbers, messageBitsOf } from '../../compression/compressors/low-rank';
-import { dgc } from '../../compression/dgc-options';
-import { sentCount, travelsDense } from '../../compression/sparsity-schedule';
+import { methodOf } from '../../compression/compression-method';
 import type { ValueFormat } from '../../compression/value-format';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { SharedHeap } from '../../memory/shared-heap';
@@ -9,7 +8,7 @@ import { measureCodec } from '../codec-measurement';
 import type { SparseCase } from '../collectives/collective-benchmark';
 import { GradientSource } from '../gradient-source';
 import { elementCountOf, type TensorShape } from '../models/tensor-shape';
-import type { LowRankMessage, StepLoad } from './cluster-model';
+import type { ClusterLoad, LowRankMessage } from './cluster-model';
 
 /** The tensors of a model, and how DGC sends their gradients. */
 export interface Subject {
@@ -19,25 +18,23 @@ export interface Subject {
 }
 
 /** Counts what a step of DGC sends: all headers, the payload and its framing. */
-export function loadOf({ tensors, density, values }: Subject): StepLoad {
+export function loadOf({ tensors, density, values }: Subject): ClusterLoad {
   const heap = new SharedHeap();
-  const compression = dgc({ sparsity: 1 - density, warmUpSteps: 0, values });
   const sourceLength = Math.max(...tensors.map(elementCountOf));
   const source = new GradientSource('normal', sourceLength, SEED);
   const training = { steps: 3, source, sourceLength, seed: SEED + 1 };
   const measured = { model: tensors, format: values, density };
   const sizes = measureCodec(heap, instantiateKernels(heap.memory), measured, training);
   const { parameters, sparseEntries, denseEntries, wireBytes, denseValueBytes } = sizes;
-  return {
-    ...{ elements: parameters, entries: sparseEntries + denseEntries, payloadBytes: wireBytes },
-    ...{ wholeElements: denseEntries, wholeBytes: denseValueBytes, values },
-    tensors: tensors.map(tensor => {
-      const elementCount = elementCountOf(tensor);
-      const dense = travelsDense(compression, tensor.shape, elementCount);
-      return { elementCount, count: dense ? elementCount : sentCount(elementCount, density), dense };
-    }),
-    lowRank: lowRankMessages(tensors),
+  const dgc = {
+    whole: { elements: denseEntries, entries: denseEntries, payloadBytes: denseValueBytes },
+    others: {
+      elements: parameters - denseEntries,
+      entries: sparseEntries,
+      payloadBytes: wireBytes - denseValueBytes,
+    },
   };
+  return { elements: parameters, dgc, lowRank: lowRankMessages(tensors) };
 }
 
 /** The rank and the step that lowRank() takes for a model. */
@@ -56,7 +53,7 @@ function lowRankMessages(tensors: readonly TensorShape[]): LowRankMessage[] {
 }
 
 function isSmall(tensor: TensorShape): boolean {
-  return travelsDense(lowRank(), tensor.shape, elementCountOf(tensor));
+  return methodOf(lowRank()).sendsWhole(tensor.shape);
 }
 
 const SEED = 1;
@@ -78,7 +75,7 @@ export function standInFor(
   let bytesAnElement = 0.9; // a quarter of the elements, each with some 28 bits
   for (let i = 0; i < 2; i++) {
     const elements = elementsOf(payloadBytes);
-    bytesAnElement = loadOf({ ...sparse, tensors: [matrix(elements)] }).payloadBytes / elements;
+    bytesAnElement = loadOf({ ...sparse, tensors: [matrix(elements)] }).dgc.others.payloadBytes / elements;
   }
   const elements = elementsOf(payloadBytes);
   if (wholeElements === 0) return { elements, sparse };

@@ -1,13 +1,16 @@
 import { setImmediate } from 'node:timers/promises';
-import { allGatherBodies } from '../collectives/all-gather';
-import { blaming } from '../collectives/blame';
-import { type CollectiveCall, SCRATCH_BYTES } from '../collectives/collective-call';
-import { allReduce } from '../collectives/dense-ring';
-import type { CompressionRing } from '../compression/compressors/compressor';
-import type { Kernels } from '../kernels/kernels';
-import { instantiateKernels } from '../kernels/wasm-kernels';
-import { SharedHeap } from '../memory/shared-heap';
-import { decodeMaxima, decodeMessages, encodeMaxima, encodeMessages } from '../wire/compressor-messages';
+import { allGatherBodies } from '../../collectives/all-gather';
+import { blaming } from '../../collectives/blame';
+import { type CollectiveCall, SCRATCH_BYTES } from '../../collectives/collective-call';
+import { allReduce } from '../../collectives/dense-ring';
+import type { CompressionRing } from '../../compression/compressors/compressor';
+import type { CompressorTreatment } from '../../compression/compressors/compressor-treatment';
+import type { Kernels } from '../../kernels/kernels';
+import { instantiateKernels } from '../../kernels/wasm-kernels';
+import { SharedHeap } from '../../memory/shared-heap';
+import { decodeMaxima, decodeMessages, encodeMaxima, encodeMessages } from '../../wire/compressor-messages';
+import { findNonFinite } from './ring';
+import type { Route, RoutedStep } from './route';
 
 interface Requests {
   gather: { readonly sent: Uint8Array; readonly received: readonly Uint8Array[] };
@@ -26,14 +29,33 @@ interface Waiting<K extends Kind = Kind> {
 }
 
 /**
- * Runs the {@link Compressor}s of all tensors at the same time. When each tensor that is not done waits for an answer,
- * the requests travel together: one all-gather for the messages, one all-reduce for the means.
+ * As the {@link Compressor}s of the tensors say, all of which run at the same time. When each tensor that is not done
+ * waits for an answer, the requests travel together: one all-gather for the messages, one all-reduce for the means. All
+ * that they ask for takes one path, that of bulk.
  */
-export class CompressorRounds {
+export class CompressorRoute implements Route {
   private readonly sums = new SumBuffer();
 
+  /** @param seed Of the random numbers of compressors. */
+  constructor(private readonly seed: number) {}
+
+  /** Not known. Only the compressions of compressors take this route, and they take no other. */
+  cost(): undefined {}
+
   /** @throws what a compressor throws, or the ring. */
-  async run<T>(
+  carry({ call, arenas, nonFiniteTensor, means, clock, number }: RoutedStep) {
+    return clock.travel(async () => {
+      const path = call.inBulk();
+      const nonFinite = await findNonFinite(path, arenas, nonFiniteTensor);
+      if (nonFinite !== undefined) return nonFinite;
+      const tensors = arenas.flatMap(arena => arena.tensors as readonly CompressorTreatment[]);
+      await this.run(path, tensors, (tensor, ring) => tensor.average(ring, this.seed, number));
+      means.check(arenas);
+      return undefined;
+    });
+  }
+
+  private async run<T>(
     call: CollectiveCall,
     tensors: readonly T[],
     average: (tensor: T, ring: CompressionRing) => Promise<void>,

@@ -1,0 +1,135 @@
+import { LARGEST_DENSITY } from './choose-sparsity';
+import { type ClipNorms, clipNormsAt } from './clip-place';
+import { type Compressor, PLAIN } from './compressors/compressor';
+import { compressorFileHash, compressorOf } from './compressors/compressor-of';
+import { CompressorTreatment } from './compressors/compressor-treatment';
+import type { CustomCompression } from './compressors/custom-compression';
+import type { Compression, DgcCompression, NoCompression } from './dgc-options';
+import { LargestTreatment } from './largest-treatment';
+import { RoundedTreatment } from './rounded-treatment';
+import type { TreatmentKind } from './tensor-treatment';
+import type { ValueFormat } from './value-format';
+import { WholeTreatment } from './whole-treatment';
+
+/** How the gradients of a step travel: each has a file in `exchange/routes`. */
+export type RouteName = EntryRoute | 'custom';
+
+/** The routes on which the entries of any tensors may travel. */
+export type EntryRoute = 'sparse' | 'mixed' | 'dense';
+
+/** What a training asks of a compression, whatever its kind. {@link methodOf} has one for each kind. */
+export interface CompressionMethod {
+  /** The format of values on a sparse route. */
+  readonly format: ValueFormat;
+  /** The largest density of its schedule. */
+  readonly largestDensity: number;
+  /** Whether a rank applies its own momentum before it selects (section 3.2 of the paper). */
+  readonly correctsMomentum: boolean;
+  readonly rescalesResiduals: boolean;
+  /** The seed of its random numbers. */
+  readonly seed: number;
+  /** The hash of a file that decides what it does, which must be the same on all ranks. */
+  readonly fileHash: number | undefined;
+  /** Whether elements lose their momentum when they are sent at that density (section 3.3). */
+  masksAt(density: number): boolean;
+  /** Whether a tensor of that shape is sent whole at any density: it is small, or of one dimension. */
+  sendsWhole(shape: readonly number[]): boolean;
+  /** How a step of that density treats a tensor. */
+  treatment(isWhole: boolean, density: number): TreatmentKind;
+  /** The routes that a step of that density may take. */
+  routes(density: number): readonly RouteName[];
+  /** What clips the gradient of a rank, and what the mean, in a step with that momentum. */
+  clipNorms(momentumFactor: number): ClipNorms;
+  /**
+   * The compressors of tensors of these shapes: a function that gives that of a tensor. Undefined if its treatments
+   * need none.
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT` if a module cannot be loaded.
+   */
+  compressors(shapes: readonly (readonly number[])[]): ((isWhole: boolean) => Compressor) | undefined;
+}
+
+/** The method of a compression. */
+export function methodOf(compression: Compression): CompressionMethod {
+  switch (compression.kind) {
+    case 'none':
+      return noMethod(compression);
+    case 'dgc':
+      return dgcMethod(compression);
+    case 'custom':
+      return customMethod(compression);
+  }
+}
+
+const COMMON = {
+  format: 'float32',
+  largestDensity: 0,
+  correctsMomentum: false,
+  rescalesResiduals: false,
+  seed: 0,
+  fileHash: undefined,
+  masksAt: () => false,
+  compressors: () => undefined,
+} as const satisfies Partial<CompressionMethod>;
+
+function noMethod({ clipNorm }: NoCompression): CompressionMethod {
+  return {
+    ...COMMON,
+    sendsWhole: () => true,
+    treatment: () => WholeTreatment,
+    routes: () => ['dense'],
+    clipNorms: () => ({ rank: undefined, mean: clipNorm }),
+  };
+}
+
+function dgcMethod(compression: DgcCompression): CompressionMethod {
+  const { values, momentumCorrection, rescaleResiduals, maskBelow, clipNorm, clipAt } = compression;
+  return {
+    ...COMMON,
+    format: values,
+    largestDensity: largestDensity(compression),
+    correctsMomentum: momentumCorrection,
+    rescalesResiduals: rescaleResiduals,
+    masksAt: density => density < maskBelow,
+    sendsWhole: shape => isSmall(shape, compression),
+    treatment(isWhole, density) {
+      if (!isWhole && density < 1) return LargestTreatment;
+      // A step that sends everything goes by the dense ring, which does not round.
+      return isWhole && values !== 'float32' ? RoundedTreatment : WholeTreatment;
+    },
+    // Where everything is sent, there is nothing to choose.
+    routes: density => (density < 1 ? ['sparse', 'mixed', 'dense'] : ['dense']),
+    clipNorms: momentumFactor =>
+      clipNormsAt(clipAt === 'auto' ? (momentumFactor === 0 ? 'mean' : 'rank') : clipAt, clipNorm),
+  };
+}
+
+function customMethod(compression: CustomCompression): CompressionMethod {
+  const { clipAt, clipNorm, seed } = compression;
+  return {
+    ...COMMON,
+    seed,
+    get fileHash() {
+      return compressorFileHash(compression);
+    },
+    sendsWhole: shape => isSmall(shape, compression),
+    treatment: () => CompressorTreatment,
+    routes: () => ['custom'],
+    clipNorms: () => clipNormsAt(clipAt, clipNorm),
+    compressors(shapes) {
+      const compressor = compressorOf(compression, shapes);
+      return isWhole => (isWhole ? (compressor.small ?? PLAIN) : compressor);
+    },
+  };
+}
+
+/** Their indices, and their selection, would cost more than they save. */
+function isSmall(shape: readonly number[], { denseBelow }: { readonly denseBelow: number }): boolean {
+  return shape.length <= 1 || shape.reduce((product, size) => product * size, 1) < denseBelow;
+}
+
+function largestDensity({ sparsity, warmUp, warmUpEpochs = 0, warmUpSteps }: DgcCompression): number {
+  if (sparsity === 'auto') return LARGEST_DENSITY;
+  const warmsUp = warmUp === 'sparse' && warmUpEpochs + warmUpSteps > 0;
+  return Math.max(1 - sparsity, warmsUp ? LARGEST_DENSITY : 0);
+}

@@ -1,0 +1,58 @@
+import { type SparsePart, sparseAllReduce } from '../../collectives/sparse-all-reduce';
+import { GradientCodec } from '../../compression/gradient-codec';
+import { encodeGradientPayload, encodeNonFinite } from '../../wire/gradient-payload';
+import type { StepArena } from '../step-arena';
+import { allOf, type EntryLoad, type Prices, type Route, type RouteCost, type RoutedStep } from './route';
+
+/**
+ * The entries of all tensors in a sparse all-gather: each rank sends N − 1 payloads, encodes its own, decodes all N,
+ * and adds them in the order of the ranks. One frame an arena and rank.
+ */
+export const gather: Route = {
+  cost(load, prices) {
+    return gatherCost(allOf(load), prices);
+  },
+  async carry(step) {
+    const parts = await encode(step, step.arenas);
+    return step.clock.travel(() => sparseAllReduce(step.call, parts));
+  },
+};
+
+/** Each of the ⌈(N − 1)/2⌉ hops, in both directions, begins when a payload has come whole. */
+export function gatherCost({ entries, payloadBytes }: EntryLoad, prices: Prices): RouteCost {
+  const { worldSize, encodeNs, decodeNs, byteNs, relayNs, hopNs } = prices;
+  const sentBytes = (worldSize - 1) * payloadBytes;
+  return {
+    computeNs: entries * (encodeNs + worldSize * decodeNs),
+    travelNs: sentBytes * byteNs + hopsOf(worldSize) * (hopNs + payloadBytes * relayNs),
+    sentBytes,
+  };
+}
+
+/** How many hops a frame makes that all ranks receive: it travels in both directions. */
+export function hopsOf(worldSize: number): number {
+  return Math.ceil((worldSize - 1) / 2);
+}
+
+/**
+ * This rank's payloads, one for each arena. The sums take the place of the gradients, and become means as they are
+ * completed.
+ */
+export function encode(step: RoutedStep, arenas: readonly StepArena[]): Promise<SparsePart[]> {
+  const { nonFiniteTensor, means, clock } = step;
+  return clock.stage('encode', 'payload', () =>
+    arenas.map(({ context, codec, tensors, workspace, bytes }): SparsePart => {
+      const { kernels } = context;
+      const payload =
+        nonFiniteTensor === undefined
+          ? encodeGradientPayload({ format: codec.format, counts: undefined, streams: codec.encode(tensors) })
+          : encodeNonFinite(nonFiniteTensor);
+      const summed = tensors.map(({ elementCount, count, gradient }) => ({ elementCount, count, sum: gradient }));
+      const start = workspace + GradientCodec.workspaceBytes;
+      const room = { start, bytes: bytes - start };
+      const onSummed: SparsePart['onSummed'] = (tensor, region, count) =>
+        means.take(kernels, tensors[tensor]!, region, count);
+      return { kernels, codec, payload, tensors: summed, room, onSummed };
+    }),
+  );
+}

@@ -1,0 +1,39 @@
+import { algorithmFor } from '../../collectives/dense-ring';
+import { sparseAllReduce } from '../../collectives/sparse-all-reduce';
+import type { StepArena } from '../step-arena';
+import { encode, gatherCost } from './gather';
+import { averageByRing, ringCost } from './ring';
+import type { Route } from './route';
+
+/**
+ * The tensors that are sent whole by the dense ring, the entries of the others in a sparse all-gather. Both keep to the
+ * links.
+ */
+export const mixed: Route = {
+  cost({ whole, others }, prices) {
+    // A few numbers are gathered in any case.
+    if (algorithmFor(prices.worldSize, 4 * whole.elements) === 'gather') return undefined;
+    const gathered = gatherCost(others, prices);
+    const reduced = ringCost(whole.elements, { ...prices, ringByteNs: prices.byteNs });
+    const travelNs = gathered.travelNs + reduced.travelNs;
+    return { ...gathered, travelNs, sentBytes: gathered.sentBytes + reduced.sentBytes };
+  },
+  async carry(step) {
+    const { call, arenas, means, clock } = step;
+    const parts = await encode(step, partOf(arenas, 'others'));
+    return clock.travel(async () => {
+      const nonFinite = await sparseAllReduce(call, parts);
+      if (nonFinite === undefined) await averageByRing(call, partOf(arenas, 'whole'), means);
+      return nonFinite;
+    });
+  },
+};
+
+/** The arenas of a step, with only those tensors that are always sent whole; or with the others. */
+function partOf(arenas: readonly StepArena[], part: 'whole' | 'others'): StepArena[] {
+  return arenas.map(arena => ({
+    ...arena,
+    gradients: part === 'whole' ? arena.wholeGradients : arena.gradients,
+    tensors: arena.tensors.filter(({ isWhole }) => isWhole === (part === 'whole')),
+  }));
+}

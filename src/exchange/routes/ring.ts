@@ -1,0 +1,92 @@
+import { allGatherBodies } from '../../collectives/all-gather';
+import { BLOCK_SEGMENTS, Chunks } from '../../collectives/chunks';
+import type { CollectiveCall } from '../../collectives/collective-call';
+import { algorithmFor, allReduce } from '../../collectives/dense-ring';
+import type { NonFinite } from '../../collectives/sparse-all-reduce';
+import { protocolError } from '../../wire/frame';
+import type { Means } from '../means';
+import type { StepArena } from '../step-arena';
+import { gatherCost, hopsOf } from './gather';
+import { allOf, type Prices, type Route, type RouteCost, type RoutedStep } from './route';
+
+/**
+ * All gradients by the dense ring, once for each arena. Its cost does not grow with the ranks. What a rank does not
+ * send counts as zero.
+ */
+export const ring: Route = {
+  cost(load, prices) {
+    return denseCost(allOf(load).elements, prices);
+  },
+  carry({ call, arenas, nonFiniteTensor, means, clock }) {
+    return clock.travel(async () => {
+      const path = call.inBulk();
+      const found = await findNonFinite(path, arenas, nonFiniteTensor);
+      if (found === undefined) await averageByRing(path, arenas, means);
+      return found;
+    });
+  },
+};
+
+/** With the message before it in which the ranks tell each other whether all gradients are finite. */
+export function denseCost(elements: number, prices: Prices, elementBytes?: number): RouteCost {
+  const { travelNs, ...cost } = ringCost(elements, prices, elementBytes);
+  return { ...cost, travelNs: travelNs + hopsOf(prices.worldSize) * prices.hopNs };
+}
+
+/** What a rank sends of so many elements in a ring all-reduce. */
+export function ringBytes(elements: number, worldSize: number, elementBytes = 4): number {
+  return (2 * (worldSize - 1) * elementBytes * elements) / worldSize;
+}
+
+/**
+ * A ring all-reduce of so many elements (Patarasuk and Yuan 2009): 2(N − 1) rounds, in each of which a chunk of 1/N
+ * travels in segments. Up to four of these are under way, so a hop is hidden behind them if they take longer. A small
+ * array is gathered whole instead.
+ */
+export function ringCost(elements: number, prices: Prices, elementBytes = 4): RouteCost {
+  const { worldSize, ringByteNs, hopNs } = prices;
+  const bytes = elementBytes * elements;
+  if (algorithmFor(worldSize, bytes) === 'gather') {
+    const gathered = { elements, entries: 0, payloadBytes: bytes };
+    return elements === 0 ? NOTHING : gatherCost(gathered, { ...prices, byteNs: ringByteNs, relayNs: 0 });
+  }
+  const rounds = 2 * (worldSize - 1);
+  const chunkBytes = bytes / worldSize;
+  const segments = new Chunks(elements, worldSize, elementBytes).segmentCount;
+  const together = Math.min(BLOCK_SEGMENTS, segments);
+  const segmentNs = (chunkBytes / segments) * ringByteNs;
+  const blockNs = Math.max(together * segmentNs, segmentNs + hopNs);
+  const travelNs = (rounds * segments * blockNs) / together;
+  return { computeNs: 0, travelNs, sentBytes: ringBytes(elements, worldSize, elementBytes) };
+}
+
+const NOTHING: RouteCost = { computeNs: 0, travelNs: 0, sentBytes: 0 };
+
+/** Replaces the gradients by their means. */
+export async function averageByRing(path: CollectiveCall, arenas: readonly StepArena[], means: Means): Promise<void> {
+  for (const { context, gradients, tensors } of arenas) {
+    for (const tensor of tensors) tensor.expand();
+    if (gradients.elementCount > 0) await allReduce(path.over(context), gradients, 'sum');
+  }
+  means.takeAll(arenas);
+}
+
+/** What is not finite on the lowest rank that has such a value. */
+export async function findNonFinite(
+  path: CollectiveCall,
+  arenas: readonly StepArena[],
+  nonFiniteTensor: RoutedStep['nonFiniteTensor'],
+): Promise<NonFinite | undefined> {
+  const tensorCount = arenas.reduce((sum, { tensors }) => sum + tensors.length, 0);
+  const own = new Uint8Array(4);
+  new DataView(own.buffer).setInt32(0, nonFiniteTensor ?? NONE, true);
+  for (const [rank, body] of (await allGatherBodies(path, own)).entries()) {
+    const tensor = body.length === 4 ? new DataView(body.buffer, body.byteOffset, 4).getInt32(0, true) : NaN;
+    if (!(tensor >= NONE && tensor < tensorCount)) throw protocolError(`of rank ${rank} holds no tensor number`);
+    if (tensor !== NONE) return { rank, tensor };
+  }
+  return undefined;
+}
+
+/** In a message, for a rank whose gradients are all finite. */
+const NONE = -1;
