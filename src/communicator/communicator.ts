@@ -31,6 +31,7 @@ import {
   type Routes,
 } from '../comm-thread/thread-protocol';
 import { type UnitRing, Units } from './units';
+import { asleep, awake, type Ticket, waitFor, waitForPromise, type Work } from '../work';
 
 export { Purpose };
 export type { BroadcastOptions, GatherOptions, ReduceOptions, SparseArray };
@@ -202,12 +203,12 @@ export class Communicator {
    * ```
    */
   async allReduce<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
-    return this.run(this.requests.allReduce(array, options));
+    return awake(this.work(this.requests.allReduce(array, options)));
   }
 
   /** {@link allReduce}; the thread sleeps meanwhile. */
   allReduceSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
-    return this.runSync(this.requests.allReduce(array, options));
+    return asleep(this.work(this.requests.allReduce(array, options)));
   }
 
   /**
@@ -219,12 +220,17 @@ export class Communicator {
    * ```
    */
   async allGather<T extends NumericArray>(array: T, options: GatherOptions = {}): Promise<T[]> {
-    return this.run(this.requests.allGather(array, options));
+    return awake(this.work(this.requests.allGather(array, options)));
+  }
+
+  /** @internal {@link allGather}, for code that sleeps or does not. */
+  allGatherWork<T extends NumericArray>(array: T, options: GatherOptions): Work<T[]> {
+    return this.work(this.requests.allGather(array, options));
   }
 
   /** {@link allGather}; the thread sleeps meanwhile. */
   allGatherSync<T extends NumericArray>(array: T, options: GatherOptions = {}): T[] {
-    return this.runSync(this.requests.allGather(array, options));
+    return asleep(this.work(this.requests.allGather(array, options)));
   }
 
   /**
@@ -237,12 +243,12 @@ export class Communicator {
    * ```
    */
   async reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
-    return this.run(this.requests.reduceScatter(array, options));
+    return awake(this.work(this.requests.reduceScatter(array, options)));
   }
 
   /** {@link reduceScatter}; the thread sleeps meanwhile. */
   reduceScatterSync<T extends NumericArray>(array: T, options: ReduceOptions = {}): T {
-    return this.runSync(this.requests.reduceScatter(array, options));
+    return asleep(this.work(this.requests.reduceScatter(array, options)));
   }
 
   /**
@@ -253,22 +259,22 @@ export class Communicator {
    * ```
    */
   async broadcast<T extends NumericArray>(array: T, options: BroadcastOptions = {}): Promise<T> {
-    return this.run(this.requests.broadcast(array, options, this.worldSize));
+    return awake(this.work(this.requests.broadcast(array, options, this.worldSize)));
   }
 
   /** {@link broadcast}; the thread sleeps meanwhile. */
   broadcastSync<T extends NumericArray>(array: T, options: BroadcastOptions = {}): T {
-    return this.runSync(this.requests.broadcast(array, options, this.worldSize));
+    return asleep(this.work(this.requests.broadcast(array, options, this.worldSize)));
   }
 
   /** Returns when all ranks have called it. */
   async barrier(): Promise<void> {
-    await this.call('barrier', { purpose: Purpose.Call });
+    await this.post('barrier', { purpose: Purpose.Call }).promise;
   }
 
   /** {@link barrier}; the thread sleeps meanwhile. */
   barrierSync(): void {
-    this.callSync('barrier', { purpose: Purpose.Call });
+    this.post('barrier', { purpose: Purpose.Call }).sleep();
   }
 
   /**
@@ -280,12 +286,12 @@ export class Communicator {
    * ```
    */
   async sendReceive<T extends NumericArray>(array: T): Promise<T> {
-    return this.run(this.requests.sendReceive(array));
+    return awake(this.work(this.requests.sendReceive(array)));
   }
 
   /** {@link sendReceive}; the thread sleeps meanwhile. */
   sendReceiveSync<T extends NumericArray>(array: T): T {
-    return this.runSync(this.requests.sendReceive(array));
+    return asleep(this.work(this.requests.sendReceive(array)));
   }
 
   /**
@@ -298,12 +304,12 @@ export class Communicator {
    * ```
    */
   async sparseAllReduce(array: SparseArray): Promise<Float32Array> {
-    return this.run(this.requests.sparseAllReduce(array));
+    return awake(this.work(this.requests.sparseAllReduce(array)));
   }
 
   /** {@link sparseAllReduce}; the thread sleeps meanwhile. */
   sparseAllReduceSync(array: SparseArray): Float32Array {
-    return this.runSync(this.requests.sparseAllReduce(array));
+    return asleep(this.work(this.requests.sparseAllReduce(array)));
   }
 
   /**
@@ -325,7 +331,7 @@ export class Communicator {
   async allOrNone<T>(run: () => Promise<T>): Promise<T> {
     const options = { variableLength: true, purpose: Purpose.AllOrNone };
     const together = () => sameResult(run, own => this.allGather(own, options));
-    return this.units.run({ name: 'allOrNone', run: together });
+    return this.units.run({ name: 'allOrNone', run: () => waitForPromise(together()) });
   }
 
   /**
@@ -336,7 +342,7 @@ export class Communicator {
    */
   async enter<T>(receive: (root: number) => T): Promise<T> {
     const rejoin = async () => {
-      this.moveTo(await this.thread.call('rejoin', { newcomer: true, admits: false }));
+      this.moveTo(await this.thread.post('rejoin', { newcomer: true, admits: false }).promise);
     };
     return this.units.enter(rejoin, receive);
   }
@@ -347,7 +353,7 @@ export class Communicator {
    * @internal
    */
   async waitingNewcomers(): Promise<number> {
-    return this.call('askWaiting', {});
+    return this.post('askWaiting', {}).promise;
   }
 
   /**
@@ -356,7 +362,7 @@ export class Communicator {
    * @internal
    */
   async routes(): Promise<Routes> {
-    return this.call('askRoutes', {});
+    return this.post('askRoutes', {}).promise;
   }
 
   /**
@@ -367,14 +373,13 @@ export class Communicator {
   openExchange(input: ExchangeInput): ExchangeHandle {
     const exchange = this.exchanges++;
     const handle = new ExchangeHandle(input, {
-      run: step => this.call('exchange', { exchange, step }),
-      runSync: step => this.callSync('exchange', { exchange, step }),
-      conclude: applied => this.callSync('concludeExchange', { exchange, applied }),
+      start: step => this.post('exchange', { exchange, step }),
+      conclude: applied => this.post('concludeExchange', { exchange, applied }).sleep(),
       close: () => {
-        if (this.closing === undefined) ignoreCrash(() => this.callSync('closeExchange', { exchange }));
+        if (this.closing === undefined) ignoreCrash(() => this.post('closeExchange', { exchange }).sleep());
       },
     });
-    this.callSync('openExchange', { exchange, plan: handle.plan });
+    this.post('openExchange', { exchange, plan: handle.plan }).sleep();
     return handle;
   }
 
@@ -399,7 +404,7 @@ export class Communicator {
     thisProcess.removeListener('beforeExit', this.closeAtEnd);
     this.closing ??= (async () => {
       if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case
-      await this.thread.call('close', {}).catch(() => undefined); // a thread that has failed is closed
+      await this.closeThread().catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
       for (const each of this.atClose) each();
     })();
@@ -414,11 +419,11 @@ export class Communicator {
     return {
       rejoin: join => {
         const { generation } = this;
-        this.moveTo(this.thread.callSync('rejoin', join));
+        this.moveTo(this.thread.post('rejoin', join).sleep());
         return this.generation !== generation;
       },
       allGather: own => this.allGatherSync(own, { variableLength: true, purpose: Purpose.Reunite }),
-      awaitOthers: () => this.thread.call('awaitOthers', {}),
+      awaitOthers: () => this.thread.post('awaitOthers', {}).promise,
       evenIfLeaving: run => {
         this.isCallingForUnits = true; // all synchronous: no other code runs meanwhile
         try {
@@ -430,14 +435,9 @@ export class Communicator {
     };
   }
 
-  private async call<N extends CommandName>(name: N, input: Commands[N]['input']): Promise<Commands[N]['result']> {
+  private post<N extends CommandName>(name: N, input: Commands[N]['input']): Ticket<Commands[N]['result']> {
     this.checkOpen();
-    return this.thread.call(name, input);
-  }
-
-  private callSync<N extends CommandName>(name: N, input: Commands[N]['input']): Commands[N]['result'] {
-    this.checkOpen();
-    return this.thread.callSync(name, input);
+    return this.thread.post(name, input);
   }
 
   private checkOpen(): void {
@@ -449,20 +449,16 @@ export class Communicator {
     throw invalidArgument(words);
   }
 
-  private async run<N extends CommandName, R>({ name, input, result, release }: CollectiveRequest<N, R>): Promise<R> {
+  private *work<N extends CommandName, R>({ name, input, result, release }: CollectiveRequest<N, R>): Work<R> {
     try {
-      return result(await this.call(name, input));
+      return result(yield* waitFor(this.post(name, input)));
     } finally {
       release();
     }
   }
 
-  private runSync<N extends CommandName, R>({ name, input, result, release }: CollectiveRequest<N, R>): R {
-    try {
-      return result(this.callSync(name, input));
-    } finally {
-      release();
-    }
+  private async closeThread(): Promise<void> {
+    await this.thread.post('close', {}).promise;
   }
 }
 

@@ -5,6 +5,7 @@ import { deserializeError, GradringError } from '../errors';
 import { ownFile } from '../own-file';
 import { thisProcess } from '../this-process';
 import { recorded, Timeline } from '../timeline/timeline';
+import type { Ticket } from '../work';
 import { createTimelineFile } from '../timeline/timeline-file';
 import type { TrafficCount } from '../transport/transport';
 import type { ConnectOptions } from '../rendezvous/connect-options';
@@ -21,11 +22,6 @@ import {
   type RingPosition,
   type ThreadData,
 } from '../comm-thread/thread-protocol';
-
-interface Pending {
-  readonly resolve: (result: unknown) => void;
-  readonly reject: (error: GradringError) => void;
-}
 
 /** How long the main thread sleeps at a time. */
 const SLEEP_MS = 1_000;
@@ -47,7 +43,8 @@ const BUSY_MS = 30_000;
  * done. In both cases the comm thread continues, and keeps the links alive.
  */
 export class ThreadClient {
-  private readonly pending = new Map<number, Pending>();
+  /** Commands that have no answer yet. */
+  private readonly pending = new Map<number, Posted>();
   private nextId = READY + 1;
   private ended: GradringError | undefined;
   /** This rank's position in the ring that this thread knows of. */
@@ -99,7 +96,7 @@ export class ThreadClient {
     });
     const client = new ThreadClient(worker, port1, control, traffic, timeline);
     try {
-      client.position = (await client.register(READY)) as RingPosition;
+      client.position = (await client.expect(READY, 'connect').promise) as RingPosition;
     } catch (error) {
       await client.terminate();
       throw error;
@@ -112,37 +109,38 @@ export class ThreadClient {
     return { bytesSent: this.sharedTraffic[0]!, bytesReceived: this.sharedTraffic[1]! };
   }
 
-  /** Sends a command, and awaits the answer. The process does not end while the answer is pending. */
-  async call<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Promise<Commands[Name]['result']> {
-    const request = this.request(name, input);
+  /**
+   * Sends a command. The process does not end while somebody awaits the promise. Earlier commands that end while the
+   * thread sleeps settle afterwards.
+   */
+  post<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Ticket<Commands[Name]['result']> {
+    if (this.ended !== undefined) throw this.ended;
+    const request: Request = { id: this.nextId++, name, input, generation: this.position.generation };
     this.port.postMessage(request);
-    return this.register(request.id) as Promise<Commands[Name]['result']>;
+    return this.expect(request.id, name) as Ticket<Commands[Name]['result']>;
   }
 
-  /** Sends a command, and sleeps until the answer arrives. Earlier calls that end meanwhile settle afterwards. */
-  callSync<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Commands[Name]['result'] {
-    const request = this.request(name, input);
-    this.port.postMessage(request);
-    return recorded(this.timeline, 'wait', { call: name }, () => this.sleepFor(request.id)) as Commands[Name]['result'];
+  private expect(id: number, name: string): Posted {
+    const posted = new Posted(
+      () => recorded(this.timeline, 'wait', { call: name }, () => this.sleepFor(posted)),
+      () => this.keepAlive(),
+    );
+    this.pending.set(id, posted);
+    return posted;
   }
 
-  /** Sleeps until that request has a result, and returns it. */
-  private sleepFor(id: number): unknown {
+  /** Sleeps until that command has an outcome. */
+  private sleepFor(posted: Posted): void {
     let beat = Atomics.load(this.control, CONTROL.beat);
     let sleeps = 0;
     for (;;) {
       const seen = Atomics.load(this.control, CONTROL.responses);
-      let received;
-      while ((received = receiveMessageOnPort(this.port)) !== undefined) {
-        const response = received.message as Response;
-        if (response === id) return undefined;
-        if (typeof response === 'number' || response.id !== id) {
-          this.settle(response);
-          continue;
-        }
-        if (response.error !== undefined) throw deserializeError(response.error);
-        return response.result;
+      while (!posted.isOver) {
+        const received = receiveMessageOnPort(this.port);
+        if (received === undefined) break;
+        this.settle(received.message as Response);
       }
+      if (posted.isOver) return;
       if (Atomics.load(this.control, CONTROL.closed) === 1) throw this.ended ?? crashed('has ended');
       if (Atomics.wait(this.control, CONTROL.responses, seen, SLEEP_MS) === 'timed-out') sleeps++;
       const now = Atomics.load(this.control, CONTROL.beat);
@@ -181,42 +179,75 @@ export class ThreadClient {
     Atomics.wait(control, CONTROL.closed, 0, busyMs);
   };
 
-  private request(name: CommandName, input: unknown): Request {
-    if (this.ended !== undefined) throw this.ended;
-    return { id: this.nextId++, name, input, generation: this.position.generation };
-  }
-
-  private register(id: number): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      this.pending.set(id, { resolve, reject });
-      this.worker.ref();
-      this.port.ref();
-    });
+  private keepAlive(): void {
+    this.worker.ref();
+    this.port.ref();
   }
 
   private settle(response: Response): void {
     const { id, result, error } = typeof response === 'number' ? { id: response } : response;
     if (id === CRASHED) return this.end(deserializeError(error!));
-    const pending = this.pending.get(id);
+    const posted = this.pending.get(id);
     this.pending.delete(id);
     this.rest();
-    if (error !== undefined) pending?.reject(deserializeError(error));
-    else pending?.resolve(result);
+    posted?.end(error === undefined ? { result } : { error: deserializeError(error) });
   }
 
   /**
    * An idle communicator does not keep the process alive. One that is being closed does, even if late answers arrive.
    */
   private rest(): void {
-    if (this.pending.size > 0 || this.terminating) return;
+    if (this.terminating || [...this.pending.values()].some(({ isAwaited }) => isAwaited)) return;
     this.worker.unref();
     this.port.unref();
   }
 
   private end(error: GradringError): void {
     this.ended ??= error;
-    for (const { reject } of this.pending.values()) reject(this.ended);
+    for (const posted of this.pending.values()) posted.end({ error: this.ended });
     this.pending.clear();
+  }
+}
+
+type Outcome = { readonly result: unknown } | { readonly error: GradringError };
+
+/** A command that was sent. */
+class Posted implements Ticket<unknown> {
+  isAwaited = false;
+  private outcome: Outcome | undefined;
+  private tell: (() => void) | undefined;
+
+  /** @param onAwait Called when the promise is asked for before the command is over. */
+  constructor(
+    private readonly sleepUntilOver: () => void,
+    private readonly onAwait: () => void,
+  ) {}
+
+  get isOver(): boolean {
+    return this.outcome !== undefined;
+  }
+
+  get promise(): Promise<unknown> {
+    if (this.isOver) return Promise.resolve().then(() => this.result());
+    this.isAwaited = true;
+    this.onAwait();
+    return new Promise<void>(resolve => (this.tell = resolve)).then(() => this.result());
+  }
+
+  sleep(): unknown {
+    if (!this.isOver) this.sleepUntilOver();
+    return this.result();
+  }
+
+  end(outcome: Outcome): void {
+    this.outcome = outcome;
+    this.tell?.();
+  }
+
+  private result(): unknown {
+    const outcome = this.outcome!;
+    if ('error' in outcome) throw outcome.error;
+    return outcome.result;
   }
 }
 

@@ -3,6 +3,7 @@ import { type GradringError, invalidArgument, isLoss } from '../errors';
 import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
 import { brokenValue, decodeValues, encodeValue } from '../rank-values';
 import type { Check } from '../shape';
+import { asleep, awake, type Ticket, waitForPromise, type Work } from '../work';
 import { isUnitReport, mostAdvanced, ranksBehind, type UnitReport } from './unit-report';
 
 /** What must happen on all ranks or on none. */
@@ -13,7 +14,7 @@ export interface Unit<T> {
    * The collectives. The result is JSON, and the same on all ranks as far as it matters. `run` may be called again, in
    * a ring of another size, so it must not change anything that stays. The caller does that with the result.
    */
-  readonly run: () => T | Promise<T>;
+  readonly run: () => Work<T>;
   /** Whether another rank's result can be one. Undefined: whatever it is. */
   readonly isResult?: Check<T>;
   /**
@@ -24,11 +25,6 @@ export interface Unit<T> {
    * @param isBehind Whether this rank has not.
    */
   share?(root: number, isBehind: boolean, result: T): void;
-}
-
-/** A unit whose collectives are synchronous. */
-export interface SyncUnit<T> extends Unit<T> {
-  readonly run: () => T;
 }
 
 /** How newcomers are let in. */
@@ -104,29 +100,37 @@ export class Units {
 
   /** Runs a unit, after the earlier ones. Within another unit it is part of that unit. */
   async run<T>(unit: Unit<T>): Promise<T> {
-    if (this.ring === undefined || this.inside.getStore()) return unit.run();
+    if (this.ring === undefined || this.inside.getStore()) return awake(unit.run());
     const previous = this.tail;
     const result = (async () => {
       await previous.catch(() => undefined);
-      return this.inside.run(true, () => this.complete(unit));
+      this.pending++;
+      try {
+        return await this.inside.run(true, () => awake(this.complete(unit)));
+      } finally {
+        this.pending--;
+      }
     })();
     this.tail = result.catch(() => undefined);
     return result;
   }
 
+  /** A unit for {@link Work}. It begins when somebody waits for it. */
+  ticket<T>(unit: Unit<T>): Ticket<T> {
+    const run = () => this.run(unit);
+    return {
+      get promise() {
+        return run();
+      },
+      sleep: () => this.runSync(unit),
+    };
+  }
+
   /** {@link run}; the thread sleeps meanwhile. */
-  runSync<T>(unit: SyncUnit<T>): T {
-    if (this.ring === undefined || this.inside.getStore()) return unit.run();
+  runSync<T>(unit: Unit<T>): T {
+    if (this.ring === undefined || this.inside.getStore()) return asleep(unit.run());
     if (this.pending > 0) throw invalidArgument('Await the earlier calls first: they must be over on all ranks.');
-    for (;;) {
-      try {
-        const taken = this.compareAtFirst(unit);
-        return taken === undefined ? this.finish(unit, unit.run()) : (taken.result as T);
-      } catch (error) {
-        const taken = this.recover(unit, error);
-        if (taken !== undefined) return taken.result as T;
-      }
-    }
+    return asleep(this.complete(unit));
   }
 
   /** @throws GradringError `ERR_INVALID_ARGUMENT` within a unit, which may run again. `what` must not. */
@@ -142,21 +146,22 @@ export class Units {
     this.checkOutside('A commit');
     this.newcomers = [];
     this.hasAdmitted = false;
-    const commit = { name: 'commit', run: countWaiting };
+    const commit = { name: 'commit', run: () => waitForPromise(countWaiting()) };
     const admission: Unit<null> = {
       name: 'welcome',
-      run: async () => {
-        // If the ring has formed again after the commit, the newcomers may be here already, or lost again.
-        if (!this.hasAdmitted && this.newcomers.length === 0) {
-          this.ring!.rejoin({ newcomer: false, admits: true });
-          this.compare(admission);
-        }
-        if (this.newcomers.length === 0) return null;
-        let root = 0;
-        while (this.newcomers.includes(root)) root++;
-        await welcome(root);
-        return null;
-      },
+      run: () => waitForPromise(letIn()),
+    };
+    const letIn = async () => {
+      // If the ring has formed again after the commit, the newcomers may be here already, or lost again.
+      if (!this.hasAdmitted && this.newcomers.length === 0) {
+        this.ring!.rejoin({ newcomer: false, admits: true });
+        this.compare(admission);
+      }
+      if (this.newcomers.length === 0) return null;
+      let root = 0;
+      while (this.newcomers.includes(root)) root++;
+      await welcome(root);
+      return null;
     };
     [this.commit, this.welcome] = [commit, admission];
     if ((await this.run(commit)) > 0) await this.run(admission);
@@ -206,20 +211,15 @@ export class Units {
     }
   }
 
-  private async complete<T>(unit: Unit<T>): Promise<T> {
-    this.pending++;
-    try {
-      for (;;) {
-        try {
-          const taken = this.compareAtFirst(unit);
-          return taken === undefined ? this.finish(unit, await unit.run()) : (taken.result as T);
-        } catch (error) {
-          const taken = this.recover(unit, error);
-          if (taken !== undefined) return taken.result as T;
-        }
+  private *complete<T>(unit: Unit<T>): Work<T> {
+    for (;;) {
+      try {
+        const taken = this.compareAtFirst(unit);
+        return taken === undefined ? this.finish(unit, yield* unit.run()) : (taken.result as T);
+      } catch (error) {
+        const taken = this.recover(unit, error);
+        if (taken !== undefined) return taken.result as T;
       }
-    } finally {
-      this.pending--;
     }
   }
 

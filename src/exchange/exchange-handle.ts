@@ -5,6 +5,7 @@ import { GradringError } from '../errors';
 import { copyBytes } from '../memory/copy-bytes';
 import { releaseMemory } from '../memory/release-memory';
 import { type ExchangedTensor, layArenas, MAX_ARENA_BYTES, type VariableShape } from './arena-layout';
+import type { Ticket } from '../work';
 import { collectGarbage } from '../memory/collect-garbage';
 import { GradientArena } from './gradient-arena';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
@@ -29,8 +30,7 @@ interface Place {
 
 /** Calls the {@link GradientExchange} on the comm thread. */
 interface ExchangeLine {
-  run(step: ExchangeStep): Promise<ExchangeResult>;
-  runSync(step: ExchangeStep): ExchangeResult;
+  start(step: ExchangeStep): Ticket<ExchangeResult>;
   conclude(applied: boolean): void;
   close(): void;
 }
@@ -117,14 +117,9 @@ export class ExchangeHandle {
     return arena.sumOfSquares(tensor);
   }
 
-  /** Exchanges the gradients that were written to the arenas. */
-  run(step: ExchangeStep): Promise<ExchangeResult> {
-    return this.line.run(step);
-  }
-
-  /** {@link run}, asleep. */
-  runSync(step: ExchangeStep): ExchangeResult {
-    return this.line.runSync(step);
+  /** Begins to exchange the gradients that were written to the arenas. */
+  start(step: ExchangeStep): Ticket<ExchangeResult> {
+    return this.line.start(step);
   }
 
   /**

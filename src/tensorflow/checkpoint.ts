@@ -1,3 +1,4 @@
+import { awake, waitForPromise } from '../work';
 import { resolve } from 'node:path';
 import type { tf } from './tfjs';
 import type { TensorSource } from '../checkpoint/checkpoint-file';
@@ -169,7 +170,8 @@ export class Checkpoint {
         });
       });
     const { units } = this.communicator;
-    const run = () => units.run({ name: 'checkpoint', isResult: isOutcome, run: () => outcomeOf(save) });
+    const run = () =>
+      units.run({ name: 'checkpoint', isResult: isOutcome, run: () => waitForPromise(outcomeOf(save)) });
     const outcome = await LiveTraining.of(this.communicator).inTurn(run);
     if ('error' in outcome) throw deserializeError(outcome.error);
     this.discarded = [];
@@ -188,7 +190,7 @@ export class Checkpoint {
     }
     const others = variables.filter(({ name }) => !trained?.has(name));
     const hashes = hashesOf(others);
-    const [ofRoot] = await gatherValues(this.communicator, Purpose.SaveCheckpoint, areTexts, hashes);
+    const [ofRoot] = await awake(gatherValues(this.communicator, Purpose.SaveCheckpoint, areTexts, hashes));
     return others
       .filter((_, i) => hashes[i] !== ofRoot![i])
       .map(variable => sourceOf(`weight/${variable.name}`, variable));

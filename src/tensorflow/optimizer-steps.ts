@@ -5,6 +5,7 @@ import { type Compression, type DgcCompression } from '../compression/dgc-option
 import { LARGEST_DENSITY } from '../compression/choose-sparsity';
 import { GradringError, invalidArgument } from '../errors';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
+import { type Ticket, waitFor, type Work } from '../work';
 import { type Check, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
 import { ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
@@ -145,12 +146,13 @@ export class OptimizerSteps {
     this.trained = undefined;
   }
 
-  /** The unit of a step, without its exchange. */
-  unit(): Pick<Unit<StepResult>, 'name' | 'isResult' | 'share'> {
+  /** A step, up to its result on all ranks. {@link complete} applies it. */
+  unit(gradients: Gradients): Unit<StepResult> {
     this.communicator.units.checkOutside('An optimizer step');
     const isOfVariable = (result: StepResult) => (result.nonFinite?.tensor ?? 0) < this.trained!.variables.length;
     return {
       name: `step ${this.step}`,
+      run: () => this.exchanged(gradients),
       isResult: (result): result is StepResult => isStepResult(result) && isOfVariable(result),
       share: (root, isBehind, { nonFinite, density }) => {
         const { communicator, method, lastUpdates } = this;
@@ -162,8 +164,19 @@ export class OptimizerSteps {
     };
   }
 
+  /** Loads the gradients, and posts their exchange. */
+  start(gradients: Gradients): Ticket<ExchangeResult> {
+    return this.trained!.exchange.start(this.load(gradients));
+  }
+
+  private *exchanged(gradients: Gradients): Work<StepResult> {
+    const { worldSize } = this.communicator;
+    const result = yield* waitFor(this.start(gradients));
+    return { ...result, worldSize, ...this.verification.of(this.step) };
+  }
+
   /** Copies the gradients to the exchange. */
-  load(gradients: Gradients): ExchangeStep {
+  private load(gradients: Gradients): ExchangeStep {
     return this.communicator.recorded('copy', this.spanArguments(), () => ({
       step: this.step,
       epoch: this.epoch,
@@ -179,18 +192,12 @@ export class OptimizerSteps {
     }));
   }
 
-  /** What the ranks that are behind in a step must know of it, beside what the exchange tells. */
-  resultOf(exchanged: ExchangeResult): StepResult {
-    const { worldSize } = this.communicator;
-    return { ...exchanged, worldSize, ...this.verification.of(this.step) };
-  }
-
   /**
    * Counts a step that was exchanged, and applies its update. Returns whether there was one.
    *
    * @throws GradringError `ERR_NON_FINITE` if there was none, unless such steps are skipped.
    */
-  finish(result: StepResult): boolean {
+  complete(result: StepResult): boolean {
     const { nonFinite, bytesSent, denseBytes, density, worldSize, links } = result;
     const { communicator, statistics, trained } = this;
     const isApplied = nonFinite === undefined;

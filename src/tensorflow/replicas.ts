@@ -8,6 +8,7 @@ import { inBrackets } from './shapes';
 import { shownName } from '../printable';
 import { decodeValues, encodeValue } from '../rank-values';
 import { type Check, isListOf, isText, isWith } from '../shape';
+import { awake, waitFor, waitForPromise, type Work } from '../work';
 import { isOwnModel, isOwnVariable, notOurs, otherCopy } from './one-copy';
 
 /** The variables that all ranks have in common: the weights of a model, or the variables of a custom loop. */
@@ -86,7 +87,7 @@ export async function verifyReplicas(
   { when, purpose }: { readonly when: string; readonly purpose: Purpose },
 ): Promise<string> {
   const hashes = hashesOf(variables);
-  checkHashes(await gatherValues(communicator, purpose, areTexts, hashes), variables, when);
+  checkHashes(await awake(gatherValues(communicator, purpose, areTexts, hashes)), variables, when);
   return createHash('sha256').update(hashes.join()).digest('hex');
 }
 
@@ -100,7 +101,7 @@ export async function checkSameVariables(
   variables: Variables,
   purpose: Purpose,
 ): Promise<void> {
-  checkDescriptions(await gatherValues(communicator, purpose, areTexts, variables.map(describe)));
+  checkDescriptions(await awake(gatherValues(communicator, purpose, areTexts, variables.map(describe))));
 }
 
 /**
@@ -108,22 +109,13 @@ export async function checkSameVariables(
  *
  * @throws GradringError `ERR_PROTOCOL`, naming the rank, if one is no such value.
  */
-export async function gatherValues<T>(
-  communicator: Communicator,
-  purpose: Purpose,
-  isValue: Check<T>,
-  own: T,
-): Promise<T[]> {
-  const gather = () => communicator.allGather(encodeValue(own), { variableLength: true, purpose });
-  const run = async () => decodeValues(await gather(), isValue);
-  return communicator.units.run({ name: `gather ${Purpose[purpose]}`, isResult: isListOf(isValue), run });
-}
-
-/** {@link gatherValues}, asleep. */
-export function gatherValuesSync<T>(communicator: Communicator, purpose: Purpose, isValue: Check<T>, own: T): T[] {
-  const gather = () => communicator.allGatherSync(encodeValue(own), { variableLength: true, purpose });
-  const run = () => decodeValues(gather(), isValue);
-  return communicator.units.runSync({ name: `gather ${Purpose[purpose]}`, isResult: isListOf(isValue), run });
+export function gatherValues<T>(communicator: Communicator, purpose: Purpose, isValue: Check<T>, own: T): Work<T[]> {
+  const run = function* (): Work<T[]> {
+    const options = { variableLength: true, purpose };
+    return decodeValues(yield* communicator.allGatherWork(encodeValue(own), options), isValue);
+  };
+  const unit = { name: `gather ${Purpose[purpose]}`, isResult: isListOf(isValue), run };
+  return waitFor(communicator.units.ticket(unit));
 }
 
 /** A variable's name, type and shape, for ranks to compare. */
@@ -172,7 +164,7 @@ export async function averageVariables(
 ): Promise<void> {
   const own = { variables: variables.map(describe), hashes: hashesOf(variables) };
   const isOwn = isWith<typeof own>({ variables: areTexts, hashes: areTexts });
-  const byRank = await gatherValues(communicator, purpose, isOwn, own);
+  const byRank = await awake(gatherValues(communicator, purpose, isOwn, own));
   checkDescriptions(byRank.map(of => of.variables));
   const differing = variables.filter((_, i) => byRank.some(({ hashes }) => hashes[i] !== own.hashes[i]));
   const other = differing.find(({ dtype }) => dtype !== 'float32');
@@ -210,7 +202,7 @@ async function changeVariables(
     }
   };
   const change = (variable: tf.Variable, data: Float32Array) => void changed.set(variable, data);
-  await communicator.units.run({ name, run: () => run(change), share });
+  await communicator.units.run({ name, run: () => waitForPromise(run(change)), share });
   for (const [variable, data] of changed) assign(variable, data);
   changed.clear(); // the unit is kept until the next one
 }

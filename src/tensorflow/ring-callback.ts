@@ -1,3 +1,4 @@
+import { awake } from '../work';
 import { tf } from './tfjs';
 import { checkOptions } from '../check-options';
 import { type Communicator, Purpose } from '../communicator/communicator';
@@ -111,7 +112,7 @@ export class RingCallback extends tf.Callback {
     this.length = own;
     // If this rank has joined the others, they have done this already.
     if (joined === undefined) {
-      const all = await gatherValues(communicator, Purpose.BeginTraining, isBeginning, own);
+      const all = await awake(gatherValues(communicator, Purpose.BeginTraining, isBeginning, own));
       checkBeginnings(all);
       if (all.some(({ stepsPerEpoch }) => stepsPerEpoch === null)) this.length = { ...own, stepsPerEpoch: null };
       DataCheck.of(communicator).compare(all.map(({ data }) => data));
@@ -191,7 +192,7 @@ export class RingCallback extends tf.Callback {
     this.optimizer.sentFraction?.endEpoch(this.length, this.optimizer.nextStep);
     const data = DataCheck.of(communicator);
     const own: EpochEnd = { metrics: await metricsOf(logs), data: data.take(), given: data.takeGiven() };
-    const all = await gatherValues(communicator, Purpose.EndEpoch, isEpochEnd, own);
+    const all = await awake(gatherValues(communicator, Purpose.EndEpoch, isEpochEnd, own));
     data.compare(all.map(each => each.data));
     data.compareGiven(all.map(({ given }) => given));
     const metrics = all.map(each => each.metrics);

@@ -9,7 +9,8 @@ import { explainNoGradient } from './no-gradient';
 import { isOwnOptimizer, notOurs } from './one-copy';
 import type { NamedTensor, OptimizerState } from './optimizer-state';
 import { OptimizerSteps, type StepStatistics } from './optimizer-steps';
-import { areTexts, gatherValues, gatherValuesSync } from './replicas';
+import { asleep, awake, waitFor, type Work } from '../work';
+import { areTexts, gatherValues } from './replicas';
 import type { SentFraction } from './sent-fraction';
 import { checkWrapOptions, type WrapOptions } from './wrap-options';
 
@@ -159,32 +160,23 @@ export class RingOptimizer extends tf.Optimizer {
    */
   override applyGradients(gradients: Gradients): void {
     this.checkIdle();
-    const { communicator, steps } = this;
-    if (steps.trained === undefined) {
-      const { variables, greeting } = steps.begin(gradients);
-      steps.agree(variables, gatherValuesSync(communicator, Purpose.FirstStep, isGreeting, greeting));
-    }
-    const { exchange } = steps.trained!;
-    const run = () => steps.resultOf(exchange.runSync(steps.load(gradients)));
-    const result = communicator.units.runSync({ ...steps.unit(), run });
-    if (steps.finish(result)) this.incrementIterations();
-    if (result.verifies) steps.verify(gatherValuesSync(communicator, Purpose.VerifyStep, areTexts, steps.hashes()));
+    asleep(this.takeStep(gradients));
   }
 
   /** Like {@link applyGradients}, but the thread does not sleep. */
   async applyGradientsAsync(gradients: Gradients): Promise<void> {
-    await this.whileBusy(async () => {
-      const { communicator, steps } = this;
-      if (steps.trained === undefined) {
-        const { variables, greeting } = steps.begin(gradients);
-        steps.agree(variables, await gatherValues(communicator, Purpose.FirstStep, isGreeting, greeting));
-      }
-      const { exchange } = steps.trained!;
-      const run = async () => steps.resultOf(await exchange.run(steps.load(gradients)));
-      const result = await communicator.units.run({ ...steps.unit(), run });
-      if (steps.finish(result)) this.incrementIterations();
-      if (result.verifies) steps.verify(await gatherValues(communicator, Purpose.VerifyStep, areTexts, steps.hashes()));
-    });
+    await this.whileBusy(() => awake(this.takeStep(gradients)));
+  }
+
+  private *takeStep(gradients: Gradients): Work<void> {
+    const { communicator, steps } = this;
+    if (steps.trained === undefined) {
+      const { variables, greeting } = steps.begin(gradients);
+      steps.agree(variables, yield* gatherValues(communicator, Purpose.FirstStep, isGreeting, greeting));
+    }
+    const result = yield* waitFor(communicator.units.ticket(steps.unit(gradients)));
+    if (steps.complete(result)) this.incrementIterations();
+    if (result.verifies) steps.verify(yield* gatherValues(communicator, Purpose.VerifyStep, areTexts, steps.hashes()));
   }
 
   /**

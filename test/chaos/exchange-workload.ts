@@ -55,8 +55,8 @@ export class ExchangeWorkload implements Workload {
       sumOfSquares += this.exchange.sumOfSquares(v);
     });
     const input = { density: this.density, momentumFactor: 0.9, sumOfSquares };
-    if (this.sync) this.exchange.runSync(input);
-    else await this.exchange.run(input);
+    if (this.sync) this.exchange.start(input).sleep();
+    else await this.exchange.start(input).promise;
     this.weights.forEach((weights, v) => {
       const update = this.exchange.gradient(v);
       for (let i = 0; i < weights.length; i++) weights[i] -= LEARNING_RATE * update[i];

@@ -1,5 +1,6 @@
-import { Units, type UnitRing } from '../../src/communicator/units';
+import { type Unit, Units, type UnitRing } from '../../src/communicator/units';
 import { GradringError } from '../../src/errors';
+import { waitForPromise, type Work } from '../../src/work';
 
 const lost = () => new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.');
 
@@ -55,17 +56,26 @@ function failing(times: number, result = 'mine') {
   return Object.assign(run, { count: () => runs });
 }
 
+/** A unit whose `run` is a plain function, asynchronous or not. */
+function plain<T>({ run, ...unit }: Omit<Unit<T>, 'run'> & { readonly run: () => T | Promise<T> }): Unit<T> {
+  const work = function* (): Work<T> {
+    const result = run();
+    return result instanceof Promise ? yield* waitForPromise(result) : result;
+  };
+  return { ...unit, run: work };
+}
+
 test('where the run is not elastic, a unit is just run, and its failure is the caller’s', async () => {
   const units = new Units(undefined);
-  expect(units.runSync({ name: 'a', run: () => 7 })).toBe(7);
-  await expect(units.run({ name: 'a', run: failing(1) })).rejects.toThrow('Rank 1 is gone.');
+  expect(units.runSync(plain({ name: 'a', run: () => 7 }))).toBe(7);
+  await expect(units.run(plain({ name: 'a', run: failing(1) }))).rejects.toThrow('Rank 1 is gone.');
 });
 
 describe.each(['run', 'runSync'] as const)('%s', how => {
   test('no rank has done it: it is run again', async () => {
     const { units } = unitsBeside({ done: 0, failedName: 'a' });
     const run = failing(1);
-    expect(await units[how]({ name: 'a', run })).toBe('mine');
+    expect(await units[how](plain({ name: 'a', run }))).toBe('mine');
     expect(run.count()).toBe(2);
   });
 
@@ -73,7 +83,7 @@ describe.each(['run', 'runSync'] as const)('%s', how => {
     const { units } = unitsBeside({ done: 1, lastName: 'a', lastResult: 'theirs', failedName: 'b' });
     const share = jest.fn();
     const run = failing(9);
-    expect(await units[how]({ name: 'a', run, share })).toBe('theirs');
+    expect(await units[how](plain({ name: 'a', run, share }))).toBe('theirs');
     expect(run.count()).toBe(1);
     expect(share.mock.calls).toEqual([[1, true, 'theirs']]);
   });
@@ -81,14 +91,14 @@ describe.each(['run', 'runSync'] as const)('%s', how => {
   test('this rank has done it, and the other not: it gives, and runs its own again', async () => {
     const { units } = unitsBeside({ done: 0, failedName: 'a' });
     const share = jest.fn();
-    await units[how]({ name: 'a', run: () => 'mine', share });
-    expect(await units[how]({ name: 'b', run: failing(1, 'next') })).toBe('next');
+    await units[how](plain({ name: 'a', run: () => 'mine', share }));
+    expect(await units[how](plain({ name: 'b', run: failing(1, 'next') }))).toBe('next');
     expect(share.mock.calls).toEqual([[0, false, 'mine']]);
   });
 
   test('a loss while the ranks compare is another one', async () => {
     const { units, joins } = unitsBeside('is lost, too', { done: 0, failedName: 'a' });
-    expect(await units[how]({ name: 'a', run: failing(1) })).toBe('mine');
+    expect(await units[how](plain({ name: 'a', run: failing(1) }))).toBe('mine');
     expect(joins).toHaveLength(2);
   });
 
@@ -97,7 +107,7 @@ describe.each(['run', 'runSync'] as const)('%s', how => {
     const run = () => {
       throw new GradringError('ERR_NON_FINITE', 'NaN');
     };
-    await expect(async () => units[how]({ name: 'a', run })).rejects.toThrow('NaN');
+    await expect(async () => units[how](plain({ name: 'a', run }))).rejects.toThrow('NaN');
     expect(joins).toEqual([]);
   });
 
@@ -107,7 +117,7 @@ describe.each(['run', 'runSync'] as const)('%s', how => {
     ['something else by now', { done: 0, failedName: 'b' }],
   ])('the other has done %s: an error', async (_, other) => {
     const { units } = unitsBeside(other);
-    await expect(async () => units[how]({ name: 'a', run: failing(1) })).rejects.toMatchObject({
+    await expect(async () => units[how](plain({ name: 'a', run: failing(1) }))).rejects.toMatchObject({
       code: 'ERR_COLLECTIVE_MISMATCH',
     });
   });
@@ -115,8 +125,8 @@ describe.each(['run', 'runSync'] as const)('%s', how => {
 
 test('the result of a unit that has none is undefined on the rank that takes it, too', async () => {
   const { units, own } = unitsBeside({ done: 0, failedName: 'a' });
-  await units.run({ name: 'a', run: () => undefined });
-  await units.run({ name: 'b', run: failing(1) });
+  await units.run(plain({ name: 'a', run: () => undefined }));
+  await units.run(plain({ name: 'b', run: failing(1) }));
   expect(own).toMatchObject([{ done: 1, lastName: 'a' }]);
   expect(own[0]).not.toHaveProperty('lastResult');
 });
@@ -124,14 +134,14 @@ test('the result of a unit that has none is undefined on the rank that takes it,
 test('a unit within another is part of it', async () => {
   const { units, own } = unitsBeside({ done: 0, failedName: 'outer' });
   const inner = failing(1);
-  const run = async () => units.run({ name: 'inner', run: inner });
-  expect(await units.run({ name: 'outer', run })).toBe('mine');
+  const run = async () => units.run(plain({ name: 'inner', run: inner }));
+  expect(await units.run(plain({ name: 'outer', run }))).toBe('mine');
   expect(own).toMatchObject([{ done: 0, failedName: 'outer' }]);
 });
 
 test('what must not be run again with a unit is refused within one', async () => {
   const { units } = unitsBeside();
-  const within = (run: () => unknown) => units.run({ name: 'outer', run: async () => run() });
+  const within = (run: () => unknown) => units.run(plain({ name: 'outer', run: async () => run() }));
   await expect(within(() => units.checkOutside('A step'))).rejects.toThrow('A step cannot be part of allOrNone');
   const admission = { countWaiting: async () => 0, welcome: async () => undefined };
   await expect(within(() => units.admit(admission))).rejects.toThrow('A commit cannot be part of allOrNone');
@@ -146,8 +156,8 @@ test('units that are not awaited run one after the other', async () => {
     seen.push('slow');
   };
   await Promise.all([
-    units.run({ name: 'slow', run: slow }),
-    units.run({ name: 'fast', run: async () => void seen.push('fast') }),
+    units.run(plain({ name: 'slow', run: slow })),
+    units.run(plain({ name: 'fast', run: async () => void seen.push('fast') })),
   ]);
   expect(seen).toEqual(['slow', 'fast']);
 });
@@ -200,7 +210,7 @@ test.each(['', 'null', '[]', '{"done":-1}', '{"done":"7"}', JSON.stringify({ ...
     const { units, ring } = unitsBeside();
     jest.spyOn(ring, 'allGather').mockImplementation(own => [own, new TextEncoder().encode(report)]);
     const failure = expect.objectContaining({ code: 'ERR_PROTOCOL', rank: 1 }) as Error;
-    expect(() => units.runSync({ name: 'a', run: () => 'mine' })).toThrow(failure);
+    expect(() => units.runSync(plain({ name: 'a', run: () => 'mine' }))).toThrow(failure);
   },
 );
 
@@ -208,10 +218,10 @@ test('a result that is none is not taken, and the rank that gives it is named', 
   const isResult = (value: unknown): value is string => typeof value === 'string';
   const unit = () => ({ name: 'a', run: failing(1), isResult, share: jest.fn() });
   const [taken, refused] = [unit(), unit()];
-  expect(unitsBeside({ done: 1, lastName: 'a', lastResult: 'theirs' }).units.runSync(taken)).toBe('theirs');
+  expect(unitsBeside({ done: 1, lastName: 'a', lastResult: 'theirs' }).units.runSync(plain(taken))).toBe('theirs');
   const { units } = unitsBeside({ done: 1, lastName: 'a', lastResult: { length: 6 } });
   const failure = expect.objectContaining({ code: 'ERR_PROTOCOL', rank: 1 }) as Error;
-  expect(() => units.runSync(refused)).toThrow(failure);
+  expect(() => units.runSync(plain(refused))).toThrow(failure);
   expect([taken, refused].map(({ share }) => share.mock.calls.length)).toEqual([1, 0]);
 });
 
@@ -223,9 +233,9 @@ test('before the first unit the ranks compare, for others may have lost a rank i
     expect(run).not.toHaveBeenCalled();
     return [bytes, bytes];
   });
-  expect(units.runSync({ name: 'a', run })).toBe('mine');
+  expect(units.runSync(plain({ name: 'a', run }))).toBe('mine');
   expect(allGather).toHaveBeenCalledTimes(1);
-  expect(units.runSync({ name: 'b', run })).toBe('mine');
+  expect(units.runSync(plain({ name: 'b', run }))).toBe('mine');
   expect(allGather).toHaveBeenCalledTimes(1);
 });
 
@@ -241,7 +251,7 @@ describe('before it leaves', () => {
     const { units, ring } = unitsBeside('is lost, too', { done: 0, failedName: 'a' });
     jest.mocked(ring.awaitOthers).mockRejectedValueOnce(lost());
     const share = jest.fn();
-    units.runSync({ name: 'a', run: () => 'mine', share });
+    units.runSync(plain({ name: 'a', run: () => 'mine', share }));
     await units.awaitOthers();
     expect(share.mock.calls).toEqual([[0, false, 'mine']]);
     expect(ring.awaitOthers).toHaveBeenCalledTimes(2);
@@ -269,7 +279,7 @@ describe('before it leaves', () => {
     const run = () => {
       throw new Error('A mistake of the user.');
     };
-    expect(() => units.runSync({ name: 'a', run, share })).toThrow('A mistake');
+    expect(() => units.runSync(plain({ name: 'a', run, share }))).toThrow('A mistake');
     await units.awaitOthers();
     expect(share).not.toHaveBeenCalled();
   });
@@ -277,14 +287,14 @@ describe('before it leaves', () => {
   test('nor do the others give it to one that leaves', async () => {
     const { units } = unitsBeside({ done: 0, isLeaving: true }, { done: 1, failedName: 'b' });
     const share = jest.fn();
-    units.runSync({ name: 'a', run: () => 'mine', share });
-    expect(units.runSync({ name: 'b', run: failing(2, 'next') })).toBe('next');
+    units.runSync(plain({ name: 'a', run: () => 'mine', share }));
+    expect(units.runSync(plain({ name: 'b', run: failing(2, 'next') }))).toBe('next');
     expect(share).not.toHaveBeenCalled();
   });
 
   test('within a unit, it does not wait for that', async () => {
     const { units } = unitsBeside();
-    await units.run({ name: 'a', run: () => units.awaitOthers() });
+    await units.run(plain({ name: 'a', run: () => units.awaitOthers() }));
   });
 });
 
@@ -298,7 +308,7 @@ test('a newcomer is let in after a commit, and goes on as one that has done what
   const rejoin = jest.fn(async () => undefined);
   expect(await units.enter(rejoin, root => `from ${root}`)).toBe('from 1');
   expect(rejoin).toHaveBeenCalledTimes(2); // the first ring was not at a commit
-  units.runSync({ name: 'next', run: failing(1) });
+  units.runSync(plain({ name: 'next', run: failing(1) }));
   expect(own.at(-1)).toMatchObject({ isNewcomer: false, done: 9 });
 });
 

@@ -41,7 +41,7 @@ const FAILING = 2;
 
 /** One rank's exchange, without a comm thread. */
 function rankOf(compression: Compression) {
-  const line = { run: jest.fn(), runSync: jest.fn(), conclude: jest.fn(), close: jest.fn() };
+  const line = { start: jest.fn(), conclude: jest.fn(), close: jest.fn() };
   const handle = new ExchangeHandle({ variables: VARIABLES, compression, nesterov: false, route: 'sparse' }, line);
   const heap = new SharedHeap();
   const scratch = heap.allocate(SCRATCH_BYTES);

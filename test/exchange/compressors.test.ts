@@ -48,7 +48,7 @@ async function train(compression: CustomCompression, steps = 4, momentumFactor =
       let bytesSent = 0;
       for (let step = 0; step < steps; step++) {
         gradientsOf(rank, step).forEach((gradient, i) => exchange.gradient(i).set(gradient));
-        const result = await exchange.run({ ...STEP, momentumFactor, step });
+        const result = await exchange.start({ ...STEP, momentumFactor, step }).promise;
         expect([result.route, result.nonFinite]).toEqual(['custom', undefined]);
         ({ bytesSent } = result);
         updates.push(VARIABLES.map((_, i) => exchange.gradient(i).slice()));
@@ -126,7 +126,7 @@ test('they send far less than the dense ring, as their papers say', async () => 
       ring.map(async communicator => {
         const exchange = communicator.openExchange({ variables, compression, nesterov: false });
         exchange.gradient(0).set(gradient);
-        const { bytesSent } = await exchange.run({ ...STEP, step: 0 });
+        const { bytesSent } = await exchange.start({ ...STEP, step: 0 }).promise;
         exchange.close();
         return bytesSent;
       }),
@@ -150,7 +150,7 @@ test('a gradient that is not finite on one rank fails the step on all, and what 
       const exchange = communicator.openExchange({ variables: VARIABLES, compression: oneBit(), nesterov: false });
       const run = async (step: number, nonFiniteTensor?: number) => {
         gradientsOf(rank, step).forEach((gradient, i) => exchange.gradient(i).set(gradient));
-        return exchange.run({ ...STEP, step, nonFiniteTensor });
+        return exchange.start({ ...STEP, step, nonFiniteTensor }).promise;
       };
       await run(0);
       const before = exchange.momentum(2).slice();
@@ -179,7 +179,7 @@ test.each([
     own.map(communicator => {
       const exchange = communicator.openExchange({ variables: VARIABLES, compression, nesterov: false });
       exchange.gradient(0).fill(communicator.rank);
-      return failureOf(exchange.run({ ...STEP, step: 0 }));
+      return failureOf(exchange.start({ ...STEP, step: 0 }).promise);
     }),
   );
   for (const { code, message } of failures) {
@@ -198,7 +198,9 @@ test('ranks whose compressors are other files at the same path are told', async 
     const compression = customCompression(module);
     return communicator.openExchange({ variables: VARIABLES, compression, nesterov: false });
   });
-  const failures = await Promise.all(exchanges.map(exchange => failureOf(exchange.run({ ...STEP, step: 0 }))));
+  const failures = await Promise.all(
+    exchanges.map(exchange => failureOf(exchange.start({ ...STEP, step: 0 }).promise)),
+  );
   for (const { code } of failures) expect(code).toBe('ERR_MODEL_MISMATCH');
   await closeRing(own);
   rmSync(folder, { recursive: true });

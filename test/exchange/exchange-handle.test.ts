@@ -12,7 +12,7 @@ function open(): ExchangeHandle {
     { name: 'second', shape: [ELEMENTS] },
   ];
   const input = { variables, compression: noCompression(), nesterov: false };
-  return new ExchangeHandle(input, { run: never, runSync: never, conclude: never, close: () => undefined });
+  return new ExchangeHandle(input, { start: never, conclude: never, close: () => undefined });
 }
 
 const numbers = () => Float32Array.from({ length: ELEMENTS }, (_, i) => i - 0.5);

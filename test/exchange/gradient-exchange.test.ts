@@ -54,7 +54,7 @@ async function exchange(
       for (let step = 0; step < STEPS; step++) {
         variables.forEach((_, i) => arena.gradient(i).fill(rank));
         arena.gradient(0).set(gradientOf(rank, step));
-        results.push(await arena.run({ density: 0.1, momentumFactor: 0.5, sumOfSquares: 1 }));
+        results.push(await arena.start({ density: 0.1, momentumFactor: 0.5, sumOfSquares: 1 }).promise);
         updates.push([...arena.gradient(0)]);
       }
       const state = { momentum: [...arena.momentum(0)], residual: [...arena.residual(0)] };
@@ -110,7 +110,7 @@ describe.each([false, true])('the two routes, nesterov %s', nesterov => {
         const received = new Float64Array(ELEMENTS);
         for (let step = 0; step < STEPS; step++) {
           arena.gradient(0).set(gradientOf(rank, step));
-          await arena.run({ density: 0.1, momentumFactor: 0, sumOfSquares: 1 });
+          await arena.start({ density: 0.1, momentumFactor: 0, sumOfSquares: 1 }).promise;
           arena.gradient(0).forEach((value, i) => (received[i]! += value * RANKS));
         }
         const residual = [...arena.residual(0)];
@@ -146,7 +146,7 @@ describe.each(VALUE_FORMATS)('values as %s', values => {
         const seen: { sent: Float32Array; kept: Float32Array }[][] = [];
         for (const ofStep of gradients) {
           variables.forEach((_, i) => (rank === 1 ? arena.gradient(i).set(ofStep[i]!) : arena.gradient(i).fill(0)));
-          const { bytesSent, denseBytes } = await arena.run(step);
+          const { bytesSent, denseBytes } = await arena.start(step).promise;
           expect(bytesSent).toBeLessThan(denseBytes);
           const sent = (i: number) => arena.gradient(i).map(value => value * RANKS);
           seen.push(variables.map((_, i) => ({ sent: sent(i), kept: arena.residual(i).slice() })));
@@ -184,7 +184,7 @@ describe('a gradient that is not finite on one rank', () => {
         const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov: false });
         arena.gradient(0).set(gradientOf(rank, 0));
         if (rank === 2) arena.gradient(0)[5] = NaN;
-        const { nonFinite } = await arena.run({ ...step, nonFiniteTensor: rank === 2 ? 0 : undefined });
+        const { nonFinite } = await arena.start({ ...step, nonFiniteTensor: rank === 2 ? 0 : undefined }).promise;
         const residual = [...arena.residual(0)];
         arena.close();
         return { nonFinite, residual };
@@ -215,7 +215,7 @@ describe('what is sent whole', () => {
             exchange.gradient(i).forEach((_, at, all) => (all[at] = values[at % ELEMENTS]!));
           }
           const nonFiniteTensor = number === STEPS - 1 && nonFinite?.rank === rank ? nonFinite.tensor : undefined;
-          result = await exchange.run({ ...step, nonFiniteTensor });
+          result = await exchange.start({ ...step, nonFiniteTensor }).promise;
         }
         const states = [...VARIABLES.keys()].map(i =>
           [exchange.gradient(i), exchange.momentum(i), exchange.residual(i)].map(view => [...view]),
@@ -251,7 +251,7 @@ test('a momentum that overflows is told to all, and begun anew', async () => {
       const seen: unknown[] = [];
       for (const gradient of [1.6e38, 1.6e38, 1.6e38, 1]) {
         exchange.gradient(0).fill(gradient);
-        const { nonFinite } = await exchange.run(step);
+        const { nonFinite } = await exchange.start(step).promise;
         seen.push(nonFinite ?? exchange.gradient(0)[7]);
       }
       return seen;
@@ -275,11 +275,11 @@ describe('finite gradients that overflow float32', () => {
       ring.map(async (communicator, rank) => {
         const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov: false });
         arena.gradient(0).fill(2e38);
-        const inSum = (await arena.run(step)).nonFinite;
+        const inSum = (await arena.start(step).promise).nonFinite;
         const spoil = async (value: number) => {
           for (const i of variables.keys()) arena.gradient(i).fill(0);
           if (rank === 1) arena.gradient(0).fill(value);
-          return (await arena.run(step)).nonFinite;
+          return (await arena.start(step).promise).nonFinite;
         };
         // Nine tenths of the first gradient stay in this rank's residual; the second adds as much.
         const held = await spoil(3e38);
@@ -307,7 +307,7 @@ test.each(['sparse', 'dense'] as const)('the route may be fixed: %s', async forc
         const input = { variables, compression: COMPRESSION, nesterov: false, ...given };
         const exchange = communicator.openExchange(input);
         exchange.gradient(0).set(gradientOf(communicator.rank, 0));
-        const result = await exchange.run(step);
+        const result = await exchange.start(step).promise;
         const update = [...exchange.gradient(0)];
         exchange.close();
         return { ...result, update };
@@ -333,7 +333,7 @@ test('ranks that fix different routes are told', async () => {
       const route = rank === 0 ? 'sparse' : 'dense';
       const input = { variables: [MATRIX], compression: COMPRESSION, nesterov: false, route } as const;
       const exchange = communicator.openExchange(input);
-      return failureOf(exchange.run({ density: 0.1, momentumFactor: 0, sumOfSquares: 1 }));
+      return failureOf(exchange.start({ density: 0.1, momentumFactor: 0, sumOfSquares: 1 }).promise);
     }),
   );
   for (const { code } of failures) expect(code).toBe('ERR_MODEL_MISMATCH');
@@ -353,9 +353,9 @@ test('where one rank alone overflows in a tensor that travels whole, the momentu
       });
       const step = async (gradient: number) => {
         exchange.gradient(0).fill(gradient);
-        const { nonFinite } = await exchange.run({
+        const { nonFinite } = await exchange.start({
           ...{ density: 0.1, momentumFactor: 0.5, sumOfSquares: 1 },
-        });
+        }).promise;
         return { nonFinite, update: [...exchange.gradient(0)], residual: exchange.residual(0)[0]! };
       };
       const first = await step(rank === 0 ? before : 1);

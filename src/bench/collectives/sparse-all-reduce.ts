@@ -48,7 +48,7 @@ function prepare(communicator: Communicator, { elements, sparse }: Case): Prepar
       reference?.before();
     },
     // The first step measures the links, as in a training.
-    run: () => void (result = exchange.runSync({ ...step, links: result?.links })),
+    run: () => void (result = exchange.start({ ...step, links: result?.links }).sleep()),
     countWrong: () => {
       const differ = gradients.reduce((sum, gradient) => sum + updatesThatDiffer(communicator, gradient), 0);
       return Math.max(differ, reference?.countWrong(communicator) ?? 0);

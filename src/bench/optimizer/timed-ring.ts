@@ -1,3 +1,4 @@
+import type { Ticket } from '../../work';
 import type { ConnectInput } from '../../communicator/communicator';
 import type { ExchangeHandle, ExchangeInput } from '../../exchange/exchange-handle';
 import type { ExchangeResult, ExchangeStep } from '../../exchange/messages';
@@ -40,13 +41,22 @@ export class TimedRing extends Ring {
 
   override openExchange(input: ExchangeInput): ExchangeHandle {
     const handle = super.openExchange(input);
-    const runSync = handle.runSync.bind(handle);
-    handle.runSync = (step: ExchangeStep): ExchangeResult => {
+    const start = handle.start.bind(handle);
+    handle.start = (step: ExchangeStep): Ticket<ExchangeResult> => {
       const begin = performance.now();
-      const result = runSync(step);
-      const { compress } = result.timesMs;
-      Object.assign(this.parts, { compress, exchange: performance.now() - begin - compress });
-      return result;
+      const ticket = start(step);
+      const sleep = (): ExchangeResult => {
+        const result = ticket.sleep();
+        const { compress } = result.timesMs;
+        Object.assign(this.parts, { compress, exchange: performance.now() - begin - compress });
+        return result;
+      };
+      return {
+        get promise() {
+          return ticket.promise;
+        },
+        sleep,
+      };
     };
     return handle;
   }
