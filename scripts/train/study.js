@@ -7,7 +7,6 @@ const { runExample } = require('./run-example');
 
 const WORKLOADS = {
   digits: './study/digits',
-  'long-digits': './study/long-digits',
   language: './study/language',
   'long-language': './study/long-language',
   speech: './study/speech',

@@ -84,9 +84,19 @@ function methodsFor(clip: Options): Method[] {
 
 const RESNET = { DGC: { ratio: 277, model: 'ResNet-50 on ImageNet' } };
 
-/** The workload that has no quick form: it would be that of the digits. */
-const LONG = 'long-digits';
-const LONG_METHODS = [BASELINE, OTHER_ROUNDING, 'DGC', MUST_FAIL];
+const LANGUAGE_MODEL = { DGC: { ratio: 462, model: 'two LSTM layers of 1500 on the Penn Treebank' } };
+
+/** The workload that has no quick form: it would be that of the language model. */
+const LONG = 'long-language';
+const LONG_METHODS = [BASELINE, OTHER_ROUNDING, CLIPPED_BY_RANK, 'DGC', MUST_FAIL];
+
+/** With a variant of DGC: masking cost accuracy with the digits of the first study, and helped with its speech. */
+function longMethods(clip: Options): Method[] {
+  const methods = methodsFor(clip).filter(({ name }) => LONG_METHODS.includes(name));
+  const dgc = methods.find(({ name }) => name === 'DGC')!;
+  const unmasked = { ...dgc.options, masking: false };
+  return [...methods, { ...dgc, name: 'DGC without masking', options: unmasked, isVariant: true }];
+}
 
 const TWELVE_SEEDS = [41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52];
 const EIGHT_SEEDS = [61, 62, 63, 64, 65, 66, 67, 68];
@@ -99,17 +109,16 @@ const WORKLOADS: readonly WorkloadPlan[] = [
     ...{ methods: methodsFor({}), paper: RESNET },
   },
   {
-    // The rate was the best of dense and of DGC in a short training, and is not tried again.
-    ...{ name: LONG, margin: ACCURACY, controls: CONTROLS, seeds: EIGHT_SEEDS, folds: [0], ablationSeeds: [] },
-    ...{ learningRate: 0.05, tuningSeeds: [], tuningFold: 4 },
-    methods: methodsFor({}).filter(({ name }) => LONG_METHODS.includes(name)),
-    paper: RESNET,
-  },
-  {
     ...{ name: 'language', margin: PERPLEXITY, controls: CONTROLS, seeds: EIGHT_SEEDS, folds: [0] },
     ...{ learningRate: 20, tuningSeeds: [301], tuningFold: 0, ablationSeeds: [] },
     methods: methodsFor({ clipNorm: 0.25 }),
-    paper: { DGC: { ratio: 462, model: 'two LSTM layers of 1500 on the Penn Treebank' } },
+    paper: LANGUAGE_MODEL,
+  },
+  {
+    ...{ name: LONG, margin: PERPLEXITY, controls: CONTROLS, seeds: EIGHT_SEEDS, folds: [0] },
+    ...{ learningRate: 1.414, tuningSeeds: [301], tuningFold: 0, ablationSeeds: EIGHT_SEEDS.slice(0, 4) },
+    methods: longMethods({ clipNorm: 0.25 }),
+    paper: LANGUAGE_MODEL,
   },
   {
     ...{ name: 'speech', margin: LABEL_ERRORS, controls: CONTROLS, seeds: EIGHT_SEEDS, folds: [0] },
@@ -149,6 +158,7 @@ const NOTES: readonly string[] = [
   'Low rank, and DGC with a chosen sparsity, were made after the first study, because DGC had lost accuracy in these short trainings. A simulation chose what to try. Their settings were found with seeds that do not count (901, 911, 912, 920 to 929), for the language model and the speech on rows and utterances that do not count, for the digits mostly on the fold that does not count; seeds 911 and 912 were tested on the folds 0 and 1.',
   'All methods have the same search for a learning rate, on seeds and test data that do not count. It tries a first rate, and rates a factor of the square root of 2 above and below. While the best is the highest or the lowest of them, it tries the next one beyond, up to eight rates. The same first rate holds for all methods: a good one for training without compression.',
   'The digits are covered with noise, because as they are they cannot tell methods apart. This was found with dense and gradient dropping alone, before the first study.',
+  'The long language model was declared later than the other workloads, when 18 trainings of the short one were known, none of which counts. It is the claim of the paper at a length at which 99.9 % is enough: 10,000 steps, with momentum. It was chosen with dense and gradient dropping alone, on rows and a seed (901) that do not count: at this length, and with the first rate, gradient dropping was 2.1 % worse than dense. A simulation had shown before that with the digits, and without momentum, gradient dropping loses too little in a long training to tell methods apart. DGC was not looked at.',
   'Dense, other rounding, begins from the same weights as dense, as all methods do, and shows how large a difference chance alone makes. (With fewer than three ranks the rounding is the same.) Dense, clipped by rank, clips the gradient of each rank instead of their mean, as DGC at 99.9 % and gradient dropping do. Low rank, QSGD and PowerSGD clip the mean.',
   'DGC with a chosen sparsity, before, is what dgc() without a sparsity did in the first study: it sends values as float16, and clips each rank. Now it sends them in 4 bits, and clips the mean where there is no momentum.',
 ];

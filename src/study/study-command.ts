@@ -35,7 +35,7 @@ const OPTIONS = {
   quick: { type: 'boolean', default: false, describe: 'A few short trainings, which show only that it works' },
   workload: {
     ...TEXT_OPTION,
-    describe: 'Only these, separated by commas: digits, long-digits, language, speech [default: all]',
+    describe: 'Only these, separated by commas: digits, language, long-language, speech [default: all]',
   },
   'data-dir': {
     ...TEXT_OPTION,
