@@ -22,8 +22,8 @@ import { LiveTraining } from './live-training';
 import { innerStateOf, sourcesOf } from './optimizer-state';
 import { areTexts, broadcastVariables, gatherValues, hashesOf, type Variables } from './replicas';
 import { ranksToRead, type Resizing, variableStates } from './resized-state';
-import type { RingOptimizer } from './ring-optimizer';
-import { type Trained, trainedOf } from './trained';
+import type { TrainedOptimizer } from './trained-optimizer';
+import { type Trained, trainedOf, type Training } from './trained';
 import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
 import { fitted, savedVariables } from './saved-variables';
 
@@ -182,7 +182,7 @@ export class Checkpoint {
    * The variables that no gradient trains (batch norm's moving statistics within an epoch) and in which this rank
    * differs from rank 0.
    */
-  private async ownWeights(variables: Variables, optimizer: RingOptimizer): Promise<TensorSource[]> {
+  private async ownWeights(variables: Variables, optimizer: TrainedOptimizer): Promise<TensorSource[]> {
     const trained = optimizer.trainedNames;
     const missing = [...(trained ?? [])].find(name => !variables.some(variable => variable.name === name));
     if (missing !== undefined) {
@@ -235,7 +235,7 @@ export class Checkpoint {
     return { rank, worldSize, allGather };
   }
 
-  private trained(): Trained {
+  private trained(): Training {
     return trainedOf(this.source, 'ring.checkpoint');
   }
 }

@@ -1,7 +1,7 @@
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
 import { COLUMNS_VARIABLE, REPLACEABLE } from '../status-line';
-import type { RingOptimizer } from './ring-optimizer';
+import type { TrainedOptimizer } from './trained-optimizer';
 
 /** The bar is not drawn again before this time has passed. */
 const REDRAW_MS = 100;
@@ -134,8 +134,8 @@ export class FitProgress extends tf.Callback {
     return [`sent ${size(bytesSent)} (${rounded(ratio, 3)}× ${word})`];
   }
 
-  private get optimizer(): RingOptimizer {
-    return (this.model as unknown as tf.LayersModel).optimizer as RingOptimizer;
+  private get optimizer(): TrainedOptimizer {
+    return (this.model as unknown as tf.LayersModel).optimizer as unknown as TrainedOptimizer;
   }
 
   private get fit(): FitParameters {

@@ -3,7 +3,7 @@ import { invalidArgument } from '../errors';
 import { requirePlain } from '../plain-json';
 import type { FitPosition } from './saved-rank';
 import { broadcastVariables, checkSameVariables } from './replicas';
-import type { Trained } from './trained';
+import type { Training } from './trained';
 import { captureWelcome, passWelcome, takeWelcome, type Welcome } from './welcome';
 
 /** Where in the training {@link Ring.join} has joined. */
@@ -19,7 +19,7 @@ export interface JoinedPosition {
 /** The training of a communicator's ranks, for processes that join while it is running. */
 export class LiveTraining {
   private static readonly all = new WeakMap<Communicator, LiveTraining>();
-  private trained: Trained | undefined;
+  private trained: Training | undefined;
   /** Where `model.fit` will continue, until it does. */
   private joinedAt: FitPosition | undefined;
   /** Settles, without an error, when the call is over that {@link inTurn} runs. */
@@ -34,11 +34,11 @@ export class LiveTraining {
   }
 
   /** Sets what is trained from now on. */
-  begin(trained: Trained): void {
+  begin(trained: Training): void {
     this.trained = trained;
   }
 
-  async join(trained: Trained): Promise<JoinedPosition> {
+  async join(trained: Training): Promise<JoinedPosition> {
     const { communicator } = this;
     this.begin(trained);
     if (communicator.generation !== -1) {
@@ -83,7 +83,7 @@ export class LiveTraining {
   }
 
   /** Lets in the processes that wait. All ranks are at this point, or will be. */
-  async commit(trained: Trained, position: FitPosition, state?: unknown): Promise<void> {
+  async commit(trained: Training, position: FitPosition, state?: unknown): Promise<void> {
     const { communicator } = this;
     if (!communicator.isElastic) return;
     let own: Welcome | undefined;

@@ -22,7 +22,7 @@ import {
   variablesOf,
   verifyReplicas,
 } from './replicas';
-import { RingOptimizer } from './ring-optimizer';
+import { isTrained, type TrainedOptimizer } from './trained-optimizer';
 import type { FitLength } from './sent-fraction';
 
 /** What {@link Ring.callbacks} does in addition to its usual work. */
@@ -229,7 +229,7 @@ export class RingCallback extends tf.Callback {
     const { epochs, samples, batchSize, steps, doValidation } = this.params as unknown as FitParameters;
     return {
       variables: weights.map(describe),
-      isWrapped: RingOptimizer.is(this.layersModel.optimizer),
+      isWrapped: isTrained(this.layersModel.optimizer),
       epochs,
       stepsPerEpoch: samples == null ? (steps ?? null) : Math.ceil(samples / batchSize),
       hasValidation: doValidation,
@@ -243,8 +243,8 @@ export class RingCallback extends tf.Callback {
   }
 
   /** It is wrapped, else the training would not have begun. */
-  private get optimizer(): RingOptimizer {
-    return this.layersModel.optimizer as RingOptimizer;
+  private get optimizer(): TrainedOptimizer {
+    return this.layersModel.optimizer as unknown as TrainedOptimizer;
   }
 
   private get layersModel(): tf.LayersModel {

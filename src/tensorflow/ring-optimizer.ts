@@ -12,6 +12,7 @@ import { OptimizerSteps, type StepStatistics } from './optimizer-steps';
 import { asleep, awake, waitFor, type Work } from '../work';
 import { areTexts, gatherValues } from './replicas';
 import type { SentFraction } from './sent-fraction';
+import { isTrained, TRAINED } from './trained-optimizer';
 import { checkWrapOptions, type WrapOptions } from './wrap-options';
 
 /**
@@ -40,14 +41,8 @@ export class RingOptimizer extends tf.Optimizer {
     return 'RingOptimizer';
   }
 
-  /**
-   * Whether this is a wrapped optimizer. Use this instead of `instanceof`: for tfjs, every object with the methods of
-   * an optimizer is an instance of every optimizer class.
-   */
-  static is(optimizer: unknown): optimizer is RingOptimizer {
-    return (optimizer as Partial<tf.Optimizer> | undefined)?.constructor === RingOptimizer;
-  }
-
+  /** @internal */
+  readonly [TRAINED] = true;
   private readonly inner: InnerOptimizer;
   private readonly steps: OptimizerSteps;
   /** What {@link getWeights} gave last, which `model.save` does not dispose of. */
@@ -61,7 +56,7 @@ export class RingOptimizer extends tf.Optimizer {
     options: WrapOptions = {},
   ) {
     super();
-    if (RingOptimizer.is(inner)) throw invalidArgument('The optimizer is wrapped already.');
+    if (isTrained(inner)) throw invalidArgument('The optimizer is wrapped already.');
     if (!isOwnOptimizer(inner)) {
       const words = 'ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9).';
       throw notOurs('optimizer', 'applyGradients', inner, words);
@@ -93,11 +88,7 @@ export class RingOptimizer extends tf.Optimizer {
     return this.steps.statistics;
   }
 
-  /**
-   * The number of the next step of the training, which continues when that is resumed.
-   *
-   * @internal
-   */
+  /** @internal */
   get nextStep(): number {
     return this.steps.step;
   }
@@ -118,21 +109,12 @@ export class RingOptimizer extends tf.Optimizer {
     this.steps.epoch = epoch;
   }
 
-  /**
-   * Like {@link setEpoch}, but never goes back: a second `model.fit`, which counts from 0 again, does not repeat DGC's
-   * warm-up.
-   *
-   * @internal
-   */
+  /** @internal */
   beginEpoch(epoch: number): void {
     this.setEpoch(Math.max(epoch, (this.currentEpoch ?? -1) + 1));
   }
 
-  /**
-   * Which fraction of the gradients is sent. Undefined without compression.
-   *
-   * @internal
-   */
+  /** @internal */
   get sentFraction(): SentFraction | undefined {
     return this.steps.sentFraction;
   }
@@ -198,11 +180,7 @@ export class RingOptimizer extends tf.Optimizer {
     return null;
   }
 
-  /**
-   * Passes what a checkpoint keeps of this rank to `use`, as views: no step may be taken until its promise settles.
-   *
-   * @internal
-   */
+  /** @internal */
   async withState<T>(use: (state: OptimizerState) => Promise<T>): Promise<T> {
     return this.whileBusy(async () => {
       const state = await captureState(this.steps, this.inner, this.iterations);
@@ -214,12 +192,7 @@ export class RingOptimizer extends tf.Optimizer {
     });
   }
 
-  /**
-   * Takes back what {@link withState} gave, on this or another rank. The arrays become the optimizer's; the tensors are
-   * disposed of.
-   *
-   * @internal
-   */
+  /** @internal */
   async restoreState(state: OptimizerState): Promise<void> {
     this.checkIdle();
     try {
@@ -230,42 +203,23 @@ export class RingOptimizer extends tf.Optimizer {
     this.iterations_ = state.counters.iterations;
   }
 
-  /**
-   * Takes the state of the others, on a rank that joins them: as {@link restoreState}, and opens the exchange of the
-   * variables that they train, in their order. No collective is called.
-   *
-   * @param hasBegun Whether they have taken a step since they were started. If not, they compare what they train in the
-   *   next, with this rank.
-   * @internal
-   */
+  /** @internal */
   async adoptState(state: OptimizerState, hasBegun: boolean): Promise<void> {
     await this.restoreState(state);
     if (hasBegun) this.steps.open(state.variables.map(({ name }) => variableNamed(name)));
   }
 
-  /**
-   * Whether the learning rate follows the size of the ring, so that a rank's gradient always has the same weight.
-   *
-   * @internal
-   */
+  /** @internal */
   get keepsSum(): boolean {
     return this.steps.resize.isLinear;
   }
 
-  /**
-   * As {@link setEpoch} or `model.fit` last told it.
-   *
-   * @internal
-   */
+  /** @internal */
   get currentEpoch(): number | undefined {
     return this.steps.epoch;
   }
 
-  /**
-   * The names of the variables that it trains. Undefined before the first step.
-   *
-   * @internal
-   */
+  /** @internal */
   get trainedNames(): ReadonlySet<string> | undefined {
     const { trained } = this.steps;
     return trained && new Set(trained.variables.map(({ name }) => name));

@@ -1,7 +1,8 @@
 import type { tf } from './tfjs';
 import { invalidArgument } from '../errors';
 import { type Variables, variablesOf } from './replicas';
-import { RingOptimizer } from './ring-optimizer';
+import type { RingOptimizer } from './ring-optimizer';
+import { isTrained, type TrainedOptimizer } from './trained-optimizer';
 
 /** What a custom loop trains. */
 export interface Trained {
@@ -11,15 +12,21 @@ export interface Trained {
   readonly optimizer: RingOptimizer;
 }
 
+/** A model or a custom loop, as gradring uses it. */
+export interface Training {
+  readonly variables: Variables;
+  readonly optimizer: TrainedOptimizer;
+}
+
 /**
  * The variables and the optimizer of a compiled model, or those given.
  *
  * @param call The user's call, for the error message: `ring.join`.
  * @throws GradringError `ERR_INVALID_ARGUMENT` if its optimizer is not wrapped.
  */
-export function trainedOf(source: tf.LayersModel | Trained, call: string): Trained {
+export function trainedOf(source: tf.LayersModel | Trained, call: string): Training {
   const optimizer = source?.optimizer;
-  if (!RingOptimizer.is(optimizer)) {
+  if (!isTrained(optimizer)) {
     throw invalidArgument(
       `${call} takes a model that is compiled with ring.wrap(…), or { variables, optimizer } with such an optimizer.`,
     );

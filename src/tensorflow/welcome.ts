@@ -9,7 +9,7 @@ import { areTexts, describe } from './replicas';
 import { type FitPosition, isFitPosition } from './saved-rank';
 import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
 import type { tf } from './tfjs';
-import type { Trained } from './trained';
+import type { Training } from './trained';
 
 /** All that the ranks of a training have in common, for a rank that joins. */
 export interface Welcome {
@@ -38,7 +38,7 @@ const LEAST_STATE = 2 ** 20;
 
 /** The welcome of this rank. The arrays are copies. */
 export async function captureWelcome(
-  { variables, optimizer }: Trained,
+  { variables, optimizer }: Training,
   position: FitPosition,
   state: unknown,
 ): Promise<Welcome> {
@@ -80,7 +80,7 @@ export function passWelcome(
   communicator: Communicator,
   root: number,
   own: Welcome | undefined,
-  trained: Trained,
+  trained: Training,
 ): Welcome {
   const headers = communicator.allGatherSync(own === undefined ? new Uint8Array(0) : encodeValue(own.header), {
     variableLength: true,
@@ -95,7 +95,7 @@ export function passWelcome(
   return { header, arrays };
 }
 
-function checkModel(header: WelcomeHeader, { variables }: Trained): void {
+function checkModel(header: WelcomeHeader, { variables }: Training): void {
   const own = variables.map(describe);
   const different = Math.max(own.length, header.variables.length);
   for (let i = 0; i < different; i++) {
@@ -106,7 +106,7 @@ function checkModel(header: WelcomeHeader, { variables }: Trained): void {
 }
 
 /** Whether that can be the state of a training of this model: all weights, and not much more than optimizers keep. */
-function fits({ trained, tensors }: WelcomeHeader, { variables }: Trained): boolean {
+function fits({ trained, tensors }: WelcomeHeader, { variables }: Training): boolean {
   const sizes = new Map(tensors.map(({ name, byteLength }) => [name, byteLength]));
   const weights = new Map(variables.map(variable => [variable.name, bytesOfAll(variable)]));
   const most = MOST_STATE * [...weights.values()].reduce((sum, bytes) => sum + bytes, 0) + LEAST_STATE;
@@ -128,7 +128,7 @@ function bytesOfAll(variable: tf.Variable): number {
 }
 
 /** Takes the state from a welcome. */
-export async function takeWelcome({ header, arrays }: Welcome, { variables, optimizer }: Trained): Promise<void> {
+export async function takeWelcome({ header, arrays }: Welcome, { variables, optimizer }: Training): Promise<void> {
   const tensors = new Map(header.tensors.map((tensor, i) => [tensor.name, { ...tensor, bytes: arrays[i]! }]));
   const weights = tensorsUnder(tensors, 'weight');
   for (const variable of variables) restoreVariable(variable, weights.get(variable.name)!);
