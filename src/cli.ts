@@ -1,27 +1,23 @@
 #!/usr/bin/env node
 import yargs, { type CommandModule } from 'yargs';
-import { benchCommand } from './bench/bench-command';
-import { doctorCommand } from './doctor/doctor-command';
 import { GradringError, invalidArgument } from './errors';
-import { agentCommand } from './launcher/hosts/agent';
-import { runCommand, separateScript } from './launcher/run-command';
 import { requireNode } from './node-version';
-import { linkCommand } from './native-tensorflow/link-command';
-import { timelineCommand } from './timeline/timeline-command';
-import { studyCommand } from './study/study-command';
 import { type ParsedCommand, usageWords } from './usage-words';
 import { readVersion } from './version';
 
-/** Each command has a file of its own, in the folder of its subject. To add a command, list it here. */
-const COMMANDS: CommandModule[] = [
-  runCommand,
-  agentCommand,
-  benchCommand,
-  studyCommand,
-  timelineCommand,
-  doctorCommand,
-  linkCommand,
-];
+/**
+ * Each command has a file of its own, in the folder of its subject. To add a command, list it here. Only the one that
+ * is run is loaded: so ranks start without benchmarks and studies.
+ */
+const COMMANDS: Readonly<Record<string, () => Promise<CommandModule>>> = {
+  run: async () => (await import('./launcher/run-command')).runCommand,
+  agent: async () => (await import('./launcher/hosts/agent')).agentCommand,
+  bench: async () => (await import('./bench/bench-command')).benchCommand,
+  study: async () => (await import('./study/study-command')).studyCommand,
+  timeline: async () => (await import('./timeline/timeline-command')).timelineCommand,
+  doctor: async () => (await import('./doctor/doctor-command')).doctorCommand,
+  'link-tensorflow': async () => (await import('./native-tensorflow/link-command')).linkCommand,
+};
 
 /** Errors in the command line itself, not in the work of a command. */
 const USAGE_ERRORS: ReadonlySet<string> = new Set([
@@ -40,7 +36,10 @@ export async function main(argv: readonly string[]): Promise<void> {
   } catch (error) {
     return report(error);
   }
-  const separated = separateScript(argv);
+  const [name = ''] = argv;
+  const isKnown = Object.hasOwn(COMMANDS, name);
+  const commands = await Promise.all((isKnown ? [name] : Object.keys(COMMANDS)).map(each => COMMANDS[each]!()));
+  const separated = name === 'run' ? (await import('./launcher/run-command')).separateScript(argv) : [...argv];
   const parser = yargs(separated)
     .scriptName('gradring')
     .locale('en')
@@ -52,7 +51,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       'parse-positional-numbers': false,
     })
     .usage('$0 <command> [options]\n\nTrains one TensorFlow.js model on many processes.')
-    .command(COMMANDS)
+    .command(commands)
     .demandCommand(1, 'A command is missing.')
     .strict()
     .version(readVersion())

@@ -216,7 +216,6 @@ function wordsFor(parsed: Readonly<Record<string, unknown>>): OptionWords {
  * `run -n 2 train.js -n 5`. yargs could stop at the first word that is not an option, but for yargs that word is `run`.
  */
 export function separateScript(argv: readonly string[]): string[] {
-  if (argv[0] !== 'run') return [...argv];
   const names = Object.keys(OPTIONS) as (keyof typeof OPTIONS)[];
   const isBoolean = (name: keyof typeof OPTIONS): boolean =>
     'type' in OPTIONS[name] && OPTIONS[name].type === 'boolean';

@@ -190,3 +190,16 @@ describe('scripts/launch', () => {
     expect(program.stderr).toContain('npm run build');
   });
 });
+
+test('gradring run loads no benchmark, no study and little else', () => {
+  const program = `require(${JSON.stringify(path.join(ROOT, 'dist/cli.js'))}).main(['run', '--help']).then(() =>
+      console.error(JSON.stringify(Object.keys(require.cache))));`;
+  const { stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8' });
+  const dist = path.join(ROOT, 'dist') + path.sep;
+  const loaded = (JSON.parse(stderr) as string[])
+    .filter(file => file.startsWith(dist))
+    .map(file => file.slice(dist.length));
+  expect(loaded).toContain(path.join('launcher', 'run-command.js'));
+  expect(loaded.filter(file => /^(bench|study|doctor|tensorflow|exchange)\b/.test(file))).toEqual([]);
+  expect(loaded.length).toBeLessThanOrEqual(120);
+});
