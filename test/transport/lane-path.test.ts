@@ -1,6 +1,9 @@
 import { GradringError } from '../../src/errors';
 import { piecesOf } from '../../src/transport/data/frame-assembly';
 import { LanePath } from '../../src/transport/data/lane-path';
+import type { LinkPath } from '../../src/transport/control/link-path';
+import type { RingPlace } from '../../src/transport/ring-place';
+import type { RingState } from '../../src/transport/ring-state';
 import type { Side } from '../../src/transport/side';
 import type { DataFrame } from '../../src/transport/transport';
 import { attach, dataFrame, landingOf, ScriptedLane, turns } from '../support/lanes';
@@ -20,28 +23,31 @@ function pathOf() {
   for (const end of Object.values(others)) attach(end);
   const told: string[] = [];
   const came: Record<Side, DataFrame[]> = { left: [], right: [] };
-  const path = new LanePath(lanes, {
-    hasCore: false,
-    failing: () => undefined,
-    encode: ({ sequence }, bytes) => {
+  const ring: Partial<RingState> = {
+    place: { hasCore: false } as RingPlace,
+    failing: undefined,
+    encodeCounted: ({ sequence }, bytes) => {
       told.push(`sent ${bytes}`);
       return encode(sequence);
     },
-    count: ({ bytes }) => told.push(`sent on ${bytes}`),
-    accept: (side, assembled) => {
+    countForwarded: ({ bytes }) => void told.push(`sent on ${bytes}`),
+    acceptFromLane: (side, assembled) => {
       told.push(`came from the ${side}`);
       const sequence = Number(String(assembled.header));
       if (Number.isNaN(sequence)) throw new GradringError('ERR_PROTOCOL', 'A frame has no number.');
       return { ...dataFrame(assembled), header: header(sequence) };
     },
-    stray: (side, sequence) => {
+    requireNeighbour: side => void told.push(`needs the ${side}`),
+    failBroken: (side, { message }) => void told.push(`broken ${side}: ${message}`),
+    lose: side => void told.push(`lost ${side}`),
+  };
+  const links: Partial<LinkPath> = {
+    takeUpTo: (side, sequence) => {
       if (came[side].length === 0 || came[side][0]!.header.sequence > sequence) return undefined;
       return Promise.resolve(came[side].shift()!);
     },
-    requireNeighbour: side => told.push(`needs the ${side}`),
-    onBroken: (side, { message }) => told.push(`broken ${side}: ${message}`),
-    onLost: side => told.push(`lost ${side}`),
-  });
+  };
+  const path = new LanePath(lanes, ring as RingState, links as LinkPath);
   /** A frame comes by a link. */
   const comes = (side: Side, sequence: number) => {
     const stray = {

@@ -3,49 +3,32 @@ import type { GradringError } from '../../errors';
 import type { DataHeader } from '../../wire/frame';
 import type { Medium } from '../medium';
 import { type Side, SIDES } from '../side';
+import type { RingState } from '../ring-state';
 import type { DataFrame, DataPath } from '../transport';
 import { Inbox } from './inbox';
-import type { Link } from './link';
-
-/** What a {@link LinkPath} needs of its ring. */
-export interface LinkRing {
-  /** If the ring has failed: settles with what all ranks raise. Else `undefined`. */
-  readonly failing: () => Promise<GradringError> | undefined;
-  /** Encodes the header of a frame, and counts the frame as sent. */
-  readonly encode: (header: DataHeader, bodyBytes: number) => Uint8Array;
-  /** Counts a frame as forwarded. */
-  readonly count: (frame: DataFrame) => void;
-  /** The neighbour on that side is needed: the ring fails if it has left. */
-  readonly requireNeighbour: (side: Side) => void;
-  /** The link takes no more messages. Settles with the error that the ring fails with. */
-  readonly onLost: (side: Side) => Promise<GradringError>;
-}
 
 /** The path of sparse frames and of everything else that is not bulk: the ring of ZeroMQ links. */
 export class LinkPath implements DataPath {
   readonly media: readonly Medium[];
   private readonly inboxes = { left: new Inbox(), right: new Inbox() };
 
-  constructor(
-    private readonly links: Readonly<Record<Side, Link>>,
-    private readonly ring: LinkRing,
-  ) {
-    this.media = SIDES.map(side => links[side].medium);
+  constructor(private readonly ring: RingState) {
+    this.media = SIDES.map(side => ring.ends[side].medium);
   }
 
   /** Sends a copy, because ZeroMQ may read the memory at any later time. */
   async send(side: Side, header: DataHeader, body: Uint8Array): Promise<void> {
-    await this.deliver(side, [this.ring.encode(header, body.length), copyOf(body)]);
+    await this.deliver(side, [this.ring.encodeCounted(header, body.length), copyOf(body)]);
   }
 
   /** Sends a received body without a copy, because nothing writes to it. */
   async forward(side: Side, frame: DataFrame): Promise<void> {
-    this.ring.count(frame);
+    this.ring.countForwarded(frame);
     await this.deliver(side, [frame.headerBytes, frame.body]);
   }
 
   async receive(side: Side): Promise<DataFrame> {
-    const failing = this.ring.failing();
+    const { failing } = this.ring;
     if (failing !== undefined) throw await failing;
     const inbox = this.inboxes[side];
     const next = inbox.next();
@@ -66,7 +49,7 @@ export class LinkPath implements DataPath {
 
   /** A frame has arrived from that side. */
   put(side: Side, frame: DataFrame): void {
-    if (this.ring.failing() === undefined) this.inboxes[side].put(frame);
+    if (!this.ring.failed) this.inboxes[side].put(frame);
   }
 
   /** Settles when there is room for more frames from that side. */
@@ -81,12 +64,12 @@ export class LinkPath implements DataPath {
 
   private async deliver(side: Side, parts: Uint8Array[]): Promise<void> {
     this.ring.requireNeighbour(side);
-    const failing = this.ring.failing();
+    const { failing } = this.ring;
     if (failing !== undefined) throw await failing;
     try {
-      await this.links[side].send(parts);
+      await this.ring.ends[side].send(parts);
     } catch {
-      throw await this.ring.onLost(side);
+      throw await this.ring.failUnsent(side);
     }
   }
 }

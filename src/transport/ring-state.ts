@@ -1,0 +1,215 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { deserializeError, GradringError, type SerializedError, serializeError } from '../errors';
+import type { Timeline } from '../timeline/timeline';
+import { type DataHeader, decodeHeader, encodeHeader, FrameKind, type Header, protocolError } from '../wire/frame';
+import { FailureAgreement } from './control/failure-agreement';
+import { Farewell } from './control/farewell';
+import type { Link } from './control/link';
+import type { AssembledFrame } from './data/frame-assembly';
+import { deferred } from './deferred';
+import { stateOfProcess } from './process-state';
+import { neighbourOf, peerLost, type RingPlace } from './ring-place';
+import { opposite, type Side } from './side';
+import { type DataFrame, frameArguments, type TrafficCount } from './transport';
+
+/**
+ * After a link breaks, this rank reads for this long what the neighbour had still sent. If the neighbour has failed,
+ * its abort tells the first cause, which must win over "the neighbour is gone". If it forwarded what another rank has
+ * found, the ranks choose from that, too.
+ */
+export const LAST_MESSAGES_MS = 250;
+
+/**
+ * What the parts of a rank's ring have in common: its place and its links, what was counted, which neighbours have
+ * left, and what the ring has failed with. The first failure, here or on another rank, ends the ring for good.
+ */
+export class RingState {
+  /** What calls throw: set when the ranks have agreed on it, or when this one has left. */
+  failure: GradringError | undefined;
+  /** Sides from which a goodbye came. By side, because in a ring of two both neighbours are one rank over two links. */
+  readonly departed = new Set<Side>();
+  /** The ids of the neighbours' processes, when they have greeted. */
+  readonly pids: Partial<Record<Side, number>> = {};
+  readonly farewell = new Farewell();
+  private readonly agreement: FailureAgreement;
+  /** Resolved with {@link failure}. */
+  private readonly ended = deferred<GradringError>();
+  // Arrays, as those hold floats from the first. At 2³¹ a property would become one, and all compiled code that knows
+  // this class would be thrown away.
+  private readonly bytesSent = new Float64Array(1);
+  private readonly bytesReceived = new Float64Array(1);
+
+  /** @param onEnd Called once, with the error that ended the ring, unless this rank had left. */
+  constructor(
+    readonly place: RingPlace,
+    readonly ends: Readonly<Record<Side, Link>>,
+    private readonly onEnd: (error: GradringError) => void,
+    readonly timeline?: Timeline,
+  ) {
+    this.agreement = new FailureAgreement({
+      rank: place.rank,
+      neighbourOf: (rank, side) => neighbourOf(place, rank, side),
+      tell: (side, origin, error) => this.sendLastMessage(side, { kind: FrameKind.Abort, origin, error }),
+      giveUpIfSilent: side => this.giveUpIfSilent(side),
+      missing: side => serializeError(this.lossOf(side), 'ERR_PEER_LOST'),
+      onAgreed: error => this.end(error),
+    });
+  }
+
+  get traffic(): TrafficCount {
+    return { bytesSent: this.bytesSent[0]!, bytesReceived: this.bytesReceived[0]! };
+  }
+
+  /** Whether the ring has failed. The ranks may still have to agree on the {@link failure}. */
+  get failed(): boolean {
+    return this.failure !== undefined || this.agreement.begun;
+  }
+
+  /** Settles with what the ring fails with, if it has failed. */
+  get failing(): Promise<GradringError> | undefined {
+    return this.failed ? this.ended.promise : undefined;
+  }
+
+  /** Whether the ranks are agreeing on a failure, or have agreed. */
+  get isAgreeing(): boolean {
+    return this.agreement.begun;
+  }
+
+  encode(header: Header): Uint8Array {
+    return encodeHeader(this.place, header);
+  }
+
+  /** Encodes the header of a frame, and counts the frame as sent. */
+  encodeCounted(header: DataHeader, bodyBytes: number): Uint8Array {
+    const bytes = this.encode(header);
+    this.bytesSent[0]! += bytes.length + bodyBytes;
+    return bytes;
+  }
+
+  countForwarded({ headerBytes, bytes }: DataFrame): void {
+    this.bytesSent[0]! += headerBytes.length + bytes;
+  }
+
+  /** Decodes a frame that has arrived by the lane on that side, and counts it as received. */
+  acceptFromLane(side: Side, { header: headerBytes, body, bytes, hasLanded }: AssembledFrame): DataFrame {
+    const cameAt = this.timeline?.now();
+    const header = decodeHeader(this.place, headerBytes);
+    if (header.kind !== FrameKind.Data) throw protocolError('came beside the link, but is no data');
+    this.countReceived(headerBytes.length + bytes);
+    const frame = { header, headerBytes, body, bytes, hasLanded };
+    this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
+    return frame;
+  }
+
+  countReceived(bytes: number): void {
+    this.bytesReceived[0]! += bytes;
+  }
+
+  /** Ends the ring. Settles with the error that all ranks raise, which may be that of another one. */
+  fail(error: GradringError): Promise<GradringError> {
+    if (!this.failed) {
+      this.ends.right.interrupt(error); // or the abort would wait behind a frame that waits for room
+      this.agreement.find(serializeError(error, 'ERR_COMM_THREAD'));
+    }
+    return this.ended.promise;
+  }
+
+  /** Another rank has found something wrong. */
+  hearAbort(side: Side, origin: number, error: SerializedError): void {
+    if (!this.failed) this.ends.right.interrupt(deserializeError(error));
+    this.acknowledgeLastMessage(side);
+    if (this.agreement.begun || !this.failed) this.agreement.hear(side, origin, error);
+  }
+
+  /** This rank leaves. Calls throw that from now on. */
+  leave(error: GradringError): void {
+    this.failure = error;
+    this.ended.resolve(error);
+  }
+
+  /** A neighbour is needed. If it has left, the ring fails. */
+  requireNeighbour(side: Side): void {
+    if (!this.departed.has(side)) return;
+    const how = 'has left the ring: its program ended, or closed it, before this rank was done';
+    void this.fail(peerLost(this.place, side, how));
+  }
+
+  /** The neighbour on that side has left in order. */
+  depart(side: Side): void {
+    this.departed.add(side);
+    this.agreement.lose(side);
+  }
+
+  /** A link sends no more. Waits before the ring fails: the neighbour's own last message may tell the cause. */
+  async failUnsent(side: Side): Promise<GradringError> {
+    if (!this.failed) await sleep(LAST_MESSAGES_MS);
+    return this.fail(this.lossOf(side));
+  }
+
+  /** The link or the lane to a neighbour is broken. If only the lane is, the link still carries messages. */
+  lose(side: Side, broken: 'link' | 'lane'): void {
+    setTimeout(() => {
+      if (this.departed.has(side)) return;
+      if (broken === 'link') this.agreement.lose(side);
+      void this.fail(this.lossOf(side));
+    }, LAST_MESSAGES_MS);
+  }
+
+  /** What came from the neighbour on that side breaks the protocol. */
+  failBroken(side: Side, error: Error): void {
+    const rank = neighbourOf(this.place, this.place.rank, side);
+    const words = `Rank ${rank} (${this.place.addresses[rank]}) broke the protocol: ${error.message}`;
+    void this.fail(new GradringError('ERR_PROTOCOL', words, { rank }, { cause: error }));
+  }
+
+  /** Sends what is no part of a collective, if that can be done. */
+  async tell(side: Side, header: Header): Promise<void> {
+    await this.ends[side].send([this.encode(header)]).catch(() => undefined);
+  }
+
+  /** Sends a last message, which the neighbour acknowledges. */
+  sendLastMessage(side: Side, header: Header): void {
+    this.farewell.sent(side);
+    this.ends[side].send([this.encode(header)]).catch(() => this.farewell.lost(side));
+  }
+
+  /**
+   * The neighbour on that side has sent its last message. To be called after an interruption, which would drop the
+   * acknowledgement.
+   */
+  acknowledgeLastMessage(side: Side): void {
+    this.farewell.received(side);
+    void this.tell(side, { kind: FrameKind.Seen, origin: this.place.rank });
+  }
+
+  /** The ranks have agreed on what all of them raise. */
+  private end(error: GradringError): void {
+    if (this.failure !== undefined) return; // it has left
+    this.failure = error;
+    this.onEnd(error);
+    this.ended.resolve(error);
+  }
+
+  private giveUpIfSilent(side: Side): boolean {
+    const isSilent = this.ends[side].silentMs !== undefined;
+    if (isSilent) this.farewell.lost(side);
+    return isSilent;
+  }
+
+  /** The error for a neighbour that cannot be reached: it is gone, or silent. */
+  private lossOf(side: Side): GradringError {
+    const { silentMs, options } = this.ends[side];
+    const pid = this.place.isHere[side] ? this.pids[side] : undefined;
+    const state = pid === undefined ? undefined : stateOfProcess(pid);
+    const silence = `has been silent for ${Math.round(silentMs ?? 0)} ms; the limit is ${options.heartbeatTimeoutMs} ms (heartbeatTimeoutMs)`;
+    const how = (): string => {
+      if (state === 'ended') return `is gone: its process (pid ${pid}) has ended`;
+      if (silentMs === undefined && state === undefined) return 'is gone: its process ended, or the connection broke';
+      if (silentMs === undefined)
+        return `is gone: it closed the connection, though its process (pid ${pid}) still exists`;
+      if (state === undefined) return `${silence}. Whether its process still exists cannot be seen from this host`;
+      return `${silence}. Its process (pid ${pid}) still exists${state === 'stopped' ? ', but is stopped' : ''}`;
+    };
+    return peerLost(this.place, side, how());
+  }
+}
