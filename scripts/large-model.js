@@ -106,12 +106,11 @@ async function main() {
     const filled = seconds(begin);
     await ring.barrier();
     const start = performance.now();
-    const { nonFinite, bytesSent } = await exchange.run({
+    const { nonFinite, bytesSent } = await exchange.start({
       density: 1 - sparsity,
       momentumFactor: 0.9,
       sumOfSquares,
-      nonFiniteTensor: -1,
-    });
+    }).promise;
     const took = seconds(start);
     stepSeconds.push(Number(took));
     if (nonFinite !== undefined) throw new Error(`Tensor ${nonFinite.tensor} is not finite.`);

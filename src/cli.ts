@@ -33,9 +33,13 @@ const USAGE_ERRORS: ReadonlySet<string> = new Set([
 export async function main(argv: readonly string[]): Promise<void> {
   try {
     if (argv[0] !== 'doctor') requireNode(); // the doctor tells more
+    await run(argv);
   } catch (error) {
-    return report(error);
+    report(error);
   }
+}
+
+async function run(argv: readonly string[]): Promise<void> {
   const [name = ''] = argv;
   const isKnown = Object.hasOwn(COMMANDS, name);
   const commands = await Promise.all((isKnown ? [name] : Object.keys(COMMANDS)).map(each => COMMANDS[each]!()));
@@ -68,11 +72,7 @@ export async function main(argv: readonly string[]): Promise<void> {
       const typed = separated.slice(0, separated.includes('--') ? separated.indexOf('--') : undefined);
       throw invalidArgument(`${usageWords(message ?? error.message, typed, commandOf(parser))} See --help.`);
     });
-  try {
-    await parser.parseAsync();
-  } catch (error) {
-    report(error);
-  }
+  await parser.parseAsync();
 }
 
 /** The command that yargs is parsing. yargs has this, but its types do not. */

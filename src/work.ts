@@ -1,4 +1,4 @@
-/** A command that is under way. If it fails, the caller is told when it waits for it. */
+/** A command. If it fails, the caller is told when it waits for it, in one of the two ways. */
 export interface Ticket<T> {
   /** Settles when it is over. */
   readonly promise: Promise<T>;

@@ -216,6 +216,7 @@ class Posted implements Ticket<unknown> {
   isAwaited = false;
   private outcome: Outcome | undefined;
   private tell: (() => void) | undefined;
+  private awaited: Promise<unknown> | undefined;
 
   /** @param onAwait Called when the promise is asked for before the command is over. */
   constructor(
@@ -228,10 +229,15 @@ class Posted implements Ticket<unknown> {
   }
 
   get promise(): Promise<unknown> {
-    if (this.isOver) return Promise.resolve().then(() => this.result());
+    this.awaited ??= this.untilOver().then(() => this.result());
+    return this.awaited;
+  }
+
+  private async untilOver(): Promise<void> {
+    if (this.isOver) return;
     this.isAwaited = true;
     this.onAwait();
-    return new Promise<void>(resolve => (this.tell = resolve)).then(() => this.result());
+    await new Promise<void>(resolve => (this.tell = resolve));
   }
 
   sleep(): unknown {

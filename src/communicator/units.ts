@@ -115,12 +115,13 @@ export class Units {
     return result;
   }
 
-  /** A unit for {@link Work}. It begins when somebody waits for it. */
+  /** A unit for {@link Work}. It begins when somebody waits for it, and is run once. */
   ticket<T>(unit: Unit<T>): Ticket<T> {
     const run = () => this.run(unit);
+    let promise: Promise<T> | undefined;
     return {
       get promise() {
-        return run();
+        return (promise ??= run());
       },
       sleep: () => this.runSync(unit),
     };

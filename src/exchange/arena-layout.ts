@@ -73,7 +73,7 @@ export function layArenas(
     const elementCount = elementsOf(shape);
     const isWhole = method.sendsWhole(shape);
     const room = method.treatment(isWhole, method.largestDensity).room(elementCount, method.largestDensity);
-    const sharedLength = compressorFor?.(isWhole).sharedLength?.(shape) ?? 0;
+    const sharedLength = (isWhole ? undefined : compressorFor?.(false).sharedLength?.(shape)) ?? 0;
     if (!Number.isSafeInteger(sharedLength) || sharedLength < 0) {
       throw invalidArgument(
         `The sharedLength of a compressor is ${sharedLength}; it must be a whole number, 0 or more.`,

@@ -41,6 +41,16 @@ export class RingOptimizer extends tf.Optimizer {
     return 'RingOptimizer';
   }
 
+  /**
+   * Whether this is a wrapped optimizer. Use this instead of `instanceof`: for tfjs, every object with the methods of
+   * an optimizer is an instance of every optimizer class.
+   */
+  static is(optimizer: unknown): optimizer is RingOptimizer {
+    return isTrained(optimizer);
+  }
+
+  // What is internal here is described in TrainedOptimizer.
+
   /** @internal */
   readonly [TRAINED] = true;
   private readonly inner: InnerOptimizer;

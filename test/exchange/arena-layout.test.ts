@@ -1,5 +1,7 @@
+import path from 'node:path';
 import * as fc from 'fast-check';
 import { type ArenaLayout, layArenas, MAX_ARENA_BYTES, type VariableShape } from '../../src/exchange/arena-layout';
+import { customCompression } from '../../src/compression/compressors/custom-compression';
 import { type Compression, dgc, noCompression } from '../../src/compression/dgc-options';
 import { sentCount } from '../../src/compression/sparsity-schedule';
 import { TensorCompressor } from '../../src/compression/tensor-compressor';
@@ -92,4 +94,15 @@ test('a variable that no arena can hold is an error that names it, its size and 
       message: expect.stringMatching(/'embedding' of 400000000 elements .* 4294967296 bytes/) as string,
     }),
   );
+});
+
+test('what all ranks keep beside a tensor is kept only for those that are not small', () => {
+  const compression = customCompression(path.join(__dirname, 'fixtures/sharing-compressor.js'));
+  const variables = [
+    { name: 'bias', shape: [64] },
+    { name: 'matrix', shape: [40, 50] },
+    { name: 'small', shape: [3, 4] },
+  ];
+  const [arena] = layArenas(variables, compression, MAX_ARENA_BYTES);
+  expect(arena!.tensors.map(({ sharedLength }) => sharedLength)).toEqual([0, 2000, 0]);
 });

@@ -117,7 +117,7 @@ test('spans tell what they are about', () => {
   expect(stages('compress')).toEqual(['select', 'settle', 'select', 'settle', 'select', 'settle']);
   // By the dense ring nothing is encoded or decoded. The first ones are sparseAllReduce's.
   expect(stages('encode')).toEqual(['payload', 'payload', 'payload']);
-  expect(stages('decode')).toEqual(['sum', 'average', 'sum', 'average', 'sum', 'average']);
+  expect(stages('decode')).toEqual(['sum', 'means', 'average', 'sum', 'average', 'sum', 'average']);
   expect(named(1, 'encode')[1]!.args).toMatchObject({ sequence: 6, ...tensors });
   const calls = named(1, 'wait').filter(({ tid, pid }) => tid === pid);
   expect(calls.map(({ args }) => args['call']).filter(call => call === 'exchange')).toHaveLength(STEPS);

@@ -3,7 +3,7 @@ import { isCheaperDense } from '../../compression/compressors/low-rank';
 import { roundedLinks } from '../../exchange/link-cost';
 import { chooseRoute, pricesOf, ROUTES } from '../../exchange/routes/choose-route';
 import { gatherCost } from '../../exchange/routes/gather';
-import { denseCost, ringCost } from '../../exchange/routes/ring';
+import { denseCost, finiteCheckNs, ringCost } from '../../exchange/routes/ring';
 import type { Prices, RouteCost, StepLoad } from '../../exchange/routes/route';
 
 /** How the gradients travel, and what a reader calls it. */
@@ -108,7 +108,8 @@ export function exchangeTimes(
       const ownNs = gathered.elements * (lowRankEncodeNs + nodes * lowRankAddNs) + whole.elements * denseNs;
       const route = gathered.elements === 0 ? 'dense' : whole.elements === 0 ? 'sparse' : 'mixed';
       const messages = gatherCost(gathered, prices);
-      return times(route, ownNs, messages, ringCost(whole.elements, { ...prices, ringByteNs: prices.byteNs }));
+      const check = { computeNs: 0, travelNs: finiteCheckNs(prices), sentBytes: 0 };
+      return times(route, ownNs, check, messages, ringCost(whole.elements, prices));
     }
   }
 

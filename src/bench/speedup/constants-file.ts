@@ -23,7 +23,7 @@ const NAMES = {
  */
 export function readConstants(file: string): Constants {
   const fail = (words: string): never => {
-    throw invalidArgument(`--constants is '${file}', ${words}. It must be a file that --json wrote.`);
+    throw invalidArgument(`--constants is '${file}', ${words}. It must be a file that --json of this version wrote.`);
   };
   const read = (): unknown => {
     try {

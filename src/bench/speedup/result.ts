@@ -41,6 +41,8 @@ export interface SpeedUpRow {
 
 /** The content of the file that `--json` writes. */
 export interface SpeedUpResult extends Omit<Subject, 'tensors'>, EntryLoad {
+  /** The part of {@link EntryLoad} that is of tensors that are sent whole. */
+  readonly whole: EntryLoad;
   readonly bench: 'speedup';
   readonly model: ModelName;
   readonly version: string;
@@ -96,11 +98,14 @@ export function rowsOf(
 
 const WAY_KEYS = Object.keys(WAYS) as ClusterWay[];
 
+/** The points of the paper for a model. With it each node computes as many examples as one alone. */
+export function paperPoints(model: string, scaling: Scaling): PaperPoint[] {
+  return scaling === 'weak' ? PAPER.filter(point => point.model === model) : [];
+}
+
 /** Where the paper has the same. */
-export function paperPoint(model: string, { nodes, way, rate }: SpeedUpRow): PaperPoint | undefined {
-  return PAPER.find(
-    point => point.model === model && point.nodes === nodes && point.way === way && point.rate === rate,
-  );
+export function paperPoint(points: readonly PaperPoint[], { nodes, way, rate }: SpeedUpRow): PaperPoint | undefined {
+  return points.find(point => point.nodes === nodes && point.way === way && point.rate === rate);
 }
 
 /** The columns of the table. */
@@ -119,7 +124,7 @@ export function columnsOf({
     { heading: 'exchange ms', value: row => row.exchangeMs, decimals: 1 },
     { heading: 'step ms', value: row => ownStepMs(row.nodes, stepMs, scaling) + row.exchangeMs, decimals: 1 },
     { heading: 'speed-up', value: row => row.speedUp, decimals: 2 },
-    { heading: 'paper', value: row => paperPoint(model, row)?.words },
+    { heading: 'paper', value: row => paperPoint(paperPoints(model, scaling), row)?.words },
     { heading: 'bytes sent', value: row => row.sentBytes, decimals: 0 },
   ];
 }
@@ -184,7 +189,7 @@ const SCALING_WORDS: Readonly<Record<Scaling, string>> = {
 /** How the figures are to be read. */
 export const NOTES = [
   'speed-up: how many times as many examples in the same time as one node. With T(1) as the forward and backward pass of one node, T(N) is T(1) + exchange (weak scaling) or T(1)/N + exchange (strong): gradring does not exchange while it computes gradients.',
-  'dense, 16 bits: gradring has no such ring; it is here to compare with. It and low rank are modelled only.',
+  'dense, 16 bits: gradring has no such ring; it is here to compare with. It and low rank are modelled only. Of low rank, encoding and decoding are measured, not what a step does beside them (clipping, error feedback, momentum), some 2 to 3 ns an element.',
   'exchange: "measured" is the whole exchange in a ring of the network lab; "in parts" has the travel of a ring of that size, and what a rank computes from one rank alone, because ranks that share processors would take turns; "modelled" is computed from the constants.',
   'Measured on processors, not on GPUs. The copies between TensorFlow.js and the exchange, and the work of the optimizer, are left out: see gradring bench optimizer.',
 ];

@@ -14,11 +14,11 @@ import { elementCountOf } from '../models/tensor-shape';
 import { parseDensities, requireWritable } from '../options';
 import { Progress } from '../progress';
 import { calibrate } from './calibrate';
-import { type Constants, impliedStepMs, PAPER, type Scaling, SCALINGS } from './cluster-model';
+import { type Constants, impliedStepMs, type Scaling, SCALINGS } from './cluster-model';
 import { readConstants } from './constants-file';
 import { type Check, expectedMs, measureRing, type Rate, ringsToMeasure, type RingToMeasure } from './measure-rings';
 import { parseNodes } from './nodes';
-import { CHECK_COLUMNS, columnsOf, factsOf, NOTES, rowsOf, type SpeedUpResult, tableRows } from './result';
+import { CHECK_COLUMNS, columnsOf, factsOf, NOTES, paperPoints, rowsOf, type SpeedUpResult, tableRows } from './result';
 import { RingEnded, Rings } from './rings';
 import { speedUpPage } from './speedup-page';
 import { loadOf, lowRankNumbers, type Subject } from './subject';
@@ -164,12 +164,12 @@ async function run(words: Words): Promise<number> {
       ...{ bench: 'speedup', version: readVersion(), command: `gradring ${process.argv.slice(2).join(' ')}` },
       date: startedAt.toISOString(),
       machine: { processor: cpus()[0]?.model ?? 'unknown', cores: availableParallelism(), node: process.version },
-      ...{ model, density, values, ...allOf(load.dgc) },
+      ...{ model, density, values, ...allOf(load.dgc), whole: load.dgc.whole },
       ...{ rank: lowRankNumbers(tensors).rank, stepMs, stepMsFrom, scaling, encryption, constants },
       constantsFrom: words.constants ?? 'measured in this run',
       rows: rowsOf(settings.nodes, shown, settings, load, constants, checks),
       checks,
-      paper: PAPER.filter(point => point.model === model),
+      paper: paperPoints(model, scaling),
     };
     if (json !== undefined) writeFileSync(json, `${JSON.stringify(result, undefined, 2)}\n`);
     if (html !== undefined) writeFileSync(html, speedUpPage(result));

@@ -43,16 +43,17 @@ export class CompressorRoute implements Route {
   cost(): undefined {}
 
   /** @throws what a compressor throws, or the ring. */
-  carry({ call, arenas, nonFiniteTensor, means, clock, number }: RoutedStep) {
-    return clock.travel(async () => {
+  async carry({ call, arenas, nonFiniteTensor, means, clock, number }: RoutedStep) {
+    const nonFinite = await clock.travel(async () => {
       const path = call.inBulk();
-      const nonFinite = await findNonFinite(path, arenas, nonFiniteTensor);
-      if (nonFinite !== undefined) return nonFinite;
+      const found = await findNonFinite(path, arenas, nonFiniteTensor);
+      if (found !== undefined) return found;
       const tensors = arenas.flatMap(arena => arena.tensors as readonly CompressorTreatment[]);
       await this.run(path, tensors, (tensor, ring) => tensor.average(ring, this.seed, number));
-      means.check(arenas);
       return undefined;
     });
+    if (nonFinite === undefined) await clock.stage('decode', 'means', () => means.check(arenas));
+    return nonFinite;
   }
 
   private async run<T>(

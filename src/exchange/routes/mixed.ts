@@ -2,7 +2,7 @@ import { algorithmFor } from '../../collectives/dense-ring';
 import { sparseAllReduce } from '../../collectives/sparse-all-reduce';
 import type { StepArena } from '../step-arena';
 import { encode, gatherCost } from './gather';
-import { averageByRing, ringCost } from './ring';
+import { ringCost, sumByRing } from './ring';
 import type { Route } from './route';
 
 /**
@@ -21,11 +21,14 @@ export const mixed: Route = {
   async carry(step) {
     const { call, arenas, means, clock } = step;
     const parts = await encode(step, partOf(arenas, 'others'));
-    return clock.travel(async () => {
-      const nonFinite = await sparseAllReduce(call, parts);
-      if (nonFinite === undefined) await averageByRing(call, partOf(arenas, 'whole'), means);
-      return nonFinite;
+    const whole = partOf(arenas, 'whole');
+    const nonFinite = await clock.travel(async () => {
+      const found = await sparseAllReduce(call, parts);
+      if (found === undefined) await sumByRing(call, whole);
+      return found;
     });
+    if (nonFinite === undefined) await clock.stage('decode', 'means', () => means.takeAll(whole));
+    return nonFinite;
   },
 };
 

@@ -4,7 +4,6 @@ import type { CollectiveCall } from '../../collectives/collective-call';
 import { algorithmFor, allReduce } from '../../collectives/dense-ring';
 import type { NonFinite } from '../../collectives/sparse-all-reduce';
 import { protocolError } from '../../wire/frame';
-import type { Means } from '../means';
 import type { StepArena } from '../step-arena';
 import { gatherCost, hopsOf } from './gather';
 import { allOf, type Prices, type Route, type RouteCost, type RoutedStep } from './route';
@@ -17,20 +16,27 @@ export const ring: Route = {
   cost(load, prices) {
     return denseCost(allOf(load).elements, prices);
   },
-  carry({ call, arenas, nonFiniteTensor, means, clock }) {
-    return clock.travel(async () => {
+  async carry({ call, arenas, nonFiniteTensor, means, clock }) {
+    const nonFinite = await clock.travel(async () => {
       const path = call.inBulk();
       const found = await findNonFinite(path, arenas, nonFiniteTensor);
-      if (found === undefined) await averageByRing(path, arenas, means);
+      if (found === undefined) await sumByRing(path, arenas);
       return found;
     });
+    if (nonFinite === undefined) await clock.stage('decode', 'means', () => means.takeAll(arenas));
+    return nonFinite;
   },
 };
 
-/** With the message before it in which the ranks tell each other whether all gradients are finite. */
+/** {@link findNonFinite}, and a ring all-reduce. */
 export function denseCost(elements: number, prices: Prices, elementBytes?: number): RouteCost {
   const { travelNs, ...cost } = ringCost(elements, prices, elementBytes);
-  return { ...cost, travelNs: travelNs + hopsOf(prices.worldSize) * prices.hopNs };
+  return { ...cost, travelNs: finiteCheckNs(prices) + travelNs };
+}
+
+/** What {@link findNonFinite} takes. */
+export function finiteCheckNs({ worldSize, hopNs }: Prices): number {
+  return hopsOf(worldSize) * hopNs;
 }
 
 /** What a rank sends of so many elements in a ring all-reduce. */
@@ -62,16 +68,15 @@ export function ringCost(elements: number, prices: Prices, elementBytes = 4): Ro
 
 const NOTHING: RouteCost = { computeNs: 0, travelNs: 0, sentBytes: 0 };
 
-/** Replaces the gradients by their means. */
-export async function averageByRing(path: CollectiveCall, arenas: readonly StepArena[], means: Means): Promise<void> {
+/** Replaces the gradients by their sums over all ranks. */
+export async function sumByRing(path: CollectiveCall, arenas: readonly StepArena[]): Promise<void> {
   for (const { context, gradients, tensors } of arenas) {
     for (const tensor of tensors) tensor.expand();
     if (gradients.elementCount > 0) await allReduce(path.over(context), gradients, 'sum');
   }
-  means.takeAll(arenas);
 }
 
-/** What is not finite on the lowest rank that has such a value. */
+/** The ranks tell each other what is not finite. Returns it for the lowest rank that has such a value. */
 export async function findNonFinite(
   path: CollectiveCall,
   arenas: readonly StepArena[],
