@@ -105,7 +105,7 @@ export class CommandRunner {
       requireUsable(this.context.transport);
       if (this.sequence > 0) await awaitOthers(this.context.transport, this.sequence - 1, this.options.timeoutMs);
     },
-    askRoutes: async () => {
+    askMedia: async () => {
       const { links, bulk } = this.context.transport;
       return { links: links.media, bulk: bulk.media };
     },

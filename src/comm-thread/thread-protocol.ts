@@ -17,7 +17,7 @@ export const REDUCTIONS = ['sum', 'mean', 'min', 'max'] as const;
 export type Reduction = (typeof REDUCTIONS)[number];
 
 /** What carries the frames of a rank, to the left and to the right; see {@link Transport}. */
-export type Routes = Readonly<Record<'links' | 'bulk', readonly Medium[]>>;
+export type Media = Readonly<Record<'links' | 'bulk', readonly Medium[]>>;
 
 /** The commands from the main thread to the comm thread, with their inputs and results. */
 export interface Commands {
@@ -40,7 +40,7 @@ export interface Commands {
   /** Before a rank of an elastic run leaves: settles when all others have done the last collective that it has done. */
   awaitOthers: { input: Record<string, never>; result: void };
   /** Which media carry this rank's data now. For measurements. */
-  askRoutes: { input: Record<string, never>; result: Routes };
+  askMedia: { input: Record<string, never>; result: Media };
   close: { input: Record<string, never>; result: void };
   /** In an elastic run: waits for the next ring, after a loss or, with `newcomer` or `admits`, without one. */
   rejoin: { input: ElasticJoin; result: RingPosition };

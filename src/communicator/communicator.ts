@@ -28,14 +28,14 @@ import {
   type Commands,
   type Reduction,
   type RingPosition,
-  type Routes,
+  type Media,
 } from '../comm-thread/thread-protocol';
 import { type UnitRing, Units } from './units';
 import { asleep, awake, type Ticket, waitFor, waitForPromise, type Work } from '../work';
 
 export { Purpose };
 export type { BroadcastOptions, GatherOptions, ReduceOptions, SparseArray };
-export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Routes };
+export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Media };
 
 /** Options that describe another ring than that of the run. */
 const PLACE_OPTIONS = ['rank', 'worldSize', 'masterAddr', 'masterPort', 'runId'] as const;
@@ -220,7 +220,7 @@ export class Communicator {
    * ```
    */
   async allGather<T extends NumericArray>(array: T, options: GatherOptions = {}): Promise<T[]> {
-    return awake(this.work(this.requests.allGather(array, options)));
+    return awake(this.allGatherWork(array, options));
   }
 
   /** @internal {@link allGather}, for code that sleeps or does not. */
@@ -230,7 +230,7 @@ export class Communicator {
 
   /** {@link allGather}; the thread sleeps meanwhile. */
   allGatherSync<T extends NumericArray>(array: T, options: GatherOptions = {}): T[] {
-    return asleep(this.work(this.requests.allGather(array, options)));
+    return asleep(this.allGatherWork(array, options));
   }
 
   /**
@@ -361,8 +361,8 @@ export class Communicator {
    *
    * @internal
    */
-  async routes(): Promise<Routes> {
-    return this.post('askRoutes', {}).promise;
+  async media(): Promise<Media> {
+    return this.post('askMedia', {}).promise;
   }
 
   /**

@@ -118,7 +118,11 @@ export class GradientExchange {
     const isChosen = routes.length > 1;
     const links = step.links ?? (isChosen && !transport.isLocal ? await measureLinks(call) : undefined);
     const prices = pricesOf(transport.worldSize, links ?? localLinks(transport.paceNs));
-    const load = expectedLoad(arenas.flatMap(({ tensors }) => tensors), method.format, arenas.length); // prettier-ignore
+    const load = expectedLoad(
+      arenas.flatMap(({ tensors }) => tensors),
+      method.format,
+      arenas.length,
+    );
     const denseBytes = Math.ceil(ringBytes(allOf(load).elements, transport.worldSize));
     const route = isChosen ? (plan.route ?? chooseRoute(load, prices)) : routes[0]!;
     if (isChosen && maySendAll && route === 'dense' && plan.route === undefined) {

@@ -79,6 +79,6 @@ test('in another ring the collectives are counted anew, also after the first has
 
   runners[0]!.moveTo(next.ranks[0]!.transport);
   await Promise.all([barrier(runners[0]!), barrier(next.ranks[1]!.runner)]); // the second counts from 0
-  expect(await runners[0]!.run('askRoutes', {})).toEqual({ links: ['tcp', 'tcp'], bulk: ['tcp', 'tcp'] });
+  expect(await runners[0]!.run('askMedia', {})).toEqual({ links: ['tcp', 'tcp'], bulk: ['tcp', 'tcp'] });
   await Promise.all([former.close(), next.close()]);
 });

@@ -86,14 +86,14 @@ export async function measureCase(
   } finally {
     prepared.release();
   }
-  const routes = await communicator.routes();
+  const media = await communicator.media();
   const travelled = details.at(-1)?.travelled;
   const byLinks = benchmark.name === 'barrier' || travelled === 'sparse' || travelled === 'mixed';
   const all = communicator.allGatherSync(Float64Array.of(wrong, sent / measured.iterations));
   return {
     timesMs,
     wrong: all.reduce((sum, [ofRank]) => sum + ofRank!, 0),
-    carriedBy: mediaOfAll(communicator, byLinks ? routes.links : routes.bulk),
+    carriedBy: mediaOfAll(communicator, byLinks ? media.links : media.bulk),
     wireBytesSent: Math.round(Math.max(...all.map(([, ofRank]) => ofRank!))),
     ...(details.length > 0 && {
       travelled: travelled!,

@@ -1,7 +1,7 @@
-import type { Communicator, Routes } from '../../communicator/communicator';
+import type { Communicator, Media } from '../../communicator/communicator';
 
 /** What carries data to a neighbour. */
-export type Medium = Routes['links'][number];
+export type Medium = Media['links'][number];
 
 /** All media, in words. */
 export const MEDIA: Readonly<Record<Medium, string>> = {

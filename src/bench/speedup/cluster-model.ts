@@ -4,7 +4,7 @@ import { roundedLinks } from '../../exchange/link-cost';
 import { chooseRoute, pricesOf, ROUTES } from '../../exchange/routes/choose-route';
 import { gatherCost } from '../../exchange/routes/gather';
 import { denseCost, finiteCheckNs, ringCost } from '../../exchange/routes/ring';
-import type { Prices, RouteCost, StepLoad } from '../../exchange/routes/route';
+import { type Prices, type RouteCost, type StepLoad, sumOf } from '../../exchange/routes/route';
 
 /** How the gradients travel, and what a reader calls it. */
 export const WAYS = {
@@ -145,10 +145,6 @@ function pricesIn({ nodes, bitsPerSecond }: Cluster, constants: Constants): Pric
     byteNs: Math.max(lineByteNs, linkByteNs),
     ringByteNs: Math.max(lineByteNs, ringByteNs),
   };
-}
-
-function sumOf<T>(all: readonly T[], value: (each: T) => number): number {
-  return all.reduce((sum, each) => sum + value(each), 0);
 }
 
 /**

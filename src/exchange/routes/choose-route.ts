@@ -6,7 +6,7 @@ import type { LinkCost } from '../link-cost';
 import { gather } from './gather';
 import { mixed } from './mixed';
 import { ring } from './ring';
-import type { EntryLoad, Prices, Route, StepLoad } from './route';
+import { type EntryLoad, type Prices, type Route, type StepLoad, sumOf } from './route';
 
 /** Those on which the entries of any tensors may travel. Of routes that cost the same, the first is taken. */
 export const ROUTES: Readonly<Record<EntryRoute, Route>> = { sparse: gather, mixed, dense: ring };
@@ -31,20 +31,22 @@ export interface CostedTensor extends CodedTensor {
 const FRAME_OVERHEAD_BYTES = 160;
 
 /** The load of a step, by the expected sizes of the streams. */
-export function expectedLoad(tensors: readonly CostedTensor[], format: ValueFormat, arenas = 1): StepLoad {
+export function expectedLoad(tensors: readonly CostedTensor[], format: ValueFormat, arenaCount = 1): StepLoad {
   const loadOf = (part: readonly CostedTensor[], extraBytes: number): EntryLoad => ({
     elements: sumOf(part, ({ elementCount }) => elementCount),
     entries: sumOf(part, ({ count }) => count),
     payloadBytes: Math.ceil(sumOf(part, tensor => expectedBits(tensor, format)) / 8) + extraBytes,
   });
   return {
-    whole: loadOf(tensors.filter(({ isWhole }) => isWhole), 0),
-    others: loadOf(tensors.filter(({ isWhole }) => !isWhole), arenas * FRAME_OVERHEAD_BYTES),
-  }; // prettier-ignore
-}
-
-function sumOf<T>(all: readonly T[], value: (each: T) => number): number {
-  return all.reduce((sum, each) => sum + value(each), 0);
+    whole: loadOf(
+      tensors.filter(({ isWhole }) => isWhole),
+      0,
+    ),
+    others: loadOf(
+      tensors.filter(({ isWhole }) => !isWhole),
+      arenaCount * FRAME_OVERHEAD_BYTES,
+    ),
+  };
 }
 
 /** How long it takes to encode and to decode an entry, in ns, as measured (docs/performance.md). */

@@ -13,7 +13,7 @@ export const gather: Route = {
     return gatherCost(allOf(load), prices);
   },
   async carry(step) {
-    const parts = await encode(step, step.arenas);
+    const parts = await encodePayloads(step, step.arenas);
     return step.clock.travel(() => sparseAllReduce(step.call, parts));
   },
 };
@@ -38,7 +38,7 @@ export function hopsOf(worldSize: number): number {
  * This rank's payloads, one for each arena. The sums take the place of the gradients, and become means as they are
  * completed.
  */
-export function encode(step: RoutedStep, arenas: readonly StepArena[]): Promise<SparsePart[]> {
+export function encodePayloads(step: RoutedStep, arenas: readonly StepArena[]): Promise<SparsePart[]> {
   const { nonFiniteTensor, means, clock } = step;
   return clock.stage('encode', 'payload', () =>
     arenas.map(({ context, codec, tensors, workspace, bytes }): SparsePart => {

@@ -1,7 +1,7 @@
 import { algorithmFor } from '../../collectives/dense-ring';
 import { sparseAllReduce } from '../../collectives/sparse-all-reduce';
 import type { StepArena } from '../step-arena';
-import { encode, gatherCost } from './gather';
+import { encodePayloads, gatherCost } from './gather';
 import { ringCost, sumByRing } from './ring';
 import type { Route } from './route';
 
@@ -20,7 +20,7 @@ export const mixed: Route = {
   },
   async carry(step) {
     const { call, arenas, means, clock } = step;
-    const parts = await encode(step, partOf(arenas, 'others'));
+    const parts = await encodePayloads(step, partOf(arenas, 'others'));
     const whole = partOf(arenas, 'whole');
     const nonFinite = await clock.travel(async () => {
       const found = await sparseAllReduce(call, parts);

@@ -4,7 +4,7 @@ import type { Means } from '../means';
 import type { StepArena } from '../step-arena';
 import type { StepClock } from '../step-clock';
 
-/** How the gradients of a step travel from each rank to all. Each has a file; {@link chooseRoute} has the list. */
+/** How the gradients of a step travel from each rank to all. Each has a file; {@link ROUTES} has the list. */
 export interface Route {
   /**
    * What a step of that load is expected to cost a rank. It depends only on what all ranks know, so that all make the
@@ -77,4 +77,9 @@ export interface RouteCost {
   /** From the first message to the last. The sums of the dense ring are part of it. */
   readonly travelNs: number;
   readonly sentBytes: number;
+}
+
+/** The sum of what each has. */
+export function sumOf<T>(all: readonly T[], value: (each: T) => number): number {
+  return all.reduce((sum, each) => sum + value(each), 0);
 }
