@@ -7,6 +7,7 @@ export type {
   GatherOptions,
   BroadcastOptions,
   SparseArray,
+  TrafficCount,
 } from './communicator/communicator';
 export { Communicator } from './communicator/communicator';
 export type { ConnectInput as ConnectOptions, Encryption, TransportName } from './rendezvous/connect-options';
@@ -74,4 +75,3 @@ export type { CallbackOptions } from './tensorflow/ring-callback';
 export type { LearningRateRule } from './tensorflow/ring-resize';
 export type { ShardOptions, Split, SplitOptions, TensorData } from './tensorflow/shard';
 export type { Trained } from './tensorflow/trained';
-export type { TrafficCount } from './transport/transport';

@@ -1,6 +1,6 @@
 import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Pointer } from '../kernels/kernels';
-import { recorded, type Timeline } from '../timeline/timeline';
+import type { Observer } from '../observer';
 import { releaseMemory } from '../memory/release-memory';
 import { type Landing, land } from '../transport/data/landing';
 import { opposite, type Side } from '../transport/side';
@@ -63,9 +63,8 @@ export class CollectiveCall {
     return this.transport.worldSize;
   }
 
-  /** Where to record the spans of the call, if anywhere. */
-  get timeline(): Timeline | undefined {
-    return this.transport.timeline;
+  get observer(): Observer {
+    return this.transport.observer;
   }
 
   /** The rank `distance` places to the left. */
@@ -84,7 +83,7 @@ export class CollectiveCall {
     { side = 'right', origin = this.rank, checksum = false }: { side?: Side; origin?: number; checksum?: boolean } = {},
   ): Promise<void> {
     const { sequence } = this;
-    return recorded(this.timeline, 'send', { sequence, part, origin, direction: side, bytes: body.length }, () =>
+    return this.observer.record('send', { sequence, part, origin, direction: side, bytes: body.length }, () =>
       this.path.send(
         side,
         {
@@ -102,7 +101,7 @@ export class CollectiveCall {
 
   /** Forwards a received frame, byte for byte. */
   forward(frame: DataFrame, side: Side = 'right'): Promise<void> {
-    return recorded(this.timeline, 'forward', frameArguments(frame, side), () => this.path.forward(side, frame));
+    return this.observer.record('forward', frameArguments(frame, side), () => this.path.forward(side, frame));
   }
 
   /**
@@ -131,7 +130,7 @@ export class CollectiveCall {
 
   private async next(origin: number, part: number, side: Side, landing?: Landing): Promise<DataFrame> {
     const args = { sequence: this.sequence, part, origin, direction: opposite(side) };
-    const frame = await recorded(this.timeline, 'wait', args, () => this.path.receive(side, this.sequence, landing));
+    const frame = await this.observer.record('wait', args, () => this.path.receive(side, this.sequence, landing));
     const { header, body } = frame;
     const mine = this.fingerprint;
     const keys = ['operation', 'purpose', 'elementType', 'reduction', 'elementCount', 'parameter'] as const;

@@ -1,4 +1,3 @@
-import { recorded } from '../timeline/timeline';
 import { decodeGradientPayload, type ReceivedPayload } from '../wire/gradient-payload';
 import { allGatherParts } from './all-gather';
 import { blaming } from './blame';
@@ -37,7 +36,7 @@ export async function sparseAllReduce(
   const tensorCount = parts.reduce((sum, { tensors }) => sum + tensors.length, 0);
   const bytes = bodies.flat().reduce((sum, body) => sum + body.length, 0);
   const args = { sequence: call.sequence, stage: 'sum', tensors: tensorCount, bytes };
-  return recorded(call.timeline, 'decode', args, () => decodeAndSum(parts, bodies, tensorCount));
+  return call.observer.record('decode', args, () => decodeAndSum(parts, bodies, tensorCount));
 }
 
 function decodeAndSum(

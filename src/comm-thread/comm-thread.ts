@@ -5,13 +5,13 @@
 import { workerData } from 'node:worker_threads';
 import { GradringError, type SerializedError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
-import { Timeline } from '../timeline/timeline';
 import { closeAllSockets } from '../transport/control/open-sockets';
 import { SoloTransport } from '../transport/transport';
 import { wakingNow } from '../waking-time';
 import { CommandRunner } from './command-runner';
 import { ElasticMembership } from './elastic-membership';
 import type { Membership } from './membership';
+import { observeThread } from './observe-thread';
 import { say } from './say';
 import { Shelter } from './shelter';
 import { StaticMembership } from './static-membership';
@@ -22,7 +22,7 @@ const BEAT_MS = 500;
 /** Answers the requests of the main thread, in all rings of this rank. */
 class CommThread {
   private readonly membership: Membership;
-  private readonly timeline: Timeline | undefined;
+  private readonly observer;
   private readonly beat = setInterval(() => this.countBeat(), BEAT_MS);
   private readonly unanswered = new Set<number>();
   /** Settles when all requests so far have been carried out. */
@@ -32,16 +32,16 @@ class CommThread {
 
   constructor(private readonly data: ThreadData) {
     const { options, memory, scratch } = data;
-    this.timeline = data.timeline && new Timeline(data.timeline, 'comm');
+    this.observer = observeThread('comm', data);
     const context = {
-      transport: new SoloTransport(this.timeline),
+      transport: new SoloTransport(this.observer),
       kernels: instantiateKernels(memory),
       memory,
       scratch,
     };
     const runner = new CommandRunner(context, options, say);
     const Kind = options.elastic === undefined ? StaticMembership : ElasticMembership;
-    this.membership = new Kind(options, this.timeline, runner);
+    this.membership = new Kind(options, this.observer, runner);
   }
 
   /** Joins the ring. Tells the main thread when it has formed, or why not. */
@@ -75,8 +75,6 @@ class CommThread {
   }
 
   private respond(id: number, { result, error }: { result?: unknown; error?: SerializedError }): void {
-    const { bytesSent, bytesReceived } = this.membership.traffic;
-    this.data.traffic.set([bytesSent, bytesReceived]);
     const transfer = Array.isArray(result) ? (result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer) : [];
     const response: Response = result === undefined && error === undefined ? id : { id, result, error };
     this.data.port.postMessage(response, transfer);
@@ -106,7 +104,7 @@ class CommThread {
     // A ring that has failed is closed in order, too, because the neighbours must receive the first cause.
     if (how === 'leave' || transport.failed) await transport.close();
     await closeAllSockets();
-    this.timeline?.close();
+    this.observer.close();
     clearInterval(this.beat);
     const { port, control } = this.data;
     port.close();

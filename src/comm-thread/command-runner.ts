@@ -12,7 +12,6 @@ import { describeCall } from '../wire/describe-call';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import { GradientCodec } from '../compression/gradient-codec';
-import { recorded } from '../timeline/timeline';
 import { encodeGradientPayload } from '../wire/gradient-payload';
 import { describeNumbered } from './absent-ranks';
 import { awaitOthers } from './await-others';
@@ -121,15 +120,10 @@ export class CommandRunner {
     const sum = { elementType: 'float32', reduction: 'sum', elementCount, parameter: 0 } as const;
     const fingerprint = { operation: Operation.SparseAllReduce, purpose: Purpose.Call, ...sum };
     await this.collective(fingerprint, async call => {
-      const payload = recorded(
-        call.timeline,
-        'encode',
-        { sequence: call.sequence, stage: 'payload', tensors: 1 },
-        () => {
-          const streams = codec.encode([{ elementCount, count, indices, values }]);
-          return encodeGradientPayload({ format: codec.format, counts: [count], streams });
-        },
-      );
+      const payload = call.observer.record('encode', { sequence: call.sequence, stage: 'payload', tensors: 1 }, () => {
+        const streams = codec.encode([{ elementCount, count, indices, values }]);
+        return encodeGradientPayload({ format: codec.format, counts: [count], streams });
+      });
       const tensors = [{ elementCount, count: undefined, sum: output }];
       await sparseAllReduce(call, [{ kernels, codec, payload, tensors, room }]);
     });
@@ -147,11 +141,12 @@ export class CommandRunner {
   ): Promise<T> {
     const { transport } = this.context;
     requireUsable(transport);
-    const { rank } = transport;
+    const { rank, observer } = transport;
     const sequence = this.sequence++;
     const { step } = own;
     this.watch.begin({ fingerprint, sequence, ...own });
-    const startedAt = transport.timeline?.now();
+    observer.gauge('underWay', 1);
+    const startedAt = observer.startOf('collective');
     try {
       return await run(
         new CollectiveCall(this.context, sequence, fingerprint, transport[pathOf(fingerprint.operation)]),
@@ -168,7 +163,9 @@ export class CommandRunner {
       throw new GradringError(failure.code, words, { ...failure.details, ...where });
     } finally {
       this.watch.end();
-      transport.timeline?.collective(describeCall(fingerprint), startedAt!, { sequence });
+      if (startedAt !== undefined) observer.ended('collective', startedAt, { sequence }, describeCall(fingerprint));
+      observer.count('collectives');
+      observer.gauge('underWay', 0);
     }
   }
 

@@ -1,11 +1,11 @@
 import { GradringError, isLoss } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
+import type { Observer } from '../observer';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { askWaiting, type MemberPlace, sayLeave } from '../rendezvous/coordinator-line';
 import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
 import { securityOf } from '../rendezvous/run-security';
-import type { Timeline } from '../timeline/timeline';
-import { SoloTransport, type TrafficCount, type Transport } from '../transport/transport';
+import { SoloTransport, type Transport } from '../transport/transport';
 import { wakingNow } from '../waking-time';
 import type { CommandRunner } from './command-runner';
 import { type FormedRing, formRing } from './form-ring';
@@ -24,8 +24,6 @@ const NEED_NO_RING: readonly CommandName[] = ['openExchange', 'concludeExchange'
  */
 export class ElasticMembership implements Membership {
   transport: Transport;
-  /** The traffic of the earlier rings. */
-  private past: TrafficCount = { bytesSent: 0, bytesReceived: 0 };
   /** This rank's position in the current ring. */
   private position: RingPosition | undefined;
   private forming: Promise<void> = Promise.resolve();
@@ -40,15 +38,10 @@ export class ElasticMembership implements Membership {
 
   constructor(
     private readonly options: ConnectOptions,
-    private readonly timeline: Timeline | undefined,
+    private readonly observer: Observer,
     private readonly runner: CommandRunner,
   ) {
-    this.transport = new SoloTransport(timeline);
-  }
-
-  get traffic(): TrafficCount {
-    const { bytesSent, bytesReceived } = this.transport.traffic;
-    return { bytesSent: this.past.bytesSent + bytesSent, bytesReceived: this.past.bytesReceived + bytesReceived };
+    this.transport = new SoloTransport(observer);
   }
 
   /** A newcomer has no position in any ring yet: it joins when the others let it in. */
@@ -137,7 +130,7 @@ export class ElasticMembership implements Membership {
     const startedAt = wakingNow();
     for (;;) {
       try {
-        return this.moveTo(await formRing(this.options, this.timeline, { ...join, patienceMs }));
+        return this.moveTo(await formRing(this.options, this.observer, { ...join, patienceMs }));
       } catch (error) {
         if (!isLoss(error) && (isFirst || !isLate(error))) throw error;
         // If links break each time that the first ring forms, no rank is lost: something is wrong with the network.
@@ -147,7 +140,6 @@ export class ElasticMembership implements Membership {
   }
 
   private moveTo({ transport, generation, failed }: FormedRing): void {
-    this.past = this.traffic;
     this.transport = transport;
     this.position = { rank: transport.rank, worldSize: transport.worldSize, generation };
     this.hasFormed = true;

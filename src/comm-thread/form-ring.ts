@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { bitsPerSecondOf } from '../environment/link-rate';
 import { isLoopback, portRangeOf, requireLoopback } from '../environment/network';
 import { GradringError } from '../errors';
+import type { Observer } from '../observer';
 import { FILES_OF_A_LINK, FILES_OF_A_RANK, untilFilesCanBeOpened } from '../open-files';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { EVERYWHERE, hostId, type ListeningPlace, placeForPeers } from '../rendezvous/host-identity';
@@ -14,7 +15,6 @@ import { Rendezvous, type Roster, type Start } from '../rendezvous/rendezvous';
 import { type ElasticJoin, endpointOf } from '../rendezvous/rendezvous-options';
 import { hostOf, isEncrypted, type RunSecurity, securityOf } from '../rendezvous/run-security';
 import { isInMemory, makeSocketFolder } from '../rendezvous/socket-folder';
-import type { Timeline } from '../timeline/timeline';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/control/curve';
 import { Link, portOf } from '../transport/control/link';
@@ -51,11 +51,11 @@ export interface ElasticArrival extends ElasticJoin {
  */
 export async function formRing(
   options: ConnectOptions,
-  timeline: Timeline | undefined,
+  observer: Observer,
   elastic?: ElasticArrival,
 ): Promise<FormedRing> {
   if (options.worldSize === 1 && elastic === undefined) {
-    return alone(timeline, 0, 'alone');
+    return alone(observer, 0, 'alone');
   }
   const ring = new Parts();
   const scaffold = new Parts();
@@ -72,13 +72,13 @@ export async function formRing(
     const site = siteOf(rendezvous.roster, options, security, { timeoutMs, ring, scaffold });
     if (site.worldSize === 1) {
       await rendezvous.connected(Promise.resolve(true));
-      return alone(timeline, site.roster.generation, timelineName(options));
+      return alone(observer, site.roster.generation, timelineName(options));
     }
     const left = await listen(site).catch(error => rendezvous.refuse('listen', error));
     const start = await rendezvous.listen(left.endpoint);
     const right = await connect(site, start).catch(error => rendezvous.refuse('connect', error));
-    timeline?.ring(timelineName(options, start));
-    return await open(site, start, left, right, rendezvous, timeline);
+    tellFormed(observer, site, timelineName(options, start));
+    return await open(site, start, left, right, rendezvous, observer);
   } catch (error) {
     await ring.close();
     throw error;
@@ -175,7 +175,7 @@ async function open(
   left: LinkEnd,
   right: LinkEnd,
   rendezvous: Rendezvous,
-  timeline: Timeline | undefined,
+  observer: Observer,
 ): Promise<FormedRing> {
   const { rank, worldSize, isLocal, isHere, hasCore, timeoutMs } = site;
   const { linkRate } = site.options;
@@ -185,7 +185,7 @@ async function open(
   const lanes = { left: left.lane, right: right.lane };
   const failed = deferred<GradringError>();
   const pacer = linkRate === undefined ? undefined : new Pacer(bitsPerSecondOf(linkRate)!);
-  const transport = new RingTransport(place, links, lanes, failed.resolve, timeline, pacer);
+  const transport = new RingTransport(place, links, lanes, failed.resolve, observer, pacer);
   try {
     const formed = rendezvous.connected(transport.open().then(() => transport.openLanes(timeoutMs / 2)));
     const allHaveLanes = await Promise.race([formed, failed.promise.then(error => Promise.reject(error))]);
@@ -237,10 +237,16 @@ function timelineName({ elastic, runId }: ConnectOptions, start?: Start): string
   return elastic === undefined ? start!.ringId.toString(16) : `${ELASTIC_RINGS}${runId}`;
 }
 
-function alone(timeline: Timeline | undefined, generation: number, name: string): FormedRing {
-  timeline?.ring(name);
+function alone(observer: Observer, generation: number, name: string): FormedRing {
+  const transport = new SoloTransport(observer);
+  tellFormed(observer, transport, name);
   const failed = new Promise<GradringError>(() => undefined); // never
-  return { transport: new SoloTransport(timeline), generation, failed };
+  return { transport, generation, failed };
+}
+
+function tellFormed(observer: Observer, { worldSize }: { readonly worldSize: number }, name: string): void {
+  observer.gauge('worldSize', worldSize);
+  observer.formed(name);
 }
 
 /** Things that are closed together. */

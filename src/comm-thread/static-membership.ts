@@ -1,7 +1,7 @@
 import { tellFailure } from '../environment/launcher-pipe';
 import type { ConnectOptions } from '../rendezvous/connect-options';
-import type { Timeline } from '../timeline/timeline';
-import { SoloTransport, type TrafficCount, type Transport } from '../transport/transport';
+import type { Observer } from '../observer';
+import { SoloTransport, type Transport } from '../transport/transport';
 import type { CommandRunner } from './command-runner';
 import { formRing } from './form-ring';
 import type { Membership } from './membership';
@@ -13,18 +13,14 @@ export class StaticMembership implements Membership {
 
   constructor(
     private readonly options: ConnectOptions,
-    private readonly timeline: Timeline | undefined,
+    private readonly observer: Observer,
     private readonly runner: CommandRunner,
   ) {
-    this.transport = new SoloTransport(timeline);
-  }
-
-  get traffic(): TrafficCount {
-    return this.transport.traffic;
+    this.transport = new SoloTransport(observer);
   }
 
   async join(): Promise<RingPosition> {
-    const { transport, generation, failed } = await formRing(this.options, this.timeline);
+    const { transport, generation, failed } = await formRing(this.options, this.observer);
     void failed.then(tellFailure);
     this.transport = transport;
     this.runner.moveTo(transport);

@@ -86,8 +86,8 @@ export interface ThreadData {
   /** That of the {@link Shelter}, if the rank is itself a worker, which may be terminated. */
   readonly sentry?: MessagePort;
   readonly control: Int32Array;
-  /** Bytes sent and received until the last response, in memory that both threads share. */
-  readonly traffic: Float64Array;
+  /** Those of an {@link Observer}. */
+  readonly metrics: Float64Array;
 }
 
 /** Words of the control block that both threads share. */

@@ -4,10 +4,8 @@ import { unknownVariableWarning } from '../environment/variables';
 import { invalidArgument, GradringError } from '../errors';
 import type { ElementType } from '../kernels/kernels';
 import { requireNode } from '../node-version';
+import type { Observer } from '../observer';
 import { thisProcess } from '../this-process';
-import { recorded } from '../timeline/timeline';
-import type { SpanArguments, SpanKind } from '../timeline/trace-event';
-import type { TrafficCount } from '../transport/transport';
 import { Purpose } from '../wire/frame';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
 import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
@@ -36,6 +34,12 @@ import { asleep, awake, type Ticket, waitFor, waitForPromise, type Work } from '
 export { Purpose };
 export type { BroadcastOptions, GatherOptions, ReduceOptions, SparseArray };
 export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Media };
+
+/** See {@link Communicator.traffic}. */
+export interface TrafficCount {
+  readonly bytesSent: number;
+  readonly bytesReceived: number;
+}
 
 /** Options that describe another ring than that of the run. */
 const PLACE_OPTIONS = ['rank', 'worldSize', 'masterAddr', 'masterPort', 'runId'] as const;
@@ -162,9 +166,18 @@ export class Communicator {
     return this.options.localRank;
   }
 
-  /** How much this rank has sent and received since the ring formed, up to the last collective. */
+  /**
+   * How many bytes this rank has sent and received in all its rings: headers and bodies, without ZeroMQ's framing. May
+   * be read while a collective is under way.
+   */
   get traffic(): TrafficCount {
-    return this.thread.traffic;
+    const { observer } = this;
+    return { bytesSent: observer.read('bytesSent'), bytesReceived: observer.read('bytesReceived') };
+  }
+
+  /** @internal Observes this thread. Its metrics are those of the rank. */
+  get observer(): Observer {
+    return this.thread.observer;
   }
 
   /**
@@ -381,15 +394,6 @@ export class Communicator {
     });
     this.post('openExchange', { exchange, plan: handle.plan }).sleep();
     return handle;
-  }
-
-  /**
-   * Runs something in this thread, and records it on the timeline, if there is one.
-   *
-   * @internal
-   */
-  recorded<T>(name: SpanKind, args: SpanArguments, run: () => T): T {
-    return recorded(this.thread.timeline, name, args, run);
   }
 
   /**

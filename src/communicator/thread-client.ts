@@ -2,14 +2,14 @@ import { isMainThread, MessageChannel, type MessagePort, receiveMessageOnPort, W
 import { requireRoomForThread } from '../address-space';
 import { SCRATCH_BYTES } from '../collectives/collective-call';
 import { deserializeError, GradringError } from '../errors';
+import { type Observer, sharedMetrics } from '../observer';
 import { ownFile } from '../own-file';
 import { thisProcess } from '../this-process';
-import { recorded, Timeline } from '../timeline/timeline';
 import type { Ticket } from '../work';
 import { createTimelineFile } from '../timeline/timeline-file';
-import type { TrafficCount } from '../transport/transport';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import type { SharedHeap } from '../memory/shared-heap';
+import { observeThread } from '../comm-thread/observe-thread';
 import {
   type CommandName,
   type Commands,
@@ -56,9 +56,8 @@ export class ThreadClient {
     private readonly worker: Worker,
     private readonly port: MessagePort,
     private readonly control: Int32Array,
-    private readonly sharedTraffic: Float64Array,
-    /** This thread's timeline, if it records one. */
-    readonly timeline: Timeline | undefined,
+    /** This thread's. */
+    readonly observer: Observer,
   ) {
     port.on('message', (response: Response) => this.settle(response));
     worker.on('error', error => this.end(crashed(`failed: ${(error as Error).stack}`)));
@@ -81,20 +80,18 @@ export class ThreadClient {
   static async start(options: ConnectOptions, heap: SharedHeap): Promise<ThreadClient> {
     requireRoomForThread();
     const { rank, worldSize } = options;
-    const file = options.timeline === undefined ? undefined : createTimelineFile(options.timeline, rank, worldSize);
-    const timeline = file && new Timeline(file, 'training');
+    const timeline = options.timeline === undefined ? undefined : createTimelineFile(options.timeline, rank, worldSize);
     const { port1, port2 } = new MessageChannel();
     const control = new Int32Array(new SharedArrayBuffer(CONTROL.words * 4));
     const scratch = heap.allocate(SCRATCH_BYTES);
-    const traffic = new Float64Array(new SharedArrayBuffer(16));
-    const shared = { memory: heap.memory, scratch, control, traffic };
-    const data: ThreadData = { options, timeline: file, port: port2, ...shared };
+    const shared = { memory: heap.memory, scratch, control, metrics: sharedMetrics() };
+    const data: ThreadData = { options, timeline, port: port2, ...shared };
     const program = isMainThread ? 'comm-thread.js' : 'sheltered-thread.js';
     const worker = new Worker(ownFile(`comm-thread/${program}`), {
       workerData: data,
       transferList: [port2],
     });
-    const client = new ThreadClient(worker, port1, control, traffic, timeline);
+    const client = new ThreadClient(worker, port1, control, observeThread('training', data));
     try {
       client.position = (await client.expect(READY, 'connect').promise) as RingPosition;
     } catch (error) {
@@ -102,11 +99,6 @@ export class ThreadClient {
       throw error;
     }
     return client;
-  }
-
-  /** Traffic up to the last answer. */
-  get traffic(): TrafficCount {
-    return { bytesSent: this.sharedTraffic[0]!, bytesReceived: this.sharedTraffic[1]! };
   }
 
   /**
@@ -122,7 +114,7 @@ export class ThreadClient {
 
   private expect(id: number, name: string): Posted {
     const posted = new Posted(
-      () => recorded(this.timeline, 'wait', { call: name }, () => this.sleepFor(posted)),
+      () => this.observer.record('wait', { call: name }, () => this.sleepFor(posted)),
       () => this.keepAlive(),
     );
     this.pending.set(id, posted);
@@ -162,7 +154,7 @@ export class ThreadClient {
     this.port.postMessage('leave' satisfies End);
     await this.exited;
     this.port.close();
-    this.timeline?.close();
+    this.observer.close();
   }
 
   /**

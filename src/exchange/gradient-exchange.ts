@@ -84,16 +84,26 @@ export class GradientExchange {
 
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
   async run(call: CollectiveCall, step: ExchangeStep): Promise<ExchangeResult> {
+    const tensors = this.arenas.reduce((sum, each) => sum + each.tensors.length, 0);
+    const clock = new StepClock(call, { tensors });
+    const stopClock = call.observer.listen(clock);
+    try {
+      return await this.runTimed(call, step, clock);
+    } finally {
+      stopClock();
+    }
+  }
+
+  private async runTimed(call: CollectiveCall, step: ExchangeStep, clock: StepClock): Promise<ExchangeResult> {
     const { transport } = this;
-    const sentBefore = transport.traffic.bytesSent;
+    const sentBefore = call.observer.read('bytesSent');
     const { arenas, route, density, links, denseBytes } = await this.choose(call, step);
-    const clock = new StepClock(call, { tensors: arenas.reduce((sum, { tensors }) => sum + tensors.length, 0) });
     const { residualScale, momentumFactor, step: number = 0 } = step;
     const nonFiniteTensor =
       step.nonFiniteTensor ?? (await clock.stage('compress', 'select', () => this.select(arenas, residualScale)));
     const means = new Means(transport.worldSize);
     const nonFinite = await this.routes[route].carry({ call, arenas, nonFiniteTensor, means, clock, number });
-    const bytesSent = transport.traffic.bytesSent - sentBefore;
+    const bytesSent = call.observer.read('bytesSent') - sentBefore;
     const result = { bytesSent, denseBytes, route, density, links } as const;
     const overflow = await clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;

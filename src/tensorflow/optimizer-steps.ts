@@ -177,7 +177,7 @@ export class OptimizerSteps {
 
   /** Copies the gradients to the exchange. */
   private load(gradients: Gradients): ExchangeStep {
-    return this.communicator.recorded('copy', this.spanArguments(), () => ({
+    return this.communicator.observer.record('copy', this.spanArguments(), () => ({
       step: this.step,
       epoch: this.epoch,
       learningRate: this.inner.learningRate,
@@ -217,7 +217,7 @@ export class OptimizerSteps {
       density,
     };
     if (isApplied) {
-      communicator.recorded('apply', span, () => {
+      communicator.observer.record('apply', span, () => {
         const { variables, exchange } = trained!;
         if (communicator.isElastic) this.lastUpdates = variables.map((_, i) => exchange.gradient(i).slice());
         this.inner.apply(trained!, this.resize.rateFactor, this.weightDecayOf('update'));
@@ -275,7 +275,7 @@ export class OptimizerSteps {
     return weightDecayAt === at ? weightDecay : 0;
   }
 
-  /** What the timeline tells of a step. */
+  /** What spans tell of a step. */
   private spanArguments() {
     const { variables } = this.trained!;
     const elements = variables.reduce((sum, { size }) => sum + size, 0);

@@ -1,5 +1,6 @@
 import { type Column, formatTable } from '../table';
-import { SPAN_KINDS, THREAD_NAMES, threadNumber, type ThreadName, type TraceEvent } from './trace-event';
+import { SPAN_KINDS } from '../observer';
+import { THREAD_NAMES, threadNumber, type ThreadName, type TraceEvent } from './trace-event';
 
 /** Time spent in the spans of each kind, in ms. It is the sum over both threads if both have such spans. */
 export type SpansMs = Record<string, number>;

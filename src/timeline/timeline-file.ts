@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { GradringError } from '../errors';
 import { fileModeIn, PRIVATE_FOLDER } from '../file-mode';
+import { monotonicMicroseconds } from '../observer';
 import { namingEvents, type TraceEvent } from './trace-event';
 
 /** What the threads of a rank need to record one timeline. It can be posted between threads. */
@@ -50,9 +51,4 @@ export function createTimelineFile(directory: string, rank: number, worldSize: n
 /** An event as a line of a file. The format allows an array without an end, and a comma after the last event. */
 export function lineOf(event: TraceEvent): string {
   return `${JSON.stringify(event)},\n`;
-}
-
-/** A clock that is the same in all threads of a process, and is never set. */
-export function monotonicMicroseconds(): number {
-  return Number(process.hrtime.bigint()) / 1000;
 }

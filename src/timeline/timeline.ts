@@ -1,13 +1,12 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
+import { type Listener, type Span, SPAN_KINDS } from '../observer';
 import { thisProcess } from '../this-process';
-import { lineOf, monotonicMicroseconds, type TimelineFile } from './timeline-file';
+import { lineOf, type TimelineFile } from './timeline-file';
 import {
   type MetadataEvent,
   processNumber,
   RING_EVENT,
-  type SpanArguments,
   type SpanEvent,
-  type SpanKind,
   type ThreadName,
   threadNumber,
 } from './trace-event';
@@ -23,7 +22,8 @@ const FLUSH_INTERVAL_MS = 1_000;
  * Recording never fails. If the file cannot be written any more, the rank reports it once on stderr and stops
  * recording. A crash loses what is in the buffer; the normal end of a process does not.
  */
-export class Timeline {
+export class Timeline implements Listener {
+  readonly kinds = [...SPAN_KINDS, 'collective'] as const;
   private readonly descriptor: number;
   private readonly pid: number;
   private readonly tid: number;
@@ -43,42 +43,15 @@ export class Timeline {
     thisProcess.on('exit', this.flushAtEnd);
   }
 
-  /**
-   * Whole microseconds since 1970, the same in both threads. Sums of whole numbers are not rounded, so spans nest
-   * exactly.
-   */
-  now(): number {
-    return Math.floor(this.file.clockOrigin + monotonicMicroseconds());
-  }
-
-  /** Records a span that ends now. */
-  span(name: SpanKind, start: number, args: SpanArguments): void {
-    this.add(name, 'span', start, args);
-  }
-
-  /** Records a collective, which encloses its spans, and ends now. */
-  collective(name: string, start: number, args: SpanArguments): void {
-    this.add(name, 'collective', start, args);
-  }
-
-  /** Runs something and records its span, until its promise settles if it returns one. Failures are recorded, too. */
-  record<T>(name: SpanKind, args: SpanArguments, run: () => T): T {
-    const start = this.now();
-    const end = () => this.span(name, start, args);
-    let result: T;
-    try {
-      result = run();
-    } catch (error) {
-      end();
-      throw error;
-    }
-    if (result instanceof Promise) return result.finally(end) as T;
-    end();
-    return result;
+  onSpan({ kind, name, start, end, args }: Span): void {
+    const { pid } = this;
+    const ts = this.sinceEpoch(start);
+    const cat = kind === 'collective' ? kind : 'span';
+    this.write({ ph: 'X', name, cat, ts, dur: this.sinceEpoch(end) - ts, pid, tid: this.rowOf(name, args), args });
   }
 
   /** Writes to which ring the file belongs; at once, because merging needs it. */
-  ring(ringId: string): void {
+  onRing(ringId: string): void {
     const { pid, tid } = this;
     const { rank, worldSize } = this.file;
     this.write({ ph: 'M', name: RING_EVENT, pid, tid, args: { ring: ringId, rank, worldSize } });
@@ -111,14 +84,16 @@ export class Timeline {
     closeSync(this.descriptor);
   }
 
-  private add(name: string, cat: SpanEvent['cat'], start: number, args: SpanArguments): void {
-    const { pid } = this;
-    const tid = this.rowOf(name, args);
-    this.write({ ph: 'X', name, cat, ts: start, dur: this.now() - start, pid, tid, args });
+  /**
+   * Whole microseconds since 1970, the same in both threads. Sums of whole numbers are not rounded, so spans nest
+   * exactly.
+   */
+  private sinceEpoch(time: number): number {
+    return Math.floor(this.file.clockOrigin + time);
   }
 
   /** The number of the thread in whose row a span is shown. */
-  private rowOf(name: string, { direction }: SpanArguments): number {
+  private rowOf(name: string, { direction }: Span['args']): number {
     if (direction === undefined) return this.tid;
     const isSending = name === 'send' || name === 'forward';
     const row = isSending ? 'sends' : 'comm';
@@ -130,9 +105,4 @@ export class Timeline {
     this.buffer += lineOf(event);
     if (this.buffer.length >= BUFFER_LENGTH) this.flush();
   }
-}
-
-/** {@link Timeline.record} if there is a timeline; otherwise it only runs the function. */
-export function recorded<T>(timeline: Timeline | undefined, name: SpanKind, args: SpanArguments, run: () => T): T {
-  return timeline === undefined ? run() : timeline.record(name, args, run);
 }

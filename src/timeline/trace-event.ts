@@ -1,26 +1,4 @@
-/** What a rank spends its time on: the names of spans. Collectives, which enclose spans, have names of their own. */
-export const SPAN_KINDS = [
-  /** The main thread copies gradients into the arenas. */
-  'copy',
-  /** Gradients are accumulated, the largest ones are selected, and at the end subtracted from the residuals. */
-  'compress',
-  /** Entries become a payload. */
-  'encode',
-  /** A frame of this rank is sent to a neighbour. */
-  'send',
-  /** A frame is received. The span begins when the frame leaves the link. */
-  'receive',
-  /** A received frame is sent on. */
-  'forward',
-  /** Payloads are decoded, added and averaged. */
-  'decode',
-  /** The main thread applies the update. */
-  'apply',
-  /** The comm thread waits for a frame, or the main thread sleeps until the comm thread answers. */
-  'wait',
-] as const;
-
-export type SpanKind = (typeof SPAN_KINDS)[number];
+import type { SpanArguments } from '../observer';
 
 /**
  * The threads of a rank, in the order in which they are shown. The comm thread sends while it waits, and does both in
@@ -29,9 +7,6 @@ export type SpanKind = (typeof SPAN_KINDS)[number];
 export const THREAD_NAMES = ['training', 'comm', 'comm, to the left', 'sends', 'sends, to the left'] as const;
 
 export type ThreadName = (typeof THREAD_NAMES)[number];
-
-/** What a span says beside its time. */
-export type SpanArguments = Readonly<Record<string, string | number>>;
 
 /** A span of the trace-event format: `ph` "X" is a complete event. Times are whole microseconds since 1970. */
 export interface SpanEvent {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deserializeError, GradringError, type SerializedError, serializeError } from '../errors';
-import type { Timeline } from '../timeline/timeline';
+import { Observer } from '../observer';
 import { type DataHeader, decodeHeader, encodeHeader, FrameKind, type Header, protocolError } from '../wire/frame';
 import { FailureAgreement } from './control/failure-agreement';
 import { Farewell } from './control/farewell';
@@ -10,7 +10,7 @@ import { deferred } from './deferred';
 import { stateOfProcess } from './process-state';
 import { neighbourOf, peerLost, type RingPlace } from './ring-place';
 import { opposite, type Side } from './side';
-import { type DataFrame, frameArguments, type TrafficCount } from './transport';
+import { type DataFrame, frameArguments } from './transport';
 
 /**
  * After a link breaks, this rank reads for this long what the neighbour had still sent. If the neighbour has failed,
@@ -34,17 +34,13 @@ export class RingState {
   private readonly agreement: FailureAgreement;
   /** Resolved with {@link failure}. */
   private readonly ended = deferred<GradringError>();
-  // Arrays, as those hold floats from the first. At 2³¹ a property would become one, and all compiled code that knows
-  // this class would be thrown away.
-  private readonly bytesSent = new Float64Array(1);
-  private readonly bytesReceived = new Float64Array(1);
 
   /** @param onEnd Called once, with the error that ended the ring, unless this rank had left. */
   constructor(
     readonly place: RingPlace,
     readonly ends: Readonly<Record<Side, Link>>,
     private readonly onEnd: (error: GradringError) => void,
-    readonly timeline?: Timeline,
+    readonly observer = new Observer(),
   ) {
     this.agreement = new FailureAgreement({
       rank: place.rank,
@@ -54,10 +50,6 @@ export class RingState {
       missing: side => serializeError(this.lossOf(side), 'ERR_PEER_LOST'),
       onAgreed: error => this.end(error),
     });
-  }
-
-  get traffic(): TrafficCount {
-    return { bytesSent: this.bytesSent[0]!, bytesReceived: this.bytesReceived[0]! };
   }
 
   /** Whether the ring has failed. The ranks may still have to agree on the {@link failure}. */
@@ -82,27 +74,32 @@ export class RingState {
   /** Encodes the header of a frame, and counts the frame as sent. */
   encodeCounted(header: DataHeader, bodyBytes: number): Uint8Array {
     const bytes = this.encode(header);
-    this.bytesSent[0]! += bytes.length + bodyBytes;
+    this.observer.count('bytesSent', bytes.length + bodyBytes);
     return bytes;
   }
 
   countForwarded({ headerBytes, bytes }: DataFrame): void {
-    this.bytesSent[0]! += headerBytes.length + bytes;
+    this.observer.count('bytesSent', headerBytes.length + bytes);
   }
 
   /** Decodes a frame that has arrived by the lane on that side, and counts it as received. */
   acceptFromLane(side: Side, { header: headerBytes, body, bytes, hasLanded }: AssembledFrame): DataFrame {
-    const cameAt = this.timeline?.now();
+    const cameAt = this.observer.startOf('receive');
     const header = decodeHeader(this.place, headerBytes);
     if (header.kind !== FrameKind.Data) throw protocolError('came beside the link, but is no data');
     this.countReceived(headerBytes.length + bytes);
     const frame = { header, headerBytes, body, bytes, hasLanded };
-    this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
+    this.tellReceived(side, frame, cameAt);
     return frame;
   }
 
   countReceived(bytes: number): void {
-    this.bytesReceived[0]! += bytes;
+    this.observer.count('bytesReceived', bytes);
+  }
+
+  /** @param cameAt Undefined if nobody wants to know. */
+  tellReceived(side: Side, frame: DataFrame, cameAt: number | undefined): void {
+    if (cameAt !== undefined) this.observer.ended('receive', cameAt, frameArguments(frame, opposite(side)));
   }
 
   /** Ends the ring. Settles with the error that all ranks raise, which may be that of another one. */

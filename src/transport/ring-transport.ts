@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GradringError } from '../errors';
-import type { Timeline } from '../timeline/timeline';
+import { Observer } from '../observer';
 import { decodeHeader, FrameKind, protocolError } from '../wire/frame';
 import type { Link, Message } from './control/link';
 import { LinkPath } from './control/link-path';
@@ -13,8 +13,8 @@ import { deferred } from './deferred';
 import { PacedPath, type Pacer } from './pacing';
 import { neighbourOf, type RingPlace } from './ring-place';
 import { LAST_MESSAGES_MS, RingState } from './ring-state';
-import { opposite, type Side, SIDES } from './side';
-import { type DataPath, frameArguments, type RankState, type TrafficCount, type Transport } from './transport';
+import { type Side, SIDES } from './side';
+import type { DataPath, RankState, Transport } from './transport';
 
 /** How long a rank that leaves in order waits for its neighbours to take what was sent. */
 const FAREWELL_MS = 60_000;
@@ -47,10 +47,10 @@ export class RingTransport implements Transport {
     private readonly ends: Readonly<Record<Side, Link>>,
     private readonly lanes: Record<Side, Lane | undefined>,
     private readonly onFailure: (error: GradringError) => void,
-    readonly timeline?: Timeline,
+    readonly observer = new Observer(),
     private readonly pacer?: Pacer,
   ) {
-    this.state = new RingState(place, ends, error => this.end(error), timeline);
+    this.state = new RingState(place, ends, error => this.end(error), observer);
     this.linkPath = new LinkPath(this.state);
     this.links = this.paced(this.linkPath);
     this.rollCall = new RollCall(place, (side, status) => this.state.tell(side, status));
@@ -74,10 +74,6 @@ export class RingTransport implements Transport {
 
   get bulk(): DataPath {
     return this.bulkPath ?? this.links;
-  }
-
-  get traffic(): TrafficCount {
-    return this.state.traffic;
   }
 
   get failure(): GradringError | undefined {
@@ -232,7 +228,7 @@ export class RingTransport implements Transport {
   }
 
   private take(side: Side, message: Message): void {
-    const cameAt = this.timeline?.now();
+    const cameAt = this.observer.startOf('receive');
     const headerBytes = message[0]!;
     const header = decodeHeader(this.place, headerBytes);
     if (message.length > 2) throw protocolError(`comes in ${message.length} parts`);
@@ -265,7 +261,7 @@ export class RingTransport implements Transport {
         const body = message[1]!;
         const frame = { header, headerBytes, body, bytes: body.length, hasLanded: false };
         if (!this.lanePath?.takeStray(side, frame)) this.linkPath.put(side, frame);
-        this.timeline?.span('receive', cameAt!, frameArguments(frame, opposite(side)));
+        this.state.tellReceived(side, frame, cameAt);
       }
     }
   }

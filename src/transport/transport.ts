@@ -1,6 +1,5 @@
 import { GradringError } from '../errors';
-import type { Timeline } from '../timeline/timeline';
-import type { SpanArguments } from '../timeline/trace-event';
+import { Observer, type SpanArguments } from '../observer';
 import type { CallFingerprint, DataHeader } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import type { Landing } from './data/landing';
@@ -18,12 +17,6 @@ export interface DataFrame {
   readonly bytes: number;
   /** Whether the body is where {@link DataPath.receive} was told to put it. */
   readonly hasLanded: boolean;
-}
-
-/** How many bytes were sent and received since the ring formed: headers and bodies, without ZeroMQ's framing. */
-export interface TrafficCount {
-  readonly bytesSent: number;
-  readonly bytesReceived: number;
 }
 
 /**
@@ -80,13 +73,12 @@ export interface Transport {
   readonly links: DataPath;
   /** For bulk: the lanes beside the links, if every link of the ring has its lane; else the links. */
   readonly bulk: DataPath;
-  readonly traffic: TrafficCount;
   /** What the ring has failed with, or was closed with: it cannot be used any more. */
   readonly failure: GradringError | undefined;
   /** Whether the ring has failed. The ranks may still have to agree on the {@link failure}. */
   readonly failed: boolean;
-  /** Where to record what happens. The transport itself records the arrival of frames. */
-  readonly timeline?: Timeline | undefined;
+  /** Told of what happens. The transport itself tells the arrival of frames, and counts bytes. */
+  readonly observer: Observer;
   /**
    * Ends the ring with an error, and tells all ranks. Settles with the error that all of them raise, which may be
    * another rank's. From then on nothing writes to memory that a call has passed.
@@ -131,10 +123,9 @@ export class SoloTransport implements Transport {
   readonly paceNs = 0;
   readonly links = NO_PATH;
   readonly bulk = NO_PATH;
-  readonly traffic = { bytesSent: 0, bytesReceived: 0 };
   failure: GradringError | undefined;
 
-  constructor(readonly timeline?: Timeline) {}
+  constructor(readonly observer = new Observer()) {}
 
   get failed(): boolean {
     return this.failure !== undefined;
@@ -165,7 +156,7 @@ export class SoloTransport implements Transport {
   }
 }
 
-/** What the timeline records of a data frame. All but the size is the same where it is sent and where it arrives. */
+/** What spans tell of a data frame. All but the size is the same where it is sent and where it arrives. */
 export function frameArguments({ header, bytes }: DataFrame, direction: Side): SpanArguments {
   const { sequence, part, origin } = header;
   return { sequence, part, origin, direction, bytes };

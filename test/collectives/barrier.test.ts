@@ -13,7 +13,7 @@ test.each([2, 3, 4, 7])(
     const { ring, close } = await openTransports(worldSize);
     const runners = ring.map(transport => runnerOf(transport).runner);
     for (const late of ring.keys()) {
-      const before = ring.map(({ traffic }) => traffic.bytesSent);
+      const before = ring.map(({ observer }) => observer.read('bytesSent'));
       const passed: number[] = [];
       const pass = async (rank: number) => {
         await runners[rank]!.run('barrier', { purpose: Purpose.Call });
@@ -21,7 +21,7 @@ test.each([2, 3, 4, 7])(
       };
       const others = [...ring.keys()].filter(rank => rank !== late);
       const waiting = others.map(pass);
-      await until(() => others.every(rank => ring[rank]!.traffic.bytesSent > before[rank]!));
+      await until(() => others.every(rank => ring[rank]!.observer.read('bytesSent') > before[rank]!));
       await turns(100); // in which all that can travel does
       expect(passed).toEqual([]);
       await Promise.all([...waiting, pass(late)]);

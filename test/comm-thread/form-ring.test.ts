@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, rmSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { type FormedRing, formRing } from '../../src/comm-thread/form-ring';
+import { Observer } from '../../src/observer';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../../src/rendezvous/connect-options';
 import { Coordinator } from '../../src/rendezvous/coordinator';
 import { CoordinatorSocket } from '../../src/rendezvous/coordinator-socket';
@@ -64,7 +65,7 @@ async function form(...args: Parameters<typeof formRing>): Promise<FormedRing> {
 }
 
 function formAll(options: readonly ConnectOptions[]): Promise<FormedRing[]> {
-  return Promise.all(options.map(each => form(each, undefined)));
+  return Promise.all(options.map(each => form(each, new Observer())));
 }
 
 async function close(ring: readonly FormedRing[]): Promise<void> {
@@ -173,7 +174,7 @@ describe('ports of a range', () => {
   ])('for %i ranks all hear who cannot %s if there are %i', async (worldSize, step, count) => {
     const range = rangeOf(await freeRange(count));
     const options = await optionsOf(worldSize, { ...TCP, ...range });
-    const errors = await Promise.all(options.map(each => failureOf(form(each, undefined))));
+    const errors = await Promise.all(options.map(each => failureOf(form(each, new Observer()))));
     const own = `All ports of the range ${range.portRange} are in use on this host.`;
     expect(errors.some(({ message }) => message.startsWith(own))).toBe(true);
     for (const { code, message } of errors) {
@@ -237,7 +238,7 @@ test.each([
     return own(...args);
   });
   const options = await optionsOf(3, { transport });
-  const errors = await Promise.all(options.map(each => failureOf(form(each, undefined))));
+  const errors = await Promise.all(options.map(each => failureOf(form(each, new Observer()))));
   expect(errors[1]!.message).toBe('The network is of paper.');
   for (const rank of [0, 2]) {
     expect(errors[rank]).toMatchObject({
@@ -268,7 +269,7 @@ describe('in an elastic run', () => {
     });
     const socket = CoordinatorSocket.open({ ...options[0]!, security: undefined }, coordinator);
     open.add(socket);
-    const join = (rank: number) => form(options[rank]!, undefined, ARRIVAL);
+    const join = (rank: number) => form(options[rank]!, new Observer(), ARRIVAL);
     return { options, coordinator, formed, join, close: () => socket.close() };
   }
 
@@ -312,7 +313,7 @@ test.each(['ipc', 'tcp'] as const)(
   async transport => {
     const options = await optionsOf(3, { transport, connectTimeoutMs: 1_500 });
     const late = meetOnly(options[2]!);
-    const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, undefined))));
+    const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, new Observer()))));
     const message = expect.stringMatching(
       /^Ranks 0, 1, 2 came to the rendezvous but did not connect .* 1500 ms/,
     ) as string;
@@ -331,7 +332,7 @@ test.each([
   const connect = jest.spyOn(Link, 'connect');
   const options = await optionsOf(3, { transport: 'tcp' });
   const late = meetOnly(options[2]!, endpoint).catch(() => undefined);
-  const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, undefined))));
+  const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, new Observer()))));
   const words = `Rank 2 says that it listens at '${endpoint}', but that ${fault}.`;
   expect(errors[0]).toMatchObject({ code: 'ERR_PROTOCOL', message: `Rank 1 cannot connect: ${words}` });
   expect(errors[1]).toMatchObject({ code: 'ERR_PROTOCOL', message: words, rank: 2 });
@@ -342,7 +343,7 @@ test.each([
 test('all ranks hear of a rank whose endpoint would move the cursor', async () => {
   const options = await optionsOf(3, { transport: 'tcp' });
   const late = meetOnly(options[2]!, 'tcp://\x1b[2J').catch(() => undefined);
-  const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, undefined))));
+  const errors = await Promise.all([0, 1].map(rank => failureOf(form(options[rank]!, new Observer()))));
   const message = 'Rank 2 broke the protocol of the rendezvous: A frame holds no valid rendezvous message.';
   for (const error of errors) expect(error).toMatchObject({ code: 'ERR_PROTOCOL', message });
   await late;
@@ -351,7 +352,7 @@ test('all ranks hear of a rank whose endpoint would move the cursor', async () =
 test('all ranks hear of a neighbour that is lost before the links of all are connected', async () => {
   const options = await optionsOf(3, { transport: 'tcp' });
   const late = meetOnly(options[2]!);
-  const forming = [0, 1].map(rank => failureOf(form(options[rank]!, undefined)));
+  const forming = [0, 1].map(rank => failureOf(form(options[rank]!, new Observer())));
   const { rendezvous, link } = await late;
   const greeted = new Promise<void>(resolve => link.start({ onMessage: () => resolve(), onLost: () => undefined }));
   await greeted; // by rank 1, which is connected

@@ -5,6 +5,7 @@ import type { Membership } from '../../src/comm-thread/membership';
 import { StaticMembership } from '../../src/comm-thread/static-membership';
 import type { Request, RingPosition } from '../../src/comm-thread/thread-protocol';
 import { GradringError } from '../../src/errors';
+import { Observer } from '../../src/observer';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { SharedHeap } from '../../src/memory/shared-heap';
 import { type ConnectOptions, resolveConnectOptions } from '../../src/rendezvous/connect-options';
@@ -26,6 +27,7 @@ afterEach(async () => {
 /** A rank's comm thread without the thread, and what its user's thread asks of it. */
 class Rank {
   readonly membership: Membership;
+  readonly observer = new Observer();
   /** Of the ring that the user's thread knows of. */
   generation = 0;
 
@@ -36,7 +38,7 @@ class Rank {
     const context = { transport: new SoloTransport(), kernels: instantiateKernels(memory), memory, scratch };
     const runner = new CommandRunner(context, options, () => undefined);
     const Kind = options.elastic === undefined ? StaticMembership : ElasticMembership;
-    this.membership = new Kind(options, undefined, runner);
+    this.membership = new Kind(options, this.observer, runner);
     open.push({ close: () => this.membership.transport.close() });
   }
 
@@ -95,7 +97,7 @@ describe('of a static run', () => {
     const { ranks } = await run(3, { isElastic: false });
     expect(await Promise.all(ranks.map(rank => rank.join()))).toEqual([0, 1, 2].map(rank => position(rank, 3, 0)));
     await Promise.all(ranks.map(rank => rank.barrier()));
-    expect(ranks[0]!.membership.traffic.bytesSent).toBeGreaterThan(0);
+    expect(ranks[0]!.observer.read('bytesSent')).toBeGreaterThan(0);
     const failing = [0, 1].map(rank => failureOf(ranks[rank]!.barrier()));
     await ranks[2]!.die();
     for (const error of await Promise.all(failing)) expect(error).toMatchObject({ code: 'ERR_PEER_LOST', rank: 2 });
@@ -112,7 +114,7 @@ describe('of an elastic run', () => {
     const { ranks, coordinator, newcomer } = await run(3, { isElastic: true });
     await Promise.all(ranks.map(rank => rank.join()));
     await Promise.all(ranks.map(rank => rank.barrier()));
-    const sent = ranks[0]!.membership.traffic.bytesSent;
+    const sent = ranks[0]!.observer.read('bytesSent');
     await ranks[2]!.die();
     coordinator.lose(2, 'rank 2 ended');
     const left = [ranks[0]!, ranks[1]!];
@@ -127,7 +129,7 @@ describe('of an elastic run', () => {
     expect(await failureOf(first!.barrier())).toMatchObject({ code: 'ERR_PEER_LOST' });
     expect(await Promise.all(left.map(rank => rank.rejoin()))).toEqual([position(0, 2, 1), position(1, 2, 1)]);
     await Promise.all(left.map(rank => rank.barrier()));
-    expect(first!.membership.traffic.bytesSent).toBeGreaterThan(sent);
+    expect(first!.observer.read('bytesSent')).toBeGreaterThan(sent);
   });
 
   test('a newcomer waits until the others let it in', async () => {

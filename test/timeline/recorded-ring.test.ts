@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Merged } from '../../src/timeline/merge-timelines';
-import { processNumber, SPAN_KINDS, type SpanEvent, type TraceEvent } from '../../src/timeline/trace-event';
+import { SPAN_KINDS } from '../../src/observer';
+import { processNumber, type SpanEvent, type TraceEvent } from '../../src/timeline/trace-event';
 import { cleanUp, gradring, ROOT, script, temporaryFolder } from '../launcher/support';
 import { overlaps, readEvents, spansOf } from './support';
 

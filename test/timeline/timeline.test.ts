@@ -5,31 +5,40 @@ import { Worker } from 'node:worker_threads';
 import { spawnSync } from 'node:child_process';
 import { Communicator } from '../../src/communicator/communicator';
 import type { GradringError } from '../../src/errors';
-import { recorded, Timeline } from '../../src/timeline/timeline';
-import { createTimelineFile } from '../../src/timeline/timeline-file';
+import { monotonicMicroseconds, Observer } from '../../src/observer';
+import { Timeline } from '../../src/timeline/timeline';
+import { createTimelineFile, type TimelineFile } from '../../src/timeline/timeline-file';
+import type { ThreadName } from '../../src/timeline/trace-event';
 import { failureOf } from '../support/rings';
 import { overlaps, readEvents, spansOf } from './support';
 
-const DIST = path.join(__dirname, '../../dist/timeline');
+const DIST = path.join(__dirname, '../../dist');
 
 let folder: string;
-const open: Timeline[] = [];
+const open: Observer[] = [];
 
 beforeEach(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'timeline-'));
 });
 
 afterEach(() => {
-  for (const timeline of open.splice(0)) timeline.close();
+  for (const observer of open.splice(0)) observer.close();
   rmSync(folder, { recursive: true });
   jest.restoreAllMocks();
   jest.useRealTimers();
 });
 
-function timelineOf(...args: ConstructorParameters<typeof Timeline>): Timeline {
-  const timeline = new Timeline(...args);
-  open.push(timeline);
-  return timeline;
+/** The observer of a thread whose spans are written to the file. */
+function observerOf(file: TimelineFile, thread: ThreadName): Observer {
+  const observer = new Observer();
+  observer.listen(new Timeline(file, thread));
+  open.push(observer);
+  return observer;
+}
+
+/** The time as a file has it. */
+function now({ clockOrigin }: TimelineFile): number {
+  return Math.floor(clockOrigin + monotonicMicroseconds());
 }
 
 describe('a file', () => {
@@ -69,16 +78,18 @@ describe('a file', () => {
 describe('a span', () => {
   test('tells what took how long, in a format that viewers know', () => {
     const file = createTimelineFile(folder, 1, 2);
-    const timeline = timelineOf(file, 'comm');
-    const before = timeline.now();
-    expect(timeline.record('encode', { tensors: 2 }, () => 'result')).toBe('result');
-    timeline.collective('barrier()', before, { sequence: 4 });
-    timeline.close();
+    const observer = observerOf(file, 'comm');
+    const before = now(file);
+    const start = observer.startOf('collective')!;
+    expect(observer.record('encode', { tensors: 2 }, () => 'result')).toBe('result');
+    observer.ended('collective', start, { sequence: 4 }, 'barrier()');
+    observer.close();
     const [encode, barrier] = spansOf(readEvents(file.path)) as [object, object];
     const whole = expect.any(Number) as number;
     const common = { ph: 'X', pid: 6, tid: 7, ts: whole, dur: whole };
     expect(encode).toEqual({ ...common, name: 'encode', cat: 'span', args: { tensors: 2 } });
-    expect(barrier).toEqual({ ...common, name: 'barrier()', cat: 'collective', ts: before, args: { sequence: 4 } });
+    expect(barrier).toEqual({ ...common, name: 'barrier()', cat: 'collective', args: { sequence: 4 } });
+    expect((barrier as { ts: number }).ts).toBeLessThanOrEqual((encode as { ts: number }).ts);
     for (const { ts, dur } of spansOf(readEvents(file.path))) {
       expect([Number.isSafeInteger(ts), Number.isSafeInteger(dur), ts >= before, dur >= 0]).not.toContain(false);
     }
@@ -86,18 +97,18 @@ describe('a span', () => {
 
   test('lasts until a promise settles, and is recorded when what it is about fails', async () => {
     const file = createTimelineFile(folder, 0, 1);
-    const timeline = timelineOf(file, 'training');
+    const observer = observerOf(file, 'training');
     let resolve!: (value: number) => void;
-    const pending = timeline.record('wait', {}, () => new Promise<number>(settle => (resolve = settle)));
-    timeline.record('copy', {}, () => undefined);
+    const pending = observer.record('wait', {}, () => new Promise<number>(settle => (resolve = settle)));
+    observer.record('copy', {}, () => undefined);
     resolve(5);
     expect(await pending).toBe(5);
     const broken = () => {
       throw new Error('broken');
     };
-    expect(() => timeline.record('apply', {}, broken)).toThrow('broken');
-    await expect(timeline.record('send', {}, async () => broken())).rejects.toThrow('broken');
-    timeline.close();
+    expect(() => observer.record('apply', {}, broken)).toThrow('broken');
+    await expect(observer.record('send', {}, async () => broken())).rejects.toThrow('broken');
+    observer.close();
     const spans = spansOf(readEvents(file.path));
     expect(spans.map(({ name }) => name)).toEqual(['copy', 'wait', 'apply', 'send']);
     expect(overlaps(spans)).toEqual([]);
@@ -105,24 +116,20 @@ describe('a span', () => {
     expect(wait.ts).toBeLessThanOrEqual(copy.ts);
     expect(wait.ts + wait.dur).toBeGreaterThanOrEqual(copy.ts + copy.dur);
   });
-
-  test('is nothing where nothing is recorded', () => {
-    expect(recorded(undefined, 'copy', {}, () => 7)).toBe(7);
-  });
 });
 
 describe('what was recorded', () => {
   test('is held up to 64 KB, then written as whole lines', () => {
     const file = createTimelineFile(folder, 0, 1);
-    const timeline = timelineOf(file, 'comm');
+    const observer = observerOf(file, 'comm');
     const empty = statSync(file.path).size;
-    const span = () => timeline.span('send', timeline.now(), { filler: 'x'.repeat(1000) });
+    const span = () => observer.record('send', { filler: 'x'.repeat(1000) }, () => undefined);
     for (let i = 0; i < 40; i++) span();
     expect(statSync(file.path).size).toBe(empty);
     for (let i = 0; i < 40; i++) span();
     expect(statSync(file.path).size).toBeGreaterThan(empty + 64 * 1024);
     expect(spansOf(readEvents(file.path)).length).toBeLessThan(80);
-    timeline.close();
+    observer.close();
     span();
     expect(spansOf(readEvents(file.path))).toHaveLength(80);
   });
@@ -130,8 +137,8 @@ describe('what was recorded', () => {
   test('is written every second', () => {
     jest.useFakeTimers();
     const file = createTimelineFile(folder, 0, 1);
-    const timeline = timelineOf(file, 'comm');
-    timeline.span('send', timeline.now(), {});
+    const observer = observerOf(file, 'comm');
+    observer.record('send', {}, () => undefined);
     jest.advanceTimersByTime(999);
     expect(spansOf(readEvents(file.path))).toHaveLength(0);
     jest.advanceTimersByTime(1);
@@ -140,10 +147,12 @@ describe('what was recorded', () => {
 
   test.each(['', 'process.exit(3);', `throw new Error('on purpose');`])('is written when a process ends: %s', end => {
     const source = `
-      const { Timeline } = require(${JSON.stringify(path.join(DIST, 'timeline.js'))});
-      const { createTimelineFile } = require(${JSON.stringify(path.join(DIST, 'timeline-file.js'))});
-      const timeline = new Timeline(createTimelineFile(${JSON.stringify(folder)}, 0, 1), 'training');
-      timeline.span('copy', timeline.now(), {});
+      const { Observer } = require(${JSON.stringify(path.join(DIST, 'observer.js'))});
+      const { Timeline } = require(${JSON.stringify(path.join(DIST, 'timeline/timeline.js'))});
+      const { createTimelineFile } = require(${JSON.stringify(path.join(DIST, 'timeline/timeline-file.js'))});
+      const observer = new Observer();
+      observer.listen(new Timeline(createTimelineFile(${JSON.stringify(folder)}, 0, 1), 'training'));
+      observer.record('copy', {}, () => undefined);
       ${end}`;
     spawnSync(process.execPath, ['-e', source], { timeout: 20_000 });
     expect(spansOf(readEvents(path.join(folder, 'rank-0.json'))).map(({ name }) => name)).toEqual(['copy']);
@@ -153,14 +162,15 @@ describe('what was recorded', () => {
     const file = createTimelineFile(folder, 0, 1);
     const source = `
       const { workerData, parentPort } = require('node:worker_threads');
-      const { Timeline } = require(${JSON.stringify(path.join(DIST, 'timeline.js'))});
-      const timeline = new Timeline(workerData.file, workerData.thread);
+      const { monotonicMicroseconds, Observer } = require(${JSON.stringify(path.join(DIST, 'observer.js'))});
+      const { Timeline } = require(${JSON.stringify(path.join(DIST, 'timeline/timeline.js'))});
+      const observer = new Observer();
+      observer.listen(new Timeline(workerData.file, workerData.thread));
       const filler = workerData.thread.repeat(50);
-      for (let i = 0; i < 10_000; i++) timeline.span('copy', timeline.now(), { i, filler });
-      parentPort.postMessage(timeline.now());
-      timeline.close();`;
-    const timeline = timelineOf(file, 'training');
-    const before = timeline.now();
+      for (let i = 0; i < 10_000; i++) observer.record('copy', { i, filler }, () => undefined);
+      parentPort.postMessage(Math.floor(workerData.file.clockOrigin + monotonicMicroseconds()));
+      observer.close();`;
+    const before = now(file);
     const ends = await Promise.all(
       ['training', 'comm'].map(thread => {
         const worker = new Worker(source, { eval: true, workerData: { file, thread } });
@@ -172,7 +182,7 @@ describe('what was recorded', () => {
         });
       }),
     );
-    const after = timeline.now();
+    const after = now(file);
     for (const end of ends) expect(before <= end && end <= after).toBe(true);
     const spans = spansOf(readEvents(file.path));
     for (const [tid, thread] of [[1, 'training'] as const, [2, 'comm'] as const]) {
@@ -187,9 +197,9 @@ describe('what was recorded', () => {
     const told = jest.spyOn(console, 'error').mockImplementation(() => undefined);
     const file = { ...createTimelineFile(folder, 2, 3), path: '/dev/full' };
     for (const thread of ['training', 'comm'] as const) {
-      const timeline = timelineOf(file, thread);
+      const timeline = new Timeline(file, thread);
       for (let i = 0; i < 3; i++) {
-        timeline.span('copy', timeline.now(), {});
+        timeline.onSpan({ kind: 'copy', name: 'copy', start: 0, end: 1, args: {} });
         timeline.flush();
       }
       timeline.close();

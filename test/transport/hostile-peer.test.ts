@@ -64,9 +64,9 @@ test('aborts without end are not answered without end', async () => {
   const { transport, failure, say } = await ring();
   const parts = [headerOf(abort({ code: 'ERR_TIMEOUT', message: '', details: {} }))];
   const send = jest.spyOn(Link.prototype, 'send');
-  const { bytesReceived } = transport.traffic;
+  const bytesReceived = transport.observer.read('bytesReceived');
   for (let i = 0; i < 1_000; i += 1) await say(parts);
-  await until(() => transport.traffic.bytesReceived === bytesReceived + 1_000 * parts[0]!.length);
+  await until(() => transport.observer.read('bytesReceived') === bytesReceived + 1_000 * parts[0]!.length);
   expect(await failure).toMatchObject({ code: 'ERR_TIMEOUT' });
   expect(send.mock.calls.length).toBeLessThan(10);
   send.mockRestore();

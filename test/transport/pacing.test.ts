@@ -1,4 +1,5 @@
 import { GradringError } from '../../src/errors';
+import { Observer } from '../../src/observer';
 import { Pacer, type PacerClock } from '../../src/transport/pacing';
 import { formRing } from '../../src/comm-thread/form-ring';
 import { resolveConnectOptions } from '../../src/rendezvous/connect-options';
@@ -95,7 +96,7 @@ describe('a pacer', () => {
 /** Two ranks in this process. */
 async function pairAt(linkRate: string, transport: 'tcp' | 'ipc') {
   const place = { worldSize: 2, masterPort: await freePort(), linkRate, transport };
-  const formed = [0, 1].map(rank => formRing(resolveConnectOptions({ rank, ...place }, {}), undefined));
+  const formed = [0, 1].map(rank => formRing(resolveConnectOptions({ rank, ...place }, {}), new Observer()));
   return (await Promise.all(formed)).map(ring => ring.transport);
 }
 
@@ -115,7 +116,7 @@ describe('a ring with a link rate', () => {
         await second!.forward('right', frame);
         expect((await first!.receive('left', sequence)).bytes).toBe(5000);
       }
-      const bytes = ring.reduce((sum, { traffic }) => sum + traffic.bytesSent, 0);
+      const bytes = ring.reduce((sum, { observer }) => sum + observer.read('bytesSent'), 0);
       expect(bytes).toBeGreaterThan(4 * 5000);
       expect(paced.reduce((sum, each) => sum + each)).toBe(bytes);
       await Promise.all(ring.map(each => each.close()));
