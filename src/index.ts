@@ -10,7 +10,8 @@ export type {
   TrafficCount,
 } from './communicator/communicator';
 export { Communicator } from './communicator/communicator';
-export type { ConnectInput as ConnectOptions, Encryption, TransportName } from './rendezvous/connect-options';
+export type { Encryption, LaunchedOption, RankOptions, TransportName } from './environment/rank-options';
+export type { ConnectInput as ConnectOptions } from './rendezvous/connect-options';
 export {
   dgc,
   noCompression,

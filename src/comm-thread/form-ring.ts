@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { bitsPerSecondOf } from '../environment/link-rate';
 import { isLoopback, portRangeOf, requireLoopback } from '../environment/network';
+import { agreedValues } from '../environment/rank-options';
 import { GradringError } from '../errors';
 import type { Observer } from '../observer';
 import { FILES_OF_A_LINK, FILES_OF_A_RANK, untilFilesCanBeOpened } from '../open-files';
@@ -67,7 +68,15 @@ export async function formRing(
     scaffold.keep(security?.gate);
     const timeoutMs = elastic?.patienceMs ?? options.connectTimeoutMs;
     const rendezvous = scaffold.keep(
-      await Rendezvous.meet({ ...options, hostId: hostId(), security, elastic, timeoutMs, say }),
+      await Rendezvous.meet({
+        ...options,
+        agreed: agreedValues(options),
+        hostId: hostId(),
+        security,
+        elastic,
+        timeoutMs,
+        say,
+      }),
     );
     const site = siteOf(rendezvous.roster, options, security, { timeoutMs, ring, scaffold });
     if (site.worldSize === 1) {

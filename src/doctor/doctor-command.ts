@@ -2,7 +2,8 @@ import pc from 'picocolors';
 import type { Argv, CommandModule } from 'yargs';
 import { NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
 import { addressOfInterface, MAX_PORT, NETWORK_FAULTS, portRangeOf, withoutBrackets } from '../environment/network';
-import { type RankEnvironment, readNetwork } from '../environment/rank-environment';
+import type { RankEnvironment } from '../environment/rank-environment';
+import { readRankOption } from '../environment/rank-options';
 import { DEFAULT_MASTER_PORT, readMasterPort } from '../environment/variables';
 import { invalidArgument } from '../errors';
 import { printableLines } from '../printable';
@@ -82,11 +83,14 @@ function findingsFor(parsed: Readonly<Record<string, unknown>>): Promise<Finding
   return checkConnection(withoutBrackets(host), otherPort, own);
 }
 
+/** How a rank of this process would listen. */
+const ownOption = (name: 'iface' | 'portRange' | 'advertiseAddr') => readRankOption(name, undefined, process.env);
+
 function ownPorts(masterPort: number | undefined, givenRange: string | undefined): OwnPorts {
-  const { iface, portRange } = readNetwork(process.env);
+  const iface = ownOption('iface');
   const fault = givenRange === undefined ? undefined : NETWORK_FAULTS.portRange(givenRange);
   if (fault !== undefined) throw invalidArgument(`--port-range is '${givenRange}'; it must be ${fault}.`);
-  const range = givenRange ?? portRange;
+  const range = givenRange ?? ownOption('portRange');
   return {
     address: iface === undefined ? undefined : addressOfInterface(iface),
     masterPort: masterPort ?? readMasterPort(process.env),
@@ -106,7 +110,10 @@ async function machineFindings(givenAddr: string | undefined, givenPort: number 
     ...limits.filter(finding => finding !== undefined),
     place,
     ...(variables ? [variables] : []),
-    await networkFinding(() => ({ ...readNetwork(process.env), masterAddr, masterPort })),
+    await networkFinding(() => ({
+      ...{ iface: ownOption('iface'), portRange: ownOption('portRange'), advertiseAddr: ownOption('advertiseAddr') },
+      ...{ masterAddr, masterPort },
+    })),
     tensorFlowFinding(),
     ...(await backendFindings()),
   ];

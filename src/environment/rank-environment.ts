@@ -2,8 +2,7 @@ import { LONGEST_NAME, printable } from '../printable';
 import { isName } from '../shape';
 import { debug, findPlace, type FoundPlace, LOOPBACK, portOf, schedulerAround } from './find-place';
 import { KUBERNETES } from './kubernetes';
-import { linkRateFault } from './link-rate';
-import { isLinkLocal, NETWORK_FAULTS, withoutBrackets } from './network';
+import { isLinkLocal, withoutBrackets } from './network';
 import { slurmJobAround } from './slurm';
 import { MAX_WORLD_SIZE, readInteger, readMasterPort, wrongEnvironment } from './variables';
 
@@ -28,20 +27,6 @@ export interface RankEnvironment {
    * `member`, or `newcomer` for a process that replaces a lost one; `GRADRING_ELASTIC`.
    */
   readonly elastic: 'member' | 'newcomer' | undefined;
-  /** The rate of this rank's link, such as `100mbit`. Undefined: it sends as fast as it can; `GRADRING_LINK_RATE`. */
-  readonly linkRate: string | undefined;
-  /**
-   * The network interface at whose address this rank listens for its neighbours. Undefined: the one towards the master;
-   * `GRADRING_IFACE`.
-   */
-  readonly iface: string | undefined;
-  /** The TCP ports at which this rank listens, such as `30000-30100`. Undefined: any; `GRADRING_PORT_RANGE`. */
-  readonly portRange: string | undefined;
-  /**
-   * The address at which neighbours reach this rank. Undefined: the one at which it listens;
-   * `GRADRING_ADVERTISE_ADDR`.
-   */
-  readonly advertiseAddr: string | undefined;
   /** The scheduler that has given this process its place, if `RANK` did not. */
   readonly scheduler: string | undefined;
   /** Whether the scheduler has started the ranks where they share a home directory, as far as is known. */
@@ -68,26 +53,11 @@ export function readRankEnvironment(env: NodeJS.ProcessEnv = process.env): RankE
     masterAddr: checkMaster(withoutBrackets(masterAddr)),
     masterPort,
     runId: checkRunId(runId),
-    linkRate: readText(env, 'GRADRING_LINK_RATE', linkRateFault),
-    ...readNetwork(env),
     elastic: readElastic(env['GRADRING_ELASTIC'] ?? ''),
     runToken: env['GRADRING_RUN_TOKEN'] ? checkRunToken(env['GRADRING_RUN_TOKEN'], 'GRADRING_RUN_TOKEN') : undefined,
     scheduler: place?.scheduler.name,
     hasHome: place !== undefined && place.scheduler.isHomeless !== true,
     overruled: env['RANK'] && worldSize === 1 ? overruledBy(env) : undefined,
-  };
-}
-
-/**
- * Where a rank of this process would listen.
- *
- * @throws GradringError `ERR_INVALID_ENVIRONMENT`
- */
-export function readNetwork(env: NodeJS.ProcessEnv): Pick<RankEnvironment, 'iface' | 'portRange' | 'advertiseAddr'> {
-  return {
-    iface: readText(env, 'GRADRING_IFACE', NETWORK_FAULTS.iface),
-    portRange: readText(env, 'GRADRING_PORT_RANGE', NETWORK_FAULTS.portRange),
-    advertiseAddr: readText(env, 'GRADRING_ADVERTISE_ADDR', NETWORK_FAULTS.advertiseAddr),
   };
 }
 
@@ -166,14 +136,6 @@ function agreed(place: FoundPlace, env: NodeJS.ProcessEnv): FoundPlace {
 function readElastic(text: string): RankEnvironment['elastic'] {
   if (text === '' || text === 'member' || text === 'newcomer') return text || undefined;
   throw wrongEnvironment(`GRADRING_ELASTIC is '${text}'; it must be 'member' or 'newcomer'.`);
-}
-
-/** @param faultOf Returns what the text must be, if it is something else. */
-function readText(env: NodeJS.ProcessEnv, name: string, faultOf: (text: string) => string | undefined) {
-  const text = env[name] || undefined;
-  const fault = text && faultOf(text);
-  if (fault === undefined) return text;
-  throw wrongEnvironment(`${name} is '${text}'; it must be ${fault}.`);
 }
 
 /**

@@ -2,32 +2,23 @@ import { GradringError } from '../errors';
 import { printable } from '../printable';
 import { similarName } from '../similar-name';
 import { MAX_PORT } from './network';
+import { RANK_OPTIONS } from './rank-options';
 
 /** All of gradring's own variables, also those that only the launcher sets. */
 export const OWN_VARIABLES: readonly string[] = [
-  'GRADRING_ADVERTISE_ADDR',
+  ...Object.values(RANK_OPTIONS).map(({ variable }) => variable),
   'GRADRING_BACKEND',
   'GRADRING_COLUMNS',
-  'GRADRING_CONNECT_TIMEOUT_MS',
   'GRADRING_ELASTIC',
-  'GRADRING_ENCRYPTION',
   'GRADRING_GUARD_FD',
   'GRADRING_GUARD_FOLDER',
-  'GRADRING_HEARTBEAT_TIMEOUT_MS',
-  'GRADRING_IFACE',
   'GRADRING_JOB_COUNT',
   'GRADRING_JOB_INDEX',
   'GRADRING_LAUNCHER_PIPE',
-  'GRADRING_LINK_RATE',
-  'GRADRING_PORT_RANGE',
   'GRADRING_RUN_ID',
   'GRADRING_RUN_TOKEN',
   'GRADRING_SOCKET_FOLDER',
-  'GRADRING_STALL_MS',
-  'GRADRING_TIMELINE',
-  'GRADRING_TIMEOUT_MS',
-  'GRADRING_TRANSPORT',
-];
+].sort();
 
 const PREFIX = 'GRADRING_';
 

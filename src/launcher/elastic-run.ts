@@ -1,7 +1,8 @@
+import { agreedValues, readRankOption, readRankOptions } from '../environment/rank-options';
 import { untilFilesCanBeOpened } from '../open-files';
 import { Coordinator } from '../rendezvous/coordinator';
 import { CoordinatorSocket } from '../rendezvous/coordinator-socket';
-import { type Encryption, type RunSecurity, securityOf } from '../rendezvous/run-security';
+import { type RunSecurity, securityOf } from '../rendezvous/run-security';
 import type { ElasticPlan, LaunchPlan } from './launch-options';
 import type { Meeting } from './rank-command';
 import type { RankOutputs } from './rank-outputs';
@@ -39,13 +40,11 @@ export class ElasticRun implements RunPolicy {
     this.seats = new Seats(plan.ranks);
     const { runId, runToken } = meeting;
     const env = { ...process.env, ...plan.env }; // as the ranks get it; they check its values
-    const encryption = (env['GRADRING_ENCRYPTION'] || 'auto') as Encryption;
-    this.security = securityOf({ runToken, encryption });
+    this.security = securityOf({ runToken, encryption: readRankOption('encryption', undefined, env) });
     this.coordinator = new Coordinator({
       worldSize: plan.ranks,
       runId,
-      encryption,
-      linkRate: env['GRADRING_LINK_RATE'] || undefined,
+      agreed: agreedValues(readRankOptions({}, env)),
       needsKeys: this.security !== undefined,
       policy: {
         holder: 'the launcher',

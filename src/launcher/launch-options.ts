@@ -3,8 +3,14 @@ import path from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import { checkOptions } from '../check-options';
 import type { FoundPlace } from '../environment/find-place';
-import { linkRateFault } from '../environment/link-rate';
-import { MAX_PORT, NETWORK_FAULTS, withoutBrackets } from '../environment/network';
+import { MAX_PORT, withoutBrackets } from '../environment/network';
+import {
+  LAUNCHED,
+  type LaunchedOption,
+  OF_ONE_HOST,
+  type RankOptions,
+  variablesFor,
+} from '../environment/rank-options';
 import { DEFAULT_MASTER_PORT, MAX_WORLD_SIZE } from '../environment/variables';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../longest-delay';
@@ -14,7 +20,7 @@ import type { PortWords } from './master-port';
 import { typescriptOptions } from './typescript-loader';
 
 /** What {@link launch} starts, and how. Times are in milliseconds. */
-export interface LaunchOptions {
+export interface LaunchOptions extends Partial<Pick<RankOptions, LaunchedOption>> {
   /**
    * How many ranks to start on this host, 1 or more. Required, unless there are {@link hosts}; then it is that of each
    * host that has no number, 1 by default.
@@ -69,28 +75,6 @@ export interface LaunchOptions {
   readonly maxRestarts?: number;
   /** A folder for the log of each rank, `rank-0.log`, …. It is created. Default: no logs. */
   readonly outputDir?: string;
-  /** A folder for the timeline of each rank, `rank-0.json`, …. It is created. Default: `GRADRING_TIMELINE`. */
-  readonly timeline?: string;
-  /**
-   * For experiments: limits what each rank sends to the rate of a slow network, such as `100mbit` or `2.5gbit`.
-   * Default: `GRADRING_LINK_RATE`, or no limit.
-   */
-  readonly linkRate?: string;
-  /**
-   * The network interface, such as `eth1`, at whose address the ranks listen for neighbours on other hosts. Default:
-   * `GRADRING_IFACE`, or the one towards the master.
-   */
-  readonly iface?: string;
-  /**
-   * The TCP ports at which the ranks listen for their neighbours, such as `30000-30100`: at most two for each rank of
-   * this host. The master port is another one. Default: `GRADRING_PORT_RANGE`, or any that are free.
-   */
-  readonly portRange?: string;
-  /**
-   * The address at which other hosts reach the ranks, if that is none of this host: behind NAT, in a container.
-   * Default: `GRADRING_ADVERTISE_ADDR`, or the address at which they listen.
-   */
-  readonly advertiseAddr?: string;
   /** How many GPUs of its own each rank gets, if there are any. 0: it computes on the CPU. Default 1. */
   readonly gpusPerRank?: number;
   /** Environment variables for the ranks, in addition to those of this process. */
@@ -182,17 +166,9 @@ const OPTIONS = {
   ...{ ranks: true, hosts: true, sshArgs: true },
   ...{ script: true, args: true, nodeArgs: true, env: true, stdout: true, stderr: true, prefix: true },
   ...{ masterAddr: true, masterPort: true, nodes: true, nodeRank: true, tokenFile: true, min: true, maxRestarts: true },
-  ...{ outputDir: true, timeline: true, linkRate: true, gpusPerRank: true, graceMs: true, failureGraceMs: true },
-  ...{ iface: true, portRange: true, advertiseAddr: true },
+  ...{ outputDir: true, gpusPerRank: true, graceMs: true, failureGraceMs: true },
+  ...(Object.fromEntries(LAUNCHED.map(([name]) => [name, true])) as Record<LaunchedOption, true>),
 } as const satisfies Record<keyof LaunchOptions, true>;
-
-/** Options that the ranks get in a variable, and what they must be, if they are not that. */
-const PASSED_ON = {
-  linkRate: { variable: 'GRADRING_LINK_RATE', faultOf: linkRateFault },
-  iface: { variable: 'GRADRING_IFACE', faultOf: NETWORK_FAULTS.iface },
-  portRange: { variable: 'GRADRING_PORT_RANGE', faultOf: NETWORK_FAULTS.portRange },
-  advertiseAddr: { variable: 'GRADRING_ADVERTISE_ADDR', faultOf: NETWORK_FAULTS.advertiseAddr },
-} as const;
 
 /** More than any run needs. */
 const MAX_RESTARTS = 2 ** 31 - 1;
@@ -235,7 +211,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   }
   const script = resolveScript(options.script);
   const { nodeArgs = [] } = options;
-  const timeline = options.timeline ?? { ...process.env, ...options.env }['GRADRING_TIMELINE'];
+  const env = { ...process.env, ...options.env };
   return {
     ranks,
     firstRank: nodeRank * ranks,
@@ -251,7 +227,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     nodeArgs: [
       ...nodeArgs,
       // On other hosts their agents look.
-      ...(hosts === undefined ? typescriptOptions(script, nodeArgs, { ...process.env, ...options.env }) : []),
+      ...(hosts === undefined ? typescriptOptions(script, nodeArgs, env) : []),
     ],
     masterAddr: withoutBrackets(masterAddr || '127.0.0.1'),
     masterPort: options.masterPort ?? (nodes > 1 ? (task?.masterPort ?? DEFAULT_MASTER_PORT) : undefined),
@@ -262,11 +238,7 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
     tokenFile: options.tokenFile && path.resolve(options.tokenFile),
     outputDir: options.outputDir && path.resolve(options.outputDir),
     gpusPerRank,
-    env: {
-      ...options.env,
-      ...(timeline && { GRADRING_TIMELINE: path.resolve(timeline) }),
-      ...passedOn(options, words),
-    },
+    env: { ...options.env, ...variablesFor(options, env, { isElsewhere: hosts !== undefined, nameOf }) },
     stdout: options.stdout ?? process.stdout,
     stderr: options.stderr ?? process.stderr,
     prefix: options.prefix ?? true,
@@ -276,29 +248,14 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   };
 }
 
-/** The variables of {@link PASSED_ON}. */
-function passedOn(options: LaunchOptions, { nameOf }: OptionWords): Record<string, string> {
-  const variables: Record<string, string> = {};
-  for (const option of Object.keys(PASSED_ON) as (keyof typeof PASSED_ON)[]) {
-    const { variable, faultOf } = PASSED_ON[option];
-    const text = options[option];
-    if (text === undefined) continue;
-    const isElsewhere = option === 'iface' && options.hosts !== undefined; // the ranks check it on their hosts
-    const fault = isElsewhere ? undefined : faultOf(text);
-    if (fault !== undefined) throw invalidArgument(`${nameOf(option)} is '${text}'; it must be ${fault}.`);
-    variables[variable] = text;
-  }
-  return variables;
-}
-
 /** What the launcher of several hosts does not do, and why. */
-const NOT_BESIDE_HOSTS = {
+const NOT_BESIDE_HOSTS: { readonly [name in keyof LaunchOptions]?: (hosts: string) => string } = {
   nodes: hosts => `is for a launcher on each host; with ${hosts} one launcher starts all ranks`,
   nodeRank: hosts => `is for a launcher on each host; with ${hosts} one launcher starts all ranks`,
   min: hosts => `works on one host only; with ${hosts} a lost rank ends the run`,
   maxRestarts: hosts => `works on one host only; with ${hosts} a lost rank ends the run`,
-  advertiseAddr: hosts => `is the address of one host; ${hosts} may name several`,
-} as const satisfies { [name in keyof LaunchOptions]?: (hosts: string) => string };
+  ...Object.fromEntries(OF_ONE_HOST.map(name => [name, hosts => `is about one host; ${hosts} may name several`])),
+};
 
 /** The hosts with the numbers of their ranks. Undefined: the ranks run on this host. */
 function planHosts(options: LaunchOptions, { nameOf, valueOf }: OptionWords): Required<HostRanks>[] | undefined {
@@ -310,7 +267,7 @@ function planHosts(options: LaunchOptions, { nameOf, valueOf }: OptionWords): Re
   }
   for (const other of Object.keys(NOT_BESIDE_HOSTS) as (keyof typeof NOT_BESIDE_HOSTS)[]) {
     if (options[other] === undefined) continue;
-    throw invalidArgument(`${nameOf(other)} ${NOT_BESIDE_HOSTS[other](name)}.`);
+    throw invalidArgument(`${nameOf(other)} ${NOT_BESIDE_HOSTS[other]!(name)}.`);
   }
   checkHosts(hosts, name);
   if (ranks !== undefined && hosts.every(host => host.ranks !== undefined)) {

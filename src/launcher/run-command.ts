@@ -2,11 +2,21 @@ import path from 'node:path';
 import type { Argv, CommandModule, Options } from 'yargs';
 import { Parser } from 'yargs/helpers';
 import { flag, NUMBER_OPTION, TEXT_OPTION, toNumber } from '../command-line';
+import { defaultWords, flagName, LAUNCHED, type LaunchedOption, plainMeaning } from '../environment/rank-options';
 import { invalidArgument } from '../errors';
 import { type HostRanks, parseHosts, readHostfile } from './hosts/host-list';
 import { launchPlan } from './launch';
 import { type LaunchOptions, type OptionWords, planLaunch } from './launch-options';
 import { splitNodeOptions } from './node-options';
+
+/** Those of {@link LAUNCHED}. */
+const RANK_FLAGS = Object.fromEntries(
+  LAUNCHED.map(([name]) => {
+    const words = plainMeaning(name);
+    const describe = `${words[0]!.toUpperCase()}${words.slice(1)} [default: ${defaultWords(name)}]`;
+    return [flagName(name), { ...TEXT_OPTION, describe }];
+  }),
+) as Record<ReturnType<typeof flagName<LaunchedOption>>, Options>;
 
 const OPTIONS = {
   ranks: {
@@ -37,28 +47,7 @@ const OPTIONS = {
     ...TEXT_OPTION,
     describe: 'A folder for the log of each rank: rank-0.log, … [default: no logs]',
   },
-  timeline: {
-    ...TEXT_OPTION,
-    describe: 'A folder for the timeline of each rank: rank-0.json, …; see timeline --help [default: no timeline]',
-  },
-  'link-rate': {
-    ...TEXT_OPTION,
-    describe:
-      'For experiments: each rank sends no faster than a network of this rate, such as 100mbit [default: no limit]',
-  },
-  iface: {
-    ...TEXT_OPTION,
-    describe:
-      'The network interface, such as eth1, at which ranks of other hosts reach these [default: the one to the master]',
-  },
-  'port-range': {
-    ...TEXT_OPTION,
-    describe: 'The TCP ports of the ranks, such as 30000-30100: up to two for each rank of this host [default: any]',
-  },
-  'advertise-addr': {
-    ...TEXT_OPTION,
-    describe: 'The address at which other hosts reach these ranks, behind NAT [default: the one where they listen]',
-  },
+  ...RANK_FLAGS,
   'master-addr': {
     ...TEXT_OPTION,
     describe: 'The host where rank 0 holds the rendezvous; needed with --nodes [default: 127.0.0.1]',
@@ -102,8 +91,8 @@ const asIs = (text: string): string => text;
 const READERS = {
   ...{ ranks: toNumber, min: toNumber, maxRestarts: toNumber, nodes: toNumber, nodeRank: toNumber },
   ...{ masterPort: toNumber, gpusPerRank: toNumber, graceMs: toNumber },
-  ...{ outputDir: asIs, timeline: asIs, tokenFile: asIs },
-  ...{ linkRate: asIs, iface: asIs, portRange: asIs, advertiseAddr: asIs, masterAddr: asIs },
+  ...{ outputDir: asIs, tokenFile: asIs, masterAddr: asIs },
+  ...(Object.fromEntries(LAUNCHED.map(([name]) => [name, asIs])) as Record<LaunchedOption, typeof asIs>),
   nodeArgs: (text: string) => splitNodeOptions(text, flag('node-args')),
   sshArgs: (text: string) => splitNodeOptions(text, flag('ssh-args')),
   ...{ hosts: undefined, hostfile: undefined, noGpu: undefined, noPrefix: undefined },
@@ -206,7 +195,7 @@ function wordsFor(parsed: Readonly<Record<string, unknown>>): OptionWords {
     hosts: isTyped ? hosts : '--hosts or --hostfile',
   };
   return {
-    nameOf: option => names[option] ?? flag(option.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)),
+    nameOf: option => names[option] ?? flag(flagName(option)),
     valueOf: option => `'${parsed[option] as string}'`,
   };
 }

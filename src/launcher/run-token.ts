@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { checkRunToken } from '../environment/rank-environment';
-import { chooseEncryption } from '../rendezvous/connect-options';
+import { readRankOption } from '../environment/rank-options';
 import { makeToken } from '../rendezvous/user-secret';
 import type { LaunchPlan } from './launch-options';
 import { readOptionFile } from './option-file';
@@ -27,7 +27,7 @@ export function chooseRunToken(
   if (nodes === 1) return randomBytes(32).toString('hex');
   if (task === undefined) return undefined;
   const masterPort = plan.masterPort ?? task.masterPort;
-  const encryption = chooseEncryption(undefined, env);
+  const encryption = readRankOption('encryption', undefined, env);
   const { runId, scheduler } = task;
   return makeToken({ ...plan, masterPort, runId, hasHome: scheduler.isHomeless !== true, encryption }, env).runToken;
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { disagreement } from '../environment/rank-options';
 import type { ErrorCode } from '../errors';
 import { ifOutOfFiles } from '../open-files';
 import { Patience } from '../patience';
@@ -7,7 +8,6 @@ import { WakingTimer } from '../waking-time';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { type Arrival, Formation, type MemberLine } from './formation';
-import type { Encryption } from './run-security';
 
 /** A report names so many missing members. */
 const NAMED = 8;
@@ -46,9 +46,8 @@ export interface CoordinatorOptions {
   /** How many members were launched. */
   readonly worldSize: number;
   readonly runId: string;
-  readonly encryption: Encryption;
-  /** What each rank may send, such as `100mbit`. Undefined: not limited. */
-  readonly linkRate: string | undefined;
+  /** See {@link agreedValues}. */
+  readonly agreed: readonly string[];
   /** Whether every member must name the key of its links. */
   readonly needsKeys: boolean;
   readonly policy: MembershipPolicy;
@@ -164,7 +163,7 @@ export class Coordinator {
   }
 
   private refusalOf(join: RendezvousMessage & { kind: 'join' }): { code: ErrorCode; message: string } | undefined {
-    const { worldSize, runId, encryption, linkRate = '', needsKeys, policy } = this.options;
+    const { worldSize, runId, agreed, needsKeys, policy } = this.options;
     const { holder } = policy;
     const { rank } = join;
     const refused = (message: string) => ({ code: 'ERR_RENDEZVOUS_REFUSED' as const, message });
@@ -179,14 +178,8 @@ export class Coordinator {
     if (join.worldSize !== worldSize) {
       return refused(`Rank ${rank} has WORLD_SIZE ${join.worldSize}, ${holder} has ${worldSize}.`);
     }
-    if (join.encryption !== encryption) {
-      return refused(`Rank ${rank} has encryption '${join.encryption}', ${holder} has '${encryption}'.`);
-    }
-    if (join.linkRate !== linkRate) {
-      return refused(
-        `Rank ${rank} has link rate '${join.linkRate || 'none'}', ${holder} has '${linkRate || 'none'}': set the same on all ranks.`,
-      );
-    }
+    const differs = disagreement(join.agreed, holder, agreed);
+    if (differs !== undefined) return refused(`Rank ${rank} has ${differs}: set the same on all ranks.`);
     if (needsKeys && !isKey(join.publicKey)) return refused(`Rank ${rank} sent no key.`);
     if (rank >= worldSize) return refused(`Rank ${rank} is out of range: WORLD_SIZE is ${worldSize}.`);
     if (!policy.isElastic) {

@@ -1,5 +1,5 @@
 import type { StallReport } from './coordinator';
-import type { Encryption, RunSecurity } from './run-security';
+import type { RunSecurity } from './run-security';
 
 /** Where the members of a run meet, and what proves that they belong to it. */
 export interface MeetingPlace {
@@ -27,9 +27,8 @@ export interface RendezvousOptions extends MeetingPlace, StallReport {
   /** Ranks with another run id are refused, so that two runs at one port do not mix. */
   readonly runId: string;
   readonly hostId: string;
-  readonly encryption: Encryption;
-  /** Undefined: not limited. */
-  readonly linkRate: string | undefined;
+  /** See {@link agreedValues}. */
+  readonly agreed: readonly string[];
   /** Undefined in a static run, where rank 0 holds the rendezvous. In an elastic run the launcher holds it. */
   readonly elastic: ElasticJoin | undefined;
   /** The file that the run token is made from. Undefined if the user gave the token. */

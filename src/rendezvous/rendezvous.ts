@@ -126,9 +126,9 @@ async function whyNot({ masterAddr, tokenFrom }: RendezvousOptions): Promise<str
 
 /** What a rank says about itself when it comes. */
 function joinMessage(options: RendezvousOptions): RendezvousMessage {
-  const { rank, worldSize, runId, hostId, encryption, linkRate = '', security, timeoutMs, elastic } = options;
+  const { rank, worldSize, runId, hostId, agreed, security, timeoutMs, elastic } = options;
   return {
-    ...{ kind: 'join', protocolVersion: PROTOCOL_VERSION, runId, worldSize, rank, hostId, encryption, linkRate },
+    ...{ kind: 'join', protocolVersion: PROTOCOL_VERSION, runId, worldSize, rank, hostId, agreed },
     ...{ publicKey: security?.link.publicKey ?? '', patienceMs: timeoutMs },
     ...{ newcomer: elastic?.newcomer ?? false, admits: elastic?.admits ?? false },
   };

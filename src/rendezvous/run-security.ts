@@ -1,11 +1,9 @@
 import { createPrivateKey, createPublicKey, hkdfSync } from 'node:crypto';
 import { curveKeyPair } from 'zeromq';
 import { isLoopback, withoutBrackets } from '../environment/network';
+import type { Encryption } from '../environment/rank-options';
 import { encodeKey, type KeyPair } from '../transport/control/curve';
 import { Gate } from '../transport/control/gate';
-
-/** Which TCP connections are encrypted: those that leave the host, all, or none. Unix sockets never are. */
-export type Encryption = 'auto' | 'on' | 'off';
 
 /** The options that decide whether ranks must prove that they belong to the run. */
 export interface SecurityOptions {

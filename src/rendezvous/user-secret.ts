@@ -5,7 +5,7 @@ import path from 'node:path';
 import { isLoopback } from '../environment/network';
 import type { RankEnvironment } from '../environment/rank-environment';
 import { wrongEnvironment } from '../environment/variables';
-import type { Encryption } from './run-security';
+import type { Encryption } from '../environment/rank-options';
 
 /** What decides whether ranks that were given no run token make one. */
 export type TokenChoice = Pick<RankEnvironment, 'worldSize' | 'masterAddr' | 'masterPort' | 'runId' | 'hasHome'> & {

@@ -25,12 +25,11 @@ export type RendezvousMessage =
       readonly worldSize: number;
       readonly rank: number;
       readonly hostId: string;
-      readonly encryption: string;
       readonly publicKey: string;
       readonly newcomer: boolean;
       readonly admits: boolean;
       readonly patienceMs: number;
-      readonly linkRate: string;
+      readonly agreed: readonly string[];
     }
   | {
       readonly kind: 'roster';
@@ -87,12 +86,11 @@ export function decodeRendezvousMessage(bytes: Uint8Array): RendezvousMessage {
           worldSize: join.worldSize(),
           rank: join.rank(),
           hostId: text(join.hostId()),
-          encryption: text(join.encryption()),
           publicKey: text(join.publicKey()),
           newcomer: join.newcomer(),
           admits: join.admits(),
           patienceMs: join.patienceMs(),
-          linkRate: text(join.linkRate()),
+          agreed: strings(join.agreedLength(), i => join.agreed(i), bytes),
         };
       }
       case Message.Roster: {
@@ -143,13 +141,14 @@ function encodeBody(builder: flatbuffers.Builder, message: RendezvousMessage): [
     case 'join': {
       const runId = builder.createString(message.runId);
       const hostId = builder.createString(message.hostId);
-      const encryption = builder.createString(message.encryption);
       const publicKey = builder.createString(message.publicKey);
-      const linkRate = builder.createString(message.linkRate);
+      const agreed = Join.createAgreedVector(
+        builder,
+        message.agreed.map(value => builder.createString(value)),
+      );
       const { protocolVersion, worldSize, rank, newcomer, admits, patienceMs } = message;
-      const texts = [hostId, encryption, publicKey] as const;
-      const join = [protocolVersion, runId, worldSize, rank, ...texts, newcomer, admits, patienceMs, linkRate] as const;
-      return [Message.Join, Join.createJoin(builder, ...join)];
+      const who = [protocolVersion, runId, worldSize, rank, hostId, publicKey] as const;
+      return [Message.Join, Join.createJoin(builder, ...who, newcomer, admits, patienceMs, agreed)];
     }
     case 'roster': {
       const ids = message.hostIds.map(id => builder.createString(id));

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync, rmSync } from 'node:fs';
 import { networkInterfaces } from 'node:os';
 import { type FormedRing, formRing } from '../../src/comm-thread/form-ring';
+import { agreedValues } from '../../src/environment/rank-options';
 import { Observer } from '../../src/observer';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../../src/rendezvous/connect-options';
 import { Coordinator } from '../../src/rendezvous/coordinator';
@@ -105,7 +106,15 @@ async function meetOnly(options: ConnectOptions, told?: string): Promise<{ rende
   const { elastic: isElastic, connectTimeoutMs: timeoutMs } = options;
   const elastic = isElastic && STAY;
   const say = () => undefined;
-  const rendezvous = await Rendezvous.meet({ ...options, hostId: '', security: undefined, elastic, timeoutMs, say });
+  const rendezvous = await Rendezvous.meet({
+    ...options,
+    agreed: agreedValues(options),
+    hostId: '',
+    security: undefined,
+    elastic,
+    timeoutMs,
+    say,
+  });
   const { link, endpoint } = Link.listen('tcp://127.0.0.1:*', options);
   [rendezvous, link].forEach(each => open.add(each));
   await rendezvous.listen(told ?? endpoint);
@@ -261,7 +270,7 @@ describe('in an elastic run', () => {
     const formed: (readonly number[])[] = [];
     const coordinator = new Coordinator({
       ...options[0]!,
-      needsKeys: false,
+      ...{ agreed: agreedValues(options[0]!), needsKeys: false },
       policy: {
         ...{ holder: 'the launcher', isElastic: true, mayForm: () => true, waitMs: (_, ms) => ms },
         ...{ onFormed: (_, members) => void formed.push(members), onAbsent: () => undefined },

@@ -5,6 +5,7 @@ import type { Membership } from '../../src/comm-thread/membership';
 import { StaticMembership } from '../../src/comm-thread/static-membership';
 import type { Request, RingPosition } from '../../src/comm-thread/thread-protocol';
 import { GradringError } from '../../src/errors';
+import { agreedValues } from '../../src/environment/rank-options';
 import { Observer } from '../../src/observer';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { SharedHeap } from '../../src/memory/shared-heap';
@@ -79,7 +80,7 @@ async function run(worldSize: number, { isElastic }: { isElastic: boolean }) {
   }));
   const coordinator = new Coordinator({
     ...options[0]!,
-    needsKeys: false,
+    ...{ agreed: agreedValues(options[0]!), needsKeys: false },
     policy: {
       ...{ holder: 'the launcher', isElastic, mayForm: () => true, waitMs: (_, ms) => ms },
       ...{ onFormed: () => undefined, onAbsent: () => undefined },

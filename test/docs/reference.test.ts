@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { main } from '../../src/cli';
@@ -23,13 +24,19 @@ test('the list of variables and their page have every variable of the program, a
   const files = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' }).filter(
     file => file.endsWith('.ts') && file !== path.join('environment', 'variables.ts'),
   );
-  const variables = found(files.map(read).join(), /GRADRING_[A-Z_]+/g);
+  const variables = found(files.map(read).join(), /GRADRING_[A-Z_]+[A-Z]\b/g);
   expect(variables).toContain('GRADRING_BACKEND');
   expect(OWN_VARIABLES).toEqual(variables);
   const rows = readPage('docs/reference/environment-variables.md')
     .match(/^\| `.*$/gm)!
     .join('\n');
   expect(found(rows, /^\| `(GRADRING_[A-Z_]+)`/gm)).toEqual(variables);
+});
+
+test('the pages have the options of a rank as the program has them', () => {
+  const script = path.join(SOURCE, '../scripts/reference-pages.js');
+  const { stderr, status } = spawnSync(process.execPath, [script, '--check'], { encoding: 'utf8', timeout: 60_000 });
+  expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
 });
 
 test('the overview of the API names everything that the package exports', () => {

@@ -4,8 +4,8 @@ import type { RendezvousMessage } from '../../src/wire/rendezvous-message';
 export const MESSAGES: RendezvousMessage[] = [
   {
     ...{ kind: 'join', protocolVersion: 1, runId: 'run-7', worldSize: 4, rank: 2, hostId: '0123456789abcdef' },
-    ...{ encryption: 'auto', publicKey: 'rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7' },
-    ...{ newcomer: true, admits: true, patienceMs: 20_000, linkRate: '100mbit' },
+    ...{ publicKey: 'rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7' },
+    ...{ newcomer: true, admits: true, patienceMs: 20_000, agreed: ['auto', '100mbit'] },
   },
   {
     kind: 'roster',

@@ -17,8 +17,7 @@ type FieldType = number | 'code' | 'words' | 'text' | 'texts' | 'numbers' | 'boo
 const FIELDS: Record<RendezvousMessage['kind'], Record<string, FieldType>> = {
   join: {
     ...{ protocolVersion: 255, runId: 'text', worldSize: 0xffffffff, rank: 0xffffffff, hostId: 'text' },
-    ...{ encryption: 'text', publicKey: 'text', newcomer: 'boolean', admits: 'boolean', patienceMs: 0xffffffff },
-    ...{ linkRate: 'text' },
+    ...{ agreed: 'texts', publicKey: 'text', newcomer: 'boolean', admits: 'boolean', patienceMs: 0xffffffff },
   },
   roster: { hostIds: 'texts', publicKeys: 'texts', members: 'numbers', generation: 0xffffffff },
   listening: { rank: 0xffffffff, endpoint: 'text' },

@@ -1,9 +1,12 @@
+import { agreedValues, readRankOptions } from '../../src/environment/rank-options';
 import { Coordinator, type MembershipPolicy } from '../../src/rendezvous/coordinator';
 import { staticPolicy } from '../../src/rendezvous/static-policy';
 import { PROTOCOL_VERSION } from '../../src/wire/frame';
 import type { RendezvousMessage } from '../../src/wire/rendezvous-message';
 import { beStoppedFor } from '../support/stopped-process';
 
+const NONE = readRankOptions({}, {});
+const AGREED = agreedValues(NONE);
 const RANKS = 4;
 const STATIC_MS = 3_000;
 
@@ -29,7 +32,7 @@ function meeting({
     onAbsent: members => void absent.push(members),
   };
   const policy = isElastic ? elastic : staticPolicy(worldSize, STATIC_MS, needsKeys);
-  const run = { worldSize, runId: 'run', encryption: 'auto', linkRate: undefined } as const;
+  const run = { worldSize, runId: 'run', agreed: AGREED } as const;
   const stallReport = { stallMs, say: (line: string) => void said.push(line) };
   const coordinator = new Coordinator({ ...run, needsKeys, policy, stallReport });
   const heard = new Map<number, RendezvousMessage[]>();
@@ -52,8 +55,8 @@ function meeting({
         rank,
         hostId: `host ${rank}`,
       },
-      ...{ encryption: 'auto', publicKey: `key ${rank}`, newcomer: false, admits: false, patienceMs: 5_000 },
-      ...{ linkRate: '', ...more },
+      ...{ agreed: AGREED, publicKey: `key ${rank}`, newcomer: false, admits: false, patienceMs: 5_000 },
+      ...more,
     });
   };
   const listen = (...ranks: number[]) =>
@@ -302,8 +305,9 @@ describe.each([
   test.each([
     ['another run', { runId: 'other' }],
     ['another size', { worldSize: 5 }],
-    ['another encryption', { encryption: 'on' }],
-    ['another link rate', { linkRate: '100mbit' }],
+    ['another encryption', { agreed: agreedValues({ ...NONE, encryption: 'on' }) }],
+    ['another link rate', { agreed: agreedValues({ ...NONE, linkRate: '100mbit' }) }],
+    ['nothing of what ranks agree on', { agreed: [] }],
     ['a rank out of range', { rank: 4 }],
     ['another version', { protocolVersion: PROTOCOL_VERSION + 1 }],
     ['no key where one is needed', { publicKey: 'too short' }],

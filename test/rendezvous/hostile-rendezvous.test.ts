@@ -24,8 +24,8 @@ async function answeredWith(parts: string[], { secured = false } = {}) {
   });
   socket.bindSync(endpointOf('127.0.0.1', masterPort));
   const answering = socket.receive().then(([routing]) => socket.send([routing!, ...parts]));
-  const place = { masterAddr: '127.0.0.1', masterPort, security, elastic: undefined, linkRate: undefined };
-  const run = { rank: 1, worldSize: 2, runId: '', hostId: '', encryption: 'auto', timeoutMs: 20_000 } as const;
+  const place = { masterAddr: '127.0.0.1', masterPort, security, elastic: undefined, agreed: [] };
+  const run = { rank: 1, worldSize: 2, runId: '', hostId: '', timeoutMs: 20_000 } as const;
   const meeting = Rendezvous.meet({ ...place, ...run, stallMs: 0, say: () => undefined });
   const { code, message, stack } = await failureOf(meeting);
   await answering;

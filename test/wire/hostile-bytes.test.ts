@@ -315,7 +315,7 @@ describe('rendezvous messages', () => {
           demand(isCount(result.protocolVersion, 255), 'protocolVersion');
           demand(isCount(result.worldSize, 0xffffffff) && isCount(result.rank, 0xffffffff), 'numbers');
           demand(isText(result.runId) && isText(result.hostId), 'texts');
-          demand(isText(result.encryption) && isText(result.publicKey), 'more texts');
+          demand(isText(result.publicKey) && isText(result.agreed.join('')), 'more texts');
           demand(isCount(result.patienceMs, 0xffffffff), 'patienceMs');
           return;
         case 'roster':

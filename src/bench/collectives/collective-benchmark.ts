@@ -1,6 +1,7 @@
 import type { algorithmFor } from '../../collectives/dense-ring';
 import type { Communicator, ElementType, Reduction } from '../../communicator/communicator';
-import type { ConnectInput, Encryption, TransportName } from '../../rendezvous/connect-options';
+import type { Encryption, TransportName } from '../../environment/rank-options';
+import type { ConnectInput } from '../../rendezvous/connect-options';
 import type { RouteName } from '../../compression/compression-method';
 import type { StepTimes } from '../../exchange/messages';
 import type { ValueFormat } from '../../compression/value-format';

@@ -1,6 +1,6 @@
 import { ELEMENT_BYTES } from '../../collectives/element-type';
 import type { ElementType, Reduction } from '../../communicator/communicator';
-import { ENCRYPTIONS, TRANSPORTS } from '../../rendezvous/connect-options';
+import { ENCRYPTIONS, TRANSPORTS } from '../../environment/rank-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
 import { parseCount, parseCounts, parseName, parseNames, parseNumber } from '../../command-line';

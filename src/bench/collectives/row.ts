@@ -1,6 +1,6 @@
 import type { AllReduceAlgorithm } from '../../collectives/dense-ring';
 import type { ElementType, Reduction } from '../../communicator/communicator';
-import type { TransportName } from '../../rendezvous/connect-options';
+import type { TransportName } from '../../environment/rank-options';
 import type { ValueFormat } from '../../compression/value-format';
 import type { RouteName } from '../../compression/compression-method';
 import type { Timings } from '../statistics';

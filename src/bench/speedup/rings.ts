@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { GradringError } from '../../errors';
-import type { Encryption } from '../../rendezvous/connect-options';
+import type { Encryption } from '../../environment/rank-options';
 import type { Case, Plan, SparseCase } from '../collectives/collective-benchmark';
 import type { CollectiveRow } from '../collectives/row';
 import { startRanks } from '../collectives/start-ranks';

@@ -1,3 +1,4 @@
+import { OF_ONE_HOST, RANK_OPTIONS } from '../../environment/rank-options';
 import { unknownVariableWarning } from '../../environment/variables';
 import { printable } from '../../printable';
 import { GradringError } from '../../errors';
@@ -15,7 +16,11 @@ import { HOST_TIMES, RemoteHost } from './remote-host';
 
 /** Variables that describe this host, or this login. Those of the other hosts stay as they are. */
 const OF_THIS_HOST =
-  /^(PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|SHLVL|_|TERM|TMPDIR|TMP|TEMP|HOSTNAME|MAIL|DISPLAY|LS_COLORS|INIT_CWD|NODE|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|KRB5CCNAME|XDG_.*|SSH_.*|DBUS_.*|npm_.*|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|GRADRING_RUN_ID|GRADRING_RUN_TOKEN|GRADRING_SOCKET_FOLDER|GRADRING_ADVERTISE_ADDR)$/;
+  /^(PATH|HOME|USER|LOGNAME|SHELL|PWD|OLDPWD|SHLVL|_|TERM|TMPDIR|TMP|TEMP|HOSTNAME|MAIL|DISPLAY|LS_COLORS|INIT_CWD|NODE|CUDA_VISIBLE_DEVICES|NVIDIA_VISIBLE_DEVICES|KRB5CCNAME|XDG_.*|SSH_.*|DBUS_.*|npm_.*|RANK|WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|GRADRING_RUN_ID|GRADRING_RUN_TOKEN|GRADRING_SOCKET_FOLDER)$/;
+
+function isOfThisHost(variable: string): boolean {
+  return OF_THIS_HOST.test(variable) || OF_ONE_HOST.some(name => RANK_OPTIONS[name].variable === variable);
+}
 
 /** So many connections are made at a time: sshd refuses some of those that are not logged in yet (MaxStartups, 10). */
 const LOGINS_AT_A_TIME = 8;
@@ -67,7 +72,7 @@ export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times 
 /** What all hosts get alike. */
 function assignmentOf({ folder, script, args, nodeArgs, worldSize, gpusPerRank, env }: LaunchPlan) {
   const passed = Object.entries(process.env).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined && !OF_THIS_HOST.test(entry[0]),
+    (entry): entry is [string, string] => entry[1] !== undefined && !isOfThisHost(entry[0]),
   );
   return {
     ...{ folder, script, args, nodeArgs, worldSize, gpusPerRank },

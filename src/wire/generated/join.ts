@@ -51,44 +51,42 @@ hostId(optionalEncoding?:any):string|Uint8Array|null {
   return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
 }
 
-encryption():string|null
-encryption(optionalEncoding:flatbuffers.Encoding):string|Uint8Array|null
-encryption(optionalEncoding?:any):string|Uint8Array|null {
+publicKey():string|null
+publicKey(optionalEncoding:flatbuffers.Encoding):string|Uint8Array|null
+publicKey(optionalEncoding?:any):string|Uint8Array|null {
   const offset = this.bb!.__offset(this.bb_pos, 14);
   return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
 }
 
-publicKey():string|null
-publicKey(optionalEncoding:flatbuffers.Encoding):string|Uint8Array|null
-publicKey(optionalEncoding?:any):string|Uint8Array|null {
-  const offset = this.bb!.__offset(this.bb_pos, 16);
-  return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
-}
-
 newcomer():boolean {
-  const offset = this.bb!.__offset(this.bb_pos, 18);
+  const offset = this.bb!.__offset(this.bb_pos, 16);
   return offset ? !!this.bb!.readInt8(this.bb_pos + offset) : false;
 }
 
 admits():boolean {
-  const offset = this.bb!.__offset(this.bb_pos, 20);
+  const offset = this.bb!.__offset(this.bb_pos, 18);
   return offset ? !!this.bb!.readInt8(this.bb_pos + offset) : false;
 }
 
 patienceMs():number {
-  const offset = this.bb!.__offset(this.bb_pos, 22);
+  const offset = this.bb!.__offset(this.bb_pos, 20);
   return offset ? this.bb!.readUint32(this.bb_pos + offset) : 0;
 }
 
-linkRate():string|null
-linkRate(optionalEncoding:flatbuffers.Encoding):string|Uint8Array|null
-linkRate(optionalEncoding?:any):string|Uint8Array|null {
-  const offset = this.bb!.__offset(this.bb_pos, 24);
-  return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
+agreed(index: number):string
+agreed(index: number,optionalEncoding:flatbuffers.Encoding):string|Uint8Array
+agreed(index: number,optionalEncoding?:any):string|Uint8Array|null {
+  const offset = this.bb!.__offset(this.bb_pos, 22);
+  return offset ? this.bb!.__string(this.bb!.__vector(this.bb_pos + offset) + index * 4, optionalEncoding) : null;
+}
+
+agreedLength():number {
+  const offset = this.bb!.__offset(this.bb_pos, 22);
+  return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
 }
 
 static startJoin(builder:flatbuffers.Builder) {
-  builder.startObject(11);
+  builder.startObject(10);
 }
 
 static addProtocolVersion(builder:flatbuffers.Builder, protocolVersion:number) {
@@ -111,28 +109,36 @@ static addHostId(builder:flatbuffers.Builder, hostIdOffset:flatbuffers.Offset) {
   builder.addFieldOffset(4, hostIdOffset, 0);
 }
 
-static addEncryption(builder:flatbuffers.Builder, encryptionOffset:flatbuffers.Offset) {
-  builder.addFieldOffset(5, encryptionOffset, 0);
-}
-
 static addPublicKey(builder:flatbuffers.Builder, publicKeyOffset:flatbuffers.Offset) {
-  builder.addFieldOffset(6, publicKeyOffset, 0);
+  builder.addFieldOffset(5, publicKeyOffset, 0);
 }
 
 static addNewcomer(builder:flatbuffers.Builder, newcomer:boolean) {
-  builder.addFieldInt8(7, +newcomer, +false);
+  builder.addFieldInt8(6, +newcomer, +false);
 }
 
 static addAdmits(builder:flatbuffers.Builder, admits:boolean) {
-  builder.addFieldInt8(8, +admits, +false);
+  builder.addFieldInt8(7, +admits, +false);
 }
 
 static addPatienceMs(builder:flatbuffers.Builder, patienceMs:number) {
-  builder.addFieldInt32(9, patienceMs, 0);
+  builder.addFieldInt32(8, patienceMs, 0);
 }
 
-static addLinkRate(builder:flatbuffers.Builder, linkRateOffset:flatbuffers.Offset) {
-  builder.addFieldOffset(10, linkRateOffset, 0);
+static addAgreed(builder:flatbuffers.Builder, agreedOffset:flatbuffers.Offset) {
+  builder.addFieldOffset(9, agreedOffset, 0);
+}
+
+static createAgreedVector(builder:flatbuffers.Builder, data:flatbuffers.Offset[]):flatbuffers.Offset {
+  builder.startVector(4, data.length, 4);
+  for (let i = data.length - 1; i >= 0; i--) {
+    builder.addOffset(data[i]!);
+  }
+  return builder.endVector();
+}
+
+static startAgreedVector(builder:flatbuffers.Builder, numElems:number) {
+  builder.startVector(4, numElems, 4);
 }
 
 static endJoin(builder:flatbuffers.Builder):flatbuffers.Offset {
@@ -140,19 +146,18 @@ static endJoin(builder:flatbuffers.Builder):flatbuffers.Offset {
   return offset;
 }
 
-static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffset:flatbuffers.Offset, worldSize:number, rank:number, hostIdOffset:flatbuffers.Offset, encryptionOffset:flatbuffers.Offset, publicKeyOffset:flatbuffers.Offset, newcomer:boolean, admits:boolean, patienceMs:number, linkRateOffset:flatbuffers.Offset):flatbuffers.Offset {
+static createJoin(builder:flatbuffers.Builder, protocolVersion:number, runIdOffset:flatbuffers.Offset, worldSize:number, rank:number, hostIdOffset:flatbuffers.Offset, publicKeyOffset:flatbuffers.Offset, newcomer:boolean, admits:boolean, patienceMs:number, agreedOffset:flatbuffers.Offset):flatbuffers.Offset {
   Join.startJoin(builder);
   Join.addProtocolVersion(builder, protocolVersion);
   Join.addRunId(builder, runIdOffset);
   Join.addWorldSize(builder, worldSize);
   Join.addRank(builder, rank);
   Join.addHostId(builder, hostIdOffset);
-  Join.addEncryption(builder, encryptionOffset);
   Join.addPublicKey(builder, publicKeyOffset);
   Join.addNewcomer(builder, newcomer);
   Join.addAdmits(builder, admits);
   Join.addPatienceMs(builder, patienceMs);
-  Join.addLinkRate(builder, linkRateOffset);
+  Join.addAgreed(builder, agreedOffset);
   return Join.endJoin(builder);
 }
 }
