@@ -42,8 +42,8 @@ export interface Listener {
   /** The spans that it wants. The others cost nothing. */
   readonly kinds: readonly Span['kind'][];
   onSpan(span: Span): void;
-  /** A ring has formed. */
-  onRing?(ringId: string): void;
+  /** A ring has formed. This rank is on that host, whose clock it has. */
+  onRing?(ringId: string, host: string): void;
   close?(): void;
 }
 
@@ -127,8 +127,8 @@ export class Observer {
   }
 
   /** Tells that a ring has formed. */
-  formed(ringId: string): void {
-    for (const listener of this.all) listener.onRing?.(ringId);
+  formed(ringId: string, host: string): void {
+    for (const listener of this.all) listener.onRing?.(ringId, host);
   }
 
   /** Closes the listeners. */

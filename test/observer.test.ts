@@ -45,10 +45,10 @@ describe('a listener', () => {
     const [onRing, close] = [jest.fn(), jest.fn()];
     observer.listen({ ...witness('send'), onRing, close });
     observer.listen(witness('send')); // needs neither
-    observer.formed('a');
+    observer.formed('a', 'host');
     observer.close();
-    observer.formed('b');
-    expect(onRing.mock.calls).toEqual([['a']]);
+    observer.formed('b', 'host');
+    expect(onRing.mock.calls).toEqual([['a', 'host']]);
     expect(close).toHaveBeenCalledTimes(1);
     expect(observer.startOf('send')).toBeUndefined();
   });

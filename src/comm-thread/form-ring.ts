@@ -255,7 +255,7 @@ function alone(observer: Observer, generation: number, name: string): FormedRing
 
 function tellFormed(observer: Observer, { worldSize }: { readonly worldSize: number }, name: string): void {
   observer.gauge('worldSize', worldSize);
-  observer.formed(name);
+  observer.formed(name, hostId());
 }
 
 /** Things that are closed together. */

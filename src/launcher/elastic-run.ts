@@ -4,9 +4,9 @@ import { Coordinator } from '../rendezvous/coordinator';
 import { CoordinatorSocket } from '../rendezvous/coordinator-socket';
 import { type RunSecurity, securityOf } from '../rendezvous/run-security';
 import type { ElasticPlan, LaunchPlan } from './launch-options';
-import type { Meeting } from './rank-command';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome } from './rank-process';
+import type { Meeting } from './rank-starter';
 import { Seats } from './seats';
 import { describeLastWords } from './summary';
 import type { RunEnd, RunPolicy, Supervisor } from './supervisor';
@@ -74,8 +74,7 @@ export class ElasticRun implements RunPolicy {
   }
 
   private async untilOver(): Promise<RunEnd> {
-    const { masterAddr } = this.plan;
-    const { masterPort } = this.meeting;
+    const { masterAddr, masterPort } = this.meeting;
     await untilFilesCanBeOpened(LAUNCHER_FILES_PER_RANK * this.plan.ranks, 'The launcher');
     const socket = CoordinatorSocket.open({ masterAddr, masterPort, security: this.security }, this.coordinator);
     try {
@@ -203,8 +202,8 @@ function areAlike(losses: readonly RankOutcome[]): boolean {
   return losses.length > 1 && losses.every(({ signal }) => signal === null);
 }
 
-function describe({ rank, pid, signal, exitCode }: RankOutcome): string {
-  return `rank ${rank} (pid ${pid}) was lost (${signal ?? `exit code ${exitCode}`})`;
+function describe({ rank, pid, host, signal, exitCode }: RankOutcome): string {
+  return `rank ${rank} (pid ${pid}${host === undefined ? '' : ` on ${host}`}) was lost (${signal ?? `exit code ${exitCode}`})`;
 }
 
 function counted(ranks: number): string {

@@ -115,6 +115,8 @@ export interface LaunchPlan {
   /** How many ranks this launcher starts, and the number of the first one. */
   readonly ranks: number;
   readonly firstRank: number;
+  /** Where each of them runs. */
+  readonly seats: readonly Seat[];
   /** Those of all launchers. */
   readonly worldSize: number;
   /** Undefined: the ranks run on this host. */
@@ -146,6 +148,14 @@ export interface LaunchPlan {
   readonly failureGraceMs: number;
   /** For messages about the options. */
   readonly words: OptionWords;
+}
+
+/** The place of a rank. */
+export interface Seat {
+  /** Undefined: this host. */
+  readonly host: string | undefined;
+  /** Its number among the ranks there. */
+  readonly localRank: number;
 }
 
 /** Where ranks run that are started over `ssh`. */
@@ -215,6 +225,9 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   return {
     ranks,
     firstRank: nodeRank * ranks,
+    seats: (hosts ?? [{ host: undefined, ranks }]).flatMap(host =>
+      Array.from({ length: host.ranks }, (_, localRank) => ({ host: host.host, localRank })),
+    ),
     worldSize: nodes * ranks,
     remote: hosts && {
       hosts,

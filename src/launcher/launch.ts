@@ -1,16 +1,14 @@
-import { rmSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
 import { isLoopback, requireLoopback } from '../environment/network';
 import { unknownVariableWarning } from '../environment/variables';
 import { requireNode } from '../node-version';
-import { makeSocketFolder } from '../rendezvous/socket-folder';
 import { conclude, type LaunchResult } from './conclude';
 import { crowdWarning } from './crowd-warning';
 import { planLaunch, portWords, type LaunchOptions, type LaunchPlan } from './launch-options';
+import { LocalRanks } from './local-ranks';
 import { findFreePort, requireFreePort } from './master-port';
 import { RankOutputs } from './rank-outputs';
-import { RankProcess } from './rank-process';
-import { type Meeting, rankCommand } from './rank-command';
-import { chooseRunId } from './rank-variables';
+import type { Meeting, RankStarter, ReadyStarter } from './rank-starter';
 import { chooseRunToken, tokenFileWarning } from './run-token';
 import { endTogether, type RunEnd, Supervisor } from './supervisor';
 
@@ -37,38 +35,39 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
 
 /** {@link launch} with options that are already checked. */
 export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
-  if (plan.remote !== undefined) {
-    const { launchOnHosts } = await import('./hosts/launch-on-hosts');
-    return launchOnHosts(plan, plan.remote);
-  }
   const env = { ...process.env, ...plan.env };
   const runToken = chooseRunToken(plan, env);
-  const masterPort = await choosePort(plan);
   const outputs = new RankOutputs(plan);
-  const runId = chooseRunId(plan, masterPort, env);
-  const socketFolder = trySocketFolder();
-  const meeting = { masterPort, runToken, runId, socketFolder };
-  const warnings = [
-    plan.nodeRank === 0 && unknownVariableWarning(env),
-    plan.tokenFile && tokenFileWarning(plan.tokenFile),
-    crowdWarning(plan.ranks),
-  ];
+  const warn = async (...warnings: readonly (string | undefined)[]): Promise<void> => {
+    for (const warning of warnings) if (warning !== undefined) await outputs.say([`gradring: ${warning}`]);
+  };
+  let starter: RankStarter | undefined;
   try {
-    for (const warning of warnings) if (warning) await outputs.say([`gradring: ${warning}`]);
-    return await conclude(await runRanks(plan, meeting, outputs), outputs, plan.worldSize);
+    await warn(
+      plan.nodeRank === 0 ? unknownVariableWarning(env) : undefined,
+      plan.tokenFile === undefined ? undefined : tokenFileWarning(plan.tokenFile),
+    );
+    const place = await (plan.remote === undefined ? startHere(plan) : startOnHosts(plan, outputs));
+    starter = place.starter;
+    await warn(...place.warnings);
+    const { masterAddr, masterPort } = place;
+    const meeting = { masterAddr, masterPort, runId: chooseRunId(plan, place, env), runToken };
+    return await conclude(await runRanks(plan, starter, meeting, outputs), outputs, plan.worldSize);
   } finally {
-    if (socketFolder !== undefined) rmSync(socketFolder, { recursive: true, force: true });
+    await starter?.close();
     await outputs.close();
   }
 }
 
-/** Undefined if no folder can be made. Ranks that need one report why. */
-function trySocketFolder(): string | undefined {
-  try {
-    return makeSocketFolder();
-  } catch {
-    return undefined;
-  }
+async function startHere(plan: LaunchPlan): Promise<ReadyStarter> {
+  const masterPort = await choosePort(plan);
+  const { masterAddr, ranks } = plan;
+  return { starter: new LocalRanks(plan), masterAddr, masterPort, warnings: [crowdWarning(ranks)] };
+}
+
+async function startOnHosts(plan: LaunchPlan, outputs: RankOutputs): Promise<ReadyStarter> {
+  const { connectHosts } = await import('./hosts/connect-hosts');
+  return connectHosts(plan, line => outputs.say([line]));
 }
 
 async function choosePort(plan: LaunchPlan): Promise<number> {
@@ -79,9 +78,26 @@ async function choosePort(plan: LaunchPlan): Promise<number> {
   return masterPort;
 }
 
-async function runRanks(plan: LaunchPlan, meeting: Meeting, outputs: RankOutputs): Promise<RunEnd> {
+/**
+ * The id that distinguishes this run from others: `GRADRING_RUN_ID` if it is given, else 32 random hex digits.
+ * Launchers on several nodes cannot agree on random ones, so they use a hash of the master's address and port. It is no
+ * secret.
+ */
+function chooseRunId(plan: LaunchPlan, { masterAddr, masterPort }: ReadyStarter, env: NodeJS.ProcessEnv): string {
+  if (env['GRADRING_RUN_ID']) return env['GRADRING_RUN_ID'];
+  if (plan.task?.runId) return plan.task.runId;
+  if (plan.nodes === 1) return randomBytes(16).toString('hex');
+  return createHash('sha256').update(`${masterAddr}:${masterPort}`).digest('hex').slice(0, 32);
+}
+
+async function runRanks(
+  plan: LaunchPlan,
+  starter: RankStarter,
+  meeting: Meeting,
+  outputs: RankOutputs,
+): Promise<RunEnd> {
   const supervisor = new Supervisor(plan.ranks, plan.graceMs, {
-    start: (localRank, variables) => new RankProcess(rankCommand(plan, meeting, outputs, localRank, variables)),
+    start: (rank, variables) => starter.start(rank, { ...meeting, variables: { ...outputs.variables, ...variables } }),
     outputs,
   });
   if (plan.elastic === undefined) return supervisor.run(endTogether(plan.failureGraceMs));

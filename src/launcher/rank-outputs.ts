@@ -10,30 +10,24 @@ import type { RunningRank } from './rank-process';
 
 /** Where the output of all ranks goes: two common streams, and one log for each rank. */
 export class RankOutputs {
-  /** What to add to the ranks' environment, so that they colour their output if it is shown on a terminal. */
-  readonly colors: { FORCE_COLOR?: string };
-  /** What to add to the ranks' environment, so that they show their progress in a line of the terminal. */
-  readonly columns: Readonly<Record<string, string>>;
+  /** For the ranks' environment: so that they use the colours of a terminal, and show progress in a line of it. */
+  readonly variables: Readonly<Record<string, string>>;
   private readonly out: LineOutput;
   private readonly err: LineOutput;
   private readonly logs = new Map<number, LineOutput>();
   private readonly errorOutputs = new Map<number, ErrorOutput>();
 
-  /**
-   * @param nameOf What lines of a rank begin with.
-   * @throws GradringError `ERR_INVALID_ARGUMENT` if a log cannot be opened.
-   */
-  constructor(
-    private readonly plan: LaunchPlan,
-    private readonly nameOf: (rank: number) => string = String,
-  ) {
+  /** @throws GradringError `ERR_INVALID_ARGUMENT` if a log cannot be opened. */
+  constructor(private readonly plan: LaunchPlan) {
     const [out, err] = [plan.stdout, plan.stderr] as Partial<NodeJS.WriteStream>[];
     const status = new StatusLine();
     this.out = new LineOutput(plan.stdout, undefined, out.isTTY ? status : undefined);
     this.err = new LineOutput(plan.stderr, undefined, err.isTTY ? status : undefined);
-    const prefixWidth = plan.prefix ? `[${nameOf(plan.firstRank)}] `.length : 0;
-    this.columns = err.isTTY && err.columns ? { [COLUMNS_VARIABLE]: String(err.columns - prefixWidth) } : {};
-    this.colors = forcedColors(plan.stdout, { ...process.env, ...plan.env });
+    const prefixWidth = plan.prefix ? `[${this.nameOf(plan.firstRank)}] `.length : 0;
+    this.variables = {
+      ...(err.isTTY && err.columns ? { [COLUMNS_VARIABLE]: String(err.columns - prefixWidth) } : {}),
+      ...forcedColors(plan.stdout, { ...process.env, ...plan.env }),
+    };
     if (plan.outputDir === undefined) return;
     for (let rank = plan.firstRank; rank < plan.firstRank + plan.ranks; rank += 1) {
       const onLost = (words: string): void => void this.say([`gradring: ${words}`]);
@@ -58,6 +52,12 @@ export class RankOutputs {
         await Promise.all([this.err.write(lines, errPrefix), this.log(rank, lines)]);
       }),
     ]);
+  }
+
+  /** What lines of a rank begin with. */
+  private nameOf(rank: number): string {
+    const host = this.plan.seats[rank - this.plan.firstRank]?.host;
+    return host === undefined ? String(rank) : `${host} ${rank}`;
   }
 
   /** The last words of the rank's last process. */

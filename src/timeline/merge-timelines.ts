@@ -53,10 +53,15 @@ function offsetsOf(
   frames: readonly RankFrames[],
 ): { offsets: ClockOffset[] | undefined; warnings: string[] } {
   const { worldSize, ringId } = timelines[0]!;
-  if (ringId.startsWith(ELASTIC_RINGS)) return { offsets: undefined, warnings: [] }; // all ranks have one clock, and there are several rings
+  const asTheyAre = 'The clocks of the ranks are not corrected.';
+  if (ringId.startsWith(ELASTIC_RINGS)) {
+    // The clocks are compared by the frames of one ring, but this run had several.
+    const hosts = new Set(timelines.map(({ host }) => host)).size;
+    const warnings = hosts === 1 ? [] : [`The ranks of this elastic run were on ${hosts} hosts. ${asTheyAre}`];
+    return { offsets: undefined, warnings };
+  }
   const present = new Set(timelines.map(({ rank }) => rank));
   const missing = Array.from({ length: worldSize }, (_, rank) => rank).filter(rank => !present.has(rank));
-  const asTheyAre = 'The clocks of the ranks are not corrected.';
   if (missing.length > 0) {
     const words = `The ring has ${worldSize} ranks, but the timeline of rank ${missing.join(', ')} is missing. ${asTheyAre}`;
     return { offsets: undefined, warnings: [words] };

@@ -6,6 +6,8 @@ export interface RingOfTimeline {
   readonly ringId: string;
   readonly rank: number;
   readonly worldSize: number;
+  /** Ranks with the same have one clock. */
+  readonly host: string;
 }
 
 /**
@@ -24,9 +26,10 @@ export function parseEvent(line: string): TraceEvent | undefined {
 /** The ring that an event describes; undefined if it describes something else, or an impossible ring. */
 export function parseRing({ name, args }: TraceEvent): RingOfTimeline | undefined {
   if (name !== RING_EVENT) return undefined;
-  const { ring, rank, worldSize } = args;
-  const isRing = isCount(worldSize, MAX_WORLD_SIZE) && isCount(rank, worldSize - 1) && typeof ring === 'string';
-  return isRing ? { ringId: ring, rank, worldSize } : undefined;
+  const { ring, rank, worldSize, host = '' } = args;
+  const isPlace = isCount(worldSize, MAX_WORLD_SIZE) && isCount(rank, worldSize - 1);
+  const isRing = isPlace && typeof ring === 'string' && typeof host === 'string';
+  return isRing ? { ringId: ring, rank, worldSize, host } : undefined;
 }
 
 function isEvent(event: Partial<TraceEvent> | null): event is TraceEvent {

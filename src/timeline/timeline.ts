@@ -51,10 +51,10 @@ export class Timeline implements Listener {
   }
 
   /** Writes to which ring the file belongs; at once, because merging needs it. */
-  onRing(ringId: string): void {
+  onRing(ringId: string, host: string): void {
     const { pid, tid } = this;
     const { rank, worldSize } = this.file;
-    this.write({ ph: 'M', name: RING_EVENT, pid, tid, args: { ring: ringId, rank, worldSize } });
+    this.write({ ph: 'M', name: RING_EVENT, pid, tid, args: { ring: ringId, rank, worldSize, host } });
     this.flush();
   }
 

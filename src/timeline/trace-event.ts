@@ -35,7 +35,7 @@ export type TraceEvent = SpanEvent | MetadataEvent;
 /** The metadata event that tells {@link mergeTimelines} whose file it reads. Viewers ignore it. */
 export const RING_EVENT = 'gradring_ring';
 
-/** The prefix of the name that all rings of an elastic run share. All its ranks are on one host. */
+/** The prefix of the name that all rings of an elastic run share. */
 export const ELASTIC_RINGS = 'elastic ';
 
 /**

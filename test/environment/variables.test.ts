@@ -1,8 +1,7 @@
 import path from 'node:path';
 import { variablesFinding } from '../../src/doctor/place';
 import { unknownVariableWarning } from '../../src/environment/variables';
-import { launchOnHosts } from '../../src/launcher/hosts/launch-on-hosts';
-import { launch } from '../../src/launcher/launch';
+import { launch, launchPlan } from '../../src/launcher/launch';
 import { planLaunch } from '../../src/launcher/launch-options';
 import { replaceSsh, RUN_HERE } from '../launcher/fake-ssh';
 import { Capture, cleanUp, script } from '../launcher/support';
@@ -54,7 +53,7 @@ test('the launcher tells it once, and its ranks do not', async () => {
 
   replaceSsh(RUN_HERE);
   const plan = planLaunch({ ...options, hosts: [{ host: 'h', ranks: 2 }] });
-  expect(await launchOnHosts(plan, plan.remote!)).toMatchObject({ exitCode: 0 });
+  expect(await launchPlan(plan)).toMatchObject({ exitCode: 0 });
   expect(stderr.lines.filter(line => line.includes('GRADRING_TIMEOUT'))).toEqual(Array(2).fill(`gradring: ${WARNING}`));
 });
 

@@ -1,7 +1,6 @@
 import os from 'node:os';
 import { crowdWarning } from '../../src/launcher/crowd-warning';
-import { launchOnHosts } from '../../src/launcher/hosts/launch-on-hosts';
-import { launch } from '../../src/launcher/launch';
+import { launch, launchPlan } from '../../src/launcher/launch';
 import { planLaunch } from '../../src/launcher/launch-options';
 import { replaceSsh, RUN_HERE } from './fake-ssh';
 import { Capture, cleanUp, script } from './support';
@@ -32,7 +31,7 @@ test('before the ranks start, here and on other hosts, and they run all the same
   const preload = script(`require('node:os').availableParallelism = () => 1;`, 'one-core.js');
   replaceSsh(`export NODE_OPTIONS="--require ${preload}"; ${RUN_HERE}`);
   const plan = planLaunch({ script: file, hosts: [{ host: 'h', ranks: 5 }], stdout, stderr });
-  await launchOnHosts(plan, plan.remote!);
+  await launchPlan(plan);
   expect(stderr.text).toMatch(words('h'));
   expect(stdout.lines).toHaveLength(10);
 });

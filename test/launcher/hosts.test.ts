@@ -90,7 +90,7 @@ test.each([
     '--nodes is for a launcher on each host; with --hosts (-H) one launcher starts all ranks.',
   ],
   [['HOSTFILE', '--min', '1'], '--min works on one host only; with --hostfile a lost rank ends the run.'],
-  [['-H', 'a', '--advertise-addr', '10.0.0.1'], '--advertise-addr is the address of one host; --hosts (-H) may name'],
+  [['-H', 'a', '--advertise-addr', '10.0.0.1'], '--advertise-addr is about one host; --hosts (-H) may name'],
   [['-n', '2', '--ssh-args=-v'], '--ssh-args needs --hosts or --hostfile.'],
   [['-H', 'localhost', '--token-file', '/nope'], "--token-file is '/nope', which does not exist."],
   [['-H', 'localhost', '--token-file', __filename], 'hexadecimal'],

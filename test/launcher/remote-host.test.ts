@@ -3,8 +3,8 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { rootCauseOf } from '../../src/launcher/root-cause';
 import { describeFailure } from '../../src/launcher/summary';
-import { launchOnHosts } from '../../src/launcher/hosts/launch-on-hosts';
 import { HOST_TIMES, type HostTimes, RemoteHost } from '../../src/launcher/hosts/remote-host';
+import { launchPlan } from '../../src/launcher/launch';
 import { type LaunchOptions, planLaunch } from '../../src/launcher/launch-options';
 import { relayLines } from '../../src/launcher/line-relay';
 import type { RunningRank } from '../../src/launcher/rank-process';
@@ -18,7 +18,7 @@ afterEach(async () => {
   await cleanUp();
 });
 
-const MEETING = { masterAddr: '127.0.0.1', masterPort: 1, runId: 'r', runToken: '0'.repeat(64), colors: {} };
+const MEETING = { masterAddr: '127.0.0.1', masterPort: 1, runId: 'r', runToken: '0'.repeat(64), variables: {} };
 
 const OUTPUT = { kind: 'output', rank: 0, stream: 'stdout', base64: 'eA==' };
 
@@ -66,7 +66,7 @@ async function runBy(ssh: string, source: string, options: Partial<LaunchOptions
   replaceSsh(ssh);
   const [stdout, stderr] = [new Capture(), new Capture()];
   const plan = planLaunch({ script: script(source), hosts: [{ host: 'h', ranks: 1 }], stdout, stderr, ...options });
-  return { ...(await launchOnHosts(plan, plan.remote!)), stdout: stdout.lines, stderr: stderr.text };
+  return { ...(await launchPlan(plan)), stdout: stdout.lines, stderr: stderr.text };
 }
 
 describe('what describes the host of the launcher', () => {

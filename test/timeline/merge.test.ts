@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { mergeTimelines } from '../../src/timeline/merge-timelines';
 import { createTimelineFile } from '../../src/timeline/timeline-file';
-import { processNumber, RING_EVENT, type TraceEvent } from '../../src/timeline/trace-event';
+import { ELASTIC_RINGS, processNumber, RING_EVENT, type TraceEvent } from '../../src/timeline/trace-event';
 import { failureOf } from '../support/rings';
 import { spansOf } from './support';
 
@@ -228,4 +228,12 @@ test('times that are far apart take no more memory than the frames', async () =>
     [2, far].map((ts, i) => span(1, 'receive', ts, 1, frame(i, 0))),
   );
   expect((await mergeTimelines(folder, file('out.json'))).warnings).toHaveLength(1);
+});
+
+test.each([
+  [['a', 'a'], []],
+  [['a', 'b'], ['The ranks of this elastic run were on 2 hosts. The clocks of the ranks are not corrected.']],
+])('the rings of an elastic run, whose ranks were on the hosts %j, are warned of: %j', async (hosts, expected) => {
+  for (const [rank, host] of hosts.entries()) write(rank, [], { ring: `${ELASTIC_RINGS}run`, host });
+  expect((await mergeTimelines(folder, file('out.json'))).warnings).toEqual(expected);
 });

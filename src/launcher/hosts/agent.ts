@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import type { Readable, Writable } from 'node:stream';
 import type { CommandModule } from 'yargs';
 import { hostId } from '../../rendezvous/host-identity';
-import { makeSocketFolder } from '../../rendezvous/socket-folder';
 import { deferred } from '../../transport/deferred';
 import { readVersion } from '../../version';
 import { findFreePort, type PortWords } from '../master-port';
-import { rankCommand } from '../rank-command';
-import { RankProcess } from '../rank-process';
+import { LocalRanks } from '../local-ranks';
+import type { RankProcess } from '../rank-process';
+import type { RankEnvironment } from '../rank-starter';
 import { typescriptOptions } from '../typescript-loader';
 import {
   type AgentMessage,
@@ -19,7 +19,6 @@ import {
   type OutputName,
   OUTPUTS,
   type Readiness,
-  type RemoteMeeting,
   toLine,
 } from './agent-protocol';
 
@@ -86,8 +85,8 @@ class SilenceWatch {
 type Say = (message: AgentMessage) => void;
 
 class Agent {
-  private assignment: Assignment | undefined;
-  private readonly socketFolder = attempt(makeSocketFolder);
+  private firstRank = 0;
+  private here: LocalRanks | undefined;
   private readonly ranks = new Map<number, AgentRank>();
 
   constructor(private readonly say: Say) {}
@@ -99,7 +98,7 @@ class Agent {
       case 'find port':
         return void this.findPort(message.host, message.words);
       case 'start':
-        return this.start(message.localRank, message.meeting);
+        return this.start(message.localRank, message.told);
       case 'more':
         return this.ranks.get(message.rank)?.more(message.stream);
       case 'signal':
@@ -113,13 +112,14 @@ class Agent {
 
   end(): void {
     for (const rank of this.ranks.values()) rank.process.kill();
-    if (this.socketFolder !== undefined) rmSync(this.socketFolder, { recursive: true, force: true });
+    this.here?.close();
   }
 
   private take(assignment: Assignment): void {
     const readiness = readinessFor(assignment);
     try {
-      this.assignment = { ...assignment, nodeArgs: nodeArgsHere(assignment) };
+      this.firstRank = assignment.firstRank;
+      this.here = new LocalRanks({ ...assignment, nodeArgs: nodeArgsHere(assignment) });
       this.say(readiness);
     } catch (error) {
       this.say({ ...readiness, fault: (error as Error).message });
@@ -134,13 +134,10 @@ class Agent {
     }
   }
 
-  private start(localRank: number, { masterAddr, masterPort, runId, runToken, colors }: RemoteMeeting): void {
-    const plan = { ...this.assignment!, masterAddr };
-    const meeting = { masterPort, runId, runToken, socketFolder: this.socketFolder };
-    const rank = plan.firstRank + localRank;
+  private start(localRank: number, told: RankEnvironment): void {
+    const rank = this.firstRank + localRank;
     try {
-      const process = new RankProcess(rankCommand(plan, meeting, { colors }, localRank));
-      this.ranks.set(rank, new AgentRank(process, this.say));
+      this.ranks.set(rank, new AgentRank(this.here!.start(localRank, told), this.say));
     } catch (error) {
       this.say(notStarted(rank, error as Error));
     }

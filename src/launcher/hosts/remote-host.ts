@@ -10,6 +10,7 @@ import { ErrorOutput } from '../error-output';
 import { relayLines } from '../line-relay';
 import type { PortWords } from '../master-port';
 import type { RankOutcome, RunningRank } from '../rank-process';
+import type { RankEnvironment } from '../rank-starter';
 import { signalGroup } from '../signals';
 import {
   type AgentMessage,
@@ -20,7 +21,6 @@ import {
   type OutputName,
   OUTPUTS,
   type Readiness,
-  type RemoteMeeting,
   toLine,
 } from './agent-protocol';
 
@@ -120,7 +120,7 @@ export class RemoteHost {
     throw new GradringError('ERR_ADDRESS_IN_USE', answer.message);
   }
 
-  start(localRank: number, meeting: RemoteMeeting): RunningRank {
+  start(localRank: number, told: RankEnvironment): RunningRank {
     const { endMs, restMs } = this.times;
     const number = this.assignment.firstRank + localRank;
     const rank = new RemoteRank(number, this.name, {
@@ -133,7 +133,7 @@ export class RemoteHost {
         }, restMs),
     });
     this.ranks.set(number, rank);
-    this.tell({ kind: 'start', localRank, meeting });
+    this.tell({ kind: 'start', localRank, told });
     if (this.end !== undefined) rank.lose(this.end);
     void this.inTime(rank.started).catch(() => undefined);
     return rank;

@@ -1,15 +1,10 @@
 import { OF_ONE_HOST, RANK_OPTIONS } from '../../environment/rank-options';
-import { unknownVariableWarning } from '../../environment/variables';
 import { printable } from '../../printable';
 import { GradringError } from '../../errors';
 import { readVersion } from '../../version';
 import { crowdWarning } from '../crowd-warning';
-import { conclude, type LaunchResult } from '../conclude';
 import { type LaunchPlan, portWords, type RemotePlan } from '../launch-options';
-import { RankOutputs } from '../rank-outputs';
-import { chooseRunId } from '../rank-variables';
-import { chooseRunToken, tokenFileWarning } from '../run-token';
-import { endTogether, Supervisor } from '../supervisor';
+import type { RankEnvironment, ReadyStarter } from '../rank-starter';
 import { hashOf } from './agent';
 import type { Readiness } from './agent-protocol';
 import { HOST_TIMES, RemoteHost } from './remote-host';
@@ -26,46 +21,43 @@ function isOfThisHost(variable: string): boolean {
 const LOGINS_AT_A_TIME = 8;
 
 /**
- * Starts ranks on several hosts over `ssh`, and ends them together. Nothing is started if a host cannot be reached, or
- * has another version of gradring, Node or the script.
+ * Connects to the hosts of a plan over `ssh`, so that ranks can be started there.
  *
- * @throws GradringError `ERR_RANK_FAILED` naming each such host; `ERR_ADDRESS_IN_USE` if rank 0 cannot have a port.
+ * @param say Prints a line for the user.
+ * @throws GradringError `ERR_RANK_FAILED` naming each host that cannot be reached, or has another version of gradring,
+ *   Node or the script; `ERR_ADDRESS_IN_USE` if rank 0 cannot have a port.
  */
-export async function launchOnHosts(plan: LaunchPlan, remote: RemotePlan, times = HOST_TIMES): Promise<LaunchResult> {
-  const { hosts, sshArgs } = remote;
-  const env = { ...process.env, ...plan.env };
-  const runToken = chooseRunToken(plan, env)!;
-  const warnings = [unknownVariableWarning(env), plan.tokenFile && tokenFileWarning(plan.tokenFile)];
-  const places = hosts.flatMap(({ ranks }, host) =>
-    Array.from({ length: ranks }, (_, localRank) => ({ host, localRank })),
-  );
-  const outputs = new RankOutputs(plan, rank => `${hosts[places[rank]!.host]!.host} ${rank}`);
+export async function connectHosts(
+  plan: LaunchPlan,
+  say: (line: string) => Promise<void>,
+  times = HOST_TIMES,
+): Promise<ReadyStarter> {
+  const { hosts, sshArgs, masterAddr: given } = plan.remote!;
   const remotes: RemoteHost[] = [];
+  const starter = {
+    start: (rank: number, told: RankEnvironment) => {
+      const { host, localRank } = plan.seats[rank]!;
+      return remotes.find(({ name }) => name === host)!.start(localRank, told);
+    },
+    close: async () => void (await Promise.all(remotes.map(remote => remote.close()))),
+  };
   const prepare = async ({ host, ranks }: RemotePlan['hosts'][number], i: number): Promise<Readiness> => {
-    const firstRank = places.findIndex(place => place.host === i);
+    const firstRank = plan.seats.findIndex(seat => seat.host === host);
     const assignment = { kind: 'assign', ...assignmentOf(plan), ranks, firstRank } as const;
-    remotes[i] = new RemoteHost(host, sshArgs, assignment, line => outputs.say([line]), times);
+    remotes[i] = new RemoteHost(host, sshArgs, assignment, say, times);
     return remotes[i].prepare();
   };
   try {
-    for (const warning of warnings) if (warning) await outputs.say([`gradring: ${warning}`]);
     const readiness = await prepareAll(hosts, prepare, plan);
-    for (const [i, { cores }] of readiness.entries()) {
-      const crowd = cores === undefined ? undefined : crowdWarning(hosts[i]!.ranks, hosts[i]!.host, cores);
-      if (crowd !== undefined) await outputs.say([`gradring: ${crowd}`]);
-    }
-    const masterAddr = remote.masterAddr ?? addressOfFirst(readiness);
+    const masterAddr = given ?? addressOfFirst(readiness);
     const masterPort = plan.masterPort ?? (await findPort(remotes[0]!, masterAddr, plan));
-    const runId = chooseRunId(plan, masterPort, env);
-    const meeting = { masterAddr, masterPort, runId, runToken, colors: outputs.colors };
-    const supervisor = new Supervisor(plan.ranks, plan.graceMs, {
-      start: rank => remotes[places[rank]!.host]!.start(places[rank]!.localRank, meeting),
-      outputs,
-    });
-    return await conclude(await supervisor.run(endTogether(plan.failureGraceMs)), outputs, plan.worldSize);
-  } finally {
-    await Promise.all(remotes.map(remote => remote.close()));
-    await outputs.close();
+    const warnings = readiness.map(({ cores }, i) =>
+      cores === undefined ? undefined : crowdWarning(hosts[i]!.ranks, hosts[i]!.host, cores),
+    );
+    return { starter, masterAddr, masterPort, warnings };
+  } catch (error) {
+    await starter.close();
+    throw error;
   }
 }
 

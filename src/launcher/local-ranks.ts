@@ -1,0 +1,62 @@
+import { rmSync } from 'node:fs';
+import { makeSocketFolder } from '../rendezvous/socket-folder';
+import { allocatorVariables } from './allocator-variables';
+import { gpuVariables } from './gpu-variables';
+import type { LaunchPlan } from './launch-options';
+import { type RankCommand, RankProcess } from './rank-process';
+import type { RankEnvironment, RankStarter } from './rank-starter';
+import { threadVariables } from './thread-variables';
+
+/** What a plan says about the ranks of one host. */
+type RankPlan = Pick<
+  LaunchPlan,
+  'ranks' | 'firstRank' | 'worldSize' | 'folder' | 'script' | 'args' | 'nodeArgs' | 'gpusPerRank' | 'env'
+>;
+
+/** Starts ranks on this host. */
+export class LocalRanks implements RankStarter {
+  /** For the unix sockets of the ranks. Undefined if none can be made: ranks that need one report why. */
+  private readonly socketFolder = trySocketFolder();
+
+  constructor(private readonly plan: RankPlan) {}
+
+  start(localRank: number, told: RankEnvironment): RankProcess {
+    return new RankProcess(this.command(localRank, told));
+  }
+
+  close(): void {
+    if (this.socketFolder !== undefined) rmSync(this.socketFolder, { recursive: true, force: true });
+  }
+
+  private command(localRank: number, told: RankEnvironment): RankCommand {
+    const { plan, socketFolder } = this;
+    const rank = plan.firstRank + localRank;
+    const inherited = { ...process.env, ...plan.env };
+    const env = {
+      ...inherited,
+      ...allocatorVariables(inherited),
+      ...threadVariables(plan.ranks, inherited),
+      ...gpuVariables(plan, localRank, inherited),
+      ...(told.runToken !== undefined && { GRADRING_RUN_TOKEN: told.runToken }),
+      ...(socketFolder !== undefined && { GRADRING_SOCKET_FOLDER: socketFolder }),
+      RANK: String(rank),
+      LOCAL_RANK: String(localRank),
+      WORLD_SIZE: String(plan.worldSize),
+      MASTER_ADDR: told.masterAddr,
+      MASTER_PORT: String(told.masterPort),
+      GRADRING_RUN_ID: told.runId,
+      TORCHELASTIC_USE_AGENT_STORE: 'False', // torchrun may have started the launcher, but has no part in this ring
+      ...told.variables,
+    };
+    const { folder, nodeArgs, script, args } = plan;
+    return { rank, folder, nodeArgs, script, args, env, socketFolder };
+  }
+}
+
+function trySocketFolder(): string | undefined {
+  try {
+    return makeSocketFolder();
+  } catch {
+    return undefined;
+  }
+}
