@@ -43,7 +43,7 @@ export {
   type PowerSgdOptions,
   type QsgdOptions,
 } from './compression/compressors/custom-compression';
-export type { ClipPlace } from './compression/clip-place';
+export type { ClipPlace } from './compression/clipping';
 export type { ValueFormat } from './compression/value-format';
 export type { RankEnvironment } from './environment/rank-environment';
 export { GradringError, type ErrorCode, type ErrorDetails } from './errors';

@@ -1,4 +1,4 @@
-import { clipFactor } from '../compression/clip-factor';
+import { clipFactor } from '../compression/clipping';
 import { GradientCodec } from '../compression/gradient-codec';
 import { sentCount } from '../compression/sparsity-schedule';
 import { TensorCompressor } from '../compression/tensor-compressor';
@@ -9,7 +9,7 @@ import type { Pointer } from '../kernels/pointer';
 import type { GradientSource } from './gradient-source';
 import { Places, withBlock } from './heap-block';
 import { percentile, rounded } from './statistics';
-import { type MeasuredKernels, type TimesBesideFloor, timesBesideFloor } from './stream-floor';
+import { type MeasuredKernels, timesBesideFloor, type TimesBesideFloor } from './stream-floor';
 
 /** What is measured: the compression of one tensor, as in a training with one rank. */
 export interface CompressCase {

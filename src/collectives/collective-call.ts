@@ -1,9 +1,9 @@
 import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import type { Observer } from '../observer';
-import { releaseMemory } from '../memory/release-memory';
-import { type Landing, land } from '../transport/data/landing';
-import { opposite, type Side } from '../transport/side';
+import { releaseMemory } from '../memory/buffers';
+import { land, type Landing } from '../transport/data/landing';
+import { opposite, type Side } from '../transport/ring-place';
 import { type DataFrame, type DataPath, frameArguments, type Transport } from '../transport/transport';
 import { type CallFingerprint, checksumOf, FrameKind, protocolError } from '../wire/frame';
 import { CallMismatch } from './call-mismatch';
@@ -31,6 +31,9 @@ export const SCRATCH_BYTES = 256 * 1024;
  * (Links keep order, so a frame of another call shows that the ranks called different things.)
  */
 export class CollectiveCall {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly observer: Observer;
   private readonly transport: Transport;
 
   constructor(
@@ -43,6 +46,9 @@ export class CollectiveCall {
     readonly frameTimes: FrameTimes = {},
   ) {
     this.transport = context.transport;
+    this.rank = this.transport.rank;
+    this.worldSize = this.transport.worldSize;
+    this.observer = this.transport.observer;
   }
 
   /** The same call over another memory. */
@@ -53,18 +59,6 @@ export class CollectiveCall {
   /** The same call for dense arrays, perhaps in another memory. */
   inBulk(context = this.context): CollectiveCall {
     return new CollectiveCall(context, this.sequence, this.fingerprint, this.transport.bulk, this.frameTimes);
-  }
-
-  get rank(): number {
-    return this.transport.rank;
-  }
-
-  get worldSize(): number {
-    return this.transport.worldSize;
-  }
-
-  get observer(): Observer {
-    return this.transport.observer;
   }
 
   /** The rank `distance` places to the left. */

@@ -1,8 +1,7 @@
 import { decodeGradientPayload, type ReceivedPayload } from '../wire/gradient-payload';
 import { allGatherParts } from './all-gather';
-import { blaming } from './blame';
+import { blaming, type SummedPart, sumPayloads } from './sum-payloads';
 import type { CollectiveCall } from './collective-call';
-import { type SummedPart, sumPayloads } from './sum-payloads';
 
 /** The tensors in one memory. Each rank sends them as one frame. All ranks use the codec's format. */
 export interface SparsePart extends SummedPart {

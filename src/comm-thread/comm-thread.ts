@@ -10,11 +10,10 @@ import { SoloTransport } from '../transport/transport';
 import { wakingNow } from '../waking-time';
 import { CommandRunner } from './command-runner';
 import { ElasticMembership } from './elastic-membership';
-import type { Membership } from './membership';
+import { type Membership, StaticMembership } from './membership';
 import { observeThread } from './observe-thread';
 import { say } from './say';
 import { Shelter } from './shelter';
-import { StaticMembership } from './static-membership';
 import { CONTROL, CRASHED, type End, READY, type Request, type Response, type ThreadData } from './thread-protocol';
 
 const BEAT_MS = 500;

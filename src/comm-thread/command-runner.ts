@@ -15,7 +15,7 @@ import { GradientCodec } from '../compression/gradient-codec';
 import { encodeGradientPayload } from '../wire/gradient-payload';
 import { describeNumbered } from './absent-ranks';
 import { awaitOthers } from './await-others';
-import { collectGarbage } from '../memory/collect-garbage';
+import { collectGarbage } from '../memory/buffers';
 import { explainMismatch } from './explain-mismatch';
 import { GradientExchange, settingsOf } from '../exchange/gradient-exchange';
 import { type StallOptions, StallWatch } from './stall-watch';

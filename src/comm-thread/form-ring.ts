@@ -19,14 +19,14 @@ import { isInMemory, makeSocketFolder } from '../rendezvous/socket-folder';
 import { ELASTIC_RINGS } from '../timeline/trace-event';
 import { curveClient } from '../transport/control/curve';
 import { Link, portOf } from '../transport/control/link';
-import { unregister, register } from '../transport/control/open-sockets';
+import { register, unregister } from '../transport/control/open-sockets';
 import type { Lane } from '../transport/data/lane';
 import { SharedMemoryLane } from '../transport/data/shared-memory-lane';
 import { TcpLane } from '../transport/data/tcp-lane';
 import { deferred } from '../transport/deferred';
 import { Pacer } from '../transport/pacing';
 import { RingTransport } from '../transport/ring-transport';
-import type { Side } from '../transport/side';
+import type { Side } from '../transport/ring-place';
 import { SoloTransport, type Transport } from '../transport/transport';
 import { say } from './say';
 

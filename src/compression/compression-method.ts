@@ -1,5 +1,5 @@
-import { LARGEST_DENSITY } from './choose-sparsity';
-import { type ClipNorms, clipNormsAt } from './clip-place';
+import { LARGEST_DENSITY } from './sparsity-schedule';
+import { type ClipNorms, clipNormsAt } from './clipping';
 import { type Compressor, PLAIN } from './compressors/compressor';
 import { compressorFileHash, compressorOf } from './compressors/compressor-of';
 import { CompressorTreatment } from './compressors/compressor-treatment';

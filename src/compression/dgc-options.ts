@@ -2,8 +2,7 @@ import { inspect } from 'node:util';
 import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
 import type { CustomCompression } from './compressors/custom-compression';
-import { type ClipPlace, requireClipPlace } from './clip-place';
-import { requireNorm } from './require-norm';
+import { type ClipPlace, requireClipPlace, requireNorm } from './clipping';
 import { VALUE_FORMATS, type ValueFormat } from './value-format';
 
 /** How {@link dgc} compresses. Every option has a default. */

@@ -1,6 +1,5 @@
 import type { Kernels, Pointer } from '../kernels/kernels';
-import { type BitReader, type BitWriter, BLOCK_ENTRIES, malformed } from './bit-stream';
-import type { RicePair } from './rice-pair';
+import { type BitReader, type BitWriter, BLOCK_ENTRIES, malformed, type RicePair } from './bit-stream';
 
 /**
  * How a block of indices is written. If Subset is possible, one bit says whether it is used. Two bits name one of the

@@ -1,4 +1,4 @@
-import { INFINITE_MAGNITUDE } from '../kernels/kernels';
+import { INFINITE_MAGNITUDE } from '../kernels/pointer';
 import { sentCount } from './sparsity-schedule';
 import { TensorCompressor } from './tensor-compressor';
 import { entryBytes, type EntryRoom, TensorTreatment } from './tensor-treatment';

@@ -2,7 +2,6 @@ import { invalidArgument } from '../errors';
 import {
   GATHER_BLOCK,
   HISTOGRAM_BYTES,
-  INFINITE_MAGNITUDE,
   PACK_TABLE_BYTES,
   type Accumulation,
   type Gathered,
@@ -11,6 +10,7 @@ import {
   type Magnitude,
   type Pointer,
 } from '../kernels/kernels';
+import { INFINITE_MAGNITUDE } from '../kernels/pointer';
 import type { TensorState } from './tensor-treatment';
 
 /** One step of one tensor. */

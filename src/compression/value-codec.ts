@@ -1,7 +1,6 @@
 import type { Quantization } from '../kernels/codec-kernels';
 import type { Kernels, Pointer } from '../kernels/kernels';
-import { type BitReader, type BitWriter, malformed } from './bit-stream';
-import type { RicePair } from './rice-pair';
+import { type BitReader, type BitWriter, malformed, type RicePair } from './bit-stream';
 import { MAGNITUDE_BITS } from './value-format';
 
 /**

@@ -1,15 +1,15 @@
 import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import type { CollectiveCall } from '../collectives/collective-call';
-import { clipFactor } from '../compression/clip-factor';
-import { type CompressionMethod, methodOf } from '../compression/compression-method';
+import { clipFactor } from '../compression/clipping';
+import { type CompressionMethod, type EntryRoute, methodOf } from '../compression/compression-method';
 import { GradientCodec } from '../compression/gradient-codec';
 import type { TreatmentStep } from '../compression/tensor-treatment';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
-import { localLinks, measureLinks } from './link-cost';
+import { type LinkCost, localLinks, measureLinks } from './link-cost';
 import { Means } from './means';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
 import { chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
@@ -29,6 +29,8 @@ export class GradientExchange {
   private arenas: readonly Arena[];
   private readonly method: CompressionMethod;
   private readonly routes;
+  /** The last choice of a route. It depends on nothing else than on what it has. */
+  private choice: RouteChoice | undefined;
   /** A step that has accumulated, and is not over. */
   private unfinished: Accumulated | undefined;
 
@@ -60,6 +62,7 @@ export class GradientExchange {
    */
   moveTo(transport: Transport): void {
     this.transport = transport;
+    this.choice = undefined;
     this.arenas = this.arenas.map(arena => ({ ...arena, context: { ...arena.context, transport } }));
   }
 
@@ -120,25 +123,30 @@ export class GradientExchange {
 
   /** How the step treats the tensors, and its route. All ranks choose the same. */
   private async choose(call: CollectiveCall, step: ExchangeStep) {
-    const { transport, plan, method } = this;
-    const { density, maySendAll = false } = step;
-    const arenasAt = (sent: number) => this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, sent)));
-    const arenas = arenasAt(density);
-    const routes = method.routes(density);
-    const isChosen = routes.length > 1;
-    const links = step.links ?? (isChosen && !transport.isLocal ? await measureLinks(call) : undefined);
-    const prices = pricesOf(transport.worldSize, links ?? localLinks(transport.paceNs));
+    const { density: asked, maySendAll = false } = step;
+    const [onlyRoute, another] = this.method.routes(asked);
+    const mayChoose = another !== undefined;
+    const links = step.links ?? (mayChoose && !this.transport.isLocal ? await measureLinks(call) : undefined);
+    const arenasAt = (density: number) => this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density)));
+    const { cheapest, denseBytes } = this.choiceFor(asked, links, () => arenasAt(asked));
+    const route = mayChoose ? (this.plan.route ?? cheapest) : onlyRoute!;
+    const sendsAll = mayChoose && maySendAll && route === 'dense' && this.plan.route === undefined;
+    const density = sendsAll ? 1 : asked;
+    return { arenas: arenasAt(density), route, density, links, denseBytes };
+  }
+
+  private choiceFor(density: number, links: LinkCost | undefined, arenas: () => readonly StepArena[]): RouteChoice {
+    const { transport, method, choice } = this;
+    const { byteNs, hopNs } = links ?? localLinks(transport.paceNs);
+    if (choice?.density === density && choice.byteNs === byteNs && choice.hopNs === hopNs) return choice;
     const load = expectedLoad(
-      arenas.flatMap(({ tensors }) => tensors),
+      arenas().flatMap(({ tensors }) => tensors),
       method.format,
-      arenas.length,
+      this.arenas.length,
     );
+    const cheapest = chooseRoute(load, pricesOf(transport.worldSize, { byteNs, hopNs }));
     const denseBytes = Math.ceil(ringBytes(allOf(load).elements, transport.worldSize));
-    const route = isChosen ? (plan.route ?? chooseRoute(load, prices)) : routes[0]!;
-    if (isChosen && maySendAll && route === 'dense' && plan.route === undefined) {
-      return { arenas: arenasAt(1), route, density: 1, links, denseBytes };
-    }
-    return { arenas, route, density, links, denseBytes };
+    return (this.choice = { density, byteNs, hopNs, cheapest, denseBytes });
   }
 
   private treatmentStep(step: ExchangeStep, density: number): TreatmentStep {
@@ -170,6 +178,13 @@ export class GradientExchange {
     this.unfinished = { arenas, nonFiniteTensor };
     return nonFiniteTensor;
   }
+}
+
+/** The cheapest route of a density over such links, and the bytes of the dense one. */
+interface RouteChoice extends LinkCost {
+  readonly density: number;
+  readonly cheapest: EntryRoute;
+  readonly denseBytes: number;
 }
 
 /** A step that has accumulated. */

@@ -1,5 +1,5 @@
 import { allGatherBodies } from '../collectives/all-gather';
-import { blaming } from '../collectives/blame';
+import { blaming } from '../collectives/sum-payloads';
 import type { CollectiveCall } from '../collectives/collective-call';
 import { isNumber, isWith } from '../shape';
 import { protocolError } from '../wire/frame';

@@ -1,6 +1,6 @@
 import type { NonFinite } from '../collectives/sparse-all-reduce';
 import { REGION_ELEMENTS } from '../collectives/sum-payloads';
-import { clipFactor } from '../compression/clip-factor';
+import { clipFactor } from '../compression/clipping';
 import type { TensorTreatment } from '../compression/tensor-treatment';
 import type { Kernels, Pointer } from '../kernels/kernels';
 import type { StepArena } from './step-arena';

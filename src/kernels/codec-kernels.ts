@@ -1,5 +1,4 @@
-import type { Magnitude } from './magnitude';
-import type { Pointer } from './pointer';
+import type { Magnitude, Pointer } from './pointer';
 
 /**
  * A position in a stream of bits: 8 · pointer + bit. Bit 0 is the lowest bit of a byte. It is below 2³⁵, so exact as a

@@ -1,9 +1,7 @@
 import type { CodecKernels } from './codec-kernels';
-import type { Magnitude } from './magnitude';
+import type { Magnitude, Pointer } from './pointer';
 import type { MatrixKernels } from './matrix-kernels';
-import type { Pointer } from './pointer';
 
-export { INFINITE_MAGNITUDE } from './magnitude';
 export type { Magnitude, Pointer };
 
 /** The types of the elements of an array. */

@@ -5,3 +5,12 @@ export type Pointer = number;
 export function align(bytes: number): number {
   return 16 * Math.ceil(bytes / 16);
 }
+
+/**
+ * The absolute value of a float32 as an integer: its bits without the sign, 0 to 0x7f7fffff while it is finite.
+ * Magnitudes order exactly as absolute values do; zeros of either sign are equal.
+ */
+export type Magnitude = number;
+
+/** The magnitude that no finite value reaches. */
+export const INFINITE_MAGNITUDE: Magnitude = 0x7f800000;

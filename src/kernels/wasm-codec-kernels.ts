@@ -22,7 +22,7 @@ type Plain =
   | 'unpackBits'
   | 'writeBits';
 
-/** The part of assembly/index.ts for the codecs. Results are signed; a result that is a u32 needs `>>> 0`. */
+/** The part of assembly/index.ts for the codecs. A result that is an i32 is signed: as a u32 it needs `>>> 0`. */
 export interface CodecExports extends Pick<CodecKernels, Plain> {
   riceParameter: (symbols: number, count: number, mean: number, far: boolean) => number;
   riceDecodeBoth: (
@@ -64,7 +64,7 @@ export interface CodecExports extends Pick<CodecKernels, Plain> {
 export function codecKernels(wasm: CodecExports): CodecKernels {
   return {
     writeBits: wasm.writeBits,
-    readBits: (width, from) => wasm.readBits(width, from) >>> 0,
+    readBits: wasm.readBits,
     packBits: wasm.packBits,
     unpackBits: wasm.unpackBits,
     riceParameter: (symbols, count, mean, search) => wasm.riceParameter(symbols, count, mean, search === 'far'),
@@ -86,8 +86,8 @@ export function codecKernels(wasm: CodecExports): CodecKernels {
     },
     encodeClusters: wasm.encodeClusters,
     decodeClusters: wasm.decodeClusters,
-    countBelow: (symbols, count, limit) => wasm.countBelow(symbols, count, limit) >>> 0,
-    gapsOf: (indices, count, first, gaps) => wasm.gapsOf(indices, count, first, gaps) >>> 0,
+    countBelow: wasm.countBelow,
+    gapsOf: wasm.gapsOf,
     indicesOf: wasm.indicesOf,
     encodeSubset: wasm.encodeSubset,
     decodeSubset: wasm.decodeSubset,

@@ -112,8 +112,7 @@ export function instantiateKernels(memory: KernelMemory): Kernels {
       (type === 'float32' ? wasm.scaleFloat32 : wasm.scaleFloat64)(data, factor, elementCount) !== 0,
     clear: wasm.clear,
     copy: wasm.copy,
-    scatterAddBelow: (into, indices, values, from, until, limit) =>
-      wasm.scatterAddBelow(into, indices, values, from, until, limit) >>> 0,
+    scatterAddBelow: wasm.scatterAddBelow,
     sumOfSquares: wasm.sumOfSquares,
     firstNonFinite: wasm.firstNonFinite,
     applyMomentum: wasm.applyMomentum,
@@ -153,9 +152,8 @@ export function instantiateKernels(memory: KernelMemory): Kernels {
         into,
       ),
     magnitudeOfRank: wasm.magnitudeOfRank,
-    countAbove: (values, elementCount, magnitude) => wasm.countAbove(values, elementCount, magnitude) >>> 0,
-    copyUpTo: (values, elementCount, highest, into, capacity, packTable) =>
-      wasm.copyUpTo(values, elementCount, highest, into, capacity, packTable) >>> 0,
+    countAbove: wasm.countAbove,
+    copyUpTo: wasm.copyUpTo,
     takeLargest: (values, indices, elementCount, { threshold, ties, count, into, packTable }) => {
       const entries = wasm.takeLargest(
         indices !== undefined,

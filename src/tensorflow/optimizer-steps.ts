@@ -1,8 +1,8 @@
 import { type CompressionMethod, methodOf } from '../compression/compression-method';
 import type { Communicator } from '../communicator/communicator';
 import type { Unit } from '../communicator/units';
-import { type Compression, type DgcCompression } from '../compression/dgc-options';
-import { LARGEST_DENSITY } from '../compression/choose-sparsity';
+import type { Compression, DgcCompression } from '../compression/dgc-options';
+import { LARGEST_DENSITY } from '../compression/sparsity-schedule';
 import { GradringError, invalidArgument } from '../errors';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
 import { type Ticket, waitFor, type Work } from '../work';

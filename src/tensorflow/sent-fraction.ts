@@ -1,7 +1,6 @@
 import type { Communicator } from '../communicator/communicator';
-import { chooseSparsity } from '../compression/choose-sparsity';
+import { chooseSparsity, densityAt, warmUpStages } from '../compression/sparsity-schedule';
 import type { DgcCompression } from '../compression/dgc-options';
-import { densityAt, warmUpStages } from '../compression/sparsity-schedule';
 import { invalidArgument } from '../errors';
 import { isNumber, isOptional, isWith } from '../shape';
 import { inform, warn, warnOnce } from './warn';

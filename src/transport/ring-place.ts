@@ -1,7 +1,15 @@
 import { GradringError } from '../errors';
 import { ifOutOfFiles } from '../open-files';
 import type { RingIdentity } from '../wire/frame';
-import type { Side } from './side';
+
+/** One of a rank's two neighbours. In a ring of two they are the same rank, over two links. */
+export type Side = 'left' | 'right';
+
+export const SIDES = ['left', 'right'] as const;
+
+export function opposite(side: Side): Side {
+  return side === 'left' ? 'right' : 'left';
+}
 
 /** This rank's place, and how to name its neighbours in errors. */
 export interface RingPlace extends RingIdentity {

@@ -8,8 +8,7 @@ import type { Link } from './control/link';
 import type { AssembledFrame } from './data/frame-assembly';
 import { deferred } from './deferred';
 import { stateOfProcess } from './process-state';
-import { neighbourOf, peerLost, type RingPlace } from './ring-place';
-import { opposite, type Side } from './side';
+import { neighbourOf, opposite, peerLost, type RingPlace, type Side } from './ring-place';
 import { type DataFrame, frameArguments } from './transport';
 
 /**

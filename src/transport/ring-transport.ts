@@ -11,9 +11,8 @@ import { LanePath } from './data/lane-path';
 import { TcpLane } from './data/tcp-lane';
 import { deferred } from './deferred';
 import { PacedPath, type Pacer } from './pacing';
-import { neighbourOf, type RingPlace } from './ring-place';
+import { neighbourOf, type RingPlace, type Side, SIDES } from './ring-place';
 import { LAST_MESSAGES_MS, RingState } from './ring-state';
-import { type Side, SIDES } from './side';
 import type { DataPath, RankState, Transport } from './transport';
 
 /** How long a rank that leaves in order waits for its neighbours to take what was sent. */
@@ -27,6 +26,10 @@ const LANES_MS = 3_000;
  * on another rank, ends the ring for good: every call that waits, and every later one, throws what the ranks agree on.
  */
 export class RingTransport implements Transport {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly isLocal: boolean;
+  readonly paceNs: number;
   readonly links: DataPath;
   private bulkPath: DataPath | undefined;
   private readonly linkPath: LinkPath;
@@ -50,26 +53,14 @@ export class RingTransport implements Transport {
     readonly observer = new Observer(),
     private readonly pacer?: Pacer,
   ) {
+    this.rank = place.rank;
+    this.worldSize = place.worldSize;
+    this.isLocal = place.isLocal;
+    this.paceNs = pacer?.byteNs ?? 0;
     this.state = new RingState(place, ends, error => this.end(error), observer);
     this.linkPath = new LinkPath(this.state);
     this.links = this.paced(this.linkPath);
     this.rollCall = new RollCall(place, (side, status) => this.state.tell(side, status));
-  }
-
-  get rank(): number {
-    return this.place.rank;
-  }
-
-  get worldSize(): number {
-    return this.place.worldSize;
-  }
-
-  get isLocal(): boolean {
-    return this.place.isLocal;
-  }
-
-  get paceNs(): number {
-    return this.pacer?.byteNs ?? 0;
   }
 
   get bulk(): DataPath {

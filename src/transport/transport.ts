@@ -4,7 +4,7 @@ import type { CallFingerprint, DataHeader } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import type { Landing } from './data/landing';
 import type { Medium } from './medium';
-import type { Side } from './side';
+import type { Side } from './ring-place';
 
 /** A received data frame. */
 export interface DataFrame {

@@ -1,6 +1,5 @@
 import { sumPayloads } from '../../src/collectives/sum-payloads';
-import { GradientCodec } from '../../src/compression/gradient-codec';
-import { GradientDecoder } from '../../src/compression/gradient-decoder';
+import { GradientCodec, GradientDecoder } from '../../src/compression/gradient-codec';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import type { ReceivedPayload } from '../../src/wire/gradient-payload';
 import { Pieces, randomNumbers, sharedMemory } from '../kernels/shared-memory';

@@ -15,7 +15,7 @@ import { requireFreePort } from '../../src/launcher/master-port';
 import { Link } from '../../src/transport/control/link';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import type { Medium } from '../../src/transport/medium';
-import { opposite } from '../../src/transport/side';
+import { opposite } from '../../src/transport/ring-place';
 import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
 import { TcpLane } from '../../src/transport/data/tcp-lane';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';

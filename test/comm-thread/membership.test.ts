@@ -1,8 +1,7 @@
 import { SCRATCH_BYTES } from '../../src/collectives/collective-call';
 import { CommandRunner } from '../../src/comm-thread/command-runner';
 import { ElasticMembership } from '../../src/comm-thread/elastic-membership';
-import type { Membership } from '../../src/comm-thread/membership';
-import { StaticMembership } from '../../src/comm-thread/static-membership';
+import { type Membership, StaticMembership } from '../../src/comm-thread/membership';
 import type { Request, RingPosition } from '../../src/comm-thread/thread-protocol';
 import { GradringError } from '../../src/errors';
 import { agreedValues } from '../../src/environment/rank-options';

@@ -1,6 +1,5 @@
-import { chooseSparsity } from '../../src/compression/choose-sparsity';
+import { chooseSparsity, densityAt } from '../../src/compression/sparsity-schedule';
 import { dgc } from '../../src/compression/dgc-options';
-import { densityAt } from '../../src/compression/sparsity-schedule';
 
 const chosen = (steps: number | undefined, options = {}, correctsMomentum = true, step = 0) =>
   chooseSparsity(dgc(options), { steps, step, correctsMomentum });

@@ -1,4 +1,4 @@
-import { clipFactor } from '../../src/compression/clip-factor';
+import { clipFactor } from '../../src/compression/clipping';
 
 describe('clipFactor', () => {
   it('leaves a gradient alone that is short enough, or when nothing is to be clipped', () => {

@@ -1,15 +1,15 @@
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { readFileSync } from 'node:fs';
 import {
+  type ElementType,
   GATHER_BLOCK,
   HISTOGRAM_BYTES,
-  PACK_TABLE_BYTES,
-  type ElementType,
   type IndexedValues,
   type Kernels,
+  PACK_TABLE_BYTES,
   type ReduceOperation,
 } from '../../src/kernels/kernels';
-import { INFINITE_MAGNITUDE } from '../../src/kernels/magnitude';
+import { INFINITE_MAGNITUDE } from '../../src/kernels/pointer';
 import { referenceKernels } from './reference-kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import {

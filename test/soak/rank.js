@@ -2,7 +2,7 @@
 // tells on stdout, in lines of JSON, how much memory it holds and what its weights are.
 const seedrandom = require('seedrandom');
 const { connect, dgc, loadBackend } = require('../..');
-const { collectGarbage } = require('../../dist/memory/collect-garbage');
+const { collectGarbage } = require('../../dist/memory/buffers');
 const { loadShippedDigits } = require('../../scripts/train/data/optdigits');
 
 const BATCH_ROWS = 16;

@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import * as zeromq from 'zeromq';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import type { GradringError } from '../../src/errors';
 import { curveClient } from '../../src/transport/control/curve';
 import { Gate } from '../../src/transport/control/gate';
@@ -10,7 +10,7 @@ import type { Lane } from '../../src/transport/data/lane';
 import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
 import { type LanePlace, TcpLane } from '../../src/transport/data/tcp-lane';
 import { RingTransport } from '../../src/transport/ring-transport';
-import type { Side } from '../../src/transport/side';
+import type { Side } from '../../src/transport/ring-place';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
 import { openFiles } from './listening-ports';
 import { until } from './rings';

@@ -1,7 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { loadBackend } from '../../src/tensorflow/backend';
 import { quietCpuBackend } from '../../src/tensorflow/cpu-backend';
-import { gradientValues } from '../../src/tensorflow/gradient-values';
+import { gradientValues } from '../../src/tensorflow/exchanged-variables';
 
 beforeAll(async () => {
   await loadBackend({ backend: 'wasm' });

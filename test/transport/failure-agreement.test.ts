@@ -1,7 +1,6 @@
-import { type GradringError, type SerializedError } from '../../src/errors';
+import type { GradringError, SerializedError } from '../../src/errors';
 import { FailureAgreement } from '../../src/transport/control/failure-agreement';
-import { neighbourOf } from '../../src/transport/ring-place';
-import { opposite, type Side } from '../../src/transport/side';
+import { neighbourOf, opposite, type Side } from '../../src/transport/ring-place';
 import { random } from '../support/random';
 
 beforeEach(() => jest.useFakeTimers());

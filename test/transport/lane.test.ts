@@ -1,8 +1,8 @@
-import { copyBytes } from '../../src/memory/copy-bytes';
+import { copyBytes } from '../../src/memory/buffers';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import type { Lane } from '../../src/transport/data/lane';
 import { land } from '../../src/transport/data/landing';
-import { opposite, type Side, SIDES } from '../../src/transport/side';
+import { opposite, type Side, SIDES } from '../../src/transport/ring-place';
 import { FRAMES_AHEAD } from '../../src/transport/transport';
 import { GradringError } from '../../src/errors';
 import { body, landingOf, Proxy, turns } from '../support/lanes';

@@ -1,5 +1,4 @@
-import { copyBytes, copyOf } from '../../src/memory/copy-bytes';
-import { releaseMemory } from '../../src/memory/release-memory';
+import { copyBytes, copyOf, releaseMemory } from '../../src/memory/buffers';
 
 const numbered = (bytes: Uint8Array) => bytes.map((_, i) => (i * 13 + 5) % 256);
 

@@ -1,5 +1,5 @@
 import { RollCall } from '../../src/transport/control/roll-call';
-import { opposite, type Side } from '../../src/transport/side';
+import { opposite, type Side } from '../../src/transport/ring-place';
 import type { RankState } from '../../src/transport/transport';
 import { FrameKind, Operation, Purpose, type StatusHeader } from '../../src/wire/frame';
 

@@ -3,8 +3,7 @@ import { inspect } from 'node:util';
 import { checkOptions } from '../../check-options';
 import { invalidArgument } from '../../errors';
 import { requirePlain } from '../../plain-json';
-import { type ClipPlace, requireClipPlace } from '../clip-place';
-import { requireNorm } from '../require-norm';
+import { type ClipPlace, requireClipPlace, requireNorm } from '../clipping';
 
 /** What every compression has that is a {@link Compressor}. */
 export interface CustomOptions {

@@ -1,6 +1,5 @@
 import type { EntryRoute } from '../../compression/compression-method';
-import { expectedBits } from '../../compression/expected-size';
-import type { CodedTensor } from '../../compression/gradient-streams';
+import { type CodedTensor, expectedBits } from '../../compression/gradient-streams';
 import type { ValueFormat } from '../../compression/value-format';
 import type { LinkCost } from '../link-cost';
 import { gather } from './gather';

@@ -73,9 +73,14 @@ export function writeBits(value: u32, width: u32, into: f64): f64 {
   return position();
 }
 
-export function readBits(width: u32, from: f64): u32 {
+export function bitsAt(width: u32, from: f64): u32 {
   startAt(from);
   return takeBits(width);
+}
+
+/** An f64 is a number without a sign for the caller. */
+export function readBits(width: u32, from: f64): f64 {
+  return bitsAt(width, from);
 }
 
 export function packBits(symbols: usize, count: u32, width: u32, into: f64): f64 {

@@ -4,7 +4,7 @@ import {
   byteOf,
   position,
   putBits,
-  readBits,
+  bitsAt,
   startWritingAt,
   writtenBefore,
 } from './bits';
@@ -227,8 +227,8 @@ export function decodeClusters(symbols: usize, count: u32, small: u32, parameter
   const limit: u32 = 1 << small;
   let at = from;
   for (const last = symbols + (<usize>count << 2); symbols < last; symbols += 4) {
-    if (readBits(1, at) == 0) {
-      store<u32>(symbols, readBits(small, at + 1));
+    if (bitsAt(1, at) == 0) {
+      store<u32>(symbols, bitsAt(small, at + 1));
       at += 1 + small;
     } else {
       at = riceDecode(symbols, 1, parameter, at + 1, until);
@@ -239,7 +239,7 @@ export function decodeClusters(symbols: usize, count: u32, small: u32, parameter
   return at;
 }
 
-export function countBelow(symbols: usize, count: u32, limit: u32): u32 {
+export function countBelow(symbols: usize, count: u32, limit: u32): f64 {
   const limits = i32x4.splat(limit);
   let below: u32 = 0;
   let i: u32 = 0;

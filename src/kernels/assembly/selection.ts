@@ -54,7 +54,7 @@ export function magnitudeOfRank(
   }
 }
 
-export function countAbove(values: usize, elementCount: u32, magnitude: u32): u32 {
+export function countAbove(values: usize, elementCount: u32, magnitude: u32): f64 {
   const limit = i32x4.splat(magnitude);
   let lanes = i32x4.splat(0);
   let i: u32 = 0;
@@ -87,7 +87,7 @@ export function copyUpTo(
   into: usize,
   capacity: u32,
   table: usize,
-): u32 {
+): f64 {
   writePackTable(table);
   const beyond = i32x4.splat(highest);
   // From four places at a time, because a core reads more streams faster.

@@ -5,7 +5,7 @@ export function scatterAdd(into: usize, indices: usize, values: usize, count: u3
   }
 }
 
-export function scatterAddBelow(into: usize, indices: usize, values: usize, from: u32, until: u32, limit: u32): u32 {
+export function scatterAddBelow(into: usize, indices: usize, values: usize, from: u32, until: u32, limit: u32): f64 {
   let entry = from;
   for (; entry < until; entry++) {
     const at = <usize>entry << 2;

@@ -9,7 +9,7 @@ function storeGaps(indices: usize, gaps: usize): v128 {
   return gap;
 }
 
-export function gapsOf(indices: usize, count: u32, first: u32, gaps: usize): u32 {
+export function gapsOf(indices: usize, count: u32, first: u32, gaps: usize): f64 {
   if (count == 0) return 0;
   const end = indices + (<usize>count << 2);
   let bits = load<u32>(indices) - first;

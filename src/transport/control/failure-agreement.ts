@@ -1,5 +1,5 @@
 import { deserializeError, type GradringError, type SerializedError } from '../../errors';
-import { opposite, type Side, SIDES } from '../side';
+import { opposite, type Side, SIDES } from '../ring-place';
 
 /** How long to wait for the findings of other ranks if no message can show that all are known. */
 const SETTLE_MS = 1_000;

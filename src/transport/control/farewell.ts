@@ -1,5 +1,5 @@
 import { deferred } from '../deferred';
-import { type Side, SIDES } from '../side';
+import { type Side, SIDES } from '../ring-place';
 
 /** Finds out when a rank and its neighbours have received the last messages of each other: goodbyes and aborts. */
 export class Farewell {

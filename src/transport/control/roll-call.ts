@@ -1,5 +1,5 @@
 import { FrameKind, type StatusHeader } from '../../wire/frame';
-import { opposite, type Side } from '../side';
+import { opposite, type Side } from '../ring-place';
 import type { RankState } from '../transport';
 
 /** The shortest time between two answers of a rank, in ms, however often it is asked. */

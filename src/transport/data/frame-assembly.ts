@@ -1,5 +1,5 @@
 import { protocolError } from '../../wire/frame';
-import { copyBytes } from '../../memory/copy-bytes';
+import { copyBytes } from '../../memory/buffers';
 import type { Landing } from './landing';
 import { FRAMES_AHEAD } from '../transport';
 

@@ -1,4 +1,4 @@
-import { copyBytes } from '../../memory/copy-bytes';
+import { copyBytes } from '../../memory/buffers';
 
 /** Where the body of a frame goes piece by piece as it arrives, instead of to memory of its own. */
 export interface Landing {

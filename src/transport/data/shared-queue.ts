@@ -1,5 +1,5 @@
 import { protocolError } from '../../wire/frame';
-import { copyBytes } from '../../memory/copy-bytes';
+import { copyBytes } from '../../memory/buffers';
 
 /** Bytes that a queue holds; a power of two. */
 const CAPACITY = 2 * 1024 * 1024;

@@ -1,7 +1,7 @@
-import { fstatSync, readdirSync } from 'node:fs';
 import type * as Koffi from 'koffi';
+import { fstatSync, readdirSync } from 'node:fs';
 import { findPackage, type FoundPackage } from '../../find-package';
-import { detach } from '../../memory/release-memory';
+import { detach } from '../../memory/buffers';
 
 /** The system calls that Node does not offer. */
 interface SystemCalls {

@@ -4,8 +4,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
 import type { GradringError } from '../../errors';
 import { type Offer, protocolError } from '../../wire/frame';
-import { copyBytes } from '../../memory/copy-bytes';
-import { PROOF_MS, unregister, register } from '../control/open-sockets';
+import { copyBytes } from '../../memory/buffers';
+import { PROOF_MS, register, unregister } from '../control/open-sockets';
 import { deferred } from '../deferred';
 import type { Medium } from '../medium';
 import { HEAD_BYTES } from './frame-assembly';
