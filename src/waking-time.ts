@@ -1,3 +1,6 @@
+/** The longest delay that a timer of Node can wait, in ms; with a longer one it fires at once. */
+export const LONGEST_DELAY_MS = 2 ** 31 - 1;
+
 /** A timer that waits looks at the clock at least this often. */
 const LOOK_MS = 1_000;
 

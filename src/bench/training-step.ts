@@ -1,11 +1,9 @@
-import { type ChosenDgc } from '../compression/dgc-options';
+import type { ChosenDgc } from '../compression/dgc-options';
 import { GradientCodec, type TensorEntries } from '../compression/gradient-codec';
 import { methodOf } from '../compression/compression-method';
 import { densityAt, sentCount } from '../compression/sparsity-schedule';
-import { LargestTreatment } from '../compression/largest-treatment';
-import { RoundedTreatment } from '../compression/rounded-treatment';
+import { entryBytes, LargestTreatment, RoundedTreatment } from '../compression/tensor-treatment';
 import { TensorCompressor } from '../compression/tensor-compressor';
-import { entryBytes } from '../compression/tensor-treatment';
 import type { KernelMemory } from '../kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import type { Pointer } from '../kernels/pointer';

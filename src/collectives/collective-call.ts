@@ -5,8 +5,9 @@ import { releaseMemory } from '../memory/buffers';
 import { land, type Landing } from '../transport/data/landing';
 import { opposite, type Side } from '../transport/ring-place';
 import { type DataFrame, type DataPath, frameArguments, type Transport } from '../transport/transport';
-import { type CallFingerprint, checksumOf, FrameKind, protocolError } from '../wire/frame';
-import { CallMismatch } from './call-mismatch';
+import { type CallFingerprint, checksumOf, type DataHeader, FrameKind, Operation, protocolError } from '../wire/frame';
+import { GradringError } from '../errors';
+import { describeCall } from '../wire/describe-call';
 
 /** What the collectives of one rank work with. */
 export interface CollectiveContext {
@@ -149,4 +150,20 @@ export class CollectiveCall {
 /** @throws GradringError `ERR_PROTOCOL` for a body of another length than expected. */
 export function checkLength(bytes: number, due: number): void {
   if (bytes !== due) throw protocolError(`holds ${bytes} bytes where ${due} are expected`);
+}
+
+/** A frame has arrived that belongs to another call than the one that this rank is in. */
+export class CallMismatch extends GradringError {
+  constructor(
+    /** The frame's header. */
+    readonly theirs: DataHeader,
+    readonly mine: { readonly rank: number; readonly sequence: number; readonly fingerprint: CallFingerprint },
+  ) {
+    const isStep =
+      theirs.operation === Operation.Exchange &&
+      mine.fingerprint.operation === Operation.Exchange &&
+      theirs.sequence === mine.sequence;
+    const words = `Rank ${theirs.origin} is in ${describeCall(theirs)}, but rank ${mine.rank} is in another call, ${describeCall(mine.fingerprint)}.`;
+    super(isStep ? 'ERR_MODEL_MISMATCH' : 'ERR_COLLECTIVE_MISMATCH', words, { rank: theirs.origin });
+  }
 }

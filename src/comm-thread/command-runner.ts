@@ -1,6 +1,5 @@
 import { allGather, barrier } from '../collectives/all-gather';
-import { CallMismatch } from '../collectives/call-mismatch';
-import { CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../collectives/collective-call';
+import { CallMismatch, CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../collectives/collective-call';
 import type { DenseArray } from '../collectives/dense-array';
 import { allReduce, broadcast, reduceScatter } from '../collectives/dense-ring';
 import { ELEMENT_BYTES } from '../collectives/element-type';

@@ -1,12 +1,11 @@
 import { GradringError, isLoss } from '../errors';
-import { LONGEST_DELAY_MS } from '../longest-delay';
+import { LONGEST_DELAY_MS, wakingNow } from '../waking-time';
 import type { Observer } from '../observer';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { askWaiting, type MemberPlace, sayLeave } from '../rendezvous/coordinator-line';
 import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
 import { securityOf } from '../rendezvous/run-security';
 import { SoloTransport, type Transport } from '../transport/transport';
-import { wakingNow } from '../waking-time';
 import type { CommandRunner } from './command-runner';
 import { type FormedRing, formRing } from './form-ring';
 import type { Membership } from './membership';

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CallMismatch } from '../collectives/call-mismatch';
+import type { CallMismatch } from '../collectives/collective-call';
 import { GradringError } from '../errors';
 import type { RankState, Transport } from '../transport/transport';
 import { describeArguments, describeCall } from '../wire/describe-call';

@@ -6,7 +6,7 @@ import type { KernelMemory } from '../kernel-memory';
 import type { Pointer } from '../kernels/kernels';
 import type { ElasticJoin } from '../rendezvous/rendezvous-options';
 import type { TimelineFile } from '../timeline/timeline-file';
-import type { Medium } from '../transport/medium';
+import type { Medium } from '../transport/ring-place';
 import type { Purpose } from '../wire/frame';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from '../exchange/messages';
 import type { ConnectOptions } from '../rendezvous/connect-options';

@@ -5,11 +5,8 @@ import { compressorFileHash, compressorOf } from './compressors/compressor-of';
 import { CompressorTreatment } from './compressors/compressor-treatment';
 import type { CustomCompression } from './compressors/custom-compression';
 import type { Compression, DgcCompression, NoCompression } from './dgc-options';
-import { LargestTreatment } from './largest-treatment';
-import { RoundedTreatment } from './rounded-treatment';
-import type { TreatmentKind } from './tensor-treatment';
+import { LargestTreatment, RoundedTreatment, type TreatmentKind, WholeTreatment } from './tensor-treatment';
 import type { ValueFormat } from './value-format';
-import { WholeTreatment } from './whole-treatment';
 
 /** How the gradients of a step travel: each has a file in `exchange/routes`. */
 export type RouteName = EntryRoute | 'custom';

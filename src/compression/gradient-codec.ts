@@ -3,8 +3,15 @@ import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { BIT_STREAM_BYTES, BitReader, BitWriter, BLOCK_ENTRIES, RicePair } from './bit-stream';
 import type { CodedTensor, GradientStreams } from './gradient-streams';
 import { blockCount, encodeIndices, finishIndices, readGaps } from './index-codec';
-import { encodeValues, finishValues, readSymbols } from './value-codec';
-import { LEVELS_BYTES, quantizationOf, readQuantization, type ValueFormat } from './value-format';
+import {
+  encodeValues,
+  finishValues,
+  LEVELS_BYTES,
+  quantizationOf,
+  readQuantization,
+  readSymbols,
+  type ValueFormat,
+} from './value-format';
 import type { Quantization } from '../kernels/codec-kernels';
 
 const ARRAY_BYTES = 4 * BLOCK_ENTRIES;

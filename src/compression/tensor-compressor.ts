@@ -11,7 +11,17 @@ import {
   type Pointer,
 } from '../kernels/kernels';
 import { INFINITE_MAGNITUDE } from '../kernels/pointer';
-import type { TensorState } from './tensor-treatment';
+
+/** A tensor and its state in the memory of the kernels: each `elementCount` float32, 16-byte aligned. */
+export interface TensorState {
+  readonly elementCount: number;
+  /** The mean gradient of this rank before a step, the update after it. */
+  readonly gradient: Pointer;
+  /** The paper's u. For tensors that are sent whole, the momentum of the average over all ranks. */
+  readonly momentum: Pointer;
+  /** The paper's v: what is held back. For tensors that are sent whole, what rounding has lost. */
+  readonly residual: Pointer;
+}
 
 /** One step of one tensor. */
 export interface CompressInput extends IndexedValues {

@@ -2,19 +2,11 @@ import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import type { Compressor } from './compressors/compressor';
 import type { TensorEntries } from './gradient-codec';
+import { INFINITE_MAGNITUDE } from '../kernels/pointer';
+import { sentCount } from './sparsity-schedule';
+import { TensorCompressor, type TensorState } from './tensor-compressor';
 
-/** A tensor and its state in the memory of the kernels: each `elementCount` float32, 16-byte aligned. */
-export interface TensorState {
-  readonly elementCount: number;
-  /** The mean gradient of this rank before a step, the update after it. */
-  readonly gradient: Pointer;
-  /** The paper's u. For tensors that are sent whole, the momentum of the average over all ranks. */
-  readonly momentum: Pointer;
-  /** The paper's v: what is held back. For tensors that are sent whole, what rounding has lost. */
-  readonly residual: Pointer;
-}
-
-/** State beside that, the same on all ranks: float32 numbers of a {@link Compressor}. */
+/** State beside {@link TensorState}, the same on all ranks: float32 numbers of a {@link Compressor}. */
 export interface SharedState {
   readonly shared: Pointer;
   readonly sharedLength: number;
@@ -159,4 +151,119 @@ export interface TreatmentKind {
 /** Bytes for the indices, or the values, of this many entries. */
 export function entryBytes(count: number): number {
   return 16 * Math.ceil(count / 4);
+}
+
+/**
+ * Deep Gradient Compression (Lin et al. 2018, Algorithm 1): a rank accumulates its gradients with its own momentum, and
+ * sends the elements that are largest by now. Without momentum correction it accumulates the bare gradients, and the
+ * momentum is that of the average (Gradient Dropping: Aji and Heafield 2017).
+ */
+export class LargestTreatment extends TensorTreatment {
+  static room(elementCount: number, density: number): EntryRoom {
+    const bytes = entryBytes(sentCount(elementCount, density));
+    return { indexBytes: bytes, valueBytes: bytes, workspaceBytes: TensorCompressor.workspaceBytes(elementCount) };
+  }
+
+  readonly count = sentCount(this.elementCount, this.step.density);
+  private readonly compressor = new TensorCompressor(this.place.kernels, this.place, this.place.workspace);
+
+  compress(): boolean {
+    const { count, indices, values, step } = this;
+    const { gradientScale, momentumFactor, nesterov, correctsMomentum } = step;
+    if (correctsMomentum) {
+      this.largest = this.compressor.compress({ count, indices, values, gradientScale, momentumFactor, nesterov });
+    } else {
+      const { kernels, residual, gradient, elementCount } = this.place;
+      this.clip();
+      kernels.reduce('sum', 'float32', residual, gradient, elementCount);
+      this.largest = this.compressor.selectAgain(this);
+    }
+    // The largest are sent, so an infinite one is among them.
+    if (this.largest < INFINITE_MAGNITUDE) return true;
+    if (correctsMomentum) this.forget();
+    else this.place.kernels.clear(this.place.residual, this.elementCount);
+    return false;
+  }
+
+  selectAgain(): void {
+    this.largest = this.compressor.selectAgain(this);
+  }
+
+  expand(): void {
+    const { gradient, elementCount, indices, values, count } = this;
+    this.place.kernels.clear(gradient, elementCount);
+    this.place.kernels.scatterAdd(gradient, indices, values, count);
+  }
+
+  settle(): void {
+    this.compressor.settle(this.indices, this.values, this.count, this.step.masks);
+  }
+
+  override applyMomentum(): boolean {
+    return this.step.correctsMomentum || super.applyMomentum();
+  }
+}
+
+/**
+ * The gradient is sent whole, in a format that rounds, with error feedback: what rounding loses in a step is added in
+ * the next.
+ */
+export class RoundedTreatment extends TensorTreatment {
+  static room(elementCount: number): EntryRoom {
+    return { indexBytes: 0, valueBytes: entryBytes(elementCount), workspaceBytes: 0 };
+  }
+
+  readonly count = this.elementCount;
+
+  compress(): boolean {
+    const { values, count } = this;
+    const { kernels, residual, gradient } = this.place;
+    this.clip();
+    kernels.reduce('sum', 'float32', residual, gradient, count);
+    kernels.copy(residual, values, count);
+    if (kernels.firstNonFinite(values, count) === -1) return true;
+    kernels.clear(residual, count); // the momentum is that of all ranks, and has not overflowed
+    return false;
+  }
+
+  selectAgain(): void {
+    this.place.kernels.copy(this.place.residual, this.values, this.count);
+  }
+
+  expand(): void {
+    this.place.kernels.copy(this.values, this.gradient, this.count);
+  }
+
+  settle(): void {
+    const { values, count } = this;
+    const { kernels, residual } = this.place;
+    kernels.scale('float32', values, -1, count);
+    kernels.reduce('sum', 'float32', residual, values, count);
+  }
+}
+
+/** The gradient is sent as it is. Nothing is held back. */
+export class WholeTreatment extends TensorTreatment {
+  static room(): EntryRoom {
+    return { indexBytes: 0, valueBytes: 0, workspaceBytes: 0 };
+  }
+
+  readonly count = this.elementCount;
+
+  constructor(place: TensorPlace, step: TreatmentStep, indices: Pointer) {
+    super(place, step, indices, place.gradient);
+  }
+
+  compress(): boolean {
+    this.clip();
+    return true;
+  }
+
+  selectAgain(): void {
+    this.clip();
+  }
+
+  expand(): void {}
+
+  settle(): void {}
 }

@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { GradringError, invalidArgument } from '../errors';
-import { LONGEST_DELAY_MS } from '../longest-delay';
+import { LONGEST_DELAY_MS } from '../waking-time';
 import { printable } from '../printable';
 import { linkRateFault } from './link-rate';
 import { NETWORK_FAULTS } from './network';

@@ -3,7 +3,8 @@ import type { DenseArray } from '../collectives/dense-array';
 import { methodOf } from '../compression/compression-method';
 import type { Compression } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
-import type { EntryRoom, SharedState, TensorState } from '../compression/tensor-treatment';
+import type { TensorState } from '../compression/tensor-compressor';
+import type { EntryRoom, SharedState } from '../compression/tensor-treatment';
 import { GradringError, invalidArgument } from '../errors';
 import { align, type Pointer } from '../kernels/pointer';
 

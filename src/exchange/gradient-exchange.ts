@@ -10,14 +10,11 @@ import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import { type LinkCost, localLinks, measureLinks } from './link-cost';
-import { Means } from './means';
+import { allOf, type Arena, Means, type StepArena, StepClock, stepOf } from './routes/route';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
 import { chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
 import { CompressorRoute } from './routes/compressor';
 import { ringBytes } from './routes/ring';
-import { allOf } from './routes/route';
-import { type Arena, type StepArena, stepOf } from './step-arena';
-import { StepClock } from './step-clock';
 
 /**
  * The steps of one wrapped optimizer, on the comm thread: local gradients in, the same mean update on every rank out.
@@ -29,6 +26,8 @@ export class GradientExchange {
   private arenas: readonly Arena[];
   private readonly method: CompressionMethod;
   private readonly routes;
+  /** What links cost if nobody has measured them. */
+  private unmeasured: LinkCost;
   /** The last choice of a route. It depends on nothing else than on what it has. */
   private choice: RouteChoice | undefined;
   /** A step that has accumulated, and is not over. */
@@ -39,6 +38,7 @@ export class GradientExchange {
     private readonly plan: ExchangePlan,
   ) {
     this.method = methodOf(plan.compression);
+    this.unmeasured = localLinks(transport.paceNs);
     this.routes = { ...ROUTES, custom: new CompressorRoute(this.method.seed) };
     const large = plan.arenas.flatMap(({ tensors }) => tensors.filter(each => !each.isWhole).map(({ shape }) => shape));
     const compressorFor = this.method.compressors(large);
@@ -63,6 +63,7 @@ export class GradientExchange {
   moveTo(transport: Transport): void {
     this.transport = transport;
     this.choice = undefined;
+    this.unmeasured = localLinks(transport.paceNs);
     this.arenas = this.arenas.map(arena => ({ ...arena, context: { ...arena.context, transport } }));
   }
 
@@ -137,7 +138,7 @@ export class GradientExchange {
 
   private choiceFor(density: number, links: LinkCost | undefined, arenas: () => readonly StepArena[]): RouteChoice {
     const { transport, method, choice } = this;
-    const { byteNs, hopNs } = links ?? localLinks(transport.paceNs);
+    const { byteNs, hopNs } = links ?? this.unmeasured;
     if (choice?.density === density && choice.byteNs === byteNs && choice.hopNs === hopNs) return choice;
     const load = expectedLoad(
       arenas().flatMap(({ tensors }) => tensors),

@@ -1,5 +1,5 @@
-import { statSync } from 'node:fs';
 import path from 'node:path';
+import { statSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 import { checkOptions } from '../check-options';
 import type { FoundPlace } from '../environment/find-place';
@@ -13,7 +13,7 @@ import {
 } from '../environment/rank-options';
 import { DEFAULT_MASTER_PORT, MAX_WORLD_SIZE } from '../environment/variables';
 import { GradringError, invalidArgument } from '../errors';
-import { LONGEST_DELAY_MS } from '../longest-delay';
+import { LONGEST_DELAY_MS } from '../waking-time';
 import { checkHosts, type HostRanks } from './hosts/host-list';
 import { taskOf } from './launcher-task';
 import type { PortWords } from './master-port';

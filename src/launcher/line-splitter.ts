@@ -1,4 +1,5 @@
 import { StringDecoder } from 'node:string_decoder';
+import type { Readable } from 'node:stream';
 
 /** How much of a line is kept until its end arrives: 64 Ki UTF-16 units. */
 export const MAX_LINE_LENGTH = 65_536;
@@ -60,4 +61,18 @@ export class LineSplitter {
 /** Whether a unit is the first one of a character of two units, which must not be separated. */
 function isHighSurrogate(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff;
+}
+
+/**
+ * Delivers the lines of what a rank writes, no faster than they are taken. Resolves when the stream has ended, or is
+ * destroyed, and all its lines were delivered. Never rejects.
+ */
+export async function relayLines(source: Readable, deliver: (lines: string[]) => Promise<void>): Promise<void> {
+  const splitter = new LineSplitter();
+  try {
+    for await (const chunk of source) await deliver(splitter.push(chunk as Buffer));
+  } catch {
+    // Given up, or broken: nothing more will come.
+  }
+  await deliver(splitter.end());
 }

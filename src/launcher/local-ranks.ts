@@ -1,11 +1,9 @@
 import { rmSync } from 'node:fs';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
-import { allocatorVariables } from './allocator-variables';
-import { gpuVariables } from './gpu-variables';
+import { allocatorVariables, gpuVariables, threadVariables } from './host-resources';
 import type { LaunchPlan } from './launch-options';
 import { type RankCommand, RankProcess } from './rank-process';
 import type { RankEnvironment, RankStarter } from './rank-starter';
-import { threadVariables } from './thread-variables';
 
 /** What a plan says about the ranks of one host. */
 type RankPlan = Pick<

@@ -3,7 +3,7 @@ import { COLUMNS_VARIABLE } from '../status-line';
 import { ErrorOutput, type LastWords } from './error-output';
 import type { LaunchPlan } from './launch-options';
 import { LineOutput, StatusLine, withoutReplaceable } from './line-output';
-import { relayLines } from './line-relay';
+import { relayLines } from './line-splitter';
 import { forcedColors, rankPrefix } from './rank-colors';
 import { openRankLog } from './rank-logs';
 import type { RunningRank } from './rank-process';

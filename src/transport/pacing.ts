@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DataHeader } from '../wire/frame';
 import type { Landing } from './data/landing';
-import type { Medium } from './medium';
-import type { Side } from './ring-place';
+import type { Medium, Side } from './ring-place';
 import type { DataFrame, DataPath } from './transport';
 
 /**

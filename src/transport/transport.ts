@@ -3,8 +3,7 @@ import { Observer, type SpanArguments } from '../observer';
 import type { CallFingerprint, DataHeader } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import type { Landing } from './data/landing';
-import type { Medium } from './medium';
-import type { Side } from './ring-place';
+import type { Medium, Side } from './ring-place';
 
 /** A received data frame. */
 export interface DataFrame {

@@ -1,10 +1,13 @@
 import { dgc } from '../../src/compression/dgc-options';
 import { GradientCodec } from '../../src/compression/gradient-codec';
-import { LargestTreatment } from '../../src/compression/largest-treatment';
-import { RoundedTreatment } from '../../src/compression/rounded-treatment';
-import type { TensorPlace, TreatmentKind } from '../../src/compression/tensor-treatment';
+import {
+  LargestTreatment,
+  RoundedTreatment,
+  type TensorPlace,
+  type TreatmentKind,
+  WholeTreatment,
+} from '../../src/compression/tensor-treatment';
 import { methodOf } from '../../src/compression/compression-method';
-import { WholeTreatment } from '../../src/compression/whole-treatment';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { SharedHeap } from '../../src/memory/shared-heap';
 import { random } from '../support/random';

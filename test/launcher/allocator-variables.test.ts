@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { allocatorVariables } from '../../src/launcher/allocator-variables';
+import { allocatorVariables } from '../../src/launcher/host-resources';
 import { testWhere } from '../support/test-where';
 
 test('the ranks keep the memory that they free', () => {

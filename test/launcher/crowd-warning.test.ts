@@ -1,5 +1,5 @@
 import os from 'node:os';
-import { crowdWarning } from '../../src/launcher/crowd-warning';
+import { crowdWarning } from '../../src/launcher/host-resources';
 import { launch, launchPlan } from '../../src/launcher/launch';
 import { planLaunch } from '../../src/launcher/launch-options';
 import { replaceSsh, RUN_HERE } from './fake-ssh';

@@ -1,7 +1,7 @@
+import path from 'node:path';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { gpuVariables, visibleDevices } from '../../src/launcher/gpu-variables';
+import { gpuVariables, visibleDevices } from '../../src/launcher/host-resources';
 
 const FOUR = ['0', '1', '2', '3'];
 

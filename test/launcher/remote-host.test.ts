@@ -1,12 +1,12 @@
+import path from 'node:path';
 import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import path from 'node:path';
 import { rootCauseOf } from '../../src/launcher/root-cause';
 import { describeFailure } from '../../src/launcher/summary';
 import { HOST_TIMES, type HostTimes, RemoteHost } from '../../src/launcher/hosts/remote-host';
 import { launchPlan } from '../../src/launcher/launch';
 import { type LaunchOptions, planLaunch } from '../../src/launcher/launch-options';
-import { relayLines } from '../../src/launcher/line-relay';
+import { relayLines } from '../../src/launcher/line-splitter';
 import type { RunningRank } from '../../src/launcher/rank-process';
 import { ENDED, hear, outputEndOf, outputOf, replaceSsh, RUN_HERE, STARTED } from './fake-ssh';
 import { Capture, cleanUp, gradring, isRunning, ROOT, SAY_READY, script, temporaryFolder, waitUntil } from './support';

@@ -1,4 +1,4 @@
-import { threadVariables } from '../../src/launcher/thread-variables';
+import { threadVariables } from '../../src/launcher/host-resources';
 
 test.each([
   [4, 16, '4'],

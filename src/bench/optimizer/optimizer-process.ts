@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { GradringError } from '../../errors';
-import { allocatorVariables } from '../../launcher/allocator-variables';
+import { allocatorVariables } from '../../launcher/host-resources';
 import { ownFile } from '../../own-file';
 import type { BackendName } from '../../tensorflow/backend-names';
 import type { OptimizerCase, OptimizerTimes } from './optimizer-measurement';

@@ -1,8 +1,15 @@
-import { type SparsePart, sparseAllReduce } from '../../collectives/sparse-all-reduce';
+import { sparseAllReduce, type SparsePart } from '../../collectives/sparse-all-reduce';
 import { GradientCodec } from '../../compression/gradient-codec';
 import { encodeGradientPayload, encodeNonFinite } from '../../wire/gradient-payload';
-import type { StepArena } from '../step-arena';
-import { allOf, type EntryLoad, type Prices, type Route, type RouteCost, type RoutedStep } from './route';
+import {
+  allOf,
+  type EntryLoad,
+  type Prices,
+  type Route,
+  type RouteCost,
+  type RoutedStep,
+  type StepArena,
+} from './route';
 
 /**
  * The entries of all tensors in a sparse all-gather: each rank sends N − 1 payloads, encodes its own, decodes all N,

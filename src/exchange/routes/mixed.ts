@@ -1,9 +1,8 @@
 import { algorithmFor } from '../../collectives/dense-ring';
 import { sparseAllReduce } from '../../collectives/sparse-all-reduce';
-import type { StepArena } from '../step-arena';
+import type { Route, StepArena } from './route';
 import { encodePayloads, gatherCost } from './gather';
 import { ringCost, sumByRing } from './ring';
-import type { Route } from './route';
 
 /**
  * The tensors that are sent whole by the dense ring, the entries of the others in a sparse all-gather. Both keep to the

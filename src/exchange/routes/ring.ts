@@ -4,9 +4,8 @@ import type { CollectiveCall } from '../../collectives/collective-call';
 import { algorithmFor, allReduce } from '../../collectives/dense-ring';
 import type { NonFinite } from '../../collectives/sparse-all-reduce';
 import { protocolError } from '../../wire/frame';
-import type { StepArena } from '../step-arena';
+import { allOf, type Prices, type Route, type RouteCost, type RoutedStep, type StepArena } from './route';
 import { gatherCost, hopsOf } from './gather';
-import { allOf, type Prices, type Route, type RouteCost, type RoutedStep } from './route';
 
 /**
  * All gradients by the dense ring, once for each arena. Its cost does not grow with the ranks. What a rank does not

@@ -1,8 +1,14 @@
-import type { CollectiveCall } from '../../collectives/collective-call';
+import type { CollectiveCall, CollectiveContext } from '../../collectives/collective-call';
 import type { NonFinite } from '../../collectives/sparse-all-reduce';
-import type { Means } from '../means';
-import type { StepArena } from '../step-arena';
-import type { StepClock } from '../step-clock';
+import type { Listener, Span, SpanArguments } from '../../observer';
+import type { ArenaPlan, StepTimes } from '../messages';
+import type { GradientCodec } from '../../compression/gradient-codec';
+import type { CompressionMethod } from '../../compression/compression-method';
+import type { TensorPlace, TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
+import type { ExchangedTensor } from '../arena-layout';
+import { REGION_ELEMENTS } from '../../collectives/sum-payloads';
+import { clipFactor } from '../../compression/clipping';
+import type { Kernels, Pointer } from '../../kernels/kernels';
 
 /** How the gradients of a step travel from each rank to all. Each has a file; {@link ROUTES} has the list. */
 export interface Route {
@@ -82,4 +88,135 @@ export interface RouteCost {
 /** The sum of what each has. */
 export function sumOf<T>(all: readonly T[], value: (each: T) => number): number {
   return all.reduce((sum, each) => sum + value(each), 0);
+}
+
+/** Records the stages of a step of an exchange, and adds up the time that it spends in each kind of span. */
+export class StepClock implements Listener {
+  readonly kinds = ['compress', 'encode', 'decode'] as const;
+  /** So far. */
+  readonly timesMs: { -readonly [kind in keyof StepTimes]: number } = { compress: 0, encode: 0, travel: 0, decode: 0 };
+
+  constructor(
+    private readonly call: CollectiveCall,
+    private readonly args: SpanArguments,
+  ) {}
+
+  onSpan({ kind, start, end }: Span): void {
+    this.timesMs[kind as (typeof this.kinds)[number]] += (end - start) / 1000;
+  }
+
+  /** Runs a stage, until its promise has settled if it returns one. */
+  async stage<T>(kind: (typeof this.kinds)[number], stage: string, run: () => T): Promise<Awaited<T>> {
+    const { sequence, observer } = this.call;
+    return await observer.record(kind, { sequence, stage, ...this.args }, run);
+  }
+
+  /** Runs the collective. It travels until its last frame has come. */
+  async travel<T>(run: () => Promise<T>): Promise<T> {
+    const start = performance.now();
+    const result = await run();
+    const { last = start } = this.call.frameTimes; // none in a ring of one
+    this.timesMs.travel += last - start;
+    return result;
+  }
+}
+
+/** An arena with what works on it. */
+export interface Arena extends ArenaPlan {
+  /** For the collectives over its memory. */
+  readonly context: CollectiveContext;
+  readonly codec: GradientCodec;
+  readonly method: CompressionMethod;
+  readonly tensors: readonly (ExchangedTensor & TensorPlace)[];
+}
+
+/** An arena in a step. */
+export interface StepArena extends Omit<Arena, 'tensors'> {
+  readonly tensors: readonly TensorTreatment[];
+}
+
+/** Chooses how a step treats an arena's tensors, and where in its buffers their entries go. */
+export function stepOf(arena: Arena, step: TreatmentStep): StepArena {
+  let { indices, values } = arena;
+  const tensors = arena.tensors.map(tensor => {
+    const kind = arena.method.treatment(tensor.isWhole, step.density);
+    const treatment = new kind(tensor, step, indices, values);
+    const room = kind.room(tensor.elementCount, step.density);
+    indices += room.indexBytes;
+    values += room.valueBytes;
+    return treatment;
+  });
+  // Entries behind that would be overwritten later, without an error.
+  if (values > arena.workspace) throw new RangeError(`Density ${step.density} sends more than the schedule ever does.`);
+  return { ...arena, tensors };
+}
+
+/**
+ * Turns sums into means, region by region while the cache has them, and notes the tensors that have overflowed. Finite
+ * gradients may add up to infinity.
+ */
+export class Means {
+  private readonly overflowed = new Set<TensorTreatment>();
+
+  constructor(private readonly worldSize: number) {}
+
+  /** Takes a part of a tensor's sum. */
+  take(kernels: Kernels, tensor: TensorTreatment, region: Pointer, elementCount: number): void {
+    if (!kernels.scale('float32', region, 1 / this.worldSize, elementCount)) this.overflowed.add(tensor);
+  }
+
+  /** Takes all sums, which are in the place of the gradients. */
+  takeAll(arenas: readonly StepArena[]): void {
+    for (const { context, tensors } of arenas) {
+      for (const tensor of tensors) {
+        const { gradient, elementCount } = tensor;
+        for (let start = 0; start < elementCount; start += REGION_ELEMENTS) {
+          const count = Math.min(REGION_ELEMENTS, elementCount - start);
+          this.take(context.kernels, tensor, gradient + 4 * start, count);
+        }
+      }
+    }
+  }
+
+  /** Takes means, which are in the place of the gradients. */
+  check(arenas: readonly StepArena[]): void {
+    for (const { context, tensors } of arenas) {
+      for (const tensor of tensors) {
+        if (context.kernels.firstNonFinite(tensor.gradient, tensor.elementCount) !== -1) this.overflowed.add(tensor);
+      }
+    }
+  }
+
+  /** Clips the means of all tensors together to a norm. All ranks do the same, as all have the same means. */
+  clip(arenas: readonly StepArena[], clipNorm: number): void {
+    if (this.overflowed.size > 0) return;
+    let sumOfSquares = 0;
+    for (const { context, tensors } of arenas) {
+      for (const { gradient, elementCount } of tensors) {
+        sumOfSquares += context.kernels.sumOfSquares(gradient, elementCount);
+      }
+    }
+    const factor = clipFactor({ sumOfSquares, clipNorm, worldSize: 1 });
+    if (factor === 1) return;
+    for (const { context, tensors } of arenas) {
+      for (const { gradient, elementCount } of tensors) {
+        context.kernels.scale('float32', gradient, factor, elementCount);
+      }
+    }
+  }
+
+  /** Applies the momentum to the means. Not if one has overflowed. */
+  applyMomentum(arenas: readonly StepArena[]): void {
+    if (this.overflowed.size > 0) return;
+    for (const { tensors } of arenas) {
+      for (const tensor of tensors) if (!tensor.applyMomentum()) this.overflowed.add(tensor);
+    }
+  }
+
+  /** Forgets the state of what has overflowed, and names the first. All ranks do so, as all have the same sums. */
+  forgetOverflowed(): NonFinite | undefined {
+    if (this.overflowed.size === 0) return undefined;
+    for (const tensor of this.overflowed) tensor.forget();
+    return { rank: undefined, tensor: Math.min(...[...this.overflowed].map(({ number }) => number)) };
+  }
 }

@@ -2,7 +2,7 @@ import { OF_ONE_HOST, RANK_OPTIONS } from '../../environment/rank-options';
 import { printable } from '../../printable';
 import { GradringError } from '../../errors';
 import { readVersion } from '../../version';
-import { crowdWarning } from '../crowd-warning';
+import { crowdWarning } from '../host-resources';
 import { type LaunchPlan, portWords, type RemotePlan } from '../launch-options';
 import type { RankEnvironment, ReadyStarter } from '../rank-starter';
 import { hashOf } from './agent';

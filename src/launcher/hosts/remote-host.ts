@@ -7,7 +7,7 @@ import { plainLine } from '../../printable';
 import { deferred } from '../../transport/deferred';
 import { WakingTimer } from '../../waking-time';
 import { ErrorOutput } from '../error-output';
-import { relayLines } from '../line-relay';
+import { relayLines } from '../line-splitter';
 import type { PortWords } from '../master-port';
 import type { RankOutcome, RunningRank } from '../rank-process';
 import type { RankEnvironment } from '../rank-starter';

@@ -29,6 +29,8 @@ export interface AgreementRing {
  * findings, in the same way. If neither happens, they choose after SETTLE_MS.
  */
 export class FailureAgreement {
+  /** Whether this rank knows that any rank has found something wrong. */
+  begun = false;
   /** What ranks have found, by rank. */
   private readonly causes = new Map<number, SerializedError>();
   /** The ranks whose findings have arrived from that side. */
@@ -41,11 +43,6 @@ export class FailureAgreement {
   private agreed = false;
 
   constructor(private readonly ring: AgreementRing) {}
-
-  /** Whether this rank knows that any rank has found something wrong. */
-  get begun(): boolean {
-    return this.causes.size > 0;
-  }
 
   /** This rank has found something wrong. After another finding this is taken for its consequence, and ignored. */
   find(error: SerializedError): void {
@@ -121,6 +118,7 @@ export class FailureAgreement {
   }
 
   private begin(origin: number, error: SerializedError): void {
+    this.begun = true;
     if (!this.causes.has(origin)) this.causes.set(origin, error);
     this.timer ??= setTimeout(() => this.settle(), SETTLE_MS);
   }

@@ -1,8 +1,7 @@
 import { copyOf } from '../../memory/buffers';
 import type { GradringError } from '../../errors';
 import type { DataHeader } from '../../wire/frame';
-import type { Medium } from '../medium';
-import { type Side, SIDES } from '../ring-place';
+import { type Medium, type Side, SIDES } from '../ring-place';
 import type { RingState } from '../ring-state';
 import type { DataFrame, DataPath } from '../transport';
 

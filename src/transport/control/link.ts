@@ -1,12 +1,11 @@
 import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../../errors';
-import { LONGEST_DELAY_MS } from '../../longest-delay';
+import { LONGEST_DELAY_MS, wakingNow } from '../../waking-time';
 import { canOpenFiles } from '../../open-files';
-import { wakingNow } from '../../waking-time';
 import type { CurveClient, CurveServer } from './curve';
-import { bind, PROOF_MS, unregister, register } from './open-sockets';
+import { bind, PROOF_MS, register, unregister } from './open-sockets';
 import { admitNobody, listenerAt } from '../data/system-calls';
-import type { Medium } from '../medium';
+import type { Medium } from '../ring-place';
 
 /** The parts of a received message. They own their memory. */
 export type Message = readonly Buffer[];

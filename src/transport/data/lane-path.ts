@@ -1,9 +1,8 @@
 import type { GradringError } from '../../errors';
 import type { DataHeader } from '../../wire/frame';
 import type { LinkPath } from '../control/link-path';
-import type { Medium } from '../medium';
+import { type Medium, type Side, SIDES } from '../ring-place';
 import type { RingState } from '../ring-state';
-import { type Side, SIDES } from '../ring-place';
 import type { DataFrame, DataPath } from '../transport';
 import type { Lane } from './lane';
 import type { Landing } from './landing';

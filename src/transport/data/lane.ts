@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { GradringError } from '../../errors';
 import type { Offer } from '../../wire/frame';
-import { type Deferred, deferred } from '../deferred';
-import type { Medium } from '../medium';
+import { deferred, type Deferred } from '../deferred';
+import type { Medium } from '../ring-place';
 import type { DataFrame } from '../transport';
 import { type AssembledFrame, FrameAssembly, piecesOf } from './frame-assembly';
 import type { Landing } from './landing';

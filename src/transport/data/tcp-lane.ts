@@ -7,7 +7,7 @@ import { type Offer, protocolError } from '../../wire/frame';
 import { copyBytes } from '../../memory/buffers';
 import { PROOF_MS, register, unregister } from '../control/open-sockets';
 import { deferred } from '../deferred';
-import type { Medium } from '../medium';
+import type { Medium } from '../ring-place';
 import { HEAD_BYTES } from './frame-assembly';
 import { Lane } from './lane';
 import { hasSystemCalls, poll, type Polled, receiveNow, sendNow, sendUnpaced } from './system-calls';
