@@ -19,6 +19,7 @@ export {
   type Compression,
   type DgcCompression,
   type DgcOptions,
+  type EntryRoute,
   type NoCompression,
   type NoCompressionOptions,
 } from './compression/dgc-options';

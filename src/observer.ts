@@ -49,8 +49,9 @@ export interface Listener {
 
 /** What is counted (it only increases) and gauged (it has a value now). */
 export const METRICS = [
-  /** Bytes sent and received, in all rings of this rank: headers and bodies, without ZeroMQ's framing. Counted. */
+  /** Bytes of headers and bodies in all rings of this rank, without ZeroMQ's framing. Counted. */
   'bytesSent',
+  /** The same. */
   'bytesReceived',
   /** The collectives that have ended, also by an error. Counted. */
   'collectives',
@@ -131,11 +132,18 @@ export class Observer {
     for (const listener of this.all) listener.onRing?.(ringId, host);
   }
 
-  /** Closes the listeners. */
+  /** Closes the listeners. One that fails does not keep the others open. */
   close(): void {
-    for (const listener of this.all) listener.close?.();
+    const all = [...this.all];
     this.all.clear();
     this.update();
+    for (const listener of all) {
+      try {
+        listener.close?.();
+      } catch (error) {
+        console.error(`gradring: ${(error as Error).message}`);
+      }
+    }
   }
 
   private update(): void {

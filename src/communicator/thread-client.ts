@@ -86,12 +86,13 @@ export class ThreadClient {
     const scratch = heap.allocate(SCRATCH_BYTES);
     const shared = { memory: heap.memory, scratch, control, metrics: sharedMetrics() };
     const data: ThreadData = { options, timeline, port: port2, ...shared };
+    const observer = observeThread('training', data);
     const program = isMainThread ? 'comm-thread.js' : 'sheltered-thread.js';
     const worker = new Worker(ownFile(`comm-thread/${program}`), {
       workerData: data,
       transferList: [port2],
     });
-    const client = new ThreadClient(worker, port1, control, observeThread('training', data));
+    const client = new ThreadClient(worker, port1, control, observer);
     try {
       client.position = (await client.expect(READY, 'connect').promise) as RingPosition;
     } catch (error) {

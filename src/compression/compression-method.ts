@@ -4,15 +4,18 @@ import { type Compressor, PLAIN } from './compressors/compressor';
 import { compressorFileHash, compressorOf } from './compressors/compressor-of';
 import { CompressorTreatment } from './compressors/compressor-treatment';
 import type { CustomCompression } from './compressors/custom-compression';
-import type { Compression, DgcCompression, NoCompression } from './dgc-options';
+import {
+  type Compression,
+  type DgcCompression,
+  ENTRY_ROUTES,
+  type EntryRoute,
+  type NoCompression,
+} from './dgc-options';
 import { LargestTreatment, RoundedTreatment, type TreatmentKind, WholeTreatment } from './tensor-treatment';
 import type { ValueFormat } from './value-format';
 
 /** How the gradients of a step travel: each has a file in `exchange/routes`. */
 export type RouteName = EntryRoute | 'custom';
-
-/** The routes on which the entries of any tensors may travel. */
-export type EntryRoute = 'sparse' | 'mixed' | 'dense';
 
 /** What a training asks of a compression, whatever its kind. {@link methodOf} has one for each kind. */
 export interface CompressionMethod {
@@ -80,7 +83,7 @@ function noMethod({ clipNorm }: NoCompression): CompressionMethod {
 }
 
 function dgcMethod(compression: DgcCompression): CompressionMethod {
-  const { values, momentumCorrection, rescaleResiduals, maskBelow, clipNorm, clipAt } = compression;
+  const { values, momentumCorrection, rescaleResiduals, maskBelow, clipNorm, clipAt, route } = compression;
   return {
     ...COMMON,
     format: values,
@@ -95,7 +98,7 @@ function dgcMethod(compression: DgcCompression): CompressionMethod {
       return isWhole && values !== 'float32' ? RoundedTreatment : WholeTreatment;
     },
     // Where everything is sent, there is nothing to choose.
-    routes: density => (density < 1 ? ['sparse', 'mixed', 'dense'] : ['dense']),
+    routes: density => (density === 1 ? ['dense'] : route === 'auto' ? ENTRY_ROUTES : [route]),
     clipNorms: momentumFactor =>
       clipNormsAt(clipAt === 'auto' ? (momentumFactor === 0 ? 'mean' : 'rank') : clipAt, clipNorm),
   };

@@ -36,6 +36,7 @@ function optionsOfDgc(given: DgcCompression): Record<string, unknown> {
     masking: isUsual('maskBelow') ? undefined : maskBelow > 0,
     momentumCorrection: momentumCorrection ? undefined : false,
     values: unlessUsual('values'),
+    route: unlessUsual('route'),
   };
 }
 

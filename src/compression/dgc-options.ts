@@ -57,6 +57,13 @@ export interface DgcOptions {
   readonly momentumCorrection?: boolean | undefined;
   /** The format of values. What it loses is kept and sent later. Default 'float16', without a sparsity 'log4'. */
   readonly values?: ValueFormat | undefined;
+  /**
+   * How the entries travel. `sparse`: each rank sends its own to all; `mixed`: the same, beside a dense ring for small
+   * tensors; `dense`: by the dense ring. These apply the same updates, and the default takes the one that is expected
+   * to be fastest. `scatter`: by a sparse reduce-scatter, in which a rank sends no more in a large ring than in a
+   * small one; of the entries of all ranks only the largest are applied, and the others are held back.
+   */
+  readonly route?: EntryRoute | undefined;
 }
 
 /** The checked options of {@link dgc}, with defaults filled in. Frozen plain data, which may be structured-cloned. */
@@ -80,6 +87,8 @@ export interface DgcCompression {
   readonly maskBelow: number;
   readonly momentumCorrection: boolean;
   readonly values: ValueFormat;
+  /** `auto`: the one of the first three that is expected to be fastest. */
+  readonly route: EntryRoute | 'auto';
 }
 
 /** {@link DgcCompression} with a sparsity that was given or chosen. */
@@ -87,6 +96,10 @@ export interface ChosenDgc extends DgcCompression {
   readonly sparsity: number;
   readonly warmUpEpochs: number;
 }
+
+/** The routes on which the entries of a step may travel: each has a file in `exchange/routes`. */
+export const ENTRY_ROUTES = ['sparse', 'mixed', 'dense', 'scatter'] as const;
+export type EntryRoute = (typeof ENTRY_ROUTES)[number];
 
 /** Gradients are sent whole. */
 export interface NoCompression {
@@ -109,7 +122,7 @@ export type Compression = DgcCompression | NoCompression | CustomCompression;
 const OPTIONS = {
   ...{ sparsity: true, steps: true, masking: true, warmUpEpochs: true, warmUpSteps: true, warmUp: true },
   ...{ clipNorm: true, clipAt: true, rescaleResiduals: true, denseBelow: true, values: true },
-  momentumCorrection: true,
+  ...{ momentumCorrection: true, route: true },
 } as const satisfies Record<keyof DgcOptions, true>;
 
 /**
@@ -142,6 +155,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     denseBelow = 1024,
     momentumCorrection = true,
     values = sparsity === 'auto' ? 'log4' : 'float16',
+    route = 'auto',
   } = options;
 
   if (sparsity === 1) {
@@ -183,6 +197,10 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     throw invalidArgument(`dgc(): values is one of ${VALUE_FORMATS.join(', ')}, not ${inspect(values)}`);
   }
 
+  if (route !== 'auto' && !ENTRY_ROUTES.includes(route)) {
+    throw invalidArgument(`dgc(): route is one of ${ENTRY_ROUTES.join(', ')}, not ${inspect(route)}`);
+  }
+
   const isChosen = sparsity === 'auto' && options.warmUp === undefined;
   return Object.freeze({
     kind: 'dgc',
@@ -198,6 +216,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     maskBelow: momentumCorrection ? maskBelow(masking, sparsity) : 0,
     momentumCorrection,
     values,
+    route,
   });
 }
 

@@ -66,6 +66,7 @@ export abstract class TensorTreatment implements TensorEntries {
   readonly isWhole: boolean;
   readonly elementCount: number;
   readonly gradient: Pointer;
+  readonly residual: Pointer;
   abstract readonly count: number;
   largest: Magnitude | undefined;
 
@@ -80,6 +81,7 @@ export abstract class TensorTreatment implements TensorEntries {
     this.isWhole = place.isWhole;
     this.elementCount = place.elementCount;
     this.gradient = place.gradient;
+    this.residual = place.residual;
   }
 
   /** Multiplies what is held back. */

@@ -206,7 +206,10 @@ const ROWS: readonly (readonly [RankOption, Row<string | number>])[] = Object.en
 ) as never;
 
 /** The rows of {@link LaunchedOption}. */
-export const LAUNCHED = ROWS.filter(([, row]) => row.isLaunched) as readonly (readonly [LaunchedOption, Row<string>])[];
+export const LAUNCHED = ROWS.filter(([, row]) => row.isLaunched) as readonly (readonly [
+  LaunchedOption,
+  Row<string | number>,
+])[];
 
 /** Those that are about one host. */
 export const OF_ONE_HOST: readonly LaunchedOption[] = LAUNCHED.flatMap(([name, { host }]) =>
@@ -228,10 +231,10 @@ export function readRankOption<Name extends RankOption>(
   given: RankOptions[Name] | undefined,
   env: NodeJS.ProcessEnv,
 ): RankOptions[Name] {
-  const { variable, byDefault, read = String, faultOf } = RANK_OPTIONS[name] as unknown as Row<string | number>;
+  const { variable, byDefault, read = String } = RANK_OPTIONS[name] as unknown as Row<string | number>;
   const text = env[variable] || undefined;
   const value = given ?? (text === undefined ? byDefault : read(text));
-  const fault = value === undefined ? undefined : faultOf?.(value);
+  const fault = value === undefined ? undefined : faultIn(RANK_OPTIONS[name], value);
   if (fault === undefined) return value as RankOptions[Name];
   throw given === undefined
     ? new GradringError('ERR_INVALID_ENVIRONMENT', `${variable} is '${text}'; it must be ${fault}.`)
@@ -251,21 +254,27 @@ export function variablesFor(
   { isElsewhere, nameOf }: { isElsewhere: boolean; nameOf: (option: LaunchedOption) => string },
 ): Record<string, string> {
   const variables: Record<string, string> = {};
-  for (const [name, { variable, faultOf, host, isFolder }] of LAUNCHED) {
-    const text = given[name] ?? (isFolder ? env[variable] || undefined : undefined);
-    if (text === undefined) continue;
-    const fault = isElsewhere && host === 'ranksCheck' ? undefined : faultOf?.(text);
-    if (fault !== undefined) throw invalidArgument(`${nameOf(name)} is '${text}'; it must be ${fault}.`);
-    variables[variable] = isFolder ? path.resolve(text) : text;
+  for (const [name, row] of LAUNCHED) {
+    const value = given[name] ?? (row.isFolder ? env[row.variable] : undefined);
+    if (value === undefined || value === '') continue;
+    const fault = isElsewhere && row.host === 'ranksCheck' ? undefined : faultIn(row, value);
+    if (fault !== undefined) throw invalidArgument(`${nameOf(name)} is '${value}'; it must be ${fault}.`);
+    variables[row.variable] = row.isFolder ? path.resolve(value) : String(value);
   }
   return variables;
+}
+
+/** What a value must be, if it is something else. */
+function faultIn(row: unknown, value: unknown): string | undefined {
+  const { read, faultOf } = row as Row<unknown>;
+  return read === undefined && typeof value !== 'string' ? 'a text' : faultOf?.(value);
 }
 
 const AGREED = ROWS.filter(([, row]) => row.agreed !== undefined);
 
 /** The values on which all ranks must agree, as texts. */
-export function agreedValues(options: Pick<RankOptions, 'encryption' | 'linkRate'>): string[] {
-  return AGREED.map(([name]) => String(options[name as keyof typeof options] ?? ''));
+export function agreedValues(options: RankOptions): string[] {
+  return AGREED.map(([name]) => String(options[name] ?? ''));
 }
 
 /** Where two ranks do not agree, in words: `link rate '1gbit', rank 0 has 'none'`. Undefined: they agree. */

@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib';
-import { type EntryRoute, methodOf } from '../compression/compression-method';
+import { methodOf } from '../compression/compression-method';
+import type { EntryRoute } from '../compression/dgc-options';
 import type { Compression } from '../compression/dgc-options';
 import { GradringError } from '../errors';
 import { collectGarbage, copyBytes, releaseMemory } from '../memory/buffers';

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import type { CollectiveCall } from '../collectives/collective-call';
 import { clipFactor } from '../compression/clipping';
-import { type CompressionMethod, type EntryRoute, methodOf } from '../compression/compression-method';
+import { type CompressionMethod, methodOf } from '../compression/compression-method';
 import { GradientCodec } from '../compression/gradient-codec';
 import type { TreatmentStep } from '../compression/tensor-treatment';
 import { instantiateKernels } from '../kernels/wasm-kernels';
@@ -10,11 +10,12 @@ import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import { type LinkCost, localLinks, measureLinks } from './link-cost';
-import { allOf, type Arena, Means, type StepArena, StepClock, stepOf } from './routes/route';
+import { type Arena, Means, type StepArena, StepClock, stepOf } from './routes/route';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
-import { chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
+import { type ChosenRoute, chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
 import { CompressorRoute } from './routes/compressor';
 import { ringBytes } from './routes/ring';
+import { ScatterRoute } from './routes/scatter';
 
 /**
  * The steps of one wrapped optimizer, on the comm thread: local gradients in, the same mean update on every rank out.
@@ -26,6 +27,8 @@ export class GradientExchange {
   private arenas: readonly Arena[];
   private readonly method: CompressionMethod;
   private readonly routes;
+  /** Of all tensors. */
+  private readonly elements: number;
   /** What links cost if nobody has measured them. */
   private unmeasured: LinkCost;
   /** The last choice of a route. It depends on nothing else than on what it has. */
@@ -39,7 +42,12 @@ export class GradientExchange {
   ) {
     this.method = methodOf(plan.compression);
     this.unmeasured = localLinks(transport.paceNs);
-    this.routes = { ...ROUTES, custom: new CompressorRoute(this.method.seed) };
+    this.routes = {
+      ...ROUTES,
+      custom: new CompressorRoute(this.method.seed),
+      scatter: new ScatterRoute(this.method.format),
+    };
+    this.elements = plan.arenas.reduce((sum, { gradients }) => sum + gradients.elementCount, 0);
     const large = plan.arenas.flatMap(({ tensors }) => tensors.filter(each => !each.isWhole).map(({ shape }) => shape));
     const compressorFor = this.method.compressors(large);
     let number = 0;
@@ -81,9 +89,8 @@ export class GradientExchange {
   /** What all ranks must agree on for a step: model and options, and the settings of the step. */
   fingerprint(settings: StepSettings): CallFingerprint {
     const parameter = crc32(JSON.stringify(settings), this.plan.hash);
-    const elementCount = this.arenas.reduce((sum, { gradients }) => sum + gradients.elementCount, 0);
     const call = { operation: Operation.Exchange, purpose: Purpose.Call } as const;
-    return { ...call, elementType: 'float32', reduction: 'mean', elementCount, parameter };
+    return { ...call, elementType: 'float32', reduction: 'mean', elementCount: this.elements, parameter };
   }
 
   /** Runs one step. On return the gradients' memory holds the update, unless some rank's gradient was not finite. */
@@ -129,25 +136,22 @@ export class GradientExchange {
     const mayChoose = another !== undefined;
     const links = step.links ?? (mayChoose && !this.transport.isLocal ? await measureLinks(call) : undefined);
     const arenasAt = (density: number) => this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density)));
-    const { cheapest, denseBytes } = this.choiceFor(asked, links, () => arenasAt(asked));
-    const route = mayChoose ? (this.plan.route ?? cheapest) : onlyRoute!;
+    const arenas = arenasAt(asked);
+    const route = mayChoose ? (this.plan.route ?? this.cheapest(asked, links, arenas)) : onlyRoute!;
     const sendsAll = mayChoose && maySendAll && route === 'dense' && this.plan.route === undefined;
-    const density = sendsAll ? 1 : asked;
-    return { arenas: arenasAt(density), route, density, links, denseBytes };
+    const result = { route, links, denseBytes: Math.ceil(ringBytes(this.elements, this.transport.worldSize)) };
+    return sendsAll ? { ...result, arenas: arenasAt(1), density: 1 } : { ...result, arenas, density: asked };
   }
 
-  private choiceFor(density: number, links: LinkCost | undefined, arenas: () => readonly StepArena[]): RouteChoice {
+  private cheapest(density: number, links: LinkCost | undefined, arenas: readonly StepArena[]): ChosenRoute {
     const { transport, method, choice } = this;
     const { byteNs, hopNs } = links ?? this.unmeasured;
-    if (choice?.density === density && choice.byteNs === byteNs && choice.hopNs === hopNs) return choice;
-    const load = expectedLoad(
-      arenas().flatMap(({ tensors }) => tensors),
-      method.format,
-      this.arenas.length,
-    );
-    const cheapest = chooseRoute(load, pricesOf(transport.worldSize, { byteNs, hopNs }));
-    const denseBytes = Math.ceil(ringBytes(allOf(load).elements, transport.worldSize));
-    return (this.choice = { density, byteNs, hopNs, cheapest, denseBytes });
+    if (choice?.density === density && choice.byteNs === byteNs && choice.hopNs === hopNs) return choice.route;
+    const tensors = arenas.flatMap(arena => arena.tensors);
+    const load = expectedLoad(tensors, method.format, arenas.length);
+    const route = chooseRoute(load, pricesOf(transport.worldSize, { byteNs, hopNs }));
+    this.choice = { density, byteNs, hopNs, route };
+    return route;
   }
 
   private treatmentStep(step: ExchangeStep, density: number): TreatmentStep {
@@ -181,11 +185,10 @@ export class GradientExchange {
   }
 }
 
-/** The cheapest route of a density over such links, and the bytes of the dense one. */
+/** The cheapest route of a density over such links. */
 interface RouteChoice extends LinkCost {
   readonly density: number;
-  readonly cheapest: EntryRoute;
-  readonly denseBytes: number;
+  readonly route: ChosenRoute;
 }
 
 /** A step that has accumulated. */
@@ -203,7 +206,13 @@ export function settingsOf(step: ExchangeStep): StepSettings {
   );
 }
 
-/** Takes what was sent from the residuals. */
+/** Takes what was sent from the residuals, and puts there what was taken back. */
 function settle(arenas: readonly StepArena[]): void {
-  for (const { tensors } of arenas) for (const tensor of tensors) tensor.settle();
+  for (const { tensors, kept, memory } of arenas) {
+    for (const tensor of tensors) tensor.settle();
+    for (const { tensor, entries } of kept) {
+      const residual = new Float32Array(memory.buffer, tensor.residual, tensor.elementCount);
+      entries.positions.forEach((at, i) => (residual[at]! += entries.values[i]!));
+    }
+  }
 }

@@ -1,5 +1,6 @@
 import type { NonFinite } from '../collectives/sparse-all-reduce';
-import type { EntryRoute, RouteName } from '../compression/compression-method';
+import type { RouteName } from '../compression/compression-method';
+import type { EntryRoute } from '../compression/dgc-options';
 import type { Compression } from '../compression/dgc-options';
 import type { KernelMemory } from '../kernel-memory';
 import type { ArenaLayout } from './arena-layout';

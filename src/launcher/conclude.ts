@@ -21,7 +21,7 @@ export interface LaunchResult {
   readonly rootCause?: RankOutcome;
   /** The signal that this process received and passed on, if it came before any rank failed. */
   readonly interruptedBy?: ForwardedSignal;
-  /** All ranks of this host, in their order. In an elastic run, the last process of each. */
+  /** All ranks of this launcher, in their order. In an elastic run, the last process of each. */
   readonly ranks: readonly RankOutcome[];
 }
 

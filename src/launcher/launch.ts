@@ -47,25 +47,28 @@ export async function launchPlan(plan: LaunchPlan): Promise<LaunchResult> {
       plan.nodeRank === 0 ? unknownVariableWarning(env) : undefined,
       plan.tokenFile === undefined ? undefined : tokenFileWarning(plan.tokenFile),
     );
-    const place = await (plan.remote === undefined ? startHere(plan) : startOnHosts(plan, outputs));
+    const place = await (plan.remote === undefined ? prepareHere(plan) : prepareHosts(plan, outputs));
     starter = place.starter;
     await warn(...place.warnings);
     const { masterAddr, masterPort } = place;
     const meeting = { masterAddr, masterPort, runId: chooseRunId(plan, place, env), runToken };
     return await conclude(await runRanks(plan, starter, meeting, outputs), outputs, plan.worldSize);
   } finally {
-    await starter?.close();
-    await outputs.close();
+    try {
+      await starter?.close();
+    } finally {
+      await outputs.close();
+    }
   }
 }
 
-async function startHere(plan: LaunchPlan): Promise<ReadyStarter> {
+async function prepareHere(plan: LaunchPlan): Promise<ReadyStarter> {
   const masterPort = await choosePort(plan);
   const { masterAddr, ranks } = plan;
   return { starter: new LocalRanks(plan), masterAddr, masterPort, warnings: [crowdWarning(ranks)] };
 }
 
-async function startOnHosts(plan: LaunchPlan, outputs: RankOutputs): Promise<ReadyStarter> {
+async function prepareHosts(plan: LaunchPlan, outputs: RankOutputs): Promise<ReadyStarter> {
   const { connectHosts } = await import('./hosts/connect-hosts');
   return connectHosts(plan, line => outputs.say([line]));
 }

@@ -92,7 +92,10 @@ const READERS = {
   ...{ ranks: toNumber, min: toNumber, maxRestarts: toNumber, nodes: toNumber, nodeRank: toNumber },
   ...{ masterPort: toNumber, gpusPerRank: toNumber, graceMs: toNumber },
   ...{ outputDir: asIs, tokenFile: asIs, masterAddr: asIs },
-  ...(Object.fromEntries(LAUNCHED.map(([name]) => [name, asIs])) as Record<LaunchedOption, typeof asIs>),
+  ...(Object.fromEntries(LAUNCHED.map(([name, { read = asIs }]) => [name, read])) as Record<
+    LaunchedOption,
+    typeof asIs
+  >),
   nodeArgs: (text: string) => splitNodeOptions(text, flag('node-args')),
   sshArgs: (text: string) => splitNodeOptions(text, flag('ssh-args')),
   ...{ hosts: undefined, hostfile: undefined, noGpu: undefined, noPrefix: undefined },

@@ -54,7 +54,7 @@ export interface RunEnd {
 
 /** What the supervisor does not do itself. */
 export interface SupervisorHooks {
-  /** Starts a process of the rank with that number on this host. */
+  /** Starts a process of the rank with that number of this launcher. */
   readonly start: (localRank: number, variables: Readonly<Record<string, string>>) => RunningRank;
   readonly outputs: Pick<RankOutputs, 'relay' | 'say'>;
 }

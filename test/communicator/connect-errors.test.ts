@@ -67,6 +67,8 @@ describe('what a rank is told', () => {
     [{ encryption: 'yes' as never }, /encryption is 'yes'.*auto, on, off/],
     [{ linkRate: '1kbit' }, /^linkRate is '1kbit'; it must be a rate/],
     [{ iface: 'eth99' }, /^iface is 'eth99'; it must be a network interface/],
+    [{ advertiseAddr: 5 as never }, /^advertiseAddr is '5'; it must be a text/],
+    [{ timeline: 5 as never }, /^timeline is '5'; it must be a text/],
     [{ portRange: '9-1' }, /^portRange is '9-1'; it must be the first and the last port/],
     [{ advertiseAddr: '::1' }, /^advertiseAddr is '::1'; it must be an IP address/],
     [{ runToken: 'secret'.padEnd(64, 'x') }, /runToken.*is not a run token(?!.*secret)/],

@@ -19,6 +19,7 @@ describe('dgc()', () => {
       maskBelow: 1,
       momentumCorrection: true,
       values: 'float16',
+      route: 'auto',
     });
     expect(dgc()).toMatchObject({ sparsity: 'auto', warmUpEpochs: undefined, clipAt: 'auto' });
     expect(dgc({ sparsity: undefined, warmUpEpochs: undefined, clipNorm: undefined })).toEqual(dgc());
@@ -43,6 +44,7 @@ describe('dgc()', () => {
   });
 
   it.each([
+    [{ route: 'ring' }, /route is one of sparse, mixed, dense, scatter, not 'ring'/],
     [{ values: 'fp16' }, /values is one of float32, float16, bfloat16, int8, log4, not 'fp16'/],
     [{ sparsity: 1 }, /with 1 no gradient would ever be sent/],
     [{ sparsity: 1.5 }, /sparsity .* not 1\.5/],

@@ -105,6 +105,7 @@ const dgcWith = (values: 'float32' | 'float16') => dgc({ sparsity: 0.9, warmUpEp
 describe.each([
   ['dgc, float32', dgcWith('float32')],
   ['dgc, float16', dgcWith('float16')],
+  ['dgc, by scatter', dgc({ sparsity: 0.9, warmUpEpochs: 0, route: 'scatter' })],
   ['gradientDropping', gradientDropping({ sparsity: 0.9 })],
   ['oneBit', oneBit()],
   ['ternGrad', ternGrad()],

@@ -36,6 +36,8 @@ export interface TrainInput {
   readonly optimizerName?: 'momentum' | 'adam';
   /** Another compression than dgc: the function of gradring that makes it. */
   readonly compressor?: Compressor | undefined;
+  /** The route of dgc. */
+  readonly route?: 'scatter' | undefined;
   /** At the end of these epochs the training waits until a newcomer can be let in. */
   readonly waitForNewcomerAt?: readonly number[];
 }

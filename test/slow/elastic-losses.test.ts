@@ -19,6 +19,17 @@ test.each([0, 200, 300, 450])(
   LIMIT_MS,
 );
 
+test.each([0, 3, 10])(
+  'a rank is killed %i ms after a batch, while a sparse reduce-scatter is under way',
+  async afterMs => {
+    const dooms = [{ rank: 2, epoch: 1, batch: 3, afterMs }] as const;
+    const run = await runElastic({ epochs: 40, route: 'scatter', dooms }, { min: 2 });
+    expect(run.exitCode).toBe(0);
+    expect(finishedAlike(run)).toMatchObject([{ worldSize: 3 }, { worldSize: 3 }, { worldSize: 3 }]);
+  },
+  LIMIT_MS,
+);
+
 test(
   'two are killed at once, then a third: the last one is a ring of its own',
   async () => {

@@ -11,7 +11,7 @@ export type CollectiveName =
   'all-reduce' | 'all-gather' | 'reduce-scatter' | 'broadcast' | 'barrier' | 'sparse-all-reduce' | 'send-recv';
 
 /** How entries of a sparse all-reduce are sent. `auto` chooses as a training does. */
-export const WAYS = ['auto', 'sparse', 'dense'] as const;
+export const WAYS = ['auto', 'sparse', 'dense', 'scatter'] as const;
 export type Way = (typeof WAYS)[number];
 
 /** What is measured of a sparse all-reduce. */

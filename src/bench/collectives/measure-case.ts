@@ -88,7 +88,7 @@ export async function measureCase(
   }
   const media = await communicator.media();
   const travelled = details.at(-1)?.travelled;
-  const byLinks = benchmark.name === 'barrier' || travelled === 'sparse' || travelled === 'mixed';
+  const byLinks = benchmark.name === 'barrier' || (travelled !== undefined && travelled !== 'dense');
   const all = communicator.allGatherSync(Float64Array.of(wrong, sent / measured.iterations));
   return {
     timesMs,

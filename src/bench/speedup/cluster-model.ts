@@ -1,7 +1,6 @@
-import type { EntryRoute } from '../../compression/compression-method';
 import { isCheaperDense } from '../../compression/compressors/low-rank';
 import { roundedLinks } from '../../exchange/link-cost';
-import { chooseRoute, pricesOf, ROUTES } from '../../exchange/routes/choose-route';
+import { type ChosenRoute, chooseRoute, pricesOf, ROUTES } from '../../exchange/routes/choose-route';
 import { gatherCost } from '../../exchange/routes/gather';
 import { denseCost, finiteCheckNs, ringCost } from '../../exchange/routes/ring';
 import { type Prices, type RouteCost, type StepLoad, sumOf } from '../../exchange/routes/route';
@@ -66,7 +65,7 @@ export interface Cluster {
 
 /** An exchange on one rank. Nothing of it overlaps. */
 export interface ExchangeTimes {
-  readonly travelled: EntryRoute;
+  readonly travelled: ChosenRoute;
   /** What a rank computes by itself. */
   readonly computeMs: number;
   /** From the first message to the last. The sums of the dense ring are part of it. */
@@ -113,7 +112,7 @@ export function exchangeTimes(
     }
   }
 
-  function times(travelled: EntryRoute, ownNs: number, ...costs: readonly RouteCost[]): ExchangeTimes {
+  function times(travelled: ChosenRoute, ownNs: number, ...costs: readonly RouteCost[]): ExchangeTimes {
     if (nodes === 1) return { travelled, computeMs: 0, travelMs: 0, sentBytes: 0 };
     return {
       travelled,

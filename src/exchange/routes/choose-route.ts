@@ -1,4 +1,4 @@
-import type { EntryRoute } from '../../compression/compression-method';
+import type { EntryRoute } from '../../compression/dgc-options';
 import { type CodedTensor, expectedBits } from '../../compression/gradient-streams';
 import type { ValueFormat } from '../../compression/value-format';
 import type { LinkCost } from '../link-cost';
@@ -8,13 +8,16 @@ import { ring } from './ring';
 import { type EntryLoad, type Prices, type Route, type StepLoad, sumOf } from './route';
 
 /** Those on which the entries of any tensors may travel. Of routes that cost the same, the first is taken. */
-export const ROUTES: Readonly<Record<EntryRoute, Route>> = { sparse: gather, mixed, dense: ring };
+export const ROUTES: Readonly<Record<ChosenRoute, Route>> = { sparse: gather, mixed, dense: ring };
+
+/** `scatter` is taken only if it is asked for, as it applies other updates. */
+export type ChosenRoute = Exclude<EntryRoute, 'scatter'>;
 
 /** The route on which a step is expected to take the least time. */
-export function chooseRoute(load: StepLoad, prices: Prices): EntryRoute {
-  const names = Object.keys(ROUTES) as EntryRoute[];
+export function chooseRoute(load: StepLoad, prices: Prices): ChosenRoute {
+  const names = Object.keys(ROUTES) as ChosenRoute[];
   if (prices.worldSize === 1) return names[0]!; // nothing is sent. A ring of one rounds as larger ones do
-  const timeNs = (name: EntryRoute): number => {
+  const timeNs = (name: ChosenRoute): number => {
     const cost = ROUTES[name].cost(load, prices);
     return cost === undefined ? Infinity : cost.computeNs + cost.travelNs;
   };

@@ -32,7 +32,7 @@ export const mixed: Route = {
 };
 
 /** The arenas of a step, with only those tensors that are always sent whole; or with the others. */
-function partOf(arenas: readonly StepArena[], part: 'whole' | 'others'): StepArena[] {
+export function partOf(arenas: readonly StepArena[], part: 'whole' | 'others'): StepArena[] {
   return arenas.map(arena => ({
     ...arena,
     gradients: part === 'whole' ? arena.wholeGradients : arena.gradients,

@@ -1,3 +1,4 @@
+import type { SparseList } from './sparse-list';
 import type { CollectiveCall, CollectiveContext } from '../../collectives/collective-call';
 import type { NonFinite } from '../../collectives/sparse-all-reduce';
 import type { Listener, Span, SpanArguments } from '../../observer';
@@ -133,6 +134,14 @@ export interface Arena extends ArenaPlan {
 /** An arena in a step. */
 export interface StepArena extends Omit<Arena, 'tensors'> {
   readonly tensors: readonly TensorTreatment[];
+  /** What this rank has taken back of what was sent. It goes to the residuals when the step cannot fail any more. */
+  readonly kept: KeptEntries[];
+}
+
+/** Entries of a tensor, at its own indices. */
+export interface KeptEntries {
+  readonly tensor: TensorTreatment;
+  readonly entries: SparseList;
 }
 
 /** Chooses how a step treats an arena's tensors, and where in its buffers their entries go. */
@@ -148,7 +157,7 @@ export function stepOf(arena: Arena, step: TreatmentStep): StepArena {
   });
   // Entries behind that would be overwritten later, without an error.
   if (values > arena.workspace) throw new RangeError(`Density ${step.density} sends more than the schedule ever does.`);
-  return { ...arena, tensors };
+  return { ...arena, tensors, kept: [] };
 }
 
 /**
@@ -176,6 +185,11 @@ export class Means {
         }
       }
     }
+  }
+
+  /** The sum of a tensor has overflowed. */
+  overflow(tensor: TensorTreatment): void {
+    this.overflowed.add(tensor);
   }
 
   /** Takes means, which are in the place of the gradients. */

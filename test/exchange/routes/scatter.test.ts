@@ -1,0 +1,176 @@
+import { dgc } from '../../../src/compression/dgc-options';
+import type { ValueFormat } from '../../../src/compression/value-format';
+import type { VariableShape } from '../../../src/exchange/arena-layout';
+import type { ExchangeResult, ExchangeStep } from '../../../src/exchange/messages';
+import { chunksOf } from '../../../src/exchange/routes/scatter';
+import { keepLargest, type Piece, type SparseList, sumOfLists } from '../../../src/exchange/routes/sparse-list';
+import { random } from '../../support/random';
+import { closeRing, connectRing } from '../../support/rings';
+
+const VARIABLES = [
+  { name: 'bias', shape: [70] },
+  { name: 'matrix', shape: [60, 50] },
+  { name: 'kernel', shape: [3, 3, 20, 11] },
+];
+const STEP: ExchangeStep = { density: 0.05, momentumFactor: 0, sumOfSquares: 1 };
+
+const listOf = (entries: readonly (readonly [number, number])[]): SparseList => ({
+  positions: Uint32Array.from(entries.map(([at]) => at)),
+  values: Float32Array.from(entries.map(([, value]) => value)),
+});
+const entriesOf = ({ positions, values }: SparseList) => [...positions].map((at, i) => [at, values[i]!] as const);
+
+/** A list of random length, with values of which many are alike. */
+function randomList(next: () => number, length: number): SparseList {
+  const at = Array.from({ length }, (_, i) => i).filter(() => next() < 0.4);
+  return listOf(at.map(position => [position, 1 + Math.floor(8 * (next() - 0.5))]));
+}
+
+describe('lists', () => {
+  test('are added as dense arrays would be', () => {
+    const next = random(1);
+    for (let round = 0; round < 200; round++) {
+      const [a, b] = [randomList(next, 40), randomList(next, 40)];
+      const expected = new Map(entriesOf(a));
+      for (const [at, value] of entriesOf(b)) expected.set(at, (expected.get(at) ?? 0) + value);
+      expect(entriesOf(sumOfLists(a, b))).toEqual([...expected].sort(([x], [y]) => x - y));
+    }
+  });
+
+  test('keep the largest of each piece, the first of equal ones, and drop the rest', () => {
+    const next = random(2);
+    for (let round = 0; round < 200; round++) {
+      const list = randomList(next, 60);
+      const cut = Math.floor(60 * next());
+      const pieces = [[0, cut] as const, [cut, 60] as const].map(([position, end], tensor): Piece => {
+        return { tensor, position, start: 0, length: end - position, budget: Math.floor(12 * next()) };
+      });
+      const { kept, dropped } = keepLargest(list, pieces);
+      const expected = pieces.flatMap(({ position, length, budget }) =>
+        entriesOf(list)
+          .filter(([at]) => at >= position && at < position + length)
+          .sort(([x, a], [y, b]) => Math.abs(b) - Math.abs(a) || x - y)
+          .slice(0, budget),
+      );
+      expect(entriesOf(kept)).toEqual(expected.sort(([x], [y]) => x - y));
+      expect([...entriesOf(kept), ...entriesOf(dropped)].sort(([x], [y]) => x - y)).toEqual(entriesOf(list));
+    }
+  });
+});
+
+test.each([1, 2, 3, 7, 64])('the chunks of %i ranks have every element once, and their share of the entries', ranks => {
+  const tensors = [1000, 1, 17, 4096].map(elementCount => ({ elementCount, count: Math.ceil(elementCount / 10) }));
+  const chunks = chunksOf(tensors, ranks);
+  expect(chunks).toHaveLength(ranks);
+  const elements = chunks
+    .flat()
+    .flatMap(({ tensor, start, length }) => Array.from({ length }, (_, i) => `${tensor}: ${start + i}`));
+  expect(elements).toEqual(tensors.flatMap(({ elementCount }, t) => Array.from({ length: elementCount }, (_, i) => `${t}: ${i}`))); // prettier-ignore
+  for (const { length, budget, tensor } of chunks.flat()) {
+    const { count, elementCount } = tensors[tensor]!;
+    expect(budget).toBe(Math.ceil((count * length) / elementCount));
+  }
+});
+
+/** Steps of a ring on this route, with these gradients. */
+async function run(
+  worldSize: number,
+  values: ValueFormat,
+  gradientAt: (rank: number, step: number, variable: number, at: number) => number,
+  {
+    steps = 1,
+    variables = VARIABLES,
+    more = () => ({}),
+  }: {
+    steps?: number;
+    variables?: readonly VariableShape[];
+    more?: (rank: number, step: number) => Partial<ExchangeStep>;
+  } = {},
+) {
+  const ring = await connectRing(worldSize);
+  const compression = dgc({ sparsity: 0.95, warmUpEpochs: 0, values, denseBelow: 100 });
+  const ranks = await Promise.all(
+    ring.map(async (communicator, rank) => {
+      const input = { variables, compression, nesterov: false, route: 'scatter' } as const;
+      const exchange = communicator.openExchange(input);
+      const updates: number[][][] = [];
+      const results: ExchangeResult[] = [];
+      for (let step = 0; step < steps; step++) {
+        for (const i of variables.keys()) {
+          const gradient = exchange.gradient(i);
+          for (const at of gradient.keys()) gradient[at] = gradientAt(rank, step, i, at);
+        }
+        results.push(await exchange.start({ ...STEP, ...more(rank, step) }).promise);
+        updates.push([...variables.keys()].map(i => [...exchange.gradient(i)]));
+      }
+      const residuals = [...variables.keys()].map(i => [...exchange.residual(i)]);
+      exchange.close();
+      return { updates, results, residuals };
+    }),
+  );
+  await closeRing(ring);
+  return ranks;
+}
+
+describe.each(['float32', 'bfloat16', 'int8', 'log4'] as const)('in %s', values => {
+  test.each([1, 2, 3, 5])('%i ranks apply or hold back every part of every gradient, all alike', async worldSize => {
+    const steps = 4;
+    const next = random(worldSize);
+    const drawn = new Map<string, number>();
+    const gradientAt = (...place: readonly number[]) => {
+      const key = place.join();
+      if (!drawn.has(key)) drawn.set(key, (next() - 0.5) * 10 ** (4 * next()));
+      return drawn.get(key)!;
+    };
+    const ranks = await run(worldSize, values, gradientAt, { steps });
+    for (const { updates, results } of ranks) {
+      expect(updates).toEqual(ranks[0]!.updates);
+      expect(results.map(({ route }) => route)).toEqual(new Array(steps).fill('scatter'));
+    }
+    for (const [i, { shape }] of VARIABLES.entries()) {
+      const length = shape.reduce((product, size) => product * size, 1);
+      let applied = 0;
+      for (let at = 0; at < length; at++) {
+        const all = [...Array(worldSize).keys()];
+        const given = all.flatMap(rank => Array.from({ length: steps }, (_, step) => gradientAt(rank, step, i, at)));
+        const held = all.map(rank => ranks[rank]!.residuals[i]![at]!);
+        const updates = ranks[0]!.updates.map(step => worldSize * step[i]![at]!);
+        const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
+        const scale = Math.max(...given.map(Math.abs));
+        expect(Math.abs(sum(given) - sum(held) - sum(updates))).toBeLessThan(1e-5 * scale * steps * worldSize);
+        applied += updates.filter(update => update !== 0).length;
+      }
+      if (i > 0) expect(applied).toBeLessThanOrEqual(steps * (0.05 * length + 2 * worldSize));
+    }
+  });
+});
+
+test('what a rank sends does not grow with the ranks', async () => {
+  const next = random(9);
+  const variables = [{ name: 'matrix', shape: [300, 300] }];
+  const bytesOf = async (worldSize: number) => {
+    const ranks = await run(worldSize, 'float32', () => next() - 0.5, { variables });
+    return ranks[0]!.results[0]!.bytesSent;
+  };
+  expect(await bytesOf(8)).toBeLessThan(1.6 * (await bytesOf(3)));
+});
+
+test('a gradient that is not finite is told to all, and nothing is lost', async () => {
+  const gradientAt = (rank: number, _: number, variable: number, at: number) => rank + variable + at / 100;
+  const ranks = await run(3, 'float32', gradientAt, { more: rank => (rank === 2 ? { nonFiniteTensor: 1 } : {}) });
+  for (const [rank, { results, residuals }] of ranks.entries()) {
+    expect(results[0]!.nonFinite).toEqual({ rank: 2, tensor: 1 });
+    // Rank 2 has taken nothing of a gradient that is not finite.
+    const held = Array.from({ length: 3000 }, (_, at) => (rank === 2 ? 0 : Math.fround(rank + 1 + at / 100)));
+    expect(residuals[1]).toEqual(held);
+  }
+});
+
+test('a sum that overflows is told to all, and its tensor begun anew', async () => {
+  const huge = 3e38;
+  const ranks = await run(3, 'float32', (_, __, variable, at) => (variable === 1 && at === 7 ? huge : 0));
+  for (const { results, residuals } of ranks) {
+    expect(results[0]!.nonFinite).toEqual({ rank: undefined, tensor: 1 });
+    expect(residuals[1]!.every(value => value === 0)).toBe(true);
+  }
+});
