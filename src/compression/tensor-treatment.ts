@@ -66,7 +66,10 @@ export abstract class TensorTreatment implements TensorEntries {
   readonly isWhole: boolean;
   readonly elementCount: number;
   readonly gradient: Pointer;
+  readonly momentum: Pointer;
   readonly residual: Pointer;
+  /** See {@link TreatmentStep.masks}. */
+  readonly masks: boolean;
   abstract readonly count: number;
   largest: Magnitude | undefined;
 
@@ -81,7 +84,9 @@ export abstract class TensorTreatment implements TensorEntries {
     this.isWhole = place.isWhole;
     this.elementCount = place.elementCount;
     this.gradient = place.gradient;
+    this.momentum = place.momentum;
     this.residual = place.residual;
+    this.masks = step.masks;
   }
 
   /** Multiplies what is held back. */

@@ -208,11 +208,15 @@ export function settingsOf(step: ExchangeStep): StepSettings {
 
 /** Takes what was sent from the residuals, and puts there what was taken back. */
 function settle(arenas: readonly StepArena[]): void {
-  for (const { tensors, kept, memory } of arenas) {
+  for (const { tensors, kept, unsent, memory } of arenas) {
     for (const tensor of tensors) tensor.settle();
     for (const { tensor, entries } of kept) {
       const residual = new Float32Array(memory.buffer, tensor.residual, tensor.elementCount);
       entries.positions.forEach((at, i) => (residual[at]! += entries.values[i]!));
+    }
+    for (const { tensor, indices, momenta } of unsent) {
+      const momentum = new Float32Array(memory.buffer, tensor.momentum, tensor.elementCount);
+      indices.forEach((at, i) => (momentum[at] = momenta[i]!));
     }
   }
 }

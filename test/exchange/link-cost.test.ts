@@ -21,9 +21,12 @@ const SLOW_BYTE_NS = 400;
 /** What the ranks send each other to measure a link, at least. */
 const PROBE_BYTES = 64 * 1024;
 
-/** A busy machine makes hops longer, so some of the time of a probe may be counted as that of a hop. */
+/**
+ * A busy machine makes hops longer, so some of the time of a probe may be counted as that of a hop; and a little of it
+ * not at all, as the least of several hops may be shorter than the one of the probe.
+ */
 function expectSlow({ byteNs, hopNs }: LinkCost): void {
-  expect(PROBE_BYTES * byteNs + hopNs).toBeGreaterThanOrEqual(PROBE_BYTES * SLOW_BYTE_NS);
+  expect(PROBE_BYTES * byteNs + hopNs).toBeGreaterThanOrEqual(0.9 * PROBE_BYTES * SLOW_BYTE_NS);
 }
 
 const servers: Server[] = [];

@@ -136,6 +136,15 @@ export interface StepArena extends Omit<Arena, 'tensors'> {
   readonly tensors: readonly TensorTreatment[];
   /** What this rank has taken back of what was sent. It goes to the residuals when the step cannot fail any more. */
   readonly kept: KeptEntries[];
+  /** What it has selected, and no rank has applied: this is not masked. */
+  readonly unsent: UnsentEntries[];
+}
+
+/** Elements of a tensor, and this rank's momenta of them. */
+export interface UnsentEntries {
+  readonly tensor: TensorTreatment;
+  readonly indices: Uint32Array;
+  readonly momenta: Float32Array;
 }
 
 /** Entries of a tensor, at its own indices. */
@@ -157,7 +166,7 @@ export function stepOf(arena: Arena, step: TreatmentStep): StepArena {
   });
   // Entries behind that would be overwritten later, without an error.
   if (values > arena.workspace) throw new RangeError(`Density ${step.density} sends more than the schedule ever does.`);
-  return { ...arena, tensors, kept: [] };
+  return { ...arena, tensors, kept: [], unsent: [] };
 }
 
 /**

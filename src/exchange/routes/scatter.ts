@@ -1,4 +1,5 @@
-import { allGatherParts } from '../../collectives/all-gather';
+import { sharedMemory } from '../../address-space';
+import { allGatherBodies } from '../../collectives/all-gather';
 import type { CollectiveCall } from '../../collectives/collective-call';
 import { blaming } from '../../collectives/sum-payloads';
 import type { NonFinite } from '../../collectives/sparse-all-reduce';
@@ -6,15 +7,17 @@ import { GradientCodec } from '../../compression/gradient-codec';
 import type { TensorTreatment } from '../../compression/tensor-treatment';
 import type { ValueFormat } from '../../compression/value-format';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
-import type { KernelMemory } from '../../kernel-memory';
-import { decodeGradientPayload, encodeGradientPayload } from '../../wire/gradient-payload';
 import { protocolError } from '../../wire/frame';
+import { decodeGradientPayload, encodeGradientPayload, encodeNonFinite } from '../../wire/gradient-payload';
 import { partOf } from './mixed';
 import { findNonFinite, sumByRing } from './ring';
-import type { Route, RouteCost, RoutedStep, StepArena } from './route';
-import { between, keepLargest, LARGEST_SUM, type Piece, type SparseList, sumOfLists } from './sparse-list';
+import type { Means, Route, RouteCost, RoutedStep, StepArena, UnsentEntries } from './route';
+import { between, keepLargest, type Piece, type SparseList, sumOfLists } from './sparse-list';
 
 const PAGE_BYTES = 64 * 1024;
+
+/** The most that a memory can have. */
+const MOST_BYTES = 2 ** 32;
 
 /**
  * Sparse reduce-scatter: what a rank sends does not grow with the ranks. The index space of the tensors is cut into N
@@ -39,21 +42,32 @@ export class ScatterRoute implements Route {
 
   async carry(step: RoutedStep): Promise<NonFinite | undefined> {
     const { call, arenas, nonFiniteTensor, means, clock } = step;
-    const [others, whole] = [partOf(arenas, 'others'), partOf(arenas, 'whole')];
+    const others = partOf(arenas, 'others').filter(({ tensors }) => tensors.length > 0);
+    const decided: Uint8Array[][] = [];
     const nonFinite = await clock.travel(async () => {
       const found = await findNonFinite(call, arenas, nonFiniteTensor);
       if (found !== undefined) return found;
-      for (const [i, arena] of others.entries()) await this.exchange(step, arena, i);
-      await sumByRing(call, whole);
+      for (const [i, arena] of others.entries()) {
+        decided.push(await allGatherBodies(call, await this.reduce(call, arena, i * call.worldSize)));
+      }
+      await sumByRing(call, partOf(arenas, 'whole'));
       return undefined;
     });
-    if (nonFinite === undefined) await clock.stage('decode', 'means', () => means.takeAll(arenas));
-    return nonFinite;
+    if (nonFinite !== undefined) return nonFinite;
+    await clock.stage('decode', 'sum', () => {
+      for (const [i, arena] of others.entries()) this.apply(arena, decided[i]!, means);
+    });
+    await clock.stage('decode', 'means', () => means.takeAll(arenas));
+    return undefined;
   }
 
-  /** @param number That of the arena. */
-  private async exchange(step: RoutedStep, arena: StepArena, number: number): Promise<void> {
-    const { call, means } = step;
+  /**
+   * Takes this rank's part in the passes of all chunks.
+   *
+   * @param firstPart The number of the first frame.
+   * @returns the payload of the chunk that ends here.
+   */
+  private async reduce(call: CollectiveCall, arena: StepArena, firstPart: number): Promise<Uint8Array> {
     const { rank, worldSize } = call;
     const chunks = chunksOf(arena.tensors, worldSize);
     const own = ownEntries(arena);
@@ -66,45 +80,50 @@ export class ScatterRoute implements Route {
       keep(arena, pieces, lost);
       return payload;
     };
+    let overflowed: number | undefined;
     let list = ownIn(chunks[rank]!);
     for (let round = 0; round < worldSize - 1; round++) {
-      const part = number * worldSize + round;
       const sent = encode(list, chunks[call.leftBy(round)]!);
       const pieces = chunks[call.leftBy(round + 1)]!;
-      const left = call.leftBy(1);
+      const [left, part] = [call.leftBy(1), firstPart + round];
       const [{ body }] = await Promise.all([call.receive(left, part), call.send(part, sent, { checksum: true })]);
-      list = sumOfLists(
-        blaming(left, () => coder.decode(body, pieces)),
-        ownIn(pieces),
-      );
+      const sum = blaming(left, () => coder.decode(body, pieces));
+      list = sumOfLists(sum, ownIn(pieces), position => {
+        overflowed ??= pieces.find(piece => position < piece.position + piece.length)!.tensor;
+      });
     }
-    const decided = encode(list, chunks[call.leftBy(worldSize - 1)]!);
-    const bodies = await gathered(call, decided);
-    for (const { gradient, elementCount } of arena.tensors) arena.context.kernels.clear(gradient, elementCount);
-    for (const [origin, body] of bodies.entries()) {
-      const pieces = chunks[(origin + 1) % worldSize]!;
-      const sum = blaming(origin, () => coder.decode(body, pieces));
+    const payload = encode(list, chunks[call.leftBy(worldSize - 1)]!);
+    return overflowed === undefined ? payload : encodeNonFinite(overflowed);
+  }
+
+  /** Replaces the gradients by the decided sums. @param decided The payload of each rank. */
+  private apply(arena: StepArena, decided: readonly Uint8Array[], means: Means): void {
+    const { tensors, memory } = arena;
+    const chunks = chunksOf(tensors, decided.length);
+    for (const { gradient, elementCount } of tensors) arena.context.kernels.clear(gradient, elementCount);
+    for (const [origin, body] of decided.entries()) {
+      const pieces = chunks[(origin + 1) % decided.length]!;
+      const sum = blaming(origin, () => this.coder!.decode(body, pieces, tensors.length));
+      if (typeof sum === 'number') {
+        means.overflow(tensors[sum]!);
+        continue;
+      }
       for (const { tensor, entries } of byTensor(arena, pieces, sum)) {
-        const gradient = new Float32Array(arena.memory.buffer, tensor.gradient, tensor.elementCount);
+        const gradient = new Float32Array(memory.buffer, tensor.gradient, tensor.elementCount);
         entries.positions.forEach((at, i) => (gradient[at] = entries.values[i]!));
-        // Rounding at most halves what was cut.
-        if (entries.values.some(value => Math.abs(value) >= LARGEST_SUM / 2)) means.overflow(tensor);
       }
     }
+    for (const tensor of tensors) if (tensor.masks) arena.unsent.push(unsentOf(arena, tensor));
   }
 }
 
-/** Every rank's decided chunk, by rank. */
-async function gathered(call: CollectiveCall, own: Uint8Array): Promise<Uint8Array[]> {
-  const bodies = new Array<Uint8Array>(call.worldSize);
-  bodies[call.rank] = own;
-  await allGatherParts(
-    call,
-    1,
-    () => own,
-    (origin, _part, body) => (bodies[origin] = body),
-  );
-  return bodies;
+/** What this rank has selected of a tensor, but is not among the decided sums: it keeps its momentum. */
+function unsentOf({ memory }: StepArena, tensor: TensorTreatment): UnsentEntries {
+  const gradient = new Float32Array(memory.buffer, tensor.gradient, tensor.elementCount);
+  const momentum = new Float32Array(memory.buffer, tensor.momentum, tensor.elementCount);
+  const selected = new Uint32Array(memory.buffer, tensor.indices, tensor.count);
+  const indices = selected.filter(index => gradient[index] === 0);
+  return { tensor, indices, momenta: Float32Array.from(indices, index => momentum[index]!) };
 }
 
 /** The pieces of each chunk. All ranks cut alike. */
@@ -166,7 +185,7 @@ function rangeOf(pieces: readonly Piece[]): [from: number, until: number] {
 
 /** Codes the lists of chunks, in a memory of its own. Each piece is a tensor for the codec. */
 class ChunkCoder {
-  private readonly memory = new WebAssembly.Memory({ initial: 16, maximum: 65_536, shared: true }) as KernelMemory;
+  private readonly memory = sharedMemory(PAGE_BYTES, MOST_BYTES, 'for the chunks of a reduce-scatter');
   private readonly kernels = instantiateKernels(this.memory);
   private readonly codec: GradientCodec;
   private readonly entries = 16 * Math.ceil(GradientCodec.workspaceBytes / 16);
@@ -203,11 +222,17 @@ class ChunkCoder {
     return { payload, lost: withoutZeros({ positions, values: lost }) };
   }
 
-  /** @throws GradringError `ERR_PROTOCOL` for a payload that does not fit the pieces. */
-  decode(payload: Uint8Array, pieces: readonly Piece[]): SparseList {
+  /**
+   * The list in a payload, or, if `tensorCount` is given, the number of a tensor whose sum has overflowed.
+   *
+   * @throws GradringError `ERR_PROTOCOL` for a payload that does not fit the pieces.
+   */
+  decode(payload: Uint8Array, pieces: readonly Piece[]): SparseList;
+  decode(payload: Uint8Array, pieces: readonly Piece[], tensorCount: number): SparseList | number;
+  decode(payload: Uint8Array, pieces: readonly Piece[], tensorCount = 0): SparseList | number {
     const expected = pieces.map(({ length }) => ({ elementCount: length, count: undefined }));
-    const received = decodeGradientPayload(payload, this.codec.format, expected);
-    if ('nonFiniteTensor' in received) throw protocolError('is not finite, though all ranks had said that theirs are');
+    const received = decodeGradientPayload(payload, this.codec.format, expected, tensorCount);
+    if ('nonFiniteTensor' in received) return received.nonFiniteTensor;
     const { counts, streams } = received;
     const count = counts.reduce((sum, each) => sum + each, 0);
     const most = pieces.reduce((sum, { budget }) => sum + budget, 0);

@@ -15,8 +15,8 @@ export interface Piece {
   readonly budget: number;
 }
 
-/** The largest magnitude of a sum. A larger one has overflowed, and is cut to this, so that it can be encoded. */
-export const LARGEST_SUM = 2 ** 127;
+/** The largest float32. A sum that overflows is cut to it, so that it can be encoded. */
+const LARGEST_SUM = 2 ** 128 - 2 ** 104;
 
 /** The first entry at a position from which all others are not below it. */
 export function lowerBound(positions: Uint32Array, position: number): number {
@@ -35,19 +35,27 @@ export function between({ positions, values }: SparseList, from: number, until: 
   return { positions: positions.subarray(first, end), values: values.subarray(first, end) };
 }
 
-/** The sum of two lists. */
-export function sumOfLists(a: SparseList, b: SparseList): SparseList {
-  const most = a.positions.length + b.positions.length;
-  const [positions, values] = [new Uint32Array(most), new Float32Array(most)];
+/**
+ * The sum of two lists.
+ *
+ * @param onOverflow Called with each position whose sum has overflowed, and was cut.
+ */
+export function sumOfLists(a: SparseList, b: SparseList, onOverflow: (position: number) => void): SparseList {
+  const sum = emptyList(a.positions.length + b.positions.length);
   let [i, j, count] = [0, 0, 0];
   while (i < a.positions.length || j < b.positions.length) {
     const atA = i < a.positions.length ? a.positions[i]! : Infinity;
     const atB = j < b.positions.length ? b.positions[j]! : Infinity;
-    positions[count] = Math.min(atA, atB);
-    const sum = (atA <= atB ? a.values[i++]! : 0) + (atB <= atA ? b.values[j++]! : 0);
-    values[count++] = Math.max(-LARGEST_SUM, Math.min(LARGEST_SUM, sum));
+    const position = Math.min(atA, atB);
+    sum.positions[count] = position;
+    sum.values[count] = (atA <= atB ? a.values[i++]! : 0) + (atB <= atA ? b.values[j++]! : 0);
+    if (!Number.isFinite(sum.values[count])) {
+      sum.values[count] = Math.sign(sum.values[count]!) * LARGEST_SUM;
+      onOverflow(position);
+    }
+    count++;
   }
-  return { positions: positions.subarray(0, count), values: values.subarray(0, count) };
+  return startOf(sum, count);
 }
 
 /** Divides a list: of each piece the largest magnitudes are kept, up to its budget; of equal ones the first. */

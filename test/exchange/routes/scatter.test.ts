@@ -33,7 +33,7 @@ describe('lists', () => {
       const [a, b] = [randomList(next, 40), randomList(next, 40)];
       const expected = new Map(entriesOf(a));
       for (const [at, value] of entriesOf(b)) expected.set(at, (expected.get(at) ?? 0) + value);
-      expect(entriesOf(sumOfLists(a, b))).toEqual([...expected].sort(([x], [y]) => x - y));
+      expect(entriesOf(sumOfLists(a, b, () => undefined))).toEqual([...expected].sort(([x], [y]) => x - y));
     }
   });
 
@@ -104,8 +104,9 @@ async function run(
         updates.push([...variables.keys()].map(i => [...exchange.gradient(i)]));
       }
       const residuals = [...variables.keys()].map(i => [...exchange.residual(i)]);
+      const momenta = [...variables.keys()].map(i => [...exchange.momentum(i)]);
       exchange.close();
-      return { updates, results, residuals };
+      return { updates, results, residuals, momenta };
     }),
   );
   await closeRing(ring);
@@ -166,11 +167,35 @@ test('a gradient that is not finite is told to all, and nothing is lost', async 
   }
 });
 
-test('a sum that overflows is told to all, and its tensor begun anew', async () => {
-  const huge = 3e38;
-  const ranks = await run(3, 'float32', (_, __, variable, at) => (variable === 1 && at === 7 ? huge : 0));
-  for (const { results, residuals } of ranks) {
-    expect(results[0]!.nonFinite).toEqual({ rank: undefined, tensor: 1 });
-    expect(residuals[1]!.every(value => value === 0)).toBe(true);
+test('an element loses its momentum if it was applied, and keeps it if it was only selected', async () => {
+  const next = random(5);
+  const drawn = Array.from({ length: 3 * 3000 }, () => next() - 0.5);
+  const gradientAt = (rank: number, _: number, variable: number, at: number) =>
+    variable === 1 ? drawn[3000 * rank + at]! : 0;
+  const ranks = await run(3, 'float32', gradientAt, { more: () => ({ momentumFactor: 0.9 }) });
+  let masked = 0;
+  for (const [rank, { updates, momenta }] of ranks.entries()) {
+    for (const [at, update] of updates[0]![1]!.entries()) {
+      const own = Math.fround(gradientAt(rank, 0, 1, at));
+      if (update === 0) expect(momenta[1]![at]).toBe(own);
+      else expect([0, own]).toContain(momenta[1]![at]);
+      masked += momenta[1]![at] === 0 ? 1 : 0;
+    }
   }
+  expect(masked).toBeGreaterThan(100);
+});
+
+test.each([
+  ['the sum', [3e38, 3e38, 3e38]],
+  ['a sum on the way', [3e38, 3e38, -3e38]],
+  ['no sum', [3e38, -3e38, 1e38]],
+])('if %s overflows, all are told, and the tensor is begun anew', async (what, values) => {
+  const ranks = await run(3, 'float32', (rank, _, variable, at) => (variable === 1 && at === 7 ? values[rank]! : 0));
+  const overflows = ranks.map(({ results }) => results[0]!.nonFinite);
+  // Where the chunk of the element begins decides which sum comes first.
+  const expected = what === 'the sum' ? { rank: undefined, tensor: 1 } : overflows[0];
+  expect(overflows).toEqual([expected, expected, expected]);
+  if (what === 'no sum') expect(expected).toBeUndefined();
+  if (expected === undefined) return;
+  for (const { residuals } of ranks) expect(residuals[1]!.every(value => value === 0)).toBe(true);
 });
