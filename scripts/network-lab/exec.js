@@ -22,9 +22,9 @@ const FAILURE_GRACE_MS = 3_000;
 async function execute(lab, { command, rank: onlyRank, prefix, masterPort, guard }) {
   const launcher = requireLauncher();
   const { stdout, stderr } = process;
-  const outputs = new launcher.RankOutputs({ prefix, env: {}, stdout, stderr });
+  const outputs = new launcher.RankOutputs({ prefix, env: {}, stdout, stderr, firstRank: 0, seats: [] });
   const ranks = onlyRank === undefined ? [...lab.addresses.keys()] : [onlyRank];
-  const common = { ...process.env, ...outputs.colors, ...commonVariables(lab, masterPort) };
+  const common = { ...process.env, ...outputs.variables, ...commonVariables(lab, masterPort) };
   const start = number => {
     const rank = ranks[number];
     const own = command.map(argument => argument.replaceAll('{rank}', String(rank)));
