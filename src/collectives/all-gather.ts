@@ -1,11 +1,11 @@
 import { GradringError } from '../errors';
+import { copyBytes } from '../memory/buffers';
 import { LARGEST_VALUE } from '../rank-values';
 import { opposite, type Side } from '../transport/ring-place';
 import type { DataFrame } from '../transport/transport';
 import { Purpose } from '../wire/frame';
 import { part, SEGMENT_BYTES } from './chunks';
 import type { CollectiveCall } from './collective-call';
-import { copyBytes } from '../memory/buffers';
 import { runPipeline } from './pipeline';
 
 /**

@@ -1,10 +1,10 @@
 import type { ReduceOperation } from '../kernels/kernels';
+import { copyBytes, copyOf } from '../memory/buffers';
+import { copiedInto } from '../transport/data/landing';
 import { opposite, type Side } from '../transport/ring-place';
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
 import { checkLength, type CollectiveCall } from './collective-call';
-import { copyBytes, copyOf } from '../memory/buffers';
-import { copiedInto } from '../transport/data/landing';
 import { byteLengthOf, bytesOf, type DenseArray, reducedInto } from './dense-array';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';

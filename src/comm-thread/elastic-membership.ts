@@ -1,14 +1,10 @@
 import { GradringError, isLoss } from '../errors';
 import { LONGEST_DELAY_MS, wakingNow } from '../waking-time';
-import type { Observer } from '../observer';
-import type { ConnectOptions } from '../rendezvous/connect-options';
 import { askWaiting, type MemberPlace, sayLeave } from '../rendezvous/coordinator-line';
 import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
 import { securityOf } from '../rendezvous/run-security';
-import { SoloTransport, type Transport } from '../transport/transport';
-import type { CommandRunner } from './command-runner';
 import { type FormedRing, formRing } from './form-ring';
-import type { Membership } from './membership';
+import { Membership } from './membership';
 import type { CommandName, Request, RingCommand, RingPosition } from './thread-protocol';
 
 /** A late rank has at least this long to join the next ring. */
@@ -21,8 +17,7 @@ const NEED_NO_RING: readonly CommandName[] = ['openExchange', 'concludeExchange'
  * The successive rings of an elastic run. If a rank is lost, this rank comes to the coordinator again by itself, even
  * if the main thread is computing. It continues in the ring of the remaining ranks.
  */
-export class ElasticMembership implements Membership {
-  transport: Transport;
+export class ElasticMembership extends Membership {
   /** This rank's position in the current ring. */
   private position: RingPosition | undefined;
   private forming: Promise<void> = Promise.resolve();
@@ -34,14 +29,6 @@ export class ElasticMembership implements Membership {
   private unansweredCount = 0;
   private awaitingRequest: (() => void) | undefined;
   private launcher: MemberPlace | undefined;
-
-  constructor(
-    private readonly options: ConnectOptions,
-    private readonly observer: Observer,
-    private readonly runner: CommandRunner,
-  ) {
-    this.transport = new SoloTransport(observer);
-  }
 
   /** A newcomer has no position in any ring yet: it joins when the others let it in. */
   async join(): Promise<RingPosition> {

@@ -1,35 +1,34 @@
-import { SoloTransport, type Transport } from '../transport/transport';
-import type { Request, RingCommand, RingPosition } from './thread-protocol';
 import { tellFailure } from '../environment/launcher-pipe';
-import type { ConnectOptions } from '../rendezvous/connect-options';
 import type { Observer } from '../observer';
+import type { ConnectOptions } from '../rendezvous/connect-options';
+import { SoloTransport, type Transport } from '../transport/transport';
 import type { CommandRunner } from './command-runner';
 import { formRing } from './form-ring';
+import type { Request, RingCommand, RingPosition } from './thread-protocol';
 
 /** The rings that this rank is in. There are two kinds: {@link StaticMembership}, {@link ElasticMembership}. */
-export interface Membership {
+export abstract class Membership {
   /** The current ring, or the last one. A ring of one, until the first has formed. */
-  readonly transport: Transport;
-  /** Joins the first ring. Settles with this rank's position in it. */
-  join(): Promise<RingPosition>;
-  /** A request has arrived. It is carried out after the earlier ones. */
-  onRequest(): void;
-  /** Carries out a request in the ring that it was meant for, or throws the reason why it cannot. One at a time. */
-  carryOut(request: Request): Promise<unknown>;
-}
-
-/** The one ring of a static run. After it has failed, there is no other. */
-export class StaticMembership implements Membership {
   transport: Transport;
 
   constructor(
-    private readonly options: ConnectOptions,
-    private readonly observer: Observer,
-    private readonly runner: CommandRunner,
+    protected readonly options: ConnectOptions,
+    protected readonly observer: Observer,
+    protected readonly runner: CommandRunner,
   ) {
     this.transport = new SoloTransport(observer);
   }
 
+  /** Joins the first ring. Settles with this rank's position in it. */
+  abstract join(): Promise<RingPosition>;
+  /** A request has arrived. It is carried out after the earlier ones. */
+  abstract onRequest(): void;
+  /** Carries out a request in the ring that it was meant for, or throws the reason why it cannot. One at a time. */
+  abstract carryOut(request: Request): Promise<unknown>;
+}
+
+/** The one ring of a static run. After it has failed, there is no other. */
+export class StaticMembership extends Membership {
   async join(): Promise<RingPosition> {
     const { transport, generation, failed } = await formRing(this.options, this.observer);
     void failed.then(tellFailure);

@@ -1,15 +1,23 @@
 import type { ArrayOf, NumericArray } from '../collectives/element-type';
+import {
+  type CommandName,
+  type Commands,
+  type Reduction,
+  type RingPosition,
+  type Media,
+} from '../comm-thread/thread-protocol';
 import { isLaunched, tellFailure, tellLauncher } from '../environment/launcher-pipe';
 import { unknownVariableWarning } from '../environment/variables';
 import { invalidArgument, GradringError } from '../errors';
+import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
 import type { ElementType } from '../kernels/kernels';
+import { SharedHeap } from '../memory/shared-heap';
 import { requireNode } from '../node-version';
 import type { Observer } from '../observer';
+import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
 import { thisProcess } from '../this-process';
 import { Purpose } from '../wire/frame';
-import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
-import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
-import { SharedHeap } from '../memory/shared-heap';
+import { asleep, awake, type Ticket, waitFor, waitForPromise, type Work } from '../work';
 import { AllocatedArrays } from './allocated-arrays';
 import {
   type BroadcastOptions,
@@ -21,15 +29,7 @@ import {
 } from './collective-requests';
 import { sameResult } from './same-result';
 import { ThreadClient } from './thread-client';
-import {
-  type CommandName,
-  type Commands,
-  type Reduction,
-  type RingPosition,
-  type Media,
-} from '../comm-thread/thread-protocol';
 import { type UnitRing, Units } from './units';
-import { asleep, awake, type Ticket, waitFor, waitForPromise, type Work } from '../work';
 
 export { Purpose };
 export type { BroadcastOptions, GatherOptions, ReduceOptions, SparseArray };

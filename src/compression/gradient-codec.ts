@@ -1,4 +1,5 @@
 import type { KernelMemory } from '../kernel-memory';
+import type { Quantization } from '../kernels/codec-kernels';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
 import { BIT_STREAM_BYTES, BitReader, BitWriter, BLOCK_ENTRIES, RicePair } from './bit-stream';
 import type { CodedTensor, GradientStreams } from './gradient-streams';
@@ -12,7 +13,29 @@ import {
   readSymbols,
   type ValueFormat,
 } from './value-format';
-import type { Quantization } from '../kernels/codec-kernels';
+
+/** Where the entries of a tensor are that are sent, in the memory of the kernels. */
+export interface TensorEntries extends CodedTensor {
+  /** `count` uint32, ascending, below elementCount. Not used if all elements are sent. */
+  readonly indices: Pointer;
+  /** `count` float32, finite. Encoding replaces them by what the receivers will get. */
+  readonly values: Pointer;
+  /** The largest magnitude of the values, if it is known. This saves a pass over them. */
+  readonly largest?: Magnitude | undefined;
+}
+
+/** A run of decoded entries, valid until the visitor returns. */
+export interface DecodedEntries {
+  /** Number of the tensor. */
+  readonly tensor: number;
+  readonly count: number;
+  /** The element that the run begins with, if all elements of the tensor are sent … */
+  readonly first: number;
+  /** … else the index of each element: uint32, ascending, below elementCount. */
+  readonly indices: Pointer | undefined;
+  /** float32, finite, 16-byte aligned. */
+  readonly values: Pointer;
+}
 
 const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
 
@@ -99,29 +122,6 @@ export class GradientDecoder {
     this.indexReader.finish();
     this.valueReader.finish();
   }
-}
-
-/** Where the entries of a tensor are that are sent, in the memory of the kernels. */
-export interface TensorEntries extends CodedTensor {
-  /** `count` uint32, ascending, below elementCount. Not used if all elements are sent. */
-  readonly indices: Pointer;
-  /** `count` float32, finite. Encoding replaces them by what the receivers will get. */
-  readonly values: Pointer;
-  /** The largest magnitude of the values, if it is known. This saves a pass over them. */
-  readonly largest?: Magnitude | undefined;
-}
-
-/** A run of decoded entries, valid until the visitor returns. */
-export interface DecodedEntries {
-  /** Number of the tensor. */
-  readonly tensor: number;
-  readonly count: number;
-  /** The element that the run begins with, if all elements of the tensor are sent … */
-  readonly first: number;
-  /** … else the index of each element: uint32, ascending, below elementCount. */
-  readonly indices: Pointer | undefined;
-  /** float32, finite, 16-byte aligned. */
-  readonly values: Pointer;
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { KernelMemory } from '../kernel-memory';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
+import { INFINITE_MAGNITUDE } from '../kernels/pointer';
 import type { Compressor } from './compressors/compressor';
 import type { TensorEntries } from './gradient-codec';
-import { INFINITE_MAGNITUDE } from '../kernels/pointer';
 import { sentCount } from './sparsity-schedule';
 import { TensorCompressor, type TensorState } from './tensor-compressor';
 

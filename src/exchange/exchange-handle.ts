@@ -1,16 +1,16 @@
 import { crc32 } from 'node:zlib';
+import { sharedMemory } from '../address-space';
 import { methodOf } from '../compression/compression-method';
 import type { EntryRoute } from '../compression/dgc-options';
 import type { Compression } from '../compression/dgc-options';
 import { GradringError } from '../errors';
-import { collectGarbage, copyBytes, releaseMemory } from '../memory/buffers';
-import { type ArenaLayout, type ExchangedTensor, layArenas, MAX_ARENA_BYTES, type VariableShape } from './arena-layout';
-import type { Ticket } from '../work';
-import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
-import { sharedMemory } from '../address-space';
 import type { KernelMemory } from '../kernel-memory';
 import type { Kernels } from '../kernels/kernels';
 import { instantiateKernels } from '../kernels/wasm-kernels';
+import { collectGarbage, copyBytes, releaseMemory } from '../memory/buffers';
+import type { Ticket } from '../work';
+import { type ArenaLayout, type ExchangedTensor, layArenas, MAX_ARENA_BYTES, type VariableShape } from './arena-layout';
+import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
 
 /** What an exchange is opened with, the same on all ranks. */
 export interface ExchangeInput {

@@ -3,7 +3,7 @@ import { makeSocketFolder } from '../rendezvous/socket-folder';
 import { allocatorVariables, gpuVariables, threadVariables } from './host-resources';
 import type { LaunchPlan } from './launch-options';
 import { type RankCommand, RankProcess } from './rank-process';
-import type { RankEnvironment, RankStarter } from './rank-starter';
+import type { RankStart, RankStarter } from './rank-starter';
 
 /** What a plan says about the ranks of one host. */
 type RankPlan = Pick<
@@ -18,7 +18,7 @@ export class LocalRanks implements RankStarter {
 
   constructor(private readonly plan: RankPlan) {}
 
-  start(localRank: number, told: RankEnvironment): RankProcess {
+  start(localRank: number, told: RankStart): RankProcess {
     return new RankProcess(this.command(localRank, told));
   }
 
@@ -26,7 +26,7 @@ export class LocalRanks implements RankStarter {
     if (this.socketFolder !== undefined) rmSync(this.socketFolder, { recursive: true, force: true });
   }
 
-  private command(localRank: number, told: RankEnvironment): RankCommand {
+  private command(localRank: number, told: RankStart): RankCommand {
     const { plan, socketFolder } = this;
     const rank = plan.firstRank + localRank;
     const inherited = { ...process.env, ...plan.env };

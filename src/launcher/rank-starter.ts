@@ -8,8 +8,8 @@ export interface Meeting {
   readonly runToken: string | undefined;
 }
 
-/** What all ranks of a run are told, whatever host they are on. */
-export interface RankEnvironment extends Meeting {
+/** What a rank is told when it is started, whatever host it is on. */
+export interface RankStart extends Meeting {
   /** More variables for the environment. */
   readonly variables: Readonly<Record<string, string>>;
 }
@@ -22,7 +22,7 @@ export interface RankStarter {
    * @param rank Its number among those of this launcher.
    * @throws GradringError `ERR_RANK_FAILED` if that is known to be impossible at once.
    */
-  start(rank: number, told: RankEnvironment): RunningRank;
+  start(rank: number, told: RankStart): RunningRank;
   /** Releases what the ranks needed. All have ended. */
   close(): void | Promise<void>;
 }

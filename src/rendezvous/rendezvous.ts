@@ -2,13 +2,13 @@ import { isLoopback, requireLoopback } from '../environment/network';
 import { GradringError, serializeError } from '../errors';
 import { isKey } from '../transport/control/curve';
 import { PROTOCOL_VERSION } from '../wire/frame';
+import type { RendezvousMessage } from '../wire/rendezvous-message';
 import { Coordinator } from './coordinator';
 import { CoordinatorLine, lineToLauncher, NO_LAUNCHER_MS } from './coordinator-line';
 import { CoordinatorSocket } from './coordinator-socket';
 import { addressOf, addressToConnect } from './host-identity';
 import type { RendezvousOptions } from './rendezvous-options';
 import { staticPolicy } from './static-policy';
-import type { RendezvousMessage } from '../wire/rendezvous-message';
 
 /** Which ranks are in the ring. Lists are by rank. */
 export type Roster = RendezvousMessage & { kind: 'roster' };

@@ -1,10 +1,10 @@
-import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
 import type { ExchangeHandle, ExchangeInput } from '../exchange/exchange-handle';
 import type { ExchangeStep } from '../exchange/messages';
-import { inBrackets, isSameShape } from './shapes';
 import type { NamedTensor, VariableState } from './optimizer-state';
+import { inBrackets, isSameShape } from './shapes';
+import { tf } from './tfjs';
 
 /** Gradients as tfjs passes them: by name, or as a list, which names all variables that are trained. */
 export type Gradients = tf.NamedTensorMap | NamedTensor[];

@@ -1,6 +1,6 @@
-import * as flatbuffers from 'flatbuffers';
 import { isIP } from 'node:net';
 import { crc32 } from 'node:zlib';
+import * as flatbuffers from 'flatbuffers';
 import { type ErrorDetails, GradringError, readError, type SerializedError } from '../errors';
 import { isBetween, isOptional, isText, isWith } from '../shape';
 import { Frame as FrameTable } from './generated/frame';

@@ -1,5 +1,5 @@
-import path from 'node:path';
 import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import {
   type ElementType,
   GATHER_BLOCK,
@@ -10,8 +10,8 @@ import {
   type ReduceOperation,
 } from '../../src/kernels/kernels';
 import { INFINITE_MAGNITUDE } from '../../src/kernels/pointer';
-import { referenceKernels } from './reference-kernels';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
+import { referenceKernels } from './reference-kernels';
 import {
   float32At,
   float32From,

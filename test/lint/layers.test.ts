@@ -1,6 +1,6 @@
-import { ESLint, type Linter } from 'eslint';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { ESLint, type Linter } from 'eslint';
 import { cycleIn, importGraph } from './import-graph';
 
 // eslint-disable-next-line @typescript-eslint/no-require-imports -- it is no TypeScript

@@ -1,10 +1,10 @@
 import type { AllReduceAlgorithm } from '../../collectives/dense-ring';
 import type { ElementType, Reduction } from '../../communicator/communicator';
-import type { TransportName } from '../../environment/rank-options';
-import type { ValueFormat } from '../../compression/value-format';
 import type { RouteName } from '../../compression/compression-method';
-import type { Timings } from '../statistics';
+import type { ValueFormat } from '../../compression/value-format';
+import type { TransportName } from '../../environment/rank-options';
 import type { Column } from '../../table';
+import type { Timings } from '../statistics';
 import { sizeText } from './byte-sizes';
 import type { CollectiveName, SparseCase, SparseSplit } from './collective-benchmark';
 import type { Medium } from './media';

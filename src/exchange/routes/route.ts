@@ -1,15 +1,15 @@
-import type { SparseList } from './sparse-list';
 import type { CollectiveCall, CollectiveContext } from '../../collectives/collective-call';
 import type { NonFinite } from '../../collectives/sparse-all-reduce';
-import type { Listener, Span, SpanArguments } from '../../observer';
-import type { ArenaPlan, StepTimes } from '../messages';
-import type { GradientCodec } from '../../compression/gradient-codec';
-import type { CompressionMethod } from '../../compression/compression-method';
-import type { TensorPlace, TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
-import type { ExchangedTensor } from '../arena-layout';
 import { REGION_ELEMENTS } from '../../collectives/sum-payloads';
 import { clipFactor } from '../../compression/clipping';
+import type { CompressionMethod } from '../../compression/compression-method';
+import type { GradientCodec } from '../../compression/gradient-codec';
+import type { TensorPlace, TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
 import type { Kernels, Pointer } from '../../kernels/kernels';
+import type { Listener, Span, SpanArguments } from '../../observer';
+import type { ExchangedTensor } from '../arena-layout';
+import type { ArenaPlan, StepTimes } from '../messages';
+import type { SparseList } from './sparse-list';
 
 /** How the gradients of a step travel from each rank to all. Each has a file; {@link ROUTES} has the list. */
 export interface Route {

@@ -4,7 +4,7 @@ import type { CollectiveCall } from '../../collectives/collective-call';
 import { blaming } from '../../collectives/sum-payloads';
 import type { NonFinite } from '../../collectives/sparse-all-reduce';
 import { GradientCodec } from '../../compression/gradient-codec';
-import type { TensorTreatment } from '../../compression/tensor-treatment';
+import { entryBytes, type TensorTreatment } from '../../compression/tensor-treatment';
 import type { ValueFormat } from '../../compression/value-format';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { protocolError } from '../../wire/frame';
@@ -12,7 +12,7 @@ import { decodeGradientPayload, encodeGradientPayload, encodeNonFinite } from '.
 import { partOf } from './mixed';
 import { findNonFinite, sumByRing } from './ring';
 import type { Means, Route, RouteCost, RoutedStep, StepArena, UnsentEntries } from './route';
-import { between, keepLargest, type Piece, type SparseList, sumOfLists } from './sparse-list';
+import { between, emptyList, keepLargest, type Piece, type SparseList, sumOfLists } from './sparse-list';
 
 const PAGE_BYTES = 64 * 1024;
 
@@ -43,19 +43,20 @@ export class ScatterRoute implements Route {
   async carry(step: RoutedStep): Promise<NonFinite | undefined> {
     const { call, arenas, nonFiniteTensor, means, clock } = step;
     const others = partOf(arenas, 'others').filter(({ tensors }) => tensors.length > 0);
+    const parts = others.map(arena => ({ arena, chunks: chunksOf(arena.tensors, call.worldSize) }));
     const decided: Uint8Array[][] = [];
     const nonFinite = await clock.travel(async () => {
       const found = await findNonFinite(call, arenas, nonFiniteTensor);
       if (found !== undefined) return found;
-      for (const [i, arena] of others.entries()) {
-        decided.push(await allGatherBodies(call, await this.reduce(call, arena, i * call.worldSize)));
+      for (const [i, part] of parts.entries()) {
+        decided.push(await allGatherBodies(call, await this.reduce(call, part, i * call.worldSize)));
       }
       await sumByRing(call, partOf(arenas, 'whole'));
       return undefined;
     });
     if (nonFinite !== undefined) return nonFinite;
     await clock.stage('decode', 'sum', () => {
-      for (const [i, arena] of others.entries()) this.apply(arena, decided[i]!, means);
+      for (const [i, part] of parts.entries()) this.apply(part, decided[i]!, means);
     });
     await clock.stage('decode', 'means', () => means.takeAll(arenas));
     return undefined;
@@ -67,9 +68,8 @@ export class ScatterRoute implements Route {
    * @param firstPart The number of the first frame.
    * @returns the payload of the chunk that ends here.
    */
-  private async reduce(call: CollectiveCall, arena: StepArena, firstPart: number): Promise<Uint8Array> {
+  private async reduce(call: CollectiveCall, { arena, chunks }: CutArena, firstPart: number): Promise<Uint8Array> {
     const { rank, worldSize } = call;
-    const chunks = chunksOf(arena.tensors, worldSize);
     const own = ownEntries(arena);
     const ownIn = (pieces: readonly Piece[]) => between(own, ...rangeOf(pieces));
     const coder = (this.coder ??= new ChunkCoder(this.format));
@@ -96,13 +96,16 @@ export class ScatterRoute implements Route {
     return overflowed === undefined ? payload : encodeNonFinite(overflowed);
   }
 
-  /** Replaces the gradients by the decided sums. @param decided The payload of each rank. */
-  private apply(arena: StepArena, decided: readonly Uint8Array[], means: Means): void {
+  /**
+   * Replaces the gradients by the decided sums.
+   *
+   * @param decided The payload of each rank.
+   */
+  private apply({ arena, chunks }: CutArena, decided: readonly Uint8Array[], means: Means): void {
     const { tensors, memory } = arena;
-    const chunks = chunksOf(tensors, decided.length);
     for (const { gradient, elementCount } of tensors) arena.context.kernels.clear(gradient, elementCount);
     for (const [origin, body] of decided.entries()) {
-      const pieces = chunks[(origin + 1) % decided.length]!;
+      const pieces = chunks[(origin + 1) % chunks.length]!;
       const sum = blaming(origin, () => this.coder!.decode(body, pieces, tensors.length));
       if (typeof sum === 'number') {
         means.overflow(tensors[sum]!);
@@ -115,6 +118,12 @@ export class ScatterRoute implements Route {
     }
     for (const tensor of tensors) if (tensor.masks) arena.unsent.push(unsentOf(arena, tensor));
   }
+}
+
+/** An arena, and the pieces of each chunk. */
+interface CutArena {
+  readonly arena: StepArena;
+  readonly chunks: readonly (readonly Piece[])[];
 }
 
 /** What this rank has selected of a tensor, but is not among the decided sums: it keeps its momentum. */
@@ -151,7 +160,7 @@ export function chunksOf(
 /** What this rank has selected of all tensors of an arena: a copy. */
 function ownEntries({ memory, tensors }: StepArena): SparseList {
   const count = tensors.reduce((sum, tensor) => sum + tensor.count, 0);
-  const own = { positions: new Uint32Array(count), values: new Float32Array(count) };
+  const own = emptyList(count);
   let [next, base] = [0, 0];
   for (const tensor of tensors) {
     const indices = new Uint32Array(memory.buffer, tensor.indices, tensor.count);
@@ -207,8 +216,8 @@ class ChunkCoder {
       new Uint32Array(buffer, indices, count).set(own.positions.map(at => at - position));
       new Float32Array(buffer, into, count).set(own.values);
       const tensor = { elementCount: length, count, indices, values: into };
-      indices += 16 * Math.ceil(count / 4);
-      into += 16 * Math.ceil(count / 4);
+      indices += entryBytes(count);
+      into += entryBytes(count);
       return tensor;
     });
     const streams = this.codec.encode(tensors);
@@ -237,7 +246,7 @@ class ChunkCoder {
     const count = counts.reduce((sum, each) => sum + each, 0);
     const most = pieces.reduce((sum, { budget }) => sum + budget, 0);
     if (count > most) throw protocolError(`holds ${count} entries of a chunk of at most ${most}`);
-    const list = { positions: new Uint32Array(count), values: new Float32Array(count) };
+    const list = emptyList(count);
     const tensors = pieces.map(({ length }, i) => ({ elementCount: length, count: counts[i]! }));
     let next = 0;
     this.codec.decode(streams, tensors, ({ tensor, count: run, first, indices, values }) => {

@@ -85,7 +85,8 @@ export function keepLargest(list: SparseList, pieces: readonly Piece[]): { kept:
   return { kept: startOf(kept, keptCount), dropped: startOf(dropped, droppedCount) };
 }
 
-function emptyList(length: number): SparseList {
+/** A list to be filled. */
+export function emptyList(length: number): SparseList {
   return { positions: new Uint32Array(length), values: new Float32Array(length) };
 }
 

@@ -7,7 +7,7 @@ import { printable } from '../../printable';
 import { type Check, isBetween, isBoolean, isCount, isName, isOneOf, isOptional, isText, isWith } from '../../shape';
 import type { PortWords } from '../master-port';
 import type { RankOutcome } from '../rank-process';
-import type { RankEnvironment } from '../rank-starter';
+import type { RankStart } from '../rank-starter';
 
 /*
  * What the launcher and the agent of a host say to each other, over the standard streams of `ssh`:
@@ -75,7 +75,7 @@ export interface Readiness {
 export type LauncherMessage =
   | Assignment
   | { readonly kind: 'find port'; readonly host: string; readonly words: PortWords }
-  | { readonly kind: 'start'; readonly localRank: number; readonly told: RankEnvironment }
+  | { readonly kind: 'start'; readonly localRank: number; readonly told: RankStart }
   /** The next piece of a stream is wanted. */
   | { readonly kind: 'more'; readonly rank: number; readonly stream: OutputName }
   | { readonly kind: 'signal'; readonly rank: number; readonly signal: NodeJS.Signals }

@@ -9,7 +9,7 @@ import { readVersion } from '../../version';
 import { findFreePort, type PortWords } from '../master-port';
 import { LocalRanks } from '../local-ranks';
 import type { RankProcess } from '../rank-process';
-import type { RankEnvironment } from '../rank-starter';
+import type { RankStart } from '../rank-starter';
 import { typescriptOptions } from '../typescript-loader';
 import {
   type AgentMessage,
@@ -134,7 +134,7 @@ class Agent {
     }
   }
 
-  private start(localRank: number, told: RankEnvironment): void {
+  private start(localRank: number, told: RankStart): void {
     const rank = this.firstRank + localRank;
     try {
       this.ranks.set(rank, new AgentRank(this.here!.start(localRank, told), this.say));

@@ -4,7 +4,7 @@ import { GradringError } from '../../errors';
 import { readVersion } from '../../version';
 import { crowdWarning } from '../host-resources';
 import { type LaunchPlan, portWords, type RemotePlan } from '../launch-options';
-import type { RankEnvironment, ReadyStarter } from '../rank-starter';
+import type { RankStart, ReadyStarter } from '../rank-starter';
 import { hashOf } from './agent';
 import type { Readiness } from './agent-protocol';
 import { HOST_TIMES, RemoteHost } from './remote-host';
@@ -35,7 +35,7 @@ export async function connectHosts(
   const { hosts, sshArgs, masterAddr: given } = plan.remote!;
   const remotes: RemoteHost[] = [];
   const starter = {
-    start: (rank: number, told: RankEnvironment) => {
+    start: (rank: number, told: RankStart) => {
       const { host, localRank } = plan.seats[rank]!;
       return remotes.find(({ name }) => name === host)!.start(localRank, told);
     },

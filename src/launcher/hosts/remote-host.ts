@@ -10,7 +10,7 @@ import { ErrorOutput } from '../error-output';
 import { relayLines } from '../line-splitter';
 import type { PortWords } from '../master-port';
 import type { RankOutcome, RunningRank } from '../rank-process';
-import type { RankEnvironment } from '../rank-starter';
+import type { RankStart } from '../rank-starter';
 import { signalGroup } from '../signals';
 import {
   type AgentMessage,
@@ -120,7 +120,7 @@ export class RemoteHost {
     throw new GradringError('ERR_ADDRESS_IN_USE', answer.message);
   }
 
-  start(localRank: number, told: RankEnvironment): RunningRank {
+  start(localRank: number, told: RankStart): RunningRank {
     const { endMs, restMs } = this.times;
     const number = this.assignment.firstRank + localRank;
     const rank = new RemoteRank(number, this.name, {

@@ -1,11 +1,11 @@
 import { type Observer, Pair } from 'zeromq';
 import { GradringError } from '../../errors';
-import { LONGEST_DELAY_MS, wakingNow } from '../../waking-time';
 import { canOpenFiles } from '../../open-files';
-import type { CurveClient, CurveServer } from './curve';
-import { bind, PROOF_MS, register, unregister } from './open-sockets';
+import { LONGEST_DELAY_MS, wakingNow } from '../../waking-time';
 import { admitNobody, listenerAt } from '../data/system-calls';
 import type { Medium } from '../ring-place';
+import type { CurveClient, CurveServer } from './curve';
+import { bind, PROOF_MS, register, unregister } from './open-sockets';
 
 /** The parts of a received message. They own their memory. */
 export type Message = readonly Buffer[];

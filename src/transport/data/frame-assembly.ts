@@ -1,7 +1,7 @@
-import { protocolError } from '../../wire/frame';
 import { copyBytes } from '../../memory/buffers';
-import type { Landing } from './landing';
+import { protocolError } from '../../wire/frame';
 import { FRAMES_AHEAD } from '../transport';
+import type { Landing } from './landing';
 
 /** The length of a frame's head: two lengths, the header, and padding. */
 export const HEAD_BYTES = 96;

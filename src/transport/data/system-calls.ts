@@ -1,5 +1,5 @@
-import type * as Koffi from 'koffi';
 import { fstatSync, readdirSync } from 'node:fs';
+import type * as Koffi from 'koffi';
 import { findPackage, type FoundPackage } from '../../find-package';
 import { detach } from '../../memory/buffers';
 
