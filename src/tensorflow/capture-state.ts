@@ -12,12 +12,15 @@ export async function captureState(
   const { step, statistics, epoch, resize, sentFraction, links, lastRate } = steps;
   const { density } = statistics;
   const { className: optimizer, learningRate } = inner;
+  const round = steps.policy.capture();
   const counters = {
     ...{ optimizer, steps: step, density, iterations, epoch, learningRate, links, lastRate },
     ...(resize.lastWorldSize !== undefined && { worldSize: resize.lastWorldSize }),
+    ...(round !== undefined && { roundSteps: round.steps }),
     ...(sentFraction?.expected !== undefined && { expectedSteps: sentFraction.expected }),
   };
-  return { counters, variables: variableStates(steps), inner: await inner.capture() };
+  const start = round?.tensors ?? [];
+  return { counters, variables: variableStates(steps), inner: await inner.capture(), start };
 }
 
 /**
@@ -26,7 +29,7 @@ export async function captureState(
  */
 export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer, state: OptimizerState): Promise<void> {
   const { counters, variables } = state;
-  if (inner.takenOver?.momentum) requireSharedMomenta(steps, variables);
+  if (steps.outer.takenOver?.momentum) requireSharedMomenta(steps, variables);
   const { density, learningRate } = counters;
   steps.step = counters.steps;
   steps.statistics = { ...steps.statistics, density };
@@ -38,6 +41,7 @@ export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer,
     steps.sentFraction.expected = counters.expectedSteps;
   }
   if (learningRate !== undefined) inner.learningRate = learningRate;
+  if (counters.roundSteps !== undefined) steps.policy.restore({ steps: counters.roundSteps, tensors: state.start });
   steps.restored = variables;
   steps.restoreVariables();
   await inner.restore(state.inner);

@@ -19,7 +19,7 @@ import { isText, isWith } from '../shape';
 import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
 import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
 import { LiveTraining } from './live-training';
-import { innerStateOf, sourcesOf } from './optimizer-state';
+import { sourcesOf, tensorStatesOf } from './optimizer-state';
 import { areTexts, broadcastVariables, gatherValues, hashesOf, type Variables } from './replicas';
 import { ranksToRead, type Resizing, variableStates } from './resized-state';
 import type { TrainedOptimizer } from './trained-optimizer';
@@ -179,8 +179,8 @@ export class Checkpoint {
   }
 
   /**
-   * The variables that no gradient trains (batch norm's moving statistics within an epoch) and in which this rank
-   * differs from rank 0.
+   * The variables in which this rank differs from rank 0: those that no gradient trains (batch norm's moving statistics
+   * within an epoch), and within a round of local steps the others, too.
    */
   private async ownWeights(variables: Variables, optimizer: TrainedOptimizer): Promise<TensorSource[]> {
     const trained = optimizer.trainedNames;
@@ -188,7 +188,7 @@ export class Checkpoint {
     if (missing !== undefined) {
       throw invalidArgument(`The optimizer trains '${missing}', which is not among the variables of the checkpoint.`);
     }
-    const others = variables.filter(({ name }) => !trained?.has(name));
+    const others = variables.filter(({ name }) => optimizer.replicasMayDiffer || !trained?.has(name));
     const hashes = hashesOf(others);
     const [ofRoot] = await awake(gatherValues(this.communicator, Purpose.SaveCheckpoint, areTexts, hashes));
     return others
@@ -216,7 +216,7 @@ export class Checkpoint {
     await optimizer.restoreState({
       counters: savedRank.optimizer,
       variables: variableStates(own, this.resizing(manifest.worldSize)),
-      inner: innerStateOf(first!.tensors),
+      ...tensorStatesOf(first!.tensors),
     });
     return savedRank;
   }

@@ -9,6 +9,9 @@ import { tf } from './tfjs';
 /** Gradients as tfjs passes them: by name, or as a list, which names all variables that are trained. */
 export type Gradients = tf.NamedTensorMap | NamedTensor[];
 
+/** What is known of gradients that were copied to an exchange. */
+export type LoadedGradients = Pick<ExchangeStep, 'sumOfSquares' | 'nonFiniteTensor'>;
+
 /** The variables that an optimizer trains, and their gradients and state in the memories of an exchange. */
 export class ExchangedVariables {
   readonly exchange: ExchangeHandle;
@@ -27,7 +30,7 @@ export class ExchangedVariables {
    *
    * @param weightDecay That of the gradient.
    */
-  load(gradients: Gradients, weightDecay: number): Pick<ExchangeStep, 'sumOfSquares' | 'nonFiniteTensor'> {
+  load(gradients: Gradients, weightDecay: number): LoadedGradients {
     this.variables = this.variables.map(lastOfItsName);
     const { exchange, variables } = this;
     const given = new Map(namedTensors(gradients).map(({ name, tensor }) => [name, tensor]));

@@ -3,13 +3,17 @@ import { invalidArgument } from '../errors';
 import type { ExchangedVariables } from './exchanged-variables';
 import type { InnerState, NamedTensor } from './optimizer-state';
 
-/** The optimizer that the user wrapped: it gives the learning rate, and its rule applies the updates. */
+/** An optimizer of TensorFlow.js: it gives the learning rate, and its rule applies the updates. */
 export class InnerOptimizer {
   /** The momentum that was taken over. Undefined if the optimizer applies the averaged gradient itself. */
   readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
 
-  constructor(readonly optimizer: tf.Optimizer) {
-    this.takenOver = momentumOf(optimizer);
+  /** @param keepsRule Whether it applies gradients by itself, even if its momentum could be taken over. */
+  constructor(
+    readonly optimizer: tf.Optimizer,
+    keepsRule = false,
+  ) {
+    this.takenOver = keepsRule ? undefined : momentumOf(optimizer);
   }
 
   get className(): string {

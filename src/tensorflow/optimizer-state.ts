@@ -12,6 +12,8 @@ export interface OptimizerState {
   /** For each variable. Empty before the first step. */
   readonly variables: readonly VariableState[];
   readonly inner: InnerState;
+  /** The weights before the present round of local steps, by name. Empty between rounds, and without such. */
+  readonly start: readonly NamedTensor[];
 }
 
 /** The small part of it. */
@@ -32,6 +34,8 @@ export interface OptimizerCounters {
   readonly learningRate?: number | undefined;
   /** Size of the ring that took the last step, in an elastic run. */
   readonly worldSize?: number | undefined;
+  /** How many local steps the present round has so far. Undefined between rounds. */
+  readonly roundSteps?: number | undefined;
   /** The steps of the whole training. Undefined if not known. */
   readonly expectedSteps?: ExpectedSteps | undefined;
 }
@@ -46,6 +50,7 @@ export const isCounters = isWith<OptimizerCounters>({
   epoch: isOptional(isNumber),
   learningRate: isOptional(isNumber),
   worldSize: isOptional(isCount),
+  roundSteps: isOptional(isCount),
   expectedSteps: isOptional(isExpectedSteps),
 });
 
@@ -64,7 +69,10 @@ export interface VariableState {
 /** A tensor with its name, as `tf.Optimizer` has it. (tfjs does not export this type.) */
 export type NamedTensor = Awaited<ReturnType<tf.Optimizer['getWeights']>>[number];
 
-/** The state of an inner optimizer that applies the averaged gradient itself. The same on all ranks. */
+/**
+ * The state of an inner optimizer that applies gradients itself. The same on all ranks, but with local steps each rank
+ * has its own.
+ */
 export interface InnerState {
   /** The result of its `getWeights`. */
   readonly weights: readonly NamedTensor[];
@@ -88,7 +96,7 @@ export function sharesMomentum(
 }
 
 /** The state's tensors as they are in a rank's file. Their names are the kind, a slash, and the variable's name. */
-export function sourcesOf({ variables, inner }: OptimizerState): TensorSource[] {
+export function sourcesOf({ variables, inner, start }: OptimizerState): TensorSource[] {
   return [
     ...variables.flatMap(({ name, shape, momentum, residual, shared, isMomentumShared }) => [
       sourceOfValues(`${isMomentumShared ? 'sharedMomentum' : 'momentum'}/${name}`, shape, momentum),
@@ -98,17 +106,17 @@ export function sourcesOf({ variables, inner }: OptimizerState): TensorSource[] 
     // By number, because their order matters.
     ...inner.weights.map(({ name, tensor }, i) => sourceOf(`inner/${i}/${name}`, tensor)),
     ...inner.fields.map(({ name, tensor }) => sourceOf(`innerField/${name}`, tensor)),
+    ...start.map(({ name, tensor }) => sourceOf(`start/${name}`, tensor)),
   ];
 }
 
-/** The inverse of {@link sourcesOf} for the inner optimizer. The tensors are new. */
-export function innerStateOf(tensors: ReadonlyMap<string, ReadTensor>): InnerState {
+/** The inverse of {@link sourcesOf} for what are tensors of TensorFlow.js. They are new. */
+export function tensorStatesOf(tensors: ReadonlyMap<string, ReadTensor>): Pick<OptimizerState, 'inner' | 'start'> {
   const named = (kind: string) =>
     [...tensorsUnder(tensors, kind)].map(([name, read]): NamedTensor => ({ name, tensor: tensorOf(read) }));
   const numberOf = ({ name }: NamedTensor) => parseInt(name, 10);
-  const weights = named('inner').sort((a, b) => numberOf(a) - numberOf(b));
-  return {
-    weights: weights.map(({ name, tensor }) => ({ name: name.slice(name.indexOf('/') + 1), tensor })),
-    fields: named('innerField'),
-  };
+  const weights = named('inner')
+    .sort((a, b) => numberOf(a) - numberOf(b))
+    .map(({ name, tensor }) => ({ name: name.slice(name.indexOf('/') + 1), tensor }));
+  return { inner: { weights, fields: named('innerField') }, start: named('start') };
 }

@@ -5,20 +5,23 @@ import type { Compression, DgcCompression } from '../compression/dgc-options';
 import { LARGEST_DENSITY } from '../compression/sparsity-schedule';
 import { GradringError, invalidArgument } from '../errors';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
-import { type Ticket, waitFor, type Work } from '../work';
+import { waitFor, type Work } from '../work';
 import { type Check, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
+import { EveryStep, type ExchangePolicy, type Load, type TakenStep } from './exchange-policy';
 import { ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
 import { checkGreetings, type Greeting, greetingOf } from './first-step';
-import type { InnerOptimizer } from './inner-optimizer';
+import { InnerOptimizer } from './inner-optimizer';
+import { LocalSteps } from './local-steps';
 import { sharesMomentum, type VariableState } from './optimizer-state';
 import { checkHashes, hashesOf, type Variables } from './replicas';
 import { RingResize } from './ring-resize';
 import { SentFraction } from './sent-fraction';
 import { shareStep } from './share-step';
+import { tf } from './tfjs';
 import { Verification, type VerifiedStep } from './verification';
 import { warn, warnOnce } from './warn';
-import type { WrapOptions } from './wrap-options';
+import type { CheckedOptions } from './wrap-options';
 
 /** What a wrapped optimizer has done in this process, on this rank. What was done before a resume does not count. */
 export interface StepStatistics {
@@ -26,15 +29,17 @@ export interface StepStatistics {
   readonly steps: number;
   /** How many of these were skipped by `onNonFinite: 'skip'`. */
   readonly skippedSteps: number;
+  /** How many exchanges it has taken part in: one a step, or one for all steps of a round. */
+  readonly exchanges: number;
   /** Bytes sent, forwarded frames and headers included. */
   readonly bytesSent: number;
-  /** Bytes that a dense ring all-reduce of the same gradients would have sent. */
+  /** Bytes that a dense ring all-reduce of the gradients of every step would have sent. */
   readonly denseBytes: number;
   /** The fraction of each large tensor that the last step sent, also if a step before a resume was the last. */
   readonly density: number;
 }
 
-/** The result of a step, the same on all ranks as far as it matters. */
+/** The result of an exchange, the same on all ranks as far as it matters. */
 export interface StepResult extends ExchangeResult, VerifiedStep {
   /** Size of the ring that took the step. */
   readonly worldSize: number;
@@ -52,8 +57,9 @@ const isStepResult = isWith<Omit<StepResult, 'route' | 'timesMs'>>({
 }) as Check<StepResult>;
 
 /**
- * The parts of a wrapped optimizer's step. Before the first one the ranks compare what they train. Then each step loads
- * the gradients, exchanges them as a unit, and applies the mean; after some the weights are compared.
+ * The parts of a wrapped optimizer's step. Before the first one the ranks compare what they train. Then the policy
+ * takes the gradients of each step, and says when the ranks exchange. An exchange is a unit, whose mean is applied;
+ * after some the weights are compared.
  */
 export class OptimizerSteps {
   /** Which fraction of the gradients is sent. Undefined without compression. */
@@ -61,13 +67,16 @@ export class OptimizerSteps {
   readonly resize: RingResize;
   readonly compression: Compression;
   readonly method: CompressionMethod;
+  readonly policy: ExchangePolicy;
+  /** Applies what was exchanged. */
+  readonly outer: InnerOptimizer;
   /** The number of the next step of the training, skipped ones included. A checkpoint keeps it. */
   step = 0;
-  statistics: StepStatistics = { steps: 0, skippedSteps: 0, bytesSent: 0, denseBytes: 0, density: 1 };
+  statistics: StepStatistics = { steps: 0, skippedSteps: 0, exchanges: 0, bytesSent: 0, denseBytes: 0, density: 1 };
   epoch: number | undefined;
   /** What the links of the ring cost. Undefined if no step has measured that. */
   links: LinkCost | undefined;
-  /** The learning rate of the last step. */
+  /** The learning rate at which the last exchange was applied. */
   lastRate: number | undefined;
   /** Undefined before the first step. */
   trained: ExchangedVariables | undefined;
@@ -79,10 +88,18 @@ export class OptimizerSteps {
 
   constructor(
     private readonly communicator: Communicator,
-    private readonly inner: InnerOptimizer,
-    private readonly options: Required<WrapOptions>,
+    readonly inner: InnerOptimizer,
+    private readonly options: CheckedOptions,
   ) {
-    const { compression, verifyEvery, learningRateRule } = options;
+    const { compression, verifyEvery, learningRateRule, localSteps, weightDecay, weightDecayAt } = options;
+    const { learningRate, momentum, nesterov } = options.outer;
+    if (localSteps > 0) {
+      this.policy = new LocalSteps(localSteps, inner, options);
+      this.outer = new InnerOptimizer(tf.train.momentum(learningRate, momentum, nesterov));
+    } else {
+      this.policy = new EveryStep(weightDecayAt === 'gradient' ? weightDecay : 0);
+      this.outer = inner;
+    }
     this.compression = compression;
     this.method = methodOf(compression);
     this.verification = new Verification(communicator, verifyEvery);
@@ -92,15 +109,17 @@ export class OptimizerSteps {
       communicator,
       compression,
       inner.className,
-      inner.takenOver !== undefined && compression.momentumCorrection,
+      this.outer.takenOver !== undefined && compression.momentumCorrection,
+      this.policy.stepsPerExchange,
     );
-    if (inner.takenOver === undefined) this.warnOfForeignMomentum(compression);
+    if (this.outer.takenOver === undefined) this.warnOfForeignMomentum(compression);
   }
 
   /** The variables that the first step trains, and what the ranks must agree on before it. */
   begin(gradients: Gradients): { readonly variables: Variables; readonly greeting: Greeting } {
     const { step } = this;
     const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt } = this.options;
+    const { localSteps, outer } = this.options;
     const names = new Set(namedTensors(gradients).map(({ name }) => name));
     const variables = [...names].map(variableNamed);
     if (this.sentFraction !== undefined) {
@@ -108,15 +127,17 @@ export class OptimizerSteps {
       this.sentFraction.trains ||= `'${first}'${others.length > 0 ? ` and ${others.length} more` : ''}`;
       this.sentFraction.beginSteps(step);
     }
-    const { className: optimizer, learningRate, takenOver } = this.inner;
+    const { className: optimizer, learningRate } = this.inner;
     // The exchange compares it too, but cannot say what differs.
     const compressorFile = this.method.fileHash;
     const shared = {
       ...{ compression, compressorFile, onNonFinite, verifyEvery, learningRateRule },
-      ...{ weightDecay, weightDecayAt, step },
+      ...{ weightDecay, weightDecayAt, step, localSteps, ...(localSteps > 0 && { outer }) },
     };
-    const greeting = greetingOf(this.communicator, variables, { optimizer, learningRate, ...takenOver, ...shared });
-    return { variables, greeting };
+    const own = { optimizer, learningRate, ...this.inner.takenOver, ...shared };
+    const greeting = greetingOf(this.communicator, variables, own);
+    // Resumed within a round.
+    return { variables, greeting: this.policy.replicasMayDiffer ? { ...greeting, hashes: [] } : greeting };
   }
 
   /** Ends what {@link begin} has begun. `all` has the greeting of every rank. */
@@ -127,7 +148,7 @@ export class OptimizerSteps {
 
   /** Opens the exchange of these variables, and restores their state if there is one. */
   open(variables: Variables): void {
-    const nesterov = this.inner.takenOver?.nesterov ?? false;
+    const nesterov = this.outer.takenOver?.nesterov ?? false;
     this.trained = new ExchangedVariables(this.communicator, variables, { compression: this.compression, nesterov });
     this.restoreVariables();
   }
@@ -142,17 +163,42 @@ export class OptimizerSteps {
   }
 
   close(): void {
+    this.policy.dispose();
+    this.inner.optimizer.dispose();
+    if (this.outer !== this.inner) this.outer.optimizer.dispose();
     this.trained?.exchange.close();
     this.trained = undefined;
   }
 
-  /** A step, up to its result on all ranks. {@link complete} applies it. */
-  unit(gradients: Gradients): Unit<StepResult> {
+  /** Takes the gradients of a step. If the ranks exchange now, {@link unit} and {@link complete} follow. */
+  take(gradients: Gradients): TakenStep {
+    return this.policy.take(this.trained!, gradients);
+  }
+
+  /** Counts a step after which the ranks do not exchange. */
+  completeAlone({ nonFiniteTensor }: TakenStep): void {
+    const { step, statistics, trained } = this;
+    const isSkipped = nonFiniteTensor !== undefined && this.options.onNonFinite === 'skip';
+    const skippedSteps = statistics.skippedSteps + (isSkipped ? 1 : 0);
+    this.statistics = { ...statistics, steps: statistics.steps + 1, skippedSteps };
+    this.step = step + 1;
+    if (!isSkipped) return;
+    const { name } = trained!.variables[nonFiniteTensor]!;
+    this.warnOfSkipped(`The gradient of '${name}' holds NaN or infinity, in step ${step} of this rank.`);
+  }
+
+  /**
+   * An exchange, up to its result on all ranks. {@link complete} applies it.
+   *
+   * @param ended How many steps end with it: 0 if it only ends a round.
+   */
+  unit(load: Load, ended: 0 | 1): Unit<StepResult> {
     this.communicator.units.checkOutside('An optimizer step');
     const isOfVariable = (result: StepResult) => (result.nonFinite?.tensor ?? 0) < this.trained!.variables.length;
+    const done = this.step + ended;
     return {
-      name: `step ${this.step}`,
-      run: () => this.exchanged(gradients),
+      name: `step ${done - 1}`,
+      run: () => this.exchanged(load, done),
       isResult: (result): result is StepResult => isStepResult(result) && isOfVariable(result),
       share: (root, isBehind, { nonFinite, density }) => {
         const { communicator, method, lastUpdates } = this;
@@ -164,80 +210,84 @@ export class OptimizerSteps {
     };
   }
 
-  /** Loads the gradients, and posts their exchange. */
-  start(gradients: Gradients): Ticket<ExchangeResult> {
-    return this.trained!.exchange.start(this.load(gradients));
-  }
-
-  private *exchanged(gradients: Gradients): Work<StepResult> {
+  /** @param done How many steps of the training are done after it. */
+  private *exchanged(load: Load, done: number): Work<StepResult> {
     const { worldSize } = this.communicator;
-    const result = yield* waitFor(this.start(gradients));
-    return { ...result, worldSize, ...this.verification.of(this.step) };
+    const result = yield* waitFor(this.trained!.exchange.start(this.load(load, done - 1)));
+    return { ...result, worldSize, ...this.verification.of(done, this.exchangedSteps) };
   }
 
-  /** Copies the gradients to the exchange. */
-  private load(gradients: Gradients): ExchangeStep {
-    return this.communicator.observer.record('copy', this.spanArguments(), () => ({
-      step: this.step,
+  /** How many steps an exchange is for that begins now. */
+  private get exchangedSteps(): number {
+    return Math.max(1, this.policy.waitingSteps);
+  }
+
+  /** Copies to the exchange what is exchanged. */
+  private load(load: Load, step: number): ExchangeStep {
+    return this.communicator.observer.record('copy', this.spanArguments(step), () => ({
+      step,
       epoch: this.epoch,
       learningRate: this.inner.learningRate,
-      density: this.density(),
+      density: this.density(step),
       // In an elastic run a step may be run again in another ring, which might choose otherwise.
       maySendAll: this.statistics.density === 1 && !this.communicator.isElastic,
       links: this.links,
       residualScale: this.residualScale(),
-      momentumFactor: this.inner.takenOver?.momentum ?? 0,
+      momentumFactor: this.outer.takenOver?.momentum ?? 0,
       momentumScale: this.resize.momentumScale,
-      ...this.trained!.load(gradients, this.weightDecayOf('gradient')),
+      ...load(),
     }));
   }
 
   /**
-   * Counts a step that was exchanged, and applies its update. Returns whether there was one.
+   * Counts an exchange, and applies its update. Returns whether there was one.
    *
+   * @param ended As in {@link unit}.
    * @throws GradringError `ERR_NON_FINITE` if there was none, unless such steps are skipped.
    */
-  complete(result: StepResult): boolean {
+  complete(result: StepResult, ended: 0 | 1): boolean {
     const { nonFinite, bytesSent, denseBytes, density, worldSize, links } = result;
-    const { communicator, statistics, trained } = this;
+    const { communicator, statistics, trained, exchangedSteps } = this;
     const isApplied = nonFinite === undefined;
-    const span = this.spanArguments();
-    const { step } = this;
+    const done = this.step + ended;
+    const span = this.spanArguments(done - 1);
     this.verification.finishStep(result);
     if (isApplied) this.resize.lastWorldSize = worldSize;
     this.lastUpdates = [];
     this.links = links;
-    this.lastRate = this.inner.learningRate;
-    this.step = step + 1;
+    this.lastRate = this.outer.learningRate;
+    this.step = done;
     this.statistics = {
-      steps: statistics.steps + 1,
+      steps: statistics.steps + ended,
       skippedSteps: statistics.skippedSteps + (isApplied ? 0 : 1),
+      exchanges: statistics.exchanges + 1,
       bytesSent: statistics.bytesSent + bytesSent,
-      denseBytes: statistics.denseBytes + denseBytes,
+      denseBytes: statistics.denseBytes + exchangedSteps * denseBytes,
       density,
     };
+    this.policy.finish(trained!);
     if (isApplied) {
       communicator.observer.record('apply', span, () => {
         const { variables, exchange } = trained!;
         if (communicator.isElastic) this.lastUpdates = variables.map((_, i) => exchange.gradient(i).slice());
-        this.inner.apply(trained!, this.resize.rateFactor, this.weightDecayOf('update'));
+        this.outer.apply(trained!, this.resize.rateFactor, this.outerDecay);
       });
-    } else {
-      const variable = trained!.variables[nonFinite.tensor]!.name;
-      const where =
-        nonFinite.rank === undefined
-          ? 'overflows in the sum over all ranks'
-          : `holds NaN or infinity on rank ${nonFinite.rank}`;
-      const what = `The gradient of '${variable}' ${where}, in step ${step}. Nothing was applied on any rank.`;
-      if (this.options.onNonFinite === 'skip') {
-        this.warnOfSkipped(what);
-        return false;
-      }
-      const words = `${what} (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
-      const details = { ...(nonFinite.rank !== undefined && { rank: nonFinite.rank }), variable, step };
-      throw new GradringError('ERR_NON_FINITE', words, details);
+      return true;
     }
-    return isApplied;
+    const variable = trained!.variables[nonFinite.tensor]!.name;
+    const where =
+      nonFinite.rank === undefined
+        ? 'overflows in the sum over all ranks'
+        : `holds NaN or infinity on rank ${nonFinite.rank}`;
+    const when = exchangedSteps === 1 ? `in step ${done - 1}` : `in steps ${done - exchangedSteps} to ${done - 1}`;
+    const what = `The gradient of '${variable}' ${where}, ${when}. Nothing was applied on any rank.`;
+    if (this.options.onNonFinite === 'skip') {
+      this.warnOfSkipped(what);
+      return false;
+    }
+    const words = `${what} (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
+    const rank = nonFinite.rank !== undefined && { rank: nonFinite.rank };
+    throw new GradringError('ERR_NON_FINITE', words, { ...rank, variable, step: done - 1 });
   }
 
   /** The hashes of the weights after a step that {@link StepResult.verifies}. */
@@ -250,9 +300,9 @@ export class OptimizerSteps {
     checkHashes(all, this.trained!.variables, `after step ${this.step - 1}`);
   }
 
-  /** The density of the next step, by the schedule. */
-  private density(): number {
-    const { sentFraction, epoch, step, statistics } = this;
+  /** The density of an exchange that ends this step, by the schedule. */
+  private density(step: number): number {
+    const { sentFraction, epoch, statistics } = this;
     const density = sentFraction?.densityAt({ epoch, step }) ?? 1;
     if (density === 1 && statistics.density < 1) {
       const words =
@@ -264,22 +314,23 @@ export class OptimizerSteps {
 
   /** What multiplies the residuals before the next step. */
   private residualScale(): number {
-    const { method, lastRate, inner } = this;
+    const { method, lastRate, outer } = this;
     if (!method.rescalesResiduals || lastRate === undefined) return 1;
-    const scale = lastRate / inner.learningRate;
+    const scale = lastRate / outer.learningRate;
     return Number.isFinite(scale) && scale > 0 ? scale : 1; // a rate of 0 applies nothing
   }
 
-  private weightDecayOf(at: WrapOptions['weightDecayAt']): number {
-    const { weightDecay, weightDecayAt } = this.options;
-    return weightDecayAt === at ? weightDecay : 0;
+  /** The weight decay of the update that all ranks apply. */
+  private get outerDecay(): number {
+    const { weightDecay, weightDecayAt, localSteps } = this.options;
+    return weightDecayAt === 'update' && localSteps === 0 ? weightDecay : 0;
   }
 
   /** What spans tell of a step. */
-  private spanArguments() {
+  private spanArguments(step: number) {
     const { variables } = this.trained!;
     const elements = variables.reduce((sum, { size }) => sum + size, 0);
-    return { step: this.step, tensors: variables.length, bytes: 4 * elements };
+    return { step, tensors: variables.length, bytes: 4 * elements };
   }
 
   /** Warns of the first step that is skipped, of the second, the fourth, and so on. */

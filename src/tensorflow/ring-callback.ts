@@ -120,6 +120,7 @@ export class RingCallback extends tf.Callback {
     }
     // Within an epoch each rank has its own moving statistics, which a checkpoint has restored.
     if (this.resumed === undefined) {
+      await this.optimizer.synchronize();
       await broadcastVariables(communicator, weights, { root: 0, purpose: Purpose.BeginTraining });
     }
     this.step = this.resumed?.warmUp?.step ?? 0;
@@ -182,6 +183,7 @@ export class RingCallback extends tf.Callback {
   }
 
   override async onTrainEnd(): Promise<void> {
+    await this.optimizer.synchronize();
     // If a training ends within the warm-up, the next one must not begin with the reduced rate.
     if (this.hasRisen) return;
     this.optimizer.learningRate = this.fullLearningRate;
@@ -201,6 +203,7 @@ export class RingCallback extends tf.Callback {
       logs[name] = metrics.reduce((sum, { [name]: value }) => sum + Number(value), 0) / metrics.length;
     }
     await averageVariables(communicator, this.statistics(), Purpose.EndEpoch);
+    if (this.optimizer.replicasMayDiffer) return;
     await verifyReplicas(communicator, this.weights(), { when: `after epoch ${epoch}`, purpose: Purpose.EndEpoch });
   }
 

@@ -2,6 +2,7 @@ import { tf } from './tfjs';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { captureState, restoreState, variableStates } from './capture-state';
+import type { Load } from './exchange-policy';
 import { type Gradients, variableNamed } from './exchanged-variables';
 import { disposeInner, InnerOptimizer } from './inner-optimizer';
 import { isGreeting } from './first-step';
@@ -72,7 +73,7 @@ export class RingOptimizer extends tf.Optimizer {
       throw notOurs('optimizer', 'applyGradients', inner, words);
     }
     const checked = checkWrapOptions(options);
-    this.inner = new InnerOptimizer(inner);
+    this.inner = new InnerOptimizer(inner, checked.localSteps > 0);
     this.steps = new OptimizerSteps(communicator, this.inner, checked);
   }
 
@@ -166,9 +167,38 @@ export class RingOptimizer extends tf.Optimizer {
       const { variables, greeting } = steps.begin(gradients);
       steps.agree(variables, yield* gatherValues(communicator, Purpose.FirstStep, isGreeting, greeting));
     }
-    const result = yield* waitFor(communicator.units.ticket(steps.unit(gradients)));
-    if (steps.complete(result)) this.incrementIterations();
+    const taken = steps.take(gradients);
+    if (taken.load === undefined) steps.completeAlone(taken);
+    const isExchanged = taken.load !== undefined && (yield* this.exchange(taken.load, 1));
+    if (taken.isApplied || isExchanged) this.incrementIterations();
+  }
+
+  /** Returns whether an update was applied. */
+  private *exchange(load: Load, ended: 0 | 1): Work<boolean> {
+    const { communicator, steps } = this;
+    const result = yield* waitFor(communicator.units.ticket(steps.unit(load, ended)));
+    const isApplied = steps.complete(result, ended);
     if (result.verifies) steps.verify(yield* gatherValues(communicator, Purpose.VerifyStep, areTexts, steps.hashes()));
+    return isApplied;
+  }
+
+  /**
+   * Ends a round of local steps now: the ranks exchange, so that all have the same weights. Does nothing between two
+   * rounds, and without `localSteps`. All ranks call it after the same step. `model.fit` with `ring.callbacks()` does
+   * it at the end of a training.
+   *
+   * @throws GradringError what {@link applyGradients} throws.
+   */
+  async synchronize(): Promise<void> {
+    await this.whileBusy(async () => {
+      const { trained, policy } = this.steps;
+      if (policy.waitingSteps > 0) await awake(this.exchange(policy.endEarly(trained!), 0));
+    });
+  }
+
+  /** @internal */
+  get replicasMayDiffer(): boolean {
+    return this.steps.policy.replicasMayDiffer;
   }
 
   /**
@@ -287,7 +317,6 @@ export class RingOptimizer extends tf.Optimizer {
     this.checkIdle();
     this.steps.close();
     tf.dispose(this.given);
-    this.inner.optimizer.dispose();
     super.dispose();
   }
 

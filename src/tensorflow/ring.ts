@@ -14,6 +14,7 @@ import { invalidArgument } from '../errors';
 import { Checkpoint } from './checkpoint';
 import { DataCheck } from './data-check';
 import { type JoinedPosition, LiveTraining } from './live-training';
+import { requireRoundOver } from './local-steps';
 import { type Trained, trainedOf } from './trained';
 import type { CheckpointOptions } from './checkpoint-options';
 import { callbacksOf, isFitting } from './fit-callbacks';
@@ -220,10 +221,12 @@ export class Ring extends Communicator {
    * console.log(hash.length); // 64
    * ```
    *
-   * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0, and the variable.
+   * @throws GradringError `ERR_REPLICAS_DIVERGED`, naming the first rank that differs from rank 0, and the variable;
+   *   `ERR_INVALID_ARGUMENT` within a round of local steps.
    */
   async verifyReplicas(source: tf.LayersModel | Variables): Promise<string> {
     const variables = variablesOf(source, 'ring.verifyReplicas');
+    requireRoundOver(variables, 'ring.verifyReplicas');
     const when = isFitting(this) ? 'while model.fit is under way (is await missing before it?)' : 'at this point';
     return verifyReplicas(this, variables, { when, purpose: Purpose.VerifyReplicas });
   }

@@ -17,7 +17,7 @@ export function savedVariables(source: tf.LayersModel | Trained, variables: Vari
 }
 
 /** The tensors of a rank's file that have the shape of a variable, and its name after this and a slash. */
-const KINDS = ['momentum', 'sharedMomentum', 'residual', 'weight'];
+const KINDS = ['momentum', 'sharedMomentum', 'residual', 'weight', 'start'];
 const PREFIXES = [...KINDS, 'shared'].map(kind => `${kind}/`);
 
 /**

@@ -45,12 +45,14 @@ export class SentFraction {
   /**
    * @param className That of the optimizer.
    * @param correctsMomentum See {@link chooseSparsity}.
+   * @param stepsPerExchange See {@link chooseSparsity}.
    */
   constructor(
     private readonly communicator: Communicator,
     private readonly compression: DgcCompression,
     private readonly className: string,
     private readonly correctsMomentum: boolean,
+    private readonly stepsPerExchange: number,
   ) {
     if (compression.steps > 0) this.expected = { steps: compression.steps };
   }
@@ -109,8 +111,8 @@ export class SentFraction {
   }
 
   private chosenAt(step: number) {
-    const { correctsMomentum, expected } = this;
-    return chooseSparsity(this.compression, { steps: expected?.steps, step, correctsMomentum });
+    const { correctsMomentum, stepsPerExchange, expected } = this;
+    return chooseSparsity(this.compression, { steps: expected?.steps, step, correctsMomentum, stepsPerExchange });
   }
 
   /** A short warm-up goes through its stages within the epochs. That needs the steps of an epoch. */
@@ -140,10 +142,10 @@ export class SentFraction {
           ? `dgc() does not know how many steps ${this.optimizer} will take. It sends 25 % of each large gradient at first, and less with time. dgc({ steps }) sends less from the start.`
           : `dgc() chose a sparsity of ${Number(sparsity.toPrecision(4))} for ${counted(expected.steps)} of ${this.optimizer}. dgc({ sparsity }) sets another.`,
       );
-    } else if (expected !== undefined && expected.steps * density < LEAST_SENDS) {
+    } else if (expected !== undefined && (expected.steps / this.stepsPerExchange) * density < LEAST_SENDS) {
       warn(
         communicator,
-        `A sparsity of ${sparsity} sends an element once in ${Math.round(1 / density)} steps on average, but ${this.optimizer} takes ${counted(expected.steps)}: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
+        `A sparsity of ${sparsity} sends an element once in ${Math.round(this.stepsPerExchange / density)} steps on average, but ${this.optimizer} takes ${counted(expected.steps)}: most of the gradient is never applied. Leave the sparsity out of dgc(), which then chooses one for the number of steps, or lower it.`,
       );
     }
   }

@@ -21,6 +21,10 @@ export interface TrainedOptimizer extends Pick<tf.Optimizer, 'getClassName'> {
   readonly sentFraction: SentFraction | undefined;
   /** Whether the learning rate follows the size of the ring, so that a rank's gradient always has the same weight. */
   readonly keepsSum: boolean;
+  /** Whether the weights of the ranks may differ now: within a round of local steps. */
+  readonly replicasMayDiffer: boolean;
+  /** Ends such a round. A collective. */
+  synchronize(): Promise<void>;
   /**
    * Sets the epoch, but never goes back: a second `model.fit`, which counts from 0 again, does not repeat a warm-up.
    */

@@ -23,10 +23,16 @@ export class Verification {
     throw invalidArgument(`verifyEvery is ${every}; it must be a whole number of steps, or 0 for never.`);
   }
 
-  /** The verification of the step with this number, which the present ring has just exchanged. */
-  of(step: number): VerifiedStep {
+  /**
+   * The verification after an exchange of the present ring.
+   *
+   * @param done How many steps are done then.
+   * @param exchanged How many of them the exchange was for.
+   */
+  of(done: number, exchanged = 1): VerifiedStep {
     const { generation, isElastic } = this.communicator;
-    const isDue = this.every > 0 && (step + 1) % this.every === 0;
+    const { every } = this;
+    const isDue = every > 0 && Math.floor(done / every) > Math.floor((done - exchanged) / every);
     return { generation, verifies: isDue || (isElastic && generation !== this.verifiedIn) };
   }
 

@@ -4,7 +4,7 @@ import { GradringError } from '../errors';
 import { shownName } from '../printable';
 import { brokenValue, decodeValue, encodeValue } from '../rank-values';
 import { isAnything, isBoolean, isCount, isListOf, isOneOf, isText, isWith } from '../shape';
-import { innerStateOf, isCounters, type OptimizerCounters, sourcesOf } from './optimizer-state';
+import { isCounters, type OptimizerCounters, sourcesOf, tensorStatesOf } from './optimizer-state';
 import { areTexts, describe } from './replicas';
 import { type FitPosition, isFitPosition } from './saved-rank';
 import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
@@ -117,7 +117,8 @@ function fits({ trained, tensors }: WelcomeHeader, { variables }: Training): boo
     [...weights].every(([name, bytes]) => sizes.get(`weight/${name}`) === bytes) &&
     trained.every(({ name, shape }) => {
       const bytes = byteLengthOf('F32', shape);
-      return weights.get(name) === bytes && [undefined, bytes].includes(sizes.get(`sharedMomentum/${name}`));
+      const isAbsentOrWhole = (kind: string) => [undefined, bytes].includes(sizes.get(`${kind}/${name}`));
+      return weights.get(name) === bytes && isAbsentOrWhole('sharedMomentum') && isAbsentOrWhole('start');
     })
   );
 }
@@ -142,6 +143,6 @@ export async function takeWelcome({ header, arrays }: Welcome, { variables, opti
     const residual = new Float32Array(elementCount);
     return { name, shape, momentum, residual, shared, isMomentumShared: common !== undefined };
   });
-  const state = { counters: header.counters, variables: trained, inner: innerStateOf(tensors) };
+  const state = { counters: header.counters, variables: trained, ...tensorStatesOf(tensors) };
   await optimizer.adoptState(state, header.hasBegun);
 }

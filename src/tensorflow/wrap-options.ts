@@ -4,6 +4,16 @@ import { type Compression, dgc } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
 import type { LearningRateRule } from './ring-resize';
 
+/** The outer optimizer of local steps: stochastic gradient descent with momentum. */
+export interface OuterOptions {
+  /** Default 0.7. */
+  readonly learningRate?: number;
+  /** At least 0, and less than 1. Default 0.9. */
+  readonly momentum?: number;
+  /** Whether the momentum is Nesterov's. Default true. */
+  readonly nesterov?: boolean;
+}
+
 /** What {@link Ring.wrap} may take. */
 export interface WrapOptions {
   /** What `dgc`, `noCompression`, `gradientDropping`, `qsgd` and the like return. Default `dgc()`. */
@@ -18,7 +28,8 @@ export interface WrapOptions {
   readonly onNonFinite?: 'error' | 'skip';
   /**
    * In an elastic run the ring may change its size. `linear` multiplies the learning rate by worldSize ÷ the size at
-   * the launch, so that the gradient of each rank keeps its weight. `constant` does not change it. Default `linear`.
+   * the launch, so that the gradient of each rank keeps its weight. `constant` does not change it. Default `linear`,
+   * and `constant` with `localSteps`.
    */
   readonly learningRateRule?: LearningRateRule;
   /**
@@ -35,13 +46,26 @@ export interface WrapOptions {
   readonly weightDecayAt?: 'gradient' | 'update';
   /** After every so many steps, the hashes of the weights of all ranks are compared. 0: never. Default 1000. */
   readonly verifyEvery?: number;
+  /**
+   * How many steps each rank takes by itself, with the wrapped optimizer, before the ranks exchange what these have
+   * changed. Within such a round the weights of the ranks differ. 0: the ranks exchange the gradients of every step.
+   * Default 0. See docs/how-to/local-steps.md.
+   */
+  readonly localSteps?: number;
+  /** Applies the mean of what the local steps have changed. */
+  readonly outer?: OuterOptions;
+}
+
+/** All options, with their defaults. */
+export interface CheckedOptions extends Required<WrapOptions> {
+  readonly outer: Required<OuterOptions>;
 }
 
 const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
 
 const OPTIONS = {
   ...{ compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true },
-  ...{ weightDecay: true, weightDecayAt: true },
+  ...{ weightDecay: true, weightDecayAt: true, localSteps: true, outer: true },
 } as const satisfies Record<keyof WrapOptions, true>;
 
 /**
@@ -49,11 +73,11 @@ const OPTIONS = {
  *
  * @throws GradringError `ERR_INVALID_ARGUMENT`.
  */
-export function checkWrapOptions(options: WrapOptions): Required<WrapOptions> {
+export function checkWrapOptions(options: WrapOptions): CheckedOptions {
   checkOptions('ring.wrap', options, OPTIONS, name =>
     name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
   );
-  const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, learningRateRule = 'linear' } = options;
+  const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, localSteps = 0 } = options;
   const { weightDecay = 0, weightDecayAt = 'gradient' } = options;
   if (!KINDS.includes(compression?.kind)) {
     throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
@@ -68,5 +92,35 @@ export function checkWrapOptions(options: WrapOptions): Required<WrapOptions> {
   if (weightDecayAt !== 'gradient' && weightDecayAt !== 'update') {
     throw invalidArgument(`weightDecayAt is '${String(weightDecayAt)}'; it must be 'gradient' or 'update'.`);
   }
-  return { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt };
+  if (!Number.isSafeInteger(localSteps) || localSteps < 0) {
+    throw invalidArgument(`localSteps is ${String(localSteps)}; it must be a whole number of steps, or 0 for none.`);
+  }
+  if (localSteps === 0 && options.outer !== undefined) {
+    throw invalidArgument('outer is for local steps: pass localSteps beside it.');
+  }
+  const learningRateRule = options.learningRateRule ?? (localSteps > 0 ? 'constant' : 'linear');
+  if (localSteps > 0 && learningRateRule === 'linear') {
+    throw invalidArgument(
+      "learningRateRule: 'linear' is for gradients. With localSteps each rank trains at its own rate: leave it out.",
+    );
+  }
+  return {
+    ...{ compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt, localSteps },
+    outer: checkOuter(options.outer ?? {}),
+  };
+}
+
+function checkOuter(options: OuterOptions): Required<OuterOptions> {
+  checkOptions('outer', options, { learningRate: true, momentum: true, nesterov: true });
+  const { learningRate = 0.7, momentum = 0.9, nesterov = true } = options;
+  if (!(learningRate > 0 && learningRate < Infinity)) {
+    throw invalidArgument(`outer.learningRate is ${String(learningRate)}; it must be a number greater than 0.`);
+  }
+  if (!(momentum >= 0 && momentum < 1)) {
+    throw invalidArgument(`outer.momentum is ${String(momentum)}; it must be at least 0, and less than 1.`);
+  }
+  if (typeof nesterov !== 'boolean') {
+    throw invalidArgument(`outer.nesterov is ${String(nesterov)}; it must be true or false.`);
+  }
+  return { learningRate, momentum, nesterov };
 }

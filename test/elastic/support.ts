@@ -45,6 +45,8 @@ export interface TrainInput {
 export interface LoopInput {
   /** Whether the thread sleeps in its steps. */
   readonly sync: boolean;
+  /** The option of `ring.wrap`. */
+  readonly localSteps?: number;
 }
 
 /** What a rank writes when its training has ended, by its number at launch. */

@@ -11,10 +11,14 @@ const preloading = (fixture: string) => {
   return { NODE_OPTIONS: `${NOTE_FOLDERS.NODE_OPTIONS} --require ${JSON.stringify(file)}` };
 };
 
-test.each([true, false])(
-  'a custom loop, asleep in its steps: %s',
-  async sync => {
-    const run = await runElastic({ sync }, { ranks: 3, min: 2, maxRestarts: 1 }, 'loop');
+test.each([
+  { sync: true },
+  { sync: false },
+  { sync: false, localSteps: 3 }, // killed, and let in, within a round
+])(
+  'a custom loop: %j',
+  async input => {
+    const run = await runElastic(input, { ranks: 3, min: 2, maxRestarts: 1 }, 'loop');
     expect(run.exitCode).toBe(0);
     const members = finishedAlike(run) as (Member & { seen: string[]; tooEarly: unknown })[];
     expect(members[1]!.tooEarly).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });

@@ -8,9 +8,9 @@ function rank(generation: number, every = 0, isElastic = true) {
 
 test('every so many steps', () => {
   const { verification } = rank(0, 3, false);
-  const verified = Array.from({ length: 7 }, (_, step) => verification.of(step).verifies);
+  const verified = Array.from({ length: 7 }, (_, step) => verification.of(step + 1).verifies);
   expect(verified).toEqual([false, false, true, false, false, true, false]);
-  expect(rank(0, 0, false).verification.of(999).verifies).toBe(false);
+  expect(rank(0, 0, false).verification.of(1000).verifies).toBe(false);
 });
 
 test('and the first step in each elastic ring, on all ranks alike', () => {

@@ -1,0 +1,83 @@
+import { GradringError } from '../errors';
+import type { ExchangedVariables, Gradients, LoadedGradients } from './exchanged-variables';
+import type { NamedTensor } from './optimizer-state';
+import { tf } from './tfjs';
+
+/** When the ranks exchange, and what: the gradients of every step, or what several steps have changed. */
+export interface ExchangePolicy {
+  /** How many steps share an exchange. */
+  readonly stepsPerExchange: number;
+  /** How many steps were taken since the last exchange, on this rank alone. */
+  readonly waitingSteps: number;
+  /** Whether the weights of the ranks may differ now. */
+  readonly replicasMayDiffer: boolean;
+  /** Takes the gradients of a step. */
+  take(trained: ExchangedVariables, gradients: Gradients): TakenStep;
+  /** What is exchanged if the ranks wait for no more steps. */
+  endEarly(trained: ExchangedVariables): Load;
+  /** All ranks have exchanged. Called before the update is applied, and also if there is none. */
+  finish(trained: ExchangedVariables): void;
+  /** What a checkpoint keeps of the waiting steps. The tensors are the policy's. */
+  capture(): RoundState | undefined;
+  /**
+   * Takes back what {@link capture} gave. The tensors become the policy's.
+   *
+   * @throws GradringError `ERR_CHECKPOINT` if another policy gave it.
+   */
+  restore(state: RoundState): void;
+  dispose(): void;
+}
+
+/**
+ * Copies to the memories of the exchange what is exchanged. May be called again: an exchange that failed in an elastic
+ * run is begun again in the next ring.
+ */
+export type Load = () => LoadedGradients;
+
+/** What has become of the gradients of a step. */
+export interface TakenStep {
+  /** Set if the ranks exchange now. */
+  readonly load?: Load;
+  /** Whether the weights of this rank were changed already. */
+  readonly isApplied: boolean;
+  /** The number of a tensor that is not finite, so that nothing was applied. */
+  readonly nonFiniteTensor?: number | undefined;
+}
+
+/** Steps that wait for an exchange. */
+export interface RoundState {
+  readonly steps: number;
+  /** For each variable, by its name. */
+  readonly tensors: readonly NamedTensor[];
+}
+
+/** The ranks exchange the gradients of every step. */
+export class EveryStep implements ExchangePolicy {
+  readonly stepsPerExchange = 1;
+  readonly waitingSteps = 0;
+  readonly replicasMayDiffer = false;
+
+  /** @param weightDecay That of the gradient. */
+  constructor(private readonly weightDecay: number) {}
+
+  take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
+    return { load: () => trained.load(gradients, this.weightDecay), isApplied: false };
+  }
+
+  endEarly(): Load {
+    throw new Error('No step waits.');
+  }
+
+  finish(): void {}
+
+  capture(): undefined {}
+
+  restore({ tensors }: RoundState): void {
+    tf.dispose(tensors.map(({ tensor }) => tensor));
+    const words =
+      'The checkpoint was saved within a round of local steps. Wrap the optimizer with localSteps, as before.';
+    throw new GradringError('ERR_CHECKPOINT', words);
+  }
+
+  dispose(): void {}
+}

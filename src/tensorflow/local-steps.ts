@@ -1,0 +1,98 @@
+import { invalidArgument } from '../errors';
+import type { ExchangePolicy, Load, RoundState, TakenStep } from './exchange-policy';
+import type { ExchangedVariables, Gradients } from './exchanged-variables';
+import type { InnerOptimizer } from './inner-optimizer';
+import { tf } from './tfjs';
+import type { CheckedOptions } from './wrap-options';
+
+/** The variables of this process that are within a round. */
+const withinRound = new Set<string>();
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` if the weights of the ranks differ because they are within a round. */
+export function requireRoundOver(variables: readonly tf.Variable[], call: string): void {
+  const within = variables.find(({ name }) => withinRound.has(name));
+  if (within === undefined) return;
+  throw invalidArgument(
+    `${call}: '${within.name}' is within a round of local steps, and the ranks have different values until it ends. Call await optimizer.synchronize() first.`,
+  );
+}
+
+/**
+ * Each rank takes a round of steps by itself. Then the ranks exchange what these have changed, the pseudo-gradient
+ * (weights before the round − weights after it), go back to the weights before the round, and apply the mean by an
+ * outer optimizer (DiLoCo: Douillard et al. 2023, algorithm 1).
+ */
+export class LocalSteps implements ExchangePolicy {
+  waitingSteps = 0;
+  /** The weights before the round, by name. Empty between rounds. */
+  private start: ReadonlyMap<string, tf.Tensor> = new Map();
+  /** A tensor of this round that was not finite. */
+  private nonFiniteTensor: number | undefined;
+
+  /** @param inner Applies the steps of a rank. */
+  constructor(
+    readonly stepsPerExchange: number,
+    private readonly inner: InnerOptimizer,
+    private readonly options: Pick<CheckedOptions, 'onNonFinite' | 'weightDecay' | 'weightDecayAt'>,
+  ) {}
+
+  get replicasMayDiffer(): boolean {
+    return this.waitingSteps > 0;
+  }
+
+  take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
+    const { weightDecay, weightDecayAt, onNonFinite } = this.options;
+    const { nonFiniteTensor } = trained.load(gradients, weightDecayAt === 'gradient' ? weightDecay : 0);
+    // A clone shares the memory of its variable until that is assigned to.
+    if (this.start.size === 0) this.begin(trained.variables.map(each => [each.name, tf.keep(each.clone())]));
+    if (nonFiniteTensor === undefined) this.inner.apply(trained, 1, weightDecayAt === 'update' ? weightDecay : 0);
+    else if (onNonFinite === 'error') this.nonFiniteTensor ??= nonFiniteTensor; // the exchange tells all ranks
+    this.waitingSteps++;
+    const isDue = this.waitingSteps >= this.stepsPerExchange;
+    return {
+      isApplied: nonFiniteTensor === undefined,
+      nonFiniteTensor,
+      ...(isDue && { load: this.endEarly(trained) }),
+    };
+  }
+
+  endEarly(trained: ExchangedVariables): Load {
+    const { start, nonFiniteTensor } = this;
+    return () =>
+      tf.tidy(() => {
+        const changes = trained.variables.map(variable => {
+          return { name: variable.name, tensor: tf.sub(start.get(variable.name)!, variable) };
+        });
+        return { ...trained.load(changes, 0), ...(nonFiniteTensor !== undefined && { nonFiniteTensor }) };
+      });
+  }
+
+  finish({ variables }: ExchangedVariables): void {
+    for (const variable of variables) variable.assign(this.start.get(variable.name)!);
+    this.dispose();
+  }
+
+  capture(): RoundState | undefined {
+    if (this.waitingSteps === 0) return undefined;
+    return { steps: this.waitingSteps, tensors: [...this.start].map(([name, tensor]) => ({ name, tensor })) };
+  }
+
+  restore({ steps, tensors }: RoundState): void {
+    this.dispose();
+    this.waitingSteps = steps;
+    this.begin(tensors.map(({ name, tensor }) => [name, tensor]));
+  }
+
+  dispose(): void {
+    tf.dispose([...this.start.values()]);
+    for (const name of this.start.keys()) withinRound.delete(name);
+    this.start = new Map();
+    this.waitingSteps = 0;
+    this.nonFiniteTensor = undefined;
+  }
+
+  private begin(start: readonly (readonly [string, tf.Tensor])[]): void {
+    this.start = new Map(start);
+    for (const [name] of start) withinRound.add(name);
+  }
+}

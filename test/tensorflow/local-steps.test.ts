@@ -1,0 +1,150 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
+import { normals } from './fixtures/seeded';
+import { largestError, runFixture } from './support';
+
+interface Failure {
+  readonly code?: string;
+  readonly message?: string;
+  readonly details?: { readonly rank?: number; readonly variable?: string; readonly step?: number };
+}
+
+describe.each([1, 2, 3])('%d ranks', ranks => {
+  let byRank: readonly Record<string, Failure & { readonly value?: unknown }>[];
+  beforeAll(async () => {
+    const dir = mkdtempSync(path.join(tmpdir(), 'gradring-local-'));
+    try {
+      byRank = await runFixture('local-steps.js', { ranks, input: { dir } });
+    } finally {
+      rmSync(dir, { recursive: true });
+    }
+  });
+
+  /** What the scenario returned on each rank. */
+  function valuesOf<T>(scenario: string): T[] {
+    return byRank.map(outcomes => {
+      const { value, ...failure } = outcomes[scenario]!;
+      expect(failure).toEqual({});
+      return value as T;
+    });
+  }
+
+  test.each(['sgd', 'momentum', 'Nesterov', 'adam'] as const)('%s within, an outer optimizer between', inner => {
+    type Value = { exchanged: number[][]; local: number[][]; steps: number; exchanges: number; iterations: number };
+    const values = valuesOf<Value>(`reference: ${inner}`);
+    const outer = { rate: 0.7, momentum: 0.8, nesterov: inner !== 'sgd' };
+    const { exchanged, local } = reference(ranks, inner, outer);
+    values.forEach((value, rank) => {
+      expect(value).toMatchObject({ steps: 11, exchanges: 2, iterations: 11 });
+      expect(value.exchanged).toEqual(values[0]!.exchanged);
+      expect(largestError(value.exchanged.flat(), exchanged)).toBeLessThan(1e-5);
+      expect(largestError(value.local.flat(), local[rank]!)).toBeLessThan(1e-5);
+    });
+    if (ranks > 1) expect(values[1]!.local).not.toEqual(values[0]!.local);
+  });
+
+  test('within a round replicas differ, and that is known; synchronize ends it', () => {
+    type Value = { within: Failure; steps: number; exchanges: number; denseBytes: number; later: number };
+    for (const value of valuesOf<Value>('rounds')) {
+      expect(value.within.code).toBe('ERR_INVALID_ARGUMENT');
+      expect(value.within.message).toMatch(/'rounds\/0' is within a round of local steps.*synchronize\(\)/);
+      const denseBytes = 6 * Math.ceil((2 * (ranks - 1) * 4 * 36) / ranks); // 30 and 4 elements, both aligned to 16 bytes
+      expect(value).toMatchObject({ steps: 6, exchanges: 2, later: 3, denseBytes });
+    }
+  });
+
+  test('a gradient that is not finite is skipped by its rank, or told to all at the end of the round', () => {
+    const values = valuesOf<Record<'skip' | 'error', Failure & { isFinite: boolean; statistics: StepStatistics }>>('not finite'); // prettier-ignore
+    values.forEach(({ skip, error }, rank) => {
+      expect(skip).toMatchObject({ isFinite: true, statistics: { steps: 6, exchanges: 2 } });
+      expect(skip.code).toBeUndefined();
+      expect(skip.statistics.skippedSteps).toBe(rank === ranks - 1 ? 1 : 0);
+      expect(error).toMatchObject({ code: 'ERR_NON_FINITE', isFinite: true });
+      expect(error.message).toMatch(new RegExp(`holds NaN or infinity on rank ${ranks - 1}, in steps 3 to 5\\.`));
+    });
+  });
+
+  test('a checkpoint within a round resumes bit for bit', () => {
+    type Value = Record<'whole' | 'resumed' | 'again' | 'resumedAgain', string[]> & {
+      refused: Failure;
+      leaked: number;
+    };
+    const values = valuesOf<Value>('resume');
+    for (const { whole, resumed, resumedAgain, refused, leaked } of values) {
+      expect(resumed).toEqual(whole);
+      expect(resumedAgain).toEqual(whole);
+      expect(refused.code).toBe('ERR_CHECKPOINT');
+      expect(refused.message).toMatch(/within a round of local steps/);
+      expect(leaked).toBe(0);
+    }
+    if (ranks > 1) expect(values[1]!.whole).not.toEqual(values[0]!.whole);
+  });
+
+  test('model.fit ends alike, in an epoch that does not end with a round, too', () => {
+    for (const value of valuesOf<object>('fit')) {
+      // 7 steps an epoch: rounds end after 3, 6, 9, 12 and, with the training, 14; then after 17, 20 and 21.
+      const isWithin = 'ERR_INVALID_ARGUMENT';
+      expect(value).toEqual({ seen: [isWithin, isWithin, isWithin], steps: 21, exchanges: 8 });
+    }
+  });
+
+  test('wrong options, and different ones', () => {
+    for (const { refused, differing } of valuesOf<{ refused: string[]; differing: Failure }>('wrong options')) {
+      expect(refused).toEqual([
+        expect.stringMatching(/^localSteps is -1; it must be/),
+        expect.stringMatching(/^localSteps is 1\.5; it must be/),
+        expect.stringMatching(/^outer is for local steps/),
+        expect.stringMatching(/^learningRateRule: 'linear' is for gradients/),
+        expect.stringMatching(/^outer\.learningRate is 0/),
+        expect.stringMatching(/^outer\.momentum is 1/),
+        expect.stringMatching(/^outer\.nesterov is 1/),
+        expect.stringMatching(/^outer has no option 'rate'/),
+      ]);
+      if (ranks > 1) expect(differing.message).toMatch(/localSteps is 2 on rank 0, but 3 on rank 1/);
+    }
+  });
+});
+
+/** The steps of all ranks in double precision, one number after the other. */
+function reference(
+  ranks: number,
+  inner: 'sgd' | 'momentum' | 'Nesterov' | 'adam',
+  outer: { rate: number; momentum: number; nesterov: boolean },
+) {
+  const sizes = [30, 4];
+  const numbers = (seed: number) => sizes.flatMap((size, i) => Array.from(normals(seed + i, size)));
+  const all = Array.from({ length: ranks }, () => ({ w: numbers(0), m: Array<number>(34).fill(0), v: Array<number>(34).fill(0) })); // prettier-ignore
+  let start = numbers(0);
+  const velocity = Array<number>(34).fill(0);
+  const local = (step: number) =>
+    all.forEach(({ w, m, v }, rank) => {
+      const target = numbers(1000 * rank + 10 * step);
+      for (let i = 0; i < w.length; i++) {
+        const g = w[i]! - target[i]! + 0.01 * w[i]!;
+        if (inner === 'adam') {
+          m[i] = 0.9 * m[i]! + 0.1 * g;
+          v[i] = 0.999 * v[i]! + 0.001 * g * g;
+          const [mean, square] = [m[i]! / (1 - 0.9 ** (step + 1)), v[i]! / (1 - 0.999 ** (step + 1))];
+          w[i]! -= (0.05 * mean) / (Math.sqrt(square) + 1e-7);
+        } else {
+          m[i] = (inner === 'sgd' ? 0 : 0.9) * m[i]! + g;
+          w[i]! -= 0.1 * (inner === 'Nesterov' ? g + 0.9 * m[i]! : m[i]!);
+        }
+      }
+    });
+  let exchanged: number[] = [];
+  for (let step = 0; step < 11; step++) {
+    local(step);
+    if (step % 4 !== 3) continue;
+    start = start.map((before, i) => {
+      const change = all.reduce((sum, { w }) => sum + (before - w[i]!), 0) / ranks;
+      velocity[i] = outer.momentum * velocity[i]! + change;
+      return before - outer.rate * (outer.nesterov ? change + outer.momentum * velocity[i]! : velocity[i]!);
+    });
+    exchanged = start;
+    for (const state of all) state.w = [...start];
+  }
+  return { exchanged, local: all.map(({ w }) => w) };
+}
