@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
+import { msOf } from '../environment/link-delay';
 import { bitsPerSecondOf } from '../environment/link-rate';
 import { isLoopback, portRangeOf, requireLoopback } from '../environment/network';
 import { agreedValues } from '../environment/rank-options';
@@ -24,6 +25,7 @@ import type { Lane } from '../transport/data/lane';
 import { SharedMemoryLane } from '../transport/data/shared-memory-lane';
 import { TcpLane } from '../transport/data/tcp-lane';
 import { deferred } from '../transport/deferred';
+import { LinkDelay } from '../transport/delay/link-delay';
 import { Pacer } from '../transport/pacing';
 import { RingTransport } from '../transport/ring-transport';
 import type { Side } from '../transport/ring-place';
@@ -125,9 +127,10 @@ function siteOf(
   const isHere = { left: hostIds[leftRank] === hostIds[rank], right: hostIds[rightRank] === hostIds[rank] };
   const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
   const hasCore = ranksHere <= availableParallelism(); // for each rank of this host
+  const delay = own.ring.keep(delayOf(options));
   return {
     ...{ ...own, roster, options, security, ports, rank, worldSize, leftRank, rightRank },
-    ...{ isHere, isLocal: ranksHere === worldSize, hasCore },
+    ...{ isHere, isLocal: ranksHere === worldSize && delay === undefined, hasCore, delay },
   };
 }
 
@@ -136,7 +139,7 @@ async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string
   await untilFilesCanBeOpened(FILES_OF_A_LINK, `Rank ${site.options.rank}`, site.timeoutMs);
   const { options, security, roster, leftRank, isHere, ring, scaffold, ports } = site;
   const { transport, masterAddr, encryption } = options;
-  if (transport === 'ipc' || (transport === 'auto' && isHere.left)) {
+  if (transport === 'ipc' || (transport === 'auto' && isHere.left && site.delay === undefined)) {
     const asked = `ipc://${scaffold.keep(new SocketFolder()).path}/left`;
     const lane = ring.keep(await openLane('left', asked, site));
     const { link, endpoint } = Link.listen(asked, options);
@@ -149,7 +152,8 @@ async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string
     ? security!.gate.serve(security!.link, roster.publicKeys[leftRank]!)
     : undefined;
   const { link, endpoint } = await listenInRange(ports, port => Link.listen(endpointOf(bind, port), options, curve));
-  return { link: ring.keep(link), lane: undefined, endpoint: endpointOf(told, portOf(endpoint)) };
+  const port = await published(portOf(endpoint), bind, site);
+  return { link: ring.keep(link), lane: undefined, endpoint: endpointOf(told, port) };
 }
 
 /** Connects the end of the right link. */
@@ -194,7 +198,7 @@ async function open(
   const lanes = { left: left.lane, right: right.lane };
   const failed = deferred<GradringError>();
   const pacer = linkRate === undefined ? undefined : new Pacer(bitsPerSecondOf(linkRate)!);
-  const transport = new RingTransport(place, links, lanes, failed.resolve, observer, pacer);
+  const transport = new RingTransport(place, links, lanes, failed.resolve, observer, { pacer, delay: site.delay });
   try {
     const formed = rendezvous.connected(transport.open().then(() => transport.openLanes(timeoutMs / 2)));
     const allHaveLanes = await Promise.race([formed, failed.promise.then(error => Promise.reject(error))]);
@@ -218,12 +222,14 @@ async function open(
  * @param side Which of this rank's links it is.
  * @param endpoint The endpoint of the link.
  */
-async function openLane(side: Side, endpoint: string, { options, hasCore, ports }: Site): Promise<Lane | undefined> {
+async function openLane(side: Side, endpoint: string, site: Site): Promise<Lane | undefined> {
+  const { options, hasCore, ports } = site;
   if (!endpoint.startsWith('ipc:')) {
     const { bind, told } = await ownPlace(isLoopback(hostOf(endpoint)), options);
     const host = bind === EVERYWHERE ? undefined : bind;
+    const publish = (port: number) => published(port, bind, site);
     const listening = listenInRange(ports, port =>
-      TcpLane.listen({ host, port, told }, isEncrypted(endpoint, options.encryption)),
+      TcpLane.listen({ host, port, told, publish }, isEncrypted(endpoint, options.encryption)),
     );
     return ports === undefined ? listening.catch(() => undefined) : listening;
   }
@@ -231,6 +237,20 @@ async function openLane(side: Side, endpoint: string, { options, hasCore, ports 
   if (!isInMemory(directory)) return undefined; // on a disk, shared memory would be slow
   const path = join(directory, 'queues');
   return side === 'left' ? SharedMemoryLane.create(path, hasCore) : SharedMemoryLane.open(path, hasCore);
+}
+
+/** What makes the links slow to answer, if the options say so. */
+function delayOf({ linkDelay, linkJitter }: ConnectOptions): LinkDelay | undefined {
+  if (linkDelay === undefined) return undefined;
+  const jitterMs = linkJitter === undefined ? 0 : msOf(linkJitter)!;
+  return new LinkDelay({ delayMs: msOf(linkDelay)!, jitterMs });
+}
+
+/** The port that a neighbour is told instead of one at which this rank listens: another one if links are delayed. */
+async function published(port: number, bind: string, { delay, ports }: Site): Promise<number> {
+  if (delay === undefined) return port;
+  const host = bind === EVERYWHERE ? '0.0.0.0' : bind;
+  return listenInRange(ports, from => delay.forward({ host, from, to: port }));
 }
 
 /** Where this rank listens for a neighbour by TCP. */

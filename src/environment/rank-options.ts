@@ -2,6 +2,7 @@ import path from 'node:path';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../waking-time';
 import { printable } from '../printable';
+import { linkDelayFault } from './link-delay';
 import { linkRateFault } from './link-rate';
 import { NETWORK_FAULTS } from './network';
 
@@ -69,6 +70,14 @@ export interface RankOptions {
    * real links are faster. All ranks must use the same value. Default: no limit; `GRADRING_LINK_RATE`.
    */
   readonly linkRate: string | undefined;
+  /**
+   * For experiments: everything on the links and lanes between neighbours arrives so much later, such as `50ms`, in
+   * each direction. The ranks then use TCP on one host, too. All ranks must use the same value. Default: no delay;
+   * `GRADRING_LINK_DELAY`.
+   */
+  readonly linkDelay: string | undefined;
+  /** The delay varies by so much in both directions, such as `10ms`. Default: not at all; `GRADRING_LINK_JITTER`. */
+  readonly linkJitter: string | undefined;
   /**
    * A folder for the timeline of each rank, `rank-0.json`, …: a trace for chrome://tracing and ui.perfetto.dev. It is
    * created. Default: no timeline; `GRADRING_TIMELINE`.
@@ -167,6 +176,23 @@ export const RANK_OPTIONS = {
     meaning:
       'for experiments: each rank sends no faster than [a network of this rate](../how-to/network-lab.md#without-root), such as `100mbit`; the same on all ranks',
     otherwise: 'no limit',
+  },
+  linkDelay: {
+    variable: 'GRADRING_LINK_DELAY',
+    faultOf: linkDelayFault,
+    isLaunched: true,
+    agreed: 'link delay',
+    meaning:
+      'for experiments: everything between neighbours arrives [so much later](../how-to/network-lab.md#without-root), such as `50ms`, in each direction; the same on all ranks',
+    otherwise: 'no delay',
+  },
+  linkJitter: {
+    variable: 'GRADRING_LINK_JITTER',
+    faultOf: linkDelayFault,
+    isLaunched: true,
+    agreed: 'link jitter',
+    meaning: 'the link delay varies by so much, such as `10ms`: less than the delay; the same on all ranks',
+    otherwise: 'it does not vary',
   },
   iface: {
     variable: 'GRADRING_IFACE',

@@ -1,5 +1,6 @@
 import { checkOptions } from '../check-options';
 import { GradringError, invalidArgument } from '../errors';
+import { msOf } from '../environment/link-delay';
 import { type RankEnvironment, readRankEnvironment } from '../environment/rank-environment';
 import { RANK_OPTIONS, type RankOptions, readRankOptions } from '../environment/rank-options';
 import { makeToken } from './user-secret';
@@ -46,11 +47,24 @@ export function resolveConnectOptions(
   checkOptions('connect', input, NAMES);
   const place = placeOf(input, env);
   const options = readRankOptions(input, env);
+  checkDelay(options);
   const token =
     place.runToken === undefined
       ? makeToken({ ...place, encryption: options.encryption }, env, mayMakeSecret)
       : { runToken: place.runToken, tokenFrom: undefined };
   return { ...place, ...token, ...options };
+}
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` */
+function checkDelay({ linkDelay, linkJitter, transport }: RankOptions): void {
+  if (linkDelay === undefined) {
+    if (linkJitter === undefined) return;
+    throw invalidArgument(`linkJitter is ${linkJitter}, but there is no linkDelay that it could change.`);
+  }
+  if (linkJitter !== undefined && !(msOf(linkJitter)! < msOf(linkDelay)!)) {
+    throw invalidArgument(`linkJitter is ${linkJitter}; it must be less than linkDelay, which is ${linkDelay}.`);
+  }
+  if (transport === 'ipc') throw invalidArgument("transport is 'ipc', but links with a delay use TCP.");
 }
 
 function placeOf(input: ConnectInput, env: NodeJS.ProcessEnv): RankEnvironment {

@@ -10,6 +10,7 @@ import type { Lane } from './data/lane';
 import { LanePath } from './data/lane-path';
 import { TcpLane } from './data/tcp-lane';
 import { deferred } from './deferred';
+import type { LinkDelay } from './delay/link-delay';
 import { PacedPath, type Pacer } from './pacing';
 import { neighbourOf, type RingPlace, type Side, SIDES } from './ring-place';
 import { LAST_MESSAGES_MS, RingState } from './ring-state';
@@ -43,7 +44,7 @@ export class RingTransport implements Transport {
   /**
    * @param lanes Those that this end can open by itself. A lane whose other end listens is added when that end greets.
    * @param onFailure Called once, with the error that ended the ring.
-   * @param pacer Limits what this rank sends. Undefined: nothing does.
+   * @param slowness Limits what this rank sends, and delays what it sends and receives. Undefined: nothing does.
    */
   constructor(
     private readonly place: RingPlace,
@@ -51,12 +52,12 @@ export class RingTransport implements Transport {
     private readonly lanes: Record<Side, Lane | undefined>,
     private readonly onFailure: (error: GradringError) => void,
     readonly observer = new Observer(),
-    private readonly pacer?: Pacer,
+    private readonly slowness: { readonly pacer?: Pacer | undefined; readonly delay?: LinkDelay | undefined } = {},
   ) {
     this.rank = place.rank;
     this.worldSize = place.worldSize;
     this.isLocal = place.isLocal;
-    this.paceNs = pacer?.byteNs ?? 0;
+    this.paceNs = slowness.pacer?.byteNs ?? 0;
     this.state = new RingState(place, ends, error => this.end(error), observer);
     this.linkPath = new LinkPath(this.state);
     this.links = this.paced(this.linkPath);
@@ -172,6 +173,7 @@ export class RingTransport implements Transport {
   async drop(lingerMs?: number): Promise<void> {
     await Promise.all([this.ends.left.close(lingerMs), this.ends.right.close(lingerMs)]);
     this.closeLanes();
+    await this.slowness.delay?.close();
   }
 
   private closeLanes(): void {
@@ -179,8 +181,9 @@ export class RingTransport implements Transport {
   }
 
   private paced(path: DataPath): DataPath {
-    if (this.pacer === undefined) return path;
-    return new PacedPath(path, this.pacer, (header, bodyBytes) => this.state.encode(header).length + bodyBytes);
+    const { pacer } = this.slowness;
+    if (pacer === undefined) return path;
+    return new PacedPath(path, pacer, (header, bodyBytes) => this.state.encode(header).length + bodyBytes);
   }
 
   /** The ranks have agreed on what all of them raise. */
@@ -192,7 +195,7 @@ export class RingTransport implements Transport {
   }
 
   private failPaths(error: GradringError): void {
-    this.pacer?.stop(); // the calls that it holds up must fail, too
+    this.slowness.pacer?.stop(); // the calls that it holds up must fail, too
     this.linkPath.fail(error);
     this.lanePath?.fail(error);
   }

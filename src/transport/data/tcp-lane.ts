@@ -45,6 +45,8 @@ export interface LanePlace {
   readonly port: number;
   /** The address that the other end is told. */
   readonly told: string;
+  /** Returns the port that the other end is told instead of that at which the lane listens. Default: the same. */
+  readonly publish?: (port: number) => Promise<number>;
 }
 
 /** `opening` until both ends have shown the token; `finished` once this end sends no more. */
@@ -127,7 +129,7 @@ export class TcpLane extends Lane {
 
   override get offer(): Offer | undefined {
     const { listener, token } = this;
-    return listener && { host: listener.told, port: listener.port, token: token.toString('hex') };
+    return listener && { host: listener.told, port: listener.toldPort, token: token.toString('hex') };
   }
 
   opened(): Promise<void> {
@@ -311,19 +313,18 @@ export class TcpLane extends Lane {
  * Where a {@link TcpLane} listens. It hands over at most one connection: the first that shows the token.
  */
 class Listener {
-  readonly port: number;
   private isOver = false;
   /** Connections that have not shown the token yet, by {@link peerOf}. */
   private readonly unverified = new Map<string, Socket>();
 
   private constructor(
     readonly told: string,
+    readonly toldPort: number,
     private readonly server: Server,
     private readonly token: Buffer,
     private readonly admit: (socket: Socket) => boolean,
     isEncrypted: boolean,
   ) {
-    this.port = (server.address() as AddressInfo).port;
     server
       .unref()
       .on('connection', (socket: Socket) => this.hold(socket))
@@ -332,7 +333,7 @@ class Listener {
   }
 
   static async open(
-    { host, port, told }: LanePlace,
+    { host, port, told, publish = async own => own }: LanePlace,
     isEncrypted: boolean,
     token: Buffer,
     admit: (socket: Socket) => boolean,
@@ -341,7 +342,8 @@ class Listener {
       ? createTlsServer({ ...SOCKET, ...TLS, pskCallback: () => token })
       : createServer(SOCKET);
     await once(server.listen({ host, port, exclusive: true }), 'listening');
-    return new Listener(told, server, token, admit, isEncrypted);
+    const toldPort = await publish((server.address() as AddressInfo).port);
+    return new Listener(told, toldPort, server, token, admit, isEncrypted);
   }
 
   close(): void {
