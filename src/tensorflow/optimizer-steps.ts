@@ -5,7 +5,7 @@ import type { Compression, DgcCompression } from '../compression/dgc-options';
 import { LARGEST_DENSITY } from '../compression/sparsity-schedule';
 import { GradringError, invalidArgument } from '../errors';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
-import { waitFor, type Work } from '../work';
+import { type Ticket, waitFor, type Work } from '../work';
 import { type Check, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
 import { EveryStep, type ExchangePolicy, type Load, type TakenStep } from './exchange-policy';
@@ -82,6 +82,8 @@ export class OptimizerSteps {
   trained: ExchangedVariables | undefined;
   /** Restored state of the variables, until the first step tells which there are. */
   restored: readonly VariableState[] = [];
+  /** An exchange that travels while the next gradients are computed. */
+  private underWay: { readonly unit: Unit<StepResult>; readonly ticket: Ticket<ExchangeResult> } | undefined;
   private readonly verification: Verification;
   /** What the last step applied, for ranks on which it failed. Kept in elastic runs only. */
   private lastUpdates: readonly Float32Array[] = [];
@@ -119,7 +121,7 @@ export class OptimizerSteps {
   begin(gradients: Gradients): { readonly variables: Variables; readonly greeting: Greeting } {
     const { step } = this;
     const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt } = this.options;
-    const { localSteps, outer } = this.options;
+    const { localSteps, outer, overlap } = this.options;
     const names = new Set(namedTensors(gradients).map(({ name }) => name));
     const variables = [...names].map(variableNamed);
     if (this.sentFraction !== undefined) {
@@ -132,7 +134,7 @@ export class OptimizerSteps {
     const compressorFile = this.method.fileHash;
     const shared = {
       ...{ compression, compressorFile, onNonFinite, verifyEvery, learningRateRule },
-      ...{ weightDecay, weightDecayAt, step, localSteps, ...(localSteps > 0 && { outer }) },
+      ...{ weightDecay, weightDecayAt, step, overlap, localSteps, ...(localSteps > 0 && { outer }) },
     };
     const own = { optimizer, learningRate, ...this.inner.takenOver, ...shared };
     const greeting = greetingOf(this.communicator, variables, own);
@@ -187,18 +189,42 @@ export class OptimizerSteps {
     this.warnOfSkipped(`The gradient of '${name}' holds NaN or infinity, in step ${step} of this rank.`);
   }
 
+  /** Begins the exchange of a step, if the next gradients are to be computed meanwhile. Returns whether it has. */
+  beginExchange(load: Load): boolean {
+    const { options, step, statistics } = this;
+    if (options.overlap === 0) return false;
+    const ticket = this.trained!.exchange.start(this.load(load, step));
+    this.step = step + 1;
+    this.statistics = { ...statistics, steps: statistics.steps + 1 };
+    this.underWay = { unit: this.unit(load, 0, ticket), ticket };
+    return true;
+  }
+
+  /** Takes the exchange that is under way, if there is one. {@link complete} applies it. It has ended its step. */
+  takeBegun(): Unit<StepResult> | undefined {
+    const unit = this.underWay?.unit;
+    this.underWay = undefined;
+    return unit;
+  }
+
+  /** Settles when no exchange is under way that writes to the memories of the exchange. */
+  async untilStill(): Promise<void> {
+    await this.underWay?.ticket.promise.catch(() => undefined); // the next step throws the error
+  }
+
   /**
    * An exchange, up to its result on all ranks. {@link complete} applies it.
    *
    * @param ended How many steps end with it: 0 if it only ends a round.
+   * @param begun The exchange, if it has begun.
    */
-  unit(load: Load, ended: 0 | 1): Unit<StepResult> {
+  unit(load: Load, ended: 0 | 1, begun?: Ticket<ExchangeResult>): Unit<StepResult> {
     this.communicator.units.checkOutside('An optimizer step');
     const isOfVariable = (result: StepResult) => (result.nonFinite?.tensor ?? 0) < this.trained!.variables.length;
     const done = this.step + ended;
     return {
       name: `step ${done - 1}`,
-      run: () => this.exchanged(load, done),
+      run: () => this.exchanged(load, done, begun),
       isResult: (result): result is StepResult => isStepResult(result) && isOfVariable(result),
       share: (root, isBehind, { nonFinite, density }) => {
         const { communicator, method, lastUpdates } = this;
@@ -211,9 +237,9 @@ export class OptimizerSteps {
   }
 
   /** @param done How many steps of the training are done after it. */
-  private *exchanged(load: Load, done: number): Work<StepResult> {
+  private *exchanged(load: Load, done: number, begun?: Ticket<ExchangeResult>): Work<StepResult> {
     const { worldSize } = this.communicator;
-    const result = yield* waitFor(this.trained!.exchange.start(this.load(load, done - 1)));
+    const result = yield* waitFor(begun ?? this.trained!.exchange.start(this.load(load, done - 1)));
     return { ...result, worldSize, ...this.verification.of(done, this.exchangedSteps) };
   }
 

@@ -2,14 +2,14 @@ import { tf } from './tfjs';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { captureState, restoreState, variableStates } from './capture-state';
-import type { Load } from './exchange-policy';
+import type { Unit } from '../communicator/units';
 import { type Gradients, variableNamed } from './exchanged-variables';
 import { disposeInner, InnerOptimizer } from './inner-optimizer';
 import { isGreeting } from './first-step';
 import { explainNoGradient } from './no-gradient';
 import { isOwnOptimizer, notOurs } from './one-copy';
 import type { NamedTensor, OptimizerState } from './optimizer-state';
-import { OptimizerSteps, type StepStatistics } from './optimizer-steps';
+import { OptimizerSteps, type StepResult, type StepStatistics } from './optimizer-steps';
 import { asleep, awake, waitFor, type Work } from '../work';
 import { areTexts, gatherValues } from './replicas';
 import type { SentFraction } from './sent-fraction';
@@ -72,7 +72,7 @@ export class RingOptimizer extends tf.Optimizer {
       const words = 'ring.wrap takes a tf.Optimizer such as tf.train.momentum(0.1, 0.9).';
       throw notOurs('optimizer', 'applyGradients', inner, words);
     }
-    const checked = checkWrapOptions(options);
+    const checked = checkWrapOptions(options, communicator.isElastic);
     this.inner = new InnerOptimizer(inner, checked.localSteps > 0);
     this.steps = new OptimizerSteps(communicator, this.inner, checked);
   }
@@ -167,32 +167,44 @@ export class RingOptimizer extends tf.Optimizer {
       const { variables, greeting } = steps.begin(gradients);
       steps.agree(variables, yield* gatherValues(communicator, Purpose.FirstStep, isGreeting, greeting));
     }
+    yield* this.completeBegun();
     const taken = steps.take(gradients);
+    let { isApplied } = taken;
     if (taken.load === undefined) steps.completeAlone(taken);
-    const isExchanged = taken.load !== undefined && (yield* this.exchange(taken.load, 1));
-    if (taken.isApplied || isExchanged) this.incrementIterations();
+    else if (!steps.beginExchange(taken.load)) {
+      const isExchanged = yield* this.exchange(steps.unit(taken.load, 1), 1);
+      isApplied ||= isExchanged;
+    }
+    if (isApplied) this.incrementIterations();
   }
 
-  /** Returns whether an update was applied. */
-  private *exchange(load: Load, ended: 0 | 1): Work<boolean> {
+  /** Returns whether an update was applied. `ended` is the number of steps that end with it. */
+  private *exchange(unit: Unit<StepResult>, ended: 0 | 1): Work<boolean> {
     const { communicator, steps } = this;
-    const result = yield* waitFor(communicator.units.ticket(steps.unit(load, ended)));
+    const result = yield* waitFor(communicator.units.ticket(unit));
     const isApplied = steps.complete(result, ended);
     if (result.verifies) steps.verify(yield* gatherValues(communicator, Purpose.VerifyStep, areTexts, steps.hashes()));
     return isApplied;
   }
 
+  /** Applies the update of an exchange that is under way. */
+  private *completeBegun(): Work<void> {
+    const unit = this.steps.takeBegun();
+    if (unit !== undefined && (yield* this.exchange(unit, 0))) this.incrementIterations();
+  }
+
   /**
-   * Ends a round of local steps now: the ranks exchange, so that all have the same weights. Does nothing between two
-   * rounds, and without `localSteps`. All ranks call it after the same step. `model.fit` with `ring.callbacks()` does
-   * it at the end of a training.
+   * Applies what is still to come: with `overlap` the update of the last step; with `localSteps` the ranks exchange
+   * what they have changed since the last exchange, so that all have the same weights. All ranks call it after the same
+   * step. `model.fit` with `ring.callbacks()` does it at the end of a training.
    *
    * @throws GradringError what {@link applyGradients} throws.
    */
   async synchronize(): Promise<void> {
     await this.whileBusy(async () => {
+      await awake(this.completeBegun());
       const { trained, policy } = this.steps;
-      if (policy.waitingSteps > 0) await awake(this.exchange(policy.endEarly(trained!), 0));
+      if (policy.waitingSteps > 0) await awake(this.exchange(this.steps.unit(policy.endEarly(trained!), 0), 0));
     });
   }
 
@@ -223,6 +235,7 @@ export class RingOptimizer extends tf.Optimizer {
   /** @internal */
   async withState<T>(use: (state: OptimizerState) => Promise<T>): Promise<T> {
     return this.whileBusy(async () => {
+      await awake(this.completeBegun());
       const state = await captureState(this.steps, this.inner, this.iterations);
       try {
         return await use(state);
@@ -284,6 +297,7 @@ export class RingOptimizer extends tf.Optimizer {
    */
   override async getWeights(): Promise<NamedTensor[]> {
     this.checkIdle();
+    await this.steps.untilStill();
     const { optimizer, takenOver } = this.inner;
     if (takenOver === undefined) return optimizer.getWeights();
     tf.dispose(this.given);

@@ -23,7 +23,7 @@ export interface TrainedOptimizer extends Pick<tf.Optimizer, 'getClassName'> {
   readonly keepsSum: boolean;
   /** Whether the weights of the ranks may differ now: within a round of local steps. */
   readonly replicasMayDiffer: boolean;
-  /** Ends such a round. A collective. */
+  /** Ends such a round, and applies what is under way. A collective. */
   synchronize(): Promise<void>;
   /**
    * Sets the epoch, but never goes back: a second `model.fit`, which counts from 0 again, does not repeat a warm-up.

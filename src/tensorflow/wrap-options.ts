@@ -54,6 +54,11 @@ export interface WrapOptions {
   readonly localSteps?: number;
   /** Applies the mean of what the local steps have changed. */
   readonly outer?: OuterOptions;
+  /**
+   * 1: the exchange of a step travels while the next gradients are computed, and its update is applied before they are
+   * exchanged, one step late. Not in elastic runs, and not with `localSteps`. Default 0.
+   */
+  readonly overlap?: 0 | 1;
 }
 
 /** All options, with their defaults. */
@@ -65,19 +70,22 @@ const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
 
 const OPTIONS = {
   ...{ compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true },
-  ...{ weightDecay: true, weightDecayAt: true, localSteps: true, outer: true },
+  ...{ weightDecay: true, weightDecayAt: true, localSteps: true, outer: true, overlap: true },
 } as const satisfies Record<keyof WrapOptions, true>;
 
 /**
  * Checks the options and completes them.
  *
+ * @param isElastic Whether the run may go on when ranks are lost.
+ *
  * @throws GradringError `ERR_INVALID_ARGUMENT`.
  */
-export function checkWrapOptions(options: WrapOptions): CheckedOptions {
+export function checkWrapOptions(options: WrapOptions, isElastic: boolean): CheckedOptions {
   checkOptions('ring.wrap', options, OPTIONS, name =>
     name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
   );
   const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, localSteps = 0 } = options;
+  const { overlap = 0 } = options;
   const { weightDecay = 0, weightDecayAt = 'gradient' } = options;
   if (!KINDS.includes(compression?.kind)) {
     throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
@@ -104,8 +112,15 @@ export function checkWrapOptions(options: WrapOptions): CheckedOptions {
       "learningRateRule: 'linear' is for gradients. With localSteps each rank trains at its own rate: leave it out.",
     );
   }
+  if (overlap !== 0 && overlap !== 1) throw invalidArgument(`overlap is ${String(overlap)}; it must be 0 or 1.`);
+  if (overlap === 1 && localSteps > 0) {
+    throw invalidArgument('overlap: 1 is for gradients that are exchanged in every step: leave out localSteps.');
+  }
+  if (overlap === 1 && isElastic) {
+    throw invalidArgument('overlap: 1 does not work in an elastic run, which may lose a rank while gradients travel.');
+  }
   return {
-    ...{ compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt, localSteps },
+    ...{ overlap, compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt, localSteps },
     outer: checkOuter(options.outer ?? {}),
   };
 }

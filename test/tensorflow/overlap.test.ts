@@ -1,0 +1,113 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { checkWrapOptions } from '../../src/tensorflow/wrap-options';
+import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
+import { normals } from './fixtures/seeded';
+import { largestError, runFixture } from './support';
+
+describe.each([1, 2, 3])('%d ranks', ranks => {
+  let byRank: readonly Record<string, { readonly value?: unknown }>[];
+  beforeAll(async () => {
+    const dir = mkdtempSync(path.join(tmpdir(), 'gradring-overlap-'));
+    try {
+      byRank = await runFixture('overlap.js', { ranks, input: { dir } });
+    } finally {
+      rmSync(dir, { recursive: true });
+    }
+  });
+
+  /** What the scenario returned on each rank. */
+  function valuesOf<T>(scenario: string): T[] {
+    return byRank.map(outcomes => {
+      const { value, ...failure } = outcomes[scenario]!;
+      expect(failure).toEqual({});
+      return value as T;
+    });
+  }
+
+  test('each update is applied one step late, asleep and awake', () => {
+    type Run = { seen: number[][]; unchanged: number[]; last: number[]; steps: number; exchanges: number; iterations: number[] }; // prettier-ignore
+    for (const runs of valuesOf<Run[]>('reference')) {
+      for (const { seen, unchanged, last, ...counts } of runs) {
+        const expected = reference(ranks);
+        [...seen, last].forEach((weights, i) => expect(largestError(weights, expected[i]!)).toBeLessThan(1e-5));
+        expect(seen[0]).toEqual(Array.from(normals(1, 60)));
+        expect(unchanged).toEqual(seen.at(-1));
+        expect(counts).toEqual({ steps: 6, exchanges: 5, iterations: [5, 6] });
+      }
+      expect(runs[1]).toEqual(runs[0]);
+    }
+  });
+
+  test('gradients that do not depend on the weights have the same updates', () => {
+    for (const [momentum, late, adam, lateAdam] of valuesOf<string[]>('as without, one step late')) {
+      expect([late, lateAdam]).toEqual([momentum, adam]);
+    }
+  });
+
+  test('an error keeps its step, and is raised in the next on all ranks', () => {
+    type Value = Record<'skip' | 'error', { errors: (string | null)[]; isFinite: boolean; statistics: StepStatistics }>;
+    for (const { skip, error } of valuesOf<Value>('not finite')) {
+      expect(skip).toMatchObject({ isFinite: true, statistics: { steps: 6, skippedSteps: 1, exchanges: 6 } });
+      expect(error.isFinite).toBe(true);
+      const raised = error.errors.map(message => message ?? undefined);
+      const words = `holds NaN or infinity on rank ${ranks - 1}, in step 2.`;
+      expect(raised).toEqual([undefined, undefined, undefined, expect.stringContaining(words), undefined, undefined]);
+    }
+  });
+
+  test('a checkpoint resumes bit for bit', () => {
+    for (const { whole, resumed } of valuesOf<{ whole: string; resumed: string }>('resume')) {
+      expect(resumed).toBe(whole);
+    }
+  });
+
+  test('model.fit applies the last update, too', () => {
+    for (const value of valuesOf('fit')) expect(value).toEqual({ steps: 4, exchanges: 4 });
+  });
+
+  test('wrong options are refused', () => {
+    for (const messages of valuesOf('wrong options')) {
+      expect(messages).toEqual([
+        expect.stringMatching(/^overlap is 2; it must be 0 or 1/),
+        expect.stringMatching(/^overlap is true; it must be 0 or 1/),
+        expect.stringMatching(/^overlap: 1 is for gradients.*leave out localSteps/),
+      ]);
+    }
+  });
+
+  test('an optimizer may be disposed of while its exchange is under way', () => {
+    const all = Array.from({ length: ranks }, (_, rank) => rank);
+    for (const value of valuesOf('disposed of while it is under way')) expect(value).toEqual(all);
+  });
+});
+
+test('an elastic run has no overlap', () => {
+  expect(() => checkWrapOptions({ overlap: 1 }, true)).toThrow(/^overlap: 1 does not work in an elastic run/);
+  expect(checkWrapOptions({ overlap: 0 }, true).overlap).toBe(0);
+});
+
+/** The weights after each step, and after the last update, in double precision. */
+function reference(ranks: number): number[][] {
+  let w = Array.from(normals(1, 60));
+  let velocity = Array<number>(60).fill(0);
+  let waiting: number[] | undefined;
+  const seen: number[][] = [];
+  const apply = () => {
+    if (waiting === undefined) return;
+    const gradient = waiting;
+    velocity = velocity.map((before, i) => 0.9 * before + gradient[i]!);
+    w = w.map((before, i) => before - 0.1 * velocity[i]!);
+  };
+  for (let step = 0; step < 6; step++) {
+    // The gradient is that of the weights before the update that is still under way.
+    const gradients = Array.from({ length: ranks }, (_, rank) => normals(100 * step + rank, 60));
+    const mean = w.map((before, i) => gradients.reduce((sum, target) => sum + (before - target[i]!), 0) / ranks);
+    apply();
+    waiting = mean;
+    seen.push(w);
+  }
+  apply();
+  return [...seen, w];
+}
