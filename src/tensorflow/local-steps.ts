@@ -33,7 +33,7 @@ export class LocalSteps implements ExchangePolicy {
   constructor(
     readonly stepsPerExchange: number,
     private readonly inner: InnerOptimizer,
-    private readonly options: Pick<CheckedOptions, 'onNonFinite' | 'weightDecay' | 'weightDecayAt'>,
+    private readonly options: Pick<CheckedOptions, 'onNonFinite' | 'weightDecay' | 'weightDecayAt' | 'localClipNorm'>,
   ) {}
 
   get replicasMayDiffer(): boolean {
@@ -41,8 +41,10 @@ export class LocalSteps implements ExchangePolicy {
   }
 
   take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
-    const { weightDecay, weightDecayAt, onNonFinite } = this.options;
-    const { nonFiniteTensor } = trained.load(gradients, weightDecayAt === 'gradient' ? weightDecay : 0);
+    const { weightDecay, weightDecayAt, onNonFinite, localClipNorm } = this.options;
+    const loaded = trained.load(gradients, weightDecayAt === 'gradient' ? weightDecay : 0);
+    const { nonFiniteTensor } = loaded;
+    if (nonFiniteTensor === undefined) trained.scale(localClipNorm / Math.sqrt(loaded.sumOfSquares));
     // A clone shares the memory of its variable until that is assigned to.
     if (this.start.size === 0) this.begin(trained.variables.map(each => [each.name, tf.keep(each.clone())]));
     if (nonFiniteTensor === undefined) this.inner.apply(trained, 1, weightDecayAt === 'update' ? weightDecay : 0);

@@ -121,7 +121,7 @@ export class OptimizerSteps {
   begin(gradients: Gradients): { readonly variables: Variables; readonly greeting: Greeting } {
     const { step } = this;
     const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt } = this.options;
-    const { localSteps, outer, overlap } = this.options;
+    const { localSteps, localClipNorm, outer, overlap } = this.options;
     const names = new Set(namedTensors(gradients).map(({ name }) => name));
     const variables = [...names].map(variableNamed);
     if (this.sentFraction !== undefined) {
@@ -134,7 +134,8 @@ export class OptimizerSteps {
     const compressorFile = this.method.fileHash;
     const shared = {
       ...{ compression, compressorFile, onNonFinite, verifyEvery, learningRateRule },
-      ...{ weightDecay, weightDecayAt, step, overlap, localSteps, ...(localSteps > 0 && { outer }) },
+      ...{ weightDecay, weightDecayAt, step, overlap, localSteps },
+      ...(localSteps > 0 && { outer, ...(localClipNorm < Infinity && { localClipNorm }) }),
     };
     const own = { optimizer, learningRate, ...this.inner.takenOver, ...shared };
     const greeting = greetingOf(this.communicator, variables, own);

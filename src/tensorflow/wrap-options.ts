@@ -52,6 +52,8 @@ export interface WrapOptions {
    * Default 0. See docs/how-to/local-steps.md.
    */
   readonly localSteps?: number;
+  /** Clips the gradient of each local step to this norm, that of all its tensors together. Default: no clipping. */
+  readonly localClipNorm?: number;
   /** Applies the mean of what the local steps have changed. */
   readonly outer?: OuterOptions;
   /**
@@ -70,7 +72,7 @@ const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
 
 const OPTIONS = {
   ...{ compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true },
-  ...{ weightDecay: true, weightDecayAt: true, localSteps: true, outer: true, overlap: true },
+  ...{ weightDecay: true, weightDecayAt: true, localSteps: true, localClipNorm: true, outer: true, overlap: true },
 } as const satisfies Record<keyof WrapOptions, true>;
 
 /**
@@ -85,7 +87,7 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
     name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
   );
   const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, localSteps = 0 } = options;
-  const { overlap = 0 } = options;
+  const { overlap = 0, localClipNorm = Infinity } = options;
   const { weightDecay = 0, weightDecayAt = 'gradient' } = options;
   if (!KINDS.includes(compression?.kind)) {
     throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
@@ -103,8 +105,12 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
   if (!Number.isSafeInteger(localSteps) || localSteps < 0) {
     throw invalidArgument(`localSteps is ${String(localSteps)}; it must be a whole number of steps, or 0 for none.`);
   }
-  if (localSteps === 0 && options.outer !== undefined) {
-    throw invalidArgument('outer is for local steps: pass localSteps beside it.');
+  const other = (['outer', 'localClipNorm'] as const).find(name => options[name] !== undefined);
+  if (localSteps === 0 && other !== undefined) {
+    throw invalidArgument(`${other} is for local steps: pass localSteps beside it.`);
+  }
+  if (!(localClipNorm > 0)) {
+    throw invalidArgument(`localClipNorm is ${String(localClipNorm)}; it must be a number greater than 0.`);
   }
   const learningRateRule = options.learningRateRule ?? (localSteps > 0 ? 'constant' : 'linear');
   if (localSteps > 0 && learningRateRule === 'linear') {
@@ -120,7 +126,17 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
     throw invalidArgument('overlap: 1 does not work in an elastic run, which may lose a rank while gradients travel.');
   }
   return {
-    ...{ overlap, compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt, localSteps },
+    ...{
+      overlap,
+      compression,
+      onNonFinite,
+      verifyEvery,
+      learningRateRule,
+      weightDecay,
+      weightDecayAt,
+      localSteps,
+      localClipNorm,
+    },
     outer: checkOuter(options.outer ?? {}),
   };
 }

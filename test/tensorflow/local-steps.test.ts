@@ -97,6 +97,8 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
         expect.stringMatching(/^localSteps is 1\.5; it must be/),
         expect.stringMatching(/^outer is for local steps/),
         expect.stringMatching(/^learningRateRule: 'linear' is for gradients/),
+        expect.stringMatching(/^localClipNorm is for local steps/),
+        expect.stringMatching(/^localClipNorm is 0; it must be/),
         expect.stringMatching(/^outer\.learningRate is 0/),
         expect.stringMatching(/^outer\.momentum is 1/),
         expect.stringMatching(/^outer\.nesterov is 1/),
@@ -121,8 +123,10 @@ function reference(
   const local = (step: number) =>
     all.forEach(({ w, m, v }, rank) => {
       const target = numbers(1000 * rank + 10 * step);
+      const gradient = w.map((value, i) => 1.01 * value - target[i]!);
+      const norm = Math.sqrt(gradient.reduce((sum, each) => sum + each * each, 0));
       for (let i = 0; i < w.length; i++) {
-        const g = w[i]! - target[i]! + 0.01 * w[i]!;
+        const g = Math.min(1, 4 / norm) * gradient[i]!;
         if (inner === 'adam') {
           m[i] = 0.9 * m[i]! + 0.1 * g;
           v[i] = 0.999 * v[i]! + 0.001 * g * g;

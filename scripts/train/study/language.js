@@ -49,6 +49,7 @@ async function train(prepared, { tf, ring, part, wrapped, isTuning, learningRate
     }
     if (step === steps) break;
   }
+  await optimizer.synchronize();
   await ring.verifyReplicas(variables);
 
   const examples = test(...testRows);
