@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { dirname, join } from 'node:path';
 import { msOf } from '../environment/link-delay';
 import { bitsPerSecondOf } from '../environment/link-rate';
-import { isLoopback, portRangeOf, requireLoopback } from '../environment/network';
+import { isLoopback, type PortRange, portRangeOf, requireLoopback } from '../environment/network';
 import { agreedValues } from '../environment/rank-options';
 import { GradringError } from '../errors';
 import type { Observer } from '../observer';
@@ -127,7 +127,7 @@ function siteOf(
   const isHere = { left: hostIds[leftRank] === hostIds[rank], right: hostIds[rightRank] === hostIds[rank] };
   const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
   const hasCore = ranksHere <= availableParallelism(); // for each rank of this host
-  const delay = own.ring.keep(delayOf(options));
+  const delay = own.ring.keep(worldSize === 1 ? undefined : delayOf(options));
   return {
     ...{ ...own, roster, options, security, ports, rank, worldSize, leftRank, rightRank },
     ...{ isHere, isLocal: ranksHere === worldSize && delay === undefined, hasCore, delay },
@@ -137,7 +137,7 @@ function siteOf(
 /** Binds the end of the left link: a unix socket, or a TCP port. */
 async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string }> {
   await untilFilesCanBeOpened(FILES_OF_A_LINK, `Rank ${site.options.rank}`, site.timeoutMs);
-  const { options, security, roster, leftRank, isHere, ring, scaffold, ports } = site;
+  const { options, security, roster, leftRank, isHere, ring, scaffold } = site;
   const { transport, masterAddr, encryption } = options;
   if (transport === 'ipc' || (transport === 'auto' && isHere.left && site.delay === undefined)) {
     const asked = `ipc://${scaffold.keep(new SocketFolder()).path}/left`;
@@ -151,9 +151,11 @@ async function listen(site: Site): Promise<LinkEnd & { readonly endpoint: string
   const curve = isEncrypted(endpointOf(told, 0), encryption)
     ? security!.gate.serve(security!.link, roster.publicKeys[leftRank]!)
     : undefined;
-  const { link, endpoint } = await listenInRange(ports, port => Link.listen(endpointOf(bind, port), options, curve));
-  const port = await published(portOf(endpoint), bind, site);
-  return { link: ring.keep(link), lane: undefined, endpoint: endpointOf(told, port) };
+  const { link, endpoint } = await listenInRange(ownPorts(site), port =>
+    Link.listen(endpointOf(bind, port), options, curve),
+  );
+  ring.keep(link);
+  return { link, lane: undefined, endpoint: endpointOf(told, await published(portOf(endpoint), bind, site)) };
 }
 
 /** Connects the end of the right link. */
@@ -228,7 +230,7 @@ async function openLane(side: Side, endpoint: string, site: Site): Promise<Lane 
     const { bind, told } = await ownPlace(isLoopback(hostOf(endpoint)), options);
     const host = bind === EVERYWHERE ? undefined : bind;
     const publish = (port: number) => published(port, bind, site);
-    const listening = listenInRange(ports, port =>
+    const listening = listenInRange(ownPorts(site), port =>
       TcpLane.listen({ host, port, told, publish }, isEncrypted(endpoint, options.encryption)),
     );
     return ports === undefined ? listening.catch(() => undefined) : listening;
@@ -246,10 +248,15 @@ function delayOf({ linkDelay, linkJitter }: ConnectOptions): LinkDelay | undefin
   return new LinkDelay({ delayMs: msOf(linkDelay)!, jitterMs });
 }
 
+/** The ports at which this rank may listen. Those of delayed links are only reached from this host. */
+function ownPorts({ delay, ports }: Site): PortRange | undefined {
+  return delay === undefined ? ports : undefined;
+}
+
 /** The port that a neighbour is told instead of one at which this rank listens: another one if links are delayed. */
 async function published(port: number, bind: string, { delay, ports }: Site): Promise<number> {
   if (delay === undefined) return port;
-  const host = bind === EVERYWHERE ? '0.0.0.0' : bind;
+  const host = bind === EVERYWHERE ? undefined : bind;
   return listenInRange(ports, from => delay.forward({ host, from, to: port }));
 }
 

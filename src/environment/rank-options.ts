@@ -183,7 +183,7 @@ export const RANK_OPTIONS = {
     isLaunched: true,
     agreed: 'link delay',
     meaning:
-      'for experiments: everything between neighbours arrives [so much later](../how-to/network-lab.md#without-root), such as `50ms`, in each direction; the same on all ranks',
+      'for experiments: everything between neighbours arrives [so much later](../how-to/network-lab.md#a-long-way), such as `50ms`, in each direction; the same on all ranks',
     otherwise: 'no delay',
   },
   linkJitter: {

@@ -1,6 +1,6 @@
 import { GradringError } from '../errors';
 import type { InnerOptimizer } from './inner-optimizer';
-import { type OptimizerState, sharesMomentum, type VariableState } from './optimizer-state';
+import { type OptimizerCounters, type OptimizerState, sharesMomentum, type VariableState } from './optimizer-state';
 import type { OptimizerSteps } from './optimizer-steps';
 
 /** What a checkpoint keeps of a wrapped optimizer on this rank. u and v are views, valid until the next step. */
@@ -16,7 +16,8 @@ export async function captureState(
   const counters = {
     ...{ optimizer, steps: step, density, iterations, epoch, learningRate, links, lastRate },
     ...(resize.lastWorldSize !== undefined && { worldSize: resize.lastWorldSize }),
-    ...(round !== undefined && { roundSteps: round.steps }),
+    ...(steps.policy.changesWeights && { isLocal: true }),
+    ...(round !== undefined && { roundSteps: round.steps, roundNonFinite: round.nonFinite }),
     ...(sentFraction?.expected !== undefined && { expectedSteps: sentFraction.expected }),
   };
   const start = round?.tensors ?? [];
@@ -29,6 +30,7 @@ export async function captureState(
  */
 export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer, state: OptimizerState): Promise<void> {
   const { counters, variables } = state;
+  requireSamePolicy(steps, counters);
   if (steps.outer.takenOver?.momentum) requireSharedMomenta(steps, variables);
   const { density, learningRate } = counters;
   steps.step = counters.steps;
@@ -41,7 +43,10 @@ export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer,
     steps.sentFraction.expected = counters.expectedSteps;
   }
   if (learningRate !== undefined) inner.learningRate = learningRate;
-  if (counters.roundSteps !== undefined) steps.policy.restore({ steps: counters.roundSteps, tensors: state.start });
+  await steps.forgetWaiting();
+  if (counters.roundSteps !== undefined) {
+    steps.policy.restore({ steps: counters.roundSteps, nonFinite: counters.roundNonFinite, tensors: state.start });
+  }
   steps.restored = variables;
   steps.restoreVariables();
   await inner.restore(state.inner);
@@ -54,6 +59,13 @@ export function variableStates(steps: OptimizerSteps): VariableState[] {
     const isMomentumShared = sharesMomentum(method, shape, statistics.density);
     return { name, shape, momentum, residual, shared, isMomentumShared };
   });
+}
+
+/** The momentum and the residuals of local steps are those of what a round changes, not of gradients. */
+function requireSamePolicy({ policy }: OptimizerSteps, { isLocal = false }: OptimizerCounters): void {
+  if (isLocal === policy.changesWeights) return;
+  const words = `The checkpoint was saved ${isLocal ? 'with' : 'without'} local steps. Wrap the optimizer as before.`;
+  throw new GradringError('ERR_CHECKPOINT', words);
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */

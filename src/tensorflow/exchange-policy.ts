@@ -1,7 +1,5 @@
-import { GradringError } from '../errors';
 import type { ExchangedVariables, Gradients, LoadedGradients } from './exchanged-variables';
 import type { NamedTensor } from './optimizer-state';
-import { tf } from './tfjs';
 
 /** When the ranks exchange, and what: the gradients of every step, or what several steps have changed. */
 export interface ExchangePolicy {
@@ -9,6 +7,8 @@ export interface ExchangePolicy {
   readonly stepsPerExchange: number;
   /** How many steps were taken since the last exchange, on this rank alone. */
   readonly waitingSteps: number;
+  /** Whether steps change the weights before an exchange. */
+  readonly changesWeights: boolean;
   /** Whether the weights of the ranks may differ now. */
   readonly replicasMayDiffer: boolean;
   /** Takes the gradients of a step. */
@@ -19,11 +19,7 @@ export interface ExchangePolicy {
   finish(trained: ExchangedVariables): void;
   /** What a checkpoint keeps of the waiting steps. The tensors are the policy's. */
   capture(): RoundState | undefined;
-  /**
-   * Takes back what {@link capture} gave. The tensors become the policy's.
-   *
-   * @throws GradringError `ERR_CHECKPOINT` if another policy gave it.
-   */
+  /** Takes back what {@link capture} gave. The tensors become the policy's. */
   restore(state: RoundState): void;
   dispose(): void;
 }
@@ -47,6 +43,8 @@ export interface TakenStep {
 /** Steps that wait for an exchange. */
 export interface RoundState {
   readonly steps: number;
+  /** A variable whose gradient was not finite on this rank, by name. */
+  readonly nonFinite: string | undefined;
   /** For each variable, by its name. */
   readonly tensors: readonly NamedTensor[];
 }
@@ -55,6 +53,7 @@ export interface RoundState {
 export class EveryStep implements ExchangePolicy {
   readonly stepsPerExchange = 1;
   readonly waitingSteps = 0;
+  readonly changesWeights = false;
   readonly replicasMayDiffer = false;
 
   /** @param weightDecay That of the gradient. */
@@ -72,12 +71,7 @@ export class EveryStep implements ExchangePolicy {
 
   capture(): undefined {}
 
-  restore({ tensors }: RoundState): void {
-    tf.dispose(tensors.map(({ tensor }) => tensor));
-    const words =
-      'The checkpoint was saved within a round of local steps. Wrap the optimizer with localSteps, as before.';
-    throw new GradringError('ERR_CHECKPOINT', words);
-  }
+  restore(): void {}
 
   dispose(): void {}
 }

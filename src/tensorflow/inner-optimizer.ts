@@ -7,13 +7,16 @@ import type { InnerState, NamedTensor } from './optimizer-state';
 export class InnerOptimizer {
   /** The momentum that was taken over. Undefined if the optimizer applies the averaged gradient itself. */
   readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
+  private readonly momentum: number;
 
   /** @param keepsRule Whether it applies gradients by itself, even if its momentum could be taken over. */
   constructor(
     readonly optimizer: tf.Optimizer,
     keepsRule = false,
   ) {
-    this.takenOver = keepsRule ? undefined : momentumOf(optimizer);
+    const found = momentumOf(optimizer);
+    this.takenOver = keepsRule ? undefined : found;
+    this.momentum = found?.momentum ?? 0;
   }
 
   get className(): string {
@@ -44,7 +47,7 @@ export class InnerOptimizer {
     const { variables } = trained;
     tf.tidy(() => {
       if (weightDecay > 0) {
-        const kept = 1 - (learningRate * rateFactor * weightDecay) / (1 - (this.takenOver?.momentum ?? 0));
+        const kept = 1 - (learningRate * rateFactor * weightDecay) / (1 - this.momentum);
         for (const variable of variables) variable.assign(tf.tidy(() => variable.mul(kept)));
       }
       if (this.takenOver === undefined) {

@@ -5,8 +5,8 @@ import type { InnerOptimizer } from './inner-optimizer';
 import { tf } from './tfjs';
 import type { CheckedOptions } from './wrap-options';
 
-/** The variables of this process that are within a round. */
-const withinRound = new Set<string>();
+/** The variables of this process that are within a round, by name, and whose round it is. */
+const withinRound = new Map<string, LocalSteps>();
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT` if the weights of the ranks differ because they are within a round. */
 export function requireRoundOver(variables: readonly tf.Variable[], call: string): void {
@@ -17,17 +17,23 @@ export function requireRoundOver(variables: readonly tf.Variable[], call: string
   );
 }
 
+/** The policy trains these variables from now on. A round that another one has left is over. */
+export function endOtherRounds(variables: readonly tf.Variable[], policy: ExchangePolicy): void {
+  for (const { name } of variables) if (withinRound.get(name) !== policy) withinRound.delete(name);
+}
+
 /**
  * Each rank takes a round of steps by itself. Then the ranks exchange what these have changed, the pseudo-gradient
  * (weights before the round − weights after it), go back to the weights before the round, and apply the mean by an
  * outer optimizer (DiLoCo: Douillard et al. 2023, algorithm 1).
  */
 export class LocalSteps implements ExchangePolicy {
+  readonly changesWeights = true;
   waitingSteps = 0;
   /** The weights before the round, by name. Empty between rounds. */
   private start: ReadonlyMap<string, tf.Tensor> = new Map();
-  /** A tensor of this round that was not finite. */
-  private nonFiniteTensor: number | undefined;
+  /** A variable whose gradient was not finite in this round on this rank, by name. The exchange tells all ranks. */
+  private nonFinite: string | undefined;
 
   /** @param inner Applies the steps of a rank. */
   constructor(
@@ -48,7 +54,7 @@ export class LocalSteps implements ExchangePolicy {
     // A clone shares the memory of its variable until that is assigned to.
     if (this.start.size === 0) this.begin(trained.variables.map(each => [each.name, tf.keep(each.clone())]));
     if (nonFiniteTensor === undefined) this.inner.apply(trained, 1, weightDecayAt === 'update' ? weightDecay : 0);
-    else if (onNonFinite === 'error') this.nonFiniteTensor ??= nonFiniteTensor; // the exchange tells all ranks
+    else if (onNonFinite === 'error') this.nonFinite ??= trained.variables[nonFiniteTensor]!.name;
     this.waitingSteps++;
     const isDue = this.waitingSteps >= this.stepsPerExchange;
     return {
@@ -59,13 +65,14 @@ export class LocalSteps implements ExchangePolicy {
   }
 
   endEarly(trained: ExchangedVariables): Load {
-    const { start, nonFiniteTensor } = this;
+    const { start, nonFinite } = this;
+    const nonFiniteTensor = trained.variables.findIndex(({ name }) => name === nonFinite);
     return () =>
       tf.tidy(() => {
         const changes = trained.variables.map(variable => {
           return { name: variable.name, tensor: tf.sub(start.get(variable.name)!, variable) };
         });
-        return { ...trained.load(changes, 0), ...(nonFiniteTensor !== undefined && { nonFiniteTensor }) };
+        return { ...trained.load(changes, 0), ...(nonFiniteTensor !== -1 && { nonFiniteTensor }) };
       });
   }
 
@@ -76,25 +83,27 @@ export class LocalSteps implements ExchangePolicy {
 
   capture(): RoundState | undefined {
     if (this.waitingSteps === 0) return undefined;
-    return { steps: this.waitingSteps, tensors: [...this.start].map(([name, tensor]) => ({ name, tensor })) };
+    const tensors = [...this.start].map(([name, tensor]) => ({ name, tensor }));
+    return { steps: this.waitingSteps, nonFinite: this.nonFinite, tensors };
   }
 
-  restore({ steps, tensors }: RoundState): void {
+  restore({ steps, nonFinite, tensors }: RoundState): void {
     this.dispose();
     this.waitingSteps = steps;
+    this.nonFinite = nonFinite;
     this.begin(tensors.map(({ name, tensor }) => [name, tensor]));
   }
 
   dispose(): void {
     tf.dispose([...this.start.values()]);
-    for (const name of this.start.keys()) withinRound.delete(name);
+    for (const name of this.start.keys()) if (withinRound.get(name) === this) withinRound.delete(name);
     this.start = new Map();
     this.waitingSteps = 0;
-    this.nonFiniteTensor = undefined;
+    this.nonFinite = undefined;
   }
 
   private begin(start: readonly (readonly [string, tf.Tensor])[]): void {
     this.start = new Map(start);
-    for (const [name] of start) withinRound.add(name);
+    for (const [name] of start) withinRound.set(name, this);
   }
 }

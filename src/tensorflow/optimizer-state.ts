@@ -2,7 +2,7 @@ import type { tf } from './tfjs';
 import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
 import type { CompressionMethod } from '../compression/compression-method';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
-import { isCount, isNumber, isOptional, isText, isWith } from '../shape';
+import { isBoolean, isCount, isNumber, isOptional, isText, isWith } from '../shape';
 import { sourceOf, sourceOfValues, tensorOf, tensorsUnder } from './saved-tensor';
 import { type ExpectedSteps, isExpectedSteps } from './sent-fraction';
 
@@ -36,6 +36,10 @@ export interface OptimizerCounters {
   readonly worldSize?: number | undefined;
   /** How many local steps the present round has so far. Undefined between rounds. */
   readonly roundSteps?: number | undefined;
+  /** A variable whose gradient was not finite in that round, on this rank. */
+  readonly roundNonFinite?: string | undefined;
+  /** Whether there are local steps. */
+  readonly isLocal?: boolean | undefined;
   /** The steps of the whole training. Undefined if not known. */
   readonly expectedSteps?: ExpectedSteps | undefined;
 }
@@ -51,6 +55,8 @@ export const isCounters = isWith<OptimizerCounters>({
   learningRate: isOptional(isNumber),
   worldSize: isOptional(isCount),
   roundSteps: isOptional(isCount),
+  roundNonFinite: isOptional(isText),
+  isLocal: isOptional(isBoolean),
   expectedSteps: isOptional(isExpectedSteps),
 });
 

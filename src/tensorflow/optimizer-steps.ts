@@ -9,10 +9,10 @@ import { type Ticket, waitFor, type Work } from '../work';
 import { type Check, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
 import { EveryStep, type ExchangePolicy, type Load, type TakenStep } from './exchange-policy';
-import { ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
+import { ExchangedVariables, type Gradients, variableNamed } from './exchanged-variables';
 import { checkGreetings, type Greeting, greetingOf } from './first-step';
 import { InnerOptimizer } from './inner-optimizer';
-import { LocalSteps } from './local-steps';
+import { endOtherRounds, LocalSteps } from './local-steps';
 import { sharesMomentum, type VariableState } from './optimizer-state';
 import { checkHashes, hashesOf, type Variables } from './replicas';
 import { RingResize } from './ring-resize';
@@ -76,8 +76,10 @@ export class OptimizerSteps {
   epoch: number | undefined;
   /** What the links of the ring cost. Undefined if no step has measured that. */
   links: LinkCost | undefined;
-  /** The learning rate at which the last exchange was applied. */
+  /** The learning rate of the last exchange that is over. */
   lastRate: number | undefined;
+  /** That of the last one that has begun. */
+  private loadedRate: number | undefined;
   /** Undefined before the first step. */
   trained: ExchangedVariables | undefined;
   /** Restored state of the variables, until the first step tells which there are. */
@@ -118,11 +120,10 @@ export class OptimizerSteps {
   }
 
   /** The variables that the first step trains, and what the ranks must agree on before it. */
-  begin(gradients: Gradients): { readonly variables: Variables; readonly greeting: Greeting } {
+  begin(names: ReadonlySet<string>): { readonly variables: Variables; readonly greeting: Greeting } {
     const { step } = this;
     const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt } = this.options;
     const { localSteps, localClipNorm, outer, overlap } = this.options;
-    const names = new Set(namedTensors(gradients).map(({ name }) => name));
     const variables = [...names].map(variableNamed);
     if (this.sentFraction !== undefined) {
       const [first, ...others] = names;
@@ -151,6 +152,7 @@ export class OptimizerSteps {
 
   /** Opens the exchange of these variables, and restores their state if there is one. */
   open(variables: Variables): void {
+    endOtherRounds(variables, this.policy);
     const nesterov = this.outer.takenOver?.nesterov ?? false;
     this.trained = new ExchangedVariables(this.communicator, variables, { compression: this.compression, nesterov });
     this.restoreVariables();
@@ -175,19 +177,21 @@ export class OptimizerSteps {
 
   /** Takes the gradients of a step. If the ranks exchange now, {@link unit} and {@link complete} follow. */
   take(gradients: Gradients): TakenStep {
-    return this.policy.take(this.trained!, gradients);
+    const taken = this.policy.take(this.trained!, gradients);
+    const { nonFiniteTensor } = taken;
+    if (nonFiniteTensor !== undefined && this.options.onNonFinite === 'skip') {
+      const { statistics } = this;
+      this.statistics = { ...statistics, skippedSteps: statistics.skippedSteps + 1 };
+      const { name } = this.trained!.variables[nonFiniteTensor]!;
+      this.warnOfSkipped(`The gradient of '${name}' holds NaN or infinity, in step ${this.step} of this rank.`);
+    }
+    return taken;
   }
 
   /** Counts a step after which the ranks do not exchange. */
-  completeAlone({ nonFiniteTensor }: TakenStep): void {
-    const { step, statistics, trained } = this;
-    const isSkipped = nonFiniteTensor !== undefined && this.options.onNonFinite === 'skip';
-    const skippedSteps = statistics.skippedSteps + (isSkipped ? 1 : 0);
-    this.statistics = { ...statistics, steps: statistics.steps + 1, skippedSteps };
-    this.step = step + 1;
-    if (!isSkipped) return;
-    const { name } = trained!.variables[nonFiniteTensor]!;
-    this.warnOfSkipped(`The gradient of '${name}' holds NaN or infinity, in step ${step} of this rank.`);
+  completeAlone(): void {
+    this.statistics = { ...this.statistics, steps: this.statistics.steps + 1 };
+    this.step += 1;
   }
 
   /** Begins the exchange of a step, if the next gradients are to be computed meanwhile. Returns whether it has. */
@@ -206,6 +210,13 @@ export class OptimizerSteps {
     const unit = this.underWay?.unit;
     this.underWay = undefined;
     return unit;
+  }
+
+  /** Forgets the exchange that is under way, and the steps that wait for one: other state is restored. */
+  async forgetWaiting(): Promise<void> {
+    await this.untilStill();
+    this.underWay = undefined;
+    this.policy.dispose();
   }
 
   /** Settles when no exchange is under way that writes to the memories of the exchange. */
@@ -251,6 +262,8 @@ export class OptimizerSteps {
 
   /** Copies to the exchange what is exchanged. */
   private load(load: Load, step: number): ExchangeStep {
+    const residualScale = this.residualScale();
+    this.loadedRate = this.outer.learningRate;
     return this.communicator.observer.record('copy', this.spanArguments(step), () => ({
       step,
       epoch: this.epoch,
@@ -259,7 +272,7 @@ export class OptimizerSteps {
       // In an elastic run a step may be run again in another ring, which might choose otherwise.
       maySendAll: this.statistics.density === 1 && !this.communicator.isElastic,
       links: this.links,
-      residualScale: this.residualScale(),
+      residualScale,
       momentumFactor: this.outer.takenOver?.momentum ?? 0,
       momentumScale: this.resize.momentumScale,
       ...load(),
@@ -282,7 +295,7 @@ export class OptimizerSteps {
     if (isApplied) this.resize.lastWorldSize = worldSize;
     this.lastUpdates = [];
     this.links = links;
-    this.lastRate = this.outer.learningRate;
+    this.lastRate = this.loadedRate ?? this.outer.learningRate;
     this.step = done;
     this.statistics = {
       steps: statistics.steps + ended,

@@ -167,6 +167,7 @@ export class RingCallback extends tf.Callback {
   }
 
   private async commitAfter(epoch: number): Promise<void> {
+    if (epoch + 1 >= this.length.epochs) await this.optimizer.synchronize(); // before the last checkpoint
     await this.save({ epoch: epoch + 1, batch: 0 });
     const { optimizer } = this;
     await this.live.commit({ variables: this.weights(), optimizer }, this.position({ epoch: epoch + 1, batch: 0 }));

@@ -3,7 +3,7 @@ import { type Communicator, Purpose } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { captureState, restoreState, variableStates } from './capture-state';
 import type { Unit } from '../communicator/units';
-import { type Gradients, variableNamed } from './exchanged-variables';
+import { type Gradients, namedTensors, variableNamed } from './exchanged-variables';
 import { disposeInner, InnerOptimizer } from './inner-optimizer';
 import { isGreeting } from './first-step';
 import { explainNoGradient } from './no-gradient';
@@ -161,16 +161,22 @@ export class RingOptimizer extends tf.Optimizer {
     await this.whileBusy(() => awake(this.takeStep(gradients)));
   }
 
-  private *takeStep(gradients: Gradients): Work<void> {
+  /** The ranks compare what they train, before the first step. */
+  private *begin(names: readonly string[]): Work<void> {
     const { communicator, steps } = this;
+    const { variables, greeting } = steps.begin(new Set(names));
+    steps.agree(variables, yield* gatherValues(communicator, Purpose.FirstStep, isGreeting, greeting));
+  }
+
+  private *takeStep(gradients: Gradients): Work<void> {
+    const { steps } = this;
     if (steps.trained === undefined) {
-      const { variables, greeting } = steps.begin(gradients);
-      steps.agree(variables, yield* gatherValues(communicator, Purpose.FirstStep, isGreeting, greeting));
+      yield* this.begin(namedTensors(gradients).map(({ name }) => name));
     }
     yield* this.completeBegun();
     const taken = steps.take(gradients);
     let { isApplied } = taken;
-    if (taken.load === undefined) steps.completeAlone(taken);
+    if (taken.load === undefined) steps.completeAlone();
     else if (!steps.beginExchange(taken.load)) {
       const isExchanged = yield* this.exchange(steps.unit(taken.load, 1), 1);
       isApplied ||= isExchanged;
@@ -203,8 +209,11 @@ export class RingOptimizer extends tf.Optimizer {
   async synchronize(): Promise<void> {
     await this.whileBusy(async () => {
       await awake(this.completeBegun());
-      const { trained, policy } = this.steps;
-      if (policy.waitingSteps > 0) await awake(this.exchange(this.steps.unit(policy.endEarly(trained!), 0), 0));
+      const { steps } = this;
+      const { policy, restored } = steps;
+      if (policy.waitingSteps === 0) return;
+      if (steps.trained === undefined) await awake(this.begin(restored.map(({ name }) => name))); // resumed in a round
+      await awake(this.exchange(steps.unit(policy.endEarly(steps.trained!), 0), 0));
     });
   }
 
@@ -250,6 +259,9 @@ export class RingOptimizer extends tf.Optimizer {
     this.checkIdle();
     try {
       await restoreState(this.steps, this.inner, state);
+    } catch (error) {
+      tf.dispose(state.start.map(({ tensor }) => tensor)); // the policy has not taken them
+      throw error;
     } finally {
       tf.dispose([...state.inner.weights, ...state.inner.fields].map(({ tensor }) => tensor));
     }

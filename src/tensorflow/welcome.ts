@@ -143,6 +143,7 @@ export async function takeWelcome({ header, arrays }: Welcome, { variables, opti
     const residual = new Float32Array(elementCount);
     return { name, shape, momentum, residual, shared, isMomentumShared: common !== undefined };
   });
-  const state = { counters: header.counters, variables: trained, ...tensorStatesOf(tensors) };
+  const counters = { ...header.counters, roundNonFinite: undefined }; // the other rank will tell it
+  const state = { counters, variables: trained, ...tensorStatesOf(tensors) };
   await optimizer.adoptState(state, header.hasBegun);
 }

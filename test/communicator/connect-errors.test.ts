@@ -67,7 +67,7 @@ describe('what a rank is told', () => {
     [{ encryption: 'yes' as never }, /encryption is 'yes'.*auto, on, off/],
     [{ linkRate: '1kbit' }, /^linkRate is '1kbit'; it must be a rate/],
     [{ linkDelay: '2m' }, /^linkDelay is '2m'; it must be a time such as 50ms/],
-    [{ linkDelay: '5s' }, /^linkDelay is '5s'; it must be a time such as 50ms/],
+    [{ linkDelay: '201ms' }, /^linkDelay is '201ms'; it must be a time such as 50ms/],
     [{ linkJitter: '1ms' }, /^linkJitter is 1ms, but there is no linkDelay/],
     [{ linkDelay: '1ms', linkJitter: '1ms' }, /^linkJitter is 1ms; it must be less than linkDelay/],
     [{ linkDelay: '1ms', transport: 'ipc' }, /^transport is 'ipc', but links with a delay use TCP/],

@@ -60,7 +60,7 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
     values.forEach(({ skip, error }, rank) => {
       expect(skip).toMatchObject({ isFinite: true, statistics: { steps: 6, exchanges: 2 } });
       expect(skip.code).toBeUndefined();
-      expect(skip.statistics.skippedSteps).toBe(rank === ranks - 1 ? 1 : 0);
+      expect(skip.statistics.skippedSteps).toBe(rank === ranks - 1 ? 2 : 0); // the second ends the round
       expect(error).toMatchObject({ code: 'ERR_NON_FINITE', isFinite: true });
       expect(error.message).toMatch(new RegExp(`holds NaN or infinity on rank ${ranks - 1}, in steps 3 to 5\\.`));
     });
@@ -76,10 +76,21 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
       expect(resumed).toEqual(whole);
       expect(resumedAgain).toEqual(whole);
       expect(refused.code).toBe('ERR_CHECKPOINT');
-      expect(refused.message).toMatch(/within a round of local steps/);
+      expect(refused.message).toMatch(/^The checkpoint was saved with local steps/);
       expect(leaked).toBe(0);
     }
     if (ranks > 1) expect(values[1]!.whole).not.toEqual(values[0]!.whole);
+  });
+
+  test('an earlier checkpoint ends the round', () => {
+    for (const [expected, again] of valuesOf<string[][]>('an earlier checkpoint')) expect(again).toEqual(expected);
+  });
+
+  test('the weight decay of the update is that of a step with an exchange', () => {
+    for (const [exchanged, local] of valuesOf<number[]>('decay')) {
+      expect(exchanged).toBeCloseTo(0.9, 6);
+      expect(local).toBeCloseTo(0.9, 6);
+    }
   });
 
   test('model.fit ends alike, in an epoch that does not end with a round, too', () => {

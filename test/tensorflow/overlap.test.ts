@@ -46,6 +46,10 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
     }
   });
 
+  test('residuals follow the rate', () => {
+    for (const [without, late] of valuesOf<object[]>('residuals while the rate changes')) expect(late).toEqual(without);
+  });
+
   test('an error keeps its step, and is raised in the next on all ranks', () => {
     type Value = Record<'skip' | 'error', { errors: (string | null)[]; isFinite: boolean; statistics: StepStatistics }>;
     for (const { skip, error } of valuesOf<Value>('not finite')) {

@@ -342,7 +342,13 @@ class Listener {
       ? createTlsServer({ ...SOCKET, ...TLS, pskCallback: () => token })
       : createServer(SOCKET);
     await once(server.listen({ host, port, exclusive: true }), 'listening');
-    const toldPort = await publish((server.address() as AddressInfo).port);
+    let toldPort: number;
+    try {
+      toldPort = await publish((server.address() as AddressInfo).port);
+    } catch (error) {
+      server.close();
+      throw error;
+    }
     return new Listener(told, toldPort, server, token, admit, isEncrypted);
   }
 

@@ -19,14 +19,16 @@ parentPort!.on('message', (request: ForwardRequest | 'close') => {
 
 function open({ host, from, to }: ForwardRequest): void {
   const server = createServer({ allowHalfOpen: true, noDelay: true }, near => {
-    const far = connect({ host, port: to, allowHalfOpen: true, noDelay: true });
+    const far = connect({ host: host ?? '127.0.0.1', port: to, allowHalfOpen: true, noDelay: true });
     // A handshake of TCP takes one trip before the server may send, and two before the client does.
     const now = performance.now();
     forward(near, far, now + 3 * delay.delayMs);
     forward(far, near, now + 2 * delay.delayMs);
   });
   const answer = (message: ForwardAnswer) => parentPort!.postMessage(message);
-  server.once('error', ({ message, code }: NodeJS.ErrnoException) => answer({ error: { message, code } }));
+  server.on('error', ({ message, code }: NodeJS.ErrnoException) => {
+    if (!server.listening) answer({ error: { message, code } }); // else one connection could not be accepted
+  });
   server.listen({ host, port: from, exclusive: true }, () => answer({ port: (server.address() as AddressInfo).port }));
   servers.push(server);
 }

@@ -9,8 +9,8 @@ const LAST_BYTES_MS = 200;
 
 /** Asks the thread to forward a port. */
 export interface ForwardRequest {
-  /** The address of both ports. */
-  readonly host: string;
+  /** The address of both ports. Undefined: all addresses of the host. */
+  readonly host: string | undefined;
   /** The port to listen at. 0: one that the system chooses. */
   readonly from: number;
   readonly to: number;
@@ -27,6 +27,7 @@ export type ForwardAnswer =
  */
 export class LinkDelay {
   private readonly thread: Worker;
+  private closing: Promise<void> | undefined;
 
   constructor(private readonly delay: Delay) {
     this.thread = new Worker(ownFile('transport/delay/delay-thread.js'), { workerData: delay });
@@ -41,8 +42,15 @@ export class LinkDelay {
     throw Object.assign(new Error(answer.error.message), { code: answer.error.code });
   }
 
-  /** To be called when the ends of all connections are closed. What is on its way is still delivered. */
-  async close(): Promise<void> {
+  /**
+   * To be called when the ends of all connections are closed. What is on its way is still delivered. May be called
+   * twice.
+   */
+  close(): Promise<void> {
+    return (this.closing ??= this.end());
+  }
+
+  private async end(): Promise<void> {
     const { delayMs, jitterMs } = this.delay;
     const ended = once(this.thread, 'exit');
     this.thread.postMessage('close');
