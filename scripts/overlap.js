@@ -3,7 +3,7 @@
 const yargs = require('yargs');
 const { connect, loadBackend, noCompression } = require('../dist');
 
-const MS = { sleep: sleepFor, compute: computeFor };
+const SPEND = { sleep: sleepFor, compute: computeFor };
 
 async function main() {
   const args = yargs(process.argv.slice(2))
@@ -21,7 +21,7 @@ async function main() {
   const ring = await connect();
   const exchangeMs = await stepMs(ring, tf, args, { overlap: 0, spend: () => undefined });
   tell(ring, args, 'the exchange alone', exchangeMs);
-  for (const [how, spend] of Object.entries(MS)) {
+  for (const [how, spend] of Object.entries(SPEND)) {
     for (const overlap of [0, 1]) {
       const ms = await stepMs(ring, tf, args, { overlap, spend: () => spend(exchangeMs) });
       tell(ring, args, `${how} for as long, overlap: ${overlap}`, ms, ms / exchangeMs);

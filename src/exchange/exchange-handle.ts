@@ -119,6 +119,12 @@ export class ExchangeHandle {
     return arena.sumOfSquares(tensor);
   }
 
+  /** Multiplies the variable's gradient. */
+  scaleGradient(variable: number, factor: number): void {
+    const { arena, tensor } = this.place(variable);
+    arena.scaleGradient(tensor, factor);
+  }
+
   /** Begins to exchange the gradients that were written to the arenas. */
   start(step: ExchangeStep): Ticket<ExchangeResult> {
     return this.line.start(step);
@@ -179,5 +185,10 @@ export class GradientArena {
   /** The sum of the squares of a tensor's gradient. Not finite if, and only if, some element is not. */
   sumOfSquares({ gradient, elementCount }: ExchangedTensor): number {
     return this.kernels.sumOfSquares(gradient, elementCount);
+  }
+
+  /** Multiplies a tensor's gradient. */
+  scaleGradient({ gradient, elementCount }: ExchangedTensor, factor: number): void {
+    this.kernels.scale('float32', gradient, factor, elementCount);
   }
 }

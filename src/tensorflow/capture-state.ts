@@ -1,26 +1,26 @@
 import { GradringError } from '../errors';
-import type { InnerOptimizer } from './inner-optimizer';
+import type { TfjsOptimizer } from './tfjs-optimizer';
 import { type OptimizerCounters, type OptimizerState, sharesMomentum, type VariableState } from './optimizer-state';
 import type { OptimizerSteps } from './optimizer-steps';
 
 /** What a checkpoint keeps of a wrapped optimizer on this rank. u and v are views, valid until the next step. */
 export async function captureState(
   steps: OptimizerSteps,
-  inner: InnerOptimizer,
+  inner: TfjsOptimizer,
   iterations: number,
 ): Promise<OptimizerState> {
   const { step, statistics, epoch, resize, sentFraction, links, lastRate } = steps;
   const { density } = statistics;
   const { className: optimizer, learningRate } = inner;
-  const round = steps.policy.capture();
+  const captured = steps.policy.capture();
   const counters = {
     ...{ optimizer, steps: step, density, iterations, epoch, learningRate, links, lastRate },
     ...(resize.lastWorldSize !== undefined && { worldSize: resize.lastWorldSize }),
     ...(steps.policy.changesWeights && { isLocal: true }),
-    ...(round !== undefined && { roundSteps: round.steps, roundNonFinite: round.nonFinite }),
+    ...(captured !== undefined && { round: { steps: captured.steps, nonFinite: captured.nonFinite } }),
     ...(sentFraction?.expected !== undefined && { expectedSteps: sentFraction.expected }),
   };
-  const start = round?.tensors ?? [];
+  const start = captured?.tensors ?? [];
   return { counters, variables: variableStates(steps), inner: await inner.capture(), start };
 }
 
@@ -28,7 +28,7 @@ export async function captureState(
  * Takes back what {@link captureState} gave, on this or another rank, except the iterations. The arrays become the
  * optimizer's.
  */
-export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer, state: OptimizerState): Promise<void> {
+export async function restoreState(steps: OptimizerSteps, inner: TfjsOptimizer, state: OptimizerState): Promise<void> {
   const { counters, variables } = state;
   requireSamePolicy(steps, counters);
   if (steps.outer.takenOver?.momentum) requireSharedMomenta(steps, variables);
@@ -44,9 +44,7 @@ export async function restoreState(steps: OptimizerSteps, inner: InnerOptimizer,
   }
   if (learningRate !== undefined) inner.learningRate = learningRate;
   await steps.forgetWaiting();
-  if (counters.roundSteps !== undefined) {
-    steps.policy.restore({ steps: counters.roundSteps, nonFinite: counters.roundNonFinite, tensors: state.start });
-  }
+  if (counters.round !== undefined) steps.policy.restore({ ...counters.round, tensors: state.start });
   steps.restored = variables;
   steps.restoreVariables();
   await inner.restore(state.inner);

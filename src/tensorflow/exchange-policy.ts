@@ -7,16 +7,14 @@ export interface ExchangePolicy {
   readonly stepsPerExchange: number;
   /** How many steps were taken since the last exchange, on this rank alone. */
   readonly waitingSteps: number;
-  /** Whether steps change the weights before an exchange. */
+  /** Whether waiting steps have changed the weights of this rank alone. */
   readonly changesWeights: boolean;
-  /** Whether the weights of the ranks may differ now. */
-  readonly replicasMayDiffer: boolean;
   /** Takes the gradients of a step. */
   take(trained: ExchangedVariables, gradients: Gradients): TakenStep;
-  /** What is exchanged if the ranks wait for no more steps. */
-  endEarly(trained: ExchangedVariables): Load;
-  /** All ranks have exchanged. Called before the update is applied, and also if there is none. */
-  finish(trained: ExchangedVariables): void;
+  /** What the waiting steps give to an exchange. */
+  loadWaiting(trained: ExchangedVariables): Load;
+  /** All ranks have exchanged. Also called if there is no update. */
+  beforeUpdate(trained: ExchangedVariables): void;
   /** What a checkpoint keeps of the waiting steps. The tensors are the policy's. */
   capture(): RoundState | undefined;
   /** Takes back what {@link capture} gave. The tensors become the policy's. */
@@ -44,7 +42,7 @@ export interface TakenStep {
 export interface RoundState {
   readonly steps: number;
   /** A variable whose gradient was not finite on this rank, by name. */
-  readonly nonFinite: string | undefined;
+  readonly nonFinite?: string | undefined;
   /** For each variable, by its name. */
   readonly tensors: readonly NamedTensor[];
 }
@@ -54,7 +52,6 @@ export class EveryStep implements ExchangePolicy {
   readonly stepsPerExchange = 1;
   readonly waitingSteps = 0;
   readonly changesWeights = false;
-  readonly replicasMayDiffer = false;
 
   /** @param weightDecay That of the gradient. */
   constructor(private readonly weightDecay: number) {}
@@ -63,11 +60,11 @@ export class EveryStep implements ExchangePolicy {
     return { load: () => trained.load(gradients, this.weightDecay), isApplied: false };
   }
 
-  endEarly(): Load {
+  loadWaiting(): Load {
     throw new Error('No step waits.');
   }
 
-  finish(): void {}
+  beforeUpdate(): void {}
 
   capture(): undefined {}
 

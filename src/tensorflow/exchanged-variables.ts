@@ -68,13 +68,10 @@ export class ExchangedVariables {
     return found;
   }
 
-  /** Multiplies the gradients that were loaded, if the factor makes them smaller. */
+  /** Multiplies the gradients that were loaded. */
   scale(factor: number): void {
-    if (!(factor < 1)) return;
-    this.variables.forEach((_, i) => {
-      const gradient = this.exchange.gradient(i);
-      for (let at = 0; at < gradient.length; at++) gradient[at]! *= factor;
-    });
+    if (factor === 1) return;
+    this.variables.forEach((_, i) => this.exchange.scaleGradient(i, factor));
   }
 
   /** A variable's update. If it is no copy, it must be used up before the next step. */

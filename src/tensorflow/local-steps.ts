@@ -1,9 +1,10 @@
+import { clipFactor } from '../compression/clipping';
 import { invalidArgument } from '../errors';
 import type { ExchangePolicy, Load, RoundState, TakenStep } from './exchange-policy';
 import type { ExchangedVariables, Gradients } from './exchanged-variables';
-import type { InnerOptimizer } from './inner-optimizer';
+import type { TfjsOptimizer } from './tfjs-optimizer';
 import { tf } from './tfjs';
-import type { CheckedOptions } from './wrap-options';
+import { type CheckedOptions, weightDecayOf } from './wrap-options';
 
 /** The variables of this process that are within a round, by name, and whose round it is. */
 const withinRound = new Map<string, LocalSteps>();
@@ -38,33 +39,29 @@ export class LocalSteps implements ExchangePolicy {
   /** @param inner Applies the steps of a rank. */
   constructor(
     readonly stepsPerExchange: number,
-    private readonly inner: InnerOptimizer,
+    private readonly inner: TfjsOptimizer,
     private readonly options: Pick<CheckedOptions, 'onNonFinite' | 'weightDecay' | 'weightDecayAt' | 'localClipNorm'>,
   ) {}
 
-  get replicasMayDiffer(): boolean {
-    return this.waitingSteps > 0;
-  }
-
   take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
-    const { weightDecay, weightDecayAt, onNonFinite, localClipNorm } = this.options;
-    const loaded = trained.load(gradients, weightDecayAt === 'gradient' ? weightDecay : 0);
-    const { nonFiniteTensor } = loaded;
-    if (nonFiniteTensor === undefined) trained.scale(localClipNorm / Math.sqrt(loaded.sumOfSquares));
+    const { options } = this;
+    const { sumOfSquares, nonFiniteTensor } = trained.load(gradients, weightDecayOf(options, 'gradient'));
     // A clone shares the memory of its variable until that is assigned to.
     if (this.start.size === 0) this.begin(trained.variables.map(each => [each.name, tf.keep(each.clone())]));
-    if (nonFiniteTensor === undefined) this.inner.apply(trained, 1, weightDecayAt === 'update' ? weightDecay : 0);
-    else if (onNonFinite === 'error') this.nonFinite ??= trained.variables[nonFiniteTensor]!.name;
+    if (nonFiniteTensor === undefined) {
+      trained.scale(clipFactor({ sumOfSquares, clipNorm: options.localClipNorm, worldSize: 1 }));
+      this.inner.apply(trained, 1, weightDecayOf(options, 'update'));
+    } else if (options.onNonFinite === 'error') this.nonFinite ??= trained.variables[nonFiniteTensor]!.name;
     this.waitingSteps++;
     const isDue = this.waitingSteps >= this.stepsPerExchange;
     return {
       isApplied: nonFiniteTensor === undefined,
       nonFiniteTensor,
-      ...(isDue && { load: this.endEarly(trained) }),
+      ...(isDue && { load: this.loadWaiting(trained) }),
     };
   }
 
-  endEarly(trained: ExchangedVariables): Load {
+  loadWaiting(trained: ExchangedVariables): Load {
     const { start, nonFinite } = this;
     const nonFiniteTensor = trained.variables.findIndex(({ name }) => name === nonFinite);
     return () =>
@@ -76,7 +73,7 @@ export class LocalSteps implements ExchangePolicy {
       });
   }
 
-  finish({ variables }: ExchangedVariables): void {
+  beforeUpdate({ variables }: ExchangedVariables): void {
     for (const variable of variables) variable.assign(this.start.get(variable.name)!);
     this.dispose();
   }

@@ -3,6 +3,7 @@ import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
 import type { CompressionMethod } from '../compression/compression-method';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
 import { isBoolean, isCount, isNumber, isOptional, isText, isWith } from '../shape';
+import type { RoundState } from './exchange-policy';
 import { sourceOf, sourceOfValues, tensorOf, tensorsUnder } from './saved-tensor';
 import { type ExpectedSteps, isExpectedSteps } from './sent-fraction';
 
@@ -34,10 +35,8 @@ export interface OptimizerCounters {
   readonly learningRate?: number | undefined;
   /** Size of the ring that took the last step, in an elastic run. */
   readonly worldSize?: number | undefined;
-  /** How many local steps the present round has so far. Undefined between rounds. */
-  readonly roundSteps?: number | undefined;
-  /** A variable whose gradient was not finite in that round, on this rank. */
-  readonly roundNonFinite?: string | undefined;
+  /** The present round of local steps. Undefined between rounds. */
+  readonly round?: Omit<RoundState, 'tensors'> | undefined;
   /** Whether there are local steps. */
   readonly isLocal?: boolean | undefined;
   /** The steps of the whole training. Undefined if not known. */
@@ -54,8 +53,7 @@ export const isCounters = isWith<OptimizerCounters>({
   epoch: isOptional(isNumber),
   learningRate: isOptional(isNumber),
   worldSize: isOptional(isCount),
-  roundSteps: isOptional(isCount),
-  roundNonFinite: isOptional(isText),
+  round: isOptional(isWith({ steps: isCount, nonFinite: isOptional(isText) })),
   isLocal: isOptional(isBoolean),
   expectedSteps: isOptional(isExpectedSteps),
 });

@@ -11,7 +11,7 @@ import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
 import { EveryStep, type ExchangePolicy, type Load, type TakenStep } from './exchange-policy';
 import { ExchangedVariables, type Gradients, variableNamed } from './exchanged-variables';
 import { checkGreetings, type Greeting, greetingOf } from './first-step';
-import { InnerOptimizer } from './inner-optimizer';
+import { TfjsOptimizer } from './tfjs-optimizer';
 import { endOtherRounds, LocalSteps } from './local-steps';
 import { sharesMomentum, type VariableState } from './optimizer-state';
 import { checkHashes, hashesOf, type Variables } from './replicas';
@@ -21,7 +21,7 @@ import { shareStep } from './share-step';
 import { tf } from './tfjs';
 import { Verification, type VerifiedStep } from './verification';
 import { warn, warnOnce } from './warn';
-import type { CheckedOptions } from './wrap-options';
+import { type CheckedOptions, weightDecayOf } from './wrap-options';
 
 /** What a wrapped optimizer has done in this process, on this rank. What was done before a resume does not count. */
 export interface StepStatistics {
@@ -37,6 +37,13 @@ export interface StepStatistics {
   readonly denseBytes: number;
   /** The fraction of each large tensor that the last step sent, also if a step before a resume was the last. */
   readonly density: number;
+}
+
+/** An exchange that is to be completed: {@link OptimizerSteps.complete}. */
+export interface PendingExchange {
+  readonly unit: Unit<StepResult>;
+  /** Whether a step ends with it. Otherwise all its steps were counted before. */
+  readonly endsStep: boolean;
 }
 
 /** The result of an exchange, the same on all ranks as far as it matters. */
@@ -69,7 +76,7 @@ export class OptimizerSteps {
   readonly method: CompressionMethod;
   readonly policy: ExchangePolicy;
   /** Applies what was exchanged. */
-  readonly outer: InnerOptimizer;
+  readonly outer: TfjsOptimizer;
   /** The number of the next step of the training, skipped ones included. A checkpoint keeps it. */
   step = 0;
   statistics: StepStatistics = { steps: 0, skippedSteps: 0, exchanges: 0, bytesSent: 0, denseBytes: 0, density: 1 };
@@ -85,23 +92,23 @@ export class OptimizerSteps {
   /** Restored state of the variables, until the first step tells which there are. */
   restored: readonly VariableState[] = [];
   /** An exchange that travels while the next gradients are computed. */
-  private underWay: { readonly unit: Unit<StepResult>; readonly ticket: Ticket<ExchangeResult> } | undefined;
+  private underWay: { readonly exchange: PendingExchange; readonly ticket: Ticket<ExchangeResult> } | undefined;
   private readonly verification: Verification;
   /** What the last step applied, for ranks on which it failed. Kept in elastic runs only. */
   private lastUpdates: readonly Float32Array[] = [];
 
   constructor(
     private readonly communicator: Communicator,
-    readonly inner: InnerOptimizer,
+    readonly inner: TfjsOptimizer,
     private readonly options: CheckedOptions,
   ) {
-    const { compression, verifyEvery, learningRateRule, localSteps, weightDecay, weightDecayAt } = options;
+    const { compression, verifyEvery, learningRateRule, localSteps } = options;
     const { learningRate, momentum, nesterov } = options.outer;
     if (localSteps > 0) {
       this.policy = new LocalSteps(localSteps, inner, options);
-      this.outer = new InnerOptimizer(tf.train.momentum(learningRate, momentum, nesterov));
+      this.outer = new TfjsOptimizer(tf.train.momentum(learningRate, momentum, nesterov));
     } else {
-      this.policy = new EveryStep(weightDecayAt === 'gradient' ? weightDecay : 0);
+      this.policy = new EveryStep(weightDecayOf(options, 'gradient'));
       this.outer = inner;
     }
     this.compression = compression;
@@ -140,8 +147,14 @@ export class OptimizerSteps {
     };
     const own = { optimizer, learningRate, ...this.inner.takenOver, ...shared };
     const greeting = greetingOf(this.communicator, variables, own);
-    // Resumed within a round.
-    return { variables, greeting: this.policy.replicasMayDiffer ? { ...greeting, hashes: [] } : greeting };
+    // They may differ if the training was resumed within a round.
+    return { variables, greeting: this.replicasMayDiffer ? { ...greeting, hashes: [] } : greeting };
+  }
+
+  /** Whether the weights of the ranks may differ now. */
+  get replicasMayDiffer(): boolean {
+    const { changesWeights, waitingSteps } = this.policy;
+    return changesWeights && waitingSteps > 0;
   }
 
   /** Ends what {@link begin} has begun. `all` has the greeting of every rank. */
@@ -175,7 +188,7 @@ export class OptimizerSteps {
     this.trained = undefined;
   }
 
-  /** Takes the gradients of a step. If the ranks exchange now, {@link unit} and {@link complete} follow. */
+  /** Takes the gradients of a step. If the ranks exchange now, {@link beginExchange} or {@link exchange} follows. */
   take(gradients: Gradients): TakenStep {
     const taken = this.policy.take(this.trained!, gradients);
     const { nonFiniteTensor } = taken;
@@ -198,18 +211,23 @@ export class OptimizerSteps {
   beginExchange(load: Load): boolean {
     const { options, step, statistics } = this;
     if (options.overlap === 0) return false;
-    const ticket = this.trained!.exchange.start(this.load(load, step));
+    const ticket = this.trained!.exchange.start(this.exchangeStep(load, step));
     this.step = step + 1;
     this.statistics = { ...statistics, steps: statistics.steps + 1 };
-    this.underWay = { unit: this.unit(load, 0, ticket), ticket };
+    this.underWay = { exchange: this.exchange(load, false, ticket), ticket };
     return true;
   }
 
-  /** Takes the exchange that is under way, if there is one. {@link complete} applies it. It has ended its step. */
-  takeBegun(): Unit<StepResult> | undefined {
-    const unit = this.underWay?.unit;
+  /** Takes the exchange that is under way, if there is one. */
+  takeUnderWay(): PendingExchange | undefined {
+    const exchange = this.underWay?.exchange;
     this.underWay = undefined;
-    return unit;
+    return exchange;
+  }
+
+  /** The exchange of the waiting steps, without a step of its own. */
+  endRound(): PendingExchange {
+    return this.exchange(this.policy.loadWaiting(this.trained!), false);
   }
 
   /** Forgets the exchange that is under way, and the steps that wait for one: other state is restored. */
@@ -225,18 +243,17 @@ export class OptimizerSteps {
   }
 
   /**
-   * An exchange, up to its result on all ranks. {@link complete} applies it.
+   * An exchange, up to its result on all ranks.
    *
-   * @param ended How many steps end with it: 0 if it only ends a round.
-   * @param begun The exchange, if it has begun.
+   * @param ticket The exchange, if it has begun.
    */
-  unit(load: Load, ended: 0 | 1, begun?: Ticket<ExchangeResult>): Unit<StepResult> {
+  exchange(load: Load, endsStep: boolean, ticket?: Ticket<ExchangeResult>): PendingExchange {
     this.communicator.units.checkOutside('An optimizer step');
     const isOfVariable = (result: StepResult) => (result.nonFinite?.tensor ?? 0) < this.trained!.variables.length;
-    const done = this.step + ended;
-    return {
+    const done = this.step + Number(endsStep);
+    const unit: Unit<StepResult> = {
       name: `step ${done - 1}`,
-      run: () => this.exchanged(load, done, begun),
+      run: () => this.exchanged(load, done, ticket),
       isResult: (result): result is StepResult => isStepResult(result) && isOfVariable(result),
       share: (root, isBehind, { nonFinite, density }) => {
         const { communicator, method, lastUpdates } = this;
@@ -246,12 +263,13 @@ export class OptimizerSteps {
         shareStep({ communicator, exchange, sharesMomentum: shared, lastUpdates, root, isBehind, isApplied });
       },
     };
+    return { unit, endsStep };
   }
 
   /** @param done How many steps of the training are done after it. */
-  private *exchanged(load: Load, done: number, begun?: Ticket<ExchangeResult>): Work<StepResult> {
+  private *exchanged(load: Load, done: number, ticket?: Ticket<ExchangeResult>): Work<StepResult> {
     const { worldSize } = this.communicator;
-    const result = yield* waitFor(begun ?? this.trained!.exchange.start(this.load(load, done - 1)));
+    const result = yield* waitFor(ticket ?? this.trained!.exchange.start(this.exchangeStep(load, done - 1)));
     return { ...result, worldSize, ...this.verification.of(done, this.exchangedSteps) };
   }
 
@@ -261,7 +279,7 @@ export class OptimizerSteps {
   }
 
   /** Copies to the exchange what is exchanged. */
-  private load(load: Load, step: number): ExchangeStep {
+  private exchangeStep(load: Load, step: number): ExchangeStep {
     const residualScale = this.residualScale();
     this.loadedRate = this.outer.learningRate;
     return this.communicator.observer.record('copy', this.spanArguments(step), () => ({
@@ -282,14 +300,13 @@ export class OptimizerSteps {
   /**
    * Counts an exchange, and applies its update. Returns whether there was one.
    *
-   * @param ended As in {@link unit}.
    * @throws GradringError `ERR_NON_FINITE` if there was none, unless such steps are skipped.
    */
-  complete(result: StepResult, ended: 0 | 1): boolean {
+  complete(result: StepResult, { endsStep }: PendingExchange): boolean {
     const { nonFinite, bytesSent, denseBytes, density, worldSize, links } = result;
     const { communicator, statistics, trained, exchangedSteps } = this;
     const isApplied = nonFinite === undefined;
-    const done = this.step + ended;
+    const done = this.step + Number(endsStep);
     const span = this.spanArguments(done - 1);
     this.verification.finishStep(result);
     if (isApplied) this.resize.lastWorldSize = worldSize;
@@ -298,14 +315,14 @@ export class OptimizerSteps {
     this.lastRate = this.loadedRate ?? this.outer.learningRate;
     this.step = done;
     this.statistics = {
-      steps: statistics.steps + ended,
+      steps: statistics.steps + Number(endsStep),
       skippedSteps: statistics.skippedSteps + (isApplied ? 0 : 1),
       exchanges: statistics.exchanges + 1,
       bytesSent: statistics.bytesSent + bytesSent,
       denseBytes: statistics.denseBytes + exchangedSteps * denseBytes,
       density,
     };
-    this.policy.finish(trained!);
+    this.policy.beforeUpdate(trained!);
     if (isApplied) {
       communicator.observer.record('apply', span, () => {
         const { variables, exchange } = trained!;
@@ -362,8 +379,7 @@ export class OptimizerSteps {
 
   /** The weight decay of the update that all ranks apply. */
   private get outerDecay(): number {
-    const { weightDecay, weightDecayAt, localSteps } = this.options;
-    return weightDecayAt === 'update' && localSteps === 0 ? weightDecay : 0;
+    return this.policy.changesWeights ? 0 : weightDecayOf(this.options, 'update');
   }
 
   /** What spans tell of a step. */

@@ -2,14 +2,13 @@ import { tf } from './tfjs';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { captureState, restoreState, variableStates } from './capture-state';
-import type { Unit } from '../communicator/units';
 import { type Gradients, namedTensors, variableNamed } from './exchanged-variables';
-import { disposeInner, InnerOptimizer } from './inner-optimizer';
+import { disposeInner, TfjsOptimizer } from './tfjs-optimizer';
 import { isGreeting } from './first-step';
 import { explainNoGradient } from './no-gradient';
 import { isOwnOptimizer, notOurs } from './one-copy';
 import type { NamedTensor, OptimizerState } from './optimizer-state';
-import { OptimizerSteps, type StepResult, type StepStatistics } from './optimizer-steps';
+import { OptimizerSteps, type PendingExchange, type StepStatistics } from './optimizer-steps';
 import { asleep, awake, waitFor, type Work } from '../work';
 import { areTexts, gatherValues } from './replicas';
 import type { SentFraction } from './sent-fraction';
@@ -54,7 +53,7 @@ export class RingOptimizer extends tf.Optimizer {
 
   /** @internal */
   readonly [TRAINED] = true;
-  private readonly inner: InnerOptimizer;
+  private readonly inner: TfjsOptimizer;
   private readonly steps: OptimizerSteps;
   /** What {@link getWeights} gave last, which `model.save` does not dispose of. */
   private given: tf.Tensor[] = [];
@@ -73,7 +72,7 @@ export class RingOptimizer extends tf.Optimizer {
       throw notOurs('optimizer', 'applyGradients', inner, words);
     }
     const checked = checkWrapOptions(options, communicator.isElastic);
-    this.inner = new InnerOptimizer(inner, checked.localSteps > 0);
+    this.inner = new TfjsOptimizer(inner, checked.localSteps > 0);
     this.steps = new OptimizerSteps(communicator, this.inner, checked);
   }
 
@@ -173,30 +172,30 @@ export class RingOptimizer extends tf.Optimizer {
     if (steps.trained === undefined) {
       yield* this.begin(namedTensors(gradients).map(({ name }) => name));
     }
-    yield* this.completeBegun();
+    yield* this.completeUnderWay();
     const taken = steps.take(gradients);
     let { isApplied } = taken;
     if (taken.load === undefined) steps.completeAlone();
     else if (!steps.beginExchange(taken.load)) {
-      const isExchanged = yield* this.exchange(steps.unit(taken.load, 1), 1);
+      const isExchanged = yield* this.complete(steps.exchange(taken.load, true));
       isApplied ||= isExchanged;
     }
     if (isApplied) this.incrementIterations();
   }
 
-  /** Returns whether an update was applied. `ended` is the number of steps that end with it. */
-  private *exchange(unit: Unit<StepResult>, ended: 0 | 1): Work<boolean> {
+  /** Returns whether an update was applied. */
+  private *complete(exchange: PendingExchange): Work<boolean> {
     const { communicator, steps } = this;
-    const result = yield* waitFor(communicator.units.ticket(unit));
-    const isApplied = steps.complete(result, ended);
+    const result = yield* waitFor(communicator.units.ticket(exchange.unit));
+    const isApplied = steps.complete(result, exchange);
     if (result.verifies) steps.verify(yield* gatherValues(communicator, Purpose.VerifyStep, areTexts, steps.hashes()));
     return isApplied;
   }
 
   /** Applies the update of an exchange that is under way. */
-  private *completeBegun(): Work<void> {
-    const unit = this.steps.takeBegun();
-    if (unit !== undefined && (yield* this.exchange(unit, 0))) this.incrementIterations();
+  private *completeUnderWay(): Work<void> {
+    const exchange = this.steps.takeUnderWay();
+    if (exchange !== undefined && (yield* this.complete(exchange))) this.incrementIterations();
   }
 
   /**
@@ -208,18 +207,17 @@ export class RingOptimizer extends tf.Optimizer {
    */
   async synchronize(): Promise<void> {
     await this.whileBusy(async () => {
-      await awake(this.completeBegun());
+      await awake(this.completeUnderWay());
       const { steps } = this;
-      const { policy, restored } = steps;
-      if (policy.waitingSteps === 0) return;
-      if (steps.trained === undefined) await awake(this.begin(restored.map(({ name }) => name))); // resumed in a round
-      await awake(this.exchange(steps.unit(policy.endEarly(steps.trained!), 0), 0));
+      if (steps.policy.waitingSteps === 0) return;
+      if (steps.trained === undefined) await awake(this.begin(steps.restored.map(({ name }) => name))); // resumed
+      await awake(this.complete(steps.endRound()));
     });
   }
 
   /** @internal */
   get replicasMayDiffer(): boolean {
-    return this.steps.policy.replicasMayDiffer;
+    return this.steps.replicasMayDiffer;
   }
 
   /**
@@ -244,7 +242,7 @@ export class RingOptimizer extends tf.Optimizer {
   /** @internal */
   async withState<T>(use: (state: OptimizerState) => Promise<T>): Promise<T> {
     return this.whileBusy(async () => {
-      await awake(this.completeBegun());
+      await awake(this.completeUnderWay());
       const state = await captureState(this.steps, this.inner, this.iterations);
       try {
         return await use(state);

@@ -143,7 +143,8 @@ export async function takeWelcome({ header, arrays }: Welcome, { variables, opti
     const residual = new Float32Array(elementCount);
     return { name, shape, momentum, residual, shared, isMomentumShared: common !== undefined };
   });
-  const counters = { ...header.counters, roundNonFinite: undefined }; // the other rank will tell it
+  const { round, ...others } = header.counters;
+  const counters = round === undefined ? others : { ...others, round: { steps: round.steps } }; // others tell the rest
   const state = { counters, variables: trained, ...tensorStatesOf(tensors) };
   await optimizer.adoptState(state, header.hasBegun);
 }

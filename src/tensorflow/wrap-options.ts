@@ -141,6 +141,14 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
   };
 }
 
+/** The weight decay there. */
+export function weightDecayOf(
+  { weightDecay, weightDecayAt }: Pick<CheckedOptions, 'weightDecay' | 'weightDecayAt'>,
+  at: CheckedOptions['weightDecayAt'],
+): number {
+  return weightDecayAt === at ? weightDecay : 0;
+}
+
 function checkOuter(options: OuterOptions): Required<OuterOptions> {
   checkOptions('outer', options, { learningRate: true, momentum: true, nesterov: true });
   const { learningRate = 0.7, momentum = 0.9, nesterov = true } = options;

@@ -1,35 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
 import { normals } from './fixtures/seeded';
-import { largestError, runFixture } from './support';
-
-interface Failure {
-  readonly code?: string;
-  readonly message?: string;
-  readonly details?: { readonly rank?: number; readonly variable?: string; readonly step?: number };
-}
+import { type Failure, largestError, runScenarios } from './support';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  let byRank: readonly Record<string, Failure & { readonly value?: unknown }>[];
-  beforeAll(async () => {
-    const dir = mkdtempSync(path.join(tmpdir(), 'gradring-local-'));
-    try {
-      byRank = await runFixture('local-steps.js', { ranks, input: { dir } });
-    } finally {
-      rmSync(dir, { recursive: true });
-    }
-  });
-
-  /** What the scenario returned on each rank. */
-  function valuesOf<T>(scenario: string): T[] {
-    return byRank.map(outcomes => {
-      const { value, ...failure } = outcomes[scenario]!;
-      expect(failure).toEqual({});
-      return value as T;
-    });
-  }
+  const valuesOf = runScenarios('local-steps.js', ranks);
 
   test.each(['sgd', 'momentum', 'Nesterov', 'adam'] as const)('%s within, an outer optimizer between', inner => {
     type Value = { exchanged: number[][]; local: number[][]; steps: number; exchanges: number; iterations: number };

@@ -1,30 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { checkWrapOptions } from '../../src/tensorflow/wrap-options';
 import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
 import { normals } from './fixtures/seeded';
-import { largestError, runFixture } from './support';
+import { largestError, runScenarios } from './support';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  let byRank: readonly Record<string, { readonly value?: unknown }>[];
-  beforeAll(async () => {
-    const dir = mkdtempSync(path.join(tmpdir(), 'gradring-overlap-'));
-    try {
-      byRank = await runFixture('overlap.js', { ranks, input: { dir } });
-    } finally {
-      rmSync(dir, { recursive: true });
-    }
-  });
-
-  /** What the scenario returned on each rank. */
-  function valuesOf<T>(scenario: string): T[] {
-    return byRank.map(outcomes => {
-      const { value, ...failure } = outcomes[scenario]!;
-      expect(failure).toEqual({});
-      return value as T;
-    });
-  }
+  const valuesOf = runScenarios('overlap.js', ranks);
 
   test('each update is applied one step late, asleep and awake', () => {
     type Run = { seen: number[][]; unchanged: number[]; last: number[]; steps: number; exchanges: number; iterations: number[] }; // prettier-ignore

@@ -1,29 +1,11 @@
-import { runFixture, TEST_BACKEND } from './support';
-
-interface Failure {
-  readonly code?: string;
-  readonly message?: string;
-  readonly details?: { readonly rank?: number; readonly variable?: string; readonly step?: number };
-}
+import { type Failure, runFixture, runScenarios, TEST_BACKEND } from './support';
 
 interface Outcome extends Failure {
   readonly value?: unknown;
 }
 
 describe('three ranks', () => {
-  let byRank: readonly Record<string, Outcome>[];
-  beforeAll(async () => {
-    byRank = await runFixture('optimizer-scenarios.js', { ranks: 3 });
-  });
-
-  /** What the scenario returned on each rank. */
-  function valuesOf<T>(scenario: string): T[] {
-    return byRank.map(outcomes => {
-      const { value, ...failure } = outcomes[scenario]!;
-      expect(failure).toEqual({});
-      return value as T;
-    });
-  }
+  const valuesOf = runScenarios('optimizer-scenarios.js', 3);
 
   /** What every rank returned, the same on all. */
   function valueOf<T>(scenario: string): T {

@@ -56,6 +56,30 @@ export async function runFixture<T>(name: string, options: FixtureOptions): Prom
   return results;
 }
 
+/** How something failed on a rank. */
+export interface Failure {
+  readonly code?: string;
+  readonly message?: string;
+  readonly details?: { readonly rank?: number; readonly variable?: string; readonly step?: number };
+}
+
+/**
+ * Launches a fixture of scenarios before the tests of the block. Returns a function that gives what a scenario returned
+ * on each rank; it must not have failed on any.
+ */
+export function runScenarios(name: string, ranks: number): <T>(scenario: string) => T[] {
+  let byRank: readonly Record<string, Failure & { readonly value?: unknown }>[];
+  beforeAll(async () => {
+    byRank = await runFixture(name, { ranks });
+  });
+  return <T>(scenario: string) =>
+    byRank.map(outcomes => {
+      const { value, ...failure } = outcomes[scenario]!;
+      expect(failure).toEqual({});
+      return value as T;
+    });
+}
+
 class Capture extends Writable {
   text = '';
 

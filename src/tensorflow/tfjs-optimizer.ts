@@ -4,18 +4,18 @@ import type { ExchangedVariables } from './exchanged-variables';
 import type { InnerState, NamedTensor } from './optimizer-state';
 
 /** An optimizer of TensorFlow.js: it gives the learning rate, and its rule applies the updates. */
-export class InnerOptimizer {
+export class TfjsOptimizer {
   /** The momentum that was taken over. Undefined if the optimizer applies the averaged gradient itself. */
   readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
   private readonly momentum: number;
 
-  /** @param keepsRule Whether it applies gradients by itself, even if its momentum could be taken over. */
+  /** @param keepsMomentum Whether it applies its momentum by itself, even if that could be taken over. */
   constructor(
     readonly optimizer: tf.Optimizer,
-    keepsRule = false,
+    keepsMomentum = false,
   ) {
     const found = momentumOf(optimizer);
-    this.takenOver = keepsRule ? undefined : found;
+    this.takenOver = keepsMomentum ? undefined : found;
     this.momentum = found?.momentum ?? 0;
   }
 
