@@ -1,5 +1,5 @@
 import type { ExchangedVariables, Gradients, LoadedGradients } from './exchanged-variables';
-import type { NamedTensor } from './optimizer-state';
+import type { RoundState } from './optimizer-state';
 
 /** When the ranks exchange, and what: the gradients of every step, or what several steps have changed. */
 export interface ExchangePolicy {
@@ -36,15 +36,6 @@ export interface TakenStep {
   readonly isApplied: boolean;
   /** The number of a tensor that is not finite, so that nothing was applied. */
   readonly nonFiniteTensor?: number | undefined;
-}
-
-/** Steps that wait for an exchange. */
-export interface RoundState {
-  readonly steps: number;
-  /** A variable whose gradient was not finite on this rank, by name. */
-  readonly nonFinite?: string | undefined;
-  /** For each variable, by its name. */
-  readonly tensors: readonly NamedTensor[];
 }
 
 /** The ranks exchange the gradients of every step. */

@@ -1,8 +1,9 @@
 import { clipFactor } from '../compression/clipping';
 import { invalidArgument } from '../errors';
-import type { ExchangePolicy, Load, RoundState, TakenStep } from './exchange-policy';
+import type { ExchangePolicy, Load, TakenStep } from './exchange-policy';
 import type { ExchangedVariables, Gradients } from './exchanged-variables';
 import type { TfjsOptimizer } from './tfjs-optimizer';
+import type { RoundState } from './optimizer-state';
 import { tf } from './tfjs';
 import { type CheckedOptions, weightDecayOf } from './wrap-options';
 

@@ -3,7 +3,6 @@ import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
 import type { CompressionMethod } from '../compression/compression-method';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
 import { isBoolean, isCount, isNumber, isOptional, isText, isWith } from '../shape';
-import type { RoundState } from './exchange-policy';
 import { sourceOf, sourceOfValues, tensorOf, tensorsUnder } from './saved-tensor';
 import { type ExpectedSteps, isExpectedSteps } from './sent-fraction';
 
@@ -57,6 +56,15 @@ export const isCounters = isWith<OptimizerCounters>({
   isLocal: isOptional(isBoolean),
   expectedSteps: isOptional(isExpectedSteps),
 });
+
+/** Steps that wait for an exchange. */
+export interface RoundState {
+  readonly steps: number;
+  /** A variable whose gradient was not finite on this rank, by name. */
+  readonly nonFinite?: string | undefined;
+  /** For each variable, by its name. */
+  readonly tensors: readonly NamedTensor[];
+}
 
 /** The state of a variable: u and v, and what a compressor keeps. */
 export interface VariableState {
