@@ -49,7 +49,7 @@ export async function calibrate(
     cases: [sparseCase(elements, { density: 1, values, way: 'dense', tensors }, STEPS)],
   });
   say('decoding');
-  const decodeNs = decodeNsOf(subject, elements);
+  const decodeNs = await decodeNsOf(subject, elements);
   say('low rank');
   const lowRank = await lowRankTimesOf(subject);
   say('a hop between two ranks');
@@ -98,6 +98,9 @@ export async function calibrate(
 
 const STEPS = 9;
 
+/** How often the cases are measured whose times are subtracted from each other. */
+const TURNS = 3;
+
 /** The matrix with which low rank is timed, from one and from several ranks. */
 const FACTORED = { rows: 1024, columns: 1024, ranks: [1, 5] } as const;
 
@@ -105,26 +108,36 @@ async function lowRankTimesOf({ tensors, density }: Subject) {
   const heap = new SharedHeap();
   const kernels = instantiateMeasuredKernels(heap.memory);
   const { rank } = lowRankNumbers(tensors);
-  const elementNs: number[] = [];
-  for (const ranks of FACTORED.ranks) {
+  const [one, many] = await leastByTurns(FACTORED.ranks, async ranks => {
     const measured = { ...FACTORED, ranks, rank, density, iterations: STEPS, seed: 1 };
     const { timeMs } = await measureLowRank(heap, kernels, measured);
-    elementNs.push((timeMs.min * 1e6) / (FACTORED.rows * FACTORED.columns));
-  }
-  const [one, many] = elementNs as [number, number];
+    return (timeMs.min * 1e6) / (FACTORED.rows * FACTORED.columns);
+  });
   const lowRankAddNs = Math.max(0, many - one) / (FACTORED.ranks[1] - FACTORED.ranks[0]);
   return { lowRankEncodeNs: one - lowRankAddNs, lowRankAddNs };
 }
 
 /** The time of an entry: what more payloads take longer than one. */
-function decodeNsOf({ density, values }: Subject, modelElements: number): number {
+async function decodeNsOf({ density, values }: Subject, modelElements: number): Promise<number> {
   const heap = new SharedHeap();
   const kernels = instantiateMeasuredKernels(heap.memory);
   const elements = Math.min(modelElements, DECODED.elements);
-  const [one, many] = DECODED.ranks.map(ranks => {
+  const [one, many] = await leastByTurns(DECODED.ranks, ranks => {
     const measured = { elements, density, ranks, format: values, iterations: STEPS, seed: 1 };
     return measureDecoding(heap, kernels, measured).timeMs.min;
   });
   const entries = sentCount(elements, density) * (DECODED.ranks[1] - DECODED.ranks[0]);
-  return Math.max(0, (many! - one!) * 1e6) / entries;
+  return Math.max(0, (many - one) * 1e6) / entries;
+}
+
+/** Measures both cases by turns, so that both meet the same load of the machine. Returns the least of each. */
+async function leastByTurns<Case>(
+  cases: readonly [Case, Case],
+  measure: (each: Case) => number | Promise<number>,
+): Promise<[number, number]> {
+  const least: [number, number] = [Infinity, Infinity];
+  for (let turn = 0; turn < TURNS; turn++) {
+    for (const [i, each] of cases.entries()) least[i] = Math.min(least[i]!, await measure(each));
+  }
+  return least;
 }
