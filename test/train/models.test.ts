@@ -59,6 +59,43 @@ describe('the LSTM language model', () => {
     tf.dispose(variables);
   });
 
+  /** The loss in ordinary ops, which have their own gradients. */
+  function tapedLoss(variables: tf.Variable[], x: tf.Tensor2D, next: tf.Tensor2D): tf.Scalar {
+    const [embedding, outputBias, ...rest] = variables;
+    const { units, words } = SIZES;
+    const states = Array.from({ length: SIZES.layers }, () => ({ h: tf.zeros([COUNT, units]), c: tf.zeros([COUNT, units]) })); // prettier-ignore
+    const losses = Array.from({ length: LENGTH }, (_, time) => {
+      const column = (rows: tf.Tensor2D) => rows.slice([0, time], [COUNT, 1]).flatten();
+      let below: tf.Tensor = tf.gather(embedding!, column(x));
+      for (const [layer, state] of states.entries()) {
+        const [input, recurrent, bias] = rest.slice(3 * layer);
+        const sums = below.matMul(input!).add(state.h.matMul(recurrent!)).add(bias!);
+        const [keep, write, show, candidate] = tf.split(sums, 4, 1);
+        state.c = keep!.sigmoid().mul(state.c).add(write!.sigmoid().mul(candidate!.tanh()));
+        state.h = below = show!.sigmoid().mul(state.c.tanh());
+      }
+      const logits = below.matMul(embedding!, false, true).add(outputBias!);
+      return tf.oneHot(column(next), words).mul(logits.logSoftmax()).sum(1).neg();
+    });
+    return tf.stack(losses).mean();
+  }
+
+  test('has the gradients of the ordinary ops', () => {
+    tf.tidy(() => {
+      const { variables, loss } = lstm(tf, { ...SIZES, seed: 3 });
+      const [x, next] = text();
+      for (const variable of variables) variable.assign(variable.mul(10)); // so that gates leave their middle
+      const [found, expected] = [loss, tapedLoss.bind(null, variables)].map(of => tf.variableGrads(() => of(x, next)).grads); // prettier-ignore
+      for (const { name } of variables) {
+        const scale = expected![name]!.abs().max().arraySync() as number;
+        expect(scale).toBeGreaterThan(1e-4);
+        const difference = expected![name]!.sub(found![name]!).abs().max().arraySync() as number;
+        expect(difference / scale).toBeLessThan(1e-5);
+      }
+      tf.dispose(variables);
+    });
+  });
+
   test('starts from weights that the seed decides, and keeps no tensors', () => {
     const before = tf.memory().numTensors;
     const [x, next] = text();
