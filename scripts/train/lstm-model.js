@@ -76,7 +76,7 @@ function lstm(tf, { words, units, layers = 2, seed }) {
  * first state and the first memory are zeros.
  *
  * The products are TensorFlow.js's. What is elementwise runs in plain loops, and the gradient of the weights is one
- * product for all times: on wasm, a tape of some fifteen ops for each time takes four times as long.
+ * product for all times: on wasm, a tape of some fifteen ops for each time takes three times as long.
  */
 function lstmStates(tf, inputs, weights, time) {
   const [rows, width] = [inputs.shape[0] / time, inputs.shape[1]];

@@ -66,6 +66,15 @@ export function threadVariables(
 }
 
 /**
+ * Options of Node: V8 collects garbage in the thread of the program, if a rank has less than two cores. Otherwise it
+ * would use up to four more threads for that in each rank, which take the cores from the other ranks. An option of the
+ * user comes later, and wins.
+ */
+export function garbageOptions(ranks: number, cores: number = availableParallelism()): string[] {
+  return ranks > 1 && cores < 2 * ranks ? ['--single-threaded-gc'] : [];
+}
+
+/**
  * Makes glibc keep the memory that a rank frees instead of returning it to the system: up to half a gigabyte at the end
  * of the heap, and all that is below memory in use. Gradients are made and freed in each step, and the first touch of
  * new memory is slow. Variables that the user has set stay as they are. Other C libraries ignore these.

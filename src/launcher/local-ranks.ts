@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { makeSocketFolder } from '../rendezvous/socket-folder';
-import { allocatorVariables, gpuVariables, threadVariables } from './host-resources';
+import { allocatorVariables, garbageOptions, gpuVariables, threadVariables } from './host-resources';
 import type { LaunchPlan } from './launch-options';
 import { type RankCommand, RankProcess } from './rank-process';
 import type { RankStart, RankStarter } from './rank-starter';
@@ -46,7 +46,8 @@ export class LocalRanks implements RankStarter {
       TORCHELASTIC_USE_AGENT_STORE: 'False', // torchrun may have started the launcher, but has no part in this ring
       ...told.variables,
     };
-    const { folder, nodeArgs, script, args } = plan;
+    const { folder, script, args } = plan;
+    const nodeArgs = [...garbageOptions(plan.ranks), ...plan.nodeArgs];
     return { rank, folder, nodeArgs, script, args, env, socketFolder };
   }
 }

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { Writable } from 'node:stream';
 import type { LaunchResult } from '../../src/launcher/conclude';
@@ -69,6 +70,18 @@ describe('environment', () => {
     const source = 'console.log(JSON.stringify([process.argv.slice(2), process.title]))';
     const { stdout } = await run(source, { args, nodeArgs: ['--title=titled'], prefix: false });
     expect(JSON.parse(stdout.text)).toEqual([args, 'titled']);
+  });
+
+  test('ranks that have less than two cores collect garbage in one thread, unless the user says otherwise', async () => {
+    const flags = async (ranks: number, nodeArgs: string[] = []) => {
+      const source = "const { execArgv } = process; console.log(execArgv.filter(each => each.endsWith('-threaded-gc')).join())"; // prettier-ignore
+      return [...new Set((await run(source, { ranks, nodeArgs, prefix: false })).stdout.lines)];
+    };
+    const crowded = availableParallelism() < 4 ? '--single-threaded-gc' : '';
+    expect(await flags(2)).toEqual([crowded]);
+    expect(await flags(1)).toEqual(['']);
+    const own = '--no-single-threaded-gc';
+    expect(await flags(2, [own])).toEqual([[crowded, own].filter(each => each !== '').join()]);
   });
 
   test('ranks may be ES modules, and fork and start threads of their own', async () => {

@@ -1,4 +1,4 @@
-import { threadVariables } from '../../src/launcher/host-resources';
+import { garbageOptions, threadVariables } from '../../src/launcher/host-resources';
 
 test.each([
   [4, 16, '4'],
@@ -18,4 +18,13 @@ test('a single rank has them all', () => {
 
 test('what the user has set stays', () => {
   expect(threadVariables(4, { TF_NUM_INTRAOP_THREADS: '7' }, 16)).not.toHaveProperty('TF_NUM_INTRAOP_THREADS');
+});
+
+test.each([
+  [1, 1, []],
+  [2, 4, []],
+  [2, 3, ['--single-threaded-gc']],
+  [4, 2, ['--single-threaded-gc']],
+])('%d ranks on %d cores: garbage is collected with %j', (ranks, cores, options) => {
+  expect(garbageOptions(ranks, cores)).toEqual(options);
 });
