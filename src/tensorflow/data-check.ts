@@ -103,7 +103,8 @@ const isData = isWith<GivenData>({
 });
 export const isGiven = (value: unknown): value is GivenData | null => value === null || isData(value);
 
-function hashOfRows(tensors: readonly tf.Tensor[]): string {
+/** A hash of some rows. */
+export function hashOfRows(tensors: readonly tf.Tensor[]): string {
   const hash = createHash('sha256');
   for (const tensor of tensors) {
     const rows = tensor.shape[0] ?? 1;

@@ -5,6 +5,7 @@ import { DataCheck } from './data-check';
 import { FitProgress } from './fit-progress';
 import { type CallbackOptions, RingCallback } from './ring-callback';
 import { listTensors, type TensorData, tensorsIn } from './shard';
+import { datasetBatches, tensorBatches, type WholeData } from './whole-data';
 
 /** The result of {@link Ring.callbacks}: the ring's callback, and those under `also`. */
 export function callbacksOf(communicator: Communicator, options: CallbackOptions): tf.Callback[] {
@@ -24,6 +25,10 @@ interface FitArguments {
   readonly callbacks?: unknown;
   readonly verbose?: unknown;
   readonly yieldEvery?: unknown;
+  readonly batchSize?: number;
+  readonly validationData?: unknown;
+  readonly validationBatchSize?: number;
+  readonly validationBatches?: number;
 }
 
 type Fit = (this: tf.LayersModel, ...args: unknown[]) => Promise<tf.History>;
@@ -54,6 +59,9 @@ function extendFit(): void {
           fitting.add(ring.communicator);
           await requireTensors();
           args[0] = noteData(DataCheck.of(ring.communicator), name, args);
+          const { validation, ...others } = await takeValidation(this, fitArguments!);
+          args[place] = others;
+          ring.validateOn(validation);
         }
         return await original.apply(this, args);
       } catch (cause) {
@@ -64,6 +72,31 @@ function extendFit(): void {
       }
     };
   }
+}
+
+/**
+ * Takes the validation data out of the arguments: the ring evaluates them, each row on one rank. What tfjs would refuse
+ * stays, and so does `validationSplit`, because the rows of a rank are only its own then.
+ *
+ * @throws Error of TensorFlow.js if the model cannot take them. It is tried with a row of them: the training might take
+ *   hours until the first evaluation.
+ */
+async function takeValidation(
+  model: tf.LayersModel,
+  args: FitArguments,
+): Promise<FitArguments & { validation?: WholeData }> {
+  const { validationData: data, validationBatchSize = args.batchSize, validationBatches, ...others } = args;
+  const call = 'validationData';
+  if (data instanceof tf.data.Dataset) {
+    return { ...others, validation: datasetBatches(model, data, call, validationBatches) };
+  }
+  if (!Array.isArray(data) || data.length !== 2) return args;
+  const [x, y] = data as [TensorData, TensorData];
+  await tensorBatches(model, [x, y], call, 1).forEach(
+    index => index === 0,
+    async ({ xs, ys }) => tf.dispose(model.evaluate(xs, ys, { batchSize: 1 })),
+  );
+  return { ...others, validation: tensorBatches(model, [x, y], call, validationBatchSize) };
 }
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT` within `tf.tidy`, which disposes of the data while the model trains. */

@@ -22,8 +22,10 @@ import {
   variablesOf,
   verifyReplicas,
 } from './replicas';
+import { evaluateTogether } from './evaluate-together';
 import { isTrained, type TrainedOptimizer } from './trained-optimizer';
 import type { FitLength } from './sent-fraction';
+import type { WholeData } from './whole-data';
 
 /** What {@link Ring.callbacks} does in addition to its usual work. */
 export interface CallbackOptions {
@@ -86,6 +88,9 @@ export class RingCallback extends tf.Callback {
   private hasBegun = false;
   private length: FitLength = { epochs: 0, stepsPerEpoch: null };
 
+  /** What `model.fit` validates on, instead of tfjs. */
+  private validation: WholeData | undefined;
+
   constructor(
     readonly communicator: Communicator,
     private readonly options: CallbackOptions,
@@ -94,6 +99,11 @@ export class RingCallback extends tf.Callback {
     checkCallbackOptions(options);
     // A model of another copy of TensorFlow.js calls this method without its object. It must notice that, and say so.
     this.onTrainBegin = this.onTrainBegin.bind(this);
+  }
+
+  /** For one `model.fit`. Undefined if there is nothing to validate on, or if tfjs does it. */
+  validateOn(validation: WholeData | undefined): void {
+    this.validation = validation;
   }
 
   override setModel(model: Parameters<tf.Callback['setModel']>[0]): void {
@@ -204,8 +214,19 @@ export class RingCallback extends tf.Callback {
       logs[name] = metrics.reduce((sum, { [name]: value }) => sum + Number(value), 0) / metrics.length;
     }
     await averageVariables(communicator, this.statistics(), Purpose.EndEpoch);
-    if (this.optimizer.replicasMayDiffer) return;
-    await verifyReplicas(communicator, this.weights(), { when: `after epoch ${epoch}`, purpose: Purpose.EndEpoch });
+    if (!this.optimizer.replicasMayDiffer) {
+      await verifyReplicas(communicator, this.weights(), { when: `after epoch ${epoch}`, purpose: Purpose.EndEpoch });
+    }
+    await this.validate(logs);
+  }
+
+  /** Adds what tfjs would call `val_loss` and so on. */
+  private async validate(logs: Record<string, number | tf.Scalar>): Promise<void> {
+    if (this.validation === undefined) return;
+    const model = this.layersModel;
+    const values = await evaluateTogether(this.communicator, model, this.validation, 'take all');
+    const names = (model as unknown as { getDedupedMetricsNames(): string[] }).getDedupedMetricsNames();
+    for (const [i, name] of names.entries()) logs[`val_${name}`] = values[i]!;
   }
 
   private get hasRisen(): boolean {
@@ -236,7 +257,7 @@ export class RingCallback extends tf.Callback {
       isWrapped: isTrained(this.layersModel.optimizer),
       epochs,
       stepsPerEpoch: samples == null ? (steps ?? null) : Math.ceil(samples / batchSize),
-      hasValidation: doValidation,
+      hasValidation: doValidation || this.validation !== undefined,
       data: DataCheck.of(this.communicator).take(),
       given: DataCheck.of(this.communicator).takeGiven(),
     };

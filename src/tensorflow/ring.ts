@@ -11,6 +11,8 @@ import {
   type Variables,
 } from './replicas';
 import { invalidArgument } from '../errors';
+import { evaluateTogether, predictTogether } from './evaluate-together';
+import { wholeData, type WholeDataOptions, type WholeInput } from './whole-data';
 import { Checkpoint } from './checkpoint';
 import { DataCheck } from './data-check';
 import { type JoinedPosition, LiveTraining } from './live-training';
@@ -168,6 +170,62 @@ export class Ring extends Communicator {
     const check = DataCheck.of(this);
     check.isDivided = true;
     return splitTensors(x, y, this.launched, check, options);
+  }
+
+  /**
+   * Evaluates a model on a whole data set, each row once: each rank computes every N-th batch, and all ranks get the
+   * values that `model.evaluate` (or `model.evaluateDataset`) of one process returns, except for rounding. All ranks
+   * must pass the same data, and not a shard of it.
+   *
+   * ```ts
+   * const layer = tf.layers.dense({ inputShape: [1], units: 1, kernelInitializer: 'zeros' });
+   * const model = tf.sequential({ layers: [layer] });
+   * model.compile({ optimizer: 'sgd', loss: 'meanSquaredError' });
+   * const loss = (await ring.evaluate(model, tf.zeros([3, 1]), tf.tensor2d([1, 2, 3], [3, 1]))) as tf.Scalar;
+   * console.log(loss.arraySync().toFixed(4)); // 4.6667
+   * ```
+   *
+   * @param options `batchSize` for tensors, `batches` for a dataset, whose elements are batches `{ xs, ys }`.
+   * @returns The loss, or the loss and the metrics, in the order of `model.metricsNames`.
+   * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if a rank has other data than rank 0; `ERR_INVALID_ARGUMENT`.
+   */
+  evaluate(
+    model: tf.LayersModel,
+    dataset: tf.data.Dataset<tf.TensorContainer>,
+    options?: WholeDataOptions,
+  ): Promise<tf.Scalar | tf.Scalar[]>;
+  evaluate(
+    model: tf.LayersModel,
+    x: TensorData,
+    y: TensorData,
+    options?: WholeDataOptions,
+  ): Promise<tf.Scalar | tf.Scalar[]>;
+  async evaluate(model: tf.LayersModel, data: WholeInput, ...rest: unknown[]): Promise<tf.Scalar | tf.Scalar[]> {
+    const y = data instanceof tf.data.Dataset ? undefined : (rest.shift() as TensorData);
+    const source = wholeData('ring.evaluate', model, data, y, rest[0]);
+    const [loss, ...metrics] = (await evaluateTogether(this, model, source, 'refuse')).map(each => tf.scalar(each));
+    return metrics.length === 0 ? loss! : [loss!, ...metrics];
+  }
+
+  /**
+   * A model's predictions for a whole data set, in the order of its rows, on every rank: each rank computes every N-th
+   * batch. All ranks must pass the same data, and not a shard of it.
+   *
+   * ```ts
+   * const layer = tf.layers.dense({ inputShape: [1], units: 1, kernelInitializer: 'ones' });
+   * const model = tf.sequential({ layers: [layer] });
+   * const predicted = (await ring.predict(model, tf.tensor2d([1, 2, 3], [3, 1]), { batchSize: 1 })) as tf.Tensor;
+   * console.log(predicted.flatten().arraySync()); // [ 1, 2, 3 ]
+   * ```
+   *
+   * @param options `batchSize` for tensors, `batches` for a dataset, whose elements are batches: `{ xs }`, or x alone.
+   * @returns A new tensor, or one for each output of the model.
+   * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if a rank has other data than rank 0; `ERR_INVALID_ARGUMENT`.
+   */
+  async predict(model: tf.LayersModel, data: WholeInput, options?: WholeDataOptions): Promise<tf.Tensor | tf.Tensor[]> {
+    const source = wholeData('ring.predict', model, data, undefined, options);
+    const [first, ...others] = await predictTogether(this, model, source);
+    return others.length === 0 ? first! : [first!, ...others];
   }
 
   /**

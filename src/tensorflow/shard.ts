@@ -132,14 +132,14 @@ export function listTensors(data: readonly TensorData[]): tf.Tensor[] {
 }
 
 /** How many rows the tensors have. */
-function rowsOf(data: readonly TensorData[], call: string): number {
+export function rowsOf(data: readonly TensorData[], call: string): number {
   const tensors = listTensors(data);
   const isMissing = data.some(each => listTensors([each]).length === 0);
   if (isMissing || tensors.some(tensor => !(tensor instanceof tf.Tensor))) {
     const accepted = 'tensors: one, an array of them, or a record of them by name';
     const given = data.map(brief).join(' and ');
     throw invalidArgument(
-      `${call} takes ${call === 'ring.shard' ? 'a dataset, or ' : ''}${accepted}. It was given ${given}.`,
+      `${call} takes ${call === 'ring.split' ? '' : 'a dataset, or '}${accepted}. It was given ${given}.`,
     );
   }
   const rows = tensors[0]?.shape[0];

@@ -16,6 +16,8 @@ const WORDS: Readonly<Record<Exclude<Purpose, Purpose.Call>, string>> = {
   [Purpose.Commit]: 'ring.commit',
   [Purpose.SaveCheckpoint]: 'checkpoint.save',
   [Purpose.ResumeCheckpoint]: 'checkpoint.resume',
+  [Purpose.Evaluate]: 'ring.evaluate, or the validation of model.fit',
+  [Purpose.Predict]: 'ring.predict',
   [Purpose.Reunite]: 'the comparison of the ranks in a new ring',
 };
 

@@ -16,5 +16,7 @@ export enum Purpose {
   Commit = 10,
   SaveCheckpoint = 11,
   ResumeCheckpoint = 12,
-  Reunite = 13
+  Evaluate = 13,
+  Predict = 14,
+  Reunite = 15
 }

@@ -1,0 +1,102 @@
+import { type Failure, largestError, runScenarios } from './support';
+
+/** What one process and the ring have found. */
+interface Found {
+  readonly together: number[];
+  readonly alone: number[];
+}
+
+const TOLERANCE = 1e-6;
+
+describe.each([1, 2, 3])('%d ranks', ranks => {
+  const valuesOf = runScenarios('evaluate.js', ranks);
+
+  test('a model is evaluated on each row once, and predicts all rows in their order', () => {
+    type Of = Found & { predictions: [number[], number[]]; expected: [number[], number[]] };
+    for (const { found, leaked } of valuesOf<{ found: Of[]; leaked: number }>('tensors')) {
+      for (const { together, alone, predictions, expected } of found) {
+        expect(together).toHaveLength(3);
+        expect(largestError(together, alone)).toBeLessThan(TOLERANCE);
+        expect(predictions[0]).toEqual([101, 2]);
+        expect(predictions[0]).toEqual(expected[0]);
+        expect(largestError(predictions[1], expected[1])).toBeLessThan(TOLERANCE);
+      }
+      // The last metric depends on the batches, as it should.
+      expect(new Set(found.map(({ alone }) => alone[2])).size).toBeGreaterThan(1);
+      expect(leaked).toBe(0);
+    }
+  });
+
+  test('so with datasets', () => {
+    type Values = { found: Found[]; predicted: number[]; ofRows: number[]; expected: number[] };
+    for (const { found, predicted, ofRows, expected } of valuesOf<Values>('datasets')) {
+      for (const { together, alone } of found) expect(largestError(together, alone)).toBeLessThan(TOLERANCE);
+      expect(largestError(predicted, expected)).toBeLessThan(TOLERANCE);
+      expect(largestError(ofRows, expected)).toBeLessThan(TOLERANCE);
+    }
+  });
+
+  test('so with several inputs and outputs, by name and in order', () => {
+    type Values = { evaluations: number[][]; predictions: number[][][] };
+    for (const { evaluations, predictions } of valuesOf<Values>('several inputs and outputs')) {
+      const [alone, ...together] = evaluations;
+      for (const each of together) expect(largestError(each, alone!)).toBeLessThan(TOLERANCE);
+      const [found, expected] = predictions;
+      found!.forEach((values, i) => expect(largestError(values, expected![i]!)).toBeLessThan(TOLERANCE));
+    }
+  });
+
+  test('the validation of model.fit is that of one process, with the averaged statistics of batch norm', () => {
+    type History = Record<string, number[]>;
+    interface Values {
+      readonly history: History;
+      readonly ofDataset: History;
+      readonly afterFit: number[];
+      readonly afterFitDataset: number[];
+      readonly steps: number;
+      readonly leaked: number;
+      readonly seen: Record<string, number>[];
+      readonly names: string[];
+    }
+    for (const values of valuesOf<Values>('validation')) {
+      const { history, ofDataset, afterFit, afterFitDataset, steps, leaked, seen, names } = values;
+      const last = (of: History) => ['val_loss', 'val_acc', 'val_largest'].map(name => of[name]!.at(-1)!);
+      expect(largestError(last(history), afterFit)).toBeLessThan(TOLERANCE);
+      expect(largestError(last(ofDataset), afterFitDataset)).toBeLessThan(TOLERANCE);
+      expect(history['val_loss']).toHaveLength(2);
+      expect(seen.slice(0, 2).map(logs => logs['val_loss'])).toEqual(history['val_loss']);
+      expect(steps).toBe(2 * Math.ceil(Math.ceil(101 / ranks) / 8));
+      expect(leaked).toBe(0);
+      expect(names).toEqual(['loss', 'acc', 'largest']);
+    }
+  });
+
+  test('ranks that validate on different rows have the mean over all of them', () => {
+    const all = valuesOf<{ found: number; own: number; rows: number }>('validation on shards');
+    const mean = all.reduce((sum, { own, rows }) => sum + own * rows, 0) / all.reduce((sum, { rows }) => sum + rows, 0);
+    for (const { found } of all) expect(found).toBeCloseTo(mean, 6);
+  });
+
+  test('mistakes are told before anything is computed', () => {
+    type Values = { messages: Failure[]; unfit: string; steps: number; sharded: Failure };
+    for (const { messages, unfit, steps, sharded } of valuesOf<Values>('mistakes')) {
+      expect(messages.map(({ code }) => code)).toEqual(messages.map(() => 'ERR_INVALID_ARGUMENT'));
+      expect(messages.map(({ message }) => message)).toEqual([
+        'ring.evaluate takes x and y, or a dataset of { xs, ys }.',
+        'ring.evaluate takes a model first, not {}.',
+        "ring.evaluate has no option 'batchsize'. Did you mean batchSize? Its options are batchSize, batches.",
+        'batchSize is 0; it must be a whole number of at least 1.',
+        'ring.evaluate: batches is for a dataset.',
+        'ring.evaluate: batchSize is for tensors. The elements of a dataset are its batches.',
+        'ring.evaluate takes tensors with the same number of rows; these have 101, 5.',
+        'ring.evaluate was given a dataset without elements.',
+        expect.stringContaining('ring.predict takes a dataset, or tensors'),
+      ]);
+      expect(unfit).toMatch(/expected a batch of elements where each example has shape \[2\]/);
+      expect(steps).toBe(0);
+      if (ranks === 1) continue;
+      expect(sharded.code).toBe('ERR_COLLECTIVE_MISMATCH');
+      expect(sharded.message).toMatch(/^Rank 1 gave other data to ring.evaluate than rank 0\. .* not a shard of it/);
+    }
+  });
+});
