@@ -27,3 +27,9 @@ export function checkOptions<T extends object>(
   const list = known.length === 0 ? 'It has no options.' : `Its options are ${known.join(', ')}.`;
   throw invalidArgument(`${call} has no option '${unknown}'.${suggestion} ${hint?.(unknown) ?? list}`);
 }
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` if an option that was given is no whole number from 1 on. */
+export function requireCount(name: string, value: number | undefined): void {
+  if (value === undefined || (Number.isSafeInteger(value) && value >= 1)) return;
+  throw invalidArgument(`${name} is ${value}; it must be a whole number of at least 1.`);
+}

@@ -1,3 +1,5 @@
+const { sigmoid, timesMatrix } = require('./recurrent');
+
 /** How many rows are tested in one go: their logits must fit into the memory. */
 const TESTED_TOGETHER = 32;
 
@@ -82,13 +84,6 @@ function lstmStates(tf, inputs, weights, time) {
   const [rows, width] = [inputs.shape[0] / time, inputs.shape[1]];
   const units = width / 4;
   const size = rows * units;
-  const multiply = (values, matrix) => {
-    const vectors = tf.tensor2d(values, [rows, values.length / rows]);
-    const product = tf.matMul(vectors, matrix);
-    const result = product.dataSync();
-    tf.dispose([vectors, product]);
-    return result;
-  };
 
   return tf.customGrad((inputs, weights) => {
     const x = inputs.dataSync();
@@ -98,7 +93,7 @@ function lstmStates(tf, inputs, weights, time) {
     const memories = new Float32Array((time + 1) * size);
     const noProduct = new Float32Array(rows * width);
     for (let t = 0; t < time; t++) {
-      const products = t === 0 ? noProduct : multiply(states.subarray(t * size, (t + 1) * size), weights);
+      const products = t === 0 ? noProduct : timesMatrix(tf, states.subarray(t * size, (t + 1) * size), weights);
       for (let row = 0; row < rows; row++) {
         for (let unit = 0; unit < units; unit++) {
           const at = t * size + row * units + unit;
@@ -145,7 +140,7 @@ function lstmStates(tf, inputs, weights, time) {
             dMemories[own] = dMemory * keep;
           }
         }
-        if (t > 0) carried = multiply(dInputs.subarray(t * rows * width, (t + 1) * rows * width), transposed);
+        if (t > 0) carried = timesMatrix(tf, dInputs.subarray(t * rows * width, (t + 1) * rows * width), transposed);
       }
       const before = tf.tensor2d(states.subarray(0, time * size), [time * rows, units]);
       const dProjected = tf.tensor2d(dInputs, [time * rows, width]);
@@ -176,7 +171,5 @@ function crossEntropy(tf, logits, labels) {
     return { value: tf.tensor1d(losses), gradFunc };
   })(logits);
 }
-
-const sigmoid = x => 1 / (1 + Math.exp(-x));
 
 module.exports = { lstm };

@@ -1,4 +1,5 @@
 const { ctcGreedyDecode, ctcLoss } = require('../..');
+const { sigmoid, timesMatrix } = require('./recurrent');
 
 /** The convolution sees this many frames, and gives one frame for two. */
 const KERNEL = 11;
@@ -95,13 +96,6 @@ function gru(tf, inputs, weights, { lengths, isReversed }) {
   const order = Array.from({ length: time }, (_, i) => (isReversed ? time - 1 - i : i));
   const before = t => (isReversed ? t + 1 : t - 1); // the frame whose state a frame continues
   const isFirst = t => before(t) < 0 || before(t) === time;
-  const multiply = (values, matrix) => {
-    const vector = tf.tensor2d(values, [batch, values.length / batch]);
-    const product = tf.matMul(vector, matrix);
-    const result = product.dataSync();
-    tf.dispose([vector, product]);
-    return result;
-  };
 
   return tf.customGrad((inputs, weights) => {
     const x = inputs.dataSync();
@@ -112,7 +106,7 @@ function gru(tf, inputs, weights, { lengths, isReversed }) {
     const noProduct = new Float32Array(3 * rows);
     for (const t of order) {
       const old = isFirst(t) ? none : states.subarray(before(t) * rows, (before(t) + 1) * rows);
-      const products = isFirst(t) ? noProduct : multiply(old, weights);
+      const products = isFirst(t) ? noProduct : timesMatrix(tf, old, weights);
       for (let b = 0; b < batch; b++) {
         const isPadding = t >= lengths[b];
         for (let j = 0; j < units; j++) {
@@ -124,8 +118,8 @@ function gru(tf, inputs, weights, { lengths, isReversed }) {
           }
           const wide = (t * batch + b) * width + j;
           const product = b * width + j;
-          const reset = 1 / (1 + Math.exp(-x[wide] - products[product]));
-          const update = 1 / (1 + Math.exp(-x[wide + units] - products[product + units]));
+          const reset = sigmoid(x[wide] + products[product]);
+          const update = sigmoid(x[wide + units] + products[product + units]);
           const inner = products[product + 2 * units];
           const candidate = Math.tanh(x[wide + 2 * units] + reset * inner);
           gates[wide] = reset;
@@ -172,7 +166,7 @@ function gru(tf, inputs, weights, { lengths, isReversed }) {
           }
         }
         if (isFirst(t)) continue;
-        const through = multiply(dProducts.subarray(t * 3 * rows, (t + 1) * 3 * rows), transposed);
+        const through = timesMatrix(tf, dProducts.subarray(t * 3 * rows, (t + 1) * 3 * rows), transposed);
         for (let i = 0; i < rows; i++) carried[i] += through[i];
       }
       const all = tf.tensor2d(olds, [time * batch, units]);

@@ -1,4 +1,4 @@
-import { checkOptions } from '../check-options';
+import { checkOptions, requireCount } from '../check-options';
 import { invalidArgument } from '../errors';
 import type { ResidualPolicy } from './resized-state';
 
@@ -71,11 +71,6 @@ export function checkCheckpointOptions(options: CheckpointOptions): void {
   requireOneOf('residuals', residuals, ['redistribute', 'drop']);
   requireOneOf('onDamage', onDamage, ['error', 'previous']);
   requireOneOf('onFailure', onFailure, ['stop', 'continue']);
-}
-
-function requireCount(name: string, value: number | undefined): void {
-  if (value === undefined || (Number.isSafeInteger(value) && value >= 1)) return;
-  throw invalidArgument(`${name} is ${value}; it must be a whole number of at least 1.`);
 }
 
 function requireOneOf(name: string, value: string | undefined, values: readonly string[]): void {

@@ -22,7 +22,7 @@ import {
   variablesOf,
   verifyReplicas,
 } from './replicas';
-import { evaluateTogether } from './evaluate-together';
+import { evaluateTogether } from './compute-together';
 import { isTrained, type TrainedOptimizer } from './trained-optimizer';
 import type { FitLength } from './sent-fraction';
 import type { WholeData } from './whole-data';
@@ -88,7 +88,7 @@ export class RingCallback extends tf.Callback {
   private hasBegun = false;
   private length: FitLength = { epochs: 0, stepsPerEpoch: null };
 
-  /** What `model.fit` validates on, instead of tfjs. */
+  /** What the ranks validate on after each epoch, in place of tfjs. */
   private validation: WholeData | undefined;
 
   constructor(

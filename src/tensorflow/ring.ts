@@ -11,7 +11,7 @@ import {
   type Variables,
 } from './replicas';
 import { invalidArgument } from '../errors';
-import { evaluateTogether, predictTogether } from './evaluate-together';
+import { evaluateTogether, predictTogether } from './compute-together';
 import { wholeData, type WholeDataOptions, type WholeInput } from './whole-data';
 import { Checkpoint } from './checkpoint';
 import { DataCheck } from './data-check';

@@ -39,7 +39,7 @@ export interface ShardPlace {
 /**
  * This rank's rows of tensors: rows rank, rank + worldSize, and so on. All ranks get the same number of rows, and so
  * take the same number of steps: if the rows do not divide evenly, the last ranks get a row from the start again. The
- * tensors are new; the inputs stay the caller's.
+ * tensors are new, and the inputs are not disposed of.
  */
 export function shardTensors<T extends TensorData[]>(
   data: T,

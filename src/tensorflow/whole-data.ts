@@ -1,5 +1,4 @@
-import { inspect } from 'node:util';
-import { checkOptions } from '../check-options';
+import { checkOptions, requireCount } from '../check-options';
 import { invalidArgument } from '../errors';
 import { brief } from './brief';
 import { hashOfRows } from './data-check';
@@ -17,16 +16,16 @@ export interface Batch {
   readonly rows: number;
 }
 
-/** Data that all ranks have, in batches that are numbered alike on all of them. */
+/** Data that all ranks have, in batches. A batch has the same number on all ranks. */
 export interface WholeData {
   /** A hash of some rows, which is the same on ranks that have the same data. */
   sample(): Promise<string>;
   /**
-   * Calls `each` with the chosen batches, in their order, and disposes of what it has made for them.
+   * Calls `each` with the chosen batches in their order. A batch is disposed of afterwards.
    *
-   * @param isOwn Whether a batch is chosen, by its number from 0 on.
+   * @param isChosen Whether to take a batch, by its number from 0 on.
    */
-  forEach(isOwn: (index: number) => boolean, each: (batch: Batch, index: number) => Promise<void>): Promise<void>;
+  forEach(isChosen: (index: number) => boolean, each: (batch: Batch, index: number) => Promise<void>): Promise<void>;
 }
 
 /** Options of {@link Ring.evaluate} and {@link Ring.predict}. */
@@ -70,22 +69,22 @@ export function wholeData(
 
 type Names = Pick<tf.LayersModel, 'inputNames' | 'outputNames'>;
 
-/** Tensors in batches of as many rows, of which the last may have fewer. They stay the caller's. */
+/** Divides tensors into batches of `batchSize` rows. The last batch may have fewer. The tensors are not disposed of. */
 export function tensorBatches(
   model: Names,
   data: readonly [x: TensorData, y?: TensorData],
   call: string,
   batchSize = 32,
 ): WholeData {
-  requireCount(batchSize, 'batchSize');
+  requireCount('batchSize', batchSize);
   const [x, y] = data;
   const count = rowsOf(y === undefined ? [x] : [x, y], call);
   const [xs, ys] = [listOf(model.inputNames, x), y === undefined ? [] : listOf(model.outputNames, y)];
   return {
     sample: async () => hashOfRows([...xs, ...ys]),
-    async forEach(isOwn, each) {
+    async forEach(isChosen, each) {
       for (let index = 0; index * batchSize < count; index++) {
-        if (!isOwn(index)) continue;
+        if (!isChosen(index)) continue;
         const start = index * batchSize;
         const rows = Math.min(batchSize, count - start);
         const take = (tensor: tf.Tensor) => tf.slice(tensor, start, rows);
@@ -107,7 +106,7 @@ export function datasetBatches(
   call: string,
   batches = Infinity,
 ): WholeData {
-  if (batches !== Infinity) requireCount(batches, 'batches');
+  if (batches !== Infinity) requireCount('batches', batches);
   const batchOf = (element: tf.TensorContainer): Batch => {
     const { xs: x = element, ys: y } = isPair(element) ? element : {};
     const [xs, ys] = [listOf(model.inputNames, x as TensorData), y == null ? [] : listOf(model.outputNames, y)];
@@ -122,13 +121,13 @@ export function datasetBatches(
       tf.dispose(value);
       return hash;
     },
-    async forEach(isOwn, each) {
+    async forEach(isChosen, each) {
       const iterator = await dataset.iterator();
       for (let index = 0; index < batches; index++) {
         const { value, done } = await iterator.next();
         if (done) return;
         try {
-          if (isOwn(index)) await each(batchOf(value), index);
+          if (isChosen(index)) await each(batchOf(value), index);
         } finally {
           tf.dispose(value);
         }
@@ -150,9 +149,4 @@ function listOf(names: readonly string[], data: TensorData): tf.Tensor[] {
     if (tensor === undefined) throw invalidArgument(`The data has no '${name}', which the model has.`);
     return tensor;
   });
-}
-
-function requireCount(value: number, name: string): void {
-  if (Number.isSafeInteger(value) && value >= 1) return;
-  throw invalidArgument(`${name} is ${inspect(value)}; it must be a whole number of at least 1.`);
 }

@@ -27,7 +27,7 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
     }
   });
 
-  test('so with datasets', () => {
+  test('the same holds for datasets', () => {
     type Values = { found: Found[]; predicted: number[]; ofRows: number[]; expected: number[] };
     for (const { found, predicted, ofRows, expected } of valuesOf<Values>('datasets')) {
       for (const { together, alone } of found) expect(largestError(together, alone)).toBeLessThan(TOLERANCE);
@@ -36,7 +36,7 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
     }
   });
 
-  test('so with several inputs and outputs, by name and in order', () => {
+  test('the same holds for several inputs and outputs, by name and in order', () => {
     type Values = { evaluations: number[][]; predictions: number[][][] };
     for (const { evaluations, predictions } of valuesOf<Values>('several inputs and outputs')) {
       const [alone, ...together] = evaluations;

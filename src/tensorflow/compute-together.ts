@@ -1,6 +1,6 @@
-import { type ArrayOf, type Communicator, Purpose } from '../communicator/communicator';
+import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
-import { isCount, isListOf, isText, isWith } from '../shape';
+import { isCount, isListOf, isOneOf, isText, isWith } from '../shape';
 import { awake, waitForPromise } from '../work';
 import { bytesOf } from './bytes-of';
 import { areTexts, gatherValues } from './replicas';
@@ -29,7 +29,7 @@ export async function evaluateTogether(
   whenDifferent: 'refuse' | 'take all',
 ): Promise<number[]> {
   const run = async () => {
-    const isOwn = await ownBatches(communicator, data, Purpose.Evaluate, whenDifferent);
+    const isOwn = await chooseBatches(communicator, data, Purpose.Evaluate, whenDifferent);
     const own: Measured[] = [];
     await data.forEach(isOwn, async ({ xs, ys, rows }, index) => {
       if (ys.length === 0) throw invalidArgument('ring.evaluate was given a batch without ys.');
@@ -48,21 +48,24 @@ export async function evaluateTogether(
   return (await communicator.units.run(unit)).map(Number);
 }
 
-/** A model's predictions for all rows: for each output the values, and the shape of all rows together. */
-interface Predicted {
+const isGatheredType = isOneOf(['float32', 'int32', 'bool'] as const);
+type GatheredType = 'float32' | 'int32' | 'bool';
+
+/** The outputs of a model: the shape and the type of each. */
+interface Outputs {
   readonly shapes: readonly (readonly number[])[];
-  readonly types: readonly string[];
+  readonly types: readonly GatheredType[];
 }
 
-/** What a rank tells of its predictions: the rows of its batches, and the shape of a row of each output. */
-interface OwnPredictions extends Predicted {
+/** What a rank tells of its predictions: the batches in its order, and the outputs for one row. */
+interface OwnPredictions extends Outputs {
   readonly batches: readonly { readonly index: number; readonly rows: number }[];
 }
 
-const PREDICTED = { shapes: isListOf(isListOf(isCount)), types: isListOf(isText) };
-const isPredicted = isWith<Predicted>(PREDICTED);
-const isOwnPredictions = isWith<OwnPredictions>({
-  ...PREDICTED,
+const OUTPUTS = { shapes: isListOf(isListOf(isCount)), types: isListOf(isGatheredType) };
+const areOutputs = isWith<Outputs>(OUTPUTS);
+const areOwnPredictions = isWith<OwnPredictions>({
+  ...OUTPUTS,
   batches: isListOf(isWith({ index: isCount, rows: isCount })),
 });
 
@@ -72,51 +75,68 @@ export async function predictTogether(
   model: tf.LayersModel,
   data: WholeData,
 ): Promise<tf.Tensor[]> {
-  let values: PredictedArray[] = [];
-  const run = async (): Promise<Predicted> => {
-    const isOwn = await ownBatches(communicator, data, Purpose.Predict, 'refuse');
-    const outputs: tf.Tensor[][] = [];
+  /** The values of each output. The caller may dispose of the tensors while a rank that is behind needs these. */
+  let values: Float32Array[] = [];
+  const run = async (): Promise<Outputs> => {
+    const isOwn = await chooseBatches(communicator, data, Purpose.Predict, 'refuse');
+    const outputs: tf.Tensor[][] = []; // by batch
     const batches: { index: number; rows: number }[] = [];
+    values = []; // it may run again
     try {
       await data.forEach(isOwn, async ({ xs, rows }, index) => {
         outputs.push([model.predict(xs, { batchSize: rows })].flat());
         batches.push({ index, rows });
       });
       const first = outputs[0] ?? [];
-      const own = { batches, shapes: first.map(({ shape }) => shape.slice(1)), types: first.map(({ dtype }) => dtype) };
-      const all = await awake(gatherValues(communicator, Purpose.Predict, isOwnPredictions, own));
-      const one = all.find(each => each.batches.length > 0);
-      if (one === undefined) throw invalidArgument('There is no batch to predict.');
-      const total = all.flatMap(each => each.batches).reduce((sum, { rows }) => sum + rows, 0);
-      values = [];
-      for (const [i, type] of one.types.entries()) {
-        const rowSize = one.shapes[i]!.reduce((a, b) => a * b, 1);
-        const parts = await Promise.all(outputs.map(of => of[i]!.data() as Promise<PredictedArray>));
-        const gathered = await communicator.allGather(joined(type, parts), { variableLength: true });
-        values.push(inOrder(type, gathered, all.map(each => each.batches), rowSize)); // prettier-ignore
+      const own = { batches, shapes: first.map(({ shape }) => shape.slice(1)), types: first.map(gatheredType) };
+      const all = await awake(gatherValues(communicator, Purpose.Predict, areOwnPredictions, own));
+      const some = all.find(each => each.batches.length > 0);
+      if (some === undefined) throw invalidArgument('There is no batch to predict.');
+      const order = orderOfRows(all.flatMap(each => each.batches));
+      for (const [i, type] of some.types.entries()) {
+        const shape = some.shapes[i]!;
+        const own = valuesOf(() => tf.concat([tf.zeros([0, ...shape], type), ...outputs.map(of => of[i]!)]));
+        const byRank = await communicator.allGather(own, { variableLength: true });
+        const rowsOf = (each: Float32Array) => tf.tensor(each, [each.length / tf.util.sizeFromShape([...shape]), ...shape], type); // prettier-ignore
+        values.push(valuesOf(() => tf.gather(tf.concat(byRank.map(rowsOf)), tf.tensor1d(order, 'int32'))));
       }
-      return { shapes: one.shapes.map(shape => [total, ...shape]), types: one.types };
+      return { shapes: some.shapes.map(shape => [order.length, ...shape]), types: some.types };
     } finally {
       tf.dispose(outputs);
     }
   };
-  const share = (root: number, isBehind: boolean, { shapes, types }: Predicted) => {
-    if (isBehind)
-      values = shapes.map((shape, i) =>
-        arrayOf(
-          types[i]!,
-          shape.reduce((a, b) => a * b, 1),
-        ),
-      );
+  const share = (root: number, isBehind: boolean, { shapes, types }: Outputs) => {
+    if (isBehind) values = shapes.map((shape, i) => valuesOf(() => tf.zeros([...shape], types[i]!)));
     for (const each of values) communicator.broadcastSync(bytesOf(each), { root, purpose: Purpose.Reunite });
   };
-  const unit = { name: 'predict', isResult: isPredicted, run: () => waitForPromise(run()), share };
+  const unit = { name: 'predict', isResult: areOutputs, run: () => waitForPromise(run()), share };
   const { shapes, types } = await communicator.units.run(unit);
-  return values.map((each, i) => tf.tensor(each, [...shapes[i]!], types[i] as tf.DataType));
+  return values.map((each, i) => tf.tensor(each, [...shapes[i]!], types[i]));
+}
+
+/** A copy of the values of a tensor, which is disposed of. Of a type other than float32 they are another array. */
+function valuesOf(make: () => tf.Tensor): Float32Array {
+  const tensor = tf.tidy(make);
+  const values = tensor.dataSync<'float32'>().slice();
+  tensor.dispose();
+  return values;
+}
+
+function gatheredType({ dtype }: tf.Tensor): GatheredType {
+  if (isGatheredType(dtype)) return dtype;
+  throw invalidArgument(`ring.predict cannot gather an output of the type ${dtype}.`);
+}
+
+/** Where each row is, if the batches are in this order. */
+function orderOfRows(batches: OwnPredictions['batches']): number[] {
+  let start = 0;
+  const places = batches.map(({ index, rows }) => ({ index, rows, start: (start += rows) - rows }));
+  places.sort((a, b) => a.index - b.index);
+  return places.flatMap(place => Array.from({ length: place.rows }, (_, i) => place.start + i));
 }
 
 /** Chooses the batches of this rank. */
-async function ownBatches(
+async function chooseBatches(
   communicator: Communicator,
   data: WholeData,
   purpose: Purpose.Evaluate | Purpose.Predict,
@@ -130,42 +150,4 @@ async function ownBatches(
   const call = purpose === Purpose.Evaluate ? 'ring.evaluate' : 'ring.predict';
   const words = `Rank ${other} gave other data to ${call} than rank 0. Pass the whole data on all ranks, in the same order, and not a shard of it: ${call} divides it by itself.`;
   throw new GradringError('ERR_COLLECTIVE_MISMATCH', words, { rank: other });
-}
-
-type PredictedArray = ArrayOf<'float32' | 'int32' | 'uint8'>;
-
-function arrayOf(type: string, length: number): PredictedArray {
-  if (type === 'float32') return new Float32Array(length);
-  if (type === 'int32') return new Int32Array(length);
-  if (type === 'bool') return new Uint8Array(length);
-  throw invalidArgument(`ring.predict cannot gather an output of the type ${type}.`);
-}
-
-function joined(type: string, parts: readonly PredictedArray[]): PredictedArray {
-  const whole = arrayOf(type, parts.reduce((sum, { length }) => sum + length, 0)); // prettier-ignore
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}
-
-/** The values of all ranks, in the order of the batches. `batches` are those of each rank. */
-function inOrder(
-  type: string,
-  byRank: readonly PredictedArray[],
-  batches: readonly OwnPredictions['batches'][],
-  rowSize: number,
-): PredictedArray {
-  const parts: { index: number; values: PredictedArray }[] = [];
-  for (const [rank, values] of byRank.entries()) {
-    let at = 0;
-    for (const { index, rows } of batches[rank]!) {
-      parts.push({ index, values: values.subarray(at, at + rows * rowSize) as PredictedArray });
-      at += rows * rowSize;
-    }
-  }
-  parts.sort((a, b) => a.index - b.index);
-  return joined(type, parts.map(({ values }) => values)); // prettier-ignore
 }
