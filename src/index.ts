@@ -76,5 +76,5 @@ export type { OuterOptions, WrapOptions } from './tensorflow/wrap-options';
 export type { CallbackOptions } from './tensorflow/ring-callback';
 export type { LearningRateRule } from './tensorflow/ring-resize';
 export type { ShardOptions, Split, SplitOptions, TensorData } from './tensorflow/shard';
-export type { WholeDataOptions } from './tensorflow/whole-data';
+export type { WholeDataOptions, WholeInput } from './tensorflow/whole-data';
 export type { Trained } from './tensorflow/trained';
