@@ -3,5 +3,4 @@ module.exports = {
   ...require('./jest.config'),
   testPathIgnorePatterns: [],
   testMatch: ['**/slow/*.test.ts'],
-  maxWorkers: 1,
 };

@@ -4,8 +4,24 @@ const { spawnSync } = require('node:child_process');
 const path = require('node:path');
 const { bootstrap } = require('./bootstrap');
 
+/**
+ * Two of these run at the same time. All others run alone: they measure, they have network interfaces, ports or
+ * services of the machine for themselves, or they change what is installed here.
+ */
+const BESIDE_OTHERS = [
+  ...['chaos', 'chaos-checker', 'conformance-over-tcp', 'digits', 'docs-programs', 'elastic-cli'],
+  ...['elastic-loops', 'elastic-losses', 'elastic-training', 'ends', 'examples', 'first-fit', 'folder-lock', 'frozen'],
+  ...['fuzz', 'fuzz-harness', 'killed', 'link-tensorflow', 'node-versions', 'other-user', 'pack', 'package-types'],
+  ...['processes-over-tcp', 'public-models', 'resized-checkpoint', 'resumed-sparsity', 'soak', 'stopped-ranks'],
+  ...['study', 'study-language', 'tensorflow-versions', 'tutorial', 'worker-ends'],
+].join('|');
+
 bootstrap();
 const root = path.join(__dirname, '..');
 const jest = path.join(root, 'node_modules/jest/bin/jest.js');
-const args = [jest, '--config', 'jest.slow.config.js', ...process.argv.slice(2)];
-process.exit(spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit' }).status ?? 1);
+const common = [jest, '--config', 'jest.slow.config.js', '--passWithNoTests', ...process.argv.slice(2)];
+const runs = [
+  [`--testMatch=**/slow/@(${BESIDE_OTHERS}).test.ts`, '--maxWorkers=2'],
+  [`--testMatch=**/slow/!(${BESIDE_OTHERS}).test.ts`, '--maxWorkers=1'],
+].map(args => spawnSync(process.execPath, [...common, ...args], { cwd: root, stdio: 'inherit' }).status ?? 1);
+process.exit(Math.max(...runs));

@@ -20,8 +20,8 @@ export async function captureState(
     ...(captured !== undefined && { round: { steps: captured.steps, nonFinite: captured.nonFinite } }),
     ...(sentFraction?.expected !== undefined && { expectedSteps: sentFraction.expected }),
   };
-  const start = captured?.tensors ?? [];
-  return { counters, variables: variableStates(steps), inner: await inner.capture(), start };
+  const { start = [], sums = [] } = captured ?? {};
+  return { counters, variables: variableStates(steps), inner: await inner.capture(), start, sums };
 }
 
 /**
@@ -44,7 +44,7 @@ export async function restoreState(steps: OptimizerSteps, inner: TfjsOptimizer, 
   }
   if (learningRate !== undefined) inner.learningRate = learningRate;
   await steps.forgetWaiting();
-  if (counters.round !== undefined) steps.policy.restore({ ...counters.round, tensors: state.start });
+  if (counters.round !== undefined) steps.policy.restore({ ...counters.round, start: state.start, sums: state.sums });
   steps.restored = variables;
   steps.restoreVariables();
   await inner.restore(state.inner);
@@ -59,11 +59,16 @@ export function variableStates(steps: OptimizerSteps): VariableState[] {
   });
 }
 
-/** The momentum and the residuals of local steps are those of what a round changes, not of gradients. */
-function requireSamePolicy({ policy }: OptimizerSteps, { isLocal = false }: OptimizerCounters): void {
-  if (isLocal === policy.changesWeights) return;
-  const words = `The checkpoint was saved ${isLocal ? 'with' : 'without'} local steps. Wrap the optimizer as before.`;
-  throw new GradringError('ERR_CHECKPOINT', words);
+/**
+ * The momentum and the residuals of local steps are those of what a round changes, not of gradients. And gradients that
+ * wait need a policy that lets them wait.
+ */
+function requireSamePolicy({ policy }: OptimizerSteps, { isLocal = false, round }: OptimizerCounters): void {
+  const { changesWeights, stepsPerExchange } = policy;
+  const cannotWait = round !== undefined && !changesWeights && stepsPerExchange === 1;
+  if (isLocal === changesWeights && !cannotWait) return;
+  const how = isLocal ? 'with local steps' : cannotWait ? 'while gradients were accumulated' : 'without local steps';
+  throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved ${how}. Wrap the optimizer as before.`);
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */

@@ -1,7 +1,8 @@
 import type { ExchangedVariables, Gradients, LoadedGradients } from './exchanged-variables';
-import type { RoundState } from './optimizer-state';
+import type { WaitingState } from './optimizer-state';
+import type { DecayOf } from './wrap-options';
 
-/** When the ranks exchange, and what: the gradients of every step, or what several steps have changed. */
+/** When the ranks exchange, and what: the gradients of every step, those of several, or what several have changed. */
 export interface ExchangePolicy {
   /** How many steps share an exchange. */
   readonly stepsPerExchange: number;
@@ -16,9 +17,9 @@ export interface ExchangePolicy {
   /** All ranks have exchanged. Also called if there is no update. */
   beforeUpdate(trained: ExchangedVariables): void;
   /** What a checkpoint keeps of the waiting steps. The tensors are the policy's. */
-  capture(): RoundState | undefined;
+  capture(): WaitingState | undefined;
   /** Takes back what {@link capture} gave. The tensors become the policy's. */
-  restore(state: RoundState): void;
+  restore(state: WaitingState): void;
   dispose(): void;
 }
 
@@ -45,7 +46,7 @@ export class EveryStep implements ExchangePolicy {
   readonly changesWeights = false;
 
   /** @param weightDecay That of the gradient. */
-  constructor(private readonly weightDecay: number) {}
+  constructor(private readonly weightDecay: DecayOf) {}
 
   take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
     return { load: () => trained.load(gradients, this.weightDecay), isApplied: false };

@@ -5,6 +5,7 @@ import type { ExchangeStep } from '../exchange/messages';
 import type { NamedTensor, VariableState } from './optimizer-state';
 import { inBrackets, isSameShape } from './shapes';
 import { tf } from './tfjs';
+import type { DecayOf } from './wrap-options';
 
 /** Gradients as tfjs passes them: by name, or as a list, which names all variables that are trained. */
 export type Gradients = tf.NamedTensorMap | NamedTensor[];
@@ -26,38 +27,56 @@ export class ExchangedVariables {
   }
 
   /**
-   * Copies the gradients to the exchange, and sums their squares while they are in the cache.
+   * Checks the gradients of a step. A variable on which the loss did not depend has none.
    *
-   * @param weightDecay That of the gradient.
+   * @throws GradringError `ERR_MODEL_MISMATCH` if they are not those of these variables; `ERR_INVALID_ARGUMENT` if one
+   *   has another shape than its variable.
    */
-  load(gradients: Gradients, weightDecay: number): LoadedGradients {
+  gradientsByName(gradients: Gradients): Map<string, tf.Tensor> {
     this.variables = this.variables.map(lastOfItsName);
-    const { exchange, variables } = this;
+    const { variables } = this;
     const given = new Map(namedTensors(gradients).map(({ name, tensor }) => [name, tensor]));
     const unexpected = [...given.keys()].find(name => !variables.some(variable => variable.name === name));
     if (unexpected !== undefined) {
       const words = `There is a gradient of '${unexpected}', which the first step did not train. Wrap one optimizer for each set of variables.`;
       throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: unexpected });
     }
+    for (const { name, shape } of variables) {
+      if (Array.isArray(gradients) && !given.has(name)) {
+        const words = `'${name}', which the first step trained, is trained no more. Wrap a new optimizer when a layer is frozen.`;
+        throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
+      }
+      const tensor = given.get(name);
+      if (tensor == null) given.delete(name);
+      else if (!isSameShape(tensor.shape, shape)) {
+        throw invalidArgument(
+          `The gradient of '${name}' has the shape ${inBrackets(tensor.shape)}, but the variable has ${inBrackets(shape)}.`,
+        );
+      }
+    }
+    return given;
+  }
+
+  /**
+   * Copies the gradients to the exchange, and sums their squares while they are in the cache.
+   *
+   * @param weightDecay That of the gradient.
+   * @throws GradringError what {@link gradientsByName} throws.
+   */
+  load(gradients: Gradients, weightDecay: DecayOf): LoadedGradients {
+    const given = this.gradientsByName(gradients);
+    const { exchange, variables } = this;
     const found: { sumOfSquares: number; nonFiniteTensor?: number } = { sumOfSquares: 0 };
     variables.forEach((variable, i) => {
       const { name } = variable;
       const segment = exchange.gradient(i);
       const tensor = given.get(name);
-      if (Array.isArray(gradients) && !given.has(name)) {
-        const words = `'${name}', which the first step trained, is trained no more. Wrap a new optimizer when a layer is frozen.`;
-        throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
-      }
-      if (tensor == null) {
-        segment.fill(0); // the loss did not depend on it this time
+      if (tensor === undefined) {
+        segment.fill(0);
         return;
       }
-      if (!isSameShape(tensor.shape, variable.shape)) {
-        throw invalidArgument(
-          `The gradient of '${name}' has the shape ${inBrackets(tensor.shape)}, but the variable has ${inBrackets(variable.shape)}.`,
-        );
-      }
-      const decayed = weightDecay === 0 ? tensor : tf.tidy(() => tf.add(tensor, tf.mul(weightDecay, variable)));
+      const decay = weightDecay(name);
+      const decayed = decay === 0 ? tensor : tf.tidy(() => tf.add(tensor, tf.mul(decay, variable)));
       const { values, isCopy } = gradientValues(decayed);
       exchange.writeGradient(i, values, isCopy);
       if (decayed !== tensor) decayed.dispose();

@@ -3,9 +3,9 @@ import { invalidArgument } from '../errors';
 import type { ExchangePolicy, Load, TakenStep } from './exchange-policy';
 import type { ExchangedVariables, Gradients } from './exchanged-variables';
 import type { TfjsOptimizer } from './tfjs-optimizer';
-import type { RoundState } from './optimizer-state';
+import type { WaitingState } from './optimizer-state';
 import { tf } from './tfjs';
-import { type CheckedOptions, weightDecayOf } from './wrap-options';
+import { type CheckedOptions, NO_DECAY, weightDecayOf } from './wrap-options';
 
 /** The variables of this process that are within a round, by name, and whose round it is. */
 const withinRound = new Map<string, LocalSteps>();
@@ -70,7 +70,7 @@ export class LocalSteps implements ExchangePolicy {
         const changes = trained.variables.map(variable => {
           return { name: variable.name, tensor: tf.sub(start.get(variable.name)!, variable) };
         });
-        return { ...trained.load(changes, 0), ...(nonFiniteTensor !== -1 && { nonFiniteTensor }) };
+        return { ...trained.load(changes, NO_DECAY), ...(nonFiniteTensor !== -1 && { nonFiniteTensor }) };
       });
   }
 
@@ -79,17 +79,17 @@ export class LocalSteps implements ExchangePolicy {
     this.dispose();
   }
 
-  capture(): RoundState | undefined {
+  capture(): WaitingState | undefined {
     if (this.waitingSteps === 0) return undefined;
-    const tensors = [...this.start].map(([name, tensor]) => ({ name, tensor }));
-    return { steps: this.waitingSteps, nonFinite: this.nonFinite, tensors };
+    const start = [...this.start].map(([name, tensor]) => ({ name, tensor }));
+    return { steps: this.waitingSteps, nonFinite: this.nonFinite, start, sums: [] };
   }
 
-  restore({ steps, nonFinite, tensors }: RoundState): void {
+  restore({ steps, nonFinite, start }: WaitingState): void {
     this.dispose();
     this.waitingSteps = steps;
     this.nonFinite = nonFinite;
-    this.begin(tensors.map(({ name, tensor }) => [name, tensor]));
+    this.begin(start.map(({ name, tensor }) => [name, tensor]));
   }
 
   dispose(): void {

@@ -12,8 +12,9 @@ export interface OptimizerState {
   /** For each variable. Empty before the first step. */
   readonly variables: readonly VariableState[];
   readonly inner: InnerState;
-  /** The weights before the present round of local steps, by name. Empty between rounds, and without such. */
+  /** See {@link WaitingState}. Both are empty after an exchange. */
   readonly start: readonly NamedTensor[];
+  readonly sums: readonly NamedTensor[];
 }
 
 /** The small part of it. */
@@ -34,8 +35,8 @@ export interface OptimizerCounters {
   readonly learningRate?: number | undefined;
   /** Size of the ring that took the last step, in an elastic run. */
   readonly worldSize?: number | undefined;
-  /** The present round of local steps. Undefined between rounds. */
-  readonly round?: Omit<RoundState, 'tensors'> | undefined;
+  /** Steps that wait for an exchange. Undefined if there are none. */
+  readonly round?: Omit<WaitingState, 'start' | 'sums'> | undefined;
   /** Whether there are local steps. */
   readonly isLocal?: boolean | undefined;
   /** The steps of the whole training. Undefined if not known. */
@@ -58,12 +59,14 @@ export const isCounters = isWith<OptimizerCounters>({
 });
 
 /** Steps that wait for an exchange. */
-export interface RoundState {
+export interface WaitingState {
   readonly steps: number;
   /** A variable whose gradient was not finite on this rank, by name. */
   readonly nonFinite?: string | undefined;
-  /** For each variable, by its name. */
-  readonly tensors: readonly NamedTensor[];
+  /** The weights before a round of local steps, the same on all ranks. */
+  readonly start: readonly NamedTensor[];
+  /** The sums of this rank's gradients. */
+  readonly sums: readonly NamedTensor[];
 }
 
 /** The state of a variable: u and v, and what a compressor keeps. */
@@ -108,7 +111,7 @@ export function sharesMomentum(
 }
 
 /** The state's tensors as they are in a rank's file. Their names are the kind, a slash, and the variable's name. */
-export function sourcesOf({ variables, inner, start }: OptimizerState): TensorSource[] {
+export function sourcesOf({ variables, inner, start, sums }: OptimizerState): TensorSource[] {
   return [
     ...variables.flatMap(({ name, shape, momentum, residual, shared, isMomentumShared }) => [
       sourceOfValues(`${isMomentumShared ? 'sharedMomentum' : 'momentum'}/${name}`, shape, momentum),
@@ -119,10 +122,11 @@ export function sourcesOf({ variables, inner, start }: OptimizerState): TensorSo
     ...inner.weights.map(({ name, tensor }, i) => sourceOf(`inner/${i}/${name}`, tensor)),
     ...inner.fields.map(({ name, tensor }) => sourceOf(`innerField/${name}`, tensor)),
     ...start.map(({ name, tensor }) => sourceOf(`start/${name}`, tensor)),
+    ...sums.map(({ name, tensor }) => sourceOf(`sum/${name}`, tensor)),
   ];
 }
 
-/** The inverse of {@link sourcesOf} for what are tensors of TensorFlow.js. They are new. */
+/** The inverse of {@link sourcesOf}, for what a ring of any size takes as it is. The tensors are new. */
 export function tensorStatesOf(tensors: ReadonlyMap<string, ReadTensor>): Pick<OptimizerState, 'inner' | 'start'> {
   const named = (kind: string) =>
     [...tensorsUnder(tensors, kind)].map(([name, read]): NamedTensor => ({ name, tensor: tensorOf(read) }));

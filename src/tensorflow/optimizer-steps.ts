@@ -8,6 +8,7 @@ import { isLinkCost, type LinkCost } from '../exchange/link-cost';
 import { type Ticket, waitFor, type Work } from '../work';
 import { type Check, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
+import { Accumulate } from './accumulate';
 import { EveryStep, type ExchangePolicy, type Load, type TakenStep } from './exchange-policy';
 import { ExchangedVariables, type Gradients, variableNamed } from './exchanged-variables';
 import { checkGreetings, type Greeting, greetingOf } from './first-step';
@@ -21,7 +22,7 @@ import { shareStep } from './share-step';
 import { tf } from './tfjs';
 import { Verification, type VerifiedStep } from './verification';
 import { warn, warnOnce } from './warn';
-import { type CheckedOptions, weightDecayOf } from './wrap-options';
+import { checkedDecay, type CheckedOptions, type DecayOf, NO_DECAY, weightDecayOf } from './wrap-options';
 
 /** What a wrapped optimizer has done in this process, on this rank. What was done before a resume does not count. */
 export interface StepStatistics {
@@ -102,13 +103,14 @@ export class OptimizerSteps {
     readonly inner: TfjsOptimizer,
     private readonly options: CheckedOptions,
   ) {
-    const { compression, verifyEvery, learningRateRule, localSteps } = options;
+    const { compression, verifyEvery, learningRateRule, localSteps, accumulate } = options;
     const { learningRate, momentum, nesterov } = options.outer;
     if (localSteps > 0) {
       this.policy = new LocalSteps(localSteps, inner, options);
       this.outer = new TfjsOptimizer(tf.train.momentum(learningRate, momentum, nesterov));
     } else {
-      this.policy = new EveryStep(weightDecayOf(options, 'gradient'));
+      const weightDecay = weightDecayOf(options, 'gradient');
+      this.policy = accumulate > 1 ? new Accumulate(accumulate, weightDecay) : new EveryStep(weightDecay);
       this.outer = inner;
     }
     this.compression = compression;
@@ -129,8 +131,8 @@ export class OptimizerSteps {
   /** The variables that the first step trains, and what the ranks must agree on before it. */
   begin(names: ReadonlySet<string>): { readonly variables: Variables; readonly greeting: Greeting } {
     const { step } = this;
-    const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecay, weightDecayAt } = this.options;
-    const { localSteps, localClipNorm, outer, overlap } = this.options;
+    const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecayAt } = this.options;
+    const { localSteps, localClipNorm, outer, overlap, accumulate } = this.options;
     const variables = [...names].map(variableNamed);
     if (this.sentFraction !== undefined) {
       const [first, ...others] = names;
@@ -140,9 +142,10 @@ export class OptimizerSteps {
     const { className: optimizer, learningRate } = this.inner;
     // The exchange compares it too, but cannot say what differs.
     const compressorFile = this.method.fileHash;
+    const weightDecay = decaysOf(this.options, variables);
     const shared = {
       ...{ compression, compressorFile, onNonFinite, verifyEvery, learningRateRule },
-      ...{ weightDecay, weightDecayAt, step, overlap, localSteps },
+      ...{ weightDecay, weightDecayAt, step, overlap, localSteps, accumulate },
       ...(localSteps > 0 && { outer, ...(localClipNorm < Infinity && { localClipNorm }) }),
     };
     const own = { optimizer, learningRate, ...this.inner.takenOver, ...shared };
@@ -196,7 +199,7 @@ export class OptimizerSteps {
       const { statistics } = this;
       this.statistics = { ...statistics, skippedSteps: statistics.skippedSteps + 1 };
       const { name } = this.trained!.variables[nonFiniteTensor]!;
-      this.warnOfSkipped(`The gradient of '${name}' holds NaN or infinity, in step ${this.step} of this rank.`);
+      this.warnOfSkipped(`The gradient of '${name}' holds NaN or infinity, in step ${this.step} of this rank.`, 1);
     }
     return taken;
   }
@@ -316,7 +319,7 @@ export class OptimizerSteps {
     this.step = done;
     this.statistics = {
       steps: statistics.steps + Number(endsStep),
-      skippedSteps: statistics.skippedSteps + (isApplied ? 0 : 1),
+      skippedSteps: statistics.skippedSteps + (isApplied ? 0 : exchangedSteps),
       exchanges: statistics.exchanges + 1,
       bytesSent: statistics.bytesSent + bytesSent,
       denseBytes: statistics.denseBytes + exchangedSteps * denseBytes,
@@ -339,7 +342,7 @@ export class OptimizerSteps {
     const when = exchangedSteps === 1 ? `in step ${done - 1}` : `in steps ${done - exchangedSteps} to ${done - 1}`;
     const what = `The gradient of '${variable}' ${where}, ${when}. Nothing was applied on any rank.`;
     if (this.options.onNonFinite === 'skip') {
-      this.warnOfSkipped(what);
+      this.warnOfSkipped(what, exchangedSteps);
       return false;
     }
     const words = `${what} (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
@@ -378,8 +381,8 @@ export class OptimizerSteps {
   }
 
   /** The weight decay of the update that all ranks apply. */
-  private get outerDecay(): number {
-    return this.policy.changesWeights ? 0 : weightDecayOf(this.options, 'update');
+  private get outerDecay(): DecayOf {
+    return this.policy.changesWeights ? NO_DECAY : weightDecayOf(this.options, 'update');
   }
 
   /** What spans tell of a step. */
@@ -389,12 +392,13 @@ export class OptimizerSteps {
     return { step, tensors: variables.length, bytes: 4 * elements };
   }
 
-  /** Warns of the first step that is skipped, of the second, the fourth, and so on. */
-  private warnOfSkipped(what: string): void {
+  /** Warns of the first step that is skipped, of the second, the fourth, and so on. `count` were skipped just now. */
+  private warnOfSkipped(what: string, count: number): void {
     const { steps, skippedSteps } = this.statistics;
-    if (!Number.isInteger(Math.log2(skippedSteps))) return;
-    const count = `${skippedSteps} of ${steps} ${steps === 1 ? 'step' : 'steps'}`;
-    warn(this.communicator, `${what} So far ${count} ${skippedSteps === 1 ? 'was' : 'were'} skipped.`);
+    const doublings = (skipped: number) => Math.floor(Math.log2(skipped));
+    if (doublings(skippedSteps) === doublings(skippedSteps - count)) return;
+    const share = `${skippedSteps} of ${steps} ${steps === 1 ? 'step' : 'steps'}`;
+    warn(this.communicator, `${what} So far ${share} ${skippedSteps === 1 ? 'was' : 'were'} skipped.`);
   }
 
   /** Momentum correction is for momentum and SGD: see docs/algorithms.md. */
@@ -409,6 +413,11 @@ export class OptimizerSteps {
       'tf.train.momentum with dgc() sends far less; noCompression() is exact. See docs/how-to/compression.md#adam-and-other-optimizers.';
     warnOnce(this.communicator, `${words} ${advice}`);
   }
+}
+
+/** What the ranks compare of the weight decay. */
+function decaysOf({ weightDecay }: CheckedOptions, variables: Variables): number | readonly number[] {
+  return typeof weightDecay === 'number' ? weightDecay : variables.map(({ name }) => checkedDecay(weightDecay, name));
 }
 
 /** tfjs gives the state that an inner optimizer keeps to variables by their order, whatever their names. */

@@ -1,7 +1,8 @@
 import type { ReadTensor, TensorFile } from '../checkpoint/checkpoint-file';
 import { GradringError } from '../errors';
-import type { VariableState } from './optimizer-state';
+import type { NamedTensor, VariableState } from './optimizer-state';
 import { tensorsUnder } from './saved-tensor';
+import { tf } from './tfjs';
 
 /** What happens to each rank's momenta and residuals in a ring of another size: {@link CheckpointOptions.residuals}. */
 export type ResidualPolicy = 'redistribute' | 'drop';
@@ -53,6 +54,19 @@ export function variableStates(files: readonly TensorFile[], resizing: Resizing)
     const shared = kept.has(name) ? valuesOf(kept.get(name)!) : new Float32Array(0);
     const momentum = common === undefined ? sum('momentum') : valuesOf(common);
     return { name, shape, momentum, residual: sum('residual'), shared, isMomentumShared: common !== undefined };
+  });
+}
+
+/** The gradients that a rank has accumulated. They are shared like residuals. The tensors are new. */
+export function waitingSums(files: readonly TensorFile[], resizing: Resizing): NamedTensor[] {
+  const share = shareOf(resizing);
+  const shapes = new Map(
+    files.flatMap(({ tensors }) =>
+      [...tensorsUnder(tensors, 'sum')].map(([name, { shape }]) => [name, shape] as const),
+    ),
+  );
+  return [...shapes].map(([name, shape]) => {
+    return { name, tensor: tf.tensor(weightedSum(files, `sum/${name}`, share), [...shape]) };
   });
 }
 

@@ -199,9 +199,9 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Applies what is still to come: with `overlap` the update of the last step; with `localSteps` the ranks exchange
-   * what they have changed since the last exchange, so that all have the same weights. All ranks call it after the same
-   * step. `model.fit` with `ring.callbacks()` does it at the end of a training.
+   * Applies what is still to come: with `overlap` the update of the last step; with `localSteps` or `accumulate` the
+   * ranks exchange what waits, so that all have the same weights. All ranks call it after the same step. `model.fit`
+   * with `ring.callbacks()` does it at the end of a training.
    *
    * @throws GradringError what {@link applyGradients} throws.
    */
@@ -258,7 +258,7 @@ export class RingOptimizer extends tf.Optimizer {
     try {
       await restoreState(this.steps, this.inner, state);
     } catch (error) {
-      tf.dispose(state.start.map(({ tensor }) => tensor)); // the policy has not taken them
+      tf.dispose([...state.start, ...state.sums].map(({ tensor }) => tensor)); // the policy has not taken them
       throw error;
     } finally {
       tf.dispose([...state.inner.weights, ...state.inner.fields].map(({ tensor }) => tensor));

@@ -2,6 +2,7 @@ import { tf } from './tfjs';
 import { invalidArgument } from '../errors';
 import type { ExchangedVariables } from './exchanged-variables';
 import type { InnerState, NamedTensor } from './optimizer-state';
+import type { DecayOf } from './wrap-options';
 
 /** An optimizer of TensorFlow.js: it gives the learning rate, and its rule applies the updates. */
 export class TfjsOptimizer {
@@ -42,13 +43,15 @@ export class TfjsOptimizer {
    * @param rateFactor Multiplies the learning rate.
    * @param weightDecay That of the update.
    */
-  apply(trained: ExchangedVariables, rateFactor: number, weightDecay: number): void {
+  apply(trained: ExchangedVariables, rateFactor: number, weightDecay: DecayOf): void {
     const { learningRate } = this;
     const { variables } = trained;
     tf.tidy(() => {
-      if (weightDecay > 0) {
-        const kept = 1 - (learningRate * rateFactor * weightDecay) / (1 - this.momentum);
-        for (const variable of variables) variable.assign(tf.tidy(() => variable.mul(kept)));
+      for (const variable of variables) {
+        const decay = weightDecay(variable.name);
+        if (decay === 0) continue;
+        const kept = 1 - (learningRate * rateFactor * decay) / (1 - this.momentum);
+        variable.assign(tf.tidy(() => variable.mul(kept)));
       }
       if (this.takenOver === undefined) {
         if (rateFactor !== 1) this.learningRate = learningRate * rateFactor;

@@ -43,7 +43,7 @@ export async function captureWelcome(
   state: unknown,
 ): Promise<Welcome> {
   return optimizer.withState(async captured => {
-    const common = sourcesOf(captured).filter(({ name }) => !/^(momentum|residual)\//.test(name));
+    const common = sourcesOf(captured).filter(({ name }) => !/^(momentum|residual|sum)\//.test(name));
     const sources = [...variables.map(variable => sourceOf(`weight/${variable.name}`, variable)), ...common];
     const arrays = await Promise.all(sources.map(async source => (await source.bytes()).slice()));
     const tensors = sources.map(({ name, type, shape }, i) => ({ name, type, shape, byteLength: arrays[i]!.length }));
@@ -145,6 +145,6 @@ export async function takeWelcome({ header, arrays }: Welcome, { variables, opti
   });
   const { round, ...others } = header.counters;
   const counters = round === undefined ? others : { ...others, round: { steps: round.steps } }; // others tell the rest
-  const state = { counters, variables: trained, ...tensorStatesOf(tensors) };
+  const state = { counters, variables: trained, sums: [], ...tensorStatesOf(tensors) };
   await optimizer.adoptState(state, header.hasBegun);
 }

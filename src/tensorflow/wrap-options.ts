@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { checkOptions } from '../check-options';
 import { methodOf } from '../compression/compression-method';
 import { type Compression, dgc } from '../compression/dgc-options';
@@ -33,10 +34,11 @@ export interface WrapOptions {
    */
   readonly learningRateRule?: LearningRateRule;
   /**
-   * Adds this factor times the weights to the gradient (L2 regularisation), for all variables. Do not also give the
-   * layers a regularizer. Default 0.
+   * Adds this factor times the weights to the gradient (L2 regularisation). A function gives each variable a factor of
+   * its own, by its name, the same on all ranks: `name => (name.endsWith('kernel') ? 1e-4 : 0)` leaves out biases and
+   * norms. Do not also give the layers a regularizer. Default 0.
    */
-  readonly weightDecay?: number;
+  readonly weightDecay?: number | ((variable: string) => number);
   /**
    * Where the decay is added. `gradient`: to the gradient of each rank, before it is compressed (as in Paddle's
    * implementation of the paper), and clipped with it. `update`: to the update that all ranks apply, with the weight
@@ -54,6 +56,11 @@ export interface WrapOptions {
   readonly localSteps?: number;
   /** Clips the gradient of each local step to this norm, that of all its tensors together. Default: no clipping. */
   readonly localClipNorm?: number;
+  /**
+   * The gradients of so many steps are added up on each rank, and then the ranks exchange their mean: an update is that
+   * of a batch so many times as large. Not with `localSteps`. Default 1. See docs/how-to/model-fit.md#accumulation.
+   */
+  readonly accumulate?: number;
   /** Applies the mean of what the local steps have changed. */
   readonly outer?: OuterOptions;
   /**
@@ -73,6 +80,7 @@ const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
 const OPTIONS = {
   ...{ compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true },
   ...{ weightDecay: true, weightDecayAt: true, localSteps: true, localClipNorm: true, outer: true, overlap: true },
+  accumulate: true,
 } as const satisfies Record<keyof WrapOptions, true>;
 
 /**
@@ -87,7 +95,7 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
     name === 'kind' ? 'Pass the compression by its name: { compression: dgc(…) }.' : undefined,
   );
   const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, localSteps = 0 } = options;
-  const { overlap = 0, localClipNorm = Infinity } = options;
+  const { overlap = 0, localClipNorm = Infinity, accumulate = 1 } = options;
   const { weightDecay = 0, weightDecayAt = 'gradient' } = options;
   if (!KINDS.includes(compression?.kind)) {
     throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
@@ -96,14 +104,21 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
   if (onNonFinite !== 'error' && onNonFinite !== 'skip') {
     throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
   }
-  if (!(weightDecay >= 0 && weightDecay < Infinity)) {
-    throw invalidArgument(`weightDecay is ${String(weightDecay)}; it must be a number, 0 or more.`);
+  if (typeof weightDecay !== 'function' && !isDecay(weightDecay)) {
+    const words = 'it must be a number, 0 or more, or a function that gives one for the name of a variable.';
+    throw invalidArgument(`weightDecay is ${String(weightDecay)}; ${words}`);
   }
   if (weightDecayAt !== 'gradient' && weightDecayAt !== 'update') {
     throw invalidArgument(`weightDecayAt is '${String(weightDecayAt)}'; it must be 'gradient' or 'update'.`);
   }
   if (!Number.isSafeInteger(localSteps) || localSteps < 0) {
     throw invalidArgument(`localSteps is ${String(localSteps)}; it must be a whole number of steps, or 0 for none.`);
+  }
+  if (!Number.isSafeInteger(accumulate) || accumulate < 1) {
+    throw invalidArgument(`accumulate is ${String(accumulate)}; it must be a whole number of steps, at least 1.`);
+  }
+  if (accumulate > 1 && localSteps > 0) {
+    throw invalidArgument('accumulate is for gradients that are exchanged: leave out localSteps, or accumulate.');
   }
   const other = (['outer', 'localClipNorm'] as const).find(name => options[name] !== undefined);
   if (localSteps === 0 && other !== undefined) {
@@ -128,6 +143,7 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
   return {
     ...{
       overlap,
+      accumulate,
       compression,
       onNonFinite,
       verifyEvery,
@@ -141,12 +157,30 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
   };
 }
 
+/** The weight decay of a variable, by its name. */
+export type DecayOf = (variable: string) => number;
+
+export const NO_DECAY: DecayOf = () => 0;
+
 /** The weight decay there. */
 export function weightDecayOf(
   { weightDecay, weightDecayAt }: Pick<CheckedOptions, 'weightDecay' | 'weightDecayAt'>,
   at: CheckedOptions['weightDecayAt'],
-): number {
-  return weightDecayAt === at ? weightDecay : 0;
+): DecayOf {
+  if (weightDecayAt !== at) return NO_DECAY;
+  if (typeof weightDecay === 'number') return () => weightDecay;
+  return name => checkedDecay(weightDecay, name);
+}
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` if the function gives no number of 0 or more. */
+export function checkedDecay(weightDecay: DecayOf, name: string): number {
+  const decay: unknown = weightDecay(name);
+  if (isDecay(decay)) return decay;
+  throw invalidArgument(`weightDecay('${name}') is ${inspect(decay)}; it must be a number, 0 or more.`);
+}
+
+function isDecay(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value < Infinity;
 }
 
 function checkOuter(options: OuterOptions): Required<OuterOptions> {

@@ -40,15 +40,14 @@ const CALLS: readonly Call[] = [
 describe.each([...LANE_KINDS, undefined])('lanes: %s', lanes => {
   test.each(CALLS)('where one rank calls %s and the others something else, all are told', async odd => {
     for (const [i, usual] of CALLS.filter(call => call !== odd).entries()) {
-      for (const worldSize of [2, 3]) {
-        const { ring, close } = await openTransports(worldSize, { lanes });
-        const oddRank = i % worldSize;
-        const called = ring.map(transport => callsOf(transport)[transport.rank === oddRank ? odd : usual]());
-        const failures = await Promise.all(called.map(call => failureOf(call)));
-        const codes = failures.map(({ code }) => code);
-        expect({ usual, codes }).toEqual({ usual, codes: codes.map(() => 'ERR_COLLECTIVE_MISMATCH') });
-        await close();
-      }
+      const worldSize = 2 + (i % 2);
+      const { ring, close } = await openTransports(worldSize, { lanes });
+      const oddRank = i % worldSize;
+      const called = ring.map(transport => callsOf(transport)[transport.rank === oddRank ? odd : usual]());
+      const failures = await Promise.all(called.map(call => failureOf(call)));
+      const codes = failures.map(({ code }) => code);
+      expect({ usual, codes }).toEqual({ usual, codes: codes.map(() => 'ERR_COLLECTIVE_MISMATCH') });
+      await close();
     }
   });
 });

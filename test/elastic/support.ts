@@ -47,6 +47,7 @@ export interface LoopInput {
   readonly sync: boolean;
   /** The option of `ring.wrap`. */
   readonly localSteps?: number;
+  readonly accumulate?: number;
 }
 
 /** What a rank writes when its training has ended, by its number at launch. */

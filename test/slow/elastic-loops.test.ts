@@ -15,6 +15,7 @@ test.each([
   { sync: true },
   { sync: false },
   { sync: false, localSteps: 3 }, // killed, and let in, within a round
+  { sync: true, accumulate: 3 }, // between two exchanges
 ])(
   'a custom loop: %j',
   async input => {

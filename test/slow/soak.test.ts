@@ -1,8 +1,8 @@
 import { runScript } from '../support/scripts';
 
-test('eight thousand steps take no more memory, and leave the replicas the same', async () => {
-  const { stdout, exitCode } = await runScript('soak', '--steps', '8000');
-  expect(stdout).toMatch(/\nWeights: [0-9a-f]{64}, compared 8 times\.\nMemory is flat, the replicas are the same\.\n$/);
+test('four thousand steps take no more memory, and leave the replicas the same', async () => {
+  const { stdout, exitCode } = await runScript('soak', '--steps', '4000');
+  expect(stdout).toMatch(/\nWeights: [0-9a-f]{64}, compared 4 times\.\nMemory is flat, the replicas are the same\.\n$/);
   expect(exitCode).toBe(0);
 }, 600_000);
 

@@ -83,30 +83,29 @@ const testInstalled = testWhere(registryObstacle());
 
 const OPTIONS: InstallOptions = { args: ['--ignore-scripts'] };
 
-describe.each(['npm', 'pnpm'] as const)('%s', manager => {
-  testInstalled.each([
-    ['no TensorFlow.js of its own', {}, '4.22.0'],
-    ['tfjs 4.20', { [TFJS]: '4.20.0' }, '4.20.0'],
-    ['tfjs and tfjs-backend-wasm 4.21', { [TFJS]: '4.21.0', [WASM]: '4.21.0' }, '4.21.0'],
-    ['tfjs 4.22', { [TFJS]: '4.22.0' }, '4.22.0'],
-    ['tfjs and tfjs-node 4.20', { [TFJS]: '4.20.0', [NODE]: '4.20.0' }, '4.20.0'],
-    ['tfjs-node 4.22', { [NODE]: '4.22.0' }, '4.22.0'],
-  ] as const)(
-    'a project with %s has one copy, and trains on it',
-    async (name, dependencies: Readonly<Record<string, string>>, version) => {
-      const wanted = { ...dependencies, gradring: `file:${archive}` };
-      const project = makeProject(path.join(folder, `${manager} ${name}`), wanted);
-      await install(project, { ...OPTIONS, manager });
-      expect(await coresIn(project)).toEqual([version]);
-      await trainOnTwo(project, Object.keys(dependencies));
-      expect(await copies(project)).toMatchObject({
-        verdict: 'ok',
-        words: expect.stringContaining(`${version}, one copy`),
-      });
-    },
-    240_000,
-  );
-});
+testInstalled.each([
+  ['npm', 'no TensorFlow.js of its own', {}, '4.22.0'],
+  ['npm', 'tfjs 4.20', { [TFJS]: '4.20.0' }, '4.20.0'],
+  ['npm', 'tfjs and tfjs-backend-wasm 4.21', { [TFJS]: '4.21.0', [WASM]: '4.21.0' }, '4.21.0'],
+  ['npm', 'tfjs and tfjs-node 4.20', { [TFJS]: '4.20.0', [NODE]: '4.20.0' }, '4.20.0'],
+  ['npm', 'tfjs-node 4.22', { [NODE]: '4.22.0' }, '4.22.0'],
+  ['pnpm', 'no TensorFlow.js of its own', {}, '4.22.0'],
+  ['pnpm', 'tfjs and tfjs-node 4.20', { [TFJS]: '4.20.0', [NODE]: '4.20.0' }, '4.20.0'],
+] as const)(
+  'installed by %s, a project with %s has one copy, and trains on it',
+  async (manager, name, dependencies: Readonly<Record<string, string>>, version) => {
+    const wanted = { ...dependencies, gradring: `file:${archive}` };
+    const project = makeProject(path.join(folder, `${manager} ${name}`), wanted);
+    await install(project, { ...OPTIONS, manager });
+    expect(await coresIn(project)).toEqual([version]);
+    await trainOnTwo(project, Object.keys(dependencies));
+    expect(await copies(project)).toMatchObject({
+      verdict: 'ok',
+      words: expect.stringContaining(`${version}, one copy`),
+    });
+  },
+  240_000,
+);
 
 testInstalled(
   'beside a tfjs-node that is there already, npm installs no second copy',

@@ -73,19 +73,33 @@ function omegaBits(value: number): number[] {
   return bits;
 }
 
-/** The codes of small numbers, each the lowest `count` of its bits. */
-const SHORT_CODES = Array.from({ length: 4096 }, (_, value) => {
-  const bits = omegaBits(value);
-  return { bits: bits.reduce((sum, bit, i) => sum | (bit << i), 0), count: bits.length };
-});
+/** A code: the lowest `count` of its bits. */
+interface ShortCode {
+  readonly bits: number;
+  readonly count: number;
+}
+
+/** As {@link omegaBits}, for numbers below 4096. All processes and threads make the table when they start. */
+function shortCode(value: number): ShortCode {
+  let [bits, count] = [0, 1];
+  for (let rest = value; rest > 1;) {
+    const length = 32 - Math.clz32(rest);
+    for (let bit = 0; bit < length; bit++) bits = (bits << 1) | ((rest >>> bit) & 1);
+    count += length;
+    rest = length - 1;
+  }
+  return { bits, count };
+}
+
+/** The codes of small numbers. */
+const SHORT_CODES = Array.from({ length: 4096 }, (_, value) => shortCode(value));
 
 /** By the next bits of a message: the number whose code they begin with, and the length of that code if it is short. */
 const LOOKED_AT = 10;
-const CODE_OF = Array.from({ length: 1 << LOOKED_AT }, (_, next) => {
-  const value = SHORT_CODES.findIndex(
-    ({ bits, count }, i) => i > 0 && count <= LOOKED_AT && (next & ((1 << count) - 1)) === bits,
-  );
-  return { value, count: value === -1 ? 0 : SHORT_CODES[value]!.count };
+const CODE_OF = Array.from({ length: 1 << LOOKED_AT }, () => ({ value: -1, count: 0 }));
+SHORT_CODES.forEach(({ bits, count }, value) => {
+  if (value === 0 || count > LOOKED_AT) return; // 0 has no code
+  for (let next = bits; next < CODE_OF.length; next += 1 << count) CODE_OF[next] = { value, count };
 });
 
 /** Reads what a {@link MessageWriter} wrote. Every method throws `ERR_PROTOCOL` at the end of the message. */

@@ -117,12 +117,12 @@ describe.each(['float32', 'bfloat16', 'int8', 'log4'] as const)('in %s', values 
   test.each([1, 2, 3, 5])('%i ranks apply or hold back every part of every gradient, all alike', async worldSize => {
     const steps = 4;
     const next = random(worldSize);
-    const drawn = new Map<string, number>();
-    const gradientAt = (...place: readonly number[]) => {
-      const key = place.join();
-      if (!drawn.has(key)) drawn.set(key, (next() - 0.5) * 10 ** (4 * next()));
-      return drawn.get(key)!;
-    };
+    const most = 3000; // elements of a variable
+    const drawn = Float64Array.from({ length: worldSize * steps * VARIABLES.length * most }, () => {
+      return (next() - 0.5) * 10 ** (4 * next());
+    });
+    const gradientAt = (rank: number, step: number, variable: number, at: number) =>
+      drawn[((rank * steps + step) * VARIABLES.length + variable) * most + at]!;
     const ranks = await run(worldSize, values, gradientAt, { steps });
     for (const { updates, results } of ranks) {
       expect(updates).toEqual(ranks[0]!.updates);
@@ -130,7 +130,7 @@ describe.each(['float32', 'bfloat16', 'int8', 'log4'] as const)('in %s', values 
     }
     for (const [i, { shape }] of VARIABLES.entries()) {
       const length = shape.reduce((product, size) => product * size, 1);
-      let applied = 0;
+      let [applied, worst] = [0, 0];
       for (let at = 0; at < length; at++) {
         const all = [...Array(worldSize).keys()];
         const given = all.flatMap(rank => Array.from({ length: steps }, (_, step) => gradientAt(rank, step, i, at)));
@@ -138,9 +138,10 @@ describe.each(['float32', 'bfloat16', 'int8', 'log4'] as const)('in %s', values 
         const updates = ranks[0]!.updates.map(step => worldSize * step[i]![at]!);
         const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
         const scale = Math.max(...given.map(Math.abs));
-        expect(Math.abs(sum(given) - sum(held) - sum(updates))).toBeLessThan(1e-5 * scale * steps * worldSize);
+        worst = Math.max(worst, Math.abs(sum(given) - sum(held) - sum(updates)) / (scale * steps * worldSize));
         applied += updates.filter(update => update !== 0).length;
       }
+      expect(worst).toBeLessThan(1e-5);
       if (i > 0) expect(applied).toBeLessThanOrEqual(steps * (0.05 * length + 2 * worldSize));
     }
   });
@@ -148,7 +149,7 @@ describe.each(['float32', 'bfloat16', 'int8', 'log4'] as const)('in %s', values 
 
 test('what a rank sends does not grow with the ranks', async () => {
   const next = random(9);
-  const variables = [{ name: 'matrix', shape: [300, 300] }];
+  const variables = [{ name: 'matrix', shape: [200, 200] }];
   const bytesOf = async (worldSize: number) => {
     const ranks = await run(worldSize, 'float32', () => next() - 0.5, { variables });
     return ranks[0]!.results[0]!.bytesSent;

@@ -1,0 +1,61 @@
+import { tf } from './tfjs';
+import type { ExchangePolicy, Load, TakenStep } from './exchange-policy';
+import type { ExchangedVariables, Gradients } from './exchanged-variables';
+import type { WaitingState } from './optimizer-state';
+import type { DecayOf } from './wrap-options';
+
+/** Each rank adds up the gradients of several steps. Then the ranks exchange their mean, as that of a large batch. */
+export class Accumulate implements ExchangePolicy {
+  readonly changesWeights = false;
+  waitingSteps = 0;
+  /** By the name of the variable. One that had no gradient yet is not there. */
+  private sums = new Map<string, tf.Tensor>();
+
+  /** @param weightDecay That of the gradient. */
+  constructor(
+    readonly stepsPerExchange: number,
+    private readonly weightDecay: DecayOf,
+  ) {}
+
+  take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
+    for (const [name, gradient] of trained.gradientsByName(gradients)) {
+      const sum = this.sums.get(name);
+      // A tensor of its own, because the gradient is disposed of by whoever has computed it.
+      this.sums.set(name, tf.keep(sum === undefined ? gradient.toFloat() : sum.add(gradient)));
+      sum?.dispose();
+    }
+    this.waitingSteps++;
+    const isDue = this.waitingSteps >= this.stepsPerExchange;
+    return { isApplied: false, ...(isDue && { load: this.loadWaiting(trained) }) };
+  }
+
+  loadWaiting(trained: ExchangedVariables): Load {
+    return () =>
+      tf.tidy(() => {
+        const means = [...this.sums].map(([name, sum]) => [name, sum.div(this.waitingSteps)] as const);
+        return trained.load(Object.fromEntries(means), this.weightDecay);
+      });
+  }
+
+  beforeUpdate(): void {
+    this.dispose();
+  }
+
+  capture(): WaitingState | undefined {
+    if (this.waitingSteps === 0) return undefined;
+    const sums = [...this.sums].map(([name, tensor]) => ({ name, tensor }));
+    return { steps: this.waitingSteps, start: [], sums };
+  }
+
+  restore({ steps, sums }: WaitingState): void {
+    this.dispose();
+    this.waitingSteps = steps;
+    this.sums = new Map(sums.map(({ name, tensor }) => [name, tensor]));
+  }
+
+  dispose(): void {
+    tf.dispose([...this.sums.values()]);
+    this.sums = new Map();
+    this.waitingSteps = 0;
+  }
+}
