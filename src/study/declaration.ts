@@ -98,30 +98,30 @@ function longMethods(clip: Options): Method[] {
   return [...methods, { ...dgc, name: 'DGC without masking', options: unmasked, isVariant: true }];
 }
 
-const TWELVE_SEEDS = [41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52];
-const EIGHT_SEEDS = [61, 62, 63, 64, 65, 66, 67, 68];
+const EIGHT_SEEDS = [41, 42, 43, 44, 45, 46, 47, 48];
+const SIX_SEEDS = [61, 62, 63, 64, 65, 66];
 
 const WORKLOADS: readonly WorkloadPlan[] = [
   {
     // Rates are tried on the images of a fold that does not count.
-    ...{ name: 'digits', margin: ACCURACY, controls: CONTROLS, seeds: TWELVE_SEEDS, folds: [0, 1, 2, 3] },
+    ...{ name: 'digits', margin: ACCURACY, controls: CONTROLS, seeds: EIGHT_SEEDS, folds: [0, 1, 2, 3] },
     ...{ learningRate: 0.05, tuningSeeds: [301, 302, 303], tuningFold: 4, ablationSeeds: [] },
     ...{ methods: methodsFor({}), paper: RESNET },
   },
   {
-    ...{ name: 'language', margin: PERPLEXITY, controls: CONTROLS, seeds: EIGHT_SEEDS, folds: [0] },
+    ...{ name: 'language', margin: PERPLEXITY, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
     ...{ learningRate: 20, tuningSeeds: [301], tuningFold: 0, ablationSeeds: [] },
     methods: methodsFor({ clipNorm: 0.25 }),
     paper: LANGUAGE_MODEL,
   },
   {
-    ...{ name: LONG, margin: PERPLEXITY, controls: CONTROLS, seeds: EIGHT_SEEDS, folds: [0] },
-    ...{ learningRate: 1.414, tuningSeeds: [301], tuningFold: 0, ablationSeeds: EIGHT_SEEDS.slice(0, 4) },
+    ...{ name: LONG, margin: PERPLEXITY, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
+    ...{ learningRate: 1.414, tuningSeeds: [301], tuningFold: 0, ablationSeeds: SIX_SEEDS.slice(0, 3) },
     methods: longMethods({ clipNorm: 0.25 }),
     paper: LANGUAGE_MODEL,
   },
   {
-    ...{ name: 'speech', margin: LABEL_ERRORS, controls: CONTROLS, seeds: EIGHT_SEEDS, folds: [0] },
+    ...{ name: 'speech', margin: LABEL_ERRORS, controls: CONTROLS, seeds: SIX_SEEDS, folds: [0] },
     ...{ learningRate: 0.02828, tuningSeeds: [301], tuningFold: 0, ablationSeeds: [] },
     methods: methodsFor({ clipNorm: 10 }),
     paper: { DGC: { ratio: 608, model: 'Deep Speech 2 on LibriSpeech' } },
@@ -155,6 +155,7 @@ export function declarationOf(plans: readonly WorkloadPlan[], quick: boolean): D
 const NOTES: readonly string[] = [
   'This is the second study. The results of the first were known. Its margins and tests hold again; the seeds are new, and so are the utterances of the speech.',
   'The rule for what ring.wrap(optimizer) does by default, declared with this study: in a short training it is DGC with a chosen sparsity, if that passes on digits, language and speech, at a ratio of 60 or more on each. Otherwise it is the method that passes on most of the three at that ratio, and of several such methods the one that sends fewer bytes. In a training so long that DGC at 99.9 % sends each value ten times or more, it is DGC at 99.9 %, as in the paper.',
+  'At first there were twelve seeds of the digits, and eight of the others. The machine was lost with all trainings of the short language model, and they were begun anew. There are eight and six seeds since then. Only trainings of the search for learning rates were known when that was declared.',
   'Low rank, and DGC with a chosen sparsity, were made after the first study, because DGC had lost accuracy in these short trainings. A simulation chose what to try. Their settings were found with seeds that do not count (901, 911, 912, 920 to 929), for the language model and the speech on rows and utterances that do not count, for the digits mostly on the fold that does not count; seeds 911 and 912 were tested on the folds 0 and 1.',
   'All methods have the same search for a learning rate, on seeds and test data that do not count. It tries a first rate, and rates a factor of the square root of 2 above and below. While the best is the highest or the lowest of them, it tries the next one beyond, up to eight rates. The same first rate holds for all methods: a good one for training without compression.',
   'The digits are covered with noise, because as they are they cannot tell methods apart. This was found with dense and gradient dropping alone, before the first study.',
