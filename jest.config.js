@@ -10,7 +10,7 @@ module.exports = {
   // A look-up of a global through the realm of the tests takes some hundred times as long as that of a variable, and
   // the slow twins of kernels make millions of them. No test replaces these, so each module gets them as variables.
   sandboxInjectedGlobals: [...require('./test/support/shared-globals'), 'Math', 'Number', 'Infinity'],
-  testTimeout: 60_000,
+  testTimeout: 120_000,
   // Three for two cores: many tests wait for heartbeats, timeouts and the ends of processes.
   maxWorkers: 3,
 };

@@ -72,6 +72,7 @@ export { connect, Ring } from './tensorflow/ring';
 export type { Gradients } from './tensorflow/exchanged-variables';
 export type { StepStatistics } from './tensorflow/optimizer-steps';
 export { RingOptimizer } from './tensorflow/ring-optimizer';
+export type { RowDataset, RowsOptions } from './tensorflow/row-dataset';
 export type { OuterOptions, WrapOptions } from './tensorflow/wrap-options';
 export type { CallbackOptions } from './tensorflow/ring-callback';
 export type { LearningRateRule } from './tensorflow/ring-resize';

@@ -30,10 +30,14 @@ export class DataCheck {
     return known;
   }
 
-  /** Remembers data, which should be the same on all ranks, until the ranks compare. */
-  note(tensors: readonly tf.Tensor[]): void {
+  /**
+   * Remembers data, which should be the same on all ranks, until the ranks compare.
+   *
+   * @param how What else should be the same: how they are divided.
+   */
+  note(tensors: readonly tf.Tensor[], how = ''): void {
     if (this.communicator.launched.worldSize === 1 || this.hashes.length === MOST_HASHES) return;
-    this.hashes.push(hashOfRows(tensors));
+    this.hashes.push(`${hashOfRows(tensors)} ${how}`);
   }
 
   /**
@@ -85,7 +89,7 @@ export class DataCheck {
     if (rank === 0) return;
     warn(
       this.communicator,
-      `Rank ${rank} gave other data to ring.shard than rank 0, or the same rows in another order. The shards then overlap, and some rows are never used. Load and shuffle the data in the same way on all ranks: ring.split shuffles and splits with one seed. If the data differ on purpose, do not shard them, or pass { check: false }.`,
+      `Rank ${rank} gave other data to ring.shard than rank 0, the same rows in another order, or divides them otherwise. The shards then overlap, and some rows are never used. Load and shuffle the data in the same way on all ranks: ring.split shuffles and splits with one seed. If the data differ on purpose, do not shard them, or pass { check: false }.`,
     );
   }
 }

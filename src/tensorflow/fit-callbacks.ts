@@ -4,7 +4,8 @@ import { GradringError, invalidArgument } from '../errors';
 import { DataCheck } from './data-check';
 import { FitProgress } from './fit-progress';
 import { type CallbackOptions, RingCallback } from './ring-callback';
-import { listTensors, type TensorData, tensorsIn } from './shard';
+import { RowDataset } from './row-dataset';
+import { listTensors, type Reshuffled, reshuffledOf, type TensorData, tensorsIn } from './shard';
 import { datasetBatches, tensorBatches, type WholeData } from './whole-data';
 
 /** The result of {@link Ring.callbacks}: the ring's callback, and those under `also`. */
@@ -33,6 +34,9 @@ interface FitArguments {
 
 type Fit = (this: tf.LayersModel, ...args: unknown[]) => Promise<tf.History>;
 
+/** `fitDataset` as TensorFlow.js has it. */
+const fitDatasetOf = tf.LayersModel.prototype.fitDataset;
+
 extendFit();
 
 /**
@@ -58,10 +62,16 @@ function extendFit(): void {
         if (ring !== undefined) {
           fitting.add(ring.communicator);
           await requireTensors();
-          args[0] = noteData(DataCheck.of(ring.communicator), name, args);
           const { validation, ...others } = await takeValidation(this, fitArguments!);
           args[place] = others;
           ring.validateOn(validation);
+          const reshuffled = name === 'fit' ? reshuffledOf(args[0] as TensorData, args[1] as TensorData) : undefined;
+          if (reshuffled !== undefined) return await fitRows(this, ring.communicator, reshuffled, others);
+          args[0] = noteData(DataCheck.of(ring.communicator), name, args);
+        } else if (name === 'fit' && reshuffledOf(args[0] as TensorData, args[1] as TensorData) !== undefined) {
+          throw invalidArgument(
+            'ring.shard(…, { reshuffle }) needs ring.callbacks(), which tell it when an epoch begins.',
+          );
         }
         return await original.apply(this, args);
       } catch (cause) {
@@ -99,6 +109,23 @@ async function takeValidation(
   return { ...others, validation: tensorBatches(model, [x, y], call, validationBatchSize) };
 }
 
+/** Does what `fit` does, with rows that each epoch divides anew. */
+async function fitRows(
+  model: tf.LayersModel,
+  communicator: Communicator,
+  { rows, seed, take }: Reshuffled,
+  args: FitArguments,
+): Promise<tf.History> {
+  const { batchSize = 32, epochs = 1, ...others } = args as tf.ModelFitArgs;
+  const refused = (['validationSplit', 'sampleWeight', 'stepsPerEpoch'] as const).find(name => others[name] != null);
+  if (refused !== undefined) throw invalidArgument(`${refused} does not work with ring.shard(…, { reshuffle }).`);
+  const dataset = new RowDataset(communicator, rows, take, { batchSize, reshuffle: seed });
+  return fitDatasetOf.call(model, noteDataset(DataCheck.of(communicator), dataset), {
+    ...others,
+    epochs,
+  } as tf.ModelFitDatasetArgs<unknown>);
+}
+
 /** @throws GradringError `ERR_INVALID_ARGUMENT` within `tf.tidy`, which disposes of the data while the model trains. */
 async function requireTensors(): Promise<void> {
   const { state } = tf.engine() as unknown as { state: { activeScope?: object; scopeStack: object[] } };
@@ -119,7 +146,10 @@ function noteData(check: DataCheck, name: 'fit' | 'fitDataset', [data, y, option
     check.noteGiven(listTensors([data, y] as TensorData[]), batchSize);
     return data;
   }
-  const dataset = data as tf.data.Dataset<tf.TensorContainer>;
+  return noteDataset(check, data as tf.data.Dataset<tf.TensorContainer>);
+}
+
+function noteDataset<T extends tf.TensorContainer>(check: DataCheck, dataset: tf.data.Dataset<T>): tf.data.Dataset<T> {
   let isNoted = false;
   const iterator = async () => {
     const source = await dataset.iterator();
@@ -132,7 +162,7 @@ function noteData(check: DataCheck, name: 'fit' | 'fitDataset', [data, y, option
     };
     return Object.create(source, { next: { value: next } }) as typeof source;
   };
-  return Object.create(dataset, { iterator: { value: iterator } });
+  return Object.create(dataset, { iterator: { value: iterator } }) as typeof dataset;
 }
 
 /** The ring ends a training by this error only if the program closes it meanwhile. */

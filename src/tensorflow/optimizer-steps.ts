@@ -82,6 +82,8 @@ export class OptimizerSteps {
   step = 0;
   statistics: StepStatistics = { steps: 0, skippedSteps: 0, exchanges: 0, bytesSent: 0, denseBytes: 0, density: 1 };
   epoch: number | undefined;
+  /** How many ranks have taken the last step. */
+  ranksInStep: number;
   /** What the links of the ring cost. Undefined if no step has measured that. */
   links: LinkCost | undefined;
   /** The learning rate of the last exchange that is over. */
@@ -114,6 +116,7 @@ export class OptimizerSteps {
       this.outer = inner;
     }
     this.compression = compression;
+    this.ranksInStep = communicator.worldSize;
     this.method = methodOf(compression);
     this.verification = new Verification(communicator, verifyEvery);
     this.resize = new RingResize(communicator, learningRateRule);
@@ -206,6 +209,7 @@ export class OptimizerSteps {
 
   /** Counts a step after which the ranks do not exchange. */
   completeAlone(): void {
+    this.ranksInStep = this.communicator.worldSize;
     this.statistics = { ...this.statistics, steps: this.statistics.steps + 1 };
     this.step += 1;
   }
@@ -312,6 +316,7 @@ export class OptimizerSteps {
     const done = this.step + Number(endsStep);
     const span = this.spanArguments(done - 1);
     this.verification.finishStep(result);
+    this.ranksInStep = worldSize;
     if (isApplied) this.resize.lastWorldSize = worldSize;
     this.lastUpdates = [];
     this.links = links;

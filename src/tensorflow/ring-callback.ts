@@ -6,6 +6,7 @@ import { GradringError, invalidArgument } from '../errors';
 import { shownName } from '../printable';
 import { isBoolean, isNumber, isRecordOf, isText, isWith } from '../shape';
 import type { Checkpoint } from './checkpoint';
+import { type EpochPlace, setEpochPlace } from './row-dataset';
 import type { FitPosition } from './saved-rank';
 import { DataCheck, type GivenData, isGiven } from './data-check';
 import type { FitParameters } from './fit-progress';
@@ -83,6 +84,7 @@ export class RingCallback extends tf.Callback {
   private step = 0;
   private epoch = 0;
   private batch = 0;
+  private place: EpochPlace | undefined;
   private resumed: FitPosition | undefined;
   /** Whether the first epoch has begun. */
   private hasBegun = false;
@@ -152,13 +154,16 @@ export class RingCallback extends tf.Callback {
     this.hasBegun = true;
     // An epoch that was resumed in its middle is not a new one for the optimizer.
     if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer.beginEpoch(epoch);
-    this.batch = this.resumed?.batch ?? 0;
+    const { batch: firstBatch = 0, row: firstRow } = this.resumed ?? {};
+    this.batch = firstBatch;
+    this.place = { epoch, firstBatch, firstRow, batches: 0, row: undefined, batchSize: 0 };
+    setEpochPlace(this.communicator, this.place);
     this.resumed = undefined;
     this.epoch = epoch;
   }
 
   override async onBatchBegin(): Promise<void> {
-    if (this.batch > 0) await this.save({ epoch: this.epoch, batch: this.batch });
+    if (this.batch > 0) await this.save({ epoch: this.epoch, batch: this.batch, row: this.place?.row });
     if (this.hasRisen) return;
     const start = 1 / this.communicator.launched.worldSize;
     const done = Math.min(1, this.risenSteps / this.risingSteps);
@@ -168,6 +173,10 @@ export class RingCallback extends tf.Callback {
 
   override async onBatchEnd(): Promise<void> {
     this.batch++;
+    const { place } = this;
+    if (place === undefined) return;
+    place.batches++;
+    if (place.row !== undefined) place.row += place.batchSize * this.optimizer.ranksInStep;
   }
 
   /** Callbacks that must come after all others have seen the end of an epoch. */
@@ -187,13 +196,14 @@ export class RingCallback extends tf.Callback {
     await this.options.checkpoint?.saveIfDue(this.position(position));
   }
 
-  private position({ epoch, batch }: FitPosition): FitPosition {
+  private position({ epoch, batch, row }: FitPosition): FitPosition {
     const { step, fullLearningRate } = this;
     const warmUp = this.hasRisen ? undefined : { step, fullLearningRate };
-    return { epoch, batch, isOver: batch === 0 && epoch >= this.length.epochs, warmUp };
+    return { epoch, batch, row, isOver: batch === 0 && epoch >= this.length.epochs, warmUp };
   }
 
   override async onTrainEnd(): Promise<void> {
+    setEpochPlace(this.communicator, undefined);
     await this.optimizer.synchronize();
     // If a training ends within the warm-up, the next one must not begin with the reduced rate.
     if (this.hasRisen) return;

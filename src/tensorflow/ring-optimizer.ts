@@ -278,6 +278,11 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /** @internal */
+  get ranksInStep(): number {
+    return this.steps.ranksInStep;
+  }
+
+  /** @internal */
   get currentEpoch(): number | undefined {
     return this.steps.epoch;
   }

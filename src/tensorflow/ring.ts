@@ -22,6 +22,7 @@ import type { CheckpointOptions } from './checkpoint-options';
 import { callbacksOf, isFitting } from './fit-callbacks';
 import type { CallbackOptions } from './ring-callback';
 import { RingOptimizer } from './ring-optimizer';
+import { RowDataset, type RowsOptions } from './row-dataset';
 import {
   shardDataset,
   type ShardOptions,
@@ -119,7 +120,8 @@ export class Ring extends Communicator {
 
   /**
    * This rank's part of tensors or of a dataset: rows rank, rank + worldSize, and so on. All ranks get the same number
-   * of rows. The rows of a rank never change: they depend on {@link launched}. The tensors are new.
+   * of rows. The rows of a rank never change: they depend on {@link launched}. The tensors are new. With
+   * `{ reshuffle: seed }` each epoch of `model.fit` divides the rows of tensors anew.
    *
    * All ranks must pass the same data in the same order. The ring compares a sample of it once, when the training
    * begins (of a dataset, after the first epoch), and warns if it differs.
@@ -128,7 +130,7 @@ export class Ring extends Communicator {
    * console.log(ring.shard(tf.range(0, 6)).arraySync()); // [ 0, 2, 4 ]
    * ```
    *
-   * @param options `{ check: false }` turns the comparison off.
+   * @param options `{ check: false }` turns the comparison off; `{ reshuffle: seed }`.
    * @throws GradringError `ERR_INVALID_ARGUMENT` if it is not data, or has different numbers of rows.
    */
   shard<T extends tf.TensorContainer>(dataset: tf.data.Dataset<T>, options?: ShardOptions): tf.data.Dataset<T>;
@@ -153,6 +155,33 @@ export class Ring extends Communicator {
     }
     const sharded = shardTensors([first, ...others], this.launched, check, options);
     return others.length === 0 ? sharded[0] : sharded;
+  }
+
+  /**
+   * A dataset of rows that this rank reads for itself, of files or a database. In each epoch the ranks together take
+   * each row once; a row may be a whole file, with `batchSize: 1`. For `model.fitDataset`, or a loop of your own.
+   *
+   * ```ts
+   * const numbers = ring.shardRows(6, rows => tf.tensor1d(Array.from(rows)), { batchSize: 2 });
+   * const { value } = await (await numbers.iterator()).next();
+   * console.log(value.arraySync()); // [ 0, 1 ]
+   * ```
+   *
+   * @param rows How many rows there are, the same on all ranks.
+   * @param read Returns a batch: the rows with these numbers, which are 0 to `rows` − 1, as new tensors.
+   * @param options `batchSize` of a rank, 32 if not given; `reshuffle`: a seed, the same on all ranks.
+   * @throws GradringError `ERR_INVALID_ARGUMENT`.
+   */
+  shardRows<T extends tf.TensorContainer>(
+    rows: number,
+    read: (rows: Int32Array) => T | Promise<T>,
+    options?: RowsOptions,
+  ): RowDataset<T> {
+    const dataset = new RowDataset(this, rows, read, options);
+    const check = DataCheck.of(this);
+    check.isDivided = true;
+    check.note([], `${rows} rows, reshuffle ${options?.reshuffle}`);
+    return dataset;
   }
 
   /**

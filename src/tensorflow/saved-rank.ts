@@ -9,6 +9,8 @@ export interface FitPosition {
   readonly epoch: number;
   /** How many batches of it are done. */
   readonly batch: number;
+  /** How many rows of it are done, of all ranks together. Undefined if that is not known. */
+  readonly row?: number | undefined;
   /** Whether `model.fit` had no epoch left. */
   readonly isOver?: boolean;
   /** A `learningRateWarmUp` that is not over. */
@@ -34,6 +36,7 @@ const isSavedVariable = isWith<SavedVariable>({
 export const isFitPosition = isWith<FitPosition>({
   epoch: isCount,
   batch: isCount,
+  row: isOptional(isCount),
   isOver: isOptional(isBoolean),
   warmUp: isOptional(isWith({ step: isNumber, fullLearningRate: isNumber })),
 });

@@ -4,6 +4,8 @@ import { checkOptions } from '../check-options';
 import { invalidArgument } from '../errors';
 import { brief } from './brief';
 import type { DataCheck } from './data-check';
+import { permutation } from './permutation';
+import { checkSeed, orderOfEpoch } from './row-dataset';
 
 /** What `model.fit` takes as x or y: a tensor, or several with the same number of rows. */
 export type TensorData = tf.Tensor | tf.Tensor[] | { [input: string]: tf.Tensor };
@@ -12,10 +14,16 @@ export type TensorData = tf.Tensor | tf.Tensor[] | { [input: string]: tf.Tensor 
 export interface ShardOptions {
   /** Whether to compare a sample of the data with that of the other ranks, and to warn if it differs. Default true. */
   readonly check?: boolean;
+  /**
+   * A seed, the same on all ranks. In `model.fit` with `ring.callbacks()` each epoch then takes the rows in another
+   * order, divided anew between the ranks that are there. Tensors only, which must not be disposed of before the
+   * training ends. Default: a rank keeps its rows.
+   */
+  readonly reshuffle?: number;
 }
 
 /** How {@link Ring.split} divides the rows. */
-export interface SplitOptions extends ShardOptions {
+export interface SplitOptions extends Omit<ShardOptions, 'reshuffle'> {
   /** The fraction of the rows that is kept for validation, more than 0 and less than 1. */
   readonly validation: number;
   /** The seed of the shuffle, the same on all ranks. Default 1. */
@@ -48,8 +56,51 @@ export function shardTensors<T extends TensorData[]>(
   options: ShardOptions = {},
 ): T {
   const rows = rowsOf(data, 'ring.shard');
-  if (checks('ring.shard', options)) dataCheck.note(listTensors(data));
-  return takeRows(data, shardOf(range(rows), place));
+  const { reshuffle } = options;
+  checkSeed(reshuffle);
+  if (checks('ring.shard', options)) dataCheck.note(listTensors(data), `reshuffle ${reshuffle}`);
+  const shard = takeRows(data, shardOf(orderOfEpoch(rows, reshuffle, 0), place));
+  if (reshuffle !== undefined) {
+    const sources = listTensors(data);
+    listTensors(shard).forEach((tensor, i) => wholes.set(tensor, { source: sources[i]!, seed: reshuffle }));
+  }
+  return shard;
+}
+
+/** The tensors of which shards that are to be reshuffled were taken. */
+const wholes = new WeakMap<tf.Tensor, { readonly source: tf.Tensor; readonly seed: number }>();
+
+/** What is to be divided anew in each epoch. */
+export interface Reshuffled {
+  readonly seed: number;
+  readonly rows: number;
+  /** Some rows of x and y. The tensors are new. */
+  take(rows: Int32Array): { readonly xs: TensorData; readonly ys: TensorData };
+}
+
+/**
+ * What `model.fit` takes of shards that are to be reshuffled. Undefined if x is not one.
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` if y is not one with the same seed.
+ */
+export function reshuffledOf(x: TensorData, y: TensorData): Reshuffled | undefined {
+  const tensors = listTensors([x, y]);
+  const found = tensors.map(tensor => wholes.get(tensor));
+  if (found[0] === undefined) return undefined;
+  const { source, seed } = found[0];
+  if (found.some(whole => whole?.seed !== seed || whole.source.shape[0] !== source.shape[0])) {
+    throw invalidArgument(
+      'model.fit was given x of ring.shard with reshuffle, and y of another call. Pass both to one: ring.shard(x, y, { reshuffle }).',
+    );
+  }
+  return {
+    seed,
+    rows: source.shape[0]!,
+    take(rows) {
+      const [xs, ys] = takeRows([x, y], rows, tensor => wholes.get(tensor)!.source);
+      return { xs: xs!, ys: ys! };
+    },
+  };
 }
 
 /** See {@link Ring.split}. */
@@ -73,7 +124,7 @@ export function splitTensors<X extends TensorData, Y extends TensorData>(
   }
   if (!Number.isSafeInteger(seed)) throw invalidArgument(`seed is ${inspect(seed)}; it must be a whole number.`);
   if (checks('ring.split', { check })) dataCheck.note(listTensors([x, y]));
-  const order = shuffled(rows, seed);
+  const order = permutation(rows, seed);
   return {
     train: takeRows([x, y], shardOf(order.subarray(kept), place)),
     validation: takeRows([x, y], order.subarray(0, kept)),
@@ -92,6 +143,11 @@ export function shardDataset<T extends tf.TensorContainer>(
   dataCheck: DataCheck,
   options: ShardOptions = {},
 ): tf.data.Dataset<T> {
+  if (options.reshuffle !== undefined) {
+    throw invalidArgument(
+      'ring.shard reshuffles tensors, not a dataset, which has its order. ring.shardRows(rows, read, { reshuffle }) reads rows or files in any order.',
+    );
+  }
   let isNoted = !checks('ring.shard', options);
   const sharded = tf.data.generator<T>((async () => {
     const iterator = await dataset.iterator();
@@ -120,7 +176,7 @@ export function shardDataset<T extends tf.TensorContainer>(
 }
 
 function checks(call: string, options: ShardOptions): boolean {
-  checkOptions(call, options, { check: true });
+  checkOptions(call, options, { check: true, reshuffle: true });
   const { check = true } = options;
   if (typeof check !== 'boolean') throw invalidArgument(`check is ${inspect(check)}; it must be true or false.`);
   return check;
@@ -151,28 +207,21 @@ export function rowsOf(data: readonly TensorData[], call: string): number {
   return rows;
 }
 
-function range(count: number): Int32Array {
-  return Int32Array.from({ length: count }, (_, i) => i);
-}
-
-/** The numbers 0 … count − 1, in an order that depends only on the seed. */
-function shuffled(count: number, seed: number): Int32Array {
-  const random = tf.randomUniform([count], 0, 1, 'float32', seed);
-  const keys = random.dataSync().slice();
-  random.dispose();
-  return range(count).sort((a, b) => keys[a]! - keys[b]! || a - b);
-}
-
 /** This rank's part of the row numbers. */
 function shardOf(rows: Int32Array, { rank, worldSize }: ShardPlace): Int32Array {
   const count = Math.ceil(rows.length / worldSize);
   return Int32Array.from({ length: count }, (_, i) => rows[(rank + i * worldSize) % rows.length]!);
 }
 
-function takeRows<T extends TensorData[]>(data: T, rows: Int32Array): T {
+/** @param sourceOf Where the rows of a tensor are taken from. Default: the tensor. */
+function takeRows<T extends TensorData[]>(
+  data: T,
+  rows: Int32Array,
+  sourceOf = (tensor: tf.Tensor): tf.Tensor => tensor,
+): T {
   return tf.tidy(() => {
     const selected = tf.tensor1d(rows, 'int32');
-    const take = (tensor: tf.Tensor) => tf.gather(tensor, selected);
+    const take = (tensor: tf.Tensor) => tf.gather(sourceOf(tensor), selected);
     return data.map(each => {
       if (each instanceof tf.Tensor) return take(each);
       if (Array.isArray(each)) return each.map(take);

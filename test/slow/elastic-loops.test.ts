@@ -34,6 +34,21 @@ test.each([
 );
 
 test(
+  'a rank is killed within an epoch: the others divide what is left of its rows',
+  async () => {
+    const run = await runElastic({}, { min: 2 }, 'rows');
+    expect(run.exitCode).toBe(0);
+    for (const { steps, taken } of finishedAlike(run) as (Member & { taken: number[][] })[]) {
+      expect(steps).toBe(6 + (3 + 1 + 3) + 8); // of 16 rows, in the second epoch 12 from its fourth step on, then 12
+      const counts = taken.map(rows => [new Set(rows).size, rows.length]);
+      // What the lost rank had read in its last step was not trained: others read it again.
+      expect(counts).toEqual([[96, 96], [96, 100], [96, 96]]);
+    }
+  },
+  LIMIT_MS,
+); // prettier-ignore
+
+test(
   'a rank is killed in the very last step: ranks that have done it wait, before they leave, for those that have not',
   async () => {
     const run = await runElastic({}, { min: 1, env: preloading('die-forwarding') }, 'last-step');

@@ -1,0 +1,140 @@
+import { createHash } from 'node:crypto';
+import { checkOptions, requireCount } from '../check-options';
+import type { Communicator } from '../communicator/communicator';
+import { invalidArgument } from '../errors';
+import { permutation } from './permutation';
+import { tf } from './tfjs';
+
+/** How {@link Ring.shardRows} divides rows. */
+export interface RowsOptions {
+  /** How many rows a rank takes in a step. Default 32. */
+  readonly batchSize?: number;
+  /** A seed: each epoch takes the rows in an order of its own, which the seed decides. Default: in order. */
+  readonly reshuffle?: number;
+}
+
+/** Where `model.fit` is in the rows of an epoch: the same on all ranks. */
+export interface EpochPlace {
+  readonly epoch: number;
+  /** How many of its batches were done before, and how many rows the ranks had taken together. Undefined: not known. */
+  readonly firstBatch: number;
+  readonly firstRow: number | undefined;
+  /** How many batches are done since then. */
+  batches: number;
+  /** How many rows the ranks have taken together by now. Undefined until a dataset of rows has begun. */
+  row: number | undefined;
+  /** How many rows a rank takes in a step, as the dataset says. */
+  batchSize: number;
+}
+
+const places = new WeakMap<Communicator, EpochPlace>();
+
+/** An epoch of `model.fit` begins, or goes on. Undefined: the training is over. */
+export function setEpochPlace(communicator: Communicator, place: EpochPlace | undefined): void {
+  if (place === undefined) places.delete(communicator);
+  else places.set(communicator, place);
+}
+
+/**
+ * Rows of which all ranks together take each once in an epoch. In every step each rank takes the next rows that no
+ * other has taken. If the ring changes its size, the ranks that are there divide what is left. In the last step of an
+ * epoch a few rows are taken twice, if they do not divide evenly.
+ *
+ * In `model.fitDataset` with `ring.callbacks()` it knows the epoch, and where a checkpoint was saved in it. In a loop
+ * of your own each iteration is the next epoch. Made by {@link Ring.shardRows}.
+ *
+ * ```ts
+ * const dataset = ring.shardRows(100, rows => tf.tensor1d(Array.from(rows)), { reshuffle: 7 });
+ * dataset.setEpoch(3);
+ * await dataset.forEachAsync(batch => batch.dispose());
+ * console.log(dataset.size); // 2
+ * ```
+ */
+export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T> {
+  private readonly batchSize: number;
+  private readonly seed: number | undefined;
+  private epoch = 0;
+  private firstBatch = 0;
+
+  /** @param read See {@link Ring.shardRows}. */
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly rows: number,
+    private readonly read: (rows: Int32Array) => T | Promise<T>,
+    options: RowsOptions = {},
+  ) {
+    super();
+    checkOptions('ring.shardRows', options, { batchSize: true, reshuffle: true });
+    const { batchSize = 32, reshuffle } = options;
+    requireCount('rows', rows);
+    requireCount('batchSize', batchSize);
+    checkSeed(reshuffle);
+    if (typeof read !== 'function') {
+      throw invalidArgument(
+        'ring.shardRows takes the number of rows, and a function that reads rows by their numbers.',
+      );
+    }
+    this.batchSize = batchSize;
+    this.seed = reshuffle;
+    // From it model.fitDataset knows the number of steps.
+    Object.defineProperty(this, 'size', { get: () => Math.ceil(rows / (batchSize * communicator.worldSize)) });
+  }
+
+  /**
+   * For a loop of your own: the next iteration is this epoch.
+   *
+   * @param firstBatch How many of its batches are done, by a ring of the present size.
+   */
+  setEpoch(epoch: number, firstBatch = 0): void {
+    for (const [name, value] of Object.entries({ epoch, firstBatch })) {
+      if (!Number.isSafeInteger(value) || value < 0)
+        throw invalidArgument(`${name} is ${value}; it is counted from 0.`);
+    }
+    this.epoch = epoch;
+    this.firstBatch = firstBatch;
+  }
+
+  /** The batches of this rank in an epoch. */
+  override async iterator(): ReturnType<tf.data.Dataset<T>['iterator']> {
+    const { batchSize, epoch, firstBatch } = this;
+    let place = places.get(this.communicator);
+    if (place === undefined || place.row !== undefined) {
+      place = { epoch, firstBatch, firstRow: undefined, batches: 0, row: undefined, batchSize };
+      this.setEpoch(epoch + 1);
+    }
+    return tf.data.generator<T>((async () => this.batches(place)) as never).iterator();
+  }
+
+  private async *batches(place: EpochPlace): AsyncGenerator<T> {
+    const { communicator, rows, batchSize } = this;
+    const order = orderOfEpoch(rows, this.seed, place.epoch);
+    place.batchSize = batchSize;
+    place.row ??= place.firstRow ?? place.firstBatch * batchSize * communicator.worldSize;
+    let { row } = place;
+    const before = place.batches;
+    for (let taken = 0; ; taken++) {
+      // The place is exact also if the ring has changed its size. Without `model.fit`, or if batches are read ahead,
+      // it stays behind.
+      if (place.batches - before === taken) ({ row } = place);
+      if (row >= rows) return;
+      const { rank, worldSize } = communicator;
+      const count = Math.min(batchSize, Math.ceil((rows - row) / worldSize));
+      const first = row + rank * count;
+      row += batchSize * worldSize;
+      yield await this.read(Int32Array.from({ length: count }, (_, i) => order[(first + i) % rows]!));
+    }
+  }
+}
+
+/** The numbers of rows in the order in which an epoch takes them. Without a seed: as they are. */
+export function orderOfEpoch(rows: number, seed: number | undefined, epoch: number): Int32Array {
+  if (seed === undefined) return Int32Array.from({ length: rows }, (_, i) => i);
+  const hash = createHash('sha256').update(`${seed} epoch ${epoch}`).digest();
+  return permutation(rows, hash.readUIntBE(0, 6));
+}
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` */
+export function checkSeed(reshuffle: number | undefined): void {
+  if (reshuffle === undefined || Number.isSafeInteger(reshuffle)) return;
+  throw invalidArgument(`reshuffle is ${String(reshuffle)}; it must be a seed, which is a whole number.`);
+}
