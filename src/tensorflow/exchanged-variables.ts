@@ -7,8 +7,11 @@ import { inBrackets, isSameShape } from './shapes';
 import { tf } from './tfjs';
 import type { DecayOf } from './wrap-options';
 
-/** Gradients as tfjs passes them: by name, or as a list, which names all variables that are trained. */
-export type Gradients = tf.NamedTensorMap | NamedTensor[];
+/**
+ * Gradients as tfjs passes them: by name, or as a list, which names all variables that are trained. Null: the loss did
+ * not depend on the variable.
+ */
+export type Gradients = { readonly [name: string]: tf.Tensor | null } | NamedTensor[];
 
 /** What is known of gradients that were copied to an exchange. */
 export type LoadedGradients = Pick<ExchangeStep, 'sumOfSquares' | 'nonFiniteTensor'>;
@@ -41,20 +44,22 @@ export class ExchangedVariables {
       const words = `There is a gradient of '${unexpected}', which the first step did not train. Wrap one optimizer for each set of variables.`;
       throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: unexpected });
     }
+    const found = new Map<string, tf.Tensor>();
     for (const { name, shape } of variables) {
       if (Array.isArray(gradients) && !given.has(name)) {
         const words = `'${name}', which the first step trained, is trained no more. Wrap a new optimizer when a layer is frozen.`;
         throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
       }
       const tensor = given.get(name);
-      if (tensor == null) given.delete(name);
-      else if (!isSameShape(tensor.shape, shape)) {
+      if (tensor == null) continue;
+      if (!isSameShape(tensor.shape, shape)) {
         throw invalidArgument(
           `The gradient of '${name}' has the shape ${inBrackets(tensor.shape)}, but the variable has ${inBrackets(shape)}.`,
         );
       }
+      found.set(name, tensor);
     }
-    return given;
+    return found;
   }
 
   /**
@@ -133,7 +138,7 @@ export class ExchangedVariables {
 }
 
 /** Gradients as a list. A layer that is in several models may be listed twice. */
-export function namedTensors(gradients: Gradients): NamedTensor[] {
+export function namedTensors(gradients: Gradients): { name: string; tensor: tf.Tensor | null }[] {
   if (Array.isArray(gradients)) return gradients;
   return Object.entries(gradients).map(([name, tensor]) => ({ name, tensor }));
 }

@@ -5,7 +5,7 @@ import { DataCheck } from './data-check';
 import { FitProgress } from './fit-progress';
 import { type CallbackOptions, RingCallback } from './ring-callback';
 import { RowDataset } from './row-dataset';
-import { listTensors, type Reshuffled, reshuffledOf, type TensorData, tensorsIn } from './shard';
+import { listTensors, ownBatches, reshuffledOf, type TensorData, tensorsIn } from './shard';
 import { datasetBatches, tensorBatches, type WholeData } from './whole-data';
 
 /** The result of {@link Ring.callbacks}: the ring's callback, and those under `also`. */
@@ -27,6 +27,8 @@ interface FitArguments {
   readonly verbose?: unknown;
   readonly yieldEvery?: unknown;
   readonly batchSize?: number;
+  readonly shuffle?: boolean;
+  readonly batchesPerEpoch?: number;
   readonly validationData?: unknown;
   readonly validationBatchSize?: number;
   readonly validationBatches?: number;
@@ -35,7 +37,7 @@ interface FitArguments {
 type Fit = (this: tf.LayersModel, ...args: unknown[]) => Promise<tf.History>;
 
 /** `fitDataset` as TensorFlow.js has it. */
-const fitDatasetOf = tf.LayersModel.prototype.fitDataset;
+const fitDatasetOf = tf.LayersModel.prototype.fitDataset as unknown as Fit;
 
 extendFit();
 
@@ -65,13 +67,17 @@ function extendFit(): void {
           const { validation, ...others } = await takeValidation(this, fitArguments!);
           args[place] = others;
           ring.validateOn(validation);
-          const reshuffled = name === 'fit' ? reshuffledOf(args[0] as TensorData, args[1] as TensorData) : undefined;
-          if (reshuffled !== undefined) return await fitRows(this, ring.communicator, reshuffled, others);
-          args[0] = noteData(DataCheck.of(ring.communicator), name, args);
+          const check = DataCheck.of(ring.communicator);
+          const [x, y] = args as [TensorData, TensorData];
+          const dataset = name === 'fit' ? datasetFor(ring, x, y, others) : (args[0] as Batches);
+          if (dataset !== undefined) {
+            const given = name === 'fit' ? fitDatasetOptions(others) : others;
+            return await fitDatasetOf.call(this, joined(ring, noteDataset(check, dataset), given), given);
+          }
+          check.noteGiven(listTensors([x, y]), others.batchSize ?? BATCH_SIZE);
         } else if (name === 'fit' && reshuffledOf(args[0] as TensorData, args[1] as TensorData) !== undefined) {
-          throw invalidArgument(
-            'ring.shard(…, { reshuffle }) needs ring.callbacks(), which tell it when an epoch begins.',
-          );
+          const words = 'ring.shard(…, { reshuffle }) needs ring.callbacks(), which tell it when an epoch begins.';
+          throw invalidArgument(words);
         }
         return await original.apply(this, args);
       } catch (cause) {
@@ -109,21 +115,53 @@ async function takeValidation(
   return { ...others, validation: tensorBatches(model, [x, y], call, validationBatchSize) };
 }
 
-/** Does what `fit` does, with rows that each epoch divides anew. */
-async function fitRows(
-  model: tf.LayersModel,
-  communicator: Communicator,
-  { rows, seed, take }: Reshuffled,
-  args: FitArguments,
-): Promise<tf.History> {
-  const { batchSize = 32, epochs = 1, ...others } = args as tf.ModelFitArgs;
+/** Batches of a training. */
+type Batches = tf.data.Dataset<tf.TensorContainer>;
+
+/** That of `model.fit`, if none is given. */
+const BATCH_SIZE = 32;
+
+/**
+ * What `fit` trains on, as a dataset, where TensorFlow.js cannot do it with tensors: because each epoch divides the
+ * rows anew, or because this rank may have fewer batches than others. Else undefined.
+ */
+function datasetFor(ring: RingCallback, x: TensorData, y: TensorData, args: FitArguments): Batches | undefined {
+  const { batchSize = BATCH_SIZE, shuffle = true } = args;
+  const reshuffled = reshuffledOf(x, y);
+  if (reshuffled !== undefined) {
+    const { rows, seed, take } = reshuffled;
+    return new RowDataset(ring.communicator, rows, take, { batchSize, reshuffle: seed });
+  }
+  return ring.joinsUneven ? ownBatches([x, y], batchSize, shuffle) : undefined;
+}
+
+/** The options of `fit` as `fitDataset` takes them. */
+function fitDatasetOptions(args: FitArguments): tf.ModelFitDatasetArgs<unknown> {
+  const { epochs = 1, ...others } = args as tf.ModelFitArgs;
   const refused = (['validationSplit', 'sampleWeight', 'stepsPerEpoch'] as const).find(name => others[name] != null);
-  if (refused !== undefined) throw invalidArgument(`${refused} does not work with ring.shard(…, { reshuffle }).`);
-  const dataset = new RowDataset(communicator, rows, take, { batchSize, reshuffle: seed });
-  return fitDatasetOf.call(model, noteDataset(DataCheck.of(communicator), dataset), {
-    ...others,
-    epochs,
-  } as tf.ModelFitDatasetArgs<unknown>);
+  if (refused === undefined) return { ...others, epochs } as tf.ModelFitDatasetArgs<unknown>;
+  throw invalidArgument(`${refused} does not work with ring.shard(…, { reshuffle }), nor with uneven: 'join'.`);
+}
+
+/** Goes on with empty steps when this rank has no more batches, as long as another has some. */
+function joined(ring: RingCallback, dataset: Batches, args: FitArguments): Batches {
+  if (!ring.joinsUneven) return dataset;
+  if (args.batchesPerEpoch != null) {
+    throw invalidArgument("uneven: 'join' ends an epoch when no rank has a batch: leave out batchesPerEpoch.");
+  }
+  const iterator = async () => {
+    const source = await dataset.iterator();
+    const next = async () => {
+      for (;;) {
+        const result = await source.next();
+        const isOver = (await ring.countBatches(!result.done)) === 0;
+        if (isOver || !result.done) return result;
+        await ring.stepWithoutBatch();
+      }
+    };
+    return Object.create(source, { next: { value: next } }) as typeof source;
+  };
+  return Object.create(dataset, { iterator: { value: iterator } }) as typeof dataset;
 }
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT` within `tf.tidy`, which disposes of the data while the model trains. */
@@ -136,19 +174,7 @@ async function requireTensors(): Promise<void> {
   throw invalidArgument('model.fit was called within tf.tidy, which cannot wait for it. Call it outside of tf.tidy.');
 }
 
-/**
- * Remembers what `fit` or `fitDataset` was given, for the ranks to compare. The first batch of a dataset is remembered
- * when it is read. Returns the data to train on.
- */
-function noteData(check: DataCheck, name: 'fit' | 'fitDataset', [data, y, options]: unknown[]): unknown {
-  if (name === 'fit') {
-    const { batchSize = 32 } = (options ?? {}) as tf.ModelFitArgs;
-    check.noteGiven(listTensors([data, y] as TensorData[]), batchSize);
-    return data;
-  }
-  return noteDataset(check, data as tf.data.Dataset<tf.TensorContainer>);
-}
-
+/** Remembers the first batch of a dataset, when it is read, for the ranks to compare. Returns the data to train on. */
 function noteDataset<T extends tf.TensorContainer>(check: DataCheck, dataset: tf.data.Dataset<T>): tf.data.Dataset<T> {
   let isNoted = false;
   const iterator = async () => {

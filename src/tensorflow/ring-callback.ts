@@ -42,6 +42,12 @@ export interface CallbackOptions {
   readonly also?: readonly tf.CustomCallbackArgs[];
   /** `model.fit` saves it as its options say. If it was resumed, the training continues from there. */
   readonly checkpoint?: Checkpoint;
+  /**
+   * What happens when the ranks have different numbers of batches. `error`: the others are told that a rank has no
+   * more. `join`: the rank goes on with empty steps, and an update is the mean over the ranks that have a batch; so
+   * before each step the ranks tell each other. Default `error`.
+   */
+  readonly uneven?: 'error' | 'join';
 }
 
 /** What a rank sends to the others when its `model.fit` begins. */
@@ -108,6 +114,31 @@ export class RingCallback extends tf.Callback {
     this.validation = validation;
   }
 
+  /** Whether ranks without a batch take empty steps. */
+  get joinsUneven(): boolean {
+    return this.options.uneven === 'join';
+  }
+
+  /** How many ranks have a batch for the next step. Its update is the mean over these. */
+  async countBatches(hasBatch: boolean): Promise<number> {
+    const all = await awake(gatherValues(this.communicator, Purpose.CountBatches, isBoolean, hasBatch));
+    const count = all.filter(Boolean).length;
+    if (count > 0) this.optimizer.gradientFactor = all.length / count;
+    return count;
+  }
+
+  /** A step of a rank that has no batch. */
+  async stepWithoutBatch(): Promise<void> {
+    await this.onBatchBegin();
+    // As tfjs calls the optimizer, which compares the names before the first step.
+    const { collectedTrainableWeights } = this.layersModel as unknown as {
+      readonly collectedTrainableWeights: tf.LayerVariable[];
+    };
+    const names = collectedTrainableWeights.map(weight => (weight.read() as tf.Variable).name);
+    await this.optimizer.applyGradientsAsync(Object.fromEntries(names.map(name => [name, null])));
+    await this.onBatchEnd();
+  }
+
   override setModel(model: Parameters<tf.Callback['setModel']>[0]): void {
     if (!isOwnModel(model)) throw invalidArgument(otherCopy('model'));
     super.setModel(model);
@@ -117,6 +148,9 @@ export class RingCallback extends tf.Callback {
     const { communicator } = this;
     if (this.model == null) throw invalidArgument(otherCopy('model'));
     const weights = this.weights();
+    if (this.joinsUneven && isTrained(this.layersModel.optimizer) && this.optimizer.hasLocalSteps) {
+      throw invalidArgument("uneven: 'join' is for gradients that are exchanged in every step: leave out localSteps.");
+    }
     const joined = this.live.takeJoinedPosition();
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
     this.hasBegun = false;
@@ -125,8 +159,10 @@ export class RingCallback extends tf.Callback {
     // If this rank has joined the others, they have done this already.
     if (joined === undefined) {
       const all = await awake(gatherValues(communicator, Purpose.BeginTraining, isBeginning, own));
-      checkBeginnings(all);
-      if (all.some(({ stepsPerEpoch }) => stepsPerEpoch === null)) this.length = { ...own, stepsPerEpoch: null };
+      checkBeginnings(all, this.joinsUneven);
+      const steps = all.map(({ stepsPerEpoch }) => stepsPerEpoch ?? NaN);
+      const longest = Math.max(...steps);
+      this.length = { ...own, stepsPerEpoch: Number.isNaN(longest) ? null : longest };
       DataCheck.of(communicator).compare(all.map(({ data }) => data));
       DataCheck.of(communicator).compareGiven(all.map(({ given }) => given));
     }
@@ -203,6 +239,7 @@ export class RingCallback extends tf.Callback {
   }
 
   override async onTrainEnd(): Promise<void> {
+    this.optimizer.gradientFactor = 1;
     setEpochPlace(this.communicator, undefined);
     await this.optimizer.synchronize();
     // If a training ends within the warm-up, the next one must not begin with the reduced rate.
@@ -219,9 +256,11 @@ export class RingCallback extends tf.Callback {
     data.compare(all.map(each => each.data));
     data.compareGiven(all.map(({ given }) => given));
     const metrics = all.map(each => each.metrics);
-    checkSameMetrics(metrics, epoch);
-    for (const name of Object.keys(own.metrics)) {
-      logs[name] = metrics.reduce((sum, { [name]: value }) => sum + Number(value), 0) / metrics.length;
+    // A rank that had no batch in this epoch has none.
+    const measured = this.joinsUneven ? metrics.filter(each => Object.keys(each).length > 0) : metrics;
+    checkSameMetrics(measured, epoch);
+    for (const name of Object.keys(measured[0] ?? {})) {
+      logs[name] = measured.reduce((sum, { [name]: value }) => sum + Number(value), 0) / measured.length;
     }
     await averageVariables(communicator, this.statistics(), Purpose.EndEpoch);
     if (!this.optimizer.replicasMayDiffer) {
@@ -297,14 +336,17 @@ export class RingCallback extends tf.Callback {
   }
 }
 
-const OPTIONS = { learningRateWarmUp: true, also: true, checkpoint: true } as const;
+const OPTIONS = { learningRateWarmUp: true, also: true, checkpoint: true, uneven: true } as const;
 
 const BESIDE = 'Pass your own callbacks beside it, [...ring.callbacks(), yours], or as { also: [yours] }.';
 
 function checkCallbackOptions(options: CallbackOptions): void {
   if (Array.isArray(options)) throw invalidArgument(`ring.callbacks takes options, not an array. ${BESIDE}`);
   checkOptions('ring.callbacks', options, OPTIONS, name => (/^on[A-Z]/.test(name) ? BESIDE : undefined));
-  const { learningRateWarmUp, also = [] } = options;
+  const { learningRateWarmUp, also = [], uneven = 'error' } = options;
+  if (uneven !== 'error' && uneven !== 'join') {
+    throw invalidArgument(`uneven is '${String(uneven)}'; it must be 'error' or 'join'.`);
+  }
   if (!Array.isArray(also)) throw invalidArgument('also is not an array: pass { also: [yours] } to ring.callbacks.');
   const wrong = also.findIndex(callback => typeof callback !== 'object' || callback === null);
   if (wrong !== -1) throw invalidArgument(`also holds ${String(also[wrong])}, which is not a callback.`);
@@ -319,7 +361,7 @@ function checkCallbackOptions(options: CallbackOptions): void {
 }
 
 /** @throws GradringError naming the first difference. */
-function checkBeginnings(all: readonly Beginning[]): void {
+function checkBeginnings(all: readonly Beginning[], mayBeUneven: boolean): void {
   const unwrapped = all.findIndex(({ isWrapped }) => !isWrapped);
   if (unwrapped !== -1) {
     const words = `The model of rank ${unwrapped} is compiled with an optimizer that is not wrapped, so its gradients would not be exchanged. Pass ring.wrap(optimizer) to model.compile.`;
@@ -329,9 +371,10 @@ function checkBeginnings(all: readonly Beginning[]): void {
   const first = all[0]!;
   for (const [rank, { epochs, stepsPerEpoch, hasValidation }] of all.entries()) {
     const differ = (words: string) => new GradringError('ERR_COLLECTIVE_MISMATCH', words);
-    if (stepsPerEpoch !== first.stepsPerEpoch && stepsPerEpoch !== null && first.stepsPerEpoch !== null) {
+    const isUneven = stepsPerEpoch !== first.stepsPerEpoch && stepsPerEpoch !== null && first.stepsPerEpoch !== null;
+    if (isUneven && !mayBeUneven) {
       throw differ(
-        `Rank 0 takes ${first.stepsPerEpoch} steps in an epoch, but rank ${rank} takes ${stepsPerEpoch}: they have different numbers of rows, or different batch sizes. ring.shard gives all ranks the same number of rows.`,
+        `Rank 0 takes ${first.stepsPerEpoch} steps in an epoch, but rank ${rank} takes ${stepsPerEpoch}: they have different numbers of rows, or different batch sizes. ring.shard gives all ranks the same number of rows; ring.callbacks({ uneven: 'join' }) lets them differ.`,
       );
     }
     if (epochs !== first.epochs) {

@@ -59,6 +59,8 @@ export class RingOptimizer extends tf.Optimizer {
   private given: tf.Tensor[] = [];
   /** An asynchronous step or a save is under way. The memories of the exchange must not be written to. */
   private isBusy = false;
+  /** @internal */
+  gradientFactor = 1;
 
   constructor(
     private readonly communicator: Communicator,
@@ -167,7 +169,21 @@ export class RingOptimizer extends tf.Optimizer {
     steps.agree(variables, yield* gatherValues(communicator, Purpose.FirstStep, isGreeting, greeting));
   }
 
+  /** A step with {@link gradientFactor}. */
   private *takeStep(gradients: Gradients): Work<void> {
+    const { gradientFactor } = this;
+    if (gradientFactor === 1) return yield* this.takeStepWith(gradients);
+    const scaled = Object.fromEntries(
+      namedTensors(gradients).map(({ name, tensor }) => [name, tensor == null ? null : tf.mul(tensor, gradientFactor)]),
+    );
+    try {
+      yield* this.takeStepWith(scaled);
+    } finally {
+      tf.dispose(scaled);
+    }
+  }
+
+  private *takeStepWith(gradients: Gradients): Work<void> {
     const { steps } = this;
     if (steps.trained === undefined) {
       yield* this.begin(namedTensors(gradients).map(({ name }) => name));
@@ -213,6 +229,11 @@ export class RingOptimizer extends tf.Optimizer {
       if (steps.trained === undefined) await awake(this.begin(steps.restored.map(({ name }) => name))); // resumed
       await awake(this.complete(steps.endRound()));
     });
+  }
+
+  /** @internal */
+  get hasLocalSteps(): boolean {
+    return this.steps.policy.changesWeights;
   }
 
   /** @internal */

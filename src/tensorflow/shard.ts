@@ -1,6 +1,6 @@
 import { tf } from './tfjs';
 import { inspect } from 'node:util';
-import { checkOptions } from '../check-options';
+import { checkOptions, requireCount } from '../check-options';
 import { invalidArgument } from '../errors';
 import { brief } from './brief';
 import type { DataCheck } from './data-check';
@@ -20,10 +20,16 @@ export interface ShardOptions {
    * training ends. Default: a rank keeps its rows.
    */
   readonly reshuffle?: number;
+  /**
+   * Whether the last ranks get a row (or an element of a dataset) less than the others, if they do not divide evenly,
+   * instead of one that another rank has, too. Then the ranks may differ in their number of steps: see the option
+   * `uneven` of {@link Ring.callbacks}. Default false.
+   */
+  readonly uneven?: boolean;
 }
 
 /** How {@link Ring.split} divides the rows. */
-export interface SplitOptions extends Omit<ShardOptions, 'reshuffle'> {
+export interface SplitOptions extends Pick<ShardOptions, 'check'> {
   /** The fraction of the rows that is kept for validation, more than 0 and less than 1. */
   readonly validation: number;
   /** The seed of the shuffle, the same on all ranks. Default 1. */
@@ -59,12 +65,27 @@ export function shardTensors<T extends TensorData[]>(
   const { reshuffle } = options;
   checkSeed(reshuffle);
   if (checks('ring.shard', options)) dataCheck.note(listTensors(data), `reshuffle ${reshuffle}`);
-  const shard = takeRows(data, shardOf(orderOfEpoch(rows, reshuffle, 0), place));
+  const shard = takeRows(data, shardOf(orderOfEpoch(rows, reshuffle, 0), place, options.uneven));
   if (reshuffle !== undefined) {
     const sources = listTensors(data);
     listTensors(shard).forEach((tensor, i) => wholes.set(tensor, { source: sources[i]!, seed: reshuffle }));
   }
   return shard;
+}
+
+/** The rows of tensors as a dataset of batches, in an order of its own each time if they are shuffled. */
+export function ownBatches(data: [TensorData, TensorData], batchSize: number, isShuffled: boolean) {
+  requireCount('batchSize', batchSize);
+  const rows = listTensors(data)[0]?.shape[0] ?? 0;
+  const count = Math.ceil(rows / batchSize);
+  const dataset = tf.data.generator(function* () {
+    const order = isShuffled ? tf.util.createShuffledIndices(rows) : Uint32Array.from({ length: rows }, (_, i) => i);
+    for (let batch = 0; batch < count; batch++) {
+      const [xs, ys] = takeRows(data, Int32Array.from(order.subarray(batch * batchSize, (batch + 1) * batchSize)));
+      yield { xs, ys };
+    }
+  });
+  return Object.assign(dataset, { size: count }) as tf.data.Dataset<tf.TensorContainer>;
 }
 
 /** The tensors of which shards that are to be reshuffled were taken. */
@@ -162,23 +183,28 @@ export function shardDataset<T extends tf.TensorContainer>(
         if (group.length === 0) return;
         if (!isNoted) dataCheck.note(tensorsIn(group[0]));
         isNoted = true;
-        const mine = group[place.rank % group.length]!;
+        const mine = group[options.uneven === true ? place.rank : place.rank % group.length];
         for (const other of group) if (other !== mine) tf.dispose(other);
-        yield mine;
+        if (mine !== undefined) yield mine;
         if (group.length < place.worldSize) return;
       }
     }
     return own();
   }) as never);
   // From the size, model.fitDataset knows the number of steps.
-  if (Number.isFinite(dataset.size)) Object.assign(sharded, { size: Math.ceil(dataset.size / place.worldSize) });
+  if (Number.isFinite(dataset.size)) Object.assign(sharded, { size: countOf(dataset.size, place, options.uneven) });
   return sharded;
 }
 
 function checks(call: string, options: ShardOptions): boolean {
-  checkOptions(call, options, { check: true, reshuffle: true });
-  const { check = true } = options;
-  if (typeof check !== 'boolean') throw invalidArgument(`check is ${inspect(check)}; it must be true or false.`);
+  checkOptions(call, options, { check: true, reshuffle: true, uneven: true });
+  const { check = true, uneven = false } = options;
+  for (const [name, value] of Object.entries({ check, uneven })) {
+    if (typeof value !== 'boolean') throw invalidArgument(`${name} is ${inspect(value)}; it must be true or false.`);
+  }
+  if (uneven && options.reshuffle !== undefined) {
+    throw invalidArgument('uneven and reshuffle exclude each other: leave one out.');
+  }
   return check;
 }
 
@@ -208,9 +234,15 @@ export function rowsOf(data: readonly TensorData[], call: string): number {
 }
 
 /** This rank's part of the row numbers. */
-function shardOf(rows: Int32Array, { rank, worldSize }: ShardPlace): Int32Array {
-  const count = Math.ceil(rows.length / worldSize);
-  return Int32Array.from({ length: count }, (_, i) => rows[(rank + i * worldSize) % rows.length]!);
+function shardOf(rows: Int32Array, place: ShardPlace, isUneven?: boolean): Int32Array {
+  const { rank, worldSize } = place;
+  const length = countOf(rows.length, place, isUneven);
+  return Int32Array.from({ length }, (_, i) => rows[(rank + i * worldSize) % rows.length]!);
+}
+
+/** How many of so many rows a rank has. */
+function countOf(rows: number, { rank, worldSize }: ShardPlace, isUneven = false): number {
+  return Math.ceil((isUneven ? rows - rank : rows) / worldSize);
 }
 
 /** @param sourceOf Where the rows of a tensor are taken from. Default: the tensor. */

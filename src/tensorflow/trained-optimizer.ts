@@ -1,4 +1,5 @@
 import type { tf } from './tfjs';
+import type { Gradients } from './exchanged-variables';
 import type { OptimizerState } from './optimizer-state';
 import type { StepStatistics } from './optimizer-steps';
 import type { SentFraction } from './sent-fraction';
@@ -19,12 +20,18 @@ export interface TrainedOptimizer extends Pick<tf.Optimizer, 'getClassName'> {
   readonly currentEpoch: number | undefined;
   /** The names of the variables that it trains. Undefined before the first step. */
   readonly trainedNames: ReadonlySet<string> | undefined;
+  /** Multiplies the gradients of this rank. More than 1 where not all ranks have a batch. */
+  gradientFactor: number;
   /** Which fraction of the gradients is sent. Undefined without compression. */
   readonly sentFraction: SentFraction | undefined;
   /** Whether the learning rate follows the size of the ring, so that a rank's gradient always has the same weight. */
   readonly keepsSum: boolean;
+  /** Whether ranks change their weights between exchanges. */
+  readonly hasLocalSteps: boolean;
   /** Whether the weights of the ranks may differ now: within a round of local steps. */
   readonly replicasMayDiffer: boolean;
+  /** A step. Variables without a gradient have that of 0. */
+  applyGradientsAsync(gradients: Gradients): Promise<void>;
   /** Ends such a round, and applies what is under way. A collective. */
   synchronize(): Promise<void>;
   /**

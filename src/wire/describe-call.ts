@@ -18,6 +18,7 @@ const WORDS: Readonly<Record<Exclude<Purpose, Purpose.Call>, string>> = {
   [Purpose.ResumeCheckpoint]: 'checkpoint.resume',
   [Purpose.Evaluate]: 'ring.evaluate, or the validation of model.fit',
   [Purpose.Predict]: 'ring.predict',
+  [Purpose.CountBatches]: "a step with ring.callbacks({ uneven: 'join' })",
   [Purpose.Reunite]: 'the comparison of the ranks in a new ring',
 };
 

@@ -18,5 +18,6 @@ export enum Purpose {
   ResumeCheckpoint = 12,
   Evaluate = 13,
   Predict = 14,
-  Reunite = 15
+  CountBatches = 15,
+  Reunite = 16
 }

@@ -1,0 +1,57 @@
+import { type Failure, largestError, runScenarios } from './support';
+
+describe.each([1, 2, 3])('%d ranks', ranks => {
+  const valuesOf = runScenarios('uneven.js', ranks);
+
+  test('ranks without a batch go on with empty steps, and an update is the mean over the others', () => {
+    type Value = { weights: number[]; expected: number[]; steps: number; loss: number[] };
+    const values = valuesOf<Value>('fitDataset');
+    for (const { weights, expected, steps, loss } of values) {
+      expect(steps).toBe(2 * 5);
+      expect(largestError(weights, expected)).toBeLessThan(1e-6);
+      expect(loss).toEqual(values[0]!.loss);
+      expect(loss.every(Number.isFinite)).toBe(true);
+    }
+  });
+
+  test('so does model.fit, with an uneven shard', () => {
+    const values = valuesOf<{ rows: number; steps: number }>('fit, and an uneven shard');
+    expect(values.map(({ rows }) => rows)).toEqual([9, 8, 8].slice(0, ranks));
+    for (const { steps } of values) expect(steps).toBe(2 * 3);
+  });
+
+  test('an uneven dataset has each element once', () => {
+    const values = valuesOf<{ size: number; elements: number[] }>('an uneven dataset');
+    const all = { 1: [[0, 1, 2, 3]], 2: [[0, 2], [1, 3]], 3: [[0, 3], [1], [2]] }[ranks]!; // prettier-ignore
+    expect(values.map(({ elements }) => elements)).toEqual(all);
+    expect(values.map(({ size }) => size)).toEqual(all.map(({ length }) => length));
+  });
+
+  test('with compression and accumulation, and nothing stays in memory', () => {
+    for (const { exchanges, leaked } of valuesOf<{ exchanges: number; leaked: number }>('what was exchanged')) {
+      expect(exchanges).toBe(10); // in each of two trainings, those of 10 steps
+      expect(leaked).toBe(0);
+    }
+  });
+
+  test('a checkpoint falls into an empty step, too', () => {
+    for (const step of valuesOf<number>('checkpoint')) expect(step).toBe(9); // of the second epoch the fourth
+  });
+
+  test('without it, all are told', () => {
+    const failures = valuesOf<Failure>('without join');
+    if (ranks > 1) expect(new Set(failures.map(({ code }) => code))).toEqual(new Set(['ERR_COLLECTIVE_MISMATCH']));
+  });
+
+  test('wrong calls are told', () => {
+    for (const messages of valuesOf<string[]>('wrong calls')) {
+      expect(messages).toEqual([
+        expect.stringMatching(/^uneven is 'yes'; it must be 'error' or 'join'/),
+        expect.stringMatching(/^uneven: 'join' is for gradients that are exchanged in every step/),
+        expect.stringMatching(/leave out batchesPerEpoch/),
+        expect.stringMatching(/^uneven is 1; it must be true or false/),
+        expect.stringMatching(/^uneven and reshuffle exclude each other/),
+      ]);
+    }
+  });
+});
