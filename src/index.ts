@@ -6,6 +6,9 @@ export type {
   Reduction,
   GatherOptions,
   BroadcastOptions,
+  RootedGatherOptions,
+  RootedReduceOptions,
+  ScatterOptions,
   SparseArray,
   TrafficCount,
 } from './communicator/communicator';
@@ -78,4 +81,5 @@ export type { CallbackOptions } from './tensorflow/ring-callback';
 export type { LearningRateRule } from './tensorflow/ring-resize';
 export type { ShardOptions, Split, SplitOptions, TensorData } from './tensorflow/shard';
 export type { WholeDataOptions, WholeInput } from './tensorflow/whole-data';
+export type { BatchNormalizationConfig } from './tensorflow/sync-batch-norm';
 export type { Trained } from './tensorflow/trained';

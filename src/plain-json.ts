@@ -40,7 +40,7 @@ function check(value: unknown, part: Part): void {
 }
 
 /** Also for objects of another realm. */
-function isPlainObject(value: object): boolean {
+export function isPlainObject(value: object): boolean {
   const prototype = Object.getPrototypeOf(value) as object | null;
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

@@ -123,9 +123,7 @@ export class CollectiveRequests {
   ): CollectiveRequest<'broadcast', T> {
     checkCallOptions('broadcast', options, { root: true });
     const { root = 0 } = options;
-    if (!Number.isInteger(root) || root < 0 || root >= worldSize) {
-      throw invalidArgument(`root is ${root}; it must be a rank, 0 … ${worldSize - 1}.`);
-    }
+    requireRank('root', root, worldSize);
     return this.withArray('broadcast', array, ({ dense, copyBack, release }) => ({
       name: 'broadcast',
       input: { array: dense, root, purpose: purposeOf(options) },
@@ -234,6 +232,12 @@ function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
     );
   }
   return op;
+}
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` if it is no rank of the ring. */
+export function requireRank(name: string, rank: number, worldSize: number): void {
+  if (Number.isInteger(rank) && rank >= 0 && rank < worldSize) return;
+  throw invalidArgument(`${name} is ${rank}; it must be a rank, 0 … ${worldSize - 1}.`);
 }
 
 /** {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one. */

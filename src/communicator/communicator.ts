@@ -27,12 +27,24 @@ import {
   type ReduceOptions,
   type SparseArray,
 } from './collective-requests';
+import { decodeObject, encodeObject } from './object-code';
+import {
+  allToAll,
+  type Collectives,
+  gather,
+  reduce,
+  type RootedGatherOptions,
+  type RootedReduceOptions,
+  scatter,
+  type ScatterOptions,
+} from './rooted-collectives';
 import { sameResult } from './same-result';
 import { ThreadClient } from './thread-client';
 import { type UnitRing, Units } from './units';
 
 export { Purpose };
 export type { BroadcastOptions, GatherOptions, ReduceOptions, SparseArray };
+export type { RootedGatherOptions, RootedReduceOptions, ScatterOptions };
 export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Media };
 
 /** See {@link Communicator.traffic}. */
@@ -280,6 +292,132 @@ export class Communicator {
     return asleep(this.work(this.requests.broadcast(array, options, this.worldSize)));
   }
 
+  /**
+   * Reduces like {@link allReduce}, and gives the result to the root only, in place. The arrays of the others do not
+   * change. On a ring it takes as long as an all-reduce.
+   *
+   * ```ts
+   * console.log(await ring.reduce(Int32Array.of(ring.rank, 7), { root: 0 })); // Int32Array(2) [ 1, 14 ]
+   * ```
+   *
+   * @returns The array on the root, and undefined on other ranks.
+   */
+  async reduce<T extends NumericArray>(array: T, options: RootedReduceOptions = {}): Promise<T | undefined> {
+    return awake(reduce(this.collectives, array, options));
+  }
+
+  /** {@link reduce}; the thread sleeps meanwhile. */
+  reduceSync<T extends NumericArray>(array: T, options: RootedReduceOptions = {}): T | undefined {
+    return asleep(reduce(this.collectives, array, options));
+  }
+
+  /**
+   * Gives the root the arrays of all ranks, in the order of ranks. On a ring it takes as long as an all-gather.
+   *
+   * ```ts
+   * console.log(await ring.gather(Int32Array.of(5 + ring.rank))); // [ Int32Array(1) [ 5 ], Int32Array(1) [ 6 ] ]
+   * ```
+   *
+   * @returns The arrays on the root, and undefined on other ranks.
+   */
+  async gather<T extends NumericArray>(array: T, options: RootedGatherOptions = {}): Promise<T[] | undefined> {
+    return awake(gather(this.collectives, array, options));
+  }
+
+  /** {@link gather}; the thread sleeps meanwhile. */
+  gatherSync<T extends NumericArray>(array: T, options: RootedGatherOptions = {}): T[] | undefined {
+    return asleep(gather(this.collectives, array, options));
+  }
+
+  /**
+   * Divides an array of the root between the ranks, in their order: each gets its part in place.
+   *
+   * ```ts
+   * console.log(await ring.scatter(new Int32Array(2), { from: Int32Array.of(1, 2, 3, 4) })); // Int32Array(2) [ 1, 2 ]
+   * ```
+   *
+   * @param array The part of this rank, of the same length on all ranks.
+   */
+  async scatter<T extends NumericArray>(array: T, options: ScatterOptions<T> = {}): Promise<T> {
+    return awake(scatter(this.collectives, array, options));
+  }
+
+  /** {@link scatter}; the thread sleeps meanwhile. */
+  scatterSync<T extends NumericArray>(array: T, options: ScatterOptions<T> = {}): T {
+    return asleep(scatter(this.collectives, array, options));
+  }
+
+  /**
+   * Each rank has a part for every rank, and gets the parts that are for it, in the order of the ranks that had them.
+   *
+   * ```ts
+   * console.log(await ring.allToAll(Int32Array.of(10 * ring.rank, 1 + 10 * ring.rank))); // Int32Array(2) [ 0, 10 ]
+   * ```
+   *
+   * @param array The parts, all of the same length, in the order of the ranks that they are for.
+   * @returns A new array.
+   */
+  async allToAll<T extends NumericArray>(array: T): Promise<T> {
+    return awake(allToAll(this.collectives, array));
+  }
+
+  /** {@link allToAll}; the thread sleeps meanwhile. */
+  allToAllSync<T extends NumericArray>(array: T): T {
+    return asleep(allToAll(this.collectives, array));
+  }
+
+  /**
+   * Gives all ranks a value of the root: plain JSON, in which there may be typed arrays.
+   *
+   * ```ts
+   * const value = ring.rank === 0 ? { words: ['a', 'b'], counts: Float32Array.of(3, 4) } : undefined;
+   * const { words } = await ring.broadcastObject(value) as { words: string[] };
+   * console.log(words); // [ 'a', 'b' ]
+   * ```
+   *
+   * @param value Only the root's counts.
+   * @returns The value itself on the root, and a copy on other ranks.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for what would not come back as it is, with the place in the value.
+   */
+  async broadcastObject(value: unknown, options: BroadcastOptions = {}): Promise<unknown> {
+    const { root = 0 } = options;
+    const own = this.rank === root ? encodeObject(value, 'ring.broadcastObject') : undefined;
+    const [length] = await this.broadcast(Float64Array.of(own?.length ?? 0), options);
+    const bytes = await this.broadcast(own ?? new Uint8Array(length!), options);
+    return own === undefined ? decodeObject(bytes, root) : value;
+  }
+
+  /**
+   * Returns a value of each rank, in the order of ranks: plain JSON, in which there may be typed arrays.
+   *
+   * ```ts
+   * console.log(await ring.allGatherObject({ rank: ring.rank })); // [ { rank: 0 }, { rank: 1 } ]
+   * ```
+   *
+   * @returns Copies.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for what would not come back as it is, with the place in the value.
+   */
+  async allGatherObject(value: unknown): Promise<unknown[]> {
+    const bytes = encodeObject(value, 'ring.allGatherObject');
+    return (await this.allGather(bytes, { variableLength: true })).map((each, rank) => decodeObject(each, rank));
+  }
+
+  /**
+   * {@link allGatherObject}, for the root only.
+   *
+   * ```ts
+   * const all = await ring.gatherObject({ rank: ring.rank }, { root: 1 });
+   * console.log(all); // undefined
+   * ```
+   *
+   * @returns The values on the root, and undefined on other ranks.
+   */
+  async gatherObject(value: unknown, options: { readonly root?: number } = {}): Promise<unknown[] | undefined> {
+    const bytes = encodeObject(value, 'ring.gatherObject');
+    const all = await this.gather(bytes, { ...options, variableLength: true });
+    return all?.map((each, rank) => decodeObject(each, rank));
+  }
+
   /** Returns when all ranks have called it. */
   async barrier(): Promise<void> {
     await this.post('barrier', { purpose: Purpose.Call }).promise;
@@ -413,6 +551,21 @@ export class Communicator {
       for (const each of this.atClose) each();
     })();
     return this.closing;
+  }
+
+  /** {@link close}, for `await using`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  private get collectives(): Collectives {
+    const { rank, worldSize } = this;
+    return {
+      ...{ rank, worldSize },
+      allReduce: (array, options) => this.work(this.requests.allReduce(array, options)),
+      allGather: (array, options) => this.work(this.requests.allGather(array, options)),
+      broadcast: (array, options) => this.work(this.requests.broadcast(array, options, worldSize)),
+    };
   }
 
   private moveTo(position: RingPosition): void {

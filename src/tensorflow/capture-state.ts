@@ -44,10 +44,11 @@ export async function restoreState(steps: OptimizerSteps, inner: TfjsOptimizer, 
   }
   if (learningRate !== undefined) inner.learningRate = learningRate;
   await steps.forgetWaiting();
-  if (counters.round !== undefined) steps.policy.restore({ ...counters.round, start: state.start, sums: state.sums });
   steps.restored = variables;
   steps.restoreVariables();
   await inner.restore(state.inner);
+  // The last one, because the tensors are the policy's then.
+  if (counters.round !== undefined) steps.policy.restore({ ...counters.round, start: state.start, sums: state.sums });
 }
 
 /** u and v of every variable: views. None before the first step, unless state was restored. */

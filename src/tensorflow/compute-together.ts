@@ -1,6 +1,7 @@
 import { type Communicator, Purpose } from '../communicator/communicator';
-import { GradringError, invalidArgument } from '../errors';
-import { isCount, isListOf, isOneOf, isText, isWith } from '../shape';
+import { GradringError, invalidArgument, isSerializedError, type SerializedError, serializeError } from '../errors';
+import { brokenValue } from '../rank-values';
+import { type Check, isCount, isListOf, isOneOf, isOptional, isText, isWith } from '../shape';
 import { awake, waitForPromise } from '../work';
 import { bytesOf } from './bytes-of';
 import { areTexts, gatherValues } from './replicas';
@@ -30,15 +31,18 @@ export async function evaluateTogether(
 ): Promise<number[]> {
   const run = async () => {
     const isOwn = await chooseBatches(communicator, data, Purpose.Evaluate, whenDifferent);
-    const own: Measured[] = [];
-    await data.forEach(isOwn, async ({ xs, ys, rows }, index) => {
-      if (ys.length === 0) throw invalidArgument('ring.evaluate was given a batch without ys.');
-      const scalars = [model.evaluate(xs, ys, { batchSize: rows })].flat();
-      const values = await Promise.all(scalars.map(async scalar => String((await scalar.data())[0])));
-      tf.dispose(scalars);
-      own.push({ index, rows, values });
-    });
-    const all = (await awake(gatherValues(communicator, Purpose.Evaluate, areMeasured, own))).flat();
+    const measure = async () => {
+      const own: Measured[] = [];
+      await data.forEach(isOwn, async ({ xs, ys, rows }, index) => {
+        if (ys.length === 0) throw invalidArgument('ring.evaluate was given a batch without ys.');
+        const scalars = [model.evaluate(xs, ys, { batchSize: rows })].flat();
+        const values = await Promise.all(scalars.map(async scalar => String((await scalar.data())[0])));
+        tf.dispose(scalars);
+        own.push({ index, rows, values });
+      });
+      return own;
+    };
+    const all = (await outcomesOf(communicator, Purpose.Evaluate, areMeasured, measure)).flat();
     if (all.length === 0) throw invalidArgument('There is no batch to evaluate.');
     all.sort((a, b) => a.index - b.index); // so that the sums are the same whatever N
     const count = all.reduce((sum, { rows }) => sum + rows, 0);
@@ -83,13 +87,14 @@ export async function predictTogether(
     const batches: { index: number; rows: number }[] = [];
     values = []; // it may run again
     try {
-      await data.forEach(isOwn, async ({ xs, rows }, index) => {
-        outputs.push([model.predict(xs, { batchSize: rows })].flat());
-        batches.push({ index, rows });
+      const all = await outcomesOf(communicator, Purpose.Predict, areOwnPredictions, async () => {
+        await data.forEach(isOwn, async ({ xs, rows }, index) => {
+          outputs.push([model.predict(xs, { batchSize: rows })].flat());
+          batches.push({ index, rows });
+        });
+        const first = outputs[0] ?? [];
+        return { batches, shapes: first.map(({ shape }) => shape.slice(1)), types: first.map(gatheredType) };
       });
-      const first = outputs[0] ?? [];
-      const own = { batches, shapes: first.map(({ shape }) => shape.slice(1)), types: first.map(gatheredType) };
-      const all = await awake(gatherValues(communicator, Purpose.Predict, areOwnPredictions, own));
       const some = all.find(each => each.batches.length > 0);
       if (some === undefined) throw invalidArgument('There is no batch to predict.');
       const order = orderOfRows(all.flatMap(each => each.batches));
@@ -133,6 +138,31 @@ function orderOfRows(batches: OwnPredictions['batches']): number[] {
   const places = batches.map(({ index, rows }) => ({ index, rows, start: (start += rows) - rows }));
   places.sort((a, b) => a.index - b.index);
   return places.flatMap(place => Array.from({ length: place.rows }, (_, i) => place.start + i));
+}
+
+/** What all ranks have computed. If one of them could not, all get its error. */
+async function outcomesOf<T>(
+  communicator: Communicator,
+  purpose: Purpose,
+  isValue: Check<T>,
+  compute: () => Promise<T>,
+): Promise<T[]> {
+  let cause: unknown;
+  const told: { value: T | undefined; error: SerializedError | undefined } = await compute().then(
+    value => ({ value, error: undefined }),
+    (error: unknown) => {
+      cause = error;
+      return { value: undefined, error: serializeError(error, 'ERR_INVALID_ARGUMENT') };
+    },
+  );
+  const isOutcome = isWith({ value: isOptional(isValue), error: isOptional(isSerializedError) });
+  const all = await awake(gatherValues(communicator, purpose, isOutcome, told));
+  if (cause !== undefined) throw cause;
+  return all.map(({ value, error }, rank) => {
+    if (value !== undefined) return value;
+    if (error === undefined) throw brokenValue(rank);
+    throw new GradringError(error.code, `Rank ${rank}: ${error.message}`, { ...error.details, rank });
+  });
 }
 
 /** Chooses the batches of this rank. */

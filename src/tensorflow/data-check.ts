@@ -89,7 +89,7 @@ export class DataCheck {
     if (rank === 0) return;
     warn(
       this.communicator,
-      `Rank ${rank} gave other data to ring.shard than rank 0, the same rows in another order, or divides them otherwise. The shards then overlap, and some rows are never used. Load and shuffle the data in the same way on all ranks: ring.split shuffles and splits with one seed. If the data differ on purpose, do not shard them, or pass { check: false }.`,
+      `Rank ${rank} gave other data to ring.shard or ring.shardRows than rank 0, the same rows in another order, or another seed. The shards then overlap, and some rows are never used. Load and shuffle the data in the same way on all ranks: ring.split shuffles and splits with one seed. If the data differ on purpose, do not shard them, or pass { check: false }.`,
     );
   }
 }

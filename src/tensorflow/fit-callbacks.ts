@@ -4,7 +4,7 @@ import { GradringError, invalidArgument } from '../errors';
 import { DataCheck } from './data-check';
 import { FitProgress } from './fit-progress';
 import { type CallbackOptions, RingCallback } from './ring-callback';
-import { RowDataset } from './row-dataset';
+import { RowDataset, takingEpochPlace } from './row-dataset';
 import { listTensors, ownBatches, reshuffledOf, type TensorData, tensorsIn } from './shard';
 import { datasetBatches, tensorBatches, type WholeData } from './whole-data';
 
@@ -71,8 +71,11 @@ function extendFit(): void {
           const [x, y] = args as [TensorData, TensorData];
           const dataset = name === 'fit' ? datasetFor(ring, x, y, others) : (args[0] as Batches);
           if (dataset !== undefined) {
+            if (dataset instanceof RowDataset && others.batchesPerEpoch != null) {
+              throw invalidArgument('ring.shardRows ends each epoch by itself: leave out batchesPerEpoch.');
+            }
             const given = name === 'fit' ? fitDatasetOptions(others) : others;
-            return await fitDatasetOf.call(this, joined(ring, noteDataset(check, dataset), given), given);
+            return await fitDatasetOf.call(this, joined(ring, noteDataset(ring.communicator, dataset), given), given);
           }
           check.noteGiven(listTensors([x, y]), others.batchSize ?? BATCH_SIZE);
         } else if (name === 'fit' && reshuffledOf(args[0] as TensorData, args[1] as TensorData) !== undefined) {
@@ -84,7 +87,10 @@ function extendFit(): void {
         progress?.clear();
         throw withCaller(explained(cause), caller);
       } finally {
-        if (ring !== undefined) fitting.delete(ring.communicator);
+        if (ring !== undefined) {
+          ring.end();
+          fitting.delete(ring.communicator);
+        }
       }
     };
   }
@@ -174,11 +180,12 @@ async function requireTensors(): Promise<void> {
   throw invalidArgument('model.fit was called within tf.tidy, which cannot wait for it. Call it outside of tf.tidy.');
 }
 
-/** Remembers the first batch of a dataset, when it is read, for the ranks to compare. Returns the data to train on. */
-function noteDataset<T extends tf.TensorContainer>(check: DataCheck, dataset: tf.data.Dataset<T>): tf.data.Dataset<T> {
+/** Remembers the first batch of a training, when it is read, for the ranks to compare. Returns the same data. */
+function noteDataset(communicator: Communicator, dataset: Batches): Batches {
+  const check = DataCheck.of(communicator);
   let isNoted = false;
   const iterator = async () => {
-    const source = await dataset.iterator();
+    const source = await takingEpochPlace(communicator, () => dataset.iterator());
     const next = async () => {
       const result = await source.next();
       const tensors = isNoted || result.done ? [] : tensorsIn(result.value);

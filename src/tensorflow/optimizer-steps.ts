@@ -82,7 +82,7 @@ export class OptimizerSteps {
   step = 0;
   statistics: StepStatistics = { steps: 0, skippedSteps: 0, exchanges: 0, bytesSent: 0, denseBytes: 0, density: 1 };
   epoch: number | undefined;
-  /** How many ranks have taken the last step. */
+  /** How many ranks have taken the last exchange: a number on which all agree, also if the ring has just changed. */
   ranksInStep: number;
   /** What the links of the ring cost. Undefined if no step has measured that. */
   links: LinkCost | undefined;
@@ -209,7 +209,6 @@ export class OptimizerSteps {
 
   /** Counts a step after which the ranks do not exchange. */
   completeAlone(): void {
-    this.ranksInStep = this.communicator.worldSize;
     this.statistics = { ...this.statistics, steps: this.statistics.steps + 1 };
     this.step += 1;
   }

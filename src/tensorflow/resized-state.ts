@@ -1,6 +1,6 @@
 import type { ReadTensor, TensorFile } from '../checkpoint/checkpoint-file';
 import { GradringError } from '../errors';
-import type { NamedTensor, VariableState } from './optimizer-state';
+import type { NamedTensor, OptimizerCounters, VariableState } from './optimizer-state';
 import { tensorsUnder } from './saved-tensor';
 import { tf } from './tfjs';
 
@@ -55,6 +55,16 @@ export function variableStates(files: readonly TensorFile[], resizing: Resizing)
     const momentum = common === undefined ? sum('momentum') : valuesOf(common);
     return { name, shape, momentum, residual: sum('residual'), shared, isMomentumShared: common !== undefined };
   });
+}
+
+/** Whether the ranks still have what they have accumulated. */
+export function keepsSums({ savedWorldSize, worldSize, policy }: Resizing): boolean {
+  return savedWorldSize === worldSize || policy !== 'drop';
+}
+
+/** The counters of ranks that have dropped what they had accumulated: no step of that waits. */
+export function withoutSums(counters: OptimizerCounters): OptimizerCounters {
+  return counters.isLocal === true ? counters : { ...counters, round: undefined };
 }
 
 /** The gradients that a rank has accumulated. They are shared like residuals. The tensors are new. */

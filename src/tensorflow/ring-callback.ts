@@ -52,6 +52,7 @@ export interface CallbackOptions {
 
 /** What a rank sends to the others when its `model.fit` begins. */
 interface Beginning extends FitLength {
+  readonly joinsUneven: boolean;
   readonly hasValidation: boolean;
   readonly variables: readonly string[];
   readonly isWrapped: boolean;
@@ -73,6 +74,7 @@ const isBeginning = isWith<Beginning>({
   epochs: isNumber,
   stepsPerEpoch: (value): value is number | null => value === null || isNumber(value),
   hasValidation: isBoolean,
+  joinsUneven: isBoolean,
   data: areTexts,
   given: isGiven,
 });
@@ -155,11 +157,11 @@ export class RingCallback extends tf.Callback {
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
     this.hasBegun = false;
     const own = this.beginning(weights);
-    this.length = own;
+    this.length = joined?.stepsPerEpoch === undefined ? own : { ...own, stepsPerEpoch: joined.stepsPerEpoch };
     // If this rank has joined the others, they have done this already.
     if (joined === undefined) {
       const all = await awake(gatherValues(communicator, Purpose.BeginTraining, isBeginning, own));
-      checkBeginnings(all, this.joinsUneven);
+      checkBeginnings(all);
       const steps = all.map(({ stepsPerEpoch }) => stepsPerEpoch ?? NaN);
       const longest = Math.max(...steps);
       this.length = { ...own, stepsPerEpoch: Number.isNaN(longest) ? null : longest };
@@ -192,7 +194,15 @@ export class RingCallback extends tf.Callback {
     if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer.beginEpoch(epoch);
     const { batch: firstBatch = 0, row: firstRow } = this.resumed ?? {};
     this.batch = firstBatch;
-    this.place = { epoch, firstBatch, firstRow, batches: 0, row: undefined, batchSize: 0 };
+    // A second `model.fit`, which counts from 0 again, does not repeat the orders of the first.
+    this.place = {
+      epoch: this.optimizer.currentEpoch ?? epoch,
+      firstBatch,
+      firstRow,
+      batches: 0,
+      row: undefined,
+      batchSize: 0,
+    };
     setEpochPlace(this.communicator, this.place);
     this.resumed = undefined;
     this.epoch = epoch;
@@ -226,6 +236,7 @@ export class RingCallback extends tf.Callback {
     await this.save({ epoch: epoch + 1, batch: 0 });
     const { optimizer } = this;
     await this.live.commit({ variables: this.weights(), optimizer }, this.position({ epoch: epoch + 1, batch: 0 }));
+    optimizer.ranksInStep = this.communicator.worldSize; // newcomers begin with it, too
   }
 
   private async save(position: FitPosition): Promise<void> {
@@ -235,12 +246,18 @@ export class RingCallback extends tf.Callback {
   private position({ epoch, batch, row }: FitPosition): FitPosition {
     const { step, fullLearningRate } = this;
     const warmUp = this.hasRisen ? undefined : { step, fullLearningRate };
-    return { epoch, batch, row, isOver: batch === 0 && epoch >= this.length.epochs, warmUp };
+    const { epochs, stepsPerEpoch } = this.length;
+    return { epoch, batch, row, stepsPerEpoch, isOver: batch === 0 && epoch >= epochs, warmUp };
+  }
+
+  /** `model.fit` is over, also if it has failed. */
+  end(): void {
+    setEpochPlace(this.communicator, undefined);
+    const optimizer: unknown = (this.model as unknown as tf.LayersModel | null)?.optimizer;
+    if (isTrained(optimizer)) optimizer.gradientFactor = 1;
   }
 
   override async onTrainEnd(): Promise<void> {
-    this.optimizer.gradientFactor = 1;
-    setEpochPlace(this.communicator, undefined);
     await this.optimizer.synchronize();
     // If a training ends within the warm-up, the next one must not begin with the reduced rate.
     if (this.hasRisen) return;
@@ -307,6 +324,7 @@ export class RingCallback extends tf.Callback {
       epochs,
       stepsPerEpoch: samples == null ? (steps ?? null) : Math.ceil(samples / batchSize),
       hasValidation: doValidation || this.validation !== undefined,
+      joinsUneven: this.joinsUneven,
       data: DataCheck.of(this.communicator).take(),
       given: DataCheck.of(this.communicator).takeGiven(),
     };
@@ -361,7 +379,7 @@ function checkCallbackOptions(options: CallbackOptions): void {
 }
 
 /** @throws GradringError naming the first difference. */
-function checkBeginnings(all: readonly Beginning[], mayBeUneven: boolean): void {
+function checkBeginnings(all: readonly Beginning[]): void {
   const unwrapped = all.findIndex(({ isWrapped }) => !isWrapped);
   if (unwrapped !== -1) {
     const words = `The model of rank ${unwrapped} is compiled with an optimizer that is not wrapped, so its gradients would not be exchanged. Pass ring.wrap(optimizer) to model.compile.`;
@@ -369,10 +387,16 @@ function checkBeginnings(all: readonly Beginning[], mayBeUneven: boolean): void 
   }
   checkDescriptions(all.map(({ variables }) => variables));
   const first = all[0]!;
-  for (const [rank, { epochs, stepsPerEpoch, hasValidation }] of all.entries()) {
+  for (const [rank, { epochs, stepsPerEpoch, hasValidation, joinsUneven }] of all.entries()) {
     const differ = (words: string) => new GradringError('ERR_COLLECTIVE_MISMATCH', words);
     const isUneven = stepsPerEpoch !== first.stepsPerEpoch && stepsPerEpoch !== null && first.stepsPerEpoch !== null;
-    if (isUneven && !mayBeUneven) {
+    if (joinsUneven !== first.joinsUneven) {
+      const [has, lacks] = joinsUneven ? [rank, 0] : [0, rank];
+      throw differ(
+        `Rank ${has} has ring.callbacks({ uneven: 'join' }), but rank ${lacks} has not. Pass it on all ranks.`,
+      );
+    }
+    if (isUneven && !joinsUneven) {
       throw differ(
         `Rank 0 takes ${first.stepsPerEpoch} steps in an epoch, but rank ${rank} takes ${stepsPerEpoch}: they have different numbers of rows, or different batch sizes. ring.shard gives all ranks the same number of rows; ring.callbacks({ uneven: 'join' }) lets them differ.`,
       );

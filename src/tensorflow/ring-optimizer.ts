@@ -304,6 +304,11 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /** @internal */
+  set ranksInStep(count: number) {
+    this.steps.ranksInStep = count;
+  }
+
+  /** @internal */
   get currentEpoch(): number | undefined {
     return this.steps.epoch;
   }

@@ -32,6 +32,7 @@ import {
   splitTensors,
   type TensorData,
 } from './shard';
+import { type BatchNormalizationConfig, syncBatchNormalization } from './sync-batch-norm';
 import type { WrapOptions } from './wrap-options';
 
 /**
@@ -62,6 +63,24 @@ export class Ring extends Communicator {
    */
   wrap(optimizer: tf.Optimizer, options?: WrapOptions): RingOptimizer {
     return new RingOptimizer(this, optimizer, options);
+  }
+
+  /**
+   * A layer like `tf.layers.batchNormalization` that, in training, normalizes with the mean and the variance over the
+   * batches of all ranks: as one process does with all of them. For batches too small for statistics of their own. It
+   * has two small all-reduces in each pass, forward and back. A model that has it is saved as with the ordinary layer.
+   *
+   * ```ts
+   * const layer = ring.batchNormalization({ inputShape: [1], momentum: 0 });
+   * layer.apply(tf.tensor2d([ring.rank, ring.rank], [2, 1]), { training: true });
+   * console.log(layer.getWeights()[2]!.dataSync()); // Float32Array(1) [ 0.5 ]
+   * ```
+   *
+   * @param config That of `tf.layers.batchNormalization`.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` in an elastic run, which may lose a rank within the layer.
+   */
+  batchNormalization(config: BatchNormalizationConfig = {}): tf.layers.Layer {
+    return syncBatchNormalization(this, config);
   }
 
   /**

@@ -29,6 +29,19 @@ export interface EpochPlace {
 
 const places = new WeakMap<Communicator, EpochPlace>();
 
+/** Whose datasets may take the place of the epoch: what is trained on is being asked for its batches. */
+const offering = new WeakSet<Communicator>();
+
+/** Runs what asks the dataset that is trained on for the batches of an epoch. */
+export async function takingEpochPlace<T>(communicator: Communicator, run: () => Promise<T>): Promise<T> {
+  offering.add(communicator);
+  try {
+    return await run();
+  } finally {
+    offering.delete(communicator);
+  }
+}
+
 /** An epoch of `model.fit` begins, or goes on. Undefined: the training is over. */
 export function setEpochPlace(communicator: Communicator, place: EpochPlace | undefined): void {
   if (place === undefined) places.delete(communicator);
@@ -76,8 +89,9 @@ export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T>
     }
     this.batchSize = batchSize;
     this.seed = reshuffle;
-    // From it model.fitDataset knows the number of steps.
-    Object.defineProperty(this, 'size', { get: () => Math.ceil(rows / (batchSize * communicator.worldSize)) });
+    // From it model.fitDataset knows the number of steps: the same on all ranks, also while a ring changes its size.
+    const size = Math.ceil(rows / (batchSize * communicator.launched.worldSize));
+    Object.assign(this, { size });
   }
 
   /**
@@ -97,25 +111,29 @@ export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T>
   /** The batches of this rank in an epoch. */
   override async iterator(): ReturnType<tf.data.Dataset<T>['iterator']> {
     const { batchSize, epoch, firstBatch } = this;
-    let place = places.get(this.communicator);
-    if (place === undefined || place.row !== undefined) {
-      place = { epoch, firstBatch, firstRow: undefined, batches: 0, row: undefined, batchSize };
-      this.setEpoch(epoch + 1);
-    }
-    return tf.data.generator<T>((async () => this.batches(place)) as never).iterator();
+    const { communicator } = this;
+    const place = offering.has(communicator) ? places.get(communicator) : undefined;
+    const own = { epoch, firstBatch, firstRow: undefined, batches: 0, row: undefined, batchSize };
+    return tf.data.generator<T>((async () => this.batches(place ?? own)) as never).iterator();
   }
 
   private async *batches(place: EpochPlace): AsyncGenerator<T> {
     const { communicator, rows, batchSize } = this;
+    const isOfFit = places.get(communicator) === place;
+    if (!isOfFit) this.setEpoch(place.epoch + 1);
     const order = orderOfEpoch(rows, this.seed, place.epoch);
     place.batchSize = batchSize;
     place.row ??= place.firstRow ?? place.firstBatch * batchSize * communicator.worldSize;
     let { row } = place;
     const before = place.batches;
     for (let taken = 0; ; taken++) {
-      // The place is exact also if the ring has changed its size. Without `model.fit`, or if batches are read ahead,
-      // it stays behind.
+      // The place is exact also if the ring has changed its size.
       if (place.batches - before === taken) ({ row } = place);
+      else if (communicator.isElastic) {
+        throw invalidArgument(
+          'In an elastic run ring.shardRows is for model.fitDataset with ring.callbacks(), without prefetch: else the ranks may count rows differently when one is lost.',
+        );
+      }
       if (row >= rows) return;
       const { rank, worldSize } = communicator;
       const count = Math.min(batchSize, Math.ceil((rows - row) / worldSize));

@@ -11,6 +11,8 @@ export interface FitPosition {
   readonly batch: number;
   /** How many rows of it are done, of all ranks together. Undefined if that is not known. */
   readonly row?: number | undefined;
+  /** How many steps an epoch has. Null if that is not known before the first epoch ends. */
+  readonly stepsPerEpoch?: number | null | undefined;
   /** Whether `model.fit` had no epoch left. */
   readonly isOver?: boolean;
   /** A `learningRateWarmUp` that is not over. */
@@ -37,6 +39,7 @@ export const isFitPosition = isWith<FitPosition>({
   epoch: isCount,
   batch: isCount,
   row: isOptional(isCount),
+  stepsPerEpoch: isOptional((value): value is number | null => value === null || isNumber(value)),
   isOver: isOptional(isBoolean),
   warmUp: isOptional(isWith({ step: isNumber, fullLearningRate: isNumber })),
 });

@@ -76,7 +76,8 @@ export function shardTensors<T extends TensorData[]>(
 /** The rows of tensors as a dataset of batches, in an order of its own each time if they are shuffled. */
 export function ownBatches(data: [TensorData, TensorData], batchSize: number, isShuffled: boolean) {
   requireCount('batchSize', batchSize);
-  const rows = listTensors(data)[0]?.shape[0] ?? 0;
+  const isEmpty = listTensors(data).every(({ shape }) => shape[0] === 0);
+  const rows = isEmpty ? 0 : rowsOf(data, 'model.fit');
   const count = Math.ceil(rows / batchSize);
   const dataset = tf.data.generator(function* () {
     const order = isShuffled ? tf.util.createShuffledIndices(rows) : Uint32Array.from({ length: rows }, (_, i) => i);

@@ -14,8 +14,8 @@ export interface TrainedOptimizer extends Pick<tf.Optimizer, 'getClassName'> {
   readonly statistics: StepStatistics;
   /** The number of the next step of the training, which continues when that is resumed. */
   readonly nextStep: number;
-  /** How many ranks have taken the last step. */
-  readonly ranksInStep: number;
+  /** How many ranks have taken the last exchange, or have agreed since then: the same number on all. */
+  ranksInStep: number;
   /** As `setEpoch` or `model.fit` last told it. */
   readonly currentEpoch: number | undefined;
   /** The names of the variables that it trains. Undefined before the first step. */

@@ -18,7 +18,7 @@ export interface Batch {
 
 /** Data that all ranks have, in batches. A batch has the same number on all ranks. */
 export interface WholeData {
-  /** A hash of some rows, which is the same on ranks that have the same data. */
+  /** A hash of some rows, and how they are divided: the same on ranks that have the same data. */
   sample(): Promise<string>;
   /**
    * Calls `each` with the chosen batches in their order. A batch is disposed of afterwards.
@@ -81,7 +81,7 @@ export function tensorBatches(
   const count = rowsOf(y === undefined ? [x] : [x, y], call);
   const [xs, ys] = [listOf(model.inputNames, x), y === undefined ? [] : listOf(model.outputNames, y)];
   return {
-    sample: async () => hashOfRows([...xs, ...ys]),
+    sample: async () => `${hashOfRows([...xs, ...ys])} ${count} rows in batches of ${batchSize}`,
     async forEach(isChosen, each) {
       for (let index = 0; index * batchSize < count; index++) {
         if (!isChosen(index)) continue;
@@ -113,13 +113,15 @@ export function datasetBatches(
     const rows = rowsOf([xs, ...(ys.length > 0 ? [ys] : [])], call);
     return { xs, ys, rows };
   };
+  let sample: string | undefined; // `model.fit` asks in each epoch
   return {
     async sample() {
+      if (sample !== undefined) return sample;
       const { value, done } = await (await dataset.iterator()).next();
       if (done) throw invalidArgument(`${call} was given a dataset without elements.`);
-      const hash = hashOfRows(tensorsIn(value));
+      sample = `${hashOfRows(tensorsIn(value))} ${batches} batches`;
       tf.dispose(value);
-      return hash;
+      return sample;
     },
     async forEach(isChosen, each) {
       const iterator = await dataset.iterator();

@@ -35,7 +35,7 @@ export interface WrapOptions {
   readonly learningRateRule?: LearningRateRule;
   /**
    * Adds this factor times the weights to the gradient (L2 regularisation). A function gives each variable a factor of
-   * its own, by its name, the same on all ranks: `name => (name.endsWith('kernel') ? 1e-4 : 0)` leaves out biases and
+   * its own, by its name, the same on all ranks: `name => (/kernel/.test(name) ? 1e-4 : 0)` leaves out biases and
    * norms. Do not also give the layers a regularizer. Default 0.
    */
   readonly weightDecay?: number | ((variable: string) => number);

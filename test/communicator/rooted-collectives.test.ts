@@ -1,0 +1,138 @@
+import type { Communicator, NumericArray } from '../../src/communicator/communicator';
+import { decodeObject, encodeObject } from '../../src/communicator/object-code';
+import { random } from '../support/random';
+import { closeRing, connectRing, failureOf } from '../support/rings';
+
+const TYPES = [Float32Array, Float64Array, Int32Array, Uint8Array] as const;
+
+describe.each([1, 2, 3, 5])('a ring of %i', worldSize => {
+  let ring: Communicator[];
+  beforeAll(async () => {
+    ring = await connectRing(worldSize);
+  });
+  afterAll(() => closeRing(ring));
+
+  const all = <T>(call: (communicator: Communicator, rank: number) => Promise<T> | T) =>
+    Promise.all(ring.map((communicator, rank) => call(communicator, rank)));
+  const ranks = [...Array(worldSize).keys()];
+
+  test.each(TYPES)('reduces, gathers, scatters and exchanges %p, with each root', async Type => {
+    const of = (values: number[]): NumericArray => Type.from(values);
+    const own = (rank: number) => Array.from({ length: 7 }, (_, i) => rank + i);
+    for (const root of ranks) {
+      const only = <T>(value: T) => ranks.map(rank => (rank === root ? value : undefined));
+
+      const given = ranks.map(rank => of(own(rank)));
+      const reduced = await all((communicator, rank) => communicator.reduce(given[rank]!, { root, op: 'max' }));
+      expect(reduced).toEqual(only(of(own(worldSize - 1))));
+      expect(given).toEqual(ranks.map(rank => of(own(rank === root ? worldSize - 1 : rank))));
+      expect(reduced[root]).toBe(given[root]);
+
+      expect(await all((communicator, rank) => communicator.gather(of(own(rank)), { root }))).toEqual(
+        only(ranks.map(rank => of(own(rank)))),
+      );
+      const lengths = ranks.map(rank => of(own(rank).slice(0, rank)));
+      const options = { root, variableLength: true };
+      expect(await all((communicator, rank) => communicator.gather(lengths[rank]!, options))).toEqual(only(lengths));
+
+      const whole = of(Array.from({ length: 3 * worldSize }, (_, i) => i));
+      const scattered = await all((communicator, rank) =>
+        communicator.scatter(of([9, 9, 9]), { root, ...(rank === root && { from: whole }) }),
+      );
+      expect(scattered).toEqual(ranks.map(rank => of([3 * rank, 3 * rank + 1, 3 * rank + 2])));
+    }
+    const parts = (rank: number) => of(ranks.flatMap(to => [10 * rank + to, 100 + 10 * rank + to]));
+    expect(await all((communicator, rank) => communicator.allToAll(parts(rank)))).toEqual(
+      ranks.map(rank => of(ranks.flatMap(from => [10 * from + rank, 100 + 10 * from + rank]))),
+    );
+  });
+
+  const VALUE = {
+    text: 'é',
+    nothing: null,
+    list: [1, { deep: Float32Array.of(1.5, -0), more: [Uint8Array.of(1, 2, 3), 'x'] }, []],
+    big: BigInt64Array.of(-(2n ** 60n)),
+    empty: new Int16Array(0),
+    ['__proto__x']: { __proto: 1 },
+  };
+
+  test('sends objects with arrays in them', async () => {
+    for (const root of ranks) {
+      const sent = { ...VALUE, root };
+      const got = await all((communicator, rank) =>
+        communicator.broadcastObject(rank === root ? sent : undefined, { root }),
+      );
+      expect(got).toEqual(ranks.map(() => sent));
+      expect(got[root]).toBe(sent);
+      const gathered = await all((communicator, rank) => communicator.gatherObject({ ...VALUE, rank }, { root }));
+      const expected = ranks.map(rank => ({ ...VALUE, rank }));
+      expect(gathered).toEqual(ranks.map(rank => (rank === root ? expected : undefined)));
+    }
+    expect(await all((communicator, rank) => communicator.allGatherObject(rank === 0 ? undefined : [rank]))).toEqual(
+      ranks.map(() => ranks.map(rank => (rank === 0 ? undefined : [rank]))),
+    );
+  });
+
+  test('wrong arguments are told before anything is sent', async () => {
+    const communicator = ring[0]!;
+    const root = worldSize;
+    const failures = await Promise.all(
+      [
+        () => communicator.reduce(Float32Array.of(1), { root }),
+        () => communicator.reduce([1] as unknown as Float32Array),
+        () => communicator.reduce(Float32Array.of(1), { op: 'median' as 'sum' }),
+        () => communicator.gather(Float32Array.of(1), { root: -1 }),
+        () => communicator.scatter(Float32Array.of(1)),
+        () => communicator.scatter(Float32Array.of(1), { from: new Float64Array(worldSize) as never }),
+        () => communicator.scatter(Float32Array.of(1), { from: new Float32Array(worldSize + 1) }),
+        () => communicator.scatter([1] as unknown as Float32Array),
+        () => communicator.allToAll('x' as unknown as Float32Array),
+        () => communicator.broadcastObject({ a: [NaN] }),
+        () => communicator.allGatherObject(new Map()),
+        () => communicator.gatherObject({ a: new DataView(new ArrayBuffer(1)) }),
+        () => communicator.gatherObject({}, { root }),
+      ].map(call => failureOf(call())),
+    );
+    for (const { code } of failures) expect(code).toBe('ERR_INVALID_ARGUMENT');
+    expect(failures[9]!.message).toMatch(/broadcastObject cannot send value\.a\[0\]: it is NaN/);
+    expect(failures[11]!.message).toMatch(/gatherObject cannot send value\.a: it is a DataView/);
+    await all(each => each.barrier());
+  });
+
+  test('the Sync forms give the same', async () => {
+    if (worldSize > 1) return; // they would wait for ranks of this thread
+    const communicator = ring[0]!;
+    expect(communicator.reduceSync(Float32Array.of(2))).toEqual(Float32Array.of(2));
+    expect(communicator.gatherSync(Float32Array.of(2))).toEqual([Float32Array.of(2)]);
+    expect(communicator.scatterSync(new Float32Array(1), { from: Float32Array.of(2) })).toEqual(Float32Array.of(2));
+    expect(communicator.allToAllSync(Float32Array.of(2))).toEqual(Float32Array.of(2));
+  });
+});
+
+test('await using closes it', async () => {
+  const [communicator] = await connectRing(1);
+  await communicator![Symbol.asyncDispose]();
+  expect(await failureOf(communicator!.barrier())).toMatchObject({ code: 'ERR_CLOSED' });
+});
+
+test('bytes that are no object are refused, and none of them changes a prototype', () => {
+  const value = { a: Float32Array.of(1, 2), b: [Uint8Array.of(7), { c: 'text' }] };
+  const bytes = encodeObject(value, 'test');
+  expect(decodeObject(bytes, 1)).toEqual(value);
+  const next = random(3);
+  for (let round = 0; round < 3000; round++) {
+    const damaged = bytes.slice(0, next() < 0.3 ? Math.floor(next() * bytes.length) : bytes.length);
+    for (let i = 0; i < 3 && damaged.length > 0; i++) damaged[Math.floor(next() * damaged.length)] = 256 * next();
+    try {
+      decodeObject(damaged, 1);
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'ERR_PROTOCOL' });
+    }
+  }
+  const json = JSON.stringify({ value: {}, arrays: [{ path: ['__proto__', 'polluted'], type: 'Uint8Array', length: 0 }] });
+  const hostile = new Uint8Array(8 + Math.ceil(json.length / 8) * 8);
+  new DataView(hostile.buffer).setUint32(0, json.length, true);
+  hostile.set(new TextEncoder().encode(json), 8);
+  expect(() => decodeObject(hostile, 1)).toThrow(expect.objectContaining({ code: 'ERR_PROTOCOL' }));
+  expect('polluted' in {}).toBe(false);
+}); // prettier-ignore
