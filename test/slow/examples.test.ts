@@ -21,7 +21,7 @@ const SMALL = {
 };
 
 const ALL = COMPRESSION_OPTION.choices;
-const SOME = ['none', 'dgc', 'low-rank'];
+const SOME = ['dgc', 'low-rank'];
 
 test.each([
   ['resnet', SOME, /Data: synthetic images, not CIFAR-10[^]*test accuracy [\d.]+ %/],
@@ -37,7 +37,7 @@ test.each([
   }
 }, 600_000); // prettier-ignore
 
-test.each(['resnet', 'lstm', 'transformer', 'speech'])('%s spends most of its steps at 99.9 %%, and learns', async name => {
+test.each(['resnet', 'transformer', 'speech'])('%s spends most of its steps at 99.9 %%, and learns', async name => {
   const { exitCode, output } = await example(name);
   const [, some, all] = /(\d+) of (\d+) steps at density 0\.001;/.exec(output)!;
   expect(Number(some)).toBeGreaterThanOrEqual(Number(all) / 2);

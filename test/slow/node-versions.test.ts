@@ -70,11 +70,13 @@ testWhere(registryObstacle()).each([...OLDEST, ...otherNodes()])(
     expect(second).toBe(first!.replace('0 of 2', '1 of 2'));
     expect(stderr).toBe('');
 
-    const digits = path.join(project, 'node_modules/gradring/scripts/train/digits.js');
-    const job = ['--epochs', '1', '--seeds', '1', '--batch-size', '512'];
-    const main = await gradring('run', '-n', '2', digits, ...job);
-    expect(main.stdout).toMatch(/ranks with the same weights +2 of 2 +2 of 2/);
-    expect(main.stderr).not.toMatch(/Deprecat|ExperimentalWarning|\[DEP/);
+    if (version === OLDEST[0]) {
+      const digits = path.join(project, 'node_modules/gradring/scripts/train/digits.js');
+      const job = ['--epochs', '1', '--seeds', '1', '--batch-size', '512'];
+      const main = await gradring('run', '-n', '2', digits, ...job);
+      expect(main.stdout).toMatch(/ranks with the same weights +2 of 2 +2 of 2/);
+      expect(main.stderr).not.toMatch(/Deprecat|ExperimentalWarning|\[DEP/);
+    }
 
     const { findings } = JSON.parse((await gradring('doctor', '--json')).stdout) as { findings: Finding[] };
     const of = (name: string) => findings.find(({ what }) => what === name);
