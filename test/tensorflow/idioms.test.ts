@@ -63,7 +63,9 @@ describe('data that the ranks have in another order', () => {
   test.each(['fit', 'custom loop', 'dataset', 'split'])('%s: rank 0 warns, once', name => {
     const [first, second] = ranks;
     expect(first.warnings[name]).toEqual([
-      expect.stringMatching(/^Rank 1 gave other data to ring\.shard or ring\.shardRows than rank 0.*ring\.split.*check: false/),
+      expect.stringMatching(
+        /^Rank 1 gave other data to ring\.shard or ring\.shardRows than rank 0.*ring\.split.*check: false/,
+      ),
     ]);
     expect(second.warnings[name]).toEqual([]);
   });
