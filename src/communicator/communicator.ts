@@ -563,7 +563,7 @@ export class Communicator {
     return {
       ...{ rank, worldSize },
       allReduce: (array, options) => this.work(this.requests.allReduce(array, options)),
-      allGather: (array, options) => this.work(this.requests.allGather(array, options)),
+      allGather: (array, options) => this.allGatherWork(array, options),
       broadcast: (array, options) => this.work(this.requests.broadcast(array, options, worldSize)),
     };
   }

@@ -20,7 +20,7 @@ export class Accumulate implements ExchangePolicy {
   take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
     for (const [name, gradient] of trained.gradientsByName(gradients)) {
       const sum = this.sums.get(name);
-      // A tensor of its own, because the gradient is disposed of by whoever has computed it.
+      // The caller disposes of the gradient, so the sum needs a tensor of its own.
       this.sums.set(name, tf.keep(sum === undefined ? gradient.toFloat() : sum.add(gradient)));
       sum?.dispose();
     }

@@ -21,7 +21,7 @@ import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
 import { LiveTraining } from './live-training';
 import { sourcesOf, tensorStatesOf } from './optimizer-state';
 import { areTexts, broadcastVariables, gatherValues, hashesOf, type Variables } from './replicas';
-import { keepsSums, ranksToRead, type Resizing, variableStates, waitingSums, withoutSums } from './resized-state';
+import { ranksToRead, resizedCounters, type Resizing, variableStates, waitingSums } from './resized-state';
 import type { TrainedOptimizer } from './trained-optimizer';
 import { type Trained, trainedOf, type Training } from './trained';
 import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
@@ -215,7 +215,7 @@ export class Checkpoint {
     const savedRank = savedRankOf(first!);
     const resizing = this.resizing(manifest.worldSize);
     await optimizer.restoreState({
-      counters: keepsSums(resizing) ? savedRank.optimizer : withoutSums(savedRank.optimizer),
+      counters: resizedCounters(savedRank.optimizer, resizing),
       variables: variableStates(own, resizing),
       sums: waitingSums(own, resizing),
       ...tensorStatesOf(first!.tensors),

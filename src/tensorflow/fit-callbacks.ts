@@ -75,7 +75,11 @@ function extendFit(): void {
               throw invalidArgument('ring.shardRows ends each epoch by itself: leave out batchesPerEpoch.');
             }
             const given = name === 'fit' ? fitDatasetOptions(others) : others;
-            return await fitDatasetOf.call(this, joined(ring, noteDataset(ring.communicator, dataset), given), given);
+            return await fitDatasetOf.call(
+              this,
+              withEmptySteps(ring, noteDataset(ring.communicator, dataset), given),
+              given,
+            );
           }
           check.noteGiven(listTensors([x, y]), others.batchSize ?? BATCH_SIZE);
         } else if (name === 'fit' && reshuffledOf(args[0] as TensorData, args[1] as TensorData) !== undefined) {
@@ -150,7 +154,7 @@ function fitDatasetOptions(args: FitArguments): tf.ModelFitDatasetArgs<unknown> 
 }
 
 /** Goes on with empty steps when this rank has no more batches, as long as another has some. */
-function joined(ring: RingCallback, dataset: Batches, args: FitArguments): Batches {
+function withEmptySteps(ring: RingCallback, dataset: Batches, args: FitArguments): Batches {
   if (!ring.joinsUneven) return dataset;
   if (args.batchesPerEpoch != null) {
     throw invalidArgument("uneven: 'join' ends an epoch when no rank has a batch: leave out batchesPerEpoch.");

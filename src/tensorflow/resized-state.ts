@@ -57,14 +57,11 @@ export function variableStates(files: readonly TensorFile[], resizing: Resizing)
   });
 }
 
-/** Whether the ranks still have what they have accumulated. */
-export function keepsSums({ savedWorldSize, worldSize, policy }: Resizing): boolean {
-  return savedWorldSize === worldSize || policy !== 'drop';
-}
-
-/** The counters of ranks that have dropped what they had accumulated: no step of that waits. */
-export function withoutSums(counters: OptimizerCounters): OptimizerCounters {
-  return counters.isLocal === true ? counters : { ...counters, round: undefined };
+/** The counters of a rank. If it has dropped what it had accumulated, no step waits for an exchange. */
+export function resizedCounters(counters: OptimizerCounters, resizing: Resizing): OptimizerCounters {
+  const { savedWorldSize, worldSize, policy } = resizing;
+  const dropsSums = savedWorldSize !== worldSize && policy === 'drop' && counters.isLocal !== true;
+  return dropsSums ? { ...counters, round: undefined } : counters;
 }
 
 /** The gradients that a rank has accumulated. They are shared like residuals. The tensors are new. */
