@@ -17,20 +17,25 @@ export interface NonFinite {
   readonly tensor: number;
 }
 
+/** What the ranks learn of each other in a step, beside the sums: the same on all. */
+export interface Agreed {
+  /** Set if some rank's gradient was not finite. Then no rank has an update. */
+  readonly nonFinite?: NonFinite | undefined;
+  /** The bits that some rank has told. 0 if a gradient was not finite. */
+  readonly notices: number;
+}
+
 /**
  * Sparse all-reduce: gathers the payloads of all ranks (see {@link allGatherParts}). Then every rank decodes and adds
  * them **in the order of ranks**, so all get the same bits. Each rank sends N − 1 payloads, and holds as many until all
  * have arrived.
  *
  * @param parts One for each memory that has some of the tensors, the same on all ranks.
- * @returns the tensor that was not finite, of the lowest such rank; `undefined` if the sums are complete.
+ * @returns what the payloads tell. If a tensor was not finite, the one of the lowest such rank: the sums are not valid.
  * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. Then the sums
  *   are not valid.
  */
-export async function sparseAllReduce(
-  call: CollectiveCall,
-  parts: readonly SparsePart[],
-): Promise<NonFinite | undefined> {
+export async function sparseAllReduce(call: CollectiveCall, parts: readonly SparsePart[]): Promise<Agreed> {
   const bodies = await allGatherPayloads(call, parts);
   const tensorCount = parts.reduce((sum, { tensors }) => sum + tensors.length, 0);
   const bytes = bodies.flat().reduce((sum, body) => sum + body.length, 0);
@@ -38,21 +43,17 @@ export async function sparseAllReduce(
   return call.observer.record('decode', args, () => decodeAndSum(parts, bodies, tensorCount));
 }
 
-function decodeAndSum(
-  parts: readonly SparsePart[],
-  bodies: readonly Uint8Array[][],
-  tensorCount: number,
-): NonFinite | undefined {
+function decodeAndSum(parts: readonly SparsePart[], bodies: readonly Uint8Array[][], tensorCount: number): Agreed {
   const payloads: ReceivedPayload[][] = parts.map(() => []);
   for (const [rank, ofRank] of bodies.entries()) {
     for (const [i, { codec, tensors }] of parts.entries()) {
       const payload = blaming(rank, () => decodeGradientPayload(ofRank[i]!, codec.format, tensors, tensorCount));
-      if ('nonFiniteTensor' in payload) return { rank, tensor: payload.nonFiniteTensor };
+      if ('nonFiniteTensor' in payload) return { nonFinite: { rank, tensor: payload.nonFiniteTensor }, notices: 0 };
       payloads[i]!.push(payload);
     }
   }
   for (const [i, part] of parts.entries()) sumPayloads(part, payloads[i]!);
-  return undefined;
+  return { notices: payloads.flat().reduce((bits, { notices }) => bits | notices, 0) };
 }
 
 /** Every rank's payloads, by rank and part. */

@@ -109,13 +109,14 @@ export class GradientExchange {
     const { transport } = this;
     const sentBefore = call.observer.read('bytesSent');
     const { arenas, route, density, links, denseBytes } = await this.choose(call, step);
-    const { residualScale, momentumFactor, step: number = 0 } = step;
+    const { residualScale, momentumFactor, step: number = 0, notices = 0 } = step;
     const nonFiniteTensor =
       step.nonFiniteTensor ?? (await clock.stage('compress', 'select', () => this.select(arenas, residualScale)));
     const means = new Means(transport.worldSize);
-    const nonFinite = await this.routes[route].carry({ call, arenas, nonFiniteTensor, means, clock, number });
+    const routed = { call, arenas, nonFiniteTensor, notices, means, clock, number };
+    const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);
     const bytesSent = call.observer.read('bytesSent') - sentBefore;
-    const result = { bytesSent, denseBytes, route, density, links } as const;
+    const result = { bytesSent, denseBytes, route, density, links, notices: agreed } as const;
     const overflow = await clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;
       const { mean: clipNorm } = this.method.clipNorms(momentumFactor);

@@ -1,4 +1,4 @@
-import type { NonFinite } from '../collectives/sparse-all-reduce';
+import type { Agreed } from '../collectives/sparse-all-reduce';
 import type { RouteName } from '../compression/compression-method';
 import type { EntryRoute } from '../compression/dgc-options';
 import type { Compression } from '../compression/dgc-options';
@@ -51,14 +51,12 @@ export interface ExchangeStep {
   readonly sumOfSquares: number;
   /** Number of the first tensor whose gradient holds NaN or infinity on this rank. */
   readonly nonFiniteTensor?: number | undefined;
+  /** What this rank tells the others with the step: a byte of bits. Default 0. */
+  readonly notices?: number;
 }
 
-/** The outcome of a step. */
-export interface ExchangeResult {
-  /**
-   * Set if some rank's gradient was not finite. Then no rank has an update, and what was selected is still held back.
-   */
-  readonly nonFinite?: NonFinite;
+/** The outcome of a step. If a gradient was not finite, what was selected is still held back. */
+export interface ExchangeResult extends Agreed {
   /** Bytes that this rank sent for the step, including forwarded ones and headers. */
   readonly bytesSent: number;
   /** Bytes that it would have sent for a dense ring all-reduce of the same gradient. */

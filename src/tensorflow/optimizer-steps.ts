@@ -6,7 +6,7 @@ import { LARGEST_DENSITY } from '../compression/sparsity-schedule';
 import { GradringError, invalidArgument } from '../errors';
 import { isLinkCost, type LinkCost } from '../exchange/link-cost';
 import { type Ticket, waitFor, type Work } from '../work';
-import { type Check, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
+import { type Check, isBetween, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
 import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
 import { Accumulate } from './accumulate';
 import { EveryStep, type ExchangePolicy, type Load, type TakenStep } from './exchange-policy';
@@ -18,6 +18,7 @@ import { sharesMomentum, type VariableState } from './optimizer-state';
 import { checkHashes, hashesOf, type Variables } from './replicas';
 import { RingResize } from './ring-resize';
 import { SentFraction } from './sent-fraction';
+import { StepNotices } from './step-notices';
 import { shareStep } from './share-step';
 import { tf } from './tfjs';
 import { Verification, type VerifiedStep } from './verification';
@@ -55,6 +56,7 @@ export interface StepResult extends ExchangeResult, VerifiedStep {
 
 const isStepResult = isWith<Omit<StepResult, 'route' | 'timesMs'>>({
   nonFinite: isOptional(isWith({ rank: isOptional(isCount), tensor: isCount })),
+  notices: isBetween(0, 255),
   bytesSent: isCount,
   denseBytes: isNumber,
   density: isNumber,
@@ -76,6 +78,7 @@ export class OptimizerSteps {
   readonly compression: Compression;
   readonly method: CompressionMethod;
   readonly policy: ExchangePolicy;
+  readonly notices = new StepNotices();
   /** Applies what was exchanged. */
   readonly outer: TfjsOptimizer;
   /** The number of the next step of the training, skipped ones included. A checkpoint keeps it. */
@@ -299,6 +302,7 @@ export class OptimizerSteps {
       residualScale,
       momentumFactor: this.outer.takenOver?.momentum ?? 0,
       momentumScale: this.resize.momentumScale,
+      notices: this.notices.own(),
       ...load(),
     }));
   }
@@ -315,6 +319,7 @@ export class OptimizerSteps {
     const done = this.step + Number(endsStep);
     const span = this.spanArguments(done - 1);
     this.verification.finishStep(result);
+    this.notices.hear(result.notices);
     this.ranksInStep = worldSize;
     if (isApplied) this.resize.lastWorldSize = worldSize;
     this.lastUpdates = [];

@@ -12,6 +12,7 @@ import { OptimizerSteps, type PendingExchange, type StepStatistics } from './opt
 import { asleep, awake, waitFor, type Work } from '../work';
 import { areTexts, gatherValues } from './replicas';
 import type { SentFraction } from './sent-fraction';
+import type { StepNotices } from './step-notices';
 import { isTrained, TRAINED } from './trained-optimizer';
 import { checkWrapOptions, type WrapOptions } from './wrap-options';
 
@@ -291,6 +292,11 @@ export class RingOptimizer extends tf.Optimizer {
   async adoptState(state: OptimizerState, hasBegun: boolean): Promise<void> {
     await this.restoreState(state);
     if (hasBegun) this.steps.open(state.variables.map(({ name }) => variableNamed(name)));
+  }
+
+  /** @internal */
+  get notices(): StepNotices {
+    return this.steps.notices;
   }
 
   /** @internal */

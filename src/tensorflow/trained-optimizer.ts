@@ -3,6 +3,7 @@ import type { Gradients } from './exchanged-variables';
 import type { OptimizerState } from './optimizer-state';
 import type { StepStatistics } from './optimizer-steps';
 import type { SentFraction } from './sent-fraction';
+import type { StepNotices } from './step-notices';
 
 /** Marks an optimizer of this copy of gradring. For tfjs every object with the right methods is an optimizer. */
 export const TRAINED = Symbol('wrapped by ring.wrap');
@@ -26,6 +27,8 @@ export interface TrainedOptimizer extends Pick<tf.Optimizer, 'getClassName'> {
   readonly sentFraction: SentFraction | undefined;
   /** Whether the learning rate follows the size of the ring, so that a rank's gradient always has the same weight. */
   readonly keepsSum: boolean;
+  /** What the ranks tell each other with each exchange. */
+  readonly notices: StepNotices;
   /** Whether ranks change their weights between exchanges. */
   readonly hasLocalSteps: boolean;
   /** Whether the weights of the ranks may differ now: within a round of local steps. */

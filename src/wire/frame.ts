@@ -13,7 +13,7 @@ import { createRankStatus, decodeSettings, type RankStatus, readRankStatus } fro
 export { FrameKind, Operation, Purpose };
 
 /** Increased with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 23;
+export const PROTOCOL_VERSION = 24;
 
 /** The element types. On the wire each is its position in this list. */
 export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;

@@ -28,17 +28,20 @@ export interface GradientPayload {
   /** How many elements of each tensor are sent; `undefined` if all ranks know. */
   readonly counts: readonly number[] | undefined;
   readonly streams: Streams;
+  /** What the rank tells the others with the step: a byte of bits. Default 0. */
+  readonly notices?: number;
 }
 
 /** A received payload, with the counts that it has or that were known. */
 export interface ReceivedPayload {
   readonly counts: readonly number[];
+  readonly notices: number;
   /** Views of the message. Their content is not checked yet. */
   readonly streams: Streams;
 }
 
 /** Packs a payload. The streams are copied. */
-export function encodeGradientPayload({ format, counts, streams }: GradientPayload): Uint8Array {
+export function encodeGradientPayload({ format, counts, streams, notices = 0 }: GradientPayload): Uint8Array {
   const { indices, values } = streams;
   const builder = new flatbuffers.Builder(indices.length + values.length + 4 * (counts?.length ?? 0) + 128);
   const vectors = [indices, values].map(stream => builder.createByteVector(stream));
@@ -48,6 +51,7 @@ export function encodeGradientPayload({ format, counts, streams }: GradientPaylo
   if (countsVector !== 0) PayloadTable.addCounts(builder, countsVector);
   PayloadTable.addIndices(builder, vectors[0]!);
   PayloadTable.addValues(builder, vectors[1]!);
+  PayloadTable.addNotices(builder, notices);
   builder.finish(PayloadTable.endGradientPayload(builder));
   return builder.asUint8Array();
 }
@@ -96,7 +100,7 @@ export function decodeGradientPayload(
       return count;
     });
     const streams = { indices: within(bytes, table.indicesArray()), values: within(bytes, table.valuesArray()) };
-    return { counts, streams };
+    return { counts, streams, notices: table.notices() };
   });
 }
 

@@ -37,7 +37,7 @@ function payloads(countOf: (rank: number, tensor: number) => number) {
     });
     const { indices, values } = codec.encode(entries);
     const streams = { indices: indices.slice(), values: values.slice() };
-    return { counts: entries.map(({ count }) => count), streams };
+    return { counts: entries.map(({ count }) => count), streams, notices: 0 };
   });
   return { received, expected };
 }

@@ -1,7 +1,8 @@
 import { Communicator } from '../../src/communicator/communicator';
 import type { VariableShape } from '../../src/exchange/arena-layout';
 import type { ExchangeResult } from '../../src/exchange/messages';
-import { dgc, noCompression } from '../../src/compression/dgc-options';
+import { powerSgd } from '../../src/compression/compressors/custom-compression';
+import { dgc, ENTRY_ROUTES, noCompression } from '../../src/compression/dgc-options';
 import { VALUE_FORMATS } from '../../src/compression/value-format';
 import { random } from '../support/random';
 import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
@@ -195,6 +196,26 @@ describe('a gradient that is not finite on one rank', () => {
       expect(residual).toEqual(rank === 2 ? new Array(ELEMENTS).fill(0) : [...gradientOf(rank, 0)]);
     }
   });
+});
+
+test.each([
+  ...ENTRY_ROUTES.map(route => [route, COMPRESSION, route] as const),
+  ['a compressor', powerSgd(), undefined] as const,
+])('%s: what ranks tell with a step, all learn after it', async (_, compression, route) => {
+  const results = await Promise.all(
+    ring.map(async (communicator, rank) => {
+      const input = { variables: [MATRIX, HEAVY], compression, nesterov: false, route };
+      const exchange = communicator.openExchange(input);
+      const told: number[] = [];
+      for (const notices of [0, 2 ** rank, rank === 3 ? 0x80 : 0]) {
+        const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, notices };
+        told.push((await exchange.start(step).promise).notices);
+      }
+      exchange.close();
+      return told;
+    }),
+  );
+  for (const told of results) expect(told).toEqual([0, 0b1111, 0x80]);
 });
 
 describe('what is sent whole', () => {

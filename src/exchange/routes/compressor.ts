@@ -9,7 +9,7 @@ import type { Kernels } from '../../kernels/kernels';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { SharedHeap } from '../../memory/shared-heap';
 import { decodeMaxima, decodeMessages, encodeMaxima, encodeMessages } from '../../wire/compressor-messages';
-import { findNonFinite } from './ring';
+import { agree } from './ring';
 import type { Route, RoutedStep } from './route';
 
 interface Requests {
@@ -43,17 +43,18 @@ export class CompressorRoute implements Route {
   cost(): undefined {}
 
   /** @throws what a compressor throws, or the ring. */
-  async carry({ call, arenas, nonFiniteTensor, means, clock, number }: RoutedStep) {
-    const nonFinite = await clock.travel(async () => {
+  async carry(step: RoutedStep) {
+    const { call, arenas, means, clock, number } = step;
+    const agreed = await clock.travel(async () => {
       const path = call.inBulk();
-      const found = await findNonFinite(path, arenas, nonFiniteTensor);
-      if (found !== undefined) return found;
+      const found = await agree(path, step);
+      if (found.nonFinite !== undefined) return found;
       const tensors = arenas.flatMap(arena => arena.tensors as readonly CompressorTreatment[]);
       await this.run(path, tensors, (tensor, ring) => tensor.average(ring, this.seed, number));
-      return undefined;
+      return found;
     });
-    if (nonFinite === undefined) await clock.stage('decode', 'means', () => means.check(arenas));
-    return nonFinite;
+    if (agreed.nonFinite === undefined) await clock.stage('decode', 'means', () => means.check(arenas));
+    return agreed;
   }
 
   private async run<T>(

@@ -46,13 +46,13 @@ export function hopsOf(worldSize: number): number {
  * completed.
  */
 export function encodePayloads(step: RoutedStep, arenas: readonly StepArena[]): Promise<SparsePart[]> {
-  const { nonFiniteTensor, means, clock } = step;
+  const { nonFiniteTensor, notices, means, clock } = step;
   return clock.stage('encode', 'payload', () =>
     arenas.map(({ context, codec, tensors, workspace, bytes }): SparsePart => {
       const { kernels } = context;
       const payload =
         nonFiniteTensor === undefined
-          ? encodeGradientPayload({ format: codec.format, counts: undefined, streams: codec.encode(tensors) })
+          ? encodeGradientPayload({ format: codec.format, counts: undefined, streams: codec.encode(tensors), notices })
           : encodeNonFinite(nonFiniteTensor);
       const summed = tensors.map(({ elementCount, count, gradient }) => ({ elementCount, count, sum: gradient }));
       const start = workspace + GradientCodec.workspaceBytes;

@@ -21,13 +21,13 @@ export const mixed: Route = {
     const { call, arenas, means, clock } = step;
     const parts = await encodePayloads(step, partOf(arenas, 'others'));
     const whole = partOf(arenas, 'whole');
-    const nonFinite = await clock.travel(async () => {
+    const agreed = await clock.travel(async () => {
       const found = await sparseAllReduce(call, parts);
-      if (found === undefined) await sumByRing(call, whole);
+      if (found.nonFinite === undefined) await sumByRing(call, whole);
       return found;
     });
-    if (nonFinite === undefined) await clock.stage('decode', 'means', () => means.takeAll(whole));
-    return nonFinite;
+    if (agreed.nonFinite === undefined) await clock.stage('decode', 'means', () => means.takeAll(whole));
+    return agreed;
   },
 };
 

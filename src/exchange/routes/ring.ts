@@ -2,7 +2,7 @@ import { allGatherBodies } from '../../collectives/all-gather';
 import { BLOCK_SEGMENTS, Chunks } from '../../collectives/chunks';
 import type { CollectiveCall } from '../../collectives/collective-call';
 import { algorithmFor, allReduce } from '../../collectives/dense-ring';
-import type { NonFinite } from '../../collectives/sparse-all-reduce';
+import type { Agreed } from '../../collectives/sparse-all-reduce';
 import { protocolError } from '../../wire/frame';
 import { allOf, type Prices, type Route, type RouteCost, type RoutedStep, type StepArena } from './route';
 import { gatherCost, hopsOf } from './gather';
@@ -15,25 +15,26 @@ export const ring: Route = {
   cost(load, prices) {
     return denseCost(allOf(load).elements, prices);
   },
-  async carry({ call, arenas, nonFiniteTensor, means, clock }) {
-    const nonFinite = await clock.travel(async () => {
+  async carry(step) {
+    const { call, arenas, means, clock } = step;
+    const agreed = await clock.travel(async () => {
       const path = call.inBulk();
-      const found = await findNonFinite(path, arenas, nonFiniteTensor);
-      if (found === undefined) await sumByRing(path, arenas);
+      const found = await agree(path, step);
+      if (found.nonFinite === undefined) await sumByRing(path, arenas);
       return found;
     });
-    if (nonFinite === undefined) await clock.stage('decode', 'means', () => means.takeAll(arenas));
-    return nonFinite;
+    if (agreed.nonFinite === undefined) await clock.stage('decode', 'means', () => means.takeAll(arenas));
+    return agreed;
   },
 };
 
-/** {@link findNonFinite}, and a ring all-reduce. */
+/** {@link agree}, and a ring all-reduce. */
 export function denseCost(elements: number, prices: Prices, elementBytes?: number): RouteCost {
   const { travelNs, ...cost } = ringCost(elements, prices, elementBytes);
   return { ...cost, travelNs: finiteCheckNs(prices) + travelNs };
 }
 
-/** What {@link findNonFinite} takes. */
+/** What {@link agree} takes. */
 export function finiteCheckNs({ worldSize, hopNs }: Prices): number {
   return hopsOf(worldSize) * hopNs;
 }
@@ -75,22 +76,23 @@ export async function sumByRing(path: CollectiveCall, arenas: readonly StepArena
   }
 }
 
-/** The ranks tell each other what is not finite. Returns it for the lowest rank that has such a value. */
-export async function findNonFinite(
-  path: CollectiveCall,
-  arenas: readonly StepArena[],
-  nonFiniteTensor: RoutedStep['nonFiniteTensor'],
-): Promise<NonFinite | undefined> {
+/** The ranks tell each other what is not finite, and their notices: four bytes each. */
+export async function agree(path: CollectiveCall, step: RoutedStep): Promise<Agreed> {
+  const { arenas, nonFiniteTensor = NONE, notices } = step;
   const tensorCount = arenas.reduce((sum, { tensors }) => sum + tensors.length, 0);
   const own = new Uint8Array(4);
-  new DataView(own.buffer).setInt32(0, nonFiniteTensor ?? NONE, true);
+  new DataView(own.buffer).setUint32(0, nonFiniteTensor + NOTICE * notices, true);
+  let all = 0;
   for (const [rank, body] of (await allGatherBodies(path, own)).entries()) {
-    const tensor = body.length === 4 ? new DataView(body.buffer, body.byteOffset, 4).getInt32(0, true) : NaN;
-    if (!(tensor >= NONE && tensor < tensorCount)) throw protocolError(`of rank ${rank} holds no tensor number`);
-    if (tensor !== NONE) return { rank, tensor };
+    const word = body.length === 4 ? new DataView(body.buffer, body.byteOffset, 4).getUint32(0, true) : NaN;
+    const tensor = word % NOTICE;
+    if (!(tensor < tensorCount || tensor === NONE)) throw protocolError(`of rank ${rank} holds no tensor number`);
+    if (tensor !== NONE) return { nonFinite: { rank, tensor }, notices: 0 };
+    all |= Math.floor(word / NOTICE);
   }
-  return undefined;
+  return { notices: all };
 }
 
-/** In a message, for a rank whose gradients are all finite. */
-const NONE = -1;
+/** What a word of {@link agree} counts in the bits of its notices. The rest is the number of a tensor, or none. */
+const NOTICE = 2 ** 24;
+const NONE = NOTICE - 1;

@@ -1,5 +1,5 @@
 import type { CollectiveCall, CollectiveContext } from '../../collectives/collective-call';
-import type { NonFinite } from '../../collectives/sparse-all-reduce';
+import type { Agreed, NonFinite } from '../../collectives/sparse-all-reduce';
 import { REGION_ELEMENTS } from '../../collectives/sum-payloads';
 import { clipFactor } from '../../compression/clipping';
 import type { CompressionMethod } from '../../compression/compression-method';
@@ -22,9 +22,10 @@ export interface Route {
    * Carries a step. Afterwards the gradients of all arenas are means over the ranks. The residuals are not touched:
    * they are settled when nothing of the step can fail any more.
    *
-   * @returns what is not finite, on the lowest rank that has such a value. Then the gradients are undefined.
+   * @returns what is not finite, on the lowest rank that has such a value, and what the ranks tell each other. If
+   *   something is not finite, the gradients are undefined.
    */
-  carry(step: RoutedStep): Promise<NonFinite | undefined>;
+  carry(step: RoutedStep): Promise<Agreed>;
 }
 
 /** A step on its way. */
@@ -33,6 +34,8 @@ export interface RoutedStep {
   readonly arenas: readonly StepArena[];
   /** The number of a tensor that is not finite on this rank. */
   readonly nonFiniteTensor: number | undefined;
+  /** What this rank tells the others: a byte of bits. */
+  readonly notices: number;
   readonly means: Means;
   readonly clock: StepClock;
   /** The number of the step in its training. */

@@ -2,7 +2,7 @@ import { sharedMemory } from '../../address-space';
 import { allGatherBodies } from '../../collectives/all-gather';
 import type { CollectiveCall } from '../../collectives/collective-call';
 import { blaming } from '../../collectives/sum-payloads';
-import type { NonFinite } from '../../collectives/sparse-all-reduce';
+import type { Agreed } from '../../collectives/sparse-all-reduce';
 import { GradientCodec } from '../../compression/gradient-codec';
 import { entryBytes, type TensorTreatment } from '../../compression/tensor-treatment';
 import type { ValueFormat } from '../../compression/value-format';
@@ -10,7 +10,7 @@ import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { protocolError } from '../../wire/frame';
 import { decodeGradientPayload, encodeGradientPayload, encodeNonFinite } from '../../wire/gradient-payload';
 import { partOf } from './mixed';
-import { findNonFinite, sumByRing } from './ring';
+import { agree, sumByRing } from './ring';
 import type { Means, Route, RouteCost, RoutedStep, StepArena, UnsentEntries } from './route';
 import { between, emptyList, keepLargest, type Piece, type SparseList, sumOfLists } from './sparse-list';
 
@@ -40,26 +40,26 @@ export class ScatterRoute implements Route {
     return undefined;
   }
 
-  async carry(step: RoutedStep): Promise<NonFinite | undefined> {
-    const { call, arenas, nonFiniteTensor, means, clock } = step;
+  async carry(step: RoutedStep): Promise<Agreed> {
+    const { call, arenas, means, clock } = step;
     const others = partOf(arenas, 'others').filter(({ tensors }) => tensors.length > 0);
     const parts = others.map(arena => ({ arena, chunks: chunksOf(arena.tensors, call.worldSize) }));
     const decided: Uint8Array[][] = [];
-    const nonFinite = await clock.travel(async () => {
-      const found = await findNonFinite(call, arenas, nonFiniteTensor);
-      if (found !== undefined) return found;
+    const agreed = await clock.travel(async () => {
+      const found = await agree(call, step);
+      if (found.nonFinite !== undefined) return found;
       for (const [i, part] of parts.entries()) {
         decided.push(await allGatherBodies(call, await this.reduce(call, part, i * call.worldSize)));
       }
       await sumByRing(call, partOf(arenas, 'whole'));
-      return undefined;
+      return found;
     });
-    if (nonFinite !== undefined) return nonFinite;
+    if (agreed.nonFinite !== undefined) return agreed;
     await clock.stage('decode', 'sum', () => {
       for (const [i, part] of parts.entries()) this.apply(part, decided[i]!, means);
     });
     await clock.stage('decode', 'means', () => means.takeAll(arenas));
-    return undefined;
+    return agreed;
   }
 
   /**

@@ -80,8 +80,13 @@ nonFiniteTensor():number {
   return offset ? this.bb!.readInt32(this.bb_pos + offset) : -1;
 }
 
+notices():number {
+  const offset = this.bb!.__offset(this.bb_pos, 14);
+  return offset ? this.bb!.readUint8(this.bb_pos + offset) : 0;
+}
+
 static startGradientPayload(builder:flatbuffers.Builder) {
-  builder.startObject(5);
+  builder.startObject(6);
 }
 
 static addValueFormat(builder:flatbuffers.Builder, valueFormat:ValueFormat) {
@@ -145,6 +150,10 @@ static addNonFiniteTensor(builder:flatbuffers.Builder, nonFiniteTensor:number) {
   builder.addFieldInt32(4, nonFiniteTensor, -1);
 }
 
+static addNotices(builder:flatbuffers.Builder, notices:number) {
+  builder.addFieldInt8(5, notices, 0);
+}
+
 static endGradientPayload(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
@@ -158,13 +167,14 @@ static finishSizePrefixedGradientPayloadBuffer(builder:flatbuffers.Builder, offs
   builder.finish(offset, undefined, true);
 }
 
-static createGradientPayload(builder:flatbuffers.Builder, valueFormat:ValueFormat, countsOffset:flatbuffers.Offset, indicesOffset:flatbuffers.Offset, valuesOffset:flatbuffers.Offset, nonFiniteTensor:number):flatbuffers.Offset {
+static createGradientPayload(builder:flatbuffers.Builder, valueFormat:ValueFormat, countsOffset:flatbuffers.Offset, indicesOffset:flatbuffers.Offset, valuesOffset:flatbuffers.Offset, nonFiniteTensor:number, notices:number):flatbuffers.Offset {
   GradientPayload.startGradientPayload(builder);
   GradientPayload.addValueFormat(builder, valueFormat);
   GradientPayload.addCounts(builder, countsOffset);
   GradientPayload.addIndices(builder, indicesOffset);
   GradientPayload.addValues(builder, valuesOffset);
   GradientPayload.addNonFiniteTensor(builder, nonFiniteTensor);
+  GradientPayload.addNotices(builder, notices);
   return GradientPayload.endGradientPayload(builder);
 }
 }

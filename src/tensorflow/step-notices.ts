@@ -1,0 +1,31 @@
+/** What a rank may tell the others with an exchange: a bit each, of which there are eight. */
+export const Notice = {
+  /** It was told to stop. */
+  Stop: 1,
+  /** It has begun to save in the background. */
+  Saving: 2,
+  /** It has not written all of that yet. */
+  Writing: 4,
+} as const;
+
+/**
+ * What the ranks of a training tell each other with each exchange, at no cost: it travels with the gradients. So all
+ * learn it after the same step.
+ */
+export class StepNotices {
+  /** Returns what this rank tells with an exchange that begins now. */
+  own: () => number = () => 0;
+  private agreed: number | undefined;
+
+  /** Takes what some rank has told with the last exchange. Undefined if there was none since it was taken. */
+  take(): number | undefined {
+    const { agreed } = this;
+    this.agreed = undefined;
+    return agreed;
+  }
+
+  /** An exchange is over. */
+  hear(agreed: number): void {
+    this.agreed = agreed;
+  }
+}
