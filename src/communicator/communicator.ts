@@ -7,6 +7,7 @@ import {
   type Media,
 } from '../comm-thread/thread-protocol';
 import { isLaunched, tellFailure, tellLauncher } from '../environment/launcher-pipe';
+import { stopAfterMs } from '../environment/stop';
 import { unknownVariableWarning } from '../environment/variables';
 import { invalidArgument, GradringError } from '../errors';
 import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
@@ -171,6 +172,12 @@ export class Communicator {
   /** @internal The id of the run. Empty if it has none. */
   get runId(): string {
     return this.options.runId;
+  }
+
+  /** @internal When this rank is to stop, in ms since its start. Undefined: it is not. */
+  get stopAfterMs(): number | undefined {
+    const { stopAfter } = this.options;
+    return stopAfter === undefined ? undefined : stopAfterMs(stopAfter);
   }
 
   /** The number of this rank among the ranks of its host. */

@@ -13,6 +13,8 @@ export type RankNote =
   | { readonly kind: 'connects'; readonly isRunsRing: boolean }
   /** The ring that it waited for has formed. */
   | { readonly kind: 'joined' }
+  /** Whether it saves and stops when it is told to. */
+  | { readonly kind: 'listens'; readonly isListening: boolean }
   | ({ readonly kind: 'failed' } & RankError);
 
 /** The error that a rank raised, and the rank that it names. */

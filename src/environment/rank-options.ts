@@ -5,6 +5,7 @@ import { printable } from '../printable';
 import { linkDelayFault } from './link-delay';
 import { linkRateFault } from './link-rate';
 import { NETWORK_FAULTS } from './network';
+import { stopAfterFault } from './stop';
 
 /** How the ranks of one host are connected; see {@link RankOptions.transport}. */
 export type TransportName = 'auto' | 'tcp' | 'ipc';
@@ -83,6 +84,11 @@ export interface RankOptions {
    * created. Default: no timeline; `GRADRING_TIMELINE`.
    */
   readonly timeline: string | undefined;
+  /**
+   * After this time since its start, such as `55m` or `11.5h`, a rank is told to stop, as by SIGTERM: all ranks save
+   * and end ({@link CheckpointOptions.saveOnStop}). Default: it is not; `GRADRING_STOP_AFTER`.
+   */
+  readonly stopAfter: string | undefined;
 }
 
 /** An option of a rank: one row. */
@@ -167,6 +173,14 @@ export const RANK_OPTIONS = {
     meaning:
       'a folder for the [timeline](../how-to/timeline.md) of each rank: `rank-0.json`, …; `gradring timeline merge` merges them',
     otherwise: 'no timeline',
+  },
+  stopAfter: {
+    variable: 'GRADRING_STOP_AFTER',
+    faultOf: stopAfterFault,
+    isLaunched: true,
+    meaning:
+      'after this time since the start of a rank, such as `55m` or `11.5h`, all ranks [save and stop](../how-to/save-and-resume.md#when-it-is-told-to-stop)',
+    otherwise: 'they do not',
   },
   linkRate: {
     variable: 'GRADRING_LINK_RATE',

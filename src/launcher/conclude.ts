@@ -1,9 +1,10 @@
+import { STOPPED_EXIT_CODE } from '../environment/stop';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome } from './rank-process';
 import { type ForwardedSignal, signalExitCode } from './signals';
 import { rootCauseOf } from './root-cause';
-import { describeFailure, describeInterruption, describeLastWords, describeUnconnected } from './summary';
-import type { RunEnd } from './supervisor';
+import { describeFailure, describeInterruption, describeLastWords, describeStop, describeUnconnected } from './summary';
+import { isDone, type RunEnd } from './supervisor';
 
 /** How a launch ended. */
 export interface LaunchResult {
@@ -11,7 +12,7 @@ export interface LaunchResult {
    * The exit code for the launcher's process: 0 if all ranks did their work and exited with 0; otherwise that of
    * {@link rootCause}, or, if that rank exited with 0 or was ended by the launcher, of the first rank that failed, or
    * 1; otherwise, after a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128 + its
-   * number. For an elastic run: 0 if the ranks that were left reached their end.
+   * number. 75 if the ranks were told to stop, and have saved. For an elastic run: 0 if the ranks that were left reached their end.
    */
   readonly exitCode: number;
   /**
@@ -37,6 +38,11 @@ export async function conclude(end: RunEnd, outputs: RankOutputs, worldSize: num
     const words = hasError ? describeLastWords(speaker.rank, outputs.lastWords(speaker.rank)) : [];
     await outputs.say([describeFailure(failure, cause, end), ...words]);
     return { exitCode: (stillRan ? 0 : codeOf(rootCause)) || codeOf(failure) || 1, rootCause, ranks };
+  }
+  if (ranks.every(isDone) && ranks.some(({ exitCode }) => exitCode === STOPPED_EXIT_CODE)) {
+    const signal = interruptedBy !== undefined && { interruptedBy };
+    await outputs.say([describeStop()]);
+    return { exitCode: STOPPED_EXIT_CODE, ...signal, ranks };
   }
   if (interruptedBy !== undefined) {
     await outputs.say([describeInterruption(interruptedBy, ranks)]);

@@ -8,11 +8,13 @@ export interface RankReport {
   readonly isWaiting: boolean;
   /** How many rings of the run it has joined. */
   readonly rings: number;
+  /** Whether it saves and stops when it is told to. */
+  readonly isListening: boolean;
   /** The error that it raised last. */
   readonly error?: RankError;
 }
 
-export const NO_REPORT: RankReport = { connects: false, isWaiting: false, rings: 0 };
+export const NO_REPORT: RankReport = { connects: false, isWaiting: false, rings: 0, isListening: false };
 
 /** The report after one more line from the rank. A line that is no note changes nothing. */
 export function reportAfter(report: RankReport, line: string): RankReport {
@@ -22,6 +24,8 @@ export function reportAfter(report: RankReport, line: string): RankReport {
       return { ...report, connects: true, isWaiting: note.isRunsRing };
     case 'joined':
       return { ...report, isWaiting: false, rings: report.rings + (report.isWaiting ? 1 : 0) };
+    case 'listens':
+      return { ...report, isListening: note.isListening === true };
     case 'failed':
       if (!/^ERR_[A-Z_]+$/.test(note.code) || !(note.rank === undefined || Number.isInteger(note.rank))) return report;
       return { ...report, isWaiting: false, error: { code: note.code, rank: note.rank } };

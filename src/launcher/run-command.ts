@@ -125,6 +125,7 @@ export const runCommand: CommandModule = {
       .example('$0 run -n 2 --output-dir logs train.js', 'write logs/rank-0.log and logs/rank-1.log')
       .example('$0 run -n 4 --link-rate 100mbit train.js', 'as over a network of 100 Mbit/s')
       .example('$0 run -H a:2,b:2 train.js', 'two ranks each on the hosts a and b, over ssh')
+      .example('$0 run -n 4 --stop-after 55m train.js', 'save and end with exit code 75 after 55 minutes')
       .example('$0 run -n 2 --timeline trace train.js', 'record trace/rank-0.json and trace/rank-1.json')
       .example(
         '$0 run -n 8 --nodes 2 --node-rank 1 --master-addr 10.0.0.5 --token-file token train.js',
@@ -137,7 +138,8 @@ export const runCommand: CommandModule = {
       .epilogue(
         'When a rank fails, the others are ended, and the exit code is that of the root cause. With --min or ' +
           '--max-restarts the others may continue. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; the same signal ' +
-          'again ends them at once.',
+          'again ends them at once. Told to stop by SIGTERM, SIGUSR1 or --stop-after, a training with a checkpoint ' +
+          'saves, and the exit code is 75.',
       ),
   handler: async parsed => {
     const [script, ...args] = (parsed['--'] ?? []) as string[];

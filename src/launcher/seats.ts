@@ -1,8 +1,9 @@
 import type { RankOutcome } from './rank-process';
+import { isDone } from './supervisor';
 
 /**
- * The state of a rank's process: in the ring (or about to join the first one); waiting to be let in; ended with exit
- * code 0; lost; failed by itself while it waited, as its replacement would; or ended because no rank was left to join.
+ * The state of a rank's process: in the ring (or about to join the first one); waiting to be let in; ended as it
+ * should; lost; failed by itself while it waited, as its replacement would; or ended because no rank was left to join.
  */
 export type SeatState = 'ring' | 'waiting' | 'finished' | 'lost' | 'unable' | 'unneeded';
 
@@ -32,10 +33,11 @@ export class Seats {
   }
 
   /** Notes that a rank's process has ended. Returns its state before. */
-  leave({ rank, exitCode, signal }: RankOutcome): SeatState {
+  leave(outcome: RankOutcome): SeatState {
+    const { rank, signal } = outcome;
     const before = this.states[rank]!;
     const isUnable = before === 'waiting' && signal === null;
-    if (before !== 'unneeded') this.states[rank] = exitCode === 0 ? 'finished' : isUnable ? 'unable' : 'lost';
+    if (before !== 'unneeded') this.states[rank] = isDone(outcome) ? 'finished' : isUnable ? 'unable' : 'lost';
     return before;
   }
 

@@ -2,6 +2,9 @@ import { constants } from 'node:os';
 
 /** The signals that a launcher passes on: Ctrl-C, the request of a job manager to end, a closed terminal. */
 export const FORWARDED_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** It tells ranks to save and stop. The launcher passes it on to those that do so, and ends no other. */
+export const STOP_SIGNAL = 'SIGUSR1';
 export type ForwardedSignal = (typeof FORWARDED_SIGNALS)[number];
 
 /** What a shell shows for a process that died of the signal: 128 + its number. */

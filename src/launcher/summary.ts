@@ -1,3 +1,4 @@
+import { STOPPED_EXIT_CODE } from '../environment/stop';
 import type { LastWords } from './error-output';
 import type { RankOutcome } from './rank-process';
 import type { RankReport } from './rank-report';
@@ -59,6 +60,11 @@ export function describeLastWords(rank: number, { isError, lines }: LastWords): 
 /** The line that says how a run ended after a signal. */
 export function describeInterruption(signal: ForwardedSignal, outcomes: readonly RankOutcome[]): string {
   return `gradring: ${signal} was passed on to the ranks, which ended: ${outcomes.map(describeOutcome).join(', ')}.`;
+}
+
+/** The line that says that all ranks have saved and ended as they were told. */
+export function describeStop(): string {
+  return `gradring: the ranks were told to stop. They have saved, and ended with exit code ${STOPPED_EXIT_CODE}: the same command goes on from there.`;
 }
 
 /**

@@ -1,9 +1,10 @@
+import { STOPPED_EXIT_CODE } from '../environment/stop';
 import { Patience } from '../patience';
 import { WakingTimer } from '../waking-time';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome, RunningRank } from './rank-process';
 import { NO_REPORT, type RankReport, reportAfter } from './rank-report';
-import { FORWARDED_SIGNALS, type ForwardedSignal } from './signals';
+import { FORWARDED_SIGNALS, type ForwardedSignal, STOP_SIGNAL } from './signals';
 
 /** Ranks that still run this long after the first one was done are named. One may be stopped. */
 const STILL_RUNNING_MS = 30_000;
@@ -28,9 +29,14 @@ export interface RunPolicy {
   decide(losses: readonly RankOutcome[]): 'go on' | 'fail' | 'start again';
 }
 
+/** Whether a rank has ended as it should: its work is done, or it was told to stop, and has saved. */
+export function isDone({ exitCode }: RankOutcome): boolean {
+  return exitCode === 0 || exitCode === STOPPED_EXIT_CODE;
+}
+
 /** The policy of a static run: the ranks end together. */
 export function endTogether(failureGraceMs: number): RunPolicy {
-  const isLoss = ({ exitCode }: RankOutcome) => exitCode !== 0;
+  const isLoss = (outcome: RankOutcome) => !isDone(outcome);
   return {
     ...{ variables: {}, needsAll: true, members: undefined, settlingMs: 0, failureGraceMs },
     ...{ onStart: () => undefined, onEnded: isLoss, decide: () => 'fail' as const },
@@ -68,6 +74,8 @@ export class Supervisor {
   private failure: RankOutcome | undefined;
   private interruptedBy: ForwardedSignal | undefined;
   private startsAgain = false;
+  /** Whether the ranks are to save and stop. */
+  private stops = false;
   private readonly received = new Set<ForwardedSignal>();
   private readonly children = new Map<number, RunningRank>();
   private readonly outcomes = new Map<number, RankOutcome>();
@@ -103,12 +111,15 @@ export class Supervisor {
     this.policy = policy;
     const handlers = FORWARDED_SIGNALS.map(signal => [signal, () => this.receive(signal)] as const);
     for (const [signal, handler] of handlers) process.on(signal, handler);
+    const stop = () => this.stop();
+    process.on(STOP_SIGNAL, stop);
     try {
       do await this.runOnce();
       while (this.startsAgain && this.interruptedBy === undefined);
     } finally {
       // If no rank runs, signals concern this process again, even if the last output is not yet taken.
       for (const [signal, handler] of handlers) process.off(signal, handler);
+      process.off(STOP_SIGNAL, stop);
     }
     await Promise.all(this.relays);
     const { failure, interruptedBy, reports, ended } = this;
@@ -145,6 +156,14 @@ export class Supervisor {
     this.received.add(signal);
     if (this.failure === undefined) this.interruptedBy ??= signal;
     this.endAll(signal);
+  }
+
+  /** Tells all ranks to save and stop that do so, now or later: the signal would start the debugger of others. */
+  private stop(): void {
+    this.stops = true;
+    for (const child of this.children.values()) {
+      if (this.reports.get(child.rank)!.isListening) child.signal(STOP_SIGNAL);
+    }
   }
 
   /** Kills that rank, or all. */
@@ -184,14 +203,17 @@ export class Supervisor {
   }
 
   private hear(rank: number, line: string): void {
-    this.reports.set(rank, reportAfter(this.reports.get(rank)!, line));
+    const before = this.reports.get(rank)!;
+    const report = reportAfter(before, line);
+    this.reports.set(rank, report);
+    if (this.stops && report.isListening && !before.isListening) this.children.get(rank)?.signal(STOP_SIGNAL);
     this.noteAbsent();
   }
 
   private onEnded(outcome: RankOutcome): void {
     this.children.delete(outcome.rank);
     this.outcomes.set(outcome.rank, outcome);
-    if (outcome.exitCode === 0) this.patience.begin();
+    if (isDone(outcome)) this.patience.begin();
     const isLoss = this.policy.onEnded(outcome);
     if (isLoss && !this.isEnding) this.noteLoss(outcome);
     this.noteAbsent();

@@ -35,6 +35,12 @@ export interface CheckpointOptions {
    * on. Default `stop`.
    */
   readonly onFailure?: 'stop' | 'continue';
+  /**
+   * While `model.fit` or a loop with {@link Checkpoint.afterStep} trains: if SIGTERM or SIGUSR1 tells a rank to stop, or
+   * its time is over ({@link ConnectInput} `stopAfter`), all ranks save after the same step, and end with exit code 75.
+   * `false`: the signals do what they do otherwise. Default true.
+   */
+  readonly saveOnStop?: boolean;
 }
 
 /** Where in the training {@link Checkpoint.resume} continues. */
@@ -55,7 +61,7 @@ export interface ResumedPosition {
 
 const NAMES = {
   ...{ dir: true, every: true, keep: true, state: true },
-  ...{ residuals: true, onDamage: true, onFailure: true },
+  ...{ residuals: true, onDamage: true, onFailure: true, saveOnStop: true },
 } as const satisfies Record<keyof CheckpointOptions, true>;
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT`. */

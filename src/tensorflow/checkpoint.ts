@@ -15,6 +15,7 @@ import {
   type SerializedError,
   serializeError,
 } from '../errors';
+import { STOPPED_EXIT_CODE } from '../environment/stop';
 import { isText, isWith } from '../shape';
 import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
 import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
@@ -26,6 +27,8 @@ import type { TrainedOptimizer } from './trained-optimizer';
 import { type Trained, trainedOf, type Training } from './trained';
 import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
 import { fitted, savedVariables } from './saved-variables';
+import { Notice } from './step-notices';
+import { StopRequest } from './stop-request';
 
 /**
  * Saves a training and resumes it bit for bit: the weights, the momenta and residuals of each rank, the state of the
@@ -47,6 +50,9 @@ export class Checkpoint {
   /** With an absolute `dir`: the program may change its working folder. */
   private readonly options: CheckpointOptions;
   private readonly lock: FolderLock;
+  private readonly stopRequest: StopRequest;
+  /** The optimizer that tells the other ranks if this one is told to stop. */
+  private watched: TrainedOptimizer | undefined;
 
   constructor(
     private readonly communicator: Communicator,
@@ -57,8 +63,13 @@ export class Checkpoint {
     checkCheckpointOptions(options);
     this.options = { ...options, dir: resolve(options.dir) };
     const lock = new FolderLock(this.options.dir, communicator.runId);
-    communicator.atClose.push(() => lock.release());
+    const stopRequest = new StopRequest(communicator.stopAfterMs);
+    communicator.atClose.push(() => {
+      lock.release();
+      stopRequest.ignore();
+    });
     this.lock = lock;
+    this.stopRequest = stopRequest;
   }
 
   /**
@@ -96,6 +107,46 @@ export class Checkpoint {
   }
 
   /**
+   * Does what is due after a step of your own loop, as `model.fit` does it by itself. All ranks await it after each
+   * step, and before the next. It saves if the option `every` says so. If a rank was told to stop meanwhile, by SIGTERM
+   * or SIGUSR1 or because its time is over (`stopAfter`), all ranks save after the same step, and end with exit code 75.
+   *
+   * From the first call until {@link Ring.close}, these signals do not end the process at once.
+   *
+   * @throws what {@link save} throws.
+   */
+  async afterStep(): Promise<void> {
+    this.beginLoop();
+    const { optimizer } = this.trained();
+    const isDue = this.options.every !== undefined && this.isAtStep(this.options.every);
+    await this.saveIfDue({ epoch: optimizer.currentEpoch ?? 0, batch: 0 }, isDue);
+  }
+
+  /**
+   * From now on this rank saves when it is told to stop.
+   *
+   * @internal
+   */
+  beginLoop(): void {
+    const { saveOnStop = true } = this.options;
+    if (!saveOnStop) return;
+    this.stopRequest.listen();
+    this.watched = this.trained().optimizer;
+    this.watched.notices.own = () => (this.stopRequest.reason === undefined ? 0 : Notice.Stop);
+  }
+
+  /**
+   * It does not any more.
+   *
+   * @internal
+   */
+  endLoop(): void {
+    this.stopRequest.ignore();
+    if (this.watched !== undefined) this.watched.notices.own = () => 0;
+    this.watched = undefined;
+  }
+
+  /**
    * Takes the place where `model.fit` continues. Undefined if it was taken already, or nothing was resumed.
    *
    * @internal
@@ -107,20 +158,47 @@ export class Checkpoint {
   }
 
   /**
-   * Saves within `model.fit` if a checkpoint is due.
+   * {@link afterStep} within `model.fit`.
    *
    * @internal
    */
-  async saveIfDue(position: FitPosition): Promise<void> {
-    const { every, onFailure = 'stop' } = this.options;
-    const { nextStep } = this.trained().optimizer;
-    if (every === undefined ? position.batch > 0 : nextStep % every !== 0) return;
+  async afterBatch(position: FitPosition): Promise<void> {
+    const { every } = this.options;
+    await this.saveIfDue(position, every === undefined ? position.batch === 0 : this.isAtStep(every));
+  }
+
+  private isAtStep(every: number): boolean {
+    return this.trained().optimizer.nextStep % every === 0;
+  }
+
+  private async saveIfDue(position: FitPosition, isDue: boolean): Promise<void> {
+    const { onFailure = 'stop' } = this.options;
+    await this.stopRequest.turn();
+    const notices = this.trained().optimizer.notices.take() ?? 0;
+    if ((notices & Notice.Stop) !== 0) return this.saveAndEnd(position);
+    if (!isDue) return;
     try {
       await this.saveAt(position);
     } catch (error) {
       if (onFailure === 'stop' || !(error instanceof GradringError) || error.code !== 'ERR_CHECKPOINT') throw error;
       process.emitWarning(error.message, { code: error.code });
     }
+  }
+
+  /** All ranks do this after the same step. Does not return. */
+  private async saveAndEnd(position: FitPosition): Promise<void> {
+    const { communicator } = this;
+    const path = await this.saveAt(position);
+    const { reason = 'another rank was told to stop' } = this.stopRequest;
+    if (communicator.rank === 0) {
+      const { nextStep } = this.trained().optimizer;
+      process.stderr.write(
+        `gradring: ${reason}. All ranks have saved at step ${nextStep} (${path}), and end with exit code ${STOPPED_EXIT_CODE}. The same command goes on from there.\n`,
+      );
+    }
+    this.stopRequest.answer();
+    await communicator.close();
+    process.exit(STOPPED_EXIT_CODE);
   }
 
   private async resumeNewest(): Promise<ResumedPosition> {

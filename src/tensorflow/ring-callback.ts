@@ -154,6 +154,7 @@ export class RingCallback extends tf.Callback {
       throw invalidArgument("uneven: 'join' is for gradients that are exchanged in every step: leave out localSteps.");
     }
     const joined = this.live.takeJoinedPosition();
+    this.options.checkpoint?.beginLoop();
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
     this.hasBegun = false;
     const own = this.beginning(weights);
@@ -240,7 +241,7 @@ export class RingCallback extends tf.Callback {
   }
 
   private async save(position: FitPosition): Promise<void> {
-    await this.options.checkpoint?.saveIfDue(this.position(position));
+    await this.options.checkpoint?.afterBatch(this.position(position));
   }
 
   private position({ epoch, batch, row }: FitPosition): FitPosition {
@@ -253,6 +254,7 @@ export class RingCallback extends tf.Callback {
   /** `model.fit` is over, also if it has failed. */
   end(): void {
     setEpochPlace(this.communicator, undefined);
+    this.options.checkpoint?.endLoop();
     const optimizer: unknown = (this.model as unknown as tf.LayersModel | null)?.optimizer;
     if (isTrained(optimizer)) optimizer.gradientFactor = 1;
   }

@@ -102,3 +102,18 @@ test('another signal is passed on too; only the same again kills', async () => {
   for (const rank of ranks) rank.end(null, 'SIGKILL');
   await end;
 });
+
+test('SIGUSR1 ends nothing: it reaches the ranks that save and stop, at once or when they begin to', async () => {
+  const { ranks, end } = supervise(3);
+  const tells = (rank: number, isListening: boolean) =>
+    ranks[rank]!.onTold(JSON.stringify({ kind: 'listens', isListening }));
+  tells(0, true);
+  tells(2, true);
+  tells(2, false);
+  process.emit('SIGUSR1');
+  expect(ranks.map(({ sent }) => sent)).toEqual([['SIGUSR1'], [], []]);
+  tells(1, true);
+  expect(ranks.map(({ sent }) => sent)).toEqual([['SIGUSR1'], ['SIGUSR1'], []]);
+  for (const { end: exit } of ranks) exit(75);
+  expect(await end).toMatchObject({ failure: undefined, interruptedBy: undefined });
+});

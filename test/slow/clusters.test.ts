@@ -27,10 +27,10 @@ beforeAll(() => {
 afterAll(() => rmSync(project, { recursive: true }));
 
 /** How a command of the shell ended. */
-function shell(command: string, more: NodeJS.ProcessEnv = {}): Promise<{ code: number; output: string }> {
+function shell(command: string, more: NodeJS.ProcessEnv = {}, seconds = 60): Promise<{ code: number; output: string }> {
   return new Promise(resolve => {
     const options = { cwd: project, env: { ...env, ...more } };
-    const args = ['--kill-after=5', '60', 'bash', '-c', command]; // with all that the command has started
+    const args = ['--kill-after=5', String(seconds), 'bash', '-c', command]; // with all that the command has started
     const child = execFile('timeout', args, options, (_, stdout, stderr) =>
       resolve({ code: child.exitCode ?? -1, output: stdout + stderr }),
     );
@@ -46,6 +46,28 @@ function documented(heading: string): string[] {
   expect(commands.length).toBeGreaterThan(0);
   return commands;
 }
+
+/** Trains until it is told to stop, and after that a little more. */
+const REQUEUED = `
+const { connect, loadBackend } = require('gradring');
+(async () => {
+  const { tf } = await loadBackend({ backend: 'cpu' });
+  const ring = await connect();
+  const w = tf.variable(tf.zeros([10]), true, 'w');
+  const optimizer = ring.wrap(tf.train.sgd(0.1));
+  const checkpoint = ring.checkpoint({ variables: [w], optimizer }, { dir: 'requeued' });
+  const { step } = await checkpoint.resume();
+  const isRequeued = process.env.SLURM_RESTART_COUNT !== undefined;
+  // If the test fails, its processes may outlive it: not for long.
+  for (let taken = 0; isRequeued ? taken < 3 : performance.now() < 60_000; taken++) {
+    await optimizer.minimizeAsync(() => w.sub(ring.rank).square().mean());
+    await checkpoint.afterStep();
+    if (taken === 0) console.log('rank ' + ring.rank + ' of ' + ring.worldSize + ' began at ' + step);
+  }
+  await ring.close();
+  console.log('all is done');
+})();
+`;
 
 const ranksIn = (output: string) => (output.match(/rank \d+ of \d+, sum \d+/g) ?? []).sort();
 const ONE_RING_OF_2 = ['rank 0 of 2, sum 1', 'rank 1 of 2, sum 1'];
@@ -89,12 +111,28 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare', 'mpirun.openmpi', 'mpiex
   afterAll(() => cluster.stop());
 
   test('the commands of the documentation are one ring each', async () => {
-    const [tasks, launchers, script] = documented('Slurm');
+    const [tasks, launchers, script] = documented('Slurm'); // the fourth is tried below
     writeFileSync(path.join(project, 'job.sh'), script!);
     for (const command of [tasks!, launchers!, 'sbatch -Q -W -o job.log job.sh; cat job.log']) {
       const { code, output } = await shell(command, cluster.env);
       expect({ output, ranks: ranksIn(output), code }).toEqual({ output, ranks: ONE_RING_OF_4, code: 0 });
     }
+  }, 120_000);
+
+  test('a job that is told to stop saves, is requeued, and resumes where it stopped', async () => {
+    const [, , , script] = documented('Slurm');
+    writeFileSync(path.join(project, 'requeued.sh'), script!.replace('train.js', 'requeued.js'));
+    writeFileSync(path.join(project, 'requeued.js'), REQUEUED);
+    const command = `job=$(sbatch --parsable -o requeued.log requeued.sh)
+      until grep -qs 'began at 0' requeued.log; do sleep 0.2; done
+      scancel --signal=USR1 $job
+      until grep -qs 'all is done' requeued.log; do sleep 0.2; done
+      cat requeued.log`;
+    const { output } = await shell(command, cluster.env, 110);
+    const [, saved] = /All ranks have saved at step (\d+) \(/.exec(output) ?? [];
+    const began = [...output.matchAll(/rank (\d) of 4 began at (\d+)/g)].map(([, rank, step]) => [step, rank]).sort();
+    const runs = ['0', saved].map(step => ['0', '1', '2', '3'].map(rank => [step, rank]));
+    expect({ output, began }).toEqual({ output, began: runs.flat() });
   }, 120_000);
 
   test('two steps at once do not meet', async () => {

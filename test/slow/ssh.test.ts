@@ -23,6 +23,24 @@ const { connect } = require(${JSON.stringify(ROOT)});
 })();
 `;
 
+/** Trains until it is told to stop. */
+const STOPPING = `
+const { connect, loadBackend, noCompression } = require(${JSON.stringify(ROOT)});
+(async () => {
+  const { tf } = await loadBackend({ backend: 'cpu' });
+  const ring = await connect();
+  const w = tf.variable(tf.zeros([10]), true, 'w');
+  const optimizer = ring.wrap(tf.train.sgd(0.1), { compression: noCompression() });
+  const checkpoint = ring.checkpoint({ variables: [w], optimizer }, { dir: 'stopped' });
+  const { step } = await checkpoint.resume();
+  while (performance.now() < 60_000) {
+    await optimizer.minimizeAsync(() => w.sub(ring.rank).square().mean());
+    await checkpoint.afterStep();
+    if (optimizer.nextStep === step + 1) console.log(ring.rank + ' began at ' + step);
+  }
+})();
+`;
+
 describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hosts', () => {
   let folder: string;
   let script: string;
@@ -33,6 +51,7 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
     folder = mkdtempSync(path.join(tmpdir(), 'gradring-hosts-'));
     script = path.join(folder, 'train.js');
     writeFileSync(script, SCRIPT);
+    writeFileSync(path.join(folder, 'stopping.js'), STOPPING);
     writeFileSync(path.join(folder, 'other.js'), `${SCRIPT}// changed`);
     const manifest = path.join(ROOT, 'package.json');
     const newer = readFileSync(manifest, 'utf8').replace(/"version": ".*?"/, '"version": "9.9.9"');
@@ -92,6 +111,20 @@ describeWith(['ip', 'sshd', 'ssh', 'ssh-keygen', 'unshare'], 'gradring run --hos
       `[a 1] 1 of 3, local 1, sum 3, ${folder}, green`,
       `[b 2] 2 of 3, local 0, sum 3, ${folder}, green`,
     ]);
+    await untilNoneIsLeft();
+  }, 60_000);
+
+  test('told to stop by a signal to the launcher, the ranks of all hosts save, and resume there', async () => {
+    let savedAt = '0';
+    for (const signal of ['SIGTERM', 'SIGUSR1'] as const) {
+      const { child, said, ended } = run('-H', 'a:1,b:1', 'stopping.js');
+      await until(() => (said.output.match(/ began at /g) ?? []).length === 2);
+      child.kill(signal);
+      expect(await ended).toBe(75);
+      const began = said.output.match(/\d began at \d+/g)!.sort();
+      expect(began).toEqual([`0 began at ${savedAt}`, `1 began at ${savedAt}`]);
+      savedAt = /told to stop \(SIG\w+\)\. All ranks have saved at step (\d+)/.exec(said.output)![1]!;
+    }
     await untilNoneIsLeft();
   }, 60_000);
 

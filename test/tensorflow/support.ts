@@ -18,6 +18,8 @@ export interface FixtureOptions {
   /** Default: cpu. */
   readonly backend?: string;
   readonly env?: Record<string, string>;
+  /** The run is elastic, with so many ranks at least. */
+  readonly min?: number | undefined;
 }
 
 /** The backend of all of these tests, if `test/slow/backends.test.ts` sets one. */
@@ -25,7 +27,7 @@ export const TEST_BACKEND = process.env['TEST_BACKEND'];
 
 /** Launches a fixture of this folder, whatever comes of it. */
 export async function launchFixture<T>(name: string, options: FixtureOptions): Promise<FixtureRun<T>> {
-  const { ranks, input = null, env = {} } = options;
+  const { ranks, input = null, env = {}, min } = options;
   const backend = TEST_BACKEND ?? options.backend ?? 'cpu';
   const folder = mkdtempSync(path.join(tmpdir(), 'gradring-ranks-'));
   const output = new Capture();
@@ -33,6 +35,7 @@ export async function launchFixture<T>(name: string, options: FixtureOptions): P
     writeFileSync(path.join(folder, 'input.json'), JSON.stringify(input));
     const result = await launch({
       ranks,
+      ...(min !== undefined && { min }),
       script: path.join(__dirname, 'fixtures', name),
       env: { GRADRING_BACKEND: backend, TEST_FOLDER: folder, ...env },
       stdout: output,

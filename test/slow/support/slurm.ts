@@ -64,6 +64,8 @@ function configuration(in_: (name: string) => string, [control, n1, n2]: readonl
     'SlurmUser=root',
     'AuthType=auth/none',
     'CredType=cred/none',
+    // A job that is requeued waits until the credentials of its first run have expired: 120 s if nothing else is said.
+    'AuthInfo=cred_expire=5',
     'ProctrackType=proctrack/linuxproc',
     'TaskPlugin=task/none',
     'SelectType=select/cons_res',

@@ -1,0 +1,90 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { launchFixture, runFixture } from './support';
+
+interface Ended {
+  /** The step that it resumed from. */
+  readonly at: number;
+  readonly steps: number;
+  readonly hash: string;
+}
+
+interface Case {
+  readonly ranks: number;
+  readonly way: 'fit' | 'sync loop' | 'loop';
+  readonly told: { readonly rank: number; readonly step: number; readonly signal: 'SIGTERM' | 'SIGUSR1' };
+  readonly wrap?: object;
+  readonly min?: number;
+  /** After which all save at the earliest. */
+  readonly savedAt: number;
+}
+
+let folder: string;
+beforeAll(() => (folder = mkdtempSync(path.join(tmpdir(), 'gradring-stop-'))));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let folders = 0;
+const newFolder = () => path.join(folder, `checkpoints-${folders++}`);
+const savesIn = (dir: string) => readdirSync(dir).filter(name => name.startsWith('save-'));
+
+// The signal comes after a step. So the others learn of it with the next one, or with the one after that: Node handles
+// signals between two turns of its event loop.
+test.each<Case>([
+  { ranks: 1, way: 'fit', told: { rank: 0, step: 14, signal: 'SIGTERM' }, savedAt: 15 },
+  { ranks: 2, way: 'fit', told: { rank: 1, step: 8, signal: 'SIGUSR1' }, savedAt: 9 },
+  { ranks: 3, way: 'fit', told: { rank: 1, step: 6, signal: 'SIGTERM' }, savedAt: 7 },
+  { ranks: 2, way: 'sync loop', told: { rank: 1, step: 5, signal: 'SIGTERM' }, savedAt: 6 },
+  { ranks: 2, way: 'loop', told: { rank: 0, step: 5, signal: 'SIGUSR1' }, savedAt: 6 },
+  { ranks: 2, way: 'fit', told: { rank: 1, step: 5, signal: 'SIGTERM' }, min: 1, savedAt: 6 }, // an elastic run
+  // A notice travels with an exchange.
+  { ranks: 2, way: 'loop', told: { rank: 1, step: 5, signal: 'SIGTERM' }, wrap: { localSteps: 4 }, savedAt: 8 },
+])('a rank that is told to stop: $way on $ranks, $told, $wrap', async ({ ranks, min, savedAt, told, wrap, way }) => {
+  const [dir, input] = [newFolder(), { way, wrap }];
+  const stopped = await launchFixture('stop.js', { ranks, min, input: { ...input, told, dir } });
+  const at = Number(/All ranks have saved at step (\d+) \(/.exec(stopped.output)![1]);
+  expect([0, 1]).toContain((at - savedAt) / (wrap === undefined ? 1 : 4));
+  const who = told.rank === 0 ? `this rank was told to stop (${told.signal})` : 'another rank was told to stop';
+  expect(stopped.output).toContain(`gradring: ${who}.`);
+  expect(stopped.output).toContain('gradring: the ranks were told to stop. They have saved');
+  expect(stopped.ranks.map(({ exitCode }) => exitCode)).toEqual(Array(ranks).fill(75));
+  expect([stopped.exitCode, stopped.results]).toEqual([75, []]);
+
+  const resumed = await runFixture<Ended>('stop.js', { ranks, min, input: { ...input, dir } });
+  const whole = await runFixture<Ended>('stop.js', { ranks, min, input: { ...input, dir: newFolder() } });
+  expect(resumed).toEqual(whole.map(each => ({ ...each, at })));
+});
+
+test('a rank whose time is over stops after the next step, of which the others learn', async () => {
+  const dir = newFolder();
+  const env = { GRADRING_STOP_AFTER: '0.001s' };
+  for (const step of [2, 4]) {
+    const { exitCode, output } = await launchFixture('stop.js', { ranks: 2, input: { way: 'loop', dir }, env });
+    expect(output).toContain(`gradring: the time of this rank is over. All ranks have saved at step ${step} (`);
+    expect(exitCode).toBe(75);
+  }
+  expect(savesIn(dir)).toHaveLength(2);
+});
+
+test('saveOnStop: false leaves the signal to the program', async () => {
+  const dir = newFolder();
+  const told = { rank: 1, step: 5, signal: 'SIGTERM' };
+  const input = { way: 'loop', dir, told, options: { saveOnStop: false } };
+  const { ranks, exitCode } = await launchFixture('stop.js', { ranks: 2, input });
+  expect([ranks[1]!.signal, exitCode]).toEqual(['SIGTERM', 143]);
+  expect(savesIn(dir)).toEqual([]);
+});
+
+test('a signal after the last step ends the process as usual, when model.fit is over', async () => {
+  const told = { rank: 0, step: 36, signal: 'SIGTERM' };
+  const { ranks } = await launchFixture('stop.js', { ranks: 1, input: { way: 'fit', dir: newFolder(), told } });
+  expect(ranks[0]!.signal).toBe('SIGTERM');
+});
+
+test('if the checkpoint cannot be written, the run fails', async () => {
+  const told = { rank: 1, step: 5, signal: 'SIGTERM' };
+  const input = { way: 'loop', dir: '/dev/null/checkpoints', told };
+  const { exitCode, output } = await launchFixture('stop.js', { ranks: 2, input });
+  expect(output).toContain('ERR_CHECKPOINT');
+  expect(exitCode).toBe(1);
+});
