@@ -3,7 +3,7 @@ import { type Failure, runFixture } from './support';
 /** By epoch, rank and batch: the rows. */
 type Rows = number[][][][];
 
-const ROWS = 50;
+const ROWS = 34;
 const BATCH = 4;
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
