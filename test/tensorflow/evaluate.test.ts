@@ -1,4 +1,4 @@
-import { type Failure, largestError, runScenarios } from './support';
+import { type Failure, largestError, runScenariosInRings } from './support';
 
 /** What one process and the ring have found. */
 interface Found {
@@ -9,7 +9,7 @@ interface Found {
 const TOLERANCE = 1e-6;
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  const valuesOf = runScenarios('evaluate.js', ranks);
+  const valuesOf = runScenariosInRings('evaluate.js', ranks);
 
   test('a model is evaluated on each row once, and predicts all rows in their order', () => {
     type Of = Found & { predictions: [number[], number[]]; expected: [number[], number[]] };
