@@ -2,8 +2,8 @@ import { expectWholeCheckpoints } from './killed';
 
 // Many more instants are in test/slow.
 test.each([
-  { ranks: 1, kills: 8 },
-  { ranks: 2, kills: 3 },
+  { ranks: 1, kills: 4 },
+  { ranks: 2, kills: 2 },
 ] as const)(
   '$ranks rank(s) killed at $kills instants: each time there is a complete checkpoint',
   ({ ranks, kills }) => expectWholeCheckpoints(ranks, kills),

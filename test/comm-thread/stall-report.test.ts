@@ -41,9 +41,9 @@ async function runUntilSaid(
 }
 
 test.each([
-  ['is late', 'while (isAbsent()) await sleep(20);'],
-  ['is busy and its event loop does not turn', 'while (isAbsent());'],
-])('one rank tells of a rank that %s; when it comes all go on', async (_, absence) => {
+  ['is late', 2, 'while (isAbsent()) await sleep(20);'],
+  ['is busy and its event loop does not turn', 1, 'while (isAbsent());'],
+])('one rank tells of a rank that %s; when it comes all go on', async (_, count, absence) => {
   const source = `
     const ring = await Communicator.connect();
     await ring.allReduce(Float32Array.of(1));
@@ -51,12 +51,12 @@ test.each([
     if (ring.rank === 2) { ${absence} }
     await ring.barrier();
     say('done');`;
-  const { exitCode, stdout, stderr, tellers } = await runUntilSaid(4, source, 2);
-  expect({ exitCode, done: stdout.match(/^done$/gm)?.length }).toEqual({ exitCode: 0, done: 4 });
+  const { exitCode, stdout, stderr, tellers } = await runUntilSaid(3, source, count);
+  expect({ exitCode, done: stdout.match(/^done$/gm)?.length }).toEqual({ exitCode: 0, done: 3 });
   expect(tellers).toEqual([0]);
   for (const line of lines(stderr)) {
     expect(line).toMatch(
-      /^gradring: 3 ranks have waited \d+ s in barrier\(\) \(collective 1\): rank 2 has not called it; its last call, allReduce\(sum, float32\[1\]\) \(collective 0\), ended \d+ s ago\.$/,
+      /^gradring: 2 ranks have waited \d+ s in barrier\(\) \(collective 1\): rank 2 has not called it; its last call, allReduce\(sum, float32\[1\]\) \(collective 0\), ended \d+ s ago\.$/,
     );
   }
 });
@@ -170,15 +170,4 @@ test('a rank that does not answer is said to', async () => {
   const words = /: rank 1 does not answer \(its process is stopped, or its network is cut\)\.$/;
   expect(lines(stderr)).toContainEqual(expect.stringMatching(words)); // not the first, perhaps: it answered before
   for (const rank of [0, 2]) expect(raised[rank]).toMatchObject({ code: 'ERR_TIMEOUT', rank: 1 });
-});
-
-test('the error at the deadline names who has not called by then, not who came late', async () => {
-  const source = `
-    const ring = await Communicator.connect();
-    await ring.barrier();
-    if (ring.rank === 1) await sleep(1_000);
-    if (ring.rank === 2) await sleep(15_000);
-    try { await ring.barrier(); } catch (error) { raise(error); }`;
-  const { raised } = await runFaulty(3, source, { env: { GRADRING_TIMEOUT_MS: '3000' }, args: ['--grace-ms', '500'] });
-  for (const rank of [0, 1]) expect(raised[rank]).toMatchObject({ code: 'ERR_TIMEOUT', rank: 2 });
 });

@@ -59,7 +59,6 @@ test('TCP that leaves the host is encrypted, and on loopback if asked for', () =
 testWhere(needs.linux).each([
   ['on', TOKEN, 'CURVE'],
   ['auto', TOKEN, 'NULL'],
-  ['auto', undefined, 'NULL'],
   ['off', TOKEN, 'NULL'],
 ] as const)(
   'with encryption %s, the links of a ring over loopback speak it',
@@ -73,12 +72,12 @@ testWhere(needs.linux).each([
       await ring.close();
       say(sum);
       process.exit();`;
-    const ranks = await startRanks(3, program, WITHOUT_KOFFI);
+    const ranks = await startRanks(2, program, WITHOUT_KOFFI);
     await Promise.all(ranks.map(rank => rank.said('stands')));
     const ports = await linkPorts(ranks.map(({ child }) => child.pid!));
-    expect(await Promise.all(ports.map(port => mechanismAt(port)))).toEqual([mechanism, mechanism, mechanism]);
+    expect(await Promise.all(ports.map(port => mechanismAt(port)))).toEqual([mechanism, mechanism]);
     ranks.forEach(({ child }) => child.stdin!.end('go'));
-    for (const { ended } of ranks) expect(await ended).toMatchObject({ exitCode: 0, stdout: 'stands\n3\n' });
+    for (const { ended } of ranks) expect(await ended).toMatchObject({ exitCode: 0, stdout: 'stands\n2\n' });
   },
 );
 

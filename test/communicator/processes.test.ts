@@ -7,7 +7,7 @@ afterEach(cleanUpRanks);
 describe('over ipc', () => testProcesses('ipc')); // over TCP: test/slow/processes-over-tcp.test.ts
 
 test('ranks that fail or exit while the ring forms end with their own exit codes', async () => {
-  for (const ms of [40, 160]) await expectOwnExitCodes(ms);
+  await expectOwnExitCodes(100); // at more instants: test/slow/ends.test.ts
   expect(foldersLeft()).toEqual([]);
 });
 

@@ -119,7 +119,7 @@ async function expectSame(ring: readonly Communicator[], trial: Trial) {
 
 afterAll(cleanUpRanks);
 
-describe.each([1, 3, 4])('a ring of %i', worldSize => {
+describe.each([1, 3])('a ring of %i', worldSize => {
   let ring: Communicator[];
   beforeAll(async () => {
     ring = await connectRing(worldSize);
@@ -222,11 +222,11 @@ test('ranks that cut their arenas at different places are told so', async () => 
 test('a closed exchange gives its memory back, on both threads', async () => {
   const source = `
     const ring = await Communicator.connect();
-    const variables = Array.from({ length: 4 }, (_, i) => ({ name: 'v' + i, shape: [1000, 2500] }));
+    const variables = Array.from({ length: 4 }, (_, i) => ({ name: 'v' + i, shape: [1000, 1250] }));
     let peak = 0; // resourceUsage().maxRSS would begin with the peak of the process that started this one
     for (let round = 0; round < 10; round++) {
-      // 120 MB in two arenas
-      const exchange = ring.openExchange({ variables, compression: { kind: 'none' }, nesterov: false, arenaBytes: 80e6 });
+      // 60 MB in two arenas
+      const exchange = ring.openExchange({ variables, compression: { kind: 'none' }, nesterov: false, arenaBytes: 40e6 });
       for (const i of variables.keys()) {
         for (const what of ['gradient', 'momentum', 'residual']) exchange[what](i).fill(1);
       }
@@ -239,6 +239,6 @@ test('a closed exchange gives its memory back, on both threads', async () => {
   const [rank] = await startRanks(1, source);
   const { stdout, stderr } = await rank!.ended;
   expect(stderr).toBe('');
-  expect(Number(stdout)).toBeGreaterThan(120e6);
-  expect(Number(stdout)).toBeLessThan(700e6);
+  expect(Number(stdout)).toBeGreaterThan(60e6);
+  expect(Number(stdout)).toBeLessThan(400e6);
 });

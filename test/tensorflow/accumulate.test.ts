@@ -1,8 +1,8 @@
 import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
-import { type Failure, largestError, runScenarios } from './support';
+import { type Failure, largestError, runScenariosInRings } from './support';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  const valuesOf = runScenarios('accumulate.js', ranks);
+  const valuesOf = runScenariosInRings('accumulate.js', ranks);
 
   interface Compared {
     readonly small: number[];
@@ -10,9 +10,7 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
     readonly exchanges: number;
   }
 
-  test.each(
-    ['sgd', 'momentum', 'adam'].flatMap(optimizer => ['dense', 'dgc'].map(compression => `${optimizer}, ${compression}`)),
-  )('an update is that of a batch four times as large: %s', name => {
+  test.each(['sgd, dense', 'momentum, dense', 'momentum, dgc', 'adam, dgc'])('an update is that of a batch four times as large: %s', name => {
     type Value = Compared & { isUnchanged: boolean; steps: number; iterations: number };
     for (const { small, large, ...others } of valuesOf<Value>(name)) {
       expect(others).toEqual({ isUnchanged: true, steps: 12, exchanges: 3, iterations: 3 });

@@ -19,18 +19,19 @@ describe('a custom loop that is resumed in other processes', () => {
     ...optimizers.map(name => ({ name })),
     ...compressors.map(compressor => ({ name: compressor, optimizer: 'momentum', compressor })),
   ];
+  const END = 23; // in the third stage of the warm-up
   const early = { name: 'early', optimizer: 'momentum' };
   let [whole, first, second]: LoopRun[][][] = [];
   let [earlyWhole, earlyResumed]: LoopRun[][] = [];
   beforeAll(async () => {
     const all = await runLoops(dir, 2, [
-      ...loops.map(loop => ({ ...loop, to: 40 })),
+      ...loops.map(loop => ({ ...loop, to: END })),
       ...loops.map(loop => ({ ...loop, to: 19, save: true as const })), // where a power of Adam's β is not the product
       { ...early, to: 5 },
       { ...early, to: 0, save: true },
     ]);
     const resumed = await runLoops(dir, 2, [
-      ...loops.map(loop => ({ ...loop, to: 40, resume: true as const })),
+      ...loops.map(loop => ({ ...loop, to: END, resume: true as const })),
       { ...early, to: 2, resume: true, save: true },
       { ...early, to: 2, resume: true, save: true },
       { ...early, to: 5, resume: true },
@@ -104,7 +105,6 @@ describe('model.fit that is resumed in other processes', () => {
     readonly steps: number;
   }
   const CASES = [
-    { optimizerName: 'momentum', every: undefined, at: { step: 8, epoch: 2, batch: 0 } },
     { optimizerName: 'adam', every: undefined, at: { step: 8, epoch: 2, batch: 0 } },
     { optimizerName: 'momentum', every: 4, at: { step: 8, epoch: 2, batch: 0 } }, // at the end of an epoch, after its averages
     { optimizerName: 'momentum', every: 5, at: { step: 5, epoch: 1, batch: 1 } },

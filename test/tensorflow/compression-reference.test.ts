@@ -40,7 +40,7 @@ const clipNorm = 60;
 const uneven = [1, 0.2, 3];
 
 const common = { gradientScales: [1], learningRates: LEARNING_RATES, nesterov: false } as const;
-const dgc = { ...common, method: 'dgc', steps: 60, every: 30, options } as const;
+const dgc = { ...common, method: 'dgc', steps: 40, every: 20, options } as const;
 // Few steps: PowerSGD doubles a rounding error about every fourth step, because singular values lie close together. The
 // options are the defaults.
 const rival = { ...common, steps: 20, every: 20, options: {} } as const;
@@ -53,8 +53,6 @@ const CASES: readonly Case[] = [
   { ...dgc, name: 'dgc()', seed: 1_000_000 },
   { ...dgc, name: 'dgc(), nesterov', nesterov: true, seed: 2_500_000 },
   { ...dgc, name: 'dgc(), clipped', seed: 3_000_000, gradientScales: uneven, options: { ...options, clipNorm } },
-  { ...dgc, name: 'dgc(), nesterov, clipped', nesterov: true, seed: 4_000_000, gradientScales: uneven, options: { ...options, clipNorm } },
-  { ...dgc, name: 'dgc(), dense warm-up', seed: 7_000_000, options: denseWarmUp },
   { ...dgc, name: 'dgc(), nesterov, dense warm-up', nesterov: true, seed: 6_000_000, options: denseWarmUp },
   { ...dgc, name: 'dgc(), no masking', seed: 12_200_000, options: { ...options, masking: false } },
   { ...dgc, name: 'dgc(), nesterov, no momentum correction', nesterov: true, seed: 13_000_000, options: { ...options, momentumCorrection: false } },
@@ -96,7 +94,7 @@ describe.each(CASES)('$name', testCase => {
     expect(snapshots).toHaveLength(testCase.steps / testCase.every);
     for (const [s, snapshot] of snapshots.entries()) {
       for (const [t, weights] of snapshot.entries()) {
-        // A float32 is rounded by up to 2^(−24) = 6e-8 of itself, and a weight in each of up to 120 steps. Wrong rules
+        // A float32 is rounded by up to 2^(−24) = 6e-8 of itself, and a weight in each of up to 40 steps. Wrong rules
         // gave errors of 0.1 and more.
         expect(largestError(weights, reference.snapshots[s]![t]!)).toBeLessThan(1e-5);
       }

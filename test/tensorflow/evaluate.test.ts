@@ -1,4 +1,4 @@
-import { type Failure, largestError, runScenarios } from './support';
+import { type Failure, largestError, runScenariosInRings } from './support';
 
 /** What one process and the ring have found. */
 interface Found {
@@ -9,7 +9,7 @@ interface Found {
 const TOLERANCE = 1e-6;
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  const valuesOf = runScenarios('evaluate.js', ranks);
+  const valuesOf = runScenariosInRings('evaluate.js', ranks);
 
   test('a model is evaluated on each row once, and predicts all rows in their order', () => {
     type Of = Found & { predictions: [number[], number[]]; expected: [number[], number[]] };
@@ -17,7 +17,7 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
       for (const { together, alone, predictions, expected } of found) {
         expect(together).toHaveLength(3);
         expect(largestError(together, alone)).toBeLessThan(TOLERANCE);
-        expect(predictions[0]).toEqual([101, 2]);
+        expect(predictions[0]).toEqual([53, 2]);
         expect(predictions[0]).toEqual(expected[0]);
         expect(largestError(predictions[1], expected[1])).toBeLessThan(TOLERANCE);
       }
@@ -65,7 +65,7 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
       expect(largestError(last(ofDataset), afterFitDataset)).toBeLessThan(TOLERANCE);
       expect(history['val_loss']).toHaveLength(2);
       expect(seen.slice(0, 2).map(logs => logs['val_loss'])).toEqual(history['val_loss']);
-      expect(steps).toBe(2 * Math.ceil(Math.ceil(101 / ranks) / 8));
+      expect(steps).toBe(2 * Math.ceil(Math.ceil(53 / ranks) / 8));
       expect(leaked).toBe(0);
       expect(names).toEqual(['loss', 'acc', 'largest']);
     }
@@ -88,7 +88,7 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
         'batchSize is 0; it must be a whole number of at least 1.',
         'ring.evaluate: batches is for a dataset.',
         'ring.evaluate: batchSize is for tensors. The elements of a dataset are its batches.',
-        'ring.evaluate takes tensors with the same number of rows; these have 101, 5.',
+        'ring.evaluate takes tensors with the same number of rows; these have 53, 5.',
         'ring.evaluate was given a dataset without elements.',
         expect.stringContaining('ring.predict takes a dataset, or tensors'),
       ]);

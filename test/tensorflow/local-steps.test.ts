@@ -1,9 +1,9 @@
 import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
 import { normals } from './fixtures/seeded';
-import { type Failure, largestError, runScenarios } from './support';
+import { type Failure, largestError, runScenariosInRings } from './support';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  const valuesOf = runScenarios('local-steps.js', ranks);
+  const valuesOf = runScenariosInRings('local-steps.js', ranks);
 
   test.each(['sgd', 'momentum', 'Nesterov', 'adam'] as const)('%s within, an outer optimizer between', inner => {
     type Value = { exchanged: number[][]; local: number[][]; steps: number; exchanges: number; iterations: number };

@@ -119,7 +119,7 @@ describe('two ranks that differ are told how', () => {
   let byRank: readonly Record<string, Failure>[];
   let warnings: readonly Record<string, string[]>[];
   beforeAll(async () => {
-    const ports = await Promise.all(Array.from({ length: 1 + MISTAKES.length + DOUBTFUL.length }, freePort));
+    const ports = await Promise.all(Array.from({ length: 2 + MISTAKES.length }, freePort));
     const outcomes = await runFixture<Outcomes>('mistakes.js', { ranks: 2, input: { ports } });
     byRank = outcomes.map(({ failures }) => failures);
     warnings = outcomes.map(each => each.warnings);

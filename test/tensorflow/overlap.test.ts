@@ -1,10 +1,10 @@
 import { checkWrapOptions } from '../../src/tensorflow/wrap-options';
 import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
 import { normals } from './fixtures/seeded';
-import { largestError, runScenarios } from './support';
+import { largestError, runScenariosInRings } from './support';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  const valuesOf = runScenarios('overlap.js', ranks);
+  const valuesOf = runScenariosInRings('overlap.js', ranks);
 
   test('each update is applied one step late, asleep and awake', () => {
     type Run = { seen: number[][]; unchanged: number[]; last: number[]; steps: number; exchanges: number; iterations: number[] }; // prettier-ignore

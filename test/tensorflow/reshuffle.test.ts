@@ -1,22 +1,13 @@
-import { type Failure, runFixture } from './support';
+import { runScenariosInRings } from './support';
 
 /** By epoch, rank and batch: the rows. */
 type Rows = number[][][][];
 
-const ROWS = 50;
+const ROWS = 34;
 const BATCH = 4;
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  let byRank: readonly Record<string, Failure & { readonly value?: unknown }>[];
-  beforeAll(async () => {
-    byRank = await runFixture('reshuffle.js', { ranks, input: { rows: ROWS } });
-  });
-  const valuesOf = <T>(scenario: string) =>
-    byRank.map(outcomes => {
-      const { value, ...failure } = outcomes[scenario]!;
-      expect(failure).toEqual({});
-      return value as T;
-    });
+  const valuesOf = runScenariosInRings('reshuffle.js', ranks, { rows: ROWS });
 
   /** Each row once an epoch, in another order each time, and the ranks take as many steps. */
   function expectEpochs(epochs: Rows): void {

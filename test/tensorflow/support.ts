@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import type { LaunchResult } from '../../src/launcher/conclude';
 import { launch } from '../../src/launcher/launch';
+import { freePort } from '../support/rings';
 
 /** How a launch of a fixture ended, and what its ranks said. */
 export interface FixtureRun<T> extends LaunchResult {
@@ -66,14 +67,21 @@ export interface Failure {
   readonly details?: { readonly rank?: number; readonly variable?: string; readonly step?: number };
 }
 
+/** What came of each scenario. */
+type Outcomes = Readonly<Record<string, Failure & { readonly value?: unknown }>>;
+
 /**
  * Launches a fixture of scenarios before the tests of the block. Returns a function that gives what a scenario returned
  * on each rank; it must not have failed on any.
  */
-export function runScenarios(name: string, ranks: number): <T>(scenario: string) => T[] {
-  let byRank: readonly Record<string, Failure & { readonly value?: unknown }>[];
+export function runScenarios(
+  name: string,
+  ranks: number,
+  run = (): Promise<readonly Outcomes[]> => runFixture(name, { ranks }),
+): <T>(scenario: string) => T[] {
+  let byRank: readonly Outcomes[];
   beforeAll(async () => {
-    byRank = await runFixture(name, { ranks });
+    byRank = await run();
   });
   return <T>(scenario: string) =>
     byRank.map(outcomes => {
@@ -81,6 +89,20 @@ export function runScenarios(name: string, ranks: number): <T>(scenario: string)
       expect(failure).toEqual({});
       return value as T;
     });
+}
+
+/** What came of fixtures in rings of 3, 2 and 1 ranks: by rank, and by the size of the ring. */
+const inRings = new Map<string, Promise<readonly Readonly<Record<number, Outcomes>>[]>>();
+
+/** As {@link runScenarios}. The fixture is launched once: its three processes form rings of 3, 2 and 1 ranks. */
+export function runScenariosInRings(name: string, ranks: number, input: object = {}): <T>(scenario: string) => T[] {
+  return runScenarios(name, ranks, async () => {
+    if (!inRings.has(name)) {
+      const ports = await Promise.all([1, 2, 3].map(freePort));
+      inRings.set(name, runFixture(name, { ranks: 3, input: { ...input, ports } }));
+    }
+    return (await inRings.get(name)!).slice(0, ranks).map(outcomes => outcomes[ranks]!);
+  });
 }
 
 class Capture extends Writable {

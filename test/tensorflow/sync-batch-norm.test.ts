@@ -1,9 +1,9 @@
 import type { Communicator } from '../../src/communicator/communicator';
 import { syncBatchNormalization } from '../../src/tensorflow/sync-batch-norm';
-import { largestError, runScenarios } from './support';
+import { largestError, runScenariosInRings } from './support';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  const valuesOf = runScenarios('sync-batch-norm.js', ranks);
+  const valuesOf = runScenariosInRings('sync-batch-norm.js', ranks);
 
   test.each(['dense', 'convolution', 'channels first', 'without scale and center'])(
     'a training is that of one process with the batches of all ranks: %s',

@@ -124,11 +124,15 @@ describe('four ranks train a convolutional network with batch norm', () => {
   });
 });
 
-describe.each([
-  { ranks: 4, rows: 10, batchSize: 1 },
-  { ranks: 3, rows: 21, batchSize: 3 }, // 7 batches
-  { ranks: 3, rows: 2, batchSize: 1 }, // fewer than ranks
-])('$rows rows in batches of $batchSize for $ranks ranks', ({ ranks, rows, batchSize }) => {
+const DATA = [
+  { rows: 10, batchSize: 1 },
+  { rows: 21, batchSize: 3 }, // 7 batches
+  { rows: 2, batchSize: 1 }, // fewer than ranks
+];
+let shared: Promise<readonly unknown[][]> | undefined;
+
+describe.each(DATA)('$rows rows in batches of $batchSize for three ranks', ({ rows, batchSize }) => {
+  const ranks = 3;
   interface Shards {
     readonly batches: [number[][], number[][]];
     readonly leaked: number;
@@ -146,7 +150,9 @@ describe.each([
   const sorted = (values: Iterable<number>) => [...new Set(values)].sort((a, b) => a - b);
   let shards: readonly Shards[];
   beforeAll(async () => {
-    shards = await runFixture<Shards>('shards.js', { ranks, input: { rows, batchSize } });
+    shared ??= runFixture<unknown[]>('shards.js', { ranks, input: DATA });
+    const i = DATA.findIndex(data => data.rows === rows);
+    shards = (await shared).map(results => results[i] as Shards);
   });
 
   test('of a dataset, all ranks get as many batches in every pass, every row is seen, and no tensor is left', () => {
@@ -200,10 +206,10 @@ test('a script run by node alone is a ring of one, without a socket', async () =
 
 test('a rank that is killed in model.fit: the others raise ERR_PEER_LOST with its number, the launcher names it', async () => {
   type Failure = { code: string; details: { rank: number } } | undefined;
-  const { results, rootCause, exitCode, output } = await launchFixture<Failure>('killed.js', { ranks: 4 });
+  const { results, rootCause, exitCode, output } = await launchFixture<Failure>('killed.js', { ranks: 3 });
   expect(rootCause).toMatchObject({ rank: 1, signal: 'SIGKILL' });
   expect(exitCode).toBe(128 + 9);
   expect(output).toMatch(/rank 1 \(pid \d+\) was killed by SIGKILL .*root cause/);
-  for (const rank of [0, 2, 3]) expect(results[rank]).toMatchObject({ code: 'ERR_PEER_LOST', details: { rank: 1 } });
+  for (const rank of [0, 2]) expect(results[rank]).toMatchObject({ code: 'ERR_PEER_LOST', details: { rank: 1 } });
   expect(results[1]).toBeUndefined();
 });

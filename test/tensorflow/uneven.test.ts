@@ -1,7 +1,7 @@
-import { type Failure, largestError, runScenarios } from './support';
+import { type Failure, largestError, runScenariosInRings } from './support';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
-  const valuesOf = runScenarios('uneven.js', ranks);
+  const valuesOf = runScenariosInRings('uneven.js', ranks);
 
   test('ranks without a batch go on with empty steps, and an update is the mean over the others', () => {
     type Value = { weights: number[]; expected: number[]; steps: number; loss: number[] };

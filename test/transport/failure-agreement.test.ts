@@ -82,7 +82,7 @@ const summaryOf = (failure: GradringError | undefined) => failure && `${failure.
 test('if several ranks find failures at about the same time, all raise the same, without waiting for a clock', () => {
   const next = random(1);
   let contested = 0;
-  for (let round = 0; round < 2_000; round++) {
+  for (let round = 0; round < 500; round++) {
     const worldSize = 2 + Math.floor(next() * 6);
     const ring = new Ring(worldSize, next);
     const codes = ['ERR_TIMEOUT', 'ERR_COLLECTIVE_MISMATCH', 'ERR_PROTOCOL', 'ERR_PEER_LOST'] as const;
@@ -101,12 +101,12 @@ test('if several ranks find failures at about the same time, all raise the same,
     expect(ring.agreed).not.toContain(undefined);
     contested += found.size > 1 ? 1 : 0;
   }
-  expect(contested).toBeGreaterThan(300);
+  expect(contested).toBeGreaterThan(75);
 });
 
 test('of a rank that is dead all others know, without waiting for a clock', () => {
   const next = random(2);
-  for (let round = 0; round < 1_000; round++) {
+  for (let round = 0; round < 250; round++) {
     const worldSize = 3 + Math.floor(next() * 5);
     const lost = Math.floor(next() * worldSize);
     const ring = new Ring(worldSize, next, new Set([lost, (lost + worldSize - 1) % worldSize]));
@@ -119,7 +119,7 @@ test('of a rank that is dead all others know, without waiting for a clock', () =
 
 test('of two that die together each part of the ring names the lower one', () => {
   const next = random(3);
-  for (let round = 0; round < 300; round++) {
+  for (let round = 0; round < 100; round++) {
     const ring = new Ring(6, next, new Set([0, 1, 3, 4])); // 1 and 4 are dead
     ring.run([...ring.lose(1), ...ring.lose(4)]);
     jest.runAllTimers(); // who had heard already found nothing of its own
@@ -153,7 +153,7 @@ test('a cut link: both ends miss each other, and all say which link it is', () =
 
 test('a cut link: whichever end notices first, and if the other never does by itself, all say which link it is', () => {
   const next = random(4);
-  for (let round = 0; round < 1_000; round++) {
+  for (let round = 0; round < 250; round++) {
     const worldSize = 3 + Math.floor(next() * 5);
     const left = Math.floor(next() * worldSize);
     const right = (left + 1) % worldSize;
@@ -172,7 +172,7 @@ test('a cut link: whichever end notices first, and if the other never does by it
 
 test('a silent rank: its left neighbour notices, all know without waiting for a clock, and nobody tells it', () => {
   const next = random(5);
-  for (let round = 0; round < 1_000; round++) {
+  for (let round = 0; round < 250; round++) {
     const worldSize = 2 + Math.floor(next() * 6);
     const lost = Math.floor(next() * worldSize);
     const ring = new Ring(worldSize, next, new Set(), new Set([lost])); // its links carry what it does not read yet

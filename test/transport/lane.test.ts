@@ -50,7 +50,7 @@ describe.each(LANE_KINDS)('%s', kind => {
     'frames small and large come in order, both ways at once (a core each: %s)',
     async hasCore => {
       const { ring, failures, close } = await openTransports(3, { lanes: kind, hasCore });
-      const COUNT = 60;
+      const COUNT = 30;
       let landings = 0;
       const sizes = [0, 1, 500, 70_000, LARGE, 2 * LARGE, 3_000_000];
       const sizeOf = (i: number, side: Side) =>
@@ -225,7 +225,7 @@ describe.each(LANE_KINDS)('%s', kind => {
   });
 
   test('a goodbye does not overtake a frame that is waited for', async () => {
-    for (let round = 0; round < 30; round++) {
+    for (let round = 0; round < 12; round++) {
       const { ring } = await openTransports(2, { lanes: kind });
       const received = [1, 2].map(async length => {
         const from = length === 1 ? 'left' : 'right';
@@ -259,7 +259,7 @@ describe.each(LANE_KINDS)('%s', kind => {
         [link, link],
         [medium, medium],
       ]);
-    await expectToWork(ring, { path: 'bulk', frames: 300 });
+    await expectToWork(ring, { path: 'bulk', frames: 60 });
     await expectToWork(ring);
     expect(failures).toEqual([]);
     await close();
@@ -270,7 +270,7 @@ describe.each(LANE_KINDS)('%s', kind => {
       const made = await openTransports(3, { lanes: kind, without: { rank: 1, side: missing } });
       const { ring, lanes, failures, close } = made;
       for (const { links, bulk } of ring) expect(bulk).toBe(links);
-      const sizes = [0, 10, LARGE, 20_000_000];
+      const sizes = [0, 10, LARGE, 3_000_000];
       for (const length of sizes) await expectToWork(ring, { path: 'bulk', frames: 2, body: body(length, 3) });
       for (const lane of lanes.flatMap(({ left, right }) => [left, right])) await lane?.otherFinished(); // it is closed, or would still wait
       expect(failures).toEqual([]);
@@ -280,7 +280,7 @@ describe.each(LANE_KINDS)('%s', kind => {
 
   test('all may send a window of large frames before any receives', async () => {
     const { ring, close } = await openTransports(3, { lanes: kind });
-    const large = Buffer.alloc(20_000_000, 5);
+    const large = Buffer.alloc(12_000_000, 5);
     await Promise.all(
       ring.map(async ({ rank, bulk }, _, { length }) => {
         for (let sequence = 0; sequence < FRAMES_AHEAD; sequence++)
@@ -301,8 +301,8 @@ describe.each([...LANE_KINDS, undefined])('beside the links: %s', kind => {
     'what was sent by the path %s may be written to at once, however large',
     async path => {
       const { ring, close } = await openTransports(2, { lanes: kind });
-      const sizes = [0, 1, 4_095, 4_096, 4_097, 65_536, LARGE, 1_048_576, 5_000_000, 20_000_000];
-      const shared = new Uint8Array(new SharedArrayBuffer(20_000_000)); // as the arrays of collectives are
+      const sizes = [0, 1, 4_095, 4_096, 4_097, 65_536, LARGE, 1_048_576, 12_000_000];
+      const shared = new Uint8Array(new SharedArrayBuffer(12_000_000)); // as the arrays of collectives are
       const sendAll = async (bytesOf: (length: number) => Uint8Array, first: number) => {
         for (const [i, length] of sizes.entries()) {
           const bytes = bytesOf(length);

@@ -20,7 +20,8 @@ import { MESSAGES } from '../fuzz/rendezvous-messages';
 import { Pieces, sharedMemory } from '../kernels/shared-memory';
 import { random } from '../support/random';
 
-const MUTATIONS = 4_000;
+/** More of them: `npm run fuzz`. */
+const MUTATIONS = 600;
 const RING: RingIdentity = { ringId: 0x0123456789abcdefn, generation: 3, worldSize: 4 };
 
 const DATA: Header = {
@@ -111,7 +112,7 @@ function* damaged(bytes: Uint8Array, seed: number): Generator<Uint8Array> {
     }
     yield placed(copy);
   }
-  for (let round = 0; round < 500; round++) yield placed(Uint8Array.from({ length: below(200) }, () => below(256)));
+  for (let round = 0; round < 100; round++) yield placed(Uint8Array.from({ length: below(200) }, () => below(256)));
 }
 
 function placed(bytes: Uint8Array): Uint8Array {
@@ -197,8 +198,8 @@ describe('frame headers', () => {
         }
       },
     );
-    expect(refused).toBeGreaterThan(1_000);
-    expect(decoded).toBeGreaterThan(100); // else the damage is so great that nothing is tested
+    expect(refused).toBeGreaterThan(200);
+    expect(decoded).toBeGreaterThan(20); // else the damage is so great that nothing is tested
   });
 
   const NO_OBJECTS = ['null', '1', '[]', '{}'];
@@ -269,7 +270,7 @@ describe.each(VALUE_FORMATS)('gradient payloads of %s', format => {
 
   test.each(PAYLOADS)('%s, damaged in any way, are refused or sane', (_, bytes, tensors) => {
     const inputs = [...damaged(bytes, 9)];
-    expect(inputs.length - accepted(inputs, tensors)).toBeGreaterThan(500);
+    expect(inputs.length - accepted(inputs, tensors)).toBeGreaterThan(100);
   });
 
   test('whose counts go on behind the end are refused', () => {
@@ -350,8 +351,8 @@ describe('rendezvous messages', () => {
           demand(isText(result.code) && isText(result.message), 'refuse');
       }
     });
-    expect(refused).toBeGreaterThan(500);
-    expect(decoded).toBeGreaterThan(100);
+    expect(refused).toBeGreaterThan(100);
+    expect(decoded).toBeGreaterThan(20);
   });
 
   test('whose fields lie before their table are refused', () => {

@@ -1,3 +1,4 @@
+import type { Communicator } from '../../../src/communicator/communicator';
 import { dgc } from '../../../src/compression/dgc-options';
 import type { ValueFormat } from '../../../src/compression/value-format';
 import type { VariableShape } from '../../../src/exchange/arena-layout';
@@ -72,6 +73,10 @@ test.each([1, 2, 3, 7, 64])('the chunks of %i ranks have every element once, and
   }
 });
 
+/** One ring of each size serves all tests. */
+const rings = new Map<number, Promise<Communicator[]>>();
+afterAll(async () => Promise.all([...rings.values()].map(async ring => closeRing(await ring))));
+
 /** Steps of a ring on this route, with these gradients. */
 async function run(
   worldSize: number,
@@ -87,9 +92,10 @@ async function run(
     more?: (rank: number, step: number) => Partial<ExchangeStep>;
   } = {},
 ) {
-  const ring = await connectRing(worldSize);
+  if (!rings.has(worldSize)) rings.set(worldSize, connectRing(worldSize));
+  const ring = await rings.get(worldSize)!;
   const compression = dgc({ sparsity: 0.95, warmUpEpochs: 0, values, denseBelow: 100 });
-  const ranks = await Promise.all(
+  return Promise.all(
     ring.map(async (communicator, rank) => {
       const input = { variables, compression, nesterov: false, route: 'scatter' } as const;
       const exchange = communicator.openExchange(input);
@@ -109,42 +115,47 @@ async function run(
       return { updates, results, residuals, momenta };
     }),
   );
-  await closeRing(ring);
-  return ranks;
 }
 
-describe.each(['float32', 'bfloat16', 'int8', 'log4'] as const)('in %s', values => {
-  test.each([1, 2, 3, 5])('%i ranks apply or hold back every part of every gradient, all alike', async worldSize => {
-    const steps = 4;
-    const next = random(worldSize);
-    const most = 3000; // elements of a variable
-    const drawn = Float64Array.from({ length: worldSize * steps * VARIABLES.length * most }, () => {
-      return (next() - 0.5) * 10 ** (4 * next());
-    });
-    const gradientAt = (rank: number, step: number, variable: number, at: number) =>
-      drawn[((rank * steps + step) * VARIABLES.length + variable) * most + at]!;
-    const ranks = await run(worldSize, values, gradientAt, { steps });
-    for (const { updates, results } of ranks) {
-      expect(updates).toEqual(ranks[0]!.updates);
-      expect(results.map(({ route }) => route)).toEqual(new Array(steps).fill('scatter'));
-    }
-    for (const [i, { shape }] of VARIABLES.entries()) {
-      const length = shape.reduce((product, size) => product * size, 1);
-      let [applied, worst] = [0, 0];
-      for (let at = 0; at < length; at++) {
-        const all = [...Array(worldSize).keys()];
-        const given = all.flatMap(rank => Array.from({ length: steps }, (_, step) => gradientAt(rank, step, i, at)));
-        const held = all.map(rank => ranks[rank]!.residuals[i]![at]!);
-        const updates = ranks[0]!.updates.map(step => worldSize * step[i]![at]!);
-        const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
-        const scale = Math.max(...given.map(Math.abs));
-        worst = Math.max(worst, Math.abs(sum(given) - sum(held) - sum(updates)) / (scale * steps * worldSize));
-        applied += updates.filter(update => update !== 0).length;
-      }
-      expect(worst).toBeLessThan(1e-5);
-      if (i > 0) expect(applied).toBeLessThanOrEqual(steps * (0.05 * length + 2 * worldSize));
-    }
+test.each([
+  ['float32', 1],
+  ['float32', 2],
+  ['float32', 3],
+  ['float32', 6],
+  ['bfloat16', 2],
+  ['int8', 3],
+  ['log4', 1],
+  ['log4', 2],
+] as const)('in %s, %i ranks apply or hold back every part of every gradient, all alike', async (values, worldSize) => {
+  const steps = 4;
+  const next = random(worldSize);
+  const most = 3000; // elements of a variable
+  const drawn = Float64Array.from({ length: worldSize * steps * VARIABLES.length * most }, () => {
+    return (next() - 0.5) * 10 ** (4 * next());
   });
+  const gradientAt = (rank: number, step: number, variable: number, at: number) =>
+    drawn[((rank * steps + step) * VARIABLES.length + variable) * most + at]!;
+  const ranks = await run(worldSize, values, gradientAt, { steps });
+  for (const { updates, results } of ranks) {
+    expect(updates).toEqual(ranks[0]!.updates);
+    expect(results.map(({ route }) => route)).toEqual(new Array(steps).fill('scatter'));
+  }
+  for (const [i, { shape }] of VARIABLES.entries()) {
+    const length = shape.reduce((product, size) => product * size, 1);
+    let [applied, worst] = [0, 0];
+    for (let at = 0; at < length; at++) {
+      const all = [...Array(worldSize).keys()];
+      const given = all.flatMap(rank => Array.from({ length: steps }, (_, step) => gradientAt(rank, step, i, at)));
+      const held = all.map(rank => ranks[rank]!.residuals[i]![at]!);
+      const updates = ranks[0]!.updates.map(step => worldSize * step[i]![at]!);
+      const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
+      const scale = Math.max(...given.map(Math.abs));
+      worst = Math.max(worst, Math.abs(sum(given) - sum(held) - sum(updates)) / (scale * steps * worldSize));
+      applied += updates.filter(update => update !== 0).length;
+    }
+    expect(worst).toBeLessThan(1e-5);
+    if (i > 0) expect(applied).toBeLessThanOrEqual(steps * (0.05 * length + 2 * worldSize));
+  }
 });
 
 test('what a rank sends does not grow with the ranks', async () => {
@@ -154,7 +165,7 @@ test('what a rank sends does not grow with the ranks', async () => {
     const ranks = await run(worldSize, 'float32', () => next() - 0.5, { variables });
     return ranks[0]!.results[0]!.bytesSent;
   };
-  expect(await bytesOf(8)).toBeLessThan(1.6 * (await bytesOf(3)));
+  expect(await bytesOf(6)).toBeLessThan(1.4 * (await bytesOf(3)));
 });
 
 test('a gradient that is not finite is told to all, and nothing is lost', async () => {
