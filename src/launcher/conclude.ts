@@ -12,7 +12,8 @@ export interface LaunchResult {
    * The exit code for the launcher's process: 0 if all ranks did their work and exited with 0; otherwise that of
    * {@link rootCause}, or, if that rank exited with 0 or was ended by the launcher, of the first rank that failed, or
    * 1; otherwise, after a signal, 128 + its number. As in a shell, a rank that died of a signal counts as 128 + its
-   * number. 75 if the ranks were told to stop, and have saved. For an elastic run: 0 if the ranks that were left reached their end.
+   * number. 75 if the ranks were told to stop, and have saved. For an elastic run: 0 if the ranks that were left
+   * reached their end.
    */
   readonly exitCode: number;
   /**
