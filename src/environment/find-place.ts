@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { debuglog } from 'node:util';
 import { COPIES } from './copies';
+import { KUBEFLOW } from './kubeflow';
 import { KUBERNETES } from './kubernetes';
 import { HYDRA, MVAPICH, OPEN_MPI, PMI, UNKNOWN } from './mpi';
 import type { Place, Scheduler } from './scheduler';
@@ -23,7 +24,10 @@ export const LOOPBACK = '127.0.0.1';
  * The innermost first: `mpirun` runs within a job of Slurm, and both may run within a pod. Slurm sets the variables of
  * PMI and PMIx too, but its own say more.
  */
-const INNERMOST_FIRST: readonly Scheduler[] = [OPEN_MPI, MVAPICH, HYDRA, SLURM, PMI, UNKNOWN, ...COPIES, KUBERNETES];
+const INNERMOST_FIRST: readonly Scheduler[] = [
+  ...[OPEN_MPI, MVAPICH, HYDRA, SLURM, PMI, UNKNOWN, ...COPIES],
+  ...[KUBEFLOW, KUBERNETES],
+];
 
 export const debug = debuglog('gradring');
 
@@ -44,7 +48,7 @@ export function findPlace(env: NodeJS.ProcessEnv, around = schedulerAround(env))
   const givenId = env['GRADRING_RUN_ID'] || undefined;
   const distinct = place.runId ?? givenId;
   if (distinct === undefined && worldSize > 1 && !env['MASTER_PORT']) throw unknownRun(scheduler, worldSize);
-  const masterPort = readMasterPort(env, distinct ? portOf(distinct) : DEFAULT_MASTER_PORT);
+  const masterPort = readMasterPort(env, place.masterPort ?? (distinct ? portOf(distinct) : DEFAULT_MASTER_PORT));
   return { ...place, scheduler, masterAddr, masterPort, runId: givenId ?? place.runId ?? '' };
 }
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { KUBEFLOW } from './kubeflow';
 import type { Scheduler } from './scheduler';
 import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './variables';
 
@@ -9,7 +10,8 @@ import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from './variables';
  * GRADRING_JOB_COUNT.
  */
 export const KUBERNETES: Scheduler = {
-  ...{ name: 'Kubernetes', mark: 'JOB_COMPLETION_INDEX', isThere: env => Boolean(env['JOB_COMPLETION_INDEX']) },
+  ...{ name: 'Kubernetes', mark: 'JOB_COMPLETION_INDEX' },
+  isThere: env => Boolean(env['JOB_COMPLETION_INDEX']) && !KUBEFLOW.isThere(env), // whose pods are those of such a Job
   passing: variable => `env: [{ name: ${variable}, value: … }] in the pod template`,
   unknownMaster:
     'The name of pod 0 is not known: the pod template needs `subdomain`, the name of a headless Service (docs/kubernetes/job.yaml). With hostNetwork, set MASTER_ADDR.',

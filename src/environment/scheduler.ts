@@ -8,6 +8,8 @@ export interface Place {
   readonly localSize: number | undefined;
   /** The host of rank 0. Undefined if the scheduler does not say it; nobody needs it if all ranks are on this host. */
   readonly masterAddr?: string | undefined;
+  /** The port of the rendezvous, if the scheduler says it. */
+  readonly masterPort?: number;
   /**
    * Distinguishes the run from others at the same time. Undefined if the scheduler does not say it; empty if no other
    * run has the same master.
@@ -18,7 +20,7 @@ export interface Place {
 /** A program that starts several processes together, and tells each its place in its environment. */
 export interface Scheduler {
   readonly name: string;
-  /** The variable without which this scheduler has not started the process. */
+  /** The variable without which this scheduler has not started the process. Of several, as `env -u` takes them. */
   readonly mark: string;
   /** Whether this scheduler has started the process. */
   isThere(env: NodeJS.ProcessEnv): boolean;

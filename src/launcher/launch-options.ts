@@ -15,15 +15,15 @@ import { DEFAULT_MASTER_PORT, MAX_WORLD_SIZE } from '../environment/variables';
 import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../waking-time';
 import { checkHosts, type HostRanks } from './hosts/host-list';
-import { taskOf } from './launcher-task';
+import { ranksByEnvironment, taskOf } from './launcher-task';
 import type { PortWords } from './master-port';
 import { typescriptOptions } from './typescript-loader';
 
 /** What {@link launch} starts, and how. Times are in milliseconds. */
 export interface LaunchOptions extends Partial<Pick<RankOptions, LaunchedOption>> {
   /**
-   * How many ranks to start on this host, 1 or more. Required, unless there are {@link hosts}; then it is that of each
-   * host that has no number, 1 by default.
+   * How many ranks to start on this host, 1 or more. Required, unless `PET_NPROC_PER_NODE` says it, or there are
+   * {@link hosts}; then it is that of each host that has no number, 1 by default.
    */
   readonly ranks?: number;
   /**
@@ -198,7 +198,10 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   const { gpusPerRank = 1, graceMs = 10_000, failureGraceMs = 3_000 } = options;
   const { nameOf } = words;
   const hosts = planHosts(options, words);
-  const ranks = hosts?.reduce((sum, host) => sum + host.ranks, 0) ?? options.ranks;
+  requireWhole(words, 'gpusPerRank', gpusPerRank, 0, MAX_GPUS);
+  const env = { ...process.env, ...options.env };
+  const ranks =
+    hosts?.reduce((sum, host) => sum + host.ranks, 0) ?? options.ranks ?? ranksByEnvironment(env, gpusPerRank);
   if (ranks === undefined) throw invalidArgument(`How many ranks? Give ${nameOf('ranks')}, or ${nameOf('hosts')}.`);
   const task = taskOf(options, nameOf);
   const { nodes = task?.worldSize ?? 1, nodeRank = task?.rank ?? 0 } = options;
@@ -206,7 +209,6 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   if (options.ranks !== undefined) requireWhole(words, 'ranks', options.ranks, 1, MAX_WORLD_SIZE);
   requireWhole(words, 'nodes', nodes, 1, MAX_WORLD_SIZE);
   requireWhole(words, 'nodeRank', nodeRank, 0, nodes - 1, `, because ${nameOf('nodes')} is ${nodes}`);
-  requireWhole(words, 'gpusPerRank', gpusPerRank, 0, MAX_GPUS);
   requireWhole(words, 'graceMs', graceMs, 0, LONGEST_DELAY_MS);
   requireWhole(words, 'failureGraceMs', failureGraceMs, 0, LONGEST_DELAY_MS);
   if (options.masterPort !== undefined) requireWhole(words, 'masterPort', options.masterPort, 1, MAX_PORT);
@@ -221,7 +223,6 @@ export function planLaunch(options: LaunchOptions, words: OptionWords = PROGRAM_
   }
   const script = resolveScript(options.script);
   const { nodeArgs = [] } = options;
-  const env = { ...process.env, ...options.env };
   return {
     ranks,
     firstRank: nodeRank * ranks,

@@ -1,6 +1,8 @@
+import { availableParallelism } from 'node:os';
 import { findPlace, type FoundPlace, schedulerAround } from '../environment/find-place';
 import { slurmJobAround } from '../environment/slurm';
-import { wrongEnvironment } from '../environment/variables';
+import { MAX_WORLD_SIZE, readInteger, wrongEnvironment } from '../environment/variables';
+import { visibleDevices } from './host-resources';
 
 /** The options of `launch` that say where a launcher is among others. */
 interface PlaceOptions {
@@ -59,6 +61,30 @@ export function taskOf(
   };
   // The place is read only once: a pod's /etc/hosts may change between two readings.
   return findPlace({ ...env, ...given }, around);
+}
+
+/**
+ * How many ranks the environment asks of a launcher, by torchrun's variable, which Kubeflow Trainer sets. Undefined if
+ * it says nothing.
+ *
+ * @param gpusPerRank How many GPUs each rank gets. 0: the GPUs do not count.
+ * @throws GradringError `ERR_INVALID_ENVIRONMENT`
+ */
+export function ranksByEnvironment(env: NodeJS.ProcessEnv, gpusPerRank: number): number | undefined {
+  const text = env['PET_NPROC_PER_NODE'];
+  if (!text) return undefined;
+  if (/^\d+$/.test(text)) return readInteger(env, 'PET_NPROC_PER_NODE', 1, MAX_WORLD_SIZE);
+  if (!['cpu', 'gpu', 'auto'].includes(text)) {
+    throw wrongEnvironment(
+      `PET_NPROC_PER_NODE is '${text}'; it must be a whole number from 1 to ${MAX_WORLD_SIZE}, or cpu, gpu or auto.`,
+    );
+  }
+  const byGpus = gpusPerRank === 0 ? 0 : Math.floor(visibleDevices(env).length / gpusPerRank);
+  if (text !== 'cpu' && byGpus > 0) return byGpus;
+  if (text !== 'gpu') return availableParallelism();
+  throw wrongEnvironment(
+    `PET_NPROC_PER_NODE is 'gpu', but no rank would have a GPU on this host. Set it to a number, or to 'cpu'.`,
+  );
 }
 
 function aroundLauncher(env: NodeJS.ProcessEnv, nameOf: (option: 'nodes' | 'nodeRank') => string) {

@@ -23,7 +23,7 @@ const OPTIONS = {
     ...NUMBER_OPTION,
     alias: 'n',
     describe:
-      'How many ranks to start on this host, or on each of --hosts that has no number [required without --hosts]',
+      'How many ranks to start on this host, or on each of --hosts that has no number [default: PET_NPROC_PER_NODE; required if neither that nor --hosts is set]',
   },
   hosts: {
     ...TEXT_OPTION,
@@ -145,7 +145,8 @@ export const runCommand: CommandModule = {
     const [script, ...args] = (parsed['--'] ?? []) as string[];
     if (script === undefined) throw invalidArgument(missingScriptWords(parsed));
     const hosts = hostsOf(parsed);
-    if (hosts === undefined && parsed['ranks'] === undefined) throw invalidArgument(missingRanksWords(script, args));
+    const isCounted = (hosts ?? parsed['ranks']) !== undefined || Boolean(process.env['PET_NPROC_PER_NODE']);
+    if (!isCounted) throw invalidArgument(missingRanksWords(script, args));
     const options: LaunchOptions = {
       script,
       args,

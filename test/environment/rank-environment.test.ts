@@ -5,8 +5,10 @@ import { readRankEnvironment } from '../../src/environment/rank-environment';
 import { firstHost } from '../../src/environment/slurm';
 import { needs, testWhere } from '../support/test-where';
 import {
+  ALONE_IN_KUBEFLOW,
   ALONE_IN_PM2,
   ALONE_IN_SLURM,
+  KUBEFLOW,
   OPEN_MPI,
   PM2,
   SLURM,
@@ -67,6 +69,18 @@ test.each([
   ['Open MPI', { ...OPEN_MPI, JOB_COMPLETION_INDEX: '0', WORLD_SIZE: '1' }, { rank: 1, worldSize: 2 }],
   ['Kubernetes', { ...JOB_SET, JOB_COMPLETION_INDEX: '0', GRADRING_JOB_INDEX: '1' }, { rank: 3, worldSize: 6 }],
   ['Kubernetes', { ...JOB_SET, JOB_COMPLETION_INDEX: '2', GRADRING_JOB_INDEX: '0' }, { rank: 2, worldSize: 6 }],
+  [
+    'Kubeflow Trainer',
+    KUBEFLOW,
+    { rank: 1, worldSize: 2, localRank: 0, masterAddr: 'train-node-0-0.train', masterPort: 29500, hasHome: false },
+  ],
+  ['Kubeflow Trainer', { ...KUBEFLOW, GRADRING_RUN_ID: 'a', PET_MASTER_PORT: '7' }, { masterPort: 7, runId: 'a' }],
+  ['Kubeflow Trainer', { ...KUBEFLOW, PET_MASTER_PORT: '' }, { masterPort: 29500 }],
+  ['Kubeflow Trainer', { ...KUBEFLOW, MASTER_ADDR: 'a', MASTER_PORT: '7' }, { masterAddr: 'a', masterPort: 7 }],
+  ['Kubeflow Trainer', { ...KUBEFLOW, PET_MASTER_ADDR: '', MASTER_ADDR: 'a' }, { masterAddr: 'a' }],
+  ['Kubeflow Trainer', ALONE_IN_KUBEFLOW, { rank: 0, worldSize: 1, masterAddr: '127.0.0.1' }],
+  ['Open MPI', { ...ALONE_IN_KUBEFLOW, ...OPEN_MPI }, { rank: 1, worldSize: 2 }],
+  [undefined, { ...KUBEFLOW, RANK: '3', WORLD_SIZE: '4', MASTER_ADDR: 'a' }, { rank: 3, worldSize: 4 }],
   ['Slurm', { ...SLURM, WORLD_SIZE: '3' }, { rank: 2, worldSize: 3 }],
   ['Slurm', { ...SLURM, MASTER_ADDR: 'm', MASTER_PORT: '7' }, { rank: 2, masterAddr: 'm', masterPort: 7 }],
   ['Slurm', { ...SLURM, SLURM_PROCID: '0', MASTER_ADDR: 'n2' }, { rank: 0, masterAddr: 'n2' }],
@@ -167,6 +181,18 @@ test.each([
     { JOB_COMPLETION_INDEX: '1', WORLD_SIZE: '2' },
     /the pod template needs `subdomain`/,
   ],
+  ['a TrainJob without a number of nodes', { ...KUBEFLOW, PET_NNODES: '' }, /^PET_NNODES is not set; it must be/],
+  ['a TrainJob without a node', { PET_NNODES: '2', PET_MASTER_ADDR: 'a' }, /^PET_NODE_RANK is not set; .* 0 to 1\.$/],
+  ['an elastic torchrun', { ...KUBEFLOW, PET_NNODES: '1:2' }, /^PET_NNODES is '1:2'; it must be a whole number/],
+  ['a node past those of a TrainJob', { ...KUBEFLOW, PET_NODE_RANK: '2' }, /^PET_NODE_RANK is '2'; .* from 0 to 1\.$/],
+  ['a TrainJob without a port', { ...KUBEFLOW, PET_MASTER_PORT: 'x' }, /^PET_MASTER_PORT is 'x'; .* 1 to 65535\.$/],
+  ['a TrainJob without a master', { ...KUBEFLOW, PET_MASTER_ADDR: '' }, /^PET_NNODES says .* Set PET_MASTER_ADDR, or/],
+  ['a TrainJob with another world size', { ...KUBEFLOW, WORLD_SIZE: '4' }, /4, but Kubeflow Trainer has started 2/],
+  [
+    'MPICH in each of two pods of a TrainJob',
+    { ...HYDRA_ALONE, ...KUBEFLOW },
+    /but by Kubeflow Trainer it is 1 of 2.* 'env -u PET_NNODES -u PET_NODE_RANK' before the program/,
+  ],
   ['one of two copies of pm2', PM2, /^pm2 runs several copies .* a ring of its own\. Let pm2 run one: .*gradring run/],
   [
     'a copy that was added by pm2 scale',
@@ -209,6 +235,7 @@ test('RANK and WORLD_SIZE may say that a process is alone, but not unnoticed if 
   const alone = { RANK: '0', WORLD_SIZE: '1' };
   const overruled = (env: NodeJS.ProcessEnv) => readRankEnvironment({ ...alone, ...env }).overruled;
   expect(overruled(SLURM)).toBe('Slurm');
+  expect(overruled(KUBEFLOW)).toBe('Kubeflow Trainer');
   expect(overruled({ ...OPEN_MPI, OMPI_COMM_WORLD_LOCAL_SIZE: '1' })).toBe('Open MPI');
   for (const env of [{}, SLURM_BATCH, ALONE_IN_SLURM, { PMIX_RANK: '1' }]) expect(overruled(env)).toBeUndefined();
   expect(readRankEnvironment({ ...SLURM, RANK: '0', WORLD_SIZE: '4' }).overruled).toBeUndefined();

@@ -65,3 +65,12 @@ export const OPEN_MPI = {
   ...{ OMPI_COMM_WORLD_LOCAL_RANK: '1', OMPI_COMM_WORLD_LOCAL_SIZE: '2' },
   ...{ PMIX_RANK: '1', PMIX_NAMESPACE: '475529217' },
 };
+
+/** What the second of two pods of the TrainJob `train` has, by the source of Kubeflow Trainer 2.3 (plugins/torch). */
+export const KUBEFLOW = {
+  ...{ PET_NNODES: '2', PET_NPROC_PER_NODE: '2', PET_NODE_RANK: '1', JOB_COMPLETION_INDEX: '1' },
+  ...{ PET_MASTER_ADDR: 'train-node-0-0.train', PET_MASTER_PORT: '29500' },
+};
+
+/** The only pod of a TrainJob. */
+export const ALONE_IN_KUBEFLOW = { ...KUBEFLOW, PET_NNODES: '1', PET_NODE_RANK: '0', JOB_COMPLETION_INDEX: '0' };

@@ -1,7 +1,17 @@
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { type LaunchOptions, planLaunch } from '../../src/launcher/launch-options';
 import { ON_THIS_HOST, requireOneLauncher } from '../../src/launcher/launcher-task';
-import { ALONE_IN_PM2, ALONE_IN_SLURM, OPEN_MPI, PM2, SLURM, SLURM_OUTSIDE } from '../environment/schedulers';
+import {
+  ALONE_IN_KUBEFLOW,
+  ALONE_IN_PM2,
+  ALONE_IN_SLURM,
+  KUBEFLOW,
+  OPEN_MPI,
+  PM2,
+  SLURM,
+  SLURM_OUTSIDE,
+} from '../environment/schedulers';
 
 const before = { ...process.env };
 afterEach(() => (process.env = { ...before }));
@@ -32,6 +42,15 @@ test.each<[string, NodeJS.ProcessEnv, Partial<LaunchOptions>, object]>([
   ['the only rank', { RANK: '0', WORLD_SIZE: '1' }, {}, { nodes: 1, task: undefined }],
   ['a job on one node', SLURM_OUTSIDE['the script of sbatch -n4']!, {}, { nodes: 1, task: undefined }],
   ['a job on two nodes, and hosts', SLURM_OUTSIDE['the script of sbatch -N2']!, { hosts: HOSTS }, { nodes: 1 }],
+  [
+    'a pod of a TrainJob',
+    KUBEFLOW,
+    {},
+    { nodes: 2, nodeRank: 1, worldSize: 4, masterAddr: 'train-node-0-0.train', masterPort: 29500 },
+  ],
+  ['a pod of a TrainJob, and another master', KUBEFLOW, { masterAddr: 'b', masterPort: 7 }, { masterPort: 7 }],
+  ['a pod of a TrainJob, and another place', KUBEFLOW, { nodes: 1, nodeRank: 0 }, { nodes: 1, task: undefined }],
+  ['the only pod of a TrainJob', ALONE_IN_KUBEFLOW, {}, { nodes: 1, task: undefined, masterPort: undefined }],
 ])('the place of a launcher in %s', (_, env, options, expected) => {
   expect(plan(env, options)).toMatchObject(expected);
 });
@@ -48,6 +67,9 @@ test.each<[string, NodeJS.ProcessEnv, Partial<LaunchOptions>, RegExp]>([
   ['a task, with another number', TASK, { nodeRank: 0 }, /^Slurm says that this is launcher 1 of 2/],
   ['each of two tasks of a host', OPEN_MPI, {}, /^Open MPI has started several launchers on this host/],
   ['one of two copies of pm2', PM2, {}, /^pm2 runs several copies .* in any case, give nodes 1 and nodeRank 0\.$/],
+  ['a pod of a TrainJob, with another number of nodes', KUBEFLOW, { nodes: 3 }, /^Kubeflow Trainer says .* 1 of 2; if/],
+  ['a pod of a TrainJob, with hosts', KUBEFLOW, { hosts: HOSTS }, /^Kubeflow Trainer has started 2 launchers/],
+  ['a pod of a TrainJob without its node', { ...KUBEFLOW, PET_NODE_RANK: '' }, {}, /^PET_NODE_RANK .* nodes 1 and/],
   ['each of two tasks, with hosts', TASK, { hosts: HOSTS }, /^Slurm has started 2 launchers/],
   ...[
     'the shell of salloc -N2 -n4, which is a step of its own',
@@ -61,11 +83,50 @@ test.each<[string, NodeJS.ProcessEnv, Partial<LaunchOptions>, RegExp]>([
   expect(() => plan(env, options)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ENVIRONMENT' }));
 });
 
+describe('without a number of ranks, PET_NPROC_PER_NODE says it', () => {
+  const ranksOf = (PET_NPROC_PER_NODE: string, gpus = '', options: Partial<LaunchOptions> = {}) => {
+    Object.assign(process.env, { CUDA_VISIBLE_DEVICES: gpus, PET_NPROC_PER_NODE });
+    return planLaunch({ script: SCRIPT, ...options }).ranks;
+  };
+  const cores = availableParallelism();
+
+  test.each<[string, string, Partial<LaunchOptions>, number]>([
+    ['3', '', {}, 3],
+    ['3', '', { ranks: 2 }, 2],
+    ['x', '', { hosts: HOSTS }, 2],
+    ['cpu', '0,1', {}, cores],
+    ['gpu', '0,1', {}, 2],
+    ['auto', '0,1,2', {}, 3],
+    ['auto', '', {}, cores],
+    ['auto', '0,1,2,3', { gpusPerRank: 2 }, 2],
+    ['auto', '0,1', { gpusPerRank: 0 }, cores],
+  ])('%s, where the GPUs are [%s], by %j: %s', (text, gpus, options, ranks) => {
+    expect(ranksOf(text, gpus, options)).toBe(ranks);
+  });
+
+  test.each<[string, Partial<LaunchOptions>, RegExp]>([
+    ['0', {}, /^PET_NPROC_PER_NODE is '0'; it must be a whole number from 1 to 65535\.$/],
+    ['65536', {}, /^PET_NPROC_PER_NODE is '65536'; it must be a whole number/],
+    ['two', {}, /^PET_NPROC_PER_NODE is 'two'; it must be .*, or cpu, gpu or auto\.$/],
+    ['gpu', {}, /^PET_NPROC_PER_NODE is 'gpu', but no rank would have a GPU on this host\. Set it to/],
+    ['gpu', { gpusPerRank: 0 }, /no rank would have a GPU/],
+  ])('%s with %j is an error', (text, options, message) => {
+    const failure = expect.objectContaining({ code: 'ERR_INVALID_ENVIRONMENT' }) as Error;
+    expect(() => ranksOf(text, '', options)).toThrow(message);
+    expect(() => ranksOf(text, '', options)).toThrow(failure);
+  });
+
+  test('nothing says nothing', () => {
+    expect(() => ranksOf('')).toThrow(/^How many ranks\?/);
+  });
+});
+
 describe('a command that starts rings of its own', () => {
   test.each<[string, NodeJS.ProcessEnv]>([
     ['a rank', { RANK: '0', WORLD_SIZE: '2' }],
     ['a task', TASK],
     ['a process of Open MPI', OPEN_MPI],
+    ['a pod of a TrainJob', KUBEFLOW],
   ])('refuses to be %s of several', (_, env) => {
     expect(() => requireOneLauncher('study', env)).toThrow(/^study starts its own ranks .* Start it once/);
   });

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { readPage } from '../support/doc-pages';
+import { commandsIn, readPage } from '../support/doc-pages';
 import { describeWith } from './support/programs';
 import { SlurmCluster } from './support/slurm';
 import { whoProgram } from './support/who';
@@ -39,10 +39,7 @@ function shell(command: string, more: NodeJS.ProcessEnv = {}, seconds = 60): Pro
 
 /** The commands of a section of docs/clusters.md, but for those that name several hosts (see ssh.test.ts). */
 function documented(heading: string): string[] {
-  const section = readPage('docs/clusters.md').split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
-  const commands = [...section.matchAll(/^```sh\n(.*?)^```$/gms)]
-    .map(([, block]) => block!)
-    .filter(block => !/ -(H|hosts) /.test(block));
+  const commands = commandsIn('docs/clusters.md', heading).filter(block => !/ -(H|hosts) /.test(block));
   expect(commands.length).toBeGreaterThan(0);
   return commands;
 }

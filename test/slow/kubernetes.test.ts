@@ -22,8 +22,11 @@ const ROOT = path.join(__dirname, '../..');
 
 interface JobSpec {
   readonly completions: number;
-  readonly podFailurePolicy: { readonly rules: readonly { readonly onExitCodes: { readonly values: number[] } }[] };
   readonly template: { readonly spec: { readonly subdomain: string; readonly containers: readonly Container[] } };
+}
+
+interface JobPolicy {
+  readonly podFailurePolicy: { readonly rules: readonly { readonly onExitCodes: { readonly values: number[] } }[] };
 }
 
 interface Container {
@@ -33,12 +36,32 @@ interface Container {
   readonly livenessProbe: { readonly exec: { readonly command: readonly string[] } };
 }
 
-const [, job] = parseAllDocuments(readFileSync(path.join(ROOT, 'docs/kubernetes/job.yaml'), 'utf8')).map(
-  document => document.toJS() as { metadata: { name: string }; spec: JobSpec },
-);
-const { completions, podFailurePolicy, template } = job!.spec;
+interface TrainingRuntime {
+  readonly spec: { readonly template: { readonly spec: { readonly replicatedJobs: readonly ReplicatedJob[] } } };
+}
+
+interface ReplicatedJob {
+  readonly name: string;
+  readonly template: { readonly spec: JobSpec };
+}
+
+interface TrainJob {
+  readonly metadata: { readonly name: string };
+  readonly spec: { readonly trainer: { readonly numNodes: number; readonly numProcPerNode: number } };
+}
+
+const documentsIn = (file: string) =>
+  parseAllDocuments(readFileSync(path.join(ROOT, 'docs/kubernetes', file), 'utf8')).map(
+    document => document.toJS() as unknown,
+  );
+
+const job = documentsIn('job.yaml')[1] as { metadata: { name: string }; spec: JobSpec & JobPolicy };
+const { completions, podFailurePolicy, template } = job.spec;
 const container = template.spec.containers[0]!;
 const [ignoredCodes] = podFailurePolicy.rules.map(({ onExitCodes }) => onExitCodes.values);
+
+const trainJob = documentsIn('trainjob.yaml')[0] as TrainJob;
+const [node] = (documentsIn('training-runtime.yaml')[0] as TrainingRuntime).spec.template.spec.replicatedJobs;
 
 /** What a pod sees of itself: its own network, names, process numbers and host name; the command is process 1. */
 const POD = 'hostname "$1"; mount --bind "$2" /etc/hosts; cd "$3"; shift 3; exec "$@"';
@@ -77,29 +100,44 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
   interface Identity {
     readonly name: string;
     readonly service: string;
+    readonly container: Container;
     readonly env: Readonly<Record<string, string>>;
   }
 
   const ofJob = (index: number): Identity => {
     const env = { JOB_COMPLETION_INDEX: String(index) };
-    return { name: `${job!.metadata.name}-${index}`, service: template.spec.subdomain, env };
+    return { name: `${job.metadata.name}-${index}`, service: template.spec.subdomain, container, env };
   };
 
   /** As docs/kubernetes/jobset.yaml: two Jobs of two pods, whose labels its variables hold. */
   const ofJobSet = (index: number): Identity => {
     const [inJob, jobIndex] = [index % 2, Math.floor(index / 2)].map(String) as [string, string];
     const env = { JOB_COMPLETION_INDEX: inJob, GRADRING_JOB_INDEX: jobIndex, GRADRING_JOB_COUNT: '2' };
-    return { name: `train-ring-${jobIndex}-${inJob}`, service: 'train', env };
+    return { name: `train-ring-${jobIndex}-${inJob}`, service: 'train', container, env };
+  };
+
+  /** As Kubeflow Trainer 2.3 makes pods of docs/kubernetes/trainjob.yaml and its runtime: plugins/torch/torch.go. */
+  const ofTrainJob = (index: number): Identity => {
+    const { name: service } = trainJob.metadata;
+    const { numNodes, numProcPerNode } = trainJob.spec.trainer;
+    const job = `${service}-${node!.name}-0`;
+    const env = {
+      ...{ PET_NNODES: String(numNodes), PET_NPROC_PER_NODE: String(numProcPerNode), PET_NODE_RANK: String(index) },
+      ...{ PET_MASTER_ADDR: `${job}-0.${service}`, PET_MASTER_PORT: '29500', JOB_COMPLETION_INDEX: String(index) },
+    };
+    const [container] = node!.template.spec.template.spec.containers;
+    return { name: `${job}-${index}`, service, container: container!, env };
   };
 
   const fullName = ({ name, service }: Identity) => `${name}.${service}.default.svc.cluster.local`;
 
   /** Starts all pods as the Job says. The names of the others come when all have begun. */
-  async function start(env: Readonly<Record<string, string>>, identityOf = ofJob): Promise<void> {
-    const identities = Array.from({ length: completions }, (_, index) => identityOf(index));
+  async function start(env: Readonly<Record<string, string>>, identityOf = ofJob, length = completions): Promise<void> {
+    const identities = Array.from({ length }, (_, index) => identityOf(index));
     for (const [index, identity] of identities.entries()) pods.push(startPod(index, identity, env));
-    await until(() => allSaid(/rank \d of \d, by Kubernetes/));
-    const names = identities.map((identity, index) => `${addresses[index]} ${fullName(identity)}\n`).join('');
+    await until(() => allSaid(/rank \d of \d, by Kube/));
+    const namesOf = (identity: Identity) => `${fullName(identity)} ${identity.name}.${identity.service}`;
+    const names = identities.map((identity, index) => `${addresses[index]} ${namesOf(identity)}\n`).join('');
     for (const { hosts } of pods) appendFileSync(hosts, names);
   }
 
@@ -117,7 +155,7 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
 
   function startPod(index: number, identity: Identity, more: Readonly<Record<string, string>>): Pod {
     const hosts = path.join(project, `hosts-${index}`);
-    const { name: own } = identity;
+    const { name: own, container } = identity;
     writeFileSync(hosts, `127.0.0.1 localhost\n${addresses[index]} ${fullName(identity)} ${own}\n`);
     const given = Object.fromEntries(container.env.map(({ name, value }) => [name, value ?? 'ab'.repeat(32)]));
     const env = { PATH: process.env['PATH'], ...given, ...more, ...identity.env };
@@ -166,19 +204,20 @@ describeWith(['ip', 'unshare'], 'the Job of docs/kubernetes', () => {
   const began = /: begins at epoch (\d+)$/m;
 
   test.each([
-    ['its pods', ofJob],
-    ['the pods of the JobSet, whose Jobs have the same indices,', ofJobSet],
+    ['its pods', ofJob, completions],
+    ['the pods of the JobSet, whose Jobs have the same indices,', ofJobSet, completions],
+    ['the pods of the TrainJob, with two ranks each,', ofTrainJob, trainJob.spec.trainer.numNodes],
   ])(
     '%s are one ring, though their names come late, and its probes succeed',
-    async (_, identityOf) => {
+    async (_, identityOf, count) => {
       rmSync('/tmp/alive', { force: true });
       expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([false, false]);
-      await start({ ...settings, EPOCHS: '2' }, identityOf);
+      await start({ ...settings, EPOCHS: '2' }, identityOf, count);
       const codes = await Promise.all(pods.map(({ ended }) => ended));
       const all = outputs();
       const losses = [...all.matchAll(/rank (\d) of 4: loss ([\d.]+)$/gm)];
-      expect({ codes, all, ranks: losses.map(([, rank]) => rank) }).toEqual({
-        ...{ codes: [0, 0, 0, 0], all },
+      expect({ codes, all, ranks: losses.map(([, rank]) => rank).sort() }).toEqual({
+        ...{ codes: Array(count).fill(0), all },
         ranks: ['0', '1', '2', '3'],
       });
       expect([container.startupProbe, container.livenessProbe].map(isAlive)).toEqual([true, true]);

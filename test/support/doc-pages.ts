@@ -17,3 +17,9 @@ export const DOC_PAGES: readonly string[] = [
 export function readPage(page: string): string {
   return readFileSync(path.join(ROOT, page), 'utf8');
 }
+
+/** The shell commands in a section of a page, block by block. */
+export function commandsIn(page: string, heading: string): string[] {
+  const section = readPage(page).split(`\n## ${heading}\n`)[1]?.split('\n## ')[0] ?? '';
+  return [...section.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block!);
+}

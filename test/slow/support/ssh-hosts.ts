@@ -21,7 +21,10 @@ export class SshHosts {
   /** The /etc/hosts of all of them. */
   private readonly names = path.join(this.folder, 'hosts');
 
-  /** Of the names of the hosts, in `gradring run --ssh-args`. */
+  /** By the names of the hosts, in the order in which they were added. */
+  readonly addresses: Record<string, string> = {};
+
+  /** Of the names and addresses of the hosts, in `gradring run --ssh-args`. */
   readonly sshArgs = `-F ${path.join(this.folder, 'config')}`;
 
   async start(hosts: Readonly<Record<string, Mounts>>): Promise<this> {
@@ -52,7 +55,7 @@ export class SshHosts {
   }
 
   private async add(name: string, mounts: Mounts): Promise<void> {
-    const address = this.spaces.add(name);
+    const address = (this.addresses[name] = this.spaces.add(name));
     appendFileSync(this.names, `${address} ${name}\n`);
     appendFileSync(path.join(this.folder, 'config'), this.configOf(name, address));
     const file = path.join(this.folder, `sshd-${name}`);
@@ -68,7 +71,7 @@ export class SshHosts {
 
   private configOf(name: string, address: string): string {
     return [
-      `Host ${name}`,
+      `Host ${name} ${address}`,
       `HostName ${address}`,
       `IdentityFile ${this.folder}/user`,
       'IdentitiesOnly yes',
