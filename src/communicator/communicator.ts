@@ -40,6 +40,7 @@ import {
   type ScatterOptions,
 } from './rooted-collectives';
 import { sameResult } from './same-result';
+import { StopRequest } from './stop-request';
 import { ThreadClient } from './thread-client';
 import { type UnitRing, Units } from './units';
 
@@ -90,6 +91,8 @@ export class Communicator {
    * @internal
    */
   readonly units: Units;
+  /** @internal Whether this rank was told to stop. */
+  readonly stopRequest: StopRequest;
 
   protected constructor(
     private readonly options: ConnectOptions,
@@ -99,6 +102,8 @@ export class Communicator {
   ) {
     this.allocated = new AllocatedArrays(heap);
     this.requests = new CollectiveRequests(heap, this.allocated);
+    const { stopAfter } = options;
+    this.stopRequest = new StopRequest(stopAfter === undefined ? undefined : stopAfterMs(stopAfter));
     this.units = new Units(options.elastic && this.unitRing());
     // If a program just ends, it leaves the ring here, so that its neighbours know that it did not crash.
     thisProcess.once('beforeExit', this.closeAtEnd);
@@ -172,12 +177,6 @@ export class Communicator {
   /** @internal The id of the run. Empty if it has none. */
   get runId(): string {
     return this.options.runId;
-  }
-
-  /** @internal When this rank is to stop, in ms since its start. Undefined: it is not. */
-  get stopAfterMs(): number | undefined {
-    const { stopAfter } = this.options;
-    return stopAfter === undefined ? undefined : stopAfterMs(stopAfter);
   }
 
   /** The number of this rank among the ranks of its host. */
@@ -556,6 +555,7 @@ export class Communicator {
       await this.closeThread().catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
       for (const each of this.atClose) each();
+      this.stopRequest.ignore();
     })();
     return this.closing;
   }

@@ -15,7 +15,7 @@ import {
   type SerializedError,
   serializeError,
 } from '../errors';
-import { STOPPED_EXIT_CODE } from '../environment/stop';
+import { STOPPED_EXIT_CODE } from '../communicator/stop-request';
 import { isText, isWith } from '../shape';
 import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
 import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
@@ -28,7 +28,6 @@ import { type Trained, trainedOf, type Training } from './trained';
 import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
 import { fitted, savedVariables } from './saved-variables';
 import { Notice } from './step-notices';
-import { StopRequest } from './stop-request';
 
 /**
  * Saves a training and resumes it bit for bit: the weights, the momenta and residuals of each rank, the state of the
@@ -50,7 +49,6 @@ export class Checkpoint {
   /** With an absolute `dir`: the program may change its working folder. */
   private readonly options: CheckpointOptions;
   private readonly lock: FolderLock;
-  private readonly stopRequest: StopRequest;
   /** The optimizer that tells the other ranks if this one is told to stop. */
   private watched: TrainedOptimizer | undefined;
 
@@ -63,13 +61,8 @@ export class Checkpoint {
     checkCheckpointOptions(options);
     this.options = { ...options, dir: resolve(options.dir) };
     const lock = new FolderLock(this.options.dir, communicator.runId);
-    const stopRequest = new StopRequest(communicator.stopAfterMs);
-    communicator.atClose.push(() => {
-      lock.release();
-      stopRequest.ignore();
-    });
+    communicator.atClose.push(() => lock.release());
     this.lock = lock;
-    this.stopRequest = stopRequest;
   }
 
   /**
@@ -109,7 +102,7 @@ export class Checkpoint {
   /**
    * Does what is due after a step of your own loop, as `model.fit` does it by itself. All ranks await it after each
    * step, and before the next. It saves if the option `every` says so. If a rank was told to stop meanwhile, by SIGTERM
-   * or SIGUSR1 or because its time is over (`stopAfter`), all ranks save after the same step, and end with exit code 75.
+   * or SIGUSR1, or because its time is over (`stopAfter`), all ranks save after the same step, and end with exit code 75.
    *
    * From the first call until {@link Ring.close}, these signals do not end the process at once.
    *
@@ -130,9 +123,9 @@ export class Checkpoint {
   beginLoop(): void {
     const { saveOnStop = true } = this.options;
     if (!saveOnStop) return;
-    this.stopRequest.listen();
+    this.communicator.stopRequest.listen();
     this.watched = this.trained().optimizer;
-    this.watched.notices.own = () => (this.stopRequest.reason === undefined ? 0 : Notice.Stop);
+    this.watched.notices.own = () => (this.communicator.stopRequest.reason === undefined ? 0 : Notice.Stop);
   }
 
   /**
@@ -141,7 +134,7 @@ export class Checkpoint {
    * @internal
    */
   endLoop(): void {
-    this.stopRequest.ignore();
+    this.communicator.stopRequest.ignore();
     if (this.watched !== undefined) this.watched.notices.own = () => 0;
     this.watched = undefined;
   }
@@ -173,7 +166,7 @@ export class Checkpoint {
 
   private async saveIfDue(position: FitPosition, isDue: boolean): Promise<void> {
     const { onFailure = 'stop' } = this.options;
-    await this.stopRequest.turn();
+    await this.communicator.stopRequest.turn();
     const notices = this.trained().optimizer.notices.take() ?? 0;
     if ((notices & Notice.Stop) !== 0) return this.saveAndEnd(position);
     if (!isDue) return;
@@ -189,14 +182,14 @@ export class Checkpoint {
   private async saveAndEnd(position: FitPosition): Promise<void> {
     const { communicator } = this;
     const path = await this.saveAt(position);
-    const { reason = 'another rank was told to stop' } = this.stopRequest;
+    const { reason = 'another rank was told to stop' } = this.communicator.stopRequest;
     if (communicator.rank === 0) {
       const { nextStep } = this.trained().optimizer;
       process.stderr.write(
         `gradring: ${reason}. All ranks have saved at step ${nextStep} (${path}), and end with exit code ${STOPPED_EXIT_CODE}. The same command goes on from there.\n`,
       );
     }
-    this.stopRequest.answer();
+    this.communicator.stopRequest.answer();
     await communicator.close();
     process.exit(STOPPED_EXIT_CODE);
   }

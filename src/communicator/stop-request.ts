@@ -1,5 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { tellLauncher } from '../environment/launcher-pipe';
+import { STOPPED_EXIT_CODE } from '../environment/stop';
+
+export { STOPPED_EXIT_CODE };
 
 const SIGNALS = ['SIGTERM', 'SIGUSR1'] as const;
 type StopSignal = (typeof SIGNALS)[number];
