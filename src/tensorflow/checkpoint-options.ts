@@ -37,8 +37,8 @@ export interface CheckpointOptions {
   readonly onFailure?: 'stop' | 'continue';
   /**
    * While `model.fit` or a loop with {@link Checkpoint.afterStep} trains: if SIGTERM or SIGUSR1 tells a rank to stop, or
-   * its time is over ({@link ConnectInput} `stopAfter`), all ranks save after the same step, and end with exit code 75.
-   * `false`: the signals do what they do otherwise. Default true.
+   * if its time is over (`stopAfter` of {@link ConnectInput}), all ranks save after the same step, and end with exit code
+   * 75. `false`: the signals do what they do otherwise. Default true.
    */
   readonly saveOnStop?: boolean;
 }

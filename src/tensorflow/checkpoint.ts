@@ -102,7 +102,8 @@ export class Checkpoint {
   /**
    * Does what is due after a step of your own loop, as `model.fit` does it by itself. All ranks await it after each
    * step, and before the next. It saves if the option `every` says so. If a rank was told to stop meanwhile, by SIGTERM
-   * or SIGUSR1, or because its time is over (`stopAfter`), all ranks save after the same step, and end with exit code 75.
+   * or SIGUSR1, or because its time is over (`stopAfter` of {@link connect}), all ranks save after the same step, and
+   * end with exit code 75.
    *
    * From the first call until {@link Ring.close}, these signals do not end the process at once.
    *
