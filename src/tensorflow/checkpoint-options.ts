@@ -36,8 +36,8 @@ export interface CheckpointOptions {
    */
   readonly onFailure?: 'stop' | 'continue';
   /**
-   * While `model.fit` or a loop with {@link Checkpoint.afterStep} trains: if SIGTERM or SIGUSR1 tells a rank to stop, or
-   * if its time is over (`stopAfter` of {@link ConnectInput}), all ranks save after the same step, and end with exit code
+   * While `model.fit` or a loop with {@link Checkpoint.afterStep} trains: if a rank gets SIGTERM or SIGUSR1, or
+   * if its time is over (`stopAfter` of {@link connect}), all ranks save after the same step, and end with exit code
    * 75. `false`: the signals do what they do otherwise. Default true.
    */
   readonly saveOnStop?: boolean;
