@@ -65,7 +65,7 @@ export {
   type TensorFlow,
 } from './tensorflow/backend';
 export type { Checkpoint } from './tensorflow/checkpoint';
-export type { CheckpointOptions, ResumedPosition } from './tensorflow/checkpoint-options';
+export type { CheckpointOptions, ResumedPosition, ResumeOptions } from './tensorflow/checkpoint-options';
 export type { JoinedPosition } from './tensorflow/live-training';
 export { ctcGreedyDecode, ctcLoss, type CtcOptions } from './tensorflow/ctc-loss';
 export type { NamedTensor } from './tensorflow/optimizer-state';

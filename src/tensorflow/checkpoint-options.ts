@@ -11,6 +11,12 @@ export interface CheckpointOptions {
   readonly dir: string;
   /** `model.fit` saves every so many optimizer steps. Default: at the end of each epoch. */
   readonly every?: number;
+  /**
+   * A metric of `model.fit`, such as `val_loss`. The checkpoint of the epoch with the best value so far is kept in the
+   * folder `best` within `dir`, beside the newest ones: `resume({ best: true })` goes back to it. More is better if the
+   * name has `acc` in it, as for `tf.callbacks.earlyStopping`; otherwise less, unless `mode` says it.
+   */
+  readonly best?: string | { readonly metric: string; readonly mode: 'min' | 'max' };
   /** How many complete checkpoints to keep, 1 or more. Default 2, so that there is one before a damaged one. */
   readonly keep?: number;
   /**
@@ -43,6 +49,12 @@ export interface CheckpointOptions {
   readonly saveOnStop?: boolean;
 }
 
+/** Which checkpoint {@link Checkpoint.resume} goes back to. */
+export interface ResumeOptions {
+  /** That of the best epoch, which the option `best` of {@link Ring.checkpoint} keeps. Default: the newest. */
+  readonly best?: boolean;
+}
+
 /** Where in the training {@link Checkpoint.resume} continues. */
 export interface ResumedPosition {
   /** How many optimizer steps are done; 0 if there was no checkpoint. */
@@ -60,7 +72,7 @@ export interface ResumedPosition {
 }
 
 const NAMES = {
-  ...{ dir: true, every: true, keep: true, state: true },
+  ...{ dir: true, every: true, best: true, keep: true, state: true },
   ...{ residuals: true, onDamage: true, onFailure: true, saveOnStop: true },
 } as const satisfies Record<keyof CheckpointOptions, true>;
 
@@ -68,10 +80,11 @@ const NAMES = {
 export function checkCheckpointOptions(options: CheckpointOptions): void {
   if (options === undefined) throw invalidArgument('ring.checkpoint(model, { dir }) needs dir, the path of a folder.');
   checkOptions('ring.checkpoint', options, NAMES);
-  const { dir, every, keep, state, residuals, onDamage, onFailure } = options;
+  const { dir, every, best, keep, state, residuals, onDamage, onFailure } = options;
   if (typeof dir !== 'string' || dir === '')
     throw invalidArgument('ring.checkpoint(model, { dir }) needs dir, the path of a folder.');
   requireCount('every', every);
+  if (best !== undefined) checkBest(best);
   requireCount('keep', keep);
   if (state !== undefined && typeof state !== 'function') throw invalidArgument('state must be a function.');
   requireOneOf('residuals', residuals, ['redistribute', 'drop']);
@@ -82,4 +95,24 @@ export function checkCheckpointOptions(options: CheckpointOptions): void {
 function requireOneOf(name: string, value: string | undefined, values: readonly string[]): void {
   if (value === undefined || values.includes(value)) return;
   throw invalidArgument(`${name} is '${value}'; it must be '${values.join("' or '")}'.`);
+}
+
+function checkBest(best: NonNullable<CheckpointOptions['best']>): void {
+  if (typeof best === 'string') return;
+  checkOptions('best', best, { metric: true, mode: true });
+  const { metric, mode } = best;
+  if (typeof metric !== 'string') throw invalidArgument(`best.metric is ${String(metric)}; it must be a name.`);
+  if (mode !== 'min' && mode !== 'max') throw invalidArgument(`best.mode is '${String(mode)}'; it must be min or max.`);
+}
+
+/** A metric of an epoch. */
+export interface BestMetric {
+  readonly metric: string;
+  readonly mode: 'min' | 'max';
+}
+
+/** The option `best` in full. */
+export function bestMetricOf({ best }: CheckpointOptions): BestMetric | undefined {
+  if (typeof best !== 'string') return best;
+  return { metric: best, mode: best.includes('acc') ? 'max' : 'min' };
 }

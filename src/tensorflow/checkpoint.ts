@@ -1,5 +1,6 @@
+import { checkOptions } from '../check-options';
 import { awake, waitForPromise } from '../work';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { tf } from './tfjs';
 import type { TensorSource } from '../checkpoint/checkpoint-file';
 import type { Ranks } from '../checkpoint/ranks';
@@ -17,7 +18,14 @@ import {
 } from '../errors';
 import { STOPPED_EXIT_CODE } from '../communicator/stop-request';
 import { isText, isWith } from '../shape';
-import { checkCheckpointOptions, type CheckpointOptions, type ResumedPosition } from './checkpoint-options';
+import {
+  type BestMetric,
+  bestMetricOf,
+  checkCheckpointOptions,
+  type CheckpointOptions,
+  type ResumedPosition,
+  type ResumeOptions,
+} from './checkpoint-options';
 import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
 import { LiveTraining } from './live-training';
 import { sourcesOf, tensorStatesOf } from './optimizer-state';
@@ -81,7 +89,7 @@ export class Checkpoint {
 
   /**
    * Goes back to the newest checkpoint that is complete on all ranks. Changes nothing in the training if there is none.
-   * Call it when the model is compiled, or the optimizer is wrapped, and before the first step. From now on, until
+   * With `best: true` it is that of the best epoch. Call it when the model is compiled, or the optimizer is wrapped, and before the first step. From now on, until
    * {@link Ring.close}, no other run may use the folder.
    *
    * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and the reason, unless `onDamage:
@@ -89,14 +97,15 @@ export class Checkpoint {
    *   and the option `residuals` is not given; `ERR_CHECKPOINT_IN_USE` if another run uses the folder;
    *   `ERR_MODEL_MISMATCH` if the model is another one. And what every collective may throw.
    */
-  async resume(): Promise<ResumedPosition> {
+  async resume(options: ResumeOptions = {}): Promise<ResumedPosition> {
+    checkOptions('checkpoint.resume', options, { best: true });
     const live = LiveTraining.of(this.communicator);
     if (this.communicator.generation === -1) {
       const joined = await live.join(this.trained());
       return { ...joined, batch: 0, state: undefined, path: undefined, skipped: [] };
     }
     live.begin(this.trained());
-    return live.inTurn(() => this.resumeNewest());
+    return live.inTurn(() => this.resumeFrom(options.best === true ? this.bestFolder : this.options.dir));
   }
 
   /**
@@ -106,6 +115,18 @@ export class Checkpoint {
    * end with exit code 75.
    *
    * From the first call until {@link Ring.close}, these signals do not end the process at once.
+   *
+   * ```ts
+   * const w = tf.variable(tf.zeros([10]), true, 'trained in a loop');
+   * const optimizer = ring.wrap(tf.train.sgd(0.1), { compression: noCompression() });
+   * const checkpoint = ring.checkpoint({ variables: [w], optimizer }, { dir: 'checkpoints', every: 100 });
+   * for (let step = 0; step < 4; step++) {
+   *   await optimizer.minimizeAsync(() => w.sub(ring.rank).square().mean());
+   *   await checkpoint.afterStep();
+   * }
+   * console.log(optimizer.statistics.steps); // 4
+   * optimizer.dispose();
+   * ```
    *
    * @throws what {@link save} throws.
    */
@@ -141,6 +162,15 @@ export class Checkpoint {
   }
 
   /**
+   * By which metric the best epoch is kept.
+   *
+   * @internal
+   */
+  get bestMetric(): BestMetric | undefined {
+    return bestMetricOf(this.options);
+  }
+
+  /**
    * Takes the place where `model.fit` continues. Undefined if it was taken already, or nothing was resumed.
    *
    * @internal
@@ -154,10 +184,12 @@ export class Checkpoint {
   /**
    * {@link afterStep} within `model.fit`.
    *
+   * @param isBest Whether the epoch that has just ended is the best so far.
    * @internal
    */
-  async afterBatch(position: FitPosition): Promise<void> {
+  async afterBatch(position: FitPosition, isBest: boolean): Promise<void> {
     const { every } = this.options;
+    if (isBest) await this.trySave(() => this.saveAt(position, this.bestFolder, 1));
     await this.saveIfDue(position, every === undefined ? position.batch === 0 : this.isAtStep(every));
   }
 
@@ -166,13 +198,16 @@ export class Checkpoint {
   }
 
   private async saveIfDue(position: FitPosition, isDue: boolean): Promise<void> {
-    const { onFailure = 'stop' } = this.options;
     await this.communicator.stopRequest.turn();
     const notices = this.trained().optimizer.notices.take() ?? 0;
     if ((notices & Notice.Stop) !== 0) return this.saveAndEnd(position);
-    if (!isDue) return;
+    if (isDue) await this.trySave(() => this.saveAt(position));
+  }
+
+  private async trySave(save: () => Promise<unknown>): Promise<void> {
+    const { onFailure = 'stop' } = this.options;
     try {
-      await this.saveAt(position);
+      await save();
     } catch (error) {
       if (onFailure === 'stop' || !(error instanceof GradringError) || error.code !== 'ERR_CHECKPOINT') throw error;
       process.emitWarning(error.message, { code: error.code });
@@ -195,8 +230,12 @@ export class Checkpoint {
     process.exit(STOPPED_EXIT_CODE);
   }
 
-  private async resumeNewest(): Promise<ResumedPosition> {
-    const { dir, onDamage = 'error' } = this.options;
+  private get bestFolder(): string {
+    return join(this.options.dir, 'best');
+  }
+
+  private async resumeFrom(dir: string): Promise<ResumedPosition> {
+    const { onDamage = 'error' } = this.options;
     const ranks = this.ranks(Purpose.ResumeCheckpoint);
     await this.lock.hold(ranks, true);
     const loaded = await loadCheckpoint(ranks, {
@@ -208,7 +247,7 @@ export class Checkpoint {
     if (loaded === undefined) return { step: 0, epoch: 0, batch: 0, state: undefined, path: undefined, skipped: [] };
     const { path, skipped, manifest } = loaded;
     const { position, state } = await this.restore(loaded);
-    this.discarded = skipped.map(({ name }) => name);
+    this.discarded = dir === this.options.dir ? skipped.map(({ name }) => name) : [];
     this.resumedAt = position;
     const { epoch, batch } = position;
     const reasons = skipped.map(({ reason }) => reason);
@@ -216,9 +255,9 @@ export class Checkpoint {
     return { step: manifest.step, epoch, batch, state: isOwn ? state : undefined, path, skipped: reasons };
   }
 
-  private async saveAt(position: FitPosition): Promise<string> {
+  /** @param keep How many checkpoints to keep there. */
+  private async saveAt(position: FitPosition, dir = this.options.dir, keep = this.options.keep ?? 2): Promise<string> {
     const { variables, optimizer } = this.trained();
-    const { dir, keep = 2 } = this.options;
     const save = () =>
       optimizer.withState(async state => {
         const savedRank = (): SavedRank => ({
@@ -228,7 +267,7 @@ export class Checkpoint {
         const sources = variables.map(variable => sourceOf(variable.name, variable));
         const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
         const step = state.counters.steps;
-        const { discarded } = this;
+        const discarded = dir === this.options.dir ? this.discarded : [];
         const ranks = this.ranks(Purpose.SaveCheckpoint);
         await this.lock.hold(ranks, false);
         return saveCheckpoint(ranks, {
@@ -246,7 +285,7 @@ export class Checkpoint {
       units.run({ name: 'checkpoint', isResult: isOutcome, run: () => waitForPromise(outcomeOf(save)) });
     const outcome = await LiveTraining.of(this.communicator).inTurn(run);
     if ('error' in outcome) throw deserializeError(outcome.error);
-    this.discarded = [];
+    if (dir === this.options.dir) this.discarded = [];
     return outcome.path;
   }
 

@@ -221,6 +221,7 @@ function arrange(args: FitArguments | undefined): {
   if (ring === undefined) return { fitArguments: args };
   if (second !== undefined) throw invalidArgument('model.fit was given ring.callbacks() twice: pass it once.');
   const others = given.filter(callback => callback !== ring).map(each => asCallback(each as object, args.yieldEvery));
+  ring.others = others;
   const { verbose = 1 } = args;
   const progress = verbose === 0 ? undefined : new FitProgress(ring.communicator, verbose);
   return {

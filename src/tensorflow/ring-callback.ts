@@ -9,6 +9,7 @@ import type { Checkpoint } from './checkpoint';
 import { type EpochPlace, setEpochPlace } from './row-dataset';
 import type { FitPosition } from './saved-rank';
 import { DataCheck, type GivenData, isGiven } from './data-check';
+import { earlyStopsIn, restoreEarlyStops } from './early-stops';
 import type { FitParameters } from './fit-progress';
 import { LiveTraining } from './live-training';
 import { isOwnModel, otherCopy } from './one-copy';
@@ -49,6 +50,8 @@ export interface CallbackOptions {
    */
   readonly uneven?: 'error' | 'join';
 }
+
+type Logs = Readonly<Record<string, number | tf.Scalar>>;
 
 /** What a rank sends to the others when its `model.fit` begins. */
 interface Beginning extends FitLength {
@@ -97,6 +100,11 @@ export class RingCallback extends tf.Callback {
   /** Whether the first epoch has begun. */
   private hasBegun = false;
   private length: FitLength = { epochs: 0, stepsPerEpoch: null };
+
+  /** The best value so far of the checkpoint's metric. */
+  private best: number | undefined;
+  /** The other callbacks of the training. */
+  others: readonly unknown[] = [];
 
   /** What the ranks validate on after each epoch, in place of tfjs. */
   private validation: WholeData | undefined;
@@ -157,6 +165,7 @@ export class RingCallback extends tf.Callback {
     this.options.checkpoint?.beginLoop();
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
     this.hasBegun = false;
+    this.best = this.resumed?.best;
     const own = this.beginning(weights);
     this.length = joined?.stepsPerEpoch === undefined ? own : { ...own, stepsPerEpoch: joined.stepsPerEpoch };
     // If this rank has joined the others, they have done this already.
@@ -190,6 +199,7 @@ export class RingCallback extends tf.Callback {
       else sentFraction?.beginFit(epoch, this.length, nextStep);
       this.risingSteps = this.step === Infinity ? -1 : this.stepsOfRise();
     }
+    if (!this.hasBegun) restoreEarlyStops(this.others, this.resumed?.earlyStops ?? []);
     this.hasBegun = true;
     // An epoch that was resumed in its middle is not a new one for the optimizer.
     if (this.resumed === undefined || this.resumed.batch === 0) this.optimizer.beginEpoch(epoch);
@@ -229,26 +239,45 @@ export class RingCallback extends tf.Callback {
   /** Callbacks that must come after all others have seen the end of an epoch. */
   get last(): tf.CustomCallback[] {
     if (this.options.checkpoint === undefined && !this.communicator.isElastic) return [];
-    return [new tf.CustomCallback({ onEpochEnd: epoch => this.commitAfter(epoch) }, 'auto')];
+    return [new tf.CustomCallback({ onEpochEnd: (epoch, logs) => this.commitAfter(epoch, logs) }, 'auto')];
   }
 
-  private async commitAfter(epoch: number): Promise<void> {
+  private async commitAfter(epoch: number, logs: Logs = {}): Promise<void> {
     if (epoch + 1 >= this.length.epochs) await this.optimizer.synchronize(); // before the last checkpoint
-    await this.save({ epoch: epoch + 1, batch: 0 });
+    await this.save({ epoch: epoch + 1, batch: 0 }, this.noteBest(logs));
     const { optimizer } = this;
     await this.live.commit({ variables: this.weights(), optimizer }, this.position({ epoch: epoch + 1, batch: 0 }));
     optimizer.ranksInStep = this.communicator.worldSize; // newcomers begin with it, too
   }
 
-  private async save(position: FitPosition): Promise<void> {
-    await this.options.checkpoint?.afterBatch(this.position(position));
+  private async save(position: FitPosition, isBest = false): Promise<void> {
+    await this.options.checkpoint?.afterBatch(this.position(position), isBest);
+  }
+
+  /** Whether an epoch with these metrics is the best so far. They are the same on all ranks. */
+  private noteBest(logs: Logs): boolean {
+    const wanted = this.options.checkpoint?.bestMetric;
+    if (wanted === undefined) return false;
+    const { metric, mode } = wanted;
+    const value = Number(logs[metric]);
+    if (logs[metric] === undefined) {
+      const has = Object.keys(logs)
+        .map(name => `'${shownName(name)}'`)
+        .join(', ');
+      throw invalidArgument(`best is '${shownName(metric)}', but the metrics of an epoch are ${has}.`);
+    }
+    const { best = mode === 'min' ? Infinity : -Infinity } = this;
+    if (!(mode === 'min' ? value < best : value > best)) return false;
+    this.best = value;
+    return true;
   }
 
   private position({ epoch, batch, row }: FitPosition): FitPosition {
     const { step, fullLearningRate } = this;
     const warmUp = this.hasRisen ? undefined : { step, fullLearningRate };
     const { epochs, stepsPerEpoch } = this.length;
-    return { epoch, batch, row, stepsPerEpoch, isOver: batch === 0 && epoch >= epochs, warmUp };
+    const isOver = batch === 0 && epoch >= epochs;
+    return { epoch, batch, row, stepsPerEpoch, isOver, warmUp, best: this.best, earlyStops: earlyStopsIn(this.others) };
   }
 
   /** `model.fit` is over, also if it has failed. */

@@ -1,6 +1,7 @@
 import type { RankFile } from '../checkpoint/load-checkpoint';
 import { GradringError } from '../errors';
 import { isAnything, isBoolean, isCount, isListOf, isNumber, isOptional, isText, isWith } from '../shape';
+import { areEarlyStops, type EarlyStop } from './early-stops';
 import { isCounters, type OptimizerCounters } from './optimizer-state';
 
 /** Where in `model.fit` a checkpoint was taken. */
@@ -17,6 +18,10 @@ export interface FitPosition {
   readonly isOver?: boolean;
   /** A `learningRateWarmUp` that is not over. */
   readonly warmUp?: { readonly step: number; readonly fullLearningRate: number } | undefined;
+  /** The best value so far of the metric by which the best epoch is kept. */
+  readonly best?: number | undefined;
+  /** Of the callbacks for early stopping. */
+  readonly earlyStops?: readonly EarlyStop[];
 }
 
 /** A variable of a training, as a checkpoint remembers it: in the order of the model. */
@@ -42,6 +47,8 @@ export const isFitPosition = isWith<FitPosition>({
   stepsPerEpoch: isOptional((value): value is number | null => value === null || isNumber(value)),
   isOver: isOptional(isBoolean),
   warmUp: isOptional(isWith({ step: isNumber, fullLearningRate: isNumber })),
+  best: isOptional(isNumber),
+  earlyStops: isOptional(areEarlyStops),
 });
 
 /** The small part of a rank's state: JSON, in the metadata of its file. */
