@@ -34,8 +34,8 @@ export class MessageWriter {
 
   /** Elias's omega code of a number of at least 1 (Elias 1975; Alistarh et al. 2017, appendix A.2). */
   elias(value: number): void {
-    if (value < SHORT_CODES.length) {
-      const { bits, count } = SHORT_CODES[value]!;
+    if (value < SHORT_COUNT) {
+      const { bits, count } = codeTable().codes[value]!;
       this.bits(bits, count);
     } else for (const bit of omegaBits(value)) this.bits(bit, 1);
   }
@@ -58,7 +58,7 @@ export class MessageWriter {
 
 /** How many bits {@link MessageWriter.elias} writes. */
 export function eliasBits(value: number): number {
-  return value < SHORT_CODES.length ? SHORT_CODES[value]!.count : omegaBits(value).length;
+  return value < SHORT_COUNT ? codeTable().codes[value]!.count : omegaBits(value).length;
 }
 
 /** The bits of Elias's omega code, in their order. */
@@ -79,7 +79,7 @@ interface ShortCode {
   readonly count: number;
 }
 
-/** As {@link omegaBits}, for numbers below 4096. All processes and threads make the table when they start. */
+/** As {@link omegaBits}, for small numbers. */
 function shortCode(value: number): ShortCode {
   let [bits, count] = [0, 1];
   for (let rest = value; rest > 1;) {
@@ -91,16 +91,32 @@ function shortCode(value: number): ShortCode {
   return { bits, count };
 }
 
-/** The codes of small numbers. */
-const SHORT_CODES = Array.from({ length: 4096 }, (_, value) => shortCode(value));
-
-/** By the next bits of a message: the number whose code they begin with, and the length of that code if it is short. */
+/** How many numbers, from 0, have a code in the table. */
+const SHORT_COUNT = 4096;
+/** How many bits of a message are looked up at once. */
 const LOOKED_AT = 10;
-const CODE_OF = Array.from({ length: 1 << LOOKED_AT }, () => ({ value: -1, count: 0 }));
-SHORT_CODES.forEach(({ bits, count }, value) => {
-  if (value === 0 || count > LOOKED_AT) return; // 0 has no code
-  for (let next = bits; next < CODE_OF.length; next += 1 << count) CODE_OF[next] = { value, count };
-});
+
+/** The codes of small numbers. */
+interface CodeTable {
+  /** By the number. */
+  readonly codes: readonly ShortCode[];
+  /** By the next bits of a message: the number whose code they begin with, and the length of that code if it is short. */
+  readonly starts: readonly { readonly value: number; readonly count: number }[];
+}
+
+let table: CodeTable | undefined;
+
+/** Made when it is needed first: most processes and threads need none, and it takes some ms. */
+function codeTable(): CodeTable {
+  if (table !== undefined) return table;
+  const codes = Array.from({ length: SHORT_COUNT }, (_, value) => shortCode(value));
+  const starts = Array.from({ length: 1 << LOOKED_AT }, () => ({ value: -1, count: 0 }));
+  codes.forEach(({ bits, count }, value) => {
+    if (value === 0 || count > LOOKED_AT) return; // 0 has no code
+    for (let next = bits; next < starts.length; next += 1 << count) starts[next] = { value, count };
+  });
+  return (table = { codes, starts });
+}
 
 /** Reads what a {@link MessageWriter} wrote. Every method throws `ERR_PROTOCOL` at the end of the message. */
 export class MessageReader {
@@ -154,7 +170,7 @@ export class MessageReader {
 
   elias(): number {
     this.fill();
-    const short = CODE_OF[this.pending & ((1 << LOOKED_AT) - 1)]!;
+    const short = codeTable().starts[this.pending & ((1 << LOOKED_AT) - 1)]!;
     if (short.count > 0) {
       this.skip(short.count);
       return short.value;
