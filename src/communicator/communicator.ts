@@ -555,7 +555,7 @@ export class Communicator {
       await this.closeThread().catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
       for (const each of this.atClose) each();
-      this.stopRequest.ignore();
+      this.stopRequest.stopListening(true);
     })();
     return this.closing;
   }

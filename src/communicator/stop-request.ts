@@ -1,53 +1,62 @@
 import { setImmediate } from 'node:timers/promises';
+import { isMainThread } from 'node:worker_threads';
 import { tellLauncher } from '../environment/launcher-pipe';
 import { STOPPED_EXIT_CODE } from '../environment/stop';
 
 export { STOPPED_EXIT_CODE };
 
-const SIGNALS = ['SIGTERM', 'SIGUSR1'] as const;
-type StopSignal = (typeof SIGNALS)[number];
+/** Of this process. Once it is listened to, it stays so: without a listener it would end the process from then on. */
+const notified = { isListening: false, hasCome: false };
 
 /** Whether this rank was told to stop: by a signal, or because its time is over. */
 export class StopRequest {
-  private signal: StopSignal | undefined;
   private isListening = false;
-  private isAnswered = false;
-  private readonly note = (signal: StopSignal) => void (this.signal ??= signal);
+  private isTerminated = false;
+  private hasSaved = false;
+  private readonly noteTermination = () => void (this.isTerminated = true);
 
   /** @param afterMs When its time is over, in ms since this thread began. Undefined: never. */
   constructor(private readonly afterMs = Infinity) {}
 
-  /** From now on these signals do not end the process. */
+  /** From now on SIGTERM and SIGUSR1 do not end the process. Worker threads get no signals. */
   listen(): void {
-    if (this.isListening) return;
+    if (this.isListening || !isMainThread) return;
     this.isListening = true;
-    for (const signal of SIGNALS) process.on(signal, this.note);
+    process.on('SIGTERM', this.noteTermination);
+    if (!notified.isListening) process.on('SIGUSR1', () => void (notified.hasCome = true));
+    notified.isListening = true;
     tellLauncher({ kind: 'listens', isListening: true });
   }
 
   /** All ranks have saved, and this process is about to end by itself. */
-  answer(): void {
-    this.isAnswered = true;
+  markSaved(): void {
+    this.hasSaved = true;
+    tellLauncher({ kind: 'saved' });
   }
 
-  /** They do again. SIGTERM ends the process now, if it has come and was not answered. */
-  ignore(): void {
-    if (!this.isListening || this.isAnswered) return;
+  /**
+   * SIGTERM ends the process again.
+   *
+   * @param raises Whether it does so now, if it has come and the ranks have not saved. Otherwise an error of the
+   *   training will be told instead.
+   */
+  stopListening(raises: boolean): void {
+    if (!this.isListening || this.hasSaved) return;
     this.isListening = false;
     tellLauncher({ kind: 'listens', isListening: false });
-    for (const signal of SIGNALS) process.off(signal, this.note);
-    if (this.signal === 'SIGTERM') process.kill(process.pid, 'SIGTERM');
-    this.signal = undefined;
+    process.off('SIGTERM', this.noteTermination);
+    if (this.isTerminated && raises) process.kill(process.pid, 'SIGTERM');
   }
 
   /** Lets signals arrive: Node handles them between two turns of its event loop, and steps may follow without one. */
-  async turn(): Promise<void> {
+  async letSignalsArrive(): Promise<void> {
     if (this.isListening) await setImmediate();
   }
 
   /** Why this rank should stop, in words. Undefined: it need not. */
   get reason(): string | undefined {
-    if (this.signal !== undefined) return `this rank was told to stop (${this.signal})`;
+    const signal = this.isTerminated ? 'SIGTERM' : notified.hasCome ? 'SIGUSR1' : undefined;
+    if (signal !== undefined) return `this rank was told to stop (${signal})`;
     return performance.now() >= this.afterMs ? 'the time of this rank is over' : undefined;
   }
 }

@@ -4,7 +4,7 @@ import type { RankOutcome } from './rank-process';
 import { type ForwardedSignal, signalExitCode } from './signals';
 import { rootCauseOf } from './root-cause';
 import { describeFailure, describeInterruption, describeLastWords, describeStop, describeUnconnected } from './summary';
-import { isDone, type RunEnd } from './supervisor';
+import { endedWell, type RunEnd } from './supervisor';
 
 /** How a launch ended. */
 export interface LaunchResult {
@@ -40,7 +40,10 @@ export async function conclude(end: RunEnd, outputs: RankOutputs, worldSize: num
     await outputs.say([describeFailure(failure, cause, end), ...words]);
     return { exitCode: (stillRan ? 0 : codeOf(rootCause)) || codeOf(failure) || 1, rootCause, ranks };
   }
-  if (ranks.every(isDone) && ranks.some(({ exitCode }) => exitCode === STOPPED_EXIT_CODE)) {
+  // In an elastic run some may have been lost before. A rank that was killed by the signal's grace time may not have saved.
+  const wasKilled = (outcome: RankOutcome) =>
+    interruptedBy !== undefined && end.ended.has(outcome.rank) && !end.reports.get(outcome.rank)?.isWaiting;
+  if (ranks.some(({ hasSaved }) => hasSaved) && ranks.every(each => endedWell(each) || !wasKilled(each))) {
     const signal = interruptedBy !== undefined && { interruptedBy };
     await outputs.say([describeStop()]);
     return { exitCode: STOPPED_EXIT_CODE, ...signal, ranks };

@@ -9,7 +9,7 @@ import type { RankOutcome } from './rank-process';
 import type { Meeting } from './rank-starter';
 import { Seats } from './seats';
 import { describeLastWords } from './summary';
-import { isDone, type RunEnd, type RunPolicy, type Supervisor } from './supervisor';
+import { endedWell, type RunEnd, type RunPolicy, type Supervisor } from './supervisor';
 
 /** The launcher holds three pipes to each rank, and its connection to the rendezvous. */
 const LAUNCHER_FILES_PER_RANK = 4;
@@ -92,7 +92,7 @@ export class ElasticRun implements RunPolicy {
   onEnded(outcome: RankOutcome): boolean {
     const before = this.seats.leave(outcome);
     this.coordinator.lose(outcome.rank, `rank ${outcome.rank} ended`);
-    const isLoss = !isDone(outcome) && before !== 'unneeded';
+    const isLoss = !endedWell(outcome) && before !== 'unneeded';
     if (!isLoss) this.dismissNewcomers();
     return isLoss;
   }

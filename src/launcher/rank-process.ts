@@ -20,6 +20,8 @@ export interface RankOutcome {
    * kills a rank that has no launcher.
    */
   readonly connectionLost?: boolean;
+  /** It was told to stop, and all ranks have saved. Its exit code is 75. */
+  readonly hasSaved?: true;
   /** The time from the start of the rank to its end, in milliseconds. */
   readonly afterMs: number;
 }

@@ -10,11 +10,19 @@ export interface RankReport {
   readonly rings: number;
   /** Whether it saves and stops when it is told to. */
   readonly isListening: boolean;
+  /** Whether all ranks have saved because one was told to stop. */
+  readonly hasSaved: boolean;
   /** The error that it raised last. */
   readonly error?: RankError;
 }
 
-export const NO_REPORT: RankReport = { connects: false, isWaiting: false, rings: 0, isListening: false };
+export const NO_REPORT: RankReport = {
+  connects: false,
+  isWaiting: false,
+  rings: 0,
+  isListening: false,
+  hasSaved: false,
+};
 
 /** The report after one more line from the rank. A line that is no note changes nothing. */
 export function reportAfter(report: RankReport, line: string): RankReport {
@@ -26,6 +34,8 @@ export function reportAfter(report: RankReport, line: string): RankReport {
       return { ...report, isWaiting: false, rings: report.rings + (report.isWaiting ? 1 : 0) };
     case 'listens':
       return { ...report, isListening: note.isListening === true };
+    case 'saved':
+      return { ...report, hasSaved: true };
     case 'failed':
       if (!/^ERR_[A-Z_]+$/.test(note.code) || !(note.rank === undefined || Number.isInteger(note.rank))) return report;
       return { ...report, isWaiting: false, error: { code: note.code, rank: note.rank } };

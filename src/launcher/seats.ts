@@ -1,5 +1,5 @@
 import type { RankOutcome } from './rank-process';
-import { isDone } from './supervisor';
+import { endedWell } from './supervisor';
 
 /**
  * The state of a rank's process: in the ring (or about to join the first one); waiting to be let in; ended as it
@@ -37,7 +37,7 @@ export class Seats {
     const { rank, signal } = outcome;
     const before = this.states[rank]!;
     const isUnable = before === 'waiting' && signal === null;
-    if (before !== 'unneeded') this.states[rank] = isDone(outcome) ? 'finished' : isUnable ? 'unable' : 'lost';
+    if (before !== 'unneeded') this.states[rank] = endedWell(outcome) ? 'finished' : isUnable ? 'unable' : 'lost';
     return before;
   }
 

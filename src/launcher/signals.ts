@@ -7,6 +7,18 @@ export const FORWARDED_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export const STOP_SIGNAL = 'SIGUSR1';
 export type ForwardedSignal = (typeof FORWARDED_SIGNALS)[number];
 
+const onStop = new Set<() => void>();
+let hearsStop = false;
+
+/** Calls `handler` when this process gets {@link STOP_SIGNAL}, until the function is called that it returns. */
+export function onStopSignal(handler: () => void): () => void {
+  onStop.add(handler);
+  // It stays: without a listener, the signal would end this process from then on.
+  if (!hearsStop) process.on(STOP_SIGNAL, () => onStop.forEach(each => each()));
+  hearsStop = true;
+  return () => void onStop.delete(handler);
+}
+
 /** What a shell shows for a process that died of the signal: 128 + its number. */
 export function signalExitCode(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal];

@@ -4,7 +4,7 @@ import { WakingTimer } from '../waking-time';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome, RunningRank } from './rank-process';
 import { NO_REPORT, type RankReport, reportAfter } from './rank-report';
-import { FORWARDED_SIGNALS, type ForwardedSignal, STOP_SIGNAL } from './signals';
+import { FORWARDED_SIGNALS, type ForwardedSignal, onStopSignal, STOP_SIGNAL } from './signals';
 
 /** Ranks that still run this long after the first one was done are named. One may be stopped. */
 const STILL_RUNNING_MS = 30_000;
@@ -30,13 +30,13 @@ export interface RunPolicy {
 }
 
 /** Whether a rank has ended as it should: its work is done, or it was told to stop, and has saved. */
-export function isDone({ exitCode }: RankOutcome): boolean {
-  return exitCode === 0 || exitCode === STOPPED_EXIT_CODE;
+export function endedWell({ exitCode, hasSaved }: RankOutcome): boolean {
+  return exitCode === 0 || hasSaved === true;
 }
 
 /** The policy of a static run: the ranks end together. */
 export function endTogether(failureGraceMs: number): RunPolicy {
-  const isLoss = (outcome: RankOutcome) => !isDone(outcome);
+  const isLoss = (outcome: RankOutcome) => !endedWell(outcome);
   return {
     ...{ variables: {}, needsAll: true, members: undefined, settlingMs: 0, failureGraceMs },
     ...{ onStart: () => undefined, onEnded: isLoss, decide: () => 'fail' as const },
@@ -111,15 +111,14 @@ export class Supervisor {
     this.policy = policy;
     const handlers = FORWARDED_SIGNALS.map(signal => [signal, () => this.receive(signal)] as const);
     for (const [signal, handler] of handlers) process.on(signal, handler);
-    const stop = () => this.stop();
-    process.on(STOP_SIGNAL, stop);
+    const forget = onStopSignal(() => this.stop());
     try {
       do await this.runOnce();
       while (this.startsAgain && this.interruptedBy === undefined);
     } finally {
       // If no rank runs, signals concern this process again, even if the last output is not yet taken.
       for (const [signal, handler] of handlers) process.off(signal, handler);
-      process.off(STOP_SIGNAL, stop);
+      forget();
     }
     await Promise.all(this.relays);
     const { failure, interruptedBy, reports, ended } = this;
@@ -210,10 +209,12 @@ export class Supervisor {
     this.noteAbsent();
   }
 
-  private onEnded(outcome: RankOutcome): void {
+  private onEnded(ended: RankOutcome): void {
+    const hasSaved = ended.exitCode === STOPPED_EXIT_CODE && this.reports.get(ended.rank)!.hasSaved;
+    const outcome: RankOutcome = hasSaved ? { ...ended, hasSaved } : ended;
     this.children.delete(outcome.rank);
     this.outcomes.set(outcome.rank, outcome);
-    if (isDone(outcome)) this.patience.begin();
+    if (endedWell(outcome)) this.patience.begin();
     const isLoss = this.policy.onEnded(outcome);
     if (isLoss && !this.isEnding) this.noteLoss(outcome);
     this.noteAbsent();
@@ -251,9 +252,16 @@ export class Supervisor {
     if (verdict !== 'go on' && this.children.size > 0) {
       // Ranks that wait for one that has succeeded notice nothing.
       const graceMs = losses.some(({ exitCode }) => exitCode === 0) ? 0 : this.policy.failureGraceMs;
-      this.timers.failure = new WakingTimer(() => this.endAll('SIGTERM'), graceMs);
+      this.timers.failure = new WakingTimer(() => this.endFailed(), graceMs);
     }
     this.endIfOver();
+  }
+
+  /** Ends the ranks that are left of a run that has failed, or is started again. */
+  private endFailed(): void {
+    // These would take SIGTERM as a request to save, which they cannot do any more.
+    for (const { rank } of [...this.children.values()]) if (this.reports.get(rank)!.isListening) this.kill(rank);
+    this.endAll('SIGTERM');
   }
 
   private endAll(signal: NodeJS.Signals): void {

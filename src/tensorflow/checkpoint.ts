@@ -57,6 +57,12 @@ export class Checkpoint {
   /** With an absolute `dir`: the program may change its working folder. */
   private readonly options: CheckpointOptions;
   private readonly lock: FolderLock;
+  /**
+   * The best value so far of the option `best`.
+   *
+   * @internal
+   */
+  bestSoFar: number | undefined;
   /** The optimizer that tells the other ranks if this one is told to stop. */
   private watched: TrainedOptimizer | undefined;
 
@@ -90,7 +96,7 @@ export class Checkpoint {
   /**
    * Goes back to the newest checkpoint that is complete on all ranks. Changes nothing in the training if there is none.
    * With `best: true` it is that of the best epoch. Call it when the model is compiled, or the optimizer is wrapped, and
-   * before the first step. From now on, until {@link Ring.close}, no other run may use the folder.
+   * before the first step. Until {@link Ring.close}, no other run may use the folder.
    *
    * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and the reason, unless `onDamage:
    *   'previous'` finds another checkpoint; `ERR_CHECKPOINT` if a file cannot be read, or if the ring has another size
@@ -112,7 +118,7 @@ export class Checkpoint {
    * Does what is due after a step of your own loop, as `model.fit` does it by itself. All ranks await it after each
    * step, and before the next. It saves if the option `every` says so. If a rank was told to stop meanwhile, by SIGTERM
    * or SIGUSR1, or because its time is over (`stopAfter` of {@link connect}), all ranks save after the same step, and
-   * end with exit code 75.
+   * end with exit code 75. Call it before {@link Ring.commit}, and use one checkpoint for all that the loop trains.
    *
    * From the first call until {@link Ring.close}, these signals do not end the process at once.
    *
@@ -153,10 +159,11 @@ export class Checkpoint {
   /**
    * It does not any more.
    *
+   * @param hasFailed Whether the training has raised an error.
    * @internal
    */
-  endLoop(): void {
-    this.communicator.stopRequest.ignore();
+  endLoop(hasFailed: boolean): void {
+    this.communicator.stopRequest.stopListening(!hasFailed);
     if (this.watched !== undefined) this.watched.notices.own = () => 0;
     this.watched = undefined;
   }
@@ -198,7 +205,7 @@ export class Checkpoint {
   }
 
   private async saveIfDue(position: FitPosition, isDue: boolean): Promise<void> {
-    await this.communicator.stopRequest.turn();
+    await this.communicator.stopRequest.letSignalsArrive();
     const notices = this.trained().optimizer.notices.take() ?? 0;
     if ((notices & Notice.Stop) !== 0) return this.saveAndEnd(position);
     if (isDue) await this.trySave(() => this.saveAt(position));
@@ -217,7 +224,10 @@ export class Checkpoint {
   /** All ranks do this after the same step. Does not return. */
   private async saveAndEnd(position: FitPosition): Promise<void> {
     const { communicator } = this;
-    const path = await this.saveAt(position);
+    const path = await this.saveAt(position).catch((error: unknown) => {
+      this.endLoop(true); // or SIGTERM would end the process before the error is told
+      throw error;
+    });
     const { reason = 'another rank was told to stop' } = this.communicator.stopRequest;
     if (communicator.rank === 0) {
       const { nextStep } = this.trained().optimizer;
@@ -225,7 +235,7 @@ export class Checkpoint {
         `gradring: ${reason}. All ranks have saved at step ${nextStep} (${path}), and end with exit code ${STOPPED_EXIT_CODE}. The same command goes on from there.\n`,
       );
     }
-    this.communicator.stopRequest.answer();
+    this.communicator.stopRequest.markSaved();
     await communicator.close();
     process.exit(STOPPED_EXIT_CODE);
   }
@@ -247,7 +257,7 @@ export class Checkpoint {
     if (loaded === undefined) return { step: 0, epoch: 0, batch: 0, state: undefined, path: undefined, skipped: [] };
     const { path, skipped, manifest } = loaded;
     const { position, state } = await this.restore(loaded);
-    this.discarded = dir === this.options.dir ? skipped.map(({ name }) => name) : [];
+    if (dir === this.options.dir) this.discarded = skipped.map(({ name }) => name);
     this.resumedAt = position;
     const { epoch, batch } = position;
     const reasons = skipped.map(({ reason }) => reason);

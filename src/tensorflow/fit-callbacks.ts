@@ -59,6 +59,7 @@ function extendFit(): void {
     prototype[name] = async function (...args) {
       const caller = new Error();
       const { fitArguments, ring, progress } = arrange(args[place] as FitArguments | undefined);
+      let hasFailed = false;
       args[place] = fitArguments;
       try {
         if (ring !== undefined) {
@@ -89,10 +90,11 @@ function extendFit(): void {
         return await original.apply(this, args);
       } catch (cause) {
         progress?.clear();
+        hasFailed = true;
         throw withCaller(explained(cause), caller);
       } finally {
         if (ring !== undefined) {
-          ring.end();
+          ring.end(hasFailed);
           fitting.delete(ring.communicator);
         }
       }

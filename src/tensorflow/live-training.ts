@@ -86,6 +86,7 @@ export class LiveTraining {
   async commit(trained: Training, position: FitPosition, state?: unknown): Promise<void> {
     const { communicator } = this;
     if (!communicator.isElastic) return;
+    trained.optimizer.notices.take(); // newcomers have heard none
     let own: Welcome | undefined;
     await communicator.units.admit({
       countWaiting: async () => {

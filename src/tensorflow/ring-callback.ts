@@ -4,7 +4,7 @@ import { checkOptions } from '../check-options';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { GradringError, invalidArgument } from '../errors';
 import { shownName } from '../printable';
-import { isBoolean, isNumber, isRecordOf, isText, isWith } from '../shape';
+import { isBoolean, isNumber, isOptional, isRecordOf, isText, isWith } from '../shape';
 import type { Checkpoint } from './checkpoint';
 import { type EpochPlace, setEpochPlace } from './row-dataset';
 import type { FitPosition } from './saved-rank';
@@ -81,6 +81,11 @@ const isBeginning = isWith<Beginning>({
   data: areTexts,
   given: isGiven,
 });
+/** The metric by which the best epoch is kept, as a text, or which metrics there are. */
+const isFound = isWith<{ readonly value?: string; readonly names?: readonly string[] }>({
+  value: isOptional(isText),
+  names: isOptional(areTexts),
+});
 const isEpochEnd = isWith<EpochEnd>({ metrics: isRecordOf(isText), data: areTexts, given: isGiven });
 
 /**
@@ -101,8 +106,6 @@ export class RingCallback extends tf.Callback {
   private hasBegun = false;
   private length: FitLength = { epochs: 0, stepsPerEpoch: null };
 
-  /** The best value so far of the checkpoint's metric. */
-  private best: number | undefined;
   /** The other callbacks of the training. */
   others: readonly unknown[] = [];
 
@@ -165,7 +168,8 @@ export class RingCallback extends tf.Callback {
     this.options.checkpoint?.beginLoop();
     this.resumed = joined ?? this.options.checkpoint?.takeResumedPosition();
     this.hasBegun = false;
-    this.best = this.resumed?.best;
+    const { checkpoint } = this.options;
+    if (checkpoint !== undefined && this.resumed !== undefined) checkpoint.bestSoFar = this.resumed.best;
     const own = this.beginning(weights);
     this.length = joined?.stepsPerEpoch === undefined ? own : { ...own, stepsPerEpoch: joined.stepsPerEpoch };
     // If this rank has joined the others, they have done this already.
@@ -244,7 +248,7 @@ export class RingCallback extends tf.Callback {
 
   private async commitAfter(epoch: number, logs: Logs = {}): Promise<void> {
     if (epoch + 1 >= this.length.epochs) await this.optimizer.synchronize(); // before the last checkpoint
-    await this.save({ epoch: epoch + 1, batch: 0 }, this.noteBest(logs));
+    await this.save({ epoch: epoch + 1, batch: 0 }, await this.noteBest(logs));
     const { optimizer } = this;
     await this.live.commit({ variables: this.weights(), optimizer }, this.position({ epoch: epoch + 1, batch: 0 }));
     optimizer.ranksInStep = this.communicator.worldSize; // newcomers begin with it, too
@@ -254,21 +258,22 @@ export class RingCallback extends tf.Callback {
     await this.options.checkpoint?.afterBatch(this.position(position), isBest);
   }
 
-  /** Whether an epoch with these metrics is the best so far. They are the same on all ranks. */
-  private noteBest(logs: Logs): boolean {
-    const wanted = this.options.checkpoint?.bestMetric;
-    if (wanted === undefined) return false;
+  /** Whether an epoch with these metrics is the best so far: those of rank 0, as callbacks may have added some. */
+  private async noteBest(logs: Logs): Promise<boolean> {
+    const { checkpoint } = this.options;
+    const wanted = checkpoint?.bestMetric;
+    if (checkpoint === undefined || wanted === undefined) return false;
     const { metric, mode } = wanted;
-    const value = Number(logs[metric]);
-    if (logs[metric] === undefined) {
-      const has = Object.keys(logs)
-        .map(name => `'${shownName(name)}'`)
-        .join(', ');
+    const own = metric in logs ? { value: String(logs[metric]) } : { names: Object.keys(logs).map(shownName) };
+    const [first] = await awake(gatherValues(this.communicator, Purpose.EndEpoch, isFound, own));
+    if (first!.value === undefined) {
+      const has = (first!.names ?? []).map(name => `'${name}'`).join(', ');
       throw invalidArgument(`best is '${shownName(metric)}', but the metrics of an epoch are ${has}.`);
     }
-    const { best = mode === 'min' ? Infinity : -Infinity } = this;
-    if (!(mode === 'min' ? value < best : value > best)) return false;
-    this.best = value;
+    const value = Number(first!.value);
+    const { bestSoFar = mode === 'min' ? Infinity : -Infinity } = checkpoint;
+    if (!(mode === 'min' ? value < bestSoFar : value > bestSoFar)) return false;
+    checkpoint.bestSoFar = value;
     return true;
   }
 
@@ -277,13 +282,14 @@ export class RingCallback extends tf.Callback {
     const warmUp = this.hasRisen ? undefined : { step, fullLearningRate };
     const { epochs, stepsPerEpoch } = this.length;
     const isOver = batch === 0 && epoch >= epochs;
-    return { epoch, batch, row, stepsPerEpoch, isOver, warmUp, best: this.best, earlyStops: earlyStopsIn(this.others) };
+    const [{ checkpoint }, earlyStops] = [this.options, earlyStopsIn(this.others)];
+    return { epoch, batch, row, stepsPerEpoch, isOver, warmUp, best: checkpoint?.bestSoFar, earlyStops };
   }
 
   /** `model.fit` is over, also if it has failed. */
-  end(): void {
+  end(hasFailed: boolean): void {
     setEpochPlace(this.communicator, undefined);
-    this.options.checkpoint?.endLoop();
+    this.options.checkpoint?.endLoop(hasFailed);
     const optimizer: unknown = (this.model as unknown as tf.LayersModel | null)?.optimizer;
     if (isTrained(optimizer)) optimizer.gradientFactor = 1;
   }

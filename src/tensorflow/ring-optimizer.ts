@@ -286,6 +286,7 @@ export class RingOptimizer extends tf.Optimizer {
       tf.dispose([...state.inner.weights, ...state.inner.fields].map(({ tensor }) => tensor));
     }
     this.iterations_ = state.counters.iterations;
+    this.notices.take();
   }
 
   /** @internal */

@@ -2,10 +2,6 @@
 export const Notice = {
   /** It was told to stop. */
   Stop: 1,
-  /** It has begun to save in the background. */
-  Saving: 2,
-  /** It has not written all of that yet. */
-  Writing: 4,
 } as const;
 
 /**

@@ -114,6 +114,32 @@ test('SIGUSR1 ends nothing: it reaches the ranks that save and stop, at once or 
   expect(ranks.map(({ sent }) => sent)).toEqual([['SIGUSR1'], [], []]);
   tells(1, true);
   expect(ranks.map(({ sent }) => sent)).toEqual([['SIGUSR1'], ['SIGUSR1'], []]);
-  for (const { end: exit } of ranks) exit(75);
+  for (const { end: exit, onTold } of ranks) {
+    onTold(JSON.stringify({ kind: 'saved' }));
+    exit(75);
+  }
   expect(await end).toMatchObject({ failure: undefined, interruptedBy: undefined });
+});
+
+test('exit code 75 of a script that was not told to stop is a failure like any other', async () => {
+  const { ranks, end } = supervise(2);
+  ranks[1]!.end(75);
+  await nextTick();
+  ranks[0]!.end(0);
+  expect(await end).toMatchObject({ failure: { rank: 1, exitCode: 75 } });
+});
+
+test('when a run has failed, ranks that would take SIGTERM as a request to save are killed', async () => {
+  jest.useFakeTimers();
+  try {
+    const { ranks, end } = supervise(3);
+    ranks[0]!.onTold(JSON.stringify({ kind: 'listens', isListening: true }));
+    ranks[2]!.end(1);
+    await jest.advanceTimersByTimeAsync(60_001);
+    expect(ranks.map(({ sent }) => sent)).toEqual([['SIGKILL', 'SIGTERM'], ['SIGTERM'], []]);
+    for (const { end: exit } of ranks) exit(null, 'SIGKILL');
+    await end;
+  } finally {
+    jest.useRealTimers();
+  }
 });

@@ -55,6 +55,12 @@ test.each<Case>([
   expect(resumed).toEqual(whole.map(each => ({ ...each, at })));
 });
 
+test('an elastic run that has lost a rank stops as well', async () => {
+  const input = { way: 'loop', dir: newFolder(), killed: { rank: 2, step: 3 }, told: { rank: 0, step: 6, signal: 'SIGTERM' } }; // prettier-ignore
+  const { exitCode, ranks } = await launchFixture('stop.js', { ranks: 3, min: 1, input });
+  expect([exitCode, ranks.map(each => each.signal ?? each.exitCode)]).toEqual([75, [75, 75, 'SIGKILL']]);
+});
+
 test('a rank whose time is over stops after the next step, of which the others learn', async () => {
   const dir = newFolder();
   const env = { GRADRING_STOP_AFTER: '0.001s' };

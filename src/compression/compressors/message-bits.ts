@@ -100,7 +100,7 @@ const LOOKED_AT = 10;
 interface CodeTable {
   /** By the number. */
   readonly codes: readonly ShortCode[];
-  /** By the next bits of a message: the number whose code they begin with, and the length of that code if it is short. */
+  /** By the next bits of a message: the number whose code they begin with, and the length of that code. */
   readonly starts: readonly { readonly value: number; readonly count: number }[];
 }
 
