@@ -56,7 +56,7 @@ test('a quick study is interrupted, goes on, and ends with its results and its p
 
   expect((await study(['--from', 'study-quick.json', '--html', 'page.html'])).exitCode).toBe(0);
   expect(readFileSync(path.join(folder, 'page.html'), 'utf8')).toMatch(/gradient dropping/);
-}, 600_000); // prettier-ignore
+}, 1_200_000); // prettier-ignore
 
 test('a study of language takes the Penn Treebank', async () => {
   const words = (count: number) => Array.from({ length: count }, (_, i) => ['<unk>', 'the', 'cat', 'sat'][(i * i) % 4]);
