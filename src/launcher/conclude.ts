@@ -40,7 +40,7 @@ export async function conclude(end: RunEnd, outputs: RankOutputs, worldSize: num
     await outputs.say([describeFailure(failure, cause, end), ...words]);
     return { exitCode: (stillRan ? 0 : codeOf(rootCause)) || codeOf(failure) || 1, rootCause, ranks };
   }
-  // In an elastic run some may have been lost before. A rank that was killed by the signal's grace time may not have saved.
+  // In an elastic run some may have been lost before. A rank that was killed after the grace time may not have saved.
   const wasKilled = (outcome: RankOutcome) =>
     interruptedBy !== undefined && end.ended.has(outcome.rank) && !end.reports.get(outcome.rank)?.isWaiting;
   if (ranks.some(({ hasSaved }) => hasSaved) && ranks.every(each => endedWell(each) || !wasKilled(each))) {

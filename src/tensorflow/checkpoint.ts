@@ -95,8 +95,8 @@ export class Checkpoint {
 
   /**
    * Goes back to the newest checkpoint that is complete on all ranks. Changes nothing in the training if there is none.
-   * With `best: true` it is that of the best epoch. Call it when the model is compiled, or the optimizer is wrapped, and
-   * before the first step. Until {@link Ring.close}, no other run may use the folder.
+   * With `best: true` it is that of the best epoch. Call it before the first step, when the model is compiled or the
+   * optimizer is wrapped. Until {@link Ring.close}, no other run may use the folder.
    *
    * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and the reason, unless `onDamage:
    *   'previous'` finds another checkpoint; `ERR_CHECKPOINT` if a file cannot be read, or if the ring has another size
