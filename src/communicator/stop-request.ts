@@ -10,7 +10,8 @@ const notified = { isListening: false, hasCome: false };
 
 /** Whether this rank was told to stop: by a signal, or because its time is over. */
 export class StopRequest {
-  private isListening = false;
+  /** Whether the training saves if this rank should stop. */
+  private isAwaited = false;
   private isTerminated = false;
   private hasSaved = false;
   private readonly noteTermination = () => void (this.isTerminated = true);
@@ -20,8 +21,9 @@ export class StopRequest {
 
   /** From now on SIGTERM and SIGUSR1 do not end the process. Worker threads get no signals. */
   listen(): void {
-    if (this.isListening || !isMainThread) return;
-    this.isListening = true;
+    if (this.isAwaited) return;
+    this.isAwaited = true;
+    if (!isMainThread) return;
     process.on('SIGTERM', this.noteTermination);
     if (!notified.isListening) process.on('SIGUSR1', () => void (notified.hasCome = true));
     notified.isListening = true;
@@ -41,8 +43,9 @@ export class StopRequest {
    *   training will be told instead.
    */
   stopListening(raises: boolean): void {
-    if (!this.isListening || this.hasSaved) return;
-    this.isListening = false;
+    if (!this.isAwaited || this.hasSaved) return;
+    this.isAwaited = false;
+    if (!isMainThread) return;
     tellLauncher({ kind: 'listens', isListening: false });
     process.off('SIGTERM', this.noteTermination);
     if (this.isTerminated && raises) process.kill(process.pid, 'SIGTERM');
@@ -50,11 +53,12 @@ export class StopRequest {
 
   /** Lets signals arrive: Node handles them between two turns of its event loop, and steps may follow without one. */
   async letSignalsArrive(): Promise<void> {
-    if (this.isListening) await setImmediate();
+    if (this.isAwaited) await setImmediate();
   }
 
-  /** Why this rank should stop, in words. Undefined: it need not. */
+  /** Why this rank should stop, in words. Undefined: it need not, or nobody would save. */
   get reason(): string | undefined {
+    if (!this.isAwaited) return undefined;
     const signal = this.isTerminated ? 'SIGTERM' : notified.hasCome ? 'SIGUSR1' : undefined;
     if (signal !== undefined) return `this rank was told to stop (${signal})`;
     return performance.now() >= this.afterMs ? 'the time of this rank is over' : undefined;

@@ -105,11 +105,8 @@ function checkBest(best: NonNullable<CheckpointOptions['best']>): void {
   if (mode !== 'min' && mode !== 'max') throw invalidArgument(`best.mode is '${String(mode)}'; it must be min or max.`);
 }
 
-/** A metric of an epoch. */
-export interface BestMetric {
-  readonly metric: string;
-  readonly mode: 'min' | 'max';
-}
+/** A metric of an epoch, and which of its values is the best. */
+export type BestMetric = Exclude<NonNullable<CheckpointOptions['best']>, string>;
 
 /** The option `best` in full. */
 export function bestMetricOf({ best }: CheckpointOptions): BestMetric | undefined {

@@ -63,8 +63,6 @@ export class Checkpoint {
    * @internal
    */
   bestSoFar: number | undefined;
-  /** The optimizer that tells the other ranks if this one is told to stop. */
-  private watched: TrainedOptimizer | undefined;
 
   constructor(
     private readonly communicator: Communicator,
@@ -150,10 +148,7 @@ export class Checkpoint {
    */
   beginLoop(): void {
     const { saveOnStop = true } = this.options;
-    if (!saveOnStop) return;
-    this.communicator.stopRequest.listen();
-    this.watched = this.trained().optimizer;
-    this.watched.notices.own = () => (this.communicator.stopRequest.reason === undefined ? 0 : Notice.Stop);
+    if (saveOnStop) this.communicator.stopRequest.listen();
   }
 
   /**
@@ -164,8 +159,6 @@ export class Checkpoint {
    */
   endLoop(hasFailed: boolean): void {
     this.communicator.stopRequest.stopListening(!hasFailed);
-    if (this.watched !== undefined) this.watched.notices.own = () => 0;
-    this.watched = undefined;
   }
 
   /**

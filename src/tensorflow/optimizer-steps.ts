@@ -18,7 +18,7 @@ import { sharesMomentum, type VariableState } from './optimizer-state';
 import { checkHashes, hashesOf, type Variables } from './replicas';
 import { RingResize } from './ring-resize';
 import { SentFraction } from './sent-fraction';
-import { StepNotices } from './step-notices';
+import { Notice, StepNotices } from './step-notices';
 import { shareStep } from './share-step';
 import { tf } from './tfjs';
 import { Verification, type VerifiedStep } from './verification';
@@ -302,7 +302,7 @@ export class OptimizerSteps {
       residualScale,
       momentumFactor: this.outer.takenOver?.momentum ?? 0,
       momentumScale: this.resize.momentumScale,
-      notices: this.notices.own(),
+      notices: this.communicator.stopRequest.reason === undefined ? 0 : Notice.Stop,
       ...load(),
     }));
   }

@@ -1,4 +1,4 @@
-/** What a rank may tell the others with an exchange: a bit each, of which there are eight. */
+/** What a rank may tell the others with an exchange. Each notice is one of eight bits. */
 export const Notice = {
   /** It was told to stop. */
   Stop: 1,
@@ -9,8 +9,6 @@ export const Notice = {
  * learn it after the same step.
  */
 export class StepNotices {
-  /** Returns what this rank tells with an exchange that begins now. */
-  own: () => number = () => 0;
   private agreed: number | undefined;
 
   /** Takes what some rank has told with the last exchange. Undefined if there was none since it was taken. */

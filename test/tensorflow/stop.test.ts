@@ -61,7 +61,7 @@ test('an elastic run that has lost a rank stops as well', async () => {
   expect([exitCode, ranks.map(each => each.signal ?? each.exitCode)]).toEqual([75, [75, 75, 'SIGKILL']]);
 });
 
-test('a rank whose time is over stops after the next step, of which the others learn', async () => {
+test('a rank whose time is over tells the others with the next step, and all stop after it', async () => {
   const dir = newFolder();
   const env = { GRADRING_STOP_AFTER: '0.001s' };
   for (const step of [2, 4]) {
