@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Times saving and resuming a checkpoint, and counts its bytes. Prints one JSON object. Use it by hand, after `npm run
+// Times saving and resuming a checkpoint, and counts its bytes. In the background: how long the training waits, and how
+// long it takes until the checkpoint is complete. Prints one JSON object. Use it by hand, after `npm run
 // build`:
 //   npx gradring run -n 1 scripts/checkpoint-times.js --parameters 25.6e6 --dir /some/disk --repeat 5
 const { mkdtempSync, readdirSync, rmSync, statSync } = require('node:fs');
@@ -30,8 +31,9 @@ async function main() {
   const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ warmUpEpochs: 0 }) });
   tf.tidy(() => optimizer.applyGradients(variables.map(w => ({ name: w.name, tensor: w.mul(0.01) }))));
   const dir = mkdtempSync(join(given.dir, 'checkpoint-times-'));
-  const checkpoint = ring.checkpoint({ variables, optimizer }, { dir });
-  const times = { save: [], resume: [] };
+  const training = { variables, optimizer };
+  const checkpoint = ring.checkpoint(training, { dir });
+  const times = { save: [], resume: [], wait: [], complete: [] };
   let bytes = 0;
   for (let i = 0; i < Number(given.repeat); i++) {
     const start = performance.now();
@@ -42,9 +44,18 @@ async function main() {
     times.resume.push(Math.round(performance.now() - saved));
     bytes = readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0);
   }
+  const inBackground = ring.checkpoint(training, { dir: join(dir, 'background'), every: 1, background: true });
+  for (let i = 0; i < Number(given.repeat); i++) {
+    const start = performance.now();
+    await inBackground.afterStep();
+    times.wait.push(Math.round(performance.now() - start));
+    await inBackground.finish();
+    times.complete.push(Math.round(performance.now() - start));
+  }
   rmSync(dir, { recursive: true });
   const parameters = count * rows * 1000;
-  const row = { backend: tf.getBackend(), parameters, saveMs: times.save, resumeMs: times.resume };
+  const background = { waitMs: times.wait, completeMs: times.complete };
+  const row = { backend: tf.getBackend(), parameters, saveMs: times.save, resumeMs: times.resume, ...background };
   console.log(JSON.stringify({ ...row, bytesPerParameter: Number((bytes / parameters).toFixed(3)) }));
   await ring.close();
 }

@@ -154,10 +154,10 @@ const MEASUREMENTS = {
   checkpoints: {
     commands: ['wasm', 'cpu'].map(backend => ranks(1, `checkpoint-times.js --backend ${backend}`)),
     table: runs => [
-      ['backend', 'bytes a parameter', 'save, seconds', 'resume, seconds'],
-      ...runs.map(({ rows: [{ backend, bytesPerParameter, saveMs, resumeMs }] }) => [
+      ['backend', 'bytes a parameter', 'save, seconds', 'resume', 'in the background: waits', '… complete after'],
+      ...runs.map(({ rows: [{ backend, bytesPerParameter, saveMs, resumeMs, waitMs, completeMs }] }) => [
         ...[backend, number(bytesPerParameter, 2)],
-        ...[saveMs, resumeMs].map(times => times.map(each => number(each / 1000, 2)).join(', ')),
+        ...[saveMs, resumeMs, waitMs, completeMs].map(times => times.map(each => number(each / 1000, 2)).join(', ')),
       ]),
     ],
   },

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { GradringError } from '../errors';
 import { folderModeIn, PRIVATE_FOLDER } from '../file-mode';
 import { requirePlain } from '../plain-json';
@@ -7,28 +8,62 @@ import { type TensorSource, writeTensorFile } from './checkpoint-file';
 import { type FileSum, isFileSum, makeFolder, writeDurably } from './durable-file';
 import { encodeManifest, MANIFEST_FILE, rankFile, WEIGHTS_FILE } from './manifest';
 import { brokenValue } from '../rank-values';
-import { isBetween, isListOf, isOptional, isText, isWith } from '../shape';
+import { isBetween, isCount, isListOf, isOptional, isText, isWith } from '../shape';
 import { isNothing, type Ranks, together } from './ranks';
 
-/** What to save. */
-export interface SaveInput {
+/** Where to save. */
+export interface SaveFolder {
   /** On a file system that the ranks share, or on each host's own. */
   readonly dir: string;
   /** How many complete checkpoints stay, this one included. */
   readonly keep: number;
-  /** The same on all ranks. */
-  readonly step: number;
+  /** Names of saves that do not count as complete, and are removed. */
+  readonly discarded?: readonly string[];
+}
+
+/** What to save. */
+export interface SaveContent {
   /** What all ranks have in common. Rank 0 writes it. */
   readonly weights: readonly TensorSource[];
   /** What belongs to this rank alone. */
   readonly own: readonly TensorSource[];
   /** Returns what else this rank saves: small, plain JSON. If it throws, the save fails on all ranks. */
   readonly state: () => unknown;
-  /** Names of saves that do not count as complete, and are removed. */
-  readonly discarded?: readonly string[];
 }
 
-/** The name, in the metadata of a rank's file, of {@link SaveInput.state}. */
+/** A whole save: where, of which step, and what. */
+export interface SaveInput extends SaveFolder, SaveContent {
+  /** The same on all ranks. */
+  readonly step: number;
+}
+
+/** The folder of a save, on which the ranks have agreed. */
+export interface SavePlace {
+  readonly number: number;
+  readonly step: number;
+  /** Of the ring that saves. */
+  readonly worldSize: number;
+}
+
+export const isSavePlace = isWith<SavePlace>({
+  number: isBetween(1, LARGEST_NUMBER),
+  step: isBetween(0, LARGEST_NUMBER),
+  worldSize: isCount,
+});
+
+/** A save whose files are written. It is complete when {@link completeSaves} has returned. */
+export interface PendingSave {
+  readonly folder: SaveFolder;
+  readonly place: SavePlace;
+  /** This rank's, in the ring that saves. */
+  readonly rank: number;
+  /** Settles when the files of this rank are on the disk. */
+  readonly written: Promise<Sums>;
+  /** Of all ranks that save, as soon as this rank knows them. */
+  all?: readonly Sums[] | undefined;
+}
+
+/** The name, in the metadata of a rank's file, of {@link SaveContent.state}. */
 export const STATE_KEY = 'gradring';
 
 const isSeen = isWith<{ step: number; number: number }>({
@@ -37,48 +72,167 @@ const isSeen = isWith<{ step: number; number: number }>({
 });
 const isSums = isWith<Sums>({ weights: isOptional(isFileSum), own: isFileSum });
 
+/** What a rank tells of a save when its files are written. */
+interface Part extends Pick<PendingSave, 'place' | 'rank' | 'all'> {
+  readonly sums: Sums;
+}
+
+const areParts = isListOf(
+  isWith<Part>({ place: isSavePlace, rank: isCount, sums: isSums, all: isOptional(isListOf(isSums)) }),
+);
+
 /**
- * Saves a checkpoint, on all ranks together, and returns its folder. A crash at any moment leaves the last complete
- * checkpoint as it is. The new one is complete when rank 0 has renamed its manifest; it does so when all ranks have
- * said that their files are on disk.
+ * Saves a checkpoint, on all ranks together, and returns its folder: {@link placeSave}, {@link writeSave} and
+ * {@link completeSaves}. A crash at any moment leaves the last complete checkpoint as it is.
  *
  * @throws GradringError on every rank `ERR_CHECKPOINT` if one cannot write, naming rank and path, and
  *   `ERR_INVALID_ARGUMENT` if JSON would change its state. Then what was written is removed, and the ring may still be
  *   used. And what a collective throws.
  */
 export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<string> {
-  const { rank, worldSize } = ranks;
-  const { dir, step } = input;
+  const { rank } = ranks;
+  const place = await placeSave(ranks, input, input.step);
+  const written = writeSave(input, place, rank, input);
+  await completeSaves(ranks, [{ folder: input, place, rank, written }]);
+  return pathOf(input, place);
+}
+
+/**
+ * Agrees with the other ranks where the next save is written.
+ *
+ * @param prepare What this rank does before. If it throws, so do all ranks.
+ */
+export async function placeSave(
+  ranks: Ranks,
+  { dir }: SaveFolder,
+  step: number,
+  prepare: () => Promise<void> = async () => undefined,
+): Promise<SavePlace> {
   const seen = await together(ranks, isSeen, async () => {
+    await prepare();
     await makeFolder(dir, PRIVATE_FOLDER);
     const [newest] = await listSaves(dir);
     return { step, number: newest?.number ?? 0 };
   });
   requireSameStep(seen.map(each => each.step));
-  const number = 1 + Math.max(...seen.map(each => each.number));
-  const name = folderName(number, step);
-  const path = join(dir, name);
+  return { number: 1 + Math.max(...seen.map(each => each.number)), step, worldSize: ranks.worldSize };
+}
 
-  const undo = () => removeSave(dir, name).catch(() => undefined); // the rest does no harm, and the next save removes it
-  const sums = await together(ranks, isSums, () => writeOwn(path, rank, input), undo);
-  const { weights } = sums[0]!;
-  if (weights === undefined) throw brokenValue(0);
-  const manifest = encodeManifest({ number, step, worldSize, weights, ranks: sums.map(({ own }) => own) });
-  const writeManifest = () => writeDurably(join(path, MANIFEST_FILE), rank, [manifest]);
-  const commit = async () => {
-    if (rank !== 0) return [];
-    await writeManifest();
-    return namesToKeep(input);
+/** A copy of what a rank writes, which does not change when the training goes on. */
+export async function copyOf({ weights, own, state }: SaveContent, rank: number): Promise<SaveContent> {
+  const copyAll = async (tensors: readonly TensorSource[]) => {
+    const copies: TensorSource[] = [];
+    for (const tensor of tensors) {
+      const bytes = (await tensor.bytes()).slice();
+      copies.push({ ...tensor, bytes: () => bytes });
+    }
+    return copies;
   };
-  const [kept] = await together(ranks, isListOf(isText), commit, undo);
-  if (!kept!.includes(name)) throw brokenValue(0); // or this rank would remove all
+  const value = structuredClone(plainState(state));
+  return { weights: await copyAll(rank === 0 ? weights : []), own: await copyAll(own), state: () => value };
+}
+
+const plainState = (state: () => unknown) => requirePlain(state(), 'A checkpoint cannot hold', '');
+
+/** Writes the files of this rank. */
+export async function writeSave(
+  { dir }: SaveFolder,
+  place: SavePlace,
+  rank: number,
+  { weights, own, state }: SaveContent,
+): Promise<Sums> {
+  const path = join(dir, nameOf(place));
+  await makeFolder(path, folderModeIn(dir));
+  const metadata = new Map([[STATE_KEY, JSON.stringify(plainState(state))]]);
+  const sum = { own: await writeTensorFile(join(path, rankFile(rank)), rank, own, metadata) };
+  if (rank !== 0) return sum;
+  return { ...sum, weights: await writeTensorFile(join(path, WEIGHTS_FILE), rank, weights, new Map()) };
+}
+
+/**
+ * Completes saves whose files are being written, on all ranks together: waits until the files of all ranks are on disk,
+ * and writes the manifest, with which a checkpoint is complete. The ring may have changed since the save began. Ranks
+ * that were not there then give no saves.
+ *
+ * @returns The folders of the complete ones. Those of which a rank is lost are not, and are removed.
+ * @throws as {@link saveCheckpoint}.
+ */
+export async function completeSaves(ranks: Ranks, saves: readonly PendingSave[]): Promise<string[]> {
+  const undo = async () => {
+    for (const { folder, place } of saves) await undoSave(folder, place);
+  };
+  const tell = async () => {
+    await Promise.allSettled(saves.map(({ written }) => written)); // or an undo might come too early
+    return Promise.all(saves.map(async ({ place, rank, written, all }) => ({ place, rank, sums: await written, all })));
+  };
+  const parts = await together(ranks, areParts, tell, undo);
+  const paths: string[] = [];
+  for (let i = 0; i < Math.max(...parts.map(of => of.length)); i++) {
+    const path = await completeSave(
+      ranks,
+      saves[i],
+      parts.map(of => of[i]),
+    );
+    if (path !== undefined) paths.push(path);
+  }
+  return paths;
+}
+
+/** @param parts By rank. Undefined for a rank that was not there when the save began. */
+async function completeSave(
+  ranks: Ranks,
+  save: PendingSave | undefined,
+  parts: readonly (Part | undefined)[],
+): Promise<string | undefined> {
+  const root = parts.findIndex(part => part !== undefined);
+  const { place } = parts[root]!;
+  const other = parts.findIndex(part => part !== undefined && !isDeepStrictEqual(part.place, place));
+  if (other !== -1) throw brokenValue(other);
+  const all = parts.find(part => part?.all !== undefined)?.all ?? inOrder(parts, place.worldSize);
+  if (all === undefined) {
+    if (save !== undefined) await undoSave(save.folder, save.place);
+    return undefined;
+  }
+  // If a rank is lost from now on, others may have completed the save, and removed earlier ones.
+  if (save !== undefined) save.all = all;
+  const [first] = all;
+  if (first?.weights === undefined || all.length !== place.worldSize) throw brokenValue(root);
+  const name = nameOf(place);
+  const manifest = encodeManifest({ ...place, weights: first.weights, ranks: all.map(({ own }) => own) });
+  const writeManifest = (dir: string) => writeDurably(join(dir, name, MANIFEST_FILE), ranks.rank, [manifest]);
+  const undo = () => save && undoSave(save.folder, save.place);
+  const commit = async () => {
+    if (save === undefined || ranks.rank !== root) return [];
+    await writeManifest(save.folder.dir);
+    return namesToKeep(save.folder);
+  };
+  const kept = (await together(ranks, isListOf(isText), commit, undo))[root]!;
+  if (!kept.includes(name)) throw brokenValue(root); // or this rank would remove all
   await together(ranks, isNothing, async () => {
-    if (!hasManifest(dir, { name, number })) await writeManifest(); // on a disk that rank 0 does not share
-    for (const save of await listSaves(dir)) {
-      if (save.number <= number && !kept!.includes(save.name)) await removeSave(dir, save.name);
+    if (save === undefined) return;
+    const { dir } = save.folder;
+    if (!hasManifest(dir, { name, number: place.number })) await writeManifest(dir); // on a disk that root does not share
+    for (const other of await listSaves(dir)) {
+      if (other.number <= place.number && !kept.includes(other.name)) await removeSave(dir, other.name);
     }
   });
-  return path;
+  return save && pathOf(save.folder, place);
+}
+
+/** The sums of all ranks that save, by their ranks then. Undefined if one is missing. */
+function inOrder(parts: readonly (Part | undefined)[], worldSize: number): Sums[] | undefined {
+  const sums: Sums[] = [];
+  for (const part of parts) if (part !== undefined && part.rank < worldSize) sums[part.rank] = part.sums;
+  return Object.keys(sums).length === worldSize ? sums : undefined;
+}
+
+/** What cannot be removed does no harm, and the next save removes it. */
+const undoSave = ({ dir }: SaveFolder, place: SavePlace) => removeSave(dir, nameOf(place)).catch(() => undefined);
+
+const nameOf = ({ number, step }: SavePlace) => folderName(number, step);
+
+function pathOf({ dir }: SaveFolder, place: SavePlace): string {
+  return join(dir, nameOf(place));
 }
 
 /** The sums of the files that a rank has written. Rank 0 writes the weights. */
@@ -87,16 +241,8 @@ interface Sums {
   readonly own: FileSum;
 }
 
-async function writeOwn(path: string, rank: number, { dir, weights, own, state }: SaveInput): Promise<Sums> {
-  await makeFolder(path, folderModeIn(dir));
-  const metadata = new Map([[STATE_KEY, JSON.stringify(requirePlain(state(), 'A checkpoint cannot hold', ''))]]);
-  const sum = { own: await writeTensorFile(join(path, rankFile(rank)), rank, own, metadata) };
-  if (rank !== 0) return sum;
-  return { ...sum, weights: await writeTensorFile(join(path, WEIGHTS_FILE), rank, weights, new Map()) };
-}
-
-/** As rank 0 sees it: on its own disk, another rank may lack the manifest of a checkpoint that is complete. */
-async function namesToKeep({ dir, keep, discarded = [] }: SaveInput): Promise<string[]> {
+/** As one rank sees it: on its own disk, another rank may lack the manifest of a checkpoint that is complete. */
+async function namesToKeep({ dir, keep, discarded = [] }: SaveFolder): Promise<string[]> {
   const complete = (await listSaves(dir)).filter(save => hasManifest(dir, save) && !discarded.includes(save.name));
   return complete.slice(0, keep).map(({ name }) => name);
 }

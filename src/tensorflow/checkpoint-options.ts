@@ -20,6 +20,13 @@ export interface CheckpointOptions {
   /** How many complete checkpoints to keep, 1 or more. Default 2, so that there is one before a damaged one. */
   readonly keep?: number;
   /**
+   * `model.fit` and {@link Checkpoint.afterStep} write checkpoints while the training goes on. The state is copied at
+   * its step, so it needs the memory for that. All ranks complete the checkpoint after a later step, when the files of
+   * all are on the disk; until then a crash leaves the checkpoint before. A training waits for the disk only if the
+   * next save is due before. An error in writing is raised after a later step. Default false.
+   */
+  readonly background?: boolean;
+  /**
    * Returns what this rank wants back from {@link Checkpoint.resume}: small, plain JSON, such as the state of its
    * random numbers.
    */
@@ -72,7 +79,7 @@ export interface ResumedPosition {
 }
 
 const NAMES = {
-  ...{ dir: true, every: true, best: true, keep: true, state: true },
+  ...{ dir: true, every: true, best: true, keep: true, background: true, state: true },
   ...{ residuals: true, onDamage: true, onFailure: true, saveOnStop: true },
 } as const satisfies Record<keyof CheckpointOptions, true>;
 

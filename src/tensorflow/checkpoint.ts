@@ -1,23 +1,13 @@
 import { checkOptions } from '../check-options';
-import { awake, waitForPromise } from '../work';
 import { join, resolve } from 'node:path';
 import type { tf } from './tfjs';
-import type { TensorSource } from '../checkpoint/checkpoint-file';
-import type { Ranks } from '../checkpoint/ranks';
 import { type LoadedCheckpoint, loadCheckpoint } from '../checkpoint/load-checkpoint';
 import { FolderLock } from '../checkpoint/folder-lock';
-import { saveCheckpoint } from '../checkpoint/save-checkpoint';
+import type { SaveFolder } from '../checkpoint/save-checkpoint';
+import { CheckpointWriter } from './checkpoint-writer';
 import { type Communicator, Purpose } from '../communicator/communicator';
-import {
-  deserializeError,
-  GradringError,
-  invalidArgument,
-  isSerializedError,
-  type SerializedError,
-  serializeError,
-} from '../errors';
+import { GradringError } from '../errors';
 import { STOPPED_EXIT_CODE } from '../communicator/stop-request';
-import { isText, isWith } from '../shape';
 import {
   type BestMetric,
   bestMetricOf,
@@ -28,13 +18,12 @@ import {
 } from './checkpoint-options';
 import { type FitPosition, type SavedRank, savedRankOf } from './saved-rank';
 import { LiveTraining } from './live-training';
-import { sourcesOf, tensorStatesOf } from './optimizer-state';
-import { areTexts, broadcastVariables, gatherValues, hashesOf, type Variables } from './replicas';
+import { tensorStatesOf } from './optimizer-state';
+import { broadcastVariables } from './replicas';
 import { ranksToRead, resizedCounters, type Resizing, variableStates, waitingSums } from './resized-state';
-import type { TrainedOptimizer } from './trained-optimizer';
 import { type Trained, trainedOf, type Training } from './trained';
-import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
-import { fitted, savedVariables } from './saved-variables';
+import { restoreVariable, tensorsUnder } from './saved-tensor';
+import { fitted } from './saved-variables';
 import { Notice } from './step-notices';
 
 /**
@@ -57,6 +46,7 @@ export class Checkpoint {
   /** With an absolute `dir`: the program may change its working folder. */
   private readonly options: CheckpointOptions;
   private readonly lock: FolderLock;
+  private readonly writer: CheckpointWriter;
   /**
    * The best value so far of the option `best`.
    *
@@ -73,8 +63,12 @@ export class Checkpoint {
     checkCheckpointOptions(options);
     this.options = { ...options, dir: resolve(options.dir) };
     const lock = new FolderLock(this.options.dir, communicator.runId);
-    communicator.atClose.push(() => lock.release());
+    communicator.atClose.push(() => {
+      lock.release();
+      this.writer.close();
+    });
     this.lock = lock;
+    this.writer = new CheckpointWriter(communicator, source, lock, () => options.state?.());
   }
 
   /**
@@ -87,8 +81,19 @@ export class Checkpoint {
    *   collective may throw (see {@link Communicator}).
    */
   async save(): Promise<string> {
-    const { optimizer } = this.trained();
-    return this.saveAt({ epoch: optimizer.currentEpoch ?? 0, batch: 0 });
+    await this.finish();
+    return this.writer.save(this.positionInLoop, this.folder);
+  }
+
+  /**
+   * Completes the checkpoints that the option `background` still writes. All ranks call it after the last step of a
+   * loop; `model.fit` does it by itself.
+   *
+   * @returns Their folders. None if there was nothing to complete, or if a rank that was writing is lost.
+   * @throws What {@link save} throws.
+   */
+  async finish(): Promise<string[]> {
+    return this.options.background === true ? this.writer.finish() : [];
   }
 
   /**
@@ -108,8 +113,9 @@ export class Checkpoint {
       const joined = await live.join(this.trained());
       return { ...joined, batch: 0, state: undefined, path: undefined, skipped: [] };
     }
+    await this.finish();
     live.begin(this.trained());
-    return live.inTurn(() => this.resumeFrom(options.best === true ? this.bestFolder : this.options.dir));
+    return live.inTurn(() => this.resumeFrom((options.best === true ? this.bestFolder : this.folder).dir));
   }
 
   /**
@@ -136,9 +142,8 @@ export class Checkpoint {
    */
   async afterStep(): Promise<void> {
     this.beginLoop();
-    const { optimizer } = this.trained();
     const isDue = this.options.every !== undefined && this.isAtStep(this.options.every);
-    await this.saveIfDue({ epoch: optimizer.currentEpoch ?? 0, batch: 0 }, isDue);
+    await this.saveIfDue(this.positionInLoop, isDue ? [this.folder] : []);
   }
 
   /**
@@ -189,23 +194,43 @@ export class Checkpoint {
    */
   async afterBatch(position: FitPosition, isBest: boolean): Promise<void> {
     const { every } = this.options;
-    if (isBest) await this.trySave(() => this.saveAt(position, this.bestFolder, 1));
-    await this.saveIfDue(position, every === undefined ? position.batch === 0 : this.isAtStep(every));
+    const isDue = every === undefined ? position.batch === 0 : this.isAtStep(every);
+    await this.saveIfDue(position, [...(isBest ? [this.bestFolder] : []), ...(isDue ? [this.folder] : [])]);
+  }
+
+  /**
+   * `model.fit` has no more steps.
+   *
+   * @internal
+   */
+  async endFit(): Promise<void> {
+    await this.trySave(() => this.finish());
+  }
+
+  private get positionInLoop(): FitPosition {
+    return { epoch: this.trained().optimizer.currentEpoch ?? 0, batch: 0 };
   }
 
   private isAtStep(every: number): boolean {
     return this.trained().optimizer.nextStep % every === 0;
   }
 
-  private async saveIfDue(position: FitPosition, isDue: boolean): Promise<void> {
+  private async saveIfDue(position: FitPosition, folders: readonly SaveFolder[]): Promise<void> {
     await this.communicator.stopRequest.letSignalsArrive();
     const notices = this.trained().optimizer.notices.take() ?? 0;
-    if ((notices & Notice.Stop) !== 0) return this.saveAndEnd(position);
-    if (isDue) await this.trySave(() => this.saveAt(position));
+    if ((notices & Notice.Stop) !== 0) return this.saveAndEnd(position, folders);
+    const isWritten = (notices & Notice.Written) !== 0 && (notices & Notice.Writing) === 0;
+    const isDue = folders.length > 0;
+    if (isDue || isWritten) await this.trySave(() => this.finish());
+    if (this.options.background !== true) return this.saveTo(folders, position);
+    if (isDue) await this.trySave(() => this.writer.begin(position, folders));
   }
 
-  private async trySave(save: () => Promise<unknown>): Promise<void> {
-    const { onFailure = 'stop' } = this.options;
+  private async saveTo(folders: readonly SaveFolder[], position: FitPosition): Promise<void> {
+    for (const folder of folders) await this.trySave(() => this.writer.save(position, folder));
+  }
+
+  private async trySave(save: () => Promise<unknown>, onFailure = this.options.onFailure ?? 'stop'): Promise<void> {
     try {
       await save();
     } catch (error) {
@@ -215,9 +240,13 @@ export class Checkpoint {
   }
 
   /** All ranks do this after the same step. Does not return. */
-  private async saveAndEnd(position: FitPosition): Promise<void> {
+  private async saveAndEnd(position: FitPosition, folders: readonly SaveFolder[]): Promise<void> {
     const { communicator } = this;
-    const path = await this.saveAt(position).catch((error: unknown) => {
+    await this.trySave(() => this.finish(), 'continue');
+    for (const folder of folders) {
+      if (folder.dir !== this.options.dir) await this.trySave(() => this.writer.save(position, folder), 'continue');
+    }
+    const path = await this.writer.save(position, this.folder).catch((error: unknown) => {
       this.endLoop(true); // or SIGTERM would end the process before the error is told
       throw error;
     });
@@ -233,13 +262,18 @@ export class Checkpoint {
     process.exit(STOPPED_EXIT_CODE);
   }
 
-  private get bestFolder(): string {
-    return join(this.options.dir, 'best');
+  private get folder(): SaveFolder {
+    const { dir, keep = 2 } = this.options;
+    return { dir, keep, discarded: this.discarded };
+  }
+
+  private get bestFolder(): SaveFolder {
+    return { dir: join(this.options.dir, 'best'), keep: 1 };
   }
 
   private async resumeFrom(dir: string): Promise<ResumedPosition> {
     const { onDamage = 'error' } = this.options;
-    const ranks = this.ranks(Purpose.ResumeCheckpoint);
+    const ranks = this.writer.ranks(Purpose.ResumeCheckpoint);
     await this.lock.hold(ranks, true);
     const loaded = await loadCheckpoint(ranks, {
       dir,
@@ -256,58 +290,6 @@ export class Checkpoint {
     const reasons = skipped.map(({ reason }) => reason);
     const isOwn = this.communicator.rank < manifest.worldSize;
     return { step: manifest.step, epoch, batch, state: isOwn ? state : undefined, path, skipped: reasons };
-  }
-
-  /** @param keep How many checkpoints to keep there. */
-  private async saveAt(position: FitPosition, dir = this.options.dir, keep = this.options.keep ?? 2): Promise<string> {
-    const { variables, optimizer } = this.trained();
-    const save = () =>
-      optimizer.withState(async state => {
-        const savedRank = (): SavedRank => ({
-          ...{ position, optimizer: state.counters, variables: savedVariables(this.source, variables) },
-          state: this.options.state?.(),
-        });
-        const sources = variables.map(variable => sourceOf(variable.name, variable));
-        const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
-        const step = state.counters.steps;
-        const discarded = dir === this.options.dir ? this.discarded : [];
-        const ranks = this.ranks(Purpose.SaveCheckpoint);
-        await this.lock.hold(ranks, false);
-        return saveCheckpoint(ranks, {
-          dir,
-          keep,
-          step,
-          weights: sources,
-          own,
-          state: savedRank,
-          discarded,
-        });
-      });
-    const { units } = this.communicator;
-    const run = () =>
-      units.run({ name: 'checkpoint', isResult: isOutcome, run: () => waitForPromise(outcomeOf(save)) });
-    const outcome = await LiveTraining.of(this.communicator).inTurn(run);
-    if ('error' in outcome) throw deserializeError(outcome.error);
-    if (dir === this.options.dir) this.discarded = [];
-    return outcome.path;
-  }
-
-  /**
-   * The variables in which this rank differs from rank 0: those that no gradient trains (batch norm's moving statistics
-   * within an epoch), and within a round of local steps the others, too.
-   */
-  private async ownWeights(variables: Variables, optimizer: TrainedOptimizer): Promise<TensorSource[]> {
-    const trained = optimizer.trainedNames;
-    const missing = [...(trained ?? [])].find(name => !variables.some(variable => variable.name === name));
-    if (missing !== undefined) {
-      throw invalidArgument(`The optimizer trains '${missing}', which is not among the variables of the checkpoint.`);
-    }
-    const others = variables.filter(({ name }) => optimizer.replicasMayDiffer || !trained?.has(name));
-    const hashes = hashesOf(others);
-    const [ofRoot] = await awake(gatherValues(this.communicator, Purpose.SaveCheckpoint, areTexts, hashes));
-    return others
-      .filter((_, i) => hashes[i] !== ofRoot![i])
-      .map(variable => sourceOf(`weight/${variable.name}`, variable));
   }
 
   private async restore(loaded: LoadedCheckpoint): Promise<SavedRank> {
@@ -343,31 +325,7 @@ export class Checkpoint {
     return { savedWorldSize, rank, worldSize, policy: residuals, keepsSum: this.trained().optimizer.keepsSum };
   }
 
-  /** What saving and loading need of the ring. */
-  private ranks(purpose: Purpose): Ranks {
-    const { communicator } = this;
-    const { rank, worldSize } = communicator;
-    const allGather = (bytes: Uint8Array) => communicator.allGather(bytes, { variableLength: true, purpose });
-    return { rank, worldSize, allGather };
-  }
-
   private trained(): Training {
     return trainedOf(this.source, 'ring.checkpoint');
-  }
-}
-
-type SaveOutcome = { readonly path: string } | { readonly error: SerializedError };
-
-const hasPath = isWith({ path: isText });
-const hasError = isWith({ error: isSerializedError });
-const isOutcome = (value: unknown): value is SaveOutcome => hasPath(value) || hasError(value);
-
-/** A save that failed is over on all ranks, like one that succeeded. */
-async function outcomeOf(save: () => Promise<string>): Promise<SaveOutcome> {
-  try {
-    return { path: await save() };
-  } catch (error) {
-    if (!(error instanceof GradringError) || !error.code.startsWith('ERR_CHECKPOINT')) throw error;
-    return { error: serializeError(error, 'ERR_CHECKPOINT') };
   }
 }

@@ -302,7 +302,7 @@ export class OptimizerSteps {
       residualScale,
       momentumFactor: this.outer.takenOver?.momentum ?? 0,
       momentumScale: this.resize.momentumScale,
-      notices: this.communicator.stopRequest.reason === undefined ? 0 : Notice.Stop,
+      notices: this.notices.own | (this.communicator.stopRequest.reason === undefined ? 0 : Notice.Stop),
       ...load(),
     }));
   }

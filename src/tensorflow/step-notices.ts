@@ -2,6 +2,10 @@
 export const Notice = {
   /** It was told to stop. */
   Stop: 1,
+  /** It is writing a checkpoint in the background. */
+  Writing: 2,
+  /** It has written one, or failed to. */
+  Written: 4,
 } as const;
 
 /**
@@ -9,6 +13,8 @@ export const Notice = {
  * learn it after the same step.
  */
 export class StepNotices {
+  /** What this rank tells with each exchange that begins from now on. */
+  own = 0;
   private agreed: number | undefined;
 
   /** Takes what some rank has told with the last exchange. Undefined if there was none since it was taken. */
@@ -16,6 +22,11 @@ export class StepNotices {
     const { agreed } = this;
     this.agreed = undefined;
     return agreed;
+  }
+
+  /** Does as if no rank had told that with the last exchange. */
+  forget(notice: number): void {
+    if (this.agreed !== undefined) this.agreed &= ~notice;
   }
 
   /** An exchange is over. */

@@ -78,6 +78,24 @@ test(
 );
 
 test(
+  'a rank is lost, and another let in, while a checkpoint is written in the background',
+  async () => {
+    const run = await runElastic({}, { ranks: 3, min: 2, maxRestarts: 1 }, 'background');
+    expect(run.exitCode).toBe(0);
+    const name = (step: number) => expect.stringMatching(RegExp(`^save-\\d+-step-${step}$`)) as string;
+    for (const [rank, member] of finishedAlike(run).entries()) {
+      expect(member).toMatchObject({ at: { step: rank === 1 ? 13 : 0 }, steps: 20, saves: [4, 12, 16, 20] });
+      expect(member).toMatchObject({ finished: [expect.stringMatching(/-step-20$/)] });
+      if (rank !== 1) expect(member).toMatchObject({ whenJoined: [4] });
+      const { all } = member as Member & { all: string[] };
+      expect(all.filter(each => each.startsWith('save-'))).toEqual([4, 12, 16, 20].map(name)); // nothing of step 8
+    }
+    expect(run.output).toContain('A rank was lost while the checkpoint of step 8 was written, so it is not complete.');
+  },
+  LIMIT_MS,
+);
+
+test(
   'a rank is lost, and another let in, after a checkpoint is resumed and before the first step',
   async () => {
     const checkpoints = mkdtempSync(path.join(tmpdir(), 'gradring-resumed-'));

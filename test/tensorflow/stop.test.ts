@@ -15,6 +15,7 @@ interface Case {
   readonly way: 'fit' | 'sync loop' | 'loop';
   readonly told: { readonly rank: number; readonly step: number; readonly signal: 'SIGTERM' | 'SIGUSR1' };
   readonly wrap?: object;
+  readonly options?: object;
   readonly min?: number;
   /** After which all save at the earliest. */
   readonly savedAt: number;
@@ -37,23 +38,27 @@ test.each<Case>([
   { ranks: 2, way: 'sync loop', told: { rank: 1, step: 5, signal: 'SIGTERM' }, savedAt: 6 },
   { ranks: 2, way: 'loop', told: { rank: 0, step: 5, signal: 'SIGUSR1' }, savedAt: 6 },
   { ranks: 2, way: 'fit', told: { rank: 1, step: 5, signal: 'SIGTERM' }, min: 1, savedAt: 6 }, // an elastic run
+  { ranks: 2, way: 'loop', told: { rank: 1, step: 4, signal: 'SIGTERM' }, savedAt: 5, options: { background: true, every: 4 } }, // prettier-ignore
   // A notice travels with an exchange.
   { ranks: 2, way: 'loop', told: { rank: 1, step: 5, signal: 'SIGTERM' }, wrap: { localSteps: 4 }, savedAt: 8 },
-])('a rank that is told to stop: $way on $ranks, $told, $wrap', async ({ ranks, min, savedAt, told, wrap, way }) => {
-  const [dir, input] = [newFolder(), { way, wrap }];
-  const stopped = await launchFixture('stop.js', { ranks, min, input: { ...input, told, dir } });
-  const at = Number(/All ranks have saved at step (\d+) \(/.exec(stopped.output)![1]);
-  expect([0, 1]).toContain((at - savedAt) / (wrap === undefined ? 1 : 4));
-  const who = told.rank === 0 ? `this rank was told to stop (${told.signal})` : 'another rank was told to stop';
-  expect(stopped.output).toContain(`gradring: ${who}.`);
-  expect(stopped.output).toContain('gradring: the ranks were told to stop. They have saved');
-  expect(stopped.ranks.map(({ exitCode }) => exitCode)).toEqual(Array(ranks).fill(75));
-  expect([stopped.exitCode, stopped.results]).toEqual([75, []]);
+])(
+  'a rank that is told to stop: $way on $ranks, $told, $wrap, $options',
+  async ({ ranks, min, savedAt, told, wrap, options, way }) => {
+    const [dir, input] = [newFolder(), { way, wrap, options }];
+    const stopped = await launchFixture('stop.js', { ranks, min, input: { ...input, told, dir } });
+    const at = Number(/All ranks have saved at step (\d+) \(/.exec(stopped.output)![1]);
+    expect([0, 1]).toContain((at - savedAt) / (wrap === undefined ? 1 : 4));
+    const who = told.rank === 0 ? `this rank was told to stop (${told.signal})` : 'another rank was told to stop';
+    expect(stopped.output).toContain(`gradring: ${who}.`);
+    expect(stopped.output).toContain('gradring: the ranks were told to stop. They have saved');
+    expect(stopped.ranks.map(({ exitCode }) => exitCode)).toEqual(Array(ranks).fill(75));
+    expect([stopped.exitCode, stopped.results]).toEqual([75, []]);
 
-  const resumed = await runFixture<Ended>('stop.js', { ranks, min, input: { ...input, dir } });
-  const whole = await runFixture<Ended>('stop.js', { ranks, min, input: { ...input, dir: newFolder() } });
-  expect(resumed).toEqual(whole.map(each => ({ ...each, at })));
-});
+    const resumed = await runFixture<Ended>('stop.js', { ranks, min, input: { ...input, dir } });
+    const whole = await runFixture<Ended>('stop.js', { ranks, min, input: { ...input, dir: newFolder() } });
+    expect(resumed).toEqual(whole.map(each => ({ ...each, at })));
+  },
+);
 
 test('an elastic run that has lost a rank stops as well', async () => {
   const input = { way: 'loop', dir: newFolder(), killed: { rank: 2, step: 3 }, told: { rank: 0, step: 6, signal: 'SIGTERM' } }; // prettier-ignore
