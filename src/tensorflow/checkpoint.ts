@@ -81,7 +81,7 @@ export class Checkpoint {
    *   collective may throw (see {@link Communicator}).
    */
   async save(): Promise<string> {
-    await this.finish();
+    if (this.options.background === true) await this.finish(); // otherwise a step must notice at once that this saves
     return this.writer.save(this.positionInLoop, this.folder);
   }
 
