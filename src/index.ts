@@ -65,20 +65,21 @@ export {
   type TensorFlow,
 } from './tensorflow/backend';
 export type { Checkpoint } from './tensorflow/checkpoint';
-export type { CheckpointOptions, ResumedPosition, ResumeOptions } from './tensorflow/checkpoint-options';
+export type { CheckpointOptions, ResumeOptions } from './tensorflow/checkpoint-options';
+export type { ResumedPosition } from './core/checkpoint-options';
 export type { JoinedPosition } from './tensorflow/live-training';
 export { ctcGreedyDecode, ctcLoss, type CtcOptions } from './tensorflow/ctc-loss';
 export type { NamedTensor } from './tensorflow/optimizer-state';
 export type { Variables } from './tensorflow/replicas';
-export type { ResidualPolicy } from './tensorflow/resized-state';
+export type { ResidualPolicy } from './core/resized-state';
 export { connect, Ring } from './tensorflow/ring';
 export type { Gradients } from './tensorflow/exchanged-variables';
-export type { StepStatistics } from './tensorflow/optimizer-steps';
+export type { StepStatistics } from './core/exchange-steps';
 export { RingOptimizer } from './tensorflow/ring-optimizer';
 export type { RowDataset, RowsOptions } from './tensorflow/row-dataset';
 export type { OuterOptions, WrapOptions } from './tensorflow/wrap-options';
 export type { CallbackOptions } from './tensorflow/ring-callback';
-export type { LearningRateRule } from './tensorflow/ring-resize';
+export type { LearningRateRule } from './core/ring-resize';
 export type { ShardOptions, Split, SplitOptions, TensorData } from './tensorflow/shard';
 export type { WholeDataOptions, WholeInput } from './tensorflow/whole-data';
 export type { BatchNormalizationConfig } from './tensorflow/sync-batch-norm';

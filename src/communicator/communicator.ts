@@ -121,8 +121,15 @@ export class Communicator {
     return new this(...(await Communicator.start(input)));
   }
 
-  /** Prepares what a constructor needs. For subclasses. */
-  protected static async start(input: ConnectInput): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
+  /**
+   * Prepares what a constructor needs. For subclasses.
+   *
+   * @param elasticRefusal What to say in an elastic run, if the subclass does not support it.
+   */
+  protected static async start(
+    input: ConnectInput,
+    elasticRefusal?: string,
+  ): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
     requireNode();
     let options: ConnectOptions;
     try {
@@ -131,6 +138,7 @@ export class Communicator {
       tellUnknownVariables(); // which may be the reason
       throw error;
     }
+    if (options.elastic !== undefined && elasticRefusal !== undefined) throw invalidArgument(elasticRefusal);
     if (options.rank === 0) tellUnknownVariables();
     if (options.overruled !== undefined) {
       const words = `RANK=0 and WORLD_SIZE=1 are set, so this process trains alone, but ${options.overruled} has started several. If they should train together, unset RANK and WORLD_SIZE.`;

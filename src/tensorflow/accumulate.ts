@@ -1,11 +1,12 @@
 import { tf } from './tfjs';
-import type { ExchangePolicy, Load, TakenStep } from './exchange-policy';
+import type { Load, TakenStep } from '../core/exchange-policy';
 import type { ExchangedVariables, Gradients } from './exchanged-variables';
 import type { WaitingState } from './optimizer-state';
+import type { VariablesPolicy } from './variables-policy';
 import type { DecayOf } from './wrap-options';
 
 /** Each rank adds up the gradients of several steps. Then the ranks exchange their mean, as that of a large batch. */
-export class Accumulate implements ExchangePolicy {
+export class Accumulate implements VariablesPolicy {
   readonly changesWeights = false;
   waitingSteps = 0;
   /** By the name of the variable. One that had no gradient yet is not there. */

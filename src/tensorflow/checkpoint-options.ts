@@ -1,59 +1,19 @@
-import { checkOptions, requireCount } from '../check-options';
+import { checkOptions } from '../check-options';
+import {
+  checkCoreCheckpointOptions,
+  CORE_CHECKPOINT_NAMES,
+  type CoreCheckpointOptions,
+} from '../core/checkpoint-options';
 import { invalidArgument } from '../errors';
-import type { ResidualPolicy } from './resized-state';
 
 /** How {@link Ring.checkpoint} saves and resumes. */
-export interface CheckpointOptions {
-  /**
-   * The folder, created if it is missing: shared by the ranks, or of the same name on the disk of each host. A relative
-   * path means the working folder when {@link Ring.checkpoint} is called.
-   */
-  readonly dir: string;
-  /** `model.fit` saves every so many optimizer steps. Default: at the end of each epoch. */
-  readonly every?: number;
+export interface CheckpointOptions extends CoreCheckpointOptions {
   /**
    * A metric of `model.fit`, such as `val_loss`. The checkpoint of the epoch with the best value so far is kept in the
    * folder `best` within `dir`, beside the newest ones: `resume({ best: true })` goes back to it. More is better if the
    * name has `acc` in it, as for `tf.callbacks.earlyStopping`; otherwise less, unless `mode` says it.
    */
   readonly best?: string | { readonly metric: string; readonly mode: 'min' | 'max' };
-  /** How many complete checkpoints to keep, 1 or more. Default 2, so that there is one before a damaged one. */
-  readonly keep?: number;
-  /**
-   * `model.fit` and {@link Checkpoint.afterStep} write checkpoints while the training goes on. The state is copied at
-   * its step, so it needs the memory for that. All ranks complete the checkpoint after a later step, when the files of
-   * all are on the disk; until then a crash leaves the checkpoint before. A training waits for the disk only if the
-   * next save is due before. An error in writing is raised after a later step. Default false.
-   */
-  readonly background?: boolean;
-  /**
-   * Returns what this rank wants back from {@link Checkpoint.resume}: small, plain JSON, such as the state of its
-   * random numbers.
-   */
-  readonly state?: () => unknown;
-  /**
-   * What happens to each rank's momenta and residuals if the ring has another size than the one that saved.
-   * `redistribute`: they are divided between the ranks so that their mean, from which the update is made, stays the
-   * same. `drop`: they begin at zero. Default: `ERR_CHECKPOINT`; in an elastic run `redistribute`. What all ranks have
-   * in common is kept in any case.
-   */
-  readonly residuals?: ResidualPolicy;
-  /**
-   * If the newest checkpoint is damaged: `error` raises `ERR_CHECKPOINT_DAMAGED`; `previous` takes the newest earlier
-   * one that is complete on all ranks. Default `error`.
-   */
-  readonly onDamage?: 'error' | 'previous';
-  /**
-   * If `model.fit` cannot write a checkpoint: `stop` raises `ERR_CHECKPOINT`; `continue` prints a warning and trains
-   * on. Default `stop`.
-   */
-  readonly onFailure?: 'stop' | 'continue';
-  /**
-   * While `model.fit` or a loop with {@link Checkpoint.afterStep} trains: if a rank gets SIGTERM or SIGUSR1, or
-   * if its time is over (`stopAfter` of {@link connect}), all ranks save after the same step, and end with exit code
-   * 75. `false`: the signals do what they do otherwise. Default true.
-   */
-  readonly saveOnStop?: boolean;
 }
 
 /** Which checkpoint {@link Checkpoint.resume} goes back to. */
@@ -62,46 +22,13 @@ export interface ResumeOptions {
   readonly best?: boolean;
 }
 
-/** Where in the training {@link Checkpoint.resume} continues. */
-export interface ResumedPosition {
-  /** How many optimizer steps are done; 0 if there was no checkpoint. */
-  readonly step: number;
-  /** The epoch to continue with: `initialEpoch` of `model.fit`, or the last epoch given to `setEpoch`. */
-  readonly epoch: number;
-  /** How many batches of that epoch `model.fit` had done; 0 in a custom loop. */
-  readonly batch: number;
-  /** What the option `state` had returned on this rank; undefined on a rank that the saving ring did not have. */
-  readonly state: unknown;
-  /** The folder of the checkpoint; undefined if there was none. */
-  readonly path: string | undefined;
-  /** Why newer checkpoints were not taken, with `onDamage: 'previous'`. */
-  readonly skipped: readonly string[];
-}
-
-const NAMES = {
-  ...{ dir: true, every: true, best: true, keep: true, background: true, state: true },
-  ...{ residuals: true, onDamage: true, onFailure: true, saveOnStop: true },
-} as const satisfies Record<keyof CheckpointOptions, true>;
-
 /** @throws GradringError `ERR_INVALID_ARGUMENT`. */
 export function checkCheckpointOptions(options: CheckpointOptions): void {
-  if (options === undefined) throw invalidArgument('ring.checkpoint(model, { dir }) needs dir, the path of a folder.');
-  checkOptions('ring.checkpoint', options, NAMES);
-  const { dir, every, best, keep, state, residuals, onDamage, onFailure } = options;
-  if (typeof dir !== 'string' || dir === '')
-    throw invalidArgument('ring.checkpoint(model, { dir }) needs dir, the path of a folder.');
-  requireCount('every', every);
-  if (best !== undefined) checkBest(best);
-  requireCount('keep', keep);
-  if (state !== undefined && typeof state !== 'function') throw invalidArgument('state must be a function.');
-  requireOneOf('residuals', residuals, ['redistribute', 'drop']);
-  requireOneOf('onDamage', onDamage, ['error', 'previous']);
-  requireOneOf('onFailure', onFailure, ['stop', 'continue']);
-}
-
-function requireOneOf(name: string, value: string | undefined, values: readonly string[]): void {
-  if (value === undefined || values.includes(value)) return;
-  throw invalidArgument(`${name} is '${value}'; it must be '${values.join("' or '")}'.`);
+  const call = 'ring.checkpoint(model, { dir })';
+  if (options === undefined) throw invalidArgument(`${call} needs dir, the path of a folder.`);
+  checkOptions('ring.checkpoint', options, { ...CORE_CHECKPOINT_NAMES, best: true });
+  checkCoreCheckpointOptions(call, options);
+  if (options.best !== undefined) checkBest(options.best);
 }
 
 function checkBest(best: NonNullable<CheckpointOptions['best']>): void {

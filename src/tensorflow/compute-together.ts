@@ -3,8 +3,8 @@ import { GradringError, invalidArgument, isSerializedError, type SerializedError
 import { brokenValue } from '../rank-values';
 import { type Check, isCount, isListOf, isOneOf, isOptional, isText, isWith } from '../shape';
 import { awake, waitForPromise } from '../work';
-import { bytesOf } from './bytes-of';
-import { areTexts, gatherValues } from './replicas';
+import { bytesOf } from '../core/bytes-of';
+import { areTexts, gatherValues } from '../core/replicas';
 import { tf } from './tfjs';
 import type { WholeData } from './whole-data';
 

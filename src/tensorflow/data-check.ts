@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { tf } from './tfjs';
 import type { Communicator } from '../communicator/communicator';
 import { isNumber, isText, isWith } from '../shape';
-import { bytesOf } from './bytes-of';
-import { warn } from './warn';
+import { bytesOf } from '../core/bytes-of';
+import { warn } from '../core/warn';
 
 /** How many rows are hashed: enough to notice another order, few enough to cost little. */
 const SAMPLED_ROWS = 16;

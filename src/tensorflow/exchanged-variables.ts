@@ -1,9 +1,7 @@
-import type { Communicator } from '../communicator/communicator';
+import { ExchangedTensors, type GradientValues, type LoadedGradients } from '../core/exchanged-tensors';
 import { GradringError, invalidArgument } from '../errors';
-import type { ExchangeHandle, ExchangeInput } from '../exchange/exchange-handle';
-import type { ExchangeStep } from '../exchange/messages';
-import type { NamedTensor, VariableState } from './optimizer-state';
-import { inBrackets, isSameShape } from './shapes';
+import type { NamedTensor } from './optimizer-state';
+import { inBrackets, isSameShape } from '../core/shapes';
 import { tf } from './tfjs';
 import type { DecayOf } from './wrap-options';
 
@@ -13,22 +11,8 @@ import type { DecayOf } from './wrap-options';
  */
 export type Gradients = { readonly [name: string]: tf.Tensor | null } | NamedTensor[];
 
-/** What is known of gradients that were copied to an exchange. */
-export type LoadedGradients = Pick<ExchangeStep, 'sumOfSquares' | 'nonFiniteTensor'>;
-
 /** The variables that an optimizer trains, and their gradients and state in the memories of an exchange. */
-export class ExchangedVariables {
-  readonly exchange: ExchangeHandle;
-
-  constructor(
-    communicator: Communicator,
-    public variables: readonly tf.Variable[],
-    options: Pick<ExchangeInput, 'compression' | 'nesterov'>,
-  ) {
-    const shapes = variables.map(({ name, shape }) => ({ name, shape }));
-    this.exchange = communicator.openExchange({ variables: shapes, ...options });
-  }
-
+export class ExchangedVariables extends ExchangedTensors<tf.Variable> {
   /**
    * Checks the gradients of a step. A variable on which the loss did not depend has none.
    *
@@ -70,70 +54,21 @@ export class ExchangedVariables {
    */
   load(gradients: Gradients, weightDecay: DecayOf): LoadedGradients {
     const given = this.gradientsByName(gradients);
-    const { exchange, variables } = this;
-    const found: { sumOfSquares: number; nonFiniteTensor?: number } = { sumOfSquares: 0 };
-    variables.forEach((variable, i) => {
+    return this.loadEach(variable => {
       const { name } = variable;
-      const segment = exchange.gradient(i);
       const tensor = given.get(name);
-      if (tensor === undefined) {
-        segment.fill(0);
-        return;
-      }
+      if (tensor === undefined) return undefined;
       const decay = weightDecay(name);
-      const decayed = decay === 0 ? tensor : tf.tidy(() => tf.add(tensor, tf.mul(decay, variable)));
-      const { values, isCopy } = gradientValues(decayed);
-      exchange.writeGradient(i, values, isCopy);
-      if (decayed !== tensor) decayed.dispose();
-      const sumOfSquares = exchange.sumOfSquares(i);
-      if (!Number.isFinite(sumOfSquares)) found.nonFiniteTensor ??= i;
-      found.sumOfSquares += sumOfSquares;
+      if (decay === 0) return gradientValues(tensor);
+      const decayed = tf.tidy(() => tf.add(tensor, tf.mul(decay, variable)));
+      return { ...gradientValues(decayed), release: () => decayed.dispose() };
     });
-    return found;
-  }
-
-  /** Multiplies the gradients that were loaded. */
-  scale(factor: number): void {
-    if (factor === 1) return;
-    this.variables.forEach((_, i) => this.exchange.scaleGradient(i, factor));
   }
 
   /** A variable's update. If it is no copy, it must be used up before the next step. */
   updateTensor(i: number, isCopy: boolean): tf.Tensor {
     const update = this.exchange.gradient(i);
     return tf.tensor(isCopy ? update.slice() : update, this.variables[i]!.shape);
-  }
-
-  /** The state of every variable: views. */
-  states(): Omit<VariableState, 'isMomentumShared'>[] {
-    const { exchange } = this;
-    return this.variables.map(({ name, shape }, i) => {
-      const [momentum, residual] = [exchange.momentum(i), exchange.residual(i)];
-      return { name, shape, momentum, residual, shared: exchange.shared(i) };
-    });
-  }
-
-  /**
-   * @throws GradringError `ERR_MODEL_MISMATCH` if a variable's state is missing, or has another shape;
-   *   `ERR_CHECKPOINT` if it is that of another compressor.
-   */
-  restore(states: readonly VariableState[]): void {
-    const byName = new Map(states.map(state => [state.name, state]));
-    for (const { name, shape, momentum, residual, shared } of this.states()) {
-      const restored = byName.get(name);
-      if (restored === undefined || !isSameShape(restored.shape, shape)) {
-        const what = restored === undefined ? 'nothing' : `the shape ${inBrackets(restored.shape)}`;
-        const words = `The restored optimizer state does not fit the model: it has ${what} for '${name}', a variable of the shape ${inBrackets(shape)}.`;
-        throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
-      }
-      if (restored.shared.length !== shared.length) {
-        const words = `The optimizer's state of '${name}' was saved with another compression. Wrap the optimizer with the same compression as before.`;
-        throw new GradringError('ERR_CHECKPOINT', words, { variable: name });
-      }
-      momentum.set(restored.momentum);
-      residual.set(restored.residual);
-      shared.set(restored.shared);
-    }
   }
 }
 
@@ -167,13 +102,6 @@ export function variableNamed(name: string): tf.Variable {
     throw invalidArgument(`Variable '${name}' is ${variable.dtype}; only float32 variables can be trained.`);
   }
   return variable;
-}
-
-/** The values of a tensor. */
-export interface GradientValues {
-  readonly values: Float32Array;
-  /** Whether the array was made for the caller, who may free its memory. */
-  readonly isCopy: boolean;
 }
 
 /** Reads a tensor of any type. Values that are not float32 are converted. */

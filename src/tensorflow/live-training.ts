@@ -1,8 +1,9 @@
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { requirePlain } from '../plain-json';
-import type { FitPosition } from './saved-rank';
-import { broadcastVariables, checkSameVariables } from './replicas';
+import type { FitPosition } from './fit-position';
+import { broadcastVariables } from './replicas';
+import { checkSameVariables } from '../core/replicas';
 import type { Training } from './trained';
 import { captureWelcome, passWelcome, takeWelcome, type Welcome } from './welcome';
 
@@ -22,8 +23,6 @@ export class LiveTraining {
   private trained: Training | undefined;
   /** Where `model.fit` will continue, until it does. */
   private joinedAt: FitPosition | undefined;
-  /** Settles, without an error, when the call is over that {@link inTurn} runs. */
-  private running: Promise<unknown> | undefined;
 
   private constructor(private readonly communicator: Communicator) {}
 
@@ -51,18 +50,6 @@ export class LiveTraining {
     const { position, state, counters } = welcome.header;
     this.joinedAt = position;
     return { step: counters.steps, epoch: position.epoch, state };
-  }
-
-  /**
-   * Runs what has several collectives when the earlier calls are over: between them ranks wait for their disks, so that
-   * the collectives of two would come in different orders.
-   */
-  async inTurn<T>(run: () => Promise<T>): Promise<T> {
-    while (this.running !== undefined) await this.running;
-    const result = run();
-    const end = () => (this.running = undefined);
-    this.running = result.then(end, end);
-    return result;
   }
 
   /** Takes the place where `model.fit` continues on a rank that has joined. Undefined if it was taken already. */

@@ -1,10 +1,11 @@
 import { clipFactor } from '../compression/clipping';
 import { invalidArgument } from '../errors';
-import type { ExchangePolicy, Load, TakenStep } from './exchange-policy';
+import type { Load, TakenStep } from '../core/exchange-policy';
 import type { ExchangedVariables, Gradients } from './exchanged-variables';
 import type { TfjsOptimizer } from './tfjs-optimizer';
 import type { WaitingState } from './optimizer-state';
 import { tf } from './tfjs';
+import type { VariablesPolicy } from './variables-policy';
 import { type CheckedOptions, NO_DECAY, weightDecayOf } from './wrap-options';
 
 /** The variables of this process that are within a round, by name, and whose round it is. */
@@ -20,7 +21,7 @@ export function requireRoundOver(variables: readonly tf.Variable[], call: string
 }
 
 /** The policy trains these variables from now on. A round that another one has left is over. */
-export function endOtherRounds(variables: readonly tf.Variable[], policy: ExchangePolicy): void {
+export function endOtherRounds(variables: readonly tf.Variable[], policy: VariablesPolicy): void {
   for (const { name } of variables) if (withinRound.get(name) !== policy) withinRound.delete(name);
 }
 
@@ -29,7 +30,7 @@ export function endOtherRounds(variables: readonly tf.Variable[], policy: Exchan
  * (weights before the round − weights after it), go back to the weights before the round, and apply the mean by an
  * outer optimizer (DiLoCo: Douillard et al. 2023, algorithm 1).
  */
-export class LocalSteps implements ExchangePolicy {
+export class LocalSteps implements VariablesPolicy {
   readonly changesWeights = true;
   waitingSteps = 0;
   /** The weights before the round, by name. Empty between rounds. */
@@ -51,7 +52,7 @@ export class LocalSteps implements ExchangePolicy {
     if (this.start.size === 0) this.begin(trained.variables.map(each => [each.name, tf.keep(each.clone())]));
     if (nonFiniteTensor === undefined) {
       trained.scale(clipFactor({ sumOfSquares, clipNorm: options.localClipNorm, worldSize: 1 }));
-      this.inner.apply(trained, 1, weightDecayOf(options, 'update'));
+      this.inner.apply(trained, 1);
     } else if (options.onNonFinite === 'error') this.nonFinite ??= trained.variables[nonFiniteTensor]!.name;
     this.waitingSteps++;
     const isDue = this.waitingSteps >= this.stepsPerExchange;

@@ -1,413 +1,75 @@
-import { type CompressionMethod, methodOf } from '../compression/compression-method';
 import type { Communicator } from '../communicator/communicator';
-import type { Unit } from '../communicator/units';
-import type { Compression, DgcCompression } from '../compression/dgc-options';
+import type { DgcCompression } from '../compression/dgc-options';
 import { LARGEST_DENSITY } from '../compression/sparsity-schedule';
-import { GradringError, invalidArgument } from '../errors';
-import { isLinkCost, type LinkCost } from '../exchange/link-cost';
-import { type Ticket, waitFor, type Work } from '../work';
-import { type Check, isBetween, isBoolean, isCount, isNumber, isOptional, isWith } from '../shape';
-import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
+import { ExchangeSteps } from '../core/exchange-steps';
+import { warnOnce } from '../core/warn';
 import { Accumulate } from './accumulate';
-import { EveryStep, type ExchangePolicy, type Load, type TakenStep } from './exchange-policy';
+import { DataCheck } from './data-check';
 import { ExchangedVariables, type Gradients, variableNamed } from './exchanged-variables';
-import { checkGreetings, type Greeting, greetingOf } from './first-step';
-import { TfjsOptimizer } from './tfjs-optimizer';
 import { endOtherRounds, LocalSteps } from './local-steps';
-import { sharesMomentum, type VariableState } from './optimizer-state';
-import { checkHashes, hashesOf, type Variables } from './replicas';
-import { RingResize } from './ring-resize';
-import { SentFraction } from './sent-fraction';
-import { Notice, StepNotices } from './step-notices';
-import { shareStep } from './share-step';
+import { adviceFor, hashesOf, type Variables } from './replicas';
 import { tf } from './tfjs';
-import { Verification, type VerifiedStep } from './verification';
-import { warn, warnOnce } from './warn';
-import { checkedDecay, type CheckedOptions, type DecayOf, NO_DECAY, weightDecayOf } from './wrap-options';
+import { TfjsOptimizer } from './tfjs-optimizer';
+import { EveryGradient, type VariablesPolicy } from './variables-policy';
+import { checkedDecay, type CheckedOptions, weightDecayOf } from './wrap-options';
 
-/** What a wrapped optimizer has done in this process, on this rank. What was done before a resume does not count. */
-export interface StepStatistics {
-  /** How many steps this process has taken, skipped ones included. */
-  readonly steps: number;
-  /** How many of these were skipped by `onNonFinite: 'skip'`. */
-  readonly skippedSteps: number;
-  /** How many exchanges it has taken part in: one a step, or one for all steps of a round. */
-  readonly exchanges: number;
-  /** Bytes sent, forwarded frames and headers included. */
-  readonly bytesSent: number;
-  /** Bytes that a dense ring all-reduce of the gradients of every step would have sent. */
-  readonly denseBytes: number;
-  /** The fraction of each large tensor that the last step sent, also if a step before a resume was the last. */
-  readonly density: number;
-}
-
-/** An exchange that is to be completed: {@link OptimizerSteps.complete}. */
-export interface PendingExchange {
-  readonly unit: Unit<StepResult>;
-  /** Whether a step ends with it. Otherwise all its steps were counted before. */
-  readonly endsStep: boolean;
-}
-
-/** The result of an exchange, the same on all ranks as far as it matters. */
-export interface StepResult extends ExchangeResult, VerifiedStep {
-  /** Size of the ring that took the step. */
-  readonly worldSize: number;
-}
-
-const isStepResult = isWith<Omit<StepResult, 'route' | 'timesMs'>>({
-  nonFinite: isOptional(isWith({ rank: isOptional(isCount), tensor: isCount })),
-  notices: isBetween(0, 255),
-  bytesSent: isCount,
-  denseBytes: isNumber,
-  density: isNumber,
-  links: isOptional(isLinkCost),
-  generation: isCount,
-  verifies: isBoolean,
-  worldSize: isCount,
-}) as Check<StepResult>;
-
-/**
- * The parts of a wrapped optimizer's step. Before the first one the ranks compare what they train. Then the policy
- * takes the gradients of each step, and says when the ranks exchange. An exchange is a unit, whose mean is applied;
- * after some the weights are compared.
- */
-export class OptimizerSteps {
-  /** Which fraction of the gradients is sent. Undefined without compression. */
-  readonly sentFraction: SentFraction | undefined;
-  readonly resize: RingResize;
-  readonly compression: Compression;
-  readonly method: CompressionMethod;
-  readonly policy: ExchangePolicy;
-  readonly notices = new StepNotices();
-  /** Applies what was exchanged. */
-  readonly outer: TfjsOptimizer;
-  /** The number of the next step of the training, skipped ones included. A checkpoint keeps it. */
-  step = 0;
-  statistics: StepStatistics = { steps: 0, skippedSteps: 0, exchanges: 0, bytesSent: 0, denseBytes: 0, density: 1 };
-  epoch: number | undefined;
-  /** How many ranks have taken the last exchange: a number on which all agree, also if the ring has just changed. */
-  ranksInStep: number;
-  /** What the links of the ring cost. Undefined if no step has measured that. */
-  links: LinkCost | undefined;
-  /** The learning rate of the last exchange that is over. */
-  lastRate: number | undefined;
-  /** That of the last one that has begun. */
-  private loadedRate: number | undefined;
-  /** Undefined before the first step. */
-  trained: ExchangedVariables | undefined;
-  /** Restored state of the variables, until the first step tells which there are. */
-  restored: readonly VariableState[] = [];
-  /** An exchange that travels while the next gradients are computed. */
-  private underWay: { readonly exchange: PendingExchange; readonly ticket: Ticket<ExchangeResult> } | undefined;
-  private readonly verification: Verification;
-  /** What the last step applied, for ranks on which it failed. Kept in elastic runs only. */
-  private lastUpdates: readonly Float32Array[] = [];
+/** The steps of a wrapped optimizer. */
+export class OptimizerSteps extends ExchangeSteps<tf.Variable, ExchangedVariables, Gradients> {
+  declare readonly policy: VariablesPolicy;
+  declare readonly inner: TfjsOptimizer;
+  declare readonly outer: TfjsOptimizer;
+  protected readonly differently = 'Ranks wrap their optimizers differently';
 
   constructor(
-    private readonly communicator: Communicator,
-    readonly inner: TfjsOptimizer,
-    private readonly options: CheckedOptions,
+    communicator: Communicator,
+    inner: TfjsOptimizer,
+    private readonly wrapOptions: CheckedOptions,
   ) {
-    const { compression, verifyEvery, learningRateRule, localSteps, accumulate } = options;
-    const { learningRate, momentum, nesterov } = options.outer;
-    if (localSteps > 0) {
-      this.policy = new LocalSteps(localSteps, inner, options);
-      this.outer = new TfjsOptimizer(tf.train.momentum(learningRate, momentum, nesterov));
-    } else {
-      const weightDecay = weightDecayOf(options, 'gradient');
-      this.policy = accumulate > 1 ? new Accumulate(accumulate, weightDecay) : new EveryStep(weightDecay);
-      this.outer = inner;
-    }
-    this.compression = compression;
-    this.ranksInStep = communicator.worldSize;
-    this.method = methodOf(compression);
-    this.verification = new Verification(communicator, verifyEvery);
-    this.resize = new RingResize(communicator, learningRateRule);
-    if (compression.kind !== 'dgc') return;
-    this.sentFraction = new SentFraction(
-      communicator,
-      compression,
-      inner.className,
-      this.outer.takenOver !== undefined && compression.momentumCorrection,
-      this.policy.stepsPerExchange,
-    );
-    if (this.outer.takenOver === undefined) this.warnOfForeignMomentum(compression);
+    const { compression } = wrapOptions;
+    const words = `the ${inner.className} optimizer`;
+    super(communicator, {
+      ...policyOf(inner, wrapOptions),
+      inner,
+      options: wrapOptions,
+      words,
+      data: DataCheck.of(communicator),
+    });
+    if (compression.kind === 'dgc' && this.outer.takenOver === undefined) this.warnOfForeignMomentum(compression);
   }
 
-  /** The variables that the first step trains, and what the ranks must agree on before it. */
-  begin(names: ReadonlySet<string>): { readonly variables: Variables; readonly greeting: Greeting } {
-    const { step } = this;
-    const { compression, onNonFinite, verifyEvery, learningRateRule, weightDecayAt } = this.options;
-    const { localSteps, localClipNorm, outer, overlap, accumulate } = this.options;
-    const variables = [...names].map(variableNamed);
-    if (this.sentFraction !== undefined) {
-      const [first, ...others] = names;
-      this.sentFraction.trains ||= `'${first}'${others.length > 0 ? ` and ${others.length} more` : ''}`;
-      this.sentFraction.beginSteps(step);
-    }
-    const { className: optimizer, learningRate } = this.inner;
-    // The exchange compares it too, but cannot say what differs.
-    const compressorFile = this.method.fileHash;
-    const weightDecay = decaysOf(this.options, variables);
-    const shared = {
-      ...{ compression, compressorFile, onNonFinite, verifyEvery, learningRateRule },
-      ...{ weightDecay, weightDecayAt, step, overlap, localSteps, accumulate },
-      ...(localSteps > 0 && { outer, ...(localClipNorm < Infinity && { localClipNorm }) }),
-    };
-    const own = { optimizer, learningRate, ...this.inner.takenOver, ...shared };
-    const greeting = greetingOf(this.communicator, variables, own);
-    // They may differ if the training was resumed within a round.
-    return { variables, greeting: this.replicasMayDiffer ? { ...greeting, hashes: [] } : greeting };
-  }
-
-  /** Whether the weights of the ranks may differ now. */
-  get replicasMayDiffer(): boolean {
-    const { changesWeights, waitingSteps } = this.policy;
-    return changesWeights && waitingSteps > 0;
-  }
-
-  /** Ends what {@link begin} has begun. `all` has the greeting of every rank. */
-  agree(variables: Variables, all: readonly Greeting[]): void {
-    checkGreetings(this.communicator, variables, all);
-    this.open(variables);
-  }
-
-  /** Opens the exchange of these variables, and restores their state if there is one. */
-  open(variables: Variables): void {
-    endOtherRounds(variables, this.policy);
-    const nesterov = this.outer.takenOver?.nesterov ?? false;
-    this.trained = new ExchangedVariables(this.communicator, variables, { compression: this.compression, nesterov });
-    this.restoreVariables();
-  }
-
-  /** Copies {@link restored} state to the exchange, if there is any, and the exchange is open. */
-  restoreVariables(): void {
-    const { inner, trained, restored } = this;
-    if (trained === undefined || restored.length === 0) return;
-    if (inner.takenOver === undefined) requireSameOrder(inner.className, restored, trained.variables);
-    trained.restore(restored);
-    this.restored = [];
-  }
-
-  close(): void {
-    this.policy.dispose();
+  override close(): void {
     this.inner.optimizer.dispose();
     if (this.outer !== this.inner) this.outer.optimizer.dispose();
-    this.trained?.exchange.close();
-    this.trained = undefined;
+    super.close();
   }
 
-  /** Takes the gradients of a step. If the ranks exchange now, {@link beginExchange} or {@link exchange} follows. */
-  take(gradients: Gradients): TakenStep {
-    const taken = this.policy.take(this.trained!, gradients);
-    const { nonFiniteTensor } = taken;
-    if (nonFiniteTensor !== undefined && this.options.onNonFinite === 'skip') {
-      const { statistics } = this;
-      this.statistics = { ...statistics, skippedSteps: statistics.skippedSteps + 1 };
-      const { name } = this.trained!.variables[nonFiniteTensor]!;
-      this.warnOfSkipped(`The gradient of '${name}' holds NaN or infinity, in step ${this.step} of this rank.`, 1);
-    }
-    return taken;
+  protected override variablesNamed(names: readonly string[]): Variables {
+    return names.map(variableNamed);
   }
 
-  /** Counts a step after which the ranks do not exchange. */
-  completeAlone(): void {
-    this.statistics = { ...this.statistics, steps: this.statistics.steps + 1 };
-    this.step += 1;
+  protected override openExchange(
+    variables: Variables,
+    options: ConstructorParameters<typeof ExchangedVariables>[2],
+  ): ExchangedVariables {
+    endOtherRounds(variables, this.policy);
+    return new ExchangedVariables(this.communicator, variables, options);
   }
 
-  /** Begins the exchange of a step, if the next gradients are to be computed meanwhile. Returns whether it has. */
-  beginExchange(load: Load): boolean {
-    const { options, step, statistics } = this;
-    if (options.overlap === 0) return false;
-    const ticket = this.trained!.exchange.start(this.exchangeStep(load, step));
-    this.step = step + 1;
-    this.statistics = { ...statistics, steps: statistics.steps + 1 };
-    this.underWay = { exchange: this.exchange(load, false, ticket), ticket };
-    return true;
+  protected override hashesOf(variables: Variables): string[] {
+    return hashesOf(variables);
   }
 
-  /** Takes the exchange that is under way, if there is one. */
-  takeUnderWay(): PendingExchange | undefined {
-    const exchange = this.underWay?.exchange;
-    this.underWay = undefined;
-    return exchange;
+  protected override adviceFor(differing: Variables): string {
+    return adviceFor(differing);
   }
 
-  /** The exchange of the waiting steps, without a step of its own. */
-  endRound(): PendingExchange {
-    return this.exchange(this.policy.loadWaiting(this.trained!), false);
-  }
-
-  /** Forgets the exchange that is under way, and the steps that wait for one: other state is restored. */
-  async forgetWaiting(): Promise<void> {
-    await this.untilStill();
-    this.underWay = undefined;
-    this.policy.dispose();
-  }
-
-  /** Settles when no exchange is under way that writes to the memories of the exchange. */
-  async untilStill(): Promise<void> {
-    await this.underWay?.ticket.promise.catch(() => undefined); // the next step throws the error
-  }
-
-  /**
-   * An exchange, up to its result on all ranks.
-   *
-   * @param ticket The exchange, if it has begun.
-   */
-  exchange(load: Load, endsStep: boolean, ticket?: Ticket<ExchangeResult>): PendingExchange {
-    this.communicator.units.checkOutside('An optimizer step');
-    const isOfVariable = (result: StepResult) => (result.nonFinite?.tensor ?? 0) < this.trained!.variables.length;
-    const done = this.step + Number(endsStep);
-    const unit: Unit<StepResult> = {
-      name: `step ${done - 1}`,
-      run: () => this.exchanged(load, done, ticket),
-      isResult: (result): result is StepResult => isStepResult(result) && isOfVariable(result),
-      share: (root, isBehind, { nonFinite, density }) => {
-        const { communicator, method, lastUpdates } = this;
-        const { exchange, variables } = this.trained!;
-        const shared = variables.map(({ shape }) => sharesMomentum(method, shape, density));
-        const isApplied = nonFinite === undefined;
-        shareStep({ communicator, exchange, sharesMomentum: shared, lastUpdates, root, isBehind, isApplied });
-      },
+  protected override sharedOptions(variables: Variables): Record<string, unknown> {
+    const { weightDecayAt, localSteps, localClipNorm, outer, accumulate } = this.wrapOptions;
+    const weightDecay = decaysOf(this.wrapOptions, variables);
+    return {
+      ...{ weightDecay, weightDecayAt, localSteps, accumulate },
+      ...(localSteps > 0 && { outer, ...(localClipNorm < Infinity && { localClipNorm }) }),
     };
-    return { unit, endsStep };
-  }
-
-  /** @param done How many steps of the training are done after it. */
-  private *exchanged(load: Load, done: number, ticket?: Ticket<ExchangeResult>): Work<StepResult> {
-    const { worldSize } = this.communicator;
-    const result = yield* waitFor(ticket ?? this.trained!.exchange.start(this.exchangeStep(load, done - 1)));
-    return { ...result, worldSize, ...this.verification.of(done, this.exchangedSteps) };
-  }
-
-  /** How many steps an exchange is for that begins now. */
-  private get exchangedSteps(): number {
-    return Math.max(1, this.policy.waitingSteps);
-  }
-
-  /** Copies to the exchange what is exchanged. */
-  private exchangeStep(load: Load, step: number): ExchangeStep {
-    const residualScale = this.residualScale();
-    this.loadedRate = this.outer.learningRate;
-    return this.communicator.observer.record('copy', this.spanArguments(step), () => ({
-      step,
-      epoch: this.epoch,
-      learningRate: this.inner.learningRate,
-      density: this.density(step),
-      // In an elastic run a step may be run again in another ring, which might choose otherwise.
-      maySendAll: this.statistics.density === 1 && !this.communicator.isElastic,
-      links: this.links,
-      residualScale,
-      momentumFactor: this.outer.takenOver?.momentum ?? 0,
-      momentumScale: this.resize.momentumScale,
-      notices: this.notices.own | (this.communicator.stopRequest.reason === undefined ? 0 : Notice.Stop),
-      ...load(),
-    }));
-  }
-
-  /**
-   * Counts an exchange, and applies its update. Returns whether there was one.
-   *
-   * @throws GradringError `ERR_NON_FINITE` if there was none, unless such steps are skipped.
-   */
-  complete(result: StepResult, { endsStep }: PendingExchange): boolean {
-    const { nonFinite, bytesSent, denseBytes, density, worldSize, links } = result;
-    const { communicator, statistics, trained, exchangedSteps } = this;
-    const isApplied = nonFinite === undefined;
-    const done = this.step + Number(endsStep);
-    const span = this.spanArguments(done - 1);
-    this.verification.finishStep(result);
-    this.notices.hear(result.notices);
-    this.ranksInStep = worldSize;
-    if (isApplied) this.resize.lastWorldSize = worldSize;
-    this.lastUpdates = [];
-    this.links = links;
-    this.lastRate = this.loadedRate ?? this.outer.learningRate;
-    this.step = done;
-    this.statistics = {
-      steps: statistics.steps + Number(endsStep),
-      skippedSteps: statistics.skippedSteps + (isApplied ? 0 : exchangedSteps),
-      exchanges: statistics.exchanges + 1,
-      bytesSent: statistics.bytesSent + bytesSent,
-      denseBytes: statistics.denseBytes + exchangedSteps * denseBytes,
-      density,
-    };
-    this.policy.beforeUpdate(trained!);
-    if (isApplied) {
-      communicator.observer.record('apply', span, () => {
-        const { variables, exchange } = trained!;
-        if (communicator.isElastic) this.lastUpdates = variables.map((_, i) => exchange.gradient(i).slice());
-        this.outer.apply(trained!, this.resize.rateFactor, this.outerDecay);
-      });
-      return true;
-    }
-    const variable = trained!.variables[nonFinite.tensor]!.name;
-    const where =
-      nonFinite.rank === undefined
-        ? 'overflows in the sum over all ranks'
-        : `holds NaN or infinity on rank ${nonFinite.rank}`;
-    const when = exchangedSteps === 1 ? `in step ${done - 1}` : `in steps ${done - exchangedSteps} to ${done - 1}`;
-    const what = `The gradient of '${variable}' ${where}, ${when}. Nothing was applied on any rank.`;
-    if (this.options.onNonFinite === 'skip') {
-      this.warnOfSkipped(what, exchangedSteps);
-      return false;
-    }
-    const words = `${what} (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
-    const rank = nonFinite.rank !== undefined && { rank: nonFinite.rank };
-    throw new GradringError('ERR_NON_FINITE', words, { ...rank, variable, step: done - 1 });
-  }
-
-  /** The hashes of the weights after a step that {@link StepResult.verifies}. */
-  hashes(): string[] {
-    return hashesOf(this.trained!.variables);
-  }
-
-  /** @throws GradringError `ERR_REPLICAS_DIVERGED` if the {@link hashes} of the ranks differ. */
-  verify(all: readonly string[][]): void {
-    checkHashes(all, this.trained!.variables, `after step ${this.step - 1}`);
-  }
-
-  /** The density of an exchange that ends this step, by the schedule. */
-  private density(step: number): number {
-    const { sentFraction, epoch, statistics } = this;
-    const density = sentFraction?.densityAt({ epoch, step }) ?? 1;
-    if (density === 1 && statistics.density < 1) {
-      const words =
-        'A step that sends everything cannot follow one that does not, because the momenta of the ranks differ by then. Does a dense warm-up begin anew?';
-      throw invalidArgument(words);
-    }
-    return density;
-  }
-
-  /** What multiplies the residuals before the next step. */
-  private residualScale(): number {
-    const { method, lastRate, outer } = this;
-    if (!method.rescalesResiduals || lastRate === undefined) return 1;
-    const scale = lastRate / outer.learningRate;
-    return Number.isFinite(scale) && scale > 0 ? scale : 1; // a rate of 0 applies nothing
-  }
-
-  /** The weight decay of the update that all ranks apply. */
-  private get outerDecay(): DecayOf {
-    return this.policy.changesWeights ? NO_DECAY : weightDecayOf(this.options, 'update');
-  }
-
-  /** What spans tell of a step. */
-  private spanArguments(step: number) {
-    const { variables } = this.trained!;
-    const elements = variables.reduce((sum, { size }) => sum + size, 0);
-    return { step, tensors: variables.length, bytes: 4 * elements };
-  }
-
-  /** Warns of the first step that is skipped, of the second, the fourth, and so on. `count` were skipped just now. */
-  private warnOfSkipped(what: string, count: number): void {
-    const { steps, skippedSteps } = this.statistics;
-    const doublings = (skipped: number) => Math.floor(Math.log2(skipped));
-    if (doublings(skippedSteps) === doublings(skippedSteps - count)) return;
-    const share = `${skippedSteps} of ${steps} ${steps === 1 ? 'step' : 'steps'}`;
-    warn(this.communicator, `${what} So far ${share} ${skippedSteps === 1 ? 'was' : 'were'} skipped.`);
   }
 
   /** Momentum correction is for momentum and SGD: see docs/algorithms.md. */
@@ -424,18 +86,23 @@ export class OptimizerSteps {
   }
 }
 
+/** When the ranks exchange, and what applies the update then. */
+function policyOf(
+  inner: TfjsOptimizer,
+  options: CheckedOptions,
+): { readonly policy: VariablesPolicy; readonly outer: TfjsOptimizer } {
+  const { localSteps, accumulate } = options;
+  if (localSteps > 0) {
+    const { learningRate, momentum, nesterov } = options.outer;
+    const outer = new TfjsOptimizer(tf.train.momentum(learningRate, momentum, nesterov));
+    return { policy: new LocalSteps(localSteps, inner, options), outer };
+  }
+  const weightDecay = weightDecayOf(options, 'gradient');
+  const policy = accumulate > 1 ? new Accumulate(accumulate, weightDecay) : new EveryGradient(weightDecay);
+  return { policy, outer: inner };
+}
+
 /** What the ranks compare of the weight decay. */
 function decaysOf({ weightDecay }: CheckedOptions, variables: Variables): number | readonly number[] {
   return typeof weightDecay === 'number' ? weightDecay : variables.map(({ name }) => checkedDecay(weightDecay, name));
-}
-
-/** tfjs gives the state that an inner optimizer keeps to variables by their order, whatever their names. */
-function requireSameOrder(optimizer: string, restored: readonly VariableState[], variables: Variables): void {
-  const longer = Math.max(restored.length, variables.length);
-  for (let i = 0; i < longer; i++) {
-    const [before, now] = [restored[i]?.name, variables[i]?.name];
-    if (before === now) continue;
-    const words = `${optimizer} keeps its state by the order of the variables, and variable ${i} was ${before ?? 'missing'} when that was saved, but is ${now ?? 'missing'} now. Train the same variables, in the same order.`;
-    throw new GradringError('ERR_MODEL_MISMATCH', words);
-  }
 }

@@ -7,26 +7,17 @@ import { shownName } from '../printable';
 import { isBoolean, isNumber, isOptional, isRecordOf, isText, isWith } from '../shape';
 import type { Checkpoint } from './checkpoint';
 import { type EpochPlace, setEpochPlace } from './row-dataset';
-import type { FitPosition } from './saved-rank';
+import type { FitPosition } from './fit-position';
 import { DataCheck, type GivenData, isGiven } from './data-check';
 import { earlyStopsIn, restoreEarlyStops } from './early-stops';
 import type { FitParameters } from './fit-progress';
 import { LiveTraining } from './live-training';
 import { isOwnModel, otherCopy } from './one-copy';
-import {
-  areTexts,
-  averageVariables,
-  broadcastVariables,
-  checkDescriptions,
-  describe,
-  gatherValues,
-  type Variables,
-  variablesOf,
-  verifyReplicas,
-} from './replicas';
+import { areTexts, checkDescriptions, describe, gatherValues } from '../core/replicas';
+import { averageVariables, broadcastVariables, type Variables, variablesOf, verifyReplicas } from './replicas';
 import { evaluateTogether } from './compute-together';
 import { isTrained, type TrainedOptimizer } from './trained-optimizer';
-import type { FitLength } from './sent-fraction';
+import type { FitLength } from '../core/sent-fraction';
 import type { WholeData } from './whole-data';
 
 /** What {@link Ring.callbacks} does in addition to its usual work. */

@@ -1,20 +1,21 @@
 import { tf } from './tfjs';
-import { type Communicator, Purpose } from '../communicator/communicator';
+import type { Communicator } from '../communicator/communicator';
+import { variableStates } from '../core/capture-state';
+import type { StepStatistics } from '../core/exchange-steps';
+import type { SentFraction } from '../core/sent-fraction';
+import type { StepNotices } from '../core/step-notices';
+import { StepRunner } from '../core/step-runner';
 import { invalidArgument } from '../errors';
-import { captureState, restoreState, variableStates } from './capture-state';
-import { type Gradients, namedTensors, variableNamed } from './exchanged-variables';
+import { awake, type Work } from '../work';
+import { captureOptimizer, restoreOptimizer } from './capture-state';
+import { type ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
 import { disposeInner, TfjsOptimizer } from './tfjs-optimizer';
-import { isGreeting } from './first-step';
 import { explainNoGradient } from './no-gradient';
 import { isOwnOptimizer, notOurs } from './one-copy';
 import type { NamedTensor, OptimizerState } from './optimizer-state';
-import { OptimizerSteps, type PendingExchange, type StepStatistics } from './optimizer-steps';
-import { asleep, awake, waitFor, type Work } from '../work';
-import { areTexts, gatherValues } from './replicas';
-import type { SentFraction } from './sent-fraction';
-import type { StepNotices } from './step-notices';
+import { OptimizerSteps } from './optimizer-steps';
 import { isTrained, TRAINED } from './trained-optimizer';
-import { checkWrapOptions, type WrapOptions } from './wrap-options';
+import { checkWrapOptions, weightDecayOf, type WrapOptions } from './wrap-options';
 
 /**
  * An optimizer that applies the mean gradient of all ranks. Made by {@link Ring.wrap}. It is a `tf.Optimizer` for
@@ -58,16 +59,11 @@ export class RingOptimizer extends tf.Optimizer {
   private readonly steps: OptimizerSteps;
   /** What {@link getWeights} gave last, which `model.save` does not dispose of. */
   private given: tf.Tensor[] = [];
-  /** An asynchronous step or a save is under way. The memories of the exchange must not be written to. */
-  private isBusy = false;
+  private readonly runner: StepRunner<tf.Variable, ExchangedVariables, Gradients>;
   /** @internal */
   gradientFactor = 1;
 
-  constructor(
-    private readonly communicator: Communicator,
-    inner: tf.Optimizer,
-    options: WrapOptions = {},
-  ) {
+  constructor(communicator: Communicator, inner: tf.Optimizer, options: WrapOptions = {}) {
     super();
     if (isTrained(inner)) throw invalidArgument('The optimizer is wrapped already.');
     if (!isOwnOptimizer(inner)) {
@@ -75,8 +71,11 @@ export class RingOptimizer extends tf.Optimizer {
       throw notOurs('optimizer', 'applyGradients', inner, words);
     }
     const checked = checkWrapOptions(options, communicator.isElastic);
-    this.inner = new TfjsOptimizer(inner, checked.localSteps > 0);
+    this.inner = new TfjsOptimizer(inner, checked.localSteps > 0, weightDecayOf(checked, 'update'));
     this.steps = new OptimizerSteps(communicator, this.inner, checked);
+    const busyWords =
+      'The optimizer is within a step, or is being saved: await applyGradientsAsync, minimizeAsync, and checkpoint.save.';
+    this.runner = new StepRunner(communicator, this.steps, busyWords, () => this.incrementIterations());
   }
 
   /** The learning rate of the inner optimizer. It may be changed between steps, in the same way on all ranks. */
@@ -113,13 +112,7 @@ export class RingOptimizer extends tf.Optimizer {
    *   `warmUpEpochs: 1`, needs it to go through all of them.
    */
   setEpoch(epoch: number, stepsPerEpoch?: number): void {
-    if (!Number.isInteger(epoch) || epoch < 0) throw invalidArgument(`epoch is ${epoch}; epochs are counted from 0.`);
-    if (stepsPerEpoch !== undefined) {
-      if (!Number.isInteger(stepsPerEpoch) || stepsPerEpoch < 1)
-        throw invalidArgument(`stepsPerEpoch is ${stepsPerEpoch}; an epoch has a whole number of steps, at least 1.`);
-      if (this.steps.sentFraction !== undefined) this.steps.sentFraction.stepsPerEpoch = stepsPerEpoch;
-    }
-    this.steps.epoch = epoch;
+    this.steps.setEpoch(epoch, stepsPerEpoch);
   }
 
   /** @internal */
@@ -154,65 +147,30 @@ export class RingOptimizer extends tf.Optimizer {
    *   every collective may throw (see {@link Communicator}).
    */
   override applyGradients(gradients: Gradients): void {
-    this.checkIdle();
-    asleep(this.takeStep(gradients));
+    this.runner.asleep(() => this.takeStep(gradients));
   }
 
   /** Like {@link applyGradients}, but the thread does not sleep. */
   async applyGradientsAsync(gradients: Gradients): Promise<void> {
-    await this.whileBusy(() => awake(this.takeStep(gradients)));
-  }
-
-  /** The ranks compare what they train, before the first step. */
-  private *begin(names: readonly string[]): Work<void> {
-    const { communicator, steps } = this;
-    const { variables, greeting } = steps.begin(new Set(names));
-    steps.agree(variables, yield* gatherValues(communicator, Purpose.FirstStep, isGreeting, greeting));
+    await this.runner.awake(() => this.takeStep(gradients));
   }
 
   /** A step with {@link gradientFactor}. */
   private *takeStep(gradients: Gradients): Work<void> {
     const { gradientFactor } = this;
-    if (gradientFactor === 1) return yield* this.takeStepWith(gradients);
+    const names = () => [...new Set(namedTensors(gradients).map(({ name }) => name))];
+    if (gradientFactor === 1) {
+      yield* this.runner.take(gradients, names);
+      return;
+    }
     const scaled = Object.fromEntries(
       namedTensors(gradients).map(({ name, tensor }) => [name, tensor == null ? null : tf.mul(tensor, gradientFactor)]),
     );
     try {
-      yield* this.takeStepWith(scaled);
+      yield* this.runner.take(scaled, names);
     } finally {
       tf.dispose(scaled);
     }
-  }
-
-  private *takeStepWith(gradients: Gradients): Work<void> {
-    const { steps } = this;
-    if (steps.trained === undefined) {
-      yield* this.begin(namedTensors(gradients).map(({ name }) => name));
-    }
-    yield* this.completeUnderWay();
-    const taken = steps.take(gradients);
-    let { isApplied } = taken;
-    if (taken.load === undefined) steps.completeAlone();
-    else if (!steps.beginExchange(taken.load)) {
-      const isExchanged = yield* this.complete(steps.exchange(taken.load, true));
-      isApplied ||= isExchanged;
-    }
-    if (isApplied) this.incrementIterations();
-  }
-
-  /** Returns whether an update was applied. */
-  private *complete(exchange: PendingExchange): Work<boolean> {
-    const { communicator, steps } = this;
-    const result = yield* waitFor(communicator.units.ticket(exchange.unit));
-    const isApplied = steps.complete(result, exchange);
-    if (result.verifies) steps.verify(yield* gatherValues(communicator, Purpose.VerifyStep, areTexts, steps.hashes()));
-    return isApplied;
-  }
-
-  /** Applies the update of an exchange that is under way. */
-  private *completeUnderWay(): Work<void> {
-    const exchange = this.steps.takeUnderWay();
-    if (exchange !== undefined && (yield* this.complete(exchange))) this.incrementIterations();
   }
 
   /**
@@ -223,12 +181,9 @@ export class RingOptimizer extends tf.Optimizer {
    * @throws GradringError what {@link applyGradients} throws.
    */
   async synchronize(): Promise<void> {
-    await this.whileBusy(async () => {
-      await awake(this.completeUnderWay());
-      const { steps } = this;
-      if (steps.policy.waitingSteps === 0) return;
-      if (steps.trained === undefined) await awake(this.begin(steps.restored.map(({ name }) => name))); // resumed
-      await awake(this.complete(steps.endRound()));
+    await this.runner.whileBusy(async () => {
+      await awake(this.runner.completeUnderWay());
+      await awake(this.runner.completeWaiting());
     });
   }
 
@@ -263,9 +218,9 @@ export class RingOptimizer extends tf.Optimizer {
 
   /** @internal */
   async withState<T>(use: (state: OptimizerState) => Promise<T>): Promise<T> {
-    return this.whileBusy(async () => {
-      await awake(this.completeUnderWay());
-      const state = await captureState(this.steps, this.inner, this.iterations);
+    return this.runner.whileBusy(async () => {
+      await awake(this.runner.completeUnderWay());
+      const state = await captureOptimizer(this.steps, this.iterations);
       try {
         return await use(state);
       } finally {
@@ -276,9 +231,9 @@ export class RingOptimizer extends tf.Optimizer {
 
   /** @internal */
   async restoreState(state: OptimizerState): Promise<void> {
-    this.checkIdle();
+    this.runner.checkIdle();
     try {
-      await restoreState(this.steps, this.inner, state);
+      await restoreOptimizer(this.steps, state);
     } catch (error) {
       tf.dispose([...state.start, ...state.sums].map(({ tensor }) => tensor)); // the policy has not taken them
       throw error;
@@ -344,7 +299,7 @@ export class RingOptimizer extends tf.Optimizer {
    * optimizer, and are valid until the next call.
    */
   override async getWeights(): Promise<NamedTensor[]> {
-    this.checkIdle();
+    this.runner.checkIdle();
     await this.steps.untilStill();
     const { optimizer, takenOver } = this.inner;
     if (takenOver === undefined) return optimizer.getWeights();
@@ -376,26 +331,9 @@ export class RingOptimizer extends tf.Optimizer {
    * ring before: until then other ranks may still need the last step of this one.
    */
   override dispose(): void {
-    this.checkIdle();
+    this.runner.checkIdle();
     this.steps.close();
     tf.dispose(this.given);
     super.dispose();
-  }
-
-  private checkIdle(): void {
-    if (!this.isBusy) return;
-    throw invalidArgument(
-      'The optimizer is within a step, or is being saved: await applyGradientsAsync, minimizeAsync, and checkpoint.save.',
-    );
-  }
-
-  private async whileBusy<T>(run: () => Promise<T>): Promise<T> {
-    this.checkIdle();
-    this.isBusy = true;
-    try {
-      return await run();
-    } finally {
-      this.isBusy = false;
-    }
   }
 }

@@ -2,14 +2,8 @@ import { tf } from './tfjs';
 import { checkOptions } from '../check-options';
 import { Communicator, Purpose } from '../communicator/communicator';
 import type { ConnectInput } from '../communicator/communicator';
-import {
-  averageVariables,
-  broadcastVariables,
-  checkSameVariables,
-  variablesOf,
-  verifyReplicas,
-  type Variables,
-} from './replicas';
+import { averageVariables, broadcastVariables, variablesOf, verifyReplicas, type Variables } from './replicas';
+import { checkSameVariables } from '../core/replicas';
 import { invalidArgument } from '../errors';
 import { evaluateTogether, predictTogether } from './compute-together';
 import { wholeData, type WholeDataOptions, type WholeInput } from './whole-data';

@@ -1,21 +1,14 @@
-import { bytesOf } from './bytes-of';
+import { bytesOf } from '../core/bytes-of';
+import { typeOf } from '../core/saved-tensor';
 import { tf } from './tfjs';
 import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
-import { invalidArgument } from '../errors';
 
-const TYPES = { float32: 'F32', int32: 'I32', bool: 'BOOL' } as const;
 const DTYPES = { F32: 'float32', I32: 'int32', BOOL: 'bool' } as const;
 
 /** A tensor for a checkpoint. It must not change until it is written. */
 export function sourceOf(name: string, tensor: tf.Tensor): TensorSource {
   const { dtype, shape } = tensor;
-  if (!(dtype in TYPES)) throw invalidArgument(`'${name}' is ${dtype}, which a checkpoint cannot hold.`);
-  return { name, type: TYPES[dtype as keyof typeof TYPES], shape, bytes: async () => bytesOf(await tensor.data()) };
-}
-
-/** Numbers for a checkpoint. They must not change until they are written. */
-export function sourceOfValues(name: string, shape: readonly number[], values: Float32Array): TensorSource {
-  return { name, type: 'F32', shape, bytes: () => bytesOf(values) };
+  return { name, type: typeOf({ name, dtype }), shape, bytes: async () => bytesOf(await tensor.data()) };
 }
 
 /** A tensor of what was read. */
@@ -30,11 +23,4 @@ export function restoreVariable(variable: tf.Variable, read: ReadTensor): void {
   const value = tensorOf(read);
   variable.assign(value);
   value.dispose();
-}
-
-/** The tensors of a file whose names begin with `kind` and a slash, by the rest of their names. */
-export function tensorsUnder(tensors: ReadonlyMap<string, ReadTensor>, kind: string): Map<string, ReadTensor> {
-  const prefix = `${kind}/`;
-  const found = [...tensors].filter(([name]) => name.startsWith(prefix));
-  return new Map(found.map(([name, tensor]) => [name.slice(prefix.length), tensor]));
 }

@@ -1,19 +1,24 @@
 import { tf } from './tfjs';
+import type { Momentum, UpdateRule } from '../core/exchange-steps';
 import { invalidArgument } from '../errors';
 import type { ExchangedVariables } from './exchanged-variables';
 import type { InnerState, NamedTensor } from './optimizer-state';
-import type { DecayOf } from './wrap-options';
+import { NO_DECAY } from './wrap-options';
 
 /** An optimizer of TensorFlow.js: it gives the learning rate, and its rule applies the updates. */
-export class TfjsOptimizer {
+export class TfjsOptimizer implements UpdateRule<ExchangedVariables> {
   /** The momentum that was taken over. Undefined if the optimizer applies the averaged gradient itself. */
-  readonly takenOver: { readonly momentum: number; readonly nesterov: boolean } | undefined;
+  readonly takenOver: Momentum | undefined;
   private readonly momentum: number;
 
-  /** @param keepsMomentum Whether it applies its momentum by itself, even if that could be taken over. */
+  /**
+   * @param keepsMomentum Whether it applies its momentum by itself, even if that could be taken over.
+   * @param weightDecay That of the update.
+   */
   constructor(
     readonly optimizer: tf.Optimizer,
     keepsMomentum = false,
+    private readonly weightDecay = NO_DECAY,
   ) {
     const found = momentumOf(optimizer);
     this.takenOver = keepsMomentum ? undefined : found;
@@ -41,14 +46,13 @@ export class TfjsOptimizer {
    * Applies the updates in the exchange.
    *
    * @param rateFactor Multiplies the learning rate.
-   * @param weightDecay That of the update.
    */
-  apply(trained: ExchangedVariables, rateFactor: number, weightDecay: DecayOf): void {
+  apply(trained: ExchangedVariables, rateFactor: number): void {
     const { learningRate } = this;
     const { variables } = trained;
     tf.tidy(() => {
       for (const variable of variables) {
-        const decay = weightDecay(variable.name);
+        const decay = this.weightDecay(variable.name);
         if (decay === 0) continue;
         const kept = 1 - (learningRate * rateFactor * decay) / (1 - this.momentum);
         variable.assign(tf.tidy(() => variable.mul(kept)));
@@ -112,7 +116,7 @@ function readsLater(): boolean {
   return (tf.backend() as { isUsingGpuDevice?: boolean }).isUsingGpuDevice === true;
 }
 
-function momentumOf(optimizer: tf.Optimizer): { momentum: number; nesterov: boolean } | undefined {
+function momentumOf(optimizer: tf.Optimizer): Momentum | undefined {
   const { momentum = 0, useNesterov = false } = optimizer.getConfig() as { momentum?: number; useNesterov?: boolean };
   // Not by `instanceof`, to which tfjs says yes for all. A user's subclass has rules of its own, and keeps them.
   switch (optimizer.constructor) {

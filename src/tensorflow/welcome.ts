@@ -4,10 +4,12 @@ import { GradringError } from '../errors';
 import { shownName } from '../printable';
 import { brokenValue, decodeValue, encodeValue } from '../rank-values';
 import { isAnything, isBoolean, isCount, isListOf, isOneOf, isText, isWith } from '../shape';
-import { isCounters, type OptimizerCounters, sourcesOf, tensorStatesOf } from './optimizer-state';
-import { areTexts, describe } from './replicas';
-import { type FitPosition, isFitPosition } from './saved-rank';
-import { restoreVariable, sourceOf, tensorsUnder } from './saved-tensor';
+import { isCounters, type OptimizerCounters } from '../core/optimizer-state';
+import { sourcesOf, tensorStatesOf } from './optimizer-state';
+import { areTexts, describe } from '../core/replicas';
+import { type FitPosition, isFitPosition } from './fit-position';
+import { restoreVariable, sourceOf } from './saved-tensor';
+import { tensorsUnder } from '../core/saved-tensor';
 import type { tf } from './tfjs';
 import type { Training } from './trained';
 

@@ -1,9 +1,9 @@
 import { inspect } from 'node:util';
 import { checkOptions } from '../check-options';
-import { methodOf } from '../compression/compression-method';
 import { type Compression, dgc } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
-import type { LearningRateRule } from './ring-resize';
+import type { LearningRateRule } from '../core/ring-resize';
+import { checkCompression, checkOnNonFinite } from '../core/step-options';
 
 /** The outer optimizer of local steps: stochastic gradient descent with momentum. */
 export interface OuterOptions {
@@ -75,8 +75,6 @@ export interface CheckedOptions extends Required<WrapOptions> {
   readonly outer: Required<OuterOptions>;
 }
 
-const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
-
 const OPTIONS = {
   ...{ compression: true, onNonFinite: true, learningRateRule: true, verifyEvery: true },
   ...{ weightDecay: true, weightDecayAt: true, localSteps: true, localClipNorm: true, outer: true, overlap: true },
@@ -97,13 +95,8 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
   const { compression = dgc(), onNonFinite = 'error', verifyEvery = 1000, localSteps = 0 } = options;
   const { overlap = 0, localClipNorm = Infinity, accumulate = 1 } = options;
   const { weightDecay = 0, weightDecayAt = 'gradient' } = options;
-  if (!KINDS.includes(compression?.kind)) {
-    throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
-  }
-  methodOf(compression).compressors([]); // throws here if a module cannot be loaded
-  if (onNonFinite !== 'error' && onNonFinite !== 'skip') {
-    throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
-  }
+  checkCompression(compression);
+  checkOnNonFinite(onNonFinite);
   if (typeof weightDecay !== 'function' && !isDecay(weightDecay)) {
     const words = 'it must be a number, 0 or more, or a function that gives one for the name of a variable.';
     throw invalidArgument(`weightDecay is ${String(weightDecay)}; ${words}`);

@@ -1,6 +1,6 @@
 import type { Communicator } from '../../src/communicator/communicator';
 import type { ExchangeHandle } from '../../src/exchange/exchange-handle';
-import { shareStep } from '../../src/tensorflow/share-step';
+import { shareStep } from '../../src/core/share-step';
 
 /** One rank's part; broadcasts go by way of a list: the root's part runs first. */
 function rank(sent: Float32Array[], isRoot: boolean) {

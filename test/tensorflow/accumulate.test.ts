@@ -1,4 +1,4 @@
-import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
+import type { StepStatistics } from '../../src/core/exchange-steps';
 import { type Failure, largestError, runScenariosInRings } from './support';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {

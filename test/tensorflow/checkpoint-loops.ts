@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
+import type { StepStatistics } from '../../src/core/exchange-steps';
 import { runFixture } from './support';
 
 export interface Position {

@@ -1,4 +1,4 @@
-import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
+import type { StepStatistics } from '../../src/core/exchange-steps';
 import { normals } from './fixtures/seeded';
 import { type Failure, largestError, runScenariosInRings } from './support';
 

@@ -1,5 +1,5 @@
 import { checkWrapOptions } from '../../src/tensorflow/wrap-options';
-import type { StepStatistics } from '../../src/tensorflow/optimizer-steps';
+import type { StepStatistics } from '../../src/core/exchange-steps';
 import { normals } from './fixtures/seeded';
 import { largestError, runScenariosInRings } from './support';
 

@@ -1,9 +1,13 @@
-import type { ExchangedVariables, Gradients, LoadedGradients } from './exchanged-variables';
-import type { WaitingState } from './optimizer-state';
-import type { DecayOf } from './wrap-options';
+import type { ExchangedTensors, LoadedGradients } from './exchanged-tensors';
+import type { WaitingSteps } from './optimizer-state';
 
-/** When the ranks exchange, and what: the gradients of every step, those of several, or what several have changed. */
-export interface ExchangePolicy {
+/**
+ * When the ranks exchange, and what: the gradients of every step, those of several, or what several have changed.
+ *
+ * @template T The tensors whose gradients are exchanged.
+ * @template G The gradients of a step, as the program gives them.
+ */
+export interface ExchangePolicy<T extends ExchangedTensors, G> {
   /** How many steps share an exchange. */
   readonly stepsPerExchange: number;
   /** How many steps were taken since the last exchange, on this rank alone. */
@@ -11,15 +15,13 @@ export interface ExchangePolicy {
   /** Whether waiting steps have changed the weights of this rank alone. */
   readonly changesWeights: boolean;
   /** Takes the gradients of a step. */
-  take(trained: ExchangedVariables, gradients: Gradients): TakenStep;
+  take(trained: T, gradients: G): TakenStep;
   /** What the waiting steps give to an exchange. */
-  loadWaiting(trained: ExchangedVariables): Load;
+  loadWaiting(trained: T): Load;
   /** All ranks have exchanged. Also called if there is no update. */
-  beforeUpdate(trained: ExchangedVariables): void;
-  /** What a checkpoint keeps of the waiting steps. The tensors are the policy's. */
-  capture(): WaitingState | undefined;
-  /** Takes back what {@link capture} gave. The tensors become the policy's. */
-  restore(state: WaitingState): void;
+  beforeUpdate(trained: T): void;
+  /** What a checkpoint keeps of the waiting steps. Tensors are the policy's. */
+  capture(): WaitingSteps | undefined;
   dispose(): void;
 }
 
@@ -40,16 +42,16 @@ export interface TakenStep {
 }
 
 /** The ranks exchange the gradients of every step. */
-export class EveryStep implements ExchangePolicy {
+export class EveryStep<T extends ExchangedTensors, G> implements ExchangePolicy<T, G> {
   readonly stepsPerExchange = 1;
   readonly waitingSteps = 0;
   readonly changesWeights = false;
 
-  /** @param weightDecay That of the gradient. */
-  constructor(private readonly weightDecay: DecayOf) {}
+  /** @param load Copies the gradients of a step to the memories of the exchange. */
+  constructor(private readonly load: (trained: T, gradients: G) => LoadedGradients) {}
 
-  take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
-    return { load: () => trained.load(gradients, this.weightDecay), isApplied: false };
+  take(trained: T, gradients: G): TakenStep {
+    return { load: () => this.load(trained, gradients), isApplied: false };
   }
 
   loadWaiting(): Load {
@@ -59,8 +61,6 @@ export class EveryStep implements ExchangePolicy {
   beforeUpdate(): void {}
 
   capture(): undefined {}
-
-  restore(): void {}
 
   dispose(): void {}
 }

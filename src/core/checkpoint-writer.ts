@@ -1,5 +1,3 @@
-import type { TensorSource } from '../checkpoint/checkpoint-file';
-import type { FolderLock } from '../checkpoint/folder-lock';
 import type { Ranks } from '../checkpoint/ranks';
 import {
   completeSaves,
@@ -14,42 +12,33 @@ import {
   writeSave,
 } from '../checkpoint/save-checkpoint';
 import { type Communicator, Purpose } from '../communicator/communicator';
-import {
-  deserializeError,
-  GradringError,
-  invalidArgument,
-  isSerializedError,
-  type SerializedError,
-  serializeError,
-} from '../errors';
+import { deserializeError, GradringError, isSerializedError, type SerializedError, serializeError } from '../errors';
 import { type Check, isListOf, isText, isWith } from '../shape';
-import { awake, waitForPromise } from '../work';
-import { LiveTraining } from './live-training';
-import { sourcesOf } from './optimizer-state';
-import { areTexts, gatherValues, hashesOf, type Variables } from './replicas';
-import type { FitPosition, SavedRank } from './saved-rank';
-import { sourceOf } from './saved-tensor';
-import { savedVariables } from './saved-variables';
-import { Notice } from './step-notices';
-import type { tf } from './tfjs';
-import { type Trained, trainedOf } from './trained';
-import type { TrainedOptimizer } from './trained-optimizer';
+import { waitForPromise } from '../work';
+import { Notice, type StepNotices } from './step-notices';
+import { Turns } from './turns';
 import { warn } from './warn';
 
-/** Writes the checkpoints of a training: while that waits, or in the background. */
-export class CheckpointWriter {
+/** Saves what a rank has at a step. */
+export type SaveContentTo<T> = (ranks: Ranks, step: number, content: SaveContent) => Promise<T>;
+
+/**
+ * Writes the checkpoints of a training: while that waits, or in the background.
+ *
+ * @template P Where in a training a checkpoint is taken.
+ */
+export class CheckpointWriter<P> {
   /** What is being written in the background. */
   private pending: readonly PendingSave[] = [];
 
   constructor(
     private readonly communicator: Communicator,
-    private readonly source: tf.LayersModel | Trained,
-    private readonly lock: FolderLock,
-    private readonly state: () => unknown,
+    private readonly withContent: <T>(position: P, save: SaveContentTo<T>) => Promise<T>,
+    private readonly notices: () => StepNotices,
   ) {}
 
   /** Saves, and returns the folder of the checkpoint when it is complete. */
-  async save(position: FitPosition, folder: SaveFolder): Promise<string> {
+  async save(position: P, folder: SaveFolder): Promise<string> {
     const save = (ranks: Ranks, step: number, content: SaveContent) =>
       saveCheckpoint(ranks, { ...folder, ...content, step });
     const { paths } = await this.together(hasPaths, async () => ({ paths: [await this.withContent(position, save)] }));
@@ -57,7 +46,7 @@ export class CheckpointWriter {
   }
 
   /** Copies what is saved, and writes it while the training goes on, up to {@link finish}. */
-  async begin(position: FitPosition, folders: readonly SaveFolder[]): Promise<void> {
+  async begin(position: P, folders: readonly SaveFolder[]): Promise<void> {
     let copied: { readonly rank: number; readonly content: SaveContent } | undefined;
     const place = async (ranks: Ranks, step: number, content: SaveContent) => {
       const copy = async () => void (copied = { rank: ranks.rank, content: await copyOf(content, ranks.rank) });
@@ -76,7 +65,7 @@ export class CheckpointWriter {
       last = written.catch(() => undefined); // told by finish
       return { folder, place: places[i]!, rank, written };
     });
-    const { notices } = this.trained().optimizer;
+    const notices = this.notices();
     this.pending = pending;
     notices.own = Notice.Writing;
     notices.forget(Notice.Written); // with exchanges that began before
@@ -93,7 +82,9 @@ export class CheckpointWriter {
    */
   async finish(): Promise<string[]> {
     const { pending } = this;
-    const complete = async () => ({ paths: await completeSaves(this.ranks(Purpose.SaveCheckpoint), pending) });
+    const complete = async () => ({
+      paths: await completeSaves(ranksOf(this.communicator, Purpose.SaveCheckpoint), pending),
+    });
     try {
       const { paths } = await this.together(hasPaths, complete);
       if (paths.length < pending.length) {
@@ -103,7 +94,7 @@ export class CheckpointWriter {
       return paths;
     } finally {
       this.pending = [];
-      this.trained().optimizer.notices.own = 0;
+      this.notices().own = 0;
     }
   }
 
@@ -115,64 +106,22 @@ export class CheckpointWriter {
     process.emitWarning(words, { code: 'ERR_CHECKPOINT' });
   }
 
-  /** What saving and loading need of the ring. */
-  ranks(purpose: Purpose): Ranks {
-    const { communicator } = this;
-    const { rank, worldSize } = communicator;
-    const allGather = (bytes: Uint8Array) => communicator.allGather(bytes, { variableLength: true, purpose });
-    return { rank, worldSize, allGather };
-  }
-
-  /** Passes on what this rank saves. It must not change until the promise settles. */
-  private withContent<T>(
-    position: FitPosition,
-    save: (ranks: Ranks, step: number, content: SaveContent) => Promise<T>,
-  ): Promise<T> {
-    const { variables, optimizer } = this.trained();
-    return optimizer.withState(async state => {
-      const savedRank = (): SavedRank => ({
-        ...{ position, optimizer: state.counters, variables: savedVariables(this.source, variables) },
-        state: this.state(),
-      });
-      const weights = variables.map(variable => sourceOf(variable.name, variable));
-      const own = [...sourcesOf(state), ...(await this.ownWeights(variables, optimizer))];
-      const ranks = this.ranks(Purpose.SaveCheckpoint);
-      await this.lock.hold(ranks, false);
-      return save(ranks, state.counters.steps, { weights, own, state: savedRank });
-    });
-  }
-
   /** Runs a part of a save, which all ranks do or none, after the earlier calls. */
   private async together<T>(isResult: Check<T>, run: () => Promise<T>): Promise<T> {
     const { units } = this.communicator;
     const isOutcome = (value: unknown): value is Outcome<T> => isResult(value) || hasError(value);
     const unit = { name: 'checkpoint', isResult: isOutcome, run: () => waitForPromise(outcomeOf(run)) };
-    const outcome = await LiveTraining.of(this.communicator).inTurn(() => units.run<Outcome<T>>(unit));
+    const outcome = await Turns.of(this.communicator).inTurn(() => units.run<Outcome<T>>(unit));
     if (hasError(outcome)) throw deserializeError(outcome.error);
     return outcome as T;
   }
+}
 
-  /**
-   * The variables in which this rank differs from rank 0: those that no gradient trains (batch norm's moving statistics
-   * within an epoch), and within a round of local steps the others, too.
-   */
-  private async ownWeights(variables: Variables, optimizer: TrainedOptimizer): Promise<TensorSource[]> {
-    const trained = optimizer.trainedNames;
-    const missing = [...(trained ?? [])].find(name => !variables.some(variable => variable.name === name));
-    if (missing !== undefined) {
-      throw invalidArgument(`The optimizer trains '${missing}', which is not among the variables of the checkpoint.`);
-    }
-    const others = variables.filter(({ name }) => optimizer.replicasMayDiffer || !trained?.has(name));
-    const hashes = hashesOf(others);
-    const [ofRoot] = await awake(gatherValues(this.communicator, Purpose.SaveCheckpoint, areTexts, hashes));
-    return others
-      .filter((_, i) => hashes[i] !== ofRoot![i])
-      .map(variable => sourceOf(`weight/${variable.name}`, variable));
-  }
-
-  private trained() {
-    return trainedOf(this.source, 'ring.checkpoint');
-  }
+/** What saving and loading need of the ring. */
+export function ranksOf(communicator: Communicator, purpose: Purpose): Ranks {
+  const { rank, worldSize } = communicator;
+  const allGather = (bytes: Uint8Array) => communicator.allGather(bytes, { variableLength: true, purpose });
+  return { rank, worldSize, allGather };
 }
 
 type Outcome<T> = T | { readonly error: SerializedError };

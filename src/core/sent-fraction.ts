@@ -43,14 +43,14 @@ export class SentFraction {
   private said: number | undefined;
 
   /**
-   * @param className That of the optimizer.
+   * @param words What takes the steps: `the Adam optimizer`.
    * @param correctsMomentum See {@link chooseSparsity}.
    * @param stepsPerExchange See {@link chooseSparsity}.
    */
   constructor(
     private readonly communicator: Communicator,
     private readonly compression: DgcCompression,
-    private readonly className: string,
+    private readonly words: string,
     private readonly correctsMomentum: boolean,
     private readonly stepsPerExchange: number,
   ) {
@@ -107,7 +107,7 @@ export class SentFraction {
 
   /** Names the optimizer, because a program may have several. */
   private get optimizer(): string {
-    return `the ${this.className} optimizer of ${this.trains}`;
+    return `${this.words} of ${this.trains}`;
   }
 
   private chosenAt(step: number) {

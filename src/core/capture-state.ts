@@ -1,0 +1,84 @@
+import { GradringError } from '../errors';
+import type { ExchangedTensors, TrainedTensor } from './exchanged-tensors';
+import type { ExchangeSteps } from './exchange-steps';
+import {
+  type OptimizerCounters,
+  sharesMomentum,
+  type StepState,
+  type VariableState,
+  type WaitingSteps,
+} from './optimizer-state';
+
+/** The steps of any array library. */
+type Steps = ExchangeSteps<TrainedTensor, ExchangedTensors, never>;
+
+/**
+ * What a checkpoint keeps of the steps on this rank. u and v are views, valid until the next step.
+ *
+ * @param captured What the policy keeps of steps that wait for an exchange.
+ */
+export function captureState(steps: Steps, iterations: number, captured: WaitingSteps | undefined): StepState {
+  const { step, statistics, epoch, resize, sentFraction, links, lastRate } = steps;
+  const { density } = statistics;
+  const { className: optimizer, learningRate } = steps.inner;
+  const counters = {
+    ...{ optimizer, steps: step, density, iterations, epoch, learningRate, links, lastRate },
+    ...(resize.lastWorldSize !== undefined && { worldSize: resize.lastWorldSize }),
+    ...(steps.policy.changesWeights && { isLocal: true }),
+    ...(captured !== undefined && { round: { steps: captured.steps, nonFinite: captured.nonFinite } }),
+    ...(sentFraction?.expected !== undefined && { expectedSteps: sentFraction.expected }),
+  };
+  return { counters, variables: variableStates(steps) };
+}
+
+/**
+ * Takes back what {@link captureState} gave, on this or another rank, except the iterations and what waits for an
+ * exchange. The arrays become those of the steps.
+ */
+export async function restoreState(steps: Steps, { counters, variables }: StepState): Promise<void> {
+  requireSamePolicy(steps, counters);
+  if (steps.outer.takenOver?.momentum) requireSharedMomenta(steps, variables);
+  const { density, learningRate } = counters;
+  steps.step = counters.steps;
+  steps.statistics = { ...steps.statistics, density };
+  steps.epoch = counters.epoch;
+  steps.links = counters.links;
+  steps.lastRate = counters.lastRate;
+  steps.resize.lastWorldSize = counters.worldSize;
+  if (steps.sentFraction !== undefined && counters.expectedSteps !== undefined) {
+    steps.sentFraction.expected = counters.expectedSteps;
+  }
+  if (learningRate !== undefined) steps.inner.learningRate = learningRate;
+  await steps.forgetWaiting();
+  steps.restored = variables;
+  steps.restoreVariables();
+}
+
+/** u and v of every variable: views. None before the first step, unless state was restored. */
+export function variableStates(steps: Steps): VariableState[] {
+  const { trained, restored, method, statistics } = steps;
+  return (trained?.states() ?? restored).map(({ name, shape, momentum, residual, shared }) => {
+    const isMomentumShared = sharesMomentum(method, shape, statistics.density);
+    return { name, shape, momentum, residual, shared, isMomentumShared };
+  });
+}
+
+/**
+ * The momentum and the residuals of local steps are those of what a round changes, not of gradients. And gradients that
+ * wait need a policy that lets them wait.
+ */
+function requireSamePolicy({ policy }: Steps, { isLocal = false, round }: OptimizerCounters): void {
+  const { changesWeights, stepsPerExchange } = policy;
+  const cannotWait = round !== undefined && !changesWeights && stepsPerExchange === 1;
+  if (isLocal === changesWeights && !cannotWait) return;
+  const how = isLocal ? 'with local steps' : cannotWait ? 'while gradients were accumulated' : 'without local steps';
+  throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved ${how}. Wrap the optimizer as before.`);
+}
+
+/** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */
+function requireSharedMomenta({ method }: Steps, variables: readonly VariableState[]): void {
+  const own = variables.find(({ shape, isMomentumShared }) => !isMomentumShared && sharesMomentum(method, shape, 0));
+  if (own === undefined) return;
+  const words = `The ranks had momenta of their own for '${own.name}' when the checkpoint was saved, and now share one. Wrap the optimizer with the same compression (momentumCorrection, denseBelow) as before.`;
+  throw new GradringError('ERR_CHECKPOINT', words, { variable: own.name });
+}

@@ -1,0 +1,19 @@
+import { methodOf } from '../compression/compression-method';
+import type { Compression } from '../compression/dgc-options';
+import { invalidArgument } from '../errors';
+
+const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` if it is none, or its module cannot be loaded. */
+export function checkCompression(compression: Compression): void {
+  if (!KINDS.includes(compression?.kind)) {
+    throw invalidArgument('compression must be what dgc({ … }), noCompression() or another compression returns.');
+  }
+  methodOf(compression).compressors([]); // throws here if a module cannot be loaded
+}
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT`. */
+export function checkOnNonFinite(onNonFinite: string): void {
+  if (onNonFinite === 'error' || onNonFinite === 'skip') return;
+  throw invalidArgument(`onNonFinite is '${String(onNonFinite)}'; it must be 'error' or 'skip'.`);
+}

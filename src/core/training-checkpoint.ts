@@ -1,0 +1,340 @@
+import { resolve } from 'node:path';
+import type { ReadTensor, TensorFile, TensorSource } from '../checkpoint/checkpoint-file';
+import { FolderLock } from '../checkpoint/folder-lock';
+import { type LoadedCheckpoint, loadCheckpoint } from '../checkpoint/load-checkpoint';
+import type { Ranks } from '../checkpoint/ranks';
+import type { SaveFolder } from '../checkpoint/save-checkpoint';
+import { type Communicator, Purpose } from '../communicator/communicator';
+import { STOPPED_EXIT_CODE } from '../communicator/stop-request';
+import { GradringError, invalidArgument } from '../errors';
+import type { Check } from '../shape';
+import { awake } from '../work';
+import type { CoreCheckpointOptions, ResumedPosition } from './checkpoint-options';
+import { CheckpointWriter, ranksOf, type SaveContentTo } from './checkpoint-writer';
+import { type CheckpointFit, fitted } from './fit-checkpoint';
+import type { StepState } from './optimizer-state';
+import { areTexts, gatherValues } from './replicas';
+import { ranksToRead, resizedCounters, type Resizing, variableStates } from './resized-state';
+import { type Position, type SavedRank, savedRankOf, type SavedVariable } from './saved-rank';
+import { tensorsUnder } from './saved-tensor';
+import { Notice, type StepNotices } from './step-notices';
+import { Turns } from './turns';
+
+/** A variable of a training that a checkpoint holds. */
+export interface CheckpointedVariable extends SavedVariable {
+  /** Its values, as a tensor of that name. They must not change until they are written. */
+  source(name: string): TensorSource;
+  /** The hash of its values. */
+  hash(): string;
+  /** Gives it the values that were read. They have its shape and type. */
+  assign(read: ReadTensor): void;
+}
+
+/**
+ * What takes the steps of a training.
+ *
+ * @template S All that it needs to continue.
+ */
+export interface CheckpointedSteps<S extends StepState> {
+  /** The number of the next step of the training, which continues when that is resumed. */
+  readonly nextStep: number;
+  /** As `setEpoch` or `model.fit` last told it. */
+  readonly currentEpoch: number | undefined;
+  /** The names of the variables that it trains. Undefined before the first step. */
+  readonly trainedNames: ReadonlySet<string> | undefined;
+  /** Whether the weights of the ranks may differ now: within a round of local steps. */
+  readonly replicasMayDiffer: boolean;
+  /** Whether the learning rate follows the size of the ring, so that a rank's gradient always has the same weight. */
+  readonly keepsSum: boolean;
+  /** What the ranks tell each other with each exchange. */
+  readonly notices: StepNotices;
+  /** Passes what a checkpoint keeps of this rank to `use`, as views: no step may be taken until its promise settles. */
+  withState<T>(use: (state: S) => Promise<T>): Promise<T>;
+  /** Takes back what {@link withState} gave, on this or another rank. The arrays become those of the steps. */
+  restoreState(state: S): Promise<void>;
+}
+
+/** What a checkpoint must fit, beside the variables. */
+export interface TrainingFit<P extends Position> extends Omit<CheckpointFit, 'variables'> {
+  readonly isPosition: Check<P>;
+}
+
+/**
+ * Saves a training and resumes it bit for bit, whatever array library it has. A subclass says what the training is.
+ *
+ * @template S All that its steps need to continue.
+ * @template P Where in a training a checkpoint is taken.
+ */
+export abstract class TrainingCheckpoint<S extends StepState, P extends Position> {
+  /** Damaged checkpoints that were skipped. The next save removes them. */
+  private discarded: readonly string[] = [];
+  /** The folder, as an absolute path: the program may change its working folder. */
+  private readonly dir: string;
+  private readonly lock: FolderLock;
+  private readonly writer: CheckpointWriter<P>;
+
+  protected constructor(
+    protected readonly communicator: Communicator,
+    private readonly options: CoreCheckpointOptions,
+  ) {
+    this.dir = resolve(options.dir);
+    const lock = new FolderLock(this.dir, communicator.runId);
+    communicator.atClose.push(() => {
+      lock.release();
+      this.writer.close();
+    });
+    this.lock = lock;
+    this.writer = new CheckpointWriter(
+      communicator,
+      (position, save) => this.withContent(position, save),
+      () => this.steps.notices,
+    );
+  }
+
+  /** What takes the steps. */
+  protected abstract readonly steps: CheckpointedSteps<S>;
+
+  /** All variables of the training, in an order that is always the same. */
+  protected abstract variables(): readonly CheckpointedVariable[];
+
+  /** What a checkpoint must fit, beside the variables. */
+  protected abstract fit(): TrainingFit<P>;
+
+  /** The position of a loop that counts no batches. */
+  protected abstract positionAt(epoch: number): P;
+
+  /** The tensors of a rank's file. */
+  protected abstract sourcesOf(state: S): TensorSource[];
+
+  /** The state of this rank from the files of {@link ranksToRead}, the first of which has what all ranks share. */
+  protected abstract stateOf(state: StepState, files: readonly TensorFile[], resizing: Resizing): S;
+
+  /** Gives all ranks the variables of rank 0. */
+  protected abstract broadcastVariables(): Promise<void>;
+
+  /**
+   * Saves now, and returns the folder of the new checkpoint. Await it before the next step. It returns when the
+   * checkpoint is complete on all ranks; a crash at any instant before that leaves the checkpoint before.
+   *
+   * @throws GradringError `ERR_CHECKPOINT` on every rank if one rank cannot write, with that rank and the path. The
+   *   training may continue. `ERR_CHECKPOINT_IN_USE` if another run, or another checkpoint of this program, uses the
+   *   folder. `ERR_INVALID_ARGUMENT` for a `state` that JSON would change, with the place in it. And what every
+   *   collective may throw (see {@link Communicator}).
+   */
+  async save(): Promise<string> {
+    if (this.options.background === true) await this.finish(); // otherwise a step must notice at once that this saves
+    return this.writer.save(this.position(), this.folder);
+  }
+
+  /**
+   * Completes the checkpoints that the option `background` still writes. All ranks call it after the last step of a
+   * loop; `model.fit` does it by itself.
+   *
+   * @returns Their folders. None if there was nothing to complete, or if a rank that was writing is lost.
+   * @throws What {@link save} throws.
+   */
+  async finish(): Promise<string[]> {
+    return this.options.background === true ? this.writer.finish() : [];
+  }
+
+  /**
+   * Does what is due after a step of your own loop. All ranks await it after each step, and before the next. It saves
+   * if the option `every` says so. If a rank was told to stop meanwhile, by SIGTERM or SIGUSR1, or because its time is
+   * over (`stopAfter` of `connect`), all ranks save after the same step, and end with exit code 75. Use one checkpoint
+   * for all that the loop trains.
+   *
+   * From the first call until `ring.close()`, these signals do not end the process at once.
+   *
+   * @throws what {@link save} throws.
+   */
+  async afterStep(): Promise<void> {
+    this.beginLoop();
+    const { every } = this.options;
+    await this.saveIfDue(this.position(), every !== undefined && this.isAtStep(every) ? [this.folder] : []);
+  }
+
+  /**
+   * From now on this rank saves when it is told to stop.
+   *
+   * @internal
+   */
+  beginLoop(): void {
+    const { saveOnStop = true } = this.options;
+    if (saveOnStop) this.communicator.stopRequest.listen();
+  }
+
+  /**
+   * It does not any more.
+   *
+   * @param hasFailed Whether the training has raised an error.
+   * @internal
+   */
+  endLoop(hasFailed: boolean): void {
+    this.communicator.stopRequest.stopListening(!hasFailed);
+  }
+
+  private position(): P {
+    return this.positionAt(this.steps.currentEpoch ?? 0);
+  }
+
+  protected isAtStep(every: number): boolean {
+    return this.steps.nextStep % every === 0;
+  }
+
+  protected async saveIfDue(position: P, folders: readonly SaveFolder[]): Promise<void> {
+    await this.communicator.stopRequest.letSignalsArrive();
+    const notices = this.steps.notices.take() ?? 0;
+    if ((notices & Notice.Stop) !== 0) return this.saveAndEnd(position, folders);
+    const isWritten = (notices & Notice.Written) !== 0 && (notices & Notice.Writing) === 0;
+    const isDue = folders.length > 0;
+    if (isDue || isWritten) await this.trySave(() => this.finish());
+    if (this.options.background !== true) return this.saveTo(folders, position);
+    if (isDue) await this.trySave(() => this.writer.begin(position, folders));
+  }
+
+  private async saveTo(folders: readonly SaveFolder[], position: P): Promise<void> {
+    for (const folder of folders) await this.trySave(() => this.writer.save(position, folder));
+  }
+
+  protected async trySave(save: () => Promise<unknown>, onFailure = this.options.onFailure ?? 'stop'): Promise<void> {
+    try {
+      await save();
+    } catch (error) {
+      if (onFailure === 'stop' || !(error instanceof GradringError) || error.code !== 'ERR_CHECKPOINT') throw error;
+      process.emitWarning(error.message, { code: error.code });
+    }
+  }
+
+  /** All ranks do this after the same step. Does not return. */
+  private async saveAndEnd(position: P, folders: readonly SaveFolder[]): Promise<void> {
+    const { communicator } = this;
+    await this.trySave(() => this.finish(), 'continue');
+    for (const folder of folders) {
+      if (folder.dir !== this.dir) await this.trySave(() => this.writer.save(position, folder), 'continue');
+    }
+    const path = await this.writer.save(position, this.folder).catch((error: unknown) => {
+      this.endLoop(true); // or SIGTERM would end the process before the error is told
+      throw error;
+    });
+    const { reason = 'another rank was told to stop' } = this.communicator.stopRequest;
+    if (communicator.rank === 0) {
+      const { nextStep } = this.steps;
+      process.stderr.write(
+        `gradring: ${reason}. All ranks have saved at step ${nextStep} (${path}), and end with exit code ${STOPPED_EXIT_CODE}. The same command goes on from there.\n`,
+      );
+    }
+    this.communicator.stopRequest.markSaved();
+    await communicator.close();
+    process.exit(STOPPED_EXIT_CODE);
+  }
+
+  /** Where the newest checkpoints are. */
+  protected get folder(): SaveFolder {
+    return { dir: this.dir, keep: this.options.keep ?? 2, discarded: this.discarded };
+  }
+
+  /** Goes back to the newest checkpoint in a folder. Returns its position, or nothing if there is none. */
+  protected async resumeFrom(dir: string): Promise<Resumed<P>> {
+    await this.finish();
+    return Turns.of(this.communicator).inTurn(() => this.load(dir));
+  }
+
+  private async load(dir: string): Promise<Resumed<P>> {
+    const { onDamage = 'error' } = this.options;
+    const ranks = this.ranks(Purpose.ResumeCheckpoint);
+    await this.lock.hold(ranks, true);
+    const fit = (): CheckpointFit => ({ ...this.fit(), variables: this.variables() });
+    const loaded = await loadCheckpoint(ranks, {
+      dir,
+      onDamage,
+      ranksToRead: ({ worldSize }) => ranksToRead(this.resizing(worldSize)),
+      check: found => void fitted(found, fit()),
+    });
+    if (loaded === undefined) {
+      return { resumed: { step: 0, epoch: 0, batch: 0, state: undefined, path: undefined, skipped: [] } };
+    }
+    const { path, skipped, manifest } = loaded;
+    const { position, state } = await this.restore({ ...loaded, ...fitted(loaded, fit()) });
+    if (dir === this.dir) this.discarded = skipped.map(({ name }) => name);
+    const { epoch, batch } = position;
+    const reasons = skipped.map(({ reason }) => reason);
+    const isOwn = this.communicator.rank < manifest.worldSize;
+    const own = isOwn ? state : undefined;
+    return { resumed: { step: manifest.step, epoch, batch, state: own, path, skipped: reasons }, position };
+  }
+
+  /** Passes on what this rank saves. It must not change until the promise settles. */
+  private withContent<T>(position: P, save: SaveContentTo<T>): Promise<T> {
+    return this.steps.withState(async state => {
+      const variables = this.variables();
+      const savedRank = (): SavedRank<P> => ({
+        ...{ position, optimizer: state.counters, variables: variables.map(withoutValues) },
+        state: this.options.state?.(),
+      });
+      const weights = variables.map(variable => variable.source(variable.name));
+      const own = [...this.sourcesOf(state), ...(await this.ownWeights(variables))];
+      const ranks = this.ranks(Purpose.SaveCheckpoint);
+      await this.lock.hold(ranks, false);
+      return save(ranks, state.counters.steps, { weights, own, state: savedRank });
+    });
+  }
+
+  /**
+   * The variables in which this rank differs from rank 0: those that no gradient trains (batch norm's moving statistics
+   * within an epoch), and within a round of local steps the others, too.
+   */
+  private async ownWeights(variables: readonly CheckpointedVariable[]): Promise<TensorSource[]> {
+    const { trainedNames: trained, replicasMayDiffer } = this.steps;
+    const missing = [...(trained ?? [])].find(name => !variables.some(variable => variable.name === name));
+    if (missing !== undefined) {
+      throw invalidArgument(`The optimizer trains '${missing}', which is not among the variables of the checkpoint.`);
+    }
+    const others = variables.filter(({ name }) => replicasMayDiffer || !trained?.has(name));
+    const hashes = others.map(variable => variable.hash());
+    const [ofRoot] = await awake(gatherValues(this.communicator, Purpose.SaveCheckpoint, areTexts, hashes));
+    return others
+      .filter((_, i) => hashes[i] !== ofRoot![i])
+      .map(variable => variable.source(`weight/${variable.name}`));
+  }
+
+  private async restore({ manifest, weights, own }: LoadedCheckpoint): Promise<SavedRank<P>> {
+    const variables = this.variables();
+    for (const variable of weights === undefined ? [] : variables) {
+      variable.assign(weights!.tensors.get(variable.name)!);
+    }
+    await this.broadcastVariables();
+    const [first] = own;
+    if (manifest.worldSize === this.communicator.worldSize) {
+      const differing = tensorsUnder(first!.tensors, 'weight');
+      for (const variable of variables) {
+        const saved = differing.get(variable.name);
+        if (saved !== undefined) variable.assign(saved);
+      }
+    }
+    const savedRank = savedRankOf(first!, this.fit().isPosition);
+    const resizing = this.resizing(manifest.worldSize);
+    const counters = resizedCounters(savedRank.optimizer, resizing);
+    const state = { counters, variables: variableStates(own, resizing) };
+    await this.steps.restoreState(this.stateOf(state, own, resizing));
+    return savedRank;
+  }
+
+  private resizing(savedWorldSize: number): Resizing {
+    const { rank, worldSize } = this.communicator;
+    const { residuals = this.communicator.isElastic ? 'redistribute' : undefined } = this.options;
+    return { savedWorldSize, rank, worldSize, policy: residuals, keepsSum: this.steps.keepsSum };
+  }
+
+  private ranks(purpose: Purpose): Ranks {
+    return ranksOf(this.communicator, purpose);
+  }
+}
+
+interface Resumed<P> {
+  readonly resumed: ResumedPosition;
+  readonly position?: P;
+}
+
+function withoutValues({ name, given, dtype, shape }: SavedVariable): SavedVariable {
+  return { name, given, dtype, shape };
+}

@@ -1,0 +1,105 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+
+/** A project that has the package and its dependencies, and no TensorFlow.js. */
+
+const ROOT = path.join(__dirname, '../..');
+const run = promisify(execFile);
+
+let project: string;
+
+beforeAll(() => {
+  project = mkdtempSync(path.join(tmpdir(), 'gradring-core-'));
+  const modules = path.join(project, 'node_modules');
+  const installed = path.join(modules, 'gradring');
+  mkdirSync(modules);
+  const isKept = (file: string) => !/\.map$|\/\.[^/]+$/.test(file);
+  cpSync(path.join(ROOT, 'dist'), path.join(installed, 'dist'), { recursive: true, filter: isKept });
+  cpSync(path.join(ROOT, 'package.json'), path.join(installed, 'package.json'));
+  const description = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  // A link is resolved to the package itself, which finds its own dependencies where it is.
+  for (const name of Object.keys(description.dependencies)) {
+    symlinkSync(path.join(ROOT, 'node_modules', name), path.join(modules, name), 'dir');
+  }
+});
+
+afterAll(() => rmSync(project, { recursive: true, force: true }));
+
+async function program(name: string, source: string, ...options: string[]): Promise<string[]> {
+  writeFileSync(path.join(project, name), source);
+  const { stdout } = await run(process.execPath, [...options, name], { cwd: project, timeout: 60_000 });
+  return stdout.trim().split('\n').sort();
+}
+
+const RUN = ['node_modules/gradring/dist/cli.js', 'run', '-n', '2', '--no-prefix'];
+
+test('gradring itself does not load there, gradring/core does, with the same names either way', async () => {
+  const source = `
+    import { createRequire } from 'node:module';
+    import * as imported from 'gradring/core';
+    const require = createRequire(import.meta.url);
+    try {
+      require('gradring');
+    } catch (error) {
+      console.log(error.code, error.message.split('\\n')[0]);
+    }
+    const required = require('gradring/core');
+    console.log(Object.keys(required).filter(name => required[name] !== imported[name]).length, typeof imported.connect);`;
+  expect(await program('names.mjs', source)).toEqual([
+    '0 function',
+    "MODULE_NOT_FOUND Cannot find module '@tensorflow/tfjs'",
+  ]);
+});
+
+/** As a user would write it: a linear model, whose gradients are worked out by hand. */
+const TRAINING = `
+  const ring = await connect();
+  const weights = { w: new Float32Array(3), b: new Float32Array(1) };
+  weights.w.fill(ring.rank); // all ranks begin as rank 0 does
+  await ring.broadcastVariables(weights);
+
+  const gradients = ring.gradients({ w: [3], b: [] }, { momentum: 0.9, compression: dgc({ steps: 200 }) });
+  const checkpoint = ring.checkpoint({ arrays: weights, gradients }, { dir: 'saved', every: 100 });
+  const { step: first } = await checkpoint.resume();
+  for (let step = first; step < 200; step++) {
+    const x = [1, 2, 3].map(i => Math.sin(i * (step + 10 * ring.rank))); // each rank has rows of its own
+    const y = 2 * x[0] - x[1] + 0.5 * x[2] + 3;
+    const error = x.reduce((sum, value, i) => sum + value * weights.w[i], weights.b[0]) - y;
+    const updates = await gradients.step({ w: Float32Array.from(x, value => error * value), b: Float32Array.of(error) });
+    for (const name of ['w', 'b']) updates[name].forEach((update, i) => (weights[name][i] -= 0.02 * update));
+    await checkpoint.afterStep();
+  }
+  const hash = await ring.verifyReplicas(weights);
+  const { bytesSent, denseBytes } = gradients.statistics;
+  const learnt = [...weights.w, ...weights.b].map(value => value.toFixed(1)).join(' ');
+  console.log(ring.rank, 'of', ring.worldSize, 'from', first, learnt, bytesSent > 0, denseBytes > 0, hash.slice(0, 8));
+  gradients.dispose();
+  await ring.close();`;
+
+const COMMON_JS = `const { connect, dgc } = require('gradring/core');\n(async () => {${TRAINING}\n})();\n`;
+
+test('two ranks train there, alike, and go on from a checkpoint', async () => {
+  const lines = await program('train.cjs', COMMON_JS, ...RUN);
+  const expected = (first: number) =>
+    [0, 1].map(rank =>
+      expect.stringMatching(
+        new RegExp(`^${rank} of 2 from ${first} 2\\.0 -1\\.0 0\\.5 3\\.0 ${first === 0} ${first === 0} [0-9a-f]{8}$`),
+      ),
+    );
+  expect(lines).toEqual(expected(0));
+  const hashOf = (line: string | undefined) => line!.split(' ').at(-1);
+  expect(hashOf(lines[1])).toBe(hashOf(lines[0]));
+  const again = await program('train.mjs', `import { connect, dgc } from 'gradring/core';\n${TRAINING}`, ...RUN);
+  expect(again).toEqual(expected(200));
+  expect(again.map(hashOf)).toEqual(lines.map(hashOf));
+});
+
+test('a run that may lose ranks is refused in words', async () => {
+  const failing = program('train.cjs', COMMON_JS, ...RUN, '--min', '1');
+  await expect(failing).rejects.toThrow(/gradring\/core does not support elastic runs/);
+});
