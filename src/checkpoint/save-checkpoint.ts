@@ -59,7 +59,7 @@ export interface PendingSave {
   readonly rank: number;
   /** Settles when the files of this rank are on the disk. */
   readonly written: Promise<Sums>;
-  /** Of all ranks that save, as soon as this rank knows them. */
+  /** The sums of all ranks that save, by rank, as soon as this rank knows them. */
   all?: readonly Sums[] | undefined;
 }
 
@@ -72,14 +72,18 @@ const isSeen = isWith<{ step: number; number: number }>({
 });
 const isSums = isWith<Sums>({ weights: isOptional(isFileSum), own: isFileSum });
 
-/** What a rank tells of a save when its files are written. */
-interface Part extends Pick<PendingSave, 'place' | 'rank' | 'all'> {
-  readonly sums: Sums;
-}
+/** What a rank tells of a save before it is completed. */
+type Part = Pick<PendingSave, 'place' | 'rank' | 'all'>;
 
-const areParts = isListOf(
-  isWith<Part>({ place: isSavePlace, rank: isCount, sums: isSums, all: isOptional(isListOf(isSums)) }),
-);
+const areParts = isListOf(isWith<Part>({ place: isSavePlace, rank: isCount, all: isOptional(isListOf(isSums)) }));
+
+/** What has become of a save. The same on all ranks. */
+export interface Completion {
+  /** Not, if a rank was lost before it was complete. Then the one before stays. */
+  readonly isComplete: boolean;
+  /** The lowest rank that had a part in it. */
+  readonly root: number;
+}
 
 /**
  * Saves a checkpoint, on all ranks together, and returns its folder: {@link placeSave}, {@link writeSave} and
@@ -93,7 +97,11 @@ export async function saveCheckpoint(ranks: Ranks, input: SaveInput): Promise<st
   const { rank } = ranks;
   const place = await placeSave(ranks, input, input.step);
   const written = writeSave(input, place, rank, input);
-  await completeSaves(ranks, [{ folder: input, place, rank, written }]);
+  written.catch(() => undefined); // completeSaves tells it
+  const [completion] = await completeSaves(ranks, [{ folder: input, place, rank, written }]);
+  if (completion?.isComplete !== true) {
+    throw new GradringError('ERR_PROTOCOL', 'A rank does not say that it has saved, and has lost nothing.');
+  }
   return pathOf(input, place);
 }
 
@@ -151,31 +159,40 @@ export async function writeSave(
 
 /**
  * Completes saves whose files are being written, on all ranks together: waits until the files of all ranks are on disk,
- * and writes the manifest, with which a checkpoint is complete. The ring may have changed since the save began. Ranks
- * that were not there then give no saves.
+ * and writes the manifest, with which a checkpoint is complete. The ring may have changed since the saves began. Ranks
+ * that were not there then give none.
  *
- * @returns The folders of the complete ones. Those of which a rank is lost are not, and are removed.
- * @throws as {@link saveCheckpoint}.
+ * @param check Called on all ranks if there is a save.
+ * @throws as {@link saveCheckpoint}, when it has completed what it could.
  */
-export async function completeSaves(ranks: Ranks, saves: readonly PendingSave[]): Promise<string[]> {
+export async function completeSaves(
+  ranks: Ranks,
+  saves: readonly PendingSave[],
+  check: () => Promise<void> = async () => undefined,
+): Promise<Completion[]> {
   const undo = async () => {
-    for (const { folder, place } of saves) await undoSave(folder, place);
+    await Promise.allSettled(saves.map(({ written }) => written));
+    for (const { folder, place, all } of saves) if (all === undefined) await undoSave(folder, place);
   };
-  const tell = async () => {
-    await Promise.allSettled(saves.map(({ written }) => written)); // or an undo might come too early
-    return Promise.all(saves.map(async ({ place, rank, written, all }) => ({ place, rank, sums: await written, all })));
-  };
-  const parts = await together(ranks, areParts, tell, undo);
-  const paths: string[] = [];
-  for (let i = 0; i < Math.max(...parts.map(of => of.length)); i++) {
-    const path = await completeSave(
-      ranks,
-      saves[i],
-      parts.map(of => of[i]),
-    );
-    if (path !== undefined) paths.push(path);
+  const own = saves.map(({ place, rank, all }) => ({ place, rank, all }));
+  const parts = await together(ranks, areParts, () => own, undo);
+  const count = Math.max(...parts.map(of => of.length));
+  const other = parts.findIndex(of => of.length > 0 && of.length < count);
+  if (other !== -1) throw brokenValue(other);
+  if (count > 0) await check();
+  const completions: Completion[] = [];
+  let failure: unknown;
+  for (let i = 0; i < count; i++) {
+    try {
+      const of = parts.map(each => each[i]);
+      completions.push(await completeSave(ranks, saves[i], of));
+    } catch (error) {
+      if (!isCheckpointError(error)) throw error;
+      failure ??= error;
+    }
   }
-  return paths;
+  if (failure !== undefined) throw failure;
+  return completions;
 }
 
 /** @param parts By rank. Undefined for a rank that was not there when the save began. */
@@ -183,24 +200,29 @@ async function completeSave(
   ranks: Ranks,
   save: PendingSave | undefined,
   parts: readonly (Part | undefined)[],
-): Promise<string | undefined> {
+): Promise<Completion> {
   const root = parts.findIndex(part => part !== undefined);
   const { place } = parts[root]!;
-  const other = parts.findIndex(part => part !== undefined && !isDeepStrictEqual(part.place, place));
+  const other = parts.findIndex((part, i) => part !== undefined && (!isDeepStrictEqual(part.place, place) || parts.findIndex(each => each?.rank === part.rank) !== i)); // prettier-ignore
   if (other !== -1) throw brokenValue(other);
-  const all = parts.find(part => part?.all !== undefined)?.all ?? inOrder(parts, place.worldSize);
-  if (all === undefined) {
-    if (save !== undefined) await undoSave(save.folder, save.place);
-    return undefined;
-  }
-  // If a rank is lost from now on, others may have completed the save, and removed earlier ones.
-  if (save !== undefined) save.all = all;
+  // Some rank may have completed it before another was lost, and have removed earlier saves: then it must stay.
+  const source = parts.findIndex(part => part?.all !== undefined);
+  const undo = () => (save === undefined || source !== -1 ? undefined : undoSave(save.folder, place));
+  const sums = await together(ranks, isOptional(isSums), () => save?.written, undo);
+  const all = source === -1 ? inOrder(parts, sums, place.worldSize) : parts[source]!.all!;
+  if (all === undefined) return { root, isComplete: false };
+  const isForged = (part: Part | undefined, i: number) => part !== undefined && !isDeepStrictEqual(all[part.rank], sums[i]); // prettier-ignore
   const [first] = all;
-  if (first?.weights === undefined || all.length !== place.worldSize) throw brokenValue(root);
+  if (first?.weights === undefined || all.length !== place.worldSize || parts.some(isForged)) {
+    throw brokenValue(source === -1 ? root : source);
+  }
+  if (save !== undefined) save.all = all;
   const name = nameOf(place);
   const manifest = encodeManifest({ ...place, weights: first.weights, ranks: all.map(({ own }) => own) });
-  const writeManifest = (dir: string) => writeDurably(join(dir, name, MANIFEST_FILE), ranks.rank, [manifest]);
-  const undo = () => save && undoSave(save.folder, save.place);
+  const writeManifest = async (dir: string) => {
+    if (hasManifest(dir, { name, number: place.number })) return; // of another rank, or of another ring
+    await writeDurably(join(dir, name, MANIFEST_FILE), ranks.rank, [manifest]);
+  };
   const commit = async () => {
     if (save === undefined || ranks.rank !== root) return [];
     await writeManifest(save.folder.dir);
@@ -211,19 +233,31 @@ async function completeSave(
   await together(ranks, isNothing, async () => {
     if (save === undefined) return;
     const { dir } = save.folder;
-    if (!hasManifest(dir, { name, number: place.number })) await writeManifest(dir); // on a disk that root does not share
-    for (const other of await listSaves(dir)) {
-      if (other.number <= place.number && !kept.includes(other.name)) await removeSave(dir, other.name);
+    await writeManifest(dir); // on a disk that root does not share
+    for (const each of await listSaves(dir)) {
+      if (each.number <= place.number && !kept.includes(each.name)) await removeSave(dir, each.name);
     }
   });
-  return save && pathOf(save.folder, place);
+  return { root, isComplete: true };
 }
 
 /** The sums of all ranks that save, by their ranks then. Undefined if one is missing. */
-function inOrder(parts: readonly (Part | undefined)[], worldSize: number): Sums[] | undefined {
-  const sums: Sums[] = [];
-  for (const part of parts) if (part !== undefined && part.rank < worldSize) sums[part.rank] = part.sums;
-  return Object.keys(sums).length === worldSize ? sums : undefined;
+function inOrder(
+  parts: readonly (Part | undefined)[],
+  sums: readonly (Sums | undefined)[],
+  worldSize: number,
+): Sums[] | undefined {
+  const all: Sums[] = [];
+  parts.forEach((part, i) => {
+    const own = sums[i];
+    if (part !== undefined && own !== undefined && part.rank < worldSize) all[part.rank] = own;
+  });
+  return Object.keys(all).length === worldSize ? all : undefined;
+}
+
+/** Whether a save has failed, alike on all ranks: the ring can still be used. */
+export function isCheckpointError(error: unknown): error is GradringError {
+  return error instanceof GradringError && error.code.startsWith('ERR_CHECKPOINT');
 }
 
 /** What cannot be removed does no harm, and the next save removes it. */
@@ -231,12 +265,13 @@ const undoSave = ({ dir }: SaveFolder, place: SavePlace) => removeSave(dir, name
 
 const nameOf = ({ number, step }: SavePlace) => folderName(number, step);
 
-function pathOf({ dir }: SaveFolder, place: SavePlace): string {
+/** The folder of a save. */
+export function pathOf({ dir }: SaveFolder, place: SavePlace): string {
   return join(dir, nameOf(place));
 }
 
 /** The sums of the files that a rank has written. Rank 0 writes the weights. */
-interface Sums {
+export interface Sums {
   readonly weights?: FileSum | undefined;
   readonly own: FileSum;
 }

@@ -84,7 +84,7 @@ export class Communicator {
   private isCallingForUnits = false;
   private readonly closeAtEnd = () => void this.close();
   /** @internal What {@link close} calls at its end. */
-  readonly atClose: (() => void)[] = [];
+  readonly atClose: (() => void | Promise<void>)[] = [];
   /**
    * Runs what must happen on all ranks or on none.
    *
@@ -562,7 +562,7 @@ export class Communicator {
       if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case
       await this.closeThread().catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
-      for (const each of this.atClose) each();
+      for (const each of this.atClose) await each();
       this.stopRequest.stopListening(true);
     })();
     return this.closing;

@@ -1,8 +1,12 @@
+import type { FolderLock } from '../checkpoint/folder-lock';
 import type { Ranks } from '../checkpoint/ranks';
 import {
+  type Completion,
   completeSaves,
   copyOf,
+  isCheckpointError,
   isSavePlace,
+  pathOf,
   type PendingSave,
   placeSave,
   saveCheckpoint,
@@ -13,11 +17,10 @@ import {
 } from '../checkpoint/save-checkpoint';
 import { type Communicator, Purpose } from '../communicator/communicator';
 import { deserializeError, GradringError, isSerializedError, type SerializedError, serializeError } from '../errors';
-import { type Check, isListOf, isText, isWith } from '../shape';
+import { type Check, isBoolean, isCount, isListOf, isOptional, isText, isWith } from '../shape';
 import { waitForPromise } from '../work';
 import { Notice, type StepNotices } from './step-notices';
 import { Turns } from './turns';
-import { warn } from './warn';
 
 /** Saves what a rank has at a step. */
 export type SaveContentTo<T> = (ranks: Ranks, step: number, content: SaveContent) => Promise<T>;
@@ -33,6 +36,7 @@ export class CheckpointWriter<P> {
 
   constructor(
     private readonly communicator: Communicator,
+    private readonly lock: FolderLock,
     private readonly withContent: <T>(position: P, save: SaveContentTo<T>) => Promise<T>,
     private readonly notices: () => StepNotices,
   ) {}
@@ -45,25 +49,38 @@ export class CheckpointWriter<P> {
     return paths[0]!;
   }
 
-  /** Copies what is saved, and writes it while the training goes on, up to {@link finish}. */
+  /**
+   * Copies what is saved, and writes it while the training goes on, up to {@link finish}.
+   *
+   * @throws as {@link save}, for a folder that cannot be written. What is saved in the others is written.
+   */
   async begin(position: P, folders: readonly SaveFolder[]): Promise<void> {
     let copied: { readonly rank: number; readonly content: SaveContent } | undefined;
-    const place = async (ranks: Ranks, step: number, content: SaveContent) => {
-      const copy = async () => void (copied = { rank: ranks.rank, content: await copyOf(content, ranks.rank) });
-      const places: SavePlace[] = [];
+    const begin = async (ranks: Ranks, step: number, content: SaveContent) => {
+      const copy = async () => void (copied ??= { rank: ranks.rank, content: await copyOf(content, ranks.rank) });
+      const begun: Begun = { places: [] };
+      copied = undefined; // of another ring
       for (const folder of folders) {
-        places.push(await placeSave(ranks, folder, step, places.length === 0 ? copy : undefined));
+        try {
+          begun.places.push(await placeSave(ranks, folder, step, copy));
+        } catch (error) {
+          if (!isCheckpointError(error)) throw error;
+          begun.places.push(null);
+          begun.failure ??= serializeError(error, 'ERR_CHECKPOINT');
+        }
       }
-      return { places };
+      return begun;
     };
-    const { places } = await this.together(hasPlaces, () => this.withContent(position, place));
+    const { places, failure } = await this.together(isBegun, () => this.withContent(position, begin));
     // A rank that was behind the others has their result, but has copied, too: they agree after that.
     const { rank, content } = copied!;
     let last: Promise<unknown> = Promise.resolve();
-    const pending = folders.map((folder, i): PendingSave => {
-      const written = last.then(() => writeSave(folder, places[i]!, rank, content));
+    const pending = folders.flatMap((folder, i): PendingSave[] => {
+      const place = places[i];
+      if (place == null) return [];
+      const written = last.then(() => writeSave(folder, place, rank, content));
       last = written.catch(() => undefined); // told by finish
-      return { folder, place: places[i]!, rank, written };
+      return [{ folder, place, rank, written }];
     });
     const notices = this.notices();
     this.pending = pending;
@@ -72,6 +89,7 @@ export class CheckpointWriter<P> {
     void last.then(() => {
       if (this.pending === pending) notices.own = Notice.Written;
     });
+    if (failure !== undefined) throw deserializeError(failure);
   }
 
   /**
@@ -81,29 +99,38 @@ export class CheckpointWriter<P> {
    * @returns The folders of this rank's checkpoints that are complete now.
    */
   async finish(): Promise<string[]> {
-    const { pending } = this;
-    const complete = async () => ({
-      paths: await completeSaves(ranksOf(this.communicator, Purpose.SaveCheckpoint), pending),
+    const { communicator, pending } = this;
+    const complete = async () => {
+      const ranks = ranksOf(communicator, Purpose.SaveCheckpoint);
+      return { completions: await completeSaves(ranks, pending, () => this.lock.hold(ranks, false)) };
+    };
+    const { completions } = await this.together(areCompletions, complete).catch((error: unknown) => {
+      if (isCheckpointError(error)) this.forget(); // otherwise the ring has failed
+      throw error;
     });
-    try {
-      const { paths } = await this.together(hasPaths, complete);
-      if (paths.length < pending.length) {
-        const words = `A rank was lost while the checkpoint of step ${pending[0]!.place.step} was written, so it is not complete. The one before stays.`;
-        warn(this.communicator, words);
-      }
-      return paths;
-    } finally {
-      this.pending = [];
-      this.notices().own = 0;
+    this.forget();
+    const lost = completions.find(({ isComplete }) => !isComplete);
+    if (lost?.root === communicator.rank) {
+      const words = `A rank was lost before the checkpoint of step ${pending[0]!.place.step} was complete. The one before stays.`;
+      process.emitWarning(words, 'GradringWarning');
     }
+    return pending.filter((_, i) => completions[i]?.isComplete).map(({ folder, place }) => pathOf(folder, place));
   }
 
-  /** Warns of what is still being written when the ring is closed. */
-  close(): void {
-    const [save] = this.pending;
+  private forget(): void {
+    this.pending = [];
+    this.notices().own = 0;
+  }
+
+  /** Gives the folder back when the files of this rank are written. Warns if the ranks have not completed them. */
+  async close(): Promise<void> {
+    const { pending } = this;
+    await Promise.allSettled(pending.map(({ written }) => written));
+    this.lock.release();
+    const [save] = pending;
     if (save === undefined) return;
-    const words = `The checkpoint of step ${save.place.step} in ${save.folder.dir} was not completed. Call checkpoint.finish() on all ranks before ring.close().`;
-    process.emitWarning(words, { code: 'ERR_CHECKPOINT' });
+    const words = `The checkpoint of step ${save.place.step} in ${save.folder.dir} was written, but the ranks have not completed it. (checkpoint.finish() does that, on all ranks before ring.close().)`;
+    process.emitWarning(words, 'GradringWarning');
   }
 
   /** Runs a part of a save, which all ranks do or none, after the earlier calls. */
@@ -126,8 +153,20 @@ export function ranksOf(communicator: Communicator, purpose: Purpose): Ranks {
 
 type Outcome<T> = T | { readonly error: SerializedError };
 
+/** Where saves have begun, by folder. Null for one that cannot be written. */
+interface Begun {
+  readonly places: (SavePlace | null)[];
+  failure?: SerializedError;
+}
+
 const hasPaths = isWith({ paths: isListOf(isText) });
-const hasPlaces = isWith({ places: isListOf(isSavePlace) });
+const isBegun = isWith<Begun>({
+  places: isListOf((place): place is SavePlace | null => place === null || isSavePlace(place)),
+  failure: isOptional(isSerializedError) as Check<SerializedError>,
+});
+const areCompletions = isWith({
+  completions: isListOf(isWith<Completion>({ isComplete: isBoolean, root: isCount })),
+});
 const hasError = isWith({ error: isSerializedError });
 
 /** A save that failed is over on all ranks, like one that succeeded. */
@@ -135,7 +174,7 @@ async function outcomeOf<T>(save: () => Promise<T>): Promise<Outcome<T>> {
   try {
     return await save();
   } catch (error) {
-    if (!(error instanceof GradringError) || !error.code.startsWith('ERR_CHECKPOINT')) throw error;
+    if (!isCheckpointError(error)) throw error;
     return { error: serializeError(error, 'ERR_CHECKPOINT') };
   }
 }

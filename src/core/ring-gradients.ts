@@ -177,6 +177,7 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
           const { counters, variables } = captureState(steps, steps.step, undefined);
           return use({ counters: { ...counters, learningRate: rule.givenRate }, variables });
         }),
+      whileBusy: run => runner.whileBusy(run),
       restoreState: async state => {
         runner.checkIdle();
         await restoreState(steps, state);

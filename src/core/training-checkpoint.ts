@@ -50,6 +50,8 @@ export interface CheckpointedSteps<S extends StepState> {
   readonly notices: StepNotices;
   /** Passes what a checkpoint keeps of this rank to `use`, as views: no step may be taken until its promise settles. */
   withState<T>(use: (state: S) => Promise<T>): Promise<T>;
+  /** Takes no step until it settles. */
+  whileBusy<T>(run: () => Promise<T>): Promise<T>;
   /** Takes back what {@link withState} gave, on this or another rank. The arrays become those of the steps. */
   restoreState(state: S): Promise<void>;
 }
@@ -79,13 +81,11 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
   ) {
     this.dir = resolve(options.dir);
     const lock = new FolderLock(this.dir, communicator.runId);
-    communicator.atClose.push(() => {
-      lock.release();
-      this.writer.close();
-    });
+    communicator.atClose.push(() => this.writer.close());
     this.lock = lock;
     this.writer = new CheckpointWriter(
       communicator,
+      lock,
       (position, save) => this.withContent(position, save),
       () => this.steps.notices,
     );
@@ -122,7 +122,7 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
    *   collective may throw (see {@link Communicator}).
    */
   async save(): Promise<string> {
-    if (this.options.background === true) await this.finish(); // otherwise a step must notice at once that this saves
+    if (this.options.background === true) await this.finish(); // without it a step right after this must be refused
     return this.writer.save(this.position(), this.folder);
   }
 
@@ -134,7 +134,7 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
    * @throws What {@link save} throws.
    */
   async finish(): Promise<string[]> {
-    return this.options.background === true ? this.writer.finish() : [];
+    return this.options.background === true ? this.steps.whileBusy(() => this.writer.finish()) : [];
   }
 
   /**
@@ -235,7 +235,7 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
 
   /** Goes back to the newest checkpoint in a folder. Returns its position, or nothing if there is none. */
   protected async resumeFrom(dir: string): Promise<Resumed<P>> {
-    await this.finish();
+    await this.trySave(() => this.finish(), 'continue');
     return Turns.of(this.communicator).inTurn(() => this.load(dir));
   }
 

@@ -287,10 +287,9 @@ export class RingCallback extends tf.Callback {
 
   override async onTrainEnd(): Promise<void> {
     await this.optimizer.synchronize();
-    await this.options.checkpoint?.endFit();
     // If a training ends within the warm-up, the next one must not begin with the reduced rate.
-    if (this.hasRisen) return;
-    this.optimizer.learningRate = this.fullLearningRate;
+    if (!this.hasRisen) this.optimizer.learningRate = this.fullLearningRate;
+    await this.options.checkpoint?.endFit();
   }
 
   override async onEpochEnd(epoch: number, logs: Record<string, number | tf.Scalar> = {}): Promise<void> {

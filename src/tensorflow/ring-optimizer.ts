@@ -230,6 +230,11 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /** @internal */
+  whileBusy<T>(run: () => Promise<T>): Promise<T> {
+    return this.runner.whileBusy(run);
+  }
+
+  /** @internal */
   async restoreState(state: OptimizerState): Promise<void> {
     this.runner.checkIdle();
     try {

@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { completeSaves, copyOf, type PendingSave, placeSave, writeSave } from '../../src/checkpoint/save-checkpoint';
+import type { Sums } from '../../src/checkpoint/save-checkpoint';
 import type { Ranks } from '../../src/checkpoint/ranks';
 import { watchFileOperations } from './file-operations';
 import { commonFailure, inputOf, loaded, localRanks, saveAll, valueOf } from './support';
@@ -41,25 +42,26 @@ test('a save is complete when all ranks have completed it, and not before', asyn
   await saveAll(3, 1, dir);
   const pending = await written(3, 2);
   expect(await loadedStep(3)).toBe(1);
-  const paths = (await complete(pending.map(save => [save]))).map(valueOf);
-  expect(paths).toEqual(Array(3).fill([path.join(dir, 'save-000002-step-2')]));
+  const completions = (await complete(pending.map(save => [save]))).map(valueOf);
+  expect(completions).toEqual(Array(3).fill([{ isComplete: true, root: 0 }]));
   expect([await loadedStep(3), saves()]).toEqual([2, ['save-000002-step-2']]);
 });
 
 test('ranks that have joined meanwhile, also as rank 0, leave it as it is', async () => {
   const [first, second] = await written(2, 2);
-  const paths = (await complete([[], [first!], [second!]])).map(valueOf);
-  const folder = path.join(dir, 'save-000001-step-2');
-  expect(paths).toEqual([[], [folder], [folder]]);
+  const completions = (await complete([[], [first!], [second!]])).map(valueOf);
+  expect(completions).toEqual(Array(3).fill([{ isComplete: true, root: 1 }]));
   expect(await loadedStep(2)).toBe(2);
 });
 
-test('without a rank that is lost it is removed, and the one before stays', async () => {
-  await saveAll(3, 1, dir);
+test('without a rank that is lost it is not complete, and the one before stays; the next save removes it', async () => {
+  await saveAll(3, 1, dir, { keep: 1 });
   const pending = await written(3, 2);
-  const paths = (await complete([[pending[0]!], [pending[2]!]])).map(valueOf);
-  expect(paths).toEqual([[], []]);
-  expect([await loadedStep(3), saves()]).toEqual([1, ['save-000001-step-1']]);
+  const completions = (await complete([[pending[0]!], [pending[2]!]])).map(valueOf);
+  expect(completions).toEqual(Array(2).fill([{ isComplete: false, root: 0 }]));
+  expect(await loadedStep(3)).toBe(1);
+  await saveAll(3, 4, dir, { keep: 1 });
+  expect([await loadedStep(3), saves()]).toEqual([4, ['save-000003-step-4']]);
 });
 
 test('it does not lose what some ranks have completed when another is lost', async () => {
@@ -74,7 +76,7 @@ test('it does not lose what some ranks have completed when another is lost', asy
           ...ranks,
           allGather: async bytes => {
             const all = await ranks.allGather(bytes);
-            if (++round === 3) throw new Error('rank 2 is lost');
+            if (++round === 4) throw new Error('rank 2 is lost');
             return all;
           },
         };
@@ -83,8 +85,11 @@ test('it does not lose what some ranks have completed when another is lost', asy
     failing,
   );
   expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
-  const paths = (await complete([[pending[0]!], [pending[1]!]])).map(valueOf);
-  expect(paths).toEqual(Array(2).fill([path.join(dir, 'save-000002-step-2')]));
+  // The disk fails, too, when it is completed again: all is there already.
+  watchFileOperations(() => 'fail');
+  const completions = (await complete([[pending[0]!], [pending[1]!]])).map(valueOf);
+  expect(completions).toEqual(Array(2).fill([{ isComplete: true, root: 0 }]));
+  jest.restoreAllMocks();
   expect([await loadedStep(3), saves()]).toEqual([2, ['save-000002-step-2']]);
 });
 
@@ -97,15 +102,31 @@ test('a rank that could not write is named on all when it is completed; nothing 
   expect([await loadedStep(2), saves()]).toEqual([1, ['save-000001-step-1']]);
 });
 
-test('a rank that names another save, or too few files, is named', async () => {
-  const pending = await written(2, 2);
-  const [first, second] = pending as [PendingSave, PendingSave];
-  const other = { ...second, place: { ...second.place, number: 7 } };
-  expect(commonFailure(await complete([[first], [other]]))).toMatchObject({
-    code: 'ERR_PROTOCOL',
-    details: { rank: 1 },
-  });
-  const short = { ...second, all: [await second.written] };
-  const failure = commonFailure(await complete([[first], [short]]));
-  expect(failure.code).toBe('ERR_PROTOCOL');
+test('if one folder cannot be written, the save in the other is complete', async () => {
+  const [first, second] = await written(2, 2);
+  watchFileOperations(operation => (operation.startsWith('write rank-') ? 'fail' : 'do'));
+  const [third, fourth] = await written(2, 3);
+  const failure = commonFailure(
+    await complete([
+      [third!, first!],
+      [fourth!, second!],
+    ]),
+  );
+  expect(failure).toMatchObject({ code: 'ERR_CHECKPOINT', details: { rank: 0 } });
+  expect([await loadedStep(2), saves()]).toEqual([2, ['save-000001-step-2']]);
+});
+
+test.each<[string, (save: PendingSave, sums: Sums[]) => PendingSave[]]>([
+  ['another save', save => [{ ...save, place: { ...save.place, number: 7 } }]],
+  ['the part of another', save => [{ ...save, rank: 0 }]],
+  ['too few saves', save => [save]],
+  ['more than there are ranks', (save, [first, own]) => [{ ...save, all: [first!, own!, own!] }, save]],
+  ['other files of the others', (save, [, own]) => [{ ...save, all: [{ ...own!, weights: own!.own }, own!] }, save]],
+])('a rank that tells of %s is named, and nothing is removed', async (_, lie) => {
+  await saveAll(2, 1, dir, { keep: 1 });
+  const [first, second] = (await written(2, 2)) as [PendingSave, PendingSave];
+  const sums = await Promise.all([first.written, second.written]);
+  const failure = commonFailure(await complete([[first, first], lie(second, sums)]));
+  expect(failure).toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 1 } });
+  expect(await loadedStep(2)).toBe(1);
 });

@@ -72,16 +72,33 @@ test.each([{}, { own: { bytes: -1, crc32: 0 } }, { own: null }])(
   'the sum of a file is none, %j, and what was written is removed',
   async sum => {
     await saveAll(2, 1, dir);
-    const failure = commonFailure(await save(ranksWith(1, { 1: { value: sum } }), 2));
+    const failure = commonFailure(await save(ranksWith(1, { 2: { value: sum } }), 2));
     expect(failure).toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 1 } });
     expect(saved()).toEqual(['save-000001-step-1']);
   },
 );
 
+test.each([7, [7], [{ place: { number: 2, step: 2, worldSize: 2 }, rank: -1 }]])(
+  'what a rank says is no save that it has written: %j',
+  async parts => {
+    await saveAll(2, 1, dir);
+    const failure = commonFailure(await save(ranksWith(1, { 1: { value: parts } }), 2));
+    expect(failure).toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 1 } });
+    expect(saved()).toContain('save-000001-step-1');
+  },
+);
+
+test('a rank says that it was not there when the save began', async () => {
+  await saveAll(2, 1, dir);
+  const failure = commonFailure(await save(ranksWith(1, { 1: { value: [] } }), 2));
+  expect(failure.code).toBe('ERR_PROTOCOL');
+  expect(saved()).toContain('save-000001-step-1');
+});
+
 test('rank 0 has no weights, or keeps nothing: the other rank removes no save', async () => {
   await saveAll(2, 1, dir);
   const own = { bytes: 1, crc32: 1 };
-  for (const lies of [{ 1: { value: { own } } }, { 2: { value: [] } }, { 2: { value: [7] } }]) {
+  for (const lies of [{ 2: { value: { own } } }, { 3: { value: [] } }, { 3: { value: [7] } }]) {
     const [, other] = await save(ranksWith(0, lies), 2);
     expect(other).toMatchObject({ status: 'rejected', reason: { code: 'ERR_PROTOCOL', rank: 0 } });
     expect(saved()).toContain('save-000001-step-1');
