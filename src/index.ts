@@ -66,7 +66,7 @@ export {
 } from './tensorflow/backend';
 export type { Checkpoint } from './tensorflow/checkpoint';
 export type { CheckpointOptions, ResumeOptions } from './tensorflow/checkpoint-options';
-export type { ResumedPosition } from './core/checkpoint-options';
+export type { CoreCheckpointOptions, ResumedPosition } from './core/checkpoint-options';
 export type { JoinedPosition } from './tensorflow/live-training';
 export { ctcGreedyDecode, ctcLoss, type CtcOptions } from './tensorflow/ctc-loss';
 export type { NamedTensor } from './tensorflow/optimizer-state';

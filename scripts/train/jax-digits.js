@@ -47,7 +47,7 @@ async function main() {
   const parameters = () =>
     Object.fromEntries(names.map(name => [name, np.array(weights[name], { shape: shapes[name] })]));
 
-  // An operation uses up its arguments; `ref` keeps them.
+  /** @param {Record<string, any>} network Its arrays are used up, as by all operations of jax-js. */
   const logits = ({ w1, b1, w2, b2 }, x) => np.matmul(nn.relu(np.matmul(x, w1).add(b1)), w2).add(b2);
   const loss = (network, x, y) =>
     nn

@@ -531,7 +531,7 @@ export class Communicator {
   }
 
   /**
-   * Opens the exchange of one model's gradients, for the optimizer wrapper.
+   * Opens the exchange of the gradients of one training.
    *
    * @internal
    */

@@ -72,13 +72,13 @@ function requireSamePolicy({ policy }: Steps, { isLocal = false, round }: Optimi
   const cannotWait = round !== undefined && !changesWeights && stepsPerExchange === 1;
   if (isLocal === changesWeights && !cannotWait) return;
   const how = isLocal ? 'with local steps' : cannotWait ? 'while gradients were accumulated' : 'without local steps';
-  throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved ${how}. Wrap the optimizer as before.`);
+  throw new GradringError('ERR_CHECKPOINT', `The checkpoint was saved ${how}. Train with the same options as before.`);
 }
 
 /** The momentum of a variable that is sent whole is that of the average, so it must be the same on all ranks. */
 function requireSharedMomenta({ method }: Steps, variables: readonly VariableState[]): void {
   const own = variables.find(({ shape, isMomentumShared }) => !isMomentumShared && sharesMomentum(method, shape, 0));
   if (own === undefined) return;
-  const words = `The ranks had momenta of their own for '${own.name}' when the checkpoint was saved, and now share one. Wrap the optimizer with the same compression (momentumCorrection, denseBelow) as before.`;
+  const words = `The ranks had momenta of their own for '${own.name}' when the checkpoint was saved, and now share one. Train with the same compression (momentumCorrection, denseBelow) as before.`;
   throw new GradringError('ERR_CHECKPOINT', words, { variable: own.name });
 }

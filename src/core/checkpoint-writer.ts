@@ -16,7 +16,7 @@ import {
   writeSave,
 } from '../checkpoint/save-checkpoint';
 import { type Communicator, Purpose } from '../communicator/communicator';
-import { deserializeError, GradringError, isSerializedError, type SerializedError, serializeError } from '../errors';
+import { deserializeError, isSerializedError, type SerializedError, serializeError } from '../errors';
 import { type Check, isBoolean, isCount, isListOf, isOptional, isText, isWith } from '../shape';
 import { waitForPromise } from '../work';
 import { Notice, type StepNotices } from './step-notices';

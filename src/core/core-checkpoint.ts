@@ -19,6 +19,7 @@ import { inBrackets, sizeOf } from './shapes';
 import {
   type CheckpointedSteps,
   type CheckpointedVariable,
+  type CheckpointSource,
   TrainingCheckpoint,
   type TrainingFit,
 } from './training-checkpoint';
@@ -56,10 +57,12 @@ const CALL = 'ring.checkpoint({ arrays, gradients }, { dir })';
  * gradients.dispose();
  * ```
  */
-export class CoreCheckpoint extends TrainingCheckpoint<StepState, Position> {
+export class CoreCheckpoint {
+  private readonly training: TrainingCheckpoint<StepState, Position>;
+
   constructor(
-    communicator: Communicator,
-    private readonly source: TrainedArrays,
+    private readonly communicator: Communicator,
+    source: TrainedArrays,
     options: CoreCheckpointOptions,
   ) {
     if (!(source?.gradients instanceof RingGradients)) {
@@ -68,8 +71,46 @@ export class CoreCheckpoint extends TrainingCheckpoint<StepState, Position> {
     if (options === undefined) throw invalidArgument(`${CALL} needs dir, the path of a folder.`);
     checkOptions('ring.checkpoint', options, CORE_CHECKPOINT_NAMES);
     checkCoreCheckpointOptions(CALL, options);
-    super(communicator, options);
-    this.variables(); // throws here if an array is missing
+    const arrays = new CheckpointedArrays(communicator, source);
+    arrays.variables(); // throws here if one is missing
+    this.training = new TrainingCheckpoint(communicator, arrays, options);
+  }
+
+  /**
+   * Saves now, and returns the folder of the new checkpoint. Await it before the next step. It returns when the
+   * checkpoint is complete on all ranks; a crash at any instant before that leaves the checkpoint before.
+   *
+   * @throws GradringError `ERR_CHECKPOINT` on every rank if one rank cannot write, with that rank and the path. The
+   *   training may continue. `ERR_CHECKPOINT_IN_USE` if another run, or another checkpoint of this program, uses the
+   *   folder. `ERR_INVALID_ARGUMENT` for a `state` that JSON would change, with the place in it. And what every
+   *   collective may throw (see {@link Communicator}).
+   */
+  async save(): Promise<string> {
+    return this.training.save();
+  }
+
+  /**
+   * Does what is due after a step. All ranks await it after each step, and before the next. It saves if the option
+   * `every` says so. If a rank was told to stop meanwhile, by SIGTERM or SIGUSR1, or because its time is over
+   * (`stopAfter` of `connect`), all ranks save after the same step, and end with exit code 75. Use one checkpoint for
+   * all that the program trains.
+   *
+   * From the first call until `ring.close()`, these signals do not end the process at once.
+   *
+   * @throws what {@link save} throws.
+   */
+  async afterStep(): Promise<void> {
+    await this.training.afterStep();
+  }
+
+  /**
+   * Completes the checkpoints that the option `background` still writes. All ranks call it after the last step.
+   *
+   * @returns Their folders. None if there was nothing to complete, or if a rank was lost before that.
+   * @throws what {@link save} throws.
+   */
+  async finish(): Promise<string[]> {
+    return this.training.finish();
   }
 
   /**
@@ -83,15 +124,23 @@ export class CoreCheckpoint extends TrainingCheckpoint<StepState, Position> {
    *   `ERR_MODEL_MISMATCH` if it has other arrays. And what every collective may throw.
    */
   async resume(): Promise<ResumedPosition> {
-    const { resumed } = await this.resumeFrom(this.folder.dir);
+    const { resumed } = await this.training.resumeFrom(this.training.folder.dir);
     return resumed;
   }
+}
 
-  protected override get steps(): CheckpointedSteps<StepState> {
+/** Typed arrays, as a checkpoint uses them. */
+class CheckpointedArrays implements CheckpointSource<StepState, Position> {
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly source: TrainedArrays,
+  ) {}
+
+  get steps(): CheckpointedSteps<StepState> {
     return this.source.gradients.checkpointed;
   }
 
-  protected override variables(): CheckpointedVariable[] {
+  variables(): CheckpointedVariable[] {
     const shapes = new Map(this.source.gradients.tensors.map(({ name, shape }) => [name, shape]));
     const arrays = namedArraysOf(this.source.arrays, 'ring.checkpoint');
     const missing = [...shapes.keys()].find(name => !arrays.some(array => array.name === name));
@@ -115,24 +164,24 @@ export class CoreCheckpoint extends TrainingCheckpoint<StepState, Position> {
     });
   }
 
-  protected override fit(): TrainingFit<Position> {
+  fit(): TrainingFit<Position> {
     const advice = 'Arrays are matched by name.';
     return { optimizer: this.source.gradients.checkpointed.className, isPosition, advice };
   }
 
-  protected override positionAt(epoch: number): Position {
+  positionAt(epoch: number): Position {
     return { epoch, batch: 0 };
   }
 
-  protected override sourcesOf({ variables }: StepState): TensorSource[] {
+  sourcesOf({ variables }: StepState): TensorSource[] {
     return sourcesOfVariables(variables);
   }
 
-  protected override stateOf(state: StepState): StepState {
+  stateOf(state: StepState): StepState {
     return state;
   }
 
-  protected override async broadcastVariables(): Promise<void> {
+  async broadcastVariables(): Promise<void> {
     const arrays = namedArraysOf(this.source.arrays, 'ring.checkpoint');
     await broadcastArrays(this.communicator, arrays, { root: 0, purpose: Purpose.ResumeCheckpoint });
   }

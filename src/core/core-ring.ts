@@ -78,8 +78,8 @@ export class CoreRing extends Communicator {
   }
 
   /**
-   * Averages named arrays of floats over the ranks, in place, except those that are equal already. Arrays of other types
-   * must be equal. For what no gradient trains, such as the moving statistics of batch norm.
+   * Averages named arrays of floats over the ranks, in place, except those that are equal already. Arrays of other
+   * types must be equal. For what no gradient trains, such as the moving statistics of batch norm.
    *
    * ```ts
    * const moving = { mean: Float32Array.of(core.rank) };
@@ -111,7 +111,7 @@ export class CoreRing extends Communicator {
 
 /**
  * Joins the ring that `gradring run`, torchrun's variables or the options describe. Without any of them the process is
- * alone: a ring of one, without sockets. It is `connect` of `gradring`, but needs no TensorFlow.js. On one of two ranks:
+ * alone: a ring of one, without sockets. The options are those of `connect` of `gradring`. On one of two ranks:
  *
  * ```ts
  * const ring = await connect({ timeoutMs: 60_000 });

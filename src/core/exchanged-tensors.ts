@@ -91,7 +91,7 @@ export class ExchangedTensors<V extends TrainedTensor = TrainedTensor> {
         throw new GradringError('ERR_MODEL_MISMATCH', words, { variable: name });
       }
       if (restored.shared.length !== shared.length) {
-        const words = `The optimizer's state of '${name}' was saved with another compression. Wrap the optimizer with the same compression as before.`;
+        const words = `The optimizer's state of '${name}' was saved with another compression. Train with the same compression as before.`;
         throw new GradringError('ERR_CHECKPOINT', words, { variable: name });
       }
       momentum.set(restored.momentum);

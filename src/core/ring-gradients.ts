@@ -98,8 +98,8 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
   }
 
   /**
-   * The learning rate with which the program multiplies the updates. Only `dgc({ rescaleResiduals: true })` needs it. It
-   * may be changed between steps, in the same way on all ranks, which is compared. A checkpoint has it.
+   * The learning rate with which the program multiplies the updates. Only `dgc({ rescaleResiduals: true })` needs it.
+   * It may be changed between steps, in the same way on all ranks, which is compared. A checkpoint has it.
    */
   get learningRate(): number {
     return this.rule.learningRate;
@@ -128,8 +128,8 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
   }
 
   /**
-   * Exchanges the gradients of this rank, and returns the mean update of all ranks, with the same bits on each. Await it
-   * before the next step. The arrays that are passed are read when the step begins, and are never written to.
+   * Exchanges the gradients of this rank, and returns the mean update of all ranks, with the same bits on each. Await
+   * it before the next step. The arrays that are passed are only read, before the promise settles.
    *
    * @returns Views that are valid until the next step begins: the same arrays after every step. Null with `onNonFinite:
    *   'skip'` if the step was skipped on all ranks.

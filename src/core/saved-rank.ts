@@ -51,5 +51,5 @@ export function savedRankOf<P extends Position>({ state }: RankFile, isPosition:
     state: isAnything,
   });
   if (isSavedRank(state)) return state;
-  throw new GradringError('ERR_CHECKPOINT', 'The files in the checkpoint hold no state of a wrapped optimizer.');
+  throw new GradringError('ERR_CHECKPOINT', 'The files in the checkpoint hold no state of a training by gradring.');
 }

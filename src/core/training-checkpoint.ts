@@ -62,12 +62,30 @@ export interface TrainingFit<P extends Position> extends Omit<CheckpointFit, 'va
 }
 
 /**
- * Saves a training and resumes it bit for bit, whatever array library it has. A subclass says what the training is.
+ * A training, as a checkpoint uses it.
  *
  * @template S All that its steps need to continue.
  * @template P Where in a training a checkpoint is taken.
  */
-export abstract class TrainingCheckpoint<S extends StepState, P extends Position> {
+export interface CheckpointSource<S extends StepState, P extends Position> {
+  /** What takes the steps. */
+  readonly steps: CheckpointedSteps<S>;
+  /** All variables of the training, in an order that is always the same. */
+  variables(): readonly CheckpointedVariable[];
+  /** What a checkpoint must fit, beside the variables. */
+  fit(): TrainingFit<P>;
+  /** The position of a loop that counts no batches. */
+  positionAt(epoch: number): P;
+  /** The tensors of a rank's file. */
+  sourcesOf(state: S): TensorSource[];
+  /** The state of this rank from the files of {@link ranksToRead}, the first of which has what all ranks share. */
+  stateOf(state: StepState, files: readonly TensorFile[], resizing: Resizing): S;
+  /** Gives all ranks the variables of rank 0. */
+  broadcastVariables(): Promise<void>;
+}
+
+/** Saves a training and resumes it bit for bit, whatever array library it has. */
+export class TrainingCheckpoint<S extends StepState, P extends Position> {
   /** Damaged checkpoints that were skipped. The next save removes them. */
   private discarded: readonly string[] = [];
   /** The folder, as an absolute path: the program may change its working folder. */
@@ -75,8 +93,9 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
   private readonly lock: FolderLock;
   private readonly writer: CheckpointWriter<P>;
 
-  protected constructor(
-    protected readonly communicator: Communicator,
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly source: CheckpointSource<S, P>,
     private readonly options: CoreCheckpointOptions,
   ) {
     this.dir = resolve(options.dir);
@@ -87,77 +106,29 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
       communicator,
       lock,
       (position, save) => this.withContent(position, save),
-      () => this.steps.notices,
+      () => this.source.steps.notices,
     );
   }
 
-  /** What takes the steps. */
-  protected abstract readonly steps: CheckpointedSteps<S>;
-
-  /** All variables of the training, in an order that is always the same. */
-  protected abstract variables(): readonly CheckpointedVariable[];
-
-  /** What a checkpoint must fit, beside the variables. */
-  protected abstract fit(): TrainingFit<P>;
-
-  /** The position of a loop that counts no batches. */
-  protected abstract positionAt(epoch: number): P;
-
-  /** The tensors of a rank's file. */
-  protected abstract sourcesOf(state: S): TensorSource[];
-
-  /** The state of this rank from the files of {@link ranksToRead}, the first of which has what all ranks share. */
-  protected abstract stateOf(state: StepState, files: readonly TensorFile[], resizing: Resizing): S;
-
-  /** Gives all ranks the variables of rank 0. */
-  protected abstract broadcastVariables(): Promise<void>;
-
-  /**
-   * Saves now, and returns the folder of the new checkpoint. Await it before the next step. It returns when the
-   * checkpoint is complete on all ranks; a crash at any instant before that leaves the checkpoint before.
-   *
-   * @throws GradringError `ERR_CHECKPOINT` on every rank if one rank cannot write, with that rank and the path. The
-   *   training may continue. `ERR_CHECKPOINT_IN_USE` if another run, or another checkpoint of this program, uses the
-   *   folder. `ERR_INVALID_ARGUMENT` for a `state` that JSON would change, with the place in it. And what every
-   *   collective may throw (see {@link Communicator}).
-   */
+  /** Saves now, and returns the folder of the new checkpoint. */
   async save(): Promise<string> {
     if (this.options.background === true) await this.finish(); // without it a step right after this must be refused
     return this.writer.save(this.position(), this.folder);
   }
 
-  /**
-   * Completes the checkpoints that the option `background` still writes. All ranks call it after the last step of a
-   * loop; `model.fit` does it by itself.
-   *
-   * @returns Their folders. None if there was nothing to complete, or if a rank that was writing is lost.
-   * @throws What {@link save} throws.
-   */
+  /** Completes what the option `background` still writes. Returns the folders. */
   async finish(): Promise<string[]> {
-    return this.options.background === true ? this.steps.whileBusy(() => this.writer.finish()) : [];
+    return this.options.background === true ? this.source.steps.whileBusy(() => this.writer.finish()) : [];
   }
 
-  /**
-   * Does what is due after a step of your own loop. All ranks await it after each step, and before the next. It saves
-   * if the option `every` says so. If a rank was told to stop meanwhile, by SIGTERM or SIGUSR1, or because its time is
-   * over (`stopAfter` of `connect`), all ranks save after the same step, and end with exit code 75. Use one checkpoint
-   * for all that the loop trains.
-   *
-   * From the first call until `ring.close()`, these signals do not end the process at once.
-   *
-   * @throws what {@link save} throws.
-   */
+  /** Does what is due after a step of a loop: saves, or, if a rank was told to stop, saves and ends the process. */
   async afterStep(): Promise<void> {
     this.beginLoop();
     const { every } = this.options;
     await this.saveIfDue(this.position(), every !== undefined && this.isAtStep(every) ? [this.folder] : []);
   }
 
-  /**
-   * From now on this rank saves when it is told to stop.
-   *
-   * @internal
-   */
+  /** From now on this rank saves when it is told to stop. */
   beginLoop(): void {
     const { saveOnStop = true } = this.options;
     if (saveOnStop) this.communicator.stopRequest.listen();
@@ -167,23 +138,24 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
    * It does not any more.
    *
    * @param hasFailed Whether the training has raised an error.
-   * @internal
    */
   endLoop(hasFailed: boolean): void {
     this.communicator.stopRequest.stopListening(!hasFailed);
   }
 
   private position(): P {
-    return this.positionAt(this.steps.currentEpoch ?? 0);
+    return this.source.positionAt(this.source.steps.currentEpoch ?? 0);
   }
 
-  protected isAtStep(every: number): boolean {
-    return this.steps.nextStep % every === 0;
+  /** Whether the training is at such a step: after every so many. */
+  isAtStep(every: number): boolean {
+    return this.source.steps.nextStep % every === 0;
   }
 
-  protected async saveIfDue(position: P, folders: readonly SaveFolder[]): Promise<void> {
+  /** Saves to these folders what is due. If a rank was told to stop, all save, and end. */
+  async saveIfDue(position: P, folders: readonly SaveFolder[]): Promise<void> {
     await this.communicator.stopRequest.letSignalsArrive();
-    const notices = this.steps.notices.take() ?? 0;
+    const notices = this.source.steps.notices.take() ?? 0;
     if ((notices & Notice.Stop) !== 0) return this.saveAndEnd(position, folders);
     const isWritten = (notices & Notice.Written) !== 0 && (notices & Notice.Writing) === 0;
     const isDue = folders.length > 0;
@@ -196,7 +168,8 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
     for (const folder of folders) await this.trySave(() => this.writer.save(position, folder));
   }
 
-  protected async trySave(save: () => Promise<unknown>, onFailure = this.options.onFailure ?? 'stop'): Promise<void> {
+  /** Saves. If that fails, `onFailure` says what follows. */
+  async trySave(save: () => Promise<unknown>, onFailure = this.options.onFailure ?? 'stop'): Promise<void> {
     try {
       await save();
     } catch (error) {
@@ -218,7 +191,7 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
     });
     const { reason = 'another rank was told to stop' } = this.communicator.stopRequest;
     if (communicator.rank === 0) {
-      const { nextStep } = this.steps;
+      const { nextStep } = this.source.steps;
       process.stderr.write(
         `gradring: ${reason}. All ranks have saved at step ${nextStep} (${path}), and end with exit code ${STOPPED_EXIT_CODE}. The same command goes on from there.\n`,
       );
@@ -229,12 +202,12 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
   }
 
   /** Where the newest checkpoints are. */
-  protected get folder(): SaveFolder {
+  get folder(): SaveFolder {
     return { dir: this.dir, keep: this.options.keep ?? 2, discarded: this.discarded };
   }
 
   /** Goes back to the newest checkpoint in a folder. Returns its position, or nothing if there is none. */
-  protected async resumeFrom(dir: string): Promise<Resumed<P>> {
+  async resumeFrom(dir: string): Promise<Resumed<P>> {
     await this.trySave(() => this.finish(), 'continue');
     return Turns.of(this.communicator).inTurn(() => this.load(dir));
   }
@@ -243,7 +216,7 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
     const { onDamage = 'error' } = this.options;
     const ranks = this.ranks(Purpose.ResumeCheckpoint);
     await this.lock.hold(ranks, true);
-    const fit = (): CheckpointFit => ({ ...this.fit(), variables: this.variables() });
+    const fit = (): CheckpointFit => ({ ...this.source.fit(), variables: this.source.variables() });
     const loaded = await loadCheckpoint(ranks, {
       dir,
       onDamage,
@@ -265,14 +238,14 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
 
   /** Passes on what this rank saves. It must not change until the promise settles. */
   private withContent<T>(position: P, save: SaveContentTo<T>): Promise<T> {
-    return this.steps.withState(async state => {
-      const variables = this.variables();
+    return this.source.steps.withState(async state => {
+      const variables = this.source.variables();
       const savedRank = (): SavedRank<P> => ({
         ...{ position, optimizer: state.counters, variables: variables.map(withoutValues) },
         state: this.options.state?.(),
       });
       const weights = variables.map(variable => variable.source(variable.name));
-      const own = [...this.sourcesOf(state), ...(await this.ownWeights(variables))];
+      const own = [...this.source.sourcesOf(state), ...(await this.ownWeights(variables))];
       const ranks = this.ranks(Purpose.SaveCheckpoint);
       await this.lock.hold(ranks, false);
       return save(ranks, state.counters.steps, { weights, own, state: savedRank });
@@ -284,7 +257,7 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
    * within an epoch), and within a round of local steps the others, too.
    */
   private async ownWeights(variables: readonly CheckpointedVariable[]): Promise<TensorSource[]> {
-    const { trainedNames: trained, replicasMayDiffer } = this.steps;
+    const { trainedNames: trained, replicasMayDiffer } = this.source.steps;
     const missing = [...(trained ?? [])].find(name => !variables.some(variable => variable.name === name));
     if (missing !== undefined) {
       throw invalidArgument(`The optimizer trains '${missing}', which is not among the variables of the checkpoint.`);
@@ -298,11 +271,11 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
   }
 
   private async restore({ manifest, weights, own }: LoadedCheckpoint): Promise<SavedRank<P>> {
-    const variables = this.variables();
+    const variables = this.source.variables();
     for (const variable of weights === undefined ? [] : variables) {
       variable.assign(weights!.tensors.get(variable.name)!);
     }
-    await this.broadcastVariables();
+    await this.source.broadcastVariables();
     const [first] = own;
     if (manifest.worldSize === this.communicator.worldSize) {
       const differing = tensorsUnder(first!.tensors, 'weight');
@@ -311,18 +284,18 @@ export abstract class TrainingCheckpoint<S extends StepState, P extends Position
         if (saved !== undefined) variable.assign(saved);
       }
     }
-    const savedRank = savedRankOf(first!, this.fit().isPosition);
+    const savedRank = savedRankOf(first!, this.source.fit().isPosition);
     const resizing = this.resizing(manifest.worldSize);
     const counters = resizedCounters(savedRank.optimizer, resizing);
     const state = { counters, variables: variableStates(own, resizing) };
-    await this.steps.restoreState(this.stateOf(state, own, resizing));
+    await this.source.steps.restoreState(this.source.stateOf(state, own, resizing));
     return savedRank;
   }
 
   private resizing(savedWorldSize: number): Resizing {
     const { rank, worldSize } = this.communicator;
     const { residuals = this.communicator.isElastic ? 'redistribute' : undefined } = this.options;
-    return { savedWorldSize, rank, worldSize, policy: residuals, keepsSum: this.steps.keepsSum };
+    return { savedWorldSize, rank, worldSize, policy: residuals, keepsSum: this.source.steps.keepsSum };
   }
 
   private ranks(purpose: Purpose): Ranks {

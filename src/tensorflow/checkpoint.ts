@@ -8,7 +8,12 @@ import type { ResumedPosition } from '../core/checkpoint-options';
 import type { StepState } from '../core/optimizer-state';
 import { hashOf } from '../core/replicas';
 import type { Resizing } from '../core/resized-state';
-import { type CheckpointedVariable, TrainingCheckpoint, type TrainingFit } from '../core/training-checkpoint';
+import {
+  type CheckpointedVariable,
+  type CheckpointSource,
+  TrainingCheckpoint,
+  type TrainingFit,
+} from '../core/training-checkpoint';
 import {
   type BestMetric,
   bestMetricOf,
@@ -38,7 +43,8 @@ import type { TrainedOptimizer } from './trained-optimizer';
  * await model.fit(x, y, { epochs, initialEpoch: epoch, callbacks: ring.callbacks({ checkpoint }) });
  * ```
  */
-export class Checkpoint extends TrainingCheckpoint<OptimizerState, FitPosition> {
+export class Checkpoint {
+  private readonly training: TrainingCheckpoint<OptimizerState, FitPosition>;
   /** Where `model.fit` will continue, until it does. */
   private resumedAt: FitPosition | undefined;
   /**
@@ -49,13 +55,26 @@ export class Checkpoint extends TrainingCheckpoint<OptimizerState, FitPosition> 
   bestSoFar: number | undefined;
 
   constructor(
-    communicator: Communicator,
+    private readonly communicator: Communicator,
     private readonly source: tf.LayersModel | Trained,
-    private readonly checked: CheckpointOptions,
+    private readonly options: CheckpointOptions,
   ) {
     trainedOf(source, 'ring.checkpoint');
-    checkCheckpointOptions(checked);
-    super(communicator, checked);
+    checkCheckpointOptions(options);
+    this.training = new TrainingCheckpoint(communicator, new CheckpointedModel(communicator, source), options);
+  }
+
+  /**
+   * Saves now, and returns the folder of the new checkpoint. Await it before the next step. It returns when the
+   * checkpoint is complete on all ranks; a crash at any instant before that leaves the checkpoint before.
+   *
+   * @throws GradringError `ERR_CHECKPOINT` on every rank if one rank cannot write, with that rank and the path. The
+   *   training may continue. `ERR_CHECKPOINT_IN_USE` if another run, or another checkpoint of this program, uses the
+   *   folder. `ERR_INVALID_ARGUMENT` for a `state` that JSON would change, with the place in it. And what every
+   *   collective may throw (see {@link Communicator}).
+   */
+  async save(): Promise<string> {
+    return this.training.save();
   }
 
   /**
@@ -76,10 +95,21 @@ export class Checkpoint extends TrainingCheckpoint<OptimizerState, FitPosition> 
       return { ...joined, batch: 0, state: undefined, path: undefined, skipped: [] };
     }
     live.begin(this.trained());
-    const { dir } = options.best === true ? this.bestFolder : this.folder;
-    const { resumed, position } = await this.resumeFrom(dir);
+    const { dir } = options.best === true ? this.bestFolder : this.training.folder;
+    const { resumed, position } = await this.training.resumeFrom(dir);
     if (position !== undefined) this.resumedAt = position;
     return resumed;
+  }
+
+  /**
+   * Completes the checkpoints that the option `background` still writes. All ranks call it after the last step of a
+   * loop. `model.fit` does it by itself.
+   *
+   * @returns Their folders. None if there was nothing to complete, or if a rank was lost before that.
+   * @throws what {@link save} throws.
+   */
+  async finish(): Promise<string[]> {
+    return this.training.finish();
   }
 
   /**
@@ -104,8 +134,27 @@ export class Checkpoint extends TrainingCheckpoint<OptimizerState, FitPosition> 
    *
    * @throws what {@link save} throws.
    */
-  override async afterStep(): Promise<void> {
-    return super.afterStep();
+  async afterStep(): Promise<void> {
+    await this.training.afterStep();
+  }
+
+  /**
+   * From now on this rank saves when it is told to stop.
+   *
+   * @internal
+   */
+  beginLoop(): void {
+    this.training.beginLoop();
+  }
+
+  /**
+   * It does not any more.
+   *
+   * @param hasFailed Whether the training has raised an error.
+   * @internal
+   */
+  endLoop(hasFailed: boolean): void {
+    this.training.endLoop(hasFailed);
   }
 
   /**
@@ -114,7 +163,7 @@ export class Checkpoint extends TrainingCheckpoint<OptimizerState, FitPosition> 
    * @internal
    */
   get bestMetric(): BestMetric | undefined {
-    return bestMetricOf(this.checked);
+    return bestMetricOf(this.options);
   }
 
   /**
@@ -135,9 +184,10 @@ export class Checkpoint extends TrainingCheckpoint<OptimizerState, FitPosition> 
    * @internal
    */
   async afterBatch(position: FitPosition, isBest: boolean): Promise<void> {
-    const { every } = this.checked;
-    const isDue = every === undefined ? position.batch === 0 : this.isAtStep(every);
-    await this.saveIfDue(position, [...(isBest ? [this.bestFolder] : []), ...(isDue ? [this.folder] : [])]);
+    const { training } = this;
+    const { every } = this.options;
+    const isDue = every === undefined ? position.batch === 0 : training.isAtStep(every);
+    await training.saveIfDue(position, [...(isBest ? [this.bestFolder] : []), ...(isDue ? [training.folder] : [])]);
   }
 
   /**
@@ -146,18 +196,30 @@ export class Checkpoint extends TrainingCheckpoint<OptimizerState, FitPosition> 
    * @internal
    */
   async endFit(): Promise<void> {
-    await this.trySave(() => this.finish());
+    await this.training.trySave(() => this.training.finish());
   }
 
   private get bestFolder(): SaveFolder {
-    return { dir: join(this.folder.dir, 'best'), keep: 1 };
+    return { dir: join(this.training.folder.dir, 'best'), keep: 1 };
   }
 
-  protected override get steps(): TrainedOptimizer {
+  private trained(): Training {
+    return trainedOf(this.source, 'ring.checkpoint');
+  }
+}
+
+/** A model or the variables of a loop, as a checkpoint uses them. */
+class CheckpointedModel implements CheckpointSource<OptimizerState, FitPosition> {
+  constructor(
+    private readonly communicator: Communicator,
+    private readonly source: tf.LayersModel | Trained,
+  ) {}
+
+  get steps(): TrainedOptimizer {
     return this.trained().optimizer;
   }
 
-  protected override variables(): CheckpointedVariable[] {
+  variables(): CheckpointedVariable[] {
     const { variables } = this.trained();
     return savedVariables(this.source, variables).map((saved, i) => {
       const variable = variables[i]!;
@@ -170,23 +232,23 @@ export class Checkpoint extends TrainingCheckpoint<OptimizerState, FitPosition> 
     });
   }
 
-  protected override fit(): TrainingFit<FitPosition> {
+  fit(): TrainingFit<FitPosition> {
     return fitOf(this.steps.getClassName());
   }
 
-  protected override positionAt(epoch: number): FitPosition {
+  positionAt(epoch: number): FitPosition {
     return { epoch, batch: 0 };
   }
 
-  protected override sourcesOf(state: OptimizerState): TensorSource[] {
+  sourcesOf(state: OptimizerState): TensorSource[] {
     return sourcesOf(state);
   }
 
-  protected override stateOf(state: StepState, files: readonly TensorFile[], resizing: Resizing): OptimizerState {
+  stateOf(state: StepState, files: readonly TensorFile[], resizing: Resizing): OptimizerState {
     return { ...state, sums: waitingSums(files, resizing), ...tensorStatesOf(files[0]!.tensors) };
   }
 
-  protected override async broadcastVariables(): Promise<void> {
+  async broadcastVariables(): Promise<void> {
     const { variables } = this.trained();
     await broadcastVariables(this.communicator, variables, { root: 0, purpose: Purpose.ResumeCheckpoint });
   }

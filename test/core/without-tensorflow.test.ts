@@ -30,9 +30,10 @@ beforeAll(() => {
 
 afterAll(() => rmSync(project, { recursive: true, force: true }));
 
-async function program(name: string, source: string, ...options: string[]): Promise<string[]> {
+async function program(name: string, source: string, options: string[] = [], env = {}): Promise<string[]> {
   writeFileSync(path.join(project, name), source);
-  const { stdout } = await run(process.execPath, [...options, name], { cwd: project, timeout: 60_000 });
+  const where = { cwd: project, timeout: 60_000, env: { ...process.env, ...env } };
+  const { stdout } = await run(process.execPath, [...options, name], where);
   return stdout.trim().split('\n').sort();
 }
 
@@ -64,7 +65,7 @@ const TRAINING = `
   await ring.broadcastVariables(weights);
 
   const gradients = ring.gradients({ w: [3], b: [] }, { momentum: 0.9, compression: dgc({ steps: 200 }) });
-  const checkpoint = ring.checkpoint({ arrays: weights, gradients }, { dir: 'saved', every: 100 });
+  const checkpoint = ring.checkpoint({ arrays: weights, gradients }, { dir: process.env.SAVED ?? 'saved', every: 100 });
   const { step: first } = await checkpoint.resume();
   for (let step = first; step < 200; step++) {
     const x = [1, 2, 3].map(i => Math.sin(i * (step + 10 * ring.rank))); // each rank has rows of its own
@@ -72,6 +73,7 @@ const TRAINING = `
     const error = x.reduce((sum, value, i) => sum + value * weights.w[i], weights.b[0]) - y;
     const updates = await gradients.step({ w: Float32Array.from(x, value => error * value), b: Float32Array.of(error) });
     for (const name of ['w', 'b']) updates[name].forEach((update, i) => (weights[name][i] -= 0.02 * update));
+    if (ring.rank === 1 && step === Number(process.env.STOP)) process.kill(process.pid, 'SIGTERM');
     await checkpoint.afterStep();
   }
   const hash = await ring.verifyReplicas(weights);
@@ -83,8 +85,8 @@ const TRAINING = `
 
 const COMMON_JS = `const { connect, dgc } = require('gradring/core');\n(async () => {${TRAINING}\n})();\n`;
 
-test('two ranks train there, alike, and go on from a checkpoint', async () => {
-  const lines = await program('train.cjs', COMMON_JS, ...RUN);
+test('two ranks train there, alike, and go on from a checkpoint, also of a run that was told to stop', async () => {
+  const lines = await program('train.cjs', COMMON_JS, RUN);
   const expected = (first: number) =>
     [0, 1].map(rank =>
       expect.stringMatching(
@@ -94,12 +96,22 @@ test('two ranks train there, alike, and go on from a checkpoint', async () => {
   expect(lines).toEqual(expected(0));
   const hashOf = (line: string | undefined) => line!.split(' ').at(-1);
   expect(hashOf(lines[1])).toBe(hashOf(lines[0]));
-  const again = await program('train.mjs', `import { connect, dgc } from 'gradring/core';\n${TRAINING}`, ...RUN);
+  const again = await program('train.mjs', `import { connect, dgc } from 'gradring/core';\n${TRAINING}`, RUN);
   expect(again).toEqual(expected(200));
   expect(again.map(hashOf)).toEqual(lines.map(hashOf));
+
+  const apart = { SAVED: 'stopped' };
+  const stopped = program('train.cjs', COMMON_JS, RUN, { ...apart, STOP: '50' });
+  await expect(stopped).rejects.toMatchObject({
+    code: 75,
+    stderr: expect.stringMatching(/All ranks have saved at step/),
+  });
+  const resumed = await program('train.cjs', COMMON_JS, RUN, apart);
+  expect(resumed[0]).toMatch(/^0 of 2 from 5\d /);
+  expect(resumed.map(hashOf)).toEqual(lines.map(hashOf));
 });
 
 test('a run that may lose ranks is refused in words', async () => {
-  const failing = program('train.cjs', COMMON_JS, ...RUN, '--min', '1');
+  const failing = program('train.cjs', COMMON_JS, [...RUN, '--min', '1']);
   await expect(failing).rejects.toThrow(/gradring\/core does not support elastic runs/);
 });

@@ -4,10 +4,16 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import ts from 'typescript';
-import { publicCode } from '../support/public-api';
+import { CORE_EXPORTS, PUBLIC_EXPORTS, type PublicExport, publicCode } from '../support/public-api';
 
 const ROOT = path.join(__dirname, '../..');
-const CODE = publicCode();
+
+/** What only gradring/core has. Its names begin so. */
+const CORE = 'core: ';
+const isOnlyCore = ({ name, file }: PublicExport) =>
+  !PUBLIC_EXPORTS.some(each => each.name === name && each.file === file);
+const ofCore = publicCode(CORE_EXPORTS.filter(isOnlyCore)).map(code => ({ ...code, name: `${CORE}${code.name}` }));
+const CODE = [...publicCode(), ...ofCore];
 
 /** The examples of a docstring: what is fenced as ```ts. */
 const examplesOf = (docstring: string): string[] =>
@@ -23,10 +29,12 @@ const expectedOf = (source: string): string[] =>
 
 /**
  * The program of each rank. The examples share one process: they run one after the other, and each sees the package's
- * exports, `tf`, a `ring`, and if it names it a `model` that is compiled with a wrapped optimizer, with its data.
+ * exports, `tf`, a `ring`, and if it names it a `model` that is compiled with a wrapped optimizer, with its data. Those
+ * of gradring/core see its exports, and its ring as `core`.
  */
 const PROGRAM = `
 const gradring = require(${JSON.stringify(path.join(ROOT, 'dist/index.js'))});
+const ofCore = require(${JSON.stringify(path.join(ROOT, 'dist/core.js'))});
 const { format } = require('node:util');
 
 function trainingFor(source, tf, ring) {
@@ -38,12 +46,14 @@ function trainingFor(source, tf, ring) {
 async function main() {
   const { tf } = await gradring.loadBackend();
   const ring = await gradring.connect();
+  const core = await ofCore.connect();
   const results = [];
   for (const { title, source } of require('./examples.json')) {
     const printed = [];
     const console = { log: (...values) => printed.push(format(...values)), error: () => undefined };
+    const entry = title.startsWith('${CORE}') ? { ...ofCore, core } : { ...gradring, tf, ring };
     const training = /\\b(model|x|y|epochs)\\b/.test(source) ? trainingFor(source, tf, ring) : {};
-    const names = { ...gradring, tf, ring, console, ...training };
+    const names = { ...entry, console, ...training };
     // In a block of its own, so that an example may declare a name that it is given.
     const body = \`return (async () => { { \${source} } })();\`;
     const { RANK } = process.env;
@@ -58,6 +68,7 @@ async function main() {
     results.push({ title, printed });
   }
   if (ring.rank === 0) process.stdout.write(JSON.stringify(results));
+  await core.close();
   await ring.close();
 }
 
@@ -66,7 +77,7 @@ main();
 
 test('every public class and function has a docstring with an example', () => {
   expect(CODE.map(({ name }) => name)).toEqual(
-    expect.arrayContaining(['connect', 'Ring', 'Ring.shard', 'dgc', 'launch']),
+    expect.arrayContaining(['connect', 'Ring', 'Ring.shard', 'dgc', 'launch', 'core: connect', 'core: RingGradients']),
   );
   const without = CODE.filter(({ kind, docstring }) => kind !== 'member' && examplesOf(docstring).length === 0);
   expect(without.map(({ name }) => name)).toEqual([]);

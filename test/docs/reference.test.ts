@@ -1,10 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { main } from '../../src/cli';
 import { OWN_VARIABLES } from '../../src/environment/variables';
 import { DOC_PAGES, readPage } from '../support/doc-pages';
-import { PUBLIC_EXPORTS } from '../support/public-api';
+import { CORE_EXPORTS, PUBLIC_EXPORTS } from '../support/public-api';
 
 const SOURCE = path.join(__dirname, '../../src');
 
@@ -41,9 +42,20 @@ test('the pages have the options of a rank as the program has them', () => {
 
 test('the overview of the API names everything that the package exports', () => {
   const page = readPage('docs/reference/api.md');
-  expect(PUBLIC_EXPORTS.map(({ name }) => name)).toContain('connect');
+  const names = [...PUBLIC_EXPORTS, ...CORE_EXPORTS].map(({ name }) => name);
+  expect(names).toEqual(expect.arrayContaining(['connect', 'Ring', 'CoreRing']));
   const isNamed = (name: string) => new RegExp(`\`${name}(?:\\(.*?\\))?\``).test(page);
-  expect(PUBLIC_EXPORTS.map(({ name }) => name).filter(name => !isNamed(name))).toEqual([]);
+  expect(names.filter(name => !isNamed(name))).toEqual([]);
+});
+
+test('gradring and gradring/core export the same things by the same names, except for connect', () => {
+  const core = new Map(CORE_EXPORTS.map(({ name, ...from }) => [name, from]));
+  const common = PUBLIC_EXPORTS.filter(({ name }) => core.has(name));
+  const differing = common.filter(({ name, ...from }) => !isDeepStrictEqual(core.get(name), from));
+  expect(differing.map(({ name }) => name)).toEqual(['connect']);
+  const only = [...core].filter(([name]) => !common.some(each => each.name === name));
+  expect(only.filter(([, { file }]) => !/\/core\/[\w-]+\.ts$/.test(file))).toEqual([]);
+  expect(common.map(({ name }) => name)).toEqual(expect.arrayContaining(['dgc', 'lowRank', 'GradringError', 'launch']));
 });
 
 test('every file of the repository that the docs name is there', () => {

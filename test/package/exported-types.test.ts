@@ -36,8 +36,8 @@ function notExported(entry: string): string[] {
   return [...missing].sort();
 }
 
-test('every type that the public types name is public too', () => {
-  expect(notExported(path.join(DIST, 'index.d.ts'))).toEqual([]);
+test.each(['index.d.ts', 'core.d.ts'])('every type that the types of %s name is public too', entry => {
+  expect(notExported(path.join(DIST, entry))).toEqual([]);
 });
 
 test('a type that is not exported is found', () => {

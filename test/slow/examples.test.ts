@@ -55,3 +55,9 @@ test.each(['resnet', 'lstm', 'transformer', 'digits', 'speech'])('%s: a data dir
   expect(output).toMatch(/slow has no (data_batch_1\.bin|ptb\.train\.txt|train-images-idx3-ubyte|<speaker>\/<chapter>\/\S+)(, nor| of two speakers)/);
   expect(output).not.toMatch(/^ +at /m);
 }, 120_000); // prettier-ignore
+
+test('jax-digits says which package it needs', async () => {
+  const { exitCode, output } = await example('jax-digits');
+  expect(exitCode).toBe(1);
+  expect(output).toMatch(/^@jax-js\/jax is not installed: npm install @jax-js\/jax$/m);
+});

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -44,6 +44,8 @@ test('the package holds what it runs on, and nothing that it does not', () => {
   const needed = [
     'dist/index.js',
     'dist/index.d.ts',
+    'dist/core.js',
+    'dist/core.d.ts',
     'dist/cli.js',
     'dist/comm-thread/comm-thread.js',
     'dist/kernels/kernels.wasm',
@@ -275,4 +277,62 @@ describe('a TypeScript program type-checks', () => {
       expect(complaints[way]).toBe('');
     });
   }
+});
+
+const CORE_CONSUMER = `
+  import { connect, dgc, GradringError, noCompression, type CoreRing, type NamedUpdates } from 'gradring/core';
+
+  export async function train(w: Float32Array): Promise<number> {
+    const ring: CoreRing = await connect({ timeoutMs: 1000 });
+    const gradients = ring.gradients({ w: [3], b: [] }, { compression: dgc({ steps: 100 }), momentum: 0.9 });
+    const checkpoint = ring.checkpoint({ arrays: { w, b: w, n: new Int32Array(1) }, gradients }, { dir: 'saved' });
+    const { step }: { step: number } = await checkpoint.resume();
+    const updates: NamedUpdates<'w' | 'b'> = await gradients.step({ w, b: null });
+    const skipping = ring.gradients({ w: [3] }, { compression: noCompression(), onNonFinite: 'skip' });
+    const perhaps = skipping.stepSync({ w });
+    if (perhaps !== null) w.set(perhaps.w);
+    // @ts-expect-error the step may have been skipped
+    w.set(skipping.stepSync({ w }).w);
+    // @ts-expect-error there is no gradient of b
+    await gradients.step({ w });
+    // @ts-expect-error a gradient is a Float32Array
+    await gradients.step({ w: [1, 2, 3], b: null });
+    try {
+      await ring.verifyReplicas({ w });
+    } catch (error) {
+      if (error instanceof GradringError && error.code === 'ERR_REPLICAS_DIVERGED') return error.rank ?? -1;
+    }
+    return updates.w.length + step + gradients.statistics.bytesSent;
+  }
+`;
+
+describe('a project without TensorFlow.js', () => {
+  let other: string;
+  beforeAll(async () => {
+    if (obstacle !== undefined) return;
+    other = makeProject(path.join(folder, 'without TensorFlow.js'));
+    await install(other, { packages: [archive, '@jax-js/jax@0.1.25'], args: ['--omit=optional', '--omit=peer'] });
+    const types = path.join(other, 'node_modules/@types/node');
+    mkdirSync(path.dirname(types), { recursive: true });
+    symlinkSync(path.join(ROOT, 'node_modules/@types/node'), types);
+  }, 300_000);
+
+  const inOther = async (command: string, ...args: string[]) =>
+    (await run(command, args, { cwd: other, timeout: 80_000 })).stdout;
+
+  testInstalled('trains with jax-js on two ranks', async () => {
+    expect(existsSync(path.join(other, 'node_modules/@tensorflow'))).toBe(false);
+    const example = [`${EXAMPLES}/jax-digits.js`, '--epochs', '3'];
+    const output = await inOther('npx', 'gradring', 'run', '-n', '2', '--no-prefix', ...example);
+    expect(output).toMatch(/Data: real handwritten digits[^]*weights [0-9a-f]{8} on all ranks/);
+    expect(Number(/test accuracy ([\d.]+) %/.exec(output)![1])).toBeGreaterThan(85);
+  });
+
+  testInstalled('type-checks, whatever finds its modules', async () => {
+    writeFileSync(path.join(other, 'consumer.ts'), CORE_CONSUMER);
+    const check = path.join(__dirname, '../package/check-types.js');
+    const complaints = JSON.parse(await inOther(process.execPath, check, 'consumer.ts')) as Record<string, string>;
+    expect(Object.keys(complaints)).toEqual(['node16', 'bundler', 'node10', 'full check without dom']);
+    expect(Object.values(complaints).join('')).toBe('');
+  });
 });

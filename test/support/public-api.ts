@@ -8,11 +8,18 @@ function parse(file: string): ts.SourceFile {
   return ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.ES2022, true);
 }
 
-/** What src/index.ts exports: the public names, and where they are from. */
-export const PUBLIC_EXPORTS: readonly { readonly name: string; readonly source: string; readonly file: string }[] =
-  parse(path.join(SOURCE, 'index.ts')).statements.flatMap(statement => {
+/** A public name, and where it is from. */
+export interface PublicExport {
+  readonly name: string;
+  readonly source: string;
+  readonly file: string;
+}
+
+/** What an entry of the package exports. */
+function exportsOf(entry: string): PublicExport[] {
+  return parse(path.join(SOURCE, entry)).statements.flatMap(statement => {
     if (!ts.isExportDeclaration(statement) || !statement.exportClause || !ts.isNamedExports(statement.exportClause)) {
-      throw new Error('src/index.ts has only lists of exports.');
+      throw new Error(`src/${entry} has only lists of exports.`);
     }
     const file = path.join(SOURCE, `${(statement.moduleSpecifier as ts.StringLiteral).text}.ts`);
     return statement.exportClause.elements.map(({ name, propertyName }) => ({
@@ -21,6 +28,13 @@ export const PUBLIC_EXPORTS: readonly { readonly name: string; readonly source: 
       file,
     }));
   });
+}
+
+/** What src/index.ts exports. */
+export const PUBLIC_EXPORTS: readonly PublicExport[] = exportsOf('index.ts');
+
+/** What src/core.ts exports. */
+export const CORE_EXPORTS: readonly PublicExport[] = exportsOf('core.ts');
 
 /** A public class, one of its members, or a public function. */
 export interface Documented {
@@ -32,8 +46,8 @@ export interface Documented {
 }
 
 /** All public classes with their public members, and all public functions. */
-export function publicCode(): Documented[] {
-  return PUBLIC_EXPORTS.flatMap(({ name, source, file }) => {
+export function publicCode(entry = PUBLIC_EXPORTS): Documented[] {
+  return entry.flatMap(({ name, source, file }) => {
     const declarations = parse(file).statements.filter(
       (node): node is ts.ClassDeclaration | ts.FunctionDeclaration =>
         (ts.isClassDeclaration(node) || ts.isFunctionDeclaration(node)) && node.name?.text === source,

@@ -3,8 +3,8 @@ import { runScenariosInRings } from './support';
 describe.each([1, 2, 3])('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('background.js', ranks);
 
-  // A save that is not in the background would wait for ever. The ranks tell each other with the exchange of step 6 that
-  // all have written; with overlap they know it one step later. The next save is due at step 8.
+  // A save that is not in the background would wait for ever. The ranks tell each other with the exchange of step 6
+  // that all have written; with overlap they know it one step later. The next save is due at step 8.
   test.each([
     ['goes on', 6],
     ['goes on with overlap', 7],
