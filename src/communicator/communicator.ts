@@ -1,4 +1,4 @@
-import type { ArrayOf, NumericArray } from '../collectives/element-type';
+import type { ArrayOf, ElementType, NumericArray } from '../collectives/element-type';
 import {
   type CommandName,
   type Commands,
@@ -11,7 +11,6 @@ import { stopAfterMs } from '../environment/stop';
 import { unknownVariableWarning } from '../environment/variables';
 import { invalidArgument, GradringError } from '../errors';
 import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
-import type { ElementType } from '../kernels/kernels';
 import { SharedHeap } from '../memory/shared-heap';
 import { requireNode } from '../node-version';
 import type { Observer } from '../observer';
@@ -231,7 +230,10 @@ export class Communicator {
    *
    * ```ts
    * console.log(await ring.allReduce(Int32Array.of(ring.rank, 7), { op: 'max' })); // Int32Array(2) [ 1, 7 ]
+   * console.log(await ring.allReduce(BigInt64Array.of(3n), { op: 'product' })); // BigInt64Array(1) [ 9n ]
    * ```
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for a `Uint16Array` without `as`, and for a mean of integers.
    */
   async allReduce<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
     return awake(this.work(this.requests.allReduce(array, options)));

@@ -1,4 +1,11 @@
-import { arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
+import {
+  arrayOf,
+  copyElements,
+  ELEMENT_BYTES,
+  elementTypeOf,
+  NUMERIC_ARRAYS,
+  type NumericArray,
+} from '../collectives/element-type';
 import { invalidArgument } from '../errors';
 import type { Work } from '../work';
 import { type BroadcastOptions, type GatherOptions, type ReduceOptions, requireRank } from './collective-requests';
@@ -71,10 +78,10 @@ export function* scatter<T extends NumericArray>(
       const type = elementTypeOf(array);
       throw invalidArgument(`The root of scatter divides an array of ${type}[${whole.length}]: pass it as { from }.`);
     }
-    whole.set(from);
+    copyElements(whole, from);
   }
   yield* ring.broadcast(whole, { root });
-  array.set(whole.subarray(rank * array.length, (rank + 1) * array.length));
+  copyElements(array, whole.subarray(rank * array.length, (rank + 1) * array.length));
   return array;
 }
 
@@ -87,7 +94,7 @@ export function* allToAll<T extends NumericArray>(ring: Collectives, array: T): 
     throw invalidArgument(`allToAll divides an array between ${worldSize} ranks, but it has ${array.length} elements.`);
   }
   const all = yield* ring.allGather(array, {});
-  all.forEach((each, from) => received.set(each.subarray(rank * count, (rank + 1) * count), from * count));
+  all.forEach((each, from) => copyElements(received, each.subarray(rank * count, (rank + 1) * count), from * count));
   return received;
 }
 
@@ -95,7 +102,7 @@ export function* allToAll<T extends NumericArray>(ring: Collectives, array: T): 
 function emptyLike<T extends NumericArray>(array: T, length: number, call: string): T {
   const type = elementTypeOf(array);
   if (type === undefined) {
-    throw invalidArgument(`${call} takes a Float32Array, Float64Array, Int32Array or Uint8Array.`);
+    throw invalidArgument(`${call} takes a ${NUMERIC_ARRAYS}.`);
   }
   return arrayOf(type, new ArrayBuffer(ELEMENT_BYTES[type] * length), 0, length) as T;
 }
