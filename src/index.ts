@@ -1,5 +1,6 @@
 export type {
   ArrayOf,
+  CallOptions,
   ElementType,
   NumericArray,
   ReduceOptions,

@@ -71,6 +71,11 @@ export interface Request {
   readonly generation: number;
 }
 
+/** Ends the ring, unless the request of that id is over. */
+export interface Abort {
+  readonly abort: number;
+}
+
 /** The id alone, if the command has succeeded and has no result: a number is copied several times as fast. */
 export type Response =
   number | { readonly id: number; readonly result?: unknown; readonly error?: SerializedError | undefined };

@@ -17,10 +17,11 @@ import { type Commands, type Reduction, REDUCTIONS } from '../comm-thread/thread
 import { invalidArgument } from '../errors';
 import type { SharedHeap } from '../memory/shared-heap';
 import { Purpose } from '../wire/frame';
+import { type CallOptions, checkSignal } from './abort';
 import type { AllocatedArrays } from './allocated-arrays';
 
 /** Options of {@link Communicator.allReduce} and `reduceScatter`. */
-export interface ReduceOptions {
+export interface ReduceOptions extends CallOptions {
   /**
    * How to reduce: `sum` (the default), `product`, `mean`, `min` or `max`. `mean` is for floats only. Sums and products
    * of integers wrap around.
@@ -37,7 +38,7 @@ export interface ReduceOptions {
 }
 
 /** Options of {@link Communicator.allGather}. */
-export interface GatherOptions {
+export interface GatherOptions extends CallOptions {
   /** Allows arrays of different lengths. Default false: different lengths are `ERR_COLLECTIVE_MISMATCH`. */
   readonly variableLength?: boolean;
   /** @internal The purpose of a call that gradring itself makes. */
@@ -45,7 +46,7 @@ export interface GatherOptions {
 }
 
 /** Options of {@link Communicator.broadcast}. */
-export interface BroadcastOptions {
+export interface BroadcastOptions extends CallOptions {
   /** The rank whose array all ranks get. Default 0. */
   readonly root?: number;
   /** @internal The purpose of a call that gradring itself makes. */
@@ -70,6 +71,7 @@ export interface CollectiveRequest<Name extends keyof Commands, Result> {
   readonly result: (answer: Commands[Name]['result']) => Result;
   /** Frees what the call took of the shared memory. */
   readonly release: () => void;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** An array in the shared memory for the time of a call: a copy, unless it is already there. */
@@ -97,7 +99,7 @@ export class CollectiveRequests {
   allReduce<T extends NumericArray>(array: T, options: ReduceOptions): CollectiveRequest<'allReduce', T> {
     return this.withArray('allReduce', array, ({ dense, copyBack, release }) => {
       const input = { ...reductionOf('allReduce', options, dense), purpose: purposeOf(options) };
-      return { name: 'allReduce', input, result: copyBack, release };
+      return { name: 'allReduce', input, result: copyBack, release, signal: options.signal };
     });
   }
 
@@ -111,6 +113,7 @@ export class CollectiveRequests {
         return (isShared ? chunk : chunk.slice()) as T;
       },
       release,
+      signal: options.signal,
     }));
   }
 
@@ -128,6 +131,7 @@ export class CollectiveRequests {
               arrayOf(dense.type, buffer, byteOffset, byteLength / bytesEach) as T,
           ),
         release,
+        signal: options.signal,
       };
     });
   }
@@ -145,19 +149,30 @@ export class CollectiveRequests {
       input: { array: dense, root, purpose: purposeOf(options) },
       result: copyBack,
       release,
+      signal: options.signal,
     }));
   }
 
-  sendReceive<T extends NumericArray>(array: T): CollectiveRequest<'sendReceive', T> {
+  sendReceive<T extends NumericArray>(array: T, options: CallOptions): CollectiveRequest<'sendReceive', T> {
+    checkCallOptions('sendReceive', options, {});
     return this.withArray('sendReceive', array, ({ dense, copyBack, release }) => ({
       name: 'sendReceive',
       input: { array: dense },
       result: copyBack,
       release,
+      signal: options.signal,
     }));
   }
 
-  sparseAllReduce(array: SparseArray): CollectiveRequest<'sparseAllReduce', Float32Array> {
+  /** A barrier takes no memory. */
+  barrier(options: CallOptions): CollectiveRequest<'barrier', void> {
+    checkCallOptions('barrier', options, {});
+    const input = { purpose: Purpose.Call };
+    return { name: 'barrier', input, result: () => undefined, release: () => undefined, signal: options.signal };
+  }
+
+  sparseAllReduce(array: SparseArray, options: CallOptions): CollectiveRequest<'sparseAllReduce', Float32Array> {
+    checkCallOptions('sparseAllReduce', options, {});
     checkSparse(array);
     const { indices, values, elementCount } = array;
     this.allocated.holding(values, 'ring.sparseAllReduce');
@@ -179,6 +194,7 @@ export class CollectiveRequests {
         input: { ...places, count: indices.length, elementCount, output },
         result: () => new Float32Array(heap.buffer, output, elementCount).slice(),
         release,
+        signal: options.signal,
       };
     } catch (error) {
       release(); // what it could allocate
@@ -271,10 +287,16 @@ export function requireRank(name: string, rank: number, worldSize: number): void
   throw invalidArgument(`${name} is ${rank}; it must be a rank, 0 … ${worldSize - 1}.`);
 }
 
-/** {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one. */
-function checkCallOptions(call: string, options: object, names: Readonly<Record<string, true>>): void {
-  const { purpose, ...own } = (options ?? {}) as { readonly purpose?: Purpose };
-  checkOptions(call, typeof options === 'object' && purpose !== undefined ? own : options, names);
+/**
+ * {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one.
+ *
+ * @throws GradringError also `ERR_ABORTED` for a signal that is aborted.
+ */
+export function checkCallOptions(call: string, options: CallOptions, names: Readonly<Record<string, true>>): void {
+  const { purpose, ...own } = (options ?? {}) as CallOptions & { readonly purpose?: Purpose };
+  const given = typeof options === 'object' && purpose !== undefined ? own : options;
+  checkOptions<object>(call, given, { ...names, signal: true });
+  checkSignal(`ring.${call}`, own.signal);
 }
 
 function purposeOf({ purpose = Purpose.Call }: { readonly purpose?: Purpose }): Purpose {

@@ -17,10 +17,12 @@ import type { Observer } from '../observer';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
 import { thisProcess } from '../this-process';
 import { Purpose } from '../wire/frame';
-import { asleep, awake, type Ticket, waitFor, waitForPromise, type Work } from '../work';
+import { asleep, awake, waitFor, waitForPromise, type Work } from '../work';
+import { aborted, type CallOptions, checkSignal } from './abort';
 import { AllocatedArrays } from './allocated-arrays';
 import {
   type BroadcastOptions,
+  checkCallOptions,
   type CollectiveRequest,
   CollectiveRequests,
   type GatherOptions,
@@ -40,11 +42,11 @@ import {
 } from './rooted-collectives';
 import { sameResult } from './same-result';
 import { StopRequest } from './stop-request';
-import { ThreadClient } from './thread-client';
+import { type AbortableTicket, ThreadClient } from './thread-client';
 import { type UnitRing, Units } from './units';
 
 export { Purpose };
-export type { BroadcastOptions, GatherOptions, ReduceOptions, SparseArray };
+export type { BroadcastOptions, CallOptions, GatherOptions, ReduceOptions, SparseArray };
 export type { RootedGatherOptions, RootedReduceOptions, ScatterOptions };
 export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Media };
 
@@ -71,9 +73,9 @@ const PLACE_OPTIONS = ['rank', 'worldSize', 'masterAddr', 'masterPort', 'runId']
  * ```
  *
  * If a collective throws one of these, the ring has failed and cannot be used any more: `ERR_PEER_LOST` (a rank died or
- * left; `error.rank` says which), `ERR_TIMEOUT`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`, `ERR_COMM_THREAD`. All
- * ranks get the same error. Wrong arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator (`ERR_CLOSED`) are
- * errors before anything is sent, and the ring is not affected.
+ * left; `error.rank` says which), `ERR_TIMEOUT`, `ERR_ABORTED`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`,
+ * `ERR_COMM_THREAD`. All ranks get the same error. Wrong arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator
+ * (`ERR_CLOSED`) are errors before anything is sent, and the ring is not affected.
  */
 export class Communicator {
   private readonly requests: CollectiveRequests;
@@ -114,7 +116,7 @@ export class Communicator {
    *
    * @throws GradringError `ERR_INVALID_ENVIRONMENT`, `ERR_INVALID_ARGUMENT`, `ERR_RENDEZVOUS_TIMEOUT`,
    *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_LOOPBACK_DOWN`, `ERR_OUT_OF_MEMORY`,
-   *   `ERR_TIMELINE`, `ERR_NODE_VERSION`, `ERR_BUNDLED`.
+   *   `ERR_TIMELINE`, `ERR_NODE_VERSION`, `ERR_BUNDLED`; `ERR_ABORTED` if the signal ends the wait.
    */
   static async connect(input: ConnectInput = {}): Promise<Communicator> {
     return new this(...(await Communicator.start(input)));
@@ -123,6 +125,7 @@ export class Communicator {
   /** Prepares what a constructor needs. For subclasses. */
   protected static async start(input: ConnectInput): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
     requireNode();
+    checkSignal('connect', input.signal);
     let options: ConnectOptions;
     try {
       options = resolveConnectOptions(input);
@@ -140,7 +143,7 @@ export class Communicator {
     const isRunsRing = PLACE_OPTIONS.every(option => input[option] === undefined);
     tellLauncher({ kind: 'connects', isRunsRing });
     const heap = new SharedHeap();
-    const thread = await ThreadClient.start(options, heap);
+    const thread = await ThreadClient.start(options, heap, input.signal);
     tellLauncher({ kind: 'joined' });
     return [{ ...options, runToken: undefined }, heap, thread]; // a communicator may be printed
   }
@@ -365,13 +368,13 @@ export class Communicator {
    * @param array The parts, all of the same length, in the order of the ranks that they are for.
    * @returns A new array.
    */
-  async allToAll<T extends NumericArray>(array: T): Promise<T> {
-    return awake(allToAll(this.collectives, array));
+  async allToAll<T extends NumericArray>(array: T, options: CallOptions = {}): Promise<T> {
+    return awake(allToAll(this.collectives, array, options));
   }
 
   /** {@link allToAll}; the thread sleeps meanwhile. */
-  allToAllSync<T extends NumericArray>(array: T): T {
-    return asleep(allToAll(this.collectives, array));
+  allToAllSync<T extends NumericArray>(array: T, options: CallOptions = {}): T {
+    return asleep(allToAll(this.collectives, array, options));
   }
 
   /**
@@ -405,9 +408,12 @@ export class Communicator {
    * @returns Copies.
    * @throws GradringError `ERR_INVALID_ARGUMENT` for what would not come back as it is, with the place in the value.
    */
-  async allGatherObject(value: unknown): Promise<unknown[]> {
+  async allGatherObject(value: unknown, options: CallOptions = {}): Promise<unknown[]> {
+    checkCallOptions('allGatherObject', options, {});
     const bytes = encodeObject(value, 'ring.allGatherObject');
-    return (await this.allGather(bytes, { variableLength: true })).map((each, rank) => decodeObject(each, rank));
+    return (await this.allGather(bytes, { ...options, variableLength: true })).map((each, rank) =>
+      decodeObject(each, rank),
+    );
   }
 
   /**
@@ -420,20 +426,23 @@ export class Communicator {
    *
    * @returns The values on the root, and undefined on other ranks.
    */
-  async gatherObject(value: unknown, options: { readonly root?: number } = {}): Promise<unknown[] | undefined> {
+  async gatherObject(
+    value: unknown,
+    options: CallOptions & { readonly root?: number } = {},
+  ): Promise<unknown[] | undefined> {
     const bytes = encodeObject(value, 'ring.gatherObject');
     const all = await this.gather(bytes, { ...options, variableLength: true });
     return all?.map((each, rank) => decodeObject(each, rank));
   }
 
   /** Returns when all ranks have called it. */
-  async barrier(): Promise<void> {
-    await this.post('barrier', { purpose: Purpose.Call }).promise;
+  async barrier(options: CallOptions = {}): Promise<void> {
+    return awake(this.work(this.requests.barrier(options)));
   }
 
   /** {@link barrier}; the thread sleeps meanwhile. */
-  barrierSync(): void {
-    this.post('barrier', { purpose: Purpose.Call }).sleep();
+  barrierSync(options: CallOptions = {}): void {
+    asleep(this.work(this.requests.barrier(options)));
   }
 
   /**
@@ -444,13 +453,13 @@ export class Communicator {
    * console.log(await ring.sendReceive(Int32Array.of(10 + ring.rank))); // Int32Array(1) [ 11 ]
    * ```
    */
-  async sendReceive<T extends NumericArray>(array: T): Promise<T> {
-    return awake(this.work(this.requests.sendReceive(array)));
+  async sendReceive<T extends NumericArray>(array: T, options: CallOptions = {}): Promise<T> {
+    return awake(this.work(this.requests.sendReceive(array, options)));
   }
 
   /** {@link sendReceive}; the thread sleeps meanwhile. */
-  sendReceiveSync<T extends NumericArray>(array: T): T {
-    return asleep(this.work(this.requests.sendReceive(array)));
+  sendReceiveSync<T extends NumericArray>(array: T, options: CallOptions = {}): T {
+    return asleep(this.work(this.requests.sendReceive(array, options)));
   }
 
   /**
@@ -462,13 +471,13 @@ export class Communicator {
    * console.log(await ring.sparseAllReduce(entries)); // Float32Array(3) [ 5, 5, 0 ]
    * ```
    */
-  async sparseAllReduce(array: SparseArray): Promise<Float32Array> {
-    return awake(this.work(this.requests.sparseAllReduce(array)));
+  async sparseAllReduce(array: SparseArray, options: CallOptions = {}): Promise<Float32Array> {
+    return awake(this.work(this.requests.sparseAllReduce(array, options)));
   }
 
   /** {@link sparseAllReduce}; the thread sleeps meanwhile. */
-  sparseAllReduceSync(array: SparseArray): Float32Array {
-    return asleep(this.work(this.requests.sparseAllReduce(array)));
+  sparseAllReduceSync(array: SparseArray, options: CallOptions = {}): Float32Array {
+    return asleep(this.work(this.requests.sparseAllReduce(array, options)));
   }
 
   /**
@@ -601,7 +610,7 @@ export class Communicator {
     };
   }
 
-  private post<N extends CommandName>(name: N, input: Commands[N]['input']): Ticket<Commands[N]['result']> {
+  private post<N extends CommandName>(name: N, input: Commands[N]['input']): AbortableTicket<Commands[N]['result']> {
     this.checkOpen();
     return this.thread.post(name, input);
   }
@@ -615,10 +624,20 @@ export class Communicator {
     throw invalidArgument(words);
   }
 
-  private *work<N extends CommandName, R>({ name, input, result, release }: CollectiveRequest<N, R>): Work<R> {
+  private *work<N extends CommandName, R>(request: CollectiveRequest<N, R>): Work<R> {
+    const { name, input, result, release, signal } = request;
+    let abort: (() => void) | undefined;
     try {
-      return result(yield* waitFor(this.post(name, input)));
+      const ticket = this.post(name, input);
+      abort = () => ticket.abort();
+      signal?.addEventListener('abort', abort);
+      return result(yield* waitFor(ticket));
+    } catch (error) {
+      const { code, message, rank } = error as GradringError;
+      // The reason of a signal stays in this thread.
+      throw signal?.aborted && code === 'ERR_ABORTED' && rank === this.rank ? aborted(message, signal, rank) : error;
     } finally {
+      if (abort !== undefined) signal?.removeEventListener('abort', abort);
       release();
     }
   }

@@ -8,7 +8,14 @@ import {
 } from '../collectives/element-type';
 import { invalidArgument } from '../errors';
 import type { Work } from '../work';
-import { type BroadcastOptions, type GatherOptions, type ReduceOptions, requireRank } from './collective-requests';
+import type { CallOptions } from './abort';
+import {
+  type BroadcastOptions,
+  checkCallOptions,
+  type GatherOptions,
+  type ReduceOptions,
+  requireRank,
+} from './collective-requests';
 
 /** The collectives of a communicator, for those that are made of them. */
 export interface Collectives {
@@ -32,7 +39,7 @@ export interface RootedGatherOptions extends GatherOptions {
 }
 
 /** Options of {@link Communicator.scatter}. */
-export interface ScatterOptions<T extends NumericArray> {
+export interface ScatterOptions<T extends NumericArray> extends CallOptions {
   /** The rank whose array is divided. Default 0. */
   readonly root?: number;
   /** What is divided: worldSize times as long as the part of a rank. Only the root's counts. */
@@ -65,11 +72,9 @@ export function* gather<T extends NumericArray>(
 }
 
 /** See {@link Communicator.scatter}. */
-export function* scatter<T extends NumericArray>(
-  ring: Collectives,
-  array: T,
-  { root = 0, from }: ScatterOptions<T>,
-): Work<T> {
+export function* scatter<T extends NumericArray>(ring: Collectives, array: T, options: ScatterOptions<T>): Work<T> {
+  checkCallOptions('scatter', options, { root: true, from: true });
+  const { root = 0, from, signal } = options;
   requireRank('root', root, ring.worldSize);
   const { rank, worldSize } = ring;
   const whole = emptyLike(array, worldSize * array.length, 'scatter');
@@ -80,20 +85,21 @@ export function* scatter<T extends NumericArray>(
     }
     copyElements(whole, from);
   }
-  yield* ring.broadcast(whole, { root });
+  yield* ring.broadcast(whole, { root, signal });
   copyElements(array, whole.subarray(rank * array.length, (rank + 1) * array.length));
   return array;
 }
 
 /** See {@link Communicator.allToAll}. */
-export function* allToAll<T extends NumericArray>(ring: Collectives, array: T): Work<T> {
+export function* allToAll<T extends NumericArray>(ring: Collectives, array: T, options: CallOptions): Work<T> {
+  checkCallOptions('allToAll', options, {});
   const { rank, worldSize } = ring;
   const received = emptyLike(array, array.length, 'allToAll');
   const count = array.length / worldSize;
   if (!Number.isInteger(count)) {
     throw invalidArgument(`allToAll divides an array between ${worldSize} ranks, but it has ${array.length} elements.`);
   }
-  const all = yield* ring.allGather(array, {});
+  const all = yield* ring.allGather(array, options);
   all.forEach((each, from) => copyElements(received, each.subarray(rank * count, (rank + 1) * count), from * count));
   return received;
 }

@@ -3,6 +3,7 @@ import { checkOptions } from '../check-options';
 import { Communicator, Purpose } from '../communicator/communicator';
 import type {
   BroadcastOptions,
+  CallOptions,
   ConnectInput,
   GatherOptions,
   NumericArray,
@@ -116,21 +117,24 @@ export class Ring extends Communicator {
   }
 
   /** {@link Communicator.sendReceive}; also of tensors, as {@link allReduce}. */
-  override sendReceive<T extends tf.Tensor>(tensor: T): Promise<T>;
-  override sendReceive<T extends NumericArray>(array: T): Promise<T>;
-  override async sendReceive(value: NumericArray | tf.Tensor): Promise<NumericArray | tf.Tensor> {
+  override sendReceive<T extends tf.Tensor>(tensor: T, options?: CallOptions): Promise<T>;
+  override sendReceive<T extends NumericArray>(array: T, options?: CallOptions): Promise<T>;
+  override async sendReceive(
+    value: NumericArray | tf.Tensor,
+    options: CallOptions = {},
+  ): Promise<NumericArray | tf.Tensor> {
     const sent = sentTensor('ring.sendReceive', value);
-    if (sent === undefined) return super.sendReceive(value as NumericArray);
-    return sent.tensorOf(await super.sendReceive(sent.array));
+    if (sent === undefined) return super.sendReceive(value as NumericArray, options);
+    return sent.tensorOf(await super.sendReceive(sent.array, options));
   }
 
   /** {@link sendReceive}; the thread sleeps meanwhile. */
-  override sendReceiveSync<T extends tf.Tensor>(tensor: T): T;
-  override sendReceiveSync<T extends NumericArray>(array: T): T;
-  override sendReceiveSync(value: NumericArray | tf.Tensor): NumericArray | tf.Tensor {
+  override sendReceiveSync<T extends tf.Tensor>(tensor: T, options?: CallOptions): T;
+  override sendReceiveSync<T extends NumericArray>(array: T, options?: CallOptions): T;
+  override sendReceiveSync(value: NumericArray | tf.Tensor, options: CallOptions = {}): NumericArray | tf.Tensor {
     const sent = sentTensor('ring.sendReceive', value);
-    if (sent === undefined) return super.sendReceiveSync(value as NumericArray);
-    return sent.tensorOf(super.sendReceiveSync(sent.array));
+    if (sent === undefined) return super.sendReceiveSync(value as NumericArray, options);
+    return sent.tensorOf(super.sendReceiveSync(sent.array, options));
   }
 
   /** {@link Communicator.reduce}; also of tensors, as {@link allReduce}. */
