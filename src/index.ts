@@ -1,6 +1,7 @@
 export type {
   ArrayOf,
   CallOptions,
+  Colour,
   ElementType,
   NumericArray,
   ReduceOptions,

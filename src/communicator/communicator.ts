@@ -40,6 +40,7 @@ import {
   scatter,
   type ScatterOptions,
 } from './rooted-collectives';
+import { checkColour, type Colour, groupOptions } from './group';
 import { sameResult } from './same-result';
 import { StopRequest } from './stop-request';
 import { type AbortableTicket, ThreadClient } from './thread-client';
@@ -47,6 +48,7 @@ import { type UnitRing, Units } from './units';
 
 export { Purpose };
 export type { BroadcastOptions, CallOptions, GatherOptions, ReduceOptions, SparseArray };
+export type { Colour };
 export type { RootedGatherOptions, RootedReduceOptions, ScatterOptions };
 export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Media };
 
@@ -81,6 +83,7 @@ export class Communicator {
   private readonly requests: CollectiveRequests;
   private readonly allocated: AllocatedArrays;
   private exchanges = 0;
+  private readonly groups = new Set<Communicator>();
   private closing: Promise<void> | undefined;
   private isCallingForUnits = false;
   private readonly closeAtEnd = () => void this.close();
@@ -134,18 +137,29 @@ export class Communicator {
       throw error;
     }
     if (options.rank === 0) tellUnknownVariables();
+    const isRunsRing = PLACE_OPTIONS.every(option => input[option] === undefined);
+    return Communicator.begin(options, isRunsRing, input.signal);
+  }
+
+  /** {@link start}, with options that are complete. */
+  private static async begin(
+    options: ConnectOptions,
+    isRunsRing: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
     if (options.overruled !== undefined) {
       const words = `RANK=0 and WORLD_SIZE=1 are set, so this process trains alone, but ${options.overruled} has started several. If they should train together, unset RANK and WORLD_SIZE.`;
       process.emitWarning(words, 'GradringWarning');
     }
     process.removeListener('uncaughtExceptionMonitor', tellFailure); // of an earlier communicator
     process.on('uncaughtExceptionMonitor', tellFailure);
-    const isRunsRing = PLACE_OPTIONS.every(option => input[option] === undefined);
     tellLauncher({ kind: 'connects', isRunsRing });
     const heap = new SharedHeap();
-    const thread = await ThreadClient.start(options, heap, input.signal);
+    const thread = await ThreadClient.start(options, heap, signal);
     tellLauncher({ kind: 'joined' });
-    return [{ ...options, runToken: undefined }, heap, thread]; // a communicator may be printed
+    // A communicator may be printed, and the token is only for its groups.
+    const hidden = { value: options.runToken, enumerable: false };
+    return [Object.defineProperty({ ...options }, 'runToken', hidden), heap, thread];
   }
 
   /** The number of this rank, 0 … worldSize − 1. It changes if the ring of an elastic run forms again. */
@@ -481,6 +495,49 @@ export class Communicator {
   }
 
   /**
+   * Divides the ranks into rings of their own, as `MPI_Comm_split` does: those that give the same colour form one, with
+   * ranks in the order of their ranks here. All ranks call it. A group is a communicator like this one, with a comm
+   * thread, links and memory of its own. Its collectives and those of this ring may run at the same time, but all ranks
+   * of both must begin them in the same order. Close it when it is not needed any more; {@link close} closes it, too.
+   *
+   * ```ts
+   * const group = await ring.group(ring.rank % 2 === 0 ? 'even' : null);
+   * console.log(group?.worldSize); // 1
+   * ```
+   *
+   * The lowest rank of a group holds the rendezvous, at a free port of its host, one of `portRange` if that is given.
+   * All other options are those of this ring, except that a group writes no timeline.
+   *
+   * @param colour A whole number or a text; null for no group.
+   * @param options `signal` ends the call with `ERR_ABORTED`. If the colours were not exchanged yet, this ring fails.
+   * @returns The group, or undefined without a colour.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for another colour, and in an elastic run, whose ring may change its
+   *   ranks; what forming a ring may throw, on the ranks of that group.
+   */
+  async group(colour: Colour, options: CallOptions = {}): Promise<this | undefined> {
+    checkCallOptions('group', options, {});
+    checkColour(colour);
+    if (this.isElastic) {
+      throw invalidArgument(
+        'ring.group is not for elastic runs: a rank that is lost, or replaced, changes the groups.',
+      );
+    }
+    const gather = { ...options, variableLength: true, purpose: Purpose.Group };
+    const parent = {
+      rank: this.rank,
+      options: this.options,
+      allGather: (own: Uint8Array) => this.allGather(own, gather),
+    };
+    const found = await groupOptions(parent, colour);
+    if (found === undefined) return undefined;
+    const Kind = this.constructor as new (...parts: [ConnectOptions, SharedHeap, ThreadClient]) => this;
+    const group = new Kind(...(await Communicator.begin(found, false, options.signal)));
+    this.groups.add(group);
+    group.atClose.push(() => this.groups.delete(group));
+    return group;
+  }
+
+  /**
    * Runs collectives that must succeed on all ranks or on none, and returns their result. If a rank of an elastic run
    * is lost meanwhile, the others run them again, in a ring of another size; or, if some ranks had finished, all ranks
    * get their result. So do not change anything in `run` that must not be changed twice. Optimizer steps do not belong
@@ -552,8 +609,8 @@ export class Communicator {
   }
 
   /**
-   * Leaves the ring, after earlier calls have finished. The other ranks may finish what does not need this one; a
-   * collective that needs it fails there with `ERR_PEER_LOST`. May be called twice.
+   * Leaves the ring and its {@link group}s, after earlier calls have finished. The other ranks may finish what does not
+   * need this one; a collective that needs it fails there with `ERR_PEER_LOST`. May be called twice.
    *
    * In an elastic run it first waits until all ranks have done the last step that this rank has done, which takes some
    * milliseconds. If a rank is lost meanwhile, it gives the step to the ranks that have not done it, and sleeps until
@@ -562,6 +619,7 @@ export class Communicator {
   close(): Promise<void> {
     thisProcess.removeListener('beforeExit', this.closeAtEnd);
     this.closing ??= (async () => {
+      await Promise.all([...this.groups].map(group => group.close()));
       if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case
       await this.closeThread().catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
