@@ -139,6 +139,38 @@ export function testConformance(links: ConnectInput, worldSizes: readonly number
       await checkSendReceive(type, Math.ceil(5_000_000 / TYPES[type].BYTES_PER_ELEMENT)); // more segments than may be in flight
     });
 
+    test.each(MOVED)('reduces %s on a root, gathers it there, scatters it from there, and exchanges it', async type => {
+      for (const { rank: root } of ring) {
+        const inputs = inputsOf(type, PRIME, 7);
+        const expected = reduced(inputs, 'product', type);
+        const results = await onAll(rank => rank.reduce(inputs[rank.rank]!.slice(), { op: 'product', root }));
+        const gathered = await onAll(rank => rank.gather(inputs[rank.rank]!, { root }));
+        const from = input(type, PRIME * worldSize, root, 8);
+        const scattered = await onAll(rank =>
+          rank.scatter(new TYPES[type](PRIME), { root, ...(rank.rank === root && { from }) }),
+        );
+        ring.forEach(({ rank }) => {
+          const partOf = (array: NumericArray, i: number) => array.slice(i * PRIME, (i + 1) * PRIME);
+          expectSameBits(scattered[rank]!, partOf(from, rank), `part ${rank} of ${type}, scattered from ${root}`);
+          expect(results[rank] === undefined && gathered[rank] === undefined).toBe(rank !== root);
+          if (rank !== root) return;
+          expectSameBits(results[rank]!, expected, `the product of ${type} on ${root}`);
+          gathered[rank]!.forEach((array, i) => expectSameBits(array, inputs[i]!, `${type} of ${i}, on ${root}`));
+        });
+      }
+      const whole = inputsOf(type, PRIME * worldSize, 9);
+      const exchanged = await onAll(rank => rank.allToAll(whole[rank.rank]!));
+      exchanged.forEach((array, rank) =>
+        ring.forEach((_, from) =>
+          expectSameBits(
+            array.slice(from * PRIME, (from + 1) * PRIME),
+            whole[from]!.slice(rank * PRIME, (rank + 1) * PRIME),
+            `part ${from} of ${type} on rank ${rank}`,
+          ),
+        ),
+      );
+    });
+
     test('adds sparse arrays in the order of ranks', async () => {
       for (const length of lengthsFor(worldSize)) {
         await Promise.all([0, 0.1, 1].map(density => checkSparseAllReduce(length, density)));

@@ -19,7 +19,7 @@ const GROUPS = {
   root: {
     root: {
       ...TEXT_OPTION,
-      describe: 'The rank that sends its array [default: 1, so that rank 0, which is timed, gets it last]',
+      describe: 'The rank that sends or gets all [default: 1; a broadcast then reaches rank 0, which is timed, last]',
     },
   },
   sparse: {
