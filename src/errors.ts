@@ -27,6 +27,8 @@ export const ERROR_CODES = [
   'ERR_PEER_LOST',
   /** A collective did not finish within its deadline. */
   'ERR_TIMEOUT',
+  /** An `AbortSignal` ended a collective, and with it the ring, or the wait for the ring. `rank` says on which rank. */
+  'ERR_ABORTED',
   /** Ranks called different collectives, or the same one with other lengths, types or options. */
   'ERR_COLLECTIVE_MISMATCH',
   /** What was to be the same on all ranks (`allOrNone`) is not. The error's `rank` is the first that differs. */

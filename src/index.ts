@@ -1,5 +1,7 @@
 export type {
   ArrayOf,
+  CallOptions,
+  Colour,
   ElementType,
   NumericArray,
   ReduceOptions,
@@ -12,6 +14,7 @@ export type {
   SparseArray,
   TrafficCount,
 } from './communicator/communicator';
+export { bitsToFloats, floatsToBits, type HalfType } from './collectives/half-floats';
 export { Communicator } from './communicator/communicator';
 export type { Encryption, LaunchedOption, RankOptions, TransportName } from './environment/rank-options';
 export type { ConnectInput as ConnectOptions } from './rendezvous/connect-options';

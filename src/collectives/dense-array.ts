@@ -1,19 +1,22 @@
 import type { KernelMemory } from '../kernel-memory';
-import type { ElementType, Pointer, ReduceOperation } from '../kernels/kernels';
+import type { Pointer, ReducedType, ReduceOperation } from '../kernels/kernels';
 import type { Landing } from '../transport/data/landing';
 import type { Range } from './chunks';
 import type { CollectiveContext } from './collective-call';
-import { ELEMENT_BYTES } from './element-type';
+import { ELEMENT_BYTES, type ElementType } from './element-type';
 
 /** Received bytes are reduced in pieces that fit in a core's own cache. */
 const PIECE_BYTES = 128 * 1024;
 
 /** An array in the shared memory that a collective works on in place. */
-export interface DenseArray {
-  readonly type: ElementType;
+export interface DenseArray<T extends ElementType = ElementType> {
+  readonly type: T;
   readonly data: Pointer;
   readonly elementCount: number;
 }
+
+/** One whose elements can be reduced. */
+export type ReducedArray = DenseArray<ReducedType>;
 
 /** The bytes of all its elements. */
 export function byteLengthOf({ type, elementCount }: DenseArray): number {
@@ -30,7 +33,7 @@ export function reducedInto(
   target: Uint8Array,
   { kernels, memory, scratch }: CollectiveContext,
   operation: ReduceOperation,
-  type: ElementType,
+  type: ReducedType,
 ): Landing {
   const bytes = target.length;
   const pieceAt = (landed: number) => {

@@ -5,7 +5,7 @@ import { opposite, type Side } from '../transport/ring-place';
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
 import { checkLength, type CollectiveCall } from './collective-call';
-import { byteLengthOf, bytesOf, type DenseArray, reducedInto } from './dense-array';
+import { byteLengthOf, bytesOf, type DenseArray, type ReducedArray, reducedInto } from './dense-array';
 import { ELEMENT_BYTES } from './element-type';
 import { runPipeline } from './pipeline';
 
@@ -24,7 +24,7 @@ export function algorithmFor(worldSize: number, bytes: number): AllReduceAlgorit
 }
 
 /** All-reduce, by the algorithm that {@link algorithmFor} returns. */
-export async function allReduce(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
+export async function allReduce(call: CollectiveCall, array: ReducedArray, operation: ReduceOperation): Promise<void> {
   if (isSmall(call.worldSize, byteLengthOf(array))) await reduceGathered(call, array, operation);
   else await ringPasses(call, array, operation, 'all-reduce');
 }
@@ -32,7 +32,7 @@ export async function allReduce(call: CollectiveCall, array: DenseArray, operati
 /** The first half of the ring's all-reduce. Reduces chunk r on rank r. The values of the other chunks are undefined. */
 export async function reduceScatter(
   call: CollectiveCall,
-  array: DenseArray,
+  array: ReducedArray,
   operation: ReduceOperation,
 ): Promise<Range> {
   if (isSmall(call.worldSize, byteLengthOf(array))) await reduceGathered(call, array, operation);
@@ -86,7 +86,7 @@ async function passOn(
  */
 async function ringPasses(
   call: CollectiveCall,
-  array: DenseArray,
+  array: ReducedArray,
   operation: ReduceOperation,
   upTo: 'reduce-scatter' | 'all-reduce',
 ): Promise<void> {
@@ -132,7 +132,7 @@ function isSmall(worldSize: number, bytes: number): boolean {
 }
 
 /** Gathers the arrays of all ranks, and reduces them in the same order as the ring. */
-async function reduceGathered(call: CollectiveCall, array: DenseArray, operation: ReduceOperation): Promise<void> {
+async function reduceGathered(call: CollectiveCall, array: ReducedArray, operation: ReduceOperation): Promise<void> {
   const { worldSize, context } = call;
   const { kernels, memory, scratch } = context;
   const elementBytes = ELEMENT_BYTES[array.type];

@@ -1,18 +1,46 @@
-import { isFloat32Array, isFloat64Array, isInt32Array, isUint8Array } from 'node:util/types';
-import type { ElementType } from '../kernels/kernels';
+import {
+  isBigInt64Array,
+  isBigUint64Array,
+  isFloat32Array,
+  isFloat64Array,
+  isInt32Array,
+  isUint16Array,
+  isUint8Array,
+} from 'node:util/types';
+import type { FloatType, ReducedType } from '../kernels/kernels';
 
-/** The arrays that collectives take. */
-export type NumericArray = Float32Array | Float64Array | Int32Array | Uint8Array;
+/** The types of elements. What of a `Uint16Array` is not said to be floats can be moved, but not reduced. */
+export type ElementType = ReducedType | 'uint16';
 
-/** How many bytes an element takes. */
-export const ELEMENT_BYTES: Readonly<Record<ElementType, number>> = { float32: 4, float64: 8, int32: 4, uint8: 1 };
+/** The arrays that collectives take. A `Uint16Array` holds the bits of float16 or bfloat16. */
+export type NumericArray =
+  Float32Array | Float64Array | Int32Array | BigInt64Array | BigUint64Array | Uint16Array | Uint8Array;
+
+/** {@link NumericArray} in words. */
+export const NUMERIC_ARRAYS =
+  'Float32Array, Float64Array, Int32Array, BigInt64Array, BigUint64Array, Uint16Array or Uint8Array';
 
 const CONSTRUCTORS = {
   float32: Float32Array,
   float64: Float64Array,
+  float16: Uint16Array,
+  bfloat16: Uint16Array,
   int32: Int32Array,
+  int64: BigInt64Array,
+  uint64: BigUint64Array,
+  uint16: Uint16Array,
   uint8: Uint8Array,
 } as const;
+
+/** How many bytes an element takes. */
+export const ELEMENT_BYTES: Readonly<Record<ElementType, number>> = Object.fromEntries(
+  Object.entries(CONSTRUCTORS).map(([type, { BYTES_PER_ELEMENT }]) => [type, BYTES_PER_ELEMENT]),
+) as Record<ElementType, number>;
+
+/** Whether a mean of such elements is an element, too. */
+export function isFloat(type: ElementType): type is FloatType {
+  return type.includes('float');
+}
 
 /** The array type of an element type: `ArrayOf<'float32'>` is `Float32Array`. */
 export type ArrayOf<T extends ElementType> = InstanceType<(typeof CONSTRUCTORS)[T]>;
@@ -28,14 +56,22 @@ export function arrayOf(
 }
 
 /**
- * The element type of an array, or `undefined` for anything that the collectives do not take. The array may come from
- * another realm, such as that of a Jest test or of `node:vm`.
+ * The element type of an array as its class tells it, or `undefined` for anything that the collectives do not take. The
+ * array may come from another realm, such as that of a Jest test or of `node:vm`.
  */
 export function elementTypeOf(array: unknown): ElementType | undefined {
   if (isFloat32Array(array)) return 'float32';
   if (isFloat64Array(array)) return 'float64';
   if (isInt32Array(array)) return 'int32';
+  if (isBigInt64Array(array)) return 'int64';
+  if (isBigUint64Array(array)) return 'uint64';
+  if (isUint16Array(array)) return 'uint16';
   return isUint8Array(array) ? 'uint8' : undefined;
+}
+
+/** Copies elements between two arrays of one type. */
+export function copyElements(into: NumericArray, from: NumericArray, at = 0): void {
+  (into as Uint8Array).set(from as Uint8Array, at); // to TypeScript the two might differ
 }
 
 /** Whether the memory of an array was given away, as by a transfer to another thread. */

@@ -14,7 +14,16 @@ import { type Membership, StaticMembership } from './membership';
 import { observeThread } from './observe-thread';
 import { say } from './say';
 import { Shelter } from './shelter';
-import { CONTROL, CRASHED, type End, READY, type Request, type Response, type ThreadData } from './thread-protocol';
+import {
+  type Abort,
+  CONTROL,
+  CRASHED,
+  type End,
+  READY,
+  type Request,
+  type Response,
+  type ThreadData,
+} from './thread-protocol';
 
 const BEAT_MS = 500;
 
@@ -48,21 +57,31 @@ class CommThread {
     this.countBeat();
     Atomics.notify(this.data.control, CONTROL.beat);
     // No request arrives before the response that says that the ring has formed.
-    this.data.port.on('message', (message: Request | End) => this.hear(message));
+    this.data.port.on('message', (message: Request | Abort | End) => this.hear(message));
     process.on('uncaughtException', error => this.crash(error));
     const { sentry } = this.data;
     if (sentry !== undefined) this.shelter = await Shelter.enter(sentry, () => void this.end('drop'));
     await this.answer(READY, () => this.membership.join());
   }
 
-  private hear(request: Request | End): void {
+  private hear(request: Request | Abort | End): void {
     if (typeof request === 'string') return void this.end(request);
+    if ('abort' in request) return this.abort(request);
     const { id } = request;
     this.unanswered.add(id);
     this.membership.onRequest();
     this.ran = this.ran
       .then(() => this.answer(id, () => this.membership.carryOut(request)))
       .then(() => void this.unanswered.delete(id));
+  }
+
+  /** Other ranks may be in the collective, or come to it, and cannot finish it without this rank. */
+  private abort({ abort: id }: Abort): void {
+    if (!this.unanswered.has(id)) return;
+    const { transport } = this.membership;
+    const { rank } = transport;
+    const words = `Rank ${rank} has aborted a collective, by an AbortSignal, before all ranks were done with it.`;
+    void transport.fail(new GradringError('ERR_ABORTED', words, { rank }));
   }
 
   private async answer(id: number, run: () => Promise<unknown>): Promise<void> {

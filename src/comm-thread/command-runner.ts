@@ -2,7 +2,7 @@ import { allGather, barrier } from '../collectives/all-gather';
 import { CallMismatch, CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../collectives/collective-call';
 import type { DenseArray } from '../collectives/dense-array';
 import { allReduce, broadcast, reduceScatter } from '../collectives/dense-ring';
-import { ELEMENT_BYTES } from '../collectives/element-type';
+import { ELEMENT_BYTES, isFloat } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { GradientCodec } from '../compression/gradient-codec';
@@ -169,7 +169,7 @@ export class CommandRunner {
   }
 
   private average({ type, data, elementCount }: DenseArray, reduction: Reduction): void {
-    if (reduction !== 'mean' || (type !== 'float32' && type !== 'float64')) return;
+    if (reduction !== 'mean' || !isFloat(type)) return;
     this.context.kernels.scale(type, data, 1 / this.context.transport.worldSize, elementCount);
   }
 }

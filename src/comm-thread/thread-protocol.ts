@@ -1,5 +1,5 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { DenseArray } from '../collectives/dense-array';
+import type { DenseArray, ReducedArray } from '../collectives/dense-array';
 import type { Range } from '../collectives/chunks';
 import type { SerializedError } from '../errors';
 import type { KernelMemory } from '../kernel-memory';
@@ -11,7 +11,7 @@ import type { Purpose } from '../wire/frame';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from '../exchange/messages';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 
-export const REDUCTIONS = ['sum', 'mean', 'min', 'max'] as const;
+export const REDUCTIONS = ['sum', 'product', 'mean', 'min', 'max'] as const;
 
 /** How the values of all ranks become one. */
 export type Reduction = (typeof REDUCTIONS)[number];
@@ -21,10 +21,10 @@ export type Media = Readonly<Record<'links' | 'bulk', readonly Medium[]>>;
 
 /** The commands from the main thread to the comm thread, with their inputs and results. */
 export interface Commands {
-  allReduce: { input: { array: DenseArray; reduction: Reduction; purpose: Purpose }; result: void };
+  allReduce: { input: { array: ReducedArray; reduction: Reduction; purpose: Purpose }; result: void };
   allGather: { input: { array: DenseArray; lengths: 'equal' | 'variable'; purpose: Purpose }; result: Uint8Array[] };
   /** The result says where in the array this rank's chunk is. */
-  reduceScatter: { input: { array: DenseArray; reduction: Reduction }; result: Range };
+  reduceScatter: { input: { array: ReducedArray; reduction: Reduction }; result: Range };
   broadcast: { input: { array: DenseArray; root: number; purpose: Purpose }; result: void };
   barrier: { input: { purpose: Purpose }; result: void };
   sendReceive: { input: { array: DenseArray }; result: void };
@@ -69,6 +69,11 @@ export interface Request {
   readonly input: unknown;
   /** The generation of the ring that the main thread knows of. A collective for an earlier ring fails. */
   readonly generation: number;
+}
+
+/** Ends the ring, unless the request of that id is over. */
+export interface Abort {
+  readonly abort: number;
 }
 
 /** The id alone, if the command has succeeded and has no result: a number is copied several times as fast. */

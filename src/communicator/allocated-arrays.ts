@@ -1,6 +1,6 @@
-import { type ArrayOf, arrayOf, ELEMENT_BYTES, type NumericArray } from '../collectives/element-type';
+import { type ArrayOf, arrayOf, ELEMENT_BYTES, type ElementType, type NumericArray } from '../collectives/element-type';
 import { invalidArgument } from '../errors';
-import type { ElementType, Pointer } from '../kernels/kernels';
+import type { Pointer } from '../kernels/kernels';
 import type { SharedHeap } from '../memory/shared-heap';
 
 /** The memory of an array that the user has. */
@@ -22,7 +22,8 @@ export class AllocatedArrays {
   allocate<T extends ElementType>(type: T, elementCount: number): ArrayOf<T> {
     const bytes = elementCount * ELEMENT_BYTES[type];
     const start = this.heap.allocate(bytes);
-    const array = arrayOf(type, this.heap.buffer, start, elementCount).fill(0) as ArrayOf<T>;
+    const array = arrayOf(type, this.heap.buffer, start, elementCount) as ArrayOf<T>;
+    new Uint8Array(this.heap.buffer, start, bytes).fill(0);
     const block = { start, bytes, users: 0 };
     this.blocks.add(block);
     this.blockOf.set(array, block);

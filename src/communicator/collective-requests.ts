@@ -1,27 +1,44 @@
 import { inspect } from 'node:util';
 import { isFloat32Array, isUint32Array } from 'node:util/types';
 import { checkOptions } from '../check-options';
-import type { DenseArray } from '../collectives/dense-array';
-import { arrayOf, ELEMENT_BYTES, elementTypeOf, isDetached, type NumericArray } from '../collectives/element-type';
+import type { DenseArray, ReducedArray } from '../collectives/dense-array';
+import {
+  arrayOf,
+  copyElements,
+  ELEMENT_BYTES,
+  elementTypeOf,
+  isDetached,
+  isFloat,
+  NUMERIC_ARRAYS,
+  type NumericArray,
+} from '../collectives/element-type';
+import { type HalfType, requireHalfType } from '../collectives/half-floats';
 import { type Commands, type Reduction, REDUCTIONS } from '../comm-thread/thread-protocol';
 import { invalidArgument } from '../errors';
 import type { SharedHeap } from '../memory/shared-heap';
 import { Purpose } from '../wire/frame';
+import { type CallOptions, checkSignal } from './abort';
 import type { AllocatedArrays } from './allocated-arrays';
 
 /** Options of {@link Communicator.allReduce} and `reduceScatter`. */
-export interface ReduceOptions {
+export interface ReduceOptions extends CallOptions {
   /**
-   * How to reduce: `sum` (the default), `mean`, `min` or `max`. `mean` is for floats only. Sums of integers wrap
-   * around.
+   * How to reduce: `sum` (the default), `product`, `mean`, `min` or `max`. `mean` is for floats only. Sums and products
+   * of integers wrap around.
    */
   readonly op?: Reduction;
+  /**
+   * For a `Uint16Array`, and needed there: which floats its elements are the bits of. Two numbers are added or
+   * multiplied in float32, and the result is rounded to 16 bits, halves to even, each time one rank's are added to the
+   * others'. So a sum of many ranks has the error of as many roundings, and may overflow where its mean would not.
+   */
+  readonly as?: HalfType;
   /** @internal The purpose of a call that gradring itself makes. */
   readonly purpose?: Purpose;
 }
 
 /** Options of {@link Communicator.allGather}. */
-export interface GatherOptions {
+export interface GatherOptions extends CallOptions {
   /** Allows arrays of different lengths. Default false: different lengths are `ERR_COLLECTIVE_MISMATCH`. */
   readonly variableLength?: boolean;
   /** @internal The purpose of a call that gradring itself makes. */
@@ -29,7 +46,7 @@ export interface GatherOptions {
 }
 
 /** Options of {@link Communicator.broadcast}. */
-export interface BroadcastOptions {
+export interface BroadcastOptions extends CallOptions {
   /** The rank whose array all ranks get. Default 0. */
   readonly root?: number;
   /** @internal The purpose of a call that gradring itself makes. */
@@ -54,6 +71,7 @@ export interface CollectiveRequest<Name extends keyof Commands, Result> {
   readonly result: (answer: Commands[Name]['result']) => Result;
   /** Frees what the call took of the shared memory. */
   readonly release: () => void;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** An array in the shared memory for the time of a call: a copy, unless it is already there. */
@@ -80,21 +98,22 @@ export class CollectiveRequests {
 
   allReduce<T extends NumericArray>(array: T, options: ReduceOptions): CollectiveRequest<'allReduce', T> {
     return this.withArray('allReduce', array, ({ dense, copyBack, release }) => {
-      const input = { array: dense, reduction: reductionOf(options, dense), purpose: purposeOf(options) };
-      return { name: 'allReduce', input, result: copyBack, release };
+      const input = { ...reductionOf('allReduce', options, dense), purpose: purposeOf(options) };
+      return { name: 'allReduce', input, result: copyBack, release, signal: options.signal };
     });
   }
 
   reduceScatter<T extends NumericArray>(array: T, options: ReduceOptions): CollectiveRequest<'reduceScatter', T> {
     return this.withArray('reduceScatter', array, ({ dense, isShared, release }) => ({
       name: 'reduceScatter',
-      input: { array: dense, reduction: reductionOf(options, dense) },
+      input: reductionOf('reduceScatter', options, dense),
       result: ({ start, count }) => {
         const data = dense.data + start * ELEMENT_BYTES[dense.type];
         const chunk = this.view<T>({ type: dense.type, data, elementCount: count });
         return (isShared ? chunk : chunk.slice()) as T;
       },
       release,
+      signal: options.signal,
     }));
   }
 
@@ -112,6 +131,7 @@ export class CollectiveRequests {
               arrayOf(dense.type, buffer, byteOffset, byteLength / bytesEach) as T,
           ),
         release,
+        signal: options.signal,
       };
     });
   }
@@ -129,19 +149,30 @@ export class CollectiveRequests {
       input: { array: dense, root, purpose: purposeOf(options) },
       result: copyBack,
       release,
+      signal: options.signal,
     }));
   }
 
-  sendReceive<T extends NumericArray>(array: T): CollectiveRequest<'sendReceive', T> {
+  sendReceive<T extends NumericArray>(array: T, options: CallOptions): CollectiveRequest<'sendReceive', T> {
+    checkCallOptions('sendReceive', options, {});
     return this.withArray('sendReceive', array, ({ dense, copyBack, release }) => ({
       name: 'sendReceive',
       input: { array: dense },
       result: copyBack,
       release,
+      signal: options.signal,
     }));
   }
 
-  sparseAllReduce(array: SparseArray): CollectiveRequest<'sparseAllReduce', Float32Array> {
+  /** A barrier takes no memory. */
+  barrier(options: CallOptions): CollectiveRequest<'barrier', void> {
+    checkCallOptions('barrier', options, {});
+    const input = { purpose: Purpose.Call };
+    return { name: 'barrier', input, result: () => undefined, release: () => undefined, signal: options.signal };
+  }
+
+  sparseAllReduce(array: SparseArray, options: CallOptions): CollectiveRequest<'sparseAllReduce', Float32Array> {
+    checkCallOptions('sparseAllReduce', options, {});
     checkSparse(array);
     const { indices, values, elementCount } = array;
     this.allocated.holding(values, 'ring.sparseAllReduce');
@@ -163,6 +194,7 @@ export class CollectiveRequests {
         input: { ...places, count: indices.length, elementCount, output },
         result: () => new Float32Array(heap.buffer, output, elementCount).slice(),
         release,
+        signal: options.signal,
       };
     } catch (error) {
       release(); // what it could allocate
@@ -188,9 +220,7 @@ export class CollectiveRequests {
   private stage<T extends NumericArray>(call: string, array: T): StagedArray<T> {
     const type = elementTypeOf(array);
     if (type === undefined) {
-      throw invalidArgument(
-        `${call} takes a Float32Array, Float64Array, Int32Array or Uint8Array, not ${inspect(array, BRIEFLY)}.`,
-      );
+      throw invalidArgument(`${call} takes a ${NUMERIC_ARRAYS}, not ${inspect(array, BRIEFLY)}.`);
     }
     requireAttached(call, array);
     const { byteLength, length: elementCount } = array;
@@ -202,10 +232,10 @@ export class CollectiveRequests {
     }
     const data = this.heap.allocate(byteLength);
     const dense = { type, data, elementCount };
-    this.view(dense).set(array);
+    copyElements(this.view(dense), array);
     const copyBack = () => {
       if (array.length !== elementCount) throw invalidArgument(`The array was detached while ${call} used it.`);
-      array.set(this.view(dense));
+      copyElements(array, this.view(dense));
       return array;
     };
     return { dense, isShared: false, copyBack, release: () => this.heap.release(data, byteLength) };
@@ -222,16 +252,33 @@ function requireAttached(call: string, array: ArrayBufferView): void {
   throw invalidArgument(words);
 }
 
-function reductionOf(options: ReduceOptions, { type }: DenseArray): Reduction {
-  checkCallOptions('allReduce (or reduceScatter)', options, { op: true });
-  const { op = 'sum' } = options;
+/** @throws GradringError `ERR_INVALID_ARGUMENT` */
+function reductionOf(
+  call: string,
+  options: ReduceOptions,
+  dense: DenseArray,
+): { readonly array: ReducedArray; readonly reduction: Reduction } {
+  checkCallOptions(call, options, { op: true, as: true });
+  const { op = 'sum', as } = options;
   if (!REDUCTIONS.includes(op)) throw invalidArgument(`op is '${op}'; it must be one of ${REDUCTIONS.join(', ')}.`);
-  if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
+  if (as !== undefined) requireHalfType(as);
+  if (as !== undefined && dense.type !== 'uint16') {
     throw invalidArgument(
-      `A mean of ${type} would not be a whole number: reduce with 'sum', or convert to float32 first.`,
+      `as: '${as}' is for a Uint16Array, which holds the bits of such floats, not for ${dense.type}.`,
     );
   }
-  return op;
+  const type = as ?? dense.type;
+  if (type === 'uint16') {
+    throw invalidArgument(
+      `ring.${call} cannot know what the bits of a Uint16Array mean: pass { as: 'float16' } or { as: 'bfloat16' }.`,
+    );
+  }
+  if (op === 'mean' && !isFloat(type)) {
+    throw invalidArgument(
+      `A mean of ${type} would not be a whole number: reduce with 'sum', or convert to float64 first.`,
+    );
+  }
+  return { array: { ...dense, type }, reduction: op };
 }
 
 /** @throws GradringError `ERR_INVALID_ARGUMENT` if it is no rank of the ring. */
@@ -240,10 +287,16 @@ export function requireRank(name: string, rank: number, worldSize: number): void
   throw invalidArgument(`${name} is ${rank}; it must be a rank, 0 … ${worldSize - 1}.`);
 }
 
-/** {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one. */
-function checkCallOptions(call: string, options: object, names: Readonly<Record<string, true>>): void {
-  const { purpose, ...own } = (options ?? {}) as { readonly purpose?: Purpose };
-  checkOptions(call, typeof options === 'object' && purpose !== undefined ? own : options, names);
+/**
+ * {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one.
+ *
+ * @throws GradringError also `ERR_ABORTED` for a signal that is aborted.
+ */
+export function checkCallOptions(call: string, options: CallOptions, names: Readonly<Record<string, true>>): void {
+  const { purpose, ...own } = (options ?? {}) as CallOptions & { readonly purpose?: Purpose };
+  const given = typeof options === 'object' && purpose !== undefined ? own : options;
+  checkOptions<object>(call, given, { ...names, signal: true });
+  checkSignal(`ring.${call}`, own.signal);
 }
 
 function purposeOf({ purpose = Purpose.Call }: { readonly purpose?: Purpose }): Purpose {

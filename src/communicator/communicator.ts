@@ -1,4 +1,4 @@
-import type { ArrayOf, NumericArray } from '../collectives/element-type';
+import type { ArrayOf, ElementType, NumericArray } from '../collectives/element-type';
 import {
   type CommandName,
   type Commands,
@@ -11,17 +11,18 @@ import { stopAfterMs } from '../environment/stop';
 import { unknownVariableWarning } from '../environment/variables';
 import { invalidArgument, GradringError } from '../errors';
 import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
-import type { ElementType } from '../kernels/kernels';
 import { SharedHeap } from '../memory/shared-heap';
 import { requireNode } from '../node-version';
 import type { Observer } from '../observer';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
 import { thisProcess } from '../this-process';
 import { Purpose } from '../wire/frame';
-import { asleep, awake, type Ticket, waitFor, waitForPromise, type Work } from '../work';
+import { asleep, awake, waitFor, waitForPromise, type Work } from '../work';
+import { aborted, type CallOptions, checkSignal } from './abort';
 import { AllocatedArrays } from './allocated-arrays';
 import {
   type BroadcastOptions,
+  checkCallOptions,
   type CollectiveRequest,
   CollectiveRequests,
   type GatherOptions,
@@ -39,13 +40,15 @@ import {
   scatter,
   type ScatterOptions,
 } from './rooted-collectives';
+import { checkColour, type Colour, groupOptions } from './group';
 import { sameResult } from './same-result';
 import { StopRequest } from './stop-request';
-import { ThreadClient } from './thread-client';
+import { type AbortableTicket, ThreadClient } from './thread-client';
 import { type UnitRing, Units } from './units';
 
 export { Purpose };
-export type { BroadcastOptions, GatherOptions, ReduceOptions, SparseArray };
+export type { BroadcastOptions, CallOptions, GatherOptions, ReduceOptions, SparseArray };
+export type { Colour };
 export type { RootedGatherOptions, RootedReduceOptions, ScatterOptions };
 export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Media };
 
@@ -72,14 +75,15 @@ const PLACE_OPTIONS = ['rank', 'worldSize', 'masterAddr', 'masterPort', 'runId']
  * ```
  *
  * If a collective throws one of these, the ring has failed and cannot be used any more: `ERR_PEER_LOST` (a rank died or
- * left; `error.rank` says which), `ERR_TIMEOUT`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`, `ERR_COMM_THREAD`. All
- * ranks get the same error. Wrong arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator (`ERR_CLOSED`) are
- * errors before anything is sent, and the ring is not affected.
+ * left; `error.rank` says which), `ERR_TIMEOUT`, `ERR_ABORTED`, `ERR_COLLECTIVE_MISMATCH`, `ERR_PROTOCOL`,
+ * `ERR_COMM_THREAD`. All ranks get the same error. Wrong arguments (`ERR_INVALID_ARGUMENT`) and a closed communicator
+ * (`ERR_CLOSED`) are errors before anything is sent, and the ring is not affected.
  */
 export class Communicator {
   private readonly requests: CollectiveRequests;
   private readonly allocated: AllocatedArrays;
   private exchanges = 0;
+  private readonly groups = new Set<Communicator>();
   private closing: Promise<void> | undefined;
   private isCallingForUnits = false;
   private readonly closeAtEnd = () => void this.close();
@@ -115,7 +119,7 @@ export class Communicator {
    *
    * @throws GradringError `ERR_INVALID_ENVIRONMENT`, `ERR_INVALID_ARGUMENT`, `ERR_RENDEZVOUS_TIMEOUT`,
    *   `ERR_RENDEZVOUS_REFUSED`, `ERR_RANK_TAKEN`, `ERR_ADDRESS_IN_USE`, `ERR_LOOPBACK_DOWN`, `ERR_OUT_OF_MEMORY`,
-   *   `ERR_TIMELINE`, `ERR_NODE_VERSION`, `ERR_BUNDLED`.
+   *   `ERR_TIMELINE`, `ERR_NODE_VERSION`, `ERR_BUNDLED`; `ERR_ABORTED` if the signal ends the wait.
    */
   static async connect(input: ConnectInput = {}): Promise<Communicator> {
     return new this(...(await Communicator.start(input)));
@@ -131,6 +135,7 @@ export class Communicator {
     elasticRefusal?: string,
   ): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
     requireNode();
+    checkSignal('connect', input.signal);
     let options: ConnectOptions;
     try {
       options = resolveConnectOptions(input);
@@ -140,18 +145,29 @@ export class Communicator {
     }
     if (options.elastic !== undefined && elasticRefusal !== undefined) throw invalidArgument(elasticRefusal);
     if (options.rank === 0) tellUnknownVariables();
+    const isRunsRing = PLACE_OPTIONS.every(option => input[option] === undefined);
+    return Communicator.begin(options, isRunsRing, input.signal);
+  }
+
+  /** {@link start}, with options that are complete. */
+  private static async begin(
+    options: ConnectOptions,
+    isRunsRing: boolean,
+    signal: AbortSignal | undefined,
+  ): Promise<[ConnectOptions, SharedHeap, ThreadClient]> {
     if (options.overruled !== undefined) {
       const words = `RANK=0 and WORLD_SIZE=1 are set, so this process trains alone, but ${options.overruled} has started several. If they should train together, unset RANK and WORLD_SIZE.`;
       process.emitWarning(words, 'GradringWarning');
     }
     process.removeListener('uncaughtExceptionMonitor', tellFailure); // of an earlier communicator
     process.on('uncaughtExceptionMonitor', tellFailure);
-    const isRunsRing = PLACE_OPTIONS.every(option => input[option] === undefined);
     tellLauncher({ kind: 'connects', isRunsRing });
     const heap = new SharedHeap();
-    const thread = await ThreadClient.start(options, heap);
+    const thread = await ThreadClient.start(options, heap, signal);
     tellLauncher({ kind: 'joined' });
-    return [{ ...options, runToken: undefined }, heap, thread]; // a communicator may be printed
+    // A communicator may be printed, and the token is only for its groups.
+    const hidden = { value: options.runToken, enumerable: false };
+    return [Object.defineProperty({ ...options }, 'runToken', hidden), heap, thread];
   }
 
   /** The number of this rank, 0 … worldSize − 1. It changes if the ring of an elastic run forms again. */
@@ -239,7 +255,10 @@ export class Communicator {
    *
    * ```ts
    * console.log(await ring.allReduce(Int32Array.of(ring.rank, 7), { op: 'max' })); // Int32Array(2) [ 1, 7 ]
+   * console.log(await ring.allReduce(BigInt64Array.of(3n), { op: 'product' })); // BigInt64Array(1) [ 9n ]
    * ```
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for a `Uint16Array` without `as`, and for a mean of integers.
    */
   async allReduce<T extends NumericArray>(array: T, options: ReduceOptions = {}): Promise<T> {
     return awake(this.work(this.requests.allReduce(array, options)));
@@ -371,13 +390,13 @@ export class Communicator {
    * @param array The parts, all of the same length, in the order of the ranks that they are for.
    * @returns A new array.
    */
-  async allToAll<T extends NumericArray>(array: T): Promise<T> {
-    return awake(allToAll(this.collectives, array));
+  async allToAll<T extends NumericArray>(array: T, options: CallOptions = {}): Promise<T> {
+    return awake(allToAll(this.collectives, array, options));
   }
 
   /** {@link allToAll}; the thread sleeps meanwhile. */
-  allToAllSync<T extends NumericArray>(array: T): T {
-    return asleep(allToAll(this.collectives, array));
+  allToAllSync<T extends NumericArray>(array: T, options: CallOptions = {}): T {
+    return asleep(allToAll(this.collectives, array, options));
   }
 
   /**
@@ -411,9 +430,12 @@ export class Communicator {
    * @returns Copies.
    * @throws GradringError `ERR_INVALID_ARGUMENT` for what would not come back as it is, with the place in the value.
    */
-  async allGatherObject(value: unknown): Promise<unknown[]> {
+  async allGatherObject(value: unknown, options: CallOptions = {}): Promise<unknown[]> {
+    checkCallOptions('allGatherObject', options, {});
     const bytes = encodeObject(value, 'ring.allGatherObject');
-    return (await this.allGather(bytes, { variableLength: true })).map((each, rank) => decodeObject(each, rank));
+    return (await this.allGather(bytes, { ...options, variableLength: true })).map((each, rank) =>
+      decodeObject(each, rank),
+    );
   }
 
   /**
@@ -426,20 +448,23 @@ export class Communicator {
    *
    * @returns The values on the root, and undefined on other ranks.
    */
-  async gatherObject(value: unknown, options: { readonly root?: number } = {}): Promise<unknown[] | undefined> {
+  async gatherObject(
+    value: unknown,
+    options: CallOptions & { readonly root?: number } = {},
+  ): Promise<unknown[] | undefined> {
     const bytes = encodeObject(value, 'ring.gatherObject');
     const all = await this.gather(bytes, { ...options, variableLength: true });
     return all?.map((each, rank) => decodeObject(each, rank));
   }
 
   /** Returns when all ranks have called it. */
-  async barrier(): Promise<void> {
-    await this.post('barrier', { purpose: Purpose.Call }).promise;
+  async barrier(options: CallOptions = {}): Promise<void> {
+    return awake(this.work(this.requests.barrier(options)));
   }
 
   /** {@link barrier}; the thread sleeps meanwhile. */
-  barrierSync(): void {
-    this.post('barrier', { purpose: Purpose.Call }).sleep();
+  barrierSync(options: CallOptions = {}): void {
+    asleep(this.work(this.requests.barrier(options)));
   }
 
   /**
@@ -450,13 +475,13 @@ export class Communicator {
    * console.log(await ring.sendReceive(Int32Array.of(10 + ring.rank))); // Int32Array(1) [ 11 ]
    * ```
    */
-  async sendReceive<T extends NumericArray>(array: T): Promise<T> {
-    return awake(this.work(this.requests.sendReceive(array)));
+  async sendReceive<T extends NumericArray>(array: T, options: CallOptions = {}): Promise<T> {
+    return awake(this.work(this.requests.sendReceive(array, options)));
   }
 
   /** {@link sendReceive}; the thread sleeps meanwhile. */
-  sendReceiveSync<T extends NumericArray>(array: T): T {
-    return asleep(this.work(this.requests.sendReceive(array)));
+  sendReceiveSync<T extends NumericArray>(array: T, options: CallOptions = {}): T {
+    return asleep(this.work(this.requests.sendReceive(array, options)));
   }
 
   /**
@@ -468,13 +493,56 @@ export class Communicator {
    * console.log(await ring.sparseAllReduce(entries)); // Float32Array(3) [ 5, 5, 0 ]
    * ```
    */
-  async sparseAllReduce(array: SparseArray): Promise<Float32Array> {
-    return awake(this.work(this.requests.sparseAllReduce(array)));
+  async sparseAllReduce(array: SparseArray, options: CallOptions = {}): Promise<Float32Array> {
+    return awake(this.work(this.requests.sparseAllReduce(array, options)));
   }
 
   /** {@link sparseAllReduce}; the thread sleeps meanwhile. */
-  sparseAllReduceSync(array: SparseArray): Float32Array {
-    return asleep(this.work(this.requests.sparseAllReduce(array)));
+  sparseAllReduceSync(array: SparseArray, options: CallOptions = {}): Float32Array {
+    return asleep(this.work(this.requests.sparseAllReduce(array, options)));
+  }
+
+  /**
+   * Divides the ranks into rings of their own, as `MPI_Comm_split` does: those that give the same colour form one, with
+   * ranks in the order of their ranks here. All ranks call it. A group is a communicator like this one, with a comm
+   * thread, links and memory of its own. Its collectives and those of this ring may run at the same time, but all ranks
+   * of both must begin them in the same order. Close it when it is not needed any more; {@link close} closes it, too.
+   *
+   * ```ts
+   * const group = await ring.group(ring.rank % 2 === 0 ? 'even' : null);
+   * console.log(group?.worldSize); // 1
+   * ```
+   *
+   * The lowest rank of a group holds the rendezvous, at a free port of its host, one of `portRange` if that is given.
+   * All other options are those of this ring, except that a group writes no timeline.
+   *
+   * @param colour A whole number or a text; null for no group.
+   * @param options `signal` ends the call with `ERR_ABORTED`. If the colours were not exchanged yet, this ring fails.
+   * @returns The group, or undefined without a colour.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for another colour, and in an elastic run, whose ring may change its
+   *   ranks; what forming a ring may throw, on the ranks of that group.
+   */
+  async group(colour: Colour, options: CallOptions = {}): Promise<this | undefined> {
+    checkCallOptions('group', options, {});
+    checkColour(colour);
+    if (this.isElastic) {
+      throw invalidArgument(
+        'ring.group is not for elastic runs: a rank that is lost, or replaced, changes the groups.',
+      );
+    }
+    const gather = { ...options, variableLength: true, purpose: Purpose.Group };
+    const parent = {
+      rank: this.rank,
+      options: this.options,
+      allGather: (own: Uint8Array) => this.allGather(own, gather),
+    };
+    const found = await groupOptions(parent, colour);
+    if (found === undefined) return undefined;
+    const Kind = this.constructor as new (...parts: [ConnectOptions, SharedHeap, ThreadClient]) => this;
+    const group = new Kind(...(await Communicator.begin(found, false, options.signal)));
+    this.groups.add(group);
+    group.atClose.push(() => void this.groups.delete(group));
+    return group;
   }
 
   /**
@@ -549,8 +617,8 @@ export class Communicator {
   }
 
   /**
-   * Leaves the ring, after earlier calls have finished. The other ranks may finish what does not need this one; a
-   * collective that needs it fails there with `ERR_PEER_LOST`. May be called twice.
+   * Leaves the ring and its {@link group}s, after earlier calls have finished. The other ranks may finish what does not
+   * need this one; a collective that needs it fails there with `ERR_PEER_LOST`. May be called twice.
    *
    * In an elastic run it first waits until all ranks have done the last step that this rank has done, which takes some
    * milliseconds. If a rank is lost meanwhile, it gives the step to the ranks that have not done it, and sleeps until
@@ -559,6 +627,7 @@ export class Communicator {
   close(): Promise<void> {
     thisProcess.removeListener('beforeExit', this.closeAtEnd);
     this.closing ??= (async () => {
+      await Promise.all([...this.groups].map(group => group.close()));
       if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case
       await this.closeThread().catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
@@ -607,7 +676,7 @@ export class Communicator {
     };
   }
 
-  private post<N extends CommandName>(name: N, input: Commands[N]['input']): Ticket<Commands[N]['result']> {
+  private post<N extends CommandName>(name: N, input: Commands[N]['input']): AbortableTicket<Commands[N]['result']> {
     this.checkOpen();
     return this.thread.post(name, input);
   }
@@ -621,10 +690,20 @@ export class Communicator {
     throw invalidArgument(words);
   }
 
-  private *work<N extends CommandName, R>({ name, input, result, release }: CollectiveRequest<N, R>): Work<R> {
+  private *work<N extends CommandName, R>(request: CollectiveRequest<N, R>): Work<R> {
+    const { name, input, result, release, signal } = request;
+    let abort: (() => void) | undefined;
     try {
-      return result(yield* waitFor(this.post(name, input)));
+      const ticket = this.post(name, input);
+      abort = () => ticket.abort();
+      signal?.addEventListener('abort', abort);
+      return result(yield* waitFor(ticket));
+    } catch (error) {
+      const { code, message, rank } = error as GradringError;
+      // The reason of a signal stays in this thread.
+      throw signal?.aborted && code === 'ERR_ABORTED' && rank === this.rank ? aborted(message, signal, rank) : error;
     } finally {
+      if (abort !== undefined) signal?.removeEventListener('abort', abort);
       release();
     }
   }

@@ -1,7 +1,21 @@
-import { arrayOf, ELEMENT_BYTES, elementTypeOf, type NumericArray } from '../collectives/element-type';
+import {
+  arrayOf,
+  copyElements,
+  ELEMENT_BYTES,
+  elementTypeOf,
+  NUMERIC_ARRAYS,
+  type NumericArray,
+} from '../collectives/element-type';
 import { invalidArgument } from '../errors';
 import type { Work } from '../work';
-import { type BroadcastOptions, type GatherOptions, type ReduceOptions, requireRank } from './collective-requests';
+import type { CallOptions } from './abort';
+import {
+  type BroadcastOptions,
+  checkCallOptions,
+  type GatherOptions,
+  type ReduceOptions,
+  requireRank,
+} from './collective-requests';
 
 /** The collectives of a communicator, for those that are made of them. */
 export interface Collectives {
@@ -25,7 +39,7 @@ export interface RootedGatherOptions extends GatherOptions {
 }
 
 /** Options of {@link Communicator.scatter}. */
-export interface ScatterOptions<T extends NumericArray> {
+export interface ScatterOptions<T extends NumericArray> extends CallOptions {
   /** The rank whose array is divided. Default 0. */
   readonly root?: number;
   /** What is divided: worldSize times as long as the part of a rank. Only the root's counts. */
@@ -58,11 +72,9 @@ export function* gather<T extends NumericArray>(
 }
 
 /** See {@link Communicator.scatter}. */
-export function* scatter<T extends NumericArray>(
-  ring: Collectives,
-  array: T,
-  { root = 0, from }: ScatterOptions<T>,
-): Work<T> {
+export function* scatter<T extends NumericArray>(ring: Collectives, array: T, options: ScatterOptions<T>): Work<T> {
+  checkCallOptions('scatter', options, { root: true, from: true });
+  const { root = 0, from, signal } = options;
   requireRank('root', root, ring.worldSize);
   const { rank, worldSize } = ring;
   const whole = emptyLike(array, worldSize * array.length, 'scatter');
@@ -71,23 +83,24 @@ export function* scatter<T extends NumericArray>(
       const type = elementTypeOf(array);
       throw invalidArgument(`The root of scatter divides an array of ${type}[${whole.length}]: pass it as { from }.`);
     }
-    whole.set(from);
+    copyElements(whole, from);
   }
-  yield* ring.broadcast(whole, { root });
-  array.set(whole.subarray(rank * array.length, (rank + 1) * array.length));
+  yield* ring.broadcast(whole, { root, signal });
+  copyElements(array, whole.subarray(rank * array.length, (rank + 1) * array.length));
   return array;
 }
 
 /** See {@link Communicator.allToAll}. */
-export function* allToAll<T extends NumericArray>(ring: Collectives, array: T): Work<T> {
+export function* allToAll<T extends NumericArray>(ring: Collectives, array: T, options: CallOptions): Work<T> {
+  checkCallOptions('allToAll', options, {});
   const { rank, worldSize } = ring;
   const received = emptyLike(array, array.length, 'allToAll');
   const count = array.length / worldSize;
   if (!Number.isInteger(count)) {
     throw invalidArgument(`allToAll divides an array between ${worldSize} ranks, but it has ${array.length} elements.`);
   }
-  const all = yield* ring.allGather(array, {});
-  all.forEach((each, from) => received.set(each.subarray(rank * count, (rank + 1) * count), from * count));
+  const all = yield* ring.allGather(array, options);
+  all.forEach((each, from) => copyElements(received, each.subarray(rank * count, (rank + 1) * count), from * count));
   return received;
 }
 
@@ -95,7 +108,7 @@ export function* allToAll<T extends NumericArray>(ring: Collectives, array: T): 
 function emptyLike<T extends NumericArray>(array: T, length: number, call: string): T {
   const type = elementTypeOf(array);
   if (type === undefined) {
-    throw invalidArgument(`${call} takes a Float32Array, Float64Array, Int32Array or Uint8Array.`);
+    throw invalidArgument(`${call} takes a ${NUMERIC_ARRAYS}.`);
   }
   return arrayOf(type, new ArrayBuffer(ELEMENT_BYTES[type] * length), 0, length) as T;
 }

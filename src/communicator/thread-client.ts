@@ -1,4 +1,5 @@
 import { isMainThread, MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { aborted } from './abort';
 import { requireRoomForThread } from '../address-space';
 import { SCRATCH_BYTES } from '../collectives/collective-call';
 import { deserializeError, GradringError } from '../errors';
@@ -11,6 +12,7 @@ import type { ConnectOptions } from '../rendezvous/connect-options';
 import type { SharedHeap } from '../memory/shared-heap';
 import { observeThread } from '../comm-thread/observe-thread';
 import {
+  type Abort,
   type CommandName,
   type Commands,
   CONTROL,
@@ -37,6 +39,11 @@ const ABANDON_MS = 3_000;
 
 /** How long it waits until a comm thread that is starting, or in a long computation, has closed its sockets. */
 const BUSY_MS = 30_000;
+
+/** A command that can be given up: the ring then fails, unless the command is over. */
+export interface AbortableTicket<T> extends Ticket<T> {
+  abort(): void;
+}
 
 /**
  * The main thread's end of the connection to the comm thread. The main thread may await a command, or sleep until it is
@@ -77,7 +84,7 @@ export class ThreadClient {
    *
    * @throws GradringError `ERR_BUNDLED`, `ERR_TIMELINE`, `ERR_OUT_OF_MEMORY`, and what forming the ring may throw.
    */
-  static async start(options: ConnectOptions, heap: SharedHeap): Promise<ThreadClient> {
+  static async start(options: ConnectOptions, heap: SharedHeap, signal?: AbortSignal): Promise<ThreadClient> {
     requireRoomForThread();
     const { rank, worldSize } = options;
     const timeline = options.timeline === undefined ? undefined : createTimelineFile(options.timeline, rank, worldSize);
@@ -93,11 +100,16 @@ export class ThreadClient {
       transferList: [port2],
     });
     const client = new ThreadClient(worker, port1, control, observer);
+    const abort = () =>
+      client.end(aborted(`connect was aborted while rank ${rank} waited for the others.`, signal!, rank));
+    signal?.addEventListener('abort', abort);
     try {
       client.position = (await client.expect(READY, 'connect').promise) as RingPosition;
     } catch (error) {
       await client.terminate();
       throw error;
+    } finally {
+      signal?.removeEventListener('abort', abort);
     }
     return client;
   }
@@ -106,17 +118,21 @@ export class ThreadClient {
    * Sends a command. The process does not end while somebody awaits the promise. Earlier commands that end while the
    * thread sleeps settle afterwards.
    */
-  post<Name extends CommandName>(name: Name, input: Commands[Name]['input']): Ticket<Commands[Name]['result']> {
+  post<Name extends CommandName>(
+    name: Name,
+    input: Commands[Name]['input'],
+  ): AbortableTicket<Commands[Name]['result']> {
     if (this.ended !== undefined) throw this.ended;
     const request: Request = { id: this.nextId++, name, input, generation: this.position.generation };
     this.port.postMessage(request);
-    return this.expect(request.id, name) as Ticket<Commands[Name]['result']>;
+    return this.expect(request.id, name) as AbortableTicket<Commands[Name]['result']>;
   }
 
   private expect(id: number, name: string): Posted {
     const posted = new Posted(
       () => this.observer.record('wait', { call: name }, () => this.sleepFor(posted)),
       () => this.keepAlive(),
+      () => this.port.postMessage({ abort: id } satisfies Abort),
     );
     this.pending.set(id, posted);
     return posted;
@@ -205,7 +221,7 @@ export class ThreadClient {
 type Outcome = { readonly result: unknown } | { readonly error: GradringError };
 
 /** A command that was sent. */
-class Posted implements Ticket<unknown> {
+class Posted implements AbortableTicket<unknown> {
   isAwaited = false;
   private outcome: Outcome | undefined;
   private tell: (() => void) | undefined;
@@ -215,6 +231,8 @@ class Posted implements Ticket<unknown> {
   constructor(
     private readonly sleepUntilOver: () => void,
     private readonly onAwait: () => void,
+    /** Does nothing if the command is over. */
+    readonly abort: () => void,
   ) {}
 
   get isOver(): boolean {

@@ -1,5 +1,5 @@
 import { SCRATCH_BYTES } from '../collectives/collective-call';
-import type { DenseArray } from '../collectives/dense-array';
+import type { ReducedArray } from '../collectives/dense-array';
 import { methodOf } from '../compression/compression-method';
 import type { Compression } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
@@ -34,9 +34,9 @@ export interface ExchangedTensor extends TensorState, SharedState {
 export interface ArenaLayout {
   readonly tensors: readonly ExchangedTensor[];
   /** The gradients of all its tensors. */
-  readonly gradients: DenseArray;
+  readonly gradients: ReducedArray;
   /** Those of the tensors that are always sent whole: the first part of {@link gradients}. */
-  readonly wholeGradients: DenseArray;
+  readonly wholeGradients: ReducedArray;
   /** Room for the entries that are sent of all its tensors. */
   readonly indices: Pointer;
   readonly values: Pointer;

@@ -4,11 +4,14 @@ import type { MatrixKernels } from './matrix-kernels';
 
 export type { Magnitude, Pointer };
 
-/** The types of the elements of an array. */
-export type ElementType = 'float32' | 'float64' | 'int32' | 'uint8';
+/** The types of floats. Those of 16 bits are held as their bits. */
+export type FloatType = 'float32' | 'float64' | 'float16' | 'bfloat16';
+
+/** The types of elements that can be reduced. */
+export type ReducedType = FloatType | 'int32' | 'int64' | 'uint64' | 'uint8';
 
 /** How two elements become one. */
-export type ReduceOperation = 'sum' | 'min' | 'max';
+export type ReduceOperation = 'sum' | 'product' | 'min' | 'max';
 
 /** Bytes of scratch for {@link Kernels.magnitudeOfRank}. */
 export const HISTOGRAM_BYTES = 2048 * 4;
@@ -114,10 +117,11 @@ export interface Taken {
  */
 export interface Kernels extends CodecKernels, MatrixKernels {
   /**
-   * `into[i] = into[i] op from[i]`. Integer sums wrap around. The minimum and maximum of floats are NaN if either is
-   * NaN (any of the NaNs), and −0 is less than +0.
+   * `into[i] = into[i] op from[i]`. Sums and products of integers wrap around. The minimum and maximum of floats are
+   * NaN if either is NaN (any of the NaNs), and −0 is less than +0. Floats of 16 bits are computed in float32, and the
+   * result is rounded to the nearest value, halves to even; their NaN is 0x7e00 or 0x7fc0.
    */
-  reduce(operation: ReduceOperation, type: ElementType, into: Pointer, from: Pointer, elementCount: number): void;
+  reduce(operation: ReduceOperation, type: ReducedType, into: Pointer, from: Pointer, elementCount: number): void;
 
   /** `data[i] = +0` of float32. */
   clear(data: Pointer, elementCount: number): void;
@@ -125,8 +129,11 @@ export interface Kernels extends CodecKernels, MatrixKernels {
   /** Copies elements of 4 bytes. */
   copy(from: Pointer, into: Pointer, elementCount: number): void;
 
-  /** `data[i] *= factor`, with the factor rounded to the type. Returns whether all products are finite. */
-  scale(type: 'float32' | 'float64', data: Pointer, factor: number, elementCount: number): boolean;
+  /**
+   * `data[i] *= factor`, with the factor rounded to the type, or to float32 for floats of 16 bits. Returns whether all
+   * products are finite.
+   */
+  scale(type: FloatType, data: Pointer, factor: number, elementCount: number): boolean;
 
   /**
    * Σ data[i]² of float32, summed in float64. The order, and so the last bits, depend on the implementation. The sum

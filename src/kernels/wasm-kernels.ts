@@ -1,12 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { ownFile } from '../own-file';
 import type { KernelMemory } from '../kernel-memory';
-import type { ElementType, Kernels, ReduceOperation } from './kernels';
+import type { FloatType, Kernels, ReducedType, ReduceOperation } from './kernels';
 import { type MatrixExports, matrixKernels } from './matrix-kernels';
 import { type CodecExports, codecKernels } from './wasm-codec-kernels';
 
 type Reduce = (into: number, from: number, elementCount: number) => void;
 type Scale = (data: number, factor: number, elementCount: number) => number;
+
+/** `sumFloat32`, `sumFloat64`, and so on. */
+type Reductions = { readonly [N in `${ReduceOperation}${Capitalize<ReducedType>}`]: Reduce };
+type Scales = { readonly [N in `scale${Capitalize<FloatType>}`]: Scale };
 
 /** Kernels that the module exports as they are. */
 type Plain =
@@ -23,21 +27,7 @@ type Plain =
   | 'sumOfSquares';
 
 /** What assembly/index.ts exports. Results of type i32 are signed; a result that is a u32 needs `>>> 0`. */
-interface Exports extends CodecExports, MatrixExports, Pick<Kernels, Plain> {
-  sumFloat32: Reduce;
-  minFloat32: Reduce;
-  maxFloat32: Reduce;
-  sumFloat64: Reduce;
-  minFloat64: Reduce;
-  maxFloat64: Reduce;
-  sumInt32: Reduce;
-  minInt32: Reduce;
-  maxInt32: Reduce;
-  sumUint8: Reduce;
-  minUint8: Reduce;
-  maxUint8: Reduce;
-  scaleFloat32: Scale;
-  scaleFloat64: Scale;
+interface Exports extends CodecExports, MatrixExports, Reductions, Scales, Pick<Kernels, Plain> {
   accumulate: (
     gradient: number,
     momentum: number,
@@ -98,18 +88,35 @@ export function instantiateKernels(memory: KernelMemory): Kernels {
   const wasm = new WebAssembly.Instance(compiled, { env: { memory: memory as WebAssembly.Memory } })
     .exports as unknown as Exports;
 
-  const reductions: Record<ReduceOperation, Record<ElementType, Reduce>> = {
-    sum: { float32: wasm.sumFloat32, float64: wasm.sumFloat64, int32: wasm.sumInt32, uint8: wasm.sumUint8 },
-    min: { float32: wasm.minFloat32, float64: wasm.minFloat64, int32: wasm.minInt32, uint8: wasm.minUint8 },
-    max: { float32: wasm.maxFloat32, float64: wasm.maxFloat64, int32: wasm.maxInt32, uint8: wasm.maxUint8 },
+  /** Looked up once: the name of an export is made of two words. */
+  const reductionsOf = (operation: ReduceOperation): Record<ReducedType, Reduce> => ({
+    float32: wasm[`${operation}Float32`],
+    float64: wasm[`${operation}Float64`],
+    float16: wasm[`${operation}Float16`],
+    bfloat16: wasm[`${operation}Bfloat16`],
+    int32: wasm[`${operation}Int32`],
+    int64: wasm[`${operation}Int64`],
+    uint64: wasm[`${operation}Uint64`],
+    uint8: wasm[`${operation}Uint8`],
+  });
+  const reductions = {
+    sum: reductionsOf('sum'),
+    product: reductionsOf('product'),
+    min: reductionsOf('min'),
+    max: reductionsOf('max'),
+  };
+  const scales: Record<FloatType, Scale> = {
+    float32: wasm.scaleFloat32,
+    float64: wasm.scaleFloat64,
+    float16: wasm.scaleFloat16,
+    bfloat16: wasm.scaleBfloat16,
   };
 
   return {
     ...codecKernels(wasm),
     ...matrixKernels(wasm),
     reduce: (operation, type, into, from, elementCount) => reductions[operation][type](into, from, elementCount),
-    scale: (type, data, factor, elementCount) =>
-      (type === 'float32' ? wasm.scaleFloat32 : wasm.scaleFloat64)(data, factor, elementCount) !== 0,
+    scale: (type, data, factor, elementCount) => scales[type](data, factor, elementCount) !== 0,
     clear: wasm.clear,
     copy: wasm.copy,
     scatterAddBelow: wasm.scatterAddBelow,

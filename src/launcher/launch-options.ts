@@ -16,7 +16,7 @@ import { GradringError, invalidArgument } from '../errors';
 import { LONGEST_DELAY_MS } from '../waking-time';
 import { checkHosts, type HostRanks } from './hosts/host-list';
 import { ranksByEnvironment, taskOf } from './launcher-task';
-import type { PortWords } from './master-port';
+import type { PortWords } from '../rendezvous/master-port';
 import { typescriptOptions } from './typescript-loader';
 
 /** What {@link launch} starts, and how. Times are in milliseconds. */

@@ -6,7 +6,7 @@ import { conclude, type LaunchResult } from './conclude';
 import { crowdWarning } from './host-resources';
 import { type LaunchOptions, type LaunchPlan, planLaunch, portWords } from './launch-options';
 import { LocalRanks } from './local-ranks';
-import { findFreePort, requireFreePort } from './master-port';
+import { findFreePort, requireFreePort } from '../rendezvous/master-port';
 import { RankOutputs } from './rank-outputs';
 import type { Meeting, RankStarter, ReadyStarter } from './rank-starter';
 import { chooseRunToken, tokenFileWarning } from './run-token';

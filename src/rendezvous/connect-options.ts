@@ -17,8 +17,10 @@ const PLACE_OPTIONS = {
 } as const satisfies Partial<Record<keyof RankEnvironment, string>>;
 
 /** How a rank joins its ring. Every option may be left out: `gradring run` sets the environment. */
-export interface ConnectInput
-  extends Partial<Pick<RankEnvironment, keyof typeof PLACE_OPTIONS>>, Partial<RankOptions> {}
+export interface ConnectInput extends Partial<Pick<RankEnvironment, keyof typeof PLACE_OPTIONS>>, Partial<RankOptions> {
+  /** Ends the wait for the other ranks, with `ERR_ABORTED`. */
+  readonly signal?: AbortSignal | undefined;
+}
 
 /** {@link ConnectInput}, complete and checked. */
 export interface ConnectOptions extends Pick<RankEnvironment, keyof typeof PLACE_OPTIONS>, RankOptions {
@@ -30,7 +32,7 @@ export interface ConnectOptions extends Pick<RankEnvironment, keyof typeof PLACE
 }
 
 const NAMES = Object.fromEntries(
-  Object.keys({ ...PLACE_OPTIONS, ...RANK_OPTIONS }).map(name => [name, true]),
+  [...Object.keys({ ...PLACE_OPTIONS, ...RANK_OPTIONS }), 'signal'].map(name => [name, true]),
 ) as Record<keyof ConnectInput, true>;
 
 /**

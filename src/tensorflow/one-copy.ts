@@ -13,6 +13,11 @@ export function isOwnOptimizer(value: unknown): value is tf.Optimizer {
   return isMadeBy(tf.Optimizer, value);
 }
 
+/** Whether it is a tensor of this copy of TensorFlow.js. */
+export function isOwnTensor(value: unknown): value is tf.Tensor {
+  return isMadeBy(tf.Tensor, value);
+}
+
 /** Whether it is a variable of this copy of TensorFlow.js. */
 export function isOwnVariable(value: unknown): value is tf.Variable {
   return isMadeBy(tf.Variable, value);

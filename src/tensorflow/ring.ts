@@ -1,7 +1,16 @@
 import { tf } from './tfjs';
 import { checkOptions } from '../check-options';
 import { Communicator, Purpose } from '../communicator/communicator';
-import type { ConnectInput } from '../communicator/communicator';
+import type {
+  BroadcastOptions,
+  CallOptions,
+  ConnectInput,
+  GatherOptions,
+  NumericArray,
+  ReduceOptions,
+  RootedGatherOptions,
+  RootedReduceOptions,
+} from '../communicator/communicator';
 import { averageVariables, broadcastVariables, variablesOf, verifyReplicas, type Variables } from './replicas';
 import { checkSameVariables } from '../core/replicas';
 import { invalidArgument } from '../errors';
@@ -11,6 +20,7 @@ import { Checkpoint } from './checkpoint';
 import { DataCheck } from './data-check';
 import { type JoinedPosition, LiveTraining } from './live-training';
 import { requireRoundOver } from './local-steps';
+import { sentTensor } from './tensor-collectives';
 import { type Trained, trainedOf } from './trained';
 import type { CheckpointOptions } from './checkpoint-options';
 import { callbacksOf, isFitting } from './fit-callbacks';
@@ -43,6 +53,153 @@ export class Ring extends Communicator {
   /** See {@link connect}. */
   static override async connect(input: ConnectInput = {}): Promise<Ring> {
     return new this(...(await Communicator.start(input)));
+  }
+
+  /**
+   * {@link Communicator.allReduce}, which also takes a tensor of float32, int32 or bool, and then returns a new tensor
+   * of the same shape and type. The shape must be the same on all ranks; only the number of elements is compared. The
+   * given tensor does not change. Dispose of both. So do all collectives of a ring that return arrays as long as their
+   * input: {@link broadcast}, {@link sendReceive}, {@link reduce}, {@link allGather}, {@link gather}.
+   *
+   * ```ts
+   * const mean = await ring.allReduce(tf.tensor2d([[ring.rank, 2]]), { op: 'mean' });
+   * console.log(mean.shape, mean.arraySync()); // [ 1, 2 ] [ [ 0.5, 2 ] ]
+   * ```
+   *
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for tensors of strings or complex numbers, for one that was disposed
+   *   of, and for a sum, product or mean of bool.
+   */
+  override allReduce<T extends tf.Tensor>(tensor: T, options?: ReduceOptions): Promise<T>;
+  override allReduce<T extends NumericArray>(array: T, options?: ReduceOptions): Promise<T>;
+  override async allReduce(
+    value: NumericArray | tf.Tensor,
+    options: ReduceOptions = {},
+  ): Promise<NumericArray | tf.Tensor> {
+    const sent = sentTensor('ring.allReduce', value, options, true);
+    if (sent === undefined) return super.allReduce(value as NumericArray, options);
+    return sent.tensorOf(await super.allReduce(sent.array, options));
+  }
+
+  /** {@link allReduce}; the thread sleeps meanwhile. */
+  override allReduceSync<T extends tf.Tensor>(tensor: T, options?: ReduceOptions): T;
+  override allReduceSync<T extends NumericArray>(array: T, options?: ReduceOptions): T;
+  override allReduceSync(value: NumericArray | tf.Tensor, options: ReduceOptions = {}): NumericArray | tf.Tensor {
+    const sent = sentTensor('ring.allReduce', value, options, true);
+    if (sent === undefined) return super.allReduceSync(value as NumericArray, options);
+    return sent.tensorOf(super.allReduceSync(sent.array, options));
+  }
+
+  /** {@link Communicator.broadcast}; also of tensors, as {@link allReduce}. */
+  override broadcast<T extends tf.Tensor>(tensor: T, options?: BroadcastOptions): Promise<T>;
+  override broadcast<T extends NumericArray>(array: T, options?: BroadcastOptions): Promise<T>;
+  override async broadcast(
+    value: NumericArray | tf.Tensor,
+    options: BroadcastOptions = {},
+  ): Promise<NumericArray | tf.Tensor> {
+    const sent = sentTensor('ring.broadcast', value, options);
+    if (sent === undefined) return super.broadcast(value as NumericArray, options);
+    return sent.tensorOf(await super.broadcast(sent.array, options));
+  }
+
+  /** {@link broadcast}; the thread sleeps meanwhile. */
+  override broadcastSync<T extends tf.Tensor>(tensor: T, options?: BroadcastOptions): T;
+  override broadcastSync<T extends NumericArray>(array: T, options?: BroadcastOptions): T;
+  override broadcastSync(value: NumericArray | tf.Tensor, options: BroadcastOptions = {}): NumericArray | tf.Tensor {
+    const sent = sentTensor('ring.broadcast', value, options);
+    if (sent === undefined) return super.broadcastSync(value as NumericArray, options);
+    return sent.tensorOf(super.broadcastSync(sent.array, options));
+  }
+
+  /** {@link Communicator.sendReceive}; also of tensors, as {@link allReduce}. */
+  override sendReceive<T extends tf.Tensor>(tensor: T, options?: CallOptions): Promise<T>;
+  override sendReceive<T extends NumericArray>(array: T, options?: CallOptions): Promise<T>;
+  override async sendReceive(
+    value: NumericArray | tf.Tensor,
+    options: CallOptions = {},
+  ): Promise<NumericArray | tf.Tensor> {
+    const sent = sentTensor('ring.sendReceive', value);
+    if (sent === undefined) return super.sendReceive(value as NumericArray, options);
+    return sent.tensorOf(await super.sendReceive(sent.array, options));
+  }
+
+  /** {@link sendReceive}; the thread sleeps meanwhile. */
+  override sendReceiveSync<T extends tf.Tensor>(tensor: T, options?: CallOptions): T;
+  override sendReceiveSync<T extends NumericArray>(array: T, options?: CallOptions): T;
+  override sendReceiveSync(value: NumericArray | tf.Tensor, options: CallOptions = {}): NumericArray | tf.Tensor {
+    const sent = sentTensor('ring.sendReceive', value);
+    if (sent === undefined) return super.sendReceiveSync(value as NumericArray, options);
+    return sent.tensorOf(super.sendReceiveSync(sent.array, options));
+  }
+
+  /** {@link Communicator.reduce}; also of tensors, as {@link allReduce}. */
+  override reduce<T extends tf.Tensor>(tensor: T, options?: RootedReduceOptions): Promise<T | undefined>;
+  override reduce<T extends NumericArray>(array: T, options?: RootedReduceOptions): Promise<T | undefined>;
+  override async reduce(
+    value: NumericArray | tf.Tensor,
+    options: RootedReduceOptions = {},
+  ): Promise<NumericArray | tf.Tensor | undefined> {
+    const sent = sentTensor('ring.reduce', value, options, true);
+    if (sent === undefined) return super.reduce(value as NumericArray, options);
+    const reduced = await super.reduce(sent.array, options);
+    return reduced && sent.tensorOf(reduced);
+  }
+
+  /** {@link reduce}; the thread sleeps meanwhile. */
+  override reduceSync<T extends tf.Tensor>(tensor: T, options?: RootedReduceOptions): T | undefined;
+  override reduceSync<T extends NumericArray>(array: T, options?: RootedReduceOptions): T | undefined;
+  override reduceSync(
+    value: NumericArray | tf.Tensor,
+    options: RootedReduceOptions = {},
+  ): NumericArray | tf.Tensor | undefined {
+    const sent = sentTensor('ring.reduce', value, options, true);
+    if (sent === undefined) return super.reduceSync(value as NumericArray, options);
+    const reduced = super.reduceSync(sent.array, options);
+    return reduced && sent.tensorOf(reduced);
+  }
+
+  /** {@link Communicator.allGather}; also of tensors of one shape, as {@link allReduce}. */
+  override allGather<T extends tf.Tensor>(tensor: T, options?: GatherOptions): Promise<T[]>;
+  override allGather<T extends NumericArray>(array: T, options?: GatherOptions): Promise<T[]>;
+  override async allGather(
+    value: NumericArray | tf.Tensor,
+    options: GatherOptions = {},
+  ): Promise<(NumericArray | tf.Tensor)[]> {
+    const sent = sentTensor('ring.allGather', value, options);
+    if (sent === undefined) return super.allGather(value as NumericArray, options);
+    return (await super.allGather(sent.array, options)).map(sent.tensorOf);
+  }
+
+  /** {@link allGather}; the thread sleeps meanwhile. */
+  override allGatherSync<T extends tf.Tensor>(tensor: T, options?: GatherOptions): T[];
+  override allGatherSync<T extends NumericArray>(array: T, options?: GatherOptions): T[];
+  override allGatherSync(value: NumericArray | tf.Tensor, options: GatherOptions = {}): (NumericArray | tf.Tensor)[] {
+    const sent = sentTensor('ring.allGather', value, options);
+    if (sent === undefined) return super.allGatherSync(value as NumericArray, options);
+    return super.allGatherSync(sent.array, options).map(sent.tensorOf);
+  }
+
+  /** {@link Communicator.gather}; also of tensors of one shape, as {@link allReduce}. */
+  override gather<T extends tf.Tensor>(tensor: T, options?: RootedGatherOptions): Promise<T[] | undefined>;
+  override gather<T extends NumericArray>(array: T, options?: RootedGatherOptions): Promise<T[] | undefined>;
+  override async gather(
+    value: NumericArray | tf.Tensor,
+    options: RootedGatherOptions = {},
+  ): Promise<(NumericArray | tf.Tensor)[] | undefined> {
+    const sent = sentTensor('ring.gather', value, options);
+    if (sent === undefined) return super.gather(value as NumericArray, options);
+    return (await super.gather(sent.array, options))?.map(sent.tensorOf);
+  }
+
+  /** {@link gather}; the thread sleeps meanwhile. */
+  override gatherSync<T extends tf.Tensor>(tensor: T, options?: RootedGatherOptions): T[] | undefined;
+  override gatherSync<T extends NumericArray>(array: T, options?: RootedGatherOptions): T[] | undefined;
+  override gatherSync(
+    value: NumericArray | tf.Tensor,
+    options: RootedGatherOptions = {},
+  ): (NumericArray | tf.Tensor)[] | undefined {
+    const sent = sentTensor('ring.gather', value, options);
+    if (sent === undefined) return super.gatherSync(value as NumericArray, options);
+    return super.gatherSync(sent.array, options)?.map(sent.tensorOf);
   }
 
   /**

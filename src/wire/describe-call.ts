@@ -19,6 +19,7 @@ const WORDS: Readonly<Record<Exclude<Purpose, Purpose.Call>, string>> = {
   [Purpose.Evaluate]: 'ring.evaluate, or the validation of model.fit',
   [Purpose.Predict]: 'ring.predict',
   [Purpose.CountBatches]: "a step with ring.callbacks({ uneven: 'join' })",
+  [Purpose.Group]: 'ring.group',
   [Purpose.Reunite]: 'the comparison of the ranks in a new ring',
 };
 

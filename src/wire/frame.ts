@@ -13,12 +13,23 @@ import { createRankStatus, decodeSettings, type RankStatus, readRankStatus } fro
 export { FrameKind, Operation, Purpose };
 
 /** Increased with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 24;
+export const PROTOCOL_VERSION = 25;
 
 /** The element types. On the wire each is its position in this list. */
-export const ELEMENT_TYPES = ['none', 'float32', 'float64', 'int32', 'uint8'] as const;
+export const ELEMENT_TYPES = [
+  'none',
+  'float32',
+  'float64',
+  'int32',
+  'uint8',
+  'int64',
+  'uint64',
+  'float16',
+  'bfloat16',
+  'uint16',
+] as const;
 /** The reductions. On the wire each is its position in this list. */
-export const REDUCTIONS = ['none', 'sum', 'mean', 'min', 'max'] as const;
+export const REDUCTIONS = ['none', 'sum', 'mean', 'min', 'max', 'product'] as const;
 
 /**
  * What a rank says about the collective it called. It must be equal on all ranks, or the collective fails with

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findFreePort } from '../../src/launcher/master-port';
+import { findFreePort } from '../../src/rendezvous/master-port';
 import { CutLink } from './cut-link';
 import { FAULT_KINDS } from './fault-kinds';
 import type { Fault, Plan } from './plan';

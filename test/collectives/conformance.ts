@@ -1,7 +1,18 @@
 import type { Communicator, NumericArray, Reduction } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import { closeRing, connectRing } from '../support/rings';
-import { chunkStart, expectSameBits, input, reduced, sparseInput, sparseSum, type TypeName, TYPES } from './reference';
+import {
+  chunkStart,
+  expectSameBits,
+  input,
+  reduced,
+  reductionOf,
+  reductionsOf,
+  sparseInput,
+  sparseSum,
+  type TypeName,
+  TYPES,
+} from './reference';
 
 const TYPE_NAMES = Object.keys(TYPES) as TypeName[];
 /** The longest and the shortest: collectives that only move elements know a type by its size. */
@@ -11,9 +22,6 @@ const PRIME = 1_009;
 const lengthOf = (worldSize: number) => (worldSize < 4 ? 800_003 : 200_003);
 /** On two ranks each chunk has eight segments, in two blocks of four. */
 const BLOCKS = 2_200_001;
-
-const reductionsOf = (type: TypeName): Reduction[] =>
-  type.startsWith('float') ? ['sum', 'mean', 'min', 'max'] : ['sum', 'min', 'max'];
 
 const lengthsFor = (worldSize: number) => [...new Set([0, 1, worldSize - 1, worldSize, worldSize + 1, PRIME])];
 
@@ -34,8 +42,8 @@ export function testConformance(links: ConnectInput, worldSizes: readonly number
 
     const checkAllReduce = async (type: TypeName, length: number, op: Reduction) => {
       const inputs = inputsOf(type, length, 1);
-      const expected = reduced(inputs, op);
-      const results = await onAll(rank => rank.allReduce(inputs[rank.rank]!, { op }));
+      const expected = reduced(inputs, op, type);
+      const results = await onAll(rank => rank.allReduce(inputs[rank.rank]!, reductionOf(type, op)));
       results.forEach((result, rank) => {
         expect(result).toBe(inputs[rank]); // in place
         expectSameBits(result, expected, `${op} of ${type}[${length}] on rank ${rank}`);
@@ -45,8 +53,8 @@ export function testConformance(links: ConnectInput, worldSizes: readonly number
     const checkReduceScatter = async (type: TypeName, length: number, op: Reduction) => {
       const inputs = inputsOf(type, length, 2);
       const before = inputs.map(array => array.slice());
-      const expected = reduced(inputs, op);
-      const results = await onAll(rank => rank.reduceScatter(inputs[rank.rank]!, { op }));
+      const expected = reduced(inputs, op, type);
+      const results = await onAll(rank => rank.reduceScatter(inputs[rank.rank]!, reductionOf(type, op)));
       results.forEach((result, rank) => {
         const [start, end] = [chunkStart(length, worldSize, rank), chunkStart(length, worldSize, rank + 1)];
         expectSameBits(result, expected.slice(start, end), `chunk ${rank} of ${op} of ${type}[${length}]`);
@@ -129,6 +137,38 @@ export function testConformance(links: ConnectInput, worldSizes: readonly number
     test.each(MOVED)('sends %s to the right while it receives from the left', async type => {
       await Promise.all(lengthsFor(worldSize).map(length => checkSendReceive(type, length)));
       await checkSendReceive(type, Math.ceil(5_000_000 / TYPES[type].BYTES_PER_ELEMENT)); // more segments than may be in flight
+    });
+
+    test.each(MOVED)('reduces %s on a root, gathers it there, scatters it from there, and exchanges it', async type => {
+      for (const { rank: root } of ring) {
+        const inputs = inputsOf(type, PRIME, 7);
+        const expected = reduced(inputs, 'product', type);
+        const results = await onAll(rank => rank.reduce(inputs[rank.rank]!.slice(), { op: 'product', root }));
+        const gathered = await onAll(rank => rank.gather(inputs[rank.rank]!, { root }));
+        const from = input(type, PRIME * worldSize, root, 8);
+        const scattered = await onAll(rank =>
+          rank.scatter(new TYPES[type](PRIME), { root, ...(rank.rank === root && { from }) }),
+        );
+        ring.forEach(({ rank }) => {
+          const partOf = (array: NumericArray, i: number) => array.slice(i * PRIME, (i + 1) * PRIME);
+          expectSameBits(scattered[rank]!, partOf(from, rank), `part ${rank} of ${type}, scattered from ${root}`);
+          expect(results[rank] === undefined && gathered[rank] === undefined).toBe(rank !== root);
+          if (rank !== root) return;
+          expectSameBits(results[rank]!, expected, `the product of ${type} on ${root}`);
+          gathered[rank]!.forEach((array, i) => expectSameBits(array, inputs[i]!, `${type} of ${i}, on ${root}`));
+        });
+      }
+      const whole = inputsOf(type, PRIME * worldSize, 9);
+      const exchanged = await onAll(rank => rank.allToAll(whole[rank.rank]!));
+      exchanged.forEach((array, rank) =>
+        ring.forEach((_, from) =>
+          expectSameBits(
+            array.slice(from * PRIME, (from + 1) * PRIME),
+            whole[from]!.slice(rank * PRIME, (rank + 1) * PRIME),
+            `part ${from} of ${type} on rank ${rank}`,
+          ),
+        ),
+      );
     });
 
     test('adds sparse arrays in the order of ranks', async () => {

@@ -1,5 +1,5 @@
 import type { Commands, Reduction, RingCommand } from '../../src/comm-thread/thread-protocol';
-import type { ElementType } from '../../src/kernels/kernels';
+import type { ReducedType } from '../../src/kernels/kernels';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import type { Transport } from '../../src/transport/transport';
 import { Purpose } from '../../src/wire/frame';
@@ -15,7 +15,7 @@ const purpose = Purpose.Call;
 /** A rank that has room for arrays of so many bytes, each at the same place. */
 function rankOf(transport: Transport, bytes: number) {
   const { runner, data } = runnerOf(transport, bytes);
-  const array = (elementCount: number, type: ElementType = 'float32') => ({ type, data, elementCount });
+  const array = (elementCount: number, type: ReducedType = 'float32') => ({ type, data, elementCount });
   const run = <N extends RingCommand>(name: N, input: Commands[N]['input']) => runner.run(name, input);
   return { array, run, data };
 }
@@ -62,7 +62,7 @@ describe.each(['shared memory', 'TCP', undefined] as const)('lanes: %s', lanes =
 type Make = (rank: ReturnType<typeof rankOf>) => Promise<unknown>;
 
 const allReduce =
-  (count: number, type: ElementType, reduction: Reduction): Make =>
+  (count: number, type: ReducedType, reduction: Reduction): Make =>
   ({ array, run }) =>
     run('allReduce', { array: array(count, type), reduction, purpose });
 const reduceScatter: Make = ({ array, run }) => run('reduceScatter', { array: array(8), reduction: 'sum' });

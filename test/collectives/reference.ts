@@ -1,10 +1,24 @@
+import { bitsToFloats, floatsToBits } from '../../src/collectives/half-floats';
 import type { NumericArray, Reduction, SparseArray } from '../../src/communicator/communicator';
 import { random } from '../support/random';
 
 /** What the collectives must give, computed in one place and one loop. */
 
-export const TYPES = { float32: Float32Array, float64: Float64Array, int32: Int32Array, uint8: Uint8Array } as const;
+export const TYPES = {
+  ...{ float32: Float32Array, float64: Float64Array, float16: Uint16Array, bfloat16: Uint16Array },
+  ...{ int32: Int32Array, int64: BigInt64Array, uint64: BigUint64Array, uint8: Uint8Array },
+} as const;
 export type TypeName = keyof typeof TYPES;
+type HalfName = 'float16' | 'bfloat16';
+
+const isHalf = (type: TypeName): type is HalfName => TYPES[type] === Uint16Array;
+
+/** The options of a reduction. */
+export const reductionOf = (type: TypeName, op: Reduction) => ({ op, ...(isHalf(type) && { as: type }) });
+
+/** The reductions that a type has. */
+export const reductionsOf = (type: TypeName): Reduction[] =>
+  type.includes('float') ? ['sum', 'product', 'mean', 'min', 'max'] : ['sum', 'product', 'min', 'max'];
 
 // Looked up once: every look-up of a global is slow in Jest's realm.
 const { floor, fround, min, max } = Math;
@@ -26,37 +40,78 @@ export function input(type: TypeName, length: number, rank: number, seed: number
 
 function makeInput(type: TypeName, length: number, rank: number, seed: number): NumericArray {
   const next = random(seed * 1_000 + rank * 31 + length);
-  const value = {
+  const long = () => BigInt(floor(next() * 2 ** 32)) * 2n ** 32n + BigInt(floor(next() * 2 ** 32));
+  const value: () => number | bigint = {
     float32: () => (next() - 0.5) * 2 ** floor(next() * 40 - 20),
     float64: () => (next() - 0.5) * 2 ** floor(next() * 80 - 40),
+    float16: () => (next() - 0.5) * 2 ** floor(next() * 40 - 24), // some are subnormal, and some sums overflow
+    bfloat16: () => (next() - 0.5) * 2 ** floor(next() * 40 - 20),
     int32: () => floor((next() - 0.5) * 2 ** 32), // sums wrap around
+    int64: () => BigInt.asIntN(64, long()),
+    uint64: long,
     uint8: () => floor(next() * 256),
   }[type];
+  const first = Array.from({ length: min(length, PERIOD) }, value);
   const array = new TYPES[type](length);
-  for (let i = 0; i < min(length, PERIOD); i++) array[i] = value();
+  set(array, isHalf(type) ? floatsToBits(Float32Array.from(first as number[]), type) : first);
   for (let i = PERIOD; i < length; i += PERIOD) array.copyWithin(i, 0, min(PERIOD, length - i));
   return array;
+}
+
+/** The elements are of the type of the array. */
+function set(array: NumericArray, elements: ArrayLike<number | bigint>, at = 0): void {
+  (array as Uint8Array).set(elements as ArrayLike<number>, at);
 }
 
 /** Where a chunk begins, for chunk = N: where the array ends. */
 export const chunkStart = (length: number, worldSize: number, chunk: number) => floor((chunk * length) / worldSize);
 
 /** Element by element; chunk c in the order of ranks c + 1, c + 2, …, c, in which the ring adds. */
-export function reduced<T extends NumericArray>(inputs: readonly T[], reduction: Reduction): T {
+export function reduced<T extends NumericArray>(inputs: readonly T[], reduction: Reduction, type: TypeName): T {
   const worldSize = inputs.length;
   const result = inputs[0]!.slice() as T;
-  const step = { sum: (a: number, b: number) => a + b, min, max }[reduction === 'mean' ? 'sum' : reduction];
   for (let chunk = 0; chunk < worldSize; chunk++) {
-    const end = chunkStart(result.length, worldSize, chunk + 1);
-    for (let i = chunkStart(result.length, worldSize, chunk); i < end; i++) {
-      result[i] = inputs[(chunk + 1) % worldSize]![i]!;
-      // Storing each partial result rounds it, or wraps it around, as the type does.
-      for (let hop = 2; hop <= worldSize; hop++) result[i] = step(result[i]!, inputs[(chunk + hop) % worldSize]![i]!);
-    }
+    const start = chunkStart(result.length, worldSize, chunk);
+    const part = (hop: number) =>
+      inputs[(chunk + hop) % worldSize]!.slice(start, chunkStart(result.length, worldSize, chunk + 1));
+    let sum: NumericArray = part(1);
+    for (let hop = 2; hop <= worldSize; hop++) sum = combined(sum, part(hop), reduction, type);
+    set(result, reduction === 'mean' ? scaled(sum, worldSize, type) : sum, start);
   }
-  const factor = result instanceof Float32Array ? fround(1 / worldSize) : 1 / worldSize;
-  if (reduction === 'mean') for (let i = 0; i < result.length; i++) result[i]! *= factor;
   return result;
+}
+
+/** Storing each partial result rounds it, or wraps it around, as the type does. */
+function combined(one: NumericArray, other: NumericArray, reduction: Reduction, type: TypeName): NumericArray {
+  const name = reduction === 'mean' ? 'sum' : reduction;
+  if (isHalf(type)) {
+    const floats = [one, other].map(bits => bitsToFloats(bits as Uint16Array, type));
+    return floatsToBits(combined(floats[0]!, floats[1]!, name, 'float32') as Float32Array, type);
+  }
+  if (one instanceof BigInt64Array || one instanceof BigUint64Array) {
+    const wholes = other as typeof one;
+    const step = {
+      sum: (a: bigint, b: bigint) => a + b,
+      product: (a: bigint, b: bigint) => a * b,
+      min: (a: bigint, b: bigint) => (a < b ? a : b),
+      max: (a: bigint, b: bigint) => (a > b ? a : b),
+    }[name];
+    for (let i = 0; i < one.length; i++) one[i] = step(one[i]!, wholes[i]!);
+    return one;
+  }
+  const numbers = other as Float64Array;
+  const product = one instanceof Int32Array ? Math.imul : (a: number, b: number) => a * b;
+  const step = { sum: (a: number, b: number) => a + b, product, min, max }[name];
+  for (let i = 0; i < one.length; i++) one[i] = step(one[i]!, numbers[i]!);
+  return one;
+}
+
+function scaled(array: NumericArray, worldSize: number, type: TypeName): NumericArray {
+  if (isHalf(type)) {
+    return floatsToBits(scaled(bitsToFloats(array as Uint16Array, type), worldSize, 'float32') as Float32Array, type);
+  }
+  const factor = type === 'float32' ? fround(1 / worldSize) : 1 / worldSize;
+  return (array as Float64Array).map(value => value * factor);
 }
 
 /** A rank's sparse input, each entry with the given density. */
@@ -90,6 +145,6 @@ export function expectSameBits(actual: NumericArray, expected: NumericArray, wha
       `${what}: ${actual.constructor.name}[${actual.length}], not ${expected.constructor.name}[${expected.length}]`,
     );
   }
-  const at = actual.findIndex((value, i) => !isSame(value, expected[i]));
+  const at = [...actual].findIndex((value, i) => !isSame(value, expected[i]));
   throw new Error(`${what}: element ${at} of ${actual.length} is ${actual[at]}, not ${expected[at]}`);
 }

@@ -11,7 +11,7 @@ import { Rendezvous } from '../../src/rendezvous/rendezvous';
 import { STAY } from '../../src/rendezvous/rendezvous-options';
 import { makeSocketFolder } from '../../src/rendezvous/socket-folder';
 import { GradringError } from '../../src/errors';
-import { requireFreePort } from '../../src/launcher/master-port';
+import { requireFreePort } from '../../src/rendezvous/master-port';
 import { Link } from '../../src/transport/control/link';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import { type Medium, opposite } from '../../src/transport/ring-place';

@@ -94,7 +94,7 @@ test('values that are no such array are told', async () => {
     [[1, 2, 3, 4, 5], /not \[ 1, 2, 3, \.\.\. 2 more items \]\.$/],
     [new Int16Array(2), /not Int16Array\(2\) \[ 0, 0 \]\.$/],
     [undefined, /not undefined\.$/],
-    [{ [Symbol.toStringTag]: 'Float32Array', length: 2 }, /^ring\.allReduce takes a Float32Array, Float64Array, Int32Array or Uint8Array, not /],
+    [{ [Symbol.toStringTag]: 'Float32Array', length: 2 }, /^ring\.allReduce takes a Float32Array, Float64Array, .* or Uint8Array, not /],
   ]; // prettier-ignore
   for (const [value, words] of values) {
     const error = await failureOf(rank.allReduce(value as NumericArray));

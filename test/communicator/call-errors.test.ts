@@ -52,12 +52,18 @@ describe('wrong arguments', () => {
 
   const ints = Int32Array.of(1, 2);
   const array = (value: unknown) => value as NumericArray;
+  const halves = Uint16Array.of(1);
+  const longs = BigInt64Array.of(1n);
 
   // prettier-ignore
   test.each<[string, (rank: Communicator) => Promise<unknown>, (rank: Communicator) => unknown, RegExp]>([
     ['a mean of int32', r => r.allReduce(ints, { op: 'mean' }), r => r.allReduceSync(ints, { op: 'mean' }), /mean of int32/],
     ['a mean of uint8', r => r.reduceScatter(Uint8Array.of(1), { op: 'mean' }), r => r.reduceScatterSync(Uint8Array.of(1), { op: 'mean' }), /mean of uint8/],
-    ['an unknown op', r => r.allReduce(ints, { op: 'product' as never }), r => r.allReduceSync(ints, { op: 'product' as never }), /op is 'product'.*sum, mean, min, max/],
+    ['a Uint16Array that may hold anything', r => r.allReduce(halves), r => r.allReduceSync(halves), /bits of a Uint16Array mean: pass \{ as: 'float16' \}/],
+    ['floats of 16 bits that are none', r => r.allReduce(ints, { as: 'float16' }), r => r.reduceScatterSync(ints, { as: 'float16' }), /is for a Uint16Array.*not for int32/],
+    ['an unknown format', r => r.reduceScatter(halves, { as: 'float8' as never }), r => r.allReduceSync(halves, { as: 'float8' as never }), /as is 'float8'.*float16, bfloat16/],
+    ['a mean of 64 bits', r => r.allReduce(longs, { op: 'mean' }), r => r.allReduceSync(longs, { op: 'mean' }), /mean of int64/],
+    ['an unknown op', r => r.allReduce(ints, { op: 'median' as never }), r => r.allReduceSync(ints, { op: 'median' as never }), /op is 'median'.*sum, product, mean, min, max/],
     ['a root that is no rank', r => r.broadcast(ints, { root: 2 }), r => r.broadcastSync(ints, { root: 2 }), /root is 2.*0 … 1/],
     ['a negative root', r => r.broadcast(ints, { root: -1 }), r => r.broadcastSync(ints, { root: -1 }), /root is -1/],
     ['a root that is not whole', r => r.broadcast(ints, { root: 0.5 }), r => r.broadcastSync(ints, { root: 0.5 }), /root is 0.5/],

@@ -3,7 +3,7 @@ import { decodeObject, encodeObject } from '../../src/communicator/object-code';
 import { random } from '../support/random';
 import { closeRing, connectRing, failureOf } from '../support/rings';
 
-const TYPES = [Float32Array, Float64Array, Int32Array, Uint8Array] as const;
+const TYPES = [Float32Array, Float64Array, Int32Array, Uint8Array, Uint16Array, BigInt64Array, BigUint64Array] as const;
 
 describe.each([1, 2, 4])('a ring of %i', worldSize => {
   let ring: Communicator[];
@@ -17,13 +17,17 @@ describe.each([1, 2, 4])('a ring of %i', worldSize => {
   const ranks = [...Array(worldSize).keys()];
 
   test.each(TYPES)('reduces, gathers, scatters and exchanges %p, with each root', async Type => {
-    const of = (values: number[]): NumericArray => Type.from(values);
+    const of = (values: number[]): NumericArray =>
+      Type === BigInt64Array || Type === BigUint64Array
+        ? Type.from(values.map(BigInt))
+        : (Type as typeof Uint8Array).from(values);
+    const as = Type === Uint16Array ? { as: 'float16' as const } : {};
     const own = (rank: number) => Array.from({ length: 7 }, (_, i) => rank + i);
     for (const root of ranks) {
       const only = <T>(value: T) => ranks.map(rank => (rank === root ? value : undefined));
 
       const given = ranks.map(rank => of(own(rank)));
-      const reduced = await all((communicator, rank) => communicator.reduce(given[rank]!, { root, op: 'max' }));
+      const reduced = await all((communicator, rank) => communicator.reduce(given[rank]!, { root, op: 'max', ...as }));
       expect(reduced).toEqual(only(of(own(worldSize - 1))));
       expect(given).toEqual(ranks.map(rank => of(own(rank === root ? worldSize - 1 : rank))));
       expect(reduced[root]).toBe(given[root]);

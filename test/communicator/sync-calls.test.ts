@@ -46,18 +46,18 @@ test.each([1, 2, 3])('the Sync forms give what the others give: a ring of %i', a
     child.stdin!.end(JSON.stringify({ array, whole, indices: text(indices), values: text(values) }));
   });
 
-  const least = reduced(wholes, 'min');
+  const least = reduced(wholes, 'min', 'int32');
   const at = (rank: number) => Math.floor((rank * length) / worldSize);
   for (const rank of ranks) {
     const expected = [
-      reduced(arrays, 'sum'),
-      reduced(arrays, 'mean'),
+      reduced(arrays, 'sum', 'float32'),
+      reduced(arrays, 'mean', 'float32'),
       least.slice(at(rank), at(rank + 1)),
       ...wholes,
       ...arrays.map((array, origin) => array.slice(0, origin)),
       arrays[worldSize - 1]!,
       sparseSum(sparse),
-      reduced(wholes, 'max'),
+      reduced(wholes, 'max', 'int32'),
     ];
     const { stdout, stderr, exitCode } = await processes[rank]!.ended;
     expect({ stderr, exitCode }).toEqual({ stderr: '', exitCode: 0 });

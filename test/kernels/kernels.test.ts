@@ -1,17 +1,18 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import {
-  type ElementType,
+  type FloatType,
   GATHER_BLOCK,
   HISTOGRAM_BYTES,
   type IndexedValues,
   type Kernels,
+  type ReducedType,
   PACK_TABLE_BYTES,
   type ReduceOperation,
 } from '../../src/kernels/kernels';
 import { INFINITE_MAGNITUDE } from '../../src/kernels/pointer';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
-import { referenceKernels } from './reference-kernels';
+import { nearestHalf, referenceKernels, valueOfHalf } from './reference-kernels';
 import {
   float32At,
   float32From,
@@ -27,9 +28,13 @@ const LENGTHS = [0, 1, 3, 4, 5, 15, 16, 17, 1023];
 
 /** More than four pages of 4 KiB twice, and something behind them. */
 const SEVERAL_PAGES = 9001;
-const OPERATIONS: ReduceOperation[] = ['sum', 'min', 'max'];
-const ELEMENT_BYTES: Record<ElementType, number> = { float32: 4, float64: 8, int32: 4, uint8: 1 };
-const TYPES = Object.keys(ELEMENT_BYTES) as ElementType[];
+const OPERATIONS: ReduceOperation[] = ['sum', 'product', 'min', 'max'];
+const ELEMENT_BYTES: Record<ReducedType, number> = {
+  ...{ float32: 4, float64: 8, float16: 2, bfloat16: 2 },
+  ...{ int32: 4, int64: 8, uint64: 8, uint8: 1 },
+};
+const TYPES = Object.keys(ELEMENT_BYTES) as ReducedType[];
+const FLOATS: readonly FloatType[] = ['float32', 'float64', 'float16', 'bfloat16'];
 
 /** Awkward float32 among ordinary ones. */
 function awkwardNumbers(seed: number): () => number {
@@ -145,11 +150,13 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
     });
   });
 
-  it.each(['float32', 'float64'] as const)('scale %s', type => {
+  it.each(FLOATS)('scale %s', type => {
     const { wasm, reference } = onBoth((kernels, pieces) => {
       const data = pieces.bytes(count * ELEMENT_BYTES[type]);
-      const Typed = type === 'float32' ? Float32Array : Float64Array;
-      new Typed(pieces.memory.buffer, data, count).set(Array.from({ length: count }, awkwardNumbers(3)));
+      const Typed = { float32: Float32Array, float64: Float64Array, float16: Uint16Array, bfloat16: Uint16Array }[type];
+      const numbers = Array.from({ length: count }, awkwardNumbers(3));
+      const isHalf = type === 'float16' || type === 'bfloat16';
+      new Typed(pieces.memory.buffer, data, count).set(isHalf ? numbers.map(x => nearestHalf(type, x)) : numbers);
       return kernels.scale(type, data, 0.3, count);
     });
     expect(wasm).toEqual(reference);
@@ -442,6 +449,50 @@ describe.each(IMPLEMENTATIONS)('%s kernels', (_, make) => {
     new Uint8Array(memory.buffer, from, 17).fill(10);
     kernels.reduce('sum', 'uint8', into, from, 17);
     expect([...bytes]).toEqual(Array(17).fill(4));
+  });
+
+  it('wrap integer products, and those of 64 bits', () => {
+    const at = pieces();
+    const [into, from] = [at.bytes(20), at.bytes(20)];
+    const bytes = new Uint8Array(memory.buffer, into, 17).fill(100);
+    new Uint8Array(memory.buffer, from, 17).fill(100);
+    kernels.reduce('product', 'uint8', into, from, 17);
+    expect([...bytes]).toEqual(Array(17).fill(10_000 % 256));
+
+    const longs = new BigInt64Array(memory.buffer, into, 2).fill(2n ** 62n + 1n);
+    new BigInt64Array(memory.buffer, from, 2).fill(3n);
+    kernels.reduce('product', 'int64', into, from, 2);
+    expect([...longs]).toEqual(Array(2).fill(3n - 2n ** 62n));
+    kernels.reduce('min', 'int64', into, from, 2);
+    expect([...longs]).toEqual(Array(2).fill(3n - 2n ** 62n));
+    kernels.reduce('min', 'uint64', into, from, 2);
+    expect([...longs]).toEqual([3n, 3n]);
+  });
+
+  it.each(['float16', 'bfloat16'] as const)('round %s to the nearest, halves to even, once', type => {
+    const at = pieces();
+    const [into, from] = [at.bytes(80), at.bytes(80)];
+    const target = new Uint16Array(memory.buffer, into, 40);
+    const source = new Uint16Array(memory.buffer, from, 40);
+    const step = type === 'float16' ? 2 ** -10 : 2 ** -7; // the last bit of 1
+    const largest = type === 'float16' ? 65_504 : (2 - 2 ** -7) * 2 ** 127;
+    const sums = [
+      [1, step / 2, 1],
+      [1 + step, step / 2, 1 + 2 * step],
+      [1, (step / 2) * (1 + step), 1 + step],
+      [largest, largest, Infinity],
+      [-largest, -largest * 2 ** -14, type === 'float16' ? -65_504 : -largest],
+      [Infinity, -Infinity, NaN],
+      [-0, -0, -0],
+    ];
+    sums.forEach(([a, b], i) => {
+      target[i] = nearestHalf(type, a!);
+      source[i] = nearestHalf(type, b!);
+    });
+    kernels.reduce('sum', type, into, from, sums.length);
+    expect(Array.from(target.subarray(0, sums.length), bits => valueOfHalf(type, bits))).toEqual(
+      sums.map(([, , sum]) => sum),
+    );
   });
 
   it('compare uint8 without a sign and int32 with one', () => {

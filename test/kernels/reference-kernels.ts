@@ -1,23 +1,65 @@
 import { referenceCodecKernels } from './reference-codec-kernels';
-import {
-  GATHER_BLOCK,
-  type Accumulation,
-  type ElementType,
-  type Kernels,
-  type ReduceOperation,
-} from '../../src/kernels/kernels';
+import { GATHER_BLOCK, type Accumulation, type Kernels, type ReduceOperation } from '../../src/kernels/kernels';
 import type { Pointer } from '../../src/kernels/pointer';
 
 const MAGNITUDE_BITS = 0x7fffffff;
 const EXPONENT_BITS = 0x7f800000;
 const { fround } = Math;
 
+/** For numbers. Storing the result rounds or wraps it to the array's type. */
 const REDUCTIONS: Record<ReduceOperation, (a: number, b: number) => number> = {
-  // Storing the sum rounds or wraps it to the array's type. Two float32 added in float64 round to the right float32.
+  // Two float32 added or multiplied in float64 round to the right float32.
   sum: (a, b) => a + b,
+  product: (a, b) => a * b,
   min: Math.min,
   max: Math.max,
 };
+
+/** For integers, of any length. */
+const WHOLE: Record<ReduceOperation, (a: bigint, b: bigint) => bigint> = {
+  sum: (a, b) => a + b,
+  product: (a, b) => a * b,
+  min: (a, b) => (a < b ? a : b),
+  max: (a, b) => (a > b ? a : b),
+};
+
+/** Every value of a format of 16 bits that is not negative and not NaN, ascending: its index is its bits. */
+const HALVES = {
+  float16: Array.from({ length: 0x7c01 }, (_, bits) =>
+    bits === 0x7c00
+      ? Infinity
+      : bits < 0x400
+        ? bits * 2 ** -24
+        : (1 + (bits & 0x3ff) / 1024) * 2 ** ((bits >> 10) - 15),
+  ),
+  bfloat16: Array.from(new Float32Array(Uint32Array.from({ length: 0x7f81 }, (_, bits) => bits << 16).buffer)),
+};
+const NANS = { float16: 0x7e00, bfloat16: 0x7fc0 };
+
+/** The value of 16 bits, looked up. */
+export function valueOfHalf(type: keyof typeof HALVES, bits: number): number {
+  const value = HALVES[type][bits & 0x7fff] ?? NaN;
+  return bits & 0x8000 ? -value : value;
+}
+
+/** The bits of the nearest value, found by halving the table. */
+export function nearestHalf(type: keyof typeof HALVES, value: number): number {
+  if (Number.isNaN(value)) return NANS[type];
+  const table = HALVES[type];
+  const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
+  const magnitude = Math.abs(value);
+  let [low, high] = [0, table.length - 1]; // the first may be the value, and all behind the second are greater
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (table[middle]! <= magnitude) low = middle;
+    else high = middle;
+  }
+  if (magnitude === Infinity) return sign | high;
+  // Half way to the power of two that follows the largest value, it is infinite.
+  const next = high === table.length - 1 ? 2 * table[high - 1]! - table[high - 2]! : table[high]!;
+  const rest = magnitude - table[low]! - (next - magnitude);
+  return sign | (rest > 0 || (rest === 0 && low % 2 === 1) ? high : low);
+}
 
 /**
  * The kernels in plain TypeScript over the same memory: the meaning of {@link Kernels}, for tests, and slow. The arrays
@@ -27,17 +69,17 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
   // Made anew at each call, as the memory has a new, longer buffer once it grew.
   const float32 = (at: Pointer, count: number) => new Float32Array(memory.buffer, at, count);
   const uint32 = (at: Pointer, count: number) => new Uint32Array(memory.buffer, at, count);
-  const typed = (type: ElementType, at: Pointer, count: number) => {
-    switch (type) {
-      case 'float32':
-        return float32(at, count);
-      case 'float64':
-        return new Float64Array(memory.buffer, at, count);
-      case 'int32':
-        return new Int32Array(memory.buffer, at, count);
-      case 'uint8':
-        return new Uint8Array(memory.buffer, at, count);
-    }
+  const typed = (type: 'float32' | 'float64' | 'uint8', at: Pointer, count: number) => {
+    const Typed = { float32: Float32Array, float64: Float64Array, uint8: Uint8Array }[type];
+    return new Typed(memory.buffer, at, count);
+  };
+  const halves = (at: Pointer, count: number) => new Uint16Array(memory.buffer, at, count);
+  const wholes = (type: 'int32' | 'int64' | 'uint64', at: Pointer, count: number) => {
+    const view = new DataView(memory.buffer, at);
+    return Array.from({ length: count }, (_, i) => {
+      if (type === 'int32') return BigInt(view.getInt32(4 * i, true));
+      return type === 'int64' ? view.getBigInt64(8 * i, true) : view.getBigUint64(8 * i, true);
+    });
   };
   const magnitudesOf = (values: Pointer, count: number) => uint32(values, count).map(bits => bits & MAGNITUDE_BITS);
 
@@ -62,9 +104,27 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
   return {
     ...referenceCodecKernels(memory),
     reduce(operation, type, into, from, elementCount) {
+      if (type === 'int32' || type === 'int64' || type === 'uint64') {
+        const view = new DataView(memory.buffer, into);
+        const source = wholes(type, from, elementCount);
+        wholes(type, into, elementCount).forEach((value, i) => {
+          const result = WHOLE[operation](value, source[i]!);
+          if (type === 'int32') view.setInt32(4 * i, Number(BigInt.asIntN(32, result)), true);
+          else view.setBigUint64(8 * i, BigInt.asUintN(64, result), true);
+        });
+        return;
+      }
+      const combine = REDUCTIONS[operation];
+      if (type === 'float16' || type === 'bfloat16') {
+        const source = halves(from, elementCount);
+        halves(into, elementCount).forEach((bits, i, target) => {
+          const result = fround(combine(valueOfHalf(type, bits), valueOfHalf(type, source[i]!)));
+          target[i] = nearestHalf(type, result);
+        });
+        return;
+      }
       const target = typed(type, into, elementCount);
       const source = typed(type, from, elementCount);
-      const combine = REDUCTIONS[operation];
       for (let i = 0; i < elementCount; i++) target[i] = combine(target[i]!, source[i]!);
     },
 
@@ -77,6 +137,13 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
     },
 
     scale(type, data, factor, elementCount) {
+      if (type === 'float16' || type === 'bfloat16') {
+        const target = halves(data, elementCount);
+        target.forEach((bits, i) => {
+          target[i] = nearestHalf(type, fround(valueOfHalf(type, bits) * fround(factor)));
+        });
+        return target.every(bits => Number.isFinite(valueOfHalf(type, bits)));
+      }
       const target = typed(type, data, elementCount);
       const rounded = type === 'float32' ? fround(factor) : factor;
       for (let i = 0; i < elementCount; i++) target[i]! *= rounded;

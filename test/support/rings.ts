@@ -6,7 +6,7 @@ import path from 'node:path';
 import { Communicator } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import type { GradringError } from '../../src/errors';
-import { findFreePort } from '../../src/launcher/master-port';
+import { findFreePort } from '../../src/rendezvous/master-port';
 
 const DIST = path.join(__dirname, '../../dist');
 

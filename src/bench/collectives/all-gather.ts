@@ -9,14 +9,18 @@ export const allGather: CollectiveBenchmark = {
   options: ['sizes', 'type'],
   elementsFor: (elements, ranks) => ranks * Math.ceil(elements / ranks),
   busFactor: ranks => (ranks - 1) / ranks,
-  prepare: (communicator, { type, elements }) => {
+  prepare: (communicator, measured) => {
+    const { type, elements } = measured;
     const array = communicator.allocate(type, elements / communicator.worldSize);
     let gathered: readonly NumericArray[] = [];
     return {
-      fill: iteration => fillExact(array, communicator.rank, iteration),
+      fill: iteration => fillExact(array, communicator.rank, iteration, measured),
       run: () => void (gathered = communicator.allGatherSync(array)),
       countWrong: iteration =>
-        gathered.reduce((sum, of, rank) => sum + countWrongElements(of, inputOf(rank), iteration), 0),
+        gathered.reduce(
+          (sum, of, rank) => sum + countWrongElements(of, inputOf(rank, measured), iteration, measured),
+          0,
+        ),
       release: () => communicator.free(array),
     };
   },

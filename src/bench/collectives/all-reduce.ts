@@ -1,6 +1,6 @@
 import { algorithmFor } from '../../collectives/dense-ring';
 import type { CollectiveBenchmark } from './collective-benchmark';
-import { countWrongElements, fillExact, reductionOf } from './exact-values';
+import { asOf, countWrongElements, fillExact, reductionOf } from './exact-values';
 
 export const allReduce: CollectiveBenchmark = {
   name: 'all-reduce',
@@ -9,13 +9,14 @@ export const allReduce: CollectiveBenchmark = {
   options: ['sizes', 'type', 'op'],
   busFactor: ranks => (2 * (ranks - 1)) / ranks,
   algorithmFor,
-  prepare: (communicator, { type, elements, op }) => {
+  prepare: (communicator, measured) => {
+    const { type, elements, op } = measured;
     const array = communicator.allocate(type, elements);
-    const expected = reductionOf(op, communicator.worldSize);
+    const expected = reductionOf(measured, communicator.worldSize);
     return {
-      fill: iteration => fillExact(array, communicator.rank, iteration),
-      run: () => void communicator.allReduceSync(array, { op }),
-      countWrong: iteration => countWrongElements(array, expected, iteration),
+      fill: iteration => fillExact(array, communicator.rank, iteration, measured),
+      run: () => void communicator.allReduceSync(array, { op, ...asOf(measured) }),
+      countWrong: iteration => countWrongElements(array, expected, iteration, measured),
       release: () => communicator.free(array),
     };
   },

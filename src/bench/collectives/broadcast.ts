@@ -7,12 +7,13 @@ export const broadcast: CollectiveBenchmark = {
   sizeMeans: "of the root's array",
   options: ['sizes', 'type', 'root'],
   busFactor: () => 1,
-  prepare: (communicator, { type, elements, root }) => {
+  prepare: (communicator, measured) => {
+    const { type, elements, root } = measured;
     const array = communicator.allocate(type, elements);
     return {
-      fill: iteration => fillExact(array, communicator.rank, iteration),
+      fill: iteration => fillExact(array, communicator.rank, iteration, measured),
       run: () => void communicator.broadcastSync(array, { root }),
-      countWrong: iteration => countWrongElements(array, inputOf(root), iteration),
+      countWrong: iteration => countWrongElements(array, inputOf(root, measured), iteration, measured),
       release: () => communicator.free(array),
     };
   },

@@ -8,7 +8,22 @@ import type { ValueFormat } from '../../compression/value-format';
 import type { TensorShape } from '../models/tensor-shape';
 
 export type CollectiveName =
-  'all-reduce' | 'all-gather' | 'reduce-scatter' | 'broadcast' | 'barrier' | 'sparse-all-reduce' | 'send-recv';
+  | 'all-reduce'
+  | 'all-gather'
+  | 'reduce-scatter'
+  | 'broadcast'
+  | 'barrier'
+  | 'reduce'
+  | 'gather'
+  | 'scatter'
+  | 'all-to-all'
+  | 'sparse-all-reduce'
+  | 'send-recv';
+
+/** All but uint16, which cannot be reduced: what only moves takes as long as float16. */
+export const TYPES = ['float32', 'float64', 'float16', 'bfloat16', 'int32', 'int64', 'uint64', 'uint8'] as const;
+
+export const REDUCTIONS: readonly Reduction[] = ['sum', 'product', 'mean', 'min', 'max'];
 
 /** How entries of a sparse all-reduce are sent. `auto` chooses as a training does. */
 export const WAYS = ['auto', 'sparse', 'dense', 'scatter'] as const;

@@ -1,9 +1,13 @@
 import { allGather } from './all-gather';
 import { allReduce } from './all-reduce';
 import { barrier } from './barrier';
+import { allToAll } from './all-to-all';
 import { broadcast } from './broadcast';
 import type { CollectiveBenchmark, CollectiveName } from './collective-benchmark';
+import { gather } from './gather';
+import { reduce } from './reduce';
 import { reduceScatter } from './reduce-scatter';
+import { scatter } from './scatter';
 import { sendReceive } from './send-receive';
 import { sparseAllReduce } from './sparse-all-reduce';
 
@@ -14,6 +18,10 @@ export const COLLECTIVES: readonly CollectiveBenchmark[] = [
   reduceScatter,
   broadcast,
   barrier,
+  reduce,
+  gather,
+  scatter,
+  allToAll,
   sendReceive,
   sparseAllReduce,
 ];

@@ -2,7 +2,7 @@ import type { Options } from 'yargs';
 import type { Reduction } from '../../communicator/communicator';
 import { VALUE_FORMATS, type ValueFormat } from '../../compression/value-format';
 import { JSON_OPTION, TEXT_OPTION } from '../../command-line';
-import { type CollectiveBenchmark, WAYS, type Way } from './collective-benchmark';
+import { type CollectiveBenchmark, REDUCTIONS, TYPES, WAYS, type Way } from './collective-benchmark';
 
 const GROUPS = {
   sizes: {
@@ -11,13 +11,15 @@ const GROUPS = {
     'step-factor': { ...TEXT_OPTION, default: '4', describe: 'Each size is the one before times this factor' },
   },
   type: {
-    type: { ...TEXT_OPTION, default: 'float32', describe: 'The type of the elements: float32, float64, int32, uint8' },
+    type: { ...TEXT_OPTION, default: 'float32', describe: `The type of the elements: ${TYPES.join(', ')}` },
   },
-  op: { op: { ...TEXT_OPTION, default: 'sum' satisfies Reduction, describe: 'The reduction: sum, mean, min, max' } },
+  op: {
+    op: { ...TEXT_OPTION, default: 'sum' satisfies Reduction, describe: `The reduction: ${REDUCTIONS.join(', ')}` },
+  },
   root: {
     root: {
       ...TEXT_OPTION,
-      describe: 'The rank that sends its array [default: 1, so that rank 0, which is timed, gets it last]',
+      describe: 'The rank that sends or gets all [default: 1; a broadcast then reaches rank 0, which is timed, last]',
     },
   },
   sparse: {

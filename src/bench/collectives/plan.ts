@@ -1,16 +1,13 @@
-import { ELEMENT_BYTES } from '../../collectives/element-type';
-import type { ElementType, Reduction } from '../../communicator/communicator';
+import { ELEMENT_BYTES, isFloat } from '../../collectives/element-type';
+import type { ElementType } from '../../communicator/communicator';
 import { ENCRYPTIONS, TRANSPORTS } from '../../environment/rank-options';
 import { VALUE_FORMATS } from '../../compression/value-format';
 import { invalidArgument } from '../../errors';
 import { parseCount, parseCounts, parseName, parseNames, parseNumber } from '../../command-line';
 import { parseDensities } from '../options';
 import { parseSize, sizesBetween } from './byte-sizes';
-import { type Case, type CollectiveBenchmark, type Plan, WAYS } from './collective-benchmark';
+import { type Case, type CollectiveBenchmark, type Plan, REDUCTIONS, TYPES, WAYS } from './collective-benchmark';
 import type { Words } from './options';
-
-const TYPES: readonly ElementType[] = ['float32', 'float64', 'int32', 'uint8'];
-const REDUCTIONS: readonly Reduction[] = ['sum', 'mean', 'min', 'max'];
 
 /** A case moves about this many bytes, in at least 5 and at most 200 iterations. */
 const BYTES_OF_A_CASE = 256 * 2 ** 20;
@@ -26,7 +23,7 @@ const WARM_UP_MS = { all: 3000, each: 500 };
 export function planOf(benchmark: CollectiveBenchmark, words: Words, ranks: number): Plan {
   const type = parseName(words.type ?? 'float32', 'type', TYPES);
   const op = parseName(words.op ?? 'sum', 'op', REDUCTIONS);
-  if (op === 'mean' && (type === 'int32' || type === 'uint8')) {
+  if (op === 'mean' && !isFloat(type)) {
     throw invalidArgument(
       `--op mean needs a float type, because means of --type ${type} are not whole: choose another type or op.`,
     );

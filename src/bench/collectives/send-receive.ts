@@ -7,14 +7,15 @@ export const sendReceive: CollectiveBenchmark = {
   sizeMeans: 'of the array that each rank sends',
   options: ['sizes', 'type'],
   busFactor: () => 1,
-  prepare: (communicator, { type, elements }) => {
+  prepare: (communicator, measured) => {
+    const { type, elements } = measured;
     const { rank, worldSize } = communicator;
     const array = communicator.allocate(type, elements);
-    const left = inputOf((rank + worldSize - 1) % worldSize);
+    const left = inputOf((rank + worldSize - 1) % worldSize, measured);
     return {
-      fill: iteration => fillExact(array, rank, iteration),
+      fill: iteration => fillExact(array, rank, iteration, measured),
       run: () => void communicator.sendReceiveSync(array),
-      countWrong: iteration => countWrongElements(array, left, iteration),
+      countWrong: iteration => countWrongElements(array, left, iteration, measured),
       release: () => communicator.free(array),
     };
   },

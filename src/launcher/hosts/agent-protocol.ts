@@ -5,7 +5,7 @@ import { MAX_PORT } from '../../environment/network';
 import { Lines } from '../../lines';
 import { printable } from '../../printable';
 import { type Check, isBetween, isBoolean, isCount, isName, isOneOf, isOptional, isText, isWith } from '../../shape';
-import type { PortWords } from '../master-port';
+import type { PortWords } from '../../rendezvous/master-port';
 import type { RankOutcome } from '../rank-process';
 import type { RankStart } from '../rank-starter';
 

@@ -6,7 +6,7 @@ import type { CommandModule } from 'yargs';
 import { hostId } from '../../rendezvous/host-identity';
 import { deferred } from '../../transport/deferred';
 import { readVersion } from '../../version';
-import { findFreePort, type PortWords } from '../master-port';
+import { findFreePort, type PortWords } from '../../rendezvous/master-port';
 import { LocalRanks } from '../local-ranks';
 import type { RankProcess } from '../rank-process';
 import type { RankStart } from '../rank-starter';

@@ -8,7 +8,7 @@ import { deferred } from '../../transport/deferred';
 import { WakingTimer } from '../../waking-time';
 import { ErrorOutput } from '../error-output';
 import { relayLines } from '../line-splitter';
-import type { PortWords } from '../master-port';
+import type { PortWords } from '../../rendezvous/master-port';
 import type { RankOutcome, RunningRank } from '../rank-process';
 import type { RankStart } from '../rank-starter';
 import { signalGroup } from '../signals';

@@ -19,5 +19,6 @@ export enum Purpose {
   Evaluate = 13,
   Predict = 14,
   CountBatches = 15,
-  Reunite = 16
+  Reunite = 16,
+  Group = 17
 }

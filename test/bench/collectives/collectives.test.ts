@@ -26,7 +26,13 @@ const OF_THREE_RANKS = [
   ['reduce-scatter', { type: 'float32', op: 'sum' }, 2 / 3, 2 / 3],
   ['broadcast', { type: 'float32', root: 1 }, 1, 1],
   ['send-recv', { type: 'float32' }, 1, 1],
+  ['reduce', { type: 'float32', op: 'sum', root: 1 }, 1, 4 / 3],
+  ['gather', { type: 'float32', root: 1 }, 2 / 3, 2 / 3],
+  ['scatter', { type: 'float32', root: 1 }, 2 / 3, 1],
+  ['all-to-all', { type: 'float32' }, 2 / 3, 2],
 ] as const;
+/** Those whose size is that of N parts. */
+const IN_PARTS = ['all-gather', 'gather', 'scatter', 'all-to-all'];
 const SPARSE =
   'sparse-all-reduce --elements 50000 --density 0.01,0.4 --way auto,sparse,dense --iterations 3 --warm-up 2';
 const BARRIER = 'barrier --iterations 4 --transport tcp --warm-up 1';
@@ -43,13 +49,13 @@ describe('a ring of three', () => {
 
   test.each(OF_THREE_RANKS)('%s', (collective, options, busFactor, sentFraction) => {
     const rows = found[collective]!;
-    expect(rows.map(({ elements }) => elements)).toEqual(collective === 'all-gather' ? [3, 66, 4_098, 262_146] : [1, 64, 4_096, 262_144]); // prettier-ignore
+    expect(rows.map(({ elements }) => elements)).toEqual(IN_PARTS.includes(collective) ? [3, 66, 4_098, 262_146] : [1, 64, 4_096, 262_144]); // prettier-ignore
     for (const row of rows) {
       expect(row).toEqual({
         ...{ collective, ranks: 3, elements: number, bytes: 4 * row.elements, transport: 'auto', iterations: 3 },
         ...options,
         carriedBy: ['shared-memory'],
-        ...(collective === 'all-reduce' && { algorithm: row.bytes < 65_536 ? 'gather' : 'ring' }),
+        ...(['all-reduce', 'reduce'].includes(collective) && { algorithm: row.bytes < 65_536 ? 'gather' : 'ring' }),
         timeUs: { min: number, p50: number, p99: number },
         ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
       });
@@ -107,6 +113,9 @@ describe('a ring of two', () => {
     ['reduce-scatter', 'int32', 'sum'],
     ['all-reduce', 'float64', 'mean'],
     ['reduce-scatter', 'float32', 'min'],
+    ['all-reduce', 'bfloat16', 'mean'],
+    ['reduce', 'float16', 'product'],
+    ['reduce-scatter', 'int64', 'product'],
   ] as const;
   const SIZES = 'all-reduce --min-bytes 16K --max-bytes 1M --step-factor 64 --iterations 1 --warm-up 1';
   let typed: readonly (CollectiveRow | undefined)[];
@@ -194,16 +203,25 @@ test.each([
   expect(stderr).toContain(words);
 });
 
-test.each(['all-reduce', 'all-gather', 'reduce-scatter', 'broadcast', 'barrier', 'send-recv', 'sparse-all-reduce'])(
-  '%s has help with examples',
-  async name => {
-    const { exitCode, stdout } = await gradringHere('bench', name, '--help');
-    expect(exitCode).toBe(0);
-    const [words] = stdout.replace(/\s+/g, ' ').split('Options:');
-    expect(words!.includes('busbw is the rate at which each link')).toBe(name !== 'barrier');
-    expect(stdout).toMatch(new RegExp(`-n, --ranks[^]*Examples:\\n +gradring bench ${name} -n 4`));
-  },
-);
+test.each([
+  'all-reduce',
+  'all-gather',
+  'reduce-scatter',
+  'broadcast',
+  'barrier',
+  'reduce',
+  'gather',
+  'scatter',
+  'all-to-all',
+  'send-recv',
+  'sparse-all-reduce',
+])('%s has help with examples', async name => {
+  const { exitCode, stdout } = await gradringHere('bench', name, '--help');
+  expect(exitCode).toBe(0);
+  const [words] = stdout.replace(/\s+/g, ' ').split('Options:');
+  expect(words!.includes('busbw is the rate at which each link')).toBe(name !== 'barrier');
+  expect(stdout).toMatch(new RegExp(`-n, --ranks[^]*Examples:\\n +gradring bench ${name} -n 4`));
+});
 
 test('the help of all benchmarks says what busbw is', async () => {
   const { exitCode, stdout } = await gradringHere('bench', '--help');

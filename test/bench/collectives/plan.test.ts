@@ -104,8 +104,12 @@ test.each<[CollectiveName, Partial<Words>, string]>([
   ],
   ['all-reduce', { 'warm-up': '-1s' }, "--warm-up is '-1s'; it must be a whole number, 0 or more, or seconds"],
   ['all-reduce', { 'warm-up': 's' }, "--warm-up is 's'; it must be a whole number, 0 or more, or seconds"],
-  ['all-reduce', { type: 'float' }, "--type is 'float'; it must be one of float32, float64, int32, uint8"],
-  ['all-reduce', { op: 'median' }, "--op is 'median'; it must be one of sum, mean, min, max"],
+  [
+    'all-reduce',
+    { type: 'float' },
+    "--type is 'float'; it must be one of float32, float64, float16, bfloat16, int32, int64, uint64, uint8",
+  ],
+  ['all-reduce', { op: 'median' }, "--op is 'median'; it must be one of sum, product, mean, min, max"],
   [
     'all-reduce',
     { op: 'mean', type: 'int32' },

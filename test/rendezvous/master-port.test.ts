@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import net from 'node:net';
 import { Router } from 'zeromq';
-import { findFreePort } from '../../src/launcher/master-port';
+import { findFreePort } from '../../src/rendezvous/master-port';
 import { needs, testWhere } from '../support/test-where';
 
 const TIME_WAIT = '06';

@@ -1,0 +1,48 @@
+import { tf } from './tfjs';
+import { isOwnTensor } from './one-copy';
+import type { NumericArray, ReduceOptions } from '../communicator/communicator';
+import { invalidArgument } from '../errors';
+
+/** A tensor on its way through a collective. */
+export interface SentTensor {
+  /** A copy of its elements. */
+  readonly array: NumericArray;
+  /** A new tensor of the same shape and type, of what the collective has made of the array. */
+  readonly tensorOf: (array: NumericArray) => tf.Tensor;
+}
+
+/** What the collectives have of the array types, for each type of tensors. */
+type Elements = Float32Array | Int32Array | Uint8Array;
+
+/**
+ * Prepares a tensor for a collective. Undefined for anything but a tensor, which the collective then checks itself. The
+ * elements are read at once, so that calls that are not awaited keep their order.
+ *
+ * @param call The user's call, for errors: `ring.allReduce`.
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for a tensor that was disposed of, has strings or complex numbers, or is
+ *   of bool and would be added.
+ */
+export function sentTensor(
+  call: string,
+  value: unknown,
+  options: ReduceOptions & { readonly variableLength?: boolean } = {},
+  reduces = false,
+): SentTensor | undefined {
+  if (!isOwnTensor(value)) return undefined;
+  const { shape, dtype, isDisposed } = value;
+  if (isDisposed) throw invalidArgument(`${call} got a tensor that was disposed of.`);
+  if (dtype !== 'float32' && dtype !== 'int32' && dtype !== 'bool') {
+    throw invalidArgument(`${call} takes tensors of float32, int32 and bool, not of ${dtype}.`);
+  }
+  if (reduces && dtype === 'bool' && options?.op !== 'min' && options?.op !== 'max') {
+    throw invalidArgument(
+      `${call} got a tensor of bool: reduce it with op 'max' (true on any rank) or 'min' (true on all), or convert it to int32.`,
+    );
+  }
+  if (options?.variableLength === true) {
+    throw invalidArgument(`${call} gathers tensors of one shape. For different lengths pass arrays.`);
+  }
+  // What a backend hands out may be what it has stored.
+  const array = (value.dataSync() as Elements).slice();
+  return { array, tensorOf: result => tf.tensor(result as Elements, shape, dtype) };
+}

@@ -1,0 +1,111 @@
+import type { CallOptions, Communicator } from '../../src/communicator/communicator';
+import { Communicator as Connected } from '../../src/communicator/communicator';
+import { closeRing, connectRing, failureOf, freePort, sleep, untilListening } from '../support/rings';
+
+const array = () => Float32Array.of(1);
+
+const CALLS: [name: string, call: (rank: Communicator, options: CallOptions) => Promise<unknown>][] = [
+  ['allReduce', (rank, options) => rank.allReduce(array(), options)],
+  ['reduceScatter', (rank, options) => rank.reduceScatter(array(), options)],
+  ['allGather', (rank, options) => rank.allGather(array(), options)],
+  ['broadcast', (rank, options) => rank.broadcast(array(), options)],
+  ['reduce', (rank, options) => rank.reduce(array(), options)],
+  ['gather', (rank, options) => rank.gather(array(), options)],
+  ['scatter', (rank, options) => rank.scatter(array(), { from: new Float32Array(rank.worldSize), ...options })],
+  ['allToAll', (rank, options) => rank.allToAll(new Float32Array(rank.worldSize), options)],
+  ['sendReceive', (rank, options) => rank.sendReceive(array(), options)],
+  ['barrier', (rank, options) => rank.barrier(options)],
+  ['broadcastObject', (rank, options) => rank.broadcastObject({}, options)],
+  ['allGatherObject', (rank, options) => rank.allGatherObject({}, options)],
+  ['gatherObject', (rank, options) => rank.gatherObject({}, options)],
+  [
+    'sparseAllReduce',
+    (rank, options) => rank.sparseAllReduce({ indices: Uint32Array.of(0), values: array(), elementCount: 1 }, options),
+  ],
+];
+
+describe.each([1, 2, 3])('a ring of %i', worldSize => {
+  let ring: Communicator[];
+  beforeAll(async () => {
+    ring = await connectRing(worldSize);
+  });
+  afterAll(() => closeRing(ring));
+
+  test.each(CALLS)('%s sends nothing if its signal is aborted, and takes one that is not', async (_, call) => {
+    const reason = new Error('the user has left');
+    const error = await failureOf(call(ring[0]!, { signal: AbortSignal.abort(reason) }));
+    expect(error).toMatchObject({ code: 'ERR_ABORTED', cause: reason });
+    const none = await failureOf(call(ring[0]!, { signal: 'stop' as unknown as AbortSignal }));
+    expect(none).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('AbortSignal') });
+
+    const controllers = ring.map(() => new AbortController());
+    await Promise.all(ring.map((rank, i) => call(rank, { signal: controllers[i]!.signal })));
+    for (const controller of controllers) controller.abort(); // too late: it does nothing
+    await Promise.all(ring.map(rank => rank.barrier()));
+  });
+
+  test('the Sync forms look at the signal, too', () => {
+    const [first] = ring as [Communicator];
+    const signal = AbortSignal.abort();
+    const refused = expect.objectContaining({ code: 'ERR_ABORTED' });
+    expect(() => first.allReduceSync(array(), { signal })).toThrow(refused);
+    expect(() => first.barrierSync({ signal })).toThrow(refused);
+    expect(() => first.allToAllSync(new Float32Array(worldSize), { signal })).toThrow(refused);
+  });
+});
+
+test('within a collective it ends the ring, on all ranks, with the rank that aborted', async () => {
+  const ring = await connectRing(3);
+  const controller = new AbortController();
+  const waiting = [
+    failureOf(ring[0]!.allReduce(new Float32Array(1_000_000))),
+    failureOf(ring[1]!.allReduce(new Float32Array(1_000_000), { signal: controller.signal })),
+    failureOf(ring[1]!.barrier()), // has not begun
+  ];
+  await sleep(50);
+  controller.abort('reason');
+  const failures = await Promise.all(waiting);
+  failures.push(await failureOf(ring[2]!.barrier())); // comes when the ring has failed
+  for (const failure of failures) expect(failure).toMatchObject({ code: 'ERR_ABORTED', rank: 1 });
+  expect(failures[1]!.cause).toBe('reason');
+  expect(failures[0]!.message).toMatch(/Rank 1 has aborted a collective.*Rank 0 was in allReduce/);
+  await closeRing(ring);
+});
+
+test('a call that waits for earlier ones can be aborted', async () => {
+  const ring = await connectRing(2);
+  const controller = new AbortController();
+  const first = failureOf(ring[0]!.barrier());
+  const second = failureOf(ring[0]!.barrier({ signal: controller.signal }));
+  controller.abort();
+  for (const failure of await Promise.all([first, second])) {
+    expect(failure).toMatchObject({ code: 'ERR_ABORTED', rank: 0 });
+  }
+  expect(await failureOf(ring[1]!.barrier())).toMatchObject({ code: 'ERR_ABORTED', rank: 0 });
+  await closeRing(ring);
+});
+
+test('connect stops waiting, and leaves nothing behind: a ring can form at the same port', async () => {
+  const masterPort = await freePort();
+  const controllers = [new AbortController(), new AbortController()];
+  const waiting = controllers.map(({ signal }, rank) =>
+    failureOf(Connected.connect({ rank, worldSize: 3, masterPort, signal })),
+  );
+  await untilListening(masterPort);
+  controllers[1]!.abort('enough');
+  expect(await waiting[1]).toMatchObject({ code: 'ERR_ABORTED', rank: 1, cause: 'enough' });
+  controllers[0]!.abort();
+  expect(await waiting[0]).toMatchObject({ code: 'ERR_ABORTED', rank: 0 });
+  const ring = await Promise.all([0, 1].map(rank => Connected.connect({ rank, worldSize: 2, masterPort })));
+  await Promise.all(ring.map(rank => rank.barrier()));
+  await closeRing(ring);
+});
+
+test('connect does not begin with a signal that is aborted', async () => {
+  const signal = AbortSignal.abort('before');
+  expect(await failureOf(Connected.connect({ rank: 0, worldSize: 2, masterPort: 1, signal }))).toMatchObject({
+    code: 'ERR_ABORTED',
+    cause: 'before',
+  });
+  expect(await failureOf(Connected.connect({ signal: 7 as never }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+});

@@ -1,0 +1,101 @@
+import * as tf from '@tensorflow/tfjs';
+import { Ring } from '../../src/tensorflow/ring';
+import { failureOf, freePort } from '../support/rings';
+
+describe.each([1, 2, 3])('%d ranks', worldSize => {
+  let ring: Ring[];
+  beforeAll(async () => {
+    await tf.setBackend('cpu');
+    const masterPort = await freePort();
+    const ranks = [...Array(worldSize).keys()];
+    ring = await Promise.all(ranks.map(rank => Ring.connect({ rank, worldSize, masterPort })));
+  });
+  afterAll(() => Promise.all(ring.map(each => each.close())));
+
+  const all = <T>(call: (rank: Ring) => Promise<T>) => Promise.all(ring.map(call));
+  const shown = (tensor: tf.Tensor | undefined) =>
+    tensor && { shape: tensor.shape, dtype: tensor.dtype, values: Array.from(tensor.dataSync()) };
+  const sum = (worldSize * (worldSize - 1)) / 2;
+
+  test('come back with their shape and type, and the given ones do not change', async () => {
+    const own = ring.map(({ rank }) => tf.tensor3d([[[rank, 1]], [[2, -3]]]));
+    const before = tf.memory().numTensors;
+    const sums = await all(each => each.allReduce(own[each.rank]!));
+    const all3 = { shape: [2, 1, 2], dtype: 'float32' };
+    expect(sums.map(shown)).toEqual(
+      ring.map(() => ({ ...all3, values: [sum, worldSize, 2 * worldSize, -3 * worldSize] })),
+    );
+    const last = await all(each => each.broadcast(own[each.rank]!, { root: worldSize - 1 }));
+    expect(last.map(shown)).toEqual(ring.map(() => ({ ...all3, values: [worldSize - 1, 1, 2, -3] })));
+    const moved = await all(each => each.sendReceive(own[each.rank]!));
+    expect(moved.map(each => each.dataSync()[0])).toEqual(ring.map(({ rank }) => (rank + worldSize - 1) % worldSize));
+    const reduced = await all(each => each.reduce(own[each.rank]!, { root: worldSize - 1, op: 'max' }));
+    expect(reduced.map(shown)).toEqual(
+      ring.map(({ rank }) => (rank === worldSize - 1 ? { ...all3, values: [worldSize - 1, 1, 2, -3] } : undefined)),
+    );
+    expect(own.map(each => each.dataSync()[0])).toEqual(ring.map(({ rank }) => rank));
+    tf.dispose([sums, last, moved, reduced.filter(each => each !== undefined)]);
+    expect(tf.memory().numTensors).toBe(before);
+  });
+
+  test('of int32 and bool, gathered', async () => {
+    const whole = await all(each => each.allGather(tf.tensor1d([each.rank, 2 ** 30], 'int32')));
+    for (const gathered of whole) {
+      expect(gathered.map(shown)).toEqual(
+        ring.map(({ rank }) => ({ shape: [2], dtype: 'int32', values: [rank, 2 ** 30] })),
+      );
+    }
+    const scalars = await all(each => each.gather(tf.scalar(each.rank === 0, 'bool')));
+    expect(scalars.map(each => each?.map(shown))).toEqual(
+      ring.map(({ rank }) =>
+        rank === 0 ? ring.map((_, from) => ({ shape: [], dtype: 'bool', values: [Number(from === 0)] })) : undefined,
+      ),
+    );
+    const any = await all(each => each.allReduce(tf.tensor1d([each.rank === 0, false], 'bool'), { op: 'max' }));
+    expect(any.map(shown)).toEqual(ring.map(() => ({ shape: [2], dtype: 'bool', values: [1, 0] })));
+  });
+
+  test('calls of tensors and arrays that are not awaited keep their order', async () => {
+    const results = await all(each =>
+      Promise.all([each.allReduce(tf.scalar(1)), each.allReduce(Int32Array.of(1, 1)), each.allReduce(tf.ones([3]))]),
+    );
+    expect(results.map(([, array]) => array)).toEqual(ring.map(() => Int32Array.of(worldSize, worldSize)));
+  });
+
+  test('the Sync forms give the same', () => {
+    if (worldSize > 1) return; // they would wait for ranks of this thread
+    const [alone] = ring as [Ring];
+    const tensor = tf.tensor2d([[1, 2]]);
+    const results = [
+      alone.allReduceSync(tensor, { op: 'mean' }),
+      alone.broadcastSync(tensor),
+      alone.sendReceiveSync(tensor),
+      alone.reduceSync(tensor),
+      ...alone.allGatherSync(tensor),
+      ...alone.gatherSync(tensor)!,
+    ];
+    expect(results.map(shown)).toEqual(results.map(() => ({ shape: [1, 2], dtype: 'float32', values: [1, 2] })));
+    for (const result of results) expect(result).not.toBe(tensor);
+  });
+
+  test('others are refused before anything is sent', async () => {
+    const [first] = ring as [Ring];
+    const gone = tf.scalar(1);
+    gone.dispose();
+    const failures = await Promise.all(
+      [
+        () => first.allReduce(gone),
+        () => first.broadcast(tf.tensor1d(['a'])),
+        () => first.allGather(tf.complex([1], [2])),
+        () => first.allReduce(tf.scalar(true)),
+        () => first.reduce(tf.scalar(true), { op: 'mean' }),
+        () => first.allReduce(tf.scalar(1, 'int32'), { op: 'mean' }),
+        () => first.gather(tf.scalar(1), { variableLength: true }),
+        () => first.reduceScatter(tf.scalar(1) as never),
+        () => first.allReduce(tf.scalar(1), { root: 1 } as never),
+      ].map(call => failureOf(call())),
+    );
+    expect(failures.map(({ code }) => code)).toEqual(failures.map(() => 'ERR_INVALID_ARGUMENT'));
+    await all(each => each.barrier());
+  });
+});
