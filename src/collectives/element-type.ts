@@ -7,10 +7,11 @@ import {
   isUint16Array,
   isUint8Array,
 } from 'node:util/types';
-import type { FloatType, ReducedType } from '../kernels/kernels';
+import type { FloatType } from '../kernels/kernels';
 
 /** The types of elements. What of a `Uint16Array` is not said to be floats can be moved, but not reduced. */
-export type ElementType = ReducedType | 'uint16';
+export type ElementType =
+  'float32' | 'float64' | 'float16' | 'bfloat16' | 'int32' | 'int64' | 'uint64' | 'uint16' | 'uint8';
 
 /** The arrays that collectives take. A `Uint16Array` holds the bits of float16 or bfloat16. */
 export type NumericArray =

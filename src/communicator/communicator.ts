@@ -98,12 +98,18 @@ export class Communicator {
   /** @internal Whether this rank was told to stop. */
   readonly stopRequest: StopRequest;
 
+  /** For groups. Not in the options, because a communicator may be printed. */
+  readonly #runToken: string | undefined;
+  private readonly options: ConnectOptions;
+
   protected constructor(
-    private readonly options: ConnectOptions,
+    options: ConnectOptions,
     /** @internal The memory that both threads share, for the arrays of collectives. */
     readonly heap: SharedHeap,
     private readonly thread: ThreadClient,
   ) {
+    this.#runToken = options.runToken;
+    this.options = { ...options, runToken: undefined };
     this.allocated = new AllocatedArrays(heap);
     this.requests = new CollectiveRequests(heap, this.allocated);
     const { stopAfter } = options;
@@ -165,9 +171,7 @@ export class Communicator {
     const heap = new SharedHeap();
     const thread = await ThreadClient.start(options, heap, signal);
     tellLauncher({ kind: 'joined' });
-    // A communicator may be printed, and the token is only for its groups.
-    const hidden = { value: options.runToken, enumerable: false };
-    return [Object.defineProperty({ ...options }, 'runToken', hidden), heap, thread];
+    return [options, heap, thread];
   }
 
   /** The number of this rank, 0 … worldSize − 1. It changes if the ring of an elastic run forms again. */
@@ -533,7 +537,7 @@ export class Communicator {
     const gather = { ...options, variableLength: true, purpose: Purpose.Group };
     const parent = {
       rank: this.rank,
-      options: this.options,
+      options: { ...this.options, runToken: this.#runToken },
       allGather: (own: Uint8Array) => this.allGather(own, gather),
     };
     const found = await groupOptions(parent, colour);

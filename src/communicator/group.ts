@@ -72,7 +72,6 @@ export async function groupOptions(ring: ParentRing, colour: Colour): Promise<Co
     rank,
     worldSize: ranks.length,
     localRank: ranks.slice(0, rank).filter(each => members[each]!.host === own.host).length,
-    runToken: ring.options.runToken,
     // These are of the run's ring.
     timeline: undefined,
     stopAfter: undefined,
