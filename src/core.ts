@@ -1,6 +1,8 @@
 // gradring/core: what needs no TensorFlow.js. src/index.ts exports the same names, and what trains models of it.
 export type {
   ArrayOf,
+  CallOptions,
+  Colour,
   ElementType,
   NumericArray,
   ReduceOptions,
@@ -13,6 +15,7 @@ export type {
   SparseArray,
   TrafficCount,
 } from './communicator/communicator';
+export { bitsToFloats, floatsToBits, type HalfType } from './collectives/half-floats';
 export { Communicator } from './communicator/communicator';
 export type { Encryption, LaunchedOption, RankOptions, TransportName } from './environment/rank-options';
 export type { ConnectInput as ConnectOptions } from './rendezvous/connect-options';
