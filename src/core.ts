@@ -1,4 +1,5 @@
-// gradring/core: what needs no TensorFlow.js. src/index.ts exports the same names, and what trains models of it.
+// gradring/core: what needs no TensorFlow.js. src/index.ts has the same names, but another connect and what that
+// returns.
 export type {
   ArrayOf,
   CallOptions,
@@ -61,7 +62,7 @@ export { launch } from './launcher/launch';
 export type { LaunchOptions } from './launcher/launch-options';
 export type { RankOutcome } from './launcher/rank-process';
 export type { ForwardedSignal } from './launcher/signals';
-export type { CoreCheckpointOptions, ResumedPosition } from './core/checkpoint-options';
+export type { CoreCheckpointOptions, ResumedPosition } from './core/core-checkpoint-options';
 export { CoreCheckpoint, type TrainedArrays } from './core/core-checkpoint';
 export { connect, CoreRing } from './core/core-ring';
 export type { StepStatistics } from './core/exchange-steps';

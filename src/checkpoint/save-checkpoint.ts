@@ -8,6 +8,7 @@ import { type TensorSource, writeTensorFile } from './checkpoint-file';
 import { type FileSum, isFileSum, makeFolder, writeDurably } from './durable-file';
 import { encodeManifest, MANIFEST_FILE, rankFile, WEIGHTS_FILE } from './manifest';
 import { brokenValue } from '../rank-values';
+import { encodeHeader, inFileOrder } from './safetensors';
 import { isBetween, isCount, isListOf, isOptional, isText, isWith } from '../shape';
 import { isNothing, type Ranks, together } from './ranks';
 
@@ -126,7 +127,11 @@ export async function placeSave(
   return { number: 1 + Math.max(...seen.map(each => each.number)), step, worldSize: ranks.worldSize };
 }
 
-/** A copy of what a rank writes, which does not change when the training goes on. */
+/**
+ * A copy of what a rank writes, which does not change when the training goes on.
+ *
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for what a file cannot hold.
+ */
 export async function copyOf({ weights, own, state }: SaveContent, rank: number): Promise<SaveContent> {
   const copyAll = async (tensors: readonly TensorSource[]) => {
     const copies: TensorSource[] = [];
@@ -137,7 +142,9 @@ export async function copyOf({ weights, own, state }: SaveContent, rank: number)
     return copies;
   };
   const value = structuredClone(plainState(state));
-  return { weights: await copyAll(rank === 0 ? weights : []), own: await copyAll(own), state: () => value };
+  const copies = { weights: await copyAll(rank === 0 ? weights : []), own: await copyAll(own), state: () => value };
+  for (const tensors of [copies.weights, copies.own]) encodeHeader(inFileOrder(tensors), new Map()); // checks the names
+  return copies;
 }
 
 const plainState = (state: () => unknown) => requirePlain(state(), 'A checkpoint cannot hold', '');

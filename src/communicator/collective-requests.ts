@@ -288,15 +288,16 @@ export function requireRank(name: string, rank: number, worldSize: number): void
 }
 
 /**
- * {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one.
+ * {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one. What has
+ * one may be the second part of a call, which the other ranks are in: an abort is for the ring then.
  *
- * @throws GradringError also `ERR_ABORTED` for a signal that is aborted.
+ * @throws GradringError also `ERR_ABORTED` for a call of the user whose signal is aborted.
  */
 export function checkCallOptions(call: string, options: CallOptions, names: Readonly<Record<string, true>>): void {
   const { purpose, ...own } = (options ?? {}) as CallOptions & { readonly purpose?: Purpose };
   const given = typeof options === 'object' && purpose !== undefined ? own : options;
   checkOptions<object>(call, given, { ...names, signal: true });
-  checkSignal(`ring.${call}`, own.signal);
+  if (purpose === undefined) checkSignal(`ring.${call}`, own.signal);
 }
 
 function purposeOf({ purpose = Purpose.Call }: { readonly purpose?: Purpose }): Purpose {

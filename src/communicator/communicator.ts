@@ -1,4 +1,10 @@
-import type { ArrayOf, ElementType, NumericArray } from '../collectives/element-type';
+import {
+  type ArrayOf,
+  type ElementType,
+  elementTypeOf,
+  NUMERIC_ARRAYS,
+  type NumericArray,
+} from '../collectives/element-type';
 import {
   type CommandName,
   type Commands,
@@ -15,7 +21,7 @@ import { SharedHeap } from '../memory/shared-heap';
 import { requireNode } from '../node-version';
 import type { Observer } from '../observer';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
-import { thisProcess } from '../this-process';
+import { ProcessCalls } from './process-calls';
 import { Purpose } from '../wire/frame';
 import { asleep, awake, waitFor, waitForPromise, type Work } from '../work';
 import { aborted, type CallOptions, checkSignal } from './abort';
@@ -46,7 +52,7 @@ import { StopRequest } from './stop-request';
 import { type AbortableTicket, ThreadClient } from './thread-client';
 import { type UnitRing, Units } from './units';
 
-export { Purpose };
+export { elementTypeOf, NUMERIC_ARRAYS, Purpose };
 export type { BroadcastOptions, CallOptions, GatherOptions, ReduceOptions, SparseArray };
 export type { Colour };
 export type { RootedGatherOptions, RootedReduceOptions, ScatterOptions };
@@ -57,6 +63,9 @@ export interface TrafficCount {
   readonly bytesSent: number;
   readonly bytesReceived: number;
 }
+
+/** If a program just ends, it leaves its rings, so that its neighbours know that it did not crash. */
+const BEFORE_EXIT = new ProcessCalls('beforeExit');
 
 /** Options that describe another ring than that of the run. */
 const PLACE_OPTIONS = ['rank', 'worldSize', 'masterAddr', 'masterPort', 'runId'] as const;
@@ -84,6 +93,9 @@ export class Communicator {
   private readonly allocated: AllocatedArrays;
   private exchanges = 0;
   private readonly groups = new Set<Communicator>();
+  /** Ends the wait for groups that are not formed yet. */
+  private readonly formingGroups = new Set<AbortController>();
+  private groupCalls = 0;
   private closing: Promise<void> | undefined;
   private isCallingForUnits = false;
   private readonly closeAtEnd = () => void this.close();
@@ -115,8 +127,7 @@ export class Communicator {
     const { stopAfter } = options;
     this.stopRequest = new StopRequest(stopAfter === undefined ? undefined : stopAfterMs(stopAfter));
     this.units = new Units(options.elastic && this.unitRing());
-    // If a program just ends, it leaves the ring here, so that its neighbours know that it did not crash.
-    thisProcess.once('beforeExit', this.closeAtEnd);
+    BEFORE_EXIT.add(this.closeAtEnd);
   }
 
   /**
@@ -417,10 +428,23 @@ export class Communicator {
    * @throws GradringError `ERR_INVALID_ARGUMENT` for what would not come back as it is, with the place in the value.
    */
   async broadcastObject(value: unknown, options: BroadcastOptions = {}): Promise<unknown> {
+    checkCallOptions('broadcastObject', options, { root: true });
     const { root = 0 } = options;
-    const own = this.rank === root ? encodeObject(value, 'ring.broadcastObject') : undefined;
-    const [length] = await this.broadcast(Float64Array.of(own?.length ?? 0), options);
-    const bytes = await this.broadcast(own ?? new Uint8Array(length!), options);
+    const part = { ...options, purpose: Purpose.Call };
+    let own: Uint8Array | undefined;
+    let fault: unknown;
+    try {
+      if (this.rank === root) own = encodeObject(value, 'ring.broadcastObject');
+    } catch (error) {
+      fault = error;
+    }
+    // The other ranks must learn that no value comes.
+    const [length] = await this.broadcast(Float64Array.of(fault === undefined ? (own?.length ?? 0) : -1), part);
+    if (fault !== undefined) throw fault;
+    if (length! < 0) {
+      throw invalidArgument(`Rank ${root}, the root of ring.broadcastObject, gave a value that cannot be sent.`);
+    }
+    const bytes = await this.broadcast(own ?? new Uint8Array(length!), part);
     return own === undefined ? decodeObject(bytes, root) : value;
   }
 
@@ -521,7 +545,8 @@ export class Communicator {
    * All other options are those of this ring, except that a group writes no timeline.
    *
    * @param colour A whole number or a text; null for no group.
-   * @param options `signal` ends the call with `ERR_ABORTED`. If the colours were not exchanged yet, this ring fails.
+   * @param options `signal` ends the call with `ERR_ABORTED`. While the ranks of this ring exchange their colours and
+   *   where they meet, it fails, too; later only the group does not form.
    * @returns The group, or undefined without a colour.
    * @throws GradringError `ERR_INVALID_ARGUMENT` for another colour, and in an elastic run, whose ring may change its
    *   ranks; what forming a ring may throw, on the ranks of that group.
@@ -534,19 +559,34 @@ export class Communicator {
         'ring.group is not for elastic runs: a rank that is lost, or replaced, changes the groups.',
       );
     }
-    const gather = { ...options, variableLength: true, purpose: Purpose.Group };
+    const { signal } = options;
+    const gather = { variableLength: true, purpose: Purpose.Group };
     const parent = {
       rank: this.rank,
+      call: this.groupCalls++,
       options: { ...this.options, runToken: this.#runToken },
-      allGather: (own: Uint8Array) => this.allGather(own, gather),
+      allGather: (own: Uint8Array) => this.allGather(own, { ...gather, signal }),
+      agree: (own: Uint8Array) => this.allGather(own, gather),
+      signal,
     };
     const found = await groupOptions(parent, colour);
     if (found === undefined) return undefined;
     const Kind = this.constructor as new (...parts: [ConnectOptions, SharedHeap, ThreadClient]) => this;
-    const group = new Kind(...(await Communicator.begin(found, false, options.signal)));
-    this.groups.add(group);
-    group.atClose.push(() => void this.groups.delete(group));
-    return group;
+    const closing = new AbortController();
+    this.formingGroups.add(closing);
+    try {
+      const either = signal === undefined ? closing.signal : AbortSignal.any([signal, closing.signal]);
+      const group = new Kind(...(await Communicator.begin(found, false, either)));
+      this.groups.add(group);
+      group.atClose.push(() => void this.groups.delete(group));
+      if (closing.signal.aborted) await group.close();
+      else return group;
+    } catch (error) {
+      if (!closing.signal.aborted) throw error;
+    } finally {
+      this.formingGroups.delete(closing);
+    }
+    throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
   }
 
   /**
@@ -629,7 +669,8 @@ export class Communicator {
    * they take it.
    */
   close(): Promise<void> {
-    thisProcess.removeListener('beforeExit', this.closeAtEnd);
+    BEFORE_EXIT.delete(this.closeAtEnd);
+    for (const each of this.formingGroups) each.abort();
     this.closing ??= (async () => {
       await Promise.all([...this.groups].map(group => group.close()));
       if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case

@@ -1,10 +1,12 @@
+import { createHash } from 'node:crypto';
 import { isLoopback, portRangeOf } from '../environment/network';
-import { deserializeError, GradringError, invalidArgument, isSerializedError, serializeError } from '../errors';
+import { deserializeError, GradringError, invalidArgument, readError, serializeError } from '../errors';
 import { decodeValues, encodeValue } from '../rank-values';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { hostId, placeForPeers } from '../rendezvous/host-identity';
 import { findFreePort, requireFreePort } from '../rendezvous/master-port';
-import { type Check, isAnything, isBetween, isOptional, isText, isWith } from '../shape';
+import { type Check, isAnything, isBetween, isBoolean, isOptional, isText, isWith } from '../shape';
+import { aborted } from './abort';
 
 /** Which group a rank is of: ranks with the same colour are together. Null: of none. */
 export type Colour = number | string | null;
@@ -12,8 +14,14 @@ export type Colour = number | string | null;
 /** What a communicator has that makes a group of some of its ranks. */
 export interface ParentRing {
   readonly rank: number;
+  /** How many groups its ranks have formed before. */
+  readonly call: number;
   readonly options: ConnectOptions;
+  /** Ends with the signal, and the ring with it. */
   allGather(own: Uint8Array): Promise<Uint8Array[]>;
+  /** The same, whatever the signal says. */
+  agree(own: Uint8Array): Promise<Uint8Array[]>;
+  readonly signal: AbortSignal | undefined;
 }
 
 /** What each rank says of itself. */
@@ -33,8 +41,11 @@ interface Meeting {
 const isColour: Check<Colour> = (value): value is Colour =>
   value === null || typeof value === 'string' || Number.isSafeInteger(value);
 const isMember = isWith<Member>({ colour: isColour, host: isText });
+/** An address or the name of a host. It becomes part of a ZeroMQ endpoint, in which other signs have a meaning. */
+const isAddress: Check<string> = (value): value is string =>
+  typeof value === 'string' && /^[\w.:%[\]-]{1,255}$/.test(value);
 const isMeeting = isWith<Meeting>({
-  masterAddr: isOptional(isText),
+  masterAddr: isOptional(isAddress),
   masterPort: isOptional(isBetween(1, 65_535)),
   fault: isAnything,
 });
@@ -57,11 +68,23 @@ export async function groupOptions(ring: ParentRing, colour: Colour): Promise<Co
   const ranks = members.flatMap((member, rank) => (colour !== null && member.colour === colour ? [rank] : []));
   const [lowest] = ranks;
   const isMet = ranks.length > 1;
-  const meeting: Meeting = lowest === ring.rank && isMet ? await meetingPlace(ring.options) : {};
+  const isLowest = ({ colour }: Member, rank: number) => members.findIndex(each => each.colour === colour) === rank;
+  const number = members.slice(0, lowest).filter(isLowest).length;
+  const meeting: Meeting = lowest === ring.rank && isMet ? await meetingPlace(ring.options, number) : {};
   const meetings = decodeValues(await ring.allGather(encodeValue(meeting)), isMeeting);
+  // A rank whose signal has come between two calls does not join, so nobody waits for it.
+  const isGone = decodeValues(await ring.agree(encodeValue(ring.signal?.aborted === true)), isBoolean);
   if (lowest === undefined) return undefined;
+  const gone = ranks.find(rank => isGone[rank]);
+  if (gone === ring.rank) throw aborted('ring.group was aborted before its group formed.', ring.signal!, gone);
+  if (gone !== undefined) {
+    throw new GradringError('ERR_ABORTED', `Rank ${gone} has aborted ring.group before its group formed.`, {
+      rank: gone,
+    });
+  }
   const { masterAddr, masterPort, fault } = meetings[lowest]!;
-  if (isSerializedError(fault)) throw deserializeError(fault);
+  const error = readError(fault);
+  if (error !== undefined) throw deserializeError(error);
   if (isMet && (masterAddr === undefined || masterPort === undefined)) {
     throw new GradringError('ERR_PROTOCOL', `Rank ${lowest} did not say where its group meets.`, { rank: lowest });
   }
@@ -71,15 +94,22 @@ export async function groupOptions(ring: ParentRing, colour: Colour): Promise<Co
     ...(isMet && { masterAddr: masterAddr!, masterPort: masterPort! }),
     rank,
     worldSize: ranks.length,
+    // Ranks of another group that come to this one by mistake are refused.
+    runId: createHash('sha256').update(`${ring.options.runId} ${ring.call} ${lowest}`).digest('hex').slice(0, 32),
     localRank: ranks.slice(0, rank).filter(each => members[each]!.host === own.host).length,
     // These are of the run's ring.
     timeline: undefined,
     stopAfter: undefined,
+    overruled: undefined,
   };
 }
 
-/** Never throws: the others of the group must learn what is wrong. */
-async function meetingPlace(options: ConnectOptions): Promise<Meeting> {
+/**
+ * Never throws: the others of the group must learn what is wrong.
+ *
+ * @param number That of the group, from 0: groups of one host look for a port at the same time.
+ */
+async function meetingPlace(options: ConnectOptions, number: number): Promise<Meeting> {
   try {
     const { masterAddr, portRange } = options;
     // A rank that reached a master on loopback reaches others there, too.
@@ -87,7 +117,7 @@ async function meetingPlace(options: ConnectOptions): Promise<Meeting> {
     const told = isNear ? masterAddr : (await placeForPeers(options)).told;
     const host = isNear ? masterAddr : '0.0.0.0'; // where a rendezvous listens
     const range = portRange === undefined ? undefined : portRangeOf(portRange);
-    const masterPort = range === undefined ? await findFreePort(host) : await freePortIn(host, range);
+    const masterPort = range === undefined ? await findFreePort(host) : await freePortIn(host, range, number);
     return { masterAddr: told, masterPort };
   } catch (error) {
     return { fault: serializeError(error, 'ERR_ADDRESS_IN_USE') };
@@ -95,13 +125,19 @@ async function meetingPlace(options: ConnectOptions): Promise<Meeting> {
 }
 
 /** @throws GradringError `ERR_ADDRESS_IN_USE` */
-async function freePortIn(host: string, { first, last }: { first: number; last: number }): Promise<number> {
-  for (let port = last; ; port--) {
+async function freePortIn(
+  host: string,
+  { first, last }: { readonly first: number; readonly last: number },
+  start: number,
+): Promise<number> {
+  const count = last - first + 1;
+  for (let tried = 0; ; tried++) {
+    const port = last - ((start + tried) % count);
     try {
       await requireFreePort(host, port, 'portRange');
       return port;
     } catch (error) {
-      if (port === first) throw error;
+      if (tried === count - 1) throw error;
     }
   }
 }

@@ -5,7 +5,7 @@ import { SCRATCH_BYTES } from '../collectives/collective-call';
 import { deserializeError, GradringError } from '../errors';
 import { type Observer, sharedMetrics } from '../observer';
 import { ownFile } from '../own-file';
-import { thisProcess } from '../this-process';
+import { ProcessCalls } from './process-calls';
 import type { Ticket } from '../work';
 import { createTimelineFile } from '../timeline/timeline-file';
 import type { ConnectOptions } from '../rendezvous/connect-options';
@@ -36,6 +36,9 @@ const MOST_SLEEPS = 60;
 
 /** How long the end of the process waits until the comm thread has said goodbye. */
 const ABANDON_MS = 3_000;
+
+/** What comm threads must do before the process ends. */
+const AT_EXIT = new ProcessCalls('exit');
 
 /** How long it waits until a comm thread that is starting, or in a long computation, has closed its sockets. */
 const BUSY_MS = 30_000;
@@ -70,12 +73,12 @@ export class ThreadClient {
     worker.on('error', error => this.end(crashed(`failed: ${(error as Error).stack}`)));
     this.exited = new Promise(resolve => {
       worker.on('exit', () => {
-        thisProcess.removeListener('exit', this.abandon);
+        AT_EXIT.delete(this.abandon);
         this.end(crashed('has ended'));
         resolve();
       });
     });
-    thisProcess.on('exit', this.abandon);
+    AT_EXIT.add(this.abandon);
     this.rest();
   }
 
@@ -104,7 +107,9 @@ export class ThreadClient {
       client.end(aborted(`connect was aborted while rank ${rank} waited for the others.`, signal!, rank));
     signal?.addEventListener('abort', abort);
     try {
-      client.position = (await client.expect(READY, 'connect').promise) as RingPosition;
+      const ready = client.expect(READY, 'connect');
+      if (signal?.aborted) abort();
+      client.position = (await ready.promise) as RingPosition;
     } catch (error) {
       await client.terminate();
       throw error;

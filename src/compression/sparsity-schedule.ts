@@ -36,7 +36,7 @@ export function densityAt(spec: ChosenDgc, { epoch, step, stepsPerEpoch }: Train
     throw new GradringError(
       'ERR_NO_EPOCH',
       `The warm-up of dgc() lasts ${spec.warmUpEpochs} epochs, but the current epoch is not known. ` +
-        'Pass ring.callbacks() to model.fit, or call optimizer.setEpoch(epoch) in a custom loop, ' +
+        'Pass ring.callbacks() to model.fit, or call setEpoch(epoch) in a loop of your own, ' +
         'or give the length of the warm-up as dgc({ warmUpSteps }), or leave out sparsity and warm-up, as dgc({ steps })',
       { step },
     );

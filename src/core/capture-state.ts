@@ -1,13 +1,7 @@
 import { GradringError } from '../errors';
 import type { ExchangedTensors, TrainedTensor } from './exchanged-tensors';
 import type { ExchangeSteps } from './exchange-steps';
-import {
-  type OptimizerCounters,
-  sharesMomentum,
-  type StepState,
-  type VariableState,
-  type WaitingSteps,
-} from './optimizer-state';
+import { type StepCounters, sharesMomentum, type StepState, type VariableState, type WaitingSteps } from './step-state';
 
 /** The steps of any array library. */
 type Steps = ExchangeSteps<TrainedTensor, ExchangedTensors, never>;
@@ -67,7 +61,7 @@ export function variableStates(steps: Steps): VariableState[] {
  * The momentum and the residuals of local steps are those of what a round changes, not of gradients. And gradients that
  * wait need a policy that lets them wait.
  */
-function requireSamePolicy({ policy }: Steps, { isLocal = false, round }: OptimizerCounters): void {
+function requireSamePolicy({ policy }: Steps, { isLocal = false, round }: StepCounters): void {
   const { changesWeights, stepsPerExchange } = policy;
   const cannotWait = round !== undefined && !changesWeights && stepsPerExchange === 1;
   if (isLocal === changesWeights && !cannotWait) return;

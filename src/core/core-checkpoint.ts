@@ -8,9 +8,9 @@ import {
   CORE_CHECKPOINT_NAMES,
   type CoreCheckpointOptions,
   type ResumedPosition,
-} from './checkpoint-options';
-import { broadcastArrays, type NamedArrays, namedArraysOf } from './named-arrays';
-import { sourcesOfVariables, type StepState } from './optimizer-state';
+} from './core-checkpoint-options';
+import { broadcastArrays, namedArraysOf } from './named-arrays';
+import { sourcesOfVariables, type StepState } from './step-state';
 import { hashOf } from './replicas';
 import { RingGradients } from './ring-gradients';
 import { isPosition, type Position } from './saved-rank';
@@ -29,9 +29,10 @@ export interface TrainedArrays {
   /**
    * All arrays of the training, by name, each a Float32Array or an Int32Array: what is trained, under the names of its
    * gradients, and what else the program wants back, such as the state of its own optimizer. A save reads them, and a
-   * resume writes to them in place.
+   * resume writes to them in place. The object that you pass is read at each save: change its arrays, or put new ones
+   * into it. A new object is not seen.
    */
-  readonly arrays: NamedArrays;
+  readonly arrays: { readonly [name: string]: Float32Array | Int32Array };
   /** What takes the steps. */
   readonly gradients: RingGradients<string, null> | RingGradients;
 }

@@ -1,6 +1,6 @@
 import { checkOptions } from '../check-options';
 import { Communicator, type ConnectInput, Purpose } from '../communicator/communicator';
-import type { CoreCheckpointOptions } from './checkpoint-options';
+import type { CoreCheckpointOptions } from './core-checkpoint-options';
 import { CoreCheckpoint, type TrainedArrays } from './core-checkpoint';
 import { averageArrays, broadcastArrays, type NamedArrays, namedArraysOf, verifyArrays } from './named-arrays';
 import { type GradientOptions, RingGradients, type Shapes } from './ring-gradients';

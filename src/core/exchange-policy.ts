@@ -1,5 +1,5 @@
 import type { ExchangedTensors, LoadedGradients } from './exchanged-tensors';
-import type { WaitingSteps } from './optimizer-state';
+import type { WaitingSteps } from './step-state';
 
 /**
  * When the ranks exchange, and what: the gradients of every step, those of several, or what several have changed.

@@ -10,10 +10,11 @@ import type { ExchangeResult, ExchangeStep } from '../exchange/messages';
 import type { ExchangePolicy, Load, TakenStep } from './exchange-policy';
 import type { ExchangedTensors, TrainedTensor } from './exchanged-tensors';
 import { checkSameOptions, type Greeting, isGreeting } from './first-step';
-import { sharesMomentum, type VariableState } from './optimizer-state';
+import { sharesMomentum, type VariableState } from './step-state';
 import { areTexts, checkDescriptions, compareHashes, describe, gatherValues } from './replicas';
-import { type LearningRateRule, RingResize } from './ring-resize';
+import { RingResize } from './ring-resize';
 import { SentFraction } from './sent-fraction';
+import type { StepOptions } from './step-options';
 import { Notice, StepNotices } from './step-notices';
 import { shareStep } from './share-step';
 import { Verification, type VerifiedStep } from './verification';
@@ -35,7 +36,7 @@ export interface StepStatistics {
   readonly density: number;
 }
 
-/** An exchange that is to be completed: {@link OptimizerSteps.complete}. */
+/** An exchange that is to be completed: {@link ExchangeSteps.complete}. */
 export interface PendingExchange {
   readonly unit: Unit<StepResult>;
   /** Whether a step ends with it. Otherwise all its steps were counted before. */
@@ -79,15 +80,6 @@ export interface StepRule {
 export interface UpdateRule<T> extends StepRule {
   /** @param rateFactor Multiplies the learning rate. */
   apply(trained: T, rateFactor: number): void;
-}
-
-/** The options of steps that do not depend on who applies the updates. */
-export interface StepOptions {
-  readonly compression: Compression;
-  readonly onNonFinite: 'error' | 'skip';
-  readonly learningRateRule: LearningRateRule;
-  readonly verifyEvery: number;
-  readonly overlap: 0 | 1;
 }
 
 /** What steps consist of. */

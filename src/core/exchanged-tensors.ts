@@ -3,7 +3,7 @@ import { GradringError } from '../errors';
 import type { VariableShape } from '../exchange/arena-layout';
 import type { ExchangeHandle, ExchangeInput } from '../exchange/exchange-handle';
 import type { ExchangeStep } from '../exchange/messages';
-import type { VariableState } from './optimizer-state';
+import type { VariableState } from './step-state';
 import { inBrackets, isSameShape } from './shapes';
 
 /** A tensor whose gradient is exchanged. */

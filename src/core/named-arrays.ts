@@ -1,6 +1,11 @@
 import { inspect } from 'node:util';
-import { isFloat32Array, isFloat64Array, isInt32Array, isUint8Array } from 'node:util/types';
-import { type Communicator, type NumericArray, Purpose } from '../communicator/communicator';
+import {
+  type Communicator,
+  elementTypeOf,
+  NUMERIC_ARRAYS,
+  type NumericArray,
+  Purpose,
+} from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { awake } from '../work';
 import { bytesOf } from './bytes-of';
@@ -36,18 +41,12 @@ export function namedArraysOf(arrays: NamedArrays, call: string): NamedArray[] {
     throw invalidArgument(`${call} takes typed arrays by name, as { w, b }, not ${inspect(arrays, { depth: 0 })}.`);
   }
   return Object.entries(arrays).map(([name, values]) => {
-    const dtype = dtypeOf(values);
+    const dtype = elementTypeOf(values);
     if (dtype !== undefined) return { name, dtype, shape: [values.length], values };
-    const words = 'it must be a Float32Array, Float64Array, Int32Array or Uint8Array.';
-    throw invalidArgument(`${call}: '${name}' is ${inspect(values, { depth: 0, maxArrayLength: 3 })}; ${words}`);
+    throw invalidArgument(
+      `${call}: '${name}' is ${inspect(values, { depth: 0, maxArrayLength: 3 })}; it must be a ${NUMERIC_ARRAYS}.`,
+    );
   });
-}
-
-function dtypeOf(values: unknown): string | undefined {
-  if (isFloat32Array(values)) return 'float32';
-  if (isFloat64Array(values)) return 'float64';
-  if (isInt32Array(values)) return 'int32';
-  return isUint8Array(values) ? 'uint8' : undefined;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { ReadTensor, TensorFile } from '../checkpoint/checkpoint-file';
 import { GradringError } from '../errors';
-import type { OptimizerCounters, VariableState } from './optimizer-state';
+import type { StepCounters, VariableState } from './step-state';
 import { tensorsUnder } from './saved-tensor';
 
 /** What happens to each rank's momenta and residuals in a ring of another size: an option of checkpoints. */
@@ -57,7 +57,7 @@ export function variableStates(files: readonly TensorFile[], resizing: Resizing)
 }
 
 /** The counters of a rank. If it has dropped what it had accumulated, no step waits for an exchange. */
-export function resizedCounters(counters: OptimizerCounters, resizing: Resizing): OptimizerCounters {
+export function resizedCounters(counters: StepCounters, resizing: Resizing): StepCounters {
   const { savedWorldSize, worldSize, policy } = resizing;
   const dropsSums = savedWorldSize !== worldSize && policy === 'drop' && counters.isLocal !== true;
   return dropsSums ? { ...counters, round: undefined } : counters;

@@ -10,7 +10,7 @@ import { captureState, restoreState } from './capture-state';
 import { EveryStep } from './exchange-policy';
 import { ExchangeSteps, type Momentum, type StepStatistics, type UpdateRule } from './exchange-steps';
 import { ExchangedTensors, type LoadedGradients, type TrainedTensor } from './exchanged-tensors';
-import type { StepState } from './optimizer-state';
+import type { StepState } from './step-state';
 import { checkCompression, checkOnNonFinite } from './step-options';
 import { inBrackets, sizeOf } from './shapes';
 import { StepRunner } from './step-runner';
@@ -86,7 +86,7 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
     const { compression = dgc(), onNonFinite = 'error', momentum = 0, nesterov = false, learningRate } = options;
     checkCompression(compression);
     checkOnNonFinite(onNonFinite);
-    if (!(momentum >= 0 && momentum < 1)) {
+    if (typeof momentum !== 'number' || !(momentum >= 0 && momentum < 1)) {
       throw invalidArgument(`momentum is ${inspect(momentum)}; it must be at least 0, and less than 1.`);
     }
     if (typeof nesterov !== 'boolean') {
@@ -164,6 +164,7 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
   /** @internal */
   get checkpointed(): CheckpointedSteps<StepState> & { readonly className: string } {
     const { steps, runner, rule } = this;
+    const checkOpen = () => this.checkOpen();
     return {
       className: rule.className,
       nextStep: steps.step,
@@ -173,12 +174,14 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
       keepsSum: false,
       notices: steps.notices,
       withState: use =>
-        runner.whileBusy(() => {
+        runner.whileBusy(async () => {
+          checkOpen();
           const { counters, variables } = captureState(steps, steps.step, undefined);
           return use({ counters: { ...counters, learningRate: rule.givenRate }, variables });
         }),
       whileBusy: run => runner.whileBusy(run),
       restoreState: async state => {
+        checkOpen();
         runner.checkIdle();
         await restoreState(steps, state);
         steps.notices.take();
@@ -200,8 +203,12 @@ export class RingGradients<N extends string = string, Skipped extends null = nev
   }
 
   private checked(gradients: NamedGradients<N>): GradientsByName {
-    if (this.isDisposed) throw new GradringError('ERR_CLOSED', 'These gradients were disposed of.');
+    this.checkOpen();
     return checkedGradients(gradients, this.steps.tensors);
+  }
+
+  private checkOpen(): void {
+    if (this.isDisposed) throw new GradringError('ERR_CLOSED', 'These gradients were disposed of.');
   }
 }
 
@@ -242,8 +249,9 @@ class ExchangedArrays extends ExchangedTensors {
   load(gradients: GradientsByName): LoadedGradients {
     const { exchange } = this;
     // An update of the last step lies where another gradient may be written before it is read.
+    const memories = new Set(this.variables.map((_, i) => exchange.gradient(i).buffer));
     const isInTheWay = ({ buffer, byteOffset }: Float32Array, own: Float32Array) =>
-      buffer === own.buffer && byteOffset !== own.byteOffset;
+      memories.has(buffer) && !(buffer === own.buffer && byteOffset === own.byteOffset);
     const values = this.variables.map(({ name }, i) => {
       const gradient = gradients.get(name)!;
       return gradient !== null && isInTheWay(gradient, exchange.gradient(i)) ? gradient.slice() : gradient;

@@ -1,7 +1,7 @@
 import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 
-/** What happens to the learning rate in a ring of another size than at the launch: {@link WrapOptions}. */
+/** What happens to the learning rate in a ring of another size than at the launch: the option `learningRateRule`. */
 export type LearningRateRule = 'linear' | 'constant';
 
 /**

@@ -1,7 +1,7 @@
 import type { RankFile } from '../checkpoint/load-checkpoint';
 import { GradringError } from '../errors';
 import { type Check, isAnything, isCount, isListOf, isText, isWith } from '../shape';
-import { isCounters, type OptimizerCounters } from './optimizer-state';
+import { isCounters, type StepCounters } from './step-state';
 import type { Described } from './replicas';
 
 /** Where in a training a checkpoint was taken. */
@@ -30,7 +30,7 @@ export const isPosition = isWith<Position>({ epoch: isCount, batch: isCount });
 /** The small part of a rank's state: JSON, in the metadata of its file. */
 export interface SavedRank<P extends Position = Position> {
   readonly position: P;
-  readonly optimizer: OptimizerCounters;
+  readonly optimizer: StepCounters;
   /** All variables of the training, in the order of the model. */
   readonly variables: readonly SavedVariable[];
   /** What the user saves. */

@@ -135,7 +135,7 @@ export class SentFraction {
     if (said !== undefined && density < said * NOTABLE && density > said / NOTABLE) return;
     this.said = density;
     if (compression.sparsity === 'auto') {
-      if (!this.correctsMomentum) return; // ring.wrap has warned
+      if (!this.correctsMomentum) return; // nothing was chosen
       inform(
         communicator,
         expected === undefined

@@ -1,6 +1,16 @@
 import { methodOf } from '../compression/compression-method';
 import type { Compression } from '../compression/dgc-options';
 import { invalidArgument } from '../errors';
+import type { LearningRateRule } from './ring-resize';
+
+/** The options of steps that do not depend on who applies the updates. */
+export interface StepOptions {
+  readonly compression: Compression;
+  readonly onNonFinite: 'error' | 'skip';
+  readonly learningRateRule: LearningRateRule;
+  readonly verifyEvery: number;
+  readonly overlap: 0 | 1;
+}
 
 const KINDS: readonly unknown[] = ['dgc', 'none', 'custom'];
 

@@ -3,7 +3,7 @@ import {
   checkCoreCheckpointOptions,
   CORE_CHECKPOINT_NAMES,
   type CoreCheckpointOptions,
-} from '../core/checkpoint-options';
+} from '../core/core-checkpoint-options';
 import { invalidArgument } from '../errors';
 
 /** How {@link Ring.checkpoint} saves and resumes. */

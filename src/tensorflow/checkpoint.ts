@@ -4,8 +4,8 @@ import { checkOptions } from '../check-options';
 import type { TensorFile, TensorSource } from '../checkpoint/checkpoint-file';
 import type { SaveFolder } from '../checkpoint/save-checkpoint';
 import { type Communicator, Purpose } from '../communicator/communicator';
-import type { ResumedPosition } from '../core/checkpoint-options';
-import type { StepState } from '../core/optimizer-state';
+import type { ResumedPosition } from '../core/core-checkpoint-options';
+import type { StepState } from '../core/step-state';
 import { hashOf } from '../core/replicas';
 import type { Resizing } from '../core/resized-state';
 import {
@@ -23,11 +23,10 @@ import {
 } from './checkpoint-options';
 import type { FitPosition } from './fit-position';
 import { LiveTraining } from './live-training';
-import { type OptimizerState, sourcesOf, tensorStatesOf } from './optimizer-state';
-import { broadcastVariables } from './replicas';
-import { waitingSums } from './resized-state';
+import { type OptimizerState, sourcesOf, tensorStatesOf, waitingSums } from './optimizer-state';
+import { broadcastVariables } from './variables';
 import { fitOf, savedVariables } from './saved-variables';
-import { restoreVariable, sourceOf } from './saved-tensor';
+import { restoreVariable, sourceOf } from './tensor-source';
 import { type Trained, trainedOf, type Training } from './trained';
 import type { TrainedOptimizer } from './trained-optimizer';
 

@@ -73,12 +73,16 @@ const areOwnPredictions = isWith<OwnPredictions>({
   batches: isListOf(isWith({ index: isCount, rows: isCount })),
 });
 
-/** A model's predictions for data, on every rank in the order of the rows: each rank computes every N-th batch. */
+/**
+ * A model's predictions for data, in the order of the rows: each rank computes every N-th batch. Ranks other than the
+ * root, if there is one, get undefined.
+ */
 export async function predictTogether(
   communicator: Communicator,
   model: tf.LayersModel,
   data: WholeData,
-): Promise<tf.Tensor[]> {
+  root: number | undefined,
+): Promise<tf.Tensor[] | undefined> {
   /** The values of each output. The caller may dispose of the tensors while a rank that is behind needs these. */
   let values: Float32Array[] = [];
   const run = async (): Promise<Outputs> => {
@@ -116,6 +120,7 @@ export async function predictTogether(
   };
   const unit = { name: 'predict', isResult: areOutputs, run: () => waitForPromise(run()), share };
   const { shapes, types } = await communicator.units.run(unit);
+  if (root !== undefined && root !== communicator.rank) return undefined;
   return values.map((each, i) => tf.tensor(each, [...shapes[i]!], types[i]));
 }
 

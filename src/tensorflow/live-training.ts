@@ -2,7 +2,7 @@ import { type Communicator, Purpose } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { requirePlain } from '../plain-json';
 import type { FitPosition } from './fit-position';
-import { broadcastVariables } from './replicas';
+import { broadcastVariables } from './variables';
 import { checkSameVariables } from '../core/replicas';
 import type { Training } from './trained';
 import { captureWelcome, passWelcome, takeWelcome, type Welcome } from './welcome';

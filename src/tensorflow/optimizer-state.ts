@@ -1,8 +1,9 @@
-import type { tf } from './tfjs';
-import type { ReadTensor, TensorSource } from '../checkpoint/checkpoint-file';
-import { sourcesOfVariables, type StepState, type WaitingSteps } from '../core/optimizer-state';
+import { tf } from './tfjs';
+import type { ReadTensor, TensorFile, TensorSource } from '../checkpoint/checkpoint-file';
+import { type Resizing, sharedSums } from '../core/resized-state';
+import { sourcesOfVariables, type StepState, type WaitingSteps } from '../core/step-state';
 import { tensorsUnder } from '../core/saved-tensor';
-import { sourceOf, tensorOf } from './saved-tensor';
+import { sourceOf, tensorOf } from './tensor-source';
 
 /** All that a wrapped optimizer needs to continue bit for bit. */
 export interface OptimizerState extends StepState {
@@ -58,4 +59,11 @@ export function tensorStatesOf(tensors: ReadonlyMap<string, ReadTensor>): Pick<O
     .sort((a, b) => numberOf(a) - numberOf(b))
     .map(({ name, tensor }) => ({ name: name.slice(name.indexOf('/') + 1), tensor }));
   return { inner: { weights, fields: named('innerField') }, start: named('start') };
+}
+
+/** The gradients that a rank has accumulated. They are shared like residuals. The tensors are new. */
+export function waitingSums(files: readonly TensorFile[], resizing: Resizing): NamedTensor[] {
+  return sharedSums(files, resizing, 'sum').map(({ name, shape, values }) => {
+    return { name, tensor: tf.tensor(values, [...shape]) };
+  });
 }

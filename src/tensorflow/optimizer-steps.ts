@@ -1,13 +1,15 @@
 import type { Communicator } from '../communicator/communicator';
 import type { DgcCompression } from '../compression/dgc-options';
 import { LARGEST_DENSITY } from '../compression/sparsity-schedule';
+import { captureState, restoreState } from '../core/capture-state';
 import { ExchangeSteps } from '../core/exchange-steps';
 import { warnOnce } from '../core/warn';
 import { Accumulate } from './accumulate';
 import { DataCheck } from './data-check';
 import { ExchangedVariables, type Gradients, variableNamed } from './exchanged-variables';
 import { endOtherRounds, LocalSteps } from './local-steps';
-import { adviceFor, hashesOf, type Variables } from './replicas';
+import type { OptimizerState } from './optimizer-state';
+import { adviceFor, hashesOf, type Variables } from './variables';
 import { tf } from './tfjs';
 import { TfjsOptimizer } from './tfjs-optimizer';
 import { EveryGradient, type VariablesPolicy } from './variables-policy';
@@ -53,6 +55,29 @@ export class OptimizerSteps extends ExchangeSteps<tf.Variable, ExchangedVariable
   ): ExchangedVariables {
     endOtherRounds(variables, this.policy);
     return new ExchangedVariables(this.communicator, variables, options);
+  }
+
+  /**
+   * What a checkpoint keeps of a wrapped optimizer on this rank. u and v are views, valid until the next step.
+   * `disposeInner` frees the tensors that are copies.
+   */
+  async capture(iterations: number): Promise<OptimizerState> {
+    const captured = this.policy.capture();
+    const { start = [], sums = [] } = captured ?? {};
+    const state = captureState(this, iterations, captured);
+    return { ...state, inner: await this.inner.capture(), start, sums };
+  }
+
+  /**
+   * Takes back what {@link capture} gave, on this or another rank, except the iterations. The arrays become the
+   * optimizer's.
+   */
+  async restore(state: OptimizerState): Promise<void> {
+    await restoreState(this, state);
+    await this.inner.restore(state.inner);
+    const { round } = state.counters;
+    // The last one, because the tensors are the policy's then.
+    if (round !== undefined) this.policy.restore({ ...round, start: state.start, sums: state.sums });
   }
 
   protected override hashesOf(variables: Variables): string[] {

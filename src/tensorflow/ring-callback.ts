@@ -14,7 +14,7 @@ import type { FitParameters } from './fit-progress';
 import { LiveTraining } from './live-training';
 import { isOwnModel, otherCopy } from './one-copy';
 import { areTexts, checkDescriptions, describe, gatherValues } from '../core/replicas';
-import { averageVariables, broadcastVariables, type Variables, variablesOf, verifyReplicas } from './replicas';
+import { averageVariables, broadcastVariables, type Variables, variablesOf, verifyReplicas } from './variables';
 import { evaluateTogether } from './compute-together';
 import { isTrained, type TrainedOptimizer } from './trained-optimizer';
 import type { FitLength } from '../core/sent-fraction';

@@ -7,7 +7,6 @@ import type { StepNotices } from '../core/step-notices';
 import { StepRunner } from '../core/step-runner';
 import { invalidArgument } from '../errors';
 import { awake, type Work } from '../work';
-import { captureOptimizer, restoreOptimizer } from './capture-state';
 import { type ExchangedVariables, type Gradients, namedTensors, variableNamed } from './exchanged-variables';
 import { disposeInner, TfjsOptimizer } from './tfjs-optimizer';
 import { explainNoGradient } from './no-gradient';
@@ -220,7 +219,7 @@ export class RingOptimizer extends tf.Optimizer {
   async withState<T>(use: (state: OptimizerState) => Promise<T>): Promise<T> {
     return this.runner.whileBusy(async () => {
       await awake(this.runner.completeUnderWay());
-      const state = await captureOptimizer(this.steps, this.iterations);
+      const state = await this.steps.capture(this.iterations);
       try {
         return await use(state);
       } finally {
@@ -238,7 +237,7 @@ export class RingOptimizer extends tf.Optimizer {
   async restoreState(state: OptimizerState): Promise<void> {
     this.runner.checkIdle();
     try {
-      await restoreOptimizer(this.steps, state);
+      await this.steps.restore(state);
     } catch (error) {
       tf.dispose([...state.start, ...state.sums].map(({ tensor }) => tensor)); // the policy has not taken them
       throw error;

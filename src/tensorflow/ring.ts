@@ -11,11 +11,12 @@ import type {
   RootedGatherOptions,
   RootedReduceOptions,
 } from '../communicator/communicator';
-import { averageVariables, broadcastVariables, variablesOf, verifyReplicas, type Variables } from './replicas';
+import { averageVariables, broadcastVariables, variablesOf, verifyReplicas, type Variables } from './variables';
 import { checkSameVariables } from '../core/replicas';
 import { invalidArgument } from '../errors';
+import { requireRank } from '../communicator/collective-requests';
 import { evaluateTogether, predictTogether } from './compute-together';
-import { wholeData, type WholeDataOptions, type WholeInput } from './whole-data';
+import { type PredictOptions, wholeData, type WholeDataOptions, type WholeInput } from './whole-data';
 import { Checkpoint } from './checkpoint';
 import { DataCheck } from './data-check';
 import { type JoinedPosition, LiveTraining } from './live-training';
@@ -417,14 +418,23 @@ export class Ring extends Communicator {
    * console.log(predicted.flatten().arraySync()); // [ 1, 2, 3 ]
    * ```
    *
-   * @param options `batchSize` for tensors, `batches` for a dataset, whose elements are batches: `{ xs }`, or x alone.
-   * @returns A new tensor, or one for each output of the model.
+   * @param options `batchSize` for tensors, `batches` for a dataset, whose elements are batches: `{ xs }`, or x alone;
+   *   `root` if only one rank needs the predictions.
+   * @returns A new tensor, or one for each output of the model. With `root`, undefined on the other ranks.
    * @throws GradringError `ERR_COLLECTIVE_MISMATCH` if a rank has other data than rank 0; `ERR_INVALID_ARGUMENT`.
    */
-  async predict(model: tf.LayersModel, data: WholeInput, options?: WholeDataOptions): Promise<tf.Tensor | tf.Tensor[]> {
+  predict(model: tf.LayersModel, data: WholeInput, options?: WholeDataOptions): Promise<tf.Tensor | tf.Tensor[]>;
+  predict(
+    model: tf.LayersModel,
+    data: WholeInput,
+    options: PredictOptions,
+  ): Promise<tf.Tensor | tf.Tensor[] | undefined>;
+  async predict(model: tf.LayersModel, data: WholeInput, options?: PredictOptions) {
     const source = wholeData('ring.predict', model, data, undefined, options);
-    const [first, ...others] = await predictTogether(this, model, source);
-    return others.length === 0 ? first! : [first!, ...others];
+    const root = options?.root;
+    if (root !== undefined) requireRank('root', root, this.worldSize);
+    const predicted = await predictTogether(this, model, source, root);
+    return predicted?.length === 1 ? predicted[0]! : predicted;
   }
 
   /**

@@ -3,7 +3,7 @@ import type { SavedVariable } from '../core/saved-rank';
 import type { TrainingFit } from '../core/training-checkpoint';
 import { type FitPosition, isFitPosition } from './fit-position';
 import { isOwnModel } from './one-copy';
-import type { Variables } from './replicas';
+import type { Variables } from './variables';
 import type { Trained } from './trained';
 
 /** The variables of a model, or of a custom loop. */

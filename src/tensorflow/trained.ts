@@ -1,6 +1,6 @@
 import type { tf } from './tfjs';
 import { invalidArgument } from '../errors';
-import { type Variables, variablesOf } from './replicas';
+import { type Variables, variablesOf } from './variables';
 import type { RingOptimizer } from './ring-optimizer';
 import { isTrained, type TrainedOptimizer } from './trained-optimizer';
 

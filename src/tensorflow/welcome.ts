@@ -4,11 +4,11 @@ import { GradringError } from '../errors';
 import { shownName } from '../printable';
 import { brokenValue, decodeValue, encodeValue } from '../rank-values';
 import { isAnything, isBoolean, isCount, isListOf, isOneOf, isText, isWith } from '../shape';
-import { isCounters, type OptimizerCounters } from '../core/optimizer-state';
+import { isCounters, type StepCounters } from '../core/step-state';
 import { sourcesOf, tensorStatesOf } from './optimizer-state';
 import { areTexts, describe } from '../core/replicas';
 import { type FitPosition, isFitPosition } from './fit-position';
-import { restoreVariable, sourceOf } from './saved-tensor';
+import { restoreVariable, sourceOf } from './tensor-source';
 import { tensorsUnder } from '../core/saved-tensor';
 import type { tf } from './tfjs';
 import type { Training } from './trained';
@@ -23,7 +23,7 @@ export interface Welcome {
 interface WelcomeHeader {
   readonly position: FitPosition;
   readonly state: unknown;
-  readonly counters: OptimizerCounters;
+  readonly counters: StepCounters;
   /** Whether the ranks have taken a step since they were started. Before the first they compare what they train. */
   readonly hasBegun: boolean;
   /** As {@link describe} returns them. */

@@ -4,7 +4,7 @@ import { brief } from './brief';
 import { hashOfRows } from './data-check';
 import { requireRoundOver } from './local-steps';
 import { isOwnModel, notOurs } from './one-copy';
-import { variablesOf } from './replicas';
+import { variablesOf } from './variables';
 import { rowsOf, type TensorData, tensorsIn } from './shard';
 import { tf } from './tfjs';
 
@@ -28,12 +28,18 @@ export interface WholeData {
   forEach(isChosen: (index: number) => boolean, each: (batch: Batch, index: number) => Promise<void>): Promise<void>;
 }
 
-/** Options of {@link Ring.evaluate} and {@link Ring.predict}. */
+/** Options of {@link Ring.evaluate}. */
 export interface WholeDataOptions {
   /** How many rows of tensors a batch has. Default 32, as in TensorFlow.js. */
   readonly batchSize?: number;
   /** How many batches of a dataset are taken at most. Default: all. */
   readonly batches?: number;
+}
+
+/** Options of {@link Ring.predict}. */
+export interface PredictOptions extends WholeDataOptions {
+  /** The rank that gets the predictions; the others get undefined. Default: all ranks get them. */
+  readonly root?: number;
 }
 
 /** Data that all ranks have. The elements of a dataset are batches. */
@@ -54,7 +60,7 @@ export function wholeData(
 ): WholeData {
   if (!isOwnModel(model)) throw notOurs('model', 'fit', model, `${call} takes a model first, not ${brief(model)}.`);
   const options = given as WholeDataOptions;
-  checkOptions(call, options, { batchSize: true, batches: true });
+  checkOptions(call, options, { batchSize: true, batches: true, ...(call === 'ring.predict' && { root: true }) });
   requireRoundOver(variablesOf(model, call), call);
   if (data instanceof tf.data.Dataset) {
     if (options.batchSize === undefined) return datasetBatches(model, data, call, options.batches);

@@ -54,6 +54,38 @@ describe.each([1, 2, 3])('a ring of %i', worldSize => {
   });
 });
 
+test.each(['broadcastObject', 'group'] as const)(
+  'between the parts of %s it ends the call or the ring for all ranks, or comes too late: none waits',
+  async name => {
+    const ring = await connectRing(2);
+    const [first, second] = ring as [Communicator, Communicator];
+    const controller = new AbortController();
+    const part = name === 'group' ? 'allGather' : 'broadcast';
+    const call = first[part].bind(first) as (...given: unknown[]) => Promise<unknown>;
+    let parts = 0;
+    Object.assign(first, {
+      [part]: async (...given: unknown[]) => {
+        const result = await call(...given);
+        if (++parts === 1) controller.abort('enough');
+        return result;
+      },
+    });
+    const { signal } = controller;
+    const calls =
+      name === 'group'
+        ? [first.group(1, { signal }), second.group(1)]
+        : [first.broadcastObject({}, { signal }), second.broadcastObject({})];
+    const [own, other] = await Promise.allSettled<unknown>(calls);
+    if (name === 'group') {
+      expect(own).toMatchObject({ reason: { code: 'ERR_ABORTED', rank: 0, cause: 'enough' } });
+      expect(other).toMatchObject({ reason: { code: 'ERR_ABORTED', rank: 0 } });
+    }
+    const after = await Promise.allSettled([first.barrier(), second.barrier()]);
+    expect(after[1]!.status).toBe(after[0]!.status);
+    await closeRing(ring);
+  },
+);
+
 test('within a collective it ends the ring, on all ranks, with the rank that aborted', async () => {
   const ring = await connectRing(3);
   const controller = new AbortController();

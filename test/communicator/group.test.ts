@@ -55,6 +55,25 @@ describe('a ring of 4', () => {
   });
 });
 
+test('groups that form at the same time within a range of ports are those of their ranks', async () => {
+  const first = await freePort();
+  const ring = await connectRing(4, { portRange: `${first}-${first + 60}`, transport: 'tcp' });
+  for (let round = 0; round < 3; round++) {
+    const groups = await Promise.all(ring.map(rank => rank.group(rank.rank % 2)));
+    const sums = await Promise.all(groups.map((group, i) => group!.allReduce(Int32Array.of(10 ** i))));
+    expect(sums.map(([sum]) => sum)).toEqual([101, 1010, 101, 1010]);
+    await Promise.all(groups.map(group => group!.close()));
+  }
+  await closeRing(ring);
+});
+
+test('a ring that is closed while groups form leaves none', async () => {
+  const ring = await connectRing(2);
+  const forming = Promise.all(ring.map(rank => failureOf(rank.group(1))));
+  await closeRing(ring);
+  for (const { code } of await forming) expect(['ERR_CLOSED', 'ERR_PEER_LOST']).toContain(code);
+});
+
 test('a ring of one has groups, of its class', async () => {
   const alone = await Ring.connect({ rank: 0, worldSize: 1, masterPort: await freePort() });
   const group = await alone.group('any');

@@ -80,7 +80,7 @@ describe('densityAt', () => {
       error = thrown as typeof error;
     }
     expect(error).toMatchObject({ code: 'ERR_NO_EPOCH', details: { step: 3 } });
-    for (const remedy of ['ring.callbacks()', 'optimizer.setEpoch(epoch)', 'warmUpSteps']) {
+    for (const remedy of ['ring.callbacks()', 'setEpoch(epoch)', 'warmUpSteps']) {
       expect(error.message).toContain(remedy);
     }
   });

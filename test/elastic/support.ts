@@ -75,7 +75,7 @@ export interface ElasticRun extends LaunchResult {
 export async function runElastic(
   input: TrainInput | LoopInput | Record<string, never>,
   options: Partial<LaunchOptions>,
-  fixture: 'train' | 'loop' | 'rows' | 'last-step' | 'resumed' | 'newcomer-dies' | 'background' = 'train',
+  fixture: 'train' | 'loop' | 'rows' | 'last-step' | 'resumed' | 'newcomer-dies' | 'background' | 'evaluate' = 'train',
 ): Promise<ElasticRun> {
   const folder = mkdtempSync(path.join(tmpdir(), 'gradring-elastic-'));
   const output = new Capture();

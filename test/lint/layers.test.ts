@@ -48,7 +48,7 @@ describe('the layers', () => {
     ['src/communicator/x.ts', '../checkpoint/manifest'],
     ['src/checkpoint/x.ts', '@tensorflow/tfjs'],
     ['src/core/x.ts', '@tensorflow/tfjs'],
-    ['src/core/x.ts', '../tensorflow/replicas'],
+    ['src/core/x.ts', '../tensorflow/variables'],
     ['src/core/x.ts', '../native-tensorflow/npm-package'],
     ['src/communicator/x.ts', '../core/first-step'],
     ['src/tensorflow/x.ts', '../core'],

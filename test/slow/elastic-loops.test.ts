@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { NOTE_FOLDERS } from '../support/rings';
 import { finishedAlike, type Member, runElastic } from '../elastic/support';
+import { largestError } from '../tensorflow/support';
 
 const LIMIT_MS = 300_000;
 
@@ -73,6 +74,20 @@ test(
       { worldSize: 2, generation: 3, steps: 8 },
       { worldSize: 2, generation: 3, steps: 8 },
     ]);
+  },
+  LIMIT_MS,
+);
+
+test(
+  'ranks are lost within an evaluation and within a prediction: the others compute all rows, each once',
+  async () => {
+    const run = await runElastic({}, { ranks: 3, min: 1, maxRestarts: 0 }, 'evaluate');
+    const [only, ...others] = finishedAlike(run) as (Member & Record<'alone' | 'together' | 'afterLoss', number> & Record<'expected' | 'predicted', number[]>)[]; // prettier-ignore
+    expect([others, run.members.map(member => member !== undefined)]).toEqual([[], [true, false, false, false]]);
+    const { alone, together, afterLoss, expected, predicted, worldSize } = only!;
+    expect([afterLoss, worldSize]).toEqual([2, 1]);
+    expect(together).toBeCloseTo(alone, 5);
+    expect(largestError(predicted, expected)).toBeLessThan(1e-6);
   },
   LIMIT_MS,
 );

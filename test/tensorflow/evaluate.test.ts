@@ -12,8 +12,10 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('evaluate.js', ranks);
 
   test('a model is evaluated on each row once, and predicts all rows in their order', () => {
-    type Of = Found & { predictions: [number[], number[]]; expected: [number[], number[]] };
-    for (const { found, leaked } of valuesOf<{ found: Of[]; leaked: number }>('tensors')) {
+    type Of = Found & { predictions: [number[], number[]]; expected: [number[], number[]]; onRoot?: number[] };
+    for (const [rank, { found, leaked }] of valuesOf<{ found: Of[]; leaked: number }>('tensors').entries()) {
+      const last = found.at(-1)!;
+      expect(last.onRoot).toEqual(rank === ranks - 1 ? last.predictions[1] : undefined);
       for (const { together, alone, predictions, expected } of found) {
         expect(together).toHaveLength(3);
         expect(largestError(together, alone)).toBeLessThan(TOLERANCE);
@@ -91,6 +93,8 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
         'ring.evaluate takes tensors with the same number of rows; these have 53, 5.',
         'ring.evaluate was given a dataset without elements.',
         expect.stringContaining('ring.predict takes a dataset, or tensors'),
+        `root is ${ranks}; it must be a rank, 0 … ${ranks - 1}.`,
+        expect.stringContaining("ring.evaluate has no option 'root'"),
       ]);
       expect(unfit).toMatch(/expected a batch of elements where each example has shape \[2\]/);
       expect(steps).toBe(0);

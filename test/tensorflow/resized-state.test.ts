@@ -1,6 +1,6 @@
 import type { ReadTensor, TensorFile } from '../../src/checkpoint/checkpoint-file';
 import { ranksToRead, type ResidualPolicy } from '../../src/core/resized-state';
-import { waitingSums } from '../../src/tensorflow/resized-state';
+import { waitingSums } from '../../src/tensorflow/optimizer-state';
 
 /** The files of ranks, each with a sum; rank 0 has had no gradient of the second variable yet. */
 const FILES = [[1, 2], [10, 20], [100, 200]].map((values, rank): TensorFile => {

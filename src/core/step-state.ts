@@ -7,13 +7,13 @@ import { type ExpectedSteps, isExpectedSteps } from './sent-fraction';
 
 /** All that the steps of a training need to continue bit for bit, but for what an optimizer keeps by itself. */
 export interface StepState {
-  readonly counters: OptimizerCounters;
+  readonly counters: StepCounters;
   /** For each variable. Empty before the first step. */
   readonly variables: readonly VariableState[];
 }
 
 /** The small part of it. */
-export interface OptimizerCounters {
+export interface StepCounters {
   /** The class of the inner optimizer. */
   readonly optimizer: string;
   /** How many steps the training has taken, skipped ones included. */
@@ -38,7 +38,7 @@ export interface OptimizerCounters {
   readonly expectedSteps?: ExpectedSteps | undefined;
 }
 
-export const isCounters = isWith<OptimizerCounters>({
+export const isCounters = isWith<StepCounters>({
   optimizer: isText,
   steps: isCount,
   iterations: isCount,

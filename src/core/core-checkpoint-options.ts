@@ -78,12 +78,13 @@ export const CORE_CHECKPOINT_NAMES = {
  * @throws GradringError `ERR_INVALID_ARGUMENT`.
  */
 export function checkCoreCheckpointOptions(call: string, options: CoreCheckpointOptions): void {
-  const { dir, every, keep, background, state, residuals, onDamage, onFailure } = options;
+  const { dir, every, keep, state, residuals, onDamage, onFailure } = options;
   if (typeof dir !== 'string' || dir === '') throw invalidArgument(`${call} needs dir, the path of a folder.`);
   requireCount('every', every);
   requireCount('keep', keep);
-  if (background !== undefined && typeof background !== 'boolean') {
-    throw invalidArgument('background must be true or false.');
+  for (const name of ['background', 'saveOnStop'] as const) {
+    const { [name]: value } = options;
+    if (value !== undefined && typeof value !== 'boolean') throw invalidArgument(`${name} must be true or false.`);
   }
   if (state !== undefined && typeof state !== 'function') throw invalidArgument('state must be a function.');
   requireOneOf('residuals', residuals, ['redistribute', 'drop']);
