@@ -1,11 +1,10 @@
 #!/usr/bin/env node
 // Trains for very many steps on four ranks of this machine, and checks that memory does not grow and that the replicas
-// stay the same. If not, the exit code is 1. Use it by hand, after `npm run build`: `npm run soak`,
-// `npm run soak -- --steps 2000 --json soak.json`.
+// stay the same. Use it by hand, after `npm run build`: npm run soak -- --help.
 const { writeFileSync } = require('node:fs');
 const path = require('node:path');
 const { Writable } = require('node:stream');
-const { parseArgs } = require('node:util');
+const yargs = require('yargs');
 const { formatTable } = require('../dist/table');
 const { launch } = require('../dist/launcher/launch');
 const { harness } = require('./harness');
@@ -16,26 +15,34 @@ const SAMPLES = 200;
 const ROWS = 20;
 const VERIFY_EVERY = 1000;
 
-const { values: given } = parseArgs({
-  options: {
-    steps: { type: 'string', default: '20000' },
-    ranks: { type: 'string', default: '4' },
-    json: { type: 'string' },
-    // How many bytes each rank keeps in each step, to test that this is found.
-    leak: { type: 'string', default: '0' },
-  },
-});
-
-/** The count in an option. Ends the process if it is wrong. */
-function count(name, least) {
-  const value = Number(given[name]);
-  if (Number.isSafeInteger(value) && value >= least) return value;
-  console.error(`--${name} must be a whole number from ${least} on, not ${given[name]}.`);
-  return process.exit(2);
-}
+const { steps, ranks, json, leak } = yargs(process.argv.slice(2))
+  .scriptName('npm run soak --')
+  .usage(
+    '$0 [options]\n\nTrains for very many steps, and checks that memory does not grow and that the replicas stay the same.',
+  )
+  .options({
+    steps: { type: 'number', default: 20_000, describe: 'How many steps' },
+    ranks: { type: 'number', default: 4, describe: 'How many ranks, on this machine' },
+    json: { type: 'string', describe: 'Write the result to this file' },
+    leak: { type: 'number', default: 0, describe: 'Bytes that each rank keeps in each step, which must be found' },
+  })
+  .example('$0', '20,000 steps on four ranks: some minutes')
+  .example('$0 --steps 2000 --json soak.json', 'a short one, with its result as JSON')
+  .strict()
+  .check(options => {
+    for (const [name, least] of Object.entries({ steps: SAMPLES, ranks: 1, leak: 0 })) {
+      const value = options[name];
+      if (Number.isSafeInteger(value) && value >= least) continue;
+      return `--${name} must be a whole number from ${least} on, not ${value}.`;
+    }
+    return true;
+  })
+  .epilogue('The exit code is 1 if memory grew, or the replicas differed.')
+  .wrap(100)
+  .version(false)
+  .parseSync();
 
 async function main() {
-  const [steps, ranks, leak] = [count('steps', SAMPLES), count('ranks', 1), count('leak', 0)];
   const facts = [];
   const args = [steps, Math.floor(steps / SAMPLES), VERIFY_EVERY, leak].map(String);
   const start = performance.now();
@@ -63,8 +70,7 @@ async function main() {
   );
   console.log(`Weights: ${hashes.at(-1)?.hash}, compared ${hashes.length / ranks} times.`);
   console.log(wrongs.length === 0 ? 'Memory is flat, the replicas are the same.' : wrongs.join('\n'));
-  if (given.json !== undefined)
-    writeFileSync(given.json, JSON.stringify({ steps, ranks, seconds, wrongs, samples, hashes }));
+  if (json !== undefined) writeFileSync(json, JSON.stringify({ steps, ranks, seconds, wrongs, samples, hashes }));
   process.exitCode = wrongs.length === 0 ? 0 : 1;
 }
 

@@ -115,7 +115,8 @@ export class GradringError extends Error {
     readonly details: ErrorDetails = {},
     options?: ErrorOptions,
   ) {
-    super(printableLines(message, LONGEST_MESSAGE), options);
+    // Node prints a cause that is undefined, too.
+    super(printableLines(message, LONGEST_MESSAGE), options?.cause === undefined ? undefined : options);
   }
 
   /** The rank that the error is about, if it is about one: {@link ErrorDetails.rank}. */
