@@ -31,7 +31,7 @@ const { steps, ranks, json, leak } = yargs(process.argv.slice(2))
   .strict()
   .check(options => {
     for (const [name, least] of Object.entries({ steps: SAMPLES, ranks: 1, leak: 0 })) {
-      const value = options[name];
+      const value = Number(options[name]);
       if (Number.isSafeInteger(value) && value >= least) continue;
       return `--${name} must be a whole number from ${least} on, not ${value}.`;
     }
