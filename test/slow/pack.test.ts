@@ -22,7 +22,7 @@ const runOn = async (backend: string, command: string, ...args: string[]) => {
   const { stdout } = await run(command, args, {
     cwd: project,
     env: { ...process.env, GRADRING_BACKEND: backend },
-    timeout: 60_000,
+    timeout: 180_000,
   });
   return stdout;
 };
@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A test of the installed package. */
-const testInstalled = (name: string, body: () => Promise<void>) => testWhere(obstacle)(name, body, 90_000);
+const testInstalled = (name: string, body: () => Promise<void>) => testWhere(obstacle)(name, body, 240_000);
 
 test('the package holds what it runs on, and nothing that it does not', () => {
   const needed = [
@@ -94,7 +94,7 @@ test('every file that a help names is in the package', async () => {
   const files = [...new Set(named.map(([file]) => file))];
   expect(files).toContain('docs/reference/benchmarks.md');
   expect(files.filter(file => !packed.includes(file))).toEqual([]);
-}, 90_000);
+}, 240_000);
 
 test('the package tells where its repository is, so that links of the README work on npm', () => {
   const { repository, homepage, bugs } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
@@ -270,7 +270,7 @@ describe('a TypeScript program type-checks', () => {
     complaints = JSON.parse(
       await inProject(process.execPath, path.join(__dirname, '../package/check-types.js'), 'consumer.ts'),
     ) as Record<string, string>;
-  }, 90_000);
+  }, 240_000);
 
   for (const way of ['node16', 'bundler', 'node10', 'full check without dom']) {
     testInstalled(`in the way ${way}`, async () => {
@@ -318,7 +318,7 @@ describe('a project without TensorFlow.js', () => {
   }, 300_000);
 
   const inOther = async (command: string, ...args: string[]) =>
-    (await run(command, args, { cwd: other, timeout: 80_000 })).stdout;
+    (await run(command, args, { cwd: other, timeout: 180_000 })).stdout;
 
   testInstalled('trains with jax-js on two ranks', async () => {
     expect(existsSync(path.join(other, 'node_modules/@tensorflow'))).toBe(false);
