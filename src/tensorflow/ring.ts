@@ -77,8 +77,7 @@ export class Ring extends Communicator {
     options: ReduceOptions = {},
   ): Promise<NumericArray | tf.Tensor> {
     const sent = sentTensor('ring.allReduce', value, options, true);
-    if (sent === undefined) return super.allReduce(value as NumericArray, options);
-    return sent.tensorOf(await super.allReduce(sent.array, options));
+    return sent.resultOf(await super.allReduce(sent.array, options));
   }
 
   /** {@link allReduce}; the thread sleeps meanwhile. */
@@ -86,8 +85,7 @@ export class Ring extends Communicator {
   override allReduceSync<T extends NumericArray>(array: T, options?: ReduceOptions): T;
   override allReduceSync(value: NumericArray | tf.Tensor, options: ReduceOptions = {}): NumericArray | tf.Tensor {
     const sent = sentTensor('ring.allReduce', value, options, true);
-    if (sent === undefined) return super.allReduceSync(value as NumericArray, options);
-    return sent.tensorOf(super.allReduceSync(sent.array, options));
+    return sent.resultOf(super.allReduceSync(sent.array, options));
   }
 
   /** {@link Communicator.broadcast}; also of tensors, as {@link allReduce}. */
@@ -98,8 +96,7 @@ export class Ring extends Communicator {
     options: BroadcastOptions = {},
   ): Promise<NumericArray | tf.Tensor> {
     const sent = sentTensor('ring.broadcast', value, options);
-    if (sent === undefined) return super.broadcast(value as NumericArray, options);
-    return sent.tensorOf(await super.broadcast(sent.array, options));
+    return sent.resultOf(await super.broadcast(sent.array, options));
   }
 
   /** {@link broadcast}; the thread sleeps meanwhile. */
@@ -107,8 +104,7 @@ export class Ring extends Communicator {
   override broadcastSync<T extends NumericArray>(array: T, options?: BroadcastOptions): T;
   override broadcastSync(value: NumericArray | tf.Tensor, options: BroadcastOptions = {}): NumericArray | tf.Tensor {
     const sent = sentTensor('ring.broadcast', value, options);
-    if (sent === undefined) return super.broadcastSync(value as NumericArray, options);
-    return sent.tensorOf(super.broadcastSync(sent.array, options));
+    return sent.resultOf(super.broadcastSync(sent.array, options));
   }
 
   /** {@link Communicator.sendReceive}; also of tensors, as {@link allReduce}. */
@@ -119,8 +115,7 @@ export class Ring extends Communicator {
     options: CallOptions = {},
   ): Promise<NumericArray | tf.Tensor> {
     const sent = sentTensor('ring.sendReceive', value);
-    if (sent === undefined) return super.sendReceive(value as NumericArray, options);
-    return sent.tensorOf(await super.sendReceive(sent.array, options));
+    return sent.resultOf(await super.sendReceive(sent.array, options));
   }
 
   /** {@link sendReceive}; the thread sleeps meanwhile. */
@@ -128,8 +123,7 @@ export class Ring extends Communicator {
   override sendReceiveSync<T extends NumericArray>(array: T, options?: CallOptions): T;
   override sendReceiveSync(value: NumericArray | tf.Tensor, options: CallOptions = {}): NumericArray | tf.Tensor {
     const sent = sentTensor('ring.sendReceive', value);
-    if (sent === undefined) return super.sendReceiveSync(value as NumericArray, options);
-    return sent.tensorOf(super.sendReceiveSync(sent.array, options));
+    return sent.resultOf(super.sendReceiveSync(sent.array, options));
   }
 
   /** {@link Communicator.reduce}; also of tensors, as {@link allReduce}. */
@@ -140,9 +134,8 @@ export class Ring extends Communicator {
     options: RootedReduceOptions = {},
   ): Promise<NumericArray | tf.Tensor | undefined> {
     const sent = sentTensor('ring.reduce', value, options, true);
-    if (sent === undefined) return super.reduce(value as NumericArray, options);
     const reduced = await super.reduce(sent.array, options);
-    return reduced && sent.tensorOf(reduced);
+    return reduced && sent.resultOf(reduced);
   }
 
   /** {@link reduce}; the thread sleeps meanwhile. */
@@ -153,9 +146,8 @@ export class Ring extends Communicator {
     options: RootedReduceOptions = {},
   ): NumericArray | tf.Tensor | undefined {
     const sent = sentTensor('ring.reduce', value, options, true);
-    if (sent === undefined) return super.reduceSync(value as NumericArray, options);
     const reduced = super.reduceSync(sent.array, options);
-    return reduced && sent.tensorOf(reduced);
+    return reduced && sent.resultOf(reduced);
   }
 
   /** {@link Communicator.allGather}; also of tensors of one shape, as {@link allReduce}. */
@@ -166,8 +158,7 @@ export class Ring extends Communicator {
     options: GatherOptions = {},
   ): Promise<(NumericArray | tf.Tensor)[]> {
     const sent = sentTensor('ring.allGather', value, options);
-    if (sent === undefined) return super.allGather(value as NumericArray, options);
-    return (await super.allGather(sent.array, options)).map(sent.tensorOf);
+    return (await super.allGather(sent.array, options)).map(sent.resultOf);
   }
 
   /** {@link allGather}; the thread sleeps meanwhile. */
@@ -175,8 +166,7 @@ export class Ring extends Communicator {
   override allGatherSync<T extends NumericArray>(array: T, options?: GatherOptions): T[];
   override allGatherSync(value: NumericArray | tf.Tensor, options: GatherOptions = {}): (NumericArray | tf.Tensor)[] {
     const sent = sentTensor('ring.allGather', value, options);
-    if (sent === undefined) return super.allGatherSync(value as NumericArray, options);
-    return super.allGatherSync(sent.array, options).map(sent.tensorOf);
+    return super.allGatherSync(sent.array, options).map(sent.resultOf);
   }
 
   /** {@link Communicator.gather}; also of tensors of one shape, as {@link allReduce}. */
@@ -187,8 +177,7 @@ export class Ring extends Communicator {
     options: RootedGatherOptions = {},
   ): Promise<(NumericArray | tf.Tensor)[] | undefined> {
     const sent = sentTensor('ring.gather', value, options);
-    if (sent === undefined) return super.gather(value as NumericArray, options);
-    return (await super.gather(sent.array, options))?.map(sent.tensorOf);
+    return (await super.gather(sent.array, options))?.map(sent.resultOf);
   }
 
   /** {@link gather}; the thread sleeps meanwhile. */
@@ -199,8 +188,7 @@ export class Ring extends Communicator {
     options: RootedGatherOptions = {},
   ): (NumericArray | tf.Tensor)[] | undefined {
     const sent = sentTensor('ring.gather', value, options);
-    if (sent === undefined) return super.gatherSync(value as NumericArray, options);
-    return super.gatherSync(sent.array, options)?.map(sent.tensorOf);
+    return super.gatherSync(sent.array, options)?.map(sent.resultOf);
   }
 
   /**

@@ -3,20 +3,20 @@ import { isOwnTensor } from './one-copy';
 import type { NumericArray, ReduceOptions } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 
-/** A tensor on its way through a collective. */
-export interface SentTensor {
-  /** A copy of its elements. */
+/** A tensor, or an array, on its way through a collective. */
+export interface Sent {
+  /** A copy of the tensor's elements, or the array itself. */
   readonly array: NumericArray;
-  /** A new tensor of the same shape and type, of what the collective has made of the array. */
-  readonly tensorOf: (array: NumericArray) => tf.Tensor;
+  /** What the caller gets of a result: a new tensor of the same shape and type, or the array itself. */
+  readonly resultOf: (array: NumericArray) => tf.Tensor | NumericArray;
 }
 
 /** What the collectives have of the array types, for each type of tensors. */
 type Elements = Float32Array | Int32Array | Uint8Array;
 
 /**
- * Prepares a tensor for a collective. Undefined for anything but a tensor, which the collective then checks itself. The
- * elements are read at once, so that calls that are not awaited keep their order.
+ * Prepares a tensor for a collective. Anything else stays as it is: the collective checks it. The elements are read at
+ * once, so that calls that are not awaited keep their order.
  *
  * @param call The user's call, for errors: `ring.allReduce`.
  * @throws GradringError `ERR_INVALID_ARGUMENT` for a tensor that was disposed of, has strings or complex numbers, or is
@@ -27,8 +27,8 @@ export function sentTensor(
   value: unknown,
   options: ReduceOptions & { readonly variableLength?: boolean } = {},
   reduces = false,
-): SentTensor | undefined {
-  if (!isOwnTensor(value)) return undefined;
+): Sent {
+  if (!isOwnTensor(value)) return { array: value as NumericArray, resultOf: array => array };
   const { shape, dtype, isDisposed } = value;
   if (isDisposed) throw invalidArgument(`${call} got a tensor that was disposed of.`);
   if (dtype !== 'float32' && dtype !== 'int32' && dtype !== 'bool') {
@@ -44,5 +44,5 @@ export function sentTensor(
   }
   // What a backend hands out may be what it has stored.
   const array = (value.dataSync() as Elements).slice();
-  return { array, tensorOf: result => tf.tensor(result as Elements, shape, dtype) };
+  return { array, resultOf: result => tf.tensor(result as Elements, shape, dtype) };
 }

@@ -18,6 +18,9 @@ export interface PublicExport {
 /** What an entry of the package exports. */
 function exportsOf(entry: string): PublicExport[] {
   return parse(path.join(SOURCE, entry)).statements.flatMap(statement => {
+    if (ts.isExportDeclaration(statement) && statement.exportClause === undefined) {
+      return exportsOf(`${(statement.moduleSpecifier as ts.StringLiteral).text}.ts`); // export * from
+    }
     if (!ts.isExportDeclaration(statement) || !statement.exportClause || !ts.isNamedExports(statement.exportClause)) {
       throw new Error(`src/${entry} has only lists of exports.`);
     }
