@@ -4,6 +4,7 @@ export type {
   CallOptions,
   Colour,
   ElementType,
+  MessageOptions,
   NumericArray,
   ReduceOptions,
   Reduction,

@@ -20,6 +20,7 @@ import {
   CRASHED,
   type End,
   READY,
+  type ReceivedArray,
   type Request,
   type Response,
   type ThreadData,
@@ -33,8 +34,10 @@ class CommThread {
   private readonly observer;
   private readonly beat = setInterval(() => this.countBeat(), BEAT_MS);
   private readonly unanswered = new Set<number>();
-  /** Settles when all requests so far have been carried out. */
-  private ran: Promise<void> = Promise.resolve();
+  /** Settles when all requests so far have been carried out, apart from messages. */
+  private ran: Promise<unknown> = Promise.resolve();
+  /** Settles when all messages so far were sent or received. */
+  private exchanged: Promise<unknown> = Promise.resolve();
   private ending: End | undefined;
   private shelter: Shelter | undefined;
 
@@ -67,12 +70,15 @@ class CommThread {
   private hear(request: Request | Abort | End): void {
     if (typeof request === 'string') return void this.end(request);
     if ('abort' in request) return this.abort(request);
-    const { id } = request;
+    const { id, name } = request;
     this.unanswered.add(id);
     this.membership.onRequest();
-    this.ran = this.ran
-      .then(() => this.answer(id, () => this.membership.carryOut(request)))
-      .then(() => void this.unanswered.delete(id));
+    const run = async () => {
+      await this.answer(id, () => this.membership.carryOut(request));
+      this.unanswered.delete(id);
+    };
+    if (name === 'send' || name === 'receive') this.exchanged = Promise.all([this.exchanged, run()]);
+    else this.ran = (name === 'close' ? Promise.all([this.ran, this.exchanged]) : this.ran).then(run);
   }
 
   /** Other ranks may be in the collective, or come to it, and cannot finish it without this rank. */
@@ -93,7 +99,7 @@ class CommThread {
   }
 
   private respond(id: number, { result, error }: { result?: unknown; error?: SerializedError }): void {
-    const transfer = Array.isArray(result) ? (result as Uint8Array[]).map(bytes => bytes.buffer as ArrayBuffer) : [];
+    const transfer = bodiesOf(result).map(bytes => bytes.buffer as ArrayBuffer);
     const response: Response = result === undefined && error === undefined ? id : { id, result, error };
     this.data.port.postMessage(response, transfer);
     this.wakeUser();
@@ -143,6 +149,13 @@ class CommThread {
     wakingNow(); // so that this clock goes between two calls, too
     Atomics.add(this.data.control, CONTROL.beat, 1);
   }
+}
+
+/** What of a result is given to the main thread without a copy. */
+function bodiesOf(result: unknown): readonly Uint8Array[] {
+  if (Array.isArray(result)) return result as Uint8Array[];
+  const { bytes } = (result ?? {}) as Partial<ReceivedArray>;
+  return bytes === undefined ? [] : [bytes];
 }
 
 void new CommThread(workerData as ThreadData).start();

@@ -1,6 +1,6 @@
 import { allGather, barrier } from '../collectives/all-gather';
 import { CallMismatch, CollectiveCall, type CollectiveContext, SCRATCH_BYTES } from '../collectives/collective-call';
-import type { DenseArray } from '../collectives/dense-array';
+import { bytesOf, type DenseArray } from '../collectives/dense-array';
 import { allReduce, broadcast, reduceScatter } from '../collectives/dense-ring';
 import { ELEMENT_BYTES, isFloat } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
@@ -17,18 +17,20 @@ import type { StepSettings } from '../wire/rank-status';
 import { describeNumbered } from './absent-ranks';
 import { awaitOthers } from './await-others';
 import { explainMismatch } from './explain-mismatch';
+import { MessageRunner } from './message-runner';
 import { type StallOptions, StallWatch } from './stall-watch';
 import type { Commands, Reduction, RingCommand } from './thread-protocol';
 
 /**
- * Runs commands on the comm thread, one at a time. After the first failure, in a collective or between two, every later
- * collective fails with the same error.
+ * Runs commands on the comm thread, one at a time; `send` and `receive` may run beside others. After the first failure,
+ * in a collective or between two, every later collective fails with the same error.
  */
 export class CommandRunner {
   private readonly exchanges = new Map<number, GradientExchange>();
   /** Number of the next collective, the same on all ranks. */
   private sequence = 0;
   private watch: StallWatch;
+  private messages: MessageRunner;
 
   /** @param say Prints a line for the user when a collective waits for a long time. */
   constructor(
@@ -37,12 +39,14 @@ export class CommandRunner {
     private readonly say: (line: string) => void,
   ) {
     this.watch = new StallWatch(context.transport, options, say);
+    this.messages = new MessageRunner(context.transport, options, say);
   }
 
   /** Continues with another ring. No collective may be under way. */
   moveTo(transport: Transport): void {
     this.context = { ...this.context, transport };
     this.watch = new StallWatch(transport, this.options, this.say);
+    this.messages = new MessageRunner(transport, this.options, this.say);
     for (const exchange of this.exchanges.values()) exchange.moveTo(transport);
     this.sequence = 0;
   }
@@ -84,6 +88,15 @@ export class CommandRunner {
       return this.collective({ operation: Operation.Barrier, purpose, ...nothing }, barrier);
     },
     sendReceive: ({ array }) => this.collective(dense(Operation.SendReceive, array), call => sendReceive(call, array)),
+    send: async ({ array, to, tag }) => {
+      requireUsable(this.context.transport);
+      const bytes = bytesOf(this.context.memory, array, { start: 0, count: array.elementCount });
+      await this.messages.send(to, tag, { elementType: array.type, bytes });
+    },
+    receive: async ({ from, tag }) => {
+      requireUsable(this.context.transport);
+      return this.messages.receive(from, tag);
+    },
     sparseAllReduce: input => this.sparseAllReduce(input),
     openExchange: async ({ exchange, plan }) => {
       this.exchanges.set(exchange, new GradientExchange(this.context.transport, plan));

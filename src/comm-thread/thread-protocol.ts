@@ -1,5 +1,6 @@
 import type { MessagePort } from 'node:worker_threads';
 import type { DenseArray, ReducedArray } from '../collectives/dense-array';
+import type { ElementType } from '../collectives/element-type';
 import type { Range } from '../collectives/chunks';
 import type { SerializedError } from '../errors';
 import type { KernelMemory } from '../kernel-memory';
@@ -19,6 +20,12 @@ export type Reduction = (typeof REDUCTIONS)[number];
 /** What carries the frames of a rank, to the left and to the right; see {@link Transport}. */
 export type Media = Readonly<Record<'links' | 'bulk', readonly Medium[]>>;
 
+/** An array that another rank has sent. */
+export interface ReceivedArray {
+  readonly type: ElementType;
+  readonly bytes: Uint8Array;
+}
+
 /** The commands from the main thread to the comm thread, with their inputs and results. */
 export interface Commands {
   allReduce: { input: { array: ReducedArray; reduction: Reduction; purpose: Purpose }; result: void };
@@ -28,6 +35,9 @@ export interface Commands {
   broadcast: { input: { array: DenseArray; root: number; purpose: Purpose }; result: void };
   barrier: { input: { purpose: Purpose }; result: void };
   sendReceive: { input: { array: DenseArray }; result: void };
+  /** Runs beside the collectives, as `receive` does. */
+  send: { input: { array: DenseArray; to: number; tag: number }; result: void };
+  receive: { input: { from: number; tag: number }; result: ReceivedArray };
   sparseAllReduce: {
     input: { indices: Pointer; values: Pointer; count: number; elementCount: number; output: Pointer };
     result: void;

@@ -53,6 +53,12 @@ export interface BroadcastOptions extends CallOptions {
   readonly purpose?: Purpose;
 }
 
+/** Options of {@link Communicator.send} and `receive`. */
+export interface MessageOptions extends CallOptions {
+  /** A number from 0 to 65,535, default 0. A message is received with the tag that it was sent with. */
+  readonly tag?: number;
+}
+
 /** A sparse array: its entries that are not zero. */
 export interface SparseArray {
   /** Their indices, ascending, each once. */
@@ -162,6 +168,28 @@ export class CollectiveRequests {
       release,
       signal: options.signal,
     }));
+  }
+
+  send(array: NumericArray, to: number, options: MessageOptions, ring: Place): CollectiveRequest<'send', void> {
+    const tag = tagOf('send', 'to', to, options, ring);
+    return this.withArray('send', array, ({ dense, release }) => ({
+      name: 'send',
+      input: { array: dense, to, tag },
+      result: () => undefined,
+      release,
+      signal: options.signal,
+    }));
+  }
+
+  receive(from: number, options: MessageOptions, ring: Place): CollectiveRequest<'receive', NumericArray> {
+    return {
+      name: 'receive',
+      input: { from, tag: tagOf('receive', 'from', from, options, ring) },
+      result: ({ type, bytes }) =>
+        arrayOf(type, bytes.buffer, bytes.byteOffset, bytes.byteLength / ELEMENT_BYTES[type]),
+      release: () => undefined,
+      signal: options.signal,
+    };
   }
 
   /** A barrier takes no memory. */
@@ -286,6 +314,29 @@ export function requireRank(name: string, rank: number, worldSize: number): void
   if (Number.isInteger(rank) && rank >= 0 && rank < worldSize) return;
   throw invalidArgument(`${name} is ${rank}; it must be a rank, 0 … ${worldSize - 1}.`);
 }
+
+/** A rank, and how many there are. */
+interface Place {
+  readonly rank: number;
+  readonly worldSize: number;
+}
+
+/**
+ * The tag of a message, if all that the caller has given is right.
+ *
+ * @param name What the other rank is called: `to` or `from`.
+ * @throws GradringError `ERR_INVALID_ARGUMENT`
+ */
+function tagOf(call: string, name: string, other: number, options: MessageOptions, { rank, worldSize }: Place): number {
+  requireRank(name, other, worldSize);
+  if (other === rank) throw invalidArgument(`${name} is ${other}, this rank itself: ring.${call} takes another rank.`);
+  checkCallOptions(call, options, { tag: true });
+  const { tag = 0 } = options;
+  if (Number.isInteger(tag) && tag >= 0 && tag <= LARGEST_TAG) return tag;
+  throw invalidArgument(`tag is ${inspect(tag, BRIEFLY)}; it must be a whole number from 0 to ${LARGEST_TAG}.`);
+}
+
+const LARGEST_TAG = 65_535;
 
 /**
  * {@link checkOptions} for a collective. Allows `purpose`, but does not name it to users, who cannot give one. What has

@@ -32,6 +32,7 @@ import {
   type CollectiveRequest,
   CollectiveRequests,
   type GatherOptions,
+  type MessageOptions,
   type ReduceOptions,
   type SparseArray,
 } from './collective-requests';
@@ -53,7 +54,7 @@ import { type AbortableTicket, ThreadClient } from './thread-client';
 import { type UnitRing, Units } from './units';
 
 export { elementTypeOf, NUMERIC_ARRAYS, Purpose };
-export type { BroadcastOptions, CallOptions, GatherOptions, ReduceOptions, SparseArray };
+export type { BroadcastOptions, CallOptions, GatherOptions, MessageOptions, ReduceOptions, SparseArray };
 export type { Colour };
 export type { RootedGatherOptions, RootedReduceOptions, ScatterOptions };
 export type { ArrayOf, ConnectInput, ElementType, NumericArray, Reduction, Media };
@@ -513,6 +514,44 @@ export class Communicator {
   }
 
   /**
+   * Sends an array to any other rank, which calls {@link receive}. Messages to one rank with one tag arrive in the
+   * order of the calls. Other messages, and collectives, do not wait for these, and these not for them. No other rank
+   * takes part, but all must stay in the ring, because those between forward the message.
+   *
+   * ```ts
+   * if (ring.rank === 1) await ring.send(Float32Array.of(0.5, 2), 0, { tag: 7 });
+   * else console.log(await ring.receive(1, { tag: 7 })); // Float32Array(2) [ 0.5, 2 ]
+   * ```
+   *
+   * @param array Is copied when the call is made, unless it is from {@link allocate}.
+   * @returns When the other rank has called {@link receive}, and all of the array is on its way.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for this rank itself, and in an elastic run, whose ranks may change.
+   */
+  async send(array: NumericArray, to: number, options: MessageOptions = {}): Promise<void> {
+    return awake(this.sendWork(array, to, options));
+  }
+
+  /** {@link send}; the thread sleeps meanwhile. Two ranks that both send so before they receive wait for each other. */
+  sendSync(array: NumericArray, to: number, options: MessageOptions = {}): void {
+    asleep(this.sendWork(array, to, options));
+  }
+
+  /**
+   * Receives the next array that another rank {@link send}s with that tag.
+   *
+   * @returns A new array of the type and the length that were sent.
+   * @throws GradringError as {@link send}.
+   */
+  async receive<T extends NumericArray = NumericArray>(from: number, options: MessageOptions = {}): Promise<T> {
+    return awake(this.receiveWork<T>(from, options));
+  }
+
+  /** {@link receive}; the thread sleeps meanwhile. */
+  receiveSync<T extends NumericArray = NumericArray>(from: number, options: MessageOptions = {}): T {
+    return asleep(this.receiveWork<T>(from, options));
+  }
+
+  /**
    * Returns the sum over all ranks of sparse arrays of one length, as a dense array. The sums are added in the order of
    * ranks.
    *
@@ -554,11 +593,7 @@ export class Communicator {
   async group(colour: Colour, options: CallOptions = {}): Promise<this | undefined> {
     checkCallOptions('group', options, {});
     checkColour(colour);
-    if (this.isElastic) {
-      throw invalidArgument(
-        'ring.group is not for elastic runs: a rank that is lost, or replaced, changes the groups.',
-      );
-    }
+    this.refuseIfElastic('group');
     const { signal } = options;
     const gather = { variableLength: true, purpose: Purpose.Group };
     const parent = {
@@ -733,6 +768,24 @@ export class Communicator {
     const words =
       'This process replaces a rank that was lost. Before anything else it must join the others, by ring.join(…) or checkpoint.resume().';
     throw invalidArgument(words);
+  }
+
+  private sendWork(array: NumericArray, to: number, options: MessageOptions): Work<void> {
+    this.refuseIfElastic('send');
+    return this.work(this.requests.send(array, to, options, this));
+  }
+
+  private receiveWork<T extends NumericArray>(from: number, options: MessageOptions): Work<T> {
+    this.refuseIfElastic('receive');
+    return this.work(this.requests.receive(from, options, this)) as Work<T>;
+  }
+
+  /** @throws GradringError `ERR_INVALID_ARGUMENT` */
+  private refuseIfElastic(call: string): void {
+    if (!this.isElastic) return;
+    throw invalidArgument(
+      `ring.${call} is not for elastic runs: the numbers of ranks change when one is lost or replaced.`,
+    );
   }
 
   private *work<N extends CommandName, R>(request: CollectiveRequest<N, R>): Work<R> {

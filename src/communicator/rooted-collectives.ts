@@ -39,7 +39,7 @@ export interface RootedGatherOptions extends GatherOptions {
 }
 
 /** Options of {@link Communicator.scatter}. */
-export interface ScatterOptions<T extends NumericArray> extends CallOptions {
+export interface ScatterOptions<T> extends CallOptions {
   /** The rank whose array is divided. Default 0. */
   readonly root?: number;
   /** What is divided: worldSize times as long as the part of a rank. Only the root's counts. */

@@ -6,10 +6,12 @@ import type {
   CallOptions,
   ConnectInput,
   GatherOptions,
+  MessageOptions,
   NumericArray,
   ReduceOptions,
   RootedGatherOptions,
   RootedReduceOptions,
+  ScatterOptions,
 } from '../communicator/communicator';
 import { averageVariables, broadcastVariables, variablesOf, verifyReplicas, type Variables } from './variables';
 import { checkSameVariables } from '../core/replicas';
@@ -21,7 +23,7 @@ import { Checkpoint } from './checkpoint';
 import { DataCheck } from './data-check';
 import { type JoinedPosition, LiveTraining } from './live-training';
 import { requireRoundOver } from './local-steps';
-import { sentTensor } from './tensor-collectives';
+import { sentFrom, sentTensor } from './tensor-collectives';
 import { type Trained, trainedOf } from './trained';
 import type { CheckpointOptions } from './checkpoint-options';
 import { callbacksOf, isFitting } from './fit-callbacks';
@@ -60,7 +62,8 @@ export class Ring extends Communicator {
    * {@link Communicator.allReduce}, which also takes a tensor of float32, int32 or bool, and then returns a new tensor
    * of the same shape and type. The shape must be the same on all ranks; only the number of elements is compared. The
    * given tensor does not change. Dispose of both. So do all collectives of a ring that return arrays as long as their
-   * input: {@link broadcast}, {@link sendReceive}, {@link reduce}, {@link allGather}, {@link gather}.
+   * input: {@link broadcast}, {@link sendReceive}, {@link reduce}, {@link allGather}, {@link gather}, {@link scatter},
+   * {@link allToAll}.
    *
    * ```ts
    * const mean = await ring.allReduce(tf.tensor2d([[ring.rank, 2]]), { op: 'mean' });
@@ -126,6 +129,16 @@ export class Ring extends Communicator {
     return sent.resultOf(super.sendReceiveSync(sent.array, options));
   }
 
+  /** {@link Communicator.send}; also of tensors, whose elements the other rank receives as an array. */
+  override async send(value: NumericArray | tf.Tensor, to: number, options: MessageOptions = {}): Promise<void> {
+    return super.send(sentTensor('ring.send', value).array, to, options);
+  }
+
+  /** {@link send}; the thread sleeps meanwhile. Two ranks that both send so before they receive wait for each other. */
+  override sendSync(value: NumericArray | tf.Tensor, to: number, options: MessageOptions = {}): void {
+    super.sendSync(sentTensor('ring.sendSync', value).array, to, options);
+  }
+
   /** {@link Communicator.reduce}; also of tensors, as {@link allReduce}. */
   override reduce<T extends tf.Tensor>(tensor: T, options?: RootedReduceOptions): Promise<T | undefined>;
   override reduce<T extends NumericArray>(array: T, options?: RootedReduceOptions): Promise<T | undefined>;
@@ -189,6 +202,66 @@ export class Ring extends Communicator {
   ): (NumericArray | tf.Tensor)[] | undefined {
     const sent = sentTensor('ring.gather', value, options);
     return super.gatherSync(sent.array, options)?.map(sent.resultOf);
+  }
+
+  /** {@link Communicator.reduceScatter}; also of tensors, as {@link allReduce}: the chunk has one dimension. */
+  override reduceScatter<T extends tf.Tensor>(tensor: T, options?: ReduceOptions): Promise<tf.Tensor1D>;
+  override reduceScatter<T extends NumericArray>(array: T, options?: ReduceOptions): Promise<T>;
+  override async reduceScatter(
+    value: NumericArray | tf.Tensor,
+    options: ReduceOptions = {},
+  ): Promise<NumericArray | tf.Tensor> {
+    const sent = sentTensor('ring.reduceScatter', value, options, true);
+    return sent.partOf(await super.reduceScatter(sent.array, options));
+  }
+
+  /** {@link reduceScatter}; the thread sleeps meanwhile. */
+  override reduceScatterSync<T extends tf.Tensor>(tensor: T, options?: ReduceOptions): tf.Tensor1D;
+  override reduceScatterSync<T extends NumericArray>(array: T, options?: ReduceOptions): T;
+  override reduceScatterSync(value: NumericArray | tf.Tensor, options: ReduceOptions = {}): NumericArray | tf.Tensor {
+    const sent = sentTensor('ring.reduceScatter', value, options, true);
+    return sent.partOf(super.reduceScatterSync(sent.array, options));
+  }
+
+  /** {@link Communicator.scatter}; also of tensors, as {@link allReduce}. */
+  override scatter<T extends tf.Tensor>(tensor: T, options?: ScatterOptions<tf.Tensor>): Promise<T>;
+  override scatter<T extends NumericArray>(array: T, options?: ScatterOptions<T>): Promise<T>;
+  override async scatter(
+    value: NumericArray | tf.Tensor,
+    options: ScatterOptions<NumericArray | tf.Tensor> = {},
+  ): Promise<NumericArray | tf.Tensor> {
+    const sent = sentTensor('ring.scatter', value);
+    return sent.resultOf(await super.scatter(sent.array, sentFrom(options)));
+  }
+
+  /** {@link scatter}; the thread sleeps meanwhile. */
+  override scatterSync<T extends tf.Tensor>(tensor: T, options?: ScatterOptions<tf.Tensor>): T;
+  override scatterSync<T extends NumericArray>(array: T, options?: ScatterOptions<T>): T;
+  override scatterSync(
+    value: NumericArray | tf.Tensor,
+    options: ScatterOptions<NumericArray | tf.Tensor> = {},
+  ): NumericArray | tf.Tensor {
+    const sent = sentTensor('ring.scatter', value);
+    return sent.resultOf(super.scatterSync(sent.array, sentFrom(options)));
+  }
+
+  /** {@link Communicator.allToAll}; also of tensors, as {@link allReduce}. */
+  override allToAll<T extends tf.Tensor>(tensor: T, options?: CallOptions): Promise<T>;
+  override allToAll<T extends NumericArray>(array: T, options?: CallOptions): Promise<T>;
+  override async allToAll(
+    value: NumericArray | tf.Tensor,
+    options: CallOptions = {},
+  ): Promise<NumericArray | tf.Tensor> {
+    const sent = sentTensor('ring.allToAll', value);
+    return sent.resultOf(await super.allToAll(sent.array, options));
+  }
+
+  /** {@link allToAll}; the thread sleeps meanwhile. */
+  override allToAllSync<T extends tf.Tensor>(tensor: T, options?: CallOptions): T;
+  override allToAllSync<T extends NumericArray>(array: T, options?: CallOptions): T;
+  override allToAllSync(value: NumericArray | tf.Tensor, options: CallOptions = {}): NumericArray | tf.Tensor {
+    const sent = sentTensor('ring.allToAll', value);
+    return sent.resultOf(super.allToAllSync(sent.array, options));
   }
 
   /**

@@ -1,6 +1,6 @@
 import { tf } from './tfjs';
 import { isOwnTensor } from './one-copy';
-import type { NumericArray, ReduceOptions } from '../communicator/communicator';
+import type { NumericArray, ReduceOptions, ScatterOptions } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 
 /** A tensor, or an array, on its way through a collective. */
@@ -9,6 +9,8 @@ export interface Sent {
   readonly array: NumericArray;
   /** What the caller gets of a result: a new tensor of the same shape and type, or the array itself. */
   readonly resultOf: (array: NumericArray) => tf.Tensor | NumericArray;
+  /** The same of a part: a new tensor of one dimension, or the array itself. */
+  readonly partOf: (array: NumericArray) => tf.Tensor | NumericArray;
 }
 
 /** What the collectives have of the array types, for each type of tensors. */
@@ -28,7 +30,7 @@ export function sentTensor(
   options: ReduceOptions & { readonly variableLength?: boolean } = {},
   reduces = false,
 ): Sent {
-  if (!isOwnTensor(value)) return { array: value as NumericArray, resultOf: array => array };
+  if (!isOwnTensor(value)) return { array: value as NumericArray, resultOf: array => array, partOf: array => array };
   const { shape, dtype, isDisposed } = value;
   if (isDisposed) throw invalidArgument(`${call} got a tensor that was disposed of.`);
   if (dtype !== 'float32' && dtype !== 'int32' && dtype !== 'bool') {
@@ -44,5 +46,17 @@ export function sentTensor(
   }
   // What a backend hands out may be what it has stored.
   const array = (value.dataSync() as Elements).slice();
-  return { array, resultOf: result => tf.tensor(result as Elements, shape, dtype) };
+  return {
+    array,
+    resultOf: result => tf.tensor(result as Elements, shape, dtype),
+    partOf: part => tf.tensor1d(part as Elements, dtype),
+  };
+}
+
+/** The options of a scatter, with the elements of what is divided. */
+export function sentFrom(options: ScatterOptions<NumericArray | tf.Tensor>): ScatterOptions<NumericArray> {
+  const { from, ...others } = options ?? {};
+  return from === undefined
+    ? (options as ScatterOptions<NumericArray>)
+    : { ...others, from: sentTensor('ring.scatter', from).array };
 }

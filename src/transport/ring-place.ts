@@ -31,7 +31,11 @@ export function neighbourOf({ worldSize }: RingIdentity, rank: number, side: Sid
 
 /** The error for a neighbour that is not there any more. The words continue "Rank 2 (tcp://…) …". */
 export function peerLost(place: RingPlace, side: Side, how: string): GradringError {
-  const rank = neighbourOf(place, place.rank, side);
+  return rankLost(place, neighbourOf(place, place.rank, side), how);
+}
+
+/** {@link peerLost}, for any rank. */
+export function rankLost(place: RingPlace, rank: number, how: string): GradringError {
   const address = place.addresses[rank]!;
   return new GradringError('ERR_PEER_LOST', `Rank ${rank} (${address}) ${how}.${ifOutOfFiles(`rank ${place.rank}`)}`, {
     rank,

@@ -4,6 +4,7 @@ import { Observer } from '../observer';
 import { decodeHeader, FrameKind, protocolError } from '../wire/frame';
 import type { Link, Message } from './control/link';
 import { LinkPath } from './control/link-path';
+import { Mailbox } from './control/mailbox';
 import { RollCall } from './control/roll-call';
 import { LARGEST_HEADER } from './data/frame-assembly';
 import type { Lane } from './data/lane';
@@ -33,6 +34,7 @@ export class RingTransport implements Transport {
   readonly paceNs: number;
   readonly links: DataPath;
   private bulkPath: DataPath | undefined;
+  readonly messenger: Mailbox;
   private readonly linkPath: LinkPath;
   private lanePath: LanePath | undefined;
   private readonly state: RingState;
@@ -61,6 +63,7 @@ export class RingTransport implements Transport {
     this.state = new RingState(place, ends, error => this.end(error), observer);
     this.linkPath = new LinkPath(this.state);
     this.links = this.paced(this.linkPath);
+    this.messenger = new Mailbox(this.state, slowness.pacer);
     this.rollCall = new RollCall(place, (side, status) => this.state.tell(side, status));
   }
 
@@ -197,6 +200,7 @@ export class RingTransport implements Transport {
   private failPaths(error: GradringError): void {
     this.slowness.pacer?.stop(); // the calls that it holds up must fail, too
     this.linkPath.fail(error);
+    this.messenger.fail(error);
     this.lanePath?.fail(error);
   }
 
@@ -248,6 +252,9 @@ export class RingTransport implements Transport {
         return;
       case FrameKind.Status:
         if (!this.failed) this.rollCall.hear(side, header);
+        return;
+      case FrameKind.Mail:
+        this.messenger.take(side, header, headerBytes, message[1] ?? new Uint8Array(0));
         return;
       case FrameKind.Data: {
         if (message.length < 2) throw protocolError('has no body');

@@ -60,6 +60,23 @@ export interface DataPath {
   receive(side: Side, sequence: number, landing?: Landing): Promise<DataFrame>;
 }
 
+/** An array as it travels. */
+export interface MailedArray {
+  readonly elementType: DataHeader['elementType'];
+  readonly bytes: Uint8Array;
+}
+
+/** What carries messages from any rank to any other, while collectives are under way or not. */
+export interface Messenger {
+  /**
+   * Settles when the receiver has asked for the message and all of it is on its way. Then the memory is the caller's
+   * again. One at a time for each rank and tag.
+   */
+  send(to: number, tag: number, array: MailedArray): Promise<void>;
+  /** The next message of that rank with that tag, in memory of its own. One at a time for each rank and tag. */
+  receive(from: number, tag: number): Promise<MailedArray>;
+}
+
 /** What the collectives need of the network. */
 export interface Transport {
   readonly rank: number;
@@ -72,6 +89,8 @@ export interface Transport {
   readonly links: DataPath;
   /** For bulk: the lanes beside the links, if every link of the ring has its lane; else the links. */
   readonly bulk: DataPath;
+  /** For messages from one rank to another. */
+  readonly messenger: Messenger;
   /** What the ring has failed with, or was closed with: it cannot be used any more. */
   readonly failure: GradringError | undefined;
   /** Whether the ring has failed. The ranks may still have to agree on the {@link failure}. */
@@ -122,6 +141,7 @@ export class SoloTransport implements Transport {
   readonly paceNs = 0;
   readonly links = NO_PATH;
   readonly bulk = NO_PATH;
+  readonly messenger = { send: () => Promise.reject(alone()), receive: () => Promise.reject(alone()) };
   failure: GradringError | undefined;
 
   constructor(readonly observer = new Observer()) {}

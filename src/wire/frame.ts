@@ -8,12 +8,13 @@ import { FrameHeader } from './generated/frame-header';
 import { FrameKind } from './generated/frame-kind';
 import { Operation } from './generated/operation';
 import { Purpose } from './generated/purpose';
+import { createMail, type Mail, MailStep, readMail } from './mail';
 import { createRankStatus, decodeSettings, type RankStatus, readRankStatus } from './rank-status';
 
-export { FrameKind, Operation, Purpose };
+export { FrameKind, type Mail, MailStep, Operation, Purpose };
 
 /** Increased with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 25;
+export const PROTOCOL_VERSION = 26;
 
 /** The element types. On the wire each is its position in this list. */
 export const ELEMENT_TYPES = [
@@ -74,10 +75,22 @@ export interface StatusHeader extends CallFingerprint, RankStatus {
   readonly sequence: number;
 }
 
+/** A {@link FrameKind.Mail} frame: part of a message from one rank to another, or about one. */
+export interface MailHeader extends Mail {
+  readonly kind: FrameKind.Mail;
+  /** The rank that made the frame. */
+  readonly origin: number;
+  /** What the message consists of, in a {@link MailStep.Part}. */
+  readonly elementType: CallFingerprint['elementType'];
+  /** The number of the part, in a {@link MailStep.Part} and a {@link MailStep.Taken}. */
+  readonly part: number;
+}
+
 /** The first part of any frame, decoded and checked. */
 export type Header =
   | DataHeader
   | StatusHeader
+  | MailHeader
   | { readonly kind: FrameKind.Goodbye | FrameKind.Seen; readonly origin: number }
   | ({ readonly kind: FrameKind.Hello; readonly origin: number } & Greeting)
   /** The origin is the rank that found something wrong, not one that forwards it. */
@@ -115,6 +128,7 @@ export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
   const said = textOf(header);
   const text = said === undefined ? 0 : builder.createString(JSON.stringify(said));
   const data = header.kind === FrameKind.Data ? header : undefined;
+  const mail = header.kind === FrameKind.Mail ? header : undefined;
   const call = header.kind === FrameKind.Status ? header : data;
   FrameTable.startFrame(builder);
   FrameTable.addHeader(
@@ -126,19 +140,20 @@ export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
       BigInt(call?.elementCount ?? 0),
       call?.parameter ?? 0,
       ring.generation,
-      data?.part ?? 0,
+      (data ?? mail)?.part ?? 0,
       data?.checksum ?? 0,
       header.origin,
       PROTOCOL_VERSION,
       header.kind,
       call?.operation ?? Operation.None,
-      ELEMENT_TYPES.indexOf(call?.elementType ?? 'none'),
+      ELEMENT_TYPES.indexOf((call ?? mail)?.elementType ?? 'none'),
       REDUCTIONS.indexOf(call?.reduction ?? 'none'),
       call?.purpose ?? Purpose.Call,
     ),
   );
   if (text !== 0) FrameTable.addText(builder, text);
   if (header.kind === FrameKind.Status) FrameTable.addStatus(builder, createRankStatus(builder, header));
+  if (mail !== undefined) FrameTable.addMail(builder, createMail(builder, mail));
   FrameTable.finishFrameBuffer(builder, FrameTable.endFrame(builder));
   return builder.asUint8Array();
 }
@@ -201,6 +216,11 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
         ...checked('status', () => readRankStatus(frame, bytes.length)),
         settings: checked('status', () => decodeSettings(frame.text())),
       };
+    case FrameKind.Mail: {
+      const { elementType } = readCall(header);
+      const mail = checked('message', () => readMail(frame, bytes.length, ring.worldSize));
+      return { kind, origin, elementType, part: header.part(), ...mail };
+    }
     default:
       throw protocolError(`is of unknown kind ${String(kind)}`);
   }

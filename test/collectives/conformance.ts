@@ -171,6 +171,20 @@ export function testConformance(links: ConnectInput, worldSizes: readonly number
       );
     });
 
+    test.each(MOVED)('sends %s from every rank to every other, all at once', async type => {
+      const LONGER = Math.ceil(5_000_000 / TYPES[type].BYTES_PER_ELEMENT); // more parts than may be in flight
+      for (const length of [0, 1, PRIME, ...(worldSize < 4 ? [LONGER] : [])]) {
+        const pairs = ring.flatMap(({ rank: from }) => ring.filter(to => to.rank !== from).map(to => ({ from, to })));
+        await Promise.all(
+          pairs.map(async ({ from, to }) => {
+            const sent = input(type, length, from, to.rank);
+            const [received] = await Promise.all([to.receive(from), ring[from]!.send(sent, to.rank)]);
+            expectSameBits(received, sent, `${type}[${length}] of ${from} on rank ${to.rank}`);
+          }),
+        );
+      }
+    });
+
     test('adds sparse arrays in the order of ranks', async () => {
       for (const length of lengthsFor(worldSize)) {
         await Promise.all([0, 0.1, 1].map(density => checkSparseAllReduce(length, density)));

@@ -71,6 +71,10 @@ int main(int argc, char **argv) {
       MPI_Sendrecv(in, count, type, (rank + 1) % size, 0, out, count, type, (rank + size - 1) % size, 0, MPI_COMM_WORLD,
                    MPI_STATUS_IGNORE);
     }
+    if (!strcmp(name, "message")) { // to the rank `root` places further
+      MPI_Sendrecv(in, count, type, (rank + root) % size, i, out, count, type, (rank + size - root) % size, i,
+                   MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
     if (!strcmp(name, "group")) {
       MPI_Comm group;
       MPI_Comm_split(MPI_COMM_WORLD, rank == root ? 1 : 0, rank, &group);

@@ -19,7 +19,7 @@ type Op = Exclude<Reduction, 'mean'>;
 const MPI_TYPES = Object.keys(TYPES).filter((type): type is MpiType => !/^b?float16$/.test(type));
 const OPS: readonly Op[] = ['sum', 'product', 'min', 'max'];
 const REDUCING = ['allReduce', 'reduce', 'reduceScatter'] as const;
-const MOVING = ['allGather', 'gather', 'scatter', 'allToAll', 'broadcast', 'sendReceive'] as const;
+const MOVING = ['allGather', 'gather', 'scatter', 'allToAll', 'broadcast', 'sendReceive', 'message'] as const;
 
 interface Case {
   readonly name: (typeof REDUCING)[number] | (typeof MOVING)[number] | 'group';
@@ -110,6 +110,15 @@ async function callAll(ring: Communicator, cases: readonly Case[], inputs: Numer
           return ring.broadcast(own, { root });
         case 'scatter':
           return ring.scatter(own.slice(0, count), { root, ...(ring.rank === root && { from: own }) });
+        case 'message': {
+          const [to, from] = [
+            (ring.rank + root) % ring.worldSize,
+            (ring.rank + ring.worldSize - root) % ring.worldSize,
+          ];
+          if (to === ring.rank) return own;
+          const [received] = await Promise.all([ring.receive(from, { tag: i }), ring.send(own, to, { tag: i })]);
+          return received;
+        }
         case 'group': {
           if (!groups.has(root)) groups.set(root, (await ring.group(ring.rank === root ? 1 : 0))!);
           return groups.get(root)!.allReduce(own, { op });

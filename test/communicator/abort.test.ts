@@ -15,6 +15,15 @@ const CALLS: [name: string, call: (rank: Communicator, options: CallOptions) => 
   ['allToAll', (rank, options) => rank.allToAll(new Float32Array(rank.worldSize), options)],
   ['sendReceive', (rank, options) => rank.sendReceive(array(), options)],
   ['barrier', (rank, options) => rank.barrier(options)],
+  [
+    'send and receive',
+    (rank, options) => {
+      const { rank: own, worldSize } = rank;
+      if (worldSize === 1) return rank.barrier(options);
+      const [to, from] = [(own + 1) % worldSize, (own + worldSize - 1) % worldSize];
+      return Promise.all([rank.send(array(), to, options), rank.receive(from, options)]);
+    },
+  ],
   ['broadcastObject', (rank, options) => rank.broadcastObject({}, options)],
   ['allGatherObject', (rank, options) => rank.allGatherObject({}, options)],
   ['gatherObject', (rank, options) => rank.gatherObject({}, options)],

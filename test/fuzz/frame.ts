@@ -8,6 +8,7 @@ import {
   encodeHeader,
   FrameKind,
   type Header,
+  MailStep,
   Operation,
   Purpose,
   REDUCTIONS,
@@ -39,6 +40,10 @@ const HEADERS: Header[] = [
     ...{ operation: Operation.Exchange, purpose: Purpose.FirstStep, elementType: 'float32', reduction: 'mean' },
     ...{ settings: { learningRate: 0.1, epoch: 3 } },
     ...{ isCalling: true, sinceMs: 2 ** 40, step: 12_345, round: 7, asks: 'report' },
+  },
+  {
+    ...{ kind: FrameKind.Mail, step: MailStep.Part, origin: 3, other: 3, destination: 1, tag: 65_535, number: 2 ** 40 },
+    ...{ part: 77, bytes: 2 ** 32, elementType: 'float32' },
   },
   { kind: FrameKind.Hello, origin: 3, pid: 4711, offer: { host: '10.0.0.5', port: 5000, token: 'ab'.repeat(64) } },
   ...([FrameKind.Goodbye, FrameKind.Seen] as const).map((kind): Header => ({ kind, origin: 3 })),
@@ -74,6 +79,12 @@ function demandSane(header: Header): void {
     demand(ASKS.includes(asks), 'The question does not exist.');
     const values = Object.values(header.settings ?? {});
     demand(values.length <= 32 && values.every(value => typeof value === 'number'), 'The settings are none.');
+  } else if (header.kind === FrameKind.Mail) {
+    const { step, destination, other, tag, number, part, bytes, elementType } = header;
+    demand(MailStep[step] !== undefined && ELEMENT_TYPES.includes(elementType), 'The step or type does not exist.');
+    demand(isCount(destination, RING.worldSize - 1) && isCount(other, RING.worldSize - 1), 'An end is no rank.');
+    demand(isCount(tag, 0xffff) && isCount(part, 0xffffffff) && destination !== other, 'A number is none.');
+    demand(isCount(number, Number.MAX_SAFE_INTEGER) && isCount(bytes, 2 ** 32), 'A number is none.');
   } else if (header.kind === FrameKind.Abort) {
     const { code, message, details } = header.error;
     demand(ERROR_CODES.includes(code), 'The code does not exist.');

@@ -55,6 +55,31 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
     expect(any.map(shown)).toEqual(ring.map(() => ({ shape: [2], dtype: 'bool', values: [1, 0] })));
   });
 
+  test('divided between the ranks, exchanged, and sent', async () => {
+    const numbers = (count: number) => tf.range(0, count, 1, 'int32');
+    const from = numbers(4 * worldSize);
+    const parts = await all(each =>
+      each.scatter(tf.zeros([2, 2], 'int32'), { ...(each.rank === 0 && { from }), root: 0 }),
+    );
+    expect(parts.map(shown)).toEqual(
+      ring.map((_, rank) => ({ shape: [2, 2], dtype: 'int32', values: [0, 1, 2, 3].map(i => 4 * rank + i) })),
+    );
+    const exchanged = await all(each => each.allToAll(tf.fill([worldSize, 2], each.rank)));
+    expect(exchanged.map(shown)).toEqual(
+      ring.map(() => ({ shape: [worldSize, 2], dtype: 'float32', values: ring.flatMap((_, rank) => [rank, rank]) })),
+    );
+    const chunks = await all(each => each.reduceScatter(numbers(2 * worldSize).reshape([2, worldSize])));
+    expect(chunks.map(shown)).toEqual(
+      ring.map((_, rank) => ({
+        ...{ shape: [2], dtype: 'int32' },
+        values: [2 * rank * worldSize, (2 * rank + 1) * worldSize],
+      })),
+    );
+    if (worldSize === 1) return;
+    const [received] = await Promise.all([ring[0]!.receive(1), ring[1]!.send(tf.tensor2d([[1, 2]]), 0)]);
+    expect(received).toEqual(Float32Array.of(1, 2));
+  });
+
   test('calls of tensors and arrays that are not awaited keep their order', async () => {
     const results = await all(each =>
       Promise.all([each.allReduce(tf.scalar(1)), each.allReduce(Int32Array.of(1, 1)), each.allReduce(tf.ones([3]))]),
@@ -71,6 +96,9 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
       alone.broadcastSync(tensor),
       alone.sendReceiveSync(tensor),
       alone.reduceSync(tensor),
+      alone.scatterSync(tensor, { from: tensor }),
+      alone.allToAllSync(tensor),
+      alone.reduceScatterSync(tensor).expandDims(),
       ...alone.allGatherSync(tensor),
       ...alone.gatherSync(tensor)!,
     ];
@@ -91,7 +119,9 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
         () => first.reduce(tf.scalar(true), { op: 'mean' }),
         () => first.allReduce(tf.scalar(1, 'int32'), { op: 'mean' }),
         () => first.gather(tf.scalar(1), { variableLength: true }),
-        () => first.reduceScatter(tf.scalar(1) as never),
+        () => first.reduceScatter(tf.scalar(true)),
+        () => first.scatter(tf.scalar(1), { from: tf.tensor1d(['a']) }),
+        () => first.send(gone, (worldSize - 1) as never),
         () => first.allReduce(tf.scalar(1), { root: 1 } as never),
       ].map(call => failureOf(call())),
     );

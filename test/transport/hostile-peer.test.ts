@@ -1,7 +1,7 @@
 import type { GradringError } from '../../src/errors';
 import { Link } from '../../src/transport/control/link';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
-import { FrameKind, type Header } from '../../src/wire/frame';
+import { FrameKind, type Header, type MailHeader, MailStep } from '../../src/wire/frame';
 import { besideHostilePeer, headerOf } from '../support/hostile-peer';
 import { until } from '../support/rings';
 import { FRAME } from '../support/transports';
@@ -71,3 +71,56 @@ test('aborts without end are not answered without end', async () => {
   expect(send.mock.calls.length).toBeLessThan(10);
   send.mockRestore();
 });
+
+describe('messages', () => {
+  const mail = (step: MailStep, said: Partial<MailHeader> = {}): Uint8Array =>
+    headerOf({
+      ...{ kind: FrameKind.Mail, step, origin: 1, other: 1, destination: 0, tag: 0, number: 0, part: 0, bytes: 0 },
+      ...{ elementType: 'none', ...said },
+    });
+  const part = (said: Partial<MailHeader>) => mail(MailStep.Part, { elementType: 'uint8', ...said });
+  const PART = 1024 * 1024;
+
+  test.each<[string, () => Uint8Array[][], string]>([
+    ['a part that nobody has asked for', () => [[part({ tag: 1, bytes: 1 }), Buffer.alloc(1)]], 'is part of a message that was not requested'],
+    ['a part of a later message', () => [[part({ number: 1, bytes: 1 }), Buffer.alloc(1)]], 'is part of a message that was not requested'],
+    ['a later part', () => [[part({ part: 1, bytes: 2 * PART }), Buffer.alloc(PART)]], 'is not part 0 of the message'],
+    ['a part that is too short', () => [[part({ bytes: 2 }), Buffer.alloc(1)]], 'is not part 0 of the message'],
+    ['a part that is too long', () => [[part({ bytes: 2 * PART }), Buffer.alloc(PART + 1)]], 'has too long a body'],
+    ['parts of two lengths', () => [[part({ bytes: 2 * PART }), Buffer.alloc(PART)], [part({ part: 1, bytes: PART + 5 }), Buffer.alloc(5)]], 'is not part 1 of the message'],
+    ['a message above 4 GiB', () => [[part({ bytes: 2 ** 33 }), Buffer.alloc(PART)]], 'holds no valid message'],
+    ['a request with a body', () => [[mail(MailStep.Request), Buffer.alloc(1)]], 'has too long a body'],
+    ['a request ahead of its turn', () => [[mail(MailStep.Request, { number: 2 })]], 'asks for a message before'],
+    ['an acknowledgement of nothing', () => [[mail(MailStep.Taken)]], 'says that a part was taken which was not sent'],
+    ['another origin', () => [[mail(MailStep.Request, { origin: 0 })]], 'of rank 0 claims to be of rank 1'],
+    ['a rank that does not exist', () => [[mail(MailStep.Request, { destination: 2 })]], 'holds no valid message'],
+    ['a message to oneself', () => [[mail(MailStep.Request, { destination: 1 })]], 'holds no valid message'],
+  ])('%s is an error', async (_, messages, words) => {
+    const { transport, address, failure, say } = await ring();
+    const received = transport.messenger.receive(1, 0);
+    for (const parts of messages()) await say(parts);
+    await expect(received).rejects.toMatchObject({ code: 'ERR_PROTOCOL', rank: 1 });
+    expect((await failure).message).toContain(`Rank 1 (${address}) broke the protocol: A frame ${words}`);
+  }); // prettier-ignore
+
+  test('a receiver that takes nothing gets four parts', async () => {
+    const { transport, failure, say } = await ring();
+    const send = jest.spyOn(Link.prototype, 'send');
+    const sent = transport.messenger.send(1, 0, { elementType: 'uint8', bytes: new Uint8Array(6 * PART) });
+    await say([mail(MailStep.Request)]);
+    await say([mail(MailStep.Request)]); // repeated
+    await until(() => partsIn(send.mock.calls).length >= 4);
+    await say([mail(MailStep.Taken)]);
+    await until(() => partsIn(send.mock.calls).length >= 5);
+    await say([mail(MailStep.Taken, { part: 5 })]);
+    expect(partsIn(send.mock.calls)).toEqual(Array(5).fill(PART));
+    expect((await failure).message).toContain('says that a part was taken which was not sent');
+    await expect(sent).rejects.toMatchObject({ code: 'ERR_PROTOCOL' });
+    send.mockRestore();
+  });
+});
+
+/** The lengths of the bodies that were sent. */
+function partsIn(calls: [parts: Uint8Array[]][]): number[] {
+  return calls.flatMap(([[, body]]) => (body === undefined ? [] : [body.length]));
+}

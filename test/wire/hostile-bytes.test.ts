@@ -7,6 +7,7 @@ import {
   ELEMENT_TYPES,
   encodeHeader,
   FrameKind,
+  MailStep,
   type Header,
   Operation,
   Purpose,
@@ -50,6 +51,10 @@ const HEADERS: Header[] = [
   DATA,
   ABORT,
   STATUS,
+  {
+    ...{ kind: FrameKind.Mail, step: MailStep.Part, origin: 2, other: 2, destination: 1, tag: 9, number: 2 ** 40 },
+    ...{ part: 77, bytes: 2 ** 32, elementType: 'int64' },
+  },
   { kind: FrameKind.Hello, origin: 0, pid: 4711 },
   {
     kind: FrameKind.Hello,
@@ -185,6 +190,11 @@ describe('frame headers', () => {
           if (result.kind === FrameKind.Status) demand(isCount(result.sinceMs, Number.MAX_SAFE_INTEGER), 'time');
           demand(typeof Operation[result.operation] === 'string', 'operation');
           demand(ELEMENT_TYPES.includes(result.elementType) && REDUCTIONS.includes(result.reduction), 'names');
+        } else if (result.kind === FrameKind.Mail) {
+          const { step, destination, other, number, bytes, elementType } = result;
+          demand(typeof MailStep[step] === 'string' && ELEMENT_TYPES.includes(elementType), 'names');
+          demand(isCount(destination, RING.worldSize - 1) && isCount(other, RING.worldSize - 1), 'ranks');
+          demand(isCount(number, Number.MAX_SAFE_INTEGER) && isCount(bytes, 2 ** 32), 'numbers');
         } else if (result.kind === FrameKind.Abort) {
           const { code, message, details } = result.error;
           demand(typeof code === 'string' && typeof message === 'string', 'words');

@@ -18,7 +18,8 @@ export type CollectiveName =
   | 'scatter'
   | 'all-to-all'
   | 'sparse-all-reduce'
-  | 'send-recv';
+  | 'send-recv'
+  | 'send';
 
 /** All but uint16, which cannot be reduced: what only moves takes as long as float16. */
 export const TYPES = ['float32', 'float64', 'float16', 'bfloat16', 'int32', 'int64', 'uint64', 'uint8'] as const;

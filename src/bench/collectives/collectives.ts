@@ -8,6 +8,7 @@ import { gather } from './gather';
 import { reduce } from './reduce';
 import { reduceScatter } from './reduce-scatter';
 import { scatter } from './scatter';
+import { send } from './send';
 import { sendReceive } from './send-receive';
 import { sparseAllReduce } from './sparse-all-reduce';
 
@@ -23,6 +24,7 @@ export const COLLECTIVES: readonly CollectiveBenchmark[] = [
   scatter,
   allToAll,
   sendReceive,
+  send,
   sparseAllReduce,
 ];
 

@@ -8,5 +8,6 @@ export enum FrameKind {
   Abort = 2,
   Goodbye = 3,
   Seen = 4,
-  Status = 5
+  Status = 5,
+  Mail = 6
 }

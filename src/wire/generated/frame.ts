@@ -5,6 +5,7 @@
 import * as flatbuffers from 'flatbuffers';
 
 import { FrameHeader } from './frame-header.js';
+import { Mail } from './mail.js';
 import { RankStatus } from './rank-status.js';
 
 
@@ -43,8 +44,13 @@ status(obj?:RankStatus):RankStatus|null {
   return offset ? (obj || new RankStatus()).__init(this.bb_pos + offset, this.bb!) : null;
 }
 
+mail(obj?:Mail):Mail|null {
+  const offset = this.bb!.__offset(this.bb_pos, 10);
+  return offset ? (obj || new Mail()).__init(this.bb_pos + offset, this.bb!) : null;
+}
+
 static startFrame(builder:flatbuffers.Builder) {
-  builder.startObject(3);
+  builder.startObject(4);
 }
 
 static addHeader(builder:flatbuffers.Builder, headerOffset:flatbuffers.Offset) {
@@ -57,6 +63,10 @@ static addText(builder:flatbuffers.Builder, textOffset:flatbuffers.Offset) {
 
 static addStatus(builder:flatbuffers.Builder, statusOffset:flatbuffers.Offset) {
   builder.addFieldStruct(2, statusOffset, 0);
+}
+
+static addMail(builder:flatbuffers.Builder, mailOffset:flatbuffers.Offset) {
+  builder.addFieldStruct(3, mailOffset, 0);
 }
 
 static endFrame(builder:flatbuffers.Builder):flatbuffers.Offset {
