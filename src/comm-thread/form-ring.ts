@@ -28,7 +28,7 @@ import { deferred } from '../transport/deferred';
 import { LinkDelay } from '../transport/delay/link-delay';
 import { Pacer } from '../transport/pacing';
 import { RingTransport } from '../transport/ring-transport';
-import type { Side } from '../transport/ring-place';
+import { hostRunsOf, type Side } from '../transport/ring-place';
 import { SoloTransport, type Transport } from '../transport/transport';
 import { say } from './say';
 
@@ -130,6 +130,7 @@ function siteOf(
   const delay = own.ring.keep(worldSize === 1 ? undefined : delayOf(options));
   return {
     ...{ ...own, roster, options, security, ports, rank, worldSize, leftRank, rightRank },
+    hostRuns: hostRunsOf(hostIds),
     ...{ isHere, isLocal: ranksHere === worldSize && delay === undefined, hasCore, delay },
   };
 }
@@ -192,10 +193,10 @@ async function open(
   rendezvous: Rendezvous,
   observer: Observer,
 ): Promise<FormedRing> {
-  const { rank, worldSize, isLocal, isHere, hasCore, timeoutMs } = site;
+  const { rank, worldSize, isLocal, hostRuns, isHere, hasCore, timeoutMs } = site;
   const { linkRate } = site.options;
   const { generation } = site.roster;
-  const place = { ringId, generation, rank, worldSize, addresses, isLocal, isHere, hasCore };
+  const place = { ringId, generation, rank, worldSize, addresses, isLocal, hostRuns, isHere, hasCore };
   const links = { left: left.link, right: right.link };
   const lanes = { left: left.lane, right: right.lane };
   const failed = deferred<GradringError>();

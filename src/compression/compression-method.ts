@@ -26,6 +26,8 @@ export interface CompressionMethod {
   /** Whether a rank applies its own momentum before it selects (section 3.2 of the paper). */
   readonly correctsMomentum: boolean;
   readonly rescalesResiduals: boolean;
+  /** Whether the ranks of a host add their gradients, and send them as one. */
+  readonly perHost: boolean;
   /** The seed of its random numbers. */
   readonly seed: number;
   /** The hash of a file that decides what it does, which must be the same on all ranks. */
@@ -66,6 +68,7 @@ const COMMON = {
   largestDensity: 0,
   correctsMomentum: false,
   rescalesResiduals: false,
+  perHost: false,
   seed: 0,
   fileHash: undefined,
   masksAt: () => false,
@@ -83,13 +86,14 @@ function noMethod({ clipNorm }: NoCompression): CompressionMethod {
 }
 
 function dgcMethod(compression: DgcCompression): CompressionMethod {
-  const { values, momentumCorrection, rescaleResiduals, maskBelow, clipNorm, clipAt, route } = compression;
+  const { values, momentumCorrection, rescaleResiduals, maskBelow, clipNorm, clipAt, route, perHost } = compression;
   return {
     ...COMMON,
     format: values,
     largestDensity: largestDensity(compression),
     correctsMomentum: momentumCorrection,
     rescalesResiduals: rescaleResiduals,
+    perHost,
     masksAt: density => density < maskBelow,
     sendsWhole: shape => isSmall(shape, compression),
     treatment(isWhole, density) {

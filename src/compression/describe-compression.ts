@@ -37,6 +37,7 @@ function optionsOfDgc(given: DgcCompression): Record<string, unknown> {
     momentumCorrection: momentumCorrection ? undefined : false,
     values: unlessUsual('values'),
     route: unlessUsual('route'),
+    perHost: unlessUsual('perHost'),
   };
 }
 

@@ -64,6 +64,13 @@ export interface DgcOptions {
    * small one; of the entries of all ranks only the largest are applied, and the others are held back.
    */
   readonly route?: EntryRoute | undefined;
+  /**
+   * Whether the ranks that are beside each other on one host add their gradients first, and one of them compresses the
+   * sum. Then the hosts are the peers of the algorithm: between them travels one gradient for each host, not for each
+   * rank, and the clip norm is that of a host. For hosts with several ranks on a network that is slower than their
+   * memory. Default false. Not for elastic runs, nor with the route `scatter`.
+   */
+  readonly perHost?: boolean | undefined;
 }
 
 /** The checked options of {@link dgc}, with defaults filled in. Frozen plain data, which may be structured-cloned. */
@@ -89,6 +96,7 @@ export interface DgcCompression {
   readonly values: ValueFormat;
   /** `auto`: the one of the first three that is expected to be fastest. */
   readonly route: EntryRoute | 'auto';
+  readonly perHost: boolean;
 }
 
 /** {@link DgcCompression} with a sparsity that was given or chosen. */
@@ -122,7 +130,7 @@ export type Compression = DgcCompression | NoCompression | CustomCompression;
 const OPTIONS = {
   ...{ sparsity: true, steps: true, masking: true, warmUpEpochs: true, warmUpSteps: true, warmUp: true },
   ...{ clipNorm: true, clipAt: true, rescaleResiduals: true, denseBelow: true, values: true },
-  ...{ momentumCorrection: true, route: true },
+  ...{ momentumCorrection: true, route: true, perHost: true },
 } as const satisfies Record<keyof DgcOptions, true>;
 
 /**
@@ -156,6 +164,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     momentumCorrection = true,
     values = sparsity === 'auto' ? 'log4' : 'float16',
     route = 'auto',
+    perHost = false,
   } = options;
 
   if (sparsity === 1) {
@@ -173,7 +182,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
   if (steps !== undefined && sparsity !== 'auto') {
     throw invalidArgument('dgc(): give either sparsity or steps, by which sparsity is chosen, not both');
   }
-  for (const [name, value] of Object.entries({ masking, momentumCorrection, rescaleResiduals })) {
+  for (const [name, value] of Object.entries({ masking, momentumCorrection, rescaleResiduals, perHost })) {
     if (value === undefined || typeof value === 'boolean') continue;
     throw invalidArgument(`dgc(): ${name} is true or false, not ${inspect(value)}`);
   }
@@ -200,6 +209,9 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
   if (route !== 'auto' && !ENTRY_ROUTES.includes(route)) {
     throw invalidArgument(`dgc(): route is one of ${ENTRY_ROUTES.join(', ')}, not ${inspect(route)}`);
   }
+  if (perHost && route === 'scatter') {
+    throw invalidArgument("dgc(): with perHost the entries travel as a whole; the route 'scatter' divides them");
+  }
 
   const isChosen = sparsity === 'auto' && options.warmUp === undefined;
   return Object.freeze({
@@ -217,6 +229,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     momentumCorrection,
     values,
     route,
+    perHost,
   });
 }
 

@@ -70,7 +70,7 @@ export abstract class TensorTreatment implements TensorEntries {
   readonly residual: Pointer;
   /** See {@link TreatmentStep.masks}. */
   readonly masks: boolean;
-  abstract readonly count: number;
+  abstract count: number;
   largest: Magnitude | undefined;
 
   /** @param indices Room for the entries, as {@link TreatmentKind.room} asks for. So is `values`. */
@@ -103,6 +103,13 @@ export abstract class TensorTreatment implements TensorEntries {
    */
   abstract compress(): boolean;
 
+  /** {@link compress}, of a gradient that is zero: if nothing was held back, there are no entries. */
+  compressZero(): boolean {
+    if (this.holdsBack()) return this.compress();
+    this.count = 0;
+    return true;
+  }
+
   /** Writes the entries to send, of what another treatment has accumulated in this step. The gradient is new again. */
   abstract selectAgain(): void;
 
@@ -132,6 +139,15 @@ export abstract class TensorTreatment implements TensorEntries {
     const { kernels, momentum, residual, elementCount } = this.place;
     kernels.clear(momentum, elementCount);
     kernels.clear(residual, elementCount);
+  }
+
+  /** Whether earlier steps have left something of this rank's own that is not sent yet. */
+  protected holdsBack(): boolean {
+    return this.holds(this.residual);
+  }
+
+  protected holds(state: Pointer): boolean {
+    return this.place.kernels.sumOfSquares(state, this.elementCount) !== 0;
   }
 
   protected clip(): void {
@@ -171,7 +187,7 @@ export class LargestTreatment extends TensorTreatment {
     return { indexBytes: bytes, valueBytes: bytes, workspaceBytes: TensorCompressor.workspaceBytes(elementCount) };
   }
 
-  readonly count = sentCount(this.elementCount, this.step.density);
+  count = sentCount(this.elementCount, this.step.density);
   private readonly compressor = new TensorCompressor(this.place.kernels, this.place, this.place.workspace);
 
   compress(): boolean {
@@ -206,6 +222,10 @@ export class LargestTreatment extends TensorTreatment {
     this.compressor.settle(this.indices, this.values, this.count, this.step.masks);
   }
 
+  protected override holdsBack(): boolean {
+    return super.holdsBack() || (this.step.correctsMomentum && this.holds(this.momentum));
+  }
+
   override applyMomentum(): boolean {
     return this.step.correctsMomentum || super.applyMomentum();
   }
@@ -220,7 +240,7 @@ export class RoundedTreatment extends TensorTreatment {
     return { indexBytes: 0, valueBytes: entryBytes(elementCount), workspaceBytes: 0 };
   }
 
-  readonly count = this.elementCount;
+  count = this.elementCount;
 
   compress(): boolean {
     const { values, count } = this;
@@ -255,7 +275,7 @@ export class WholeTreatment extends TensorTreatment {
     return { indexBytes: 0, valueBytes: 0, workspaceBytes: 0 };
   }
 
-  readonly count = this.elementCount;
+  count = this.elementCount;
 
   constructor(place: TensorPlace, step: TreatmentStep, indices: Pointer) {
     super(place, step, indices, place.gradient);
@@ -273,4 +293,8 @@ export class WholeTreatment extends TensorTreatment {
   expand(): void {}
 
   settle(): void {}
+
+  protected override holdsBack(): boolean {
+    return false;
+  }
 }

@@ -9,6 +9,7 @@ import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
+import { type HostSum, sumOfHost } from './host-sum';
 import { type LinkCost, localLinks, measureLinks } from './link-cost';
 import { type Arena, Means, type StepArena, StepClock, stepOf } from './routes/route';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
@@ -108,12 +109,16 @@ export class GradientExchange {
   private async runTimed(call: CollectiveCall, step: ExchangeStep, clock: StepClock): Promise<ExchangeResult> {
     const { transport } = this;
     const sentBefore = call.observer.read('bytesSent');
-    const { arenas, route, density, links, denseBytes } = await this.choose(call, step);
+    const path = this.sumsHosts(step) ? call.inBulk() : call; // one path for all: a frame shows which call it is of
+    const ofHost = this.sumsHosts(step) ? await clock.travel(() => this.sumOfHost(path)) : undefined;
+    const { arenas, route, density, links, denseBytes } = await this.choose(path, step, ofHost);
     const { residualScale, momentumFactor, step: number = 0, notices = 0 } = step;
+    const select = () => this.select(arenas, residualScale, ofHost?.hasSum === false);
     const nonFiniteTensor =
-      step.nonFiniteTensor ?? (await clock.stage('compress', 'select', () => this.select(arenas, residualScale)));
+      step.nonFiniteTensor ?? ofHost?.nonFiniteTensor ?? (await clock.stage('compress', 'select', select));
     const means = new Means(transport.worldSize);
-    const routed = { call, arenas, nonFiniteTensor, notices, means, clock, number };
+    const sendsCounts = ofHost !== undefined;
+    const routed = { call: path, arenas, nonFiniteTensor, notices, means, clock, number, sendsCounts };
     const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);
     const bytesSent = call.observer.read('bytesSent') - sentBefore;
     const result = { bytesSent, denseBytes, route, density, links, notices: agreed } as const;
@@ -131,17 +136,37 @@ export class GradientExchange {
   }
 
   /** How the step treats the tensors, and its route. All ranks choose the same. */
-  private async choose(call: CollectiveCall, step: ExchangeStep) {
+  private async choose(call: CollectiveCall, step: ExchangeStep, ofHost: HostSum | undefined) {
     const { density: asked, maySendAll = false } = step;
     const [onlyRoute, another] = this.method.routes(asked);
     const mayChoose = another !== undefined;
     const links = step.links ?? (mayChoose && !this.transport.isLocal ? await measureLinks(call) : undefined);
-    const arenasAt = (density: number) => this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density)));
+    const arenasAt = (density: number) =>
+      this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density, ofHost)));
     const arenas = arenasAt(asked);
     const route = mayChoose ? (this.plan.route ?? this.cheapest(asked, links, arenas)) : onlyRoute!;
     const sendsAll = mayChoose && maySendAll && route === 'dense' && this.plan.route === undefined;
     const result = { route, links, denseBytes: Math.ceil(ringBytes(this.elements, this.transport.worldSize)) };
     return sendsAll ? { ...result, arenas: arenasAt(1), density: 1 } : { ...result, arenas, density: asked };
+  }
+
+  /** Whether the ranks of a host add their gradients first. A step that sends everything needs no compression. */
+  private sumsHosts({ density }: ExchangeStep): boolean {
+    return this.method.perHost && density < 1;
+  }
+
+  private sumOfHost(call: CollectiveCall): Promise<HostSum> {
+    const { rank, hostRuns } = this.transport;
+    return sumOfHost(
+      call,
+      this.arenas,
+      hostRuns.find(({ last }) => rank <= last)!,
+    );
+  }
+
+  /** How many ranks compress a gradient. */
+  private get senders(): number {
+    return this.method.perHost ? this.transport.hostRuns.length : this.transport.worldSize;
   }
 
   private cheapest(density: number, links: LinkCost | undefined, arenas: readonly StepArena[]): ChosenRoute {
@@ -150,16 +175,17 @@ export class GradientExchange {
     if (choice?.density === density && choice.byteNs === byteNs && choice.hopNs === hopNs) return choice.route;
     const tensors = arenas.flatMap(arena => arena.tensors);
     const load = expectedLoad(tensors, method.format, arenas.length);
-    const route = chooseRoute(load, pricesOf(transport.worldSize, { byteNs, hopNs }));
+    const route = chooseRoute(load, { ...pricesOf(transport.worldSize, { byteNs, hopNs }), senders: this.senders });
     this.choice = { density, byteNs, hopNs, route };
     return route;
   }
 
-  private treatmentStep(step: ExchangeStep, density: number): TreatmentStep {
-    const { momentumFactor, momentumScale = 1, sumOfSquares } = step;
-    const { method, plan, transport } = this;
+  private treatmentStep(step: ExchangeStep, density: number, ofHost: HostSum | undefined): TreatmentStep {
+    const { momentumFactor, momentumScale = 1 } = step;
+    const { method, plan } = this;
     const { rank: clipNorm } = method.clipNorms(momentumFactor);
-    const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: transport.worldSize });
+    const { sumOfSquares } = ofHost ?? step;
+    const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: this.senders });
     const [correctsMomentum, masks] = [method.correctsMomentum, method.masksAt(density)];
     return { density, gradientScale, momentumFactor, nesterov: plan.nesterov, momentumScale, correctsMomentum, masks };
   }
@@ -167,8 +193,10 @@ export class GradientExchange {
   /**
    * Accumulates the gradients, unless this step has done so in a ring before, and selects what is sent. Returns the
    * number of a tensor whose accumulated gradient has overflowed.
+   *
+   * @param isZero Whether the gradients are zero, because another rank of the host has added them to its own.
    */
-  private async select(arenas: readonly StepArena[], residualScale = 1): Promise<number | undefined> {
+  private async select(arenas: readonly StepArena[], residualScale = 1, isZero = false): Promise<number | undefined> {
     const before = this.unfinished;
     let nonFiniteTensor = before?.nonFiniteTensor;
     for (const [i, { tensors }] of arenas.entries()) {
@@ -177,7 +205,7 @@ export class GradientExchange {
         if (before !== undefined) tensor.selectAgain();
         else {
           if (residualScale !== 1) tensor.scaleResidual(residualScale);
-          if (!tensor.compress()) nonFiniteTensor = tensor.number;
+          if (!(isZero ? tensor.compressZero() : tensor.compress())) nonFiniteTensor = tensor.number;
         }
       }
     }

@@ -133,6 +133,11 @@ export function checkWrapOptions(options: WrapOptions, isElastic: boolean): Chec
   if (overlap === 1 && isElastic) {
     throw invalidArgument('overlap: 1 does not work in an elastic run, which may lose a rank while gradients travel.');
   }
+  if (compression.kind === 'dgc' && compression.perHost && isElastic) {
+    throw invalidArgument(
+      'dgc({ perHost: true }) does not work in an elastic run, in which a host may lose the rank that has its gradient.',
+    );
+  }
   return {
     ...{
       overlap,

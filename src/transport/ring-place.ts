@@ -20,8 +20,22 @@ export interface RingPlace extends RingIdentity {
   readonly isLocal: boolean;
   /** Whether each neighbour is on this host. */
   readonly isHere: Readonly<Record<Side, boolean>>;
+  /** The ranks of the ring, divided into those that are beside each other on one host; in order. */
+  readonly hostRuns: readonly HostRun[];
   /** Whether there is a core for each rank of this host. */
   readonly hasCore: boolean;
+}
+
+/** Ranks on one host that are beside each other in the ring. */
+export interface HostRun {
+  readonly first: number;
+  readonly last: number;
+}
+
+/** Divides the ranks, whose hosts these are. (The last rank and rank 0 may be on one host and in two runs.) */
+export function hostRunsOf(hosts: readonly unknown[]): HostRun[] {
+  const firsts = [...hosts.keys()].filter(rank => rank === 0 || hosts[rank] !== hosts[rank - 1]);
+  return firsts.map((first, i) => ({ first, last: (firsts[i + 1] ?? hosts.length) - 1 }));
 }
 
 /** Who is beside a rank. */

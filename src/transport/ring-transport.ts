@@ -13,7 +13,7 @@ import { TcpLane } from './data/tcp-lane';
 import { deferred } from './deferred';
 import type { LinkDelay } from './delay/link-delay';
 import { PacedPath, type Pacer } from './pacing';
-import { neighbourOf, type RingPlace, type Side, SIDES } from './ring-place';
+import { type HostRun, neighbourOf, type RingPlace, type Side, SIDES } from './ring-place';
 import { LAST_MESSAGES_MS, RingState } from './ring-state';
 import type { DataPath, RankState, Transport } from './transport';
 
@@ -31,6 +31,7 @@ export class RingTransport implements Transport {
   readonly rank: number;
   readonly worldSize: number;
   readonly isLocal: boolean;
+  readonly hostRuns: readonly HostRun[];
   readonly paceNs: number;
   readonly links: DataPath;
   private bulkPath: DataPath | undefined;
@@ -59,6 +60,7 @@ export class RingTransport implements Transport {
     this.rank = place.rank;
     this.worldSize = place.worldSize;
     this.isLocal = place.isLocal;
+    this.hostRuns = place.hostRuns;
     this.paceNs = slowness.pacer?.byteNs ?? 0;
     this.state = new RingState(place, ends, error => this.end(error), observer);
     this.linkPath = new LinkPath(this.state);

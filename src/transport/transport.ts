@@ -3,7 +3,7 @@ import { Observer, type SpanArguments } from '../observer';
 import type { CallFingerprint, DataHeader } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import type { Landing } from './data/landing';
-import type { Medium, Side } from './ring-place';
+import type { HostRun, Medium, Side } from './ring-place';
 
 /** A received data frame. */
 export interface DataFrame {
@@ -83,6 +83,8 @@ export interface Transport {
   readonly worldSize: number;
   /** Whether all ranks are on this host. */
   readonly isLocal: boolean;
+  /** See {@link RingPlace.hostRuns}. */
+  readonly hostRuns: readonly HostRun[];
   /** What the pace of the links adds to each byte, in ns: 0 if nothing paces them. */
   readonly paceNs: number;
   /** The ring of ZeroMQ links: for sparse frames and for everything that is not bulk. */
@@ -138,6 +140,7 @@ export class SoloTransport implements Transport {
   readonly rank = 0;
   readonly worldSize = 1;
   readonly isLocal = true;
+  readonly hostRuns = [{ first: 0, last: 0 }];
   readonly paceNs = 0;
   readonly links = NO_PATH;
   readonly bulk = NO_PATH;

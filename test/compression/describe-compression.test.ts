@@ -20,6 +20,7 @@ test.each<[Compression, string]>([
   [dgc({ sparsity: 0.99, warmUpSteps: 30 }), 'dgc({ sparsity: 0.99, warmUpSteps: 30 })'],
   [dgc({ sparsity: 0.99, warmUpEpochs: 0 }), 'dgc({ sparsity: 0.99, warmUpEpochs: 0 })'],
   [dgc({ masking: false, clipNorm: 5 }), 'dgc({ clipNorm: 5, masking: false })'],
+  [dgc({ route: 'sparse', perHost: true }), "dgc({ route: 'sparse', perHost: true })"],
   [dgc({ masking: true, rescaleResiduals: true }), 'dgc({ rescaleResiduals: true, masking: true })'],
   [dgc({ sparsity: 0.9, momentumCorrection: false }), 'dgc({ sparsity: 0.9, momentumCorrection: false })'],
   [

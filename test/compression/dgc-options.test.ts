@@ -8,6 +8,7 @@ describe('dgc()', () => {
     expect(dgc({ sparsity: 0.999 })).toEqual({
       kind: 'dgc',
       rescaleResiduals: false,
+      perHost: false,
       sparsity: 0.999,
       steps: 0,
       warmUpEpochs: 4,
@@ -44,6 +45,8 @@ describe('dgc()', () => {
   });
 
   it.each([
+    [{ perHost: 1 }, /perHost is true or false, not 1/],
+    [{ perHost: true, route: 'scatter' }, /with perHost the entries travel as a whole/],
     [{ route: 'ring' }, /route is one of sparse, mixed, dense, scatter, not 'ring'/],
     [{ values: 'fp16' }, /values is one of float32, float16, bfloat16, int8, log4, not 'fp16'/],
     [{ sparsity: 1 }, /with 1 no gradient would ever be sent/],

@@ -29,6 +29,7 @@ export async function besideHostilePeer() {
     rank: 0,
     addresses: [endpoint, address],
     isLocal: true,
+    hostRuns: [{ first: 0, last: 1 }],
     hasCore: false,
     isHere: { left: false, right: false },
   };

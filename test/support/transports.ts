@@ -9,7 +9,7 @@ import { Link } from '../../src/transport/control/link';
 import type { Lane } from '../../src/transport/data/lane';
 import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
 import { type LanePlace, TcpLane } from '../../src/transport/data/tcp-lane';
-import type { Side } from '../../src/transport/ring-place';
+import { hostRunsOf, type Side } from '../../src/transport/ring-place';
 import { RingTransport } from '../../src/transport/ring-transport';
 import { FrameKind, Operation, Purpose } from '../../src/wire/frame';
 import { openFiles } from './listening-ports';
@@ -37,6 +37,7 @@ const directly: Via = async port => port;
  * @param lanes Which lanes there are beside the links; or those of each rank.
  * @param laneVia What stands before the ports of TCP lanes.
  * @param isLocal Whether the ranks are treated as ranks of one host.
+ * @param hosts By rank, for what the ranks of a host do together.
  * @param without An end of a lane that could not be opened.
  */
 export async function transports(
@@ -48,6 +49,7 @@ export async function transports(
     laneVia = directly,
     hasCore = false,
     isLocal = true,
+    hosts = [],
     without,
   }: {
     readonly lanes?: LaneKind | readonly Lanes[] | undefined;
@@ -56,6 +58,7 @@ export async function transports(
     readonly laneVia?: Via;
     readonly hasCore?: boolean;
     readonly isLocal?: boolean;
+    readonly hosts?: readonly string[];
     readonly without?: { readonly rank: number; readonly side: Side };
   } = {},
 ) {
@@ -85,6 +88,7 @@ export async function transports(
       worldSize,
       addresses,
       isLocal,
+      hostRuns: hostRunsOf(hosts),
       isHere: { left: isLocal, right: isLocal },
       hasCore,
     };

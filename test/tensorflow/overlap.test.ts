@@ -1,3 +1,4 @@
+import { dgc } from '../../src/compression/dgc-options';
 import { checkWrapOptions } from '../../src/tensorflow/wrap-options';
 import type { StepStatistics } from '../../src/core/exchange-steps';
 import { normals } from './fixtures/seeded';
@@ -67,7 +68,12 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
   });
 });
 
-test('an elastic run has no overlap', () => {
+test('an elastic run has no overlap, and no sum of a host', () => {
+  const compression = dgc({ perHost: true });
+  expect(() => checkWrapOptions({ compression }, true)).toThrow(
+    /^dgc\(\{ perHost: true \}\) does not work in an elastic/,
+  );
+  expect(checkWrapOptions({ compression }, false).compression).toBe(compression);
   expect(() => checkWrapOptions({ overlap: 1 }, true)).toThrow(/^overlap: 1 does not work in an elastic run/);
   expect(checkWrapOptions({ overlap: 0 }, true).overlap).toBe(0);
 });

@@ -140,7 +140,7 @@ function pricesIn({ nodes, bitsPerSecond }: Cluster, constants: Constants): Pric
   const { encodeNs, decodeNs, linkByteNs, ringByteNs, hopNs, lineShare } = constants;
   const lineByteNs = 8e9 / (bitsPerSecond * lineShare);
   return {
-    ...{ worldSize: nodes, encodeNs, decodeNs, hopNs, relayNs: linkByteNs },
+    ...{ worldSize: nodes, senders: nodes, encodeNs, decodeNs, hopNs, relayNs: linkByteNs },
     byteNs: Math.max(lineByteNs, linkByteNs),
     ringByteNs: Math.max(lineByteNs, ringByteNs),
   };

@@ -56,5 +56,5 @@ const ENTRY_PRICES = { encodeNs: 6, decodeNs: 9 } as const;
 
 /** What a training pays on links of that cost. */
 export function pricesOf(worldSize: number, { byteNs, hopNs }: LinkCost): Prices {
-  return { worldSize, ...ENTRY_PRICES, byteNs, ringByteNs: byteNs, relayNs: 0, hopNs };
+  return { worldSize, senders: worldSize, ...ENTRY_PRICES, byteNs, ringByteNs: byteNs, relayNs: 0, hopNs };
 }

@@ -27,10 +27,10 @@ export const gather: Route = {
 
 /** Each of the ⌈(N − 1)/2⌉ hops, in both directions, begins when a payload has come whole. */
 export function gatherCost({ entries, payloadBytes }: EntryLoad, prices: Prices): RouteCost {
-  const { worldSize, encodeNs, decodeNs, byteNs, relayNs, hopNs } = prices;
-  const sentBytes = (worldSize - 1) * payloadBytes;
+  const { worldSize, senders, encodeNs, decodeNs, byteNs, relayNs, hopNs } = prices;
+  const sentBytes = (senders - 1) * payloadBytes;
   return {
-    computeNs: entries * (encodeNs + worldSize * decodeNs),
+    computeNs: entries * (encodeNs + senders * decodeNs),
     travelNs: sentBytes * byteNs + hopsOf(worldSize) * (hopNs + payloadBytes * relayNs),
     sentBytes,
   };
@@ -46,15 +46,20 @@ export function hopsOf(worldSize: number): number {
  * completed.
  */
 export function encodePayloads(step: RoutedStep, arenas: readonly StepArena[]): Promise<SparsePart[]> {
-  const { nonFiniteTensor, notices, means, clock } = step;
+  const { nonFiniteTensor, notices, means, clock, sendsCounts } = step;
   return clock.stage('encode', 'payload', () =>
     arenas.map(({ context, codec, tensors, workspace, bytes }): SparsePart => {
       const { kernels } = context;
+      const counts = sendsCounts ? tensors.map(({ count }) => count) : undefined;
       const payload =
         nonFiniteTensor === undefined
-          ? encodeGradientPayload({ format: codec.format, counts: undefined, streams: codec.encode(tensors), notices })
+          ? encodeGradientPayload({ format: codec.format, counts, streams: codec.encode(tensors), notices })
           : encodeNonFinite(nonFiniteTensor);
-      const summed = tensors.map(({ elementCount, count, gradient }) => ({ elementCount, count, sum: gradient }));
+      const summed = tensors.map(({ elementCount, count, gradient }) => ({
+        elementCount,
+        count: sendsCounts ? undefined : count,
+        sum: gradient,
+      }));
       const start = workspace + GradientCodec.workspaceBytes;
       const room = { start, bytes: bytes - start };
       const onSummed: SparsePart['onSummed'] = (tensor, region, count) =>

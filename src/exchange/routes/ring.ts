@@ -54,7 +54,9 @@ export function ringCost(elements: number, prices: Prices, elementBytes = 4): Ro
   const bytes = elementBytes * elements;
   if (algorithmFor(worldSize, bytes) === 'gather') {
     const gathered = { elements, entries: 0, payloadBytes: bytes };
-    return elements === 0 ? NOTHING : gatherCost(gathered, { ...prices, byteNs: ringByteNs, relayNs: 0 });
+    return elements === 0
+      ? NOTHING
+      : gatherCost(gathered, { ...prices, senders: worldSize, byteNs: ringByteNs, relayNs: 0 });
   }
   const rounds = 2 * (worldSize - 1);
   const chunkBytes = bytes / worldSize;

@@ -40,6 +40,8 @@ export interface RoutedStep {
   readonly clock: StepClock;
   /** The number of the step in its training. */
   readonly number: number;
+  /** Whether a payload says how many entries each tensor has: ranks may differ. */
+  readonly sendsCounts: boolean;
 }
 
 /** What a rank sends in a step: the tensors that are sent whole, and the entries of the others. */
@@ -69,6 +71,8 @@ export interface EntryLoad {
 /** What a step is paid with in a ring of so many ranks. Times are in ns. */
 export interface Prices {
   readonly worldSize: number;
+  /** How many ranks have a payload with entries. */
+  readonly senders: number;
   /** From an entry to bytes, and back to a sum. */
   readonly encodeNs: number;
   readonly decodeNs: number;
