@@ -9,10 +9,31 @@ import { whoProgram } from './support/who';
 const CLI = path.join(__dirname, '../../dist/cli.js');
 const MASTER_PORT = 31_000;
 
+const WHO = whoProgram(path.join(CLI, '../index.js'), 300_000);
+
+/** The gradients of the ranks of a host cancel where they are largest. So what is sent is the rest, 1 on each rank. */
+const BETWEEN_HOSTS = `
+const { connect, dgc } = require(${JSON.stringify(path.join(CLI, '../core.js'))});
+(async () => {
+  const ring = await connect();
+  const { rank } = ring;
+  const group = await ring.group(Math.floor(rank / 2));
+  const [sum] = await group.allReduce(Int32Array.of(rank));
+  const [[received]] = await Promise.all([ring.receive(3 - rank), ring.send(Int32Array.of(rank), 3 - rank)]);
+  const compression = dgc({ sparsity: 0.99, warmUpEpochs: 0, perHost: true });
+  const gradients = ring.gradients({ matrix: [100, 100] }, { compression });
+  const gradient = Float32Array.from({ length: 10_000 }, (_, i) => (i < 100 ? 100 * (-1) ** rank : Number(i < 200)));
+  const { matrix } = await gradients.step({ matrix: gradient });
+  const sent = matrix.filter(each => each !== 0).length;
+  console.log(\`rank \${rank}: group of \${group.worldSize}, sum \${sum}; received \${received}; update \${matrix[0]} \${matrix[100]}, \${sent} elements\`);
+  await ring.close();
+})();
+`;
+
 let project: string;
 beforeAll(() => {
   project = mkdtempSync(path.join(tmpdir(), 'gradring-networks-'));
-  writeFileSync(path.join(project, 'who.js'), whoProgram(path.join(CLI, '../index.js'), 300_000));
+  writeFileSync(path.join(project, 'who.js'), WHO);
   writeFileSync(path.join(project, 'token'), randomBytes(32).toString('hex'), { mode: 0o600 });
 });
 afterAll(() => rmSync(project, { recursive: true }));
@@ -102,6 +123,16 @@ describeWith(['ip', 'nft'], 'networks between two hosts', () => {
       await expectRing(2, hosts, '10.0.0.1', ['--iface', 'eth1']);
       await expectFailure(/--iface is 'eth2'; it must be .*: lo, eth0, eth1\./, hosts, '10.0.0.1', ['--iface', 'eth2']);
     }, 120_000);
+
+    test('two ranks on each host: groups, messages, and one gradient for each host', async () => {
+      writeFileSync(path.join(project, 'who.js'), BETWEEN_HOSTS);
+      const { output } = await train(hosts, '10.0.0.1', ['-n', '2']);
+      writeFileSync(path.join(project, 'who.js'), WHO);
+      const lines = [0, 1, 2, 3].map(
+        rank => `rank ${rank}: group of 2, sum ${rank < 2 ? 1 : 5}; received ${3 - rank}; update 0 1, 100 elements`,
+      );
+      expect(output.match(/rank \d: .*/g)?.sort()).toEqual(lines);
+    }, 60_000);
 
     test('--port-range keeps to the ports that the firewall lets in, two for a host', async () => {
       hosts.forEach(host => host.setFirewall(lettingIn(`tcp dport { ${MASTER_PORT}, 30000-30001 } accept`)));
