@@ -35,9 +35,9 @@ class CommThread {
   private readonly beat = setInterval(() => this.countBeat(), BEAT_MS);
   private readonly unanswered = new Set<number>();
   /** Settles when all requests so far have been carried out, apart from messages. */
-  private ran: Promise<unknown> = Promise.resolve();
-  /** Settles when all messages so far were sent or received. */
-  private exchanged: Promise<unknown> = Promise.resolve();
+  private ran: Promise<void> = Promise.resolve();
+  /** The messages that are being sent or received. */
+  private readonly messages = new Set<Promise<void>>();
   private ending: End | undefined;
   private shelter: Shelter | undefined;
 
@@ -77,8 +77,14 @@ class CommThread {
       await this.answer(id, () => this.membership.carryOut(request));
       this.unanswered.delete(id);
     };
-    if (name === 'send' || name === 'receive') this.exchanged = Promise.all([this.exchanged, run()]);
-    else this.ran = (name === 'close' ? Promise.all([this.ran, this.exchanged]) : this.ran).then(run);
+    if (name === 'send' || name === 'receive') {
+      const message = run();
+      this.messages.add(message);
+      void message.then(() => this.messages.delete(message));
+    } else {
+      const earlier = name === 'close' ? Promise.all([this.ran, ...this.messages]) : this.ran;
+      this.ran = earlier.then(run);
+    }
   }
 
   /** Other ranks may be in the collective, or come to it, and cannot finish it without this rank. */
@@ -86,7 +92,7 @@ class CommThread {
     if (!this.unanswered.has(id)) return;
     const { transport } = this.membership;
     const { rank } = transport;
-    const words = `Rank ${rank} has aborted a collective, by an AbortSignal, before all ranks were done with it.`;
+    const words = `Rank ${rank} has aborted a call, by an AbortSignal, before all ranks were done with it.`;
     void transport.fail(new GradringError('ERR_ABORTED', words, { rank }));
   }
 

@@ -22,7 +22,13 @@ export class MessageRunner {
   ) {}
 
   send(to: number, tag: number, array: MailedArray): Promise<void> {
-    const call = { name: 'send', verb: 'send to', lack: 'it has not called receive', other: to, tag };
+    const call = {
+      name: 'send',
+      verb: 'send to',
+      lack: 'it has not called receive, or has not taken all of it yet',
+      other: to,
+      tag,
+    };
     return this.inTurn(call, () => this.transport.messenger.send(to, tag, array));
   }
 

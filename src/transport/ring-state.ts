@@ -151,9 +151,12 @@ export class RingState {
     }, LAST_MESSAGES_MS);
   }
 
-  /** What came from the neighbour on that side breaks the protocol. */
-  failBroken(side: Side, error: Error): void {
-    const rank = neighbourOf(this.place, this.place.rank, side);
+  /**
+   * What came from the neighbour on that side breaks the protocol.
+   *
+   * @param rank The rank that made it, if the neighbour may have forwarded it.
+   */
+  failBroken(side: Side, error: Error, rank = neighbourOf(this.place, this.place.rank, side)): void {
     const words = `Rank ${rank} (${this.place.addresses[rank]}) broke the protocol: ${error.message}`;
     void this.fail(new GradringError('ERR_PROTOCOL', words, { rank }, { cause: error }));
   }

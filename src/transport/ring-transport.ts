@@ -152,6 +152,8 @@ export class RingTransport implements Transport {
     let timeoutMs = 2 * LAST_MESSAGES_MS;
     this.rollCall.close();
     if (state.isAgreeing) await state.failing;
+    // Parts of messages between other ranks go before the goodbye.
+    await Promise.race([this.messenger.sent(), sleep(FAREWELL_MS, undefined, { ref: false })]);
     if (state.failure === undefined) {
       const error = new GradringError('ERR_CLOSED', 'The communicator was closed.');
       state.leave(error);

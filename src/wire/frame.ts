@@ -219,6 +219,7 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
     case FrameKind.Mail: {
       const { elementType } = readCall(header);
       const mail = checked('message', () => readMail(frame, bytes.length, ring.worldSize));
+      if (mail.destination === origin) throw protocolError(`of rank ${origin} is for the same rank`);
       return { kind, origin, elementType, part: header.part(), ...mail };
     }
     default:

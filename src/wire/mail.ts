@@ -13,7 +13,7 @@ export interface Mail {
   readonly step: MailStep;
   /** The rank that the frame is for: one end of the channel. */
   readonly destination: number;
-  /** The rank at the other end of the channel. */
+  /** The rank at the other end of the channel, as the destination sees it. */
   readonly other: number;
   readonly tag: number;
   /** The number of the message within its channel, from 0. */

@@ -109,7 +109,7 @@ test('within a collective it ends the ring, on all ranks, with the rank that abo
   failures.push(await failureOf(ring[2]!.barrier())); // comes when the ring has failed
   for (const failure of failures) expect(failure).toMatchObject({ code: 'ERR_ABORTED', rank: 1 });
   expect(failures[1]!.cause).toBe('reason');
-  expect(failures[0]!.message).toMatch(/Rank 1 has aborted a collective.*Rank 0 was in allReduce/);
+  expect(failures[0]!.message).toMatch(/Rank 1 has aborted a call.*Rank 0 was in allReduce/);
   await closeRing(ring);
 });
 

@@ -1,3 +1,4 @@
+import { GradringError } from '../../errors';
 import { copyBytes, copyOf, releaseMemory } from '../../memory/buffers';
 import { FrameKind, type MailHeader, MailStep, protocolError } from '../../wire/frame';
 import { deferred, type Deferred } from '../deferred';
@@ -22,30 +23,38 @@ type Post = (step: MailStep, said: Partial<MailHeader>, body?: Uint8Array) => Pr
 abstract class End {
   /** The number of the message that is under way, or comes next. */
   protected number = 0;
+  /** Resolved when something has happened that this end may wait for. Undefined if it does not wait. */
   private change: Deferred<void> | undefined;
+  private failure: Error | undefined;
+  /** Whether a frame of {@link say} is not sent yet. */
+  private isSaying = false;
 
   constructor(protected readonly post: Post) {}
 
-  /** Whether the message of that number is under way. */
+  /** Whether this end waits, in the message of that number. */
   awaits(number: number): boolean {
     return this.change !== undefined && number === this.number;
   }
 
   fail(error: Error): void {
-    this.change?.reject(error);
+    this.failure = error;
+    this.changed();
   }
 
-  /** Waits until that is so, and tells the other end now and then that it waits. */
+  /** Waits until a condition holds. Says so to the other end, now and every second. */
   protected async until(isSo: () => boolean, step: MailStep): Promise<void> {
     if (isSo()) return;
-    const say = () => this.say(step, {});
+    const say = () => {
+      if (!this.isSaying) this.say(step, {}); // a link that takes nothing gets no queue of these
+    };
     const repeat = setInterval(say, REPEAT_MS);
     try {
       say();
-      do {
+      while (!isSo()) {
+        if (this.failure !== undefined) throw this.failure;
         this.change = deferred();
         await this.change.promise;
-      } while (!isSo());
+      }
     } finally {
       this.change = undefined;
       clearInterval(repeat);
@@ -54,7 +63,10 @@ abstract class End {
 
   /** Sends a frame without a body. Nobody waits until it is sent. */
   protected say(step: MailStep, said: Partial<MailHeader>): void {
-    this.post(step, { number: this.number, ...said }).catch((error: Error) => this.fail(error));
+    this.isSaying = true;
+    this.post(step, { number: this.number, ...said })
+      .catch((error: Error) => this.fail(error))
+      .finally(() => (this.isSaying = false));
   }
 
   protected changed(): void {
@@ -83,6 +95,7 @@ class Sender extends End {
     this.number += 1;
   }
 
+  /** The receiver may be one message ahead: it has all of this one before the last part counts as sent here. */
   hearRequest(number: number): void {
     if (number > this.number + 1) throw protocolError('asks for a message before the one that comes next');
     this.requested = Math.max(this.requested, number + 1);
@@ -122,7 +135,7 @@ class Receiver extends End {
 
   hearPart({ number, part, elementType, bytes }: MailHeader, body: Uint8Array): void {
     if (!this.isReceiving || number !== this.number) throw protocolError('is part of a message that was not requested');
-    this.array ??= { elementType, bytes: new Uint8Array(bytes) };
+    this.array ??= { elementType, bytes: memoryFor(bytes) };
     const { array } = this;
     const isSame = elementType === array.elementType && bytes === array.bytes.length;
     const place = array.bytes.subarray(part * PART_BYTES, (part + 1) * PART_BYTES);
@@ -142,8 +155,8 @@ class Receiver extends End {
  * ranks between forward the frames, whatever their main threads do.
  *
  * The receiver asks for each message, so nothing arrives that has no place. An end that waits says so every second. If
- * that meets a rank which has left the ring, its neighbour sends an answer back. The answer is behind everything that
- * the rank had still forwarded. So an end that still waits then fails the ring.
+ * that meets the gap of a rank which has left the ring, the neighbour of the gap sends an answer back. The answer is
+ * behind everything that the rank had still forwarded. So an end that still waits then fails the ring.
  */
 export class Mailbox implements Messenger {
   /** By rank and tag. */
@@ -177,11 +190,22 @@ export class Mailbox implements Messenger {
   take(side: Side, header: MailHeader, headerBytes: Uint8Array, body: Uint8Array): void {
     if (this.ring.failed) return;
     if (body.length > (header.step === MailStep.Part ? PART_BYTES : 0)) throw protocolError('has too long a body');
-    if (header.destination === this.ring.place.rank) this.hear(side, header, body);
-    else this.forward(opposite(side), header, headerBytes, body);
+    if (header.destination !== this.ring.place.rank) return this.forward(opposite(side), header, headerBytes, body);
+    try {
+      this.hear(side, header, body);
+    } catch (error) {
+      const known = error as GradringError;
+      if (known.code === 'ERR_OUT_OF_MEMORY') void this.ring.fail(known);
+      else this.ring.failBroken(side, known, header.origin);
+    }
   }
 
-  /** Fails the calls that wait. */
+  /** Settles when all frames so far have left, or cannot leave. */
+  async sent(): Promise<void> {
+    await Promise.all(Object.values(this.lastSent));
+  }
+
+  /** Fails the calls that wait, and later ones. */
   fail(error: Error): void {
     for (const end of [...this.senders.values(), ...this.receivers.values()]) end.fail(error);
   }
@@ -196,18 +220,22 @@ export class Mailbox implements Messenger {
       case MailStep.Request:
         return this.senderTo(other, tag).hearRequest(number);
       case MailStep.Taken:
-        return this.senderTo(other, tag).hearTaken(number, part);
+        return required(this.senders, other, tag).hearTaken(number, part);
       case MailStep.Part:
-        return this.receiverFrom(other, tag).hearPart(header, body);
+        return required(this.receivers, other, tag).hearPart(header, body);
       case MailStep.NoReceiver:
       case MailStep.NoSender: {
-        const end = header.step === MailStep.NoReceiver ? this.senderTo(other, tag) : this.receiverFrom(other, tag);
-        if (!end.awaits(number)) return;
-        const { place } = this.ring;
-        const how = `has left the ring: its program ended, or closed it, before rank ${place.rank} was done`;
-        void this.ring.fail(rankLost(place, neighbourOf(place, origin, side), how));
+        const ends = header.step === MailStep.NoReceiver ? this.senders : this.receivers;
+        if (ends.get(keyOf(other, tag))?.awaits(number)) void this.miss(neighbourOf(this.ring.place, origin, side));
       }
     }
+  }
+
+  /** This rank needs one that has left: the ring fails. */
+  private miss(rank: number): Promise<GradringError> {
+    const { place } = this.ring;
+    const how = `has left the ring: its program ended, or closed it, before rank ${place.rank} was done`;
+    return this.ring.fail(rankLost(place, rank, how));
   }
 
   private senderTo(other: number, tag: number): Sender {
@@ -239,14 +267,15 @@ export class Mailbox implements Messenger {
   private deliver(side: Side, header: MailHeader, headerBytes: Uint8Array, body: Uint8Array = EMPTY): Promise<void> {
     const { ring } = this;
     const sent = this.lastSent[side].then(async () => {
+      const bytes = headerBytes.length + body.length;
+      if (!ring.failed && !ring.departed.has(side)) await this.pacer?.send(bytes);
       if (ring.failing !== undefined) throw await ring.failing;
       if (ring.departed.has(side)) return this.answer(side, header);
-      const bytes = headerBytes.length + body.length;
-      await this.pacer?.send(bytes);
       ring.observer.count('bytesSent', bytes);
       try {
         await ring.ends[side].send(body.length === 0 ? [headerBytes] : [headerBytes, body]);
       } catch {
+        if (ring.departed.has(side)) return this.answer(side, header);
         throw await ring.failUnsent(side);
       }
     });
@@ -255,10 +284,12 @@ export class Mailbox implements Messenger {
   }
 
   /** The neighbour on that side has left. Tells the rank that waits, if one does. */
-  private answer(side: Side, { step, origin, destination, tag, number }: MailHeader): void {
+  private async answer(side: Side, { step, origin, destination, tag, number }: MailHeader): Promise<void> {
+    const { place } = this.ring;
+    const { rank } = place;
+    if (step === MailStep.Part && origin === rank) throw await this.miss(neighbourOf(place, rank, side));
     const gone = ANSWERS.get(step);
     if (gone === undefined) return;
-    const { rank } = this.ring.place;
     const header = { ...NOTHING, step: gone, origin: rank, destination: origin, other: destination, tag, number };
     if (origin === rank) this.hear(side, header, EMPTY);
     else this.forward(opposite(side), header, this.ring.encode(header));
@@ -281,14 +312,34 @@ function sideOf(worldSize: number, from: number, to: number): Side {
   return 2 * distance <= worldSize ? 'right' : 'left';
 }
 
+/** @throws GradringError `ERR_OUT_OF_MEMORY` */
+function memoryFor(bytes: number): Uint8Array {
+  try {
+    return new Uint8Array(bytes);
+  } catch (cause) {
+    throw new GradringError('ERR_OUT_OF_MEMORY', `There is no memory for a message of ${bytes} bytes.`, {}, { cause });
+  }
+}
+
 /** An empty message has one part, too. */
 function partsOf(bytes: number): number {
   return Math.max(1, Math.ceil(bytes / PART_BYTES));
 }
 
+function keyOf(other: number, tag: number): string {
+  return `${other} ${tag}`;
+}
+
 function endOf<T>(ends: Map<string, T>, other: number, tag: number, make: () => T): T {
-  const key = `${other} ${tag}`;
+  const key = keyOf(other, tag);
   const end = ends.get(key) ?? make();
   ends.set(key, end);
+  return end;
+}
+
+/** @throws GradringError `ERR_PROTOCOL` if this rank has no message with that tag. */
+function required<T>(ends: ReadonlyMap<string, T>, other: number, tag: number): T {
+  const end = ends.get(keyOf(other, tag));
+  if (end === undefined) throw protocolError('is about a message that nobody sends or receives');
   return end;
 }
