@@ -103,11 +103,14 @@ export abstract class TensorTreatment implements TensorEntries {
    */
   abstract compress(): boolean;
 
-  /** {@link compress}, of a gradient that is zero: if nothing was held back, there are no entries. */
-  compressZero(): boolean {
-    if (this.holdsBack()) return this.compress();
+  /** Instead of {@link compress}, if the gradient is zero and the {@link ownState} too: there are no entries. */
+  compressNothing(): void {
     this.count = 0;
-    return true;
+  }
+
+  /** What of the state is this rank's own: each elementCount float32. The state of several ranks may be added. */
+  get ownState(): readonly Pointer[] {
+    return [this.residual];
   }
 
   /** Writes the entries to send, of what another treatment has accumulated in this step. The gradient is new again. */
@@ -139,15 +142,6 @@ export abstract class TensorTreatment implements TensorEntries {
     const { kernels, momentum, residual, elementCount } = this.place;
     kernels.clear(momentum, elementCount);
     kernels.clear(residual, elementCount);
-  }
-
-  /** Whether earlier steps have left something of this rank's own that is not sent yet. */
-  protected holdsBack(): boolean {
-    return this.holds(this.residual);
-  }
-
-  protected holds(state: Pointer): boolean {
-    return this.place.kernels.sumOfSquares(state, this.elementCount) !== 0;
   }
 
   protected clip(): void {
@@ -222,8 +216,8 @@ export class LargestTreatment extends TensorTreatment {
     this.compressor.settle(this.indices, this.values, this.count, this.step.masks);
   }
 
-  protected override holdsBack(): boolean {
-    return super.holdsBack() || (this.step.correctsMomentum && this.holds(this.momentum));
+  override get ownState(): readonly Pointer[] {
+    return this.step.correctsMomentum ? [this.residual, this.momentum] : [this.residual];
   }
 
   override applyMomentum(): boolean {
@@ -294,7 +288,7 @@ export class WholeTreatment extends TensorTreatment {
 
   settle(): void {}
 
-  protected override holdsBack(): boolean {
-    return false;
+  override get ownState(): readonly Pointer[] {
+    return [];
   }
 }

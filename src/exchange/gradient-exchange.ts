@@ -6,12 +6,13 @@ import { type CompressionMethod, methodOf } from '../compression/compression-met
 import { GradientCodec } from '../compression/gradient-codec';
 import type { TreatmentStep } from '../compression/tensor-treatment';
 import { instantiateKernels } from '../kernels/wasm-kernels';
+import type { HostRun } from '../transport/ring-place';
 import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
-import { type HostSum, sumOfHost } from './host-sum';
+import { handOverState, type HostSum, sumOfHost } from './host-sum';
 import { type LinkCost, localLinks, measureLinks } from './link-cost';
-import { type Arena, Means, type StepArena, StepClock, stepOf } from './routes/route';
+import { type Arena, Means, type StepArena, StepClock, stepOf, sumOf } from './routes/route';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
 import { type ChosenRoute, chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
 import { CompressorRoute } from './routes/compressor';
@@ -109,18 +110,23 @@ export class GradientExchange {
   private async runTimed(call: CollectiveCall, step: ExchangeStep, clock: StepClock): Promise<ExchangeResult> {
     const { transport } = this;
     const sentBefore = call.observer.read('bytesSent');
-    const path = this.sumsHosts(step) ? call.inBulk() : call; // one path for all: a frame shows which call it is of
-    const ofHost = this.sumsHosts(step) ? await clock.travel(() => this.sumOfHost(path)) : undefined;
-    const { arenas, route, density, links, denseBytes } = await this.choose(path, step, ofHost);
+    // One path for all frames of a step: they show in which call a neighbour is.
+    const path = this.method.perHost && step.density < 1 ? call.inBulk() : call;
+    const { route, density, links, denseBytes } = await this.choose(path, step);
+    const sentToChoose = call.observer.read('bytesSent') - sentBefore;
+    const sumsHost = this.method.perHost && density < 1;
+    const ofHost = sumsHost ? await clock.travel(() => sumOfHost(path, this.arenas, this.ownRun)) : undefined;
+    const arenas = this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density, ofHost)));
+    if (sumsHost) await clock.travel(() => handOverState(path, arenas, this.ownRun));
+    const sentInHost = call.observer.read('bytesSent') - sentBefore - sentToChoose;
     const { residualScale, momentumFactor, step: number = 0, notices = 0 } = step;
     const select = () => this.select(arenas, residualScale, ofHost?.hasSum === false);
     const nonFiniteTensor =
       step.nonFiniteTensor ?? ofHost?.nonFiniteTensor ?? (await clock.stage('compress', 'select', select));
     const means = new Means(transport.worldSize);
-    const sendsCounts = ofHost !== undefined;
-    const routed = { call: path, arenas, nonFiniteTensor, notices, means, clock, number, sendsCounts };
+    const routed = { call: path, arenas, nonFiniteTensor, notices, means, clock, number, sendsCounts: sumsHost };
     const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);
-    const bytesSent = call.observer.read('bytesSent') - sentBefore;
+    const bytesSent = call.observer.read('bytesSent') - sentBefore - sentInHost;
     const result = { bytesSent, denseBytes, route, density, links, notices: agreed } as const;
     const overflow = await clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;
@@ -136,56 +142,47 @@ export class GradientExchange {
   }
 
   /** How the step treats the tensors, and its route. All ranks choose the same. */
-  private async choose(call: CollectiveCall, step: ExchangeStep, ofHost: HostSum | undefined) {
+  private async choose(call: CollectiveCall, step: ExchangeStep) {
     const { density: asked, maySendAll = false } = step;
     const [onlyRoute, another] = this.method.routes(asked);
     const mayChoose = another !== undefined;
     const links = step.links ?? (mayChoose && !this.transport.isLocal ? await measureLinks(call) : undefined);
-    const arenasAt = (density: number) =>
-      this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density, ofHost)));
-    const arenas = arenasAt(asked);
-    const route = mayChoose ? (this.plan.route ?? this.cheapest(asked, links, arenas)) : onlyRoute!;
+    const route = mayChoose ? (this.plan.route ?? this.cheapest(step, links)) : onlyRoute!;
     const sendsAll = mayChoose && maySendAll && route === 'dense' && this.plan.route === undefined;
-    const result = { route, links, denseBytes: Math.ceil(ringBytes(this.elements, this.transport.worldSize)) };
-    return sendsAll ? { ...result, arenas: arenasAt(1), density: 1 } : { ...result, arenas, density: asked };
+    const denseBytes = Math.ceil(ringBytes(this.elements, this.transport.worldSize));
+    return { route, links, denseBytes, density: sendsAll ? 1 : asked };
   }
 
-  /** Whether the ranks of a host add their gradients first. A step that sends everything needs no compression. */
-  private sumsHosts({ density }: ExchangeStep): boolean {
-    return this.method.perHost && density < 1;
-  }
-
-  private sumOfHost(call: CollectiveCall): Promise<HostSum> {
+  /** The ranks of this host beside this one, and itself. */
+  private get ownRun(): HostRun {
     const { rank, hostRuns } = this.transport;
-    return sumOfHost(
-      call,
-      this.arenas,
-      hostRuns.find(({ last }) => rank <= last)!,
-    );
+    return hostRuns.find(({ last }) => rank <= last)!;
   }
 
-  /** How many ranks compress a gradient. */
-  private get senders(): number {
-    return this.method.perHost ? this.transport.hostRuns.length : this.transport.worldSize;
-  }
-
-  private cheapest(density: number, links: LinkCost | undefined, arenas: readonly StepArena[]): ChosenRoute {
+  private cheapest(step: ExchangeStep, links: LinkCost | undefined): ChosenRoute {
     const { transport, method, choice } = this;
+    const { density } = step;
     const { byteNs, hopNs } = links ?? this.unmeasured;
     if (choice?.density === density && choice.byteNs === byteNs && choice.hopNs === hopNs) return choice.route;
-    const tensors = arenas.flatMap(arena => arena.tensors);
-    const load = expectedLoad(tensors, method.format, arenas.length);
-    const route = chooseRoute(load, { ...pricesOf(transport.worldSize, { byteNs, hopNs }), senders: this.senders });
+    const arenas = this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density, undefined)));
+    const load = expectedLoad(
+      arenas.flatMap(({ tensors }) => tensors),
+      method.format,
+      arenas.length,
+    );
+    const senders = method.perHost ? transport.hostRuns.length : transport.worldSize;
+    const route = chooseRoute(load, { ...pricesOf(transport.worldSize, { byteNs, hopNs }), senders });
     this.choice = { density, byteNs, hopNs, route };
     return route;
   }
 
   private treatmentStep(step: ExchangeStep, density: number, ofHost: HostSum | undefined): TreatmentStep {
     const { momentumFactor, momentumScale = 1 } = step;
-    const { method, plan } = this;
+    const { method, plan, transport } = this;
     const { rank: clipNorm } = method.clipNorms(momentumFactor);
     const { sumOfSquares } = ofHost ?? step;
-    const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: this.senders });
+    const peers = ofHost === undefined ? transport.worldSize : peersOf(transport);
+    const gradientScale = clipFactor({ sumOfSquares, clipNorm, worldSize: peers });
     const [correctsMomentum, masks] = [method.correctsMomentum, method.masksAt(density)];
     return { density, gradientScale, momentumFactor, nesterov: plan.nesterov, momentumScale, correctsMomentum, masks };
   }
@@ -194,7 +191,7 @@ export class GradientExchange {
    * Accumulates the gradients, unless this step has done so in a ring before, and selects what is sent. Returns the
    * number of a tensor whose accumulated gradient has overflowed.
    *
-   * @param isZero Whether the gradients are zero, because another rank of the host has added them to its own.
+   * @param isZero Whether gradients and state are zero, because another rank of the host has added them to its own.
    */
   private async select(arenas: readonly StepArena[], residualScale = 1, isZero = false): Promise<number | undefined> {
     const before = this.unfinished;
@@ -205,13 +202,22 @@ export class GradientExchange {
         if (before !== undefined) tensor.selectAgain();
         else {
           if (residualScale !== 1) tensor.scaleResidual(residualScale);
-          if (!(isZero ? tensor.compressZero() : tensor.compress())) nonFiniteTensor = tensor.number;
+          if (isZero) tensor.compressNothing();
+          else if (!tensor.compress()) nonFiniteTensor = tensor.number;
         }
       }
     }
     this.unfinished = { arenas, nonFiniteTensor };
     return nonFiniteTensor;
   }
+}
+
+/**
+ * How many hosts of one size would have a mean with the same variance as these have, if their gradients are independent:
+ * 1 ÷ Σ (ranks of the host ÷ N)².
+ */
+function peersOf({ hostRuns, worldSize }: Transport): number {
+  return 1 / sumOf(hostRuns, ({ first, last }) => ((last - first + 1) / worldSize) ** 2);
 }
 
 /** The cheapest route of a density over such links. */

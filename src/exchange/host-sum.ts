@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
-import type { CollectiveCall } from '../collectives/collective-call';
+import { checkLength, type CollectiveCall } from '../collectives/collective-call';
 import { sumToLast } from '../collectives/sum-to-last';
 import type { HostRun } from '../transport/ring-place';
-import type { Arena } from './routes/route';
+import type { Arena, StepArena } from './routes/route';
 
 /** What a rank has when the ranks of its host have added their gradients. */
 export interface HostSum {
@@ -34,4 +34,40 @@ export async function sumOfHost(call: CollectiveCall, arenas: readonly Arena[], 
     }
   }
   return { hasSum, sumOfSquares, nonFiniteTensor };
+}
+
+/**
+ * Gives the last rank of a host the own state of the others, which is zero afterwards. They have some after steps that
+ * they did each by itself: a dense warm-up, or steps of a checkpoint from ranks in other places. The state is linear in
+ * the gradients, so the sum is that of the host.
+ */
+export async function handOverState(call: CollectiveCall, arenas: readonly StepArena[], run: HostRun): Promise<void> {
+  const { rank } = call;
+  const tellsLeft = rank > run.first && (await hearWhetherStateComes(call));
+  const gives = rank < run.last && (tellsLeft || holdsState(arenas));
+  if (rank < run.last) await call.send(0, Uint8Array.of(Number(gives)));
+  if (!tellsLeft && !gives) return;
+  const own = { first: tellsLeft ? rank - 1 : rank, last: gives ? rank + 1 : rank };
+  for (const { context, tensors } of arenas) {
+    for (const { ownState, elementCount } of tensors) {
+      for (const data of ownState) {
+        await sumToLast(call.over(context), { type: 'float32', data, elementCount }, own);
+        if (gives) context.kernels.clear(data, elementCount);
+      }
+    }
+  }
+}
+
+async function hearWhetherStateComes(call: CollectiveCall): Promise<boolean> {
+  const { body } = await call.receive(call.rank - 1, 0);
+  checkLength(body.length, 1);
+  return body[0] === 1;
+}
+
+function holdsState(arenas: readonly StepArena[]): boolean {
+  return arenas.some(({ context, tensors }) =>
+    tensors.some(({ ownState, elementCount }) =>
+      ownState.some(data => context.kernels.sumOfSquares(data, elementCount) !== 0),
+    ),
+  );
 }

@@ -46,6 +46,7 @@ async function train(
     gradient = gradientOf,
     held = () => 0,
     momentumFactor = 0.5,
+    densityAt = () => 0.1,
     route,
     ...links
   }: {
@@ -53,6 +54,7 @@ async function train(
     /** What a rank has held back before, of each element of the matrix. */
     readonly held?: (rank: number) => number;
     readonly momentumFactor?: number;
+    readonly densityAt?: (step: number) => number;
     readonly route?: 'sparse' | 'mixed' | 'dense';
   } & Parameters<typeof openTransports>[1] = {},
 ): Promise<Rank[]> {
@@ -76,7 +78,7 @@ async function train(
         });
         const nonFinite = VARIABLES.findIndex((_, i) => !handle.gradient(i).every(Number.isFinite));
         const input = {
-          ...{ step, density: 0.1, momentumFactor, sumOfSquares },
+          ...{ step, density: densityAt(step), momentumFactor, sumOfSquares },
           ...(nonFinite >= 0 && { nonFiniteTensor: nonFinite }),
         };
         const call = new CollectiveCall(context, step, exchange.fingerprint(settingsOf(input)), transport.links);
@@ -128,6 +130,21 @@ describe.each([undefined, ...LANE_KINDS])('beside links with lanes of %s', lanes
   );
 });
 
+test('after steps that sent everything, the momentum of a host is that of its ranks together', async () => {
+  const densityAt = (step: number) => (step === 0 ? 1 : 0.1);
+  const four = await train(['a', 'a', 'b', 'b'], { perHost: true }, { densityAt });
+  const two = await train(['a', 'b'], {}, { densityAt, gradient: meanOf });
+  for (const { updates } of four) expectSame(updates, two[0]!.updates);
+});
+
+test('a step that sends everything clips the gradients of ranks, as without perHost', async () => {
+  const densityAt = () => 1;
+  const [own, all] = await Promise.all(
+    [true, false].map(perHost => train(['a', 'a', 'b', 'b'], { perHost, clipNorm: 5 }, { densityAt })),
+  );
+  expectSame(own![0]!.updates, all![0]!.updates);
+});
+
 test.each([
   ['hosts of several sizes', ['a', 'b', 'b', 'b']],
   ['one host', ['a', 'a', 'a', 'a']],
@@ -143,6 +160,8 @@ test.each([
     Array<number>(LENGTHS[0]!).fill(held(rank)),
   ]);
   const applied = ranks[0]!.updates.map(([matrix]) => matrix!.map(each => hosts.length * each));
+  const last = hostRunsOf(hosts).map(run => run.last);
+  ranks.forEach(({ residual }, rank) => expect(residual.some(each => each !== 0)).toBe(last.includes(rank)));
   expectSame(sumOf([...applied, ...ranks.map(({ residual }) => residual)]), sumOf(given));
 });
 

@@ -5,8 +5,8 @@ import { encodePayloads, gatherCost } from './gather';
 import { ringCost, sumByRing } from './ring';
 
 /**
- * The tensors that are sent whole by the dense ring, the entries of the others in a sparse all-gather. Both keep to the
- * links.
+ * The tensors that are sent whole by the dense ring, the entries of the others in a sparse all-gather. Both take
+ * one path: the links, or bulk with `perHost`.
  */
 export const mixed: Route = {
   cost({ whole, others }, prices) {
