@@ -67,8 +67,8 @@ export interface DgcOptions {
   /**
    * Whether the ranks that are beside each other on one host add their gradients first, and one of them compresses the
    * sum. Then the hosts are the peers of the algorithm: between them travels one gradient for each host, not for each
-   * rank, and the mean of a host is clipped as that of a rank. For hosts with several ranks on a network that is slower than their
-   * memory. Default false. Not for elastic runs, nor with the route `scatter`.
+   * rank, and the mean of a host is clipped as that of a rank. For hosts with several ranks on a network that is slower
+   * than their memory. Default false. Not for elastic runs, nor with the route `scatter`.
    */
   readonly perHost?: boolean | undefined;
 }

@@ -213,7 +213,7 @@ export class GradientExchange {
 }
 
 /**
- * How many hosts of one size would have a mean with the same variance as these have, if their gradients are independent:
+ * How many hosts of one size would have a mean of the same variance, if the gradients are independent:
  * 1 ÷ Σ (ranks of the host ÷ N)².
  */
 function peersOf({ hostRuns, worldSize }: Transport): number {

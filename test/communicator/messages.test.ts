@@ -147,7 +147,10 @@ test('a call that waits for long is reported, after twice as long again', async 
     void runner.send(0, 5, { elementType: 'uint8', bytes: new Uint8Array(1) }); // waits for the one before
     await jest.advanceTimersByTimeAsync(100_000);
     expect(said).toEqual(
-      [30, 90].map(s => `gradring: rank 2 has waited ${s} s to send to rank 0 (tag 5): it has not called receive, or has not taken all of it yet.`),
+      [30, 90].map(
+        s =>
+          `gradring: rank 2 has waited ${s} s to send to rank 0 (tag 5): it has not called receive, or has not taken all of it yet.`,
+      ),
     );
   } finally {
     jest.useRealTimers();
