@@ -120,9 +120,9 @@ export class GradientExchange {
     if (sumsHost) await clock.travel(() => handOverState(path, arenas, this.ownRun));
     const sentInHost = call.observer.read('bytesSent') - sentBefore - sentToChoose;
     const { residualScale, momentumFactor, step: number = 0, notices = 0 } = step;
-    const select = () => this.select(arenas, residualScale, ofHost?.hasSum === false);
-    const nonFiniteTensor =
-      step.nonFiniteTensor ?? ofHost?.nonFiniteTensor ?? (await clock.stage('compress', 'select', select));
+    const known = step.nonFiniteTensor ?? ofHost?.nonFiniteTensor;
+    const select = () => this.select(arenas, { residualScale, known, isZero: ofHost?.hasSum === false });
+    const nonFiniteTensor = await clock.stage('compress', 'select', select);
     const means = new Means(transport.worldSize);
     const routed = { call: path, arenas, nonFiniteTensor, notices, means, clock, number, sendsCounts: sumsHost };
     const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);
@@ -189,22 +189,33 @@ export class GradientExchange {
 
   /**
    * Accumulates the gradients, unless this step has done so in a ring before, and selects what is sent. Returns the
-   * number of a tensor whose accumulated gradient has overflowed.
+   * number of a tensor whose gradient, or accumulated gradient, is not finite.
    *
+   * @param known Its number, if the gradient is not. Then nothing is accumulated.
    * @param isZero Whether gradients and state are zero, because another rank of the host has added them to its own.
    */
-  private async select(arenas: readonly StepArena[], residualScale = 1, isZero = false): Promise<number | undefined> {
+  private async select(
+    arenas: readonly StepArena[],
+    {
+      residualScale = 1,
+      known,
+      isZero,
+    }: {
+      readonly residualScale: number | undefined;
+      readonly known: number | undefined;
+      readonly isZero: boolean;
+    },
+  ): Promise<number | undefined> {
     const before = this.unfinished;
-    let nonFiniteTensor = before?.nonFiniteTensor;
+    let nonFiniteTensor = before?.nonFiniteTensor ?? known;
     for (const [i, { tensors }] of arenas.entries()) {
       if (i > 0) await setImmediate(); // gigabytes take seconds, and the event loop must turn meanwhile
       for (const tensor of tensors) {
-        if (before !== undefined) tensor.selectAgain();
-        else {
-          if (residualScale !== 1) tensor.scaleResidual(residualScale);
-          if (isZero) tensor.compressNothing();
-          else if (!tensor.compress()) nonFiniteTensor = tensor.number;
-        }
+        if (before === undefined && residualScale !== 1) tensor.scaleResidual(residualScale);
+        if (isZero) tensor.compressNothing();
+        else if ((before?.nonFiniteTensor ?? known) !== undefined) continue;
+        else if (before !== undefined) tensor.selectAgain();
+        else if (!tensor.compress()) nonFiniteTensor = tensor.number;
       }
     }
     this.unfinished = { arenas, nonFiniteTensor };

@@ -179,10 +179,11 @@ describe('a gradient that is not finite on one rank', () => {
     ['sparse all-gather', [MATRIX]],
     ['dense ring', [MATRIX, HEAVY]],
   ])('%s: is told to all; the others hold theirs back, and nothing of it is kept', async (_, variables) => {
-    const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1 };
+    const step = { density: 0.1, momentumFactor: 0, sumOfSquares: 1, residualScale: 0.5 };
     const ranks = await Promise.all(
       ring.map(async (communicator, rank) => {
         const arena = communicator.openExchange({ variables, compression: COMPRESSION, nesterov: false });
+        arena.residual(0).fill(2); // of steps before, at twice the learning rate
         arena.gradient(0).set(gradientOf(rank, 0));
         if (rank === 2) arena.gradient(0)[5] = NaN;
         const { nonFinite } = await arena.start({ ...step, nonFiniteTensor: rank === 2 ? 0 : undefined }).promise;
@@ -193,7 +194,8 @@ describe('a gradient that is not finite on one rank', () => {
     );
     for (const [rank, { nonFinite, residual }] of ranks.entries()) {
       expect(nonFinite).toEqual({ rank: 2, tensor: 0 });
-      expect(residual).toEqual(rank === 2 ? new Array(ELEMENTS).fill(0) : [...gradientOf(rank, 0)]);
+      const gradient = rank === 2 ? new Float32Array(ELEMENTS) : gradientOf(rank, 0);
+      expect(residual).toEqual(Array.from(gradient, each => each + 1));
     }
   });
 });
