@@ -6,7 +6,7 @@ import { ELEMENT_BYTES, isFloat } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';
 import { GradientCodec } from '../compression/gradient-codec';
-import { type ErrorDetails, GradringError } from '../errors';
+import { GradringError } from '../errors';
 import { GradientExchange, settingsOf } from '../exchange/gradient-exchange';
 import { collectGarbage } from '../memory/buffers';
 import type { Transport } from '../transport/transport';
@@ -17,6 +17,7 @@ import type { StepSettings } from '../wire/rank-status';
 import { describeNumbered } from './absent-ranks';
 import { awaitOthers } from './await-others';
 import { explainMismatch } from './explain-mismatch';
+import { failCall } from './failed-call';
 import { MessageRunner } from './message-runner';
 import { type StallOptions, StallWatch } from './stall-watch';
 import type { Commands, Reduction, RingCommand } from './thread-protocol';
@@ -153,7 +154,7 @@ export class CommandRunner {
   ): Promise<T> {
     const { transport } = this.context;
     requireUsable(transport);
-    const { rank, observer } = transport;
+    const { observer } = transport;
     const sequence = this.sequence++;
     const { step } = own;
     this.watch.begin({ fingerprint, sequence, ...own });
@@ -166,13 +167,7 @@ export class CommandRunner {
     } catch (thrown) {
       const error = thrown instanceof CallMismatch ? await explainMismatch(thrown, own, transport) : thrown;
       const where = { operation: describeCall(fingerprint), ...(step !== undefined && { step }) };
-      const cause =
-        error instanceof GradringError
-          ? new GradringError(error.code, error.message, { ...where, ...error.details }, { cause: error })
-          : failedInside(rank, where, error);
-      const failure = await transport.fail(cause);
-      const words = `${failure.message} (Rank ${rank} was in ${describeNumbered({ call: fingerprint, sequence, step })}.)`;
-      throw new GradringError(failure.code, words, { ...failure.details, ...where });
+      throw await failCall(transport, error, where, describeNumbered({ call: fingerprint, sequence, step }));
     } finally {
       this.watch.end();
       if (startedAt !== undefined) observer.ended('collective', startedAt, { sequence }, describeCall(fingerprint));
@@ -220,11 +215,6 @@ function dense(
   }: { reduction?: Reduction | 'none'; parameter?: number; purpose?: Purpose } = {},
 ): CallFingerprint {
   return { operation, purpose, elementType: array.type, reduction, elementCount: array.elementCount, parameter };
-}
-
-function failedInside(rank: number, where: ErrorDetails, cause: unknown): GradringError {
-  const words = `Rank ${rank} failed in ${where.operation}: ${String(cause)}`;
-  return new GradringError('ERR_COMM_THREAD', words, { ...where, rank }, { cause });
 }
 
 /** @throws the error that the ring has failed with, if it has. */

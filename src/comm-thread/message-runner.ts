@@ -3,6 +3,7 @@ import { GradringError } from '../errors';
 import type { MailedArray, Transport } from '../transport/transport';
 import { wakingNow, WakingTimer } from '../waking-time';
 import { protocolError } from '../wire/frame';
+import { failCall } from './failed-call';
 import type { StallOptions } from './stall-watch';
 import type { ReceivedArray } from './thread-protocol';
 
@@ -39,7 +40,7 @@ export class MessageRunner {
       const { elementType, bytes } = await this.transport.messenger.receive(from, tag);
       const isWhole = elementType !== 'none' && bytes.length % ELEMENT_BYTES[elementType] === 0;
       if (!isWhole) throw protocolError(`of rank ${from} holds no whole elements of ${elementType}`, { rank: from });
-      return { type: elementType, bytes };
+      return { elementType, bytes };
     });
   }
 
@@ -59,17 +60,12 @@ export class MessageRunner {
   }
 
   private async watched<T>(call: MessageCall, run: () => Promise<T>): Promise<T> {
-    const { transport } = this;
-    const { name, other, tag } = call;
-    const operation = `${name}(rank ${other}, tag ${tag})`;
     const stop = this.watch(call);
     try {
       return await run();
     } catch (error) {
-      const known = error instanceof GradringError ? error : crashed(transport.rank, operation, error);
-      const failure = await transport.fail(known);
-      const words = `${failure.message} (Rank ${transport.rank} was in ${operation}.)`;
-      throw new GradringError(failure.code, words, { ...failure.details, operation });
+      const operation = `${call.name}(rank ${call.other}, tag ${call.tag})`;
+      throw await failCall(this.transport, error, { operation });
     } finally {
       stop();
     }
@@ -108,9 +104,4 @@ interface MessageCall {
   readonly lack: string;
   readonly other: number;
   readonly tag: number;
-}
-
-function crashed(rank: number, operation: string, cause: unknown): GradringError {
-  const words = `Rank ${rank} failed in ${operation}: ${String(cause)}`;
-  return new GradringError('ERR_COMM_THREAD', words, { operation, rank }, { cause });
 }

@@ -22,7 +22,7 @@ export type Media = Readonly<Record<'links' | 'bulk', readonly Medium[]>>;
 
 /** An array that another rank has sent. */
 export interface ReceivedArray {
-  readonly type: ElementType;
+  readonly elementType: ElementType;
   readonly bytes: Uint8Array;
 }
 

@@ -171,7 +171,7 @@ export class CollectiveRequests {
   }
 
   send(array: NumericArray, to: number, options: MessageOptions, ring: Place): CollectiveRequest<'send', void> {
-    const tag = tagOf('send', 'to', to, options, ring);
+    const tag = checkedTag('send', 'to', to, options, ring);
     return this.withArray('send', array, ({ dense, release }) => ({
       name: 'send',
       input: { array: dense, to, tag },
@@ -184,9 +184,9 @@ export class CollectiveRequests {
   receive(from: number, options: MessageOptions, ring: Place): CollectiveRequest<'receive', NumericArray> {
     return {
       name: 'receive',
-      input: { from, tag: tagOf('receive', 'from', from, options, ring) },
-      result: ({ type, bytes }) =>
-        arrayOf(type, bytes.buffer, bytes.byteOffset, bytes.byteLength / ELEMENT_BYTES[type]),
+      input: { from, tag: checkedTag('receive', 'from', from, options, ring) },
+      result: ({ elementType, bytes }) =>
+        arrayOf(elementType, bytes.buffer, bytes.byteOffset, bytes.byteLength / ELEMENT_BYTES[elementType]),
       release: () => undefined,
       signal: options.signal,
     };
@@ -327,7 +327,13 @@ interface Place {
  * @param name What the other rank is called: `to` or `from`.
  * @throws GradringError `ERR_INVALID_ARGUMENT`
  */
-function tagOf(call: string, name: string, other: number, options: MessageOptions, { rank, worldSize }: Place): number {
+function checkedTag(
+  call: string,
+  name: string,
+  other: number,
+  options: MessageOptions,
+  { rank, worldSize }: Place,
+): number {
   requireRank(name, other, worldSize);
   if (other === rank) throw invalidArgument(`${name} is ${other}, this rank itself: ring.${call} takes another rank.`);
   checkCallOptions(call, options, { tag: true });

@@ -109,16 +109,17 @@ export class GradientExchange {
 
   private async runTimed(call: CollectiveCall, step: ExchangeStep, clock: StepClock): Promise<ExchangeResult> {
     const { transport } = this;
-    const sentBefore = call.observer.read('bytesSent');
+    const sent = () => call.observer.read('bytesSent');
+    const before = sent();
     // One path for all frames of a step: they show in which call a neighbour is.
     const path = this.method.perHost && step.density < 1 ? call.inBulk() : call;
     const { route, density, links, denseBytes } = await this.choose(path, step);
-    const sentToChoose = call.observer.read('bytesSent') - sentBefore;
+    const chosen = sent();
     const sumsHost = this.method.perHost && density < 1;
     const ofHost = sumsHost ? await clock.travel(() => sumOfHost(path, this.arenas, this.ownRun)) : undefined;
     const arenas = this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density, ofHost)));
     if (sumsHost) await clock.travel(() => handOverState(path, arenas, this.ownRun));
-    const sentInHost = call.observer.read('bytesSent') - sentBefore - sentToChoose;
+    const inHost = sent() - chosen;
     const { residualScale, momentumFactor, step: number = 0, notices = 0 } = step;
     const known = step.nonFiniteTensor ?? ofHost?.nonFiniteTensor;
     const select = () => this.select(arenas, { residualScale, known, isZero: ofHost?.hasSum === false });
@@ -126,7 +127,7 @@ export class GradientExchange {
     const means = new Means(transport.worldSize);
     const routed = { call: path, arenas, nonFiniteTensor, notices, means, clock, number, sendsCounts: sumsHost };
     const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);
-    const bytesSent = call.observer.read('bytesSent') - sentBefore - sentInHost;
+    const bytesSent = sent() - before - inHost;
     const result = { bytesSent, denseBytes, route, density, links, notices: agreed } as const;
     const overflow = await clock.stage('decode', 'average', () => {
       if (nonFinite !== undefined) return nonFinite;

@@ -43,11 +43,11 @@ export async function sumOfHost(call: CollectiveCall, arenas: readonly Arena[], 
  */
 export async function handOverState(call: CollectiveCall, arenas: readonly StepArena[], run: HostRun): Promise<void> {
   const { rank } = call;
-  const tellsLeft = rank > run.first && (await hearWhetherStateComes(call));
-  const gives = rank < run.last && (tellsLeft || holdsState(arenas));
+  const leftGives = rank > run.first && (await hearWhetherStateComes(call));
+  const gives = rank < run.last && (leftGives || holdsState(arenas));
   if (rank < run.last) await call.send(0, Uint8Array.of(Number(gives)));
-  if (!tellsLeft && !gives) return;
-  const own = { first: tellsLeft ? rank - 1 : rank, last: gives ? rank + 1 : rank };
+  if (!leftGives && !gives) return;
+  const own = { first: leftGives ? rank - 1 : rank, last: gives ? rank + 1 : rank };
   for (const { context, tensors } of arenas) {
     for (const { ownState, elementCount } of tensors) {
       for (const data of ownState) {

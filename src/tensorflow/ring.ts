@@ -73,58 +73,37 @@ export class Ring extends Communicator {
    * @throws GradringError `ERR_INVALID_ARGUMENT` for tensors of strings or complex numbers, for one that was disposed
    *   of, and for a sum, product or mean of bool.
    */
-  override allReduce<T extends tf.Tensor>(tensor: T, options?: ReduceOptions): Promise<T>;
-  override allReduce<T extends NumericArray>(array: T, options?: ReduceOptions): Promise<T>;
-  override async allReduce(
-    value: NumericArray | tf.Tensor,
-    options: ReduceOptions = {},
-  ): Promise<NumericArray | tf.Tensor> {
+  override async allReduce<T extends NumericArray | tf.Tensor>(value: T, options: ReduceOptions = {}): Promise<T> {
     const sent = sentTensor('ring.allReduce', value, options, true);
     return sent.resultOf(await super.allReduce(sent.array, options));
   }
 
   /** {@link allReduce}; the thread sleeps meanwhile. */
-  override allReduceSync<T extends tf.Tensor>(tensor: T, options?: ReduceOptions): T;
-  override allReduceSync<T extends NumericArray>(array: T, options?: ReduceOptions): T;
-  override allReduceSync(value: NumericArray | tf.Tensor, options: ReduceOptions = {}): NumericArray | tf.Tensor {
+  override allReduceSync<T extends NumericArray | tf.Tensor>(value: T, options: ReduceOptions = {}): T {
     const sent = sentTensor('ring.allReduce', value, options, true);
     return sent.resultOf(super.allReduceSync(sent.array, options));
   }
 
   /** {@link Communicator.broadcast}; also of tensors, as {@link allReduce}. */
-  override broadcast<T extends tf.Tensor>(tensor: T, options?: BroadcastOptions): Promise<T>;
-  override broadcast<T extends NumericArray>(array: T, options?: BroadcastOptions): Promise<T>;
-  override async broadcast(
-    value: NumericArray | tf.Tensor,
-    options: BroadcastOptions = {},
-  ): Promise<NumericArray | tf.Tensor> {
+  override async broadcast<T extends NumericArray | tf.Tensor>(value: T, options: BroadcastOptions = {}): Promise<T> {
     const sent = sentTensor('ring.broadcast', value, options);
     return sent.resultOf(await super.broadcast(sent.array, options));
   }
 
   /** {@link broadcast}; the thread sleeps meanwhile. */
-  override broadcastSync<T extends tf.Tensor>(tensor: T, options?: BroadcastOptions): T;
-  override broadcastSync<T extends NumericArray>(array: T, options?: BroadcastOptions): T;
-  override broadcastSync(value: NumericArray | tf.Tensor, options: BroadcastOptions = {}): NumericArray | tf.Tensor {
+  override broadcastSync<T extends NumericArray | tf.Tensor>(value: T, options: BroadcastOptions = {}): T {
     const sent = sentTensor('ring.broadcast', value, options);
     return sent.resultOf(super.broadcastSync(sent.array, options));
   }
 
   /** {@link Communicator.sendReceive}; also of tensors, as {@link allReduce}. */
-  override sendReceive<T extends tf.Tensor>(tensor: T, options?: CallOptions): Promise<T>;
-  override sendReceive<T extends NumericArray>(array: T, options?: CallOptions): Promise<T>;
-  override async sendReceive(
-    value: NumericArray | tf.Tensor,
-    options: CallOptions = {},
-  ): Promise<NumericArray | tf.Tensor> {
+  override async sendReceive<T extends NumericArray | tf.Tensor>(value: T, options: CallOptions = {}): Promise<T> {
     const sent = sentTensor('ring.sendReceive', value);
     return sent.resultOf(await super.sendReceive(sent.array, options));
   }
 
   /** {@link sendReceive}; the thread sleeps meanwhile. */
-  override sendReceiveSync<T extends tf.Tensor>(tensor: T, options?: CallOptions): T;
-  override sendReceiveSync<T extends NumericArray>(array: T, options?: CallOptions): T;
-  override sendReceiveSync(value: NumericArray | tf.Tensor, options: CallOptions = {}): NumericArray | tf.Tensor {
+  override sendReceiveSync<T extends NumericArray | tf.Tensor>(value: T, options: CallOptions = {}): T {
     const sent = sentTensor('ring.sendReceive', value);
     return sent.resultOf(super.sendReceiveSync(sent.array, options));
   }
@@ -140,66 +119,48 @@ export class Ring extends Communicator {
   }
 
   /** {@link Communicator.reduce}; also of tensors, as {@link allReduce}. */
-  override reduce<T extends tf.Tensor>(tensor: T, options?: RootedReduceOptions): Promise<T | undefined>;
-  override reduce<T extends NumericArray>(array: T, options?: RootedReduceOptions): Promise<T | undefined>;
-  override async reduce(
-    value: NumericArray | tf.Tensor,
+  override async reduce<T extends NumericArray | tf.Tensor>(
+    value: T,
     options: RootedReduceOptions = {},
-  ): Promise<NumericArray | tf.Tensor | undefined> {
+  ): Promise<T | undefined> {
     const sent = sentTensor('ring.reduce', value, options, true);
     const reduced = await super.reduce(sent.array, options);
     return reduced && sent.resultOf(reduced);
   }
 
   /** {@link reduce}; the thread sleeps meanwhile. */
-  override reduceSync<T extends tf.Tensor>(tensor: T, options?: RootedReduceOptions): T | undefined;
-  override reduceSync<T extends NumericArray>(array: T, options?: RootedReduceOptions): T | undefined;
-  override reduceSync(
-    value: NumericArray | tf.Tensor,
-    options: RootedReduceOptions = {},
-  ): NumericArray | tf.Tensor | undefined {
+  override reduceSync<T extends NumericArray | tf.Tensor>(value: T, options: RootedReduceOptions = {}): T | undefined {
     const sent = sentTensor('ring.reduce', value, options, true);
     const reduced = super.reduceSync(sent.array, options);
     return reduced && sent.resultOf(reduced);
   }
 
   /** {@link Communicator.allGather}; also of tensors of one shape, as {@link allReduce}. */
-  override allGather<T extends tf.Tensor>(tensor: T, options?: GatherOptions): Promise<T[]>;
-  override allGather<T extends NumericArray>(array: T, options?: GatherOptions): Promise<T[]>;
-  override async allGather(
-    value: NumericArray | tf.Tensor,
-    options: GatherOptions = {},
-  ): Promise<(NumericArray | tf.Tensor)[]> {
+  override async allGather<T extends NumericArray | tf.Tensor>(value: T, options: GatherOptions = {}): Promise<T[]> {
     const sent = sentTensor('ring.allGather', value, options);
     return (await super.allGather(sent.array, options)).map(sent.resultOf);
   }
 
   /** {@link allGather}; the thread sleeps meanwhile. */
-  override allGatherSync<T extends tf.Tensor>(tensor: T, options?: GatherOptions): T[];
-  override allGatherSync<T extends NumericArray>(array: T, options?: GatherOptions): T[];
-  override allGatherSync(value: NumericArray | tf.Tensor, options: GatherOptions = {}): (NumericArray | tf.Tensor)[] {
+  override allGatherSync<T extends NumericArray | tf.Tensor>(value: T, options: GatherOptions = {}): T[] {
     const sent = sentTensor('ring.allGather', value, options);
     return super.allGatherSync(sent.array, options).map(sent.resultOf);
   }
 
   /** {@link Communicator.gather}; also of tensors of one shape, as {@link allReduce}. */
-  override gather<T extends tf.Tensor>(tensor: T, options?: RootedGatherOptions): Promise<T[] | undefined>;
-  override gather<T extends NumericArray>(array: T, options?: RootedGatherOptions): Promise<T[] | undefined>;
-  override async gather(
-    value: NumericArray | tf.Tensor,
+  override async gather<T extends NumericArray | tf.Tensor>(
+    value: T,
     options: RootedGatherOptions = {},
-  ): Promise<(NumericArray | tf.Tensor)[] | undefined> {
+  ): Promise<T[] | undefined> {
     const sent = sentTensor('ring.gather', value, options);
     return (await super.gather(sent.array, options))?.map(sent.resultOf);
   }
 
   /** {@link gather}; the thread sleeps meanwhile. */
-  override gatherSync<T extends tf.Tensor>(tensor: T, options?: RootedGatherOptions): T[] | undefined;
-  override gatherSync<T extends NumericArray>(array: T, options?: RootedGatherOptions): T[] | undefined;
-  override gatherSync(
-    value: NumericArray | tf.Tensor,
+  override gatherSync<T extends NumericArray | tf.Tensor>(
+    value: T,
     options: RootedGatherOptions = {},
-  ): (NumericArray | tf.Tensor)[] | undefined {
+  ): T[] | undefined {
     const sent = sentTensor('ring.gather', value, options);
     return super.gatherSync(sent.array, options)?.map(sent.resultOf);
   }
@@ -246,20 +207,13 @@ export class Ring extends Communicator {
   }
 
   /** {@link Communicator.allToAll}; also of tensors, as {@link allReduce}. */
-  override allToAll<T extends tf.Tensor>(tensor: T, options?: CallOptions): Promise<T>;
-  override allToAll<T extends NumericArray>(array: T, options?: CallOptions): Promise<T>;
-  override async allToAll(
-    value: NumericArray | tf.Tensor,
-    options: CallOptions = {},
-  ): Promise<NumericArray | tf.Tensor> {
+  override async allToAll<T extends NumericArray | tf.Tensor>(value: T, options: CallOptions = {}): Promise<T> {
     const sent = sentTensor('ring.allToAll', value);
     return sent.resultOf(await super.allToAll(sent.array, options));
   }
 
   /** {@link allToAll}; the thread sleeps meanwhile. */
-  override allToAllSync<T extends tf.Tensor>(tensor: T, options?: CallOptions): T;
-  override allToAllSync<T extends NumericArray>(array: T, options?: CallOptions): T;
-  override allToAllSync(value: NumericArray | tf.Tensor, options: CallOptions = {}): NumericArray | tf.Tensor {
+  override allToAllSync<T extends NumericArray | tf.Tensor>(value: T, options: CallOptions = {}): T {
     const sent = sentTensor('ring.allToAll', value);
     return sent.resultOf(super.allToAllSync(sent.array, options));
   }

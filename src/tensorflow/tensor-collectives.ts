@@ -4,13 +4,13 @@ import type { NumericArray, ReduceOptions, ScatterOptions } from '../communicato
 import { invalidArgument } from '../errors';
 
 /** A tensor, or an array, on its way through a collective. */
-export interface Sent {
+export interface Sent<T> {
   /** A copy of the tensor's elements, or the array itself. */
   readonly array: NumericArray;
   /** What the caller gets of a result: a new tensor of the same shape and type, or the array itself. */
-  readonly resultOf: (array: NumericArray) => tf.Tensor | NumericArray;
+  readonly resultOf: (array: NumericArray) => T;
   /** The same of a part: a new tensor of one dimension, or the array itself. */
-  readonly partOf: (array: NumericArray) => tf.Tensor | NumericArray;
+  readonly partOf: (array: NumericArray) => NumericArray | tf.Tensor1D;
 }
 
 /** What the collectives have of the array types, for each type of tensors. */
@@ -24,13 +24,14 @@ type Elements = Float32Array | Int32Array | Uint8Array;
  * @throws GradringError `ERR_INVALID_ARGUMENT` for a tensor that was disposed of, has strings or complex numbers, or is
  *   of bool and would be added.
  */
-export function sentTensor(
+export function sentTensor<T>(
   call: string,
-  value: unknown,
+  value: T,
   options: ReduceOptions & { readonly variableLength?: boolean } = {},
   reduces = false,
-): Sent {
-  if (!isOwnTensor(value)) return { array: value as NumericArray, resultOf: array => array, partOf: array => array };
+): Sent<T> {
+  if (!isOwnTensor(value))
+    return { array: value as NumericArray, resultOf: array => array as T, partOf: array => array };
   const { shape, dtype, isDisposed } = value;
   if (isDisposed) throw invalidArgument(`${call} got a tensor that was disposed of.`);
   if (dtype !== 'float32' && dtype !== 'int32' && dtype !== 'bool') {
@@ -48,7 +49,7 @@ export function sentTensor(
   const array = (value.dataSync() as Elements).slice();
   return {
     array,
-    resultOf: result => tf.tensor(result as Elements, shape, dtype),
+    resultOf: result => tf.tensor(result as Elements, shape, dtype) as T,
     partOf: part => tf.tensor1d(part as Elements, dtype),
   };
 }

@@ -48,6 +48,11 @@ export function peerLost(place: RingPlace, side: Side, how: string): GradringErr
   return rankLost(place, neighbourOf(place, place.rank, side), how);
 }
 
+/** How a rank was lost that has left in order while another one still needed it. */
+export function leftBefore(who: string): string {
+  return `has left the ring: its program ended, or closed it, before ${who} was done`;
+}
+
 /** {@link peerLost}, for any rank. */
 export function rankLost(place: RingPlace, rank: number, how: string): GradringError {
   const address = place.addresses[rank]!;

@@ -8,7 +8,7 @@ import type { Link } from './control/link';
 import type { AssembledFrame } from './data/frame-assembly';
 import { deferred } from './deferred';
 import { stateOfProcess } from './process-state';
-import { neighbourOf, opposite, peerLost, type RingPlace, type Side } from './ring-place';
+import { leftBefore, neighbourOf, opposite, peerLost, type RingPlace, type Side } from './ring-place';
 import { type DataFrame, frameArguments } from './transport';
 
 /**
@@ -126,8 +126,7 @@ export class RingState {
   /** A neighbour is needed. If it has left, the ring fails. */
   requireNeighbour(side: Side): void {
     if (!this.departed.has(side)) return;
-    const how = 'has left the ring: its program ended, or closed it, before this rank was done';
-    void this.fail(peerLost(this.place, side, how));
+    void this.fail(peerLost(this.place, side, leftBefore('this rank')));
   }
 
   /** The neighbour on that side has left in order. */

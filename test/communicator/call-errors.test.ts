@@ -1,14 +1,8 @@
 import type { Communicator, NumericArray } from '../../src/communicator/communicator';
 import type { GradringError } from '../../src/errors';
-import { closeRing, connectRing, failureOf } from '../support/rings';
+import { closeRing, closeRings, connectRing, failureOf, ringOf } from '../support/rings';
 
-const open: Communicator[] = [];
-const ringOf = async (...args: Parameters<typeof connectRing>) => {
-  const ring = await connectRing(...args);
-  open.push(...ring);
-  return ring;
-};
-afterEach(() => closeRing(open.splice(0)));
+afterEach(closeRings);
 
 const matching = (words: RegExp) => expect.stringMatching(words) as string;
 const floats = (length: number) => new Float32Array(length);

@@ -1,15 +1,9 @@
 import { MessageRunner } from '../../src/comm-thread/message-runner';
 import type { Communicator } from '../../src/communicator/communicator';
 import type { Transport } from '../../src/transport/transport';
-import { cleanUpRanks, closeRing, connectRing, failureOf, startRanks } from '../support/rings';
+import { cleanUpRanks, closeRings, failureOf, ringOf, startRanks } from '../support/rings';
 
-const open: Communicator[] = [];
-const ringOf = async (...args: Parameters<typeof connectRing>) => {
-  const ring = await connectRing(...args);
-  open.push(...ring);
-  return ring;
-};
-afterEach(() => closeRing(open.splice(0)));
+afterEach(closeRings);
 afterEach(cleanUpRanks);
 
 const one = (value: number) => Float32Array.of(value);
@@ -126,7 +120,7 @@ test('an abort ends the ring for all, as in a collective', async () => {
   expect(failures[1]!.message).toContain('(Rank 2 was in send(rank 0, tag 0).)');
 });
 
-test('a call that waits too long ends the ring, and says for whom it waited', async () => {
+test('a call that waits too long ends the ring, and names the rank that it waited for', async () => {
   const ring = await ringOf(2, { timeoutMs: 300 });
   const error = await failureOf(ring[0]!.receive(1, { tag: 3 }));
   expect(error).toMatchObject({ code: 'ERR_TIMEOUT', rank: 1, details: { operation: 'receive(rank 1, tag 3)' } });

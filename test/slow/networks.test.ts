@@ -9,8 +9,6 @@ import { whoProgram } from './support/who';
 const CLI = path.join(__dirname, '../../dist/cli.js');
 const MASTER_PORT = 31_000;
 
-const WHO = whoProgram(path.join(CLI, '../index.js'), 300_000);
-
 /** The gradients of the ranks of a host cancel where they are largest. So what is sent is the rest, 1 on each rank. */
 const BETWEEN_HOSTS = `
 const { connect, dgc } = require(${JSON.stringify(path.join(CLI, '../core.js'))});
@@ -33,7 +31,8 @@ const { connect, dgc } = require(${JSON.stringify(path.join(CLI, '../core.js'))}
 let project: string;
 beforeAll(() => {
   project = mkdtempSync(path.join(tmpdir(), 'gradring-networks-'));
-  writeFileSync(path.join(project, 'who.js'), WHO);
+  writeFileSync(path.join(project, 'who.js'), whoProgram(path.join(CLI, '../index.js'), 300_000));
+  writeFileSync(path.join(project, 'between.js'), BETWEEN_HOSTS);
   writeFileSync(path.join(project, 'token'), randomBytes(32).toString('hex'), { mode: 0o600 });
 });
 afterAll(() => rmSync(project, { recursive: true }));
@@ -45,14 +44,20 @@ const gradring = (host: Host, args: readonly string[], env: NodeJS.ProcessEnv = 
 type Options = readonly string[] | readonly [readonly string[], readonly string[]];
 
 /** One run on two hosts, whose node 0 is the first. */
-async function train(hosts: readonly Host[], masterAddr: string, options: Options = [], env: NodeJS.ProcessEnv = {}) {
+async function train(
+  hosts: readonly Host[],
+  masterAddr: string,
+  options: Options = [],
+  env: NodeJS.ProcessEnv = {},
+  program = 'who.js',
+) {
   const common = ['--nodes', '2', '--master-addr', masterAddr, '--master-port', String(MASTER_PORT), '--no-gpu'];
   const ended = await Promise.all(
     hosts.map((host, nodeRank) => {
       const own = (Array.isArray(options[nodeRank]) ? options[nodeRank] : options) as readonly string[];
       const counts = own.includes('-n') ? [] : ['-n', '1'];
       const args = ['run', ...counts, ...common, '--node-rank', String(nodeRank), '--token-file', 'token', ...own];
-      return gradring(host, [...args, 'who.js'], { GRADRING_CONNECT_TIMEOUT_MS: '20000', ...env });
+      return gradring(host, [...args, program], { GRADRING_CONNECT_TIMEOUT_MS: '20000', ...env });
     }),
   );
   const output = ended.map(each => each.output).join('\n');
@@ -125,9 +130,7 @@ describeWith(['ip', 'nft'], 'networks between two hosts', () => {
     }, 120_000);
 
     test('two ranks on each host: groups, messages, and one gradient for each host', async () => {
-      writeFileSync(path.join(project, 'who.js'), BETWEEN_HOSTS);
-      const { output } = await train(hosts, '10.0.0.1', ['-n', '2']);
-      writeFileSync(path.join(project, 'who.js'), WHO);
+      const { output } = await train(hosts, '10.0.0.1', ['-n', '2'], {}, 'between.js');
       const lines = [0, 1, 2, 3].map(
         rank => `rank ${rank}: group of 2, sum ${rank < 2 ? 1 : 5}; received ${3 - rank}; update 0 1, 100 elements`,
       );

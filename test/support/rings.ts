@@ -30,6 +30,20 @@ export async function connectRing(worldSize: number, options: ConnectInput = {})
   return Promise.all(ranks.map(rank => Communicator.connect({ rank, worldSize, masterPort, ...options })));
 }
 
+const open: Communicator[] = [];
+
+/** {@link connectRing}, for a test that ends with {@link closeRings}. */
+export async function ringOf(...args: Parameters<typeof connectRing>): Promise<Communicator[]> {
+  const ring = await connectRing(...args);
+  open.push(...ring);
+  return ring;
+}
+
+/** Closes what {@link ringOf} has connected. */
+export function closeRings(): Promise<void> {
+  return closeRing(open.splice(0));
+}
+
 export async function closeRing(ring: readonly Communicator[]): Promise<void> {
   await Promise.all(ring.map(communicator => communicator.close()));
 }

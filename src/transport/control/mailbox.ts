@@ -3,7 +3,7 @@ import { copyBytes, copyOf, releaseMemory } from '../../memory/buffers';
 import { FrameKind, type MailHeader, MailStep, protocolError } from '../../wire/frame';
 import { deferred, type Deferred } from '../deferred';
 import type { Pacer } from '../pacing';
-import { neighbourOf, opposite, rankLost, type Side } from '../ring-place';
+import { leftBefore, neighbourOf, opposite, rankLost, type Side } from '../ring-place';
 import type { RingState } from '../ring-state';
 import type { MailedArray, Messenger } from '../transport';
 
@@ -170,15 +170,11 @@ export class Mailbox implements Messenger {
     private readonly pacer: Pacer | undefined,
   ) {}
 
-  async send(to: number, tag: number, array: MailedArray): Promise<void> {
-    const { failing } = this.ring;
-    if (failing !== undefined) throw await failing;
-    await this.senderTo(to, tag).send(array);
+  send(to: number, tag: number, array: MailedArray): Promise<void> {
+    return this.senderTo(to, tag).send(array);
   }
 
-  async receive(from: number, tag: number): Promise<MailedArray> {
-    const { failing } = this.ring;
-    if (failing !== undefined) throw await failing;
+  receive(from: number, tag: number): Promise<MailedArray> {
     return this.receiverFrom(from, tag).receive();
   }
 
@@ -226,16 +222,16 @@ export class Mailbox implements Messenger {
       case MailStep.NoReceiver:
       case MailStep.NoSender: {
         const ends = header.step === MailStep.NoReceiver ? this.senders : this.receivers;
-        if (ends.get(keyOf(other, tag))?.awaits(number)) void this.miss(neighbourOf(this.ring.place, origin, side));
+        if (ends.get(keyOf(other, tag))?.awaits(number))
+          void this.failWithout(neighbourOf(this.ring.place, origin, side));
       }
     }
   }
 
   /** This rank needs one that has left: the ring fails. */
-  private miss(rank: number): Promise<GradringError> {
+  private failWithout(rank: number): Promise<GradringError> {
     const { place } = this.ring;
-    const how = `has left the ring: its program ended, or closed it, before rank ${place.rank} was done`;
-    return this.ring.fail(rankLost(place, rank, how));
+    return this.ring.fail(rankLost(place, rank, leftBefore(`rank ${place.rank}`)));
   }
 
   private senderTo(other: number, tag: number): Sender {
@@ -287,7 +283,7 @@ export class Mailbox implements Messenger {
   private async answer(side: Side, { step, origin, destination, tag, number }: MailHeader): Promise<void> {
     const { place } = this.ring;
     const { rank } = place;
-    if (step === MailStep.Part && origin === rank) throw await this.miss(neighbourOf(place, rank, side));
+    if (step === MailStep.Part && origin === rank) throw await this.failWithout(neighbourOf(place, rank, side));
     const gone = ANSWERS.get(step);
     if (gone === undefined) return;
     const header = { ...NOTHING, step: gone, origin: rank, destination: origin, other: destination, tag, number };
