@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// Times saving and resuming a checkpoint, and counts its bytes. In the background: how long the training waits, and how
-// long it takes until the checkpoint is complete. Prints one JSON object. Use it by hand, after `npm run
-// build`:
+// Times saving and resuming a checkpoint, and counts its bytes. In the background: how long the training waits, how
+// long it takes until the checkpoint is complete, and by how much four steps of a training take longer in which it is
+// written. Prints one JSON object. Use it by hand, after `npm run build`:
 //   npx gradring run -n 1 scripts/checkpoint-times.js --parameters 25.6e6 --dir /some/disk --repeat 5
 const { mkdtempSync, readdirSync, rmSync, statSync } = require('node:fs');
 const { tmpdir } = require('node:os');
@@ -18,6 +18,9 @@ const { values: given } = parseArgs({
     repeat: { type: 'string', default: '5' },
   },
 });
+
+/** Steps in which a checkpoint is written. */
+const STEPS = 4;
 
 async function main() {
   const backend = /** @type {import('../dist').BackendName} */ (given.backend);
@@ -52,9 +55,35 @@ async function main() {
     await inBackground.finish();
     times.complete.push(Math.round(performance.now() - start));
   }
+
+  /** Trains four steps without a save, and four with one after the first of them, by turns. */
+  async function train() {
+    const x = tf.randomNormal([32, rows], 0, 1, 'float32', 99);
+    const loss = () => tf.addN(variables.map(w => x.matMul(w).square().mean()));
+    const every = 2 * STEPS;
+    const saving = ring.checkpoint(training, { dir: join(dir, 'training'), every, background: true });
+    const steps = async saves => {
+      const start = performance.now();
+      for (let i = 0; i < STEPS; i++) {
+        await optimizer.minimizeAsync(loss);
+        if (saves) await saving.afterStep();
+      }
+      if (saves) await saving.finish();
+      return performance.now() - start;
+    };
+    while (optimizer.nextStep % every !== STEPS - 1) await optimizer.minimizeAsync(loss);
+    const results = { stepMs: [], laterMs: [] };
+    for (let i = 0; i < Number(given.repeat); i++) {
+      const without = await steps(false);
+      results.stepMs.push(Math.round(without / STEPS));
+      results.laterMs.push(Math.round((await steps(true)) - without));
+    }
+    return results;
+  }
+  const { stepMs, laterMs } = await train();
   rmSync(dir, { recursive: true });
   const parameters = count * rows * 1000;
-  const background = { waitMs: times.wait, completeMs: times.complete };
+  const background = { waitMs: times.wait, completeMs: times.complete, stepMs, laterMs };
   const row = { backend: tf.getBackend(), parameters, saveMs: times.save, resumeMs: times.resume, ...background };
   console.log(JSON.stringify({ ...row, bytesPerParameter: Number((bytes / parameters).toFixed(3)) }));
   await ring.close();

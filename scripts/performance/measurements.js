@@ -154,10 +154,15 @@ const MEASUREMENTS = {
   checkpoints: {
     commands: ['wasm', 'cpu'].map(backend => ranks(1, `checkpoint-times.js --backend ${backend}`)),
     table: runs => [
-      ['backend', 'bytes a parameter', 'save, seconds', 'resume', 'in the background: waits', '… complete after'],
-      ...runs.map(({ rows: [{ backend, bytesPerParameter, saveMs, resumeMs, waitMs, completeMs }] }) => [
+      [
+        ...['backend', 'bytes a parameter', 'save, seconds', 'resume', 'in the background: waits', '… complete after'],
+        ...['a step', 'four steps take longer by'],
+      ],
+      ...runs.map(({ rows: [{ backend, bytesPerParameter, ...times }] }) => [
         ...[backend, number(bytesPerParameter, 2)],
-        ...[saveMs, resumeMs, waitMs, completeMs].map(times => times.map(each => number(each / 1000, 2)).join(', ')),
+        ...['saveMs', 'resumeMs', 'waitMs', 'completeMs', 'stepMs', 'laterMs'].map(name =>
+          times[name].map(each => number(each / 1000, 2)).join(', '),
+        ),
       ]),
     ],
   },

@@ -37,7 +37,7 @@ export interface CallbackOptions {
   /**
    * What happens when the ranks have different numbers of batches. `error`: the others are told that a rank has no
    * more. `join`: the rank goes on with empty steps, and an update is the mean over the ranks that have a batch; so
-   * before each step the ranks tell each other. Default `error`.
+   * before each step the ranks tell each other. An elastic run refuses it. Default `error`.
    */
   readonly uneven?: 'error' | 'join';
 }
@@ -108,7 +108,7 @@ export class RingCallback extends tf.Callback {
     private readonly options: CallbackOptions,
   ) {
     super();
-    checkCallbackOptions(options);
+    checkCallbackOptions(options, communicator.isElastic);
     // A model of another copy of TensorFlow.js calls this method without its object. It must notice that, and say so.
     this.onTrainBegin = this.onTrainBegin.bind(this);
   }
@@ -386,12 +386,17 @@ const OPTIONS = { learningRateWarmUp: true, also: true, checkpoint: true, uneven
 
 const BESIDE = 'Pass your own callbacks beside it, [...ring.callbacks(), yours], or as { also: [yours] }.';
 
-function checkCallbackOptions(options: CallbackOptions): void {
+function checkCallbackOptions(options: CallbackOptions, isElastic: boolean): void {
   if (Array.isArray(options)) throw invalidArgument(`ring.callbacks takes options, not an array. ${BESIDE}`);
   checkOptions('ring.callbacks', options, OPTIONS, name => (/^on[A-Z]/.test(name) ? BESIDE : undefined));
   const { learningRateWarmUp, also = [], uneven = 'error' } = options;
   if (uneven !== 'error' && uneven !== 'join') {
     throw invalidArgument(`uneven is '${String(uneven)}'; it must be 'error' or 'join'.`);
+  }
+  if (uneven === 'join' && isElastic) {
+    throw invalidArgument(
+      "uneven: 'join' does not work in an elastic run, which may lose a rank when its batch is counted. ring.shard with { reshuffle } divides the rows evenly among the ranks that are left.",
+    );
   }
   if (!Array.isArray(also)) throw invalidArgument('also is not an array: pass { also: [yours] } to ring.callbacks.');
   const wrong = also.findIndex(callback => typeof callback !== 'object' || callback === null);

@@ -22,7 +22,7 @@ function prepare(tf, { quick, worldSize }) {
     const { train, test, source } = loadShippedDigits(tf, { fold });
     return { train: rowsOf(train), test: noisyCopies(tf, rowsOf(test), `test ${fold}`), source };
   });
-  const epochs = quick ? 2 : 20;
+  const epochs = quick ? 1 : 20;
   const stepsPerEpoch = Math.floor(Math.floor(folds[0].train.count / worldSize) / BATCH_SIZE);
   const data = `${folds[0].source}, moved by up to ${MOVE} pixel and with noise of ${NOISE} of the intensity range`;
   return { data, folds, epochs, stepsPerEpoch, steps: epochs * stepsPerEpoch };

@@ -4,7 +4,7 @@ const { lstm } = require('../lstm-model');
 const { loadPennTreebank, loadTensorFlowSource, rowsOf, shuffledBatches } = require('../data/words');
 
 const FULL = { vocabulary: 1000, units: 64, length: 16, rows: 9600, testRows: 2048, batchSize: 8, steps: 1500 };
-const QUICK = { vocabulary: 200, units: 16, length: 8, rows: 960, testRows: 128, batchSize: 8, steps: 60 };
+const QUICK = { vocabulary: 200, units: 16, length: 8, rows: 960, testRows: 128, batchSize: 8, steps: 40 };
 const REPORTS = 30;
 /** How many rows of the test set a report tests. */
 const REPORTED_ROWS = 128;

@@ -6,7 +6,7 @@ const { speechModel } = require('../speech-model');
 const { evaluate, stepsOf, train } = require('../speech-training');
 
 const FULL = { trainCount: 4096, testCount: 4096, filters: 96, units: 64, layers: 2, batchSize: 8, epochs: 5 };
-const QUICK = { trainCount: 512, testCount: 32, filters: 32, units: 24, layers: 1, batchSize: 4, epochs: 3 };
+const QUICK = { trainCount: 128, testCount: 32, filters: 32, units: 24, layers: 1, batchSize: 4, epochs: 2 };
 const DECAY = 1.25;
 /** How often a training reports, and on how many of the utterances for testing. */
 const REPORTS = 25;
