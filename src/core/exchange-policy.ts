@@ -14,8 +14,12 @@ export interface ExchangePolicy<T extends ExchangedTensors, G> {
   readonly waitingSteps: number;
   /** Whether waiting steps have changed the weights of this rank alone. */
   readonly changesWeights: boolean;
-  /** Takes the gradients of a step. */
-  take(trained: T, gradients: G): TakenStep;
+  /**
+   * Takes the gradients of a step.
+   *
+   * @param factor Multiplies them.
+   */
+  take(trained: T, gradients: G, factor: number): TakenStep;
   /** What the waiting steps give to an exchange. */
   loadWaiting(trained: T): Load;
   /** All ranks have exchanged. Also called if there is no update. */
@@ -50,8 +54,8 @@ export class EveryStep<T extends ExchangedTensors, G> implements ExchangePolicy<
   /** @param load Copies the gradients of a step to the memories of the exchange. */
   constructor(private readonly load: (trained: T, gradients: G) => LoadedGradients) {}
 
-  take(trained: T, gradients: G): TakenStep {
-    return { load: () => this.load(trained, gradients), isApplied: false };
+  take(trained: T, gradients: G, factor: number): TakenStep {
+    return { load: () => trained.scaled(this.load(trained, gradients), factor), isApplied: false };
   }
 
   loadWaiting(): Load {

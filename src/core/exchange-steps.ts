@@ -135,6 +135,8 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   lastRate: number | undefined;
   /** That of the last one that has begun. */
   private loadedRate: number | undefined;
+  /** Multiplies the gradients of this rank. More than 1 where not all ranks have a batch. */
+  gradientFactor = 1;
   /** Undefined before the first step. */
   trained: T | undefined;
   /** Restored state of the variables, until the first step tells which there are. */
@@ -278,7 +280,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
 
   /** Takes the gradients of a step. If the ranks exchange now, {@link beginExchange} or {@link exchange} follows. */
   take(gradients: G): TakenStep {
-    const taken = this.policy.take(this.trained!, gradients);
+    const taken = this.policy.take(this.trained!, gradients, this.gradientFactor);
     const { nonFiniteTensor } = taken;
     if (nonFiniteTensor !== undefined && this.options.onNonFinite === 'skip') {
       const { statistics } = this;

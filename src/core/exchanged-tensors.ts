@@ -68,6 +68,12 @@ export class ExchangedTensors<V extends TrainedTensor = TrainedTensor> {
     this.variables.forEach((_, i) => this.exchange.scaleGradient(i, factor));
   }
 
+  /** {@link scale}; returns what is known of the gradients then. */
+  scaled(loaded: LoadedGradients, factor: number): LoadedGradients {
+    this.scale(factor);
+    return { ...loaded, sumOfSquares: loaded.sumOfSquares * factor ** 2 };
+  }
+
   /** The state of every variable: views. */
   states(): Omit<VariableState, 'isMomentumShared'>[] {
     const { exchange } = this;

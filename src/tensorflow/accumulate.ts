@@ -18,11 +18,20 @@ export class Accumulate implements VariablesPolicy {
     private readonly weightDecay: DecayOf,
   ) {}
 
-  take(trained: ExchangedVariables, gradients: Gradients): TakenStep {
-    for (const [name, gradient] of trained.gradientsByName(gradients)) {
+  take(trained: ExchangedVariables, gradients: Gradients, factor: number): TakenStep {
+    const given = trained.gradientsByName(gradients);
+    // Where a rank has no batch, its weights decay nevertheless.
+    const missing =
+      factor === 1 ? [] : trained.variables.filter(({ name }) => !given.has(name) && !this.sums.has(name));
+    for (const { name, shape } of missing) this.sums.set(name, tf.keep(tf.zeros(shape)));
+    for (const [name, gradient] of given) {
       const sum = this.sums.get(name);
       // The caller disposes of the gradient, so the sum needs a tensor of its own.
-      this.sums.set(name, tf.keep(sum === undefined ? gradient.toFloat() : sum.add(gradient)));
+      const added = tf.tidy(() => {
+        const scaled = factor === 1 ? gradient : gradient.mul(factor);
+        return sum === undefined ? scaled.toFloat() : sum.add(scaled);
+      });
+      this.sums.set(name, tf.keep(added));
       sum?.dispose();
     }
     this.waitingSteps++;

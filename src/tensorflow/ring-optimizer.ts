@@ -59,8 +59,6 @@ export class RingOptimizer extends tf.Optimizer {
   /** What {@link getWeights} gave last, which `model.save` does not dispose of. */
   private given: tf.Tensor[] = [];
   private readonly runner: StepRunner<tf.Variable, ExchangedVariables, Gradients>;
-  /** @internal */
-  gradientFactor = 1;
 
   constructor(communicator: Communicator, inner: tf.Optimizer, options: WrapOptions = {}) {
     super();
@@ -154,22 +152,8 @@ export class RingOptimizer extends tf.Optimizer {
     await this.runner.awake(() => this.takeStep(gradients));
   }
 
-  /** A step with {@link gradientFactor}. */
   private *takeStep(gradients: Gradients): Work<void> {
-    const { gradientFactor } = this;
-    const names = () => [...new Set(namedTensors(gradients).map(({ name }) => name))];
-    if (gradientFactor === 1) {
-      yield* this.runner.take(gradients, names);
-      return;
-    }
-    const scaled = Object.fromEntries(
-      namedTensors(gradients).map(({ name, tensor }) => [name, tensor == null ? null : tf.mul(tensor, gradientFactor)]),
-    );
-    try {
-      yield* this.runner.take(scaled, names);
-    } finally {
-      tf.dispose(scaled);
-    }
+    yield* this.runner.take(gradients, () => [...new Set(namedTensors(gradients).map(({ name }) => name))]);
   }
 
   /**
@@ -184,6 +168,16 @@ export class RingOptimizer extends tf.Optimizer {
       await awake(this.runner.completeUnderWay());
       await awake(this.runner.completeWaiting());
     });
+  }
+
+  /** @internal */
+  get gradientFactor(): number {
+    return this.steps.gradientFactor;
+  }
+
+  /** @internal */
+  set gradientFactor(factor: number) {
+    this.steps.gradientFactor = factor;
   }
 
   /** @internal */

@@ -5,18 +5,23 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
 
   test('ranks without a batch go on with empty steps, and an update is the mean over the others', () => {
     type Value = { weights: number[]; expected: number[]; steps: number; loss: number[] };
-    const values = valuesOf<Value>('fitDataset');
-    for (const { weights, expected, steps, loss } of values) {
-      expect(steps).toBe(2 * 5);
-      expect(largestError(weights, expected)).toBeLessThan(1e-6);
-      expect(loss).toEqual(values[0]!.loss);
-      expect(loss.every(Number.isFinite)).toBe(true);
+    const values = valuesOf<Value[]>('fitDataset');
+    for (const each of values) {
+      expect(each).toHaveLength(2); // without accumulation, and with it
+      each.forEach(({ weights, expected, steps, loss }, i) => {
+        expect(steps).toBe(2 * 5);
+        expect(largestError(weights, expected)).toBeLessThan(1e-6);
+        expect(loss).toEqual(values[0]![i]!.loss);
+        expect(loss.every(Number.isFinite)).toBe(true);
+      });
     }
   });
 
   test('so does model.fit, with an uneven shard', () => {
-    const values = valuesOf<{ rows: number; steps: number }>('fit, and an uneven shard');
-    expect(values.map(({ rows }) => rows)).toEqual([9, 8, 8].slice(0, ranks));
+    const values = valuesOf<{ rows: number[]; steps: number }>('fit, and an uneven shard');
+    expect(values.map(({ rows }) => rows.length)).toEqual([9, 8, 8].slice(0, ranks));
+    const all = values.flatMap(({ rows }) => rows).sort((a, b) => a - b);
+    expect(all).toEqual(Array.from({ length: 8 * ranks + 1 }, (_, row) => row));
     for (const { steps } of values) expect(steps).toBe(2 * 3);
   });
 
@@ -44,13 +49,15 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
   });
 
   test('wrong calls are told', () => {
-    for (const messages of valuesOf<string[]>('wrong calls')) {
-      expect(messages).toEqual([
+    for (const failures of valuesOf<Failure[]>('wrong calls')) {
+      expect(failures.map(({ code }) => code)).toEqual(failures.map(() => 'ERR_INVALID_ARGUMENT'));
+      expect(failures.map(({ message }) => message)).toEqual([
         expect.stringMatching(/^uneven is 'yes'; it must be 'error' or 'join'/),
         expect.stringMatching(/^uneven: 'join' is for gradients that are exchanged in every step/),
         expect.stringMatching(/leave out batchesPerEpoch/),
         expect.stringMatching(/^uneven is 1; it must be true or false/),
         expect.stringMatching(/^uneven and reshuffle exclude each other/),
+        expect.stringMatching(/^uneven: 'join' does not work in an elastic run/),
       ]);
     }
   });
