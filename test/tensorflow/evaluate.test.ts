@@ -8,12 +8,28 @@ interface Found {
 
 const TOLERANCE = 1e-6;
 
+const ROWS = 53;
+
+/** The batches that the ranks have computed, each a list of rows: together each once, and no rank more than its share. */
+function expectDivided(byRank: readonly number[][][], batchSize: number, count = Math.ceil(ROWS / batchSize)): void {
+  const starts = Array.from({ length: count }, (_, i) => i * batchSize);
+  const all = starts.map(start => Array.from({ length: Math.min(batchSize, ROWS - start) }, (_, i) => start + i));
+  expect(byRank.flat().sort(([a], [b]) => a! - b!)).toEqual(all);
+  const most = Math.ceil(count / byRank.length);
+  for (const own of byRank) expect(own.length).toBeLessThanOrEqual(most);
+}
+
 describe.each([1, 2, 3])('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('evaluate.js', ranks);
 
   test('a model is evaluated on each row once, and predicts all rows in their order', () => {
-    type Of = Found & { predictions: [number[], number[]]; expected: [number[], number[]]; onRoot?: number[] };
-    for (const [rank, { found, leaked }] of valuesOf<{ found: Of[]; leaked: number }>('tensors').entries()) {
+    type Computed = { batchSize: number; computed: number[][][] };
+    type Of = Found & Computed & { predictions: [number[], number[]]; expected: [number[], number[]]; onRoot?: number[] }; // prettier-ignore
+    const values = valuesOf<{ found: Of[]; leaked: number }>('tensors');
+    values[0]!.found.forEach(({ batchSize, computed }, i) => {
+      for (const call of computed.keys()) expectDivided(values.map(({ found }) => found[i]!.computed[call]!), batchSize); // prettier-ignore
+    });
+    for (const [rank, { found, leaked }] of values.entries()) {
       const last = found.at(-1)!;
       expect(last.onRoot).toEqual(rank === ranks - 1 ? last.predictions[1] : undefined);
       for (const { together, alone, predictions, expected } of found) {
@@ -30,8 +46,15 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
   });
 
   test('the same holds for datasets', () => {
-    type Values = { found: Found[]; predicted: number[]; ofRows: number[]; expected: number[] };
-    for (const { found, predicted, ofRows, expected } of valuesOf<Values>('datasets')) {
+    type Evaluated = Found & { batches: number; computed: number[][] };
+    type Predicted = Record<'predicted' | 'ofRows' | 'expected', number[]> & { ofDataset: number[][]; onRoot?: number[] }; // prettier-ignore
+    const values = valuesOf<Predicted & { found: Evaluated[] }>('datasets');
+    values[0]!.found.forEach(({ batches }, i) => {
+      expectDivided(values.map(({ found }) => found[i]!.computed), 10, Math.min(batches, 6)); // prettier-ignore
+    });
+    expectDivided(values.map(({ ofDataset }) => ofDataset), 10); // prettier-ignore
+    for (const [rank, { found, predicted, ofRows, onRoot, expected }] of values.entries()) {
+      expect(onRoot).toEqual(rank === 0 ? predicted : undefined);
       for (const { together, alone } of found) expect(largestError(together, alone)).toBeLessThan(TOLERANCE);
       expect(largestError(predicted, expected)).toBeLessThan(TOLERANCE);
       expect(largestError(ofRows, expected)).toBeLessThan(TOLERANCE);
@@ -58,9 +81,13 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
       readonly steps: number;
       readonly leaked: number;
       readonly seen: Record<string, number>[];
+      readonly validated: number[][][];
       readonly names: string[];
     }
-    for (const values of valuesOf<Values>('validation')) {
+    const all = valuesOf<Values>('validation');
+    // Two epochs with tensors, then two with a dataset.
+    for (const epoch of [0, 1, 2, 3]) expectDivided(all.map(({ validated }) => validated[epoch]!), epoch < 2 ? 8 : 10); // prettier-ignore
+    for (const values of all) {
       const { history, ofDataset, afterFit, afterFitDataset, steps, leaked, seen, names } = values;
       const last = (of: History) => ['val_loss', 'val_acc', 'val_largest'].map(name => of[name]!.at(-1)!);
       expect(largestError(last(history), afterFit)).toBeLessThan(TOLERANCE);
