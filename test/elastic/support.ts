@@ -50,6 +50,11 @@ export interface LoopInput {
   readonly accumulate?: number;
 }
 
+export interface RowsInput {
+  /** Whether the training is `model.fit` on tensors, and a newcomer takes the place of the rank that is lost. */
+  readonly tensors: boolean;
+}
+
 /** What a rank writes when its training has ended, by its number at launch. */
 export interface Member {
   readonly at: { readonly step: number; readonly epoch: number };
@@ -73,7 +78,7 @@ export interface ElasticRun extends LaunchResult {
 
 /** Launches a fixture of this folder, the training, on four ranks, whatever comes of it. */
 export async function runElastic(
-  input: TrainInput | LoopInput | Record<string, never>,
+  input: TrainInput | LoopInput | RowsInput | Record<string, never>,
   options: Partial<LaunchOptions>,
   fixture: 'train' | 'loop' | 'rows' | 'last-step' | 'resumed' | 'newcomer-dies' | 'background' | 'evaluate' = 'train',
 ): Promise<ElasticRun> {

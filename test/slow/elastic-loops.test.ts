@@ -50,6 +50,23 @@ test(
 ); // prettier-ignore
 
 test(
+  'so it is with model.fit on tensors that are reshuffled; a newcomer takes its share of the next epoch',
+  async () => {
+    const run = await runElastic({ tensors: true }, { min: 2, maxRestarts: 1 }, 'rows');
+    expect(run.exitCode).toBe(0);
+    const members = finishedAlike(run) as (Member & { taken: number[][] })[];
+    expect(members.map(({ at, worldSize }) => [at.epoch, worldSize])).toEqual([[0, 4], [0, 4], [0, 4], [2, 4]]);
+    for (const { steps, taken } of members) {
+      expect(steps).toBe(6 + (3 + 1 + 3) + 6); // in the second epoch as above, and then 16 again
+      const counts = taken.map(rows => [new Set(rows).size, rows.length]);
+      // The lost rank has not trained on the rows of its last step: others have.
+      expect(counts).toEqual([[96, 96], [96, 96], [96, 96]]);
+    }
+  },
+  LIMIT_MS,
+); // prettier-ignore
+
+test(
   'a rank is killed in the very last step: ranks that have done it wait, before they leave, for those that have not',
   async () => {
     const run = await runElastic({}, { min: 1, env: preloading('die-forwarding') }, 'last-step');
