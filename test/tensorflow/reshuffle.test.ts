@@ -1,4 +1,4 @@
-import { runScenariosInRings } from './support';
+import { type Failure, runScenariosInRings } from './support';
 
 /** By epoch, rank and batch: the rows. */
 type Rows = number[][][][];
@@ -58,18 +58,50 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
     });
   });
 
-  test('resumed within an epoch, model.fit ends with the weights of one that was not stopped', () => {
-    type Value = { whole: string; resumed: string; at: { epoch: number; batch: number }; interrupted: string };
-    for (const { whole, resumed, at, interrupted } of valuesOf<Value>('resume')) {
-      expect(interrupted).toBe('stopped');
-      expect(at.batch).toBeGreaterThan(0);
-      expect(resumed).toBe(whole);
+  test('resumed within an epoch, model.fit ends with the weights of one that was not stopped, in either form', () => {
+    type Value = Record<'form' | 'whole' | 'resumed' | 'interrupted', string> & { at: { batch: number } };
+    for (const values of valuesOf<Value[]>('resume')) {
+      expect(values.map(({ form }) => form)).toEqual(['tensors', 'rows']);
+      for (const { whole, resumed, at, interrupted } of values) {
+        expect(interrupted).toBe('stopped');
+        expect(at.batch).toBeGreaterThan(0);
+        expect(resumed).toBe(whole);
+      }
+    }
+  });
+
+  test('resumed within an epoch of a ring with a rank more, model.fit takes the rows that are left', () => {
+    type Value = { at: { epoch: number; batch: number }; before: number[]; rest: number[] };
+    for (const values of valuesOf<Value[]>('resume in a smaller ring')) {
+      expect(values).toHaveLength(ranks === 3 ? 0 : 2);
+      for (const { at, before, rest } of values) {
+        expect(at).toMatchObject({ epoch: 0, batch: 2 });
+        expect(before).toHaveLength(2 * BATCH * (ranks + 1));
+        expect(new Set([...before, ...rest]).size).toBe(ROWS);
+        expect(rest.length).toBeLessThan(ROWS - before.length + ranks); // the last step has as many on each rank
+      }
+    }
+  });
+
+  test('a row may be a file: a rank opens its own in each epoch, and no others', () => {
+    const values = valuesOf<{ opened: string[]; seen: number[][] }>('a file for each batch');
+    const steps = Math.ceil(7 / ranks);
+    const all = Array.from({ length: 7 }, (_, i) => `batch-${i}.json`);
+    for (const { opened, seen } of values) {
+      expect(opened.map(name => seen.findIndex(([i]) => name === `batch-${i}.json`))).not.toContain(-1);
+      expect([opened.length, seen.length]).toEqual([2 * steps, 2 * steps]);
+    }
+    for (const from of [0, steps]) {
+      const inOrder = Array.from({ length: steps }, (_, i) => values.map(({ opened }) => opened[from + i]!)).flat();
+      // What the last step lacks is taken twice; apart from that no two ranks open the same.
+      expect(inOrder.slice(0, 7).sort()).toEqual(all);
     }
   });
 
   test('wrong calls are told', () => {
-    for (const messages of valuesOf<string[]>('wrong calls')) {
-      expect(messages).toEqual([
+    for (const failures of valuesOf<Failure[]>('wrong calls')) {
+      expect(failures.map(({ code }) => code)).toEqual(failures.map(() => 'ERR_INVALID_ARGUMENT'));
+      expect(failures.map(({ message }) => message)).toEqual([
         expect.stringMatching(/^reshuffle is 1\.5; it must be a seed/),
         expect.stringMatching(/^ring\.shard reshuffles tensors, not a dataset.*ring\.shardRows/),
         expect.stringMatching(/needs ring\.callbacks\(\)/),
