@@ -10,7 +10,7 @@ const TOLERANCE = 1e-6;
 
 const ROWS = 53;
 
-/** The batches that the ranks have computed, each a list of rows: together each once, and no rank more than its share. */
+/** The batches that ranks have computed, each a list of rows: together each once, and no rank more than its share. */
 function expectDivided(byRank: readonly number[][][], batchSize: number, count = Math.ceil(ROWS / batchSize)): void {
   const starts = Array.from({ length: count }, (_, i) => i * batchSize);
   const all = starts.map(start => Array.from({ length: Math.min(batchSize, ROWS - start) }, (_, i) => start + i));
