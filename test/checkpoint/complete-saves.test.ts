@@ -1,11 +1,10 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { completeSaves, copyOf, type PendingSave, placeSave, writeSave } from '../../src/checkpoint/save-checkpoint';
-import type { Sums } from '../../src/checkpoint/save-checkpoint';
+import { completeSaves, type PendingSave, type Sums } from '../../src/checkpoint/save-checkpoint';
 import type { Ranks } from '../../src/checkpoint/ranks';
 import { watchFileOperations } from './file-operations';
-import { commonFailure, inputOf, loaded, localRanks, saveAll, valueOf } from './support';
+import { begin, commonFailure, inputOf, loaded, localRanks, saveAll, valueOf } from './support';
 
 let dir: string;
 beforeEach(() => {
@@ -22,13 +21,7 @@ const loadedStep = async (worldSize: number) => (await loaded(worldSize, dir))[0
 /** A save whose files are written, by rank. */
 async function written(worldSize: number, step: number): Promise<PendingSave[]> {
   const pending = await Promise.all(
-    localRanks(worldSize).map(async (ranks): Promise<PendingSave> => {
-      const input = inputOf(ranks.rank, step, dir, { keep: 1 });
-      const place = await placeSave(ranks, input, step);
-      const content = await copyOf(input, ranks.rank);
-      const save = { place, rank: ranks.rank, written: writeSave(input, place, ranks.rank, content) };
-      return { ...save, folder: { dir, keep: 1 } };
-    }),
+    localRanks(worldSize).map(ranks => begin(ranks, inputOf(ranks.rank, step, dir, { keep: 1 }))),
   );
   await Promise.allSettled(pending.map(save => save.written));
   return pending;

@@ -10,7 +10,8 @@ const WATCHED = ['mkdir', 'rename', 'link', 'rm', 'unlink', 'rmdir'] as const;
 
 /**
  * Watches all changes to the file system that this process makes by `node:fs/promises`, and may let them fail. A write
- * may also be done half before it fails. {@link jest.restoreAllMocks} ends it.
+ * may also be done half before it fails. A sync is only noted: it takes long, and no test can see what it does.
+ * {@link jest.restoreAllMocks} ends it.
  */
 export function watchFileOperations(interfere: Interference = () => 'do'): OperationLog {
   const log: OperationLog = [];
@@ -32,12 +33,8 @@ export function watchFileOperations(interfere: Interference = () => 'do'): Opera
     const name = path.basename(String(file));
     if (args[0] === 'wx') step(`open ${name}`);
     const handle = await open(file, ...args);
-    const { sync } = handle;
     const write = handle.write.bind(handle) as (bytes: Uint8Array, offset: number) => Promise<unknown>;
-    handle.sync = async () => {
-      step(`sync ${name}`);
-      return sync.call(handle);
-    };
+    handle.sync = async () => void step(`sync ${name}`);
     handle.write = (async (bytes: Uint8Array, offset: number) => {
       if (step(`write ${name}`) === 'do') return write(bytes, offset);
       await write(bytes.subarray(offset, offset + (bytes.length - offset) / 2), 0);

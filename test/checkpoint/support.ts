@@ -1,7 +1,16 @@
 import type { TensorFile, TensorSource } from '../../src/checkpoint/checkpoint-file';
 import { type LoadInput, type LoadedCheckpoint, loadCheckpoint } from '../../src/checkpoint/load-checkpoint';
 import type { Ranks } from '../../src/checkpoint/ranks';
-import { saveCheckpoint, type SaveInput } from '../../src/checkpoint/save-checkpoint';
+import {
+  completeSaves,
+  copyOf,
+  type PendingSave,
+  placeSave,
+  saveCheckpoint,
+  type SaveContent,
+  type SaveInput,
+  writeSave,
+} from '../../src/checkpoint/save-checkpoint';
 
 /** Ranks in this process, whose all-gather needs no ring. */
 export function localRanks(worldSize: number): Ranks[] {
@@ -55,6 +64,31 @@ export function saveAll(
   return Promise.allSettled(
     ranks.map(each => saveCheckpoint(each, inputOf(each.rank, step, of(dir, each.rank), of(more, each.rank)))),
   );
+}
+
+/** Begins a save in the background. The training changes its values at once. */
+export async function begin(ranks: Ranks, input: SaveInput): Promise<PendingSave> {
+  let copy!: SaveContent;
+  const place = await placeSave(ranks, input, input.step, async () => void (copy = await copyOf(input, ranks.rank)));
+  for (const { bytes } of [...input.weights, ...input.own]) (await bytes()).fill(255);
+  const written = writeSave(input, place, ranks.rank, copy);
+  written.catch(() => undefined); // completeSaves tells it
+  return { folder: input, place, rank: ranks.rank, written };
+}
+
+/** As {@link saveAll}, in the background. The save is completed when all ranks have written their files. */
+export async function saveAllInBackground(
+  worldSize: number,
+  step: number,
+  dir: string,
+  more: Partial<SaveInput> = {},
+): Promise<PromiseSettledResult<unknown>[]> {
+  const ranks = localRanks(worldSize);
+  const begun = await Promise.allSettled(ranks.map(each => begin(each, inputOf(each.rank, step, dir, more))));
+  const written = begun.map(each => (each.status === 'fulfilled' ? each.value.written : undefined));
+  await Promise.allSettled(written);
+  const complete = async (each: Ranks) => completeSaves(each, [valueOf(begun[each.rank]!)]);
+  return Promise.allSettled(ranks.map(complete));
 }
 
 /** Loads on all ranks; each rank's checkpoint or error. */
