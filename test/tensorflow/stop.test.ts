@@ -41,6 +41,7 @@ test.each<Case>([
   { ranks: 2, way: 'loop', told: { rank: 1, step: 4, signal: 'SIGTERM' }, savedAt: 5, options: { background: true, every: 4 } }, // prettier-ignore
   // A notice travels with an exchange.
   { ranks: 2, way: 'loop', told: { rank: 1, step: 5, signal: 'SIGTERM' }, wrap: { localSteps: 4 }, savedAt: 8 },
+  { ranks: 2, way: 'fit', told: { rank: 1, step: 5, signal: 'SIGTERM' }, wrap: { accumulate: 4 }, savedAt: 8 },
 ])(
   'a rank that is told to stop: $way on $ranks, $told, $wrap, $options',
   async ({ ranks, min, savedAt, told, wrap, options, way }) => {
@@ -69,6 +70,15 @@ function wholeRun(ranks: number, way: Case['way'], wrap: object | undefined): Pr
   wholeRuns.set(key, run);
   return run;
 }
+
+test('model.fit goes on from a checkpoint between two exchanges', async () => {
+  const [dir, wrap] = [newFolder(), { accumulate: 4 }];
+  const input = { way: 'fit', dir, wrap, options: { every: 9 } }; // the exchanges are in steps 4, 8 and 12
+  const { ranks } = await launchFixture('stop.js', { ranks: 2, input: { ...input, killed: { rank: 1, step: 10 } } });
+  expect(ranks[1]!.signal).toBe('SIGKILL');
+  const resumed = await runFixture<Ended>('stop.js', { ranks: 2, input });
+  expect(resumed).toEqual((await wholeRun(2, 'fit', wrap)).map(each => ({ ...each, at: 9 })));
+});
 
 test('an elastic run that has lost a rank stops as well', async () => {
   const input = { way: 'loop', dir: newFolder(), killed: { rank: 2, step: 3 }, told: { rank: 0, step: 6, signal: 'SIGTERM' } }; // prettier-ignore
