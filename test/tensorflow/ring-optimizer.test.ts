@@ -69,7 +69,22 @@ describe('three ranks', () => {
 
   test('weights decay in the gradient, or in the update', () => {
     // Rate 1/4, momentum 1/2, decay 1/2: u = 4, then 2 + 3.5; and 1 − 1/4 · 1/2 ÷ (1 − 1/2) = 3/4 in each step.
-    expect(valueOf('weight decay')).toEqual({ gradient: [7, 5.625], update: [6, 4.5] });
+    const [gradient, update] = [[7, 5.625], [6, 4.5]]; // prettier-ignore
+    const of = (values: number[], b = values) => values.map((w, i) => [w, b[i]]);
+    expect(valueOf('weight decay')).toEqual({
+      ...{ 'number/gradient': of(gradient), 'number/update': of(update), 'number/accumulate': of(gradient) },
+      'function/gradient': of(gradient, [8, 8]), // decays w, but not b
+      'function/update': of(update, [8, 8]),
+      'function/accumulate': of(gradient, [8, 8]),
+    });
+  });
+
+  test('the function of the name that the docs show decays kernels and embeddings, but no bias and no norm', () => {
+    const half = ['table/embeddings', 'first/kernel', 'last/kernel'];
+    const whole = ['first/bias', 'norm/gamma', 'norm/beta', 'last/bias', 'norm/moving_mean', 'norm/moving_variance'];
+    const all = [...half.map(name => [name, 4]), ...whole.map(name => [name, 8])];
+    const named = (end: string) => Object.fromEntries(all.map(([name, value]) => [`decay/${name}${end}`, value]));
+    expect(valueOf('weight decay of layers')).toEqual([named(''), named('_1')]);
   });
 
   test('what is held back takes the new learning rate, or keeps its own', () => {
