@@ -98,12 +98,19 @@ test('if no port is left for a group, its ranks learn why, and the other groups 
   await closeRing(ring);
 });
 
-test('an elastic run has none', async () => {
-  const [alone] = await connectRing(1);
-  Object.assign((alone as unknown as { options: object }).options, { elastic: 'member' });
-  expect(await failureOf(alone!.group(1))).toMatchObject({
-    code: 'ERR_INVALID_ARGUMENT',
-    message: expect.stringContaining('elastic'),
-  });
-  await alone!.close();
+test('an elastic run has none, and no messages', async () => {
+  const [first, second] = await connectRing(2);
+  for (const each of [first, second])
+    Object.assign((each as unknown as { options: object }).options, { elastic: 'member' });
+  const array = Float32Array.of(1);
+  const calls = { group: () => first!.group(1), send: () => first!.send(array, 1), receive: () => first!.receive(1) };
+  for (const [name, call] of Object.entries(calls)) {
+    expect(await failureOf(call())).toMatchObject({
+      code: 'ERR_INVALID_ARGUMENT',
+      message: expect.stringContaining(`ring.${name} is not for elastic runs`),
+    });
+  }
+  expect(() => first!.sendSync(array, 1)).toThrow('ring.send is not for elastic runs');
+  expect(() => first!.receiveSync(1)).toThrow('ring.receive is not for elastic runs');
+  await closeRing([first!, second!]);
 });

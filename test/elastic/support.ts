@@ -76,11 +76,14 @@ export interface ElasticRun extends LaunchResult {
   readonly left: readonly string[];
 }
 
+type Fixture =
+  'train' | 'loop' | 'rows' | 'last-step' | 'resumed' | 'newcomer-dies' | 'background' | 'evaluate' | 'collectives';
+
 /** Launches a fixture of this folder, the training, on four ranks, whatever comes of it. */
 export async function runElastic(
   input: TrainInput | LoopInput | RowsInput | Record<string, never>,
   options: Partial<LaunchOptions>,
-  fixture: 'train' | 'loop' | 'rows' | 'last-step' | 'resumed' | 'newcomer-dies' | 'background' | 'evaluate' = 'train',
+  fixture: Fixture = 'train',
 ): Promise<ElasticRun> {
   const folder = mkdtempSync(path.join(tmpdir(), 'gradring-elastic-'));
   const output = new Capture();

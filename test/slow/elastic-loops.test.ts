@@ -110,6 +110,24 @@ test(
 );
 
 test(
+  'ranks are lost between and within collectives of every kind, which the others call again',
+  async () => {
+    const run = await runElastic({}, { min: 2, maxRestarts: 0 }, 'collectives');
+    expect(run.exitCode).toBe(0);
+    const members = finishedAlike(run) as (Member & { tries: number; refusals: { message: string }[] })[];
+    for (const [i, member] of members.entries()) {
+      expect(member).toMatchObject({ rank: i, worldSize: 2, generation: 2, tries: 5 });
+      expect(member).toMatchObject({ whole: [0, 1, 2, 3], afterFirst: [0, 1, 2], afterSecond: [0, 2] });
+      expect(member.refusals).toMatchObject(Array(5).fill({ code: 'ERR_INVALID_ARGUMENT' }));
+      const refused = member.refusals.map(({ message }) => /ring\.(\w+) is not for elastic runs/.exec(message)?.[1]);
+      expect(refused).toEqual(['group', 'send', 'send', 'receive', 'receive']);
+    }
+    expect(members).toHaveLength(2);
+  },
+  LIMIT_MS,
+);
+
+test(
   'a rank is lost, and another let in, while a checkpoint is written in the background',
   async () => {
     const run = await runElastic({}, { ranks: 3, min: 2, maxRestarts: 1 }, 'background');
