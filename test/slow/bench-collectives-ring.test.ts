@@ -75,6 +75,12 @@ const SPOILS: [CollectiveName, elements: number[], ranks: number[], wrong: numbe
   ['reduce-scatter', [0, 15], [1], 1], // rank 1 has the second half
   ['broadcast', [7], [0, 1], 2],
   ['send-recv', [7, 8], [0], 2],
+  ['reduce', [2, 15], [0], 0], // only rank 1, the root, has a result
+  ['reduce', [2, 15], [0, 1], 2],
+  ['gather', [0, 7], [0, 1], 2], // in the array of the last rank, on the root
+  ['scatter', [0, 7], [0, 1], 4], // each rank has 8
+  ['all-to-all', [0, 15], [1], 2],
+  ['send', [7], [0], 1], // what came back
   ['sparse-all-reduce', [5], [1], 16], // its hash differs, and that says no more
   ['sparse-all-reduce', [5], [0, 1], 2],
 ];

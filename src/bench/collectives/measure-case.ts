@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Communicator } from '../../communicator/communicator';
 import type { StepTimes } from '../../exchange/messages';
 import { percentile } from '../statistics';
-import type { Case, CollectiveBenchmark, SparseDetails, SparseSplit } from './collective-benchmark';
+import type { Case, CollectiveBenchmark, CollectiveName, SparseDetails, SparseSplit } from './collective-benchmark';
 import { mediaOfAll, type Medium } from './media';
 
 /** What one rank measured. */
@@ -22,6 +22,9 @@ export interface Measured {
   /** The parts of the fastest one, of that half for which the ranks were ready most nearly at once. */
   readonly even?: SparseSplit;
 }
+
+/** What travels over the links. The rest is bulk, and so is a sparse all-reduce that turns out to be dense. */
+const BY_LINKS: readonly CollectiveName[] = ['barrier', 'send', 'sparse-all-reduce'];
 
 /** The event loop gets a turn at least this often, so that the process can be interrupted. */
 const TURN_MS = 50;
@@ -49,7 +52,7 @@ export async function measureCase(
   let sent = 0;
   // The ranks meet on the path of what is measured: a frame on the other one wakes other threads.
   const nothing = new Uint8Array(1);
-  const isBulk = benchmark.name !== 'barrier' && benchmark.name !== 'sparse-all-reduce';
+  const isBulk = !BY_LINKS.includes(benchmark.name);
   const meet = () => (isBulk ? void communicator.allReduceSync(nothing) : communicator.barrierSync());
   try {
     let { warmUp } = measured;
@@ -88,7 +91,7 @@ export async function measureCase(
   }
   const media = await communicator.media();
   const travelled = details.at(-1)?.travelled;
-  const byLinks = benchmark.name === 'barrier' || (travelled !== undefined && travelled !== 'dense');
+  const byLinks = !isBulk && travelled !== 'dense';
   const all = communicator.allGatherSync(Float64Array.of(wrong, sent / measured.iterations));
   return {
     timesMs,

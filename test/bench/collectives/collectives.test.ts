@@ -26,6 +26,7 @@ const OF_THREE_RANKS = [
   ['reduce-scatter', { type: 'float32', op: 'sum' }, 2 / 3, 2 / 3],
   ['broadcast', { type: 'float32', root: 1 }, 1, 1],
   ['send-recv', { type: 'float32' }, 1, 1],
+  ['send', { type: 'float32' }, 2, 1],
   ['reduce', { type: 'float32', op: 'sum', root: 1 }, 1, 4 / 3],
   ['gather', { type: 'float32', root: 1 }, 2 / 3, 2 / 3],
   ['scatter', { type: 'float32', root: 1 }, 2 / 3, 1],
@@ -54,7 +55,7 @@ describe('a ring of three', () => {
       expect(row).toEqual({
         ...{ collective, ranks: 3, elements: number, bytes: 4 * row.elements, transport: 'auto', iterations: 3 },
         ...options,
-        carriedBy: ['shared-memory'],
+        carriedBy: [collective === 'send' ? 'unix-socket' : 'shared-memory'],
         ...(['all-reduce', 'reduce'].includes(collective) && { algorithm: row.bytes < 65_536 ? 'gather' : 'ring' }),
         timeUs: { min: number, p50: number, p99: number },
         ...{ algbwGBps: number, busbwGBps: number, wireBytesSent: number, wrong: 0 },
@@ -214,6 +215,7 @@ test.each([
   'scatter',
   'all-to-all',
   'send-recv',
+  'send',
   'sparse-all-reduce',
 ])('%s has help with examples', async name => {
   const { exitCode, stdout } = await gradringHere('bench', name, '--help');
