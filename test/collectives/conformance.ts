@@ -40,23 +40,32 @@ export function testConformance(links: ConnectInput, worldSizes: readonly number
     const inputsOf = (type: TypeName, length: number, seed: number): NumericArray[] =>
       ring.map(({ rank }) => input(type, length, rank, seed));
 
-    const checkAllReduce = async (type: TypeName, length: number, op: Reduction) => {
-      const inputs = inputsOf(type, length, 1);
+    /** @param members The ring, or a group. The inputs are those of its ranks in the ring. */
+    const checkAllReduce = async (type: TypeName, length: number, op: Reduction, members = ring, own = inputsOf) => {
+      const inputs = own(type, length, 1);
       const expected = reduced(inputs, op, type);
-      const results = await onAll(rank => rank.allReduce(inputs[rank.rank]!, reductionOf(type, op)));
+      const results = await Promise.all(members.map((each, i) => each.allReduce(inputs[i]!, reductionOf(type, op))));
       results.forEach((result, rank) => {
         expect(result).toBe(inputs[rank]); // in place
         expectSameBits(result, expected, `${op} of ${type}[${length}] on rank ${rank}`);
       });
     };
 
-    const checkReduceScatter = async (type: TypeName, length: number, op: Reduction) => {
-      const inputs = inputsOf(type, length, 2);
+    const checkReduceScatter = async (
+      type: TypeName,
+      length: number,
+      op: Reduction,
+      members = ring,
+      own = inputsOf,
+    ) => {
+      const inputs = own(type, length, 2);
       const before = inputs.map(array => array.slice());
       const expected = reduced(inputs, op, type);
-      const results = await onAll(rank => rank.reduceScatter(inputs[rank.rank]!, reductionOf(type, op)));
+      const results = await Promise.all(
+        members.map((each, i) => each.reduceScatter(inputs[i]!, reductionOf(type, op))),
+      );
       results.forEach((result, rank) => {
-        const [start, end] = [chunkStart(length, worldSize, rank), chunkStart(length, worldSize, rank + 1)];
+        const [start, end] = [rank, rank + 1].map(chunk => chunkStart(length, members.length, chunk));
         expectSameBits(result, expected.slice(start, end), `chunk ${rank} of ${op} of ${type}[${length}]`);
         expectSameBits(inputs[rank]!, before[rank]!, `the input of rank ${rank}, which is not to be changed`);
       });
@@ -182,6 +191,64 @@ export function testConformance(links: ConnectInput, worldSizes: readonly number
             expectSameBits(received, sent, `${type}[${length}] of ${from} on rank ${to.rank}`);
           }),
         );
+      }
+    });
+
+    test('sends objects with typed arrays in them', async () => {
+      const valueOf = (rank: number) => ({
+        ...{ rank, nothing: null, text: 'é\u0000', list: [1, [], { deep: Float32Array.of(1.5, -0) }] },
+        arrays: TYPE_NAMES.map(type => input(type, 3, rank, 10)), // each begins where the one before it ends
+        ['__proto__x']: { __proto: 1 },
+        small: [Int8Array.of(-rank), new Float64Array(0), BigUint64Array.of(2n ** 64n - 1n)],
+      });
+      const all = ring.map(({ rank }) => valueOf(rank));
+      for (const { rank: root } of ring) {
+        const copies = await onAll(each => each.broadcastObject(each.rank === root ? all[root] : undefined, { root }));
+        const gathered = await onAll(each => each.gatherObject(all[each.rank], { root }));
+        for (const { rank } of ring) {
+          expect(copies[rank]).toEqual(valueOf(root));
+          expect(copies[rank] === all[root]).toBe(rank === root);
+          expect(gathered[rank]).toEqual(rank === root ? all : undefined);
+        }
+      }
+      const long = { array: input('float64', LONG, 0, 11) };
+      const own = ring.map(({ rank }) => (rank === 0 ? long : rank === 1 ? undefined : [rank]));
+      const lists = await onAll(each => each.allGatherObject(own[each.rank]));
+      for (const [first, ...others] of lists) {
+        expectSameBits((first as typeof long).array, long.array, 'the long array of rank 0');
+        expect(others).toEqual(own.slice(1));
+      }
+    });
+
+    test('divides into groups, whose reductions are of their ranks only', async () => {
+      const FEW: readonly TypeName[] = ['float32', 'int64'];
+      const last = worldSize - 1;
+      const divisions = [
+        { colourOf: (rank: number) => rank % 2, types: worldSize < 4 ? TYPE_NAMES : FEW },
+        // One is alone, and one has no group.
+        { colourOf: (rank: number) => (rank === 0 ? 'alone' : rank === last ? null : 7), types: FEW },
+      ];
+      for (const { colourOf, types } of divisions) {
+        const groups = await onAll(each => each.group(colourOf(each.rank)));
+        expect(groups.map(group => group === undefined)).toEqual(ring.map(({ rank }) => colourOf(rank) === null));
+        const colours = new Set<unknown>(ring.map(({ rank }) => colourOf(rank)).filter(colour => colour !== null));
+        const checks = [...colours].flatMap(colour => {
+          const ranks = [...ring.keys()].filter(rank => colourOf(rank) === colour);
+          const members = ranks.map(rank => groups[rank]!);
+          expect(members.map(({ rank, worldSize }) => [rank, worldSize])).toEqual(
+            ranks.map((_, i) => [i, ranks.length]),
+          );
+          const inputs = (type: TypeName, length: number, seed: number) =>
+            ranks.map(rank => input(type, length, rank, seed));
+          return types.flatMap(type =>
+            reductionsOf(type).flatMap(op => [
+              checkAllReduce(type, PRIME, op, members, inputs),
+              checkReduceScatter(type, PRIME, op, members, inputs),
+            ]),
+          );
+        });
+        await Promise.all([...checks, checkAllReduce('float32', PRIME, 'sum')]); // that one in the whole ring
+        await Promise.all(groups.map(group => group?.close()));
       }
     });
 
