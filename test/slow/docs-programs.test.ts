@@ -11,15 +11,19 @@ const CLI = path.join(ROOT, 'dist/cli.js');
 interface Program {
   readonly title: string;
   readonly source: string;
+  /** What the page says that it prints, and on which numbers of ranks. */
+  readonly prints: string | undefined;
+  readonly ranks: readonly number[];
 }
 
 /** The blocks fenced ```js of a page: in the README all of them, elsewhere those that say `// runnable`. */
 function programsOf(page: string): Program[] {
   const text = readPage(page);
-  return [...text.matchAll(/^```js\n(.*?)^```$/gms)]
-    .map(({ 1: source, index }) => {
+  return [...text.matchAll(/^```js\n(.*?)^```$(?:\n\n([^\n]* it prints\b[^\n]*:)\n\n```text\n(.*?)^```$)?/gms)]
+    .map(({ 1: source, 2: words, 3: prints, index }) => {
       const line = text.slice(0, index).split('\n').length + 1;
-      return { title: `${page}:${line}`, source: source! };
+      const ranks = words?.startsWith('On three ranks') ? [3] : [1, 2, 3];
+      return { title: `${page}:${line}`, source: source!, prints, ranks };
     })
     .filter(({ source }) => page === 'README.md' || /^\/\/ runnable\b/.test(source));
 }
@@ -56,6 +60,12 @@ test('the README shows a program', () => {
   expect(programsOf('README.md').length).toBeGreaterThan(0);
 });
 
+test('pages say what their programs print', () => {
+  const pages = PROGRAMS.filter(({ prints }) => prints !== undefined).map(({ title }) => title.split(':')[0]);
+  const data = 'docs/how-to/data.md';
+  expect(pages).toEqual([data, data, data, 'docs/how-to/model-fit.md', 'docs/reference/api.md']);
+});
+
 test('only the fences that are known to this test are used for JavaScript', () => {
   for (const page of DOC_PAGES) {
     expect(readPage(page)).not.toMatch(/^```(javascript|mjs|cjs|node)\b/im);
@@ -63,13 +73,13 @@ test('only the fences that are known to this test are used for JavaScript', () =
 });
 
 // A process has one backend.
-const onCpu = PROGRAMS.filter(({ source }) => source.includes("backend: 'cpu'"));
-const onAny = PROGRAMS.filter(program => !onCpu.includes(program));
+const onAny = PROGRAMS.filter(({ source }) => source.includes('loadBackend()'));
+const onCpu = PROGRAMS.filter(program => !onAny.includes(program));
 
 test.each([
-  ['that ask for the cpu backend', onCpu],
-  ['that take any backend', onAny],
-])('the programs of the docs %s run alone and on two ranks', async (_, programs) => {
+  ['that ask for the cpu backend, or for none', onCpu, [1, 2, 3]],
+  ['that take any backend', onAny, [1, 2]],
+])('the programs of the docs %s run on any number of ranks', async (_, programs, sizes) => {
   expect(programs).not.toEqual([]);
   const files = programs.map(({ title, source }) => {
     const file = path.join(folder, `${title.replace(/\W+/g, '-')}.js`);
@@ -77,15 +87,21 @@ test.each([
     return file;
   });
   const env = { ...process.env, TMPDIR: folder };
-  // Rejects, with all that was written, unless the exit code is 0.
-  const run = async (...args: string[]) => {
-    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: folder, env, timeout: 50_000 });
-    return [...stdout.matchAll(/^(\[\d\] )?ended: (.*)$/gm)].map(([, rank, file]) => `${rank ?? ''}${file}`);
+  /** What each rank has printed, program by program. Rejects, with all that was written, unless the exit code is 0. */
+  const run = async (ranks: number) => {
+    const args = ranks === 1 ? [] : [CLI, 'run', '-n', String(ranks)];
+    const where = { cwd: folder, env, timeout: 90_000 };
+    const { stdout } = await promisify(execFile)(process.execPath, [...args, 'driver.js', ...files], where);
+    const ofRank = (rank: number) =>
+      ranks === 1 ? stdout : stdout.replace(/^(?:\[(\d)\] )?(.*\n)/gm, (_, by, line) => (by === `${rank}` ? line : ''));
+    return Array.from({ length: ranks }, (_, rank) => ofRank(rank).split(/^ended: (.*)\n/m));
   };
-  const [alone, two] = await Promise.all([
-    run('driver.js', ...files),
-    run(CLI, 'run', '-n', '2', 'driver.js', ...files),
-  ]);
-  expect(alone).toEqual(files);
-  expect(two.sort()).toEqual(files.flatMap(file => [`[0] ${file}`, `[1] ${file}`]).sort());
+  const runs = await Promise.all(sizes.map(run));
+  runs.forEach((byRank, i) => {
+    for (const printed of byRank) expect(printed.filter((_, at) => at % 2 === 1)).toEqual(files);
+    programs.forEach(({ title, prints, ranks }, at) => {
+      if (prints === undefined || !ranks.includes(sizes[i]!)) return;
+      expect({ title, prints: byRank[0]![2 * at]!.trim() }).toEqual({ title, prints: prints.trim() });
+    });
+  });
 });
