@@ -95,11 +95,16 @@ export function runScenarios(
 const inRings = new Map<string, Promise<readonly Readonly<Record<number, Outcomes>>[]>>();
 
 /** As {@link runScenarios}. The fixture is launched once: its three processes form rings of 3, 2 and 1 ranks. */
-export function runScenariosInRings(name: string, ranks: number, input: object = {}): <T>(scenario: string) => T[] {
+export function runScenariosInRings(
+  name: string,
+  ranks: number,
+  input: object = {},
+  env: Record<string, string> = {},
+): <T>(scenario: string) => T[] {
   return runScenarios(name, ranks, async () => {
     if (!inRings.has(name)) {
       const ports = await Promise.all([1, 2, 3].map(freePort));
-      inRings.set(name, runFixture(name, { ranks: 3, input: { ...input, ports } }));
+      inRings.set(name, runFixture(name, { ranks: 3, input: { ...input, ports }, env }));
     }
     return (await inRings.get(name)!).slice(0, ranks).map(outcomes => outcomes[ranks]!);
   });
