@@ -20,9 +20,11 @@ const MPI_TYPES = Object.keys(TYPES).filter((type): type is MpiType => !/^b?floa
 const OPS: readonly Op[] = ['sum', 'product', 'min', 'max'];
 const REDUCING = ['allReduce', 'reduce', 'reduceScatter'] as const;
 const MOVING = ['allGather', 'gather', 'scatter', 'allToAll', 'broadcast', 'sendReceive', 'message'] as const;
+const IN_GROUPS = ['allReduce', 'reduce', 'reduceScatter', 'gather', 'allToAll', 'broadcast'] as const;
 
+type Name = (typeof REDUCING)[number] | (typeof MOVING)[number];
 interface Case {
-  readonly name: (typeof REDUCING)[number] | (typeof MOVING)[number] | 'group';
+  readonly name: Name | `group.${(typeof IN_GROUPS)[number]}`;
   readonly type: MpiType;
   readonly op: Op;
   readonly count: number;
@@ -52,7 +54,15 @@ describeWhere(OBSTACLE)('Open MPI gives the same', () => {
         ...MOVING.map(name => ({ name, type, op: 'sum' as const, count, root: last })),
       ]),
       { name: 'allReduce', type: 'int64', op: 'product', count: 50_001, root: 0 }, // goes round the ring
-      ...OPS.map(op => ({ name: 'group' as const, type: 'int32' as const, op, count, root: last })),
+      ...MPI_TYPES.flatMap((type, i) =>
+        IN_GROUPS.map((name, j) => ({
+          name: `group.${name}` as const,
+          type,
+          op: OPS[(i + j) % 4]!,
+          count,
+          root: last,
+        })),
+      ),
     ];
     const inputs = cases.map(({ name, type, count, root }) =>
       Array.from({ length: worldSize }, (_, rank) =>
@@ -92,11 +102,14 @@ describeWhere(OBSTACLE)('Open MPI gives the same', () => {
   });
 });
 
-async function callAll(ring: Communicator, cases: readonly Case[], inputs: NumericArray[][]): Promise<Buffer[]> {
-  const groups = new Map<number, Communicator>();
+async function callAll(whole: Communicator, cases: readonly Case[], inputs: NumericArray[][]): Promise<Buffer[]> {
+  const group = (await whole.group(whole.rank === whole.worldSize - 1 ? 1 : 0))!;
   const results: Buffer[] = [];
-  for (const [i, { name, op, count, root }] of cases.entries()) {
-    const own = inputs[i]![ring.rank]!.slice();
+  for (const [i, { name: inWhich, op, count, ...of }] of cases.entries()) {
+    const own = inputs[i]![whole.rank]!.slice();
+    const ring = inWhich.startsWith('group.') ? group : whole;
+    const root = ring === group ? group.worldSize - 1 : of.root;
+    const name = inWhich.replace('group.', '') as Name;
     const call = async (): Promise<NumericArray | NumericArray[] | undefined> => {
       switch (name) {
         case 'allReduce':
@@ -118,10 +131,6 @@ async function callAll(ring: Communicator, cases: readonly Case[], inputs: Numer
           if (to === ring.rank) return own;
           const [received] = await Promise.all([ring.receive(from, { tag: i }), ring.send(own, to, { tag: i })]);
           return received;
-        }
-        case 'group': {
-          if (!groups.has(root)) groups.set(root, (await ring.group(ring.rank === root ? 1 : 0))!);
-          return groups.get(root)!.allReduce(own, { op });
         }
         default:
           return ring[name](own);

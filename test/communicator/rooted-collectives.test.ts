@@ -1,7 +1,7 @@
-import type { Communicator, NumericArray } from '../../src/communicator/communicator';
+import { Communicator, type NumericArray } from '../../src/communicator/communicator';
 import { decodeObject, encodeObject } from '../../src/communicator/object-code';
 import { random } from '../support/random';
-import { closeRing, connectRing, failureOf } from '../support/rings';
+import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
 
 const TYPES = [Float32Array, Float64Array, Int32Array, Uint8Array, Uint16Array, BigInt64Array, BigUint64Array] as const;
 
@@ -95,10 +95,23 @@ describe.each([1, 2, 4])('a ring of %i', worldSize => {
   });
 });
 
-test('await using closes it', async () => {
-  const [communicator] = await connectRing(1);
-  await communicator![Symbol.asyncDispose]();
-  expect(await failureOf(communicator!.barrier())).toMatchObject({ code: 'ERR_CLOSED' });
+test('await using closes it at the end of the block, on every rank, and after an error, too', async () => {
+  const masterPort = await freePort();
+  const worldSize = 3;
+  const used: Communicator[] = [];
+  const useBlock = async (rank: number) => {
+    await using communicator = await Communicator.connect({ rank, worldSize, masterPort });
+    used[rank] = communicator;
+    await using group = await communicator.group(rank % 2);
+    expect(await group!.allReduce(Int32Array.of(1))).toEqual(Int32Array.of(rank % 2 === 0 ? 2 : 1));
+    if (rank === 1) throw new Error('on purpose');
+    return group;
+  };
+  const ended = await Promise.all([0, 1, 2].map(rank => useBlock(rank).catch((error: Error) => error.message)));
+  expect(ended[1]).toBe('on purpose');
+  for (const closed of [...used, ended[0] as Communicator, ended[2] as Communicator]) {
+    expect(await failureOf(closed.barrier())).toMatchObject({ code: 'ERR_CLOSED' });
+  }
 });
 
 test('bytes that are no object are refused, and none of them changes a prototype', () => {

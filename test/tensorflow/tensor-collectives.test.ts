@@ -1,6 +1,7 @@
 import * as tf from '@tensorflow/tfjs';
 import { Ring } from '../../src/tensorflow/ring';
 import { failureOf, freePort } from '../support/rings';
+import { runScenariosInRings } from './support';
 
 describe.each([1, 2, 3])('%d ranks', worldSize => {
   let ring: Ring[];
@@ -87,25 +88,6 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
     expect(results.map(([, array]) => array)).toEqual(ring.map(() => Int32Array.of(worldSize, worldSize)));
   });
 
-  test('the Sync forms give the same', () => {
-    if (worldSize > 1) return; // they would wait for ranks of this thread
-    const [alone] = ring as [Ring];
-    const tensor = tf.tensor2d([[1, 2]]);
-    const results = [
-      alone.allReduceSync(tensor, { op: 'mean' }),
-      alone.broadcastSync(tensor),
-      alone.sendReceiveSync(tensor),
-      alone.reduceSync(tensor),
-      alone.scatterSync(tensor, { from: tensor }),
-      alone.allToAllSync(tensor),
-      alone.reduceScatterSync(tensor).expandDims(),
-      ...alone.allGatherSync(tensor),
-      ...alone.gatherSync(tensor)!,
-    ];
-    expect(results.map(shown)).toEqual(results.map(() => ({ shape: [1, 2], dtype: 'float32', values: [1, 2] })));
-    for (const result of results) expect(result).not.toBe(tensor);
-  });
-
   test('others are refused before anything is sent', async () => {
     const [first] = ring as [Ring];
     const gone = tf.scalar(1);
@@ -127,5 +109,31 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
     );
     expect(failures.map(({ code }) => code)).toEqual(failures.map(() => 'ERR_INVALID_ARGUMENT'));
     await all(each => each.barrier());
+  });
+});
+
+// A rank that sleeps needs a process of its own.
+describe.each([1, 2, 3])('%d ranks, in processes', worldSize => {
+  const results = runScenariosInRings('tensor-collectives.js', worldSize);
+
+  test('the Sync forms give new tensors, the same ones as the others', () => {
+    for (const pairs of results<Record<string, { asleep: unknown; awake: unknown; isNew: boolean }>>('both')) {
+      expect(Object.keys(pairs)).toHaveLength(9);
+      for (const { asleep, awake, isNew } of Object.values(pairs)) expect([asleep, isNew]).toEqual([awake, true]);
+      const sums = [(worldSize * (worldSize - 1)) / 2, ...Array<number>(2 * worldSize - 1).fill(worldSize)];
+      expect(pairs['allReduce']!.asleep).toEqual({ shape: [worldSize, 2], dtype: 'float32', values: sums });
+    }
+    const sent = worldSize === 1 ? [null] : [...Array<null>(worldSize - 1).fill(null), [0, ...Array<number>(2 * worldSize - 1).fill(1)]]; // prettier-ignore
+    expect(results('message')).toEqual(sent);
+  });
+
+  test('a group trains by itself: its ranks have the same weights, and other groups have others', () => {
+    const hashes = results<{ before: string; after: string }>('group');
+    expect(hashes).toHaveLength(worldSize);
+    for (const [rank, { before, after }] of hashes.entries()) {
+      expect(after).toBe(hashes[rank % 2]!.after);
+      expect(after).not.toBe(before);
+    }
+    expect(new Set(hashes.map(({ after }) => after)).size).toBe(Math.min(worldSize, 2));
   });
 });
