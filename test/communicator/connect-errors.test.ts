@@ -39,6 +39,7 @@ describe('what a rank is told', () => {
     ],
     [{ RANK: '0', WORLD_SIZE: '2', MASTER_ADDR: '10.0.0.5' }, /10\.0\.0\.5.*GRADRING_RUN_TOKEN.*--token-file/],
     [{ GRADRING_LINK_RATE: '100 Mbit' }, /GRADRING_LINK_RATE is '100 Mbit'; it must be a rate such as 10mbit/],
+    [{ GRADRING_STOP_AFTER: '55' }, /^GRADRING_STOP_AFTER is '55'; it must be a time such as 90s, 55m or 11\.5h/],
     [{ GRADRING_IFACE: 'eth99' }, /GRADRING_IFACE is 'eth99'; it must be a network interface .* address: .*\blo\b/],
     [{ GRADRING_PORT_RANGE: '30000' }, /GRADRING_PORT_RANGE is '30000'; it must be the first and the last port/],
     [{ GRADRING_ADVERTISE_ADDR: 'here' }, /GRADRING_ADVERTISE_ADDR is 'here'; it must be an IP address/],
@@ -71,6 +72,10 @@ describe('what a rank is told', () => {
     [{ linkJitter: '1ms' }, /^linkJitter is 1ms, but there is no linkDelay/],
     [{ linkDelay: '1ms', linkJitter: '1ms' }, /^linkJitter is 1ms; it must be less than linkDelay/],
     [{ linkDelay: '1ms', transport: 'ipc' }, /^transport is 'ipc', but links with a delay use TCP/],
+    ...['55', '0m', '-5m', '55 m', '1d', '1h30m'].map((stopAfter): [ConnectInput, RegExp] => {
+      return [{ stopAfter }, RegExp(`^stopAfter is '${stopAfter}'; it must be a time such as 90s, 55m or 11\\.5h`)];
+    }),
+    [{ stopAfter: 55 as never }, /^stopAfter is '55'; it must be a text/],
     [{ iface: 'eth99' }, /^iface is 'eth99'; it must be a network interface/],
     [{ advertiseAddr: 5 as never }, /^advertiseAddr is '5'; it must be a text/],
     [{ timeline: 5 as never }, /^timeline is '5'; it must be a text/],

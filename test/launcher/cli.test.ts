@@ -39,15 +39,16 @@ test.each([
 
 test('the options reach the launch', async () => {
   const file = script(`
-    const { RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT } = process.env;
-    console.log([RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT].join());
+    const { RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, GRADRING_STOP_AFTER } = process.env;
+    console.log([RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, GRADRING_STOP_AFTER].join());
     process.exitCode = 5;`);
   const logs = path.join(temporaryFolder(), 'logs');
   const nodes = ['--nodes', '2', '--node-rank', '1', '--master-addr', 'localhost', '--master-port', '4321'];
-  const program = gradring('run', '--ranks=1', ...nodes, '--output-dir', logs, '--grace-ms=100', '--no-prefix', file);
+  const others = ['--output-dir', logs, '--stop-after', '55m', '--grace-ms=100', '--no-prefix'];
+  const program = gradring('run', '--ranks=1', ...nodes, ...others, file);
   expect((await program.exited).exitCode).toBe(5);
-  expect(program.stdout).toBe('1,2,localhost,4321\n');
-  expect(readFileSync(path.join(logs, 'rank-1.log'), 'utf8')).toBe('1,2,localhost,4321\n');
+  expect(program.stdout).toBe('1,2,localhost,4321,55m\n');
+  expect(readFileSync(path.join(logs, 'rank-1.log'), 'utf8')).toBe('1,2,localhost,4321,55m\n');
 });
 
 test('the options of the network reach the ranks', async () => {
@@ -137,6 +138,10 @@ test.each([
   [['-n2', '--min', '3'], "--min is '3'; it must be a whole number from 1 to 2, because --ranks (-n) is 2."],
   [['-n2', '--max-restarts', 'no'], "--max-restarts is 'no'; it must be"],
   [['-n2', '--link-rate', '100'], "--link-rate is '100'; it must be a rate such as 10mbit, 1gbit or 2.5gbit"],
+  [
+    ['-n2', '--stop-after', '55'],
+    "ERR_INVALID_ARGUMENT: --stop-after is '55'; it must be a time such as 90s, 55m or 1",
+  ],
   [['-n2', '--iface', 'eth99'], "--iface is 'eth99'; it must be a network interface of this host that has an address"],
   [
     ['-n2', '--port-range', '30000'],

@@ -88,10 +88,16 @@ test('an elastic run that has lost a rank stops as well', async () => {
 
 test('a rank whose time is over tells the others with the next step, and all stop after it', async () => {
   const dir = newFolder();
-  const env = { GRADRING_STOP_AFTER: '0.001s' };
-  for (const step of [2, 4]) {
-    const { exitCode, output } = await launchFixture('stop.js', { ranks: 2, input: { way: 'loop', dir }, env });
-    expect(output).toContain(`gradring: the time of this rank is over. All ranks have saved at step ${step} (`);
+  const ways = [
+    { stopAfter: '0.001s', env: { GRADRING_STOP_AFTER: '11.5h' } }, // as --stop-after
+    { env: { GRADRING_STOP_AFTER: '0.001s' } },
+    { connect: [null, { stopAfter: '0.001s' }] }, // rank 1 alone
+  ];
+  for (const [i, { connect, ...way }] of ways.entries()) {
+    const input = { way: 'loop', dir, connect };
+    const { exitCode, output } = await launchFixture('stop.js', { ranks: 2, input, ...way });
+    const who = connect === undefined ? 'the time of this rank is over' : 'another rank was told to stop';
+    expect(output).toContain(`gradring: ${who}. All ranks have saved at step ${2 * (i + 1)} (`);
     expect(exitCode).toBe(75);
   }
   expect(savesIn(dir)).toHaveLength(2);

@@ -21,6 +21,7 @@ export interface FixtureOptions {
   readonly env?: Record<string, string>;
   /** The run is elastic, with so many ranks at least. */
   readonly min?: number | undefined;
+  readonly stopAfter?: string;
 }
 
 /** The backend of all of these tests, if `test/slow/backends.test.ts` sets one. */
@@ -28,7 +29,7 @@ export const TEST_BACKEND = process.env['TEST_BACKEND'];
 
 /** Launches a fixture of this folder, whatever comes of it. */
 export async function launchFixture<T>(name: string, options: FixtureOptions): Promise<FixtureRun<T>> {
-  const { ranks, input = null, env = {}, min } = options;
+  const { ranks, input = null, env = {}, min, stopAfter } = options;
   const backend = TEST_BACKEND ?? options.backend ?? 'cpu';
   const folder = mkdtempSync(path.join(tmpdir(), 'gradring-ranks-'));
   const output = new Capture();
@@ -37,6 +38,7 @@ export async function launchFixture<T>(name: string, options: FixtureOptions): P
     const result = await launch({
       ranks,
       ...(min !== undefined && { min }),
+      ...(stopAfter !== undefined && { stopAfter }),
       script: path.join(__dirname, 'fixtures', name),
       env: { GRADRING_BACKEND: backend, TEST_FOLDER: folder, ...env },
       stdout: output,
