@@ -17,7 +17,10 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
   });
 
   test('early stopping goes on counting when a training is resumed', () => {
-    for (const value of valuesOf('early stopping')) expect(value).toEqual({ epoch: 4, epochs: 1 });
+    // It waits in the third, fourth and fifth epoch.
+    const afterFour = { epoch: 4, batch: 0, epochs: 1 };
+    const withinFourth = { epoch: 3, batch: 1, epochs: 2 };
+    for (const value of valuesOf('early stopping')) expect(value).toEqual([afterFour, afterFour, withinFourth]);
   });
 
   test('wrong metrics and options are told', () => {
