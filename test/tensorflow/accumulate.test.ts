@@ -1,5 +1,6 @@
 import type { StepStatistics } from '../../src/core/exchange-steps';
 import { type Failure, largestError, runScenariosInRings } from './support';
+import { coded } from '../support/coded';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('accumulate.js', ranks);
@@ -68,18 +69,18 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
   });
 
   test('wrong options, and different ones', () => {
-    for (const { refused, decay, counts, decays } of valuesOf<{ refused: string[] } & Record<'decay' | 'counts' | 'decays', Failure>>('wrong options')) {
+    for (const { refused, decay, counts, decays } of valuesOf<{ refused: Failure[] } & Record<'decay' | 'counts' | 'decays', Failure>>('wrong options')) {
       expect(refused).toEqual([
-        expect.stringMatching(/^accumulate is 0; it must be/),
-        expect.stringMatching(/^accumulate is 1\.5; it must be/),
-        expect.stringMatching(/^accumulate is for gradients that are exchanged/),
-        expect.stringMatching(/^weightDecay is 1; it must be a number, 0 or more, or a function/),
-        expect.stringMatching(/^weightDecay is -1; it must be/),
+        coded(/^accumulate is 0; it must be/),
+        coded(/^accumulate is 1\.5; it must be/),
+        coded(/^accumulate is for gradients that are exchanged/),
+        coded(/^weightDecay is 1; it must be a number, 0 or more, or a function/),
+        coded(/^weightDecay is -1; it must be/),
       ]);
-      expect(decay.message).toMatch(/^weightDecay\('wrong decay\/0'\) is -1; it must be/);
+      expect(decay).toEqual(coded(/^weightDecay\('wrong decay\/0'\) is -1; it must be/));
       if (ranks === 1) continue;
-      expect(counts.message).toMatch(/accumulate is 2 on rank 0, but 3 on rank 1/);
-      expect(decays.message).toMatch(/weightDecay is \[ 0, 0 \] on rank 0, but \[ 0, 1 \] on rank 1/);
+      expect(counts).toEqual(coded(/accumulate is 2 on rank 0, but 3 on rank 1/, 'ERR_MODEL_MISMATCH'));
+      expect(decays).toEqual(coded(/weightDecay is \[ 0, 0 \] on rank 0, but \[ 0, 1 \] on rank 1/, 'ERR_MODEL_MISMATCH'));
     }
   }); // prettier-ignore
 });

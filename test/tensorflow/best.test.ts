@@ -1,4 +1,5 @@
 import { runScenariosInRings } from './support';
+import { coded } from '../support/coded';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('best.js', ranks);
@@ -28,12 +29,12 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
       const words = "best is 'val_los', but the metrics of an epoch are 'loss', 'score'.";
       expect(value).toEqual(['ERR_INVALID_ARGUMENT', words]);
     }
-    for (const messages of valuesOf('wrong options')) {
-      expect(messages).toEqual([
-        "best.mode is 'less'; it must be min or max.",
-        'best.metric is 3; it must be a name.',
-        "best.mode is 'undefined'; it must be min or max.",
-        "checkpoint.resume has no option 'bset'. Did you mean best? Its options are best.",
+    for (const refused of valuesOf('wrong options')) {
+      expect(refused).toEqual([
+        coded(/^best\.mode is 'less'; it must be min or max\.$/),
+        coded(/^best\.metric is 3; it must be a name\.$/),
+        coded(/^best\.mode is 'undefined'; it must be min or max\.$/),
+        coded(/^checkpoint\.resume has no option 'bset'\. Did you mean best\? Its options are best\.$/),
       ]);
     }
   });
