@@ -16,6 +16,7 @@ const { values: given } = parseArgs({
     variables: { type: 'string', default: '16' },
     dir: { type: 'string', default: tmpdir() },
     repeat: { type: 'string', default: '5' },
+    batch: { type: 'string', default: '32' },
   },
 });
 
@@ -58,7 +59,7 @@ async function main() {
 
   /** Trains four steps without a save, and four with one after the first of them, by turns. */
   async function train() {
-    const x = tf.randomNormal([32, rows], 0, 1, 'float32', 99);
+    const x = tf.randomNormal([Number(given.batch), rows], 0, 1, 'float32', 99);
     const loss = () => tf.addN(variables.map(w => x.matMul(w).square().mean())).asScalar();
     const every = 2 * STEPS;
     const saving = ring.checkpoint(training, { dir: join(dir, 'training'), every, background: true });

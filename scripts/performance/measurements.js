@@ -152,7 +152,7 @@ const MEASUREMENTS = {
   },
 
   checkpoints: {
-    commands: ['wasm', 'cpu'].map(backend => ranks(1, `checkpoint-times.js --backend ${backend}`)),
+    commands: ['wasm', 'cpu --batch 4'].map(options => ranks(1, `checkpoint-times.js --backend ${options}`)),
     table: runs => [
       [
         ...['backend', 'bytes a parameter', 'save, seconds', 'resume', 'in the background: waits', '… complete after'],
