@@ -5,9 +5,8 @@ const path = require('node:path');
 const { bootstrap } = require('./bootstrap');
 
 /**
- * Three of these run at the same time on two cores: they wait a lot, for downloads and timeouts. All others run alone:
- * they measure, they have network interfaces, ports or services of the machine for themselves, or they change what is
- * installed here.
+ * Two of these run at the same time. All others run alone: they measure, they have network interfaces, ports or
+ * services of the machine for themselves, or they change what is installed here.
  */
 const BESIDE_OTHERS = [
   ...['chaos', 'chaos-checker', 'conformance-over-tcp', 'digits', 'docs-programs', 'elastic-cli'],
@@ -22,7 +21,7 @@ const root = path.join(__dirname, '..');
 const jest = path.join(root, 'node_modules/jest/bin/jest.js');
 const common = [jest, '--config', 'jest.slow.config.js', '--passWithNoTests', ...process.argv.slice(2)];
 const runs = [
-  [`--testMatch=**/slow/@(${BESIDE_OTHERS}).test.ts`, '--maxWorkers=3'],
+  [`--testMatch=**/slow/@(${BESIDE_OTHERS}).test.ts`, '--maxWorkers=2'],
   [`--testMatch=**/slow/!(${BESIDE_OTHERS}).test.ts`, '--maxWorkers=1'],
 ].map(args => spawnSync(process.execPath, [...common, ...args], { cwd: root, stdio: 'inherit' }).status ?? 1);
 process.exit(Math.max(...runs));
