@@ -395,7 +395,7 @@ function checkCallbackOptions(options: CallbackOptions, isElastic: boolean): voi
   }
   if (uneven === 'join' && isElastic) {
     throw invalidArgument(
-      "uneven: 'join' does not work in an elastic run, which may lose a rank when its batch is counted. ring.shard with { reshuffle } divides the rows evenly among the ranks that are left.",
+      "uneven: 'join' does not work in an elastic run, which may lose a rank after its batch was counted. ring.shard with { reshuffle } divides the rows evenly among the ranks that are left.",
     );
   }
   if (!Array.isArray(also)) throw invalidArgument('also is not an array: pass { also: [yours] } to ring.callbacks.');
