@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { signalProcess } from '../../../src/launcher/signals';
 
 /** Network namespaces behind one bridge, which this machine is at, too. */
 export class NetSpaces {
@@ -38,8 +39,15 @@ export class NetSpaces {
     ip('link', 'set', this.vethOf(name), 'down');
   }
 
+  /** Also kills what still runs there, such as the session of a host that was cut off. */
   remove(): void {
-    for (const name of this.names) ip('netns', 'del', this.spaceOf(name));
+    for (const name of this.names) {
+      const pids = ip('netns', 'pids', this.spaceOf(name)).split('\n').filter(Boolean);
+      for (const pid of pids) signalProcess(Number(pid), 'SIGKILL');
+      // The kernel removes a namespace, with its links, when it has time. The next one may have the same names.
+      ip('link', 'del', this.vethOf(name));
+      ip('netns', 'del', this.spaceOf(name));
+    }
     ip('link', 'del', this.bridge);
   }
 
@@ -52,6 +60,6 @@ export class NetSpaces {
   }
 }
 
-function ip(...words: string[]): void {
-  execFileSync('ip', words);
+function ip(...words: string[]): string {
+  return execFileSync('ip', words, { encoding: 'utf8' });
 }
