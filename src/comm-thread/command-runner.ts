@@ -110,6 +110,7 @@ export class CommandRunner {
     },
     concludeExchange: async ({ exchange, applied }) => this.exchanges.get(exchange)!.conclude(applied),
     closeExchange: async ({ exchange }) => {
+      this.exchanges.get(exchange)!.close();
       this.exchanges.delete(exchange);
       collectGarbage();
     },

@@ -4,7 +4,7 @@ import { askWaiting, type MemberPlace, sayLeave } from '../rendezvous/coordinato
 import { type ElasticJoin, STAY } from '../rendezvous/rendezvous-options';
 import { securityOf } from '../rendezvous/run-security';
 import { type FormedRing, formRing } from './form-ring';
-import { Membership } from './membership';
+import { Membership, positionIn } from './membership';
 import type { CommandName, Request, RingCommand, RingPosition } from './thread-protocol';
 
 /** A late rank has at least this long to join the next ring. */
@@ -33,7 +33,7 @@ export class ElasticMembership extends Membership {
   /** A newcomer has no position in any ring yet: it joins when the others let it in. */
   async join(): Promise<RingPosition> {
     const { elastic, rank, worldSize } = this.options;
-    return elastic === 'newcomer' ? { rank, worldSize, generation: -1 } : this.rejoin(STAY, -1);
+    return elastic === 'newcomer' ? { rank, worldSize, ranksHere: worldSize, generation: -1 } : this.rejoin(STAY, -1);
   }
 
   onRequest(): void {
@@ -127,7 +127,7 @@ export class ElasticMembership extends Membership {
 
   private moveTo({ transport, generation, failed }: FormedRing): void {
     this.transport = transport;
-    this.position = { rank: transport.rank, worldSize: transport.worldSize, generation };
+    this.position = positionIn(transport, generation);
     this.hasFormed = true;
     this.runner.moveTo(transport);
     void failed.then(error => {

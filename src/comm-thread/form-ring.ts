@@ -126,12 +126,12 @@ function siteOf(
   const rightRank = (rank + 1) % worldSize;
   const isHere = { left: hostIds[leftRank] === hostIds[rank], right: hostIds[rightRank] === hostIds[rank] };
   const ranksHere = hostIds.filter(host => host === hostIds[rank]).length;
-  const hasCore = ranksHere <= availableParallelism(); // for each rank of this host
+  const hasCore = ranksHere <= availableParallelism();
   const delay = own.ring.keep(worldSize === 1 ? undefined : delayOf(options));
   return {
     ...{ ...own, roster, options, security, ports, rank, worldSize, leftRank, rightRank },
     hostRuns: hostRunsOf(hostIds),
-    ...{ isHere, isLocal: ranksHere === worldSize && delay === undefined, hasCore, delay },
+    ...{ isHere, isLocal: ranksHere === worldSize && delay === undefined, ranksHere, hasCore, delay },
   };
 }
 
@@ -193,10 +193,10 @@ async function open(
   rendezvous: Rendezvous,
   observer: Observer,
 ): Promise<FormedRing> {
-  const { rank, worldSize, isLocal, hostRuns, isHere, hasCore, timeoutMs } = site;
+  const { rank, worldSize, isLocal, hostRuns, isHere, ranksHere, hasCore, timeoutMs } = site;
   const { linkRate } = site.options;
   const { generation } = site.roster;
-  const place = { ringId, generation, rank, worldSize, addresses, isLocal, hostRuns, isHere, hasCore };
+  const place = { ringId, generation, rank, worldSize, addresses, isLocal, hostRuns, isHere, ranksHere, hasCore };
   const links = { left: left.link, right: right.link };
   const lanes = { left: left.lane, right: right.lane };
   const failed = deferred<GradringError>();

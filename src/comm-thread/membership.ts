@@ -34,7 +34,7 @@ export class StaticMembership extends Membership {
     void failed.then(tellFailure);
     this.transport = transport;
     this.runner.moveTo(transport);
-    return { rank: transport.rank, worldSize: transport.worldSize, generation };
+    return positionIn(transport, generation);
   }
 
   onRequest(): void {
@@ -44,4 +44,9 @@ export class StaticMembership extends Membership {
   carryOut({ name, input }: Request): Promise<unknown> {
     return this.runner.run(name as RingCommand, input as never);
   }
+}
+
+/** This rank's position in a ring. */
+export function positionIn({ rank, worldSize, ranksHere }: Transport, generation: number): RingPosition {
+  return { rank, worldSize, ranksHere, generation };
 }

@@ -70,6 +70,8 @@ export type RingCommand = Exclude<CommandName, MembershipCommand>;
 export interface RingPosition {
   readonly rank: number;
   readonly worldSize: number;
+  /** How many ranks there are on this host. */
+  readonly ranksHere: number;
   readonly generation: number;
 }
 

@@ -16,6 +16,7 @@ import { isLaunched, tellFailure, tellLauncher } from '../environment/launcher-p
 import { stopAfterMs } from '../environment/stop';
 import { unknownVariableWarning } from '../environment/variables';
 import { invalidArgument, GradringError } from '../errors';
+import { defaultThreads } from '../environment/threads';
 import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle';
 import { SharedHeap } from '../memory/shared-heap';
 import { requireNode } from '../node-version';
@@ -684,13 +685,17 @@ export class Communicator {
    */
   openExchange(input: ExchangeInput): ExchangeHandle {
     const exchange = this.exchanges++;
-    const handle = new ExchangeHandle(input, {
-      start: step => this.post('exchange', { exchange, step }),
-      conclude: applied => this.post('concludeExchange', { exchange, applied }).sleep(),
-      close: () => {
-        if (this.closing === undefined) ignoreCrash(() => this.post('closeExchange', { exchange }).sleep());
+    const threads = this.options.threads ?? defaultThreads(this.thread.position.ranksHere);
+    const handle = new ExchangeHandle(
+      { ...input, threads },
+      {
+        start: step => this.post('exchange', { exchange, step }),
+        conclude: applied => this.post('concludeExchange', { exchange, applied }).sleep(),
+        close: () => {
+          if (this.closing === undefined) ignoreCrash(() => this.post('closeExchange', { exchange }).sleep());
+        },
       },
-    });
+    );
     this.post('openExchange', { exchange, plan: handle.plan }).sleep();
     return handle;
   }

@@ -58,7 +58,7 @@ export class ThreadClient {
   private nextId = READY + 1;
   private ended: GradringError | undefined;
   /** This rank's position in the ring that this thread knows of. */
-  position: RingPosition = { rank: 0, worldSize: 1, generation: 0 };
+  position: RingPosition = { rank: 0, worldSize: 1, ranksHere: 1, generation: 0 };
   private terminating = false;
   private readonly exited: Promise<void>;
 

@@ -28,6 +28,13 @@ export function malformed(words: string): GradringError {
   return new GradringError('ERR_PROTOCOL', `The payload ${words}.`);
 }
 
+/** A stream of so many bits. */
+export interface Bits {
+  readonly count: number;
+  /** Padded with zeros to a whole byte. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
 /**
  * Writes a stream of bits, of any length. The kernels write to a window of it, which is emptied between blocks. A
  * caller that writes more than a few bits advances `at`, and calls {@link endBlock} after each block.
@@ -37,6 +44,7 @@ export function malformed(words: string): GradringError {
 export class BitWriter {
   at: BitAddress;
   private bytes = new Uint8Array(0);
+  /** How many bytes have left the window. */
   private length = 0;
 
   /** @param window {@link BIT_STREAM_BYTES} that belong to the writer from {@link start} to {@link finish}. */
@@ -52,6 +60,30 @@ export class BitWriter {
   start(): void {
     this.at = 8 * this.window;
     this.length = 0;
+  }
+
+  /** How many bits the stream has so far. */
+  get bits(): number {
+    return 8 * (this.length - this.window) + this.at;
+  }
+
+  /**
+   * Appends another stream.
+   *
+   * @param scratch Room for so many bytes, in the memory of the kernels: a multiple of 4, at most those of a block.
+   */
+  append({ bytes, count }: Bits, scratch: Pointer, scratchBytes: number): void {
+    const { kernels, memory } = this;
+    for (let done = 0; 8 * done < count; done += scratchBytes) {
+      const piece = bytes.subarray(done, done + scratchBytes);
+      const width = Math.min(8 * piece.length, count - 8 * done);
+      const words = Math.floor(width / 32);
+      new Uint8Array(memory.buffer, scratch, scratchBytes).set(piece);
+      this.at = kernels.packBits(scratch, words, 32, this.at);
+      const rest = width - 32 * words;
+      this.write(kernels.readBits(rest, 8 * (scratch + 4 * words)), rest);
+      this.endBlock();
+    }
   }
 
   write(value: number, width: number): void {

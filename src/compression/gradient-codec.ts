@@ -1,7 +1,7 @@
 import type { KernelMemory } from '../kernel-memory';
 import type { Quantization } from '../kernels/codec-kernels';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
-import { BIT_STREAM_BYTES, BitReader, BitWriter, BLOCK_ENTRIES, RicePair } from './bit-stream';
+import { BIT_STREAM_BYTES, BitReader, type Bits, BitWriter, BLOCK_ENTRIES, RicePair } from './bit-stream';
 import type { CodedTensor, GradientStreams } from './gradient-streams';
 import { blockCount, encodeIndices, finishIndices, readGaps } from './index-codec';
 import {
@@ -35,6 +35,12 @@ export interface DecodedEntries {
   readonly indices: Pointer | undefined;
   /** float32, finite, 16-byte aligned. */
   readonly values: Pointer;
+}
+
+/** The streams of some of the tensors. */
+export interface CodedPart {
+  readonly indices: Bits;
+  readonly values: Bits;
 }
 
 const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
@@ -160,6 +166,40 @@ export class GradientCodec {
 
   /** The streams of these tensors, valid until the next call. */
   encode(tensors: readonly TensorEntries[]): GradientStreams {
+    const { indexWriter, valueWriter } = this;
+    this.write(tensors);
+    return { indices: indexWriter.finish(), values: valueWriter.finish() };
+  }
+
+  /** What {@link encode} would write of these tensors, which are a part of all. It is a copy. */
+  encodePart(tensors: readonly TensorEntries[]): CodedPart {
+    const { indexWriter, valueWriter } = this;
+    this.write(tensors);
+    const take = (writer: BitWriter): Bits => ({ count: writer.bits, bytes: writer.finish().slice() });
+    return { indices: take(indexWriter), values: take(valueWriter) };
+  }
+
+  /** The streams that {@link encode} makes of all tensors, from those of the parts. Valid until the next call. */
+  join(parts: readonly CodedPart[]): GradientStreams {
+    const { symbols, indexWriter, valueWriter } = this;
+    const join = (writer: BitWriter, streams: readonly Bits[]): Uint8Array => {
+      writer.start();
+      for (const stream of streams) writer.append(stream, symbols, ARRAY_BYTES);
+      return writer.finish();
+    };
+    return {
+      indices: join(
+        indexWriter,
+        parts.map(({ indices }) => indices),
+      ),
+      values: join(
+        valueWriter,
+        parts.map(({ values }) => values),
+      ),
+    };
+  }
+
+  private write(tensors: readonly TensorEntries[]): void {
     const { kernels, memory, format, symbols, levels, indexWriter, valueWriter } = this;
     indexWriter.start();
     valueWriter.start();
@@ -182,7 +222,6 @@ export class GradientCodec {
         valueWriter.endBlock();
       }
     }
-    return { indices: indexWriter.finish(), values: valueWriter.finish() };
   }
 
   /**

@@ -6,6 +6,7 @@ import { linkDelayFault } from './link-delay';
 import { linkRateFault } from './link-rate';
 import { NETWORK_FAULTS } from './network';
 import { stopAfterFault } from './stop';
+import { threadsFault } from './threads';
 
 /** How the ranks of one host are connected; see {@link RankOptions.transport}. */
 export type TransportName = 'auto' | 'tcp' | 'ipc';
@@ -66,6 +67,11 @@ export interface RankOptions {
    * address at which they listen; `GRADRING_ADVERTISE_ADDR`.
    */
   readonly advertiseAddr: string | undefined;
+  /**
+   * How many threads of a rank compress and encode gradients, 1 to 64. Their number changes no bit. Default: the rank's
+   * share of the cores of its host, less the one that trains; `GRADRING_THREADS`.
+   */
+  readonly threads: number | undefined;
   /**
    * For experiments: limits what a rank sends to the rate of a slow network, such as `100mbit` or `2.5gbit`, though its
    * real links are faster. All ranks must use the same value. Default: no limit; `GRADRING_LINK_RATE`.
@@ -181,6 +187,13 @@ export const RANK_OPTIONS = {
     meaning:
       'after this time since the start of a rank, such as `55m` or `11.5h`, all ranks [save and stop](../how-to/save-and-resume.md#when-it-is-told-to-stop)',
     otherwise: 'they do not',
+  },
+  threads: {
+    variable: 'GRADRING_THREADS',
+    read: Number,
+    faultOf: threadsFault,
+    meaning: 'how many [threads](../architecture.md#threads) of a rank compress and encode gradients',
+    otherwise: 'its share of the cores, less the one that trains',
   },
   linkRate: {
     variable: 'GRADRING_LINK_RATE',

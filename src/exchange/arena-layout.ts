@@ -45,6 +45,8 @@ export interface ArenaLayout {
    * their calls.
    */
   readonly workspace: Pointer;
+  /** What a thread that compresses beside the comm thread needs of its own: a part of the workspace. */
+  readonly helperBytes: number;
   /** The size of the whole arena. */
   readonly bytes: number;
 }
@@ -156,6 +158,7 @@ function layOut(tensors: readonly Tensor[]): ArenaLayout {
     indices,
     values,
     workspace: values + need.valueBytes,
+    helperBytes: align(Math.max(GradientCodec.workspaceBytes, need.workspaceBytes)),
     bytes: bytesOf(need),
   };
 }

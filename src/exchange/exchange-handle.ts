@@ -6,11 +6,12 @@ import type { Compression } from '../compression/dgc-options';
 import { GradringError } from '../errors';
 import type { KernelMemory } from '../kernel-memory';
 import type { Kernels } from '../kernels/kernels';
+import { align, type Pointer } from '../kernels/pointer';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { collectGarbage, copyBytes, releaseMemory } from '../memory/buffers';
 import type { Ticket } from '../work';
 import { type ArenaLayout, type ExchangedTensor, layArenas, MAX_ARENA_BYTES, type VariableShape } from './arena-layout';
-import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
+import type { ArenaPlan, ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
 
 /** What an exchange is opened with, the same on all ranks. */
 export interface ExchangeInput {
@@ -22,6 +23,8 @@ export interface ExchangeInput {
   readonly arenaBytes?: number;
   /** Fixes the route of entries. A step that sends everything is dense in any case. */
   readonly route?: EntryRoute | undefined;
+  /** How many threads compress and encode, with the comm thread. It changes no bit. Default 1. */
+  readonly threads?: number;
 }
 
 /** The place of a variable. */
@@ -56,7 +59,7 @@ export class ExchangeHandle {
 
   /** @throws GradringError `ERR_OUT_OF_MEMORY`, before the comm thread or another rank knows of the exchange. */
   constructor(
-    { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES, route }: ExchangeInput,
+    { variables, compression, nesterov, arenaBytes = MAX_ARENA_BYTES, route, threads = 1 }: ExchangeInput,
     private readonly line: ExchangeLine,
   ) {
     const layouts = layArenas(variables, compression, arenaBytes);
@@ -67,13 +70,15 @@ export class ExchangeHandle {
     const shared = { variables, compression, compressorFile, nesterov, route, sharedLengths, ...cut };
     const hash = crc32(JSON.stringify(shared));
     this.common = { compression, nesterov, hash, route };
-    this.arenas = layouts.map(layout => new GradientArena(layout));
+    // A compressor has state and random numbers of its own in one thread.
+    const helpers = compression.kind === 'dgc' ? threads - 1 : 0;
+    this.arenas = layouts.map(layout => new GradientArena(layout, helpers));
     this.places = this.arenas.flatMap(arena => arena.layout.tensors.map(tensor => ({ arena, tensor })));
   }
 
   /** What the comm thread needs. */
   get plan(): ExchangePlan {
-    return { ...this.common, arenas: this.arenas.map(({ memory, layout }) => ({ ...layout, memory })) };
+    return { ...this.common, arenas: this.arenas.map(arena => arena.plan) };
   }
 
   /** A variable's gradient before a step, its update afterwards: a view, valid until the exchange is closed. */
@@ -169,11 +174,29 @@ export class GradientArena {
   readonly memory: KernelMemory;
   private readonly kernels: Kernels;
 
-  /** @throws GradringError `ERR_OUT_OF_MEMORY` if the system has no room for the memory. */
-  constructor(readonly layout: ArenaLayout) {
-    const { bytes } = layout;
+  private readonly helperWorkspaces: readonly Pointer[];
+
+  /**
+   * @param helpers How many threads compress beside the comm thread, if there is room.
+   * @throws GradringError `ERR_OUT_OF_MEMORY` if the system has no room for the memory.
+   */
+  constructor(
+    readonly layout: ArenaLayout,
+    helpers: number,
+  ) {
+    const { helperBytes } = layout;
+    const end = align(layout.bytes);
+    const count = Math.min(helpers, Math.floor(Math.max(0, MAX_ARENA_BYTES - end) / helperBytes));
+    this.helperWorkspaces = Array.from({ length: count }, (_, helper) => end + helper * helperBytes);
+    const bytes = Math.min(MAX_ARENA_BYTES, end + count * helperBytes);
     this.memory = sharedMemory(bytes, bytes, `for the ${bytes} bytes of a model's gradients and their state`);
     this.kernels = instantiateKernels(this.memory);
+  }
+
+  /** What the comm thread needs. */
+  get plan(): ArenaPlan {
+    const { layout, memory, helperWorkspaces } = this;
+    return { ...layout, memory, helperWorkspaces };
   }
 
   /** A tensor's g, u or v, or what a compressor keeps: a view. */

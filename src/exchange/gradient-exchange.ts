@@ -18,6 +18,7 @@ import { type ChosenRoute, chooseRoute, expectedLoad, pricesOf, ROUTES } from '.
 import { CompressorRoute } from './routes/compressor';
 import { ringBytes } from './routes/ring';
 import { ScatterRoute } from './routes/scatter';
+import { TensorThreads } from './threads/tensor-threads';
 
 /**
  * The steps of one wrapped optimizer, on the comm thread: local gradients in, the same mean update on every rank out.
@@ -29,6 +30,7 @@ export class GradientExchange {
   private arenas: readonly Arena[];
   private readonly method: CompressionMethod;
   private readonly routes;
+  private readonly threads: TensorThreads;
   /** Of all tensors. */
   private readonly elements: number;
   /** What links cost if nobody has measured them. */
@@ -52,8 +54,9 @@ export class GradientExchange {
     this.elements = plan.arenas.reduce((sum, { gradients }) => sum + gradients.elementCount, 0);
     const large = plan.arenas.flatMap(({ tensors }) => tensors.filter(each => !each.isWhole).map(({ shape }) => shape));
     const compressorFor = this.method.compressors(large);
+    this.threads = new TensorThreads(plan);
     let number = 0;
-    this.arenas = plan.arenas.map((arena): Arena => {
+    this.arenas = plan.arenas.map((arena, index): Arena => {
       const { memory, workspace } = arena;
       const kernels = instantiateKernels(memory);
       const tensors = arena.tensors.map(tensor => {
@@ -62,7 +65,7 @@ export class GradientExchange {
       });
       const context = { transport, kernels, memory, scratch: workspace };
       const codec = new GradientCodec(kernels, memory, this.method.format, workspace);
-      return { ...arena, tensors, context, codec, method: this.method };
+      return { ...arena, index, tensors, context, codec, method: this.method };
     });
   }
 
@@ -84,8 +87,13 @@ export class GradientExchange {
    *   residuals.
    */
   conclude(applied: boolean): void {
-    if (applied) settle(this.unfinished?.arenas ?? []);
+    if (applied) this.settle(this.unfinished?.arenas ?? []);
     this.unfinished = undefined;
+  }
+
+  /** Frees what belongs to this exchange alone. */
+  close(): void {
+    this.threads.close();
   }
 
   /** What all ranks must agree on for a step: model and options, and the settings of the step. */
@@ -125,7 +133,18 @@ export class GradientExchange {
     const select = () => this.select(arenas, { residualScale, known, isZero: ofHost?.hasSum === false });
     const nonFiniteTensor = await clock.stage('compress', 'select', select);
     const means = new Means(transport.worldSize);
-    const routed = { call: path, arenas, nonFiniteTensor, notices, means, clock, number, sendsCounts: sumsHost };
+    const encode = (arena: StepArena) => this.threads.encode(arena);
+    const routed = {
+      call: path,
+      arenas,
+      nonFiniteTensor,
+      notices,
+      means,
+      encode,
+      clock,
+      number,
+      sendsCounts: sumsHost,
+    };
     const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);
     const bytesSent = sent() - before - inHost;
     const result = { bytesSent, denseBytes, route, density, links, notices: agreed } as const;
@@ -138,7 +157,7 @@ export class GradientExchange {
     });
     this.unfinished = undefined;
     if (overflow !== undefined) return { ...result, timesMs: clock.timesMs, nonFinite: overflow };
-    await clock.stage('compress', 'settle', () => settle(arenas));
+    await clock.stage('compress', 'settle', () => this.settle(arenas));
     return { ...result, timesMs: clock.timesMs };
   }
 
@@ -208,19 +227,35 @@ export class GradientExchange {
     },
   ): Promise<number | undefined> {
     const before = this.unfinished;
-    let nonFiniteTensor = before?.nonFiniteTensor ?? known;
-    for (const [i, { tensors }] of arenas.entries()) {
+    const knownBefore = before?.nonFiniteTensor ?? known;
+    let nonFiniteTensor = knownBefore;
+    for (const [i, arena] of arenas.entries()) {
       if (i > 0) await setImmediate(); // gigabytes take seconds, and the event loop must turn meanwhile
-      for (const tensor of tensors) {
-        if (before === undefined && residualScale !== 1) tensor.scaleResidual(residualScale);
-        if (isZero) tensor.compressNothing();
-        else if ((before?.nonFiniteTensor ?? known) !== undefined) continue;
-        else if (before !== undefined) tensor.selectAgain();
-        else if (!tensor.compress()) nonFiniteTensor = tensor.number;
-      }
+      const { tensors } = arena;
+      if (before === undefined && residualScale !== 1) for (const each of tensors) each.scaleResidual(residualScale);
+      if (isZero) for (const each of tensors) each.compressNothing();
+      else if (knownBefore !== undefined) continue;
+      else if (before !== undefined) for (const each of tensors) each.selectAgain();
+      else nonFiniteTensor = this.threads.compress(arena) ?? nonFiniteTensor;
     }
     this.unfinished = { arenas, nonFiniteTensor };
     return nonFiniteTensor;
+  }
+
+  /** Takes what was sent from the residuals, and puts there what was taken back. */
+  private settle(arenas: readonly StepArena[]): void {
+    for (const arena of arenas) {
+      const { kept, unsent, memory } = arena;
+      this.threads.settle(arena);
+      for (const { tensor, entries } of kept) {
+        const residual = new Float32Array(memory.buffer, tensor.residual, tensor.elementCount);
+        entries.positions.forEach((at, i) => (residual[at]! += entries.values[i]!));
+      }
+      for (const { tensor, indices, momenta } of unsent) {
+        const momentum = new Float32Array(memory.buffer, tensor.momentum, tensor.elementCount);
+        indices.forEach((at, i) => (momentum[at] = momenta[i]!));
+      }
+    }
   }
 }
 
@@ -251,19 +286,4 @@ export function settingsOf(step: ExchangeStep): StepSettings {
   return Object.fromEntries(
     Object.entries(settings).filter((entry): entry is [string, number] => Number.isFinite(entry[1])),
   );
-}
-
-/** Takes what was sent from the residuals, and puts there what was taken back. */
-function settle(arenas: readonly StepArena[]): void {
-  for (const { tensors, kept, unsent, memory } of arenas) {
-    for (const tensor of tensors) tensor.settle();
-    for (const { tensor, entries } of kept) {
-      const residual = new Float32Array(memory.buffer, tensor.residual, tensor.elementCount);
-      entries.positions.forEach((at, i) => (residual[at]! += entries.values[i]!));
-    }
-    for (const { tensor, indices, momenta } of unsent) {
-      const momentum = new Float32Array(memory.buffer, tensor.momentum, tensor.elementCount);
-      indices.forEach((at, i) => (momentum[at] = momenta[i]!));
-    }
-  }
 }

@@ -3,12 +3,15 @@ import type { RouteName } from '../compression/compression-method';
 import type { EntryRoute } from '../compression/dgc-options';
 import type { Compression } from '../compression/dgc-options';
 import type { KernelMemory } from '../kernel-memory';
+import type { Pointer } from '../kernels/pointer';
 import type { ArenaLayout } from './arena-layout';
 import type { LinkCost } from './link-cost';
 
 /** One memory of an exchange, and its layout. */
 export interface ArenaPlan extends ArenaLayout {
   readonly memory: KernelMemory;
+  /** Behind the arena: the scratch of each helper of {@link TensorThreads}. */
+  readonly helperWorkspaces: readonly Pointer[];
 }
 
 /** What is the same in all steps of one wrapped optimizer. */

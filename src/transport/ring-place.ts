@@ -22,7 +22,9 @@ export interface RingPlace extends RingIdentity {
   readonly isHere: Readonly<Record<Side, boolean>>;
   /** The ranks of the ring, divided into those that are beside each other on one host; in order. */
   readonly hostRuns: readonly HostRun[];
-  /** Whether there is a core for each rank of this host. */
+  /** How many ranks there are on this host. */
+  readonly ranksHere: number;
+  /** Whether there is a core for each of them. */
   readonly hasCore: boolean;
 }
 

@@ -32,6 +32,7 @@ export class RingTransport implements Transport {
   readonly worldSize: number;
   readonly isLocal: boolean;
   readonly hostRuns: readonly HostRun[];
+  readonly ranksHere: number;
   readonly paceNs: number;
   readonly links: DataPath;
   private bulkPath: DataPath | undefined;
@@ -61,6 +62,7 @@ export class RingTransport implements Transport {
     this.worldSize = place.worldSize;
     this.isLocal = place.isLocal;
     this.hostRuns = place.hostRuns;
+    this.ranksHere = place.ranksHere;
     this.paceNs = slowness.pacer?.byteNs ?? 0;
     this.state = new RingState(place, ends, error => this.end(error), observer);
     this.linkPath = new LinkPath(this.state);

@@ -85,6 +85,8 @@ export interface Transport {
   readonly isLocal: boolean;
   /** See {@link RingPlace.hostRuns}. */
   readonly hostRuns: readonly HostRun[];
+  /** How many ranks there are on this host. */
+  readonly ranksHere: number;
   /** What the pace of the links adds to each byte, in ns: 0 if nothing paces them. */
   readonly paceNs: number;
   /** The ring of ZeroMQ links: for sparse frames and for everything that is not bulk. */
@@ -141,6 +143,7 @@ export class SoloTransport implements Transport {
   readonly worldSize = 1;
   readonly isLocal = true;
   readonly hostRuns = [{ first: 0, last: 0 }];
+  readonly ranksHere = 1;
   readonly paceNs = 0;
   readonly links = NO_PATH;
   readonly bulk = NO_PATH;

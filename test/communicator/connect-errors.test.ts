@@ -78,6 +78,8 @@ describe('what a rank is told', () => {
     [{ stopAfter: 55 as never }, /^stopAfter is '55'; it must be a text/],
     [{ iface: 'eth99' }, /^iface is 'eth99'; it must be a network interface/],
     [{ advertiseAddr: 5 as never }, /^advertiseAddr is '5'; it must be a text/],
+    [{ threads: 0 }, /^threads is '0'; it must be a whole number from 1 to 64/],
+    [{ threads: 1.5 }, /^threads is '1.5'; it must be a whole number from 1 to 64/],
     [{ timeline: 5 as never }, /^timeline is '5'; it must be a text/],
     [{ portRange: '9-1' }, /^portRange is '9-1'; it must be the first and the last port/],
     [{ advertiseAddr: '::1' }, /^advertiseAddr is '::1'; it must be an IP address/],

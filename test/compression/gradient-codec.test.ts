@@ -17,8 +17,8 @@ const { fround } = Math;
 const memory = sharedMemory(64);
 const kernels = instantiateKernels(memory);
 
-/** Encodes, and decodes again: the streams, what the sender thinks was sent, and what the receiver has. */
-function roundTrip(format: ValueFormat, tensors: readonly Entries[]) {
+/** A codec, and tensors in its memory. */
+function place(format: ValueFormat, tensors: readonly Entries[]) {
   const pieces = new Pieces(memory);
   const codec = new GradientCodec(kernels, memory, format, pieces.bytes(GradientCodec.workspaceBytes));
   const placed = tensors.map(({ elementCount, indices, values }) => ({
@@ -27,6 +27,12 @@ function roundTrip(format: ValueFormat, tensors: readonly Entries[]) {
     indices: pieces.uint32(indices),
     values: pieces.float32(values),
   }));
+  return { codec, placed };
+}
+
+/** Encodes, and decodes again: the streams, what the sender thinks was sent, and what the receiver has. */
+function roundTrip(format: ValueFormat, tensors: readonly Entries[]) {
+  const { codec, placed } = place(format, tensors);
   const streams = codec.encode(placed);
   const sent = placed.map(({ values, count }) => new Float32Array(memory.buffer, values, count).slice());
   return { codec, placed, streams, sent, received: decoded(codec, streams, placed) };
@@ -56,9 +62,8 @@ function decoded(codec: GradientCodec, streams: GradientStreams, tensors: readon
 }
 
 /** Bit for bit; toEqual takes seconds for arrays of these lengths. */
-function expectSame(actual: Uint32Array | Float32Array, expected: Uint32Array | Float32Array): void {
-  const bytes = ({ buffer, byteOffset, byteLength }: Uint32Array | Float32Array) =>
-    Buffer.from(buffer, byteOffset, byteLength);
+function expectSame(actual: ArrayBufferView, expected: ArrayBufferView): void {
+  const bytes = ({ buffer, byteOffset, byteLength }: ArrayBufferView) => Buffer.from(buffer, byteOffset, byteLength);
   expect(bytes(actual).equals(bytes(expected))).toBe(true);
 }
 
@@ -130,6 +135,29 @@ describe.each(VALUE_FORMATS)('%s', format => {
       expectSame(values, sent[t]!);
       if (format === 'float32') expectSame(values, tensors[t]!.values);
     });
+  });
+
+  it('joins the streams of parts to those of the whole, wherever it is cut', () => {
+    const tensors = [
+      sparse(9, 2000, 1),
+      sparse(700, 90_000, 2),
+      dense(tail(70, randomNumbers(3))),
+      sparse(0, 100, 4),
+      sparse(5000, 40_000, 5), // more than one piece
+      sparse(1, 1, 6),
+    ];
+    const expected = roundTrip(format, tensors).streams;
+    const [indices, values] = [expected.indices.slice(), expected.values.slice()];
+    for (let cut = 0; cut <= tensors.length; cut++) {
+      for (let end = cut; end <= tensors.length; end++) {
+        const { codec, placed } = place(format, tensors);
+        const joined = codec.join(
+          [placed.slice(0, cut), placed.slice(cut, end), placed.slice(end)].map(part => codec.encodePart(part)),
+        );
+        expectSame(joined.indices, indices);
+        expectSame(joined.values, values);
+      }
+    }
   });
 
   it('sends something near the value', () => {

@@ -30,6 +30,7 @@ export async function besideHostilePeer() {
     addresses: [endpoint, address],
     isLocal: true,
     hostRuns: [{ first: 0, last: 1 }],
+    ranksHere: 2,
     hasCore: false,
     isHere: { left: false, right: false },
   };

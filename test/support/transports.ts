@@ -90,6 +90,7 @@ export async function transports(
       isLocal,
       hostRuns: hostRunsOf(hosts),
       isHere: { left: isLocal, right: isLocal },
+      ranksHere: worldSize,
       hasCore,
     };
     return new RingTransport(place, ends, lanes[rank]!, error => failures.push(error));

@@ -46,14 +46,15 @@ export function hopsOf(worldSize: number): number {
  * completed.
  */
 export function encodePayloads(step: RoutedStep, arenas: readonly StepArena[]): Promise<SparsePart[]> {
-  const { nonFiniteTensor, notices, means, clock, sendsCounts } = step;
+  const { nonFiniteTensor, notices, means, clock, sendsCounts, encode } = step;
   return clock.stage('encode', 'payload', () =>
-    arenas.map(({ context, codec, tensors, workspace, bytes }): SparsePart => {
+    arenas.map((arena): SparsePart => {
+      const { context, codec, tensors, workspace, bytes } = arena;
       const { kernels } = context;
       const counts = sendsCounts ? tensors.map(({ count }) => count) : undefined;
       const payload =
         nonFiniteTensor === undefined
-          ? encodeGradientPayload({ format: codec.format, counts, streams: codec.encode(tensors), notices })
+          ? encodeGradientPayload({ format: codec.format, counts, streams: encode(arena), notices })
           : encodeNonFinite(nonFiniteTensor);
       const summed = tensors.map(({ elementCount, count, gradient }) => ({
         elementCount,

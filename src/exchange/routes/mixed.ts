@@ -1,6 +1,6 @@
 import { algorithmFor } from '../../collectives/dense-ring';
 import { sparseAllReduce } from '../../collectives/sparse-all-reduce';
-import type { Route, StepArena } from './route';
+import { ofPart, type Route, type StepArena } from './route';
 import { encodePayloads, gatherCost } from './gather';
 import { ringCost, sumByRing } from './ring';
 
@@ -35,7 +35,8 @@ export const mixed: Route = {
 export function partOf(arenas: readonly StepArena[], part: 'whole' | 'others'): StepArena[] {
   return arenas.map(arena => ({
     ...arena,
+    part,
     gradients: part === 'whole' ? arena.wholeGradients : arena.gradients,
-    tensors: arena.tensors.filter(({ isWhole }) => isWhole === (part === 'whole')),
+    tensors: ofPart(arena.tensors, part),
   }));
 }

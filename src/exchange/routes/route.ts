@@ -4,6 +4,7 @@ import { REGION_ELEMENTS } from '../../collectives/sum-payloads';
 import { clipFactor } from '../../compression/clipping';
 import type { CompressionMethod } from '../../compression/compression-method';
 import type { GradientCodec } from '../../compression/gradient-codec';
+import type { GradientStreams } from '../../compression/gradient-streams';
 import type { TensorPlace, TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
 import type { Kernels, Pointer } from '../../kernels/kernels';
 import type { Listener, Span, SpanArguments } from '../../observer';
@@ -37,6 +38,8 @@ export interface RoutedStep {
   /** What this rank tells the others: a byte of bits. */
   readonly notices: number;
   readonly means: Means;
+  /** Encodes the entries of an arena. The streams are valid until the next call for it. */
+  readonly encode: (arena: StepArena) => GradientStreams;
   readonly clock: StepClock;
   /** The number of the step in its training. */
   readonly number: number;
@@ -131,6 +134,8 @@ export class StepClock implements Listener {
 
 /** An arena with what works on it. */
 export interface Arena extends ArenaPlan {
+  /** Its number. */
+  readonly index: number;
   /** For the collectives over its memory. */
   readonly context: CollectiveContext;
   readonly codec: GradientCodec;
@@ -140,6 +145,9 @@ export interface Arena extends ArenaPlan {
 
 /** An arena in a step. */
 export interface StepArena extends Omit<Arena, 'tensors'> {
+  readonly step: TreatmentStep;
+  /** Which of its tensors these are. */
+  readonly part: TensorPart;
   readonly tensors: readonly TensorTreatment[];
   /** What this rank has taken back of what was sent. It goes to the residuals when the step cannot fail any more. */
   readonly kept: KeptEntries[];
@@ -160,10 +168,25 @@ export interface KeptEntries {
   readonly entries: SparseList;
 }
 
-/** Chooses how a step treats an arena's tensors, and where in its buffers their entries go. */
+/** All tensors of an arena, those that are always sent whole, or the others. */
+export type TensorPart = 'all' | 'whole' | 'others';
+
+export function ofPart<T extends { readonly isWhole: boolean }>(tensors: readonly T[], part: TensorPart): T[] {
+  return tensors.filter(({ isWhole }) => part === 'all' || isWhole === (part === 'whole'));
+}
+
+/** Prepares a step of an arena. */
 export function stepOf(arena: Arena, step: TreatmentStep): StepArena {
+  return { ...arena, step, part: 'all', tensors: treatmentsOf(arena, step), kept: [], unsent: [] };
+}
+
+/** Chooses how a step treats an arena's tensors, and where in its buffers their entries go. All threads do so alike. */
+export function treatmentsOf(
+  arena: Pick<Arena, 'method' | 'tensors' | 'indices' | 'values' | 'workspace'>,
+  step: TreatmentStep,
+): TensorTreatment[] {
   let { indices, values } = arena;
-  const tensors = arena.tensors.map(tensor => {
+  const treatments = arena.tensors.map(tensor => {
     const kind = arena.method.treatment(tensor.isWhole, step.density);
     const treatment = new kind(tensor, step, indices, values);
     const room = kind.room(tensor.elementCount, step.density);
@@ -173,7 +196,7 @@ export function stepOf(arena: Arena, step: TreatmentStep): StepArena {
   });
   // Entries behind that would be overwritten later, without an error.
   if (values > arena.workspace) throw new RangeError(`Density ${step.density} sends more than the schedule ever does.`);
-  return { ...arena, tensors, kept: [], unsent: [] };
+  return treatments;
 }
 
 /**

@@ -9,7 +9,7 @@ const OPTIONS = { heartbeatTimeoutMs: 60_000 };
 const { link: left, endpoint } = Link.listen('tcp://127.0.0.1:*', OPTIONS);
 const right = Link.connect(process.argv[2], OPTIONS);
 const ring = { ringId: 5n, generation: 0, worldSize: 2 };
-const place = { ...ring, rank: 0, addresses: [endpoint, process.argv[2]], isLocal: true, hasCore: false };
+const place = { ...ring, rank: 0, addresses: [endpoint, process.argv[2]], isLocal: true, ranksHere: 2, hasCore: false };
 /** Bytes. resourceUsage().maxRSS would begin with the peak of the process that started this one. */
 const peakMemory = () => 1024 * Number(/VmHWM:\s*(\d+) kB/.exec(readFileSync('/proc/self/status', 'utf8'))[1]);
 const say = value => console.log(JSON.stringify(value));

@@ -1,0 +1,157 @@
+import { readdirSync } from 'node:fs';
+import { CollectiveCall, SCRATCH_BYTES } from '../../../src/collectives/collective-call';
+import { Communicator } from '../../../src/communicator/communicator';
+import { dgc, type DgcOptions } from '../../../src/compression/dgc-options';
+import { GradientCodec } from '../../../src/compression/gradient-codec';
+import { LargestTreatment } from '../../../src/compression/tensor-treatment';
+import { ExchangeHandle } from '../../../src/exchange/exchange-handle';
+import { GradientExchange, settingsOf } from '../../../src/exchange/gradient-exchange';
+import { instantiateKernels } from '../../../src/kernels/wasm-kernels';
+import { SharedHeap } from '../../../src/memory/shared-heap';
+import { SoloTransport } from '../../../src/transport/transport';
+import { random } from '../../support/random';
+import { closeRing, freePort, until } from '../../support/rings';
+
+/** More than 2²⁰ elements, of which 15 % are more than 2¹⁶. */
+const VARIABLES = [
+  { name: 'first', shape: [700, 400] },
+  { name: 'bias', shape: [400] },
+  { name: 'middle', shape: [3, 3, 200, 200] },
+  { name: 'last', shape: [1000, 500] },
+];
+const OPTIONS: DgcOptions = { sparsity: 0.85, warmUpSteps: 0 };
+/** Helpers take part when they have started. */
+const MOST_STEPS = 100;
+
+const heap = new SharedHeap();
+const open: GradientExchange[] = [];
+
+afterEach(() => {
+  for (const exchange of open.splice(0)) exchange.close();
+  jest.restoreAllMocks();
+});
+
+/** The exchange of a rank that is alone. */
+function rankOf(threads: number, options = OPTIONS, arenaBytes = 2 ** 32) {
+  const line = { start: jest.fn(), conclude: jest.fn(), close: jest.fn() };
+  const input = { variables: VARIABLES, compression: dgc(options), nesterov: true, route: 'sparse', threads } as const;
+  const handle = new ExchangeHandle({ ...input, arenaBytes }, line);
+  const transport = new SoloTransport();
+  const exchange = new GradientExchange(transport, handle.plan);
+  open.push(exchange);
+  const scratch = heap.allocate(SCRATCH_BYTES);
+  const context = { transport, kernels: instantiateKernels(heap.memory), memory: heap.memory, scratch };
+  const density = 1 - (options.sparsity as number);
+  /** The bytes of the update and of the state after a step. */
+  const run = async (number: number): Promise<Buffer[]> => {
+    VARIABLES.forEach((_, v) => fill(handle.gradient(v), 100 * number + v));
+    const step = { step: number, density, momentumFactor: 0.9, sumOfSquares: 1 };
+    await exchange.run(new CollectiveCall(context, 0, exchange.fingerprint(settingsOf(step)), transport.links), step);
+    const views = VARIABLES.flatMap((_, v) => [handle.gradient(v), handle.momentum(v), handle.residual(v)]);
+    return views.map(({ buffer, byteOffset, byteLength }) => Buffer.from(buffer, byteOffset, byteLength));
+  };
+  return { handle, exchange, run };
+}
+
+function fill(gradient: Float32Array, seed: number): void {
+  const next = random(seed + 1);
+  for (let i = 0; i < gradient.length; i++) gradient[i] = next() + next() + next() - 1.5;
+}
+
+/** Counts what this thread does by itself in a step, and how many parts are joined. */
+function watch() {
+  const compressed = jest.spyOn(LargestTreatment.prototype, 'compress');
+  const settled = jest.spyOn(LargestTreatment.prototype, 'settle');
+  const encoded = jest.spyOn(GradientCodec.prototype, 'encodePart');
+  const joined = jest.spyOn(GradientCodec.prototype, 'join');
+  return () => {
+    const parts = joined.mock.calls[0]?.[0].length ?? 0;
+    const own = { compress: compressed.mock.calls.length, settle: settled.mock.calls.length };
+    const all = { parts, encode: encoded.mock.calls.length, ...own };
+    for (const spy of [compressed, settled, encoded, joined]) spy.mockClear();
+    return all;
+  };
+}
+
+test.each(['float32', 'float16', 'int8', 'log4'] as const)('%s: helpers change no bit', async values => {
+  const [alone, helped] = [rankOf(1, { ...OPTIONS, values }), rankOf(3, { ...OPTIONS, values })];
+  const own = watch();
+  const seen = { compress: false, encode: false, settle: false };
+  for (let step = 0; step < MOST_STEPS && !(seen.compress && seen.encode && seen.settle); step++) {
+    const expected = await alone.run(step);
+    const { parts: unhelped } = own();
+    expect(unhelped).toBe(0);
+    const actual = await helped.run(step);
+    const { parts, compress, encode, settle } = own();
+    expect(parts).toBe(3);
+    seen.compress ||= compress < 3; // of the tensors that are not sent whole
+    seen.settle ||= settle < 3;
+    seen.encode ||= encode < parts;
+    expect(actual.map((bytes, i) => bytes.equals(expected[i]!))).toEqual(actual.map(() => true));
+  }
+  expect(seen).toEqual({ compress: true, encode: true, settle: true });
+});
+
+test('helpers work in several arenas, and not at all where there is no room for them', async () => {
+  const bytes = Math.max(...rankOf(1).handle.plan.arenas.map(arena => arena.bytes));
+  const arenaBytes = Math.ceil(bytes / 2) + 2 ** 20;
+  const [alone, helped] = [rankOf(1, OPTIONS, arenaBytes), rankOf(2, OPTIONS, arenaBytes)];
+  expect(helped.handle.plan.arenas.length).toBeGreaterThan(1);
+  for (let step = 0; step < 3; step++) {
+    const expected = await alone.run(step);
+    const actual = await helped.run(step);
+    expect(actual.map((each, i) => each.equals(expected[i]!))).toEqual(actual.map(() => true));
+  }
+});
+
+test('what overflows is told by whichever thread compresses it', async () => {
+  const { handle, exchange, run } = rankOf(3);
+  const own = watch();
+  let step = 0;
+  do {
+    expect(step).toBeLessThan(MOST_STEPS);
+    await run(step++);
+  } while (own().compress === 3);
+  handle.residual(2).fill(3e38);
+  handle.gradient(2).fill(3e38);
+  const overflow = { step, density: 0.15, momentumFactor: 0.9, sumOfSquares: 1 };
+  const transport = new SoloTransport();
+  const context = { transport, kernels: instantiateKernels(heap.memory), memory: heap.memory, scratch: 0 };
+  const call = new CollectiveCall(context, 0, exchange.fingerprint(settingsOf(overflow)), transport.links);
+  const result = await exchange.run(call, overflow);
+  expect(result.nonFinite).toEqual({ rank: 0, tensor: 2 });
+  expect(handle.residual(2).every(value => value === 0)).toBe(true);
+});
+
+test('ranks with several numbers of threads get the same update', async () => {
+  const [worldSize, masterPort] = [2, await freePort()];
+  const ring = await Promise.all(
+    [3, 1].map((threads, rank) => Communicator.connect({ rank, worldSize, masterPort, threads })),
+  );
+  const handles = ring.map(rank => {
+    return rank.openExchange({ variables: VARIABLES, compression: dgc(OPTIONS), nesterov: false, route: 'sparse' });
+  });
+  expect(handles.map(({ plan }) => plan.arenas[0]!.helperWorkspaces.length)).toEqual([2, 0]);
+  for (let number = 0; number < 3; number++) {
+    const step = { step: number, density: 0.15, momentumFactor: 0.9, sumOfSquares: 1 };
+    const updates = await Promise.all(
+      handles.map(async (handle, rank) => {
+        VARIABLES.forEach((_, v) => fill(handle.gradient(v), 1000 * rank + 10 * number + v));
+        await handle.start(step).promise;
+        return VARIABLES.map((_, v) => Buffer.from(handle.gradient(v).slice().buffer));
+      }),
+    );
+    expect(updates[0]!.map((bytes, v) => bytes.equals(updates[1]![v]!))).toEqual(VARIABLES.map(() => true));
+    expect(updates[0]!.every(bytes => bytes.some(byte => byte !== 0))).toBe(true);
+  }
+  await closeRing(ring);
+});
+
+test('helpers end with the exchange', async () => {
+  const threads = () => readdirSync('/proc/self/task').length;
+  const { exchange, run } = rankOf(3);
+  await run(0);
+  const before = threads();
+  exchange.close();
+  await until(() => threads() <= before - 2);
+});
