@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import {
   isBigInt64Array,
   isBigUint64Array,
@@ -7,6 +8,7 @@ import {
   isUint16Array,
   isUint8Array,
 } from 'node:util/types';
+import { invalidArgument } from '../errors';
 import type { FloatType } from '../kernels/kernels';
 
 /** The types of elements. What of a `Uint16Array` is not said to be floats can be moved, but not reduced. */
@@ -37,6 +39,13 @@ const CONSTRUCTORS = {
 export const ELEMENT_BYTES: Readonly<Record<ElementType, number>> = Object.fromEntries(
   Object.entries(CONSTRUCTORS).map(([type, { BYTES_PER_ELEMENT }]) => [type, BYTES_PER_ELEMENT]),
 ) as Record<ElementType, number>;
+
+/** @throws GradringError `ERR_INVALID_ARGUMENT` if there is no such type. */
+export function requireElementType(type: unknown): asserts type is ElementType {
+  if (typeof type === 'string' && Object.hasOwn(CONSTRUCTORS, type)) return;
+  const list = Object.keys(CONSTRUCTORS).join(', ');
+  throw invalidArgument(`type is ${inspect(type, { depth: 0 })}; it must be one of ${list}.`);
+}
 
 /** Whether a mean of such elements is an element, too. */
 export function isFloat(type: ElementType): type is FloatType {

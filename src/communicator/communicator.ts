@@ -4,6 +4,7 @@ import {
   elementTypeOf,
   NUMERIC_ARRAYS,
   type NumericArray,
+  requireElementType,
 } from '../collectives/element-type';
 import {
   type CommandName,
@@ -253,9 +254,11 @@ export class Communicator {
    * ring.free(gradient);
    * ```
    *
-   * @throws GradringError `ERR_OUT_OF_MEMORY` above 4 GiB in all.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for an unknown type or a wrong count; `ERR_OUT_OF_MEMORY` above 4 GiB in
+   *   all.
    */
   allocate<T extends ElementType>(type: T, elementCount: number): ArrayOf<T> {
+    requireElementType(type);
     if (!Number.isSafeInteger(elementCount) || elementCount < 0) {
       throw invalidArgument(`elementCount is ${elementCount}; it must be a whole number, 0 or more.`);
     }

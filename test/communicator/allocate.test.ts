@@ -1,5 +1,6 @@
 import type { Communicator } from '../../src/communicator/communicator';
 import { type TypeName, TYPES } from '../collectives/reference';
+import { coded } from '../support/coded';
 import { closeRing, connectRing } from '../support/rings';
 
 let ring: Communicator[];
@@ -89,6 +90,10 @@ test('what is freed serves again, and can be freed once only', () => {
 
 test.each([-1, 1.5, NaN])('an element count of %p is refused', elementCount => {
   expect(() => ring[0]!.allocate('float32', elementCount)).toThrow(/elementCount/);
+});
+
+test.each(['float8', 'Float32Array', 'toString', '', undefined, null, 32])('the type %p is refused', type => {
+  expect(() => ring[0]!.allocate(type as 'float32', 4)).toThrow(coded(/must be one of float32, .*, uint8\.$/));
 });
 
 test('more than there is room for is a coded error', () => {
