@@ -1,4 +1,4 @@
-import { GradringError, invalidArgument } from '../errors';
+import { type ErrorDetails, GradringError, invalidArgument } from '../errors';
 
 /** An option of every collective. */
 export interface CallOptions {
@@ -24,6 +24,6 @@ export function checkSignal(call: string, signal: AbortSignal | undefined): void
 }
 
 /** The error for a call that a signal has ended. Its cause is the reason of the signal. */
-export function aborted(message: string, signal: AbortSignal, rank?: number): GradringError {
-  return new GradringError('ERR_ABORTED', message, rank === undefined ? {} : { rank }, { cause: signal.reason });
+export function aborted(message: string, signal: AbortSignal, details?: ErrorDetails): GradringError {
+  return new GradringError('ERR_ABORTED', message, details, { cause: signal.reason });
 }

@@ -805,9 +805,9 @@ export class Communicator {
       signal?.addEventListener('abort', abort);
       return result(yield* waitFor(ticket));
     } catch (error) {
-      const { code, message, rank } = error as GradringError;
+      const { code, message, rank, details } = error as GradringError;
       // The reason of a signal stays in this thread.
-      throw signal?.aborted && code === 'ERR_ABORTED' && rank === this.rank ? aborted(message, signal, rank) : error;
+      throw signal?.aborted && code === 'ERR_ABORTED' && rank === this.rank ? aborted(message, signal, details) : error;
     } finally {
       if (abort !== undefined) signal?.removeEventListener('abort', abort);
       release();

@@ -76,7 +76,8 @@ export async function groupOptions(ring: ParentRing, colour: Colour): Promise<Co
   const isGone = decodeValues(await ring.agree(encodeValue(ring.signal?.aborted === true)), isBoolean);
   if (lowest === undefined) return undefined;
   const gone = ranks.find(rank => isGone[rank]);
-  if (gone === ring.rank) throw aborted('ring.group was aborted before its group formed.', ring.signal!, gone);
+  if (gone === ring.rank)
+    throw aborted('ring.group was aborted before its group formed.', ring.signal!, { rank: gone });
   if (gone !== undefined) {
     throw new GradringError('ERR_ABORTED', `Rank ${gone} has aborted ring.group before its group formed.`, {
       rank: gone,

@@ -104,7 +104,7 @@ export class ThreadClient {
     });
     const client = new ThreadClient(worker, port1, control, observer);
     const abort = () =>
-      client.end(aborted(`connect was aborted while rank ${rank} waited for the others.`, signal!, rank));
+      client.end(aborted(`connect was aborted while rank ${rank} waited for the others.`, signal!, { rank }));
     signal?.addEventListener('abort', abort);
     try {
       const ready = client.expect(READY, 'connect');
