@@ -129,8 +129,10 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   epoch: number | undefined;
   /** How many ranks have taken the last exchange: a number on which all agree, also if the ring has just changed. */
   ranksInStep: number;
-  /** What the links of the ring cost. Undefined if no step has measured that. */
+  /** What the links of a ring cost: that of the last exchange, or of a training that is resumed. */
   links: LinkCost | undefined;
+  /** The generation of the ring of the last exchange. */
+  private lastGeneration: number | undefined;
   /** The learning rate of the last exchange that is over. */
   lastRate: number | undefined;
   /** That of the last one that has begun. */
@@ -379,7 +381,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
       density: this.density(step),
       // In an elastic run a step may be run again in another ring, which might choose otherwise.
       maySendAll: this.statistics.density === 1 && !this.communicator.isElastic,
-      links: this.links,
+      links: this.linksOfRing,
       residualScale,
       momentumFactor: this.outer.takenOver?.momentum ?? 0,
       momentumScale: this.resize.momentumScale,
@@ -394,7 +396,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
    * @throws GradringError `ERR_NON_FINITE` if there was none, unless such steps are skipped.
    */
   complete(result: StepResult, { endsStep }: PendingExchange): boolean {
-    const { nonFinite, bytesSent, denseBytes, density, worldSize, links } = result;
+    const { nonFinite, bytesSent, denseBytes, density, worldSize, links, generation } = result;
     const { communicator, statistics, trained, exchangedSteps } = this;
     const isApplied = nonFinite === undefined;
     const done = this.step + Number(endsStep);
@@ -405,6 +407,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     if (isApplied) this.resize.lastWorldSize = worldSize;
     this.lastUpdates = [];
     this.links = links;
+    this.lastGeneration = generation;
     this.lastRate = this.loadedRate ?? this.outer.learningRate;
     this.step = done;
     this.statistics = {
@@ -451,6 +454,15 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     const { variables } = this.trained!;
     const all = yield* gatherValues(communicator, Purpose.VerifyStep, areTexts, this.hashesOf(variables));
     compareHashes(all, variables, `after step ${this.step - 1}`, differing => this.adviceFor(differing));
+  }
+
+  /**
+   * What the links of the present ring cost. Undefined if it is not known. The next ring of an elastic run has other
+   * links. A static run that is resumed takes what was measured before, so that it takes the same routes.
+   */
+  private get linksOfRing(): LinkCost | undefined {
+    const { isElastic, generation } = this.communicator;
+    return isElastic && this.lastGeneration !== generation ? undefined : this.links;
   }
 
   /** The density of an exchange that ends this step, by the schedule. */
