@@ -43,7 +43,7 @@ export function notOurs(
 /** The message for an object that another copy of TensorFlow.js has made. */
 export function otherCopy(kind: string): string {
   const { tfjs } = tf.version;
-  return `The ${kind} comes from another copy of @tensorflow/tfjs than the one that gradring uses (${tfjs}). Use the tf of loadBackend(), or install that version: npm install @tensorflow/tfjs@${tfjs}. npx gradring doctor shows which copies there are.`;
+  return `The ${kind} comes from another copy of @tensorflow/tfjs than the one that gradring uses (${tfjs}): two copies are installed. npm ls @tensorflow/tfjs-core shows who needs which. Use only the tf of loadBackend(), or install that version: npm install @tensorflow/tfjs@${tfjs}. npx gradring doctor says what to install.`;
 }
 
 function isMadeBy(constructor: { readonly prototype: object }, value: unknown): boolean {

@@ -1,5 +1,5 @@
 import { tf } from './tfjs';
-import { isOwnTensor } from './one-copy';
+import { isOwnTensor, otherCopy } from './one-copy';
 import type { NumericArray, ReduceOptions, ScatterOptions } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 
@@ -21,8 +21,8 @@ type Elements = Float32Array | Int32Array | Uint8Array;
  * once, so that calls that are not awaited keep their order.
  *
  * @param call The user's call, for errors: `ring.allReduce`.
- * @throws GradringError `ERR_INVALID_ARGUMENT` for a tensor that was disposed of, has strings or complex numbers, or is
- *   of bool and would be added.
+ * @throws GradringError `ERR_INVALID_ARGUMENT` for a tensor of another copy of TensorFlow.js, and for one that was
+ *   disposed of, has strings or complex numbers, or is of bool and would be added.
  */
 export function sentTensor<T>(
   call: string,
@@ -30,8 +30,10 @@ export function sentTensor<T>(
   options: ReduceOptions & { readonly variableLength?: boolean } = {},
   reduces = false,
 ): Sent<T> {
-  if (!isOwnTensor(value))
+  if (!isOwnTensor(value)) {
+    if (value instanceof tf.Tensor) throw invalidArgument(otherCopy('tensor'));
     return { array: value as NumericArray, resultOf: array => array as T, partOf: array => array };
+  }
   const { shape, dtype, isDisposed } = value;
   if (isDisposed) throw invalidArgument(`${call} got a tensor that was disposed of.`);
   if (dtype !== 'float32' && dtype !== 'int32' && dtype !== 'bool') {

@@ -1,7 +1,8 @@
 import * as tf from '@tensorflow/tfjs';
 import { Ring } from '../../src/tensorflow/ring';
+import { coded } from '../support/coded';
 import { failureOf, freePort } from '../support/rings';
-import { runScenariosInRings } from './support';
+import { type Failure, runFixture, runScenariosInRings } from './support';
 
 describe.each([1, 2, 3])('%d ranks', worldSize => {
   let ring: Ring[];
@@ -136,4 +137,12 @@ describe.each([1, 2, 3])('%d ranks, in processes', worldSize => {
     }
     expect(new Set(hashes.map(({ after }) => after)).size).toBe(Math.min(worldSize, 2));
   });
+});
+
+test('tensors of another copy of TensorFlow.js are refused, with how to find and mend that', async () => {
+  const [failures] = (await runFixture<Record<string, Failure>>('other-copy.js', { ranks: 1 })) as [object];
+  const refused = coded(
+    /^The tensor comes from another copy of @tensorflow\/tfjs.*npm ls @tensorflow\/tfjs-core.*npm install.*doctor/,
+  );
+  expect(failures).toEqual({ allReduce: refused, scatter: refused });
 });
