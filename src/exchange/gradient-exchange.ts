@@ -12,7 +12,7 @@ import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
 import type { StepSettings } from '../wire/rank-status';
 import { handOverState, type HostSum, sumOfHost } from './host-sum';
 import { type LinkCost, localLinks, measureLinks } from './link-cost';
-import { type Arena, Means, type StepArena, StepClock, stepOf, sumOf } from './routes/route';
+import { type Arena, Means, type Prices, type StepArena, StepClock, stepOf, sumOf } from './routes/route';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
 import { type ChosenRoute, chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
 import { CompressorRoute } from './routes/compressor';
@@ -33,6 +33,8 @@ export class GradientExchange {
   private readonly threads: TensorThreads;
   /** Of all tensors. */
   private readonly elements: number;
+  /** Whether some tensors take the dense ring if that is cheaper than their messages. */
+  private readonly weighsMessages: boolean;
   /** What links cost if nobody has measured them. */
   private unmeasured: LinkCost;
   /** The last choice of a route. It depends on nothing else than on what it has. */
@@ -67,6 +69,9 @@ export class GradientExchange {
       const codec = new GradientCodec(kernels, memory, this.method.format, workspace);
       return { ...arena, index, tensors, context, codec, method: this.method };
     });
+    this.weighsMessages = this.arenas.some(({ tensors }) =>
+      tensors.some(({ custom }) => custom?.compressor.messageBits !== undefined),
+    );
   }
 
   /**
@@ -121,7 +126,7 @@ export class GradientExchange {
     const before = sent();
     // One path for all frames of a step: they show in which call a neighbour is.
     const path = this.method.perHost && step.density < 1 ? call.inBulk() : call;
-    const { route, density, links, denseBytes } = await this.choose(path, step);
+    const { route, density, links, denseBytes, prices } = await this.choose(path, step);
     const chosen = sent();
     const sumsHost = this.method.perHost && density < 1;
     const ofHost = sumsHost ? await clock.travel(() => sumOfHost(path, this.arenas, this.ownRun)) : undefined;
@@ -135,14 +140,7 @@ export class GradientExchange {
     const means = new Means(transport.worldSize);
     const encode = (arena: StepArena) => this.threads.encode(arena);
     const routed = {
-      call: path,
-      arenas,
-      nonFiniteTensor,
-      notices,
-      means,
-      encode,
-      clock,
-      number,
+      ...{ call: path, arenas, nonFiniteTensor, notices, means, encode, clock, number, prices },
       sendsCounts: sumsHost,
     };
     const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);
@@ -166,11 +164,13 @@ export class GradientExchange {
     const { density: asked, maySendAll = false } = step;
     const [onlyRoute, another] = this.method.routes(asked);
     const mayChoose = another !== undefined;
-    const links = step.links ?? (mayChoose && !this.transport.isLocal ? await measureLinks(call) : undefined);
-    const route = mayChoose ? (this.plan.route ?? this.cheapest(step, links)) : onlyRoute!;
+    const weighs = mayChoose || this.weighsMessages;
+    const links = step.links ?? (weighs && !this.transport.isLocal ? await measureLinks(call) : undefined);
+    const prices = this.pricesOver(links ?? this.unmeasured);
+    const route = mayChoose ? (this.plan.route ?? this.cheapest(step, prices)) : onlyRoute!;
     const sendsAll = mayChoose && maySendAll && route === 'dense' && this.plan.route === undefined;
     const denseBytes = Math.ceil(ringBytes(this.elements, this.transport.worldSize));
-    return { route, links, denseBytes, density: sendsAll ? 1 : asked };
+    return { route, links, prices, denseBytes, density: sendsAll ? 1 : asked };
   }
 
   /** The ranks of this host beside this one, and itself. */
@@ -179,10 +179,15 @@ export class GradientExchange {
     return hostRuns.find(({ last }) => rank <= last)!;
   }
 
-  private cheapest(step: ExchangeStep, links: LinkCost | undefined): ChosenRoute {
-    const { transport, method, choice } = this;
+  private pricesOver(links: LinkCost): Prices {
+    const { worldSize, hostRuns } = this.transport;
+    return { ...pricesOf(worldSize, links), senders: this.method.perHost ? hostRuns.length : worldSize };
+  }
+
+  private cheapest(step: ExchangeStep, prices: Prices): ChosenRoute {
+    const { method, choice } = this;
     const { density } = step;
-    const { byteNs, hopNs } = links ?? this.unmeasured;
+    const { byteNs, hopNs } = prices;
     if (choice?.density === density && choice.byteNs === byteNs && choice.hopNs === hopNs) return choice.route;
     const arenas = this.arenas.map(arena => stepOf(arena, this.treatmentStep(step, density, undefined)));
     const load = expectedLoad(
@@ -190,8 +195,7 @@ export class GradientExchange {
       method.format,
       arenas.length,
     );
-    const senders = method.perHost ? transport.hostRuns.length : transport.worldSize;
-    const route = chooseRoute(load, { ...pricesOf(transport.worldSize, { byteNs, hopNs }), senders });
+    const route = chooseRoute(load, prices);
     this.choice = { density, byteNs, hopNs, route };
     return route;
   }

@@ -100,14 +100,14 @@ describe('the model, beside what was worked out by hand', () => {
     expect(times.travelMs).toBeCloseTo((6 * (4e6 + 1000) + 2000) / 1e6, 9);
   });
 
-  test('a step of low rank: all-gather, with the dense ring for tensors whose messages would be longer', () => {
+  test('a step of low rank: all-gather, with the dense ring for tensors whose messages would take longer', () => {
     // 1e6 · (6 + 4 · 0.5) ns; 3 messages of 8000 bytes at 8 ns, 2 hops of 1000 ns and 8000 · 0.5 ns.
     // Before that, 2 hops tell that all is finite.
     const travelMs = (2 * 1000 + 24_000 * 8 + 2 * 5000) / 1e6;
     const gathered = exchangeTimes('lowRank', LOAD, FOUR, CONSTANTS);
     expect(gathered).toEqual({ travelled: 'sparse', computeMs: 8, travelMs, sentBytes: 24_000 });
-    // 20 bits for each of 50,000 elements: four messages have 80, where 64 is as much as the dense ring sends.
-    const mixed = { ...LOAD, lowRank: [...LOAD.lowRank, { elements: 50_000, bits: 1_000_000 }] };
+    // 24 bits for each of 50,000 elements: four messages have 96, where the dense ring sends 64, in 6 hops.
+    const mixed = { ...LOAD, lowRank: [...LOAD.lowRank, { elements: 50_000, bits: 1_200_000 }] };
     const times = exchangeTimes('lowRank', mixed, FOUR, CONSTANTS);
     expect(times).toMatchObject({ travelled: 'mixed', computeMs: 8.15, sentBytes: 24_000 + 300_000 });
     expect(times.travelMs).toBeCloseTo(travelMs + (6 * (50_000 * 8 + 1000)) / 1e6, 9);
@@ -115,7 +115,8 @@ describe('the model, beside what was worked out by hand', () => {
     expect(exchangeTimes('lowRank', mixed, three, CONSTANTS).travelled).toBe('sparse');
     expect(paperPoints('alexnet', 'strong')).toEqual([]); // the paper has more examples on more nodes
     const dense = { ...LOAD, lowRank: [{ elements: 1e6, bits: 20e6 }] };
-    expect(exchangeTimes('lowRank', dense, FOUR, CONSTANTS)).toMatchObject({ travelled: 'dense', sentBytes: 6e6 });
+    const onRing = exchangeTimes('lowRank', dense, FOUR, CONSTANTS);
+    expect(onRing).toEqual(exchangeTimes('dense', LOAD, FOUR, CONSTANTS));
   });
 
   test('a byte takes as long as the slower of link and host, and headers take their share of the link', () => {

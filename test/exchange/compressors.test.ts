@@ -169,6 +169,28 @@ test('a gradient that is not finite on one rank fails the step on all, and what 
   expect(outcomes).toEqual(ring.map(() => ({ nonFinite: { rank: 1, tensor: 2 }, after: undefined })));
 });
 
+test('a tensor whose messages would take longer than the dense ring is averaged there, and nothing of it is kept', async () => {
+  const compression = customCompression(path.join(__dirname, 'fixtures/long-messages-compressor.js'), {
+    denseBelow: 0,
+  });
+  const variables = [
+    { name: 'square', shape: [40, 40] },
+    { name: 'other', shape: [40, 50] },
+  ];
+  const results = await Promise.all(
+    ring.map(async (communicator, rank) => {
+      const exchange = communicator.openExchange({ variables, compression, nesterov: false });
+      for (const i of [0, 1]) exchange.gradient(i).fill(rank + 1);
+      await exchange.start({ ...STEP, step: 0 }).promise;
+      const ends = [0, 1].map(i => [exchange.gradient(i), exchange.residual(i)].map(values => [...new Set(values)]));
+      exchange.close();
+      return ends;
+    }),
+  );
+  // Of the other one the compressor sends nothing.
+  expect(results).toEqual(ring.map((_, rank) => [[[2], [0]], [[0], [rank + 1]]])); // prettier-ignore
+});
+
 test.each([
   ['broken', 'ERR_COMM_THREAD', /^Rank [01] failed in[^]*it does not like this gradient/],
   [

@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { Transform } from 'node:stream';
 import { CollectiveCall, SCRATCH_BYTES } from '../../src/collectives/collective-call';
-import { dgc } from '../../src/compression/dgc-options';
+import { lowRank, qsgd } from '../../src/compression/compressors/custom-compression';
+import { type Compression, dgc } from '../../src/compression/dgc-options';
 import { ExchangeHandle } from '../../src/exchange/exchange-handle';
 import { GradientExchange, settingsOf } from '../../src/exchange/gradient-exchange';
 import { type LinkCost, measureLinks } from '../../src/exchange/link-cost';
@@ -78,7 +79,11 @@ test('all ranks get the same powers of two', async () => {
 });
 
 /** A step of an exchange on three ranks, one of whose links is slow. */
-async function exchangeSlowly(isLocal: boolean, links?: LinkCost) {
+async function exchangeSlowly(
+  isLocal: boolean,
+  links?: LinkCost,
+  compression: Compression = dgc({ sparsity: 0.5, warmUpEpochs: 0 }),
+) {
   let count = 0;
   const via = async (port: number) => (count++ === 1 ? slowly(port) : port);
   const { ring, close } = await openTransports(3, { via, isLocal });
@@ -87,7 +92,6 @@ async function exchangeSlowly(isLocal: boolean, links?: LinkCost) {
     ring.map(transport => {
       const line = { start: jest.fn(), conclude: jest.fn(), close: jest.fn() };
       const variables = [{ name: 'matrix', shape: [400, 500] }];
-      const compression = dgc({ sparsity: 0.5, warmUpEpochs: 0 });
       const { plan } = new ExchangeHandle({ variables, compression, nesterov: false }, line);
       const exchange = new GradientExchange(transport, plan);
       const { memory, data: scratch, kernels } = runnerOf(transport, SCRATCH_BYTES);
@@ -113,6 +117,15 @@ test('later steps choose by what was measured, and links within a host are not m
   const fast = { byteNs: 1, hopNs: 131_072 };
   for (const { route, links } of await exchangeSlowly(false, fast)) expect([route, links]).toEqual(['dense', fast]);
   for (const { route, links } of await exchangeSlowly(true)) expect([route, links]).toEqual(['dense', undefined]);
+});
+
+test('a compressor that tells how long its messages are has the links measured, and others need none', async () => {
+  for (const { route, links } of await exchangeSlowly(false, undefined, lowRank())) {
+    expect(route).toBe('custom');
+    expectSlow(links!);
+  }
+  for (const { links } of await exchangeSlowly(true, undefined, lowRank())) expect(links).toBeUndefined();
+  for (const { links } of await exchangeSlowly(false, undefined, qsgd())) expect(links).toBeUndefined();
 });
 
 test('a slow link is measured, and the slowest counts on all ranks', async () => {

@@ -1,6 +1,6 @@
-import { isCheaperDense } from '../../compression/compressors/low-rank';
 import { roundedLinks } from '../../exchange/link-cost';
 import { type ChosenRoute, chooseRoute, pricesOf, ROUTES } from '../../exchange/routes/choose-route';
+import { divideMessages, type TensorMessage } from '../../exchange/routes/divide-messages';
 import { gatherCost } from '../../exchange/routes/gather';
 import { denseCost, finiteCheckNs, ringCost } from '../../exchange/routes/ring';
 import { type Prices, type RouteCost, type StepLoad, sumOf } from '../../exchange/routes/route';
@@ -49,12 +49,7 @@ export interface ClusterLoad {
   /** What DGC sends, with all headers. */
   readonly dgc: StepLoad;
   /** What low rank sends of each tensor. */
-  readonly lowRank: readonly LowRankMessage[];
-}
-
-export interface LowRankMessage {
-  readonly elements: number;
-  readonly bits: number;
+  readonly lowRank: readonly TensorMessage[];
 }
 
 /** A ring, and the rate of each rank's link in each direction. */
@@ -79,8 +74,8 @@ export interface ExchangeTimes {
  *
  * - dense: the means. In 16 bits an element has half the bytes, and all else is the same.
  * - dgc: accumulate, select, settle, and the means. Its route is chosen as in a training.
- * - lowRank: encode, and add N products. Tensors whose messages would be longer than the dense ring take the dense
- *   ring, as in a training; the messages of the others are gathered.
+ * - lowRank: encode, and add N products. Tensors take the dense ring as in a training; the messages of the others are
+ *   gathered.
  */
 export function exchangeTimes(
   way: ClusterWay,
@@ -92,23 +87,24 @@ export function exchangeTimes(
   const { elements } = load;
   const { denseNs, compressNs, averageNs, lowRankEncodeNs, lowRankAddNs } = constants;
   const prices = pricesIn(cluster, constants);
+  /** Those by which a training chooses. */
+  const expected = pricesOf(nodes, roundedLinks(prices));
   switch (way) {
     case 'dense':
       return times('dense', elements * denseNs, denseCost(elements, prices));
     case 'dense16':
       return times('dense', elements * denseNs, denseCost(elements, prices, 2));
     case 'dgc': {
-      const links = roundedLinks({ byteNs: prices.byteNs, hopNs: prices.hopNs });
-      const route = chooseRoute(load.dgc, pricesOf(nodes, links));
+      const route = chooseRoute(load.dgc, expected);
       return times(route, elements * (compressNs + averageNs), ROUTES[route].cost(load.dgc, prices)!);
     }
     case 'lowRank': {
-      const { gathered, whole } = lowRankParts(load, nodes);
+      const { gathered, whole } = lowRankParts(load, expected);
       const ownNs = gathered.elements * (lowRankEncodeNs + nodes * lowRankAddNs) + whole.elements * denseNs;
       const route = gathered.elements === 0 ? 'dense' : whole.elements === 0 ? 'sparse' : 'mixed';
-      const messages = gatherCost(gathered, prices);
+      const messages = gathered.elements === 0 ? [] : [gatherCost(gathered, prices)];
       const check = { computeNs: 0, travelNs: finiteCheckNs(prices), sentBytes: 0 };
-      return times(route, ownNs, check, messages, ringCost(whole.elements, prices));
+      return times(route, ownNs, check, ...messages, ringCost(whole.elements, prices));
     }
   }
 
@@ -124,16 +120,14 @@ export function exchangeTimes(
 }
 
 /** The tensors whose messages of low rank are gathered, and those that take the dense ring. */
-function lowRankParts({ lowRank }: ClusterLoad, nodes: number) {
-  const part = (isWhole: boolean) => {
-    const messages = lowRank.filter(({ bits, elements }) => isCheaperDense(bits, elements, nodes) === isWhole);
-    return {
-      elements: sumOf(messages, ({ elements }) => elements),
-      entries: 0,
-      payloadBytes: sumOf(messages, ({ bits }) => bits) / 8,
-    };
-  };
-  return { gathered: part(false), whole: part(true) };
+function lowRankParts({ lowRank }: ClusterLoad, prices: Prices) {
+  const { gathered, dense } = divideMessages(lowRank, prices);
+  const loadOf = (messages: readonly TensorMessage[]) => ({
+    elements: sumOf(messages, ({ elements }) => elements),
+    entries: 0,
+    payloadBytes: sumOf(messages, ({ bits }) => bits) / 8,
+  });
+  return { gathered: loadOf(gathered), whole: loadOf(dense) };
 }
 
 function pricesIn({ nodes, bitsPerSecond }: Cluster, constants: Constants): Prices {

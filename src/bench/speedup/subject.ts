@@ -2,13 +2,14 @@ import { lowRank } from '../../compression/compressors/custom-compression';
 import { chooseRank, type LowRankNumbers, messageBitsOf } from '../../compression/compressors/low-rank';
 import { methodOf } from '../../compression/compression-method';
 import type { ValueFormat } from '../../compression/value-format';
+import type { TensorMessage } from '../../exchange/routes/divide-messages';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { SharedHeap } from '../../memory/shared-heap';
 import { measureCodec } from '../codec-measurement';
 import type { SparseCase } from '../collectives/collective-benchmark';
 import { GradientSource } from '../gradient-source';
 import { elementCountOf, type TensorShape } from '../models/tensor-shape';
-import type { ClusterLoad, LowRankMessage } from './cluster-model';
+import type { ClusterLoad } from './cluster-model';
 
 /** The tensors of a model, and how DGC sends their gradients. */
 export interface Subject {
@@ -44,7 +45,7 @@ export function lowRankNumbers(tensors: readonly TensorShape[]): Required<LowRan
   return { rank: chooseRank(large.map(({ shape }) => shape), step), step }; // prettier-ignore
 }
 
-function lowRankMessages(tensors: readonly TensorShape[]): LowRankMessage[] {
+function lowRankMessages(tensors: readonly TensorShape[]): TensorMessage[] {
   const { rank, step } = lowRankNumbers(tensors);
   return tensors.map(tensor => ({
     elements: elementCountOf(tensor),

@@ -1,5 +1,5 @@
 import { type EntryRoom, TensorTreatment } from '../tensor-treatment';
-import type { CompressionRing } from './compressor';
+import { type CompressionRing, type Compressor, PLAIN } from './compressor';
 import { randomOf } from './random-of';
 
 /** A {@link Compressor} averages the gradient. */
@@ -11,6 +11,8 @@ export class CompressorTreatment extends TensorTreatment {
   readonly count = this.elementCount;
   private readonly custom = this.place.custom!;
   private readonly compressor = this.custom.compressor;
+  /** What averages the tensor in this step. */
+  private averager: Pick<Compressor, 'average'> = this.compressor;
   /** What the compressor averages. */
   private input: Float32Array = new Float32Array(0);
   /** What it has sent of that, if it keeps the rest. */
@@ -38,19 +40,30 @@ export class CompressorTreatment extends TensorTreatment {
     this.takeInput();
   }
 
+  /** How many bits the message of a rank is expected to have. Undefined: the compressor does not tell. */
+  get messageBits(): number | undefined {
+    return this.compressor.messageBits?.(this.custom.shape);
+  }
+
+  /** Has the step average the tensor as it is, by the dense ring. Nothing of it is kept. */
+  takeDenseRing(): void {
+    if (this.compressor.errorFeedback) this.sent.set(this.input);
+    this.averager = PLAIN;
+  }
+
   /**
    * Replaces the gradient by the mean over all ranks.
    *
    * @param seeds Of the random numbers, beside the tensor and the rank.
    */
   async average(ring: CompressionRing, ...seeds: readonly number[]): Promise<void> {
-    const { compressor, input, sent, number } = this;
+    const { averager, input, sent, number } = this;
     const { shape } = this.custom;
     this.place.kernels.clear(this.gradient, this.count);
     const random = randomOf(...seeds, number, ring.rank);
     const mean = this.view(this.gradient, this.count);
     this.shared = this.keptState().slice();
-    await compressor.average({ shape, values: input, mean, sent, shared: this.shared, random }, ring);
+    await averager.average({ shape, values: input, mean, sent, shared: this.shared, random }, ring);
     this.isOver = true;
   }
 

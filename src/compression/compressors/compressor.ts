@@ -61,6 +61,12 @@ export interface Compressor {
   /** How many numbers are kept for a tensor, the same on all ranks, between steps. Default 0. */
   sharedLength?(shape: readonly number[]): number;
   /**
+   * How many bits a message for a tensor of that shape is expected to have. It tells what {@link CompressionRing.gather}
+   * costs, which grows with the ranks. A step in which the dense ring is expected to take less time averages the tensor
+   * as it is, and nothing of it is kept. Default: never.
+   */
+  messageBits?(shape: readonly number[]): number;
+  /**
    * Computes the mean over all ranks.
    *
    * @throws any error. The step then fails on all ranks.

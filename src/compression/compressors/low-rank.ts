@@ -1,5 +1,5 @@
 import { CodeScratch } from './code-scratch';
-import { type CompressedTensor, type CompressionRing, type Compressor, PLAIN } from './compressor';
+import type { CompressedTensor, CompressionRing, Compressor } from './compressor';
 import { FactorCode } from './factor-code';
 import type { TensorCode } from './tensor-code';
 import { WholeCode } from './whole-code';
@@ -34,8 +34,7 @@ const BITS_PER_ELEMENT = 0.25;
  * the matrix. Small tensors, and matrices too narrow for one column, are sent whole, as multiples of `step` root mean
  * squares, with error feedback, too.
  *
- * In a ring so large that the messages of all ranks would be longer than the tensor in the dense ring, it is averaged
- * there: small tensors from 24 ranks on, matrices later, by their shape.
+ * In a ring so large that the dense ring takes less time than the messages of all ranks, a tensor is averaged there.
  *
  * Nothing but what was kept lasts from step to step. A product of factors is an exact sum of whole numbers, times one
  * scale. Other sums over a matrix are in float32, in one order: all machines have the same bits.
@@ -49,21 +48,19 @@ export function lowRankCompressor(
   const scratch = () => (made ??= new CodeScratch()); // only the comm thread needs it
   const small: Compressor = {
     errorFeedback: true,
+    messageBits: shape => messageBitsOf(shape, 0, step),
     average(tensor, ring) {
-      const { length } = tensor.values;
-      if (isCheaperDense(wholeBits(length, step), length, ring.worldSize)) return averageDense(tensor, ring);
-      return exchange(new WholeCode(scratch(), length, step), tensor, ring);
+      return exchange(new WholeCode(scratch(), tensor.values.length, step), tensor, ring);
     },
   };
   return {
     errorFeedback: true,
     small,
+    messageBits: shape => messageBitsOf(shape, rank, step),
     average(tensor, ring) {
       const matrix = matrixOf(tensor.shape);
       const columns = columnsOf(matrix, rank);
       if (columns === 0) return small.average(tensor, ring);
-      const { a, b } = matrix;
-      if (isCheaperDense(factorBits(matrix, columns, step), a * b, ring.worldSize)) return averageDense(tensor, ring);
       return exchange(new FactorCode(scratch(), { ...matrix, rank: columns, step }), tensor, ring);
     },
   };
@@ -100,20 +97,6 @@ function wholeBits(elements: number, step: number): number {
 
 function factorBits({ a, b }: MatrixShape, columns: number, step: number): number {
   return bitsPerNumber(step) * columns * (a + b);
-}
-
-/**
- * Whether the dense ring sends less. A message of so many bits is sent N − 1 times, and each element 2(N − 1)/N times,
- * in 32 bits.
- */
-export function isCheaperDense(bits: number, elements: number, worldSize: number): boolean {
-  return worldSize * bits > 2 * 32 * elements;
-}
-
-/** Averages a tensor as it is. Nothing is kept. */
-function averageDense(tensor: CompressedTensor, ring: CompressionRing): Promise<void> {
-  tensor.sent.set(tensor.values);
-  return PLAIN.average(tensor, ring);
 }
 
 interface MatrixShape {

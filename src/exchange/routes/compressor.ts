@@ -9,6 +9,7 @@ import type { Kernels } from '../../kernels/kernels';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { SharedHeap } from '../../memory/shared-heap';
 import { decodeMaxima, decodeMessages, encodeMaxima, encodeMessages } from '../../wire/compressor-messages';
+import { divideMessages } from './divide-messages';
 import { agree } from './ring';
 import type { Route, RoutedStep } from './route';
 
@@ -44,12 +45,16 @@ export class CompressorRoute implements Route {
 
   /** @throws what a compressor throws, or the ring. */
   async carry(step: RoutedStep) {
-    const { call, arenas, means, clock, number } = step;
+    const { call, arenas, means, clock, number, prices } = step;
     const agreed = await clock.travel(async () => {
       const path = call.inBulk();
       const found = await agree(path, step);
       if (found.nonFinite !== undefined) return found;
       const tensors = arenas.flatMap(arena => arena.tensors as readonly CompressorTreatment[]);
+      const messages = tensors.flatMap(({ messageBits: bits, elementCount: elements }, tensor) =>
+        bits === undefined ? [] : [{ tensor, bits, elements }],
+      );
+      for (const { tensor } of divideMessages(messages, prices).dense) tensors[tensor]!.takeDenseRing();
       await this.run(path, tensors, (tensor, ring) => tensor.average(ring, this.seed, number));
       return found;
     });

@@ -43,6 +43,8 @@ export interface RoutedStep {
   readonly clock: StepClock;
   /** The number of the step in its training. */
   readonly number: number;
+  /** The same on all ranks. */
+  readonly prices: Prices;
   /** Whether a payload says how many entries each tensor has: ranks may differ. */
   readonly sendsCounts: boolean;
 }

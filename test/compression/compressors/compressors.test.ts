@@ -330,21 +330,17 @@ describe('low rank', () => {
   });
 
   test.each([
-    ['a small tensor', [200], 23],
-    ['a matrix', [16, 16], 47],
-  ])('%s goes by the dense ring, exactly, where the messages of all ranks would be longer', async (_, shape, most) => {
+    ['a small tensor', [200]],
+    ['a matrix', [144, 32]],
+  ])('%s: its message has about as many bits as is told', async (_, shape) => {
     const low = lowRankCompressor({ rank: 4, step: 0.7 });
+    const compressor = shape.length === 1 ? low.small! : low;
     const length = shape.reduce((product, size) => product * size);
-    for (const count of [most, most + 1]) {
-      const gradients = gradientsOf(length, 5, count);
-      const ranks = new FakeRanks(shape.length === 1 ? low.small! : low, shape, count);
-      const [mean] = await ranks.step(gradients);
-      const isDense = count > most;
-      expect(ranks.ranks.every(({ messageBytes }) => (messageBytes === 0) === isDense)).toBe(true);
-      expect(ranks.ranks.every(({ residual }) => residual.every(value => value === 0) === isDense)).toBe(true);
-      const exact = gradients[0]!.map((_, i) => gradients.reduce((sum, each) => sum + each[i]! / count, 0));
-      if (isDense) expectClose(mean!, [...exact], 1e-6);
-    }
+    const ranks = new FakeRanks(compressor, shape, 1);
+    await ranks.step(gradientsOf(length, 5, 1));
+    const ratio = (8 * ranks.ranks[0]!.messageBytes) / compressor.messageBits!(shape);
+    expect(ratio).toBeGreaterThan(0.85);
+    expect(ratio).toBeLessThan(1.15);
   });
 
   test('a column in which too little lies is not sent, and its bytes are saved', async () => {
