@@ -38,6 +38,7 @@ export async function restoreState(steps: Steps, { counters, variables }: StepSt
   steps.epoch = counters.epoch;
   steps.links = counters.links;
   steps.lastRate = counters.lastRate;
+  steps.resumedSteps = counters.round?.steps ?? 0;
   steps.resize.lastWorldSize = counters.worldSize;
   if (steps.sentFraction !== undefined && counters.expectedSteps !== undefined) {
     steps.sentFraction.expected = counters.expectedSteps;

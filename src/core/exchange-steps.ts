@@ -137,6 +137,8 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
   lastRate: number | undefined;
   /** That of the last one that has begun. */
   private loadedRate: number | undefined;
+  /** How many of the steps that wait for an exchange were taken before a resume. */
+  resumedSteps = 0;
   /** Multiplies the gradients of this rank. More than 1 where not all ranks have a batch. */
   gradientFactor = 1;
   /** Undefined before the first step. */
@@ -399,6 +401,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     const { nonFinite, bytesSent, denseBytes, density, worldSize, links, generation } = result;
     const { communicator, statistics, trained, exchangedSteps } = this;
     const isApplied = nonFinite === undefined;
+    const countedSteps = exchangedSteps - this.resumedSteps;
     const done = this.step + Number(endsStep);
     const span = this.spanArguments(done - 1);
     this.verification.finishStep(result);
@@ -412,12 +415,13 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     this.step = done;
     this.statistics = {
       steps: statistics.steps + Number(endsStep),
-      skippedSteps: statistics.skippedSteps + (isApplied ? 0 : exchangedSteps),
+      skippedSteps: statistics.skippedSteps + (isApplied ? 0 : countedSteps),
       exchanges: statistics.exchanges + 1,
       bytesSent: statistics.bytesSent + bytesSent,
-      denseBytes: statistics.denseBytes + exchangedSteps * denseBytes,
+      denseBytes: statistics.denseBytes + countedSteps * denseBytes,
       density,
     };
+    this.resumedSteps = 0;
     this.policy.beforeUpdate(trained!);
     if (isApplied) {
       communicator.observer.record('apply', span, () => {
@@ -435,7 +439,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     const when = exchangedSteps === 1 ? `in step ${done - 1}` : `in steps ${done - exchangedSteps} to ${done - 1}`;
     const what = `The gradient of '${variable}' ${where}, ${when}. Nothing was applied on any rank.`;
     if (this.options.onNonFinite === 'skip') {
-      this.warnOfSkipped(what, exchangedSteps);
+      this.warnOfSkipped(what, countedSteps);
       return false;
     }
     const words = `${what} (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;

@@ -5,6 +5,8 @@ import { coded } from '../support/coded';
 
 describe.each([1, 2, 3])('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('local-steps.js', ranks);
+  // 30 and 4 elements, both aligned to 16 bytes.
+  const denseBytesOf = (steps: number) => steps * Math.ceil((2 * (ranks - 1) * 4 * 36) / ranks);
 
   test.each(['sgd', 'momentum', 'Nesterov', 'adam'] as const)('%s within, an outer optimizer between', inner => {
     type Value = { exchanged: number[][]; local: number[][]; steps: number; exchanges: number; iterations: number };
@@ -25,8 +27,7 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
     for (const value of valuesOf<Value>('rounds')) {
       expect(value.within.code).toBe('ERR_INVALID_ARGUMENT');
       expect(value.within.message).toMatch(/'rounds\/0' is within a round of local steps.*synchronize\(\)/);
-      const denseBytes = 6 * Math.ceil((2 * (ranks - 1) * 4 * 36) / ranks); // 30 and 4 elements, both aligned to 16 bytes
-      expect(value).toMatchObject({ steps: 6, exchanges: 2, later: 3, denseBytes });
+      expect(value).toMatchObject({ steps: 6, exchanges: 2, later: 3, denseBytes: denseBytesOf(6) });
     }
   });
 
@@ -55,6 +56,12 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
       expect(leaked).toBe(0);
     }
     if (ranks > 1) expect(values[1]!.whole).not.toEqual(values[0]!.whole);
+  });
+
+  test('the steps of a round that were taken before a resume do not count', () => {
+    for (const statistics of valuesOf<StepStatistics>('statistics of a resumed round')) {
+      expect(statistics).toMatchObject({ steps: 3, exchanges: 1, denseBytes: denseBytesOf(3) });
+    }
   });
 
   test('an earlier checkpoint ends the round', () => {
