@@ -18,7 +18,7 @@ import type { StepOptions } from './step-options';
 import { Notice, StepNotices } from './step-notices';
 import { shareStep } from './share-step';
 import { Verification, type VerifiedStep } from './verification';
-import { warn } from './warn';
+import { warn, warnHere } from './warn';
 
 /** What the steps of this process have done, on this rank. What was done before a resume does not count. */
 export interface StepStatistics {
@@ -290,7 +290,8 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
       const { statistics } = this;
       this.statistics = { ...statistics, skippedSteps: statistics.skippedSteps + 1 };
       const { name } = this.trained!.variables[nonFiniteTensor]!;
-      this.warnOfSkipped(`The gradient of '${name}' holds NaN or infinity, in step ${this.step} of this rank.`, 1);
+      const what = `The gradient of '${name}' holds NaN or infinity, in step ${this.step} of rank ${this.communicator.rank}.`;
+      this.warnOfSkipped(what, 1, statistics.steps + 1, warnHere); // the other ranks do not know
     }
     return taken;
   }
@@ -439,7 +440,7 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     const when = exchangedSteps === 1 ? `in step ${done - 1}` : `in steps ${done - exchangedSteps} to ${done - 1}`;
     const what = `The gradient of '${variable}' ${where}, ${when}. Nothing was applied on any rank.`;
     if (this.options.onNonFinite === 'skip') {
-      this.warnOfSkipped(what, countedSteps);
+      this.warnOfSkipped(what, countedSteps, this.statistics.steps);
       return false;
     }
     const words = `${what} (Lower the learning rate, clip with dgc({ clipNorm }), or pass onNonFinite: 'skip'.)`;
@@ -496,13 +497,23 @@ export abstract class ExchangeSteps<V extends TrainedTensor, T extends Exchanged
     return { step, tensors: variables.length, bytes: 4 * elements };
   }
 
-  /** Warns of the first step that is skipped, of the second, the fourth, and so on. `count` were skipped just now. */
-  private warnOfSkipped(what: string, count: number): void {
-    const { steps, skippedSteps } = this.statistics;
+  /**
+   * Warns of the first step that is skipped, of the second, the fourth, and so on.
+   *
+   * @param count How many were skipped just now.
+   * @param steps How many were taken so far.
+   */
+  private warnOfSkipped(
+    what: string,
+    count: number,
+    steps: number,
+    tell = (words: string) => warn(this.communicator, words),
+  ): void {
+    const { skippedSteps } = this.statistics;
     const doublings = (skipped: number) => Math.floor(Math.log2(skipped));
     if (doublings(skippedSteps) === doublings(skippedSteps - count)) return;
     const share = `${skippedSteps} of ${steps} ${steps === 1 ? 'step' : 'steps'}`;
-    warn(this.communicator, `${what} So far ${share} ${skippedSteps === 1 ? 'was' : 'were'} skipped.`);
+    tell(`${what} So far ${share} ${skippedSteps === 1 ? 'was' : 'were'} skipped.`);
   }
 }
 

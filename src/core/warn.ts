@@ -16,5 +16,10 @@ export function warnOnce(communicator: Communicator, words: string): void {
 
 /** Warns the user of a likely mistake, on rank 0 only. */
 export function warn(communicator: Communicator, words: string): void {
-  if (communicator.launched.rank === 0) process.emitWarning(words, 'GradringWarning');
+  if (communicator.launched.rank === 0) warnHere(words);
+}
+
+/** Warns the user of what only this rank knows. */
+export function warnHere(words: string): void {
+  process.emitWarning(words, 'GradringWarning');
 }

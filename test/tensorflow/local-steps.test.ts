@@ -32,8 +32,13 @@ describe.each([1, 2, 3])('%d ranks', ranks => {
   });
 
   test('a gradient that is not finite is skipped by its rank, or told to all at the end of the round', () => {
-    const values = valuesOf<Record<'skip' | 'error', Failure & { isFinite: boolean; statistics: StepStatistics }>>('not finite'); // prettier-ignore
-    values.forEach(({ skip, error }, rank) => {
+    type Outcome = Failure & { isFinite: boolean; statistics: StepStatistics };
+    const values = valuesOf<{ skip: Outcome; error: Outcome; warnings: string[] }>('not finite');
+    const skipped = (step: number, share: string) =>
+      `The gradient of 'not finite/skip/0' holds NaN or infinity, in step ${step} of rank ${ranks - 1}. So far ${share} skipped.`;
+    values.forEach(({ skip, error, warnings }, rank) => {
+      // The rank alone knows, and says so.
+      expect(warnings).toEqual(rank === ranks - 1 ? [skipped(4, '1 of 5 steps was'), skipped(5, '2 of 6 steps were')] : []); // prettier-ignore
       expect(skip).toMatchObject({ isFinite: true, statistics: { steps: 6, exchanges: 2 } });
       expect(skip.code).toBeUndefined();
       expect(skip.statistics.skippedSteps).toBe(rank === ranks - 1 ? 2 : 0); // the second ends the round
