@@ -242,7 +242,7 @@ export class RoundedTreatment extends TensorTreatment {
     this.clip();
     kernels.reduce('sum', 'float32', residual, gradient, count);
     kernels.copy(residual, values, count);
-    if (kernels.firstNonFinite(values, count) === -1) return true;
+    if (kernels.allFinite(values, count)) return true;
     kernels.clear(residual, count); // the momentum is that of all ranks, and has not overflowed
     return false;
   }

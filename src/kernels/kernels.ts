@@ -141,8 +141,8 @@ export interface Kernels extends CodecKernels, MatrixKernels {
    */
   sumOfSquares(data: Pointer, elementCount: number): number;
 
-  /** The index of the first float32 that is NaN or infinite, or −1. */
-  firstNonFinite(data: Pointer, elementCount: number): number;
+  /** Whether no float32 is NaN or infinite. */
+  allFinite(data: Pointer, elementCount: number): boolean;
 
   /**
    * The momentum optimizer of TensorFlow, on an averaged dense gradient of float32: u ← m·u + g, then g ← u. With

@@ -19,7 +19,6 @@ type Plain =
   | 'copy'
   | 'copyUpTo'
   | 'countAbove'
-  | 'firstNonFinite'
   | 'magnitudeOfRank'
   | 'scatterAdd'
   | 'scatterAddBelow'
@@ -28,6 +27,7 @@ type Plain =
 
 /** What assembly/index.ts exports. Results of type i32 are signed; a result that is a u32 needs `>>> 0`. */
 interface Exports extends CodecExports, MatrixExports, Reductions, Scales, Pick<Kernels, Plain> {
+  allFinite: (data: number, elementCount: number) => number;
   accumulate: (
     gradient: number,
     momentum: number,
@@ -121,7 +121,7 @@ export function instantiateKernels(memory: KernelMemory): Kernels {
     copy: wasm.copy,
     scatterAddBelow: wasm.scatterAddBelow,
     sumOfSquares: wasm.sumOfSquares,
-    firstNonFinite: wasm.firstNonFinite,
+    allFinite: (data, elementCount) => wasm.allFinite(data, elementCount) !== 0,
     applyMomentum: wasm.applyMomentum,
     scatterAdd: wasm.scatterAdd,
     settle: wasm.settle,

@@ -152,8 +152,8 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
 
     sumOfSquares: (data, elementCount) => float32(data, elementCount).reduce((sum, x) => sum + x * x, 0),
 
-    firstNonFinite: (data, elementCount) =>
-      uint32(data, elementCount).findIndex(bits => (bits & EXPONENT_BITS) === EXPONENT_BITS),
+    allFinite: (data, elementCount) =>
+      uint32(data, elementCount).every(bits => (bits & EXPONENT_BITS) !== EXPONENT_BITS),
 
     applyMomentum(gradient, momentum, elementCount, factor, nesterov) {
       const g = float32(gradient, elementCount);

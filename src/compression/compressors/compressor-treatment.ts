@@ -26,7 +26,7 @@ export class CompressorTreatment extends TensorTreatment {
     const { kernels, residual, gradient } = this.place;
     if (this.compressor.errorFeedback) {
       kernels.reduce('sum', 'float32', residual, gradient, this.count);
-      if (kernels.firstNonFinite(residual, this.count) !== -1) {
+      if (!kernels.allFinite(residual, this.count)) {
         kernels.clear(residual, this.count);
         return false;
       }

@@ -237,7 +237,7 @@ export class Means {
   check(arenas: readonly StepArena[]): void {
     for (const { context, tensors } of arenas) {
       for (const tensor of tensors) {
-        if (context.kernels.firstNonFinite(tensor.gradient, tensor.elementCount) !== -1) this.overflowed.add(tensor);
+        if (!context.kernels.allFinite(tensor.gradient, tensor.elementCount)) this.overflowed.add(tensor);
       }
     }
   }

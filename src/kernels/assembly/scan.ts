@@ -43,23 +43,18 @@ function nonFinite(data: usize): v128 {
   return i32x4.eq(v128.and(v128.load(data), exponents), exponents);
 }
 
-export function firstNonFinite(data: usize, elementCount: u32): i32 {
+export function allFinite(data: usize, elementCount: u32): bool {
   const end = data + (<usize>elementCount << 2);
-  const start = data;
-  // The following loops find the place within these pages, and then which of four elements it is.
   while (data + PAGES <= end) {
     let found = i32x4.splat(0);
     for (const page = data + PAGE; data < page; data += 16) {
       const ofTwo = v128.or(nonFinite(data), nonFinite(data + PAGE));
       found = v128.or(found, v128.or(ofTwo, v128.or(nonFinite(data + 2 * PAGE), nonFinite(data + 3 * PAGE))));
     }
-    if (v128.any_true(found)) {
-      data -= PAGE;
-      break;
-    }
+    if (v128.any_true(found)) return false;
     data += PAGES - PAGE;
   }
-  for (; data + 16 <= end; data += 16) if (v128.any_true(nonFinite(data))) break;
-  for (; data < end; data += 4) if ((load<u32>(data) & EXPONENT) == EXPONENT) return <i32>((data - start) >> 2);
-  return -1;
+  for (; data + 16 <= end; data += 16) if (v128.any_true(nonFinite(data))) return false;
+  for (; data < end; data += 4) if ((load<u32>(data) & EXPONENT) == EXPONENT) return false;
+  return true;
 }
