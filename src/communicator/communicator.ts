@@ -203,6 +203,11 @@ export class Communicator {
     return this.thread.position.generation;
   }
 
+  /** @internal Whether this process replaces a rank that was lost, and the others have not let it in yet. */
+  get isNewcomer(): boolean {
+    return this.generation === -1;
+  }
+
   /**
    * RANK and WORLD_SIZE of this process at its launch. They never change, so they say which part of the data it has.
    */
@@ -716,7 +721,7 @@ export class Communicator {
     for (const each of this.formingGroups) each.abort();
     this.closing ??= (async () => {
       await Promise.all([...this.groups].map(group => group.close()));
-      if (this.generation !== -1) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case
+      if (!this.isNewcomer) await this.units.awaitOthers().catch(() => undefined); // it leaves in any case
       await this.closeThread().catch(() => undefined); // a thread that has failed is closed
       await this.thread.terminate();
       for (const each of this.atClose) await each();
@@ -772,7 +777,7 @@ export class Communicator {
   private checkOpen(): void {
     if (this.closing !== undefined && !this.isCallingForUnits)
       throw new GradringError('ERR_CLOSED', 'The communicator was closed.');
-    if (this.generation !== -1) return;
+    if (!this.isNewcomer) return;
     const words =
       'This process replaces a rank that was lost. Before anything else it must join the others, by ring.join(…) or checkpoint.resume().';
     throw invalidArgument(words);

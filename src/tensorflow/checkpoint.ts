@@ -89,7 +89,7 @@ export class Checkpoint {
   async resume(options: ResumeOptions = {}): Promise<ResumedPosition> {
     checkOptions('checkpoint.resume', options, { best: true });
     const live = LiveTraining.of(this.communicator);
-    if (this.communicator.generation === -1) {
+    if (this.communicator.isNewcomer) {
       const joined = await live.join(this.trained());
       return { ...joined, batch: 0, state: undefined, path: undefined, skipped: [] };
     }

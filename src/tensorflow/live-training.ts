@@ -40,7 +40,7 @@ export class LiveTraining {
   async join(trained: Training): Promise<JoinedPosition> {
     const { communicator } = this;
     this.begin(trained);
-    if (communicator.generation !== -1) {
+    if (!communicator.isNewcomer) {
       await checkSameVariables(communicator, trained.variables, Purpose.Join);
       await broadcastVariables(communicator, trained.variables, { root: 0, purpose: Purpose.Join });
       return { step: trained.optimizer.nextStep, epoch: 0, state: undefined };
