@@ -11,7 +11,7 @@ import type { Check } from '../shape';
 import { awake } from '../work';
 import type { CoreCheckpointOptions, ResumedPosition } from './core-checkpoint-options';
 import { CheckpointWriter, ranksOf, type SaveContentTo } from './checkpoint-writer';
-import { type CheckpointFit, fitted } from './fit-checkpoint';
+import { type CheckpointFit, fitted } from './match-checkpoint';
 import type { StepState } from './step-state';
 import { areTexts, gatherValues } from './replicas';
 import { ranksToRead, resizedCounters, type Resizing, variableStates } from './resized-state';
