@@ -4,10 +4,10 @@ import { Coordinator } from '../rendezvous/coordinator';
 import { CoordinatorSocket } from '../rendezvous/coordinator-socket';
 import { type RunSecurity, securityOf } from '../rendezvous/run-security';
 import type { ElasticPlan, LaunchPlan } from './launch-options';
+import { MemberStates } from './member-states';
 import type { RankOutputs } from './rank-outputs';
 import type { RankOutcome } from './rank-process';
 import type { Meeting } from './rank-starter';
-import { Seats } from './seats';
 import { describeLastWords } from './summary';
 import { endedWell, type RunEnd, type RunPolicy, type Supervisor } from './supervisor';
 
@@ -25,7 +25,7 @@ export class ElasticRun implements RunPolicy {
   members: readonly number[] | undefined;
   readonly settlingMs = 500;
   readonly failureGraceMs = 0;
-  private readonly seats: Seats;
+  private readonly states: MemberStates;
   private readonly coordinator: Coordinator;
   private readonly security: RunSecurity | undefined;
   private restarts = 0;
@@ -37,7 +37,7 @@ export class ElasticRun implements RunPolicy {
     private readonly meeting: Meeting,
     private readonly outputs: RankOutputs,
   ) {
-    this.seats = new Seats(plan.ranks);
+    this.states = new MemberStates(plan.ranks);
     const { runId, runToken } = meeting;
     const env = { ...process.env, ...plan.env }; // as the ranks get it; they check its values
     this.security = securityOf({ runToken, encryption: readRankOption('encryption', undefined, env) });
@@ -86,11 +86,11 @@ export class ElasticRun implements RunPolicy {
 
   onStart(): void {
     this.coordinator.reset();
-    this.seats.takeAll();
+    this.states.enterAll();
   }
 
   onEnded(outcome: RankOutcome): boolean {
-    const before = this.seats.leave(outcome);
+    const before = this.states.leave(outcome);
     this.coordinator.lose(outcome.rank, `rank ${outcome.rank} ended`);
     const isLoss = !endedWell(outcome) && before !== 'unneeded';
     if (!isLoss) this.dismissNewcomers();
@@ -109,7 +109,7 @@ export class ElasticRun implements RunPolicy {
       return why === undefined ? 'start again' : 'fail';
     }
     this.say(`${lost}; ${counted(left)} ${left === 1 ? 'continues' : 'continue'}`);
-    const unable = this.seats.in('unable');
+    const unable = this.states.in('unable');
     for (const { rank } of losses) {
       if (unable.includes(rank)) this.tellUnable(rank);
       else this.replace(rank);
@@ -120,24 +120,24 @@ export class ElasticRun implements RunPolicy {
 
   /** How many ranks are in the ring, or have finished. */
   private get leftCount(): number {
-    return this.seats.in('ring').length + this.seats.in('finished').length;
+    return this.states.in('ring').length + this.states.in('finished').length;
   }
 
   /** Ends the ranks that wait to be let in, if no rank is left that could let them in. */
   private dismissNewcomers(): void {
-    if (this.seats.in('ring').length > 0 || this.seats.in('finished').length === 0) return;
-    for (const rank of this.seats.in('waiting')) {
+    if (this.states.in('ring').length > 0 || this.states.in('finished').length === 0) return;
+    for (const rank of this.states.in('waiting')) {
       this.say(
         `rank ${rank} was started again, but comes too late, and is ended: the others were done before they let it in, as they do at the end of an epoch or in ring.commit`,
       );
-      this.seats.set(rank, 'unneeded');
+      this.states.set(rank, 'unneeded');
       this.supervisor.kill(rank);
     }
   }
 
   /** Why a single lost rank is not started again. Undefined: it is. */
   private whyNoReplacement(): string | undefined {
-    const [done] = this.seats.in('finished');
+    const [done] = this.states.in('finished');
     return done === undefined ? this.whyNoRestart() : `rank ${done} is done, so the others will be soon`;
   }
 
@@ -153,11 +153,11 @@ export class ElasticRun implements RunPolicy {
     }
     this.say(`rank ${rank} is started again (${this.nextRestart()}), and joins when the others let it in`);
     const fail = (error: unknown) => {
-      this.seats.set(rank, 'lost');
+      this.states.set(rank, 'lost');
       this.say((error as Error).message);
     };
     try {
-      this.seats.set(rank, 'waiting');
+      this.states.set(rank, 'waiting');
       this.supervisor.start(rank, { GRADRING_ELASTIC: 'newcomer' }).started.catch(fail);
     } catch (error) {
       fail(error);
@@ -179,9 +179,9 @@ export class ElasticRun implements RunPolicy {
   }
 
   private onFormed(generation: number, members: readonly number[]): void {
-    const isFirst = !this.seats.hasRing;
+    const isFirst = !this.states.hasRing;
     this.members = members;
-    this.seats.admit(members);
+    this.states.admit(members);
     if (!isFirst) this.say(`generation ${generation} has formed: ${counted(members.length)}, ${members.join(', ')}`);
   }
 

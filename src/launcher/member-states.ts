@@ -5,35 +5,35 @@ import { endedWell } from './supervisor';
  * The state of a rank's process: in the ring (or about to join the first one); waiting to be let in; ended as it
  * should; lost; failed by itself while it waited, as its replacement would; or ended because no rank was left to join.
  */
-export type SeatState = 'ring' | 'waiting' | 'finished' | 'lost' | 'unable' | 'unneeded';
+export type MemberState = 'ring' | 'waiting' | 'finished' | 'lost' | 'unable' | 'unneeded';
 
 /** The states of all ranks of an elastic run. */
-export class Seats {
+export class MemberStates {
   /** Whether a ring has formed since all ranks were started together. */
   hasRing = false;
-  private readonly states: SeatState[];
+  private readonly states: MemberState[];
 
   constructor(count: number) {
     this.states = Array.from({ length: count }, () => 'lost');
   }
 
   /** The ranks in that state. */
-  in(state: SeatState): readonly number[] {
+  in(state: MemberState): readonly number[] {
     return this.states.flatMap((each, rank) => (each === state ? [rank] : []));
   }
 
   /** All ranks are started together. */
-  takeAll(): void {
+  enterAll(): void {
     this.hasRing = false;
     this.states.fill('ring');
   }
 
-  set(rank: number, state: SeatState): void {
+  set(rank: number, state: MemberState): void {
     this.states[rank] = state;
   }
 
   /** Notes that a rank's process has ended. Returns its state before. */
-  leave(outcome: RankOutcome): SeatState {
+  leave(outcome: RankOutcome): MemberState {
     const { rank, signal } = outcome;
     const before = this.states[rank]!;
     const isUnable = before === 'waiting' && signal === null;
