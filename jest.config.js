@@ -2,7 +2,7 @@
 // and runs from `dist/x`, so that worker threads and wasm files are found where a user has them.
 module.exports = {
   testEnvironment: '<rootDir>/test/support/environment.js',
-  setupFilesAfterEnv: ['<rootDir>/test/support/same-lengths.js'],
+  setupFilesAfterEnv: ['<rootDir>/test/support/equality-testers.js'],
   roots: ['<rootDir>/test'],
   testMatch: ['**/*.test.ts'],
   testPathIgnorePatterns: ['<rootDir>/test/slow/'], // see jest.slow.config.js
