@@ -8,15 +8,16 @@ const config = require('../../eslint.config.js') as Linter.Config[] & { LAYERS: 
 
 const ROOT = path.join(__dirname, '../..');
 
+const eslint = new ESLint({
+  cwd: ROOT,
+  overrideConfigFile: true, // ESLint would import the file, which Jest does not allow
+  // The other rules need types, and so a file that exists.
+  overrideConfig: [...config, { languageOptions: { parserOptions: { projectService: false } } }],
+  ruleFilter: ({ ruleId }) => ruleId === 'no-restricted-imports',
+});
+
 /** What the rule of the layers says of an import in a file. */
 async function complaints(file: string, imported: string): Promise<string[]> {
-  const eslint = new ESLint({
-    cwd: ROOT,
-    overrideConfigFile: true, // ESLint would import the file, which Jest does not allow
-    // The other rules need types, and so a file that exists.
-    overrideConfig: [...config, { languageOptions: { parserOptions: { projectService: false } } }],
-    ruleFilter: ({ ruleId }) => ruleId === 'no-restricted-imports',
-  });
   const [result] = await eslint.lintText(`import { x } from '${imported}';\nx();\n`, {
     filePath: path.join(ROOT, file),
   });
