@@ -1,6 +1,6 @@
 import { connect } from '../../src/core/core-ring';
-import { failureOf, freePort } from '../support/rings';
-import { type Failure, runFixture } from '../tensorflow/support';
+import { failureOf } from '../support/rings';
+import { type Failure, placesOfRings, RING_SIZES, runFixture } from '../tensorflow/support';
 
 type Outcome = Failure & { readonly value?: unknown };
 type Outcomes = Readonly<Record<string, Outcome>>;
@@ -8,11 +8,11 @@ type Outcomes = Readonly<Record<string, Outcome>>;
 let inRings: readonly Readonly<Record<number, Outcomes>>[];
 
 beforeAll(async () => {
-  const ports = await Promise.all([1, 2, 3].map(freePort));
-  inRings = await runFixture('../../core/fixtures/core-scenarios.js', { ranks: 3, input: { ports } });
+  const { ranks, ports } = await placesOfRings();
+  inRings = await runFixture('../../core/fixtures/core-scenarios.js', { ranks, input: { ports } });
 }, 300_000);
 
-describe.each([3, 2, 1])('%i ranks', worldSize => {
+describe.each(RING_SIZES)('%i ranks', worldSize => {
   /** What a scenario returned on each rank. It must not have failed on any. */
   function valuesOf<T>(scenario: string): T[] {
     return inRings.slice(0, worldSize).map(rings => {

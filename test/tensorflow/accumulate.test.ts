@@ -1,8 +1,8 @@
 import type { StepStatistics } from '../../src/core/exchange-steps';
-import { type Failure, largestError, runScenariosInRings } from './support';
+import { type Failure, largestError, RING_SIZES, runScenariosInRings } from './support';
 import { coded } from '../support/coded';
 
-describe.each([1, 2, 3])('%d ranks', ranks => {
+describe.each(RING_SIZES)('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('accumulate.js', ranks);
 
   interface Compared {

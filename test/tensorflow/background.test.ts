@@ -1,6 +1,6 @@
-import { runScenariosInRings } from './support';
+import { RING_SIZES, runScenariosInRings } from './support';
 
-describe.each([1, 2, 3])('%d ranks', ranks => {
+describe.each(RING_SIZES)('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('background.js', ranks);
 
   // A save that is not in the background would wait for ever. The ranks tell each other with the exchange of step 6

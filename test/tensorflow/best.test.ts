@@ -1,7 +1,7 @@
-import { runScenariosInRings } from './support';
+import { RING_SIZES, runScenariosInRings } from './support';
 import { coded } from '../support/coded';
 
-describe.each([1, 2, 3])('%d ranks', ranks => {
+describe.each(RING_SIZES)('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('best.js', ranks);
 
   test('the checkpoint of the best epoch is kept beside the newest ones, also by a training that was resumed', () => {

@@ -1,4 +1,4 @@
-import { type Failure, largestError, runScenariosInRings } from './support';
+import { type Failure, largestError, RING_SIZES, runScenariosInRings } from './support';
 
 /** What one process and the ring have found. */
 interface Found {
@@ -19,7 +19,7 @@ function expectDivided(byRank: readonly number[][][], batchSize: number, count =
   for (const own of byRank) expect(own.length).toBeLessThanOrEqual(most);
 }
 
-describe.each([1, 2, 3])('%d ranks', ranks => {
+describe.each(RING_SIZES)('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('evaluate.js', ranks);
 
   test('a model is evaluated on each row once, and predicts all rows in their order', () => {

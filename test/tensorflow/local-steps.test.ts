@@ -1,9 +1,9 @@
 import type { StepStatistics } from '../../src/core/exchange-steps';
 import { normals } from './fixtures/seeded';
-import { type Failure, largestError, runScenariosInRings } from './support';
+import { type Failure, largestError, RING_SIZES, runScenariosInRings } from './support';
 import { coded } from '../support/coded';
 
-describe.each([1, 2, 3])('%d ranks', ranks => {
+describe.each(RING_SIZES)('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('local-steps.js', ranks);
   // 30 and 4 elements, both aligned to 16 bytes.
   const denseBytesOf = (steps: number) => steps * Math.ceil((2 * (ranks - 1) * 4 * 36) / ranks);

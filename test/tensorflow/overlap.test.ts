@@ -2,10 +2,10 @@ import { dgc } from '../../src/compression/dgc-options';
 import { checkWrapOptions } from '../../src/tensorflow/wrap-options';
 import type { StepStatistics } from '../../src/core/exchange-steps';
 import { normals } from './fixtures/seeded';
-import { type Failure, largestError, runScenariosInRings } from './support';
+import { type Failure, largestError, RING_SIZES, runScenariosInRings } from './support';
 import { coded } from '../support/coded';
 
-describe.each([1, 2, 3])('%d ranks', ranks => {
+describe.each(RING_SIZES)('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('overlap.js', ranks);
 
   test('each update is applied one step late, asleep and awake', () => {

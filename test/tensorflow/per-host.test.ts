@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { largestError, runScenariosInRings } from './support';
+import { largestError, RING_SIZES, runScenariosInRings } from './support';
 
 /** What a rank has at the end of a training. Momentum and residual are those of its matrix. */
 interface Trained {
@@ -19,7 +19,7 @@ const sumOf = (arrays: readonly (readonly number[])[]) =>
 const holdersOf = (states: readonly (readonly number[])[]) =>
   states.flatMap((values, rank) => (values.some(value => value !== 0) ? [rank] : []));
 
-describe.each([2, 3])('%d ranks', ranks => {
+describe.each(RING_SIZES.filter(size => size > 1))('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('per-host.js', ranks, {}, { NODE_OPTIONS });
 
   /** The last rank of each host. The second of two hosts has rank 2. */

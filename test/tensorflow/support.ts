@@ -93,22 +93,31 @@ export function runScenarios(
     });
 }
 
-/** What came of fixtures in rings of 3, 2 and 1 ranks: by rank, and by the size of the ring. */
+/** The rings of tests that form several: of two ranks, or of the sizes that `test/slow/ring-sizes.test.ts` sets. */
+export const RING_SIZES = (process.env['TEST_RING_SIZES'] ?? '2').split(',').map(Number);
+
+/** What came of fixtures in rings: by rank, and by the size of the ring. */
 const inRings = new Map<string, Promise<readonly Readonly<Record<number, Outcomes>>[]>>();
 
-/** As {@link runScenarios}. The fixture is launched once: its three processes form rings of 3, 2 and 1 ranks. */
+/** What a fixture needs to form a ring of each of {@link RING_SIZES} from the same processes: as many, and ports. */
+export async function placesOfRings(): Promise<{ ranks: number; ports: Readonly<Record<number, number>> }> {
+  const ports = await Promise.all(RING_SIZES.map(async size => [size, await freePort()] as const));
+  return { ranks: Math.max(...RING_SIZES), ports: Object.fromEntries(ports) };
+}
+
+/** As {@link runScenarios}. The fixture is launched once: its processes form a ring of each of {@link RING_SIZES}. */
 export function runScenariosInRings(
   name: string,
-  ranks: number,
+  size: number,
   input: object = {},
   env: Record<string, string> = {},
 ): <T>(scenario: string) => T[] {
-  return runScenarios(name, ranks, async () => {
+  return runScenarios(name, size, async () => {
     if (!inRings.has(name)) {
-      const ports = await Promise.all([1, 2, 3].map(freePort));
-      inRings.set(name, runFixture(name, { ranks: 3, input: { ...input, ports }, env }));
+      const { ranks, ports } = await placesOfRings();
+      inRings.set(name, runFixture(name, { ranks, input: { ...input, ports }, env }));
     }
-    return (await inRings.get(name)!).slice(0, ranks).map(outcomes => outcomes[ranks]!);
+    return (await inRings.get(name)!).slice(0, size).map(outcomes => outcomes[size]!);
   });
 }
 

@@ -1,9 +1,9 @@
 import type { Communicator } from '../../src/communicator/communicator';
 import { syncBatchNormalization } from '../../src/tensorflow/sync-batch-norm';
-import { largestError, runScenariosInRings } from './support';
+import { largestError, RING_SIZES, runScenariosInRings } from './support';
 import { coded } from '../support/coded';
 
-describe.each([1, 2, 3])('%d ranks', ranks => {
+describe.each(RING_SIZES)('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('sync-batch-norm.js', ranks);
 
   test.each(['dense', 'convolution', 'channels first', 'without scale and center'])(

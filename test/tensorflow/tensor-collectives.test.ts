@@ -2,7 +2,7 @@ import * as tf from '@tensorflow/tfjs';
 import { Ring } from '../../src/tensorflow/ring';
 import { coded } from '../support/coded';
 import { failureOf, freePort } from '../support/rings';
-import { type Failure, runFixture, runScenariosInRings } from './support';
+import { type Failure, RING_SIZES, runFixture, runScenariosInRings } from './support';
 
 describe.each([1, 2, 3])('%d ranks', worldSize => {
   let ring: Ring[];
@@ -114,7 +114,7 @@ describe.each([1, 2, 3])('%d ranks', worldSize => {
 });
 
 // A rank that sleeps needs a process of its own.
-describe.each([1, 2, 3])('%d ranks, in processes', worldSize => {
+describe.each(RING_SIZES)('%d ranks, in processes', worldSize => {
   const results = runScenariosInRings('tensor-collectives.js', worldSize);
 
   test('the Sync forms give new tensors, the same ones as the others', () => {

@@ -1,7 +1,7 @@
-import { type Failure, largestError, runScenariosInRings } from './support';
+import { type Failure, largestError, RING_SIZES, runScenariosInRings } from './support';
 import { coded } from '../support/coded';
 
-describe.each([1, 2, 3])('%d ranks', ranks => {
+describe.each(RING_SIZES)('%d ranks', ranks => {
   const valuesOf = runScenariosInRings('uneven.js', ranks);
 
   test('ranks without a batch go on with empty steps, and an update is the mean over the others', () => {
