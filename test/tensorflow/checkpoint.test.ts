@@ -1,156 +1,16 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { type LoopRun, type Position, runLoops } from './checkpoint-loops';
+import { testResumedFits, testResumedLoops } from './resumptions';
 import { runFixture } from './support';
 
-let dir: string;
-beforeAll(() => {
-  dir = mkdtempSync(path.join(tmpdir(), 'gradring-resume-'));
-});
-afterAll(() => rmSync(dir, { recursive: true, force: true }));
+// Other optimizers and compressors: test/slow/checkpoint.test.ts.
+describe('a custom loop that is resumed in other processes', () => testResumedLoops(['momentum'], ['powerSgd']));
 
-describe('a custom loop that is resumed in other processes', () => {
-  const optimizers = ['momentum', 'Nesterov', 'adam', 'RMSProp'];
-  const compressors = ['gradientDropping', 'oneBit', 'ternGrad', 'qsgd', 'powerSgd', 'lowRank', 'customCompression'];
-  const loops = [
-    ...optimizers.map(name => ({ name })),
-    ...compressors.map(compressor => ({ name: compressor, optimizer: 'momentum', compressor })),
-  ];
-  const END = 23; // in the third stage of the warm-up
-  const early = { name: 'early', optimizer: 'momentum' };
-  let [whole, first, second]: LoopRun[][][] = [];
-  let [earlyWhole, earlyResumed]: LoopRun[][] = [];
-  beforeAll(async () => {
-    const all = await runLoops(dir, 2, [
-      ...loops.map(loop => ({ ...loop, to: END })),
-      ...loops.map(loop => ({ ...loop, to: 19, save: true as const })), // where a power of Adam's β is not the product
-      { ...early, to: 5 },
-      { ...early, to: 0, save: true },
-    ]);
-    const resumed = await runLoops(dir, 2, [
-      ...loops.map(loop => ({ ...loop, to: END, resume: true as const })),
-      { ...early, to: 2, resume: true, save: true },
-      { ...early, to: 2, resume: true, save: true },
-      { ...early, to: 5, resume: true },
-    ]);
-    const count = loops.length;
-    [whole, first, second] = [all.slice(0, count), all.slice(count, 2 * count), resumed.slice(0, count)];
-    [earlyWhole, earlyResumed] = [all[2 * count], resumed[count + 2]];
-  });
-
-  test.each(optimizers.map((name, i) => [name, i] as const))(
-    '%s has the same bits as if it had never been interrupted, in the midst of a warm-up, with float16 values',
-    (name, i) => {
-      for (const rank of [0, 1]) {
-        const [uninterrupted, before, after] = [whole, first, second].map(runs => runs![i]![rank]!);
-        expect(after!.at).toMatchObject({ step: 19, epoch: 0, batch: 0, skipped: [] });
-        expect(after!.at!.path).toBe(path.join(dir, name, 'save-000001-step-19'));
-        expect(after!.at!.state).toMatchObject({ note: 'ä' });
-        expect(after!.resumedState).toEqual(before!.state);
-        expect(after!.weights).toEqual(uninterrupted!.weights);
-        expect(after!.state).toEqual(uninterrupted!.state);
-        expect(after!.counters).toEqual(uninterrupted!.counters);
-        for (const field of ['steps', 'skippedSteps', 'bytesSent', 'denseBytes'] as const) {
-          const [all, ...parts] = [uninterrupted, before, after].map(run => run!.statistics[field]);
-          expect([field, parts[0]! + parts[1]!]).toEqual([field, all]); // each process counts what it has done
-        }
-        expect(after!.densities).toEqual(uninterrupted!.densities.slice(19));
-        expect(new Set(after!.densities).size).toBeGreaterThan(1); // the warm-up went on
-      }
-      // A check that means something: residuals of dense tensors are not zero, the ranks differ, and so do their own
-      // weights.
-      const [one, other] = first![i]!;
-      expect(one!.state[`${name}/b/residual`]).toMatch(/[1-9a-f]/);
-      expect(one!.state[`${name}/w/residual`]).not.toBe(other!.state[`${name}/w/residual`]);
-      expect(one!.weights[4]).not.toBe(other!.weights[4]);
-      expect(one!.weights.slice(0, 4)).toEqual(other!.weights.slice(0, 4));
-    },
-  );
-
-  test.each(compressors.map((name, i) => [name, optimizers.length + i] as const))(
-    '%s() has the same bits as if it had never been interrupted',
-    (name, i) => {
-      for (const rank of [0, 1]) {
-        const [uninterrupted, before, after] = [whole, first, second].map(runs => runs![i]![rank]!);
-        expect(after!.at).toMatchObject({ step: 19 });
-        expect(after!.resumedState).toEqual(before!.state);
-        expect(after!.weights).toEqual(uninterrupted!.weights);
-        expect(after!.state).toEqual(uninterrupted!.state);
-      }
-      const [one, other] = first![i]!;
-      const part = (state: Record<string, string>, what: string) => state[`${name}/w/${what}`]!;
-      expect(part(one!.state, 'momentum')).toBe(part(other!.state, 'momentum'));
-      expect(part(one!.state, 'shared')).toBe(part(other!.state, 'shared'));
-      expect(part(one!.state, 'shared') !== '').toBe(name === 'powerSgd');
-      const keeps = !['ternGrad', 'qsgd', 'customCompression'].includes(name);
-      expect(part(one!.state, 'residual') !== part(other!.state, 'residual')).toBe(keeps);
-    },
-  );
-
-  test('may have been saved before its first step, and after a resumption without a step', () => {
-    expect(earlyResumed!.map(({ state }) => state)).toEqual(earlyWhole!.map(({ state }) => state));
-    expect(readdirSync(path.join(dir, 'early'))).toHaveLength(3);
-  });
-});
-
-describe('model.fit that is resumed in other processes', () => {
-  interface Fit {
-    readonly at?: Position;
-    readonly rates: number[];
-    readonly densities: number[];
-    readonly hash: string;
-    readonly steps: number;
-  }
-  const CASES = [
-    { optimizerName: 'adam', every: undefined, at: { step: 8, epoch: 2, batch: 0 } },
-    { optimizerName: 'momentum', every: 4, at: { step: 8, epoch: 2, batch: 0 } }, // at the end of an epoch, after its averages
-    { optimizerName: 'momentum', every: 5, at: { step: 5, epoch: 1, batch: 1 } },
-    { optimizerName: 'adam', every: 3, at: { step: 6, epoch: 1, batch: 2 } },
-  ].map((each, i) => ({ ...each, i, name: `fit-${i}` }));
-  const NAMES = ['momentum', 'adam'];
-
-  let wholes: readonly Fit[][];
-  let firsts: readonly Fit[][];
-  let seconds: readonly Fit[][];
-  beforeAll(async () => {
-    const run = async (fits: object[]) => {
-      const byRank = await runFixture<Fit[]>('checkpoint-fit.js', { ranks: 2, input: { fits } });
-      return fits.map((_, i) => byRank.map(all => all[i]!));
-    };
-    const untilEpoch = (epochs: number) =>
-      CASES.map(({ name, optimizerName, every }) => ({
-        name,
-        optimizerName,
-        every,
-        epochs,
-        dir: path.join(dir, name),
-      }));
-    const uninterrupted = NAMES.map(optimizerName => ({ name: optimizerName, optimizerName, epochs: 4 }));
-    const results = await run([...uninterrupted, ...untilEpoch(2)]);
-    [wholes, firsts] = [results.slice(0, NAMES.length), results.slice(NAMES.length)];
-    seconds = await run(untilEpoch(4));
-  });
-
-  test.each(CASES)(
-    '$optimizerName, every $every: the same bits, rates and densities',
-    ({ name, optimizerName, at, i }) => {
-      const whole = wholes[NAMES.indexOf(optimizerName)]!;
-      const [first, second] = [firsts[i]!, seconds[i]!];
-      for (const rank of [0, 1]) {
-        expect(first[rank]!.at).toEqual({ step: 0, epoch: 0, batch: 0, skipped: [] });
-        expect(second[rank]!.at).toMatchObject(at);
-        expect(second[rank]!.steps).toBe(16);
-        expect(second[rank]!.rates).toEqual(whole[rank]!.rates.slice(at.step));
-        expect(second[rank]!.densities).toEqual(whole[rank]!.densities.slice(at.step));
-        expect(second[rank]!.hash).toBe(whole[rank]!.hash);
-      }
-      expect(readdirSync(path.join(dir, name))).toHaveLength(2);
-    },
-  );
-});
+describe('model.fit that is resumed in other processes', () =>
+  testResumedFits([{ optimizerName: 'momentum', every: 5, at: { step: 5, epoch: 1, batch: 1 } }]));
 
 /** Runs a fixture as a program without a launcher, and returns what it prints. */
 async function runAlone(name: string, ...args: string[]): Promise<unknown> {
@@ -159,14 +19,18 @@ async function runAlone(name: string, ...args: string[]): Promise<unknown> {
 }
 
 test('a relative path means the folder in which it was given: checkpoints, models, timelines', async () => {
-  const root = path.join(dir, 'root');
-  for (const name of ['start', 'elsewhere']) mkdirSync(path.join(root, name), { recursive: true });
-  expect(await runAlone('working-folder.js', root)).toEqual({
-    start: ['checkpoints', 'model', 'trace'],
-    elsewhere: [],
-    saves: ['save-000001-step-1', 'save-000002-step-2'],
-    step: 2,
-  });
+  const root = mkdtempSync(path.join(tmpdir(), 'gradring-resume-'));
+  try {
+    for (const name of ['start', 'elsewhere']) mkdirSync(path.join(root, name));
+    expect(await runAlone('working-folder.js', root)).toEqual({
+      start: ['checkpoints', 'model', 'trace'],
+      elsewhere: [],
+      saves: ['save-000001-step-1', 'save-000002-step-2'],
+      step: 2,
+    });
+  } finally {
+    rmSync(root, { recursive: true });
+  }
 });
 
 describe('misuse, and what does not fit', () => {
