@@ -1,6 +1,0 @@
-import { testConformance } from '../collectives/conformance';
-
-describe('over tcp', () => testConformance({ transport: 'tcp', encryption: 'off' }, [1, 2, 5]));
-
-describe('over encrypted links', () =>
-  testConformance({ transport: 'tcp', encryption: 'on', runToken: 'ab'.repeat(32) }, [3]));
