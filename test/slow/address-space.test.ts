@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
-import { describeWhere, needs } from './support/test-where';
+import { describeWhere, needs } from '../support/test-where';
 
-const DIST = path.join(__dirname, '../dist');
+const DIST = path.join(__dirname, '../../dist');
 
 /** A program in a process that may have so many KiB of addresses. */
 function runWithin(kibibytes: number | 'unlimited', program: string, nodeArgs: readonly string[] = []) {
