@@ -3,7 +3,6 @@ import { studyPage } from '../../src/study/page';
 import type { StudyResults } from '../../src/study/results';
 import { summarise, type Training } from '../../src/study/summarise';
 import { intervalText, ratioText, wordsOf } from '../../src/study/words';
-import { openInBrowser, testInBrowser } from '../support/browser';
 import { FACTS, generatedTrainings } from './generated-study';
 
 const resultsOf = (trainings: readonly Training[]): StudyResults =>
@@ -178,55 +177,4 @@ describe('curves', () => {
     expect(mean.step.length).toBeLessThan(70);
     expect(mean.step.at(-1)).toBe(500);
   });
-});
-
-testInBrowser('a browser draws all curves, against what is chosen, for the methods that are chosen', () => {
-  const script = `
-    const [place] = document.querySelectorAll('.curves');
-    const notes = [];
-    const note = () => notes.push([...place.querySelectorAll('output')].map(each => each.textContent));
-    const labels = [...place.querySelectorAll('label')];
-    const click = name => labels.find(label => label.textContent.trim() === name).querySelector('input').click();
-    (async () => {
-      note();
-      for (const name of ['bytes', 'seconds', 'dense again', 'every seed (thin)']) {
-        click(name);
-        for (let i = 0; i < 9; i++) await undefined; // uPlot works in microtasks, and so ends before the page is loaded
-        note();
-      }
-      const { width, left, top } = place.querySelector('.u-over').getBoundingClientRect();
-      place.querySelector('.u-over').dispatchEvent(new MouseEvent('mouseenter', { clientX: left + 1, clientY: top + 9 }));
-      place.querySelector('.u-over').dispatchEvent(new MouseEvent('mousemove', { clientX: left + 1, clientY: top + 9 }));
-      note();
-      document.documentElement.dataset.notes = JSON.stringify(notes);
-    })();`;
-  const { dom, console } = openInBrowser(studyPage(RESULTS), script);
-  expect(/<html[^>]* data-drawn="(\d+)"/.exec(dom)?.[1]).toBe('6');
-  const notes = JSON.parse(/data-notes="([^"]*)"/.exec(dom)![1]!.replaceAll('&quot;', '"')) as [string, string][];
-  const [, error] = notes[0]!;
-  expect(error).toMatch(/^At the end: dense \d\.\d+ %, dense again .*, gradient dropping \d\.\d+ %/);
-  expect(notes[1]).toEqual(notes[0]); // the ends are the same, whatever the axis
-  expect(notes[2]).toEqual(notes[0]);
-  expect(notes[3]![1]).toBe(error.replace(/dense again \S+ %, /, ''));
-  expect(notes[4]).toEqual(notes[3]); // the readout has means only
-  expect(notes[5]![0]).toMatch(/^[\d.]+ s: dense [\d.]+, dgc /);
-  expect(console).not.toMatch(/CONSOLE/);
-});
-
-testInBrowser('a browser draws the page of a study with one seed, and of one that diverged', () => {
-  const nothing = { step: [], loss: [], error: [], bytes: [], seconds: [] };
-  const diverged = {
-    score: NaN,
-    logLoss: NaN,
-    examples: [],
-    bytesSentPerRank: 0,
-    denseBytesPerRank: 0,
-    curve: nothing,
-  };
-  const one = generatedTrainings(1, 1).map(each => ({ ...each, ...(each.method === 'TernGrad' && diverged) }));
-  const { dom, console } = openInBrowser(studyPage(resultsOf(one)));
-  expect(/<html[^>]* data-drawn="(\d+)"/.exec(dom)?.[1]).toBe('6');
-  expect(dom).not.toContain('NaN');
-  expect(dom).not.toContain('Infinity');
-  expect(console).not.toMatch(/CONSOLE/);
 });

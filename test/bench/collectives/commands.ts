@@ -1,6 +1,7 @@
 import path from 'node:path';
 import type { CollectiveRow } from '../../../src/bench/collectives/row';
 import { gradring } from '../../launcher/support';
+import { benchOutputOfProcess } from '../commands';
 
 /** A `gradring bench` command, without `--json`; and what is to be wrong in its results, if anything is. */
 export interface RingCommand {
@@ -36,4 +37,13 @@ export async function runInRing(ranks: number, commands: readonly RingCommand[])
     }
   }
   return results;
+}
+
+/** By default a warm-up takes seconds. */
+export const WARM = ['--warm-up', '1'];
+
+/** The rows of a command that starts its ranks. */
+export async function collectiveRows(name: string, ...args: string[]): Promise<CollectiveRow[]> {
+  const text = await benchOutputOfProcess(name, ...args, '--json');
+  return text.trim().split('\n').map(line => JSON.parse(line) as CollectiveRow); // prettier-ignore
 }
