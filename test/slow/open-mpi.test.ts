@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { Communicator, NumericArray, Reduction } from '../../src/communicator/communicator';
 import { cleanUpRanks, closeRing, connectRing, temporaryFolder } from '../support/rings';
 import { describeWhere } from '../support/test-where';
-import { input, type TypeName, TYPES } from './reference';
+import { input, type TypeName, TYPES } from '../collectives/reference';
 
 /** The names that Debian gives, where there may be another MPI beside it. */
 const [COMPILER, RUNNER] = ['mpicc.openmpi', 'mpirun.openmpi'];
@@ -42,7 +42,7 @@ describeWhere(OBSTACLE)('Open MPI gives the same', () => {
   let program: string;
   beforeAll(() => {
     program = path.join(temporaryFolder(), 'open-mpi');
-    execFileSync(COMPILER!, ['-O1', '-o', program, path.join(__dirname, 'open-mpi.c')]);
+    execFileSync(COMPILER!, ['-O1', '-o', program, path.join(__dirname, 'support/open-mpi.c')]);
   });
 
   test.each([1, 2, 3])('on %d ranks', async worldSize => {
