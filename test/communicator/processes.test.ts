@@ -1,13 +1,15 @@
 import { cleanUpRanks, foldersLeft, startRanks } from '../support/rings';
-import { expectOwnExitCodes } from './ends';
-import { testProcesses } from './process-ends';
+import { expectAllFrames } from './ends';
+import { testKills, testPauses } from './process-ends';
 
 afterEach(cleanUpRanks);
 
-describe('over ipc', () => testProcesses('ipc')); // over TCP: test/slow/processes-over-tcp.test.ts
+// Other calls and ends, over TCP too: test/slow/processes.test.ts and test/slow/ends.test.ts.
+testKills('ipc', ['reduces large arrays']);
+testPauses('ipc');
 
-test('ranks that fail or exit while the ring forms end with their own exit codes', async () => {
-  await expectOwnExitCodes(100); // at more instants: test/slow/ends.test.ts
+test('a script that falls off its end right after its last collective leaves nobody without its frames', async () => {
+  await expectAllFrames('falls off its end', { GRADRING_TRANSPORT: 'ipc' });
   expect(foldersLeft()).toEqual([]);
 });
 
