@@ -4,20 +4,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import ts from 'typescript';
-import { CORE_EXPORTS, PUBLIC_EXPORTS, type PublicExport, publicCode } from '../support/public-api';
+import { CODE, CORE, examplesOf } from '../support/docstrings';
 
 const ROOT = path.join(__dirname, '../..');
-
-/** What only gradring/core has. Its names begin so. */
-const CORE = 'core: ';
-const isOnlyCore = ({ name, file }: PublicExport) =>
-  !PUBLIC_EXPORTS.some(each => each.name === name && each.file === file);
-const ofCore = publicCode(CORE_EXPORTS.filter(isOnlyCore)).map(code => ({ ...code, name: `${CORE}${code.name}` }));
-const CODE = [...publicCode(), ...ofCore];
-
-/** The examples of a docstring: what is fenced as ```ts. */
-const examplesOf = (docstring: string): string[] =>
-  [...docstring.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, text]) => text!);
 
 const EXAMPLES = CODE.flatMap(({ name, docstring }) =>
   examplesOf(docstring).map((source, i) => ({ title: i === 0 ? name : `${name} ${i}`, source })),
@@ -74,18 +63,6 @@ async function main() {
 
 main();
 `;
-
-test('every public class and function has a docstring with an example', () => {
-  expect(CODE.map(({ name }) => name)).toEqual(
-    expect.arrayContaining(['connect', 'Ring', 'Ring.shard', 'dgc', 'launch', 'core: connect', 'core: RingGradients']),
-  );
-  const without = CODE.filter(({ kind, docstring }) => kind !== 'member' && examplesOf(docstring).length === 0);
-  expect(without.map(({ name }) => name)).toEqual([]);
-});
-
-test('every public member of a class has a docstring', () => {
-  expect(CODE.filter(({ docstring }) => docstring === '').map(({ name }) => name)).toEqual([]);
-});
 
 describe('the examples of the docstrings', () => {
   let folder: string;
