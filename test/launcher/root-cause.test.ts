@@ -1,33 +1,11 @@
-import path from 'node:path';
-import { type LaunchResult } from '../../src/launcher/conclude';
-import { launch } from '../../src/launcher/launch';
-import type { LaunchOptions } from '../../src/launcher/launch-options';
-import { Capture, cleanUp, ROOT, script, UNCONNECTED } from './support';
-
-/** Which rank the launcher's last line names. */
+import { runBody } from './root-causes';
+import { cleanUp } from './support';
 
 afterEach(cleanUp);
 
-const PRELUDE = `
-  const { Communicator } = require(${JSON.stringify(path.join(ROOT, 'dist/communicator/communicator.js'))});
-  const { GradringError } = require(${JSON.stringify(path.join(ROOT, 'dist/errors.js'))});
-  const rank = Number(process.env.RANK);
-  const connect = options => Communicator.connect(options);`;
-
-/** Runs the body of an async function on so many ranks. */
-async function run(
-  source: string,
-  options: Partial<LaunchOptions> = {},
-): Promise<LaunchResult & { summary: string; stderr: string }> {
-  const [stdout, stderr] = [new Capture(), new Capture()];
-  const file = script(`${PRELUDE}\n(async () => {\n${source}\n})();`);
-  const result = await launch({ ranks: 2, script: file, stdout, stderr, ...options });
-  const summary = stderr.lines.find(line => line.startsWith('gradring: ')) ?? '';
-  return { ...result, summary, stderr: stderr.text };
-}
-
+// Other causes, and where there is none: test/slow/root-cause.test.ts.
 test('a rank that exits with 0 before the others are done', async () => {
-  const { summary, exitCode, rootCause, stderr } = await run(
+  const { summary, exitCode, rootCause, stderr } = await runBody(
     `
     const ring = await connect();
     await ring.barrier();
@@ -44,80 +22,11 @@ test('a rank that exits with 0 before the others are done', async () => {
   expect({ exitCode, rootCause }).toMatchObject({ exitCode: 1, rootCause: { rank: 1, exitCode: 0 } });
 });
 
-test('a rank that all ranks raise an error about', async () => {
-  const { summary, stderr, rootCause } = await run(`
-    const ring = await connect();
-    await ring.barrier();
-    throw new GradringError('ERR_NON_FINITE', 'The gradient holds NaN on rank 1.', { rank: 1 });`);
-  expect(summary).toMatch(/^gradring: rank 1 \(pid \d+\) failed with exit code 1 after .* s; root cause\. /);
-  expect(stderr).toMatch(/^gradring: the error of rank 1:\n.*NaN on rank 1/m);
-  expect(rootCause).toMatchObject({ rank: 1, exitCode: 1 });
-});
-
-test('a rank that comes late: its process still exists, and is ended', async () => {
-  const { summary, exitCode, rootCause } = await run(
-    `const ring = await connect({ timeoutMs: 1_000 });
-     await ring.barrier();
-     if (rank === 1) setInterval(() => undefined, 1_000);
-     else await ring.barrier();`,
-    { failureGraceMs: 0 },
-  );
+test('a rank that ends without a call of connect is told of at once, and the others do not wait for it', async () => {
+  const { summary, exitCode, rootCause, ranks } = await runBody(`if (rank !== 1) await connect();`, { ranks: 3 });
   expect(summary).toMatch(
-    /^gradring: rank 1 \(pid \d+\) was late, though its process still existed when rank 0 failed after .* s; root cause\. It then ended with SIGTERM\. The other ranks: /,
+    /^gradring: rank 1 \(pid \d+\) exited with code 0 after \d+\.\d s without a call of connect\(\), but (ranks 0, 2 wait|rank [02] waits) for it there; root cause\. The other ranks: rank 0 SIGTERM, rank 2 SIGTERM\.$/,
   );
-  expect({ exitCode, rootCause }).toMatchObject({ exitCode: 1, rootCause: { rank: 1, signal: 'SIGTERM' } });
-});
-
-test('where ranks only differ, none is called the cause', async () => {
-  const { summary } = await run(`
-    const ring = await connect();
-    if (rank === 1) await ring.barrier();
-    else await ring.allReduce(new Float32Array(8));`);
-  expect(summary).toMatch(
-    /^gradring: rank \d \(pid \d+\) was the first that failed with exit code 1 after \d+\.\d s\. /,
-  );
-});
-
-describe('connect', () => {
-  test('a rank that ends without it is told of at once, and the others do not wait for it', async () => {
-    const { summary, exitCode, rootCause, ranks } = await run(`if (rank !== 1) await connect();`, { ranks: 3 });
-    expect(summary).toMatch(
-      /^gradring: rank 1 \(pid \d+\) exited with code 0 after \d+\.\d s without a call of connect\(\), but (ranks 0, 2 wait|rank [02] waits) for it there; root cause\. The other ranks: rank 0 SIGTERM, rank 2 SIGTERM\.$/,
-    );
-    expect({ exitCode, rootCause }).toMatchObject({ exitCode: 1, rootCause: { rank: 1, exitCode: 0 } });
-    expect(ranks).toHaveLength(3);
-  });
-
-  test('also if an agent starts the ranks, as on other hosts', async () => {
-    const hosts = [{ host: 'localhost', ranks: 2 }];
-    const { summary, exitCode } = await run('if (rank !== 1) await connect();', { ranks: undefined, hosts } as never);
-    expect(summary).toMatch(
-      /^gradring: rank 1 \(on localhost, pid \d+\) exited with code 0 .* without a call of connect\(\), but rank 0 waits for it there; root cause/,
-    );
-    expect(exitCode).toBe(1);
-  });
-
-  test('nor for one that ends before the others call it a second time', async () => {
-    const { summary } = await run(`
-      await (await connect()).close();
-      if (rank !== 1) await connect();`);
-    expect(summary).toMatch(
-      /^gradring: rank 1 \(pid \d+\) exited with code 0 after \d+\.\d s, but rank 0 waits for it in connect\(\); root cause\./,
-    );
-  });
-
-  test.each([
-    ['all call it, one after the other', 'await new Promise(done => setTimeout(done, 200 * rank)); await (await connect()).close();'],
-    ['some end after the ring has formed', 'const ring = await connect(); if (rank === 1) return; await new Promise(done => setTimeout(done, 300)); await ring.close();'],
-    ['the script describes rings of its own', 'if (rank !== 0) await (await connect({ rank: 0, worldSize: 1 })).close();'],
-  ])('if %s, there is nothing to tell', async (_, source) => {
-    const { exitCode, stderr } = await run(source);
-    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
-  }); // prettier-ignore
-
-  test('if no rank calls it, that is told at the end', async () => {
-    expect(await run('')).toMatchObject({ exitCode: 0, stderr: `${UNCONNECTED}\n` });
-    expect(await run('', { ranks: 1 })).toMatchObject({ exitCode: 0, stderr: '' });
-    expect((await run('if (rank === 1) process.exit(4)')).stderr).not.toContain('connect()');
-  });
+  expect({ exitCode, rootCause }).toMatchObject({ exitCode: 1, rootCause: { rank: 1, exitCode: 0 } });
+  expect(ranks).toHaveLength(3);
 });
