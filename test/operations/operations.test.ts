@@ -1,47 +1,11 @@
 import * as tf from '@tensorflow/tfjs';
 import { readFileSync } from 'node:fs';
-import { committedOperations, pageOf } from '../../scripts/operations/write-docs';
+import { pageOf } from '../../scripts/operations/write-docs';
 import { readPage } from '../support/doc-pages';
-import { runScript } from '../support/scripts';
-import type { Summary } from './compare';
+import { committed, wrong } from './measurements';
 import { NOT_COMPARED, OPERATIONS } from './operations';
 
-type Measurements = Record<
-  string,
-  { readonly untried: readonly string[]; readonly operations: Readonly<Record<string, Summary>> }
->;
-
-const committed = committedOperations() as Measurements;
-
-/** What is the same on every machine: all but the sizes of errors. */
-const withoutErrors = (operations: Readonly<Record<string, Summary>>) =>
-  Object.fromEntries(
-    Object.entries(operations).map(([name, { cases, own, failures }]) => [name, { cases, own, failures }]),
-  );
-
-const wrong = (operations: Readonly<Record<string, Summary>>) =>
-  Object.entries(operations).flatMap(([name, { failures }]) =>
-    failures.filter(({ why }) => why === 'wrong').map(({ of, cases }) => [name, of, ...cases]),
-  );
-
-describe('compared with true results and gradients', () => {
-  let measured: Measurements;
-  beforeAll(async () => {
-    const { exitCode, stdout, stderr } = await runScript('operations/measure', 'wasm', 'cpu');
-    if (exitCode !== 0) throw new Error(stderr);
-    measured = JSON.parse(stdout) as Measurements;
-  }, 180_000);
-
-  describe.each(['wasm', 'cpu'])('%s', backend => {
-    test('has no wrong number', () => expect(wrong(measured[backend]!.operations)).toEqual([]));
-
-    test('fails and is corrected where the docs say so, and nowhere else', () =>
-      expect(withoutErrors(measured[backend]!.operations)).toEqual(withoutErrors(committed[backend]!.operations)));
-
-    test('has a case for every kernel with a gradient', () => expect(measured[backend]!.untried).toEqual([]));
-  });
-});
-
+// What is measured here: test/slow/operations.test.ts.
 test('the docs show the measurements that are committed: no wrong number, of all cases, on three backends', () => {
   expect(readPage('docs/reference/operations.md')).toBe(pageOf(committed));
   const counts = Object.entries(OPERATIONS).map(([name, cases]) => [name, cases.length]);
