@@ -1,5 +1,5 @@
 import { freePort } from '../support/rings';
-import { runFixture } from './support';
+import { runFixture } from '../tensorflow/support';
 
 interface Failure {
   readonly code?: string;

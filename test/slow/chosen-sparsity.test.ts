@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { runFixture } from './support';
+import { runFixture } from '../tensorflow/support';
 
 interface Said {
   readonly lines: string[];
