@@ -1,3 +1,0 @@
-import { testProcesses } from '../communicator/process-ends';
-
-testProcesses('tcp');
