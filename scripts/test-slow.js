@@ -11,7 +11,7 @@ const { bootstrap } = require('./bootstrap');
 const ALONE = [
   ...['backends', 'bench-codec', 'bench-collectives-ring', 'bench-netlab', 'bench-optimizer', 'chaos-command'],
   ...['clean-build', 'clusters', 'crowds', 'cut-link', 'encrypted-lab', 'engines', 'hostile-peer', 'kubernetes'],
-  ...['link-command', 'memory', 'netlab', 'netlab-guard', 'networks', 'resnet50-step', 'ring-examples'],
+  ...['link-command', 'memory', 'netlab', 'netlab-guard', 'networks', 'ring-examples'],
   ...['speedup-lab', 'speedup-loopback', 'ssh', 'start', 'strangers'],
 ].join('|');
 

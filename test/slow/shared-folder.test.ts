@@ -4,7 +4,7 @@ import { cleanUp, gradring, temporaryFolder, waitUntil } from '../launcher/suppo
 
 afterEach(cleanUp);
 
-const PROGRAM = path.join(__dirname, 'fixtures/shared-folder.js');
+const PROGRAM = path.join(__dirname, '../tensorflow/fixtures/shared-folder.js');
 
 test('a second run in a folder is refused, the first goes on, and after a kill the next one resumes at once', async () => {
   const folder = temporaryFolder();

@@ -7,12 +7,7 @@ const ROOT = path.join(__dirname, '../..');
 const check = (root: string) =>
   spawnSync(process.execPath, [path.join(root, 'scripts/schemas.js'), '--check'], { encoding: 'utf8' });
 
-test('the generated code is what the schemas make', () => {
-  const { status, stderr } = check(ROOT);
-  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-});
-
-describe('the check', () => {
+describe('the check of the generated code', () => {
   let copy: string;
   const generated = (name: string) => path.join(copy, 'src/wire/generated', name);
 
