@@ -3,7 +3,7 @@ import { GradientSource } from '../../src/bench/gradient-source';
 import { SharedHeap } from '../../src/memory/shared-heap';
 import { instantiateMeasuredKernels, type MeasuredKernels } from '../../src/bench/stream-floor';
 
-const ELEMENTS = 1_000_000;
+const ELEMENTS = 200_000;
 
 /** The kernels, with a record of the calls that tell the parts of a step apart. */
 function recorded(kernels: MeasuredKernels): {

@@ -10,7 +10,7 @@ import { cleanUpRanks, startRanks } from '../support/rings';
 const WARNING = 'GRADRING_TIMEOUT (did you mean GRADRING_TIMEOUT_MS?) is set, but is no variable of gradring.';
 const MISSPELT = { GRADRING_TIMEOUT: '1000' };
 const CONNECT = `
-  const { connect } = require(${JSON.stringify(path.join(__dirname, '../../dist'))});
+  const { connect } = require(${JSON.stringify(path.join(__dirname, '../../dist/core'))});
   connect().then(ring => ring.close());`;
 
 afterEach(cleanUpRanks);

@@ -16,7 +16,7 @@ type Results = Record<string, { ring: number[]; alone: number[] }>;
 
 let byRank: readonly Results[];
 beforeAll(async () => {
-  byRank = await runFixture<Results>('dense-equivalence.js', { ranks: 3, input: { steps: 30 } });
+  byRank = await runFixture<Results>('dense-equivalence.js', { ranks: 3, input: { steps: 12 } });
 });
 
 test.each(CASES)('%s: the ring trains like one process on the mean gradient', name => {
