@@ -2,6 +2,7 @@
 // `npm run test:slow`: installs and builds what is missing, then the tests that take minutes. Its arguments go to jest.
 const { spawnSync } = require('node:child_process');
 const path = require('node:path');
+const MORE_CASES = require('../test/support/more-cases');
 const { bootstrap } = require('./bootstrap');
 
 /**
@@ -20,7 +21,10 @@ const root = path.join(__dirname, '..');
 const jest = path.join(root, 'node_modules/jest/bin/jest.js');
 const common = [jest, '--config', 'jest.slow.config.js', '--passWithNoTests', ...process.argv.slice(2)];
 const runs = [
-  [`--testMatch=**/slow/!(${ALONE}).test.ts`, '--maxWorkers=2'],
-  [`--testMatch=**/slow/@(${ALONE}).test.ts`, '--maxWorkers=1'],
-].map(args => spawnSync(process.execPath, [...common, ...args], { cwd: root, stdio: 'inherit' }).status ?? 1);
+  ['--maxWorkers=2', `**/slow/!(${ALONE}).test.ts`, ...MORE_CASES],
+  ['--maxWorkers=1', `**/slow/@(${ALONE}).test.ts`],
+].map(([workers, ...tests]) => {
+  const args = tests.map(test => `--testMatch=${test}`);
+  return spawnSync(process.execPath, [...common, workers, ...args], { cwd: root, stdio: 'inherit' }).status ?? 1;
+});
 process.exit(Math.max(...runs));

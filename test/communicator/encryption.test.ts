@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { Communicator } from '../../src/communicator/communicator';
 import type { ConnectInput } from '../../src/rendezvous/connect-options';
 import { isEncrypted } from '../../src/rendezvous/run-security';
+import { casesOf } from '../support/cases';
 import { linkPorts } from '../support/listening-ports';
 import {
   cleanUpRanks,
@@ -56,11 +57,16 @@ test('TCP that leaves the host is encrypted, and on loopback if asked for', () =
   expect(isEncrypted('tcp://[::ffff:127.0.0.1]:1', 'auto')).toBe(false); // as ZeroMQ tells of 127.0.0.1
 });
 
-testWhere(needs.linux).each([
-  ['on', TOKEN, 'CURVE'],
-  ['auto', TOKEN, 'NULL'],
-  ['off', TOKEN, 'NULL'],
-] as const)(
+type Mode = [encryption: 'on' | 'auto' | 'off', runToken: string, mechanism: string];
+const MODES = casesOf<Mode>(
+  [['on', TOKEN, 'CURVE']],
+  [
+    ['auto', TOKEN, 'NULL'],
+    ['off', TOKEN, 'NULL'],
+  ],
+);
+
+testWhere(needs.linux).each(MODES)(
   'with encryption %s, the links of a ring over loopback speak it',
   async (encryption, runToken, mechanism) => {
     const program = `
@@ -120,36 +126,39 @@ describe('the rendezvous', () => {
     await first;
   });
 
-  test.each([true, false])('gives nothing to a replayed join, nor away the token (encryption: %s)', async encrypted => {
-    const masterPort = await freePort();
-    const encryption = encrypted ? 'on' : 'off';
-    const tap = new Tap();
-    const early = [join(0, { masterPort, encryption, runId: 'this-run' })];
-    await listening(masterPort); // a proxy that finds nobody would be asked twice, and what it keeps would be no one conversation
-    const viaTap = { masterPort: await tap.before(masterPort), encryption, runId: 'this-run' } as const;
-    early.push(join(1, viaTap));
-    while (!readable(Buffer.concat(tap.sent)).includes(encrypted ? 'INITIATE' : 'this-run')) await sleep(20);
-    await sleep(100); // and whatever belongs to it
-    const replayed = connect({ port: masterPort, host: '127.0.0.1' }).on('error', () => undefined);
-    let answer = Buffer.alloc(0);
-    replayed.on('data', (bytes: Buffer) => (answer = Buffer.concat([answer, bytes])));
-    let isHungUp = false;
-    replayed.on('close', () => (isHungUp = true));
-    for (const bytes of tap.sent) {
-      replayed.write(bytes);
-      await sleep(100); // ZeroMQ hangs up on who speaks out of turn
-    }
-    const isRefused = () => readable(answer).includes('Two processes claim rank 1');
-    await until(() => isRefused() || isHungUp);
-    replayed.destroy();
-    expect(isRefused()).toBe(!encrypted);
-    const ring = await Promise.all([...early, join(2, { masterPort, encryption, runId: 'this-run' })]);
-    await expectSums(ring);
-    await closeRing(ring);
-    await tap.close();
-    expect(readable(tap.bytes).includes('this-run')).toBe(!encrypted);
-    for (const form of [TOKEN, Buffer.from(TOKEN, 'hex').toString('latin1')]) {
-      expect(readable(tap.bytes)).not.toContain(form);
-    }
-  });
+  test.each(casesOf([true], [false]))(
+    'gives nothing to a replayed join, nor away the token (encryption: %s)',
+    async encrypted => {
+      const masterPort = await freePort();
+      const encryption = encrypted ? 'on' : 'off';
+      const tap = new Tap();
+      const early = [join(0, { masterPort, encryption, runId: 'this-run' })];
+      await listening(masterPort); // a proxy that finds nobody would be asked twice, and what it keeps would be no one conversation
+      const viaTap = { masterPort: await tap.before(masterPort), encryption, runId: 'this-run' } as const;
+      early.push(join(1, viaTap));
+      while (!readable(Buffer.concat(tap.sent)).includes(encrypted ? 'INITIATE' : 'this-run')) await sleep(20);
+      await sleep(100); // and whatever belongs to it
+      const replayed = connect({ port: masterPort, host: '127.0.0.1' }).on('error', () => undefined);
+      let answer = Buffer.alloc(0);
+      replayed.on('data', (bytes: Buffer) => (answer = Buffer.concat([answer, bytes])));
+      let isHungUp = false;
+      replayed.on('close', () => (isHungUp = true));
+      for (const bytes of tap.sent) {
+        replayed.write(bytes);
+        await sleep(100); // ZeroMQ hangs up on who speaks out of turn
+      }
+      const isRefused = () => readable(answer).includes('Two processes claim rank 1');
+      await until(() => isRefused() || isHungUp);
+      replayed.destroy();
+      expect(isRefused()).toBe(!encrypted);
+      const ring = await Promise.all([...early, join(2, { masterPort, encryption, runId: 'this-run' })]);
+      await expectSums(ring);
+      await closeRing(ring);
+      await tap.close();
+      expect(readable(tap.bytes).includes('this-run')).toBe(!encrypted);
+      for (const form of [TOKEN, Buffer.from(TOKEN, 'hex').toString('latin1')]) {
+        expect(readable(tap.bytes)).not.toContain(form);
+      }
+    },
+  );
 });

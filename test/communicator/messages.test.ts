@@ -1,6 +1,7 @@
 import { MessageRunner } from '../../src/comm-thread/message-runner';
 import type { Communicator } from '../../src/communicator/communicator';
 import type { Transport } from '../../src/transport/transport';
+import { casesOf } from '../support/cases';
 import { cleanUpRanks, closeRings, failureOf, ringOf, startRanks } from '../support/rings';
 
 afterEach(closeRings);
@@ -73,11 +74,15 @@ describe('ranks that leave', () => {
     expect((await received)[2_999_999]).toBe(3);
   });
 
-  test.each([
-    ['the sender', 2, [0]],
-    ['the receiver', 0, [2]],
-    ['a rank on the way', 3, [0, 2]],
-  ])('%s has left: the ends that wait fail, with its rank', async (_, leaver, ends) => {
+  const LEAVERS = casesOf<[string, number, number[]]>(
+    [['a rank on the way', 3, [0, 2]]],
+    [
+      ['the sender', 2, [0]],
+      ['the receiver', 0, [2]],
+    ],
+  );
+
+  test.each(LEAVERS)('%s has left: the ends that wait fail, with its rank', async (_, leaver, ends) => {
     const ring = await ringOf(4);
     await ring[leaver]!.close();
     const calls = new Map<number, () => Promise<unknown>>([

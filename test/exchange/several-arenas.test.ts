@@ -3,6 +3,7 @@ import { MAX_ARENA_BYTES, type VariableShape } from '../../src/exchange/arena-la
 import type { Communicator } from '../../src/communicator/communicator';
 import type { ExchangeResult } from '../../src/exchange/messages';
 import { dgc, noCompression, type Compression } from '../../src/compression/dgc-options';
+import { casesOf } from '../support/cases';
 import { random } from '../support/random';
 import { cleanUpRanks, closeRing, connectRing, failureOf, startRanks } from '../support/rings';
 
@@ -119,7 +120,7 @@ async function expectSame(ring: readonly Communicator[], trial: Trial) {
 
 afterAll(cleanUpRanks);
 
-describe.each([1, 3])('a ring of %i', worldSize => {
+describe.each(casesOf([3], [1]))('a ring of %i', worldSize => {
   let ring: Communicator[];
   beforeAll(async () => {
     ring = await connectRing(worldSize);

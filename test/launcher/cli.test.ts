@@ -4,6 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import { main } from '../../src/cli';
 import { cleanUp, gradring, Program, ROOT, script, temporaryFolder, UNCONNECTED } from './support';
+import { casesOf } from '../support/cases';
 
 afterEach(cleanUp);
 
@@ -25,12 +26,16 @@ async function expectRefusal(args: readonly string[], words: string): Promise<vo
 
 const showArguments = (): string => script('console.log(JSON.stringify(process.argv.slice(2)))');
 
-test.each([
-  { separator: [], args: ['--json', 'x', '-n', '5'] },
-  { separator: ['--'], args: ['--json', 'x', '-n', '5'] },
-  { separator: [], args: ['007', '1e3', '--', '--help', '--no-prefix', '-h', '--version', ''] },
-  { separator: [], args: [] },
-])('what follows the script is the script’s: $separator $args', async ({ separator, args }) => {
+const COMMANDS = casesOf<{ separator: string[]; args: string[] }>(
+  [{ separator: [], args: ['007', '1e3', '--', '--help', '--no-prefix', '-h', '--version', ''] }],
+  [
+    { separator: [], args: ['--json', 'x', '-n', '5'] },
+    { separator: ['--'], args: ['--json', 'x', '-n', '5'] },
+    { separator: [], args: [] },
+  ],
+);
+
+test.each(COMMANDS)('what follows the script is the script’s: $separator $args', async ({ separator, args }) => {
   const program = gradring('run', '-n', '2', '--no-prefix', ...separator, showArguments(), ...args);
   expect(await program.exited).toEqual({ exitCode: 0, signal: null });
   expect(program.stderr).toBe(`${UNCONNECTED}\n`);

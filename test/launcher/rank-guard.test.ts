@@ -1,20 +1,25 @@
 import { existsSync } from 'node:fs';
 import { cleanUp, gradring, isRunning, SAY_READY, script, waitUntil } from './support';
+import { casesOf } from '../support/cases';
 
 // The ranks must end although nobody can tell them to: the launcher is killed by SIGKILL.
 
 afterEach(cleanUp);
 
-test.each([
-  ['wait for events', `setInterval(() => {}, 1000); ${SAY_READY}`],
-  ['are blocked', `${SAY_READY} Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);`],
-  ['compute', `${SAY_READY} for (;;);`],
+const RANKS = casesOf<[string, string]>(
+  [['compute', `${SAY_READY} for (;;);`]],
   [
-    'ignore all signals',
-    `for (const s of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(s, () => {});
-                          setInterval(() => {}, 1000); ${SAY_READY}`,
+    ['wait for events', `setInterval(() => {}, 1000); ${SAY_READY}`],
+    ['are blocked', `${SAY_READY} Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);`],
+    [
+      'ignore all signals',
+      `for (const s of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(s, () => {});
+       setInterval(() => {}, 1000); ${SAY_READY}`,
+    ],
   ],
-])('ranks that %s do not outlive their launcher', async (_what, source) => {
+);
+
+test.each(RANKS)('ranks that %s do not outlive their launcher', async (_what, source) => {
   const launcher = gradring('run', '-n', '2', script(source));
   const pids = await launcher.readyRanks(2);
   expect(pids.filter(isRunning)).toEqual(pids);

@@ -1,12 +1,17 @@
 import { cleanUp, gradring, isRunning, SAY_READY, script, waitUntil } from './support';
+import { casesOf } from '../support/cases';
 
 afterEach(cleanUp);
 
-test.each([
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-  ['SIGHUP', 129],
-] as const)('%s is passed on, and the exit code says so', async (signal, code) => {
+const SIGNALS = casesOf<['SIGINT' | 'SIGTERM' | 'SIGHUP', number]>(
+  [['SIGTERM', 143]],
+  [
+    ['SIGINT', 130],
+    ['SIGHUP', 129],
+  ],
+);
+
+test.each(SIGNALS)('%s is passed on, and the exit code says so', async (signal, code) => {
   const file = script(`setInterval(() => {}, 1000); ${SAY_READY}`);
   const launcher = gradring('run', '-n', '2', file);
   const pids = await launcher.readyRanks(2);

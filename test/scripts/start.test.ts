@@ -3,6 +3,7 @@ import path from 'node:path';
 import { plotOf } from '../../scripts/start/plot';
 import { resultOf, tableOf } from '../../scripts/start/result';
 import { digits, useFolder } from './run-digits';
+import { casesOf } from '../support/cases';
 import { random } from '../support/random';
 
 const folder = useFolder();
@@ -29,13 +30,17 @@ test('it trains on a set in the format of MNIST, of images of any size', async (
   expect(exitCode).toBe(0);
 });
 
-test.each([
-  ['an unknown option', ['--epoch', '2'], /Unknown argument: epoch/],
-  ['no whole number', ['--epochs', '1.5'], /--epochs, --batch-size and --seeds take whole numbers/],
-  ['no number', ['--seeds', '1,x'], /--epochs, --batch-size and --seeds take whole numbers/],
-  ['an unknown method', ['--methods', 'dense,sparse'], /--methods takes dgc, dense, not 'sparse'/],
-  ['a learning rate of 0', ['--learning-rate', '0'], /--learning-rate a positive number/],
-])('%s is told, and fails', async (_, args, message) => {
+const MISTAKES = casesOf<[string, string[], RegExp]>(
+  [['an unknown option', ['--epoch', '2'], /Unknown argument: epoch/]],
+  [
+    ['no whole number', ['--epochs', '1.5'], /--epochs, --batch-size and --seeds take whole numbers/],
+    ['no number', ['--seeds', '1,x'], /--epochs, --batch-size and --seeds take whole numbers/],
+    ['an unknown method', ['--methods', 'dense,sparse'], /--methods takes dgc, dense, not 'sparse'/],
+    ['a learning rate of 0', ['--learning-rate', '0'], /--learning-rate a positive number/],
+  ],
+);
+
+test.each(MISTAKES)('%s is told, and fails', async (_, args, message) => {
   const { exitCode, output } = await digits(1, ...args);
   expect(exitCode).not.toBe(0);
   expect(output).toMatch(message);

@@ -21,7 +21,7 @@ async function inRoot(
 ): Promise<{ stdout: string; stderr: string }> {
   return promisify(execFile)(process.execPath, args, {
     cwd: ROOT,
-    env: { ...process.env, XDG_CACHE_HOME: cache, ...env },
+    env: { ...process.env, TEST_CASES: undefined, XDG_CACHE_HOME: cache, ...env },
   });
 }
 

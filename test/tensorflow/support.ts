@@ -4,6 +4,7 @@ import path from 'node:path';
 import { Writable } from 'node:stream';
 import type { LaunchResult } from '../../src/launcher/conclude';
 import { launch } from '../../src/launcher/launch';
+import { isSlow } from '../support/cases';
 import { freePort } from '../support/rings';
 
 /** How a launch of a fixture ended, and what its ranks said. */
@@ -93,8 +94,8 @@ export function runScenarios(
     });
 }
 
-/** The rings of tests that form several: of two ranks, or of the sizes that `test/slow/ring-sizes.test.ts` sets. */
-export const RING_SIZES = (process.env['TEST_RING_SIZES'] ?? '2').split(',').map(Number);
+/** The rings of tests that form several. */
+export const RING_SIZES = isSlow ? [1, 2, 3] : [2];
 
 /** What came of fixtures in rings: by rank, and by the size of the ring. */
 const inRings = new Map<string, Promise<readonly Readonly<Record<number, Outcomes>>[]>>();

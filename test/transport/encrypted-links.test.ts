@@ -1,6 +1,7 @@
 import { curveKeyPair } from 'zeromq';
 import { curveClient } from '../../src/transport/control/curve';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
+import { casesOf } from '../support/cases';
 import { Crowd } from '../support/crowd';
 import { openFiles } from '../support/listening-ports';
 import { until } from '../support/rings';
@@ -30,7 +31,7 @@ const KEYS: Record<string, (ring: Ring) => [curve: object, outcome: RegExp]> = {
   ],
 };
 
-describe.each(['forming', 'standing'])('while the ring is %s', state => {
+describe.each(casesOf(['standing'], ['forming']))('while the ring is %s', state => {
   let ring: Ring;
   beforeEach(async () => {
     ring = await transports(3, { encrypted: true });
@@ -100,7 +101,7 @@ test('when the gate is closed, not even the neighbour is let in any more', async
   await close();
 });
 
-describe.each([true, false])('encryption: %s', encrypted => {
+describe.each(casesOf([true], [false]))('encryption: %s', encrypted => {
   test('frames longer than a part of a message come whole', async () => {
     const { ring, close } = await transports(2, { encrypted });
     await Promise.all(ring.map(transport => transport.open()));

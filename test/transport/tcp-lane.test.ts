@@ -6,6 +6,7 @@ import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import { piecesOf } from '../../src/transport/data/frame-assembly';
 import type { Lane } from '../../src/transport/data/lane';
 import { TcpLane } from '../../src/transport/data/tcp-lane';
+import { casesOf } from '../support/cases';
 import { attach, body, landingOf, openDescriptors, Proxy, turns } from '../support/lanes';
 import { until } from '../support/rings';
 import { HERE } from '../support/transports';
@@ -78,10 +79,9 @@ async function visitor(port: number, key?: Buffer): Promise<Socket> {
   return socket.on('error', () => undefined);
 }
 
-describe.each([
-  ['TCP', false],
-  ['encrypted TCP', true],
-])('%s', (kind, isEncrypted) => {
+const KINDS = casesOf<[string, boolean]>([['TCP', false]], [['encrypted TCP', true]]);
+
+describe.each(KINDS)('%s', (kind, isEncrypted) => {
   describe.each([
     ['listens', 'first', 'second'],
     ['connects', 'second', 'first'],

@@ -5,6 +5,7 @@ import type { VariableShape } from '../../../src/exchange/arena-layout';
 import type { ExchangeResult, ExchangeStep } from '../../../src/exchange/messages';
 import { chunksOf } from '../../../src/exchange/routes/scatter';
 import { keepLargest, type Piece, type SparseList, sumOfLists } from '../../../src/exchange/routes/sparse-list';
+import { casesOf } from '../../support/cases';
 import { random } from '../../support/random';
 import { closeRing, connectRing } from '../../support/rings';
 
@@ -117,16 +118,22 @@ async function run(
   );
 }
 
-test.each([
-  ['float32', 1],
-  ['float32', 2],
-  ['float32', 3],
-  ['float32', 6],
-  ['bfloat16', 2],
-  ['int8', 3],
-  ['log4', 1],
-  ['log4', 2],
-] as const)('in %s, %i ranks apply or hold back every part of every gradient, all alike', async (values, worldSize) => {
+const RUNS = casesOf<readonly [ValueFormat, number]>(
+  [
+    ['float32', 3],
+    ['log4', 2],
+  ],
+  [
+    ['float32', 1],
+    ['float32', 2],
+    ['float32', 6],
+    ['bfloat16', 2],
+    ['int8', 3],
+    ['log4', 1],
+  ],
+);
+
+test.each(RUNS)('in %s, %i ranks apply or hold back every part of every gradient', async (values, worldSize) => {
   const steps = 4;
   const next = random(worldSize);
   const most = 3000; // elements of a variable
