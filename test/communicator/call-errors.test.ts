@@ -1,5 +1,6 @@
 import type { Communicator, NumericArray } from '../../src/communicator/communicator';
 import type { GradringError } from '../../src/errors';
+import { casesOf, casesWhere } from '../support/cases';
 import { closeRing, closeRings, connectRing, failureOf, ringOf } from '../support/rings';
 
 afterEach(closeRings);
@@ -83,7 +84,7 @@ describe('wrong arguments', () => {
 });
 
 describe('a closed communicator', () => {
-  test.each([1, 2])('takes no calls, in a ring of %i, and may be closed twice', async worldSize => {
+  test.each(casesOf([2], [1]))('takes no calls, in a ring of %i, and may be closed twice', async worldSize => {
     const ring = await ringOf(worldSize);
     await Promise.all(ring.flatMap(rank => [rank.close(), rank.close()]));
     for (const [, call, callSync] of COLLECTIVES) {
@@ -133,16 +134,22 @@ describe('ranks that call different things', () => {
   };
 
   // A ring that has failed is of no use any more: so the odd one is another rank each time, not each every time.
-  test.each(DIFFERENCES.map((difference, i) => [difference[0], i % 2, difference] as const))(
-    '%s: all ranks are told who called what, rank %i something else',
-    (_, odd, difference) => expectTold(difference, odd, 2),
+  test.each(
+    casesWhere(
+      ([name]) => name === 'lengths',
+      DIFFERENCES.map((difference, i) => [difference[0], i % 2, difference] as const),
+    ),
+  )('%s: all ranks are told who called what, rank %i something else', (_, odd, difference) =>
+    expectTold(difference, odd, 2),
   );
 
-  test.each([0, 1, 2])('whichever rank differs, they are told: rank %i', odd => expectTold(DIFFERENCES[0]!, odd, 3));
+  test.each(casesOf([1], [0, 2]))('whichever rank differs, they are told: rank %i', odd =>
+    expectTold(DIFFERENCES[0]!, odd, 3),
+  );
 });
 
 describe('a rank that does not come', () => {
-  test.each(pick('allReduce', 'reduceScatter', 'barrier'))(
+  test.each(casesOf(pick('allReduce'), pick('reduceScatter', 'barrier')))(
     'to %s lets the others run into the deadline, at once the later calls',
     async (name, call) => {
       const late = name === 'allReduce' ? 2 : 1;
@@ -179,7 +186,7 @@ describe('a rank that does not come', () => {
 });
 
 describe('a rank that leaves', () => {
-  test.each(pick('allReduce', 'allGather', 'broadcast', 'sparseAllReduce'))(
+  test.each(casesOf(pick('allReduce'), pick('allGather', 'broadcast', 'sparseAllReduce')))(
     'while others wait in %s fails them, and is named',
     async (name, call) => {
       const ring = await ringOf(name === 'allReduce' ? 4 : 2);

@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import { Communicator } from '../../src/communicator/communicator';
 import { type ConnectInput, resolveConnectOptions } from '../../src/rendezvous/connect-options';
 import type { GradringError } from '../../src/errors';
+import { casesOf } from '../support/cases';
 import { closeRing, failureOf, freePort } from '../support/rings';
 
 describe('what a rank is told', () => {
@@ -142,25 +143,17 @@ describe('the rendezvous', () => {
     return error;
   };
 
-  test('refuses a rank that has come already, and the ring still forms', async () => {
-    expect(await strayFailure({ rank: 1 })).toMatchObject({
-      code: 'ERR_RANK_TAKEN',
-      message: expect.stringMatching(/rank 1 of 3/) as string,
-    });
-  });
+  type Stray = [what: string, stray: ConnectInput, code: string, words: RegExp];
+  const STRAYS = casesOf<Stray>(
+    [['a rank that has come already', { rank: 1 }, 'ERR_RANK_TAKEN', /rank 1 of 3/]],
+    [
+      ['another world size', { worldSize: 4 }, 'ERR_RENDEZVOUS_REFUSED', /Rank 2 has WORLD_SIZE 4, rank 0 has 3/],
+      ['another run', { runId: 'other' }, 'ERR_RENDEZVOUS_REFUSED', /run 'other'/],
+    ],
+  );
 
-  test('refuses another world size, and the ring still forms', async () => {
-    expect(await strayFailure({ worldSize: 4 })).toMatchObject({
-      code: 'ERR_RENDEZVOUS_REFUSED',
-      message: expect.stringMatching(/Rank 2 has WORLD_SIZE 4, rank 0 has 3/) as string,
-    });
-  });
-
-  test('refuses another run, and the ring still forms', async () => {
-    expect(await strayFailure({ runId: 'other' })).toMatchObject({
-      code: 'ERR_RENDEZVOUS_REFUSED',
-      message: expect.stringMatching(/run 'other'/) as string,
-    });
+  test.each(STRAYS)('refuses %s, and the ring still forms', async (_, stray, code, words) => {
+    expect(await strayFailure(stray)).toMatchObject({ code, message: expect.stringMatching(words) as string });
   });
 
   test('tells every rank which ones did not come', async () => {

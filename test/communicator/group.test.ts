@@ -1,6 +1,5 @@
 import { inspect } from 'node:util';
-import type { Communicator } from '../../src/communicator/communicator';
-import { Ring } from '../../src/tensorflow/ring';
+import { Communicator } from '../../src/communicator/communicator';
 import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
 
 const RUN_TOKEN = 'ab'.repeat(32);
@@ -58,7 +57,7 @@ describe('a ring of 4', () => {
 test('groups that form at the same time within a range of ports are those of their ranks', async () => {
   const first = await freePort();
   const ring = await connectRing(4, { portRange: `${first}-${first + 60}`, transport: 'tcp' });
-  for (let round = 0; round < 3; round++) {
+  for (let round = 0; round < 2; round++) {
     const groups = await Promise.all(ring.map(rank => rank.group(rank.rank % 2)));
     const sums = await Promise.all(groups.map((group, i) => group!.allReduce(Int32Array.of(10 ** i))));
     expect(sums.map(([sum]) => sum)).toEqual([101, 1010, 101, 1010]);
@@ -75,9 +74,10 @@ test('a ring that is closed while groups form leaves none', async () => {
 });
 
 test('a ring of one has groups, of its class', async () => {
-  const alone = await Ring.connect({ rank: 0, worldSize: 1, masterPort: await freePort() });
+  class Own extends Communicator {}
+  const alone = await Own.connect({ rank: 0, worldSize: 1, masterPort: await freePort() });
   const group = await alone.group('any');
-  expect(group).toBeInstanceOf(Ring);
+  expect(group).toBeInstanceOf(Own);
   expect(await group!.allReduce(Int32Array.of(3))).toEqual(Int32Array.of(3));
   expect(await alone.group(null)).toBeUndefined();
   await alone.close();

@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import { main } from '../../src/cli';
+import { gradringHere } from './run-here';
 import { cleanUp, gradring, Program, ROOT, script, temporaryFolder, UNCONNECTED } from './support';
 import { casesOf } from '../support/cases';
 
@@ -83,10 +84,9 @@ test.each([
   [['run', '-n', '2', '--help', 'train.js'], /--grace-ms/],
   [['--version'], /^\d+\.\d+\.\d+\S*\n$/],
 ])('%j', async (args, pattern) => {
-  const program = gradring(...args);
-  expect((await program.exited).exitCode).toBe(0);
-  expect(program.stdout).toMatch(pattern);
-  expect(program.stderr).toBe('');
+  const { stdout, ...rest } = await gradringHere(...args);
+  expect(rest).toEqual({ exitCode: 0, stderr: '' });
+  expect(stdout).toMatch(pattern);
 });
 
 test('a wrong command line is one line on stderr, and exit code 2', async () => {

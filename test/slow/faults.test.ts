@@ -4,6 +4,7 @@ import { crash, expectCrash, expectEnd } from '../faults/process-faults';
 import { canIsolate, expectAgreed, runFaulty, untilFailure } from '../faults/support';
 import { cleanUp } from '../launcher/support';
 import { testWhere } from '../support/test-where';
+import { launchFixture } from '../tensorflow/support';
 
 /** Faults of processes, and of a training, under `gradring run`. */
 
@@ -83,4 +84,14 @@ describe('a training', () => {
       expect(run.exitCode).toBe(1);
     },
   );
+
+  test('a rank that is killed in model.fit: the others raise ERR_PEER_LOST with its number, the launcher names it', async () => {
+    type Failure = { code: string; details: { rank: number } } | undefined;
+    const { results, rootCause, exitCode, output } = await launchFixture<Failure>('killed.js', { ranks: 3 });
+    expect(rootCause).toMatchObject({ rank: 1, signal: 'SIGKILL' });
+    expect(exitCode).toBe(128 + 9);
+    expect(output).toMatch(/rank 1 \(pid \d+\) was killed by SIGKILL .*root cause/);
+    for (const rank of [0, 2]) expect(results[rank]).toMatchObject({ code: 'ERR_PEER_LOST', details: { rank: 1 } });
+    expect(results[1]).toBeUndefined();
+  });
 });

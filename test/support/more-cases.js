@@ -1,7 +1,7 @@
 // The tests that have more cases in `npm run test:slow`, by casesOf or isSlow of cases.ts.
 const TESTS = {
   checkpoint: ['save-and-load'],
-  communicator: ['abort', 'encryption', 'messages', 'rooted-collectives'],
+  communicator: ['abort', 'call-errors', 'connect-errors', 'encryption', 'messages', 'rooted-collectives'],
   compression: ['tensor-compressor'],
   'compression/compressors': ['compressors'],
   core: ['core'],

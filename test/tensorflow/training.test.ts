@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { launchFixture, runFixture, TEST_BACKEND } from './support';
+import { runFixture, TEST_BACKEND } from './support';
 
 const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
@@ -202,14 +202,4 @@ test('a script run by node alone is a ring of one, without a socket', async () =
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-});
-
-test('a rank that is killed in model.fit: the others raise ERR_PEER_LOST with its number, the launcher names it', async () => {
-  type Failure = { code: string; details: { rank: number } } | undefined;
-  const { results, rootCause, exitCode, output } = await launchFixture<Failure>('killed.js', { ranks: 3 });
-  expect(rootCause).toMatchObject({ rank: 1, signal: 'SIGKILL' });
-  expect(exitCode).toBe(128 + 9);
-  expect(output).toMatch(/rank 1 \(pid \d+\) was killed by SIGKILL .*root cause/);
-  for (const rank of [0, 2]) expect(results[rank]).toMatchObject({ code: 'ERR_PEER_LOST', details: { rank: 1 } });
-  expect(results[1]).toBeUndefined();
 });
