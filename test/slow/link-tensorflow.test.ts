@@ -39,7 +39,7 @@ async function projectWithGradring(): Promise<(nodeEnv?: NodeJS.ProcessEnv) => R
     };
 }
 
-/** Compares all operations on tfjs-node with true results and gradients, as `npm test` does on wasm and cpu. */
+/** Compares all operations on tfjs-node with true results and gradients, as operations.test.ts does on wasm and cpu. */
 async function expectNoWrongNumber(): Promise<void> {
   const measure = path.join(__dirname, '../../scripts/operations/measure.js');
   const args = [measure, '--project', path.join(folder, 'project'), NAME];
