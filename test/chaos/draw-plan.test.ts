@@ -1,13 +1,4 @@
-import { runScript } from '../support/scripts';
-import { planOf } from '../chaos/draw-plan';
-
-// More runs of this seed are in test/slow, and a test that broken promises are found.
-test('a short round breaks no promise', async () => {
-  const { stdout, stderr, exitCode } = await runScript('chaos', '--runs', '2', '--seed', '1', '--json');
-  expect(stderr).toBe('');
-  expect(JSON.parse(stdout)).toMatchObject({ runs: 2, failures: [] });
-  expect(exitCode).toBe(0);
-}, 300_000);
+import { planOf } from './draw-plan';
 
 test('the ranks of a run leave in different ways', () => {
   const drawn = Array.from({ length: 100 }, (_, number) => planOf(1, number, ['kill']).leaves);
