@@ -6,14 +6,12 @@ const MORE_CASES = require('../test/support/more-cases');
 const { bootstrap } = require('./bootstrap');
 
 /**
- * Each of these runs alone: they measure, they have network interfaces, ports or services of the machine for
- * themselves, or they change what is installed here. Of all others two run at the same time.
+ * Each of these runs alone: they have network interfaces, ports or services of the machine for themselves, or they
+ * change what is installed here. Of all others two run at the same time.
  */
 const ALONE = [
-  ...['backends', 'bench-codec', 'bench-collectives-ring', 'bench-netlab', 'bench-optimizer', 'chaos-command'],
-  ...['clean-build', 'clusters', 'crowds', 'cut-link', 'encrypted-lab', 'engines', 'hostile-peer', 'kubernetes'],
-  ...['link-command', 'memory', 'netlab', 'netlab-guard', 'networks', 'ring-examples'],
-  ...['speedup-lab', 'speedup-loopback', 'ssh', 'start', 'strangers'],
+  ...['backends', 'bench-netlab', 'clusters', 'crowds', 'cut-link', 'encrypted-lab', 'engines', 'kubernetes'],
+  ...['netlab', 'netlab-guard', 'networks', 'speedup-lab', 'ssh', 'strangers'],
 ].join('|');
 
 bootstrap();
