@@ -90,7 +90,9 @@ async function run(worldSize: number, { isElastic }: { isElastic: boolean }) {
   return { ranks: options.map(each => new Rank(each)), coordinator, newcomer };
 }
 
-const position = (rank: number, worldSize: number, generation: number) => ({ rank, worldSize, generation });
+const position = (rank: number, worldSize: number, generation: number) => ({
+  ...{ rank, worldSize, ranksHere: worldSize, generation },
+});
 
 describe('of a static run', () => {
   test('there is one ring; when it has failed, every later collective fails with the same', async () => {

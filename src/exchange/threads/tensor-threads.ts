@@ -40,10 +40,12 @@ export class TensorThreads {
   private readonly control = new Int32Array(new SharedArrayBuffer(4 * CONTROL.words));
   private readonly outcomes: Float64Array;
 
-  /** Starts as many helpers as all arenas have workspaces for. */
+  /** Starts as many helpers as all arenas have workspaces for, if one of them is large enough. */
   constructor(plan: ExchangePlan) {
-    this.outcomes = new Float64Array(new SharedArrayBuffer(8 * sumOf(plan.arenas, ({ tensors }) => tensors.length)));
-    const count = Math.min(...plan.arenas.map(({ helperWorkspaces }) => helperWorkspaces.length));
+    const { arenas } = plan;
+    this.outcomes = new Float64Array(new SharedArrayBuffer(8 * sumOf(arenas, ({ tensors }) => tensors.length)));
+    const isLarge = arenas.some(({ tensors }) => elementsOf(tensors) >= WORTH_ELEMENTS);
+    const count = isLarge ? Math.min(...arenas.map(({ helperWorkspaces }) => helperWorkspaces.length)) : 0;
     this.helpers = Array.from({ length: count }, (_, helper) => this.start(plan, helper));
   }
 
@@ -68,8 +70,8 @@ export class TensorThreads {
     const { tensors } = arena;
     const { outcomes } = this;
     const compress = (tensor: TensorTreatment) => noteOutcome(outcomes, tensor, tensor.compress());
-    const isWorthHelp = this.helpers.length > 0 && sumOf(tensors, ({ elementCount }) => elementCount) >= WORTH_ELEMENTS;
-    if (isWorthHelp) this.run('compress', arena, ({ from }) => compress(tensors[from]!));
+    if (this.helpers.length > 0 && elementsOf(tensors) >= WORTH_ELEMENTS)
+      this.run('compress', arena, ({ from }) => compress(tensors[from]!));
     else tensors.forEach(compress);
     return tensors.filter(tensor => !takeOutcome(outcomes, tensor)).at(-1)?.number;
   }
@@ -134,4 +136,8 @@ export class TensorThreads {
     }
     if (failure !== undefined) throw failure.error;
   }
+}
+
+function elementsOf(tensors: readonly { readonly elementCount: number }[]): number {
+  return sumOf(tensors, ({ elementCount }) => elementCount);
 }
