@@ -6,8 +6,9 @@ export const HALF_TYPES = ['float16', 'bfloat16'] as const;
 export type HalfType = (typeof HALF_TYPES)[number];
 
 /**
- * The bits of numbers in a format of 16 bits, each rounded to the nearest number of the format, halves to even. Numbers
- * too large for the format become infinite. What collectives reduce with `{ as: 'float16' }` or `{ as: 'bfloat16' }`.
+ * Returns the bits of numbers in a format of 16 bits, each rounded to the nearest number of the format, halves to even.
+ * Numbers too large for the format become infinite. Collectives reduce such bits with `{ as: 'float16' }` or
+ * `{ as: 'bfloat16' }`.
  *
  * ```ts
  * const bits = floatsToBits(Float32Array.of(1, ring.rank), 'bfloat16');
@@ -34,7 +35,7 @@ export function floatsToBits(values: Float32Array, as: HalfType): Uint16Array {
 }
 
 /**
- * The numbers that {@link floatsToBits} has made bits of. None is rounded.
+ * Returns the numbers that {@link floatsToBits} has made bits of. None is rounded.
  *
  * ```ts
  * console.log(bitsToFloats(Uint16Array.of(0x3c00, 0xc000), 'float16')); // Float32Array(2) [ 1, -2 ]

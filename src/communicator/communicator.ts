@@ -246,10 +246,10 @@ export class Communicator {
   }
 
   /**
-   * An array of zeros in the memory that both threads share. Collectives work on it, and on parts of it (`subarray`),
-   * without copying; they copy other arrays in and out. Do not read or write it while a collective uses it, and, after
-   * a collective has failed, until the communicator is closed. It lives until you {@link free} it. Do not use it after
-   * that: the memory may belong to another array.
+   * Makes an array of zeros in the memory that both threads share. Collectives work on it, and on parts of it
+   * (`subarray`), without copying; they copy other arrays in and out. Do not read or write it while a collective uses
+   * it, and, after a collective has failed, until the communicator is closed. It lives until you {@link free} it. Do
+   * not use it after that: the memory may belong to another array.
    *
    * ```ts
    * const gradient = ring.allocate('float32', 1_000_000);
@@ -406,7 +406,8 @@ export class Communicator {
   }
 
   /**
-   * Each rank has a part for every rank, and gets the parts that are for it, in the order of the ranks that had them.
+   * Exchanges parts: each rank has one for every rank, and gets those that are for it, in the order of the ranks that
+   * had them.
    *
    * ```ts
    * console.log(await ring.allToAll(Int32Array.of(10 * ring.rank, 1 + 10 * ring.rank))); // Int32Array(2) [ 0, 10 ]

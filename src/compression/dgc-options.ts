@@ -134,10 +134,10 @@ const OPTIONS = {
 } as const satisfies Record<keyof DgcOptions, true>;
 
 /**
- * Deep Gradient Compression (Lin et al., ICLR 2018), for {@link Ring.wrap}: Algorithm 1 with local gradient clipping
- * and momentum correction (section 3.2), momentum factor masking and warm-up (section 3.3). Without a sparsity it
- * chooses one by the number of steps, and decides whether there is a warm-up. With a sparsity it has the warm-up and
- * the momentum factor masking of the paper.
+ * Compresses by Deep Gradient Compression (Lin et al., ICLR 2018), for {@link Ring.wrap}: Algorithm 1 with local
+ * gradient clipping and momentum correction (section 3.2), momentum factor masking and warm-up (section 3.3). Without a
+ * sparsity it chooses one by the number of steps, and decides whether there is a warm-up. With a sparsity it has the
+ * warm-up and the momentum factor masking of the paper.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: dgc({ sparsity: 0.999, clipNorm: 5 }) });
@@ -234,7 +234,7 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
 }
 
 /**
- * No compression: every gradient is sent whole, as float32, by dense all-reduce.
+ * Compresses nothing: every gradient is sent whole, as float32, by dense all-reduce.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.adam(0.001), { compression: noCompression() });

@@ -5,10 +5,10 @@ import { type ChosenDgc, dgc, type DgcOptions } from './dgc-options';
 export type GradientDroppingOptions = Pick<DgcOptions, 'sparsity' | 'clipNorm' | 'clipAt' | 'denseBelow' | 'values'>;
 
 /**
- * Gradient Dropping (Aji and Heafield, EMNLP 2017, section 3, algorithm 1): each rank sends the elements of its
- * gradient with the largest magnitudes, and keeps the rest for later steps. There is no momentum correction, no masking
- * and no warm-up: the momentum is applied to the average. As in {@link dgc}, each tensor has its own threshold ("local
- * threshold"), and the selection is exact.
+ * Compresses by Gradient Dropping (Aji and Heafield, EMNLP 2017, section 3, algorithm 1): each rank sends the elements
+ * of its gradient with the largest magnitudes, and keeps the rest for later steps. There is no momentum correction, no
+ * masking and no warm-up: the momentum is applied to the average. As in {@link dgc}, each tensor has its own threshold
+ * ("local threshold"), and the selection is exact.
  *
  * The paper's sparsity is 0.99, which is the default. The default of `values` is 'float32'.
  *

@@ -23,7 +23,7 @@ const ELASTIC =
  * ```
  */
 export class CoreRing extends Communicator {
-  /** `connect` of `gradring/core`. */
+  /** Joins the ring, as `connect` of `gradring/core`. */
   static override async connect(input: ConnectInput = {}): Promise<CoreRing> {
     return new this(...(await Communicator.start(input, ELASTIC)));
   }

@@ -33,9 +33,10 @@ interface Forward {
 }
 
 /**
- * The loss of Connectionist Temporal Classification (Graves et al., ICML 2006), for sequences whose labels are known,
- * but not their places: for each example −ln p(labels | logits), in nats, as a tensor [batch]. The probability is the
- * sum over all paths, of one class a frame, that give the labels if repeated classes are merged and blanks removed.
+ * Computes the loss of Connectionist Temporal Classification (Graves et al., ICML 2006), for sequences whose labels are
+ * known, but not their places: for each example −ln p(labels | logits), in nats, as a tensor [batch]. The probability
+ * is the sum over all paths, of one class a frame, that give the labels if repeated classes are merged and blanks
+ * removed.
  *
  * The forward-backward algorithm (section 4.1 of the paper) runs in log space and in float64, on the CPU, with any
  * backend. The gradient with respect to the logits is softmax − the expected share of each class (equation 16); it is
@@ -80,7 +81,7 @@ export function ctcLoss(
 }
 
 /**
- * The labels of the most probable class in each frame, with repeated classes merged and blanks removed: best path
+ * Finds the labels of the most probable class in each frame, with repeated classes merged and blanks removed: best path
  * decoding (Graves et al., section 3.2).
  *
  * ```ts

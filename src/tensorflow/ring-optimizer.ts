@@ -43,8 +43,8 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Whether this is a wrapped optimizer. Use this instead of `instanceof`: for tfjs, every object with the methods of
-   * an optimizer is an instance of every optimizer class.
+   * Tells whether this is a wrapped optimizer. Use this instead of `instanceof`: for tfjs, every object with the
+   * methods of an optimizer is an instance of every optimizer class.
    */
   static is(optimizer: unknown): optimizer is RingOptimizer {
     return isTrained(optimizer);
@@ -123,7 +123,7 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * As every `tf.Optimizer` does it.
+   * Computes the gradients of this rank, as every `tf.Optimizer` does it.
    *
    * @param f Run once. If it has no gradient, it is run again, to find the layer to name.
    * @throws GradringError `ERR_NO_GRADIENT` if TensorFlow.js has no gradient of an operation, or the backend does not
@@ -281,20 +281,20 @@ export class RingOptimizer extends tf.Optimizer {
 
   // `model.save(…, { includeOptimizer: true })` writes the inner optimizer: the file can be loaded without a ring.
 
-  /** The class of the inner optimizer. */
+  /** Returns the class of the inner optimizer. */
   override getClassName(): string {
     return this.inner.className;
   }
 
-  /** The configuration of the inner optimizer. */
+  /** Returns the configuration of the inner optimizer. */
   override getConfig(): tf.serialization.ConfigDict {
     return this.inner.optimizer.getConfig();
   }
 
   /**
-   * The state of the inner optimizer, as `model.save(…, { includeOptimizer: true })` saves it: with the momentum of
-   * this rank, and without its residuals. {@link Ring.checkpoint} saves a whole training. The tensors belong to the
-   * optimizer, and are valid until the next call.
+   * Returns the state of the inner optimizer, as `model.save(…, { includeOptimizer: true })` saves it: with the
+   * momentum of this rank, and without its residuals. {@link Ring.checkpoint} saves a whole training. The tensors
+   * belong to the optimizer, and are valid until the next call.
    */
   override async getWeights(): Promise<NamedTensor[]> {
     this.runner.checkIdle();
@@ -314,7 +314,7 @@ export class RingOptimizer extends tf.Optimizer {
   }
 
   /**
-   * Not supported: only a checkpoint has the state of all ranks.
+   * Refuses weights: only a checkpoint has the state of all ranks.
    *
    * @throws GradringError `ERR_INVALID_ARGUMENT`, always.
    */

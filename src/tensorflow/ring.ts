@@ -233,9 +233,10 @@ export class Ring extends Communicator {
   }
 
   /**
-   * A layer like `tf.layers.batchNormalization` that, in training, normalizes with the mean and the variance over the
-   * batches of all ranks: as one process does with all of them. For batches too small for statistics of their own. It
-   * has two small all-reduces in each pass, forward and back. A model that has it is saved as with the ordinary layer.
+   * Makes a layer like `tf.layers.batchNormalization` that, in training, normalizes with the mean and the variance over
+   * the batches of all ranks: as one process does with all of them. For batches too small for statistics of their own.
+   * It has two small all-reduces in each pass, forward and back. A model that has it is saved as with the ordinary
+   * layer.
    *
    * ```ts
    * const layer = ring.batchNormalization({ inputShape: [1], momentum: 0 });
@@ -251,9 +252,9 @@ export class Ring extends Communicator {
   }
 
   /**
-   * The callbacks for `model.fit`. Before the training they compare the models of all ranks and broadcast the weights
-   * of rank 0. At the end of each epoch they average metrics and batch norm's moving statistics, and compare all
-   * weights. Pass your own callbacks beside them, or as `{ also: [yours] }`: they are called after the ring's.
+   * Makes the callbacks for `model.fit`. Before the training they compare the models of all ranks and broadcast the
+   * weights of rank 0. At the end of each epoch they average metrics and batch norm's moving statistics, and compare
+   * all weights. Pass your own callbacks beside them, or as `{ also: [yours] }`: they are called after the ring's.
    *
    * ```ts
    * const yours = { onEpochEnd: (epoch: number) => console.log('epoch', epoch) }; // epoch 0
@@ -305,8 +306,8 @@ export class Ring extends Communicator {
   }
 
   /**
-   * This rank's part of tensors or of a dataset: rows rank, rank + worldSize, and so on. All ranks get the same number
-   * of rows. The rows of a rank never change: they depend on {@link launched}. The tensors are new. With
+   * Gives this rank its part of tensors or of a dataset: rows rank, rank + worldSize, and so on. All ranks get the same
+   * number of rows. The rows of a rank never change: they depend on {@link launched}. The tensors are new. With
    * `{ reshuffle: seed }` each epoch of `model.fit` divides the rows of tensors anew.
    *
    * All ranks must pass the same data in the same order. The ring compares a sample of it once, when the training
@@ -344,8 +345,8 @@ export class Ring extends Communicator {
   }
 
   /**
-   * A dataset of rows that this rank reads for itself, of files or a database. In each epoch the ranks together take
-   * each row once; a row may be a whole file, with `batchSize: 1`. For `model.fitDataset`, or a loop of your own.
+   * Makes a dataset of rows that this rank reads for itself, of files or a database. In each epoch the ranks together
+   * take each row once; a row may be a whole file, with `batchSize: 1`. For `model.fitDataset`, or a loop of your own.
    *
    * ```ts
    * const numbers = ring.shardRows(6, rows => tf.tensor1d(Array.from(rows)), { batchSize: 2 });
@@ -423,8 +424,8 @@ export class Ring extends Communicator {
   }
 
   /**
-   * A model's predictions for a whole data set, in the order of its rows, on every rank: each rank computes every N-th
-   * batch. All ranks must pass the same data, and not a shard of it.
+   * Computes a model's predictions for a whole data set: each rank those of every N-th batch. All ranks get all of
+   * them, in the order of the rows. All ranks must pass the same data, and not a shard of it.
    *
    * ```ts
    * const layer = tf.layers.dense({ inputShape: [1], units: 1, kernelInitializer: 'ones' });

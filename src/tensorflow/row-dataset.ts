@@ -95,7 +95,7 @@ export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T>
   }
 
   /**
-   * For a loop of your own: the next iteration is this epoch.
+   * Chooses the epoch of the next iteration, for a loop of your own.
    *
    * @param firstBatch How many of its batches are done, by a ring of the present size.
    */
@@ -108,7 +108,7 @@ export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T>
     this.firstBatch = firstBatch;
   }
 
-  /** The batches of this rank in an epoch. */
+  /** Begins the batches of this rank in an epoch. */
   override async iterator(): ReturnType<tf.data.Dataset<T>['iterator']> {
     const { batchSize, epoch, firstBatch } = this;
     const { communicator } = this;

@@ -10,9 +10,9 @@ export interface CompressionRing {
    * If `read` throws, the step fails on all ranks, with an error that names the rank of the message.
    */
   gather(message: Uint8Array, read: (message: Uint8Array, rank: number) => void): Promise<void>;
-  /** The mean over all ranks (dense ring all-reduce). The arrays of all ranks have the same length. */
+  /** Returns the mean over all ranks (dense ring all-reduce). The arrays of all ranks have the same length. */
   mean(values: Float32Array): Promise<Float32Array>;
-  /** The largest of each element over all ranks. For a few numbers. */
+  /** Returns the largest of each element over all ranks. For a few numbers. */
   largest(values: Float32Array): Promise<Float32Array>;
 }
 
@@ -58,12 +58,12 @@ export interface Compressor {
    * Default: they are averaged as they are.
    */
   readonly small?: Compressor;
-  /** How many numbers are kept for a tensor, the same on all ranks, between steps. Default 0. */
+  /** Says how many numbers are kept for a tensor, the same on all ranks, between steps. Default 0. */
   sharedLength?(shape: readonly number[]): number;
   /**
-   * How many bits a message for a tensor of that shape is expected to have. It tells what {@link CompressionRing.gather}
-   * costs, which grows with the ranks. A step in which the dense ring is expected to take less time averages the tensor
-   * as it is, and nothing of it is kept. Default: never.
+   * Says how many bits a message for a tensor of that shape is expected to have. It tells what
+   * {@link CompressionRing.gather} costs, which grows with the ranks. A step in which the dense ring is expected to
+   * take less time averages the tensor as it is, and nothing of it is kept. Default: never.
    */
   messageBits?(shape: readonly number[]): number;
   /**

@@ -36,8 +36,9 @@ export interface CustomCompression {
 const COMMON = { clipNorm: true, clipAt: true, denseBelow: true, seed: true } as const;
 
 /**
- * 1-bit SGD (Seide et al., Interspeech 2014, section 3): one bit for each value, two means for each column, and error
- * feedback. A rank with the gradient G and the error Δ sends Q(G + Δ), and keeps Δ ← G + Δ − Q⁻¹(Q(G + Δ)).
+ * Compresses by 1-bit SGD (Seide et al., Interspeech 2014, section 3): one bit for each value, two means for each
+ * column, and error feedback. A rank with the gradient G and the error Δ sends Q(G + Δ), and keeps Δ ← G + Δ − Q⁻¹(Q(G
+ * + Δ)).
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.sgd(0.1), { compression: oneBit() });
@@ -51,8 +52,8 @@ export function oneBit(options: CustomOptions = {}): CustomCompression {
 }
 
 /**
- * TernGrad (Wen et al., NIPS 2017, section 3, equations 1 to 3): each value becomes −s, 0 or s at random, where s is
- * the largest magnitude of the tensor on any rank, and the result is unbiased, except for values beyond 2.5
+ * Compresses by TernGrad (Wen et al., NIPS 2017, section 3, equations 1 to 3): each value becomes −s, 0 or s at random,
+ * where s is the largest magnitude of the tensor on any rank, and the result is unbiased, except for values beyond 2.5
  * standard deviations, which are clipped. Nothing is kept for later steps.
  *
  * The deviation is that from the tensor's mean, as in the authors' code: the method takes gradients for normal numbers
@@ -79,9 +80,9 @@ export interface QsgdOptions extends CustomOptions {
 }
 
 /**
- * QSGD (Alistarh et al., NIPS 2017, section 3.1): Q(v) = ‖v‖₂ · sgn(v) · ξ(v, s). That rounds values at random to
- * multiples of their bucket's norm ÷ levels, so that the result is unbiased. They are sent in Elias's code. Nothing is
- * kept for later steps.
+ * Compresses by QSGD (Alistarh et al., NIPS 2017, section 3.1): Q(v) = ‖v‖₂ · sgn(v) · ξ(v, s). That rounds values at
+ * random to multiples of their bucket's norm ÷ levels, so that the result is unbiased. They are sent in Elias's code.
+ * Nothing is kept for later steps.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: qsgd({ levels: 4, bucket: 512 }) });
@@ -104,9 +105,9 @@ export interface PowerSgdOptions extends CustomOptions {
 }
 
 /**
- * PowerSGD (Vogels et al., NeurIPS 2019, Algorithms 1 and 2): the mean of a matrix is approximated by the product of
- * two thin ones, P̂Qᵀ, which the ring averages. Error feedback keeps the rest. What travels does not grow with the
- * ranks.
+ * Compresses by PowerSGD (Vogels et al., NeurIPS 2019, Algorithms 1 and 2): the mean of a matrix is approximated by the
+ * product of two thin ones, P̂Qᵀ, which the ring averages. Error feedback keeps the rest. What travels does not grow
+ * with the ranks.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: powerSgd({ rank: 4 }) });
@@ -136,10 +137,10 @@ export interface LowRankOptions extends CustomOptions {
 }
 
 /**
- * Each rank sends its gradient as the product of two thin matrices of small whole numbers, and keeps what that loses.
- * For trainings too short for {@link dgc} at 99.9 %: a gradient has few large directions, so most of it is sent in each
- * step, in as few bytes. Small tensors are sent as whole numbers, too. The clip norm clips the mean, and the momentum
- * is that of the mean, as in a training on one process. What travels grows with the ranks.
+ * Compresses by low rank: each rank sends its gradient as the product of two thin matrices of small whole numbers, and
+ * keeps what that loses. For trainings too short for {@link dgc} at 99.9 %: a gradient has few large directions, so
+ * most of it is sent in each step, in as few bytes. Small tensors are sent as whole numbers, too. The clip norm clips
+ * the mean, and the momentum is that of the mean, as in a training on one process. What travels grows with the ranks.
  *
  * ```ts
  * const optimizer = ring.wrap(tf.train.momentum(0.1, 0.9), { compression: lowRank({ rank: 8 }) });
@@ -169,8 +170,8 @@ export interface CustomCompressionOptions extends CustomOptions {
 }
 
 /**
- * A compression of your own. The module is a CommonJS file that exports a {@link CompressorFactory}. It is loaded on
- * the main thread and on the comm thread of each rank. docs/how-to/compressor.md shows one.
+ * Compresses by a compressor of your own. The module is a CommonJS file that exports a {@link CompressorFactory}. It is
+ * loaded on the main thread and on the comm thread of each rank. docs/how-to/compressor.md shows one.
  *
  * ```ts
  * const compression = customCompression('/home/me/sign-sgd.js', { clipNorm: 5 });
