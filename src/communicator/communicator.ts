@@ -719,6 +719,7 @@ export class Communicator {
    */
   close(): Promise<void> {
     BEFORE_EXIT.delete(this.closeAtEnd);
+    if (this.isElastic) tellLauncher({ kind: 'left' });
     for (const each of this.formingGroups) each.abort();
     this.closing ??= (async () => {
       await Promise.all([...this.groups].map(group => group.close()));

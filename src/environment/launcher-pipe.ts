@@ -15,6 +15,8 @@ export type RankNote =
   | { readonly kind: 'joined' }
   /** Whether it saves and stops when it is told to. */
   | { readonly kind: 'listens'; readonly isListening: boolean }
+  /** It leaves its elastic ring: `close` was called, or the script has ended. */
+  | { readonly kind: 'left' }
   /** It was told to stop, all ranks have saved, and it is about to end. */
   | { readonly kind: 'saved' }
   | ({ readonly kind: 'failed' } & RankError);

@@ -29,6 +29,8 @@ export class ElasticRun implements RunPolicy {
   private readonly coordinator: Coordinator;
   private readonly security: RunSecurity | undefined;
   private restarts = 0;
+  /** Ranks whose processes have ended with exit code 0, but have not left the ring. They may be done nevertheless. */
+  private readonly vanished = new Set<number>();
 
   private constructor(
     private readonly supervisor: Supervisor,
@@ -87,11 +89,15 @@ export class ElasticRun implements RunPolicy {
   onStart(): void {
     this.coordinator.reset();
     this.states.enterAll();
+    this.vanished.clear();
   }
 
   onEnded(outcome: RankOutcome): boolean {
+    const { rank, exitCode } = outcome;
     const before = this.states.leave(outcome);
-    this.coordinator.lose(outcome.rank, `rank ${outcome.rank} ended`);
+    const wasInRing = this.states.hasRing && before === 'ring';
+    if (wasInRing && exitCode === 0 && !this.supervisor.hasLeft(rank)) this.vanished.add(rank);
+    this.coordinator.lose(rank, `rank ${rank} ended`);
     const isLoss = !endedWell(outcome) && before !== 'unneeded';
     if (!isLoss) this.dismissNewcomers();
     return isLoss;
@@ -183,6 +189,18 @@ export class ElasticRun implements RunPolicy {
     this.members = members;
     this.states.admit(members);
     if (!isFirst) this.say(`generation ${generation} has formed: ${counted(members.length)}, ${members.join(', ')}`);
+    this.loseVanished();
+  }
+
+  /** The others go on without these ranks, so they were not done. They are lost, if enough ranks are left. */
+  private loseVanished(): void {
+    for (const rank of this.vanished) {
+      if (this.leftCount <= this.elastic.min) break;
+      this.say(`rank ${rank} has called process.exit before the others were done, and without ring.close()`);
+      this.states.set(rank, 'lost');
+      this.supervisor.lose(rank);
+    }
+    this.vanished.clear();
   }
 
   private killAbsent(members: readonly number[]): undefined {

@@ -10,6 +10,8 @@ export interface RankReport {
   readonly rings: number;
   /** Whether it saves and stops when it is told to. */
   readonly isListening: boolean;
+  /** Whether it has left its elastic ring by itself. */
+  readonly hasLeft: boolean;
   /** Whether all ranks have saved because one was told to stop. */
   readonly hasSaved: boolean;
   /** The error that it raised last. */
@@ -21,6 +23,7 @@ export const NO_REPORT: RankReport = {
   isWaiting: false,
   rings: 0,
   isListening: false,
+  hasLeft: false,
   hasSaved: false,
 };
 
@@ -34,6 +37,8 @@ export function reportAfter(report: RankReport, line: string): RankReport {
       return { ...report, isWaiting: false, rings: report.rings + (report.isWaiting ? 1 : 0) };
     case 'listens':
       return { ...report, isListening: note.isListening === true };
+    case 'left':
+      return { ...report, hasLeft: true };
     case 'saved':
       return { ...report, hasSaved: true };
     case 'failed':

@@ -144,6 +144,16 @@ export class Supervisor {
     return child;
   }
 
+  /** Whether the rank's last process has left its elastic ring by itself. */
+  hasLeft(rank: number): boolean {
+    return this.reports.get(rank)!.hasLeft;
+  }
+
+  /** Takes the end of a rank for a loss that was none before. */
+  lose(rank: number): void {
+    if (!this.isEnding) this.noteLoss(this.outcomes.get(rank)!);
+  }
+
   /** Says something when all output of the rank's last process has been taken. */
   sayAfter(rank: number, lines: () => readonly string[]): void {
     this.relays.push(this.lastRelays.get(rank)!.then(() => this.hooks.outputs.say(lines())));

@@ -19,7 +19,7 @@ export interface Doom {
   readonly epoch: number;
   /** Before that batch, or when the epoch's metrics are known. */
   readonly batch: number | 'end';
-  readonly how?: 'SIGKILL' | 'SIGSTOP' | 'throw' | 'hang';
+  readonly how?: 'SIGKILL' | 'SIGSTOP' | 'throw' | 'hang' | 'exit';
   /** Only so long after that moment. */
   readonly afterMs?: number;
   /** The process that took its place does. */

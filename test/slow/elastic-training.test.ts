@@ -70,6 +70,42 @@ test(
   LIMIT_MS,
 );
 
+test(
+  'a rank that calls process.exit(0) within the training is lost, too, and is replaced',
+  async () => {
+    const dooms = [{ rank: 2, epoch: 1, batch: 3, how: 'exit' }] as const;
+    const run = await runElastic({ epochs: 4, dooms, waitForNewcomerAt: [2] }, { min: 2, maxRestarts: 1 });
+    expect(run.exitCode).toBe(0);
+    const members = finishedAlike(run);
+    expect(members.map(({ epochsSeen }) => sizesOf(epochsSeen))).toEqual([
+      [4, 3, 3, 4],
+      [4, 3, 3, 4],
+      [4],
+      [4, 3, 3, 4],
+    ]);
+    expect(run.told).toEqual([
+      'gradring: generation 1 has formed: 3 ranks, 0, 1, 3.',
+      'gradring: rank 2 has called process.exit before the others were done, and without ring.close().',
+      'gradring: rank 2 was lost (exit code 0); 3 ranks continue.',
+      'gradring: rank 2 is started again (restart 1 of 1), and joins when the others let it in.',
+      'gradring: generation 2 has formed: 4 ranks, 0, 1, 2, 3.',
+    ]);
+  },
+  LIMIT_MS,
+);
+
+test(
+  'if fewer ranks than allowed would be left, it counts as done: the others go on',
+  async () => {
+    const dooms = [{ rank: 2, epoch: 1, batch: 3, how: 'exit' }] as const;
+    const run = await runElastic({ epochs: 2, dooms }, { min: 4, maxRestarts: 1 });
+    expect(run.exitCode).toBe(0);
+    expect(finishedAlike(run)).toHaveLength(3);
+    expect(run.told).toEqual(['gradring: generation 1 has formed: 3 ranks, 0, 1, 3.']);
+  },
+  LIMIT_MS,
+);
+
 describe('ranks that are lost, and replaced at the end of an epoch, in a training that saves', () => {
   let run: ElasticRun;
   let members: readonly Member[];
