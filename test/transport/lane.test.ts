@@ -5,11 +5,11 @@ import { land } from '../../src/transport/data/landing';
 import { opposite, type Side, SIDES } from '../../src/transport/ring-place';
 import { FRAMES_AHEAD } from '../../src/transport/transport';
 import { GradringError } from '../../src/errors';
-import { casesOf } from '../support/cases';
+import { casesWhere } from '../support/cases';
 import { body, landingOf, Proxy, turns } from '../support/lanes';
 import { random } from '../support/random';
 import { until } from '../support/rings';
-import { expectToWork, FRAME, type LaneKind, openTransports } from '../support/transports';
+import { expectToWork, FRAME, LANE_KINDS, openTransports } from '../support/transports';
 
 afterAll(closeAllSockets); // the authenticator of this thread
 
@@ -46,7 +46,7 @@ function freeze(lane: Lane): void {
   lane.prepareToWait = () => undefined;
 }
 
-describe.each(casesOf<LaneKind>(['shared memory', 'TCP'], ['encrypted TCP']))('%s', kind => {
+describe.each(casesWhere(kind => kind !== 'encrypted TCP', LANE_KINDS))('%s', kind => {
   test.each([true, false])(
     'frames small and large come in order, both ways at once (a core each: %s)',
     async hasCore => {
@@ -297,9 +297,7 @@ describe.each(casesOf<LaneKind>(['shared memory', 'TCP'], ['encrypted TCP']))('%
   });
 });
 
-const BESIDE = casesOf<LaneKind | undefined>(['TCP'], ['shared memory', 'encrypted TCP', undefined]);
-
-describe.each(BESIDE)('beside the links: %s', kind => {
+describe.each(casesWhere(kind => kind === 'TCP', [...LANE_KINDS, undefined]))('beside the links: %s', kind => {
   test.each(['links', 'bulk'] as const)(
     'what was sent by the path %s may be written to at once, however large',
     async path => {
@@ -335,7 +333,7 @@ describe.each(BESIDE)('beside the links: %s', kind => {
   );
 });
 
-describe.each(casesOf<LaneKind>(['TCP'], ['encrypted TCP']))('%s', kind => {
+describe.each(casesWhere(kind => kind === 'TCP', ['TCP', 'encrypted TCP'] as const))('%s', kind => {
   test('what was sent before a goodbye is received, however much is on its way', async () => {
     const { ring } = await openTransports(2, { lanes: kind });
     const COUNT = 12; // 3 MB, of which two are held by the lane and one by the network
