@@ -244,7 +244,8 @@ describe('three ranks', () => {
   });
 });
 
-describe.each(TEST_BACKEND === undefined ? ['cpu', 'wasm'] : [TEST_BACKEND])('tensors on %s', backend => {
+// On other backends: test/slow/backends.test.ts.
+describe.each([TEST_BACKEND ?? 'cpu'])('tensors on %s', backend => {
   interface Counts {
     readonly backend: string;
     readonly before: number;

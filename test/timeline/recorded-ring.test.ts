@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Merged } from '../../src/timeline/merge-timelines';
 import { SPAN_KINDS } from '../../src/observer';
 import { processNumber, type SpanEvent, type TraceEvent } from '../../src/timeline/trace-event';
+import { gradringHere } from '../launcher/run-here';
 import { cleanUp, gradring, ROOT, script, temporaryFolder } from '../launcher/support';
 import { overlaps, readEvents, spansOf } from './support';
 
@@ -149,9 +150,9 @@ describe('gradring timeline merge', () => {
 
   test('prints a table of what the ranks spent their time with', async () => {
     const output = path.join(temporaryFolder(), 'merged.json');
-    const program = gradring('timeline', 'merge', folder, '--output', output);
-    expect((await program.exited).exitCode).toBe(0);
-    const lines = program.stdout.split('\n');
+    const { exitCode, stdout } = await gradringHere('timeline', 'merge', folder, '--output', output);
+    expect(exitCode).toBe(0);
+    const lines = stdout.split('\n');
     expect(lines[0]).toMatch(/^ *rank, ms +copy +compress .* apply +wait training +wait comm +wait comm, to the left$/);
     expect(lines.filter(line => /^ +[012] +\d/.test(line))).toHaveLength(9);
     expect(lines.at(-2)).toBe(`${output}: open it at https://ui.perfetto.dev`);
@@ -159,16 +160,16 @@ describe('gradring timeline merge', () => {
   });
 
   test('says what is wrong in one line', async () => {
-    const program = gradring('timeline', 'merge', temporaryFolder());
-    expect((await program.exited).exitCode).toBe(1);
-    expect(program.stderr).toMatch(/^gradring: ERR_TIMELINE: .* has no timeline, such as rank-0\.json\.\n$/);
+    const { exitCode, stderr } = await gradringHere('timeline', 'merge', temporaryFolder());
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/^gradring: ERR_TIMELINE: .* has no timeline, such as rank-0\.json\.\n$/);
   });
 
   test('and timeline without a command have help', async () => {
     for (const args of [['timeline'], ['timeline', '--help'], ['timeline', 'merge', '--help']]) {
-      const program = gradring(...args);
-      expect((await program.exited).exitCode).toBe(0);
-      expect(program.stdout).toMatch(/Examples:\n[^]*gradring timeline merge trace/);
+      const { exitCode, stdout } = await gradringHere(...args);
+      expect(exitCode).toBe(0);
+      expect(stdout).toMatch(/Examples:\n[^]*gradring timeline merge trace/);
     }
   });
 });
