@@ -9,15 +9,16 @@ const root = path.join(__dirname, '..');
 
 /** Installs and builds what is missing or out of date. Ends the process if either fails. */
 function bootstrap() {
-  requireNode();
-  // `npm ci` would empty the folder behind a link, which other clones may use, too.
-  if (!isLink('node_modules')) install();
+  install();
   stage('Building', 'dist/.gradring-built', ['src', 'tsconfig.json', 'package-lock.json', 'scripts/build.js'], () => {
     execFileSync(process.execPath, [path.join(__dirname, 'build.js')], { cwd: root, stdio: 'inherit' });
   });
 }
 
+/** Installs what is missing or out of date. Ends the process if that fails, or on a Node that is too old. */
 function install() {
+  requireNode();
+  if (isLink('node_modules')) return; // `npm ci` would empty the folder behind the link, which other clones may use
   stage(
     'Installing the dependencies (npm ci)',
     'node_modules/.gradring-installed',
@@ -79,4 +80,6 @@ function requireNode() {
   process.exit(1);
 }
 
-module.exports = { bootstrap };
+module.exports = { bootstrap, install };
+
+if (require.main === module) bootstrap();

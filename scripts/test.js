@@ -3,21 +3,26 @@
 const { spawn } = require('node:child_process');
 const os = require('node:os');
 const path = require('node:path');
-const { bootstrap } = require('./bootstrap');
+const { install } = require('./bootstrap');
 
-bootstrap(); // which checks the types of src/ as it builds
+install();
 const root = path.join(__dirname, '..');
 const bin = script => path.join(root, 'node_modules', script);
 
 /** @typedef {[title: string, script: string, args: string[]]} Check */
 
-/** @type {Check[]} The longest first. */
+/** @type {Check[][]} The second list needs the build. The longest first. */
 const checks = [
-  ['Lint and layers', bin('eslint/bin/eslint.js'), ['.']],
-  ['Format', bin('prettier/bin/prettier.cjs'), ['--check', '--cache', '--log-level=warn', '.']],
-  ['Types of test', bin('typescript/bin/tsc'), ['--noEmit', '-p', 'test/tsconfig.json']],
-  ['Types of scripts', bin('typescript/bin/tsc'), ['-p', 'scripts/tsconfig.json']],
-  ['Generated code is that of schemas/', path.join(__dirname, 'schemas.js'), ['--check']],
+  [
+    ['Build, and types of src', path.join(__dirname, 'bootstrap.js'), []],
+    ['Format', bin('prettier/bin/prettier.cjs'), ['--check', '--cache', '--log-level=warn', '.']],
+    ['Generated code is that of schemas/', path.join(__dirname, 'schemas.js'), ['--check']],
+  ],
+  [
+    ['Lint and layers', bin('eslint/bin/eslint.js'), ['.']],
+    ['Types of test', bin('typescript/bin/tsc'), ['--noEmit', '-p', 'test/tsconfig.json']],
+    ['Types of scripts', bin('typescript/bin/tsc'), ['-p', 'scripts/tsconfig.json']],
+  ],
 ];
 /** @type {Check} */
 const tests = ['Tests', bin('jest/bin/jest.js'), process.argv.slice(2)];
@@ -46,9 +51,9 @@ function run([title, script, args], stdio) {
   );
 }
 
-/** Runs all checks, as many at a time as there are processors. */
-async function runBesideEachOther() {
-  const left = [...checks];
+/** Runs checks, as many at a time as there are processors. */
+async function runBesideEachOther(list) {
+  const left = [...list];
   const worker = async () => {
     for (let check = left.shift(); check !== undefined; check = left.shift()) await run(check, 'pipe');
   };
@@ -56,7 +61,7 @@ async function runBesideEachOther() {
 }
 
 async function main() {
-  await runBesideEachOther();
+  for (const list of checks) await runBesideEachOther(list);
   console.error(`\n— ${tests[0]}`);
   await run(tests, 'inherit');
 }
