@@ -12,7 +12,7 @@ const eslint = new ESLint({
   cwd: ROOT,
   overrideConfigFile: true, // ESLint would import the file, which Jest does not allow
   // The other rules need types, and so a file that exists.
-  overrideConfig: [...config, { languageOptions: { parserOptions: { projectService: false } } }],
+  overrideConfig: [...config, { languageOptions: { parserOptions: { project: false } } }],
   ruleFilter: ({ ruleId }) => ruleId === 'no-restricted-imports',
 });
 
