@@ -180,7 +180,7 @@ test('a tensor whose messages would take longer than the dense ring is averaged 
   });
   const variables = [
     { name: 'square', shape: [40, 40] },
-    { name: 'other', shape: [40, 50] },
+    { name: 'other', shape: [400, 500] },
   ];
   const results = await Promise.all(
     ring.map(async (communicator, rank) => {
