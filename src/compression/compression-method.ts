@@ -10,6 +10,7 @@ import {
   ENTRY_ROUTES,
   type EntryRoute,
   type NoCompression,
+  SAME_UPDATES,
 } from './dgc-options';
 import { LargestTreatment, RoundedTreatment, type TreatmentKind, WholeTreatment } from './tensor-treatment';
 import type { ValueFormat } from './value-format';
@@ -101,8 +102,11 @@ function dgcMethod(compression: DgcCompression): CompressionMethod {
       // A step that sends everything goes by the dense ring, which does not round.
       return isWhole && values !== 'float32' ? RoundedTreatment : WholeTreatment;
     },
-    // Where everything is sent, there is nothing to choose.
-    routes: density => (density === 1 ? ['dense'] : route === 'auto' ? ENTRY_ROUTES : [route]),
+    routes(density) {
+      if (density === 1) return ['dense']; // where everything is sent, there is nothing to choose
+      if (route === 'auto') return SAME_UPDATES;
+      return route === 'any' ? ENTRY_ROUTES : [route];
+    },
     clipNorms: momentumFactor =>
       clipNormsAt(clipAt === 'auto' ? (momentumFactor === 0 ? 'mean' : 'rank') : clipAt, clipNorm),
   };

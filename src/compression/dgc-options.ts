@@ -61,14 +61,15 @@ export interface DgcOptions {
    * How the entries travel. `sparse`: each rank sends its own to all; `mixed`: the same, beside a dense ring for small
    * tensors; `dense`: by the dense ring. These apply the same updates, and the default takes the one that is expected
    * to be fastest. `scatter`: by a sparse reduce-scatter, in which a rank sends no more in a large ring than in a
-   * small one; of the entries of all ranks only the largest are applied, and the others are held back.
+   * small one; of the entries of all ranks only the largest are applied, and the others are held back. `any`: each step
+   * takes the one of all four that is expected to be fastest, so the updates depend on the links and on the ranks.
    */
-  readonly route?: EntryRoute | undefined;
+  readonly route?: EntryRoute | 'any' | undefined;
   /**
    * Whether the ranks that are beside each other on one host add their gradients first, and one of them compresses the
    * sum. Then the hosts are the peers of the algorithm: between them travels one gradient for each host, not for each
    * rank, and the mean of a host is clipped as that of a rank. For hosts with several ranks on a network that is slower
-   * than their memory. Default false. Not for elastic runs, nor with the route `scatter`.
+   * than their memory. Default false. Not for elastic runs, nor with the routes `scatter` and `any`.
    */
   readonly perHost?: boolean | undefined;
 }
@@ -94,8 +95,8 @@ export interface DgcCompression {
   readonly maskBelow: number;
   readonly momentumCorrection: boolean;
   readonly values: ValueFormat;
-  /** `auto`: the one of the first three that is expected to be fastest. */
-  readonly route: EntryRoute | 'auto';
+  /** `auto`: of {@link SAME_UPDATES}, `any`: of {@link ENTRY_ROUTES} the one that is expected to be fastest. */
+  readonly route: EntryRoute | 'any' | 'auto';
   readonly perHost: boolean;
 }
 
@@ -105,8 +106,12 @@ export interface ChosenDgc extends DgcCompression {
   readonly warmUpEpochs: number;
 }
 
+/** The routes that apply the same updates. */
+export const SAME_UPDATES = ['sparse', 'mixed', 'dense'] as const;
+export type SameUpdates = (typeof SAME_UPDATES)[number];
+
 /** The routes on which the entries of a step may travel: each has a file in `exchange/routes`. */
-export const ENTRY_ROUTES = ['sparse', 'mixed', 'dense', 'scatter'] as const;
+export const ENTRY_ROUTES = [...SAME_UPDATES, 'scatter'] as const;
 export type EntryRoute = (typeof ENTRY_ROUTES)[number];
 
 /** Gradients are sent whole. */
@@ -206,10 +211,10 @@ export function dgc(options: DgcOptions = {}): DgcCompression {
     throw invalidArgument(`dgc(): values is one of ${VALUE_FORMATS.join(', ')}, not ${inspect(values)}`);
   }
 
-  if (route !== 'auto' && !ENTRY_ROUTES.includes(route)) {
-    throw invalidArgument(`dgc(): route is one of ${ENTRY_ROUTES.join(', ')}, not ${inspect(route)}`);
+  if (route !== 'auto' && route !== 'any' && !ENTRY_ROUTES.includes(route)) {
+    throw invalidArgument(`dgc(): route is one of ${ENTRY_ROUTES.join(', ')}, any, not ${inspect(route)}`);
   }
-  if (perHost && route === 'scatter') {
+  if (perHost && (route === 'scatter' || route === 'any')) {
     throw invalidArgument("dgc(): with perHost the entries travel as a whole; the route 'scatter' divides them");
   }
 

@@ -29,7 +29,7 @@ export interface DecodedEntries {
   /** Number of the tensor. */
   readonly tensor: number;
   readonly count: number;
-  /** The element that the run begins with, if all elements of the tensor are sent … */
+  /** How many entries of the tensor come before it. If all elements are sent, the element that it begins with … */
   readonly first: number;
   /** … else the index of each element: uint32, ascending, below elementCount. */
   readonly indices: Pointer | undefined;

@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib';
 import type { CollectiveCall } from '../collectives/collective-call';
 import { clipFactor } from '../compression/clipping';
 import { type CompressionMethod, methodOf } from '../compression/compression-method';
+import type { EntryRoute } from '../compression/dgc-options';
 import { GradientCodec } from '../compression/gradient-codec';
 import type { TreatmentStep } from '../compression/tensor-treatment';
 import { instantiateKernels } from '../kernels/wasm-kernels';
@@ -14,7 +15,7 @@ import { handOverState, type HostSum, sumOfHost } from './host-sum';
 import { type LinkCost, localLinks, measureLinks } from './link-cost';
 import { type Arena, Means, type Prices, type StepArena, StepClock, stepOf, sumOf } from './routes/route';
 import type { ExchangePlan, ExchangeResult, ExchangeStep } from './messages';
-import { type ChosenRoute, chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
+import { chooseRoute, expectedLoad, pricesOf, ROUTES } from './routes/choose-route';
 import { CompressorRoute } from './routes/compressor';
 import { ringBytes } from './routes/ring';
 import { ScatterRoute } from './routes/scatter';
@@ -162,12 +163,13 @@ export class GradientExchange {
   /** How the step treats the tensors, and its route. All ranks choose the same. */
   private async choose(call: CollectiveCall, step: ExchangeStep) {
     const { density: asked, maySendAll = false } = step;
-    const [onlyRoute, another] = this.method.routes(asked);
-    const mayChoose = another !== undefined;
+    const allowed = this.method.routes(asked);
+    const mayChoose = allowed.length > 1;
     const weighs = mayChoose || this.weighsMessages;
     const links = step.links ?? (weighs && !this.transport.isLocal ? await measureLinks(call) : undefined);
     const prices = this.pricesOver(links ?? this.unmeasured);
-    const route = mayChoose ? (this.plan.route ?? this.cheapest(step, prices)) : onlyRoute!;
+    const among = allowed as readonly EntryRoute[]; // there is no choice between others
+    const route = mayChoose ? (this.plan.route ?? this.cheapest(step, prices, among)) : allowed[0]!;
     const sendsAll = mayChoose && maySendAll && route === 'dense' && this.plan.route === undefined;
     const denseBytes = Math.ceil(ringBytes(this.elements, this.transport.worldSize));
     return { route, links, prices, denseBytes, density: sendsAll ? 1 : asked };
@@ -184,7 +186,7 @@ export class GradientExchange {
     return { ...pricesOf(worldSize, links), senders: this.method.perHost ? hostRuns.length : worldSize };
   }
 
-  private cheapest(step: ExchangeStep, prices: Prices): ChosenRoute {
+  private cheapest(step: ExchangeStep, prices: Prices, allowed: readonly EntryRoute[]): EntryRoute {
     const { method, choice } = this;
     const { density } = step;
     const { byteNs, hopNs } = prices;
@@ -195,7 +197,7 @@ export class GradientExchange {
       method.format,
       arenas.length,
     );
-    const route = chooseRoute(load, prices);
+    const route = chooseRoute(load, prices, allowed);
     this.choice = { density, byteNs, hopNs, route };
     return route;
   }
@@ -251,9 +253,9 @@ export class GradientExchange {
     for (const arena of arenas) {
       const { kept, unsent, memory } = arena;
       this.threads.settle(arena);
-      for (const { tensor, entries } of kept) {
-        const residual = new Float32Array(memory.buffer, tensor.residual, tensor.elementCount);
-        entries.positions.forEach((at, i) => (residual[at]! += entries.values[i]!));
+      for (const { tensor, start, indices, values } of kept) {
+        const residual = new Float32Array(memory.buffer, tensor.residual, tensor.elementCount).subarray(start);
+        for (let i = 0; i < indices.length; i++) residual[indices[i]!]! += values[i]!;
       }
       for (const { tensor, indices, momenta } of unsent) {
         const momentum = new Float32Array(memory.buffer, tensor.momentum, tensor.elementCount);
@@ -274,7 +276,7 @@ function peersOf({ hostRuns, worldSize }: Transport): number {
 /** The cheapest route of a density over such links. */
 interface RouteChoice extends LinkCost {
   readonly density: number;
-  readonly route: ChosenRoute;
+  readonly route: EntryRoute;
 }
 
 /** A step that has accumulated. */

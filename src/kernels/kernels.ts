@@ -28,6 +28,11 @@ export interface IndexedValues {
   readonly values: Pointer;
 }
 
+/** Entries of a tensor in ascending order of their indices, each once. */
+export interface EntryList extends IndexedValues {
+  readonly count: number;
+}
+
 /**
  * One step of DGC's momentum correction (Lin et al. 2018, section 3.2) on one tensor of float32, element by element:
  * with g′ = gradient · gradientScale, momentum u, residual v and factor m,
@@ -159,6 +164,15 @@ export interface Kernels extends CodecKernels, MatrixKernels {
    * that is not below `limit`. Returns the number of the entry after the last one that was added.
    */
   scatterAddBelow(into: Pointer, indices: Pointer, values: Pointer, from: number, until: number, limit: number): number;
+
+  /**
+   * The sum of two lists: writes each index that either has, in ascending order, and the sum of its values. Returns how
+   * many entries that makes.
+   *
+   * @param bStart Is subtracted from the indices of `b`, none of which is lower.
+   * @param into Room for as many entries as both lists have.
+   */
+  addEntries(a: EntryList, b: EntryList, bStart: number, into: IndexedValues): number;
 
   /**
    * `residual[i] -= values[j]` of float32, and `momentum[i] = 0` if values[j] is not 0, with i = `indices[j]`, for each

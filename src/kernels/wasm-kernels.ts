@@ -57,6 +57,17 @@ interface Exports extends CodecExports, MatrixExports, Reductions, Scales, Pick<
     blockCount: number,
     into: number,
   ) => void;
+  addEntries: (
+    aIndices: number,
+    aValues: number,
+    aCount: number,
+    bIndices: number,
+    bValues: number,
+    bCount: number,
+    bStart: number,
+    indices: number,
+    values: number,
+  ) => number;
   tiesTaken: { value: number };
   largestTaken: { value: number };
   takeLargest: (
@@ -124,6 +135,9 @@ export function instantiateKernels(memory: KernelMemory): Kernels {
     allFinite: (data, elementCount) => wasm.allFinite(data, elementCount) !== 0,
     applyMomentum: wasm.applyMomentum,
     scatterAdd: wasm.scatterAdd,
+    addEntries: (a, b, bStart, into) =>
+      wasm.addEntries(a.indices, a.values, a.count, b.indices, b.values, b.count, bStart, into.indices, into.values) >>>
+      0,
     settle: wasm.settle,
     accumulate: (step, { lowest, first, second, packTable }) => {
       const gathered = wasm.accumulate(

@@ -9,6 +9,9 @@ type ValueFormat = (typeof VALUE_FORMATS)[number];
 /** Where a table's vtable has `counts`. Two bytes per field, in the order of the schema, begin at byte 4. */
 const COUNTS_SLOT = 6;
 
+/** The default of `non_finite_rank`. */
+const NO_RANK = -1;
+
 /** What the receiver of a payload knows about each tensor before it reads a byte. */
 export interface ExpectedTensor {
   readonly elementCount: number;
@@ -40,6 +43,14 @@ export interface ReceivedPayload {
   readonly streams: Streams;
 }
 
+/** A received payload without streams. */
+export interface NonFinitePayload {
+  /** The number, among all tensors, of one that is not finite. */
+  readonly nonFiniteTensor: number;
+  /** The rank that has it, if the payload names one. */
+  readonly nonFiniteRank: number | undefined;
+}
+
 /** Packs a payload. The streams are copied. */
 export function encodeGradientPayload({ format, counts, streams, notices = 0 }: GradientPayload): Uint8Array {
   const { indices, values } = streams;
@@ -56,11 +67,16 @@ export function encodeGradientPayload({ format, counts, streams, notices = 0 }: 
   return builder.asUint8Array();
 }
 
-/** The payload of a rank whose gradient has NaN or infinity in the tensor of that number. */
-export function encodeNonFinite(tensor: number): Uint8Array {
+/**
+ * The payload of a rank whose gradient has NaN or infinity in the tensor of that number.
+ *
+ * @param rank In a payload that other ranks make, too: that rank, or `undefined` if only a sum has overflowed.
+ */
+export function encodeNonFinite(tensor: number, rank = NO_RANK): Uint8Array {
   const builder = new flatbuffers.Builder(64);
   PayloadTable.startGradientPayload(builder);
   PayloadTable.addNonFiniteTensor(builder, tensor);
+  PayloadTable.addNonFiniteRank(builder, rank);
   builder.finish(PayloadTable.endGradientPayload(builder));
   return builder.asUint8Array();
 }
@@ -69,7 +85,6 @@ export function encodeNonFinite(tensor: number): Uint8Array {
  * Unpacks a payload of values in that format. {@link GradientCodec.decode} checks the content of the streams.
  *
  * @param tensorCount The number of all tensors, of which `tensors` may be a part.
- * @returns the payload, or the number (among all tensors) of a tensor that was not finite at the origin.
  * @throws GradringError `ERR_PROTOCOL` for anything else.
  */
 export function decodeGradientPayload(
@@ -77,14 +92,16 @@ export function decodeGradientPayload(
   format: ValueFormat,
   tensors: readonly ExpectedTensor[],
   tensorCount = tensors.length,
-): ReceivedPayload | { readonly nonFiniteTensor: number } {
+): ReceivedPayload | NonFinitePayload {
   const table = checkedRoot(bytes, 'gradient payload', buffer => PayloadTable.getRootAsGradientPayload(buffer));
   return checked('gradient payload', () => {
     const nonFiniteTensor = table.nonFiniteTensor();
     if (nonFiniteTensor !== -1) {
       if (nonFiniteTensor < 0 || nonFiniteTensor >= tensorCount)
         throw protocolError('names a tensor that does not exist');
-      return { nonFiniteTensor };
+      const rank = table.nonFiniteRank();
+      if (rank < NO_RANK) throw protocolError('names a rank that does not exist');
+      return { nonFiniteTensor, nonFiniteRank: rank === NO_RANK ? undefined : rank };
     }
     const sent = VALUE_FORMATS[table.valueFormat()];
     if (sent !== format) throw protocolError(`holds ${sent ?? 'unknown'} values where ${format} values are expected`);

@@ -16,6 +16,7 @@ test.each<[Compression, string]>([
   [dgc(), 'dgc()'],
   [dgc({ sparsity: 0.9 }), 'dgc({ sparsity: 0.9 })'],
   [dgc({ route: 'scatter' }), "dgc({ route: 'scatter' })"],
+  [dgc({ route: 'any' }), "dgc({ route: 'any' })"],
   [dgc({ steps: 500, values: 'int8' }), "dgc({ steps: 500, values: 'int8' })"],
   [dgc({ sparsity: 0.99, warmUpSteps: 30 }), 'dgc({ sparsity: 0.99, warmUpSteps: 30 })'],
   [dgc({ sparsity: 0.99, warmUpEpochs: 0 }), 'dgc({ sparsity: 0.99, warmUpEpochs: 0 })'],

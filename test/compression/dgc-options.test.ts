@@ -47,7 +47,8 @@ describe('dgc()', () => {
   it.each([
     [{ perHost: 1 }, /perHost is true or false, not 1/],
     [{ perHost: true, route: 'scatter' }, /with perHost the entries travel as a whole/],
-    [{ route: 'ring' }, /route is one of sparse, mixed, dense, scatter, not 'ring'/],
+    [{ perHost: true, route: 'any' }, /with perHost the entries travel as a whole/],
+    [{ route: 'ring' }, /route is one of sparse, mixed, dense, scatter, any, not 'ring'/],
     [{ values: 'fp16' }, /values is one of float32, float16, bfloat16, int8, log4, not 'fp16'/],
     [{ sparsity: 1 }, /with 1 no gradient would ever be sent/],
     [{ sparsity: 1.5 }, /sparsity .* not 1\.5/],

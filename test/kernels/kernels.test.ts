@@ -217,6 +217,24 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
     expect(wasm).toEqual(reference);
   });
 
+  it('addEntries', () => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      const random = randomNumbers(14);
+      const listFrom = (start: number, entries: number) => {
+        const indices = Array.from({ length: 2 * entries }, (_, i) => start + i).filter(() => random() < 0.5);
+        const values = pieces.float32(float32From(awkwardNumbers(indices.length), indices.length));
+        return { indices: pieces.uint32(indices), values, count: indices.length };
+      };
+      const sizes = [[0, count], [count, 5], [count, count]] as const; // prettier-ignore
+      return sizes.map(([ofA, ofB]) => {
+        const [a, b] = [listFrom(0, ofA), listFrom(1000, ofB)];
+        const bytes = 4 * (a.count + b.count);
+        return kernels.addEntries(a, b, 1000, { indices: pieces.bytes(bytes), values: pieces.bytes(bytes) });
+      });
+    });
+    expect(wasm).toEqual(reference);
+  });
+
   it('settle', () => {
     const { wasm, reference } = onBoth((kernels, pieces) => {
       const [momentum, residual, values] = [11, 12, 13].map(seed =>
@@ -595,6 +613,8 @@ describe('beyond 2 GiB', () => {
       const taken = kernels.takeLargest(residual, undefined, count, taking).entries;
       kernels.settle(from, residual, largest.indices, largest.values, taken);
       kernels.scatterAdd(residual, largest.indices, largest.values, taken >> 1);
+      const sum = { indices: pieces.bytes(800), values: pieces.bytes(800) };
+      const summed = kernels.addEntries({ ...largest, count: taken }, { ...largest, count: taken }, 0, sum);
       float32At(memory, into, count)[count - 1] = NaN;
       return {
         found,
@@ -605,6 +625,7 @@ describe('beyond 2 GiB', () => {
         isFinite: kernels.allFinite(into, count),
         bits: [into, from, residual].map(at => uint32At(memory, at, count).slice()),
         largest: [largest.indices, largest.values].map(at => uint32At(memory, at, 100).slice()),
+        sums: [sum.indices, sum.values].map(at => uint32At(memory, at, summed).slice()),
         sample: uint32At(memory, sample, 1600).slice(),
         inBand: uint32At(memory, inBand, copied).slice().sort(),
       };

@@ -178,6 +178,23 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
       for (let j = 0; j < count; j++) float32(into + 4 * targets[j]!, 1)[0]! += addends[j]!;
     },
 
+    addEntries(a, b, bStart, into) {
+      const sums = new Map<number, number>();
+      for (const [list, start] of [
+        [a, 0],
+        [b, bStart],
+      ] as const) {
+        const numbers = float32(list.values, list.count);
+        uint32(list.indices, list.count).forEach((index, j) => {
+          sums.set(index - start, (sums.get(index - start) ?? -0) + numbers[j]!);
+        });
+      }
+      const ascending = [...sums.keys()].sort((x, y) => x - y);
+      uint32(into.indices, sums.size).set(ascending);
+      float32(into.values, sums.size).set(ascending.map(index => sums.get(index)!));
+      return sums.size;
+    },
+
     settle(momentum, residual, indices, values, count) {
       const sent = float32(values, count);
       uint32(indices, count).forEach((index, j) => {

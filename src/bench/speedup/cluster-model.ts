@@ -1,8 +1,10 @@
 import { roundedLinks } from '../../exchange/link-cost';
-import { type ChosenRoute, chooseRoute, pricesOf, ROUTES } from '../../exchange/routes/choose-route';
+import type { EntryRoute } from '../../compression/dgc-options';
+import { chooseRoute, costOf, pricesOf } from '../../exchange/routes/choose-route';
 import { divideMessages, type TensorMessage } from '../../exchange/routes/divide-messages';
 import { gatherCost } from '../../exchange/routes/gather';
 import { denseCost, finiteCheckNs, ringCost } from '../../exchange/routes/ring';
+import { scatterCost } from '../../exchange/routes/scatter';
 import { type Prices, type RouteCost, type StepLoad, sumOf } from '../../exchange/routes/route';
 
 /** How the gradients travel, and what a reader calls it. */
@@ -11,6 +13,7 @@ export const WAYS = {
   /** What gradring does not have, but others: the dense ring with numbers of 16 bits. */
   dense16: 'dense, 16 bits',
   dgc: 'DGC',
+  scatter: 'DGC, scatter',
   lowRank: 'low rank',
 } as const;
 export type ClusterWay = keyof typeof WAYS;
@@ -60,7 +63,7 @@ export interface Cluster {
 
 /** An exchange on one rank. Nothing of it overlaps. */
 export interface ExchangeTimes {
-  readonly travelled: ChosenRoute;
+  readonly travelled: EntryRoute;
   /** What a rank computes by itself. */
   readonly computeMs: number;
   /** From the first message to the last. The sums of the dense ring are part of it. */
@@ -74,6 +77,7 @@ export interface ExchangeTimes {
  *
  * - dense: the means. In 16 bits an element has half the bytes, and all else is the same.
  * - dgc: accumulate, select, settle, and the means. Its route is chosen as in a training.
+ * - scatter: the same by the sparse reduce-scatter, which applies other updates.
  * - lowRank: encode, and add N products. Tensors take the dense ring as in a training; the messages of the others are
  *   gathered.
  */
@@ -96,8 +100,10 @@ export function exchangeTimes(
       return times('dense', elements * denseNs, denseCost(elements, prices, 2));
     case 'dgc': {
       const route = chooseRoute(load.dgc, expected);
-      return times(route, elements * (compressNs + averageNs), ROUTES[route].cost(load.dgc, prices)!);
+      return times(route, elements * (compressNs + averageNs), costOf(route, load.dgc, prices)!);
     }
+    case 'scatter':
+      return times('scatter', elements * (compressNs + averageNs), scatterCost(load.dgc, prices));
     case 'lowRank': {
       const { gathered, whole } = lowRankParts(load, expected);
       const ownNs = gathered.elements * (lowRankEncodeNs + nodes * lowRankAddNs) + whole.elements * denseNs;
@@ -108,7 +114,7 @@ export function exchangeTimes(
     }
   }
 
-  function times(travelled: ChosenRoute, ownNs: number, ...costs: readonly RouteCost[]): ExchangeTimes {
+  function times(travelled: EntryRoute, ownNs: number, ...costs: readonly RouteCost[]): ExchangeTimes {
     if (nodes === 1) return { travelled, computeMs: 0, travelMs: 0, sentBytes: 0 };
     return {
       travelled,

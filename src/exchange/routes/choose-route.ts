@@ -1,36 +1,46 @@
-import type { EntryRoute } from '../../compression/dgc-options';
+import { type EntryRoute, SAME_UPDATES, type SameUpdates } from '../../compression/dgc-options';
 import { type CodedTensor, expectedBits } from '../../compression/gradient-streams';
 import type { ValueFormat } from '../../compression/value-format';
 import type { LinkCost } from '../link-cost';
 import { gather } from './gather';
 import { mixed } from './mixed';
 import { ring } from './ring';
-import { type EntryLoad, type Prices, type Route, type StepLoad, sumOf } from './route';
+import {
+  type EntryLoad,
+  FRAME_OVERHEAD_BYTES,
+  type Prices,
+  type Route,
+  type RouteCost,
+  type StepLoad,
+  sumOf,
+} from './route';
+import { scatterCost } from './scatter';
 
-/** Those on which the entries of any tensors may travel. Of routes that cost the same, the first is taken. */
-export const ROUTES: Readonly<Record<ChosenRoute, Route>> = { sparse: gather, mixed, dense: ring };
+/** Those that apply the same updates. */
+export const ROUTES: Readonly<Record<SameUpdates, Route>> = { sparse: gather, mixed, dense: ring };
 
-/** `scatter` is taken only if it is asked for, as it applies other updates. */
-export type ChosenRoute = Exclude<EntryRoute, 'scatter'>;
+/** Of routes that cost the same, the first is taken. */
+const COSTED: Readonly<Record<EntryRoute, Pick<Route, 'cost'>>> = { ...ROUTES, scatter: { cost: scatterCost } };
 
-/** The route on which a step is expected to take the least time. */
-export function chooseRoute(load: StepLoad, prices: Prices): ChosenRoute {
-  const names = Object.keys(ROUTES) as ChosenRoute[];
-  if (prices.worldSize === 1) return names[0]!; // nothing is sent. A ring of one rounds as larger ones do
-  const timeNs = (name: ChosenRoute): number => {
-    const cost = ROUTES[name].cost(load, prices);
+/** What a step costs on a route. */
+export function costOf(route: EntryRoute, load: StepLoad, prices: Prices): RouteCost | undefined {
+  return COSTED[route].cost(load, prices);
+}
+
+/** The route, of those that a training allows, on which a step is expected to take the least time. */
+export function chooseRoute(load: StepLoad, prices: Prices, allowed: readonly EntryRoute[] = SAME_UPDATES): EntryRoute {
+  if (prices.worldSize === 1) return allowed[0]!; // nothing is sent. A ring of one rounds as larger ones do
+  const timeNs = (name: EntryRoute): number => {
+    const cost = costOf(name, load, prices);
     return cost === undefined ? Infinity : cost.computeNs + cost.travelNs;
   };
-  return names.reduce((best, name) => (timeNs(name) < timeNs(best) ? name : best));
+  return allowed.reduce((best, name) => (timeNs(name) < timeNs(best) ? name : best));
 }
 
 /** A tensor of a step, as far as all ranks know it. */
 export interface CostedTensor extends CodedTensor {
   readonly isWhole: boolean;
 }
-
-/** About the size of a frame header and a payload table. */
-const FRAME_OVERHEAD_BYTES = 160;
 
 /** The load of a step, by the expected sizes of the streams. */
 export function expectedLoad(tensors: readonly CostedTensor[], format: ValueFormat, arenaCount = 1): StepLoad {

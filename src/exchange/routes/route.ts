@@ -10,7 +10,6 @@ import type { Kernels, Pointer } from '../../kernels/kernels';
 import type { Listener, Span, SpanArguments } from '../../observer';
 import type { ExchangedTensor } from '../arena-layout';
 import type { ArenaPlan, StepTimes } from '../messages';
-import type { SparseList } from './sparse-list';
 
 /** How the gradients of a step travel from each rank to all. Each has a file; {@link ROUTES} has the list. */
 export interface Route {
@@ -72,6 +71,9 @@ export interface EntryLoad {
   /** What the entries take in a payload. */
   readonly payloadBytes: number;
 }
+
+/** About the size of a frame header and a payload table. */
+export const FRAME_OVERHEAD_BYTES = 160;
 
 /** What a step is paid with in a ring of so many ranks. Times are in ns. */
 export interface Prices {
@@ -164,10 +166,12 @@ export interface UnsentEntries {
   readonly momenta: Float32Array;
 }
 
-/** Entries of a tensor, at its own indices. */
+/** Entries of a tensor. Their indices are counted from the element `start`. */
 export interface KeptEntries {
   readonly tensor: TensorTreatment;
-  readonly entries: SparseList;
+  readonly start: number;
+  readonly indices: Uint32Array;
+  readonly values: Float32Array;
 }
 
 /** All tensors of an arena, those that are always sent whole, or the others. */

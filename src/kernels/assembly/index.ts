@@ -8,6 +8,7 @@ export * from './momentum';
 export * from './accumulate';
 export * from './selection';
 export * from './sparse';
+export * from './entry-lists';
 export * from './bits';
 export * from './rice';
 export * from './rice-decode';

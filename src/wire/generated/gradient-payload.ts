@@ -85,8 +85,13 @@ notices():number {
   return offset ? this.bb!.readUint8(this.bb_pos + offset) : 0;
 }
 
+nonFiniteRank():number {
+  const offset = this.bb!.__offset(this.bb_pos, 16);
+  return offset ? this.bb!.readInt32(this.bb_pos + offset) : -1;
+}
+
 static startGradientPayload(builder:flatbuffers.Builder) {
-  builder.startObject(6);
+  builder.startObject(7);
 }
 
 static addValueFormat(builder:flatbuffers.Builder, valueFormat:ValueFormat) {
@@ -154,6 +159,10 @@ static addNotices(builder:flatbuffers.Builder, notices:number) {
   builder.addFieldInt8(5, notices, 0);
 }
 
+static addNonFiniteRank(builder:flatbuffers.Builder, nonFiniteRank:number) {
+  builder.addFieldInt32(6, nonFiniteRank, -1);
+}
+
 static endGradientPayload(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
@@ -167,7 +176,7 @@ static finishSizePrefixedGradientPayloadBuffer(builder:flatbuffers.Builder, offs
   builder.finish(offset, undefined, true);
 }
 
-static createGradientPayload(builder:flatbuffers.Builder, valueFormat:ValueFormat, countsOffset:flatbuffers.Offset, indicesOffset:flatbuffers.Offset, valuesOffset:flatbuffers.Offset, nonFiniteTensor:number, notices:number):flatbuffers.Offset {
+static createGradientPayload(builder:flatbuffers.Builder, valueFormat:ValueFormat, countsOffset:flatbuffers.Offset, indicesOffset:flatbuffers.Offset, valuesOffset:flatbuffers.Offset, nonFiniteTensor:number, notices:number, nonFiniteRank:number):flatbuffers.Offset {
   GradientPayload.startGradientPayload(builder);
   GradientPayload.addValueFormat(builder, valueFormat);
   GradientPayload.addCounts(builder, countsOffset);
@@ -175,6 +184,7 @@ static createGradientPayload(builder:flatbuffers.Builder, valueFormat:ValueForma
   GradientPayload.addValues(builder, valuesOffset);
   GradientPayload.addNonFiniteTensor(builder, nonFiniteTensor);
   GradientPayload.addNotices(builder, notices);
+  GradientPayload.addNonFiniteRank(builder, nonFiniteRank);
   return GradientPayload.endGradientPayload(builder);
 }
 }

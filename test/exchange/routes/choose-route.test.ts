@@ -1,3 +1,4 @@
+import { ENTRY_ROUTES } from '../../../src/compression/dgc-options';
 import { type LinkCost, localLinks } from '../../../src/exchange/link-cost';
 import { chooseRoute, type CostedTensor, expectedLoad, pricesOf } from '../../../src/exchange/routes/choose-route';
 import { ring } from '../../../src/exchange/routes/ring';
@@ -44,6 +45,18 @@ test('as the density rises, the route changes once, from sparse to dense', () =>
     expect(routes.at(-1)).toBe('dense');
     expect(routes.filter((each, i) => i > 0 && each !== routes[i - 1])).toHaveLength(1);
   }
+});
+
+test('the reduce-scatter is the fastest of all routes where many ranks have slow links, and taken only if it is allowed', () => {
+  const load = expectedLoad(step(0.001), 'float16');
+  const among = (worldSize: number, links: LinkCost) => chooseRoute(load, pricesOf(worldSize, links), ENTRY_ROUTES);
+  expect([1, 2, 4, 8, 64].map(worldSize => among(worldSize, linksOf(1e8)))).toEqual([
+    ...['sparse', 'sparse', 'scatter', 'scatter', 'scatter'],
+  ]);
+  expect([2, 4].map(worldSize => among(worldSize, localLinks()))).toEqual(['sparse', 'sparse']);
+  const far: LinkCost = { ...linksOf(1e8), hopNs: 50_000_000 };
+  expect(among(8, far)).toBe('sparse');
+  for (const worldSize of [4, 64]) expect(cheapest(0.001, worldSize, linksOf(1e8))).toBe('sparse');
 });
 
 test('a ring of one takes the first route', () => {
