@@ -1,5 +1,6 @@
 import { manifestTarget, safetensorsTarget } from './checkpoint';
 import { agentMessageTarget } from './agent-message';
+import { chunkTarget } from './chunk';
 import { compressorMessagesTarget } from './compressor-messages';
 import { environmentTarget } from './environment';
 import { frameTarget } from './frame';
@@ -16,6 +17,7 @@ import { unitReportTarget } from './unit-report';
 /** All targets, by name, made when they are asked for. */
 export const TARGETS: Record<string, () => Target> = {
   'gradient-payload': () => gradientPayloadTarget(),
+  chunk: () => chunkTarget(),
   'compressor-messages': () => compressorMessagesTarget,
   frame: () => frameTarget,
   rendezvous: () => rendezvousTarget,
