@@ -62,6 +62,20 @@ describe('the model, beside what was worked out by hand', () => {
     expect(exchangeTimes('dgc', short, FOUR, CONSTANTS)).toMatchObject({ travelled: 'sparse', sentBytes: 12_000 });
   });
 
+  test('a step by the sparse reduce-scatter, whose bytes hardly grow', () => {
+    // 1e6 · (2 + 1) + 1000 · (20 + 10 + 2 · 5) ns; 3 frames of 2 · 2000 ÷ 4 + 160 bytes at 8 ns; in 4 rounds hops of
+    // 1000 ns and 1160 · 0.5 ns.
+    const times = exchangeTimes('scatter', LOAD, FOUR, CONSTANTS);
+    const travelMs = (3 * 1160 * 8 + 4 * (1000 + 580)) / 1e6;
+    expect(times).toEqual({ travelled: 'scatter', computeMs: 3.04, travelMs, sentBytes: 3480 });
+    // The small tensors take the dense ring, which has six rounds.
+    const mixed = exchangeTimes('scatter', withWhole(50_000), FOUR, CONSTANTS);
+    expect(mixed.sentBytes).toBe(3480 + 300_000);
+    expect(mixed.travelMs).toBeCloseTo(travelMs + (6 * (50_000 * 8 + 1000)) / 1e6, 9);
+    const many = exchangeTimes('scatter', LOAD, { ...FOUR, nodes: 64 }, CONSTANTS);
+    expect(many.sentBytes).toBe((63 * (2 * 2000)) / 64 + 63 * 160);
+  });
+
   test('a step of so high a density that a training sends it dense costs the dense ring', () => {
     const others = { elements: 1e6, entries: 250_000, payloadBytes: 600_000 };
     const load = { ...LOAD, dgc: { ...LOAD.dgc, others } };
@@ -172,7 +186,7 @@ describe('rows', () => {
     expect(rows.map(({ way, source }) => `${way} ${source}`)).toEqual([
       ...[...others('dense'), ...others('dense16')],
       ...['modelled', 'measured', 'modelled', 'in parts'].map(source => `dgc ${source}`),
-      ...others('lowRank'),
+      ...[...others('scatter'), ...others('lowRank')],
     ]);
     expect(dgc[0]).toMatchObject({ exchangeMs: 0, speedUp: 1, sentBytes: 0 });
     expect(dgc[1]).toMatchObject({ exchangeMs: 10, speedUp: 1, sentBytes: 7 });
@@ -196,6 +210,7 @@ describe('rows', () => {
     expect(series.map(({ label, points }) => [label, points])).toEqual([
       ['ideal', undefined],
       ['low rank, 1gbit', []],
+      ['DGC, scatter, 1gbit', []],
       ['DGC, 1gbit', [1, 3]],
       ['dense, 16 bits, 1gbit', []],
       ['dense, 1gbit', []],
@@ -243,7 +258,7 @@ describe('the command', () => {
       constants: CONSTANTS,
       checks: [],
     });
-    expect(result.rows).toHaveLength(2 * 4 * 4);
+    expect(result.rows).toHaveLength(2 * 5 * 4);
     const last = result.rows.filter(({ way }) => way === 'dgc').at(-1)!;
     const load = loadOf({ tensors: MODELS.resnet50, density: 0.001, values: 'float16' });
     const times = exchangeTimes('dgc', load, { nodes: 64, bitsPerSecond: 10e9 }, CONSTANTS);

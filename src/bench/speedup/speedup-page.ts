@@ -18,7 +18,7 @@ export function speedUpPage(result: SpeedUpResult): string {
   });
 }
 
-const COLORS = { dgc: 1, dense: 2, dense16: 3, lowRank: 4 } as const satisfies Record<ClusterWay, number>;
+const COLORS = { dgc: 1, dense: 2, dense16: 3, lowRank: 4, scatter: 5 } as const satisfies Record<ClusterWay, number>;
 /** From the fastest rate to the slowest. */
 const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [12, 6], [2, 5], [12, 5, 2, 5]];
 
@@ -26,7 +26,7 @@ const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [12, 6], 
 export function speedUpChart({ model, rows, paper }: SpeedUpResult): Chart {
   const xs = [...new Set(rows.map(({ nodes }) => nodes))].sort((a, b) => a - b);
   const rates = [...new Set(rows.map(({ rate }) => rate))].reverse();
-  const curves = (['lowRank', 'dgc', 'dense16', 'dense'] as const).flatMap(way =>
+  const curves = (['lowRank', 'scatter', 'dgc', 'dense16', 'dense'] as const).flatMap(way =>
     rates.map((rate, i): ChartSeries => {
       const own = xs.map(nodes => rows.find(row => row.nodes === nodes && row.way === way && row.rate === rate)!);
       const dash = DASHES[i % DASHES.length];
