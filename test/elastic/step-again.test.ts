@@ -17,7 +17,12 @@ import { gradientDropping } from '../../src/compression/gradient-dropping';
 import { GradringError } from '../../src/errors';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { type DataPath, SoloTransport, type Transport } from '../../src/transport/transport';
+import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import { random } from '../support/random';
+import { runnerOf } from '../support/runners';
+import { openTransports } from '../support/transports';
+
+afterAll(closeAllSockets);
 
 const lost = () => Promise.reject(new GradringError('ERR_PEER_LOST', 'Rank 1 is gone.', { rank: 1 }));
 const LOST_PATH: DataPath = { media: [], send: lost, forward: lost, receive: lost };
@@ -174,4 +179,84 @@ test('the momentum of what travels whole is corrected before the step, that of t
   expect(handle.gradient(1)[0]).toBe(0.5 * 0.25 * 8 + 1);
   const after = handle.momentum(0);
   before.forEach((value, i) => expect([0, value / 2]).toContain(after[i]));
+});
+
+describe('a ring of three loses a rank in the midst of a sparse reduce-scatter', () => {
+  const compression = dgc({ sparsity: 0.9, warmUpEpochs: 0, route: 'scatter' });
+  const SHAPES = [...VARIABLES, { name: 'kernel', shape: [30, 20] }];
+  const lengths = SHAPES.map(({ shape }) => shape.reduce((product, size) => product * size));
+  const gradientOf = (rank: number, step: number, variable: number) => {
+    const next = random(100 * rank + 10 * step + variable);
+    return Float32Array.from({ length: lengths[variable]! }, () => next() - 0.5);
+  };
+
+  function memberOf(transport: Transport, rank: number) {
+    const line = { start: jest.fn(), conclude: jest.fn(), close: jest.fn() };
+    const handle = new ExchangeHandle({ variables: SHAPES, compression, nesterov: false }, line);
+    const exchange = new GradientExchange(transport, handle.plan);
+    const run = async (step: number, path = transport.links, at = transport) => {
+      lengths.forEach((_, i) => handle.gradient(i).set(gradientOf(rank, step, i)));
+      const { memory, data: scratch, kernels } = runnerOf(at, SCRATCH_BYTES);
+      const input = { step, density: 0.1, momentumFactor: 0, sumOfSquares: 1 };
+      const context = { transport: at, kernels, memory, scratch };
+      await exchange.run(new CollectiveCall(context, step, exchange.fingerprint(settingsOf(input)), path), input);
+      return lengths.map((_, i) => [...handle.gradient(i)]);
+    };
+    return { rank, handle, exchange, run, residuals: () => lengths.map((_, i) => [...handle.residual(i)]) };
+  }
+
+  // It sends one frame in the pass, and its chunk to both sides; then come the tensors that are sent whole.
+  test.each([0, 1, 2, 3])(
+    'which sends %i frames more: the others go on alike, and nothing counts twice',
+    async frames => {
+      const three = await openTransports(3);
+      const members = three.ring.map(memberOf);
+      const before = await Promise.all(members.map(({ run }) => run(0)));
+      const lost = members[2]!.residuals();
+
+      const { links } = three.ring[2]!;
+      let left = frames;
+      const dying: DataPath = {
+        media: [],
+        forward: (...args) => links.forward(...args),
+        receive: (...args) => links.receive(...args),
+        send: async (...args) => {
+          if (left-- > 0) return links.send(...args);
+          throw await three.ring[2]!.fail(new GradringError('ERR_PEER_LOST', 'Rank 2 is gone.', { rank: 2 }));
+        },
+      };
+      const failed = await Promise.allSettled(members.map(({ rank, run }) => run(1, rank === 2 ? dying : undefined)));
+      for (const each of failed) expect(each).toMatchObject({ status: 'rejected', reason: { code: 'ERR_PEER_LOST' } });
+      await three.close();
+
+      const two = await openTransports(2);
+      const survivors = members.slice(0, 2);
+      const updates = [before[0]!];
+      for (const { exchange, rank } of survivors) exchange.moveTo(two.ring[rank]!);
+      for (let step = 1; step < STEPS; step++) {
+        const [one, other] = await Promise.all(
+          survivors.map(({ run, rank }) => run(step, two.ring[rank]!.links, two.ring[rank])),
+        );
+        expect(one).toEqual(other);
+        updates.push(one!);
+      }
+      await two.close();
+      expect([...three.failures, ...two.failures].map(({ code }) => code)).toEqual(three.failures.map(() => 'ERR_PEER_LOST')); // prettier-ignore
+
+      for (const [i, length] of lengths.entries()) {
+        const gradients = updates.flatMap((_, step) =>
+          (step === 0 ? [0, 1, 2] : [0, 1]).map(rank => gradientOf(rank, step, i)),
+        );
+        const held = survivors.map(({ residuals }) => residuals()[i]!);
+        let worst = 0;
+        for (let at = 0; at < length; at++) {
+          const given = gradients.map(gradient => gradient[at]!);
+          const applied = updates.map((update, step) => (step === 0 ? 3 : 2) * update[i]![at]!);
+          const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
+          worst = Math.max(worst, Math.abs(sum(given) - lost[i]![at]! - sum(applied) - held[0]![at]! - held[1]![at]!));
+        }
+        expect(worst).toBeLessThan(1e-5);
+      }
+    },
+  );
 });
