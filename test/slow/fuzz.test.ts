@@ -2,7 +2,7 @@ import { runScript } from '../support/scripts';
 
 /** All that bytes from outside come to. */
 const TARGETS = [
-  ...['gradient-payload', 'compressor-messages', 'frame', 'rendezvous', 'safetensors', 'manifest'],
+  ...['gradient-payload', 'chunk', 'compressor-messages', 'frame', 'rendezvous', 'safetensors', 'manifest'],
   ...['environment', 'names', 'timeline', 'shared-queue', 'stream', 'agent-message', 'unit-report'],
 ];
 
