@@ -7,6 +7,7 @@ import { compressBenchmark } from './compress';
 import { decodeBenchmark } from './decode';
 import { lowRankBenchmark } from './low-rank';
 import { optimizerBenchmark } from './optimizer/optimizer';
+import { scaleBenchmark } from './scale/scale';
 import { speedUpBenchmark } from './speedup/speedup';
 
 /** Each benchmark has a file. To add one, list it here; benchmarks of collectives are listed in collectives/. */
@@ -17,6 +18,7 @@ const BENCHMARKS: CommandModule[] = [
   lowRankBenchmark,
   optimizerBenchmark,
   speedUpBenchmark,
+  scaleBenchmark,
   ...COLLECTIVES.map(collectiveCommand),
 ];
 

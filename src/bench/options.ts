@@ -21,6 +21,13 @@ export function parseDensities(text: string): number[] {
   });
 }
 
+/** {@link parseDensities} for an option that takes one. */
+export function parseDensity(text: string): number {
+  const [density, ...others] = parseDensities(text);
+  if (others.length > 0) throw invalidArgument(`--density is '${text}'; it must be one number.`);
+  return density!;
+}
+
 /** Checks the file of an option before the measurement. @throws ERR_INVALID_ARGUMENT */
 export function requireWritable(file: string, option: string): void {
   const folder = path.dirname(path.resolve(file));

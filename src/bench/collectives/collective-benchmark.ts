@@ -64,13 +64,16 @@ export interface Plan {
   readonly transport: TransportName;
   /** Default: what the environment says. */
   readonly encryption?: Encryption;
+  /** What slows the links down. Default: what the environment says. */
+  readonly linkRate?: string;
+  readonly linkDelay?: string;
   /** Whether results are compared with the expected ones. */
   readonly check: boolean;
 }
 
 /** The options with which a rank connects. */
-export function linksOf({ transport, encryption }: Plan): ConnectInput {
-  return { transport, ...(encryption && { encryption }) };
+export function linksOf({ transport, encryption, linkRate, linkDelay }: Plan): ConnectInput {
+  return { transport, ...(encryption && { encryption }), linkRate, linkDelay };
 }
 
 /** What a sparse all-reduce reports beside its time. */

@@ -4,7 +4,6 @@ import { chooseRoute, costOf, pricesOf } from '../../exchange/routes/choose-rout
 import { divideMessages, type TensorMessage } from '../../exchange/routes/divide-messages';
 import { gatherCost } from '../../exchange/routes/gather';
 import { denseCost, finiteCheckNs, ringCost } from '../../exchange/routes/ring';
-import { scatterCost } from '../../exchange/routes/scatter';
 import { type Prices, type RouteCost, type StepLoad, sumOf } from '../../exchange/routes/route';
 
 /** How the gradients travel, and what a reader calls it. */
@@ -59,6 +58,8 @@ export interface ClusterLoad {
 export interface Cluster {
   readonly nodes: number;
   readonly bitsPerSecond: number;
+  /** How much later than on this host everything arrives. Default 0. */
+  readonly delayMs?: number;
 }
 
 /** An exchange on one rank. Nothing of it overlaps. */
@@ -89,40 +90,59 @@ export function exchangeTimes(
 ): ExchangeTimes {
   const { nodes } = cluster;
   const { elements } = load;
-  const { denseNs, compressNs, averageNs, lowRankEncodeNs, lowRankAddNs } = constants;
+  const { denseNs, lowRankEncodeNs, lowRankAddNs } = constants;
   const prices = pricesIn(cluster, constants);
-  /** Those by which a training chooses. */
-  const expected = pricesOf(nodes, roundedLinks(prices));
   switch (way) {
     case 'dense':
-      return times('dense', elements * denseNs, denseCost(elements, prices));
+      return timesOf(nodes, 'dense', elements * denseNs, denseCost(elements, prices));
     case 'dense16':
-      return times('dense', elements * denseNs, denseCost(elements, prices, 2));
-    case 'dgc': {
-      const route = chooseRoute(load.dgc, expected);
-      return times(route, elements * (compressNs + averageNs), costOf(route, load.dgc, prices)!);
-    }
+      return timesOf(nodes, 'dense', elements * denseNs, denseCost(elements, prices, 2));
+    case 'dgc':
+      return routeTimes(routeInTraining(load, cluster, constants), load, cluster, constants)!;
     case 'scatter':
-      return times('scatter', elements * (compressNs + averageNs), scatterCost(load.dgc, prices));
+      return routeTimes('scatter', load, cluster, constants)!;
     case 'lowRank': {
-      const { gathered, whole } = lowRankParts(load, expected);
+      const { gathered, whole } = lowRankParts(load, expectedPrices(prices));
       const ownNs = gathered.elements * (lowRankEncodeNs + nodes * lowRankAddNs) + whole.elements * denseNs;
       const route = gathered.elements === 0 ? 'dense' : whole.elements === 0 ? 'sparse' : 'mixed';
       const messages = gathered.elements === 0 ? [] : [gatherCost(gathered, prices)];
       const check = { computeNs: 0, travelNs: finiteCheckNs(prices), sentBytes: 0 };
-      return times(route, ownNs, check, ...messages, ringCost(whole.elements, prices));
+      return timesOf(nodes, route, ownNs, check, ...messages, ringCost(whole.elements, prices));
     }
   }
+}
 
-  function times(travelled: EntryRoute, ownNs: number, ...costs: readonly RouteCost[]): ExchangeTimes {
-    if (nodes === 1) return { travelled, computeMs: 0, travelMs: 0, sentBytes: 0 };
-    return {
-      travelled,
-      computeMs: (ownNs + sumOf(costs, ({ computeNs }) => computeNs)) / 1e6,
-      travelMs: sumOf(costs, ({ travelNs }) => travelNs) / 1e6,
-      sentBytes: sumOf(costs, ({ sentBytes }) => sentBytes),
-    };
-  }
+/** A compressed step on that route. Undefined if it costs what another route does. */
+export function routeTimes(
+  route: EntryRoute,
+  { elements, dgc }: Pick<ClusterLoad, 'elements' | 'dgc'>,
+  cluster: Cluster,
+  constants: Constants,
+): ExchangeTimes | undefined {
+  const { compressNs, averageNs } = constants;
+  const cost = costOf(route, dgc, pricesIn(cluster, constants));
+  return cost && timesOf(cluster.nodes, route, elements * (compressNs + averageNs), cost);
+}
+
+/** The route that a training takes for a compressed step. */
+export function routeInTraining({ dgc }: Pick<ClusterLoad, 'dgc'>, cluster: Cluster, constants: Constants): EntryRoute {
+  return chooseRoute(dgc, expectedPrices(pricesIn(cluster, constants)));
+}
+
+/** Those by which a training chooses. */
+function expectedPrices(prices: Prices): Prices {
+  return pricesOf(prices.worldSize, roundedLinks({ byteNs: prices.byteNs, hopNs: prices.hopNs }));
+}
+
+/** @param ownNs What a rank computes beside what the costs have. */
+function timesOf(nodes: number, travelled: EntryRoute, ownNs: number, ...costs: readonly RouteCost[]): ExchangeTimes {
+  if (nodes === 1) return { travelled, computeMs: 0, travelMs: 0, sentBytes: 0 };
+  return {
+    travelled,
+    computeMs: (ownNs + sumOf(costs, ({ computeNs }) => computeNs)) / 1e6,
+    travelMs: sumOf(costs, ({ travelNs }) => travelNs) / 1e6,
+    sentBytes: sumOf(costs, ({ sentBytes }) => sentBytes),
+  };
 }
 
 /** The tensors whose messages of low rank are gathered, and those that take the dense ring. */
@@ -136,8 +156,9 @@ function lowRankParts({ lowRank }: ClusterLoad, prices: Prices) {
   return { gathered: loadOf(gathered), whole: loadOf(dense) };
 }
 
-function pricesIn({ nodes, bitsPerSecond }: Cluster, constants: Constants): Prices {
-  const { encodeNs, decodeNs, linkByteNs, ringByteNs, hopNs, lineShare } = constants;
+function pricesIn({ nodes, bitsPerSecond, delayMs = 0 }: Cluster, constants: Constants): Prices {
+  const { encodeNs, decodeNs, linkByteNs, ringByteNs, lineShare } = constants;
+  const hopNs = constants.hopNs + delayMs * 1e6;
   const lineByteNs = 8e9 / (bitsPerSecond * lineShare);
   return {
     ...{ worldSize: nodes, senders: nodes, encodeNs, decodeNs, hopNs, relayNs: linkByteNs },

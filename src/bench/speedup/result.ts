@@ -15,6 +15,7 @@ import {
   WAYS,
 } from './cluster-model';
 import type { ModelName } from '../models/models';
+import { type Provenance, provenanceFacts } from '../provenance';
 import type { Check, Rate } from './measure-rings';
 import type { Subject } from './subject';
 
@@ -40,15 +41,11 @@ export interface SpeedUpRow {
 }
 
 /** The content of the file that `--json` writes. */
-export interface SpeedUpResult extends Omit<Subject, 'tensors'>, EntryLoad {
+export interface SpeedUpResult extends Provenance, Omit<Subject, 'tensors'>, EntryLoad {
   /** The part of {@link EntryLoad} that is of tensors that are sent whole. */
   readonly whole: EntryLoad;
   readonly bench: 'speedup';
   readonly model: ModelName;
-  readonly version: string;
-  readonly command: string;
-  readonly date: string;
-  readonly machine: { readonly processor: string; readonly cores: number; readonly node: string };
   readonly encryption: string;
   readonly stepMs: number;
   readonly stepMsFrom: string;
@@ -157,14 +154,10 @@ export function tableRows(rows: readonly SpeedUpRow[]): SpeedUpRow[] {
 
 /** What all figures rest on: names and values, in words. */
 export function factsOf(result: SpeedUpResult): [name: string, words: string][] {
-  const { model, elements, entries, payloadBytes, density, values, machine, encryption } = result;
+  const { model, elements, entries, payloadBytes, density, values, encryption } = result;
   const count = (value: number): string => value.toLocaleString('en-US');
-  const { hopNs, lineShare, ...each } = result.constants;
-  const nanoseconds = Object.entries(each).map(([name, ns]) => `${name} ${ns}`);
   return [
-    ['command', result.command],
-    ['date', result.date],
-    ['machine', `${machine.cores} cores, ${machine.processor}, Node ${machine.node}, gradring ${result.version}`],
+    ...provenanceFacts(result),
     ['model', `${model}: ${count(elements)} elements, ${count(4 * elements)} bytes`],
     [
       'DGC',
@@ -174,11 +167,17 @@ export function factsOf(result: SpeedUpResult): [name: string, words: string][] 
     ['step of one node', `${result.stepMs.toFixed(1)} ms, ${result.stepMsFrom}`],
     ['scaling', `${result.scaling}: ${SCALING_WORDS[result.scaling]}`],
     ['encryption', encryption],
-    [
-      'constants',
-      `${nanoseconds.join(', ')}; hop ${(hopNs / 1e6).toFixed(3)} ms, ${(100 * lineShare).toFixed(1)} % of a link's rate (${result.constantsFrom})`,
-    ],
+    ['constants', constantsWords(result)],
   ];
+}
+
+export function constantsWords({
+  constants,
+  constantsFrom,
+}: Pick<SpeedUpResult, 'constants' | 'constantsFrom'>): string {
+  const { hopNs, lineShare, ...each } = constants;
+  const nanoseconds = Object.entries(each).map(([name, ns]) => `${name} ${ns}`);
+  return `${nanoseconds.join(', ')}; hop ${(hopNs / 1e6).toFixed(3)} ms, ${(100 * lineShare).toFixed(1)} % of a link's rate (${constantsFrom})`;
 }
 
 const SCALING_WORDS: Readonly<Record<Scaling, string>> = {

@@ -18,6 +18,8 @@ export interface RingRun {
   readonly ranks: number;
   /** The rate of the links in a network lab, in the format of tc. Undefined for TCP on the loopback interface. */
   readonly rate?: string;
+  /** What slows the links down outside of a lab, as the options of a rank say it. */
+  readonly links?: Pick<Plan, 'linkRate' | 'linkDelay'>;
   readonly collective: Plan['collective'];
   readonly cases: readonly Case[];
 }
@@ -31,7 +33,7 @@ export class Rings {
   ) {}
 
   /** One row for each case. @throws RingEnded, after what the ranks have said about it. */
-  async run({ ranks, rate, collective, cases }: RingRun): Promise<CollectiveRow[]> {
+  async run({ ranks, rate, links, collective, cases }: RingRun): Promise<CollectiveRow[]> {
     const rows: CollectiveRow[] = [];
     const stderr = new Writable({
       write: (chunk: Buffer, _encoding, done) => {
@@ -40,7 +42,7 @@ export class Rings {
         done();
       },
     });
-    const plan: Plan = { collective, cases, transport: 'tcp', encryption: this.encryption, check: false };
+    const plan: Plan = { collective, cases, transport: 'tcp', encryption: this.encryption, check: false, ...links };
     const listener = { row: (row: CollectiveRow) => void rows.push(row), progress: () => {} };
     const exitCode = await startRanks(plan, { ranks, netlabRate: rate, stderr }, listener);
     if (exitCode !== 0) throw new RingEnded(exitCode);

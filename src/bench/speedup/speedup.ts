@@ -1,5 +1,4 @@
 import { writeFileSync } from 'node:fs';
-import { availableParallelism, cpus } from 'node:os';
 import type { Argv, CommandModule, Options } from 'yargs';
 import { parseName, parseNumber, TEXT_OPTION } from '../../command-line';
 import { VALUE_FORMATS, type ValueFormat } from '../../compression/value-format';
@@ -7,12 +6,12 @@ import { invalidArgument } from '../../errors';
 import { allOf } from '../../exchange/routes/route';
 import { formatTable } from '../../table';
 import { requireOneLauncher } from '../../launcher/launcher-task';
-import { readVersion } from '../../version';
 import { bitsPerSecond, requireNetlab } from '../collectives/netlab';
 import { type ModelName, MODELS } from '../models/models';
 import { elementCountOf } from '../models/tensor-shape';
-import { parseDensities, requireWritable } from '../options';
+import { parseDensity, requireWritable } from '../options';
 import { Progress } from '../progress';
+import { provenanceOf } from '../provenance';
 import { calibrate } from './calibrate';
 import { type Constants, impliedStepMs, type Scaling, SCALINGS } from './cluster-model';
 import { readConstants } from './constants-file';
@@ -161,9 +160,8 @@ async function run(words: Words): Promise<number> {
       checks.length === 0 || rates.some(({ text }) => text === measureRate.text) ? rates : [measureRate, ...rates];
     const { model, tensors, density, values, stepMs, stepMsFrom, scaling, encryption } = settings;
     const result: SpeedUpResult = {
-      ...{ bench: 'speedup', version: readVersion(), command: `gradring ${process.argv.slice(2).join(' ')}` },
-      date: startedAt.toISOString(),
-      machine: { processor: cpus()[0]?.model ?? 'unknown', cores: availableParallelism(), node: process.version },
+      bench: 'speedup',
+      ...provenanceOf(startedAt),
       ...{ model, density, values, ...allOf(load.dgc), whole: load.dgc.whole },
       ...{ rank: lowRankNumbers(tensors).rank, stepMs, stepMsFrom, scaling, encryption, constants },
       constantsFrom: words.constants ?? 'measured in this run',
@@ -206,13 +204,11 @@ const START_S = 3;
 function settingsOf(words: Words): Settings {
   requireOneLauncher('bench speedup');
   const model = parseName(words.model!, 'model', MODEL_NAMES);
-  const densities = parseDensities(words.density!);
-  if (densities.length > 1) throw invalidArgument(`--density is '${words.density}'; it must be one number.`);
   const rates = words.rate!.split(',').map(text => rateOf(text, 'rate'));
   return {
     model,
     tensors: MODELS[model],
-    density: densities[0]!,
+    density: parseDensity(words.density!),
     values: parseName(words.values!, 'values', VALUE_FORMATS),
     nodes: parseNodes(words.nodes!, 'nodes'),
     rates: rates.sort((a, b) => a.bitsPerSecond - b.bitsPerSecond),
