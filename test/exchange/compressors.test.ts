@@ -14,8 +14,11 @@ import {
 import type { VariableShape } from '../../src/exchange/arena-layout';
 import { casesOf } from '../support/cases';
 import { readPage } from '../support/doc-pages';
+import { collectLess } from '../support/garbage';
 import { random } from '../support/random';
 import { closeRing, connectRing, failureOf } from '../support/rings';
+
+beforeAll(collectLess);
 
 const RANKS = 3;
 const VARIABLES: VariableShape[] = [

@@ -5,8 +5,11 @@ import { powerSgd } from '../../src/compression/compressors/custom-compression';
 import { dgc, ENTRY_ROUTES, noCompression } from '../../src/compression/dgc-options';
 import { VALUE_FORMATS } from '../../src/compression/value-format';
 import { casesOf, casesWhere } from '../support/cases';
+import { collectLess } from '../support/garbage';
 import { random } from '../support/random';
 import { closeRing, connectRing, failureOf, freePort } from '../support/rings';
+
+beforeAll(collectLess);
 
 // The gradients are small multiples of 1/16, the momentum is 1/2 and the ranks are four: no sum ever rounds, so its
 // order, in which the two routes differ, does not matter, and the results must be the same bits.

@@ -5,8 +5,11 @@ import type { VariableShape } from '../../../src/exchange/arena-layout';
 import type { LinkCost } from '../../../src/exchange/link-cost';
 import type { ExchangeResult, ExchangeStep } from '../../../src/exchange/messages';
 import { casesOf } from '../../support/cases';
+import { collectLess } from '../../support/garbage';
 import { random } from '../../support/random';
 import { closeRing, connectRing } from '../../support/rings';
+
+beforeAll(collectLess);
 
 const VARIABLES = [
   { name: 'bias', shape: [70] },
