@@ -63,11 +63,11 @@ describe('the model, beside what was worked out by hand', () => {
   });
 
   test('a step by the sparse reduce-scatter, whose bytes hardly grow', () => {
-    // 1e6 · (2 + 1) + 1000 · (20 + 10 + 2 · 5) ns; 3 frames of 2 · 2000 ÷ 4 + 160 bytes at 8 ns; in 4 rounds hops of
+    // 1e6 · (2 + 1) + 1000 · (40 + 10 + 2 · 5) ns; 3 frames of 2 · 2000 ÷ 4 + 160 bytes at 8 ns; in 4 rounds hops of
     // 1000 ns and 1160 · 0.5 ns.
     const times = exchangeTimes('scatter', LOAD, FOUR, CONSTANTS);
     const travelMs = (3 * 1160 * 8 + 4 * (1000 + 580)) / 1e6;
-    expect(times).toEqual({ travelled: 'scatter', computeMs: 3.04, travelMs, sentBytes: 3480 });
+    expect(times).toEqual({ travelled: 'scatter', computeMs: 3.06, travelMs, sentBytes: 3480 });
     // The small tensors take the dense ring, which has six rounds.
     const mixed = exchangeTimes('scatter', withWhole(50_000), FOUR, CONSTANTS);
     expect(mixed.sentBytes).toBe(3480 + 300_000);

@@ -2,7 +2,7 @@ import { testResumedFits, testResumedLoops } from '../tensorflow/resumptions';
 
 describe('a custom loop that is resumed in other processes', () =>
   testResumedLoops(
-    ['Nesterov', 'adam', 'RMSProp'],
+    ['Nesterov', 'adam', 'RMSProp', 'scatter'],
     ['gradientDropping', 'oneBit', 'ternGrad', 'qsgd', 'lowRank', 'customCompression'],
   ));
 

@@ -188,4 +188,4 @@ export function scatterCost({ whole, others }: StepLoad, prices: Prices): RouteC
 }
 
 /** How long it takes to add an entry to a sum, cut this, and take back what is lost, in ns, as measured. */
-const REDUCE_NS = 20;
+const REDUCE_NS = 40;

@@ -1,4 +1,16 @@
-/** Which of two lists has the lower index is as good as random, so the loop has no branch for it. */
+/** The bits of −0, which changes no number that it is added to. */
+const NO_CHANGE: u32 = 0x80000000;
+
+/** A number, or −0 where the mask is 0. */
+@inline
+function valueIf(mask: u32, at: usize): f32 {
+  return reinterpret<f32>((load<u32>(at) & mask) | (NO_CHANGE & ~mask));
+}
+
+/**
+ * Which of two lists has the lower index is as good as random, and a branch could not be predicted. So the loop has
+ * masks: engines may compile `select` to a branch.
+ */
 export function addEntries(
   aIndices: usize,
   aValues: usize,
@@ -16,13 +28,12 @@ export function addEntries(
   while (aIndices < aEnd && bIndices < bEnd) {
     const a = load<u32>(aIndices);
     const b = load<u32>(bIndices) - bStart;
-    // Adding −0 changes no number.
-    const ofA = select<f32>(load<f32>(aValues), -0.0, a <= b);
-    const ofB = select<f32>(load<f32>(bValues), -0.0, b <= a);
-    store<u32>(indices, min<u32>(a, b));
-    store<f32>(values, ofA + ofB);
-    const aStep = <usize>(a <= b) << 2;
-    const bStep = <usize>(b <= a) << 2;
+    const takesA = 0 - <u32>(a <= b);
+    const takesB = 0 - <u32>(b <= a);
+    store<u32>(indices, b ^ ((a ^ b) & takesA));
+    store<f32>(values, valueIf(takesA, aValues) + valueIf(takesB, bValues));
+    const aStep = <usize>(takesA & 4);
+    const bStep = <usize>(takesB & 4);
     aIndices += aStep;
     aValues += aStep;
     bIndices += bStep;
