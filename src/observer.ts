@@ -59,6 +59,11 @@ export const METRICS = [
   'underWay',
   /** The ranks of the ring. A gauge. */
   'worldSize',
+  /** Messages of the rendezvous, if this rank holds it, and their bytes without ZeroMQ's framing. Counted. */
+  'rendezvousMessagesSent',
+  'rendezvousBytesSent',
+  'rendezvousMessagesReceived',
+  'rendezvousBytesReceived',
 ] as const;
 
 export type Metric = (typeof METRICS)[number];

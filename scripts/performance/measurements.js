@@ -19,6 +19,7 @@ const percent = fraction => `${number(100 * fraction, 2)} %`;
 const megabytes = bytes => `${number(bytes / 1e6, 1)} MB`;
 /** Milliseconds with at least three digits, but two decimals at most. */
 const ms = value => number(value, value < 10 ? 2 : value < 100 ? 1 : 0);
+const signed = value => `${value < 0 ? '−' : '+'}${number(Math.abs(value), 1)}`;
 const mean = numbers => numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
 const sum = numbers => numbers.reduce((total, each) => total + each, 0);
 
@@ -216,6 +217,50 @@ const MEASUREMENTS = {
           ...[String(row.ranks), ms(row.timeUs.p50 / 1000), ms(runs[2 * i + 1].rows[0].timeUs.p50 / 1000)],
           ms(lineMs(row.ranks)),
         ]),
+    ],
+  },
+
+  scale: {
+    commands: ['npx gradring bench scale --ranks 4..4096 --constants docs/data/speedup.json --json FILE'],
+    pick: ({ rows, checks, constants }) => ({ rows, checks, constants }),
+    table: ([
+      {
+        rows: [{ rows, checks }],
+      },
+    ]) => {
+      const routes = grouped(rows, 'route').map(([{ route }]) => route);
+      const errorOf = (of, check) => checks.filter(each => each.ranks === of).map(each => signed(each[check]));
+      return [
+        ['ranks', ...routes.map(route => `${route}: ms, MB`), 'chosen', 'error of the time, %', 'of the bytes, %'],
+        ...grouped(rows, 'ranks').map(cells => [
+          number(cells[0].ranks),
+          ...routes.map(name => {
+            const cell = cells.find(({ route }) => route === name);
+            return cell === undefined ? '–' : `${ms(cell.exchangeMs)}, ${number(cell.sentBytes / 1e6, 1)}`;
+          }),
+          cells.find(({ isChosen }) => isChosen).route,
+          errorOf(cells[0].ranks, 'timeErrorPercent').join(', '),
+          errorOf(cells[0].ranks, 'bytesErrorPercent').join(', '),
+        ]),
+      ];
+    },
+  },
+
+  forming: {
+    commands: [60, 250].map(count => gradring(`bench form -n ${count}`)),
+    table: runs => [
+      [
+        ...['ranks', 'processes', 'connected after', 'first barrier', 'processor time', 'memory', 'descriptors'],
+        ...['… of a process', 'threads', 'to rank 0: messages, bytes', 'from rank 0: messages, bytes'],
+      ],
+      ...runs.map(({ rows: [row] }) => [
+        ...[number(row.ranks), String(row.processes), `${number(row.connectSeconds, 1)} s`],
+        ...[`${number(row.barrierMs / 1000, 1)} s`, `${number(row.cpuSeconds)} s`],
+        `${number(row.memoryBytes / 1e9, 2)} GB`,
+        ...[row.descriptors, row.mostDescriptors, row.threads].map(each => number(each)),
+        `${number(row.rendezvous.messagesReceived)}, ${number(row.rendezvous.bytesReceived)}`,
+        `${number(row.rendezvous.messagesSent)}, ${number(row.rendezvous.bytesSent)}`,
+      ]),
     ],
   },
 

@@ -5,6 +5,7 @@ import { COLLECTIVES } from './collectives/collectives';
 import { BUSBW } from './collectives/facts';
 import { compressBenchmark } from './compress';
 import { decodeBenchmark } from './decode';
+import { formBenchmark } from './form/form';
 import { lowRankBenchmark } from './low-rank';
 import { optimizerBenchmark } from './optimizer/optimizer';
 import { scaleBenchmark } from './scale/scale';
@@ -19,6 +20,7 @@ const BENCHMARKS: CommandModule[] = [
   optimizerBenchmark,
   speedUpBenchmark,
   scaleBenchmark,
+  formBenchmark,
   ...COLLECTIVES.map(collectiveCommand),
 ];
 

@@ -77,6 +77,7 @@ export async function formRing(
         security,
         elastic,
         timeoutMs,
+        observer,
         say,
       }),
     );

@@ -1,6 +1,7 @@
 import { Router } from 'zeromq';
 import { isLoopback } from '../environment/network';
 import { GradringError } from '../errors';
+import { Observer } from '../observer';
 import { bind, PROOF_MS, unregister, register } from '../transport/control/open-sockets';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
 import type { Coordinator } from './coordinator';
@@ -14,17 +15,23 @@ const MAX_MESSAGE_BYTES = 65_536;
 export class CoordinatorSocket {
   private readonly served: Promise<void>;
   private sending: Promise<void> = Promise.resolve();
+  /** What all members are told is encoded once. */
+  private last: { readonly message: RendezvousMessage; readonly text: string } | undefined;
 
   private constructor(
     private readonly socket: Router,
     private readonly coordinator: Coordinator,
+    private readonly observer: Observer,
   ) {
     this.served = this.serve();
   }
 
-  /** @throws GradringError `ERR_ADDRESS_IN_USE` */
-  static open(place: MeetingPlace, coordinator: Coordinator): CoordinatorSocket {
-    return new CoordinatorSocket(bindRouter(place), coordinator);
+  /**
+   * @param observer Counts the messages.
+   * @throws GradringError `ERR_ADDRESS_IN_USE`
+   */
+  static open(place: MeetingPlace, coordinator: Coordinator, observer = new Observer()): CoordinatorSocket {
+    return new CoordinatorSocket(bindRouter(place), coordinator, observer);
   }
 
   /** Earlier messages are still sent, because the socket lingers. */
@@ -45,6 +52,11 @@ export class CoordinatorSocket {
         return; // closed
       }
       const [routing, ...rest] = parts as [Buffer, ...Buffer[]];
+      this.observer.count('rendezvousMessagesReceived');
+      this.observer.count(
+        'rendezvousBytesReceived',
+        rest.reduce((sum, { length }) => sum + length, 0),
+      );
       const line = { id: routing.toString('hex'), tell: (message: RendezvousMessage) => this.send(routing, message) };
       let message: RendezvousMessage;
       try {
@@ -59,7 +71,15 @@ export class CoordinatorSocket {
 
   /** Sends one message at a time. A member that is gone gets nothing. */
   private send(routing: Buffer, message: RendezvousMessage): void {
-    this.sending = this.sending.then(() => this.socket.send([routing, toText(message)])).catch(() => undefined);
+    this.sending = this.sending
+      .then(() => {
+        if (this.last?.message !== message) this.last = { message, text: toText(message) };
+        const { text } = this.last;
+        this.observer.count('rendezvousMessagesSent');
+        this.observer.count('rendezvousBytesSent', text.length);
+        return this.socket.send([routing, text]);
+      })
+      .catch(() => undefined);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Observer } from '../observer';
 import type { StallReport } from './coordinator';
 import type { RunSecurity } from './run-security';
 
@@ -35,6 +36,8 @@ export interface RendezvousOptions extends MeetingPlace, StallReport {
   readonly tokenFrom?: string | undefined;
   /** How long to wait for the others, in ms. */
   readonly timeoutMs: number;
+  /** Counts the messages of the rendezvous, if this rank holds it. */
+  readonly observer?: Observer;
 }
 
 /** An endpoint of TCP. At port 0 the system chooses one. */

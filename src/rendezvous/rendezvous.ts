@@ -93,10 +93,11 @@ export class Rendezvous {
 
 /** Opens the coordinator of a static run, on rank 0. */
 function hold(options: RendezvousOptions): CoordinatorSocket {
-  const { worldSize, security, timeoutMs } = options;
+  const { worldSize, security, timeoutMs, observer } = options;
   const needsKeys = security !== undefined;
   const policy = staticPolicy(worldSize, timeoutMs, needsKeys);
-  return CoordinatorSocket.open(options, new Coordinator({ ...options, needsKeys, policy, stallReport: options }));
+  const coordinator = new Coordinator({ ...options, needsKeys, policy, stallReport: options });
+  return CoordinatorSocket.open(options, coordinator, observer);
 }
 
 /** Rank 0 reaches its own rendezvous even where it does not reach its public address, as behind NAT. */
