@@ -247,7 +247,7 @@ const MEASUREMENTS = {
   },
 
   forming: {
-    commands: [60, 250].map(count => gradring(`bench form -n ${count}`)),
+    commands: [60, 125].map(count => gradring(`bench form -n ${count}`)),
     table: runs => [
       [
         ...['ranks', 'processes', 'connected after', 'first barrier', 'processor time', 'memory', 'descriptors'],

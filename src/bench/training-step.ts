@@ -120,7 +120,7 @@ export function trainSteps(
       treatment.compress();
       if (step === steps) break;
       codec.encode([treatment]); // for what the receivers get
-      treatment.settle();
+      treatment.settle(false);
     }
   }
 }

@@ -175,10 +175,12 @@ export class TensorCompressor {
    * @param indices `count` uint32, each once.
    * @param values What the receivers got: as many float32. Undefined afterwards.
    * @param masks Whether u is cleared where something was sent (momentum factor masking, section 3.3 of the paper).
+   * @param onlyApplied Whether it is cleared only where the update, in the place of the gradient, is not 0.
    */
-  settle(indices: Pointer, values: Pointer, count: number, masks = true): void {
+  settle(indices: Pointer, values: Pointer, count: number, masks = true, onlyApplied = false): void {
     const { kernels } = this;
-    const { momentum, residual } = this.state;
+    const { gradient, momentum, residual } = this.state;
+    if (masks && onlyApplied) return kernels.settleApplied(momentum, residual, gradient, indices, values, count);
     if (masks) return kernels.settle(momentum, residual, indices, values, count);
     kernels.scale('float32', values, -1, count);
     kernels.scatterAdd(residual, indices, values, count);

@@ -68,8 +68,6 @@ export abstract class TensorTreatment implements TensorEntries {
   readonly gradient: Pointer;
   readonly momentum: Pointer;
   readonly residual: Pointer;
-  /** See {@link TreatmentStep.masks}. */
-  readonly masks: boolean;
   abstract count: number;
   largest: Magnitude | undefined;
 
@@ -86,7 +84,6 @@ export abstract class TensorTreatment implements TensorEntries {
     this.gradient = place.gradient;
     this.momentum = place.momentum;
     this.residual = place.residual;
-    this.masks = step.masks;
   }
 
   /** Multiplies what is held back. */
@@ -119,8 +116,13 @@ export abstract class TensorTreatment implements TensorEntries {
   /** Replaces the gradient by what is sent: zero where nothing is. */
   abstract expand(): void;
 
-  /** Takes what the receivers got out of the state. Afterwards the entries are undefined. */
-  abstract settle(): void;
+  /**
+   * Takes what the receivers got out of the state. Afterwards the entries are undefined.
+   *
+   * @param onlyApplied Whether of what was sent only a part was applied. The update is 0 where nothing was, and such an
+   *   element is not masked.
+   */
+  abstract settle(onlyApplied: boolean): void;
 
   /**
    * Applies the momentum of the average, which is the same on all ranks. A treatment whose ranks have momenta of their
@@ -212,8 +214,8 @@ export class LargestTreatment extends TensorTreatment {
     this.place.kernels.scatterAdd(gradient, indices, values, count);
   }
 
-  settle(): void {
-    this.compressor.settle(this.indices, this.values, this.count, this.step.masks);
+  settle(onlyApplied: boolean): void {
+    this.compressor.settle(this.indices, this.values, this.count, this.step.masks, onlyApplied);
   }
 
   override get ownState(): readonly Pointer[] {

@@ -251,15 +251,11 @@ export class GradientExchange {
   /** Takes what was sent from the residuals, and puts there what was taken back. */
   private settle(arenas: readonly StepArena[]): void {
     for (const arena of arenas) {
-      const { kept, unsent, memory } = arena;
+      const { kept, memory } = arena;
       this.threads.settle(arena);
       for (const { tensor, start, indices, values } of kept) {
         const residual = new Float32Array(memory.buffer, tensor.residual, tensor.elementCount).subarray(start);
         for (let i = 0; i < indices.length; i++) residual[indices[i]!]! += values[i]!;
-      }
-      for (const { tensor, indices, momenta } of unsent) {
-        const momentum = new Float32Array(memory.buffer, tensor.momentum, tensor.elementCount);
-        indices.forEach((at, i) => (momentum[at] = momenta[i]!));
       }
     }
   }

@@ -180,6 +180,16 @@ export interface Kernels extends CodecKernels, MatrixKernels {
    */
   settle(momentum: Pointer, residual: Pointer, indices: Pointer, values: Pointer, count: number): void;
 
+  /** {@link settle}, but `momentum[i] = 0` only where `update[i]` is not 0. */
+  settleApplied(
+    momentum: Pointer,
+    residual: Pointer,
+    update: Pointer,
+    indices: Pointer,
+    values: Pointer,
+    count: number,
+  ): void;
+
   /**
    * One {@link Accumulation}. In the same pass over memory it gathers the elements whose new residual is large, in
    * ascending order of their indices.

@@ -23,6 +23,7 @@ type Plain =
   | 'scatterAdd'
   | 'scatterAddBelow'
   | 'settle'
+  | 'settleApplied'
   | 'sumOfSquares';
 
 /** What assembly/index.ts exports. Results of type i32 are signed; a result that is a u32 needs `>>> 0`. */
@@ -139,6 +140,7 @@ export function instantiateKernels(memory: KernelMemory): Kernels {
       wasm.addEntries(a.indices, a.values, a.count, b.indices, b.values, b.count, bStart, into.indices, into.values) >>>
       0,
     settle: wasm.settle,
+    settleApplied: wasm.settleApplied,
     accumulate: (step, { lowest, first, second, packTable }) => {
       const gathered = wasm.accumulate(
         step.gradient,

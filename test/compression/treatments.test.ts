@@ -69,7 +69,7 @@ describe.each(KINDS)('%s', (_, kind) => {
     if (isRounded) codec.encode([treatment]);
     treatment.expand();
     const sent = view('gradient').slice();
-    treatment.settle();
+    treatment.settle(false);
     expect(sent.some(value => value !== 0)).toBe(true);
     expect(sent.map((value, i) => value + view('residual')[i]!)).toEqual(accumulated);
     expect(view('residual').some(value => value !== 0)).toBe(isRounded);

@@ -22,7 +22,7 @@ export function arenaOf(selected: readonly SelectedTensor[]): StepArena {
     new Float32Array(memory.buffer, values, count).set([...entries.values()]);
     return { number, elementCount, count, indices, values, gradient };
   });
-  const arena: Pick<StepArena, 'memory' | 'kept' | 'unsent'> = { memory, kept: [], unsent: [] };
+  const arena: Pick<StepArena, 'memory' | 'kept'> = { memory, kept: [] };
   return { ...arena, tensors } as unknown as StepArena;
 }
 

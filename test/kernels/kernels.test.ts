@@ -254,6 +254,20 @@ describe.each(LENGTHS)('wasm and reference agree on %i elements:', count => {
     expect(wasm).toEqual(reference);
   });
 
+  it('settleApplied', () => {
+    const { wasm, reference } = onBoth((kernels, pieces) => {
+      const [momentum, residual, update, values] = [11, 12, 13, 14].map(seed =>
+        pieces.float32(float32From(awkwardNumbers(seed), 3 * count)),
+      );
+      const indices = Array.from({ length: count }, (_, i) => 3 * i + (i % 3));
+      const before = float32At(pieces.memory, momentum!, 3 * count).slice();
+      kernels.settleApplied(momentum!, residual!, update!, pieces.uint32(indices), values!, count);
+      const [u, applied] = [momentum!, update!].map(at => float32At(pieces.memory, at, 3 * count));
+      expect(indices.every(i => Object.is(u![i], applied![i] === 0 ? before[i] : 0))).toBe(true);
+    });
+    expect(wasm).toEqual(reference);
+  });
+
   const needsBlock = count < 16 ? undefined : it; // it samples blocks of 16 elements
   needsBlock?.('sampleAccumulation', () => {
     for (const nesterov of [false, true]) {

@@ -203,6 +203,14 @@ export function referenceKernels(memory: WebAssembly.Memory): Kernels {
       });
     },
 
+    settleApplied(momentum, residual, update, indices, values, count) {
+      const sent = float32(values, count);
+      uint32(indices, count).forEach((index, j) => {
+        if (float32(update + 4 * index, 1)[0] !== 0) float32(momentum + 4 * index, 1)[0] = 0;
+        float32(residual + 4 * index, 1)[0]! -= sent[j]!;
+      });
+    },
+
     accumulate(step, { lowest, first, second }) {
       const momentum = float32(step.momentum, step.elementCount);
       const residual = float32(step.residual, step.elementCount);

@@ -153,17 +153,11 @@ export interface StepArena extends Omit<Arena, 'tensors'> {
   /** Which of its tensors these are. */
   readonly part: TensorPart;
   readonly tensors: readonly TensorTreatment[];
-  /** What this rank has taken back of what was sent. It goes to the residuals when the step cannot fail any more. */
+  /**
+   * What this rank has taken back of what was sent. It goes to the residuals when the step cannot fail any more. If
+   * there is anything, the route has applied only a part of what was sent.
+   */
   readonly kept: KeptEntries[];
-  /** What it has selected, and no rank has applied: this is not masked. */
-  readonly unsent: UnsentEntries[];
-}
-
-/** Elements of a tensor, and this rank's momenta of them. */
-export interface UnsentEntries {
-  readonly tensor: TensorTreatment;
-  readonly indices: Uint32Array;
-  readonly momenta: Float32Array;
 }
 
 /** Entries of a tensor. Their indices are counted from the element `start`. */
@@ -183,7 +177,7 @@ export function ofPart<T extends { readonly isWhole: boolean }>(tensors: readonl
 
 /** Prepares a step of an arena. */
 export function stepOf(arena: Arena, step: TreatmentStep): StepArena {
-  return { ...arena, step, part: 'all', tensors: treatmentsOf(arena, step), kept: [], unsent: [] };
+  return { ...arena, step, part: 'all', tensors: treatmentsOf(arena, step), kept: [] };
 }
 
 /** Chooses how a step treats an arena's tensors, and where in its buffers their entries go. All threads do so alike. */

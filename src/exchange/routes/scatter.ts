@@ -17,7 +17,6 @@ import {
   type RoutedStep,
   type StepArena,
   type StepLoad,
-  type UnsentEntries,
 } from './route';
 
 /**
@@ -68,9 +67,6 @@ export class ScatterRoute implements Route {
         for (const { gradient, elementCount } of tensors) context.kernels.clear(gradient, elementCount);
       }
       for (const { chunk, payload, decider } of decided) blaming(decider, () => reducer.apply(chunk, payload));
-      for (const arena of others) {
-        arena.unsent.push(...arena.tensors.filter(({ masks }) => masks).map(tensor => unsentOf(arena, tensor)));
-      }
     });
     await clock.stage('decode', 'means', () => means.takeAll(whole));
     return agreed;
@@ -162,15 +158,6 @@ async function gatherDecided(call: CollectiveCall, own: Uint8Array | undefined, 
 
 function tensorOf(arenas: readonly StepArena[], number: number): TensorTreatment {
   return arenas.flatMap(({ tensors }) => tensors).find(tensor => tensor.number === number)!;
-}
-
-/** What this rank has selected of a tensor, but is not among the decided sums: it keeps its momentum. */
-function unsentOf({ memory }: StepArena, tensor: TensorTreatment): UnsentEntries {
-  const gradient = new Float32Array(memory.buffer, tensor.gradient, tensor.elementCount);
-  const momentum = new Float32Array(memory.buffer, tensor.momentum, tensor.elementCount);
-  const selected = new Uint32Array(memory.buffer, tensor.indices, tensor.count);
-  const indices = selected.filter(index => gradient[index] === 0);
-  return { tensor, indices, momenta: Float32Array.from(indices, index => momentum[index]!) };
 }
 
 /** In about N rounds a rank sends one frame each, on average. What it computes is done while others wait for it. */

@@ -29,7 +29,7 @@ const arenas = plan.arenas.map(arena => {
   return { ...arena, method, codec, tensors };
 });
 
-function carryOut({ work, arena: index, part, step, first, threads }: HelperCommand): void {
+function carryOut({ work, arena: index, part, step, onlyApplied, first, threads }: HelperCommand): void {
   const arena = arenas[index]!;
   const tensors = ofPart(treatmentsOf(arena, step), part);
   const items = itemsOf(work, tensors, threads);
@@ -39,7 +39,7 @@ function carryOut({ work, arena: index, part, step, first, threads }: HelperComm
       case 'compress':
         return noteOutcome(outcomes, tensors[from]!, tensors[from]!.compress());
       case 'settle':
-        return tensors[from]!.settle();
+        return tensors[from]!.settle(onlyApplied);
       case 'encode': {
         const own = tensors.slice(from, until);
         for (const tensor of own) takeOutcome(outcomes, tensor);

@@ -89,9 +89,10 @@ export class TensorThreads {
 
   /** Takes what the receivers of the entries got out of the state. */
   settle(arena: StepArena): void {
-    const { tensors } = arena;
-    if (this.isWorthHelp(arena)) this.run('settle', arena, ({ from }) => tensors[from]!.settle());
-    else for (const tensor of tensors) tensor.settle();
+    const { tensors, kept } = arena;
+    const settle = (tensor: TensorTreatment) => tensor.settle(kept.length > 0);
+    if (this.isWorthHelp(arena)) this.run('settle', arena, ({ from }) => settle(tensors[from]!));
+    else tensors.forEach(settle);
   }
 
   /** Ends the helpers. */
@@ -110,7 +111,7 @@ export class TensorThreads {
   /** Runs a work on all threads. Returns when all items are done. */
   private run(
     work: TensorWork,
-    { index, part, tensors, step }: StepArena,
+    { index, part, tensors, step, kept }: StepArena,
     run: (item: Item, number: number) => void,
     onCoded?: (item: number, coded: CodedPart) => void,
   ): void {
@@ -119,7 +120,8 @@ export class TensorThreads {
     const items = itemsOf(work, tensors, threads);
     const first = Atomics.load(control, CONTROL.next);
     Atomics.store(control, CONTROL.done, 0);
-    const command: HelperCommand = { work, arena: index, part, step, first, threads };
+    const onlyApplied = kept.length > 0;
+    const command: HelperCommand = { work, arena: index, part, step, onlyApplied, first, threads };
     for (const { port } of helpers) port.postMessage(command);
     Atomics.add(control, CONTROL.commands, 1);
     Atomics.notify(control, CONTROL.commands);

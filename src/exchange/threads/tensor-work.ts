@@ -36,6 +36,8 @@ export interface HelperCommand {
   readonly arena: number;
   readonly part: TensorPart;
   readonly step: TreatmentStep;
+  /** For `settle`: whether of what was sent only a part was applied. */
+  readonly onlyApplied: boolean;
   /** The number of the first item. */
   readonly first: number;
   readonly threads: number;

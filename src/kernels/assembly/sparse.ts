@@ -38,3 +38,18 @@ export function settle(momentum: usize, residual: usize, indices: usize, values:
   }
   for (let entry = quarter << 2; entry < count; entry++) settleOne(momentum, residual, indices, values, entry);
 }
+
+export function settleApplied(
+  momentum: usize,
+  residual: usize,
+  update: usize,
+  indices: usize,
+  values: usize,
+  count: u32,
+): void {
+  for (let at: usize = 0; at < <usize>count << 2; at += 4) {
+    const target = <usize>load<u32>(indices + at) << 2;
+    if (load<f32>(update + target) != 0) store<f32>(momentum + target, 0);
+    store<f32>(residual + target, load<f32>(residual + target) - load<f32>(values + at));
+  }
+}
