@@ -19,7 +19,6 @@ const percent = fraction => `${number(100 * fraction, 2)} %`;
 const megabytes = bytes => `${number(bytes / 1e6, 1)} MB`;
 /** Milliseconds with at least three digits, but two decimals at most. */
 const ms = value => number(value, value < 10 ? 2 : value < 100 ? 1 : 0);
-const signed = value => `${value < 0 ? '−' : '+'}${number(Math.abs(value), 1)}`;
 const mean = numbers => numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
 const sum = numbers => numbers.reduce((total, each) => total + each, 0);
 
@@ -220,34 +219,8 @@ const MEASUREMENTS = {
     ],
   },
 
-  scale: {
-    commands: ['npx gradring bench scale --ranks 4..4096 --constants docs/data/speedup.json --json FILE'],
-    pick: ({ rows, checks, constants }) => ({ rows, checks, constants }),
-    table: ([
-      {
-        rows: [{ rows, checks }],
-      },
-    ]) => {
-      const routes = grouped(rows, 'route').map(([{ route }]) => route);
-      const errorOf = (of, check) => checks.filter(each => each.ranks === of).map(each => signed(each[check]));
-      return [
-        ['ranks', ...routes.map(route => `${route}: ms, MB`), 'chosen', 'error of the time, %', 'of the bytes, %'],
-        ...grouped(rows, 'ranks').map(cells => [
-          number(cells[0].ranks),
-          ...routes.map(name => {
-            const cell = cells.find(({ route }) => route === name);
-            return cell === undefined ? '–' : `${ms(cell.exchangeMs)}, ${number(cell.sentBytes / 1e6, 1)}`;
-          }),
-          cells.find(({ isChosen }) => isChosen).route,
-          errorOf(cells[0].ranks, 'timeErrorPercent').join(', '),
-          errorOf(cells[0].ranks, 'bytesErrorPercent').join(', '),
-        ]),
-      ];
-    },
-  },
-
   forming: {
-    commands: [60, 125].map(count => gradring(`bench form -n ${count}`)),
+    commands: [gradring('bench form -n 60')],
     table: runs => [
       [
         ...['ranks', 'processes', 'connected after', 'first barrier', 'processor time', 'memory', 'descriptors'],

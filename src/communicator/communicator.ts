@@ -259,8 +259,8 @@ export class Communicator {
    * ring.free(gradient);
    * ```
    *
-   * @throws GradringError `ERR_INVALID_ARGUMENT` for an unknown type or a wrong count; `ERR_OUT_OF_MEMORY` above 4 GiB in
-   *   all.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for an unknown type or a wrong count; `ERR_OUT_OF_MEMORY` above 4 GiB
+   *   in all.
    */
   allocate<T extends ElementType>(type: T, elementCount: number): ArrayOf<T> {
     requireElementType(type);
