@@ -23,7 +23,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 function failureOf(call: string, entry: string): { code: string; message: string } {
   const program = path.join(folder, 'program.js');
   const print = 'error => console.log(JSON.stringify({ code: error.code, message: error.message }))';
-  writeFileSync(program, `require('../package/dist/${entry}').${call}.catch(${print});`);
+  writeFileSync(program, `require('./dist/${entry}').${call}.catch(${print});`);
   const output = execFileSync(process.execPath, [program], { encoding: 'utf8' });
   return JSON.parse(output) as { code: string; message: string };
 }
