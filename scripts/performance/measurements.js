@@ -96,6 +96,18 @@ const MEASUREMENTS = {
     ],
   },
 
+  threads: {
+    commands: ['node scripts/performance/thread-times.js'],
+    table: ([{ rows }]) => [
+      ['density', ...['compress', 'encode', 'decode', 'step'].map(part => `${part} ms`), 'times as fast'],
+      ...rows.map(({ density, rows: cells }) => [
+        String(density),
+        ...['compressMs', 'encodeMs', 'decodeMs', 'stepMs'].map(part => cells.map(cell => ms(cell[part])).join(', ')),
+        number(cells[0].stepMs / cells.at(-1).stepMs, 2),
+      ]),
+    ],
+  },
+
   'other gradients': {
     commands: [
       ...DISTRIBUTIONS.map(name => gradring(`bench compress --density 0.001 --distribution ${name}`)),

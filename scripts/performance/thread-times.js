@@ -18,7 +18,7 @@ const { values: given } = parseArgs({
   options: {
     threads: { type: 'string', default: '1,2' },
     density: { type: 'string', default: '0.25,0.0625,0.015625,0.004,0.001' },
-    steps: { type: 'string', default: '20' },
+    steps: { type: 'string', default: '15' },
   },
 });
 const numbers = text => text.split(',').map(Number);
