@@ -109,7 +109,10 @@ test('within a collective it ends the ring, on all ranks, with the rank that abo
   const failures = await Promise.all(waiting);
   failures.push(await failureOf(ring[2]!.barrier())); // comes when the ring has failed
   for (const failure of failures) expect(failure).toMatchObject({ code: 'ERR_ABORTED', rank: 1 });
-  expect(failures[1]).toMatchObject({ cause: 'reason', details: { operation: 'allReduce(sum, float32[1000000])', rank: 1 } });
+  expect(failures[1]).toMatchObject({
+    cause: 'reason',
+    details: { operation: 'allReduce(sum, float32[1000000])', rank: 1 },
+  });
   expect(failures[0]!.message).toMatch(/Rank 1 has aborted a call.*Rank 0 was in allReduce/);
   await closeRing(ring);
 });
