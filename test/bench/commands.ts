@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { gradringHere } from '../launcher/run-here';
-import { gradring } from '../launcher/support';
+import { gradring, isRunning, waitUntil } from '../launcher/support';
 
 /** What `gradring bench …` prints when it succeeds, within this process. */
 export async function benchOutput(...args: string[]): Promise<string> {
@@ -23,4 +24,18 @@ export async function expectBenchRefusal(args: readonly string[], words: string 
   expect(stderr).toMatch(words);
   expect(stderr).toMatch(/^gradring: ERR_INVALID_ARGUMENT: .*\n$/);
   expect(stdout).toBe('');
+}
+
+/** What `gradring bench …` prints if Ctrl-C ends it when so many ranks run. None of them is left. */
+export async function interruptedBench(args: readonly string[], ranks = 1): Promise<string> {
+  const program = gradring('bench', ...args);
+  const { pid } = program.child;
+  const children = (): number[] =>
+    readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
+  await waitUntil('the ranks to run', () => children().length >= ranks);
+  const started = children();
+  program.child.kill('SIGINT');
+  expect(await program.exited).toEqual({ exitCode: 130, signal: null });
+  await waitUntil('the ranks to end', () => !started.some(isRunning));
+  return program.stdout;
 }

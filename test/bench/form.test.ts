@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs';
 import type { FormRow } from '../../src/bench/form/form-ring';
 import { processUse } from '../../src/bench/form/process-use';
-import { cleanUp, gradring, isRunning, waitUntil } from '../launcher/support';
-import { benchOutputOfProcess, expectBenchRefusal } from './commands';
+import { cleanUp } from '../launcher/support';
+import { benchOutputOfProcess, expectBenchRefusal, interruptedBench } from './commands';
 
 afterEach(cleanUp);
 
@@ -42,14 +41,5 @@ test.each([
 );
 
 test('Ctrl-C leaves no process', async () => {
-  const program = gradring('bench', 'form', '-n', '20');
-  const { pid } = program.child;
-  const children = (): number[] =>
-    readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
-  await waitUntil('both processes to run', () => children().length > 1);
-  const processes = children();
-  program.child.kill('SIGINT');
-  expect(await program.exited).toEqual({ exitCode: 130, signal: null });
-  await waitUntil('the processes to end', () => !processes.some(isRunning));
-  expect(program.stdout).toBe('');
+  expect(await interruptedBench(['form', '-n', '20'], 2)).toBe('');
 });

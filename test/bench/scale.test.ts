@@ -6,9 +6,9 @@ import { doublings, parseNodes } from '../../src/bench/speedup/nodes';
 import type { ScaleResult } from '../../src/bench/scale/result';
 import { ringsToMeasure, rowsOf, type ScaleLinks } from '../../src/bench/scale/routes';
 import { gradringHere } from '../launcher/run-here';
-import { cleanUp, gradring, isRunning, temporaryFolder, waitUntil } from '../launcher/support';
+import { cleanUp, temporaryFolder } from '../launcher/support';
 import { CONSTANTS } from './speedup-support';
-import { expectBenchRefusal } from './commands';
+import { expectBenchRefusal, interruptedBench } from './commands';
 
 afterEach(async () => {
   jest.restoreAllMocks();
@@ -135,16 +135,8 @@ describe('the command', () => {
 
   test('Ctrl-C while a ring is measured shows what is expected, and leaves no rank', async () => {
     const words = ['--constants', constantsFile(), '--measure', '2', '--measure-rate', '100kbit', '--ranks', '4'];
-    const program = gradring('bench', 'scale', ...words);
-    const { pid } = program.child;
-    const children = (): number[] =>
-      readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
-    await waitUntil('a rank to run', () => children().length > 0);
-    const ranks = children();
-    program.child.kill('SIGINT');
-    expect(await program.exited).toEqual({ exitCode: 130, signal: null });
-    await waitUntil('the ranks to end', () => !ranks.some(isRunning));
-    expect(program.stdout).toMatch(/^ +4 {2}mixed +yes /m);
-    expect(program.stdout).not.toContain('measured ms');
+    const output = await interruptedBench(['scale', ...words]);
+    expect(output).toMatch(/^ +4 {2}mixed +yes /m);
+    expect(output).not.toContain('measured ms');
   });
 });

@@ -16,9 +16,9 @@ import { speedUpChart } from '../../src/bench/speedup/speedup-page';
 import { loadOf } from '../../src/bench/speedup/subject';
 import { MODELS } from '../../src/bench/models/models';
 import { gradringHere } from '../launcher/run-here';
-import { cleanUp, gradring, isRunning, ROOT, temporaryFolder, waitUntil } from '../launcher/support';
+import { cleanUp, ROOT, temporaryFolder } from '../launcher/support';
 import { CONSTANTS, GIGABIT } from './speedup-support';
-import { expectBenchRefusal } from './commands';
+import { expectBenchRefusal, interruptedBench } from './commands';
 
 afterEach(cleanUp);
 
@@ -302,16 +302,8 @@ describe('the command', () => {
   });
 
   test('Ctrl-C ends it, and leaves no rank', async () => {
-    const program = gradring('bench', 'speedup', '--model', 'resnet50', '--step-ms', '9', '--measure', 'none');
-    const { pid } = program.child;
-    const children = (): number[] =>
-      readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
-    await waitUntil('a rank to run', () => children().length > 0);
-    const ranks = children();
-    program.child.kill('SIGINT');
-    expect(await program.exited).toEqual({ exitCode: 130, signal: null });
-    await waitUntil('the rank to end', () => !ranks.some(isRunning));
-    expect(program.stdout).toBe('');
+    const args = ['--model', 'resnet50', '--step-ms', '9', '--measure', 'none'];
+    expect(await interruptedBench(['speedup', ...args])).toBe('');
   });
 });
 

@@ -1,5 +1,4 @@
 import { freemem } from 'node:os';
-import { Writable } from 'node:stream';
 import type { Argv, CommandModule, Options } from 'yargs';
 import { JSON_OPTION, parseCount, parseCounts, parseName, TEXT_OPTION } from '../../command-line';
 import { ENCRYPTIONS, TRANSPORTS } from '../../environment/rank-options';
@@ -10,7 +9,7 @@ import { openFilesLimit } from '../../open-files';
 import type { Column } from '../../table';
 import { Progress } from '../progress';
 import { writeResults } from '../results';
-import { RingEnded } from '../speedup/rings';
+import { exitCodeOf } from '../speedup/rings';
 import { type FormCase, type FormRow, formRingOf } from './form-ring';
 
 /** So many ranks a process has unasked, and at most: they share ZeroMQ's context, which has room for 1023 sockets. */
@@ -76,12 +75,7 @@ type Words = Readonly<Partial<Record<Exclude<keyof typeof OPTIONS, 'json'>, stri
 async function run(words: Words): Promise<number> {
   const cases = casesOf(words);
   const progress = new Progress();
-  const stderr = new Writable({
-    write: (chunk: Buffer, _encoding, done) => {
-      progress.clear();
-      process.stderr.write(chunk, () => done());
-    },
-  });
+  const stderr = progress.stderr();
   const describe = (i: number) => `${cases[i]!.ranks} ranks in ${cases[i]!.processes} processes`;
   const measurements = cases.map((each, i) => () => {
     requireRoom(each);
@@ -91,13 +85,7 @@ async function run(words: Words): Promise<number> {
       stderr,
     );
   });
-  try {
-    await writeResults(measurements, { json: words.json, columns: COLUMNS, describe });
-    return 0;
-  } catch (error) {
-    if (error instanceof RingEnded) return error.exitCode;
-    throw error;
-  }
+  return exitCodeOf(() => writeResults(measurements, { json: words.json, columns: COLUMNS, describe }));
 }
 
 function casesOf(words: Words): FormCase[] {

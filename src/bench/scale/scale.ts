@@ -16,7 +16,7 @@ import { calibrate } from '../speedup/calibrate';
 import type { Constants } from '../speedup/cluster-model';
 import { readConstants } from '../speedup/constants-file';
 import { doublings, parseNodes } from '../speedup/nodes';
-import { RingEnded, Rings } from '../speedup/rings';
+import { exitCodeOf, Rings } from '../speedup/rings';
 import { loadOf, type Subject } from '../speedup/subject';
 import { CHECK_COLUMNS, checkWords, COLUMNS, factsOf, type ScaleResult } from './result';
 import {
@@ -109,23 +109,19 @@ async function run(words: Words): Promise<number> {
   const progress = new Progress();
   const rings = new Rings('off', progress);
   const checks: RouteCheck[] = [];
-  let exitCode = 0;
-  try {
+  const measure = async (): Promise<number> => {
     progress.show('counting the bytes of a step');
     const load = loadOf(settings);
     const constants =
       settings.constants ??
       (await calibrate(settings, load, rings, undefined, what => progress.show(`measuring: ${what}`)));
     const toMeasure = ringsToMeasure(settings.measured, settings.measuredLinks, constants);
-    try {
+    const exitCode = await exitCodeOf(async () => {
       for (const [i, ring] of toMeasure.entries()) {
         progress.show(`${i + 1}/${toMeasure.length}: a ring of ${ring.ranks} ranks; ${timeLeft(toMeasure.slice(i))}`);
         checks.push(...(await measureRing(ring, rings)));
       }
-    } catch (error) {
-      if (!(error instanceof RingEnded)) throw error;
-      exitCode = error.exitCode;
-    }
+    });
     progress.clear();
     const { gradient, density, values, ranks, links, measuredLinks } = settings;
     const result: ScaleResult = {
@@ -139,13 +135,9 @@ async function run(words: Words): Promise<number> {
     };
     if (json !== undefined) writeFileSync(json, `${JSON.stringify(result, undefined, 2)}\n`);
     console.log(textOf(result).join('\n'));
-  } catch (error) {
-    if (!(error instanceof RingEnded)) throw error;
-    exitCode = error.exitCode;
-  } finally {
-    progress.clear();
-  }
-  return exitCode;
+    return exitCode;
+  };
+  return exitCodeOf(measure).finally(() => progress.clear());
 }
 
 function textOf(result: ScaleResult): string[] {

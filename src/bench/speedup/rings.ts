@@ -1,4 +1,3 @@
-import { Writable } from 'node:stream';
 import { GradringError } from '../../errors';
 import type { Encryption } from '../../environment/rank-options';
 import type { Case, Plan, SparseCase } from '../collectives/collective-benchmark';
@@ -10,6 +9,16 @@ import type { Progress } from '../progress';
 export class RingEnded extends Error {
   constructor(readonly exitCode: number) {
     super(`The ranks of a ring ended with exit code ${exitCode}.`);
+  }
+}
+
+/** Runs what needs rings. Returns its exit code (0 if it has none), or that of the ring that has ended it. */
+export async function exitCodeOf(run: () => Promise<number | void>): Promise<number> {
+  try {
+    return (await run()) ?? 0;
+  } catch (error) {
+    if (error instanceof RingEnded) return error.exitCode;
+    throw error;
   }
 }
 
@@ -35,13 +44,7 @@ export class Rings {
   /** One row for each case. @throws RingEnded, after what the ranks have said about it. */
   async run({ ranks, rate, links, collective, cases }: RingRun): Promise<CollectiveRow[]> {
     const rows: CollectiveRow[] = [];
-    const stderr = new Writable({
-      write: (chunk: Buffer, _encoding, done) => {
-        this.progress.clear();
-        process.stderr.write(chunk);
-        done();
-      },
-    });
+    const stderr = this.progress.stderr();
     const plan: Plan = { collective, cases, transport: 'tcp', encryption: this.encryption, check: false, ...links };
     const listener = { row: (row: CollectiveRow) => void rows.push(row), progress: () => {} };
     const exitCode = await startRanks(plan, { ranks, netlabRate: rate, stderr }, listener);

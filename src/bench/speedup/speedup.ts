@@ -18,7 +18,7 @@ import { readConstants } from './constants-file';
 import { type Check, expectedMs, measureRing, type Rate, ringsToMeasure, type RingToMeasure } from './measure-rings';
 import { parseNodes } from './nodes';
 import { CHECK_COLUMNS, columnsOf, factsOf, NOTES, paperPoints, rowsOf, type SpeedUpResult, tableRows } from './result';
-import { RingEnded, Rings } from './rings';
+import { exitCodeOf, Rings } from './rings';
 import { speedUpPage } from './speedup-page';
 import { loadOf, lowRankNumbers, type Subject } from './subject';
 
@@ -134,8 +134,7 @@ async function run(words: Words): Promise<number> {
   const progress = new Progress();
   const rings = new Rings(settings.encryption, progress);
   const checks: Check[] = [];
-  let exitCode = 0;
-  try {
+  const measure = async (): Promise<number> => {
     progress.show('counting the bytes of a step');
     const load = loadOf(settings);
     const constants =
@@ -144,17 +143,14 @@ async function run(words: Words): Promise<number> {
         progress.show(`measuring: ${what}`),
       ));
     const toMeasure = ringsToMeasure(measured, rates, measureRate, load, constants);
-    try {
+    const exitCode = await exitCodeOf(async () => {
       for (const [i, ring] of toMeasure.entries()) {
         progress.show(
           `${i + 1}/${toMeasure.length}: ${ring.way}, ${ring.nodes} ranks at ${ring.rate.text}, ${ring.part}; ${timeLeft(toMeasure.slice(i))}`,
         );
         checks.push(await measureRing(ring, settings, load, rings));
       }
-    } catch (error) {
-      if (!(error instanceof RingEnded)) throw error;
-      exitCode = error.exitCode;
-    }
+    });
     progress.clear();
     const shown =
       checks.length === 0 || rates.some(({ text }) => text === measureRate.text) ? rates : [measureRate, ...rates];
@@ -172,13 +168,9 @@ async function run(words: Words): Promise<number> {
     if (json !== undefined) writeFileSync(json, `${JSON.stringify(result, undefined, 2)}\n`);
     if (html !== undefined) writeFileSync(html, speedUpPage(result));
     console.log(textOf(result).join('\n'));
-  } catch (error) {
-    if (!(error instanceof RingEnded)) throw error;
-    exitCode = error.exitCode;
-  } finally {
-    progress.clear();
-  }
-  return exitCode;
+    return exitCode;
+  };
+  return exitCodeOf(measure).finally(() => progress.clear());
 }
 
 function textOf(result: SpeedUpResult): string[] {
