@@ -1,5 +1,4 @@
 import { writeFileSync } from 'node:fs';
-import { Writable } from 'node:stream';
 import { Progress } from '../progress';
 import { formatTable } from '../../table';
 import { sizeText } from './byte-sizes';
@@ -35,12 +34,7 @@ export class Report implements RunListener {
   };
 
   /** Standard error for the ranks. What they write does not mix with the progress line. */
-  readonly stderr = new Writable({
-    write: (chunk: Buffer, _encoding, done) => {
-      this.progressLine.clear();
-      process.stderr.write(chunk, () => done());
-    },
-  });
+  readonly stderr = this.progressLine.stderr();
 
   constructor(
     private readonly plan: Plan,
