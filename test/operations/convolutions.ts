@@ -88,6 +88,8 @@ export const CONVOLUTIONS: Record<string, Case[]> = {
     of('rank 3', [f(4, 5, 2), f(3, 3, 2, 3)], (x: tf.Tensor3D, w: tf.Tensor4D) => tf.conv2d(x, w, 1, 'same')),
     of('NCHW', [f(2, 2, 4, 5), f(3, 3, 2, 3)], (x: tf.Tensor4D, w: tf.Tensor4D) => tf.conv2d(x, w, 1, 'same', 'NCHW')),
     of('one channel to one', [f(1, 4, 4, 1), f(2, 2, 1, 1)], (x: tf.Tensor4D, w: tf.Tensor4D) => tf.conv2d(x, w, 1, 'same')),
+    of('one channel to one, strided', [f(2, 6, 5, 1), f(3, 3, 1, 1)], (x: tf.Tensor4D, w: tf.Tensor4D) => tf.conv2d(x, w, 2, 'valid')),
+    of('one by one, strided, 8 channels', [f(2, 8, 6, 8), f(1, 1, 8, 2)], (x: tf.Tensor4D, w: tf.Tensor4D) => tf.conv2d(x, w, 2, 'same')),
   ],
   conv1d: [
     of('same', [f(2, 5, 2), f(3, 2, 3)], (x: tf.Tensor3D, w: tf.Tensor3D) => tf.conv1d(x, w, 1, 'same')),
@@ -103,6 +105,7 @@ export const CONVOLUTIONS: Record<string, Case[]> = {
     of('valid, strided', [f(2, 2, 3, 2), f(3, 3, 1, 2)], (x: tf.Tensor4D, w: tf.Tensor4D) => tf.conv2dTranspose(x, w, [2, 5, 7, 1], 2, 'valid')),
     of('one by one, strided', [f(1, 2, 3, 2), f(1, 1, 3, 2)], (x: tf.Tensor4D, w: tf.Tensor4D) => tf.conv2dTranspose(x, w, [1, 4, 6, 3], 2, 'same')),
     of('stride beyond the filter', [f(1, 2, 2, 2), f(2, 2, 3, 2)], (x: tf.Tensor4D, w: tf.Tensor4D) => tf.conv2dTranspose(x, w, [1, 5, 5, 3], 3, 'valid')),
+    of('one channel to one', [f(2, 3, 4, 1), f(3, 3, 1, 1)], (x: tf.Tensor4D, w: tf.Tensor4D) => tf.conv2dTranspose(x, w, [2, 6, 8, 1], 2, 'same')),
     of('rank 3', [f(2, 3, 2), f(3, 3, 3, 2)], (x: tf.Tensor3D, w: tf.Tensor4D) => tf.conv2dTranspose(x, w, [4, 6, 3], 2, 'same')),
   ],
   conv3d: [
@@ -110,10 +113,13 @@ export const CONVOLUTIONS: Record<string, Case[]> = {
       of(what, [f(...x), f(...size3(filter), x[4]!, 2)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3d(x, w, strides, pad as 'same')),
     ),
     of('rank 4', [f(3, 3, 3, 1), f(2, 2, 2, 1, 2)], (x: tf.Tensor4D, w: tf.Tensor5D) => tf.conv3d(x, w, 1, 'same')),
+    of('one channel to one', [f(1, 4, 4, 4, 1), f(3, 3, 3, 1, 1)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3d(x, w, 1, 'same')),
+    of('one by one by one, strided', [f(1, 4, 4, 3, 2), f(1, 1, 1, 2, 3)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3d(x, w, 2, 'valid')),
   ],
   conv3dTranspose: [
     of('same', [f(1, 2, 2, 2, 2), f(2, 2, 2, 1, 2)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3dTranspose(x, w, [1, 2, 2, 2, 1], 1, 'same')),
     of('same, strided', [f(2, 2, 2, 1, 2), f(2, 2, 2, 1, 2)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3dTranspose(x, w, [2, 4, 4, 2, 1], 2, 'same')),
+    of('one channel to one', [f(1, 2, 3, 2, 1), f(3, 3, 3, 1, 1)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3dTranspose(x, w, [1, 4, 6, 4, 1], 2, 'same')),
   ],
   depthwiseConv2d: [
     ...[1, 2].flatMap(multiplier =>

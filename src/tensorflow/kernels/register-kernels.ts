@@ -13,6 +13,7 @@ import { fusedMatMul } from './fused-mat-mul';
 import { gather, gatherAlongNegative } from './gather';
 import { addKernel, type ComposedKernel, type KernelBackend, replaceKernel } from './kernel';
 import { maxPool3DGrad, maxPoolGrad } from './max-pool-grad';
+import { oneChannelBackpropInput, oneChannelBackpropInput3D, onePixelBackpropFilter } from './native-convolutions';
 import { prelu } from './prelu';
 import { resizeGrad } from './resize-grad';
 import { withRoundedWindows } from './rounded-windows';
@@ -73,6 +74,9 @@ export const KERNELS: Record<KernelBackend, { readonly missing: Kernels; readonl
     replaced: [
       fusedBatchNorm,
       gatherAlongNegative,
+      oneChannelBackpropInput,
+      oneChannelBackpropInput3D,
+      onePixelBackpropFilter,
       resizeGrad('resizeBilinear', false),
       resizeGrad('resizeNearestNeighbor', false),
     ],
