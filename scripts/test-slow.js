@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 // `npm run test:slow`: installs and builds what is missing, then the tests that take minutes. Its arguments go to jest.
 const { spawnSync } = require('node:child_process');
+const { mkdtempSync, rmSync } = require('node:fs');
+const { tmpdir } = require('node:os');
 const path = require('node:path');
 const MORE_CASES = require('../test/support/more-cases');
 const { bootstrap } = require('./bootstrap');
@@ -10,7 +12,7 @@ const { bootstrap } = require('./bootstrap');
  * change what is installed here. Of all others two run at the same time.
  */
 const ALONE = [
-  ...['backends', 'bench-netlab', 'clusters', 'crowds', 'cut-link', 'encrypted-lab', 'engines', 'kubernetes'],
+  ...['backends', 'bench-netlab', 'crowds', 'cut-link', 'encrypted-lab', 'engines', 'kubernetes'],
   ...['netlab', 'netlab-guard', 'networks', 'speedup-lab', 'ssh', 'strangers'],
 ].join('|');
 
@@ -18,11 +20,14 @@ bootstrap();
 const root = path.join(__dirname, '..');
 const jest = path.join(root, 'node_modules/jest/bin/jest.js');
 const common = [jest, '--config', 'jest.slow.config.js', '--passWithNoTests', ...process.argv.slice(2)];
+const cache = mkdtempSync(path.join(tmpdir(), 'gradring-test-cache-'));
+const env = { ...process.env, TEST_CACHE: cache }; // see test/slow/support/installed.ts
 const runs = [
   ['--maxWorkers=2', `**/slow/!(${ALONE}).test.ts`, ...MORE_CASES],
   ['--maxWorkers=1', `**/slow/@(${ALONE}).test.ts`],
 ].map(([workers, ...tests]) => {
   const args = tests.map(test => `--testMatch=${test}`);
-  return spawnSync(process.execPath, [...common, workers, ...args], { cwd: root, stdio: 'inherit' }).status ?? 1;
+  return spawnSync(process.execPath, [...common, workers, ...args], { cwd: root, env, stdio: 'inherit' }).status ?? 1;
 });
+rmSync(cache, { recursive: true, force: true });
 process.exit(Math.max(...runs));

@@ -1,33 +1,18 @@
-import { execFile } from 'node:child_process';
 import { lstatSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { checkLink } from '../../src/native-tensorflow/link-tensorflow';
 import type { PackageName } from '../../src/native-tensorflow/npm-package';
 import { testWhere } from '../support/test-where';
-import { libraryObstacle } from './support/installed';
+import { libraryObstacle, sharedCache } from './support/installed';
+import { expectAllTraining, expectTraining, inRoot } from './support/training-tests';
 
 const ROOT = path.join(__dirname, '../..');
 const CLI = path.join(ROOT, 'dist/cli.js');
-const JEST = path.join(ROOT, 'node_modules/jest/bin/jest.js');
 
-/** What trains, in real rings, with the operations of a backend. The others there try what belongs to one backend. */
-const TRAINING_TESTS = ['training', 'dense-equivalence', 'ring-optimizer', 'checkpoint'];
-
-async function inRoot(
-  args: readonly string[],
-  env: NodeJS.ProcessEnv = {},
-): Promise<{ stdout: string; stderr: string }> {
-  return promisify(execFile)(process.execPath, args, {
-    cwd: ROOT,
-    env: { ...process.env, TEST_CASES: undefined, XDG_CACHE_HOME: cache, ...env },
-  });
-}
-
-/** Where a TensorFlow is fetched to, once for all tests. */
-const cache = mkdtempSync(path.join(tmpdir(), 'gradring-backends-'));
-afterAll(() => rmSync(cache, { recursive: true, force: true }));
+const folder = mkdtempSync(path.join(tmpdir(), 'gradring-backends-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const env: NodeJS.ProcessEnv = { XDG_CACHE_HOME: sharedCache(folder) };
 
 /** What a test has linked, to be undone after it. */
 let unlink: PackageName | undefined;
@@ -37,11 +22,11 @@ async function provide(name: PackageName): Promise<void> {
   const { state } = await checkLink(name);
   if (state === 'installed' || state === 'linked') return;
   unlink = name;
-  await inRoot([CLI, 'link-tensorflow', '--package', name]);
+  await inRoot([CLI, 'link-tensorflow', '--package', name], env);
 }
 
 afterEach(async () => {
-  if (unlink !== undefined) await inRoot([CLI, 'link-tensorflow', '--package', unlink, '--undo']);
+  if (unlink !== undefined) await inRoot([CLI, 'link-tensorflow', '--package', unlink, '--undo'], env);
   unlink = undefined;
 });
 
@@ -49,23 +34,22 @@ afterEach(async () => {
 const obstacle = lstatSync(path.join(ROOT, 'node_modules')).isSymbolicLink()
   ? 'node_modules is that of another checkout'
   : libraryObstacle();
+const testNative = testWhere(obstacle, false);
 
-describe.each([
-  ['wasm', TRAINING_TESTS],
-  ['tfjs-node-gpu', TRAINING_TESTS],
-  ['tfjs-node', ['dense-equivalence']], // the same binding as the one before, without a GPU
-] as const)('%s', (backend, names) => {
-  testWhere(backend === 'wasm' ? undefined : obstacle, false)(
-    `the training tests pass on ${backend}`,
-    async () => {
-      if (backend !== 'wasm') await provide(backend);
-      const files = names.map(name => `test/tensorflow/${name}\\.test`);
-      const { stderr } = await inRoot([JEST, ...files], { TEST_BACKEND: backend });
-      expect(stderr).toMatch(new RegExp(`Test Suites: ${files.length} passed, ${files.length} total`));
-      if (names !== TRAINING_TESTS) return;
-      const checkpoints = [JEST, '--config', 'jest.slow.config.js', 'test/slow/(resized-)?checkpoint\\.test'];
-      expect((await inRoot(checkpoints, { TEST_BACKEND: backend })).stderr).toMatch('Test Suites: 2 passed, 2 total');
-    },
-    900_000,
-  );
-});
+testNative(
+  'the training tests pass on tfjs-node-gpu',
+  async () => {
+    await provide('tfjs-node-gpu');
+    await expectAllTraining('tfjs-node-gpu', env);
+  },
+  900_000,
+);
+
+testNative(
+  'a ring without compression trains as one process on tfjs-node, the same binding without a GPU',
+  async () => {
+    await provide('tfjs-node');
+    await expectTraining('tfjs-node', ['dense-equivalence'], env);
+  },
+  600_000,
+);

@@ -14,6 +14,7 @@ import {
   otherNodes,
   pack,
   registryObstacle,
+  sharedCache,
 } from './support/installed';
 
 const run = promisify(execFile);
@@ -27,14 +28,14 @@ afterAll(() => rmSync(folder, { recursive: true }));
 /** How the programs of a project are run. Returns what they print to stdout. */
 type Run = (command: string, ...args: string[]) => Promise<string>;
 
-/** A project that has installed gradring as it would be published; with a cache of its own. */
+/** A project that has installed gradring as it would be published. */
 async function projectWithGradring(): Promise<(nodeEnv?: NodeJS.ProcessEnv) => Run> {
   const project = makeProject(path.join(folder, 'project'));
   const { archive } = await pack(folder);
   await install(project, { packages: [archive], args: ['--omit=optional'] });
   return (nodeEnv = process.env) =>
     async (command, ...args) => {
-      const env = { ...nodeEnv, XDG_CACHE_HOME: path.join(folder, 'cache') };
+      const env = { ...nodeEnv, XDG_CACHE_HOME: sharedCache(folder) };
       return (await run(command, args, { cwd: project, env })).stdout;
     };
 }

@@ -21,6 +21,14 @@ export async function pack(folder: string): Promise<Packed> {
   return { archive: path.join(folder, filename), files: files.map(file => file.path) };
 }
 
+/**
+ * Where gradring caches a TensorFlow that it fetches. All tests of `npm run test:slow` share it, so that it is fetched
+ * once; a test that runs alone has one in its folder.
+ */
+export function sharedCache(folder: string): string {
+  return process.env['TEST_CACHE'] ?? path.join(folder, 'cache');
+}
+
 /** What {@link install} installs, and how. */
 export interface InstallOptions {
   /** Default: npm. */
