@@ -78,6 +78,8 @@ export type ErrorCode = (typeof ERROR_CODES)[number];
 export interface ErrorDetails {
   /** The rank that the error is about (the lost one, the one whose gradient held NaN), not the one that raises it. */
   readonly rank?: number;
+  /** In a group: the number that the rank has in the run. */
+  readonly rankOfRun?: number;
   /** The endpoint where a lost rank listened for its left neighbour. */
   readonly address?: string;
   /** The collective that was running, as the user called it. */
@@ -144,6 +146,7 @@ export const isSerializedError = isWith<SerializedError>({
   message: isText,
   details: isWith<ErrorDetails>({
     rank: isOptional(isCount),
+    rankOfRun: isOptional(isCount),
     address: isOptional(isText),
     operation: isOptional(isText),
     step: isOptional(isCount),
@@ -169,6 +172,19 @@ export function readError(value: unknown): SerializedError | undefined {
 /** The inverse of {@link serializeError}. The stack is that of the caller, who is the one to be shown. */
 export function deserializeError(error: SerializedError): GradringError {
   return new GradringError(error.code, error.message, error.details);
+}
+
+/**
+ * The error of a group's ring, which also says which rank of the run it is about.
+ *
+ * @param ranksOfRun The numbers that the ranks of the group have in the run. Undefined outside of groups.
+ */
+export function inRun(error: GradringError, ranksOfRun: readonly number[] | undefined): GradringError {
+  const { code, message, rank, details, cause } = error;
+  const rankOfRun = rank === undefined ? undefined : ranksOfRun?.[rank];
+  if (rankOfRun === undefined) return error;
+  const words = `${message} Rank ${rank} of this group is rank ${rankOfRun} of the run.`;
+  return new GradringError(code, words, { ...details, rankOfRun }, { cause });
 }
 
 /** The error for a wrong argument. */

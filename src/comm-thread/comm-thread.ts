@@ -3,7 +3,7 @@
  * thread's requests. The main thread may sleep in `Atomics.wait` meanwhile.
  */
 import { workerData } from 'node:worker_threads';
-import { GradringError, type SerializedError, serializeError } from '../errors';
+import { GradringError, inRun, type SerializedError, serializeError } from '../errors';
 import { instantiateKernels } from '../kernels/wasm-kernels';
 import { closeAllSockets } from '../transport/control/open-sockets';
 import { SoloTransport } from '../transport/transport';
@@ -100,8 +100,13 @@ class CommThread {
     try {
       this.respond(id, { result: await run() });
     } catch (error) {
-      this.respond(id, { error: serializeError(error, 'ERR_COMM_THREAD') });
+      this.respond(id, { error: this.serialize(error) });
     }
+  }
+
+  private serialize(error: unknown): SerializedError {
+    const told = error instanceof GradringError ? inRun(error, this.data.options.ranksOfRun) : error;
+    return serializeError(told, 'ERR_COMM_THREAD');
   }
 
   private respond(id: number, { result, error }: { result?: unknown; error?: SerializedError }): void {
@@ -116,9 +121,7 @@ class CommThread {
     const { rank } = this.data.options;
     const words = `The comm thread of rank ${rank} failed: ${error.stack}`;
     const failure = new GradringError('ERR_COMM_THREAD', words, { rank });
-    for (const id of [...this.unanswered, CRASHED]) {
-      this.respond(id, { error: serializeError(failure, 'ERR_COMM_THREAD') });
-    }
+    for (const id of [...this.unanswered, CRASHED]) this.respond(id, { error: this.serialize(failure) });
     void this.membership.transport.fail(failure);
     void this.end('drop');
   }

@@ -1,4 +1,5 @@
 import { tellFailure } from '../environment/launcher-pipe';
+import { inRun } from '../errors';
 import type { Observer } from '../observer';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { SoloTransport, type Transport } from '../transport/transport';
@@ -31,7 +32,7 @@ export abstract class Membership {
 export class StaticMembership extends Membership {
   async join(): Promise<RingPosition> {
     const { transport, generation, failed } = await formRing(this.options, this.observer);
-    void failed.then(tellFailure);
+    void failed.then(error => tellFailure(inRun(error, this.options.ranksOfRun)));
     this.transport = transport;
     this.runner.moveTo(transport);
     return positionIn(transport, generation);

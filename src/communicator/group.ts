@@ -95,6 +95,7 @@ export async function groupOptions(ring: ParentRing, colour: Colour): Promise<Co
     ...(isMet && { masterAddr: masterAddr!, masterPort: masterPort! }),
     rank,
     worldSize: ranks.length,
+    ranksOfRun: ranks.map(each => ring.options.ranksOfRun?.[each] ?? each),
     // Ranks of another group that come to this one by mistake are refused.
     runId: createHash('sha256').update(`${ring.options.runId} ${ring.call} ${lowest}`).digest('hex').slice(0, 32),
     localRank: ranks.slice(0, rank).filter(each => members[each]!.host === own.host).length,

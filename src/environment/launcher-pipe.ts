@@ -45,5 +45,7 @@ export function isLaunched(): boolean {
 
 /** Tells the launcher which error this rank has raised. */
 export function tellFailure(error: unknown): void {
-  if (error instanceof GradringError) tellLauncher({ kind: 'failed', code: error.code, rank: error.rank });
+  if (!(error instanceof GradringError)) return;
+  const { code, details } = error;
+  tellLauncher({ kind: 'failed', code, rank: details.rankOfRun ?? details.rank });
 }

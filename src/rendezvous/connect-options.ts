@@ -29,6 +29,8 @@ export interface ConnectOptions extends Pick<RankEnvironment, keyof typeof PLACE
   readonly tokenFrom: string | undefined;
   readonly elastic: RankEnvironment['elastic'];
   readonly overruled: RankEnvironment['overruled'];
+  /** In a group: the numbers that its ranks have in the run. */
+  readonly ranksOfRun?: readonly number[] | undefined;
 }
 
 const NAMES = Object.fromEntries(

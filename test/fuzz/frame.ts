@@ -89,11 +89,12 @@ function demandSane(header: Header): void {
     const { code, message, details } = header.error;
     demand(ERROR_CODES.includes(code), 'The code does not exist.');
     demand(printableLines(message) === message && message.length <= 32_768, 'The words cannot be shown.');
-    const { rank = 0, step = 0, ...texts } = details;
+    const { rank = 0, rankOfRun, step = 0, ...texts } = details;
     demand(
       [rank, step].every(each => isCount(each, Number.MAX_SAFE_INTEGER)),
       'The rank or step is none.',
     );
+    demand(rankOfRun === undefined, 'Frames have no rank of the run.');
     for (const text of Object.values(texts)) demand(printable(text) === text, 'A detail cannot be shown.');
   } else if (header.kind === FrameKind.Hello) {
     demand(header.pid > 0 && isCount(header.pid, 2 ** 31 - 1), 'The process id is none.');

@@ -68,6 +68,8 @@ const volumes: [string, number[], number | [number, number, number], number | [n
   ['strided, same', [2, 3, 3, 3, 1], 2, 2, 'same'],
   ['unequal', [1, 2, 3, 4, 1], [1, 2, 3], [1, 1, 2], 'same'],
   ['unequal, of a batch', [2, 3, 4, 2, 1], [2, 3, 1], [1, 2, 1], 'valid'],
+  ['stride beyond the filter', [1, 4, 4, 3, 2], 1, 2, 'same'],
+  ['stride beyond the filter on one axis', [2, 5, 4, 3, 1], [1, 3, 2], [3, 1, 2], 'same'],
 ]; // prettier-ignore
 
 const size3 = (filter: number | [number, number, number]): [number, number, number] =>
@@ -114,11 +116,11 @@ export const CONVOLUTIONS: Record<string, Case[]> = {
     ),
     of('rank 4', [f(3, 3, 3, 1), f(2, 2, 2, 1, 2)], (x: tf.Tensor4D, w: tf.Tensor5D) => tf.conv3d(x, w, 1, 'same')),
     of('one channel to one', [f(1, 4, 4, 4, 1), f(3, 3, 3, 1, 1)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3d(x, w, 1, 'same')),
-    of('one by one by one, strided', [f(1, 4, 4, 3, 2), f(1, 1, 1, 2, 3)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3d(x, w, 2, 'valid')),
   ],
   conv3dTranspose: [
     of('same', [f(1, 2, 2, 2, 2), f(2, 2, 2, 1, 2)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3dTranspose(x, w, [1, 2, 2, 2, 1], 1, 'same')),
     of('same, strided', [f(2, 2, 2, 1, 2), f(2, 2, 2, 1, 2)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3dTranspose(x, w, [2, 4, 4, 2, 1], 2, 'same')),
+    of('stride beyond the filter', [f(1, 2, 2, 1, 2), f(1, 2, 1, 3, 2)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3dTranspose(x, w, [1, 4, 3, 3, 3], [2, 2, 3], 'same')),
     of('one channel to one', [f(1, 2, 3, 2, 1), f(3, 3, 3, 1, 1)], (x: tf.Tensor5D, w: tf.Tensor5D) => tf.conv3dTranspose(x, w, [1, 4, 6, 4, 1], 2, 'same')),
   ],
   depthwiseConv2d: [

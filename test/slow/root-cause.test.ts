@@ -29,6 +29,22 @@ test('a rank that comes late: its process still exists, and is ended', async () 
   expect({ exitCode, rootCause }).toMatchObject({ exitCode: 1, rootCause: { rank: 1, signal: 'SIGTERM' } });
 });
 
+test('the error of a group names the rank as its group counts, and the launcher as the run does', async () => {
+  const { summary, stderr, rootCause } = await runBody(
+    `const ring = await connect({ timeoutMs: 1_000 });
+     const half = await (await ring.group(rank < 1 ? 'others' : 'three')).group(rank < 2 ? null : 'two');
+     await ring.barrier();
+     if (rank === 3) setInterval(() => undefined, 1_000);
+     if (rank === 2) await half.barrier();`,
+    { ranks: 4, failureGraceMs: 0 },
+  );
+  expect(summary).toMatch(/^gradring: rank 3 \(pid \d+\) was late, .* when rank 2 failed after .* s; root cause\./);
+  expect(stderr).toMatch(
+    /^ {4}GradringError \[ERR_TIMEOUT\]: .*rank 1 has not called it.* Rank 1 of this group is rank 3 of the run\.$/m,
+  );
+  expect(rootCause).toMatchObject({ rank: 3 });
+});
+
 test('where ranks only differ, none is called the cause', async () => {
   const { summary } = await runBody(`
     const ring = await connect();

@@ -349,7 +349,7 @@ test('a kernel leaves nothing behind but its result', async () => {
     kernel('DepthwiseConv2dNativeBackpropFilter', { x, dy: dyDepthwise }, { filterShape: depthwise.shape }),
     kernel('DepthwiseConv2dNativeBackpropInput', { dy: dyDepthwise, filter: depthwise }, { inputShape: x.shape }),
     kernel('MaxPoolGrad', { dy: x, input: x, output: x }, { filterSize: 1, strides: 1 }),
-    kernel('MaxPool3D', { x: random(1, 4, 4, 4, 2) }, { filterSize: 2, strides: 2, dataFormat: 'NDHWC' }),
+    kernel('MaxPool3D', { x: random(1, 4, 4, 4, 2) }, { filterSize: 2, strides: 2, dilations: 1, dataFormat: 'NDHWC' }),
     () => tf.matMul(a, b, false, true),
     () => tf.einsum('ij,kj->ik', a, b),
     () => tf.einsum('ij->ij', a),

@@ -19,6 +19,7 @@ import { resizeGrad } from './resize-grad';
 import { withRoundedWindows } from './rounded-windows';
 import { reflectingTransform, transform } from './transform';
 import { unsortedSegmentSum } from './unsorted-segment-sum';
+import { VOLUME_KERNELS, withinWindows } from './volumes';
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 type Kernels = readonly ComposedKernel<any>[];
@@ -52,6 +53,7 @@ export const KERNELS: Record<KernelBackend, { readonly missing: Kernels; readonl
       resizeGrad('resizeBilinear', false),
       resizeGrad('resizeNearestNeighbor', true),
       ...[tf.Conv2D, tf.DepthwiseConv2dNative, tf.AvgPool, tf.MaxPool].map(withRoundedWindows),
+      ...VOLUME_KERNELS.map(withinWindows),
     ],
   },
   cpu: {
@@ -67,6 +69,7 @@ export const KERNELS: Record<KernelBackend, { readonly missing: Kernels; readonl
       resizeGrad('resizeNearestNeighbor', true),
       transform,
       ...[tf.Conv2D, tf.AvgPool, tf.MaxPool].map(withRoundedWindows),
+      ...VOLUME_KERNELS.map(withinWindows),
     ],
   },
   tensorflow: {
