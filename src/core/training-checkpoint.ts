@@ -13,7 +13,7 @@ import type { CoreCheckpointOptions, ResumedPosition } from './core-checkpoint-o
 import { CheckpointWriter, ranksOf, type SaveContentTo } from './checkpoint-writer';
 import { type CheckpointFit, fitted } from './match-checkpoint';
 import type { StepState } from './step-state';
-import { areTexts, gatherValues } from './replicas';
+import { areTexts, checkSameVariables, gatherValues } from './replicas';
 import { ranksToRead, resizedCounters, type Resizing, variableStates } from './resized-state';
 import { type Position, type SavedRank, savedRankOf, type SavedVariable } from './saved-rank';
 import { tensorsUnder } from './saved-tensor';
@@ -224,6 +224,7 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
       check: found => void fitted(found, fit()),
     });
     if (loaded === undefined) {
+      if (dir === this.dir) await this.startAlike();
       return { resumed: { step: 0, epoch: 0, batch: 0, state: undefined, path: undefined, skipped: [] } };
     }
     const { path, skipped, manifest } = loaded;
@@ -234,6 +235,12 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
     const isOwn = this.communicator.rank < manifest.worldSize;
     const own = isOwn ? state : undefined;
     return { resumed: { step: manifest.step, epoch, batch, state: own, path, skipped: reasons }, position };
+  }
+
+  /** A training that begins gets the weights of rank 0, as one that goes on does. */
+  private async startAlike(): Promise<void> {
+    await checkSameVariables(this.communicator, this.source.variables(), Purpose.ResumeCheckpoint);
+    await this.source.broadcastVariables();
   }
 
   /** Passes on what this rank saves. It must not change until the promise settles. */

@@ -39,7 +39,7 @@ import type { TrainedOptimizer } from './trained-optimizer';
  * const checkpoint = ring.checkpoint(model, { dir: 'checkpoints' });
  * const { epoch } = await checkpoint.resume();
  * console.log(epoch); // 0
- * await model.fit(x, y, { epochs, initialEpoch: epoch, callbacks: ring.callbacks({ checkpoint }) });
+ * await model.fit(...ring.shard(x, y), { epochs, initialEpoch: epoch, callbacks: ring.callbacks({ checkpoint }) });
  * ```
  */
 export class Checkpoint {
@@ -77,14 +77,14 @@ export class Checkpoint {
   }
 
   /**
-   * Goes back to the newest checkpoint that is complete on all ranks. Changes nothing in the training if there is none.
-   * With `best: true` it is that of the best epoch. Call it before the first step, when the model is compiled or the
+   * Goes back to the newest checkpoint that is complete on all ranks. If there is none, all ranks get the weights of
+   * rank 0, and begin. With `best: true` it is that of the best epoch. Call it before the first step, when the model is compiled or the
    * optimizer is wrapped. Until {@link Ring.close}, no other run may use the folder.
    *
    * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and the reason, unless `onDamage:
    *   'previous'` finds another checkpoint; `ERR_CHECKPOINT` if a file cannot be read, or if the ring has another size
    *   and the option `residuals` is not given; `ERR_CHECKPOINT_IN_USE` if another run uses the folder;
-   *   `ERR_MODEL_MISMATCH` if the model is another one. And what every collective may throw.
+   *   `ERR_MODEL_MISMATCH` if the model is another one, or not the same on all ranks. And what every collective may throw.
    */
   async resume(options: ResumeOptions = {}): Promise<ResumedPosition> {
     checkOptions('checkpoint.resume', options, { best: true });

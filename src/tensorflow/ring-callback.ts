@@ -16,6 +16,7 @@ import { isOwnModel, otherCopy } from './one-copy';
 import { areTexts, checkDescriptions, describe, gatherValues } from '../core/replicas';
 import { averageVariables, broadcastVariables, type Variables, variablesOf, verifyReplicas } from './variables';
 import { evaluateTogether } from './compute-together';
+import { hasSyncBatchNormalization } from './sync-batch-norm';
 import { isTrained, type TrainedOptimizer } from './trained-optimizer';
 import type { FitLength } from '../core/sent-fraction';
 import type { WholeData } from './whole-data';
@@ -154,6 +155,11 @@ export class RingCallback extends tf.Callback {
     const weights = this.weights();
     if (this.joinsUneven && isTrained(this.layersModel.optimizer) && this.optimizer.hasLocalSteps) {
       throw invalidArgument("uneven: 'join' is for gradients that are exchanged in every step: leave out localSteps.");
+    }
+    if (this.joinsUneven && hasSyncBatchNormalization(this.layersModel)) {
+      throw invalidArgument(
+        "uneven: 'join' does not work with ring.batchNormalization: a rank without a batch does not run its layers. Use tf.layers.batchNormalization.",
+      );
     }
     const joined = this.live.takeJoinedPosition();
     this.options.checkpoint?.beginLoop();
@@ -307,7 +313,8 @@ export class RingCallback extends tf.Callback {
     for (const name of Object.keys(measured[0] ?? {})) {
       logs[name] = measured.reduce((sum, { [name]: value }) => sum + Number(value), 0) / measured.length;
     }
-    await averageVariables(communicator, this.statistics(), Purpose.EndEpoch);
+    const share = { isIn: measured.includes(all[communicator.rank]!.metrics), ranks: measured.length };
+    await averageVariables(communicator, this.statistics(), Purpose.EndEpoch, share);
     if (!this.optimizer.replicasMayDiffer) {
       await verifyReplicas(communicator, this.weights(), { when: `after epoch ${epoch}`, purpose: Purpose.EndEpoch });
     }

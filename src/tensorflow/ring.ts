@@ -245,7 +245,8 @@ export class Ring extends Communicator {
    * ```
    *
    * @param config That of `tf.layers.batchNormalization`.
-   * @throws GradringError `ERR_INVALID_ARGUMENT` in an elastic run, which may lose a rank within the layer.
+   * @throws GradringError `ERR_INVALID_ARGUMENT` for options that the layer does not have, and in an elastic run, which
+   *   may lose a rank within the layer.
    */
   batchNormalization(config: BatchNormalizationConfig = {}): tf.layers.Layer {
     return syncBatchNormalization(this, config);

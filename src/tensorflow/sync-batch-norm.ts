@@ -1,3 +1,4 @@
+import { checkOptions } from '../check-options';
 import type { Communicator } from '../communicator/communicator';
 import { invalidArgument } from '../errors';
 import { tf } from './tfjs';
@@ -16,6 +17,24 @@ interface BatchNormalization extends tf.layers.Layer {
   readonly movingVariance: tf.LayerVariable;
 }
 
+/** tfjs ignores others. */
+const CONFIG_NAMES: Readonly<Record<keyof BatchNormalizationConfig, true>> = {
+  ...{ axis: true, momentum: true, epsilon: true, center: true, scale: true },
+  ...{ betaInitializer: true, gammaInitializer: true, movingMeanInitializer: true, movingVarianceInitializer: true },
+  ...{ betaConstraint: true, gammaConstraint: true, betaRegularizer: true, gammaRegularizer: true },
+  ...{ inputShape: true, batchInputShape: true, batchSize: true, dtype: true, inputDType: true },
+  ...{ name: true, trainable: true, weights: true },
+};
+
+const synchronised = new WeakSet<object>();
+
+/** Whether a layer is of {@link syncBatchNormalization}, or has such a layer in it. */
+export function hasSyncBatchNormalization(layer: tf.layers.Layer): boolean {
+  const { layers = [], layer: wrapped } = layer as { layers?: tf.layers.Layer[]; layer?: tf.layers.Layer };
+  const inner = wrapped === undefined ? layers : [...layers, wrapped];
+  return synchronised.has(layer) || inner.some(hasSyncBatchNormalization);
+}
+
 type Call = (inputs: tf.Tensor | tf.Tensor[], options: { readonly training?: boolean }) => tf.Tensor | tf.Tensor[];
 
 /**
@@ -23,6 +42,7 @@ type Call = (inputs: tf.Tensor | tf.Tensor[], options: { readonly training?: boo
  * batches of all ranks. See {@link Ring.batchNormalization}.
  */
 export function syncBatchNormalization(communicator: Communicator, config: BatchNormalizationConfig): tf.layers.Layer {
+  checkOptions('ring.batchNormalization', config, CONFIG_NAMES);
   if (communicator.isElastic) {
     throw invalidArgument(
       'ring.batchNormalization does not work in an elastic run, which may lose a rank within a layer. Use tf.layers.batchNormalization.',
@@ -34,6 +54,7 @@ export function syncBatchNormalization(communicator: Communicator, config: Batch
     const input = Array.isArray(inputs) ? inputs[0]! : inputs;
     return options.training === true ? tf.tidy(() => normalize(communicator, layer, input)) : infer(inputs, options);
   };
+  synchronised.add(layer);
   return Object.assign(layer, { call });
 }
 

@@ -83,6 +83,7 @@ export async function broadcastVariables(
 /**
  * Averages float32 variables over the ranks. Variables that are equal on all ranks (frozen layers) keep their bits.
  *
+ * @param share Whether this rank's variables are in the mean, and those of how many ranks. Default: those of all.
  * @throws GradringError `ERR_MODEL_MISMATCH` if names, types, shapes or order differ; `ERR_INVALID_ARGUMENT` if a
  *   variable of another type differs.
  */
@@ -90,6 +91,7 @@ export async function averageVariables(
   communicator: Communicator,
   variables: Variables,
   purpose: Purpose,
+  share = { isIn: true, ranks: communicator.worldSize },
 ): Promise<void> {
   const options = { purpose, types: ['float32'] };
   const differing = (await differingVariables(communicator, variables, hashesOf(variables), options)).map(
@@ -98,7 +100,12 @@ export async function averageVariables(
   await changeVariables(communicator, differing, 'averageVariables', async change => {
     for (const variable of differing) {
       const data = (await variable.data()).slice() as Float32Array;
-      change(variable, await communicator.allReduce(data, { op: 'mean', purpose }));
+      if (!share.isIn) data.fill(0);
+      const sum = await communicator.allReduce(data, { op: 'sum', purpose });
+      change(
+        variable,
+        sum.map(value => value / share.ranks),
+      );
     }
   });
 }

@@ -38,6 +38,13 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
   });
 });
 
+test('an option that the layer does not have is an error', () => {
+  const wrong = { epsilom: 1e-3 } as object;
+  expect(() => syncBatchNormalization({ isElastic: false } as Communicator, wrong)).toThrow(
+    coded(/Did you mean epsilon/),
+  );
+});
+
 test('an elastic run refuses it', () => {
   expect(() => syncBatchNormalization({ isElastic: true } as Communicator, {})).toThrow(coded(/elastic run/));
 });

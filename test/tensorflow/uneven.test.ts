@@ -26,6 +26,18 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
     for (const { steps } of values) expect(steps).toBe(2 * 3);
   });
 
+  test('a rank without rows takes empty steps only', () => {
+    const values = valuesOf<{ rows: number; steps: number }>('a rank without rows');
+    expect(values.map(({ rows }) => rows)).toEqual([1, 0, 0].slice(0, ranks));
+    for (const { steps } of values) expect(steps).toBe(2);
+  });
+
+  test('the moving statistics of an epoch are those of the ranks that had a batch', () => {
+    for (const { moving, expected } of valuesOf<{ moving: number[]; expected: number[] }>('moving statistics')) {
+      expect(largestError(moving, expected)).toBeLessThan(1e-6);
+    }
+  });
+
   test('an uneven dataset has each element once', () => {
     const values = valuesOf<{ size: number; elements: number[] }>('an uneven dataset');
     const all = { 1: [[0, 1, 2, 3]], 2: [[0, 2], [1, 3]], 3: [[0, 3], [1], [2]] }[ranks]!; // prettier-ignore
@@ -55,6 +67,7 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
         coded(/^uneven is 'yes'; it must be 'error' or 'join'/),
         coded(/^uneven: 'join' is for gradients that are exchanged in every step/),
         coded(/leave out batchesPerEpoch/),
+        coded(/^uneven: 'join' does not work with ring\.batchNormalization/),
         coded(/^uneven is 1; it must be true or false/),
         coded(/^uneven and reshuffle exclude each other/),
         coded(/^uneven: 'join' does not work in an elastic run/),
