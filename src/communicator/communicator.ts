@@ -13,7 +13,7 @@ import {
   type RingPosition,
   type Media,
 } from '../comm-thread/thread-protocol';
-import { isLaunched, tellFailure, tellLauncher } from '../environment/launcher-pipe';
+import { isLaunched, noteGroup, tellFailure, tellLauncher } from '../environment/launcher-pipe';
 import { stopAfterMs } from '../environment/stop';
 import { unknownVariableWarning } from '../environment/variables';
 import { invalidArgument, GradringError } from '../errors';
@@ -216,7 +216,7 @@ export class Communicator {
     return { rank, worldSize };
   }
 
-  /** Whether the ring continues when ranks are lost (`gradring run --min`). */
+  /** Whether the ring continues when ranks are lost (`gradring run --min` or `--max-restarts`). */
   get isElastic(): boolean {
     return this.options.elastic !== undefined;
   }
@@ -616,6 +616,7 @@ export class Communicator {
     };
     const found = await groupOptions(parent, colour);
     if (found === undefined) return undefined;
+    noteGroup();
     const Kind = this.constructor as new (...parts: [ConnectOptions, SharedHeap, ThreadClient]) => this;
     const closing = new AbortController();
     this.formingGroups.add(closing);

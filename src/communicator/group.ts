@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { isLoopback, portRangeOf } from '../environment/network';
-import { deserializeError, GradringError, invalidArgument, readError, serializeError } from '../errors';
+import { deserializeError, GradringError, inRun, invalidArgument, readError, serializeError } from '../errors';
 import { decodeValues, encodeValue } from '../rank-values';
 import type { ConnectOptions } from '../rendezvous/connect-options';
 import { hostId, placeForPeers } from '../rendezvous/host-identity';
@@ -76,18 +76,21 @@ export async function groupOptions(ring: ParentRing, colour: Colour): Promise<Co
   const isGone = decodeValues(await ring.agree(encodeValue(ring.signal?.aborted === true)), isBoolean);
   if (lowest === undefined) return undefined;
   const gone = ranks.find(rank => isGone[rank]);
-  if (gone === ring.rank)
-    throw aborted('ring.group was aborted before its group formed.', ring.signal!, { rank: gone });
+  const { ranksOfRun } = ring.options;
+  if (gone === ring.rank) {
+    const error = aborted('ring.group was aborted before its group formed.', ring.signal!, { rank: gone });
+    throw inRun(error, ranksOfRun);
+  }
   if (gone !== undefined) {
-    throw new GradringError('ERR_ABORTED', `Rank ${gone} has aborted ring.group before its group formed.`, {
-      rank: gone,
-    });
+    const words = `Rank ${gone} has aborted ring.group before its group formed.`;
+    throw inRun(new GradringError('ERR_ABORTED', words, { rank: gone }), ranksOfRun);
   }
   const { masterAddr, masterPort, fault } = meetings[lowest]!;
   const error = readError(fault);
   if (error !== undefined) throw deserializeError(error);
   if (isMet && (masterAddr === undefined || masterPort === undefined)) {
-    throw new GradringError('ERR_PROTOCOL', `Rank ${lowest} did not say where its group meets.`, { rank: lowest });
+    const words = `Rank ${lowest} did not say where its group meets.`;
+    throw inRun(new GradringError('ERR_PROTOCOL', words, { rank: lowest }), ranksOfRun);
   }
   const rank = ranks.indexOf(ring.rank);
   return {
@@ -95,7 +98,7 @@ export async function groupOptions(ring: ParentRing, colour: Colour): Promise<Co
     ...(isMet && { masterAddr: masterAddr!, masterPort: masterPort! }),
     rank,
     worldSize: ranks.length,
-    ranksOfRun: ranks.map(each => ring.options.ranksOfRun?.[each] ?? each),
+    ranksOfRun: ranks.map(each => ranksOfRun?.[each] ?? each),
     // Ranks of another group that come to this one by mistake are refused.
     runId: createHash('sha256').update(`${ring.options.runId} ${ring.call} ${lowest}`).digest('hex').slice(0, 32),
     localRank: ranks.slice(0, rank).filter(each => members[each]!.host === own.host).length,

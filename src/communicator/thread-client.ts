@@ -2,7 +2,7 @@ import { isMainThread, MessageChannel, type MessagePort, receiveMessageOnPort, W
 import { aborted } from './abort';
 import { requireRoomForThread } from '../address-space';
 import { SCRATCH_BYTES } from '../collectives/collective-call';
-import { deserializeError, GradringError } from '../errors';
+import { deserializeError, GradringError, inRun } from '../errors';
 import { type Observer, sharedMetrics } from '../observer';
 import { ownFile } from '../own-file';
 import { ProcessCalls } from './process-calls';
@@ -103,8 +103,10 @@ export class ThreadClient {
       transferList: [port2],
     });
     const client = new ThreadClient(worker, port1, control, observer);
-    const abort = () =>
-      client.end(aborted(`connect was aborted while rank ${rank} waited for the others.`, signal!, { rank }));
+    const abort = () => {
+      const error = aborted(`connect was aborted while rank ${rank} waited for the others.`, signal!, { rank });
+      client.end(inRun(error, options.ranksOfRun));
+    };
     signal?.addEventListener('abort', abort);
     try {
       const ready = client.expect(READY, 'connect');

@@ -116,13 +116,13 @@ export class CoreCheckpoint {
 
   /**
    * Goes back to the newest checkpoint that is complete on all ranks: writes to the arrays, and restores the state of
-   * the steps. If there is none, all ranks get the arrays of rank 0. Call it before the first step. Until `ring.close()`, no other run may
+   * the steps. Changes nothing if there is none. Call it before the first step. Until `ring.close()`, no other run may
    * use the folder.
    *
    * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and the reason, unless `onDamage:
    *   'previous'` finds another checkpoint; `ERR_CHECKPOINT` if a file cannot be read, or if the ring has another size
    *   and the option `residuals` is not given; `ERR_CHECKPOINT_IN_USE` if another run uses the folder;
-   *   `ERR_MODEL_MISMATCH` if it has other arrays, or the ranks have. And what every collective may throw.
+   *   `ERR_MODEL_MISMATCH` if it has other arrays. And what every collective may throw.
    */
   async resume(): Promise<ResumedPosition> {
     const { resumed } = await this.training.resumeFrom(this.training.folder.dir);

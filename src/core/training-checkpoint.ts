@@ -13,7 +13,7 @@ import type { CoreCheckpointOptions, ResumedPosition } from './core-checkpoint-o
 import { CheckpointWriter, ranksOf, type SaveContentTo } from './checkpoint-writer';
 import { type CheckpointFit, fitted } from './match-checkpoint';
 import type { StepState } from './step-state';
-import { areTexts, checkSameVariables, gatherValues } from './replicas';
+import { areTexts, gatherValues } from './replicas';
 import { ranksToRead, resizedCounters, type Resizing, variableStates } from './resized-state';
 import { type Position, type SavedRank, savedRankOf, type SavedVariable } from './saved-rank';
 import { tensorsUnder } from './saved-tensor';
@@ -82,6 +82,8 @@ export interface CheckpointSource<S extends StepState, P extends Position> {
   stateOf(state: StepState, files: readonly TensorFile[], resizing: Resizing): S;
   /** Gives all ranks the variables of rank 0. */
   broadcastVariables(): Promise<void>;
+  /** Where there is nothing to resume: compares the variables of all ranks, and gives them those of rank 0. */
+  beginAlike?(): Promise<void>;
 }
 
 /** Saves a training and resumes it bit for bit, whatever array library it has. */
@@ -224,7 +226,7 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
       check: found => void fitted(found, fit()),
     });
     if (loaded === undefined) {
-      if (dir === this.dir) await this.startAlike();
+      if (dir === this.dir) await this.source.beginAlike?.();
       return { resumed: { step: 0, epoch: 0, batch: 0, state: undefined, path: undefined, skipped: [] } };
     }
     const { path, skipped, manifest } = loaded;
@@ -235,12 +237,6 @@ export class TrainingCheckpoint<S extends StepState, P extends Position> {
     const isOwn = this.communicator.rank < manifest.worldSize;
     const own = isOwn ? state : undefined;
     return { resumed: { step: manifest.step, epoch, batch, state: own, path, skipped: reasons }, position };
-  }
-
-  /** A training that begins gets the weights of rank 0, as one that goes on does. */
-  private async startAlike(): Promise<void> {
-    await checkSameVariables(this.communicator, this.source.variables(), Purpose.ResumeCheckpoint);
-    await this.source.broadcastVariables();
   }
 
   /** Passes on what this rank saves. It must not change until the promise settles. */

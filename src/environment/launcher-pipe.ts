@@ -43,9 +43,23 @@ export function isLaunched(): boolean {
   return Boolean(process.env[LAUNCHER_PIPE_VARIABLE]);
 }
 
+/** The errors that a ring itself raises. If the ring is that of a group, they also have the rank of the run. */
+const CODES_OF_RINGS: readonly ErrorCode[] = [
+  ...(['ERR_PEER_LOST', 'ERR_TIMEOUT', 'ERR_ABORTED', 'ERR_COLLECTIVE_MISMATCH', 'ERR_PROTOCOL'] as const),
+  'ERR_COMM_THREAD',
+];
+
+let hasGroups = false;
+
+/** This process is in a group from now on. Then the rank in an error may be that of a group. */
+export function noteGroup(): void {
+  hasGroups = true;
+}
+
 /** Tells the launcher which error this rank has raised. */
 export function tellFailure(error: unknown): void {
   if (!(error instanceof GradringError)) return;
   const { code, details } = error;
-  tellLauncher({ kind: 'failed', code, rank: details.rankOfRun ?? details.rank });
+  const isClear = !hasGroups || CODES_OF_RINGS.includes(code);
+  tellLauncher({ kind: 'failed', code, rank: details.rankOfRun ?? (isClear ? details.rank : undefined) });
 }

@@ -26,6 +26,7 @@ import { LiveTraining } from './live-training';
 import { type OptimizerState, sourcesOf, tensorStatesOf, waitingSums } from './optimizer-state';
 import { broadcastVariables } from './variables';
 import { fitOf, savedVariables } from './saved-variables';
+import { checkSameVariables } from '../core/replicas';
 import { restoreVariable, sourceOf } from './tensor-source';
 import { type Trained, trainedOf, type Training } from './trained';
 import type { TrainedOptimizer } from './trained-optimizer';
@@ -78,13 +79,14 @@ export class Checkpoint {
 
   /**
    * Goes back to the newest checkpoint that is complete on all ranks. If there is none, all ranks get the weights of
-   * rank 0, and begin. With `best: true` it is that of the best epoch. Call it before the first step, when the model is compiled or the
-   * optimizer is wrapped. Until {@link Ring.close}, no other run may use the folder.
+   * rank 0, and begin. With `best: true` it is that of the best epoch. Call it before the first step, when the model is
+   * compiled or the optimizer is wrapped. Until {@link Ring.close}, no other run may use the folder.
    *
    * @throws GradringError `ERR_CHECKPOINT_DAMAGED` on every rank, with the path and the reason, unless `onDamage:
    *   'previous'` finds another checkpoint; `ERR_CHECKPOINT` if a file cannot be read, or if the ring has another size
    *   and the option `residuals` is not given; `ERR_CHECKPOINT_IN_USE` if another run uses the folder;
-   *   `ERR_MODEL_MISMATCH` if the model is another one, or not the same on all ranks. And what every collective may throw.
+   *   `ERR_MODEL_MISMATCH` if the model is another one, or not the same on all ranks. And what every collective may
+   *   throw.
    */
   async resume(options: ResumeOptions = {}): Promise<ResumedPosition> {
     checkOptions('checkpoint.resume', options, { best: true });
@@ -245,6 +247,11 @@ class CheckpointedModel implements CheckpointSource<OptimizerState, FitPosition>
 
   stateOf(state: StepState, files: readonly TensorFile[], resizing: Resizing): OptimizerState {
     return { ...state, sums: waitingSums(files, resizing), ...tensorStatesOf(files[0]!.tensors) };
+  }
+
+  async beginAlike(): Promise<void> {
+    await checkSameVariables(this.communicator, this.trained().variables, Purpose.ResumeCheckpoint);
+    await this.broadcastVariables();
   }
 
   async broadcastVariables(): Promise<void> {

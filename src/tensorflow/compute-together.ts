@@ -1,5 +1,12 @@
 import { type Communicator, Purpose } from '../communicator/communicator';
-import { GradringError, invalidArgument, isSerializedError, type SerializedError, serializeError } from '../errors';
+import {
+  GradringError,
+  invalidArgument,
+  isSerializedError,
+  readError,
+  type SerializedError,
+  serializeError,
+} from '../errors';
 import { brokenValue } from '../rank-values';
 import { type Check, isCount, isListOf, isOneOf, isOptional, isText, isWith } from '../shape';
 import { awake, waitForPromise } from '../work';
@@ -166,7 +173,8 @@ async function outcomesOf<T>(
   return all.map(({ value, error }, rank) => {
     if (value !== undefined) return value;
     if (error === undefined) throw brokenValue(rank);
-    throw new GradringError(error.code, `Rank ${rank}: ${error.message}`, { ...error.details, rank });
+    const { code, message, details } = readError(error)!;
+    throw new GradringError(code, `Rank ${rank}: ${message}`, { ...details, rank });
   });
 }
 

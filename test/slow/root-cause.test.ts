@@ -45,6 +45,18 @@ test('the error of a group names the rank as its group counts, and the launcher 
   expect(rootCause).toMatchObject({ rank: 3 });
 });
 
+test('nor is a rank of the run blamed for what a group of other ranks has found', async () => {
+  const { summary, rootCause } = await runBody(
+    `const ring = await connect();
+     const half = await ring.group(rank < 2 ? 'first' : 'second');
+     if (rank < 2) await ring.barrier();
+     else await half.allOrNone(async () => rank);`,
+    { ranks: 4, failureGraceMs: 0 },
+  );
+  expect(summary).toMatch(/^gradring: rank [23] \(pid \d+\) failed with exit code 1 /);
+  expect(rootCause?.rank).toBeGreaterThan(1);
+});
+
 test('where ranks only differ, none is called the cause', async () => {
   const { summary } = await runBody(`
     const ring = await connect();

@@ -52,6 +52,9 @@ describe('misuse, and what does not fit', () => {
     ['residuals', 'ERR_INVALID_ARGUMENT', /residuals is 'sum'; it must be 'redistribute' or 'drop'/],
     ['onDamage', 'ERR_INVALID_ARGUMENT', /onDamage is 'ignore'/],
     ['onFailure', 'ERR_INVALID_ARGUMENT', /onFailure is 'ignore'/],
+    ['background', 'ERR_INVALID_ARGUMENT', /^background must be true or false/],
+    ['saveOnStop', 'ERR_INVALID_ARGUMENT', /^saveOnStop must be true or false/],
+    ['nothing to resume, and other variables', 'ERR_MODEL_MISMATCH', /variable 0 is 'of rank\/0'.* but 'of rank\/1'/],
     ['not wrapped', 'ERR_INVALID_ARGUMENT', /compiled with ring\.wrap/],
     [
       'a promise in state',
@@ -109,6 +112,10 @@ describe('misuse, and what does not fit', () => {
     for (const outcomes of byRank) {
       expect(outcomes[name]).toMatchObject({ code, message: expect.stringMatching(message) });
     }
+  });
+
+  test('a custom loop that finds nothing to resume begins with the same weights on all ranks', () => {
+    for (const outcomes of byRank) expect(outcomes['nothing to resume']).toEqual({ value: [0, 'alike'] });
   });
 
   test('two checkpoints that are saved at once are saved one after the other', () => {

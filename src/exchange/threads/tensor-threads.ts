@@ -1,4 +1,5 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { requireRoomForThread } from '../../address-space';
 import type { CodedPart } from '../../compression/gradient-codec';
 import type { GradientStreams } from '../../compression/gradient-streams';
 import type { TensorTreatment } from '../../compression/tensor-treatment';
@@ -46,19 +47,26 @@ export class TensorThreads {
     this.outcomes = new Float64Array(new SharedArrayBuffer(8 * sumOf(arenas, ({ tensors }) => tensors.length)));
     const isLarge = arenas.some(({ tensors }) => elementsOf(tensors) >= WORTH_ELEMENTS);
     const count = isLarge ? Math.min(...arenas.map(({ helperWorkspaces }) => helperWorkspaces.length)) : 0;
-    this.helpers = Array.from({ length: count }, (_, helper) => this.start(plan, helper));
+    this.helpers = Array.from({ length: count }).flatMap((_, helper) => this.start(plan, helper) ?? []);
   }
 
-  private start(plan: ExchangePlan, helper: number): Helper {
+  /** Undefined if the system has no thread for it. Then the others do its work. */
+  private start(plan: ExchangePlan, helper: number): Helper | undefined {
     const { port1, port2 } = new MessageChannel();
     const workerData: HelperData = { plan, helper, control: this.control, outcomes: this.outcomes, port: port2 };
     const file = ownFile('exchange/threads/helper-thread.js');
-    const worker = new Worker(file, { workerData, transferList: [port2], execArgv: [], env: {} });
-    worker.unref();
-    port1.unref();
-    // The system may refuse the thread. Then the others do its work.
-    worker.once('error', () => (this.helpers = this.helpers.filter(each => each.worker !== worker)));
-    return { worker, port: port1 };
+    try {
+      requireRoomForThread();
+      const worker = new Worker(file, { workerData, transferList: [port2], execArgv: [], env: {} });
+      worker.unref();
+      port1.unref();
+      // So the system may refuse it, too.
+      worker.once('error', () => (this.helpers = this.helpers.filter(each => each.worker !== worker)));
+      return { worker, port: port1 };
+    } catch {
+      port1.close();
+      return undefined;
+    }
   }
 
   /**

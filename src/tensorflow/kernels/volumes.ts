@@ -59,6 +59,6 @@ function usedShape(shape: readonly number[], { filter }: Inputs, attributes: Vol
     if (pad !== 'same' || axis < 0 || axis > 2) return size;
     const window = (at(sizes, axis) - 1) * at(dilations, axis) + 1;
     const stride = at(strides, axis);
-    return Math.min(size, (Math.ceil(size / stride) - 1) * stride + window);
+    return Math.min(size, Math.max(0, (Math.ceil(size / stride) - 1) * stride + window));
   });
 }

@@ -1,4 +1,5 @@
 import { readdirSync } from 'node:fs';
+import * as addressSpace from '../../../src/address-space';
 import { CollectiveCall, SCRATCH_BYTES } from '../../../src/collectives/collective-call';
 import { Communicator } from '../../../src/communicator/communicator';
 import { dgc, type DgcOptions } from '../../../src/compression/dgc-options';
@@ -102,6 +103,20 @@ test('helpers work in several arenas', async () => {
     const actual = await helped.run(step);
     expect(actual.map((each, i) => each.equals(expected[i]!))).toEqual(actual.map(() => true));
   }
+});
+
+test('where the system has no thread for a helper, the others do its work', async () => {
+  const refuse = jest.spyOn(addressSpace, 'requireRoomForThread').mockImplementation(() => {
+    throw new Error('no room');
+  });
+  const [alone, refused] = [rankOf(1), rankOf(3)];
+  expect(refuse).toHaveBeenCalledTimes(2);
+  const own = watch();
+  const expected = await alone.run(0);
+  own();
+  const actual = await refused.run(0);
+  expect(own()).toMatchObject({ parts: 0, compress: 3, settle: 3 });
+  expect(actual.map((each, i) => each.equals(expected[i]!))).toEqual(actual.map(() => true));
 });
 
 test('what overflows is told by whichever thread compresses it', async () => {
