@@ -142,7 +142,7 @@ function datasetFor(ring: RingCallback, x: TensorData, y: TensorData, args: FitA
   const reshuffled = reshuffledOf(x, y);
   if (reshuffled !== undefined) {
     const { rows, seed, take } = reshuffled;
-    return new RowDataset(ring.communicator, rows, take, { batchSize, reshuffle: seed });
+    return new RowDataset(ring.communicator, rows, take, { batchSize, reshuffle: seed, uneven: ring.joinsUneven });
   }
   return ring.joinsUneven ? ownBatches([x, y], batchSize, shuffle) : undefined;
 }

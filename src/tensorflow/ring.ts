@@ -357,7 +357,8 @@ export class Ring extends Communicator {
    *
    * @param rows How many rows there are, the same on all ranks.
    * @param read Returns a batch: the rows with these numbers, which are 0 to `rows` − 1, as new tensors.
-   * @param options `batchSize` of a rank, 32 if not given; `reshuffle`: a seed, the same on all ranks.
+   * @param options `batchSize` of a rank, 32 if not given; `reshuffle`: a seed, the same on all ranks; `uneven:
+   *   true`: no row twice.
    * @throws GradringError `ERR_INVALID_ARGUMENT`.
    */
   shardRows<T extends tf.TensorContainer>(

@@ -11,6 +11,11 @@ export interface RowsOptions {
   readonly batchSize?: number;
   /** A seed: each epoch takes the rows in an order of its own, which the seed decides. Default: in order. */
   readonly reshuffle?: number;
+  /**
+   * Whether no row is taken twice: then some ranks may have fewer rows in the last step of an epoch, or no batch. For
+   * `uneven: 'join'` of {@link Ring.callbacks}. Default false.
+   */
+  readonly uneven?: boolean;
 }
 
 /** Where `model.fit` is in the rows of an epoch: the same on all ranks. */
@@ -66,6 +71,7 @@ export function setEpochPlace(communicator: Communicator, place: EpochPlace | un
 export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T> {
   private readonly batchSize: number;
   private readonly seed: number | undefined;
+  private readonly uneven: boolean;
   private epoch = 0;
   private firstBatch = 0;
 
@@ -77,11 +83,15 @@ export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T>
     options: RowsOptions = {},
   ) {
     super();
-    checkOptions('ring.shardRows', options, { batchSize: true, reshuffle: true });
-    const { batchSize = 32, reshuffle } = options;
+    checkOptions('ring.shardRows', options, { batchSize: true, reshuffle: true, uneven: true });
+    const { batchSize = 32, reshuffle, uneven = false } = options;
     requireCount('rows', rows);
     requireCount('batchSize', batchSize);
     checkSeed(reshuffle);
+    if (typeof uneven !== 'boolean') throw invalidArgument(`uneven is ${String(uneven)}; it must be true or false.`);
+    if (uneven && communicator.isElastic) {
+      throw invalidArgument("uneven is for uneven: 'join' of ring.callbacks, which does not work in an elastic run.");
+    }
     if (typeof read !== 'function') {
       throw invalidArgument(
         'ring.shardRows takes the number of rows, and a function that reads rows by their numbers.',
@@ -89,6 +99,7 @@ export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T>
     }
     this.batchSize = batchSize;
     this.seed = reshuffle;
+    this.uneven = uneven;
     // From it model.fitDataset knows the number of steps: the same on all ranks, also while a ring changes its size.
     const size = Math.ceil(rows / (batchSize * communicator.launched.worldSize));
     Object.assign(this, { size });
@@ -139,7 +150,9 @@ export class RowDataset<T extends tf.TensorContainer> extends tf.data.Dataset<T>
       const count = Math.min(batchSize, Math.ceil((rows - row) / worldSize));
       const first = row + rank * count;
       row += batchSize * worldSize;
-      yield await this.read(Int32Array.from({ length: count }, (_, i) => order[(first + i) % rows]!));
+      const length = this.uneven ? Math.min(count, rows - first) : count;
+      if (length <= 0) return;
+      yield await this.read(Int32Array.from({ length }, (_, i) => order[(first + i) % rows]!));
     }
   }
 }

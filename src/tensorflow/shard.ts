@@ -203,9 +203,6 @@ function checks(call: string, options: ShardOptions): boolean {
   for (const [name, value] of Object.entries({ check, uneven })) {
     if (typeof value !== 'boolean') throw invalidArgument(`${name} is ${inspect(value)}; it must be true or false.`);
   }
-  if (uneven && options.reshuffle !== undefined) {
-    throw invalidArgument('uneven and reshuffle exclude each other: leave one out.');
-  }
   return check;
 }
 

@@ -32,6 +32,14 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
     for (const { steps } of values) expect(steps).toBe(2);
   });
 
+  test('reshuffled rows are taken once in an epoch each, in either form', () => {
+    const values = valuesOf<{ taken: number[][]; rows: number; weights: [number[], number[]] }>('reshuffled rows');
+    for (const { weights } of values) expect(weights[1]).toEqual(weights[0]);
+    if (ranks > 1) expect(values.at(-1)!.taken).toHaveLength(2 * 2); // no row for the last of three steps of an epoch
+    const all = values.flatMap(({ taken }) => taken.flat()).sort((a, b) => a - b);
+    expect(all).toEqual(Array.from({ length: 2 * values[0]!.rows }, (_, i) => Math.floor(i / 2)));
+  });
+
   test('the moving statistics of an epoch are those of the ranks that had a batch', () => {
     for (const { moving, expected } of valuesOf<{ moving: number[]; expected: number[] }>('moving statistics')) {
       expect(largestError(moving, expected)).toBeLessThan(1e-6);
@@ -69,7 +77,7 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
         coded(/leave out batchesPerEpoch/),
         coded(/^uneven: 'join' does not work with ring\.batchNormalization/),
         coded(/^uneven is 1; it must be true or false/),
-        coded(/^uneven and reshuffle exclude each other/),
+        coded(/^uneven is yes; it must be true or false/),
         coded(/^uneven: 'join' does not work in an elastic run/),
       ]);
     }
