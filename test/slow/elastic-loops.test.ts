@@ -110,6 +110,19 @@ test(
 );
 
 test(
+  'a rank is lost within the validation of model.fit: the others compute all rows, each once',
+  async () => {
+    const run = await runElastic({}, { ranks: 3, min: 1, maxRestarts: 0 }, 'validation');
+    const members = finishedAlike(run) as (Member & { alone: number; validated: number[] })[];
+    expect(members.map(({ worldSize }) => worldSize)).toEqual([2, 2]);
+    for (const { alone, validated } of members) {
+      expect(validated).toEqual([members[0]!.validated[0], expect.closeTo(alone, 5)]);
+    }
+  },
+  LIMIT_MS,
+);
+
+test(
   'ranks are lost between and within collectives of every kind, which the others call again',
   async () => {
     const run = await runElastic({}, { min: 2, maxRestarts: 0 }, 'collectives');
