@@ -77,7 +77,16 @@ export interface ElasticRun extends LaunchResult {
 }
 
 type Fixture =
-  'train' | 'loop' | 'rows' | 'last-step' | 'resumed' | 'newcomer-dies' | 'background' | 'evaluate' | 'collectives';
+  | 'train'
+  | 'loop'
+  | 'rows'
+  | 'last-step'
+  | 'resumed'
+  | 'newcomer-dies'
+  | 'background'
+  | 'evaluate'
+  | 'validation'
+  | 'collectives';
 
 /** Launches a fixture of this folder, the training, on four ranks, whatever comes of it. */
 export async function runElastic(

@@ -116,21 +116,27 @@ describeWith(['slurmctld', 'slurmd', 'srun', 'unshare', 'mpirun.openmpi', 'mpiex
     }
   }, 120_000);
 
-  test('a job that is told to stop saves, is requeued, and resumes where it stopped', async () => {
-    const [, , , script] = documented('Slurm');
-    writeFileSync(path.join(project, 'requeued.sh'), script!.replace('train.js', 'requeued.js'));
-    writeFileSync(path.join(project, 'requeued.js'), REQUEUED);
-    const command = `job=$(sbatch --parsable -o requeued.log requeued.sh)
-      until grep -qs 'began at 0' requeued.log; do sleep 0.2; done
-      scancel --signal=USR1 $job
-      until grep -qs 'all is done' requeued.log; do sleep 0.2; done
-      cat requeued.log`;
-    const { output } = await shell(command, cluster.env, 110);
-    const [, saved] = /All ranks have saved at step (\d+) \(/.exec(output) ?? [];
-    const began = [...output.matchAll(/rank (\d) of 4 began at (\d+)/g)].map(([, rank, step]) => [step, rank]).sort();
-    const runs = ['0', saved].map(step => ['0', '1', '2', '3'].map(rank => [step, rank]));
-    expect({ output, began }).toEqual({ output, began: runs.flat() });
-  }, 120_000);
+  // Slurm sends SIGUSR1 as the job asks for it, and SIGTERM if it preempts the job.
+  test.each(['USR1', 'TERM'])(
+    'a job that gets SIG%s saves, is requeued, and resumes where it stopped',
+    async signal => {
+      const [, , , script] = documented('Slurm');
+      const name = `requeued-${signal}`;
+      writeFileSync(path.join(project, `${name}.sh`), script!.replace('train.js', `${name}.js`));
+      writeFileSync(path.join(project, `${name}.js`), REQUEUED.replace("'requeued'", `'${name}'`));
+      const command = `job=$(sbatch --parsable -o ${name}.log ${name}.sh)
+      until grep -qs 'began at 0' ${name}.log; do sleep 0.2; done
+      scancel --signal=${signal} $job
+      until grep -qs 'all is done' ${name}.log; do sleep 0.2; done
+      cat ${name}.log`;
+      const { output } = await shell(command, cluster.env, 110);
+      const [, saved] = /All ranks have saved at step (\d+) \(/.exec(output) ?? [];
+      const began = [...output.matchAll(/rank (\d) of 4 began at (\d+)/g)].map(([, rank, step]) => [step, rank]).sort();
+      const runs = ['0', saved].map(step => ['0', '1', '2', '3'].map(rank => [step, rank]));
+      expect({ output, began }).toEqual({ output, began: runs.flat() });
+    },
+    120_000,
+  );
 
   test('two steps at once do not meet', async () => {
     const both = 'srun -N2 --exact -n2 node train.js & srun -N2 --exact -n2 node train.js; wait';
