@@ -17,8 +17,8 @@ async function main() {
   const y = x.sum(1, true);
   const isAlive = { onBatchEnd: () => writeFileSync(ALIVE, '') };
   const checkpoint = ring.checkpoint(model, { dir: CHECKPOINTS });
-  const { epoch } = await checkpoint.resume(); // 0 if there is none yet
-  console.log(`rank ${ring.rank} of ${ring.worldSize}: begins at epoch ${epoch}`);
+  const { epoch, step } = await checkpoint.resume(); // 0 if there is none yet
+  console.log(`rank ${ring.rank} of ${ring.worldSize}: begins at epoch ${epoch}, step ${step}`);
   await model.fit(...ring.shard(x, y), {
     epochs: Number(process.env.EPOCHS ?? 20),
     initialEpoch: epoch,

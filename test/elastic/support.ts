@@ -85,6 +85,7 @@ type Fixture =
   | 'newcomer-dies'
   | 'background'
   | 'evaluate'
+  | 'best'
   | 'validation'
   | 'collectives';
 

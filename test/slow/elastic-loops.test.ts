@@ -123,6 +123,21 @@ test(
 );
 
 test(
+  'a newcomer goes on with what early stopping has counted, and all find the best epoch',
+  async () => {
+    const run = await runElastic({}, { ranks: 3, min: 2, maxRestarts: 1 }, 'best');
+    const members = finishedAlike(run) as (Member & { initialEpoch: number; epochs: number[]; weight: number })[];
+    expect(members.map(({ initialEpoch, epochs }) => [initialEpoch, epochs.at(-1)])).toEqual([
+      [0, 4],
+      [3, 4],
+      [0, 4],
+    ]);
+    for (const { weight } of members) expect(weight).toBeCloseTo(2.026, 3); // that after the third epoch
+  },
+  LIMIT_MS,
+);
+
+test(
   'ranks are lost between and within collectives of every kind, which the others call again',
   async () => {
     const run = await runElastic({}, { min: 2, maxRestarts: 0 }, 'collectives');
