@@ -313,7 +313,8 @@ export class RingCallback extends tf.Callback {
     for (const name of Object.keys(measured[0] ?? {})) {
       logs[name] = measured.reduce((sum, { [name]: value }) => sum + Number(value), 0) / measured.length;
     }
-    const share = { isIn: measured.includes(all[communicator.rank]!.metrics), ranks: measured.length };
+    const isMeasured = measured.includes(metrics[communicator.rank]!);
+    const share = this.joinsUneven ? { isIn: isMeasured, ranks: measured.length } : undefined;
     await averageVariables(communicator, this.statistics(), Purpose.EndEpoch, share);
     if (!this.optimizer.replicasMayDiffer) {
       await verifyReplicas(communicator, this.weights(), { when: `after epoch ${epoch}`, purpose: Purpose.EndEpoch });

@@ -83,7 +83,8 @@ export async function broadcastVariables(
 /**
  * Averages float32 variables over the ranks. Variables that are equal on all ranks (frozen layers) keep their bits.
  *
- * @param share Whether this rank's variables are in the mean, and those of how many ranks. Default: those of all.
+ * @param share Whether this rank's variables are in the mean, and those of how many ranks. If not given, those of all
+ *   ranks of the ring, which may shrink meanwhile.
  * @throws GradringError `ERR_MODEL_MISMATCH` if names, types, shapes or order differ; `ERR_INVALID_ARGUMENT` if a
  *   variable of another type differs.
  */
@@ -91,7 +92,7 @@ export async function averageVariables(
   communicator: Communicator,
   variables: Variables,
   purpose: Purpose,
-  share = { isIn: true, ranks: communicator.worldSize },
+  share?: { readonly isIn: boolean; readonly ranks: number },
 ): Promise<void> {
   const options = { purpose, types: ['float32'] };
   const differing = (await differingVariables(communicator, variables, hashesOf(variables), options)).map(
@@ -100,12 +101,9 @@ export async function averageVariables(
   await changeVariables(communicator, differing, 'averageVariables', async change => {
     for (const variable of differing) {
       const data = (await variable.data()).slice() as Float32Array;
-      if (!share.isIn) data.fill(0);
-      const sum = await communicator.allReduce(data, { op: 'sum', purpose });
-      change(
-        variable,
-        sum.map(value => value / share.ranks),
-      );
+      if (share?.isIn === false) data.fill(0);
+      const reduced = await communicator.allReduce(data, { op: share === undefined ? 'mean' : 'sum', purpose });
+      change(variable, share === undefined ? reduced : reduced.map(sum => sum / share.ranks));
     }
   });
 }
