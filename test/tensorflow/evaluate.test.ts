@@ -71,6 +71,16 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
     }
   });
 
+  test('predictions may be whole numbers and truths', () => {
+    type Output = [type: string, shape: number[], values: number[]];
+    for (const { predicted, expected } of valuesOf<{ predicted: Output[][]; expected: Output[] }>(
+      'outputs that are no floats',
+    )) {
+      expect(expected.map(([type, shape]) => [type, shape])).toEqual([['int32', [ROWS]], ['bool', [ROWS, 4]]]); // prettier-ignore
+      expect(predicted).toEqual([expected, expected]);
+    }
+  });
+
   test('the validation of model.fit is that of one process, with the averaged statistics of batch norm', () => {
     type History = Record<string, number[]>;
     interface Values {
@@ -83,12 +93,13 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
       readonly seen: Record<string, number>[];
       readonly validated: number[][][];
       readonly names: string[];
+      readonly chosen: Found[];
     }
     const all = valuesOf<Values>('validation');
     // Two epochs with tensors, then two with a dataset.
     for (const epoch of [0, 1, 2, 3]) expectDivided(all.map(({ validated }) => validated[epoch]!), epoch < 2 ? 8 : 10); // prettier-ignore
     for (const values of all) {
-      const { history, ofDataset, afterFit, afterFitDataset, steps, leaked, seen, names } = values;
+      const { history, ofDataset, afterFit, afterFitDataset, steps, leaked, seen, names, chosen } = values;
       const last = (of: History) => ['val_loss', 'val_acc', 'val_largest'].map(name => of[name]!.at(-1)!);
       expect(largestError(last(history), afterFit)).toBeLessThan(TOLERANCE);
       expect(largestError(last(ofDataset), afterFitDataset)).toBeLessThan(TOLERANCE);
@@ -97,6 +108,8 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
       expect(steps).toBe(2 * Math.ceil(Math.ceil(53 / ranks) / 8));
       expect(leaked).toBe(0);
       expect(names).toEqual(['loss', 'acc', 'largest']);
+      expect(chosen).toHaveLength(3);
+      for (const { together, alone } of chosen) expect(largestError(together, alone)).toBeLessThan(TOLERANCE);
     }
   });
 
