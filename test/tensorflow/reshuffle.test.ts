@@ -1,5 +1,9 @@
-import { type Failure, RING_SIZES, runScenariosInRings } from './support';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { isSlow } from '../support/cases';
 import { coded } from '../support/coded';
+import { type Failure, placesOfRings, RING_SIZES, runFixture, runScenariosInRings } from './support';
 
 /** By epoch, rank and batch: the rows. */
 type Rows = number[][][][];
@@ -7,8 +11,14 @@ type Rows = number[][][][];
 const ROWS = 34;
 const BATCH = 4;
 
+/** Where rings of each size save within the first epoch, for the second launch. */
+const saves = mkdtempSync(path.join(tmpdir(), 'gradring-reshuffle-'));
+afterAll(() => rmSync(saves, { recursive: true, force: true }));
+
+const INPUT = { rows: ROWS, saves };
+
 describe.each(RING_SIZES)('%d ranks', ranks => {
-  const valuesOf = runScenariosInRings('reshuffle.js', ranks, { rows: ROWS });
+  const valuesOf = runScenariosInRings('reshuffle.js', ranks, INPUT);
 
   /** Each row once an epoch, in another order each time, and the ranks take as many steps. */
   function expectEpochs(epochs: Rows): void {
@@ -71,19 +81,6 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
     }
   });
 
-  test('resumed within an epoch of a ring with a rank more, model.fit takes the rows that are left', () => {
-    type Value = { at: { epoch: number; batch: number }; before: number[]; rest: number[] };
-    for (const values of valuesOf<Value[]>('resume in a smaller ring')) {
-      expect(values).toHaveLength(ranks === Math.max(...RING_SIZES) ? 0 : 2);
-      for (const { at, before, rest } of values) {
-        expect(at).toMatchObject({ epoch: 0, batch: 2 });
-        expect(before).toHaveLength(2 * BATCH * (ranks + 1));
-        expect(new Set([...before, ...rest]).size).toBe(ROWS);
-        expect(rest.length).toBeLessThan(ROWS - before.length + ranks); // the last step has as many on each rank
-      }
-    }
-  });
-
   test('a row may be a file: a rank opens its own in each epoch, and no others', () => {
     const values = valuesOf<{ opened: string[]; seen: number[][] }>('a file for each batch');
     const steps = Math.ceil(7 / ranks);
@@ -113,6 +110,35 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
         coded(/^ring\.shardRows has no option 'seed'/),
         coded(/^epoch is -1/),
       ]);
+    }
+  });
+});
+
+describe('resumed within an epoch in a ring of another size', () => {
+  /** By the size of a ring, the rings whose saves it resumes. */
+  const RESUMED: Record<number, number[]> = isSlow ? { 1: [2], 2: [1, 3], 3: [2] } : { 1: [2] };
+  type Value = { at: { epoch: number; batch: number }; before: number[]; rest: number[] };
+  type Resumed = Record<number, Record<number, Failure & { value?: Value[] }>>;
+
+  runScenariosInRings('reshuffle.js', RING_SIZES[0]!, INPUT); // they save
+  let byRank: readonly Resumed[];
+  beforeAll(async () => {
+    const { ranks, ports } = await placesOfRings(Object.keys(RESUMED).map(Number));
+    byRank = await runFixture<Resumed>('reshuffle.js', { ranks, input: { ...INPUT, ports, resumed: RESUMED } });
+  });
+
+  const pairs = Object.entries(RESUMED).flatMap(([to, all]) => all.map(from => ({ from, to: Number(to) })));
+  test.each(pairs)('$from to $to: model.fit takes the rows that are left', ({ from, to }) => {
+    for (const outcomes of byRank.slice(0, to)) {
+      const { value: values, ...failure } = outcomes[to]![from]!;
+      expect(failure).toEqual({});
+      expect(values).toHaveLength(2);
+      for (const { at, before, rest } of values!) {
+        expect(at).toMatchObject({ epoch: 0, batch: 2 });
+        expect(before).toHaveLength(2 * BATCH * from);
+        expect(new Set([...before, ...rest]).size).toBe(ROWS);
+        expect(rest.length).toBeLessThan(ROWS - before.length + to); // the last step has as many on each rank
+      }
     }
   });
 });

@@ -100,10 +100,12 @@ export const RING_SIZES = isSlow ? [1, 2, 3] : [2];
 /** What came of fixtures in rings: by rank, and by the size of the ring. */
 const inRings = new Map<string, Promise<readonly Readonly<Record<number, Outcomes>>[]>>();
 
-/** What a fixture needs to form a ring of each of {@link RING_SIZES} from the same processes: as many, and ports. */
-export async function placesOfRings(): Promise<{ ranks: number; ports: Readonly<Record<number, number>> }> {
-  const ports = await Promise.all(RING_SIZES.map(async size => [size, await freePort()] as const));
-  return { ranks: Math.max(...RING_SIZES), ports: Object.fromEntries(ports) };
+/** What a fixture needs to form a ring of each of these sizes from the same processes: as many, and ports. */
+export async function placesOfRings(
+  sizes: readonly number[] = RING_SIZES,
+): Promise<{ ranks: number; ports: Readonly<Record<number, number>> }> {
+  const ports = await Promise.all(sizes.map(async size => [size, await freePort()] as const));
+  return { ranks: Math.max(...sizes), ports: Object.fromEntries(ports) };
 }
 
 /** As {@link runScenarios}. The fixture is launched once: its processes form a ring of each of {@link RING_SIZES}. */
