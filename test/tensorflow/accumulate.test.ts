@@ -68,8 +68,11 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
     }
   });
 
-  test('wrong options, and different ones', () => {
-    for (const { refused, decay, counts, decays } of valuesOf<{ refused: Failure[] } & Record<'decay' | 'counts' | 'decays', Failure>>('wrong options')) {
+  test('wrong options, and different ones, are told, and an update after them is right', () => {
+    type Failures = { refused: Failure[] } & Record<'decay' | 'counts' | 'decays', Failure>;
+    for (const value of valuesOf<Failures & Omit<Compared, 'exchanges'>>('wrong options')) {
+      const { refused, decay, counts, decays, small, large } = value;
+      expect(largestError(small, large)).toBeLessThan(1e-6);
       expect(refused).toEqual([
         coded(/^accumulate is 0; it must be/),
         coded(/^accumulate is 1\.5; it must be/),

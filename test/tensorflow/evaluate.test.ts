@@ -119,9 +119,9 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
     for (const { found } of all) expect(found).toBeCloseTo(mean, 6);
   });
 
-  test('mistakes are told before anything is computed', () => {
-    type Values = { messages: Failure[]; unfit: string; steps: number; sharded: Failure };
-    for (const { messages, unfit, steps, sharded } of valuesOf<Values>('mistakes')) {
+  test('mistakes are told before anything is computed, and the ring evaluates as before', () => {
+    type Values = { messages: Failure[]; unfit: string; steps: number; sharded: Failure; after: Found };
+    for (const { messages, unfit, steps, sharded, after } of valuesOf<Values>('mistakes')) {
       expect(messages.map(({ code }) => code)).toEqual(messages.map(() => 'ERR_INVALID_ARGUMENT'));
       expect(messages.map(({ message }) => message)).toEqual([
         'ring.evaluate takes x and y, or a dataset of { xs, ys }.',
@@ -138,6 +138,7 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
       ]);
       expect(unfit).toMatch(/expected a batch of elements where each example has shape \[2\]/);
       expect(steps).toBe(0);
+      expect(largestError(after.together, after.alone)).toBeLessThan(TOLERANCE);
       if (ranks === 1) continue;
       expect(sharded.code).toBe('ERR_COLLECTIVE_MISMATCH');
       expect(sharded.message).toMatch(/^Rank 1 gave other data to ring.evaluate than rank 0\. .* not a shard of it/);

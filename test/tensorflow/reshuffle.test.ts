@@ -96,8 +96,10 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
     }
   });
 
-  test('wrong calls are told', () => {
-    for (const failures of valuesOf<Failure[]>('wrong calls')) {
+  test('wrong calls are told, and a training after them ends with the same weights', () => {
+    const [expected] = valuesOf<string[]>('again')[0]!;
+    for (const { failures, weights } of valuesOf<{ failures: Failure[]; weights: string }>('wrong calls')) {
+      expect(weights).toBe(expected);
       expect(failures).toEqual([
         coded(/^reshuffle is 1\.5; it must be a seed/),
         coded(/^ring\.shard reshuffles tensors, not a dataset.*ring\.shardRows/),

@@ -69,8 +69,10 @@ describe.each(RING_SIZES)('%d ranks', ranks => {
     if (ranks > 1) expect(new Set(failures.map(({ code }) => code))).toEqual(new Set(['ERR_COLLECTIVE_MISMATCH']));
   });
 
-  test('wrong calls are told', () => {
-    for (const failures of valuesOf<Failure[]>('wrong calls')) {
+  test('wrong calls are told, and a training after them is right', () => {
+    type Values = { failures: Failure[] } & Record<'weights' | 'expected', number[]>;
+    for (const { failures, weights, expected } of valuesOf<Values>('wrong calls')) {
+      expect(largestError(weights, expected)).toBeLessThan(1e-6);
       expect(failures).toEqual([
         coded(/^uneven is 'yes'; it must be 'error' or 'join'/),
         coded(/^uneven: 'join' is for gradients that are exchanged in every step/),
