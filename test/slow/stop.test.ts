@@ -34,10 +34,15 @@ test('model.fit goes on from a checkpoint between two exchanges', async () => {
   expect(resumed).toEqual((await wholeRun(2, 'fit', wrap)).map(each => ({ ...each, at: 9 })));
 });
 
-test('an elastic run that has lost a rank stops as well', async () => {
-  const input = { way: 'loop', dir: checkpointFolder(), killed: { rank: 2, step: 3 }, told: { rank: 0, step: 6, signal: 'SIGTERM' } }; // prettier-ignore
-  const { exitCode, ranks } = await launchFixture('stop.js', { ranks: 3, min: 1, input });
+test('an elastic run that has lost a rank stops as well, and goes on from there with all ranks', async () => {
+  const input = { way: 'loop', dir: checkpointFolder(), options: { residuals: 'redistribute' } };
+  const ends = { killed: { rank: 2, step: 3 }, told: { rank: 0, step: 6, signal: 'SIGTERM' } };
+  const { exitCode, ranks, output } = await launchFixture('stop.js', { ranks: 3, min: 1, input: { ...input, ...ends } }); // prettier-ignore
   expect([exitCode, ranks.map(each => each.signal ?? each.exitCode)]).toEqual([75, [75, 75, 'SIGKILL']]);
+  const at = Number(/All ranks have saved at step (\d+) \(/.exec(output)![1]);
+  expect([7, 8]).toContain(at);
+  const resumed = await runFixture<Ended>('stop.js', { ranks: 3, min: 1, input });
+  expect(resumed).toEqual(Array(3).fill({ at, steps: 12, hash: resumed[0]!.hash }));
 });
 
 test('ranks whose time is over stop after the next step', async () => {
