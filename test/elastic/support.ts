@@ -48,6 +48,8 @@ export interface LoopInput {
   /** The option of `ring.wrap`. */
   readonly localSteps?: number;
   readonly accumulate?: number;
+  /** Whether the variable says which part of the update each step of each rank was. */
+  readonly counted?: boolean;
 }
 
 export interface RowsInput {
@@ -87,7 +89,8 @@ type Fixture =
   | 'evaluate'
   | 'best'
   | 'validation'
-  | 'collectives';
+  | 'collectives'
+  | 'abort';
 
 /** Launches a fixture of this folder, the training, on four ranks, whatever comes of it. */
 export async function runElastic(

@@ -35,6 +35,36 @@ test.each([
 );
 
 test(
+  'a rank is killed, and another let in, while gradients are accumulated: no step of the others is lost',
+  async () => {
+    const input = { sync: false, accumulate: 3, counted: true };
+    const run = await runElastic(input, { ranks: 3, min: 2, maxRestarts: 1 }, 'loop');
+    expect(run.exitCode).toBe(0);
+    // An update is divided by the ranks at launch. Of steps 18 to 20, which are one update, rank 1 takes but the last.
+    const all = Array<number>(30).fill(1 / 3 / 3);
+    const replaced = all.map((part, step) => (step < 6 || step >= 20 ? part : 0));
+    for (const { taken } of finishedAlike(run) as (Member & { taken: number[] })[]) {
+      expect(largestError(taken, [...all, ...replaced, ...all])).toBeLessThan(1e-6);
+    }
+  },
+  LIMIT_MS,
+);
+
+test(
+  'an abort is not the loss of a rank: the ring ends for all, and forms no more',
+  async () => {
+    const run = await runElastic({}, { ranks: 3, min: 1, maxRestarts: 0 }, 'abort');
+    const aborted = { code: 'ERR_ABORTED' };
+    const members = finishedAlike(run);
+    expect(members).toHaveLength(3);
+    for (const member of members) {
+      expect(member).toMatchObject({ first: aborted, later: aborted, worldSize: 3, generation: 0 });
+    }
+  },
+  LIMIT_MS,
+);
+
+test(
   'a rank is killed within an epoch: the others divide what is left of its rows',
   async () => {
     const run = await runElastic({}, { min: 2 }, 'rows');
