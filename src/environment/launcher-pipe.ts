@@ -45,7 +45,11 @@ export function isLaunched(): boolean {
 
 /** The errors that a ring itself raises. If the ring is that of a group, they also have the rank of the run. */
 const CODES_OF_RINGS: readonly ErrorCode[] = [
-  ...(['ERR_PEER_LOST', 'ERR_TIMEOUT', 'ERR_ABORTED', 'ERR_COLLECTIVE_MISMATCH', 'ERR_PROTOCOL'] as const),
+  'ERR_PEER_LOST',
+  'ERR_TIMEOUT',
+  'ERR_ABORTED',
+  'ERR_COLLECTIVE_MISMATCH',
+  'ERR_PROTOCOL',
   'ERR_COMM_THREAD',
 ];
 

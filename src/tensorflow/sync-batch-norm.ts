@@ -17,7 +17,7 @@ interface BatchNormalization extends tf.layers.Layer {
   readonly movingVariance: tf.LayerVariable;
 }
 
-/** tfjs ignores others. */
+/** The names of a configuration. tfjs ignores all other names without a word. */
 const CONFIG_NAMES: Readonly<Record<keyof BatchNormalizationConfig, true>> = {
   ...{ axis: true, momentum: true, epsilon: true, center: true, scale: true },
   ...{ betaInitializer: true, gammaInitializer: true, movingMeanInitializer: true, movingVarianceInitializer: true },

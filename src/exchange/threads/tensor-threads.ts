@@ -60,7 +60,7 @@ export class TensorThreads {
       const worker = new Worker(file, { workerData, transferList: [port2], execArgv: [], env: {} });
       worker.unref();
       port1.unref();
-      // So the system may refuse it, too.
+      // The system may also refuse the thread later, and says so by this event.
       worker.once('error', () => (this.helpers = this.helpers.filter(each => each.worker !== worker)));
       return { worker, port: port1 };
     } catch {

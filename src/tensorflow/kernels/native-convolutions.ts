@@ -2,9 +2,11 @@ import { tf } from '../tfjs';
 import type { ComposedKernel } from './kernel';
 
 /**
- * The gradient of a convolution of one channel to one with respect to its input, and the forward pass of such a
- * transposed convolution: computed as of one channel to two, of which the second is zero. oneDNN 3.7 (TensorFlow 2.21)
- * gives wrong numbers for one channel to one on processors with AVX-512.
+ * The gradient of a convolution with respect to its input. It is also the forward pass of a transposed convolution.
+ *
+ * oneDNN 3.7, which TensorFlow 2.21 uses, gives wrong numbers on processors with AVX-512 if the convolution has one
+ * input channel and one output channel. This kernel adds a second output channel, which is zero, and so avoids that
+ * code.
  */
 export const oneChannelBackpropInput: ComposedKernel<tf.Conv2DBackpropInputAttrs> = {
   name: tf.Conv2DBackpropInput,
@@ -31,9 +33,11 @@ function withTwoOutputs(inputs: tf.NamedTensorMap, channelAxis: number): tf.Name
 }
 
 /**
- * The gradient of a strided convolution with a filter of one pixel with respect to the filter: that of the pixels that
- * the strides hit, without strides. oneDNN up to 3.12 writes beyond its buffer if the image has fewer channels than a
- * vector register has numbers, and then hangs, crashes or gives wrong numbers (oneDNN issue 6035).
+ * The gradient of a convolution with respect to its filter.
+ *
+ * If the filter has one pixel and the convolution has strides, oneDNN may write beyond its buffer: it does so if the
+ * image has fewer channels than a vector register has numbers. Then it hangs, crashes or gives wrong numbers (oneDNN
+ * issue 6035). This kernel takes the pixels that the strides select, and computes the same gradient without strides.
  */
 export const onePixelBackpropFilter: ComposedKernel<tf.Conv2DBackpropFilterAttrs> = {
   name: tf.Conv2DBackpropFilter,

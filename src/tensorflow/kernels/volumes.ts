@@ -23,8 +23,8 @@ export const VOLUME_KERNELS = [
 
 /**
  * A convolution or pooling in three dimensions, or a gradient of one. tfjs 4.22 shifts the windows where the padding is
- * `same` and a stride goes beyond the filter: it computes a negative padding. So what lies behind the last window is
- * cut off before, and its gradient is zero.
+ * `same` and a stride is larger than the filter, because it computes a negative padding. This kernel first cuts off
+ * what lies behind the last window. The gradient there is zero.
  */
 export function withinWindows(name: string): ComposedKernel<VolumeAttributes> {
   const givesInput = [tf.Conv3DBackpropInputV2, tf.AvgPool3DGrad, tf.MaxPool3DGrad].includes(name);
