@@ -57,6 +57,11 @@ export interface RowsInput {
   readonly tensors: boolean;
 }
 
+export interface AbortInput {
+  /** Whether the collective that is aborted is part of `ring.allOrNone`. */
+  readonly allOrNone?: boolean;
+}
+
 /** What a rank writes when its training has ended, by its number at launch. */
 export interface Member {
   readonly at: { readonly step: number; readonly epoch: number };
@@ -94,7 +99,7 @@ type Fixture =
 
 /** Launches a fixture of this folder, the training, on four ranks, whatever comes of it. */
 export async function runElastic(
-  input: TrainInput | LoopInput | RowsInput | Record<string, never>,
+  input: TrainInput | LoopInput | RowsInput | AbortInput | Record<string, never>,
   options: Partial<LaunchOptions>,
   fixture: Fixture = 'train',
 ): Promise<ElasticRun> {

@@ -50,10 +50,10 @@ test(
   LIMIT_MS,
 );
 
-test(
-  'an abort is not the loss of a rank: the ring ends for all, and forms no more',
-  async () => {
-    const run = await runElastic({}, { ranks: 3, min: 1, maxRestarts: 0 }, 'abort');
+test.each([{}, { allOrNone: true }])(
+  'an abort is not the loss of a rank: the ring ends for all, and forms no more: %j',
+  async input => {
+    const run = await runElastic(input, { ranks: 3, min: 1, maxRestarts: 0 }, 'abort');
     const aborted = { code: 'ERR_ABORTED' };
     const members = finishedAlike(run);
     expect(members).toHaveLength(3);
