@@ -1,12 +1,22 @@
-import { decodeGradientPayload, type ReceivedPayload } from '../wire/gradient-payload';
+import type { ValueFormat } from '../compression/value-format';
+import { decodeGradientPayload, type ExpectedTensor, type ReceivedPayload } from '../wire/gradient-payload';
 import { allGatherParts } from './all-gather';
-import { blaming, type SummedPart, sumPayloads } from './sum-payloads';
+import { blaming } from './sum-payloads';
 import type { CollectiveCall } from './collective-call';
 
-/** The tensors in one memory. Each rank sends them as one frame. All ranks use the codec's format. */
-export interface SparsePart extends SummedPart {
+/** The tensors in one memory. Each rank sends them as one frame. */
+export interface SparsePart {
   /** This rank's payload. If a gradient is not finite, the payloads of all parts say so. */
   readonly payload: Uint8Array;
+  /** The same on all ranks. */
+  readonly format: ValueFormat;
+  readonly tensors: readonly ExpectedTensor[];
+  /**
+   * Decodes the payloads of all ranks, and adds them in the order of ranks.
+   *
+   * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors.
+   */
+  readonly sum: (payloads: readonly ReceivedPayload[]) => void;
 }
 
 /** A tensor with NaN or infinity. Then no rank applies the step. */
@@ -46,13 +56,13 @@ export async function sparseAllReduce(call: CollectiveCall, parts: readonly Spar
 function decodeAndSum(parts: readonly SparsePart[], bodies: readonly Uint8Array[][], tensorCount: number): Agreed {
   const payloads: ReceivedPayload[][] = parts.map(() => []);
   for (const [rank, ofRank] of bodies.entries()) {
-    for (const [i, { codec, tensors }] of parts.entries()) {
-      const payload = blaming(rank, () => decodeGradientPayload(ofRank[i]!, codec.format, tensors, tensorCount));
+    for (const [i, { format, tensors }] of parts.entries()) {
+      const payload = blaming(rank, () => decodeGradientPayload(ofRank[i]!, format, tensors, tensorCount));
       if ('nonFiniteTensor' in payload) return { nonFinite: { rank, tensor: payload.nonFiniteTensor }, notices: 0 };
       payloads[i]!.push(payload);
     }
   }
-  for (const [i, part] of parts.entries()) sumPayloads(part, payloads[i]!);
+  for (const [i, part] of parts.entries()) part.sum(payloads[i]!);
   return { notices: payloads.flat().reduce((bits, { notices }) => bits | notices, 0) };
 }
 

@@ -1,6 +1,7 @@
 import { type GradientCodec, GradientDecoder } from '../compression/gradient-codec';
+import { type Section, sectionsOf, streamsOfSection } from '../compression/gradient-streams';
 import type { Kernels, Pointer } from '../kernels/kernels';
-import type { ExpectedTensor, ReceivedPayload } from '../wire/gradient-payload';
+import type { ReceivedPayload } from '../wire/gradient-payload';
 import { GradringError } from '../errors';
 
 /** Runs a reader of a rank's payload. If it fails, throws `ERR_PROTOCOL` with the rank that made the payload. */
@@ -15,7 +16,8 @@ export function blaming<T>(rank: number, read: () => T): T {
 }
 
 /** A tensor to sum over the ranks. */
-export interface SummedTensor extends ExpectedTensor {
+export interface SummedTensor {
+  readonly elementCount: number;
   /** Where the sum goes: elementCount float32, 16-byte aligned. Overwrites what was there. */
   readonly sum: Pointer;
 }
@@ -26,8 +28,8 @@ export interface DecoderRoom {
   readonly bytes: number;
 }
 
-/** The input of {@link sumPayloads}, beside the payloads. */
-export interface SummedPart {
+/** The input of {@link sumPayloads}, beside the payloads: tensors in one memory. */
+export interface Sums {
   readonly kernels: Kernels;
   readonly codec: GradientCodec;
   readonly tensors: readonly SummedTensor[];
@@ -37,30 +39,41 @@ export interface SummedPart {
 }
 
 /** How much of a sum is worked on at a time: half a megabyte, which stays in the cache. A whole number of blocks. */
-export const REGION_ELEMENTS = 128 * 1024;
+const REGION_ELEMENTS = 128 * 1024;
 
 /**
- * Sets the sums of a part to zero, then adds every rank's payload, **in the order of ranks**.
- *
- * Entries are scattered over tensors that are larger than the cache, and each would cost a cache miss. So several
- * payloads are decoded side by side, one region of the sum at a time: one in the codec's workspace, and as many more as
- * there is room for.
+ * Sets the sums to zero, then adds every rank's payload, **in the order of ranks**.
  *
  * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors. Then the sums
  *   are not valid.
  */
-export function sumPayloads(
-  { kernels, codec, tensors, room, onSummed }: SummedPart,
+export function sumPayloads(sums: Sums, payloads: readonly ReceivedPayload[]): void {
+  for (const section of sectionsOf(sums.tensors)) sumSection(sums, payloads, section);
+}
+
+/**
+ * {@link sumPayloads} for the tensors of a section. Threads may do so side by side, each with a codec and room of its
+ * own.
+ *
+ * Entries are scattered over tensors that are larger than the cache, and each would cost a cache miss. So several
+ * payloads are decoded side by side, one region of the sum at a time: one in the codec's workspace, and as many more as
+ * there is room for.
+ */
+export function sumSection(
+  { kernels, codec, tensors, room, onSummed }: Sums,
   payloads: readonly ReceivedPayload[],
+  section: Section,
 ): void {
   const { workspaceBytes } = GradientDecoder;
   const atOnce = 1 + Math.floor(room.bytes / workspaceBytes);
   for (let first = 0; first < payloads.length; first += atOnce) {
     const ranks = payloads.slice(first, first + atOnce).map(({ counts, streams }, i) => {
       const workspace = i === 0 ? undefined : room.start + (i - 1) * workspaceBytes;
-      return new RankEntries(first + i, kernels, counts, codec.decoderOf(streams, workspace));
+      const ofSection = blaming(first + i, () => streamsOfSection(streams, section));
+      return new RankEntries(first + i, kernels, counts, codec.decoderOf(ofSection, workspace));
     });
-    tensors.forEach(({ sum, elementCount }, t) => {
+    for (let t = section.from; t < section.until; t++) {
+      const { sum, elementCount } = tensors[t]!;
       for (const rank of ranks) rank.startTensor(t, elementCount);
       for (let start = 0; start < elementCount; start += REGION_ELEMENTS) {
         const end = Math.min(elementCount, start + REGION_ELEMENTS);
@@ -68,7 +81,7 @@ export function sumPayloads(
         for (const rank of ranks) rank.addBelow(end, sum);
         if (first + atOnce >= payloads.length) onSummed?.(t, sum + 4 * start, end - start);
       }
-    });
+    }
     for (const rank of ranks) rank.finish();
   }
 }

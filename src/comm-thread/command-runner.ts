@@ -5,6 +5,7 @@ import { allReduce, broadcast, reduceScatter } from '../collectives/dense-ring';
 import { ELEMENT_BYTES, isFloat } from '../collectives/element-type';
 import { sendReceive } from '../collectives/send-receive';
 import { sparseAllReduce } from '../collectives/sparse-all-reduce';
+import { sumPayloads } from '../collectives/sum-payloads';
 import { GradientCodec } from '../compression/gradient-codec';
 import { GradringError } from '../errors';
 import { GradientExchange, settingsOf } from '../exchange/gradient-exchange';
@@ -138,8 +139,10 @@ export class CommandRunner {
         const streams = codec.encode([{ elementCount, count, indices, values }]);
         return encodeGradientPayload({ format: codec.format, counts: [count], streams });
       });
-      const tensors = [{ elementCount, count: undefined, sum: output }];
-      await sparseAllReduce(call, [{ kernels, codec, payload, tensors, room }]);
+      const sums = { kernels, codec, tensors: [{ elementCount, sum: output }], room };
+      const tensors = [{ elementCount, count: undefined }];
+      const { format } = codec;
+      await sparseAllReduce(call, [{ payload, format, tensors, sum: payloads => sumPayloads(sums, payloads) }]);
     });
   }
 

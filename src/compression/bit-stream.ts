@@ -28,13 +28,6 @@ export function malformed(words: string): GradringError {
   return new GradringError('ERR_PROTOCOL', `The payload ${words}.`);
 }
 
-/** A stream of so many bits. */
-export interface Bits {
-  readonly count: number;
-  /** Padded with zeros to a whole byte. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
-}
-
 /**
  * Writes a stream of bits, of any length. The kernels write to a window of it, which is emptied between blocks. A
  * caller that writes more than a few bits advances `at`, and calls {@link endBlock} after each block.
@@ -62,30 +55,6 @@ export class BitWriter {
     this.length = 0;
   }
 
-  /** How many bits the stream has so far. */
-  get bits(): number {
-    return 8 * (this.length - this.window) + this.at;
-  }
-
-  /**
-   * Appends another stream.
-   *
-   * @param scratch Room for so many bytes, in the memory of the kernels: a multiple of 4, at most those of a block.
-   */
-  append({ bytes, count }: Bits, scratch: Pointer, scratchBytes: number): void {
-    const { kernels, memory } = this;
-    for (let done = 0; 8 * done < count; done += scratchBytes) {
-      const piece = bytes.subarray(done, done + scratchBytes);
-      const width = Math.min(8 * piece.length, count - 8 * done);
-      const words = Math.floor(width / 32);
-      new Uint8Array(memory.buffer, scratch, scratchBytes).set(piece);
-      this.at = kernels.packBits(scratch, words, 32, this.at);
-      const rest = width - 32 * words;
-      this.write(kernels.readBits(rest, 8 * (scratch + 4 * words)), rest);
-      this.endBlock();
-    }
-  }
-
   write(value: number, width: number): void {
     this.at = this.kernels.writeBits(value, width, this.at);
   }
@@ -94,10 +63,16 @@ export class BitWriter {
     if (this.at > 8 * (this.window + WINDOW_BYTES - LARGEST_BLOCK_BYTES)) this.empty(COPIED_BYTES);
   }
 
-  /** The stream, padded with zeros to a whole byte. It is valid until the next one is written. */
-  finish(): Uint8Array {
+  /** Pads the stream with zeros to a whole byte. Returns how many bytes it has. */
+  align(): number {
     const odd = this.at % 8;
     if (odd !== 0) this.write(0, 8 - odd);
+    return this.length + this.at / 8 - this.window;
+  }
+
+  /** The stream, padded with zeros to a whole byte. It is valid until the next one is written. */
+  finish(): Uint8Array {
+    this.align();
     this.empty(1);
     const { bytes, length } = this;
     // The streams of a few steps may be much larger than all later ones.

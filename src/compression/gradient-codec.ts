@@ -1,8 +1,14 @@
 import type { KernelMemory } from '../kernel-memory';
 import type { Quantization } from '../kernels/codec-kernels';
 import type { Kernels, Magnitude, Pointer } from '../kernels/kernels';
-import { BIT_STREAM_BYTES, BitReader, type Bits, BitWriter, BLOCK_ENTRIES, RicePair } from './bit-stream';
-import type { CodedTensor, GradientStreams } from './gradient-streams';
+import { BIT_STREAM_BYTES, BitReader, BitWriter, BLOCK_ENTRIES, RicePair } from './bit-stream';
+import {
+  type CodedTensor,
+  type GradientStreams,
+  type SectionStreams,
+  sectionsOf,
+  streamsOfSection,
+} from './gradient-streams';
 import { blockCount, encodeIndices, finishIndices, readGaps } from './index-codec';
 import {
   encodeValues,
@@ -37,17 +43,11 @@ export interface DecodedEntries {
   readonly values: Pointer;
 }
 
-/** The streams of some of the tensors. */
-export interface CodedPart {
-  readonly indices: Bits;
-  readonly values: Bits;
-}
-
 const ARRAY_BYTES = 4 * BLOCK_ENTRIES;
 
 /**
- * Reads streams that were received, tensor by tensor in their order, and block by block. Any number of decoders may
- * take turns. Every method throws ERR_PROTOCOL if the streams hold something else than these tensors.
+ * Reads the streams of a section, tensor by tensor in their order, and block by block. Any number of decoders may take
+ * turns. Every method throws ERR_PROTOCOL if the streams hold something else than these tensors.
  */
 export class GradientDecoder {
   /** Bytes of workspace. */
@@ -78,7 +78,7 @@ export class GradientDecoder {
     private readonly kernels: Kernels,
     private readonly memory: KernelMemory,
     private readonly format: ValueFormat,
-    streams: GradientStreams,
+    streams: SectionStreams,
     workspace: Pointer,
   ) {
     this.indices = workspace + 2 * BIT_STREAM_BYTES;
@@ -123,7 +123,7 @@ export class GradientDecoder {
     return entries;
   }
 
-  /** Checks that nothing is left in the streams, when all tensors have been read. */
+  /** Checks that nothing is left in the streams, when all tensors of the section have been read. */
   finish(): void {
     this.indexReader.finish();
     this.valueReader.finish();
@@ -131,9 +131,9 @@ export class GradientDecoder {
 }
 
 /**
- * Encodes gradients to bits, and decodes them. Tensors follow each other in the two streams without a gap, in blocks of
- * {@link BLOCK_ENTRIES} entries, each in the code that takes the fewest bits. What the receivers know, such as the
- * number of entries, is not written.
+ * Encodes gradients to bits, and decodes them. Tensors follow each other in the two streams, without a gap within a
+ * section ({@link sectionsOf}), in blocks of {@link BLOCK_ENTRIES} entries. Each block is in the code that takes the
+ * fewest bits. What the receivers know, such as the number of entries, is not written.
  */
 export class GradientCodec {
   /** Bytes of workspace. */
@@ -167,60 +167,44 @@ export class GradientCodec {
   /** The streams of these tensors, valid until the next call. */
   encode(tensors: readonly TensorEntries[]): GradientStreams {
     const { indexWriter, valueWriter } = this;
-    this.write(tensors);
-    return { indices: indexWriter.finish(), values: valueWriter.finish() };
+    this.start();
+    const ends = sectionsOf(tensors).map(({ from, until }) => {
+      for (let t = from; t < until; t++) this.write(tensors[t]!);
+      return [indexWriter.align(), valueWriter.align()];
+    });
+    return { indices: indexWriter.finish(), values: valueWriter.finish(), sectionEnds: ends.slice(0, -1).flat() };
   }
 
-  /** What {@link encode} would write of these tensors, which are a part of all. It is a copy. */
-  encodePart(tensors: readonly TensorEntries[]): CodedPart {
-    const { indexWriter, valueWriter } = this;
-    this.write(tensors);
-    const take = (writer: BitWriter): Bits => ({ count: writer.bits, bytes: writer.finish().slice() });
-    return { indices: take(indexWriter), values: take(valueWriter) };
+  /** The streams of a section with these tensors, as a copy. */
+  encodeSection(tensors: readonly TensorEntries[]) {
+    this.start();
+    for (const tensor of tensors) this.write(tensor);
+    return { indices: this.indexWriter.finish().slice(), values: this.valueWriter.finish().slice() };
   }
 
-  /** The streams that {@link encode} makes of all tensors, from those of the parts. Valid until the next call. */
-  join(parts: readonly CodedPart[]): GradientStreams {
-    const { symbols, indexWriter, valueWriter } = this;
-    const join = (writer: BitWriter, streams: readonly Bits[]): Uint8Array => {
-      writer.start();
-      for (const stream of streams) writer.append(stream, symbols, ARRAY_BYTES);
-      return writer.finish();
-    };
-    return {
-      indices: join(
-        indexWriter,
-        parts.map(({ indices }) => indices),
-      ),
-      values: join(
-        valueWriter,
-        parts.map(({ values }) => values),
-      ),
-    };
+  private start(): void {
+    this.indexWriter.start();
+    this.valueWriter.start();
   }
 
-  private write(tensors: readonly TensorEntries[]): void {
+  private write(tensor: TensorEntries): void {
     const { kernels, memory, format, symbols, levels, indexWriter, valueWriter } = this;
-    indexWriter.start();
-    valueWriter.start();
-    for (const tensor of tensors) {
-      const { elementCount, count, indices, values } = tensor;
-      if (count === 0) continue;
-      const quantization = quantizationOf(kernels, memory, format, tensor, levels, valueWriter);
-      const sent = new Uint32Array(memory.buffer, indices, count < elementCount ? count : 0);
-      let first = 0;
-      for (let done = 0; done < count; done += BLOCK_ENTRIES) {
-        const block = { elementCount, first, left: count - done };
-        const entries = blockCount(block);
-        if (count < elementCount) {
-          const next = sent[done + entries - 1]! + 1;
-          encodeIndices(kernels, block, indices + 4 * done, next, symbols, indexWriter);
-          first = next;
-          indexWriter.endBlock();
-        }
-        encodeValues(kernels, values + 4 * done, entries, quantization, symbols, valueWriter);
-        valueWriter.endBlock();
+    const { elementCount, count, indices, values } = tensor;
+    if (count === 0) return;
+    const quantization = quantizationOf(kernels, memory, format, tensor, levels, valueWriter);
+    const sent = new Uint32Array(memory.buffer, indices, count < elementCount ? count : 0);
+    let first = 0;
+    for (let done = 0; done < count; done += BLOCK_ENTRIES) {
+      const block = { elementCount, first, left: count - done };
+      const entries = blockCount(block);
+      if (count < elementCount) {
+        const next = sent[done + entries - 1]! + 1;
+        encodeIndices(kernels, block, indices + 4 * done, next, symbols, indexWriter);
+        first = next;
+        indexWriter.endBlock();
       }
+      encodeValues(kernels, values + 4 * done, entries, quantization, symbols, valueWriter);
+      valueWriter.endBlock();
     }
   }
 
@@ -230,25 +214,28 @@ export class GradientCodec {
    * @throws ERR_PROTOCOL if they hold something else than these tensors. The visitor has seen the entries before that.
    */
   decode(streams: GradientStreams, tensors: readonly CodedTensor[], visit: (entries: DecodedEntries) => void): void {
-    const decoder = this.decoderOf(streams);
-    tensors.forEach((coded, tensor) => {
-      decoder.startTensor(coded);
-      const indices = coded.count === coded.elementCount ? undefined : decoder.indices;
-      for (let first = 0; first < coded.count;) {
-        const count = decoder.readBlock();
-        visit({ tensor, count, first, indices, values: decoder.values });
-        first += count;
+    for (const section of sectionsOf(tensors)) {
+      const decoder = this.decoderOf(streamsOfSection(streams, section));
+      for (let tensor = section.from; tensor < section.until; tensor++) {
+        const coded = tensors[tensor]!;
+        decoder.startTensor(coded);
+        const indices = coded.count === coded.elementCount ? undefined : decoder.indices;
+        for (let first = 0; first < coded.count;) {
+          const count = decoder.readBlock();
+          visit({ tensor, count, first, indices, values: decoder.values });
+          first += count;
+        }
       }
-    });
-    decoder.finish();
+      decoder.finish();
+    }
   }
 
   /**
-   * A decoder of streams of this format that were received.
+   * A decoder of a section of this format that was received.
    *
    * @param workspace {@link GradientDecoder.workspaceBytes}, 16-byte aligned. Default: the codec's own.
    */
-  decoderOf(streams: GradientStreams, workspace = this.workspace): GradientDecoder {
+  decoderOf(streams: SectionStreams, workspace = this.workspace): GradientDecoder {
     return new GradientDecoder(this.kernels, this.memory, this.format, streams, workspace);
   }
 }

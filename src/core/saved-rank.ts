@@ -41,7 +41,7 @@ export interface SavedRank<P extends Position = Position> {
  * The state of a rank, from its file.
  *
  * @param isPosition Whether a training goes on from such a place.
- * @throws GradringError `ERR_CHECKPOINT` if another program wrote the file.
+ * @throws GradringError `ERR_CHECKPOINT` if another program, or an older version, wrote the file.
  */
 export function savedRankOf<P extends Position>({ state }: RankFile, isPosition: Check<P>): SavedRank<P> {
   const isSavedRank = isWith<SavedRank<P>>({
@@ -51,5 +51,7 @@ export function savedRankOf<P extends Position>({ state }: RankFile, isPosition:
     state: isAnything,
   });
   if (isSavedRank(state)) return state;
-  throw new GradringError('ERR_CHECKPOINT', 'The files in the checkpoint hold no state of a training by gradring.');
+  const words =
+    'The files in the checkpoint hold no state of a training that this version of gradring reads. If another version saved them, go on with that version.';
+  throw new GradringError('ERR_CHECKPOINT', words);
 }

@@ -68,8 +68,8 @@ export interface RankOptions {
    */
   readonly advertiseAddr: string | undefined;
   /**
-   * How many threads of a rank compress and encode gradients, 1 to 64. Their number changes no bit. Default: the rank's
-   * share of the cores of its host, less the one that trains; `GRADRING_THREADS`.
+   * How many threads of a rank compress, encode and decode gradients, 1 to 64. Their number changes no bit. Default:
+   * the rank's share of the cores of its host, less the one that trains; `GRADRING_THREADS`.
    */
   readonly threads: number | undefined;
   /**
@@ -192,7 +192,7 @@ export const RANK_OPTIONS = {
     variable: 'GRADRING_THREADS',
     read: Number,
     faultOf: threadsFault,
-    meaning: 'how many [threads](../architecture.md#threads) of a rank compress and encode gradients',
+    meaning: 'how many [threads](../architecture.md#threads) of a rank compress, encode and decode gradients',
     otherwise: 'its share of the cores, less the one that trains',
   },
   linkRate: {

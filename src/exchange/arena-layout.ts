@@ -45,7 +45,7 @@ export interface ArenaLayout {
    * their calls.
    */
   readonly workspace: Pointer;
-  /** What a thread that compresses beside the comm thread needs of its own: a part of the workspace. */
+  /** What a helper of the comm thread needs of its own: as much as the workspace, but for the collectives. */
   readonly helperBytes: number;
   /** The size of the whole arena. */
   readonly bytes: number;
@@ -130,9 +130,13 @@ function bytesOf(need: Need): number {
 }
 
 /** Treatments, coding with the decoders of several ranks side by side, and the dense collectives use it by turns. */
-function scratchBytes({ regionBytes, indexBytes, workspaceBytes }: Need): number {
+function scratchBytes(need: Need): number {
+  return Math.max(SCRATCH_BYTES, helperBytes(need));
+}
+
+function helperBytes({ regionBytes, indexBytes, workspaceBytes }: Need): number {
   const decoders = indexBytes === 0 ? 0 : Math.min(MAX_DECODER_BYTES, regionBytes / 8);
-  return Math.max(SCRATCH_BYTES, GradientCodec.workspaceBytes + decoders, workspaceBytes);
+  return Math.max(GradientCodec.workspaceBytes + decoders, workspaceBytes);
 }
 
 function layOut(tensors: readonly Tensor[]): ArenaLayout {
@@ -158,7 +162,7 @@ function layOut(tensors: readonly Tensor[]): ArenaLayout {
     indices,
     values,
     workspace: values + need.valueBytes,
-    helperBytes: align(Math.max(GradientCodec.workspaceBytes, need.workspaceBytes)),
+    helperBytes: align(helperBytes(need)),
     bytes: bytesOf(need),
   };
 }

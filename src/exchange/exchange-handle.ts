@@ -23,7 +23,7 @@ export interface ExchangeInput {
   readonly arenaBytes?: number;
   /** Fixes the route of entries. A step that sends everything is dense in any case. */
   readonly route?: EntryRoute | undefined;
-  /** How many threads compress and encode, with the comm thread. It changes no bit. Default 1. */
+  /** How many threads compress, encode and decode, with the comm thread. It changes no bit. Default 1. */
   readonly threads?: number;
 }
 
@@ -177,7 +177,7 @@ export class GradientArena {
   private readonly helperWorkspaces: readonly Pointer[];
 
   /**
-   * @param helpers How many threads compress beside the comm thread, if there is room.
+   * @param helpers How many threads work beside the comm thread, if there is room.
    * @throws GradringError `ERR_OUT_OF_MEMORY` if the system has no room for the memory.
    */
   constructor(

@@ -10,6 +10,7 @@ import { instantiateKernels } from '../kernels/wasm-kernels';
 import type { HostRun } from '../transport/ring-place';
 import type { Transport } from '../transport/transport';
 import { type CallFingerprint, Operation, Purpose } from '../wire/frame';
+import type { ReceivedPayload } from '../wire/gradient-payload';
 import type { StepSettings } from '../wire/rank-status';
 import { handOverState, type HostSum, sumOfHost } from './host-sum';
 import { type LinkCost, localLinks, measureLinks } from './link-cost';
@@ -140,8 +141,11 @@ export class GradientExchange {
     const nonFiniteTensor = await clock.stage('compress', 'select', select);
     const means = new Means(transport.worldSize);
     const encode = (arena: StepArena) => this.threads.encode(arena);
+    const sum = (arena: StepArena, payloads: readonly ReceivedPayload[]) => {
+      for (const tensor of this.threads.average(arena, payloads)) means.overflow(tensor);
+    };
     const routed = {
-      ...{ call: path, arenas, nonFiniteTensor, notices, means, encode, clock, number, prices },
+      ...{ call: path, arenas, nonFiniteTensor, notices, means, encode, sum, clock, number, prices },
       sendsCounts: sumsHost,
     };
     const { nonFinite, notices: agreed } = await this.routes[route].carry(routed);

@@ -14,7 +14,7 @@ import { createRankStatus, decodeSettings, type RankStatus, readRankStatus } fro
 export { FrameKind, type Mail, MailStep, Operation, Purpose };
 
 /** Increased with every change of the wire that an older peer would misread. */
-export const PROTOCOL_VERSION = 27;
+export const PROTOCOL_VERSION = 28;
 
 /** The element types. On the wire each is its position in this list. */
 export const ELEMENT_TYPES = [

@@ -6,8 +6,8 @@ import { GradientPayload as PayloadTable } from './generated/gradient-payload';
 const VALUE_FORMATS = ['float32', 'float16', 'bfloat16', 'int8', 'log4'] as const;
 type ValueFormat = (typeof VALUE_FORMATS)[number];
 
-/** Where a table's vtable has `counts`. Two bytes per field, in the order of the schema, begin at byte 4. */
-const COUNTS_SLOT = 6;
+/** Where a table's vtable has vectors of numbers. Two bytes per field, in the order of the schema, begin at byte 4. */
+const SLOTS = { counts: 6, sectionEnds: 18 } as const;
 
 /** The default of `non_finite_rank`. */
 const NO_RANK = -1;
@@ -23,6 +23,7 @@ export interface ExpectedTensor {
 interface Streams {
   readonly indices: Uint8Array;
   readonly values: Uint8Array;
+  readonly sectionEnds: readonly number[];
 }
 
 /** One rank's contribution to a step. */
@@ -53,16 +54,19 @@ export interface NonFinitePayload {
 
 /** Packs a payload. The streams are copied. */
 export function encodeGradientPayload({ format, counts, streams, notices = 0 }: GradientPayload): Uint8Array {
-  const { indices, values } = streams;
-  const builder = new flatbuffers.Builder(indices.length + values.length + 4 * (counts?.length ?? 0) + 128);
+  const { indices, values, sectionEnds } = streams;
+  const numbers = (counts?.length ?? 0) + sectionEnds.length;
+  const builder = new flatbuffers.Builder(indices.length + values.length + 4 * numbers + 128);
   const vectors = [indices, values].map(stream => builder.createByteVector(stream));
   const countsVector = counts === undefined ? 0 : PayloadTable.createCountsVector(builder, [...counts]);
+  const endsVector = sectionEnds.length === 0 ? 0 : PayloadTable.createSectionEndsVector(builder, [...sectionEnds]);
   PayloadTable.startGradientPayload(builder);
   PayloadTable.addValueFormat(builder, VALUE_FORMATS.indexOf(format));
   if (countsVector !== 0) PayloadTable.addCounts(builder, countsVector);
   PayloadTable.addIndices(builder, vectors[0]!);
   PayloadTable.addValues(builder, vectors[1]!);
   PayloadTable.addNotices(builder, notices);
+  if (endsVector !== 0) PayloadTable.addSectionEnds(builder, endsVector);
   builder.finish(PayloadTable.endGradientPayload(builder));
   return builder.asUint8Array();
 }
@@ -109,24 +113,28 @@ export function decodeGradientPayload(
     if (table.countsLength() !== (known ? 0 : tensors.length)) {
       throw protocolError(`counts the entries of ${table.countsLength()} of ${tensors.length} tensors`);
     }
-    if (!known) checkCounts(bytes, table);
+    if (!known) requireWithin(bytes, table, 'counts', tensors.length);
     const counts = tensors.map((tensor, t) => {
       const { elementCount, count = table.counts(t)! } = tensor;
       if (count > elementCount)
         throw protocolError(`holds ${count} entries for tensor ${t} of ${elementCount} elements`);
       return count;
     });
+    const ends = table.sectionEndsLength();
+    if (ends > 0) requireWithin(bytes, table, 'sectionEnds', ends);
+    const sectionEnds = Array.from({ length: ends }, (_, i) => table.sectionEnds(i)!);
     const streams = { indices: within(bytes, table.indicesArray()), values: within(bytes, table.valuesArray()) };
-    return { counts, streams, notices: table.notices() };
+    return { counts, streams: { ...streams, sectionEnds }, notices: table.notices() };
   });
 }
 
 /**
- * Throws if not all counts are in the message. Those past its end would be read as 0. (A view would need alignment.)
+ * Throws if not all numbers of a vector are in the message. Those past its end would be read as 0. (A view would need
+ * alignment.)
  */
-function checkCounts(bytes: Uint8Array, table: PayloadTable): void {
-  const start = table.bb!.__vector(table.bb_pos + table.bb!.__offset(table.bb_pos, COUNTS_SLOT));
-  if (start < 0 || start + 4 * table.countsLength() > bytes.length) throw new RangeError('counts cut short');
+function requireWithin(bytes: Uint8Array, table: PayloadTable, vector: keyof typeof SLOTS, length: number): void {
+  const start = table.bb!.__vector(table.bb_pos + table.bb!.__offset(table.bb_pos, SLOTS[vector]));
+  if (start < 0 || start + 4 * length > bytes.length) throw new RangeError(`${vector} cut short`);
 }
 
 /** Returns a stream if it is within the message. Otherwise the view could be of other data in the same buffer. */

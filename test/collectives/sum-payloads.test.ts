@@ -5,10 +5,10 @@ import type { ReceivedPayload } from '../../src/wire/gradient-payload';
 import { Pieces, randomNumbers, sharedMemory } from '../kernels/shared-memory';
 
 const RANKS = 5;
-/** More than one region, fewer elements than one, one that some ranks send whole, and one that all do. */
-const ELEMENT_COUNTS = [300_000, 900, 50, 20];
+/** More than one region, fewer elements than one, one that some ranks send whole, one that all do; and two sections. */
+const ELEMENT_COUNTS = [300_000, 900, 50, 20, 800_000, 1_100_000];
 
-const memory = sharedMemory(128);
+const memory = sharedMemory(320);
 const kernels = instantiateKernels(memory);
 const pieces = new Pieces(memory);
 const codec = new GradientCodec(kernels, memory, 'float32', pieces.bytes(GradientCodec.workspaceBytes));
@@ -35,14 +35,14 @@ function payloads(countOf: (rank: number, tensor: number) => number) {
       at += 8 * count;
       return placed;
     });
-    const { indices, values } = codec.encode(entries);
-    const streams = { indices: indices.slice(), values: values.slice() };
+    const { indices, values, sectionEnds } = codec.encode(entries);
+    const streams = { indices: indices.slice(), values: values.slice(), sectionEnds };
     return { counts: entries.map(({ count }) => count), streams, notices: 0 };
   });
   return { received, expected };
 }
 
-const COUNTS = [2000, 300, 50, 20];
+const COUNTS = [2000, 300, 50, 20, 400, 500];
 
 describe.each([
   ['no room: one payload after the other', 0],

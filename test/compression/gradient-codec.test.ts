@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { GradientCodec } from '../../src/compression/gradient-codec';
-import type { CodedTensor, GradientStreams } from '../../src/compression/gradient-streams';
+import {
+  type CodedTensor,
+  type GradientStreams,
+  joinSections,
+  sectionsOf,
+} from '../../src/compression/gradient-streams';
 import { VALUE_FORMATS, type ValueFormat } from '../../src/compression/value-format';
 import { instantiateKernels } from '../../src/kernels/wasm-kernels';
 import { normalNumbers, Pieces, randomNumbers, sharedMemory } from '../kernels/shared-memory';
@@ -137,26 +142,47 @@ describe.each(VALUE_FORMATS)('%s', format => {
     });
   });
 
-  it('joins the streams of parts to those of the whole, wherever it is cut', () => {
+  it('encodes sections one after the other, or each by itself, and refuses other sections', () => {
     const tensors = [
       sparse(9, 2000, 1),
-      sparse(700, 90_000, 2),
+      sparse(7000, 1_100_000, 2),
       dense(tail(70, randomNumbers(3))),
-      sparse(0, 100, 4),
-      sparse(5000, 40_000, 5), // more than one piece
-      sparse(1, 1, 6),
+      sparse(0, 2 ** 20, 4), // a section without entries
+      sparse(50, 700_000, 5),
+      sparse(0, 0, 6),
+      sparse(1, 600_000, 7),
+      sparse(1, 1, 8),
     ];
-    const expected = roundTrip(format, tensors).streams;
-    const [indices, values] = [expected.indices.slice(), expected.values.slice()];
-    for (let cut = 0; cut <= tensors.length; cut++) {
-      for (let end = cut; end <= tensors.length; end++) {
-        const { codec, placed } = place(format, tensors);
-        const joined = codec.join(
-          [placed.slice(0, cut), placed.slice(cut, end), placed.slice(end)].map(part => codec.encodePart(part)),
-        );
-        expectSame(joined.indices, indices);
-        expectSame(joined.values, values);
-      }
+    const sections = sectionsOf(tensors);
+    expect(sections.map(({ from, until }) => [from, until])).toEqual([[0, 2], [2, 4], [4, 8]]); // prettier-ignore
+    const { codec, placed, streams, sent, received } = roundTrip(format, tensors);
+    received.forEach(({ indices, values }, t) => {
+      expectSame(indices, tensors[t]!.indices);
+      expectSame(values, sent[t]!);
+    });
+    const { sectionEnds } = streams;
+    expect(sectionEnds).toHaveLength(4);
+    expect(sectionEnds.slice(0, 2).every(end => end > 0)).toBe(true);
+    const [indices, values] = [streams.indices.slice(), streams.values.slice()];
+    const again = place(format, tensors);
+    const own = sections.map(({ from, until }) => again.codec.encodeSection(again.placed.slice(from, until)));
+    const joined = joinSections(own);
+    expectSame(joined.indices, indices);
+    expectSame(joined.values, values);
+    expect(joined.sectionEnds).toEqual(sectionEnds);
+    for (const [words, ends] of [
+      ['has other sections than its tensors', []],
+      ['has other sections than its tensors', sectionEnds.slice(0, 2)],
+      ['has other sections than its tensors', [...sectionEnds, ...sectionEnds.slice(0, 2)]],
+      ['has a section that ends where it cannot', sectionEnds.with(0, indices.length + 1)],
+      ['has a section that ends where it cannot', sectionEnds.with(3, 0)],
+      ['', sectionEnds.with(0, sectionEnds[0]! - 1)],
+      ['', sectionEnds.with(3, sectionEnds[3]! + 1)],
+    ] as const) {
+      const changed = { indices, values, sectionEnds: ends };
+      expect(() => codec.decode(changed, placed, () => undefined)).toThrow(
+        expect.objectContaining({ code: 'ERR_PROTOCOL', message: expect.stringContaining(words) as string }),
+      );
     }
   });
 
@@ -253,7 +279,7 @@ it('reads streams longer than its window from any place of a message', () => {
       message.set(stream, by);
       return message.subarray(by);
     };
-    const again = { indices: moved(streams.indices, offset), values: moved(streams.values, 7 - offset) };
+    const again = { ...streams, indices: moved(streams.indices, offset), values: moved(streams.values, 7 - offset) };
     const [received] = decoded(codec, again, placed) as [Entries];
     expectSame(received.indices, tensor.indices);
     expectSame(received.values, sent[0]!);

@@ -51,18 +51,21 @@ function packed(payload: PayloadSeed): PayloadEntry {
   return { bytes: joined(Uint8Array.of(payload.format, payload.table), message), payload };
 }
 
-/** Mutates one stream or both, or the counts, or exchanges a stream, or expects the same of another table or format. */
+/**
+ * Mutates one stream or both, or the counts, or the ends of sections, or exchanges a stream, or expects the same of
+ * another table or format.
+ */
 function mutatePayload(random: Random, payload: PayloadSeed, other: PayloadSeed): PayloadSeed {
   const { counts, streams } = payload;
   const mutateStream = (name: 'indices' | 'values') => ({
     ...streams,
     [name]: mutateBytes(random, streams[name], other.streams[name]),
   });
-  switch (random.below(10)) {
+  switch (random.below(11)) {
     case 0:
       return {
         ...payload,
-        streams: { indices: mutateStream('indices').indices, values: mutateStream('values').values },
+        streams: { ...streams, indices: mutateStream('indices').indices, values: mutateStream('values').values },
       };
     case 1:
       return {
@@ -81,10 +84,18 @@ function mutatePayload(random: Random, payload: PayloadSeed, other: PayloadSeed)
       // Noise, which the decoders take for whatever codes it happens to name.
       return {
         ...payload,
-        streams: { indices: random.bytes(random.below(256)), values: random.bytes(random.below(256)) },
+        streams: { ...streams, indices: random.bytes(random.below(256)), values: random.bytes(random.below(256)) },
       };
-    case 5:
+    case 5: {
+      const { sectionEnds } = streams;
+      if (sectionEnds.length === 0)
+        return { ...payload, streams: { ...streams, sectionEnds: other.streams.sectionEnds } };
+      const [i, near] = [random.below(sectionEnds.length), random.of(sectionEnds)];
+      const end = random.of([0, near, near + 1, Math.max(0, near - 1), random.uint32()]);
+      return { ...payload, streams: { ...streams, sectionEnds: sectionEnds.with(i, end) } };
+    }
     case 6:
+    case 7:
       return { ...payload, streams: mutateStream('values') };
     default:
       return { ...payload, streams: mutateStream('indices') };

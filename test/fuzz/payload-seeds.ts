@@ -86,8 +86,9 @@ function makeSeeds(): PayloadSeed[] {
         const counts = tensors.every(({ count }) => count !== undefined)
           ? undefined
           : entries.map(({ count }) => count);
-        const { indices, values } = codec.encode(entries); // which the next call overwrites
-        seeds.push({ format, table, counts, streams: { indices: indices.slice(), values: values.slice() } });
+        const { indices, values, sectionEnds } = codec.encode(entries); // which the next call overwrites
+        const streams = { indices: indices.slice(), values: values.slice(), sectionEnds };
+        seeds.push({ format, table, counts, streams });
       }
     });
   });

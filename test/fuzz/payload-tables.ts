@@ -23,4 +23,6 @@ export const TABLES: readonly (readonly ExpectedTensor[])[] = [
   known([2 ** 30 - 1, 17], [2 ** 30 - 1, 600]),
   // Streams that take several windows.
   known([2 ** 20, 48_000]),
+  // Several sections, one of them without entries.
+  known([2 ** 20, 300], [2 ** 20, 0], [90, 90], [2 ** 20, 40]),
 ];

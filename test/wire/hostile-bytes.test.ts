@@ -14,6 +14,7 @@ import {
   REDUCTIONS,
   type RingIdentity,
 } from '../../src/wire/frame';
+import type { CodedTensor } from '../../src/compression/gradient-streams';
 import { encodeGradientPayload, encodeNonFinite, type ExpectedTensor } from '../../src/wire/gradient-payload';
 import { decodeRendezvousMessage, encodeRendezvousMessage } from '../../src/wire/rendezvous-message';
 import { PayloadChecker } from '../fuzz/payload-checker';
@@ -75,8 +76,14 @@ const TENSORS = [
 ];
 const SENDER_SAYS: ExpectedTensor[] = TENSORS.map(({ elementCount }) => ({ elementCount, count: undefined }));
 
-/** The streams of entries for {@link TENSORS}. */
-function streamsIn(format: ValueFormat) {
+/** Two sections. */
+const LARGE = [
+  { elementCount: 2 ** 20, count: 3 },
+  { elementCount: 2 ** 20, count: 2 },
+];
+
+/** The streams of entries for tensors. */
+function streamsIn(format: ValueFormat, tensors: readonly CodedTensor[]) {
   const memory = sharedMemory();
   const pieces = new Pieces(memory);
   const codec = new GradientCodec(
@@ -86,7 +93,7 @@ function streamsIn(format: ValueFormat) {
     pieces.bytes(GradientCodec.workspaceBytes),
   );
   return codec.encode(
-    TENSORS.map(({ elementCount, count }, t) => ({
+    tensors.map(({ elementCount, count }, t) => ({
       elementCount,
       count,
       indices: pieces.uint32(Array.from({ length: count }, (_, i) => Math.floor(((i + 0.5) * elementCount) / count))),
@@ -239,12 +246,13 @@ describe('frame headers', () => {
 // What must hold of payloads that are accepted, and of memory, is told in test/fuzz/payload-checker.ts.
 describe.each(VALUE_FORMATS)('gradient payloads of %s', format => {
   const checker = new PayloadChecker();
-  const streams = streamsIn(format);
+  const streams = streamsIn(format, TENSORS);
   const counts = TENSORS.map(({ count }) => count);
   const PAYLOADS: [name: string, bytes: Uint8Array, tensors: ExpectedTensor[]][] = [
     ['with known counts', encodeGradientPayload({ format, counts: undefined, streams }), TENSORS],
     ['that tell the counts', encodeGradientPayload({ format, counts, streams }), SENDER_SAYS],
     ['that blame a tensor', encodeNonFinite(2), TENSORS],
+    ['in sections', encodeGradientPayload({ format, counts: undefined, streams: streamsIn(format, LARGE) }), LARGE],
   ];
 
   /** How many of the inputs are not refused. */
@@ -283,18 +291,19 @@ describe.each(VALUE_FORMATS)('gradient payloads of %s', format => {
     expect(inputs.length - accepted(inputs, tensors)).toBeGreaterThan(100);
   });
 
-  test('whose counts go on behind the end are refused', () => {
-    const told = encodeGradientPayload({ format, counts, streams });
+  const inSections = streamsIn(format, LARGE);
+  const large = encodeGradientPayload({ format, counts: undefined, streams: inSections });
+  test.each([
+    ['counts', 6, counts, encodeGradientPayload({ format, counts, streams }), SENDER_SAYS],
+    ['sectionEnds', 18, inSections.sectionEnds, large, LARGE],
+  ])('whose %s go on behind the end are refused', (name, slot, numbers, told, tensors) => {
     const bytes = Uint8Array.of(...told, ...new Uint8Array(4));
     const view = new DataView(bytes.buffer);
-    const words = Array.from({ length: told.length >> 2 }, (_, i) => view.getUint32(4 * i, true));
-    const vector = words.findIndex(
-      (word, i) => word === counts.length && counts.every((n, t) => words[i + 1 + t] === n),
-    );
-    const field = words.findIndex((word, i) => word === 4 * (vector - i));
-    view.setUint32(4 * field, told.length - 4 * field, true);
-    view.setUint32(told.length, counts.length, true);
-    expect(checker.check(placed(bytes), format, SENDER_SAYS).outcome).toMatch(/counts cut short/);
+    const table = view.getUint32(0, true);
+    const field = table + view.getUint16(table - view.getInt32(table, true) + slot, true);
+    view.setUint32(field, told.length - field, true);
+    view.setUint32(told.length, numbers.length, true);
+    expect(checker.check(placed(bytes), format, tensors).outcome).toContain(`${name} cut short`);
   });
 
   test('for other tensors or of another format are refused', () => {

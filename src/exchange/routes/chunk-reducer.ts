@@ -231,7 +231,7 @@ export class ChunkReducer {
 }
 
 const NOTHING: EntryList = { indices: 0, values: 0, count: 0 };
-const NO_STREAMS = { indices: new Uint8Array(0), values: new Uint8Array(0) };
+const NO_STREAMS = { indices: new Uint8Array(0), values: new Uint8Array(0), sectionEnds: [] };
 
 /**
  * What several tell. If something is not finite, it is what all ranks name: that of the lowest rank. A sum that has

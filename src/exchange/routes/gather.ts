@@ -1,5 +1,4 @@
 import { sparseAllReduce, type SparsePart } from '../../collectives/sparse-all-reduce';
-import { GradientCodec } from '../../compression/gradient-codec';
 import { encodeGradientPayload, encodeNonFinite } from '../../wire/gradient-payload';
 import {
   allOf,
@@ -42,30 +41,24 @@ export function hopsOf(worldSize: number): number {
 }
 
 /**
- * This rank's payloads, one for each arena. The sums take the place of the gradients, and become means as they are
- * completed.
+ * This rank's payloads, one for each arena. The means take the place of the gradients.
  */
 export function encodePayloads(step: RoutedStep, arenas: readonly StepArena[]): Promise<SparsePart[]> {
-  const { nonFiniteTensor, notices, means, clock, sendsCounts, encode } = step;
+  const { nonFiniteTensor, notices, clock, sendsCounts, encode, sum } = step;
   return clock.stage('encode', 'payload', () =>
     arenas.map((arena): SparsePart => {
-      const { context, codec, tensors, workspace, bytes } = arena;
-      const { kernels } = context;
+      const { tensors } = arena;
+      const { format } = arena.codec;
       const counts = sendsCounts ? tensors.map(({ count }) => count) : undefined;
       const payload =
         nonFiniteTensor === undefined
-          ? encodeGradientPayload({ format: codec.format, counts, streams: encode(arena), notices })
+          ? encodeGradientPayload({ format, counts, streams: encode(arena), notices })
           : encodeNonFinite(nonFiniteTensor);
-      const summed = tensors.map(({ elementCount, count, gradient }) => ({
+      const expected = tensors.map(({ elementCount, count }) => ({
         elementCount,
         count: sendsCounts ? undefined : count,
-        sum: gradient,
       }));
-      const start = workspace + GradientCodec.workspaceBytes;
-      const room = { start, bytes: bytes - start };
-      const onSummed: SparsePart['onSummed'] = (tensor, region, count) =>
-        means.take(kernels, tensors[tensor]!, region, count);
-      return { kernels, codec, payload, tensors: summed, room, onSummed };
+      return { payload, format, tensors: expected, sum: payloads => sum(arena, payloads) };
     }),
   );
 }

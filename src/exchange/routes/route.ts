@@ -1,13 +1,12 @@
 import type { CollectiveCall, CollectiveContext } from '../../collectives/collective-call';
 import type { Agreed, NonFinite } from '../../collectives/sparse-all-reduce';
-import { REGION_ELEMENTS } from '../../collectives/sum-payloads';
 import { clipFactor } from '../../compression/clipping';
 import type { CompressionMethod } from '../../compression/compression-method';
 import type { GradientCodec } from '../../compression/gradient-codec';
 import type { GradientStreams } from '../../compression/gradient-streams';
 import type { TensorPlace, TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
-import type { Kernels, Pointer } from '../../kernels/kernels';
 import type { Listener, Span, SpanArguments } from '../../observer';
+import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangedTensor } from '../arena-layout';
 import type { ArenaPlan, StepTimes } from '../messages';
 
@@ -39,6 +38,8 @@ export interface RoutedStep {
   readonly means: Means;
   /** Encodes the entries of an arena. The streams are valid until the next call for it. */
   readonly encode: (arena: StepArena) => GradientStreams;
+  /** Decodes the payloads of all ranks. Their mean takes the place of the gradients. */
+  readonly sum: (arena: StepArena, payloads: readonly ReceivedPayload[]) => void;
   readonly clock: StepClock;
   /** The number of the step in its training. */
   readonly number: number;
@@ -200,28 +201,20 @@ export function treatmentsOf(
 }
 
 /**
- * Turns sums into means, region by region while the cache has them, and notes the tensors that have overflowed. Finite
- * gradients may add up to infinity.
+ * The means of a step, in the place of the gradients. It notes the tensors that have overflowed: finite gradients may
+ * add up to infinity.
  */
 export class Means {
   private readonly overflowed = new Set<TensorTreatment>();
 
   constructor(private readonly worldSize: number) {}
 
-  /** Takes a part of a tensor's sum. */
-  take(kernels: Kernels, tensor: TensorTreatment, region: Pointer, elementCount: number): void {
-    if (!kernels.scale('float32', region, 1 / this.worldSize, elementCount)) this.overflowed.add(tensor);
-  }
-
-  /** Takes all sums, which are in the place of the gradients. */
+  /** Turns the sums of all tensors into means. */
   takeAll(arenas: readonly StepArena[]): void {
     for (const { context, tensors } of arenas) {
       for (const tensor of tensors) {
         const { gradient, elementCount } = tensor;
-        for (let start = 0; start < elementCount; start += REGION_ELEMENTS) {
-          const count = Math.min(REGION_ELEMENTS, elementCount - start);
-          this.take(context.kernels, tensor, gradient + 4 * start, count);
-        }
+        if (!context.kernels.scale('float32', gradient, 1 / this.worldSize, elementCount)) this.overflowed.add(tensor);
       }
     }
   }

@@ -6,6 +6,7 @@ import { serializeError } from '../../errors';
 import { instantiateKernels } from '../../kernels/wasm-kernels';
 import { ofPart, treatmentsOf } from '../routes/route';
 import {
+  averageSection,
   CONTROL,
   type HelperCommand,
   type HelperData,
@@ -23,18 +24,20 @@ let number = 0;
 const arenas = plan.arenas.map(arena => {
   const { memory } = arena;
   const workspace = arena.helperWorkspaces[helper]!;
+  const end = workspace + arena.helperBytes;
   const kernels = instantiateKernels(memory);
   const codec = new GradientCodec(kernels, memory, method.format, workspace);
   const tensors = arena.tensors.map(tensor => ({ ...tensor, number: number++, kernels, workspace }));
-  return { ...arena, method, codec, tensors };
+  return { ...arena, method, kernels, codec, workspace, end, tensors };
 });
 
-function carryOut({ work, arena: index, part, step, onlyApplied, first, threads }: HelperCommand): void {
+function carryOut({ work, arena: index, part, step, onlyApplied, payloads, first }: HelperCommand): void {
   const arena = arenas[index]!;
   const tensors = ofPart(treatmentsOf(arena, step), part);
-  const items = itemsOf(work, tensors, threads);
+  const items = itemsOf(work, tensors);
   const run = (item: number): void => {
-    const { from, until } = items[item]!;
+    const section = items[item]!;
+    const { from, until } = section;
     switch (work) {
       case 'compress':
         return noteOutcome(outcomes, tensors[from]!, tensors[from]!.compress());
@@ -43,9 +46,11 @@ function carryOut({ work, arena: index, part, step, onlyApplied, first, threads 
       case 'encode': {
         const own = tensors.slice(from, until);
         for (const tensor of own) takeOutcome(outcomes, tensor);
-        const coded = arena.codec.encodePart(own);
-        return tell({ item, coded }, [coded.indices.bytes.buffer, coded.values.bytes.buffer]);
+        const coded = arena.codec.encodeSection(own);
+        return tell({ item, coded }, [coded.indices.buffer, coded.values.buffer]);
       }
+      case 'average':
+        return averageSection(arena, tensors, payloads, section, outcomes);
     }
   };
   takeItems(control, first, items.length, item => {

@@ -1,18 +1,23 @@
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads';
 import { requireRoomForThread } from '../../address-space';
-import type { CodedPart } from '../../compression/gradient-codec';
-import type { GradientStreams } from '../../compression/gradient-streams';
+import {
+  type GradientStreams,
+  joinSections,
+  type Section,
+  type SectionStreams,
+} from '../../compression/gradient-streams';
 import type { TensorTreatment } from '../../compression/tensor-treatment';
 import { deserializeError } from '../../errors';
 import { ownFile } from '../../own-file';
+import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangePlan } from '../messages';
 import { type StepArena, sumOf } from '../routes/route';
 import {
+  averageSection,
   CONTROL,
   type HelperCommand,
   type HelperData,
   type HelperMessage,
-  type Item,
   itemsOf,
   noteOutcome,
   takeItems,
@@ -24,14 +29,17 @@ import {
 const WORTH_ELEMENTS = 2 ** 20;
 const WORTH_ENTRIES = 2 ** 16;
 
+/** The memory for payloads is freed if it is this many times as large as those of a step. */
+const MOST_UNUSED = 4;
+
 interface Helper {
   readonly worker: Worker;
   readonly port: MessagePort;
 }
 
 /**
- * Compresses, encodes and settles the tensors of a step on several threads: the comm thread, and helpers that sleep
- * between steps. A tensor is compressed by one thread, as it would be without helpers. So the number of threads changes
+ * Compresses, encodes, averages and settles the tensors of a step on several threads: the comm thread, and helpers that
+ * sleep between steps. One thread does a tensor, as it would be done without helpers. So the number of threads changes
  * no bit. All threads work in the memory of the arenas, where each has a workspace of its own.
  *
  * What is too small to be worth a helper, this thread does by itself.
@@ -40,6 +48,8 @@ export class TensorThreads {
   private helpers: readonly Helper[];
   private readonly control = new Int32Array(new SharedArrayBuffer(4 * CONTROL.words));
   private readonly outcomes: Float64Array;
+  /** For what the helpers read of payloads. */
+  private memory = new SharedArrayBuffer(0);
 
   /** Starts as many helpers as all arenas have workspaces for, if one of them is large enough. */
   constructor(plan: ExchangePlan) {
@@ -89,10 +99,48 @@ export class TensorThreads {
     const { tensors, codec } = arena;
     if (!this.isWorthHelp(arena)) return codec.encode(tensors);
     for (const tensor of tensors) noteOutcome(this.outcomes, tensor, true);
-    const parts: CodedPart[] = [];
-    const encode = ({ from, until }: Item, i: number) => (parts[i] = codec.encodePart(tensors.slice(from, until)));
-    this.run('encode', arena, encode, (i, coded) => (parts[i] = coded));
-    return codec.join(parts);
+    const coded: SectionStreams[] = [];
+    const encode = ({ number, from, until }: Section) =>
+      (coded[number] = codec.encodeSection(tensors.slice(from, until)));
+    this.run('encode', arena, encode, { onCoded: (item, streams) => (coded[item] = streams) });
+    return joinSections(coded);
+  }
+
+  /**
+   * Decodes the payloads of all ranks. Their mean takes the place of the gradients.
+   *
+   * @returns the tensors whose sum has overflowed.
+   * @throws GradringError `ERR_PROTOCOL`, naming the rank, for a payload that does not fit the tensors.
+   */
+  average(arena: StepArena, payloads: readonly ReceivedPayload[]): TensorTreatment[] {
+    const { tensors, codec, workspace, bytes } = arena;
+    const { outcomes } = this;
+    for (const tensor of tensors) noteOutcome(outcomes, tensor, true);
+    const place = { kernels: arena.context.kernels, codec, workspace, end: bytes };
+    const average = (section: Section) => averageSection(place, tensors, payloads, section, outcomes);
+    const sections = itemsOf('average', tensors);
+    if (this.helpers.length > 0 && sections.length > 1) {
+      this.run('average', arena, average, { payloads: this.shared(payloads) });
+    } else sections.forEach(average);
+    return tensors.filter(tensor => !takeOutcome(outcomes, tensor));
+  }
+
+  /** The payloads, with their streams in memory that all threads share. It is valid until the next call. */
+  private shared(payloads: readonly ReceivedPayload[]): ReceivedPayload[] {
+    const bytes = sumOf(payloads, ({ streams }) => streams.indices.length + streams.values.length);
+    if (this.memory.byteLength < bytes || this.memory.byteLength > MOST_UNUSED * bytes) {
+      this.memory = new SharedArrayBuffer(bytes);
+    }
+    let start = 0;
+    const copy = (stream: Uint8Array): Uint8Array => {
+      const into = new Uint8Array(this.memory, start, stream.length);
+      into.set(stream);
+      start += stream.length;
+      return into;
+    };
+    return payloads.map(({ streams, ...payload }) => {
+      return { ...payload, streams: { ...streams, indices: copy(streams.indices), values: copy(streams.values) } };
+    });
   }
 
   /** Takes what the receivers of the entries got out of the state. */
@@ -120,20 +168,26 @@ export class TensorThreads {
   private run(
     work: TensorWork,
     { index, part, tensors, step, kept }: StepArena,
-    run: (item: Item, number: number) => void,
-    onCoded?: (item: number, coded: CodedPart) => void,
+    run: (item: Section) => void,
+    {
+      payloads = [],
+      onCoded,
+    }: {
+      readonly payloads?: readonly ReceivedPayload[];
+      readonly onCoded?: (item: number, coded: SectionStreams) => void;
+    } = {},
   ): void {
-    const { control, helpers } = this;
-    const threads = helpers.length + 1;
-    const items = itemsOf(work, tensors, threads);
+    const { control } = this;
+    const items = itemsOf(work, tensors);
+    const helpers = items.length > 1 ? this.helpers : [];
     const first = Atomics.load(control, CONTROL.next);
     Atomics.store(control, CONTROL.done, 0);
     const onlyApplied = kept.length > 0;
-    const command: HelperCommand = { work, arena: index, part, step, onlyApplied, first, threads };
+    const command: HelperCommand = { work, arena: index, part, step, onlyApplied, payloads, first };
     for (const { port } of helpers) port.postMessage(command);
     Atomics.add(control, CONTROL.commands, 1);
     Atomics.notify(control, CONTROL.commands);
-    let failure = takeItems(control, first, items.length, number => run(items[number]!, number));
+    let failure = takeItems(control, first, items.length, number => run(items[number]!));
     for (let done; (done = Atomics.load(control, CONTROL.done)) < items.length;) {
       Atomics.wait(control, CONTROL.done, done);
     }

@@ -1,12 +1,16 @@
 import type { MessagePort } from 'node:worker_threads';
-import type { CodedPart } from '../../compression/gradient-codec';
+import { sumSection } from '../../collectives/sum-payloads';
+import { GradientCodec } from '../../compression/gradient-codec';
+import { type Section, type SectionStreams, sectionsOf } from '../../compression/gradient-streams';
 import type { TensorTreatment, TreatmentStep } from '../../compression/tensor-treatment';
 import type { SerializedError } from '../../errors';
+import type { Kernels, Pointer } from '../../kernels/kernels';
+import type { ReceivedPayload } from '../../wire/gradient-payload';
 import type { ExchangePlan } from '../messages';
 import type { TensorPart } from '../routes/route';
 
 /** What several threads do to the tensors of an arena. */
-export type TensorWork = 'compress' | 'encode' | 'settle';
+export type TensorWork = 'compress' | 'encode' | 'average' | 'settle';
 
 /** Words of the control block that all threads share. */
 export const CONTROL = {
@@ -38,43 +42,52 @@ export interface HelperCommand {
   readonly step: TreatmentStep;
   /** For `settle`: whether of what was sent only a part was applied. */
   readonly onlyApplied: boolean;
+  /** For `average`: those of all ranks. Their streams are in memory that all threads share. */
+  readonly payloads: readonly ReceivedPayload[];
   /** The number of the first item. */
   readonly first: number;
-  readonly threads: number;
 }
 
 /** What a helper tells before its item counts as done. */
-export type HelperMessage = { readonly item: number; readonly coded: CodedPart } | { readonly error: SerializedError };
+export type HelperMessage =
+  { readonly item: number; readonly coded: SectionStreams } | { readonly error: SerializedError };
 
-/** The tensors `from` to `until` − 1 of an arena. One thread does them. */
-export interface Item {
-  readonly from: number;
-  readonly until: number;
-}
-
-/** Into how many parts of about the same size each thread's share of the entries is cut, so that none waits long. */
-const PARTS_OF_A_SHARE = 4;
-
-/** The items of a work, the same on all threads. */
-export function itemsOf(work: TensorWork, tensors: readonly TensorTreatment[], threads: number): Item[] {
-  if (work === 'encode') return partsOf(tensors, PARTS_OF_A_SHARE * threads);
+/** The items of a work, the same on all threads: sections of the tensors, or tensors. One thread does an item. */
+export function itemsOf(work: TensorWork, tensors: readonly TensorTreatment[]): Section[] {
+  if (work === 'encode' || work === 'average') return sectionsOf(tensors);
   // The largest first, or all threads would wait for it at the end.
   const bySize = [...tensors.keys()].sort((a, b) => tensors[b]!.elementCount - tensors[a]!.elementCount);
-  return bySize.map(from => ({ from, until: from + 1 }));
+  return bySize.map((from, number) => ({ number, of: tensors.length, from, until: from + 1 }));
 }
 
-/** Cuts tensors into at most so many runs, each with about the same number of entries. */
-function partsOf(tensors: readonly TensorTreatment[], parts: number): Item[] {
-  const most = tensors.reduce((sum, { count }) => sum + count, 0) / parts;
-  const items: Item[] = [];
-  let [from, entries] = [0, 0];
-  for (const [i, { count }] of tensors.entries()) {
-    entries += count;
-    if (entries < most && i < tensors.length - 1) continue;
-    items.push({ from, until: i + 1 });
-    [from, entries] = [i + 1, 0];
-  }
-  return items;
+/** What a thread works with in an arena. */
+export interface ThreadPlace {
+  readonly kernels: Kernels;
+  readonly codec: GradientCodec;
+  /** Its scratch, and the end of that. */
+  readonly workspace: Pointer;
+  readonly end: Pointer;
+}
+
+/**
+ * Decodes the payloads of all ranks for a section of the tensors. The means take the place of the gradients. Notes the
+ * tensors whose sum has overflowed.
+ */
+export function averageSection(
+  { kernels, codec, workspace, end }: ThreadPlace,
+  tensors: readonly TensorTreatment[],
+  payloads: readonly ReceivedPayload[],
+  section: Section,
+  outcomes: Float64Array,
+): void {
+  const start = workspace + GradientCodec.workspaceBytes;
+  const sums = tensors.map(({ elementCount, gradient }) => ({ elementCount, sum: gradient }));
+  // Region by region, while the cache has them.
+  const onSummed = (tensor: number, region: Pointer, count: number) => {
+    if (kernels.scale('float32', region, 1 / payloads.length, count)) return;
+    noteOutcome(outcomes, tensors[tensor]!, false);
+  };
+  sumSection({ kernels, codec, tensors: sums, room: { start, bytes: end - start }, onSummed }, payloads, section);
 }
 
 /**
@@ -107,20 +120,20 @@ export function takeItems(
   }
 }
 
-/** The outcome of `compress` for a tensor: {@link TensorTreatment.largest}, or one of these. */
+/** What came of a work for a tensor: {@link TensorTreatment.largest}, or one of these. */
 const OUTCOME = { notFinite: -1, noLargest: -2 } as const;
 
 /**
- * Notes for the other threads what came of compressing a tensor.
+ * Notes for the other threads what came of a work for a tensor.
  *
  * @param outcomes By the number of the tensor.
- * @param isFinite Whether its entries are.
+ * @param isFinite Whether its entries are, or its sum.
  */
 export function noteOutcome(outcomes: Float64Array, tensor: TensorTreatment, isFinite: boolean): void {
   outcomes[tensor.number] = isFinite ? (tensor.largest ?? OUTCOME.noLargest) : OUTCOME.notFinite;
 }
 
-/** Takes over what came of it on any thread. Returns whether its entries are finite. */
+/** Takes over what came of it on any thread. Returns whether its entries, or its sum, are finite. */
 export function takeOutcome(outcomes: Float64Array, tensor: TensorTreatment): boolean {
   const outcome = outcomes[tensor.number]!;
   tensor.largest = outcome < 0 ? undefined : outcome;

@@ -90,8 +90,23 @@ nonFiniteRank():number {
   return offset ? this.bb!.readInt32(this.bb_pos + offset) : -1;
 }
 
+sectionEnds(index: number):number|null {
+  const offset = this.bb!.__offset(this.bb_pos, 18);
+  return offset ? this.bb!.readUint32(this.bb!.__vector(this.bb_pos + offset) + index * 4) : 0;
+}
+
+sectionEndsLength():number {
+  const offset = this.bb!.__offset(this.bb_pos, 18);
+  return offset ? this.bb!.__vector_len(this.bb_pos + offset) : 0;
+}
+
+sectionEndsArray():Uint32Array|null {
+  const offset = this.bb!.__offset(this.bb_pos, 18);
+  return offset ? new Uint32Array(this.bb!.bytes().buffer, this.bb!.bytes().byteOffset + this.bb!.__vector(this.bb_pos + offset), this.bb!.__vector_len(this.bb_pos + offset)) : null;
+}
+
 static startGradientPayload(builder:flatbuffers.Builder) {
-  builder.startObject(7);
+  builder.startObject(8);
 }
 
 static addValueFormat(builder:flatbuffers.Builder, valueFormat:ValueFormat) {
@@ -163,6 +178,27 @@ static addNonFiniteRank(builder:flatbuffers.Builder, nonFiniteRank:number) {
   builder.addFieldInt32(6, nonFiniteRank, -1);
 }
 
+static addSectionEnds(builder:flatbuffers.Builder, sectionEndsOffset:flatbuffers.Offset) {
+  builder.addFieldOffset(7, sectionEndsOffset, 0);
+}
+
+static createSectionEndsVector(builder:flatbuffers.Builder, data:number[]|Uint32Array):flatbuffers.Offset;
+/**
+ * @deprecated This Uint8Array overload will be removed in the future.
+ */
+static createSectionEndsVector(builder:flatbuffers.Builder, data:number[]|Uint8Array):flatbuffers.Offset;
+static createSectionEndsVector(builder:flatbuffers.Builder, data:number[]|Uint32Array|Uint8Array):flatbuffers.Offset {
+  builder.startVector(4, data.length, 4);
+  for (let i = data.length - 1; i >= 0; i--) {
+    builder.addInt32(data[i]!);
+  }
+  return builder.endVector();
+}
+
+static startSectionEndsVector(builder:flatbuffers.Builder, numElems:number) {
+  builder.startVector(4, numElems, 4);
+}
+
 static endGradientPayload(builder:flatbuffers.Builder):flatbuffers.Offset {
   const offset = builder.endObject();
   return offset;
@@ -176,7 +212,7 @@ static finishSizePrefixedGradientPayloadBuffer(builder:flatbuffers.Builder, offs
   builder.finish(offset, undefined, true);
 }
 
-static createGradientPayload(builder:flatbuffers.Builder, valueFormat:ValueFormat, countsOffset:flatbuffers.Offset, indicesOffset:flatbuffers.Offset, valuesOffset:flatbuffers.Offset, nonFiniteTensor:number, notices:number, nonFiniteRank:number):flatbuffers.Offset {
+static createGradientPayload(builder:flatbuffers.Builder, valueFormat:ValueFormat, countsOffset:flatbuffers.Offset, indicesOffset:flatbuffers.Offset, valuesOffset:flatbuffers.Offset, nonFiniteTensor:number, notices:number, nonFiniteRank:number, sectionEndsOffset:flatbuffers.Offset):flatbuffers.Offset {
   GradientPayload.startGradientPayload(builder);
   GradientPayload.addValueFormat(builder, valueFormat);
   GradientPayload.addCounts(builder, countsOffset);
@@ -185,6 +221,7 @@ static createGradientPayload(builder:flatbuffers.Builder, valueFormat:ValueForma
   GradientPayload.addNonFiniteTensor(builder, nonFiniteTensor);
   GradientPayload.addNotices(builder, notices);
   GradientPayload.addNonFiniteRank(builder, nonFiniteRank);
+  GradientPayload.addSectionEnds(builder, sectionEndsOffset);
   return GradientPayload.endGradientPayload(builder);
 }
 }

@@ -167,7 +167,7 @@ describe('a payload that does not fit the chunk is refused, with the rank that s
     ['counts of fewer pieces', 'float32', [0, 0]],
     ['streams that end early', 'float32', [1, 0, 0]],
   ] as const)('%s', (_, format: ValueFormat, counts) => {
-    const streams = { indices: new Uint8Array(0), values: new Uint8Array(0) };
+    const streams = { indices: new Uint8Array(0), values: new Uint8Array(0), sectionEnds: [] };
     const payload = encodeGradientPayload({ format, counts, streams });
     expect(refusal(payload)).toMatchObject({ code: 'ERR_PROTOCOL', rank: 3 });
   });

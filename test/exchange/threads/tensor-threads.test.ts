@@ -1,9 +1,11 @@
 import { readdirSync } from 'node:fs';
 import * as addressSpace from '../../../src/address-space';
+import * as sumPayloads from '../../../src/collectives/sum-payloads';
 import { CollectiveCall, SCRATCH_BYTES } from '../../../src/collectives/collective-call';
 import { Communicator } from '../../../src/communicator/communicator';
 import { dgc, type DgcOptions } from '../../../src/compression/dgc-options';
 import { GradientCodec } from '../../../src/compression/gradient-codec';
+import * as gradientStreams from '../../../src/compression/gradient-streams';
 import { LargestTreatment } from '../../../src/compression/tensor-treatment';
 import { ExchangeHandle } from '../../../src/exchange/exchange-handle';
 import { GradientExchange, settingsOf } from '../../../src/exchange/gradient-exchange';
@@ -13,13 +15,17 @@ import { SoloTransport } from '../../../src/transport/transport';
 import { random } from '../../support/random';
 import { closeRing, freePort, until } from '../../support/rings';
 
-/** More than 2²⁰ elements, of which 15 % are more than 2¹⁶. */
+/** Three sections, and so many elements that helpers are woken. */
 const VARIABLES = [
-  { name: 'first', shape: [700, 400] },
+  { name: 'first', shape: [1400, 800] },
   { name: 'bias', shape: [400] },
   { name: 'middle', shape: [3, 3, 200, 200] },
-  { name: 'last', shape: [1000, 500] },
+  { name: 'next', shape: [1000, 700] },
+  { name: 'last', shape: [1100, 1000] },
 ];
+const SECTIONS = 3;
+/** All but the bias. */
+const NOT_WHOLE = 4;
 const OPTIONS: DgcOptions = { sparsity: 0.85, warmUpSteps: 0 };
 /** Helpers take part when they have started. */
 const MOST_STEPS = 100;
@@ -56,41 +62,43 @@ function rankOf(threads: number, options = OPTIONS, arenaBytes = 2 ** 32) {
 
 function fill(gradient: Float32Array, seed: number): void {
   const next = random(seed + 1);
-  for (let i = 0; i < gradient.length; i++) gradient[i] = next() + next() + next() - 1.5;
+  for (let i = 0; i < gradient.length; i++) gradient[i] = next() - 0.5;
 }
 
-/** Counts what this thread does by itself in a step, and how many parts are joined. */
+/** Counts what this thread does by itself in a step, and how many sections it joins. */
 function watch() {
-  const compressed = jest.spyOn(LargestTreatment.prototype, 'compress');
-  const settled = jest.spyOn(LargestTreatment.prototype, 'settle');
-  const encoded = jest.spyOn(GradientCodec.prototype, 'encodePart');
-  const joined = jest.spyOn(GradientCodec.prototype, 'join');
+  const spies = {
+    compress: jest.spyOn(LargestTreatment.prototype, 'compress'),
+    settle: jest.spyOn(LargestTreatment.prototype, 'settle'),
+    encode: jest.spyOn(GradientCodec.prototype, 'encodeSection'),
+    average: jest.spyOn(sumPayloads, 'sumSection'),
+  };
+  const joined = jest.spyOn(gradientStreams, 'joinSections');
   return () => {
-    const parts = joined.mock.calls[0]?.[0].length ?? 0;
-    const own = { compress: compressed.mock.calls.length, settle: settled.mock.calls.length };
-    const all = { parts, encode: encoded.mock.calls.length, ...own };
-    for (const spy of [compressed, settled, encoded, joined]) spy.mockClear();
-    return all;
+    const sections = joined.mock.calls[0]?.[0].length ?? 0;
+    const own = Object.fromEntries(Object.entries(spies).map(([work, { mock }]) => [work, mock.calls.length]));
+    for (const spy of [...Object.values(spies), joined]) spy.mockClear();
+    return { sections, ...(own as Record<keyof typeof spies, number>) };
   };
 }
 
 test.each(['float32', 'float16', 'int8', 'log4'] as const)('%s: helpers change no bit', async values => {
   const [alone, helped] = [rankOf(1, { ...OPTIONS, values }), rankOf(3, { ...OPTIONS, values })];
   const own = watch();
-  const seen = { compress: false, encode: false, settle: false };
-  for (let step = 0; step < MOST_STEPS && !(seen.compress && seen.encode && seen.settle); step++) {
+  const seen = { compress: false, encode: false, average: false, settle: false };
+  for (let step = 0; step < MOST_STEPS && Object.values(seen).includes(false); step++) {
     const expected = await alone.run(step);
-    const { parts: unhelped } = own();
-    expect(unhelped).toBe(0);
+    expect(own()).toEqual({ sections: 0, compress: NOT_WHOLE, settle: NOT_WHOLE, encode: 0, average: SECTIONS });
     const actual = await helped.run(step);
-    const { parts, compress, encode, settle } = own();
-    expect(parts).toBe(3);
-    seen.compress ||= compress < 3; // of the tensors that are not sent whole
-    seen.settle ||= settle < 3;
-    seen.encode ||= encode < parts;
+    const { sections, compress, encode, average, settle } = own();
+    expect(sections).toBe(SECTIONS);
+    seen.compress ||= compress < NOT_WHOLE;
+    seen.settle ||= settle < NOT_WHOLE;
+    seen.encode ||= encode < SECTIONS;
+    seen.average ||= average < SECTIONS;
     expect(actual.map((bytes, i) => bytes.equals(expected[i]!))).toEqual(actual.map(() => true));
   }
-  expect(seen).toEqual({ compress: true, encode: true, settle: true });
+  expect(seen).toEqual({ compress: true, encode: true, average: true, settle: true });
 });
 
 test('helpers work in several arenas', async () => {
@@ -115,7 +123,7 @@ test('where the system has no thread for a helper, the others do its work', asyn
   const expected = await alone.run(0);
   own();
   const actual = await refused.run(0);
-  expect(own()).toMatchObject({ parts: 0, compress: 3, settle: 3 });
+  expect(own()).toMatchObject({ sections: 0, compress: NOT_WHOLE, settle: NOT_WHOLE, average: SECTIONS });
   expect(actual.map((each, i) => each.equals(expected[i]!))).toEqual(actual.map(() => true));
 });
 
@@ -126,7 +134,7 @@ test('what overflows is told by whichever thread compresses it', async () => {
   do {
     expect(step).toBeLessThan(MOST_STEPS);
     await run(step++);
-  } while (own().compress === 3);
+  } while (own().compress === NOT_WHOLE);
   handle.residual(2).fill(3e38);
   handle.gradient(2).fill(3e38);
   const overflow = { step, density: 0.15, momentumFactor: 0.9, sumOfSquares: 1 };
@@ -136,6 +144,21 @@ test('what overflows is told by whichever thread compresses it', async () => {
   const result = await exchange.run(call, overflow);
   expect(result.nonFinite).toEqual({ rank: 0, tensor: 2 });
   expect(handle.residual(2).every(value => value === 0)).toBe(true);
+});
+
+test('a payload that is bad is told by whichever thread decodes it, and the next step is as ever', async () => {
+  const [alone, helped] = [rankOf(1), rankOf(3)];
+  const { joinSections } = gradientStreams;
+  const damaged = jest.spyOn(gradientStreams, 'joinSections').mockImplementation(sections => {
+    const streams = joinSections(sections);
+    return { ...streams, sectionEnds: streams.sectionEnds.map(() => 2) };
+  });
+  await expect(helped.run(0)).rejects.toMatchObject({ code: 'ERR_PROTOCOL', details: { rank: 0 } });
+  expect(damaged).toHaveBeenCalled();
+  damaged.mockRestore();
+  const expected = await alone.run(0);
+  const actual = await helped.run(0); // what was accumulated is not accumulated twice
+  expect(actual.map((each, i) => each.equals(expected[i]!))).toEqual(actual.map(() => true));
 });
 
 test('ranks with several numbers of threads get the same update', async () => {
@@ -159,6 +182,15 @@ test('ranks with several numbers of threads get the same update', async () => {
     expect(updates[0]!.map((bytes, v) => bytes.equals(updates[1]![v]!))).toEqual(VARIABLES.map(() => true));
     expect(updates[0]!.every(bytes => bytes.some(byte => byte !== 0))).toBe(true);
   }
+  // Their sum overflows.
+  const step = { step: 3, density: 0.15, momentumFactor: 0.9, sumOfSquares: 1 };
+  const results = await Promise.all(
+    handles.map(handle => {
+      handle.gradient(4).fill(3e38);
+      return handle.start(step).promise;
+    }),
+  );
+  for (const { nonFinite } of results) expect(nonFinite).toEqual({ rank: undefined, tensor: 4 });
   await closeRing(ring);
 });
 
@@ -167,7 +199,7 @@ const threads = () => readdirSync('/proc/self/task').length;
 test('a small model has no helpers', () => {
   const before = threads();
   const line = { start: jest.fn(), conclude: jest.fn(), close: jest.fn() };
-  const input = { variables: VARIABLES.slice(0, 3), compression: dgc(OPTIONS), nesterov: true, threads: 3 };
+  const input = { variables: VARIABLES.slice(1, 3), compression: dgc(OPTIONS), nesterov: true, threads: 3 };
   open.push(new GradientExchange(new SoloTransport(), new ExchangeHandle(input, line).plan));
   expect(threads()).toBe(before);
 });
