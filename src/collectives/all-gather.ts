@@ -5,7 +5,7 @@ import { opposite, type Side } from '../transport/ring-place';
 import type { DataFrame } from '../transport/transport';
 import { Purpose } from '../wire/frame';
 import { part, SEGMENT_BYTES } from './chunks';
-import type { CollectiveCall } from './collective-call';
+import { checkLength, type CollectiveCall } from './collective-call';
 import { runPipeline } from './pipeline';
 
 /**
@@ -82,10 +82,7 @@ export async function allGather(
     i => view(own, rangeOf(call.rank, i)),
     (origin, i, body) => {
       const range = rangeOf(origin, i);
-      if (body.length !== range.count) {
-        const words = `Rank ${origin} sent ${body.length} bytes to an all-gather that expects ${range.count}.`;
-        throw new GradringError('ERR_PROTOCOL', words, { rank: origin });
-      }
+      checkLength(origin, body.length, range.count);
       copyBytes(results[origin]!.subarray(range.start), body);
     },
   );

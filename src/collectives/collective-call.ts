@@ -118,7 +118,7 @@ export class CollectiveCall {
   async receiveTo(landing: Landing, origin: number, part: number, side: Side = 'left'): Promise<void> {
     const frame = await this.receive(origin, part, side, landing);
     if (frame.hasLanded) return;
-    checkLength(frame.bytes, landing.bytes);
+    checkLength(origin, frame.bytes, landing.bytes);
     land(landing, frame.body);
     releaseMemory(frame.body);
   }
@@ -147,9 +147,10 @@ export class CollectiveCall {
   }
 }
 
-/** @throws GradringError `ERR_PROTOCOL` for a body of another length than expected. */
-export function checkLength(bytes: number, due: number): void {
-  if (bytes !== due) throw protocolError(`holds ${bytes} bytes where ${due} are expected`);
+/** @throws GradringError `ERR_PROTOCOL`, naming the rank that made the body, if it has another length than expected. */
+export function checkLength(origin: number, bytes: number, due: number): void {
+  if (bytes !== due)
+    throw protocolError(`of rank ${origin} holds ${bytes} bytes where ${due} are expected`, { rank: origin });
 }
 
 /** A frame has arrived that belongs to another call than the one that this rank is in. */

@@ -138,7 +138,7 @@ async function reduceGathered(call: CollectiveCall, array: ReducedArray, operati
   const elementBytes = ELEMENT_BYTES[array.type];
   const whole = bytesOf(memory, array, { start: 0, count: array.elementCount });
   const bodies = await allGatherBodies(call, copyOf(whole));
-  for (const body of bodies) checkLength(body.length, whole.length);
+  bodies.forEach((body, rank) => checkLength(rank, body.length, whole.length));
   const chunks = new Chunks(array.elementCount, worldSize, elementBytes);
   for (let chunk = 0; chunk < worldSize; chunk++) {
     const range = chunks.chunk(chunk);

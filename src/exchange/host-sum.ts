@@ -59,8 +59,9 @@ export async function handOverState(call: CollectiveCall, arenas: readonly StepA
 }
 
 async function hearWhetherStateComes(call: CollectiveCall): Promise<boolean> {
-  const { body } = await call.receive(call.rank - 1, 0);
-  checkLength(body.length, 1);
+  const origin = call.rank - 1;
+  const { body } = await call.receive(origin, 0);
+  checkLength(origin, body.length, 1);
   return body[0] === 1;
 }
 

@@ -1,9 +1,10 @@
 import type { GradringError } from '../../src/errors';
 import { Link } from '../../src/transport/control/link';
 import { closeAllSockets } from '../../src/transport/control/open-sockets';
-import { FrameKind, type Header, type MailHeader, MailStep } from '../../src/wire/frame';
+import { FrameKind, type Header, type MailHeader, MailStep, Purpose } from '../../src/wire/frame';
 import { besideHostilePeer, headerOf } from '../support/hostile-peer';
-import { until } from '../support/rings';
+import { failureOf, until } from '../support/rings';
+import { runnerOf } from '../support/runners';
 import { FRAME } from '../support/transports';
 
 const open: { close(): Promise<void> }[] = [];
@@ -48,6 +49,21 @@ describe('what a rank that was let in sends is an error that names it', () => {
 function hello(host: string, port: number): Uint8Array {
   return headerOf({ kind: FrameKind.Hello, origin: 1, pid: 1, offer: { host, port, token: 'ab'.repeat(64) } });
 }
+
+test.each([
+  ['is gathered', 4],
+  ['is reduced on its way', 60_000],
+])('a body of a wrong length, of an array that %s', async (_, elementCount) => {
+  const { transport, say } = await ring();
+  const { runner, data } = runnerOf(transport, 4 * elementCount);
+  const array = { type: 'float32', data, elementCount } as const;
+  const reduced = failureOf(runner.run('allReduce', { array, reduction: 'sum', purpose: Purpose.Call }));
+  const call = { elementType: 'float32', reduction: 'sum', elementCount } as const;
+  await say([headerOf({ ...FRAME, ...call, sequence: 0, origin: 1 }), Buffer.alloc(15)]);
+  const error = await reduced;
+  expect(error).toMatchObject({ code: 'ERR_PROTOCOL', rank: 1 });
+  expect(error.message).toContain('A frame of rank 1 holds 15 bytes where');
+});
 
 test('the words of an error that another rank has found move no cursor and forge no line', async () => {
   const { failure, say } = await ring();
