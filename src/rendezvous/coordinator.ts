@@ -126,7 +126,7 @@ export class Coordinator {
       case 'ask':
         return line.tell({ kind: 'waiting', count: this.waiting.size });
       case 'leave':
-        if (!this.options.policy.isElastic) return;
+        if (!this.options.policy.isElastic || message.rank >= this.options.worldSize) return;
         this.left.add(message.rank);
         return this.lose(message.rank, `rank ${message.rank} left while the ring formed`);
       default: // messages that only a coordinator sends

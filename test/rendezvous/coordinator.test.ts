@@ -288,6 +288,12 @@ test('a member that dies while it waits for the others is not called', () => {
   expect(hear(1)).toMatchObject([{ kind: 'roster', members: [1, 2] }]);
 });
 
+test('ranks that do not exist may leave without end: nothing is noted of them', () => {
+  const { coordinator, say } = meeting();
+  for (let rank = RANKS - 1; rank < RANKS + 1_000; rank++) say({ kind: 'leave', rank });
+  expect(coordinator['left']).toEqual(new Set([RANKS - 1]));
+});
+
 test('a member that leaves is not waited for, and may not come again', () => {
   const { join, say, hear, form } = meeting();
   form(0, 1, 2, 3);
