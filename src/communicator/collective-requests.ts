@@ -353,7 +353,7 @@ const LARGEST_TAG = 65_535;
 export function checkCallOptions(call: string, options: CallOptions, names: Readonly<Record<string, true>>): void {
   const { purpose, ...own } = (options ?? {}) as CallOptions & { readonly purpose?: Purpose };
   const given = typeof options === 'object' && purpose !== undefined ? own : options;
-  checkOptions<object>(call, given, { ...names, signal: true });
+  checkOptions<object>(`ring.${call}`, given, { ...names, signal: true });
   if (purpose === undefined) checkSignal(`ring.${call}`, own.signal);
 }
 

@@ -22,6 +22,7 @@ import { ExchangeHandle, type ExchangeInput } from '../exchange/exchange-handle'
 import { SharedHeap } from '../memory/shared-heap';
 import { requireNode } from '../node-version';
 import type { Observer } from '../observer';
+import { brokenValue } from '../rank-values';
 import { type ConnectInput, type ConnectOptions, resolveConnectOptions } from '../rendezvous/connect-options';
 import { ProcessCalls } from './process-calls';
 import { Purpose } from '../wire/frame';
@@ -38,7 +39,7 @@ import {
   type ReduceOptions,
   type SparseArray,
 } from './collective-requests';
-import { decodeObject, encodeObject } from './object-code';
+import { decodeObject, encodeObject, isObjectLength } from './object-code';
 import {
   allToAll,
   type Collectives,
@@ -452,10 +453,11 @@ export class Communicator {
     // The other ranks must learn that no value comes.
     const [length] = await this.broadcast(Float64Array.of(fault === undefined ? (own?.length ?? 0) : -1), part);
     if (fault !== undefined) throw fault;
-    if (length! < 0) {
+    if (length === -1) {
       throw invalidArgument(`Rank ${root}, the root of ring.broadcastObject, gave a value that cannot be sent.`);
     }
-    const bytes = await this.broadcast(own ?? new Uint8Array(length!), part);
+    if (!isObjectLength(length)) throw brokenValue(root);
+    const bytes = await this.broadcast(own ?? new Uint8Array(length), part);
     return own === undefined ? decodeObject(bytes, root) : value;
   }
 
@@ -491,6 +493,7 @@ export class Communicator {
     value: unknown,
     options: CallOptions & { readonly root?: number } = {},
   ): Promise<unknown[] | undefined> {
+    checkCallOptions('gatherObject', options, { root: true });
     const bytes = encodeObject(value, 'ring.gatherObject');
     const all = await this.gather(bytes, { ...options, variableLength: true });
     return all?.map((each, rank) => decodeObject(each, rank));

@@ -1,7 +1,7 @@
 import { brokenValue, LARGEST_VALUE } from '../rank-values';
 import { invalidArgument } from '../errors';
 import { isPlainObject, requirePlain } from '../plain-json';
-import { isAnything, isCount, isListOf, isOneOf, isText, isWith } from '../shape';
+import { isAnything, isBetween, isCount, isListOf, isOneOf, isText, isWith } from '../shape';
 
 /** The arrays that an object may hold. */
 const TYPES = {
@@ -31,6 +31,12 @@ const isHeader = isWith<Header>({
   value: isAnything,
   arrays: isListOf(isWith<HeldArray>({ path: isListOf(isText), type: isTypeName, length: isCount })),
 });
+
+/** The most bytes of an encoded value: those of the memory that arrays are in while they travel. */
+const LARGEST_OBJECT = 2 ** 32;
+
+/** Whether an encoded value may have so many bytes. */
+export const isObjectLength = isBetween(0, LARGEST_OBJECT);
 
 /** So that each array may be viewed where it lies. */
 const ALIGNMENT = 8;
@@ -64,7 +70,11 @@ export function encodeObject(value: unknown, call: string): Uint8Array {
     throw invalidArgument(`${call}: without its arrays the value has ${json.length} bytes of JSON; it may have ${LARGEST_VALUE}.`); // prettier-ignore
   }
   const start = aligned(ALIGNMENT + json.length);
-  const bytes = new Uint8Array(arrays.reduce((sum, { array }) => sum + aligned(array.byteLength), start));
+  const byteLength = arrays.reduce((sum, { array }) => sum + aligned(array.byteLength), start);
+  if (!isObjectLength(byteLength)) {
+    throw invalidArgument(`${call}: the value has ${byteLength} bytes; it may have ${LARGEST_OBJECT}.`);
+  }
+  const bytes = new Uint8Array(byteLength);
   new DataView(bytes.buffer).setUint32(0, json.length, true);
   bytes.set(json, ALIGNMENT);
   let at = start;

@@ -52,11 +52,13 @@ export interface ScatterOptions<T> extends CallOptions {
 export function* reduce<T extends NumericArray>(
   ring: Collectives,
   array: T,
-  { root = 0, ...options }: RootedReduceOptions,
+  options: RootedReduceOptions,
 ): Work<T | undefined> {
+  checkCallOptions('reduce', options, { root: true, op: true, as: true });
+  const { root = 0, ...ofAll } = options;
   requireRank('root', root, ring.worldSize);
   const isRoot = ring.rank === root;
-  yield* ring.allReduce(isRoot || elementTypeOf(array) === undefined ? array : (array.slice() as T), options);
+  yield* ring.allReduce(isRoot || elementTypeOf(array) === undefined ? array : (array.slice() as T), ofAll);
   return isRoot ? array : undefined;
 }
 
@@ -64,10 +66,12 @@ export function* reduce<T extends NumericArray>(
 export function* gather<T extends NumericArray>(
   ring: Collectives,
   array: T,
-  { root = 0, ...options }: RootedGatherOptions,
+  options: RootedGatherOptions,
 ): Work<T[] | undefined> {
+  checkCallOptions('gather', options, { root: true, variableLength: true });
+  const { root = 0, ...ofAll } = options;
   requireRank('root', root, ring.worldSize);
-  const all = yield* ring.allGather(array, options);
+  const all = yield* ring.allGather(array, ofAll);
   return ring.rank === root ? all : undefined;
 }
 
@@ -77,7 +81,7 @@ export function* scatter<T extends NumericArray>(ring: Collectives, array: T, op
   const { root = 0, from, signal } = options;
   requireRank('root', root, ring.worldSize);
   const { rank, worldSize } = ring;
-  const whole = emptyLike(array, worldSize * array.length, 'scatter');
+  const whole = emptyLike('scatter', array, worldSize);
   if (rank === root) {
     if (from === undefined || elementTypeOf(from) !== elementTypeOf(array) || from.length !== whole.length) {
       const type = elementTypeOf(array);
@@ -94,7 +98,7 @@ export function* scatter<T extends NumericArray>(ring: Collectives, array: T, op
 export function* allToAll<T extends NumericArray>(ring: Collectives, array: T, options: CallOptions): Work<T> {
   checkCallOptions('allToAll', options, {});
   const { rank, worldSize } = ring;
-  const received = emptyLike(array, array.length, 'allToAll');
+  const received = emptyLike('allToAll', array);
   const count = array.length / worldSize;
   if (!Number.isInteger(count)) {
     throw invalidArgument(`allToAll divides an array between ${worldSize} ranks, but it has ${array.length} elements.`);
@@ -104,11 +108,12 @@ export function* allToAll<T extends NumericArray>(ring: Collectives, array: T, o
   return received;
 }
 
-/** A new array of the same type. */
-function emptyLike<T extends NumericArray>(array: T, length: number, call: string): T {
+/** A new array of the same type, so many times as long. */
+function emptyLike<T extends NumericArray>(call: string, array: T, times = 1): T {
   const type = elementTypeOf(array);
   if (type === undefined) {
     throw invalidArgument(`${call} takes a ${NUMERIC_ARRAYS}.`);
   }
+  const length = times * array.length;
   return arrayOf(type, new ArrayBuffer(ELEMENT_BYTES[type] * length), 0, length) as T;
 }

@@ -62,6 +62,16 @@ describe.each(casesOf([2], [1, 4]))('a ring of %i', worldSize => {
     await all(each => each.barrier());
   });
 
+  test.each([2 ** 60, 0.5, NaN, -Infinity])('a root that announces a value of %p bytes is named', async announced => {
+    if (worldSize === 1) return;
+    const [root, other] = ring as [Communicator, Communicator];
+    const heard = failureOf(other.broadcastObject(undefined));
+    // The first part of the call, as the root would make it.
+    await Promise.all([root, ...ring.slice(2)].map(each => each.broadcast(Float64Array.of(announced))));
+    expect(await heard).toMatchObject({ code: 'ERR_PROTOCOL', rank: 0 });
+    await all(each => each.barrier());
+  });
+
   test('wrong arguments are told before anything is sent', async () => {
     const communicator = ring[0]!;
     const root = worldSize;
@@ -79,11 +89,33 @@ describe.each(casesOf([2], [1, 4]))('a ring of %i', worldSize => {
         () => communicator.allGatherObject(new Map()),
         () => communicator.gatherObject({ a: new DataView(new ArrayBuffer(1)) }),
         () => communicator.gatherObject({}, { root }),
+        () => communicator.reduce(Float32Array.of(1), null as never),
+        () => communicator.gather(Float32Array.of(1), null as never),
+        () => communicator.gatherObject({}, null as never),
+        () => communicator.scatter(undefined as never),
+        () => communicator.allToAll(undefined as never),
       ].map(call => failureOf(call())),
     );
     for (const { code } of failures) expect(code).toBe('ERR_INVALID_ARGUMENT');
     expect(failures[10]!.message).toMatch(/gatherObject cannot send value\.a: it is a DataView/);
     await all(each => each.barrier());
+  });
+
+  test('a misspelt option is told with the options of the call that the user made', async () => {
+    const communicator = ring[0]!;
+    const misspelt = { rot: 1 } as object;
+    const failures = await Promise.all(
+      [
+        communicator.reduce(Float32Array.of(1), misspelt),
+        communicator.gather(Float32Array.of(1), misspelt),
+        communicator.gatherObject({}, misspelt),
+      ].map(call => failureOf(call)),
+    );
+    expect(failures.map(({ message }) => message)).toEqual([
+      "ring.reduce has no option 'rot'. Did you mean root? Its options are root, op, as, signal.",
+      "ring.gather has no option 'rot'. Did you mean root? Its options are root, variableLength, signal.",
+      "ring.gatherObject has no option 'rot'. Did you mean root? Its options are root, signal.",
+    ]);
   });
 
   test('the Sync forms give the same', async () => {
@@ -113,6 +145,11 @@ test('await using closes it at the end of the block, on every rank, and after an
   for (const closed of [...used, ended[0] as Communicator, ended[2] as Communicator]) {
     expect(await failureOf(closed.barrier())).toMatchObject({ code: 'ERR_CLOSED' });
   }
+});
+
+test('a value above 4 GiB is refused before it is encoded', () => {
+  const value = new Array<Uint8Array>(65).fill(new Uint8Array(2 ** 26));
+  expect(() => encodeObject(value, 'ring.broadcastObject')).toThrow(/value has 43620\d+ bytes; it may have 4294967296/);
 });
 
 test('bytes that are no object are refused, and none of them changes a prototype', () => {

@@ -308,7 +308,7 @@ describe('wrong arguments are told in words', () => {
     ['a misspelt option of allReduce', /has no option 'operation'\. Its options are op/],
     ['a reduction by name', /takes its options as an object, not 'mean'/],
     ['a misspelt option of allGather', /Did you mean variableLength\?/],
-    ['a misspelt option of broadcast', /^broadcast has no option 'rot'\. Did you mean root\?/],
+    ['a misspelt option of broadcast', /^ring\.broadcast has no option 'rot'\. Did you mean root\?/],
     ['a misspelt option of broadcastVariables', /^ring\.broadcastVariables has no option 'rot'\. Did you mean root\?/],
     ['a third array', /^ring\.shard takes x and y\. Put several inputs into an array/],
     ['no x', /^ring\.shard takes a dataset, or tensors.*It was given undefined and Tensor/s],
