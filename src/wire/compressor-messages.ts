@@ -1,24 +1,16 @@
-import * as flatbuffers from 'flatbuffers';
-import { checked, checkedRoot, protocolError } from './frame';
-import { CompressorMessages as MessagesTable } from './generated/compressor-messages';
+import { protocolError } from './frame';
 
-/** Packs the messages of a rank for all tensors. */
+/** Packs the messages of a rank for all tensors: the length of each as a uint32, and then the messages. */
 export function encodeMessages(messages: readonly Uint8Array[]): Uint8Array {
-  const bytes = messages.reduce((sum, { length }) => sum + length, 0);
-  const all = new Uint8Array(bytes);
-  let start = 0;
-  for (const message of messages) {
-    all.set(message, start);
-    start += message.length;
+  let end = 4 * messages.length;
+  const bytes = new Uint8Array(messages.reduce((sum, { length }) => sum + length, end));
+  const lengths = new DataView(bytes.buffer);
+  for (const [i, message] of messages.entries()) {
+    lengths.setUint32(4 * i, message.length, true);
+    bytes.set(message, end);
+    end += message.length;
   }
-  const builder = new flatbuffers.Builder(bytes + 4 * messages.length + 64);
-  const vector = builder.createByteVector(all);
-  const lengths = MessagesTable.createLengthsVector(
-    builder,
-    messages.map(({ length }) => length),
-  );
-  builder.finish(MessagesTable.createCompressorMessages(builder, lengths, vector));
-  return builder.asUint8Array();
+  return bytes;
 }
 
 /**
@@ -28,24 +20,17 @@ export function encodeMessages(messages: readonly Uint8Array[]): Uint8Array {
  * @throws GradringError `ERR_PROTOCOL` for anything else.
  */
 export function decodeMessages(bytes: Uint8Array, count: number): Uint8Array[] {
-  const table = checkedRoot(bytes, 'compressor messages', buffer => MessagesTable.getRootAsCompressorMessages(buffer));
-  return checked('compressor messages', () => {
-    const all = table.messagesArray() ?? new Uint8Array(0);
-    if (table.lengthsLength() !== count) {
-      throw protocolError(`holds the messages of ${table.lengthsLength()} of ${count} tensors`);
-    }
-    const isWithin =
-      all.byteOffset >= bytes.byteOffset && all.byteOffset + all.length <= bytes.byteOffset + bytes.length;
-    if (!isWithin) throw new RangeError('messages cut short');
-    let end = 0;
-    const messages = Array.from({ length: count }, (_, i) => {
-      const start = end;
-      end += table.lengths(i)!;
-      return all.subarray(start, end);
-    });
-    if (end !== all.length) throw protocolError(`holds ${all.length} bytes of messages where ${end} are announced`);
-    return messages;
+  let end = 4 * count;
+  if (bytes.length < end)
+    throw protocolError(`holds ${bytes.length} bytes, fewer than the lengths of ${count} messages`);
+  const lengths = new DataView(bytes.buffer, bytes.byteOffset, end);
+  const messages = Array.from({ length: count }, (_, i) => {
+    const start = end;
+    end += lengths.getUint32(4 * i, true);
+    return bytes.subarray(start, end);
   });
+  if (end !== bytes.length) throw protocolError(`holds ${bytes.length} bytes of messages where ${end} are announced`);
+  return messages;
 }
 
 /** Packs numbers of a rank, of which all ranks want the largest. */
