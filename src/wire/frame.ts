@@ -9,7 +9,7 @@ import { FrameKind } from './generated/frame-kind';
 import { Operation } from './generated/operation';
 import { Purpose } from './generated/purpose';
 import { createMail, type Mail, MailStep, readMail } from './mail';
-import { createRankStatus, decodeSettings, type RankStatus, readRankStatus } from './rank-status';
+import { isRankStatus, type RankStatus } from './rank-status';
 
 export { FrameKind, type Mail, MailStep, Operation, Purpose };
 
@@ -152,7 +152,6 @@ export function encodeHeader(ring: RingIdentity, header: Header): Uint8Array {
     ),
   );
   if (text !== 0) FrameTable.addText(builder, text);
-  if (header.kind === FrameKind.Status) FrameTable.addStatus(builder, createRankStatus(builder, header));
   if (mail !== undefined) FrameTable.addMail(builder, createMail(builder, mail));
   FrameTable.finishFrameBuffer(builder, FrameTable.endFrame(builder));
   return builder.asUint8Array();
@@ -165,8 +164,10 @@ function textOf(header: Header): unknown {
       return header.error;
     case FrameKind.Hello:
       return { pid: header.pid, offer: header.offer };
-    case FrameKind.Status:
-      return header.settings;
+    case FrameKind.Status: {
+      const { isCalling, sinceMs, step, settings, round, asks } = header;
+      return { isCalling, sinceMs: Math.round(sinceMs), step, settings, round, asks };
+    }
     default:
       return undefined;
   }
@@ -210,12 +211,11 @@ export function decodeHeader(ring: RingIdentity, bytes: Uint8Array): Header {
       const call = readCall(header);
       return { kind, origin, ...call, part: header.part(), checksum: header.checksum() };
     }
-    case FrameKind.Status:
-      return {
-        ...{ kind, origin, ...readCall(header) },
-        ...checked('status', () => readRankStatus(frame, bytes.length)),
-        settings: checked('status', () => decodeSettings(frame.text())),
-      };
+    case FrameKind.Status: {
+      const status = parsed(checked('status', () => frame.text()));
+      if (!isRankStatus(status)) throw protocolError('holds no valid status');
+      return { ...status, kind, origin, ...readCall(header) }; // in this order: JSON may have other members, too
+    }
     case FrameKind.Mail: {
       const { elementType } = readCall(header);
       const mail = checked('message', () => readMail(frame, bytes.length, ring.worldSize));

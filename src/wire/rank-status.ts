@@ -1,6 +1,4 @@
-import type * as flatbuffers from 'flatbuffers';
-import type { Frame } from './generated/frame';
-import { RankStatus as RankStatusStruct } from './generated/rank-status';
+import { type Check, isBetween, isBoolean, isCount, isNumber, isOneOf, isOptional, isRecordOf, isWith } from '../shape';
 
 /** What a status asks of other ranks: nothing; their status; their status and a report to the user of missing ranks. */
 export const ASKS = ['nothing', 'answers', 'report'] as const;
@@ -25,42 +23,11 @@ export interface RankStatus {
   readonly asks: (typeof ASKS)[number];
 }
 
-/** Call it between `startFrame` and `endFrame`. */
-export function createRankStatus(
-  builder: flatbuffers.Builder,
-  status: Omit<RankStatus, 'settings'>,
-): flatbuffers.Offset {
-  const { sinceMs, step, round, isCalling, asks } = status;
-  const [since, stepAfter] = [BigInt(Math.round(sinceMs)), BigInt(step === undefined ? 0 : step + 1)];
-  return RankStatusStruct.createRankStatus(builder, since, stepAfter, round, isCalling ? 1 : 0, ASKS.indexOf(asks));
-}
+const isSettings: Check<StepSettings> = (value): value is StepSettings =>
+  isRecordOf(isNumber)(value) && Object.keys(value).every(name => SETTINGS.includes(name as keyof StepSettings));
 
-/** @throws RangeError if the frame has no status, or an impossible one. */
-export function readRankStatus(frame: Frame, byteLength: number): Omit<RankStatus, 'settings'> {
-  const status = frame.status();
-  if (status === null || status.bb_pos + RankStatusStruct.sizeOf() > byteLength) throw new RangeError('no status');
-  const asks = ASKS[status.asks()];
-  const [sinceMs, stepAfter] = [Number(status.sinceMs()), Number(status.step())];
-  if (asks === undefined || !Number.isSafeInteger(sinceMs) || !Number.isSafeInteger(stepAfter)) {
-    throw new RangeError('impossible numbers');
-  }
-  const step = stepAfter === 0 ? undefined : stepAfter - 1;
-  return { isCalling: status.isCalling() === 1, sinceMs, step, round: status.round(), asks };
-}
-
-/**
- * The settings in the text of a status frame.
- *
- * @throws Error if it is neither missing nor a JSON object of settings.
- */
-export function decodeSettings(text: string | null): StepSettings | undefined {
-  if (text === null) return undefined;
-  const settings = JSON.parse(text) as unknown;
-  if (typeof settings !== 'object' || settings === null || Array.isArray(settings)) throw new RangeError('no object');
-  for (const [name, value] of Object.entries(settings)) {
-    if (!SETTINGS.includes(name as keyof StepSettings) || typeof value !== 'number') {
-      throw new RangeError('a setting that does not exist');
-    }
-  }
-  return settings as StepSettings;
-}
+/** Whether the JSON of a status frame is one. */
+export const isRankStatus = isWith<RankStatus>({
+  ...{ isCalling: isBoolean, sinceMs: isCount, step: isOptional(isCount), settings: isOptional(isSettings) },
+  ...{ round: isBetween(0, 2 ** 32 - 1), asks: isOneOf(ASKS) },
+});

@@ -13,6 +13,7 @@ import {
   Purpose,
   REDUCTIONS,
   type RingIdentity,
+  type StatusHeader,
 } from '../../src/wire/frame';
 import type { CodedTensor } from '../../src/compression/gradient-streams';
 import { encodeGradientPayload, encodeNonFinite, type ExpectedTensor } from '../../src/wire/gradient-payload';
@@ -42,7 +43,7 @@ const ABORT: Header = {
   ...{ kind: FrameKind.Abort, origin: 1 },
   error: { code: 'ERR_PEER_LOST', message: 'Rank 3 is gone – for good.', details: { rank: 3, operation: 'barrier()' } },
 };
-const STATUS: Header = {
+const STATUS: StatusHeader = {
   ...{ kind: FrameKind.Status, origin: 3, sequence: 2 ** 40, parameter: 0xcafebabe, elementCount: 25_557_032 },
   ...{ operation: Operation.Exchange, purpose: Purpose.FirstStep, elementType: 'float32', reduction: 'mean' },
   ...{ settings: { learningRate: 0.1, step: 3 } },
@@ -180,6 +181,14 @@ describe('frame headers', () => {
     expect(codeOf({ ...RING, ringId: 1n }, DATA)).toBe('ERR_PROTOCOL');
     expect(codeOf({ ...RING, generation: 4 }, DATA)).toBe('ERR_PROTOCOL');
     expect(codeOf(RING, { ...DATA, origin: 4 })).toBe('ERR_PROTOCOL');
+  });
+
+  test('members of the JSON of a status do not replace what the header says', () => {
+    const bytes = Buffer.from(encodeHeader(RING, STATUS));
+    const members = '"settings":{"learningRate":0.1,"step":3}';
+    bytes.write('"kind":0,"origin":1,"sequence":0'.padEnd(members.length), bytes.indexOf(members));
+    const { kind, origin, sequence } = STATUS;
+    expect(decodeHeader(RING, bytes)).toMatchObject({ kind, origin, sequence, round: 7 });
   });
 
   test.each(HEADERS)('damaged in any way, are refused or sane: kind $kind', header => {

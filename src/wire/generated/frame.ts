@@ -6,7 +6,6 @@ import * as flatbuffers from 'flatbuffers';
 
 import { FrameHeader } from './frame-header.js';
 import { Mail } from './mail.js';
-import { RankStatus } from './rank-status.js';
 
 
 export class Frame {
@@ -39,18 +38,13 @@ text(optionalEncoding?:any):string|Uint8Array|null {
   return offset ? this.bb!.__string(this.bb_pos + offset, optionalEncoding) : null;
 }
 
-status(obj?:RankStatus):RankStatus|null {
-  const offset = this.bb!.__offset(this.bb_pos, 8);
-  return offset ? (obj || new RankStatus()).__init(this.bb_pos + offset, this.bb!) : null;
-}
-
 mail(obj?:Mail):Mail|null {
-  const offset = this.bb!.__offset(this.bb_pos, 10);
+  const offset = this.bb!.__offset(this.bb_pos, 8);
   return offset ? (obj || new Mail()).__init(this.bb_pos + offset, this.bb!) : null;
 }
 
 static startFrame(builder:flatbuffers.Builder) {
-  builder.startObject(4);
+  builder.startObject(3);
 }
 
 static addHeader(builder:flatbuffers.Builder, headerOffset:flatbuffers.Offset) {
@@ -61,12 +55,8 @@ static addText(builder:flatbuffers.Builder, textOffset:flatbuffers.Offset) {
   builder.addFieldOffset(1, textOffset, 0);
 }
 
-static addStatus(builder:flatbuffers.Builder, statusOffset:flatbuffers.Offset) {
-  builder.addFieldStruct(2, statusOffset, 0);
-}
-
 static addMail(builder:flatbuffers.Builder, mailOffset:flatbuffers.Offset) {
-  builder.addFieldStruct(3, mailOffset, 0);
+  builder.addFieldStruct(2, mailOffset, 0);
 }
 
 static endFrame(builder:flatbuffers.Builder):flatbuffers.Offset {
