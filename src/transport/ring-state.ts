@@ -82,14 +82,14 @@ export class RingState {
   }
 
   /** Decodes a frame that has arrived by the lane on that side, and counts it as received. */
-  acceptFromLane(side: Side, { header: headerBytes, body, bytes, hasLanded }: AssembledFrame): DataFrame {
+  acceptFromLane(side: Side, frame: AssembledFrame): DataFrame {
     const cameAt = this.observer.startOf('receive');
-    const header = decodeHeader(this.place, headerBytes);
+    const header = decodeHeader(this.place, frame.headerBytes);
     if (header.kind !== FrameKind.Data) throw protocolError('came beside the link, but is no data');
-    this.countReceived(headerBytes.length + bytes);
-    const frame = { header, headerBytes, body, bytes, hasLanded };
-    this.tellReceived(side, frame, cameAt);
-    return frame;
+    this.countReceived(frame.headerBytes.length + frame.bytes);
+    const accepted = { ...frame, header };
+    this.tellReceived(side, accepted, cameAt);
+    return accepted;
   }
 
   countReceived(bytes: number): void {

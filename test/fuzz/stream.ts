@@ -43,7 +43,7 @@ export const streamTarget: Target = {
         at += count;
         assembly.advance(count);
         for (let next: AssembledFrame | undefined; (next = assembly.take(landing)) !== undefined; frames++) {
-          come += next.header.length + next.bytes;
+          come += next.headerBytes.length + next.bytes;
           demand(come <= bytes.length, 'More was taken than came.');
           demand(next.hasLanded ? landed === next.bytes : next.body.length === next.bytes, 'A body is not whole.');
           landed = 0;

@@ -34,8 +34,8 @@ export function attach(lane: Lane, hasCore = false): Told {
 }
 
 /** A frame as a ring would make it, whatever its header says. */
-export function dataFrame({ header: headerBytes, body, bytes, hasLanded }: AssembledFrame): DataFrame {
-  return { header: { ...FRAME, sequence: 0, origin: 0 }, headerBytes, body, bytes, hasLanded };
+export function dataFrame(frame: AssembledFrame): DataFrame {
+  return { ...frame, header: { ...FRAME, sequence: 0, origin: 0 } };
 }
 
 /** Both ends of a lane, open: the one that made the memory, or listens, and the other. */

@@ -32,7 +32,7 @@ function pathOf() {
     countForwarded: ({ bytes }) => void told.push(`sent on ${bytes}`),
     acceptFromLane: (side, assembled) => {
       told.push(`came from the ${side}`);
-      const sequence = Number(String(assembled.header));
+      const sequence = Number(String(assembled.headerBytes));
       if (Number.isNaN(sequence)) throw new GradringError('ERR_PROTOCOL', 'A frame has no number.');
       return { ...dataFrame(assembled), header: header(sequence) };
     },
@@ -50,7 +50,7 @@ function pathOf() {
   /** A frame comes by a link. */
   const comes = (side: Side, sequence: number) => {
     const stray = {
-      ...dataFrame({ header: encode(sequence), body: Buffer.from('stray'), bytes: 5, hasLanded: false }),
+      ...dataFrame({ headerBytes: encode(sequence), body: Buffer.from('stray'), bytes: 5, hasLanded: false }),
     };
     const come = { ...stray, header: header(sequence) };
     if (!path.takeStray(side, come)) came[side].push(come);
@@ -148,7 +148,7 @@ test('every later call fails as the path has', async () => {
   await expect(path.forward('left', strayFrame())).rejects.toBe(FAILURE);
 });
 
-const strayFrame = () => dataFrame({ header: encode(1), body: Buffer.alloc(1), bytes: 1, hasLanded: false });
+const strayFrame = () => dataFrame({ headerBytes: encode(1), body: Buffer.alloc(1), bytes: 1, hasLanded: false });
 
 test.each([4, 5])(
   'a collective 5 that waits is shown a frame of collective %i that comes by the link',

@@ -6,7 +6,7 @@ import { closeAllSockets } from '../../src/transport/control/open-sockets';
 import { SharedMemoryLane } from '../../src/transport/data/shared-memory-lane';
 import { QUEUE_BYTES } from '../../src/transport/data/shared-queue';
 import { poll } from '../../src/transport/data/system-calls';
-import { attach, openDescriptors, turns } from '../support/lanes';
+import { attach, dataFrame, openDescriptors, turns } from '../support/lanes';
 import { until } from '../support/rings';
 import { needs, testWhere } from '../support/test-where';
 
@@ -39,8 +39,7 @@ function wakesOf(lane: SharedMemoryLane): { count: number } {
   const fail = (error?: Error) => {
     throw error ?? new Error('It is lost.');
   };
-  const accept = ({ header, ...frame }: { header: Buffer }) => ({ headerBytes: header, ...frame }) as never;
-  lane.attach({ accept, onWait, onBroken: fail, onLost: fail });
+  lane.attach({ accept: dataFrame, onWait, onBroken: fail, onLost: fail });
   return wakes;
 }
 

@@ -1,6 +1,6 @@
 import { copyBytes } from '../../memory/buffers';
 import { protocolError } from '../../wire/frame';
-import { FRAMES_AHEAD } from '../transport';
+import { type DataFrame, FRAMES_AHEAD } from '../transport';
 import type { Landing } from './landing';
 
 /** The length of a frame's head: two lengths, the header, and padding. */
@@ -37,19 +37,12 @@ export function piecesOf(header: Uint8Array, body: Uint8Array): Uint8Array[] {
   return body.length <= SMALL_BODY ? [Buffer.concat([head, body])] : [head, body];
 }
 
-/** A frame that has arrived completely from a stream of bytes. */
-export interface AssembledFrame {
-  readonly header: Buffer;
-  /** Owned by the caller that takes the frame. Empty if the body has landed. */
-  readonly body: Buffer;
-  /** Length of the body, wherever it is. */
-  readonly bytes: number;
-  readonly hasLanded: boolean;
-}
+/** A frame that has arrived completely from a stream of bytes. Its body is owned by the caller that takes it. */
+export type AssembledFrame = Omit<DataFrame, 'header'>;
 
 /** A frame whose head has arrived, but not all of its body. */
 interface PartialFrame {
-  readonly header: Buffer;
+  readonly headerBytes: Buffer;
   readonly bytes: number;
   readonly to: Buffer | Landing;
 }
@@ -154,12 +147,12 @@ export class FrameAssembly {
   }
 
   /** `count` more bytes of the body have arrived. Returns whether the frame is complete. */
-  private advanceBody({ header, bytes, to }: PartialFrame, count: number): boolean {
+  private advanceBody({ headerBytes, bytes, to }: PartialFrame, count: number): boolean {
     const hasLanded = !(to instanceof Uint8Array);
     if (hasLanded && count > 0) to.advance(this.filled, count);
     this.filled += count;
     if (this.filled < bytes) return false;
-    this.arrived.push({ header, body: hasLanded ? EMPTY : to, bytes, hasLanded });
+    this.arrived.push({ headerBytes, body: hasLanded ? EMPTY : to, bytes, hasLanded });
     this.heldBytes += FRAME_BYTES + (hasLanded ? 0 : bytes);
     this.partial = undefined;
     this.filled = 0;
@@ -170,11 +163,11 @@ export class FrameAssembly {
   private begin(head: Buffer): PartialFrame {
     const headerEnd = AT.header + head[AT.headerBytes]!;
     if (headerEnd > HEAD_BYTES) throw protocolError('has a header that is longer than its head');
-    const header = Buffer.from(head.subarray(AT.header, headerEnd));
+    const headerBytes = Buffer.from(head.subarray(AT.header, headerEnd));
     const bytes = head.readUInt32LE(AT.bodyBytes);
     const { landing } = this;
     const lands = bytes > 0 && this.arrived.length === 0 && landing?.bytes === bytes;
-    return { header, bytes, to: lands ? landing : memoryFor(bytes) };
+    return { headerBytes, bytes, to: lands ? landing : memoryFor(bytes) };
   }
 }
 
