@@ -1,7 +1,7 @@
 import type { ReduceOperation } from '../kernels/kernels';
 import { copyBytes, copyOf } from '../memory/buffers';
 import { copiedInto } from '../transport/data/landing';
-import { opposite, type Side } from '../transport/ring-place';
+import { type HostRun, opposite, type Side } from '../transport/ring-place';
 import { allGatherBodies, barrier } from './all-gather';
 import { BLOCK_SEGMENTS, Chunks, type Range } from './chunks';
 import { checkLength, type CollectiveCall } from './collective-call';
@@ -76,6 +76,21 @@ async function passOn(
     const bytes = bytesOf(memory, array, chunks.segment(0, segment));
     if (distance > 0) await call.receiveTo(copiedInto(bytes), root, segment, opposite(side));
     if (distance < hops) await call.send(segment, bytes, { side, origin: root });
+  }
+}
+
+/**
+ * Adds the arrays of some ranks beside each other: a rank adds to each segment what its left neighbour sends, and sends
+ * the sum on. So the last has the sum, added in the order of ranks. On the others the array is undefined afterwards.
+ * Each sends n elements.
+ */
+export async function sumToLast(call: CollectiveCall, array: ReducedArray, { first, last }: HostRun): Promise<void> {
+  const { rank, context } = call;
+  const chunks = new Chunks(array.elementCount, 1, ELEMENT_BYTES[array.type]);
+  for (let segment = 0; segment < chunks.segmentCount; segment++) {
+    const bytes = bytesOf(context.memory, array, chunks.segment(0, segment));
+    if (rank > first) await call.receiveTo(reducedInto(bytes, context, 'sum', array.type), rank - 1, segment);
+    if (rank < last) await call.send(segment, bytes);
   }
 }
 

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { checkLength, type CollectiveCall } from '../collectives/collective-call';
-import { sumToLast } from '../collectives/sum-to-last';
+import { sumToLast } from '../collectives/dense-ring';
 import type { HostRun } from '../transport/ring-place';
 import type { Arena, StepArena } from './routes/route';
 

@@ -1,14 +1,14 @@
 import { isLoopback, requireLoopback } from '../environment/network';
 import { GradringError, serializeError } from '../errors';
 import { isKey } from '../transport/control/curve';
+import { wakingNow } from '../waking-time';
 import { PROTOCOL_VERSION } from '../wire/frame';
 import type { RendezvousMessage } from '../wire/rendezvous-message';
-import { Coordinator } from './coordinator';
+import { Coordinator, type MembershipPolicy } from './coordinator';
 import { CoordinatorLine, lineToLauncher, NO_LAUNCHER_MS } from './coordinator-line';
 import { CoordinatorSocket } from './coordinator-socket';
 import { addressOf, addressToConnect } from './host-identity';
 import type { RendezvousOptions } from './rendezvous-options';
-import { staticPolicy } from './static-policy';
 
 /** Which ranks are in the ring. Lists are by rank. */
 export type Roster = RendezvousMessage & { kind: 'roster' };
@@ -98,6 +98,30 @@ function hold(options: RendezvousOptions): CoordinatorSocket {
   const policy = staticPolicy(worldSize, timeoutMs, needsKeys);
   const coordinator = new Coordinator({ ...options, needsKeys, policy, stallReport: options });
   return CoordinatorSocket.open(options, coordinator, observer);
+}
+
+/**
+ * The policy of a static run: all members form one ring in time, or no ring forms.
+ *
+ * @param timeoutMs How long all of them may take to come, from now on, and then to connect.
+ * @param needsToken Whether only members that know the run token can come.
+ */
+export function staticPolicy(worldSize: number, timeoutMs: number, needsToken: boolean): MembershipPolicy {
+  const deadline = wakingNow() + timeoutMs;
+  return {
+    holder: 'rank 0',
+    isElastic: false,
+    mayForm: () => true,
+    waitMs: step => (step === 'connect' ? timeoutMs : Math.max(0, deadline - wakingNow())),
+    onFormed: () => undefined,
+    onAbsent: (members, refusals) => {
+      const ranks = `${members.length === 1 ? 'rank' : 'ranks'} ${members.join(', ')}`;
+      const token = needsToken ? ', with the run token of rank 0' : '';
+      const hint = refusals.length > 0 ? '' : ` Do they run, and call connect()${token}?`;
+      const reasons = refusals.slice(0, 8).map(words => ` Refused: ${words}`);
+      return `Of ${worldSize} ranks, ${ranks} did not come to the rendezvous within ${timeoutMs} ms.${hint}${reasons.join('')}`;
+    },
+  };
 }
 
 /** Rank 0 reaches its own rendezvous even where it does not reach its public address, as behind NAT. */

@@ -1,6 +1,6 @@
 import { agreedValues, readRankOptions } from '../../src/environment/rank-options';
 import { Coordinator, type MembershipPolicy } from '../../src/rendezvous/coordinator';
-import { staticPolicy } from '../../src/rendezvous/static-policy';
+import { staticPolicy } from '../../src/rendezvous/rendezvous';
 import { PROTOCOL_VERSION } from '../../src/wire/frame';
 import type { RendezvousMessage } from '../../src/wire/rendezvous-message';
 import { beStoppedFor } from '../support/stopped-process';
